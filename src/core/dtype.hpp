@@ -1,0 +1,99 @@
+// Element types: their names, sizes, DLPack codes, and the f16/bf16 conversions of the host code.
+// In: nothing. Out: values that Problem, Schema and the references share.
+// Conversions round to nearest even, keep NaN a NaN, and are exact towards f32.
+// Read next: core/schema.hpp (dtype classes), core/problem.hpp.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string_view>
+
+namespace dlblas {
+
+enum class DType : std::uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kF8E4M3,
+  kF8E5M2,
+  kI8,
+  kI32,
+  kI64,
+  kU8,
+  kBool,
+  kF64,
+  kAbsent,  // an optional tensor that was not given
+};
+inline constexpr int kNumDTypes = 11;
+
+/// A set of dtypes, one bit each: what a schema's dtype class allows.
+using DTypeSet = std::uint16_t;
+constexpr DTypeSet set_of(DType t) { return static_cast<DTypeSet>(1u << static_cast<int>(t)); }
+inline constexpr DTypeSet kFloats = set_of(DType::kF32) | set_of(DType::kF16) | set_of(DType::kBF16);
+
+namespace detail {
+struct DTypeRow {
+  std::string_view name;
+  std::uint8_t size;         // bytes
+  std::uint8_t dlpack_code;  // DLDataTypeCode
+};
+inline constexpr DTypeRow kDTypes[kNumDTypes] = {
+    {"f32", 4, 2},    {"f16", 2, 2}, {"bf16", 2, 4}, {"f8e4m3", 1, 10}, {"f8e5m2", 1, 12}, {"i8", 1, 0},
+    {"i32", 4, 0},    {"i64", 8, 0}, {"u8", 1, 1},   {"bool", 1, 6},    {"f64", 8, 2},
+};
+}  // namespace detail
+
+constexpr std::string_view name_of(DType t) {
+  return t == DType::kAbsent ? "absent" : detail::kDTypes[static_cast<int>(t)].name;
+}
+constexpr int size_of(DType t) {
+  return t == DType::kAbsent ? 0 : detail::kDTypes[static_cast<int>(t)].size;
+}
+constexpr std::uint8_t dlpack_code_of(DType t) {
+  return detail::kDTypes[static_cast<int>(t)].dlpack_code;
+}
+/// The dtype of a DLPack (code, bits) pair; kAbsent when the library has no such type.
+constexpr DType dtype_from_dlpack(int code, int bits) {
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (detail::kDTypes[i].dlpack_code == code && detail::kDTypes[i].size * 8 == bits)
+      return static_cast<DType>(i);
+  return DType::kAbsent;
+}
+/// kAbsent for a name that is not a dtype's.
+constexpr DType dtype_from_name(std::string_view name) {
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (detail::kDTypes[i].name == name) return static_cast<DType>(i);
+  return DType::kAbsent;
+}
+
+constexpr float bf16_to_f32(std::uint16_t h) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(h) << 16);
+}
+constexpr std::uint16_t f32_to_bf16(float f) {
+  const auto u = std::bit_cast<std::uint32_t>(f);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((u >> 16) | 0x40u);
+  return static_cast<std::uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+constexpr float f16_to_f32(std::uint16_t h) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000u) << 16;
+  const std::uint32_t magnitude = h & 0x7fffu;
+  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
+  // Scaling by 2^112 moves the exponent and normalises denormals in one exact multiplication.
+  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
+}
+constexpr std::uint16_t f32_to_f16(float f) {
+  const auto u = std::bit_cast<std::uint32_t>(f);
+  const auto sign = static_cast<std::uint16_t>((u >> 16) & 0x8000u);
+  const std::uint32_t a = u & 0x7fffffffu;
+  if (a > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u | ((a >> 13) & 0x3ffu));
+  if (a >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to >= 65520
+  if (a < 0x38800000u) {  // below 2^-14: the sum's last mantissa bits are the denormal
+    const float shifted = std::bit_cast<float>(a) + 0.5f;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+  }
+  const std::uint32_t rounded = a + 0xfffu + ((a >> 13) & 1u);
+  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+}  // namespace dlblas

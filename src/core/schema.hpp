@@ -1,0 +1,119 @@
+// One schema string an operator: the only source of validation, C ABI marshalling, Python signatures,
+// input making and docs. Parsed once, at registration.
+//
+//   add_rms_norm(x: f[*T, C], weight: like(x)|f32[C], residual: like(x)[*T, C], eps: float = 1e-6, *,
+//                weight_offset: float = 0 runtime, cast_before_weight: bool = false key)
+//       -> (y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)
+//
+//   type      := classes '[' dims ']'  ('?' optional)  ('!' written)  ('~' fill)
+//   classes   := class ('|' class)*;  class := f | f8 | i8 | index | <dtype name> | like(<tensor>)
+//   dim       := [*]LETTER | INT | INT LETTER (2F) | LETTER '/' INT (rounded up) | LETTER '+' INT
+//   scalar    := (int | float | bool | "a"|"b"… | dtype) '=' default (key | runtime)?
+//   fill      := normal | positive | index<LETTER | offsets | permutation | zeros
+//   where     := LETTER ':' (exact | bucket(tokens)) (',' …)*
+// `*T` binds the product of all leading dimensions; `*` alone opens the keyword-only part.
+// Scalars default to `runtime` for float and to `key` otherwise. Read next: core/schema.cpp, dispatch/validate.cpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/problem.hpp"
+
+namespace dlblas {
+
+/// One dimension of a tensor: `coefficient · letter`, `ceil(letter / divisor)`, `letter + addend`, or a constant.
+struct DimExpr {
+  std::int8_t letter = -1;  // index into Schema::letters; -1: the constant `addend`
+  bool leading = false;     // `*T`: any number of leading dimensions, flattened
+  std::int32_t coefficient = 1;
+  std::int32_t divisor = 1;
+  std::int64_t addend = 0;
+  /// The size once the letters are bound.
+  std::int64_t evaluate(const std::int64_t* letters) const {
+    if (letter < 0) return addend;
+    return (coefficient * letters[letter] + divisor - 1) / divisor + addend;
+  }
+  bool is_plain_letter() const { return letter >= 0 && coefficient == 1 && divisor == 1 && addend == 0; }
+};
+
+enum class Fill : std::uint8_t { kNormal, kPositive, kIndex, kOffsets, kPermutation, kZeros };
+
+struct TensorSpec {
+  std::string name;
+  std::string type_text;    // as written, for messages and docs: "like(x)|f32[C]"
+  DTypeSet dtypes = 0;      // fixed classes
+  std::int8_t like = -1;    // index of the tensor whose dtype is also allowed, or -1
+  std::vector<DimExpr> dims;
+  bool optional = false;
+  bool written = false;     // an input that the operator modifies
+  Fill fill = Fill::kNormal;
+  std::int8_t fill_letter = -1;  // index<E: values below letter E
+  bool has_leading() const { return !dims.empty() && dims.front().leading; }
+};
+
+enum class ScalarType : std::uint8_t { kInt, kFloat, kBool, kEnum, kDType };
+
+struct ScalarValue {
+  std::int64_t i = 0;  // int, bool, enum index, dtype code (-1: none)
+  double f = 0;        // float
+};
+
+struct ScalarSpec {
+  std::string name;
+  ScalarType type = ScalarType::kFloat;
+  std::vector<std::string> labels;  // enum
+  bool has_default = false;
+  ScalarValue default_value;
+  bool key = false;
+  std::int8_t key_slot = -1;  // index into Problem::scalars
+};
+
+/// One argument, in call order: a tensor or a scalar.
+struct Param {
+  bool is_tensor = true;
+  std::int8_t index = 0;  // into Schema::tensors or Schema::scalars
+  bool keyword_only = false;
+};
+
+struct Letter {
+  std::string name;  // "T", "C", "Hkv"
+  bool bucketed = false;
+};
+
+/// An in-place form: the functional parameters by name, each written one naming the result it receives.
+struct InplaceForm {
+  std::string name;  // "add_rms_norm_"
+  std::string text;
+  std::vector<Param> params;               // in this form's own order
+  std::vector<std::int8_t> result_source;  // per result: the input tensor that receives it, or -1
+};
+
+struct Schema {
+  std::string name;
+  std::string text;
+  std::vector<Param> params;
+  std::vector<TensorSpec> tensors;  // inputs, then results
+  std::vector<ScalarSpec> scalars;
+  std::vector<Letter> letters;      // in order of first appearance
+  std::int32_t num_inputs = 0;
+  std::int32_t num_results = 0;
+  std::string hash;  // 16 hex digits of the canonical text, part of the store's key
+
+  std::string_view param_name(const Param& p) const {
+    return p.is_tensor ? tensors[p.index].name : scalars[p.index].name;
+  }
+  int find_param(std::string_view name) const;   // index into params, or -1
+  int find_letter(std::string_view name) const;  // or -1
+};
+
+/// Parses a schema; throws Error(kArgument) saying what was expected at which column.
+Schema parse_schema(std::string_view text);
+/// Parses an in-place form against its operator's schema:
+/// `add_rms_norm_(x!y, residual!residual_out, weight, eps, *, weight_offset, cast_before_weight)`.
+InplaceForm parse_inplace(std::string_view text, const Schema& schema);
+
+}  // namespace dlblas

@@ -1,0 +1,91 @@
+// Tensor views and the arguments of one call, bound to an operator's schema.
+// In: what the caller passed. Out: plain values that validate fills in and launch reads.
+// Flow: [call] > validate > select > compile > launch.
+#pragma once
+
+#include <cstdint>
+
+#include "core/device.hpp"
+#include "core/dtype.hpp"
+#include "core/problem.hpp"
+#include "core/schema.hpp"
+
+namespace dlblas {
+
+/// A strided view; strides are in elements. Not initialised: only `rank` entries count.
+struct TensorView {
+  void* data;
+  std::int64_t shape[kMaxRank];
+  std::int64_t strides[kMaxRank];
+  std::int32_t rank;
+  DType dtype;
+  Device device;
+
+  std::int64_t numel() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= shape[i];
+    return n;
+  }
+};
+
+/// One call's arguments in schema order. Tensors: inputs, then results.
+struct Args {
+  const Schema* schema = nullptr;
+  std::uint32_t present = 0;             // bit i: tensors[i] was given (inputs) or exists (results)
+  const InplaceForm* inplace = nullptr;  // the form the caller named, if any
+  TensorView tensors[kMaxTensors];
+  ScalarValue scalars[kMaxScalars];
+  std::int64_t letters[kMaxLetters];     // exact sizes, bound by validate
+
+  Args() {}  // leaves the arrays uninitialised: a warm call touches only what it uses
+  bool has(int tensor) const { return (present >> tensor) & 1u; }
+  TensorView& result(int i) { return tensors[schema->num_inputs + i]; }
+  const TensorView& result(int i) const { return tensors[schema->num_inputs + i]; }
+};
+
+/// The leading dimensions of a tensor whose last dimension is one row, flattened as far as strides allow.
+/// offset(t) is the element offset of row t; one stride serves the common case.
+struct Rows {
+  std::int64_t count = 1;   // product of the leading dimensions
+  std::int64_t stride = 0;  // elements between rows, when rank == 1
+  int rank = 1;             // 1: one stride; above: mixed strides below
+  std::int64_t shape[kMaxRank] = {};
+  std::int64_t strides[kMaxRank] = {};
+
+  std::int64_t offset(std::int64_t t) const {
+    if (rank == 1) return t * stride;
+    std::int64_t at = 0;
+    for (int i = rank - 1; i >= 0; --i) {
+      at += t % shape[i] * strides[i];
+      t /= shape[i];
+    }
+    return at;
+  }
+};
+
+/// Flattens all but the last `inner` dimensions.
+inline Rows rows_of(const TensorView& x, int inner = 1) {
+  Rows rows;
+  int rank = 0;
+  std::int64_t shape[kMaxRank], strides[kMaxRank];
+  for (int i = 0; i < x.rank - inner; ++i) {
+    rows.count *= x.shape[i];
+    if (x.shape[i] == 1) continue;
+    if (rank > 0 && strides[rank - 1] == x.strides[i] * x.shape[i]) {
+      shape[rank - 1] *= x.shape[i];
+      strides[rank - 1] = x.strides[i];
+    } else {
+      shape[rank] = x.shape[i];
+      strides[rank++] = x.strides[i];
+    }
+  }
+  rows.rank = rank <= 1 ? 1 : rank;
+  rows.stride = rank == 0 ? 0 : strides[0];
+  for (int i = 0; i < rank; ++i) {
+    rows.shape[i] = shape[i];
+    rows.strides[i] = strides[i];
+  }
+  return rows;
+}
+
+}  // namespace dlblas
