@@ -1,0 +1,18 @@
+// How often things happened in this process; tests prove with these what did *not* happen.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace dlblas {
+
+struct Counters {
+  std::atomic<std::int64_t> calls{0}, selected{0}, compiled{0}, prepared{0}, launched{0}, measured{0}, store_hits{0},
+      store_misses{0}, published{0}, quarantined{0};
+};
+inline Counters g_counters;
+
+/// Relaxed: a counter orders nothing.
+inline void count(std::atomic<std::int64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace dlblas

@@ -1,0 +1,30 @@
+// Every environment variable of the library in one table; nothing else calls getenv.
+// Read once, at first use; `dlblas info` prints the table. Read next: core/env.cpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dlblas {
+
+enum class EnvVar { kCache, kCpuIsa, kNumThreads, kLog, kTuneSeconds, kLibs, kRequireHit, kDeterministic, kDisable };
+inline constexpr int kNumEnvVars = 9;
+
+struct EnvEntry {
+  std::string_view name;     // "DLBLAS_CACHE"
+  std::string_view fallback; // what holds when it is not set, in words
+  std::string_view meaning;
+  std::string value;         // "" when not set
+};
+
+const EnvEntry& env_entry(EnvVar v);
+inline std::string_view env(EnvVar v) { return env_entry(v).value; }
+/// True for "1", "true", "on", "yes".
+bool env_flag(EnvVar v);
+/// ($DLBLAS_CACHE, else $XDG_CACHE_HOME/dlblas, else ~/.cache/dlblas); empty when no home is known.
+std::string cache_root();
+/// Colon list of folders where the system and the Python of this process keep shared libraries.
+std::string_view library_path_hint();
+
+}  // namespace dlblas

@@ -1,0 +1,67 @@
+// The reference as an implementation: runs an operator's oracle over every row and rounds once.
+// It takes any dtype, layout and size; it is what runs where nothing faster does, and it is never searched.
+// In: Args. Out: results. Flow: call > validate > select > compile > [launch].
+#include <memory>
+
+#include "core/element.hpp"
+#include "core/log.hpp"
+#include "registry/registry.hpp"
+
+namespace dlblas {
+namespace {
+
+struct State {
+  const Operator* op;
+};
+
+std::int64_t row_width(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t.rank - 1]; }
+
+int run_reference(const Args& args, const Context&, const Kernel& kernel, void*) {
+  const Operator& op = *kernel.load<State>().op;
+  const int results = op.schema.num_results;
+  constexpr std::int64_t kBlock = 64;
+  std::int64_t num_rows = 0;
+  OracleOut out[kMaxResults];
+  std::unique_ptr<double[]> buffers[kMaxResults];
+  for (int r = 0; r < results; ++r) {
+    const TensorView& t = args.result(r);
+    num_rows = std::max(num_rows, t.rank == 0 ? 1 : rows_of(t).count);
+    buffers[r].reset(new double[2 * kBlock * row_width(t) + 1]);
+    out[r] = {buffers[r].get(), buffers[r].get() + kBlock * row_width(t)};
+  }
+  for (std::int64_t begin = 0; begin < num_rows; begin += kBlock) {
+    std::int64_t rows[kBlock];
+    const std::int64_t count = std::min(kBlock, num_rows - begin);
+    for (std::int64_t i = 0; i < count; ++i) rows[i] = begin + i;
+    op.def.reference(args, rows, count, out);
+    for (int r = 0; r < results; ++r) {
+      const TensorView& t = args.result(r);
+      const std::int64_t width = row_width(t);
+      const std::int64_t stride = t.rank == 0 ? 0 : t.strides[t.rank - 1];
+      const Rows map = rows_of(t);
+      for (std::int64_t i = 0; i < count && begin + i < map.count; ++i)
+        for (std::int64_t c = 0; c < width; ++c)
+          store_element(t, map.offset(begin + i) + c * stride, out[r].value[i * width + c]);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+Implementation reference_implementation() {
+  Implementation impl;
+  impl.name = "reference";
+  impl.flags = {.deterministic = true, .oracle = true};
+  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) { return Support::yes(); };
+  impl.prepare = [](const Problem& problem, const Config&, const DeviceInfo&, const Implementation&) {
+    Kernel kernel;
+    kernel.steps[0] = run_reference;
+    kernel.num_steps = 1;
+    kernel.store(State{&Registry::process().operators()[problem.op - 1]});
+    return kernel;
+  };
+  return impl;
+}
+
+}  // namespace dlblas

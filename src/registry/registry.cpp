@@ -1,0 +1,105 @@
+// Registration and lookup; see registry.hpp.
+#include "registry/registry.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace dlblas {
+
+const Implementation* Operator::find(std::string_view name) const {
+  for (const Implementation* impl : candidates())
+    if (impl->name == name) return impl;
+  return nullptr;
+}
+
+Registry& Registry::process() {
+  static Registry* registry = [] {  // leaks on purpose: calls may run after static destructors
+    auto* r = new Registry;
+    register_all(*r);
+    return r;
+  }();
+  return *registry;
+}
+
+namespace {
+void check_definition(const OperatorDef& def, const Schema& schema) {
+  auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::kArgument, text(schema.name, ": registration ", what), {.op = schema.name});
+  };
+  if (!def.reference || !def.bound || !def.work_per_row)
+    refuse("is incomplete; expected reference, bound and work_per_row, got a null function");
+  if (!def.letters.empty()) {
+    const bool same = std::equal(def.letters.begin(), def.letters.end(), schema.letters.begin(),
+                                 schema.letters.end(),
+                                 [](std::string_view a, const Letter& b) { return a == b.name; });
+    if (!same) refuse("names other letters than its schema; expected them in order of first appearance");
+  }
+  for (const Implementation& impl : def.implementations) {
+    if (!impl.name || !impl.supports || !impl.prepare)
+      refuse("has an incomplete implementation; expected name, supports and prepare");
+    if (impl.knobs && impl.knobs->size() > 0 && !impl.heuristic)
+      refuse(text("of ", impl.name, " has knobs but no default; expected a heuristic"));
+  }
+}
+}  // namespace
+
+const Operator& Registry::add(OperatorDef def) {
+  Schema schema = parse_schema(def.schema);
+  check_definition(def, schema);
+  std::lock_guard lock(mutex_);
+  for (const Operator& known : operators_)
+    if (known.schema.name == schema.name)
+      throw Error(ErrorKind::kArgument, text(schema.name, ": name is taken; expected a new operator name"),
+                  {.op = schema.name, .argument = "name"});
+  Operator& op = operators_.emplace_back();
+  op.id = static_cast<std::uint16_t>(operators_.size());
+  op.schema = std::move(schema);
+  op.def = std::move(def);
+  for (std::string_view form : op.def.inplace) op.inplace_forms.push_back(parse_inplace(form, op.schema));
+
+  op.forms.push_back({&op, nullptr, &op.schema.params, op.schema.name});
+  for (const InplaceForm& form : op.inplace_forms) {
+    op.forms.push_back({&op, &form, &form.params, form.name});
+    for (int r = 0; r < op.schema.num_results; ++r)
+      if (form.result_source[r] >= 0) op.may_alias[r] |= 1u << form.result_source[r];
+  }
+  auto* list = new std::vector<const Implementation*>;  // leaks on purpose: readers hold it without a lock
+  for (const Implementation& impl : op.def.implementations)
+    list->push_back(&implementations_.emplace_back(impl));
+  list->push_back(&implementations_.emplace_back(reference_implementation()));
+  op.implementations.store(list, std::memory_order_release);
+  return op;
+}
+
+void Registry::add_implementation(const Operator& op, const Implementation& implementation) {
+  std::lock_guard lock(mutex_);
+  if (op.find(implementation.name))
+    throw Error(ErrorKind::kArgument,
+                text(op.schema.name, ": name is taken; expected a new implementation name, got ", implementation.name),
+                {.op = op.schema.name, .argument = "name"});
+  auto* list = new std::vector<const Implementation*>(op.candidates());
+  list->insert(list->end() - 1, &implementations_.emplace_back(implementation));
+  const_cast<Operator&>(op).implementations.store(list, std::memory_order_release);
+  op.generation.fetch_add(1, std::memory_order_release);
+}
+
+const Form* Registry::find(std::string_view name) const {
+  std::lock_guard lock(mutex_);
+  for (const Operator& op : operators_)
+    for (const Form& form : op.forms)
+      if (form.name == name) return &form;
+  return nullptr;
+}
+
+const Form& Registry::at(std::string_view name) const {
+  if (const Form* form = find(name)) return *form;
+  std::string known;
+  for (const Operator& op : operators_)
+    for (const Form& form : op.forms) known += text(known.empty() ? "" : ", ", form.name);
+  throw Error(ErrorKind::kUnknownOperator,
+              text(name, ": operator is unknown; expected one of ", known, ", got ", name),
+              {.op = std::string(name), .argument = "name", .expected = known, .got = std::string(name)});
+}
+
+}  // namespace dlblas
