@@ -6,9 +6,9 @@
 //       -> (y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)
 //
 //   type      := classes '[' dims ']'  ('?' optional)  ('!' written)  ('~' fill)
-//   classes   := class ('|' class)*;  class := f | f8 | i8 | index | <dtype name> | like(<tensor>)
+//   classes   := class ('|' class)*;  class := f | f8 | i8 | index | <dtype name> | like(<tensor>) | <dtype scalar>
 //   dim       := [*]LETTER | INT | INT LETTER (2F) | LETTER '/' INT (rounded up) | LETTER '+' INT
-//   scalar    := (int | float | bool | "a"|"b"… | dtype) '=' default (key | runtime)?
+//   scalar    := (int | float | bool | "a"|"b"… | dtype(classes)) ('=' default)? (key | runtime)?
 //   fill      := normal | positive | index<LETTER | offsets | permutation | zeros
 //   where     := LETTER ':' (exact | bucket(tokens)) (',' …)*
 // `*T` binds the product of all leading dimensions; `*` alone opens the keyword-only part.
@@ -47,6 +47,7 @@ struct TensorSpec {
   std::string type_text;    // as written, for messages and docs: "like(x)|f32[C]"
   DTypeSet dtypes = 0;      // fixed classes
   std::int8_t like = -1;    // index of the tensor whose dtype is also allowed, or -1
+  std::int8_t dtype_scalar = -1;  // results: index of the dtype scalar that decides when it is given, or -1
   std::vector<DimExpr> dims;
   bool optional = false;
   bool written = false;     // an input that the operator modifies
@@ -66,6 +67,7 @@ struct ScalarSpec {
   std::string name;
   ScalarType type = ScalarType::kFloat;
   std::vector<std::string> labels;  // enum
+  DTypeSet dtypes = 0;              // dtype: the allowed ones; its default is `none`
   bool has_default = false;
   ScalarValue default_value;
   bool key = false;

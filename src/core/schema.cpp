@@ -1,0 +1,379 @@
+// The schema parser: a cursor over the text, one function a grammar rule; see schema.hpp for the grammar.
+// In: the schema string. Out: Schema. Errors name the column and what was expected there.
+#include "core/schema.hpp"
+
+#include <cctype>
+#include <charconv>
+
+#include "core/error.hpp"
+
+namespace dlblas {
+namespace {
+
+class Cursor {
+ public:
+  explicit Cursor(std::string_view text) : text_(text) { skip(); }
+
+  bool done() const { return at_ == text_.size(); }
+  bool peek(std::string_view token) const { return text_.substr(at_).starts_with(token); }
+  bool accept(std::string_view token) {
+    if (!peek(token)) return false;
+    at_ += token.size();
+    skip();
+    return true;
+  }
+  void expect(std::string_view token) {
+    if (!accept(token)) fail(std::string(token));
+  }
+  bool at_name() const { return !done() && (std::isalpha(byte()) || byte() == '_'); }
+  bool at_digit() const { return !done() && std::isdigit(byte()); }
+  std::string name(const char* what) {
+    if (!at_name()) fail(what);
+    const std::size_t begin = at_;
+    while (!done() && (std::isalnum(byte()) || byte() == '_')) ++at_;
+    const std::string word(text_.substr(begin, at_ - begin));
+    skip();
+    return word;
+  }
+  /// A word that must follow as a whole: `key` does not match `keys`.
+  bool accept_word(std::string_view word) {
+    const std::size_t end = at_ + word.size();
+    if (!peek(word) || (end < text_.size() && (std::isalnum(text_[end]) || text_[end] == '_'))) return false;
+    return accept(word);
+  }
+  std::int64_t integer() {
+    std::int64_t v = 0;
+    const auto [end, failed] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
+    if (failed != std::errc{}) fail("an integer");
+    advance_to(end);
+    return v;
+  }
+  double number() {
+    double v = 0;
+    const auto [end, failed] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
+    if (failed != std::errc{}) fail("a number");
+    advance_to(end);
+    return v;
+  }
+  std::string quoted() {
+    if (!peek("\"")) fail("a quoted value");
+    const std::size_t end = text_.find('"', at_ + 1);
+    if (end == std::string_view::npos) fail("a closing quote");
+    const std::string s(text_.substr(at_ + 1, end - at_ - 1));
+    at_ = end + 1;
+    skip();
+    return s;
+  }
+  std::size_t position() const { return at_; }
+  std::string since(std::size_t begin) const {
+    std::string s(text_.substr(begin, at_ - begin));
+    while (!s.empty() && s.back() == ' ') s.pop_back();
+    return s;
+  }
+  [[noreturn]] void fail(const std::string& expected) const {
+    const std::string got(done() ? "the end" : std::string(text_.substr(at_, 12)));
+    throw Error(ErrorKind::kArgument,
+                text("schema: text is malformed at column ", at_ + 1, "; expected ", expected, ", got ", got, "; in ",
+                     text_),
+                {.argument = "schema", .expected = expected, .got = got});
+  }
+
+ private:
+  unsigned char byte() const { return static_cast<unsigned char>(text_[at_]); }
+  void skip() {
+    while (!done() && std::isspace(byte())) ++at_;
+  }
+  void advance_to(const char* end) {
+    at_ = static_cast<std::size_t>(end - text_.data());
+    skip();
+  }
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+int find_tensor(const Schema& schema, std::string_view name) {
+  for (std::size_t i = 0; i < schema.tensors.size(); ++i)
+    if (schema.tensors[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+int find_scalar(const Schema& schema, std::string_view name) {
+  for (std::size_t i = 0; i < schema.scalars.size(); ++i)
+    if (schema.scalars[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+std::int8_t letter_index(Cursor& c, Schema& schema, const std::string& name) {
+  const int known = schema.find_letter(name);
+  if (known >= 0) return static_cast<std::int8_t>(known);
+  if (static_cast<int>(schema.letters.size()) == kMaxLetters) c.fail(text("at most ", kMaxLetters, " letters"));
+  schema.letters.push_back({name, false});
+  return static_cast<std::int8_t>(schema.letters.size() - 1);
+}
+
+// One name of a dtype class; false when it is not a fixed class.
+bool fixed_class(std::string_view name, DTypeSet* set) {
+  if (name == "f") return *set |= kFloats, true;
+  if (name == "f8") return *set |= set_of(DType::kF8E4M3) | set_of(DType::kF8E5M2), true;
+  if (name == "index") return *set |= set_of(DType::kI32) | set_of(DType::kI64), true;
+  const DType t = dtype_from_name(name);
+  if (t == DType::kAbsent) return false;
+  return *set |= set_of(t), true;
+}
+
+void parse_classes(Cursor& c, Schema& schema, TensorSpec& tensor) {
+  do {
+    const std::string name = c.name("a dtype class");
+    if (name == "like") {
+      c.expect("(");
+      const std::string other = c.name("a tensor's name");
+      tensor.like = static_cast<std::int8_t>(find_tensor(schema, other));
+      if (tensor.like < 0) c.fail(text("an earlier tensor in like(), not ", other));
+      c.expect(")");
+    } else if (!fixed_class(name, &tensor.dtypes)) {
+      tensor.dtype_scalar = static_cast<std::int8_t>(find_scalar(schema, name));
+      if (tensor.dtype_scalar < 0 || schema.scalars[tensor.dtype_scalar].type != ScalarType::kDType)
+        c.fail(text("a dtype class (f, f8, i8, index, a dtype, like(tensor), a dtype scalar), not ", name));
+    }
+  } while (c.accept("|"));
+}
+
+DimExpr parse_dim(Cursor& c, Schema& schema, bool first) {
+  DimExpr d;
+  if (c.accept("*")) {
+    if (!first) c.fail("`*` on the first dimension only");
+    d.leading = true;
+  } else if (c.at_digit()) {
+    const std::int64_t n = c.integer();
+    if (!c.at_name()) return d.addend = n, d;
+    d.coefficient = static_cast<std::int32_t>(n);
+  }
+  d.letter = letter_index(c, schema, c.name("a dimension letter"));
+  if (c.accept("/")) d.divisor = static_cast<std::int32_t>(c.integer());
+  if (c.accept("+")) d.addend = c.integer();
+  if (d.divisor <= 0) c.fail("a positive divisor");
+  return d;
+}
+
+void parse_fill(Cursor& c, Schema& schema, TensorSpec& tensor) {
+  if (c.accept_word("normal")) tensor.fill = Fill::kNormal;
+  else if (c.accept_word("positive")) tensor.fill = Fill::kPositive;
+  else if (c.accept_word("offsets")) tensor.fill = Fill::kOffsets;
+  else if (c.accept_word("permutation")) tensor.fill = Fill::kPermutation;
+  else if (c.accept_word("zeros")) tensor.fill = Fill::kZeros;
+  else if (c.accept_word("index")) {
+    c.expect("<");
+    tensor.fill = Fill::kIndex;
+    tensor.fill_letter = letter_index(c, schema, c.name("a dimension letter"));
+  } else {
+    c.fail("a fill: normal, positive, index<LETTER, offsets, permutation or zeros");
+  }
+}
+
+void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
+  if (static_cast<int>(schema.tensors.size()) == kMaxTensors) c.fail(text("at most ", kMaxTensors, " tensors"));
+  TensorSpec tensor;
+  tensor.name = name;
+  const std::size_t begin = c.position();
+  parse_classes(c, schema, tensor);
+  c.expect("[");
+  if (!c.peek("]")) do tensor.dims.push_back(parse_dim(c, schema, tensor.dims.empty()));
+    while (c.accept(","));
+  c.expect("]");
+  tensor.optional = c.accept("?");
+  tensor.written = c.accept("!");
+  tensor.type_text = c.since(begin);
+  if (c.accept("~")) parse_fill(c, schema, tensor);
+  schema.tensors.push_back(std::move(tensor));
+}
+
+void parse_default(Cursor& c, ScalarSpec& scalar) {
+  scalar.has_default = true;
+  switch (scalar.type) {
+    case ScalarType::kInt: scalar.default_value.i = c.integer(); return;
+    case ScalarType::kFloat: scalar.default_value.f = c.number(); return;
+    case ScalarType::kDType:
+      scalar.default_value.i = -1;
+      if (!c.accept_word("none")) c.fail("none");
+      return;
+    case ScalarType::kBool:
+      scalar.default_value.i = c.accept_word("true");
+      if (!scalar.default_value.i && !c.accept_word("false")) c.fail("true or false");
+      return;
+    case ScalarType::kEnum: {
+      const std::string label = c.quoted();
+      for (std::size_t i = 0; i < scalar.labels.size(); ++i)
+        if (scalar.labels[i] == label) return void(scalar.default_value.i = static_cast<std::int64_t>(i));
+      c.fail("one of the enumerated values as default");
+    }
+  }
+}
+
+void parse_scalar(Cursor& c, Schema& schema, const std::string& name) {
+  if (static_cast<int>(schema.scalars.size()) == kMaxScalars) c.fail(text("at most ", kMaxScalars, " scalars"));
+  ScalarSpec scalar;
+  scalar.name = name;
+  if (c.peek("\"")) {
+    scalar.type = ScalarType::kEnum;
+    do scalar.labels.push_back(c.quoted());
+    while (c.accept("|"));
+  } else if (c.accept_word("int")) {
+    scalar.type = ScalarType::kInt;
+  } else if (c.accept_word("bool")) {
+    scalar.type = ScalarType::kBool;
+  } else if (c.accept_word("dtype")) {
+    scalar.type = ScalarType::kDType;
+    c.expect("(");
+    do {
+      const std::string cls = c.name("a dtype class");
+      if (!fixed_class(cls, &scalar.dtypes)) c.fail(text("a fixed dtype class, not ", cls));
+    } while (c.accept("|"));
+    c.expect(")");
+  } else {
+    c.expect("float");
+  }
+  if (c.accept("=")) parse_default(c, scalar);
+  scalar.key = scalar.type != ScalarType::kFloat;
+  if (c.accept_word("key")) scalar.key = true;
+  else if (c.accept_word("runtime")) scalar.key = false;
+  schema.scalars.push_back(std::move(scalar));
+}
+
+bool at_scalar_type(const Cursor& c) {
+  for (std::string_view word : {"int ", "int=", "float ", "float=", "bool ", "bool=", "dtype(", "int,", "float,", "bool,",
+                                "int)", "float)", "bool)", "\""})
+    if (c.peek(word)) return true;
+  return false;
+}
+
+void parse_params(Cursor& c, Schema& schema) {
+  c.expect("(");
+  bool keyword_only = false;
+  while (!c.accept(")")) {
+    if (!schema.params.empty()) c.expect(",");
+    if (c.accept("*")) {
+      if (keyword_only) c.fail("one `*` at the most");
+      keyword_only = true;
+      c.expect(",");
+    }
+    const std::string name = c.name("an argument's name");
+    if (schema.find_param(name) >= 0) c.fail(text("a new argument name, not ", name, " again"));
+    c.expect(":");
+    const bool scalar = at_scalar_type(c);
+    if (scalar) parse_scalar(c, schema, name);
+    else parse_tensor(c, schema, name);
+    const std::size_t index = scalar ? schema.scalars.size() : schema.tensors.size();
+    schema.params.push_back({!scalar, static_cast<std::int8_t>(index - 1), keyword_only});
+  }
+  schema.num_inputs = static_cast<std::int32_t>(schema.tensors.size());
+}
+
+void parse_results(Cursor& c, Schema& schema) {
+  c.expect("->");
+  const bool several = c.accept("(");
+  do {
+    const std::string name = c.name("a result's name");
+    c.expect(":");
+    parse_tensor(c, schema, name);
+    ++schema.num_results;
+  } while (several && c.accept(","));
+  if (several) c.expect(")");
+  if (schema.num_results > kMaxResults) c.fail(text("at most ", kMaxResults, " results"));
+}
+
+void parse_where(Cursor& c, Schema& schema) {
+  if (!c.accept_word("where")) return;
+  do {
+    const int letter = schema.find_letter(c.name("a dimension letter"));
+    if (letter < 0) c.fail("a letter of this schema");
+    c.expect(":");
+    if (c.accept_word("exact")) continue;
+    if (!c.accept_word("bucket")) c.fail("exact or bucket(tokens)");
+    c.expect("(");
+    c.expect("tokens");
+    c.expect(")");
+    schema.letters[letter].bucketed = true;
+  } while (c.accept(","));
+}
+
+// FNV-1a, 64 bits: names a schema in store keys; nothing trusts it against an attacker.
+std::string hash_text(std::string_view s) {
+  std::uint64_t h = 0xcbf29ce484222325ull;
+  for (unsigned char byte : s) h = (h ^ byte) * 0x100000001b3ull;
+  std::string hex(16, '0');
+  for (int i = 15; i >= 0; --i, h >>= 4) hex[i] = "0123456789abcdef"[h & 15];
+  return hex;
+}
+
+// One run of spaces where the text has any white space.
+std::string canonical(std::string_view s) {
+  std::string out;
+  for (char ch : s) {
+    const bool space = std::isspace(static_cast<unsigned char>(ch));
+    if (!space) out += ch;
+    else if (!out.empty() && out.back() != ' ') out += ' ';
+  }
+  return out;
+}
+
+}  // namespace
+
+int Schema::find_param(std::string_view wanted) const {
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (param_name(params[i]) == wanted) return static_cast<int>(i);
+  return -1;
+}
+
+int Schema::find_letter(std::string_view wanted) const {
+  for (std::size_t i = 0; i < letters.size(); ++i)
+    if (letters[i].name == wanted) return static_cast<int>(i);
+  return -1;
+}
+
+Schema parse_schema(std::string_view source) {
+  Schema schema;
+  schema.text = canonical(source);
+  schema.hash = hash_text(schema.text);
+  Cursor c(schema.text);
+  schema.name = c.name("the operator's name");
+  parse_params(c, schema);
+  parse_results(c, schema);
+  parse_where(c, schema);
+  if (!c.done()) c.fail("the end");
+  std::int8_t slot = 0;
+  for (ScalarSpec& scalar : schema.scalars)
+    if (scalar.key) scalar.key_slot = slot++;
+  if (slot > kMaxKeyScalars) c.fail(text("at most ", kMaxKeyScalars, " key scalars"));
+  return schema;
+}
+
+InplaceForm parse_inplace(std::string_view source, const Schema& schema) {
+  InplaceForm form;
+  form.text = canonical(source);
+  form.result_source.assign(schema.num_results, -1);
+  Cursor c(form.text);
+  form.name = c.name("the form's name");
+  c.expect("(");
+  bool keyword_only = false;
+  while (!c.accept(")")) {
+    if (!form.params.empty()) c.expect(",");
+    if (c.accept("*")) {
+      keyword_only = true;
+      c.expect(",");
+    }
+    const std::string name = c.name("an argument's name");
+    const int param = schema.find_param(name);
+    if (param < 0) c.fail(text("an argument of ", schema.name, ", not ", name));
+    form.params.push_back({schema.params[param].is_tensor, schema.params[param].index, keyword_only});
+    if (!c.accept("!")) continue;
+    const int result = find_tensor(schema, c.name("the result it receives"));
+    if (result < schema.num_inputs || !form.params.back().is_tensor)
+      c.fail(text("a result of ", schema.name));
+    form.result_source[result - schema.num_inputs] = form.params.back().index;
+  }
+  if (!c.done()) c.fail("the end");
+  for (std::int8_t source_index : form.result_source)
+    if (source_index < 0) c.fail("every result to be received by an argument (name!result)");
+  return form;
+}
+
+}  // namespace dlblas
