@@ -1,0 +1,90 @@
+// SIMD toolbox of the CPU kernels: one vector of f32, and the ways in and out of memory as f32,
+// f16, bf16. Compiled once per instruction set: the translation unit's flags choose the width (16,
+// 8 or 4 lanes) and the namespace, dlblas::avx512, dlblas::avx2 or dlblas::baseline. Everything
+// sits in an unnamed namespace, so an object holds no symbol that another level's object could be
+// linked against.
+//
+//   DLBLAS_ISA       the namespace                  kWidth, kVectorBytes<E>   lanes; bytes of a
+//   stored vector load<E>(p)       E in memory -> f32 lanes       load_partial<E>(p, n)     the
+//   first n lanes, zeros above store<E>(p, v)   rounds to nearest even         store_partial<E>(p,
+//   v, n) NaN stays NaN stream<E>(p, v)  past the caches, p aligned     round<E>(v) to E and back
+//   zero broadcast add mul fma reduce_add prefetch stream_fence
+//
+// Read next: cpu/simd_avx512.hpp (the shortest of the three).
+#pragma once
+
+#include <stdint.h>
+
+#include "cpu/element.hpp"
+
+#if defined(__x86_64__)
+// g++ 12 takes its own headers' "undefined" vectors for uninitialised variables (GCC bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#endif
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#define DLBLAS_ISA avx512
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define DLBLAS_ISA avx2
+#else
+#define DLBLAS_ISA baseline
+#endif
+
+// Forced, also at -O0: a debug build must not pay a call per vector, and vectors stay in registers.
+#define DLBLAS_INLINE inline __attribute__((always_inline))
+
+// NOLINTBEGIN(google-build-namespaces): the unnamed namespace is the point, see above.
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+/// Bytes of one element in memory.
+template <Element E>
+constexpr int kElementBytes = E == Element::kF32 ? 4 : 2;
+
+/// The element i of a row whose pointer may be aligned to nothing.
+template <Element E>
+DLBLAS_INLINE const char* at(const void* row, int64_t i) {
+  return static_cast<const char*>(row) + i * kElementBytes<E>;
+}
+template <Element E>
+DLBLAS_INLINE char* at(void* row, int64_t i) {
+  return static_cast<char*>(row) + i * kElementBytes<E>;
+}
+
+/// Asks for the cache line of p; any address is allowed.
+DLBLAS_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
+
+/// Orders streaming stores before what follows; once per task, after its last stream().
+DLBLAS_INLINE void stream_fence() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#include "cpu/simd_avx512.hpp"
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include "cpu/simd_avx2.hpp"
+#else
+#include "cpu/simd_baseline.hpp"
+#endif
+
+// NOLINTBEGIN(google-build-namespaces)
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+/// Bytes of a whole vector once stored: the alignment that stream<E> needs.
+template <Element E>
+constexpr int kVectorBytes = kWidth* kElementBytes<E>;
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)
