@@ -1,0 +1,60 @@
+# Everything from a fresh machine with a C++ compiler, make and Python >= 3.10: `make demo`, `make test`.
+# All that is fetched or built goes into .venv and build/; tools/setup.py does the fetching.
+PYTHON ?= python3
+PRESET ?= release
+JOBS ?= $(shell nproc)
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export CCACHE_DIR ?= $(CURDIR)/build/ccache
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-asan test-tsan build wheel lint format check bench clean setup-demo setup-test
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+
+demo: build  ## set up, build, and tune a Llama-3-8B layer on this machine (writes build/demo.json)
+	.venv/bin/python -m dlblas demo --out build/demo.json
+
+test: setup-test build lint  ## set up, build, run every test and check; ends with the coverage table
+	ctest --preset release
+	.venv/bin/python -m pytest -n 2
+
+check: build  ## the C++ and Python tests without set-up for them and without lint
+	ctest --preset release
+	.venv/bin/python -m pytest -n 2 -x -q
+
+test-asan: setup-test  ## the C++ tests under AddressSanitizer and UBSan
+	$(MAKE) --no-print-directory build PRESET=asan
+	ctest --preset asan
+
+test-tsan: setup-test  ## the C++ tests under ThreadSanitizer
+	$(MAKE) --no-print-directory build PRESET=tsan
+	ctest --preset tsan
+
+build: setup-demo  ## configure and build (PRESET=release|debug|asan|tsan)
+	@mkdir -p build
+	@flock build/.lock cmake --preset $(PRESET) --log-level=NOTICE $(CMAKE_ARGS) > build/configure.log || \
+	  { cat build/configure.log; exit 1; }
+	@flock build/.lock cmake --build --preset $(PRESET)
+
+wheel: setup-test  ## build the py3-none wheel into dist/
+	.venv/bin/python -m pip wheel . --no-deps --no-build-isolation --wheel-dir dist
+
+lint: setup-test build  ## every check of tools/, clang-format, clang-tidy names, ruff, mypy, codespell
+	.venv/bin/python tools/lint.py
+
+format: setup-test  ## format C++ and Python in place
+	.venv/bin/python tools/lint.py --fix
+
+bench: build  ## run the benchmarks (dlblas bench)
+	.venv/bin/python -m dlblas bench
+
+clean:  ## remove build/ and dist/ (.venv stays)
+	rm -rf build dist
+
+setup-demo:
+	@$(PYTHON) tools/setup.py demo
+
+setup-test:
+	@$(PYTHON) tools/setup.py test

@@ -1,0 +1,32 @@
+# Files made from the tree, in <build>/generated: the version, one explicit register_<family>() call a folder
+# (static constructors vanish in static links), and the hashes of the kernels' sources.
+# In: VERSION, ops/*, cpu/*. Out: ${DLBLAS_GENERATED}/…, included as "generated/…" and <dlblas/version.h>.
+set(DLBLAS_GENERATED ${PROJECT_BINARY_DIR}/generated)
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${DLBLAS_GENERATED}/include/dlblas/version.h @ONLY)
+
+# A family is a folder under ops/ with at least one source.
+set(families ${dlblas_kernels})
+list(FILTER families INCLUDE REGEX "^ops/")
+list(TRANSFORM families REPLACE "^ops/([^/]+)/.*$" "\\1")
+list(REMOVE_DUPLICATES families)
+list(SORT families)
+set(declarations "")
+set(calls "")
+foreach(family IN LISTS families)
+  string(APPEND declarations "void register_${family}(Registry&);\n")
+  string(APPEND calls "  register_${family}(registry);\n")
+endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/register_all.cpp.in ${DLBLAS_GENERATED}/register_all.cpp @ONLY)
+
+# The hashes are made again when any file a kernel may include changes; the header is written only when a hash
+# did. Only files that register implementations include it.
+file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS
+  ops/*.cpp ops/*.hpp ops/*.cuh cpu/*.cpp cpu/*.hpp device/*.cuh)
+add_custom_command(
+  OUTPUT ${DLBLAS_GENERATED}/source_hashes.hpp
+  COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUTPUT=${DLBLAS_GENERATED}/source_hashes.hpp
+          -P ${PROJECT_SOURCE_DIR}/cmake/source_hashes.cmake
+  DEPENDS ${kernel_files} ${PROJECT_SOURCE_DIR}/cmake/source_hashes.cmake
+  COMMENT "Hashing the kernels' sources"
+  VERBATIM)

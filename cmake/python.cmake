@@ -1,0 +1,26 @@
+# The Python package, staged in <build>/python as links into the tree: editing Python needs no rebuild.
+# Runs with every build (it is cheap), so new and removed files are seen.
+add_custom_target(python_stage ALL
+  COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DGENERATED=${DLBLAS_GENERATED}
+          -DLIBRARY=$<TARGET_FILE:dlblas> -DOUTPUT=${PROJECT_BINARY_DIR}/python/dlblas
+          -P ${PROJECT_SOURCE_DIR}/cmake/stage_python.cmake
+  COMMENT "Staging the Python package"
+  VERBATIM)
+add_dependencies(python_stage dlblas)
+if(TARGET dlblas_generated)
+  add_dependencies(python_stage dlblas_generated)
+endif()
+
+# The wheel installs this component alone; `cmake --install` leaves it out. Same layout, real files.
+set(package dlblas)
+install(DIRECTORY python/dlblas/ DESTINATION ${package} COMPONENT python EXCLUDE_FROM_ALL
+  PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY ${DLBLAS_GENERATED}/python/dlblas/ DESTINATION ${package} COMPONENT python EXCLUDE_FROM_ALL
+  OPTIONAL)
+install(PROGRAMS $<TARGET_FILE:dlblas> DESTINATION ${package}/lib RENAME libdlblas.so
+  COMPONENT python EXCLUDE_FROM_ALL)
+foreach(family IN LISTS families)
+  install(FILES ops/${family}/${family}.py DESTINATION ${package}/ops COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+  install(FILES ops/${family}/cases.json DESTINATION ${package}/ops RENAME ${family}.cases.json
+    COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+endforeach()

@@ -1,0 +1,82 @@
+# cmake -DTREE=… -DOUTPUT=… -P source_hashes.cmake: writes source_hash(path) for every ops/*/*.cpp and cpu/*.cpp.
+# A hash covers the source and, transitively, its quoted includes under ops/, cpu/ and device/: the files that
+# decide what a kernel computes and how fast. Headers of src/ are contracts between stages, not loops; a comment
+# there must not make every stored measurement stale, so they are left out.
+# source_hash is consteval: a path that is not in the table does not compile.
+cmake_policy(VERSION 3.25)
+
+# The quoted includes of `file` (relative to the tree) that lie in a hashed folder.
+function(includes_of file result)
+  get_property(known GLOBAL PROPERTY "includes:${file}" SET)
+  if(NOT known)
+    file(STRINGS "${TREE}/${file}" lines REGEX "^[ \t]*#[ \t]*include[ \t]+\"")
+    cmake_path(GET file PARENT_PATH here)
+    set(found "")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^[^\"]*\"([^\"]+)\".*$" "\\1" name "${line}")
+      foreach(candidate IN ITEMS "${here}/${name}" "${name}")
+        cmake_path(NORMAL_PATH candidate)
+        if(candidate MATCHES "^(ops|cpu|device)/" AND EXISTS "${TREE}/${candidate}")
+          list(APPEND found "${candidate}")
+          break()
+        endif()
+      endforeach()
+    endforeach()
+    set_property(GLOBAL PROPERTY "includes:${file}" "${found}")
+  endif()
+  get_property(found GLOBAL PROPERTY "includes:${file}")
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
+# The first 16 hex digits of a SHA-256 over the closure's paths and contents, in path order.
+function(hash_of source result)
+  set(closure "${source}")
+  set(pending "${source}")
+  while(pending)
+    list(POP_FRONT pending file)
+    includes_of("${file}" found)
+    foreach(header IN LISTS found)
+      if(NOT header IN_LIST closure)
+        list(APPEND closure "${header}")
+        list(APPEND pending "${header}")
+      endif()
+    endforeach()
+  endwhile()
+  list(SORT closure)
+  set(text "")
+  foreach(file IN LISTS closure)
+    file(SHA256 "${TREE}/${file}" digest)
+    string(APPEND text "${file} ${digest}\n")
+  endforeach()
+  string(SHA256 digest "${text}")
+  string(SUBSTRING "${digest}" 0 16 digest)
+  set(${result} "${digest}" PARENT_SCOPE)
+endfunction()
+
+file(GLOB sources RELATIVE "${TREE}" "${TREE}/cpu/*.cpp" "${TREE}/ops/*/*.cpp")
+list(SORT sources)
+set(rows "")
+foreach(source IN LISTS sources)
+  hash_of("${source}" digest)
+  string(APPEND rows "  if (path == \"${source}\") return \"${digest}\";\n")
+endforeach()
+set(text "// Made by cmake/source_hashes.cmake, which says what a hash covers.
+#pragma once
+
+#include <string_view>
+
+namespace dlblas {
+
+/// 16 hex digits over a kernel source and what it includes. A path outside the table does not compile.
+consteval const char* source_hash(std::string_view path) {
+${rows}  throw \"no such source under ops/ or cpu/\";
+}
+
+}  // namespace dlblas
+")
+if(EXISTS "${OUTPUT}")
+  file(READ "${OUTPUT}" before)
+endif()
+if(NOT "${before}" STREQUAL "${text}")
+  file(WRITE "${OUTPUT}" "${text}")
+endif()

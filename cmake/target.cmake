@@ -1,0 +1,68 @@
+# The library: one set of objects, linked into libdlblas.so and into the C++ tests (which see inside it).
+# Out: targets dlblas_objects and dlblas (alias dlblas::dlblas). An ISA file is known by its suffix.
+set(isa_flags_avx2 -mavx2 -mfma -mf16c)
+set(isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c)
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+  set(DLBLAS_X86 ON)
+else()
+  set(DLBLAS_X86 OFF)
+  list(FILTER dlblas_kernels EXCLUDE REGEX "_(avx2|avx512)\\.cpp$")
+endif()
+# Kernels may contract a*b+c; everything else (the oracle above all) rounds as written.
+foreach(level IN ITEMS baseline avx2 avx512)
+  set(files ${dlblas_kernels})
+  list(FILTER files INCLUDE REGEX "_${level}\\.cpp$")
+  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS
+    "$<$<NOT:$<CONFIG:Debug>>:-O3>;-ffp-contract=fast;${isa_flags_${level}}")
+endforeach()
+
+add_library(dlblas_objects OBJECT ${dlblas_sources} ${dlblas_kernels}
+  ${DLBLAS_GENERATED}/register_all.cpp ${DLBLAS_GENERATED}/source_hashes.hpp)
+set_target_properties(dlblas_objects PROPERTIES
+  POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+target_include_directories(dlblas_objects PUBLIC
+  ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+  ${PROJECT_BINARY_DIR} ${DLBLAS_GENERATED}/include)
+target_compile_definitions(dlblas_objects PUBLIC DLBLAS_BUILDING $<$<BOOL:${DLBLAS_X86}>:DLBLAS_X86>)
+target_compile_options(dlblas_objects PUBLIC
+  -Wall -Wextra -Wshadow $<$<BOOL:${DLBLAS_WERROR}>:-Werror> -ffp-contract=off
+  $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+target_link_libraries(dlblas_objects PUBLIC Threads::Threads ${CMAKE_DL_LIBS} m)
+
+add_library(dlblas SHARED)
+add_library(dlblas::dlblas ALIAS dlblas)
+target_link_libraries(dlblas PRIVATE dlblas_objects)
+set_target_properties(dlblas PROPERTIES
+  SOVERSION ${PROJECT_VERSION_MAJOR} VERSION ${PROJECT_VERSION} LINKER_LANGUAGE CXX
+  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+target_include_directories(dlblas INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${DLBLAS_GENERATED}/include>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(dlblas INTERFACE cxx_std_20)
+# Hidden visibility alone still exports std symbols; libgcc_s stays shared, or an exception that crosses it aborts.
+target_link_options(dlblas PRIVATE
+  -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map -Wl,--exclude-libs,ALL)
+if(DLBLAS_SANITIZE)
+  target_compile_options(dlblas_objects PUBLIC
+    -fsanitize=${DLBLAS_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(dlblas_objects PUBLIC -fsanitize=${DLBLAS_SANITIZE})
+  target_link_options(dlblas INTERFACE -fsanitize=${DLBLAS_SANITIZE})
+else()
+  target_link_options(dlblas PRIVATE -static-libstdc++ -Wl,-z,defs)
+endif()
+
+# Operator functions for C++ and Python, written from the registry of the library just built:
+# dlblas_generate <include dir> <python dir> writes <include dir>/dlblas/ops.hpp and <python dir>/dlblas/*.
+if(EXISTS ${PROJECT_SOURCE_DIR}/tools/generate.cpp)
+  add_executable(dlblas_generate tools/generate.cpp)
+  target_link_libraries(dlblas_generate PRIVATE dlblas)
+  file(MAKE_DIRECTORY ${DLBLAS_GENERATED}/python/dlblas)
+  add_custom_command(
+    OUTPUT ${DLBLAS_GENERATED}/include/dlblas/ops.hpp
+    COMMAND dlblas_generate ${DLBLAS_GENERATED}/include ${DLBLAS_GENERATED}/python
+    DEPENDS dlblas_generate dlblas
+    COMMENT "Writing the operator functions"
+    VERBATIM)
+  add_custom_target(dlblas_generated ALL DEPENDS ${DLBLAS_GENERATED}/include/dlblas/ops.hpp)
+endif()
