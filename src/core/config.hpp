@@ -65,7 +65,7 @@ struct MemberOf<V C::*> {
 
 /// A knob and the accessors of the aggregate's member behind it.
 template <typename C>
-struct Field {
+struct KnobField {
   Knob knob;
   std::int64_t (*get)(const C&);
   void (*set)(C&, std::int64_t);
@@ -77,7 +77,7 @@ auto field(std::string_view name, std::vector<std::int64_t> values,
            std::vector<std::string_view> labels = {}) {
   using C = typename detail::MemberOf<decltype(Member)>::Class;
   using V = typename detail::MemberOf<decltype(Member)>::Value;
-  return Field<C>{Knob{name, std::move(values), std::move(labels)},
+  return KnobField<C>{Knob{name, std::move(values), std::move(labels)},
                   [](const C& c) { return static_cast<std::int64_t>(c.*Member); },
                   [](C& c, std::int64_t v) { c.*Member = static_cast<V>(v); }};
 }
@@ -86,11 +86,11 @@ auto field(std::string_view name, std::vector<std::int64_t> values,
 template <typename C>
 class ConfigTable : public KnobTable {
  public:
-  ConfigTable(std::initializer_list<Field<C>> fields)
+  ConfigTable(std::initializer_list<KnobField<C>> fields)
       : KnobTable(knobs_of(fields)), fields_(fields) {}
   Config erase(const C& c) const {
     Config out;
-    for (const Field<C>& f : fields_) out.values[out.count++] = f.get(c);
+    for (const KnobField<C>& f : fields_) out.values[out.count++] = f.get(c);
     return out;
   }
   C restore(const Config& config) const {
@@ -100,12 +100,12 @@ class ConfigTable : public KnobTable {
   }
 
  private:
-  static std::vector<Knob> knobs_of(std::initializer_list<Field<C>> fields) {
+  static std::vector<Knob> knobs_of(std::initializer_list<KnobField<C>> fields) {
     std::vector<Knob> knobs;
-    for (const Field<C>& f : fields) knobs.push_back(f.knob);
+    for (const KnobField<C>& f : fields) knobs.push_back(f.knob);
     return knobs;
   }
-  std::vector<Field<C>> fields_;
+  std::vector<KnobField<C>> fields_;
 };
 
 }  // namespace dlblas

@@ -24,7 +24,5 @@ inline std::string_view env(EnvVar v) { return env_entry(v).value; }
 bool env_flag(EnvVar v);
 /// ($DLBLAS_CACHE, else $XDG_CACHE_HOME/dlblas, else ~/.cache/dlblas); empty when no home is known.
 std::string cache_root();
-/// Colon list of folders where the system and the Python of this process keep shared libraries.
-std::string_view library_path_hint();
 
 }  // namespace dlblas

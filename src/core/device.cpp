@@ -1,0 +1,110 @@
+// What this machine's CPU is: model, instruction sets, threads, caches. Read once from cpuid, sysfs and the
+// scheduler's affinity mask.
+#include "core/device.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "core/env.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+
+namespace dlblas {
+namespace {
+
+Isa hardware_isa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  return avx2 && avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kBaseline;
+#else
+  return Isa::kBaseline;
+#endif
+}
+
+Isa capped_isa(Isa hardware) {
+  const std::string_view cap = env(EnvVar::kCpuIsa);
+  if (cap.empty()) return hardware;
+  for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512})
+    if (cap == name_of(isa)) return std::min(isa, hardware);
+  log(LogLevel::kWarn, text("DLBLAS_CPU_ISA has an unknown value; expected baseline, avx2 or avx512, got ", cap, "; it is ignored"));
+  return hardware;
+}
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line, name, family, model;
+  while (std::getline(info, line)) {
+    auto value = [&](std::string_view field, std::string& to) {
+      if (!to.empty() || !line.starts_with(field)) return;
+      const std::size_t colon = line.find(':');
+      if (colon != std::string::npos && line.find_first_not_of(" \t", field.size()) == colon) to = line.substr(colon + 2);
+    };
+    value("model name", name);
+    value("cpu family", family);
+    value("model", model);
+    if (!name.empty() && !family.empty() && !model.empty()) break;
+  }
+  // Hypervisors hide product names: family and model tell generations apart.
+  if (name.empty()) return "unknown CPU";
+  return family.empty() ? name : text(name, " (family ", family, " model ", model, ")");
+}
+
+std::int64_t cache_bytes(int index, std::int64_t fallback) {
+  std::ifstream file(text("/sys/devices/system/cpu/cpu0/cache/index", index, "/size"));
+  std::int64_t size = 0;
+  char unit = 0;
+  if (!(file >> size) || size <= 0) return fallback;
+  file >> unit;
+  return unit == 'M' ? size << 20 : unit == 'K' ? size << 10 : size;
+}
+
+int usable_threads() {
+  cpu_set_t set;
+  const int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                                  : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const std::string asked(env(EnvVar::kNumThreads));
+  if (asked.empty()) return std::max(1, allowed);
+  char* end = nullptr;
+  const long n = std::strtol(asked.c_str(), &end, 10);
+  if (*end == 0 && n >= 1 && n <= 1024) return static_cast<int>(n);
+  log(LogLevel::kWarn, text("DLBLAS_NUM_THREADS has a wrong value; expected 1 to 1024, got ", asked, "; it is ignored"));
+  return std::max(1, allowed);
+}
+
+}  // namespace
+
+std::string_view name_of(Isa isa) {
+  constexpr std::string_view kNames[] = {"baseline", "avx2", "avx512"};
+  return kNames[static_cast<int>(isa)];
+}
+
+const DeviceInfo& cpu_info() {
+  static const auto* info = [] {
+    auto* d = new DeviceInfo;
+    d->model = cpu_model();
+    d->isa_hardware = hardware_isa();
+    d->isa = capped_isa(d->isa_hardware);
+    d->units = usable_threads();
+    d->l1_bytes = cache_bytes(0, d->l1_bytes);
+    d->l2_bytes = cache_bytes(2, d->l2_bytes);
+    d->l3_bytes = cache_bytes(3, d->l3_bytes);
+    return d;
+  }();
+  return *info;
+}
+
+const DeviceInfo& device_info(Device device) {
+  if (device.type == DeviceType::kCpu) return cpu_info();
+  throw Error(ErrorKind::kDevice, text("device: type is not served by this build; expected cpu, got DLPack device type ",
+                                       static_cast<int>(device.type)),
+              {.argument = "device"});
+}
+
+}  // namespace dlblas

@@ -1,0 +1,41 @@
+// The words of every argument error, in one cold place; the stages that detect one name it and go on.
+// Grammar: "<op>: <argument> <problem>; expected <x>, got <y>; <what to do>". Golden tests hold the texts.
+// Each function throws the typed Error. Read next: dispatch/complain.cpp.
+#pragma once
+
+#include <string_view>
+
+#include "core/tensor.hpp"
+#include "dlblas/dlblas.h"
+#include "registry/registry.hpp"
+
+namespace dlblas::complain {
+
+// call
+[[noreturn]] void rank_too_high(const Form& form, std::string_view name, int rank);
+[[noreturn]] void unknown_dtype(const Form& form, std::string_view name, int code, int bits);
+[[noreturn]] void negative_size(const Form& form, std::string_view name, std::int64_t size);
+[[noreturn]] void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& got);
+[[noreturn]] void not_a_tensor(const Form& form, const TensorSpec& spec, const dlblas_value& got);
+[[noreturn]] void unknown_argument(const Form& form, std::string_view name);
+[[noreturn]] void too_many_arguments(const Form& form, int given);
+[[noreturn]] void given_twice(const Form& form, const Param& param);
+[[noreturn]] void missing_argument(const Form& form, const Param& param);
+
+// validate; `tensor` is an index into Schema::tensors
+[[noreturn]] void wrong_dtype(const Schema& schema, const Args& args, int tensor);
+[[noreturn]] void wrong_rank(const Schema& schema, const Args& args, int tensor);
+/// Dimension `axis` (of the schema's list) is not what the letters say.
+[[noreturn]] void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, std::int64_t expected,
+                             std::uint32_t bound);
+[[noreturn]] void wrong_leading(const Schema& schema, const Args& args, int tensor, int like);
+[[noreturn]] void wrong_device(const Schema& schema, const Args& args, int tensor, int like);
+[[noreturn]] void no_device(const Schema& schema, const Args& args, int tensor);
+[[noreturn]] void self_overlap(const Schema& schema, const Args& args, int tensor);
+[[noreturn]] void overlap(const Schema& schema, const Args& args, int result, int other);
+[[noreturn]] void unbound_letter(const Schema& schema, const Args& args, int tensor, int letter);
+
+// select
+[[noreturn]] void nothing_fits(const std::string& op, const std::string& table);
+
+}  // namespace dlblas::complain

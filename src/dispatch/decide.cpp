@@ -1,0 +1,201 @@
+// The decision behind a Plan, made once per Problem; see decide.hpp. Everything here is cold.
+// Lookup order: pin, the store's record of exactly this key, the shipped table's, the model, the heuristic.
+// Read next: store/ranking.hpp (who wins among measured rows), dispatch/explain.cpp (the same, in words).
+#include "dispatch/decide.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "core/counters.hpp"
+#include "core/env.hpp"
+#include "core/error.hpp"
+#include "core/library.hpp"
+#include "core/log.hpp"
+#include "dispatch/complain.hpp"
+#include "store/ranking.hpp"
+
+namespace dlblas {
+namespace {
+
+struct Pin {
+  const Implementation* implementation;
+  bool has_config;
+  Config config;
+};
+std::mutex g_pins_mutex;
+std::map<const Operator*, Pin>& pins() {
+  static auto* map = new std::map<const Operator*, Pin>;
+  return *map;
+}
+bool pin_of(const Operator& op, Pin* pin) {
+  std::lock_guard lock(g_pins_mutex);
+  const auto at = pins().find(&op);
+  if (at == pins().end()) return false;
+  *pin = at->second;
+  return true;
+}
+
+bool listed(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const std::string_view word = list.substr(0, list.find(','));
+    if (word == name) return true;
+    list.remove_prefix(std::min(list.size(), word.size() + 1));
+  }
+  return false;
+}
+
+Store& shipped_store() {
+  static auto* store = new Store(Store::shipped(own_folder() + "/shipped"));
+  return *store;
+}
+
+std::unique_ptr<Plan> make_plan(const Problem& problem, const Implementation* impl, const Config& config, Why why) {
+  auto plan = std::make_unique<Plan>();
+  plan->problem = problem;
+  plan->implementation = impl;
+  plan->config = config;
+  plan->why = why;
+  return plan;
+}
+
+std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const DeviceInfo& device, const Pin& pin) {
+  const Implementation& impl = *pin.implementation;
+  if (const Support s = check_support(impl, problem, device); !s)
+    complain::nothing_fits(op.schema.name, text("  ", impl.name, " (pinned): no: ", s.text()));
+  const Config config = pin.has_config ? pin.config : impl.default_config(problem, device);
+  if (pin.has_config) {
+    const Space space = impl.space(problem, device);
+    if (!space.contains(config))
+      complain::nothing_fits(op.schema.name, text("  ", impl.name, " (pinned): no: ", impl.table().print(config),
+                                                  " breaks the constraint ", space.broken_constraint(config)));
+  }
+  return make_plan(problem, &impl, config, Why::kPinned);
+}
+
+std::unique_ptr<Plan> from_store(const Operator& op, const Problem& problem, Store& store, Why why) {
+  const auto merged = store.load(store_key(op, problem));
+  const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
+  const CurrentRow* best = best_row(rows);
+  return best ? make_plan(problem, best->implementation, best->config, why) : nullptr;
+}
+
+// The model speaks only when it can compare: every supporting fast candidate must have an estimate.
+std::unique_ptr<Plan> from_model(const Problem& problem, const std::vector<const Implementation*>& supporting,
+                                 const DeviceInfo& device) {
+  const Implementation* best = nullptr;
+  double best_ms = 0;
+  int compared = 0;
+  for (const Implementation* impl : supporting) {
+    if (impl->flags.oracle || impl->flags.user) continue;
+    if (!impl->estimate) return nullptr;
+    const double ms = impl->estimate(problem, impl->default_config(problem, device), device);
+    if (!best || ms < best_ms) best = impl, best_ms = ms;
+    ++compared;
+  }
+  return compared >= 2 ? make_plan(problem, best, best->default_config(problem, device), Why::kModel) : nullptr;
+}
+
+}  // namespace
+
+std::string_view name_of(Why why) {
+  constexpr std::string_view kNames[] = {"pinned", "store", "shipped", "model", "heuristic"};
+  return kNames[static_cast<int>(why)];
+}
+
+Support check_support(const Implementation& impl, const Problem& problem, const DeviceInfo& device) {
+  if (impl.backend != problem.device_type && !impl.flags.oracle) return Support::no("runs on another kind of device");
+  if (listed(env(EnvVar::kDisable), impl.name) && !impl.flags.oracle) return Support::no("disabled by DLBLAS_DISABLE");
+  if (device.arch < impl.min_arch) return Support::no("needs compute capability {}/10, this device has {}/10", impl.min_arch, device.arch);
+  if (device.arch > impl.max_arch) return Support::no("serves up to compute capability {}/10, this device has {}/10", impl.max_arch, device.arch);
+  if ((problem.flags & kDeterministic) && !impl.flags.deterministic)
+    return Support::no("is not deterministic, and the call asks for it");
+  return impl.supports(problem, device, impl);
+}
+
+std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem, const Merged& merged) {
+  const DeviceInfo& device = device_info(problem.device());
+  std::vector<CurrentRow> rows;
+  bool first = true;  // the first supporting implementation's default is the one to beat
+  for (const Implementation* impl : op.candidates()) {
+    if (!check_support(*impl, problem, device)) continue;
+    const Space space = impl->space(problem, device);
+    const Config preset = impl->default_config(problem, device);
+    for (const Merged::Row& row : merged.rows) {
+      const Record::Candidate& c = row.candidate;
+      if (c.implementation != impl->name || c.source_hash != impl->source_hash) continue;
+      if (!c.failure.empty() || c.samples_ms.empty() || !(c.error <= 1)) continue;
+      try {
+        const Config config = impl->table().parse(c.config, impl->name);
+        if (space.contains(config)) rows.push_back({impl, config, first && config == preset, &c});
+      } catch (const Error&) {
+        log(LogLevel::kInfo, text(op.schema.name, ": a stored configuration of ", impl->name, " is no longer valid: ", c.config));
+      }
+    }
+    first = false;
+  }
+  return rows;
+}
+
+const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
+  std::vector<Contender> contenders;
+  for (const CurrentRow& row : rows) contenders.push_back({row.candidate->samples_ms, row.is_default});
+  const int winner = pick_winner(contenders);
+  return winner < 0 ? nullptr : &rows[winner];
+}
+
+std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem) {
+  const DeviceInfo& device = device_info(problem.device());
+  if (Pin pin{}; pin_of(op, &pin)) return from_pin(op, problem, device, pin);
+  std::vector<const Implementation*> supporting;
+  for (const Implementation* impl : op.candidates())
+    if (check_support(*impl, problem, device)) supporting.push_back(impl);
+  if (supporting.empty()) complain::nothing_fits(op.schema.name, print_table(explain(op, problem)));
+
+  auto plan = from_store(op, problem, Store::process(), Why::kStore);
+  count(plan ? g_counters.store_hits : g_counters.store_misses);
+  if (!plan && env_flag(EnvVar::kRequireHit))
+    throw Error(ErrorKind::kTuning,
+                text(op.schema.name, ": call has no tuned result and DLBLAS_REQUIRE_HIT is set; expected a record for ",
+                     print_problem(op, problem), ", got none; tune it with dlblas.get_op or `dlblas tune`"),
+                {.op = op.schema.name, .argument = "call"});
+  if (!plan) plan = from_store(op, problem, shipped_store(), Why::kShipped);
+  if (!plan) plan = from_model(problem, supporting, device);
+  if (!plan) {
+    const Implementation* first = supporting.front();
+    for (const Implementation* impl : supporting)  // a user's own, never measured, loses to built-in ones
+      if (!impl->flags.user && !impl->flags.oracle) {
+        first = impl;
+        break;
+      }
+    plan = make_plan(problem, first, first->default_config(problem, device), Why::kHeuristic);
+  }
+  if (plan->implementation->flags.oracle)
+    log_once(LogLevel::kWarn, text("reference/", op.schema.name),
+             text(op.schema.name, ": no fast implementation supports ", print_problem(op, problem),
+                  "; the reference runs (correct, slow); see dlblas.explain"));
+  return plan;
+}
+
+void pin(const Operator& op, std::string_view name, std::string_view config) {
+  if (name.empty()) {
+    std::lock_guard lock(g_pins_mutex);
+    pins().erase(&op);
+  } else {
+    const Implementation* impl = op.find(name);
+    if (!impl) {
+      std::string known;
+      for (const Implementation* i : op.candidates()) known += text(known.empty() ? "" : ", ", i->name);
+      throw Error(ErrorKind::kArgument,
+                  text(op.schema.name, ": implementation is unknown; expected one of ", known, ", got ", name),
+                  {op.schema.name, "implementation", known, std::string(name)});
+    }
+    Pin pin{impl, !config.empty(), {}};
+    if (pin.has_config) pin.config = impl->table().parse(config, impl->name);
+    std::lock_guard lock(g_pins_mutex);
+    pins()[&op] = pin;
+  }
+  forget(op);
+}
+
+}  // namespace dlblas

@@ -1,0 +1,13 @@
+// The slow half of select: asks every implementation, then pin, store, shipped table, model, heuristic.
+#pragma once
+
+#include <memory>
+
+#include "dispatch/dispatch.hpp"
+
+namespace dlblas {
+
+/// Throws Error(kUnsupported) with every candidate's reason, Error(kTuning) for a miss under DLBLAS_REQUIRE_HIT.
+std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem);
+
+}  // namespace dlblas

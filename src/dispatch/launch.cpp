@@ -1,0 +1,50 @@
+// Stage 5, launch: results and workspace from the context, then the kernel's steps.
+// In: Kernel, Args, Context. Out: the results, written. Chooses nothing, formats nothing on the good path.
+// Flow: call > validate > select > compile > [launch].  Read next: the step of the chosen implementation,
+// for example ops/norm/rms_norm_cpu.cpp.
+#include "core/counters.hpp"
+#include "core/error.hpp"
+#include "dispatch/dispatch.hpp"
+
+namespace dlblas {
+namespace {
+
+[[noreturn]] void no_memory(const Args& args, std::string_view what) {
+  throw Error(ErrorKind::kLaunch, text(args.schema->name, ": ", what, " could not be allocated; expected memory, got none"),
+              {.op = args.schema->name, .argument = std::string(what)});
+}
+
+[[noreturn]] void step_failed(const Args& args, const Kernel& kernel, int code) {
+  throw Error(ErrorKind::kLaunch,
+              text(args.schema->name, ": ", kernel.implementation->name, " failed; expected 0, got code ", code),
+              {.op = args.schema->name, .argument = kernel.implementation->name, .expected = "0", .got = std::to_string(code)});
+}
+
+}  // namespace
+
+int run_steps(const Kernel& kernel, const Args& args, const Context& context, void* workspace) {
+  for (int i = 0; i < kernel.num_steps; ++i)
+    if (const int code = kernel.steps[i](args, context, kernel, workspace)) return code;
+  return 0;
+}
+
+void launch(const Kernel& kernel, Args& args, const Context& context) {
+  const Schema& schema = *args.schema;
+  bool empty = true;  // zero-size results need no kernel
+  for (int r = 0; r < schema.num_results; ++r) {
+    TensorView& t = args.result(r);
+    if (!t.data && !args.inplace && context.new_output(context.self, r, &t) != 0)
+      no_memory(args, schema.tensors[schema.num_inputs + r].name);
+    empty &= t.numel() == 0;
+  }
+  if (empty) return;
+  void* workspace = nullptr;
+  if (kernel.workspace_bytes > 0) {
+    workspace = context.alloc(context.self, kernel.workspace_bytes, 64);
+    if (!workspace) no_memory(args, "workspace");
+  }
+  if (const int code = run_steps(kernel, args, context, workspace)) step_failed(args, kernel, code);
+  count(g_counters.launched);
+}
+
+}  // namespace dlblas
