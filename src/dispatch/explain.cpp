@@ -1,0 +1,129 @@
+// What would run for a Problem, and why: every candidate with yes or its reason, what it would run with, what
+// is known of its speed, and one sentence on the winner. Runs nothing. The "no implementation" error prints
+// the same table.
+// Read next: dispatch/decide.cpp, which decides what this explains.
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/json.hpp"
+#include "dispatch/dispatch.hpp"
+#include "store/ranking.hpp"
+
+namespace dlblas {
+namespace {
+
+std::string milliseconds(double ms) {
+  if (ms < 0) return "-";
+  char s[32];
+  std::snprintf(s, sizeof s, "%.4g ms", ms);
+  return s;
+}
+
+std::string why_sentence(const Explanation& e, std::size_t measured) {
+  const Plan& plan = *e.plan;
+  const std::string name = plan.implementation->name;
+  switch (plan.why) {
+    case Why::kPinned: return text(name, " is pinned in this process");
+    case Why::kStore:
+      return text(name, " was the fastest of ", measured, " measured configurations of this key in the results store");
+    case Why::kShipped: return text(name, " is what the shipped table holds for this key");
+    case Why::kModel: return text(name, " has the smallest predicted time; nothing is measured for this key yet");
+    case Why::kHeuristic:
+      if (plan.implementation->flags.oracle) return "no fast implementation supports this call: the reference runs";
+      return text(name, " is the first in the operator's order that supports this call; nothing is measured for this key yet");
+  }
+  return {};
+}
+
+// Left-aligned columns, two spaces between.
+std::string print_columns(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> width;
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (c == width.size()) width.push_back(0);
+      width[c] = std::max(width[c], row[c].size());
+    }
+  std::string s;
+  for (const auto& row : rows) {
+    std::string line = "  ";
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      line += row[c];
+      line.append(width[c] - row[c].size() + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    s += line + "\n";
+  }
+  return s;
+}
+
+}  // namespace
+
+Explanation explain(const Operator& op, const Problem& problem) {
+  const DeviceInfo& device = device_info(problem.device());
+  Explanation e{&op, problem, {}, nullptr, {}};
+  bool any = false;
+  for (const Implementation* impl : op.candidates()) {
+    CandidateRow row{impl, check_support(*impl, problem, device), {}};
+    if (row.support) {
+      any = true;
+      row.config = impl->default_config(problem, device);
+      if (impl->estimate) row.estimate_ms = impl->estimate(problem, row.config, device);
+    }
+    e.candidates.push_back(row);
+  }
+  if (!any) return e;
+
+  e.plan = &select(op, problem);
+  const auto merged = Store::process().load(store_key(op, problem));
+  const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
+  for (CandidateRow& row : e.candidates) {
+    for (const CurrentRow& known : rows) {
+      const double ms = score_ms(known.candidate->samples_ms);
+      if (known.implementation != row.implementation || (row.best_ms >= 0 && ms >= row.best_ms)) continue;
+      row.best_ms = ms;
+      row.config = known.config;
+    }
+    row.chosen = row.implementation == e.plan->implementation;
+    if (row.chosen) row.config = e.plan->config;
+  }
+  e.why = why_sentence(e, rows.size());
+  return e;
+}
+
+std::string print_table(const Explanation& e) {
+  std::vector<std::vector<std::string>> rows{{"", "implementation", "supports", "measured", "predicted", "configuration"}};
+  for (const CandidateRow& row : e.candidates) {
+    const bool yes = static_cast<bool>(row.support);
+    rows.push_back({row.chosen ? ">" : "", row.implementation->name, yes ? "yes" : text("no: ", row.support.text()),
+                    yes ? milliseconds(row.best_ms) : "", yes ? milliseconds(row.estimate_ms) : "",
+                    yes ? row.implementation->table().print(row.config) : ""});
+  }
+  std::string s = text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
+  if (e.plan) s += text("  ", e.why, " (", name_of(e.plan->why), ")\n");
+  return s;
+}
+
+std::string print_json(const Explanation& e) {
+  JsonWriter w;
+  w.open_object().field("op", e.op->schema.name).field("problem", print_problem(*e.op, e.problem));
+  w.key("candidates").open_array();
+  for (const CandidateRow& row : e.candidates) {
+    const bool yes = static_cast<bool>(row.support);
+    w.open_object().field("implementation", row.implementation->name).field("supports", yes);
+    w.field("reason", yes ? std::string() : row.support.text()).field("chosen", row.chosen);
+    if (yes) w.field("config", row.implementation->table().print(row.config));
+    if (row.best_ms >= 0) w.field("measured_ms", row.best_ms);
+    if (row.estimate_ms >= 0) w.field("predicted_ms", row.estimate_ms);
+    w.close_object();
+  }
+  w.close_array();
+  if (e.plan) {
+    w.field("implementation", e.plan->implementation->name);
+    w.field("config", e.plan->implementation->table().print(e.plan->config));
+    w.field("source", name_of(e.plan->why)).field("why", e.why);
+  }
+  w.close_object();
+  return w.text();
+}
+
+}  // namespace dlblas
