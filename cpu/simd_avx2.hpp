@@ -71,7 +71,7 @@ DLBLAS_INLINE Vec load(const void* p) {
   return widen<E>(_mm_loadu_si128(static_cast<const __m128i_u*>(p)));
 }
 template <Element E>
-DLBLAS_INLINE Vec load_partial(const void* p, int n) {
+DLBLAS_OUTLINE Vec load_partial(const void* p, int n) {
   if constexpr (E == Element::kF32) {
     return _mm256_maskload_ps(static_cast<const float*>(p), first_lanes(n));
   }
@@ -85,7 +85,7 @@ DLBLAS_INLINE void store(void* p, Vec v) {
   _mm_storeu_si128(static_cast<__m128i_u*>(p), narrow<E>(v));
 }
 template <Element E>
-DLBLAS_INLINE void store_partial(void* p, Vec v, int n) {
+DLBLAS_OUTLINE void store_partial(void* p, Vec v, int n) {
   if constexpr (E == Element::kF32) {
     return _mm256_maskstore_ps(static_cast<float*>(p), first_lanes(n), v);
   }

@@ -91,7 +91,7 @@ DLBLAS_INLINE Vec load(const void* p) {
   return widen<E>(h);
 }
 template <Element E>
-DLBLAS_INLINE Vec load_partial(const void* p, int n) {
+DLBLAS_OUTLINE Vec load_partial(const void* p, int n) {
   char lanes[kWidth * kElementBytes<E>] = {};
   for (int i = 0; i < n; ++i) {
     __builtin_memcpy(lanes + i * kElementBytes<E>, at<E>(p, i), kElementBytes<E>);
@@ -108,7 +108,7 @@ DLBLAS_INLINE void store(void* p, Vec v) {
   __builtin_memcpy(p, &h, sizeof h);
 }
 template <Element E>
-DLBLAS_INLINE void store_partial(void* p, Vec v, int n) {
+DLBLAS_OUTLINE void store_partial(void* p, Vec v, int n) {
   char lanes[kWidth * kElementBytes<E>];
   store<E>(lanes, v);
   for (int i = 0; i < n; ++i) {

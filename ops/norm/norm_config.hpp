@@ -1,0 +1,85 @@
+// What the norm kernels agree on: traits from the Problem, the searched configuration, one row's
+// arguments. PODs and enums only: the instruction-set objects include this file and must hold no
+// shared function. One row is the unit: `first` sums its squares, the host turns the sum into a
+// scale, `second` writes it. Flow: call > validate > select > compile > [launch].  Read next:
+// ops/norm/norm_cpu.cpp, norm_simd.hpp.
+#pragma once
+
+#include <stdint.h>
+
+#include "cpu/element.hpp"
+
+namespace dlblas {
+
+/// Squares are summed in f32 over at most this many elements, then added up in f64: the error of a
+/// sum does not grow with the width, and the order depends on nothing but the width and the
+/// configuration.
+inline constexpr int64_t kNormBlock = 4096;
+
+/// Widest row that `source=scratch` keeps: 64 KiB of f32 on the task's stack.
+inline constexpr int64_t kNormScratch = 16384;
+
+struct NormTraits {
+  Element element;          // of x, residual and both results
+  Element weight;           // element, or f32
+  bool add;                 // h = round(x + residual) first
+  bool cast_before_weight;  // rounds to `element` before the weight
+};
+
+/// Where the second pass reads what it normalises.
+enum class NormSource : int32_t {
+  kRow,      // x again, or residual_out, which the first pass then writes
+  kScratch,  // an f32 copy that the first pass made; the second pass writes residual_out
+};
+
+enum class NormStore : int32_t {
+  kCached,    // through the caches
+  kStreamed,  // past them: the lines written are not read first; for results larger than the caches
+};
+
+enum class NormPrefetch : int32_t {
+  kNone,
+  kNextRow,  // the second pass, which reads from cache, asks memory for the next row
+};
+
+/// The searched knobs; the table is in norm_cpu.cpp.
+struct NormConfig {
+  int32_t unroll = 4;  // vectors in flight: accumulators of the first pass, loads of the second
+  NormSource source = NormSource::kRow;
+  NormStore store = NormStore::kCached;
+  NormPrefetch prefetch = NormPrefetch::kNone;
+  int32_t task_kib = 64;  // bytes of x per task: below, threads cost more than they bring
+};
+
+/// One row. Elements are contiguous; pointers may be aligned to nothing.
+struct NormRow {
+  int64_t width;
+  const void* x;
+  const void* residual;  // with `add`
+  const void* weight;
+  void* y;
+  void* residual_out;         // with `add`
+  const void* normed;         // source=row: x or residual_out
+  float* scratch;             // source=scratch: width floats
+  const void* next_x;         // prefetch=next_row: the row after this one, or this one
+  const void* next_residual;  // with `add`
+  float weight_offset;
+};
+
+struct NormPasses {
+  double (*first)(const NormRow& row);              // the sum of squares
+  void (*second)(const NormRow& row, float scale);  // scale = rsqrt(mean + eps)
+};
+
+// One entry an instruction set, in objects of their own: norm_<isa>.cpp.
+namespace baseline {
+NormPasses norm_passes(const NormTraits& traits, const NormConfig& config);
+}
+namespace avx2 {
+NormPasses norm_passes(const NormTraits& traits, const NormConfig& config);
+}
+namespace avx512 {
+NormPasses norm_passes(const NormTraits& traits, const NormConfig& config);
+}
+
+}  // namespace dlblas

@@ -1,0 +1,73 @@
+// Host side of the norm kernels on CPUs: what rms_norm and add_rms_norm share.
+// In: where an operator's tensors stand in its schema. Out: its CPU implementations, fastest level
+// first. Flow: call > validate > [select] > [compile] > [launch].  Read next:
+// ops/norm/norm_cpu.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/implementation.hpp"
+#include "ops/norm/norm_config.hpp"
+#include "ops/norm/norm_ops.hpp"
+
+namespace dlblas::norm {
+
+/// Tensor positions of one operator; -1 where it has none.
+struct Slots {
+  int x, weight, residual, y, residual_out;
+  constexpr bool adds() const { return residual >= 0; }
+};
+
+Support supports(const Slots& slots, const Problem& problem, const DeviceInfo& device,
+                 const Implementation& self);
+void constrain(const Slots& slots, const Problem& problem, Space& space);
+Config heuristic(const Slots& slots, const Problem& problem, const DeviceInfo& device);
+double estimate(const Slots& slots, const Problem& problem, const Config& config,
+                const DeviceInfo& device);
+/// The kernel's state, with no step yet.
+Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
+               const Implementation& self);
+/// One call: rows in parallel, each from first to last by one thread.
+int run(const Slots& slots, const Args& args, const Context& context, const Kernel& kernel);
+
+/// Name, level, hash, flags and knobs of every level this build has, fastest first; no functions
+/// yet.
+std::vector<Implementation> levels();
+
+/// The CPU implementations of the operator whose tensors stand at kSlots.
+template <const Slots& kSlots>
+std::vector<Implementation> implementations() {
+  std::vector<Implementation> all = levels();
+  for (Implementation& impl : all) {
+    impl.supports = [](const Problem& problem, const DeviceInfo& device,
+                       const Implementation& self) {
+      return supports(kSlots, problem, device, self);
+    };
+    impl.constrain = [](const Problem& problem, const DeviceInfo&, Space& space) {
+      constrain(kSlots, problem, space);
+    };
+    impl.heuristic = [](const Problem& problem, const DeviceInfo& device) {
+      return heuristic(kSlots, problem, device);
+    };
+    impl.estimate = [](const Problem& problem, const Config& config, const DeviceInfo& device) {
+      return estimate(kSlots, problem, config, device);
+    };
+    impl.prepare = [](const Problem& problem, const Config& config, const DeviceInfo&,
+                      const Implementation& self) {
+      Kernel kernel = prepare(kSlots, problem, config, self);
+      kernel.steps[0] = [](const Args& args, const Context& context, const Kernel& k, void*) {
+        return run(kSlots, args, context, k);
+      };
+      kernel.num_steps = 1;
+      return kernel;
+    };
+  }
+  return all;
+}
+
+/// Defined in <op>_cpu.cpp.
+std::vector<Implementation> rms_norm_cpu();
+std::vector<Implementation> add_rms_norm_cpu();
+
+}  // namespace dlblas::norm

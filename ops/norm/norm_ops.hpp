@@ -1,0 +1,27 @@
+// The operators of the norm family and the oracles behind them.
+// Out: OperatorDef values for register_norm. Read next: ops/norm/rms_norm.cpp.
+#pragma once
+
+#include <cstdint>
+
+#include "registry/operator.hpp"
+
+namespace dlblas::norm {
+
+/// Letters and scalars, the same in both schemas; the operators assert the letters at registration.
+enum Letter : int { kT, kC };
+enum Scalar : int { kEps, kWeightOffset, kCastBeforeWeight };
+enum KeyScalar : int { kKeyCastBeforeWeight };
+
+OperatorDef rms_norm();
+OperatorDef add_rms_norm();
+
+/// <op>_ref.cpp: see ReferenceFn and BoundFn.
+void rms_norm_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                        OracleOut* out);
+Bound rms_norm_bound(const Problem& problem, int result);
+void add_rms_norm_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                            OracleOut* out);
+Bound add_rms_norm_bound(const Problem& problem, int result);
+
+}  // namespace dlblas::norm

@@ -1,0 +1,27 @@
+// rms_norm: schema, oracle and ordered implementations. Everything else is derived from the schema.
+// Read next: ops/norm/rms_norm_ref.cpp (what it computes), ops/norm/rms_norm_cpu.cpp (how).
+#include "ops/norm/norm_cpu.hpp"
+#include "ops/norm/norm_ops.hpp"
+
+namespace dlblas::norm {
+
+OperatorDef rms_norm() {
+  OperatorDef def;
+  def.family = "norm";
+  def.schema =
+      "rms_norm(x: f[*T, C], weight: like(x)|f32[C], eps: float = 1e-6, *, weight_offset: float = "
+      "0, "
+      "cast_before_weight: bool = false) -> y: like(x)[*T, C] where T: bucket(tokens)";
+  def.inplace = {"rms_norm_(x!y, weight, eps, *, weight_offset, cast_before_weight)"};
+  def.formula = "y = x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset)";
+  def.letters = {"T", "C"};
+  def.reference = rms_norm_reference;
+  def.bound = rms_norm_bound;
+  def.work_per_row = [](const Problem& problem) {
+    return 3.0 * static_cast<double>(problem.dims[kC]);
+  };
+  def.implementations = rms_norm_cpu();
+  return def;
+}
+
+}  // namespace dlblas::norm
