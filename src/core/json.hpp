@@ -1,90 +1,107 @@
-// A JSON writer, in order, with no tree: `info`, `explain` and reports are written with it. The library
-// writes JSON and never parses any. Numbers that JSON cannot hold (NaN, Inf) become null.
+// Writes JSON for people and scripts: explain, info, tuning reports. The library never parses any.
+// In: calls in document order. Out: one line of UTF-8 text. Numbers that JSON has no word for (NaN,
+// infinities) become null.
+//
+//   Json j;
+//   j.object().key("name").value("matmul").key("ms").array().value(0.5).close().close();
+//   j.text()  ->  {"name":"matmul","ms":[0.5]}
 #pragma once
 
+#include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace dlblas {
 
-class JsonWriter {
+class Json {
  public:
-  JsonWriter& open_object() { return open('{'); }
-  JsonWriter& close_object() { return close('}'); }
-  JsonWriter& open_array() { return open('['); }
-  JsonWriter& close_array() { return close(']'); }
-  JsonWriter& key(std::string_view name) {
-    comma();
-    quote(name);
-    out_ += ':';
-    fresh_ = true;
+  Json& object() { return open('{', '}'); }
+  Json& array() { return open('[', ']'); }
+  /// Closes the innermost object or array.
+  Json& close() {
+    text_ += closers_.back();
+    closers_.pop_back();
+    comma_ = true;
     return *this;
   }
-  JsonWriter& value(std::string_view s) {
-    comma();
-    quote(s);
+  Json& key(std::string_view name) {
+    value(name);
+    text_ += ':';
+    comma_ = false;
     return *this;
   }
-  JsonWriter& value(const char* s) { return value(std::string_view(s)); }
-  JsonWriter& value(bool b) { return raw(b ? "true" : "false"); }
-  JsonWriter& value(std::int64_t i) { return raw(std::to_string(i)); }
-  JsonWriter& value(std::uint64_t i) { return raw(std::to_string(i)); }
-  JsonWriter& value(int i) { return raw(std::to_string(i)); }
-  JsonWriter& value(double d) {
-    if (!std::isfinite(d)) return null();
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", d);
-    return raw(text);
+  Json& value(std::string_view v) {
+    separate();
+    text_ += '"';
+    for (const char c : v) append_escaped(c);
+    text_ += '"';
+    return *this;
   }
-  JsonWriter& null() { return raw("null"); }
+  Json& value(const char* v) { return value(std::string_view(v)); }
+  Json& value(const std::string& v) { return value(std::string_view(v)); }
   template <typename T>
-  JsonWriter& field(std::string_view name, const T& v) {
-    return key(name).value(v);
+  requires std::is_arithmetic_v<T> Json& value(T v) {
+    separate();
+    if constexpr (std::is_same_v<T, bool>) {
+      text_ += v ? "true" : "false";
+    } else if constexpr (std::is_floating_point_v<T>) {
+      char digits[32];
+      if (std::isfinite(v))
+        text_.append(digits, std::to_chars(digits, digits + sizeof digits, v).ptr);
+      else
+        text_ += "null";
+    } else {
+      text_ += std::to_string(v);
+    }
+    return *this;
   }
-  const std::string& text() const { return out_; }
+  Json& null() {
+    separate();
+    text_ += "null";
+    return *this;
+  }
+  /// A value that is JSON already.
+  Json& raw(std::string_view json) {
+    separate();
+    text_ += json;
+    return *this;
+  }
+  const std::string& text() const { return text_; }
 
  private:
-  JsonWriter& open(char c) {
-    comma();
-    out_ += c;
-    fresh_ = true;
+  Json& open(char opener, char closer) {
+    separate();
+    text_ += opener;
+    closers_ += closer;
+    comma_ = false;
     return *this;
   }
-  JsonWriter& close(char c) {
-    out_ += c;
-    fresh_ = false;
-    return *this;
+  void separate() {
+    if (comma_) text_ += ',';
+    comma_ = true;
   }
-  JsonWriter& raw(std::string_view s) {
-    comma();
-    out_ += s;
-    return *this;
-  }
-  void comma() {
-    if (!fresh_) out_ += ',';
-    fresh_ = false;
-  }
-  void quote(std::string_view s) {
-    out_ += '"';
-    for (char c : s) {
-      if (c == '"' || c == '\\') {
-        out_ += '\\';
-        out_ += c;
-      } else if (static_cast<unsigned char>(c) < 0x20) {
-        char text[8];
-        std::snprintf(text, sizeof text, "\\u%04x", c);
-        out_ += text;
-      } else {
-        out_ += c;
-      }
+  void append_escaped(char c) {
+    constexpr char kHex[] = "0123456789abcdef";
+    if (c == '"' || c == '\\') {
+      text_ += '\\';
+      text_ += c;
+    } else if (c == '\n') {
+      text_ += "\\n";
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      text_ += "\\u00";
+      text_ += kHex[(c >> 4) & 15];
+      text_ += kHex[c & 15];
+    } else {
+      text_ += c;
     }
-    out_ += '"';
   }
-  std::string out_;
-  bool fresh_ = true;
+
+  std::string text_;
+  std::string closers_;  // of the objects and arrays that are open
+  bool comma_ = false;   // the next value follows another one
 };
 
 }  // namespace dlblas
