@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Makes .venv, and what Debian alone has in build/deps: all set-up behind `make demo` and `make test`.
+"""Makes .venv, and what Debian alone has in build/deps: all set-up behind `make demo` and `make
+test`.
 
-python3 tools/setup.py demo|test. Needs a Python >= 3.10 with venv, and nothing else; touches only the tree.
-A stamp with the hash of the requirement files makes a second run do nothing, so it works offline.
-Exit codes: 0 done, 1 a fetch failed (one sentence names the package), 2 this machine lacks something.
+python3 tools/setup.py demo|test. Needs a Python >= 3.10 with venv, and nothing else; touches only
+the tree. A stamp with the hash of the requirement files makes a second run do nothing, so it works
+offline. Exit codes: 0 done, 1 a fetch failed (one sentence names the package), 2 this machine lacks
+something.
 """
 
 from __future__ import annotations
@@ -49,20 +51,23 @@ def make_venv() -> None:
 
 
 def install(wanted: list[str]) -> None:
-    """One package at a time, so that a failed fetch names itself."""
+    """One package at a time, so that a failed fetch names itself; an optional one may fail."""
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
     pip += ["--disable-pip-version-check", "--prefer-binary"]
-    for requirement in wanted:
+    for line in wanted:
+        requirement, _, note = (part.strip() for part in line.partition("#"))
         print(f"setup: {requirement}", flush=True)
         done = subprocess.run([*pip, requirement], capture_output=True, text=True)
-        if done.returncode != 0:
-            why = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        if done.returncode != 0 and note != "optional":
+            why = [text for text in done.stderr.splitlines() if text.startswith("ERROR")]
             print("\n".join(why[:3]), file=sys.stderr)
-            stop(1, f"could not install {requirement} from PyPI; check the network and run it again.")
+            stop(
+                1, f"could not install {requirement} from PyPI; check the network and run it again."
+            )
 
 
 def link_tree() -> None:
-    """`import dlblas` and the `dlblas` command use the staged package of build/ (cmake/python.cmake)."""
+    """`import dlblas` and the `dlblas` command use the package that cmake/python.cmake stages."""
     query = "import sysconfig; print(sysconfig.get_path('purelib'))"
     python = str(VENV / "bin" / "python")
     site = subprocess.run([python, "-c", query], capture_output=True, text=True, check=True)
@@ -107,8 +112,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=sorted(REQUIREMENTS))
     kind = parser.parse_args().kind
-    if sys.version_info < (3, 10):
-        stop(2, f"dlblas needs Python 3.10 or newer, and {sys.executable} is {sys.version.split()[0]}.")
+    if sys.version_info < (3, 10):  # noqa: UP036 (this file is what says so)
+        stop(
+            2,
+            f"dlblas needs Python 3.10 or newer, and {sys.executable} is {sys.version.split()[0]}.",
+        )
     if shutil.which(os.environ.get("CXX", "c++")) is None:
         stop(2, "no C++ compiler was found; run `sudo apt-get install g++`.")
     wanted = requirements(kind)

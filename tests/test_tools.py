@@ -1,0 +1,291 @@
+"""Each check in tools/ catches what it is for: a violation planted in a small tree is reported, and
+only that."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CXX = os.environ.get("CXX", "c++")
+
+# A tree that passes: path -> text.
+CLEAN = {
+    "src/core/env.cpp": 'const char* kName = "DLBLAS_CACHE";\n',
+    "src/core/types.hpp": "#pragma once\nint core_value();\n",
+    "src/tuner/measure.cpp": "auto t = std::chrono::steady_clock::now();\n",
+    "src/dispatch/select.hpp": '#pragma once\n#include "core/types.hpp"\n// As rms_norm(x) does.\n',
+    "cpu/simd.hpp": "#pragma once\ninline int lanes() { return 4; }\n",
+    "ops/norm/norm.cpp": '#include "cpu/simd.hpp"\nauto* s = "rms_norm(x: f[C]) -> y: f[C]";\n',
+    "ops/norm/norm.hpp": '#pragma once\n#include "cpu/simd.hpp"\n',
+    "ops/gemm/gemm.cpp": '#include "core/types.hpp"\n',
+    "include/dlblas/dlblas.h": "#ifndef H_\n#define H_\nint dlblas_abi_version(void);\n#endif\n",
+    "python/dlblas/env.py": 'NAME = "DLBLAS_CACHE"\n',
+    "tools/cases.schema.json": (ROOT / "tools" / "cases.schema.json").read_text(),
+}
+CASE = {"name": "a", "op": "rms_norm", "dims": {"T": 1, "C": 8}, "dtypes": ["f32"], "use": ["test"]}
+
+
+def plant(root: pathlib.Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def run(tool: str, root: pathlib.Path, *extra: str) -> tuple[int, str]:
+    command = [sys.executable, str(ROOT / "tools" / tool), "--root", str(root), *extra]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("tool", ["check_arrows.py", "check_getenv.py", "check_headers.py"])
+def test_a_clean_tree_passes(tool: str, tmp_path: pathlib.Path) -> None:
+    plant(tmp_path, CLEAN)
+    code, text = run(tool, tmp_path)
+    assert code == 0, text
+
+
+VIOLATIONS = [
+    (
+        "check_arrows.py",
+        "src/core/up.hpp",
+        '#include "dispatch/select.hpp"\n',
+        "core may not include dispatch",
+    ),
+    ("check_arrows.py", "cpu/up.hpp", '#include "ops/norm/norm.hpp"\n', "cpu may not include ops"),
+    (
+        "check_arrows.py",
+        "src/jit/up.cpp",
+        '#include "registry/r.hpp"\n',
+        "jit may not include registry",
+    ),
+    (
+        "check_arrows.py",
+        "ops/gemm/far.cpp",
+        '#include "../norm/norm.hpp"\n',
+        "family gemm includes family norm",
+    ),
+    (
+        "check_arrows.py",
+        "src/dispatch/op.cpp",
+        'if (name == "rms_norm") return;\n',
+        "names the operator rms_norm",
+    ),
+    (
+        "check_arrows.py",
+        "ops/norm/t.cpp",
+        "auto t = std::chrono::steady_clock::now();\n",
+        "outside src/tuner",
+    ),
+    ("check_arrows.py", "src/misc/x.hpp", "#pragma once\n", "not a folder of the architecture"),
+    (
+        "check_getenv.py",
+        "src/core/log.cpp",
+        'auto* v = std::getenv("HOME");\n',
+        "log.cpp:1: getenv outside",
+    ),
+    (
+        "check_getenv.py",
+        "python/dlblas/x.py",
+        "os.environ['DLBLAS_NEW']\n",
+        "DLBLAS_NEW is not in the table",
+    ),
+    (
+        "check_getenv.py",
+        "src/core/env.cpp",
+        "".join(f'"DLBLAS_V{i}"\n' for i in range(15)) + '"DLBLAS_CACHE"\n',
+        "16 variables; at most 15",
+    ),
+    (
+        "check_headers.py",
+        "src/core/bad.hpp",
+        "#pragma once\nstd::string s();\n",
+        "bad.hpp: does not compile alone",
+    ),
+    (
+        "check_headers.py",
+        "src/core/twice.hpp",
+        "struct Twice {};\n",
+        "twice.hpp: does not compile alone",
+    ),
+    ("check_headers.py", "include/dlblas/c.h", "class NotC;\n", "c.h: does not compile alone"),
+    (
+        "check_headers.py",
+        "cpu/part.hpp",
+        '// Included by cpu/whole.hpp alone.\n#include "cpu/part.hpp"\n',
+        "part of cpu/whole.hpp alone",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tool", "path", "text", "expected"), VIOLATIONS)
+def test_a_planted_violation_is_caught(
+    tool: str, path: str, text: str, expected: str, tmp_path: pathlib.Path
+) -> None:
+    plant(tmp_path, {**CLEAN, "src/registry/r.hpp": "#pragma once\n", path: text})
+    if "whole" in text:
+        plant(tmp_path, {"cpu/whole.hpp": "#pragma once\n"})
+    code, out = run(tool, tmp_path)
+    assert code == 1
+    assert expected in out
+    assert all(path in line for line in out.splitlines()), out
+
+
+def test_headers_are_compiled_again_when_what_they_include_changes(tmp_path: pathlib.Path) -> None:
+    plant(tmp_path, CLEAN)
+    assert run("check_headers.py", tmp_path)[0] == 0
+    plant(tmp_path, {"src/core/types.hpp": "#pragma once\nUnknown core_value();\n"})
+    code, out = run("check_headers.py", tmp_path)
+    assert code == 1
+    assert "src/core/types.hpp" in out and "src/dispatch/select.hpp" in out
+
+
+def build_object(root: pathlib.Path, text: str) -> None:
+    plant(root, {"ops/norm/norm_avx2.cpp": text})
+    obj = root / "build/CMakeFiles/dlblas_objects.dir/ops/norm/norm_avx2.cpp.o"
+    obj.parent.mkdir(parents=True, exist_ok=True)
+    source = root / "ops/norm/norm_avx2.cpp"
+    subprocess.run([CXX, "-std=c++20", "-c", str(source), "-o", str(obj)], check=True)
+
+
+def test_weak_symbols_in_isa_objects_are_caught(tmp_path: pathlib.Path) -> None:
+    build_object(tmp_path, "static int f() { return 1; }\nint g() { return f(); }\n")
+    assert run("check_isa_objects.py", tmp_path)[0] == 0
+    build_object(tmp_path, "inline int f() { return 1; }\nint g() { return f(); }\n")
+    code, out = run("check_isa_objects.py", tmp_path)
+    assert code == 1
+    assert "norm_avx2.cpp: weak symbol f()" in out
+
+
+def test_isa_sources_without_objects_are_an_error(tmp_path: pathlib.Path) -> None:
+    plant(tmp_path, {"ops/norm/norm_avx2.cpp": "int g();\n"})
+    code, out = run("check_isa_objects.py", tmp_path)
+    assert code == 1
+    assert "build first" in out
+
+
+def build_library(root: pathlib.Path, text: str, *flags: str) -> str:
+    plant(root, {"lib.cpp": text})
+    library = root / "libdlblas.so"
+    source = str(root / "lib.cpp")
+    subprocess.run([CXX, "-shared", "-fPIC", source, "-o", str(library), *flags], check=True)
+    return str(library)
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "expected"),
+    [
+        ('extern "C" int dlblas_x() { return 0; }\n', ["-static-libstdc++"], ""),
+        (
+            'extern "C" int dlblas_x() { return 0; }\nint leak() { return 1; }\n',
+            [],
+            "exports _Z4leakv",
+        ),
+        (
+            '#include <string>\nextern "C" int dlblas_x() { throw std::string(); }\n',
+            ["-fvisibility=hidden"],
+            "needs libstdc++.so.6",
+        ),
+        ("static int nothing;\n", ["-fvisibility=hidden"], "exports nothing"),
+    ],
+)
+def test_exports(text: str, flags: list[str], expected: str, tmp_path: pathlib.Path) -> None:
+    code, out = run(
+        "check_exports.py", tmp_path, "--library", build_library(tmp_path, text, *flags)
+    )
+    assert code == (1 if expected else 0), out
+    assert expected in out
+
+
+@pytest.mark.parametrize(
+    ("cases", "expected"),
+    [
+        ([CASE], ""),
+        ([], "should be non-empty"),
+        ([{**CASE, "shape": [1]}], "'shape' was unexpected"),
+        ([{key: CASE[key] for key in CASE if key != "op"}], "'op' is a required property"),
+        ([{**CASE, "use": ["train"]}], "'train' is not one of"),
+        ([{**CASE, "dims": {"T": -1, "C": 8}}], "at 0/dims/T"),
+        ([CASE, CASE], "two cases named a"),
+    ],
+)
+def test_cases(cases: object, expected: str, tmp_path: pathlib.Path) -> None:
+    plant(tmp_path, {"ops/norm/cases.json": json.dumps(cases)})
+    code, out = run("check_schema_cases.py", tmp_path, "--no-library")
+    assert code == (1 if expected else 0), out
+    assert expected in out
+
+
+def test_cases_are_compared_with_the_library(tmp_path: pathlib.Path) -> None:
+    """A stand-in library that knows one operator: wrong letters, unknown and uncovered operators show."""
+    schema = "rms_norm(x: f[*T, C], w: f[C]) -> y: f[*T, C]"
+    info = json.dumps({"operators": [{"name": "rms_norm", "schema": schema}]})
+    text = (
+        "#include <cstring>\n#include <cstdlib>\n"
+        'extern "C" int dlblas_info(char** t) {\n'
+        f"  *t = strdup({json.dumps(info)});\n  return 0;\n}}\n"
+        'extern "C" void dlblas_free(void* p) { free(p); }\n'
+    )
+    library = build_library(tmp_path, text)
+    for changed, expected in [
+        ({}, ""),
+        ({"dims": {"T": 1}}, "has dims T; rms_norm wants C, T"),
+        ({"op": "other"}, "unknown operator other"),
+        ({"op": "other"}, "rms_norm has no case"),
+    ]:
+        plant(tmp_path, {"ops/norm/cases.json": json.dumps([{**CASE, **changed}])})
+        code, out = run("check_schema_cases.py", tmp_path, "--library", library)
+        assert code == (1 if expected else 0), out
+        assert expected in out
+
+
+def setup_run(root: pathlib.Path, kind: str, **env: str) -> tuple[int, str]:
+    command = [sys.executable, str(root / "tools" / "setup.py"), kind]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **env}, timeout=120
+    )
+    return done.returncode, done.stderr
+
+
+def test_setup_names_the_package_that_could_not_be_fetched(tmp_path: pathlib.Path) -> None:
+    root = tmp_path / "a tree"
+    (root / "tools").mkdir(parents=True)
+    shutil.copy(ROOT / "tools" / "setup.py", root / "tools")
+    (root / "tools" / "requirements-demo.txt").write_text("# why\nno-such-package==0\n")
+    code, text = setup_run(root, "demo", PIP_NO_INDEX="1")
+    assert code == 1
+    assert text.splitlines()[-1].startswith("setup: could not install no-such-package==0 from PyPI")
+    # What is stamped is not fetched again: the second run works with no index at all.
+    (root / "tools" / "requirements-demo.txt").write_text("# nothing\n")
+    assert setup_run(root, "demo", PIP_NO_INDEX="1") == (0, "")
+    assert (root / ".venv" / "bin" / "dlblas").exists()
+    assert setup_run(root, "demo", PIP_NO_INDEX="1", PATH="/usr/bin:/bin") == (0, "")
+
+
+def test_setup_without_a_compiler_says_what_to_install(tmp_path: pathlib.Path) -> None:
+    code, text = setup_run(ROOT, "demo", CXX="no-such-compiler")
+    assert code == 2
+    assert text == "setup: no C++ compiler was found; run `sudo apt-get install g++`.\n"
+
+
+def test_setup_without_venv_says_what_to_install(tmp_path: pathlib.Path) -> None:
+    """Debian's Python without python3-venv has venv but no ensurepip."""
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "setup.py", tmp_path / "tools")
+    (tmp_path / "tools" / "requirements-demo.txt").write_text("numpy\n")
+    hide = (
+        "import importlib.util, runpy, sys\nfind = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda n, p=None: None if n == 'ensurepip' else find(n, p)\n"
+        f"sys.argv = ['setup.py', 'demo']\nrunpy.run_path({str(tmp_path / 'tools/setup.py')!r},"
+        " run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "sudo apt-get install python3-venv" in done.stderr

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Checks which folder may include which, that src/ and bindings/ name no operator, and that only
+tuner measures.
+
+The arrows are those of docs/architecture.md, transitive. python -> bindings is checked by the wheel
+test: the package holds nothing but the library. Made files (generated/…, <dlblas/version.h>) are
+open to all.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+
+import tree
+
+ARROWS = {
+    "bindings": ["include", "graph", "cpu"],
+    "ops": ["registry", "jit", "cuda", "core", "device", "cpu"],
+    "graph": ["tuner"],
+    "tuner": ["dispatch"],
+    "dispatch": ["registry", "jit"],
+    "jit": ["cuda", "store"],
+    "registry": ["core"],
+    "cuda": ["core"],
+    "store": ["core"],
+    "cpu": ["core"],
+    "core": [],
+    "device": [],
+    "include": [],
+    "examples": ["include"],
+    "tools": ["include"],
+}
+CLOCK = re.compile(r"\b(steady_clock|high_resolution_clock|clock_gettime|__rdtscp?|perf_counter)\b")
+# An operator's schema opens its literal: "rms_norm(x: f[*T, C], …
+SCHEMA = re.compile(r'["(]\s*([a-z][a-z0-9_]*)\(\s*\w+[!?]?\s*:')
+
+
+def layer_of(path: str) -> str:
+    parts = path.split("/")
+    return parts[1] if parts[0] == "src" else parts[0]
+
+
+def reachable(layer: str) -> set[str]:
+    seen, pending = {layer}, [layer]
+    while pending:
+        for below in ARROWS.get(pending.pop(), []):
+            if below not in seen:
+                seen.add(below)
+                pending.append(below)
+    return seen
+
+
+def family_of(path: str) -> str | None:
+    parts = path.split("/")
+    return parts[1] if parts[0] == "ops" and len(parts) > 2 else None
+
+
+def check_includes(root: pathlib.Path, path: str) -> list[str]:
+    layer, problems = layer_of(path), []
+    if layer not in ARROWS:
+        return [f"{path}: src/{layer} is not a folder of the architecture"]
+    for name in tree.includes(root, root / path):
+        if name.startswith("generated/") or name in ("dlblas/version.h", "dlblas/ops.hpp"):
+            continue
+        target = layer_of(name)
+        if target not in reachable(layer):
+            problems.append(f"{path}: {layer} may not include {target} ({name})")
+        elif family_of(path) and family_of(name) not in (None, family_of(path)):
+            problems.append(
+                f"{path}: family {family_of(path)} includes family {family_of(name)} ({name})"
+            )
+    return problems
+
+
+def operators(root: pathlib.Path) -> set[str]:
+    texts = (p.read_text() for p in tree.files(root, [".cpp", ".hpp"], ["ops"]))
+    return {name for text in texts for name in SCHEMA.findall(tree.without_comments(text))}
+
+
+def check_text(root: pathlib.Path, path: str, names: set[str]) -> list[str]:
+    code, problems = tree.without_comments((root / path).read_text()), []
+    for number, line in enumerate(code.splitlines(), 1):
+        if layer_of(path) != "tuner" and (clock := CLOCK.search(line)):
+            problems.append(f"{path}:{number}: {clock[0]} outside src/tuner, which alone measures")
+        if path.startswith(("src/", "bindings/")):
+            for name in names.intersection(re.findall(r"\w+", line)):
+                problems.append(f"{path}:{number}: names the operator {name}")
+    return problems
+
+
+def main() -> int:
+    root = tree.parser(__doc__).parse_args().root.resolve()
+    names = operators(root)
+    dirs = [*tree.SOURCE_DIRS, "examples", "tools"]
+    paths = [
+        str(p.relative_to(root)) for p in tree.files(root, [".cpp", ".hpp", ".h", ".cuh"], dirs)
+    ]
+    problems = []
+    for path in paths:
+        problems += check_includes(root, path)
+        if layer_of(path) not in ("examples", "tools"):
+            problems += check_text(root, path, names)
+    return tree.report("arrows", problems, f"{len(paths)} files, {len(names)} operators")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

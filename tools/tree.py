@@ -1,0 +1,98 @@
+"""What the checks in tools/ share: the tree's C++ files, their includes, a cache of passed checks,
+reporting.
+
+Used by tools/check_*.py and tools/lint.py. Every check takes --root, so a test can point it at a
+copy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Iterable
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SOURCE_DIRS = ("src", "cpu", "ops", "bindings", "include", "device")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
+# Comments and literals in one pattern, so that "//" inside a string starts no comment.
+_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=(doc or "").split("\n")[0])
+    made.add_argument("--root", type=pathlib.Path, default=ROOT)
+    return made
+
+
+def files(
+    root: pathlib.Path, suffixes: Iterable[str], dirs: Iterable[str] = SOURCE_DIRS
+) -> list[pathlib.Path]:
+    """Files below `dirs` with one of `suffixes`, sorted; paths are absolute."""
+    found = (p for d in dirs for p in (root / d).rglob("*") if p.suffix in suffixes and p.is_file())
+    return sorted(p for p in found if "__pycache__" not in p.parts)
+
+
+def includes(root: pathlib.Path, path: pathlib.Path) -> list[str]:
+    """The includes of a file that lie in the tree, relative to it; made files keep their name."""
+    found = []
+    for name in _INCLUDE.findall(path.read_text()):
+        for base in (path.parent, root, root / "src", root / "include"):
+            if (base / name).is_file():
+                inside = (base / name).resolve()
+                if inside.is_relative_to(root.resolve()):
+                    found.append(str(inside.relative_to(root.resolve())))
+                break
+        else:
+            if name.startswith(("generated/", "dlblas/")):
+                found.append(name)
+    return found
+
+
+def without_comments(text: str) -> str:
+    """The text with comments blanked, lines kept."""
+    return _COMMENT.sub(lambda m: m.group(1) or re.sub(r"[^\n]", " ", m.group(0)), text)
+
+
+def digest(root: pathlib.Path, path: pathlib.Path, extra: str) -> str:
+    """A hash of a file, of all it includes in the tree, and of `extra`."""
+    seen, pending = {path}, [path]
+    while pending:
+        for name in includes(root, pending.pop()):
+            header = root / name
+            if header.is_file() and header not in seen:
+                seen.add(header)
+                pending.append(header)
+    made = hashlib.sha256(extra.encode())
+    for file in sorted(seen):
+        made.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
+    return made.hexdigest()
+
+
+def run_cached(
+    root: pathlib.Path, name: str, jobs: dict[str, str], check: Callable[[str], str]
+) -> list[str]:
+    """Runs check(job) in threads for jobs (name -> digest) that did not pass yet; the problems."""
+    cache = root / "build" / "checks" / f"{name}.json"
+    passed = json.loads(cache.read_text()) if cache.exists() else {}
+    todo = [job for job, key in jobs.items() if passed.get(job) != key]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        results = dict(zip(todo, pool.map(check, todo), strict=True))
+    good = {job: key for job, key in jobs.items() if not results.get(job)}
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    cache.write_text(json.dumps(good, indent=0))
+    return [problem for problem in results.values() if problem]
+
+
+def report(name: str, problems: list[str], summary: str) -> int:
+    """One line when all is well, one line a problem else; the exit code."""
+    for problem in problems:
+        print(f"{name}: {problem}", file=sys.stderr)
+    if not problems:
+        print(f"{name}: {summary}")
+    return 1 if problems else 0
