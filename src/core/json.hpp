@@ -2,9 +2,9 @@
 // In: calls in document order. Out: one line of UTF-8 text. Numbers that JSON has no word for (NaN,
 // infinities) become null.
 //
-//   Json j;
-//   j.object().key("name").value("matmul").key("ms").array().value(0.5).close().close();
-//   j.text()  ->  {"name":"matmul","ms":[0.5]}
+//   JsonWriter w;
+//   w.open_object().field("name", "matmul").key("ms").open_array().value(0.5).close_array();
+//   w.close_object().text()  ->  {"name":"matmul","ms":[0.5]}
 #pragma once
 
 #include <charconv>
@@ -16,34 +16,29 @@
 
 namespace dlblas {
 
-class Json {
+class JsonWriter {
  public:
-  Json& object() { return open('{', '}'); }
-  Json& array() { return open('[', ']'); }
-  /// Closes the innermost object or array.
-  Json& close() {
-    text_ += closers_.back();
-    closers_.pop_back();
-    comma_ = true;
-    return *this;
-  }
-  Json& key(std::string_view name) {
+  JsonWriter& open_object() { return open('{'); }
+  JsonWriter& close_object() { return close('}'); }
+  JsonWriter& open_array() { return open('['); }
+  JsonWriter& close_array() { return close(']'); }
+  JsonWriter& key(std::string_view name) {
     value(name);
     text_ += ':';
     comma_ = false;
     return *this;
   }
-  Json& value(std::string_view v) {
+  JsonWriter& value(std::string_view v) {
     separate();
     text_ += '"';
     for (const char c : v) append_escaped(c);
     text_ += '"';
     return *this;
   }
-  Json& value(const char* v) { return value(std::string_view(v)); }
-  Json& value(const std::string& v) { return value(std::string_view(v)); }
+  JsonWriter& value(const char* v) { return value(std::string_view(v)); }
+  JsonWriter& value(const std::string& v) { return value(std::string_view(v)); }
   template <typename T>
-  requires std::is_arithmetic_v<T> Json& value(T v) {
+  requires std::is_arithmetic_v<T> JsonWriter& value(T v) {
     separate();
     if constexpr (std::is_same_v<T, bool>) {
       text_ += v ? "true" : "false";
@@ -58,13 +53,17 @@ class Json {
     }
     return *this;
   }
-  Json& null() {
+  template <typename T>
+  JsonWriter& field(std::string_view name, const T& v) {
+    return key(name).value(v);
+  }
+  JsonWriter& null() {
     separate();
     text_ += "null";
     return *this;
   }
   /// A value that is JSON already.
-  Json& raw(std::string_view json) {
+  JsonWriter& raw(std::string_view json) {
     separate();
     text_ += json;
     return *this;
@@ -72,11 +71,15 @@ class Json {
   const std::string& text() const { return text_; }
 
  private:
-  Json& open(char opener, char closer) {
+  JsonWriter& open(char bracket) {
     separate();
-    text_ += opener;
-    closers_ += closer;
+    text_ += bracket;
     comma_ = false;
+    return *this;
+  }
+  JsonWriter& close(char bracket) {
+    text_ += bracket;
+    comma_ = true;
     return *this;
   }
   void separate() {
@@ -100,8 +103,7 @@ class Json {
   }
 
   std::string text_;
-  std::string closers_;  // of the objects and arrays that are open
-  bool comma_ = false;   // the next value follows another one
+  bool comma_ = false;  // the next value follows another one
 };
 
 }  // namespace dlblas
