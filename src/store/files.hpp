@@ -1,0 +1,91 @@
+// The store's way to the file system: folders that are trusted or refused with a reason, files
+// written whole or not at all, files read without ever following a link or blocking on a FIFO. In:
+// names relative to an open folder (no path is walked twice). Out: errno values and Flaws; nothing
+// throws. Flow: below store/store.cpp and store/maintain.cpp.  Read next: store/store.hpp.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/record.hpp"
+
+namespace dlblas {
+
+/// Where a publish or a compaction can be cut off. The tests kill the process, or fail the step, at
+/// each.
+enum class StoreStep {
+  kCreated,         // the temporary file exists, empty
+  kChunk,           // a part of it is written (parts of kWriteChunk bytes)
+  kWritten,         // all of it
+  kSynced,          // and on the disk
+  kRenamed,         // it has its name
+  kFolderSynced,    // and the name is on the disk
+  kMerged,          // compaction: the merged records are in place, their sources too
+  kSourceUnlinked,  // compaction: a source is gone
+};
+inline constexpr std::size_t kWriteChunk = 4096;
+
+/// Called after each step on the real path; a result other than 0 is that step's errno. Null
+/// outside tests.
+using StoreFaultHook = int (*)(StoreStep);
+extern std::atomic<StoreFaultHook> store_fault_hook;
+int after(StoreStep step);
+
+/// A file descriptor and its owner.
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+/// Ours: written by nobody else. A folder or file owned by another user, or writable by group or
+/// others, is refused. Anyone's: the shipped table, as trustworthy as the library beside it; links
+/// are followed there.
+enum class Trust { kOurs, kAnyone };
+enum class Missing { kFail, kCreate };
+
+/// An open folder; else the errno and, in words, why not (empty when it simply does not exist).
+struct Folder {
+  Fd fd;
+  int error = 0;
+  std::string reason;
+};
+
+/// The store's root by path; kCreate makes it, parents too, with mode 0700.
+Folder open_root(const std::string& path, Trust trust, Missing missing);
+/// A folder inside an open one. A created folder's name is on the disk when this returns.
+Folder open_folder(int parent, const std::string& name, Trust trust, Missing missing);
+
+/// Why a root could not be written now; empty when it could, or could be made. Changes nothing.
+std::string probe_root(const std::string& path);
+
+/// Names in a folder, sorted; those that start with a dot (temporary files, NFS leftovers) only on
+/// demand.
+std::vector<std::string> list_folder(int folder, bool hidden = false);
+
+/// The whole of a regular file of at most kMaxRecordBytes. Never blocks: anything else is not
+/// opened.
+Flaw read_file(int folder, const std::string& name, Trust trust, std::string* out);
+
+/// Writes a temporary file, syncs it, renames it, syncs the folder. 0, or the errno of the step
+/// that failed, with nothing left behind (unless the folder's sync failed: then the file is there,
+/// perhaps not for good).
+int write_file(int folder, const std::string& name, std::string_view text);
+
+/// Removes temporary files that a killed writer left an hour ago or longer.
+void sweep_folder(int folder);
+
+}  // namespace dlblas
