@@ -1,0 +1,153 @@
+// What the store's tests share: scratch folders, records that tell who wrote them, and children to
+// kill. A record's samples are computed from its candidate's configuration, so a reader can prove
+// that what it got is what somebody published, bit for bit. Read next:
+// tests/cpp/test_store_battery.cpp.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "store/store.hpp"
+
+namespace dlblas::battery {
+
+namespace fs = std::filesystem;
+inline constexpr uid_t kNobody = 65534;
+
+/// A folder that others may enter (children change their uid) and that goes with the test.
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (fs::temp_directory_path() / "dlblas_store_XXXXXX").string();
+    if (!::mkdtemp(pattern.data())) std::abort();
+    path_ = pattern;
+    fs::permissions(path_, fs::perms(0755));
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  std::string root() const { return path_ + "/v1"; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+inline Fields sample_key(int which = 0) {
+  return {{"device", "cpu"}, {"dims", "C=4096 T=" + std::to_string(which)}, {"op", "rms_norm"}};
+}
+
+/// Candidate number `id`; `bulk` samples make it as long as wanted.
+inline Record::Candidate sample_candidate(int id, int bulk = 3) {
+  Record::Candidate c;
+  c.implementation = "cpu_avx512";
+  c.source_hash = "5eed";
+  c.config = "block_m=" + std::to_string(id);
+  for (int i = 0; i < bulk; ++i) c.samples_ms.push_back(1.0 / 3 + id + 0.001 * i);
+  c.error = 0.25;
+  c.is_default = id == 0;
+  c.measured_at = 1000 + id;
+  return c;
+}
+
+inline Record sample_record(int id, int which = 0, int bulk = 3) {
+  return {sample_key(which), {{"compiler", "g++ 12"}, {"seed", "7"}}, {sample_candidate(id, bulk)}};
+}
+
+/// The ids of the rows. Fails the test when a row is not exactly what somebody published.
+inline std::set<int> ids_of(const Merged& merged, int bulk = 3) {
+  std::set<int> ids;
+  for (const Merged::Row& row : merged.rows) {
+    const int id = std::atoi(row.candidate.config.c_str() + sizeof "block_m=" - 1);
+    EXPECT_EQ(row.candidate, sample_candidate(id, bulk));
+    ids.insert(id);
+  }
+  return ids;
+}
+
+/// What a process that has never seen the store reads.
+inline std::set<int> fresh_ids(const std::string& root, int which = 0, int bulk = 3) {
+  Store store(root);
+  return ids_of(*store.load(sample_key(which)), bulk);
+}
+
+inline std::string slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void spill(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  ::chmod(path.c_str(), 0600);  // whatever the umask: the store refuses files that others may write
+}
+
+inline std::string key_folder(const std::string& root, int which = 0) {
+  return root + "/results/" + key_hash(sample_key(which));
+}
+
+inline std::string file_of(const std::string& root, const Record& record) {
+  const std::string text = print(record);
+  return root + "/results/" + key_hash(record.key) + "/" + std::string(digest_of(text));
+}
+
+inline int count_entries(const std::string& folder) {
+  std::error_code none;
+  int n = 0;
+  for (const auto& entry : fs::directory_iterator(folder, none)) n += !entry.path().empty();
+  return n;
+}
+
+/// Runs `body` in a child of its own; the result is waitpid's. A child that hangs is ended after 20
+/// s.
+inline pid_t spawn(const std::function<int()>& body) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  ::alarm(20);
+  ::_exit(body());
+}
+
+inline int wait_for(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+inline bool succeeded(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+inline bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
+
+/// Runs `body` as an ordinary user: permissions mean nothing to root. 0: it returned 0.
+inline int as_nobody(const std::function<int()>& body) {
+  return wait_for(spawn([&] {
+    if (::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) return 100;
+    return body();
+  }));
+}
+
+/// Kills this process at the n-th fault point from now on.
+inline int kill_countdown = 0;
+inline int kill_hook(StoreStep) {
+  if (--kill_countdown == 0) ::kill(::getpid(), SIGKILL);
+  return 0;
+}
+inline void kill_at(int n) {
+  kill_countdown = n;
+  store_fault_hook = kill_hook;
+}
+
+}  // namespace dlblas::battery
