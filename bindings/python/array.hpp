@@ -1,0 +1,46 @@
+// Reading the caller's arrays: NumPy's straight from memory, everything else through DLPack or the
+// array interface; and making new ones of the caller's type. In: a Python object. Out: Array, a
+// dlblas_tensor with its own shape and strides, and who keeps it alive. Flow: [Python call] > array
+// > dlblas_call.  Read next: bindings/python/marshal.hpp.
+#pragma once
+
+#include "bindings/python/hooks.hpp"
+
+namespace dlblas::py {
+
+/// A tensor argument. Not initialised beyond what is used: a call on two arrays touches two.
+struct Array {
+  dlblas_tensor tensor;
+  std::int64_t shape[DLBLAS_MAX_RANK];
+  std::int64_t strides[DLBLAS_MAX_RANK];
+  Object* keeper;  // owned: a capsule or nothing; the array itself is kept by the caller's frame
+  bool numpy;      // read by the fast path: `object` is a numpy.ndarray
+  Object* object;  // borrowed
+
+  std::int64_t bytes() const {
+    std::int64_t n = tensor.dtype.bits / 8;
+    for (int i = 0; i < tensor.ndim; ++i) n *= shape[i];
+    return n;
+  }
+};
+
+/// Where an array came in, for messages.
+struct Place {
+  const char* op;
+  const char* argument;
+  bool written;     // refuse read-only memory
+  bool needs_data;  // refuse dlblas.Spec
+};
+
+/// Fills `array`; false with a Python error set.
+bool read_array(Object* object, const Place& place, Array& array);
+
+/// Makes a contiguous result with the dtype and shape of `spec`, of the type of `like` (may be
+/// null: the first importable of NumPy and dlblas.Array). Owned, null with a Python error set; sets
+/// spec.data.
+Object* make_array(const Array* like, dlblas_tensor& spec, Array& scratch);
+
+/// A "dltensor" capsule over memory that `owner` keeps alive.
+Object* make_capsule(void* data, dlblas_dtype dtype, Object* shape, Object* owner);
+
+}  // namespace dlblas::py

@@ -1,0 +1,258 @@
+// explain, tune, get_op, verify, reference, and two helpers. See control.hpp.
+// Arguments are those of python/dlblas/_native.py, its only caller, and are not checked again here.
+#include "bindings/python/control.hpp"
+
+#include <string>
+#include <vector>
+
+#include "bindings/python/marshal.hpp"
+#include "dispatch/dispatch.hpp"
+
+namespace dlblas::py {
+namespace {
+
+// args[0 … 3): the form's name, the tuple and the dict of its arguments.
+const Function* function_of(Object* const* args) {
+  const char* name = api.utf8(args[0], nullptr);
+  if (!name) return nullptr;
+  if (const Function* function = find_function(name)) return function;
+  dlblas_op_t unused = nullptr;
+  dlblas_op(name, &unused);  // for the library's words
+  raise_last_error();
+  return nullptr;
+}
+
+Object* take_text(char* text) {
+  Object* made = make_text(text);
+  dlblas_free(text);
+  return made;
+}
+
+// Without the interpreter's lock: explaining may read the store, tuning takes seconds.
+template <typename F>
+dlblas_status unlocked(F&& work) {
+  void* thread = api.save_thread();
+  const dlblas_status status = work();
+  api.restore_thread(thread);
+  return status;
+}
+
+// (name, args, kwargs, format) -> str
+Object* explain(Object*, Object* const* args, Size, Object*) {
+  const Function* function = function_of(args);
+  if (!function) return nullptr;
+  Call call(*function, Data::kOptional);
+  if (!call.read(args[1], args[2])) return nullptr;
+  const auto format = static_cast<std::int32_t>(api.long_as(args[3]));
+  char* text = nullptr;
+  const dlblas_status status = unlocked(
+      [&] { return dlblas_explain(function->handle, &call.args(), nullptr, format, &text); });
+  return status == DLBLAS_OK ? take_text(text) : raise_last_error();
+}
+
+// What a search calls back into. The first Python error stops the search, and is raised after it
+// has kept what it measured.
+struct Search {
+  Object* where;     // (implementation, configuration) -> bool, or None
+  Object* progress;  // (kind, done, …) -> None, or None
+  Object* error[3] = {};
+  bool stopped() const { return error[0] != nullptr; }
+  void keep_error() { api.err_fetch(&error[0], &error[1], &error[2]); }
+};
+
+int keep_configuration(void* self, const char* implementation, const char* config) {
+  auto& search = *static_cast<Search*>(self);
+  if (search.stopped()) return 0;
+  const int gil = api.gil_ensure();
+  Ref name(make_text(implementation)), text(make_text(config));
+  Ref answer(api.call_args(search.where, name.get(), text.get(), nullptr));
+  const int keep = answer ? api.is_true(answer.get()) : -1;
+  if (keep < 0) search.keep_error();
+  api.gil_release(gil);
+  return keep > 0;
+}
+
+int on_event(void* self, const dlblas_event* e) {
+  auto& search = *static_cast<Search*>(self);
+  if (search.stopped()) return 1;
+  const int gil = api.gil_ensure();
+  Ref answer;
+  if (api.check_signals() == 0) {
+    Object* const fields[] = {
+        api.long_from(e->kind),   api.long_from(e->done),          api.long_from(e->planned),
+        api.long_from(e->failed), make_text(e->implementation),    make_text(e->config),
+        make_text(e->note),       api.float_from(e->milliseconds), api.float_from(e->best_ms),
+        make_text(e->best),       api.float_from(e->elapsed_s),    api.float_from(e->budget_s)};
+    Ref tuple(api.tuple_new(std::size(fields)));
+    for (std::size_t i = 0; i < std::size(fields); ++i)
+      api.tuple_set(tuple.get(), static_cast<Size>(i), fields[i]);
+    answer.reset(search.progress == api.none ? Ref::borrow(api.none).release()
+                                             : api.call(search.progress, tuple.get()));
+  }
+  if (!answer) search.keep_error();
+  answer.reset();
+  api.gil_release(gil);
+  return search.stopped();
+}
+
+const char* text_or_null(Object* object) {
+  return object == api.none ? nullptr : api.utf8(object, nullptr);
+}
+
+// (name, args, kwargs, options, force_search) -> str. options: a tuple of seconds, strategy, seed,
+// most evaluations, force, implementations, narrowings ((implementation, knob, values) …), where,
+// progress.
+Object* tune(Object*, Object* const* args, Size, Object*) {
+  const Function* function = function_of(args);
+  if (!function) return nullptr;
+  Call call(*function, Data::kOptional);
+  if (!call.read(args[1], args[2])) return nullptr;
+  const auto option = [&](Size i) { return api.tuple_get(args[3], i); };
+  Search search{option(7), option(8)};
+  dlblas_tune_options o{};
+  o.size = sizeof o;
+  o.seconds = api.float_as(option(0));
+  o.strategy = text_or_null(option(1));
+  o.seed = api.long_as_unsigned(option(2));
+  o.max_evaluations = static_cast<std::int32_t>(api.long_as(option(3)));
+  o.force = api.is_true(option(4));
+  o.implementations = text_or_null(option(5));
+  std::vector<const char*> columns[3];
+  for (Size i = 0; i < api.tuple_size(option(6)); ++i)
+    for (Size c = 0; c < 3; ++c)
+      columns[c].push_back(api.utf8(api.tuple_get(api.tuple_get(option(6), i), c), nullptr));
+  o.num_knobs = static_cast<std::int32_t>(columns[0].size());
+  o.knob_implementations = columns[0].data();
+  o.knob_names = columns[1].data();
+  o.knob_values = columns[2].data();
+  o.self = &search;
+  o.where = search.where == api.none ? nullptr : keep_configuration;
+  o.on_event = on_event;
+  if (api.err_occurred()) return nullptr;
+
+  const auto run = api.is_true(args[4]) ? dlblas_tune : dlblas_get_op;
+  char* report = nullptr;
+  const dlblas_status status =
+      unlocked([&] { return run(function->handle, &call.args(), nullptr, &o, &report); });
+  if (search.stopped()) {
+    if (report) dlblas_free(report);
+    api.err_restore(search.error[0], search.error[1], search.error[2]);
+    return nullptr;
+  }
+  return status == DLBLAS_OK ? take_text(report) : raise_last_error();
+}
+
+// (name, args, kwargs, out, address of int64 rows, number of rows)
+// -> (worst, relative, wrong, checked, first_wrong, result, mistrusted)
+Object* verify(Object*, Object* const* args, Size, Object*) {
+  const Function* function = function_of(args);
+  if (!function) return nullptr;
+  Call call(*function, Data::kRequired);
+  if (!call.read(args[1], args[2]) || !call.read_out(args[3])) return nullptr;
+  const auto* rows = reinterpret_cast<const std::int64_t*>(api.long_as_unsigned(args[4]));
+  const std::int64_t num_rows = api.long_as(args[5]);
+  dlblas_verdict v{};
+  v.size = sizeof v;
+  const dlblas_status status =
+      unlocked([&] { return dlblas_verify(function->handle, &call.args(), rows, num_rows, &v); });
+  if (status != DLBLAS_OK) return raise_last_error();
+  Object* const fields[] = {api.float_from(v.worst),      api.float_from(v.relative),
+                            api.long_from(v.wrong),       api.long_from(v.checked),
+                            api.long_from(v.first_wrong), api.long_from(v.result),
+                            api.long_from(v.mistrusted)};
+  Object* tuple = api.tuple_new(std::size(fields));
+  for (std::size_t i = 0; i < std::size(fields); ++i)
+    api.tuple_set(tuple, static_cast<Size>(i), fields[i]);
+  return tuple;
+}
+
+// (name, args, kwargs, address of int64 rows, number of rows, addresses of values, addresses of
+// magnitudes)
+// -> ((magnitude, value, absolute) …), the bound of each result
+Object* reference(Object*, Object* const* args, Size, Object*) {
+  const Function* function = function_of(args);
+  if (!function) return nullptr;
+  Call call(*function, Data::kRequired);
+  if (!call.read(args[1], args[2])) return nullptr;
+  const auto* rows = reinterpret_cast<const std::int64_t*>(api.long_as_unsigned(args[3]));
+  const std::int64_t num_rows = api.long_as(args[4]);
+  double* values[kMaxResults] = {};
+  double* magnitudes[kMaxResults] = {};
+  double bounds[kMaxResults][3] = {};
+  const Size num_results = api.tuple_size(args[5]);
+  for (Size i = 0; i < num_results; ++i) {
+    values[i] = reinterpret_cast<double*>(api.long_as_unsigned(api.tuple_get(args[5], i)));
+    magnitudes[i] = reinterpret_cast<double*>(api.long_as_unsigned(api.tuple_get(args[6], i)));
+  }
+  const dlblas_status status = unlocked([&] {
+    return dlblas_reference(function->handle, &call.args(), rows, num_rows, values, magnitudes,
+                            bounds);
+  });
+  if (status != DLBLAS_OK) return raise_last_error();
+  Object* out = api.tuple_new(num_results);
+  for (Size i = 0; i < num_results; ++i) {
+    Object* bound = api.tuple_new(3);
+    for (Size c = 0; c < 3; ++c) api.tuple_set(bound, c, api.float_from(bounds[i][c]));
+    api.tuple_set(out, i, bound);
+  }
+  return out;
+}
+
+// (name, args, kwargs) -> ((name, code, bits, shape) …): the results that a call would make
+Object* results(Object*, Object* const* args, Size, Object*) {
+  const Function* function = function_of(args);
+  if (!function) return nullptr;
+  Call call(*function, Data::kOptional);
+  if (!call.read(args[1], args[2])) return nullptr;
+  Args bound;
+  try {
+    Problem problem{};
+    bind(*function->form, call.args(), bound);
+    validate(*function->form->op, call.args(), 1, bound, problem);
+  } catch (const Error& error) {
+    return raise(error);
+  }
+  const Schema& schema = function->form->op->schema;
+  Object* out = api.tuple_new(schema.num_results);
+  for (int r = 0; r < schema.num_results; ++r) {
+    const TensorView& t = bound.result(r);
+    Object* shape = api.tuple_new(t.rank);
+    for (int i = 0; i < t.rank; ++i) api.tuple_set(shape, i, api.long_from(t.shape[i]));
+    Object* row = api.tuple_new(4);
+    api.tuple_set(row, 0, make_text(schema.tensors[schema.num_inputs + r].name));
+    api.tuple_set(row, 1, api.long_from(dlpack_code_of(t.dtype)));
+    api.tuple_set(row, 2, api.long_from(8 * size_of(t.dtype)));
+    api.tuple_set(row, 3, shape);
+    api.tuple_set(out, r, row);
+  }
+  return out;
+}
+
+// (name, args, kwargs) -> nanoseconds
+Object* bench_host(Object*, Object* const* args, Size, Object*) {
+  const Function* function = function_of(args);
+  if (!function) return nullptr;
+  Call call(*function, Data::kRequired);
+  if (!call.read(args[1], args[2])) return nullptr;
+  double nanoseconds = 0;
+  const dlblas_status status =
+      unlocked([&] { return dlblas_bench_host(function->handle, &call.args(), &nanoseconds); });
+  return status == DLBLAS_OK ? api.float_from(nanoseconds) : raise_last_error();
+}
+
+// (address, code, bits, shape, owner) -> capsule
+Object* capsule(Object*, Object* const* args, Size, Object*) {
+  const dlblas_dtype dtype = {static_cast<std::uint8_t>(api.long_as(args[1])),
+                              static_cast<std::uint8_t>(api.long_as(args[2])), 1};
+  return make_capsule(reinterpret_cast<void*>(api.long_as_unsigned(args[0])), dtype, args[3],
+                      args[4]);
+}
+
+}  // namespace
+
+const ControlEntry kControlFunctions[] = {{"explain", explain}, {"tune", tune},
+                                          {"verify", verify},   {"reference", reference},
+                                          {"results", results}, {"bench_host", bench_host},
+                                          {"capsule", capsule}, {nullptr, nullptr}};
+
+}  // namespace dlblas::py

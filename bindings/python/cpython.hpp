@@ -1,0 +1,140 @@
+// CPython's limited API by our own prototypes, resolved from the interpreter that runs: no Python.h
+// and no libpython at build time, so one binary serves every Python from 3.10 on. In: a running
+// interpreter. Out: `api`, a table of its functions, and a few objects every binding needs. What is
+// not in the table is not used. Read next: bindings/python/function.cpp (the operator call).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlblas::py {
+
+struct Object;  // PyObject: never looked into, except as type_of() says
+using Size = std::ptrdiff_t;
+using FastFunction = Object* (*)(Object* self, Object* const* args, Size nargs, Object* kwnames);
+
+// PyMethodDef and PyModuleDef, whose layouts the stable ABI fixes.
+struct MethodDef {
+  const char* name;
+  FastFunction function;
+  int flags;
+  const char* doc;
+};
+inline constexpr int kFastcall = 0x80;
+inline constexpr int kKeywords = 0x2;
+
+// One line a function: member, symbol, result, arguments.
+#define DLBLAS_PY_FUNCTIONS(F)                                                      \
+  F(inc_ref, Py_IncRef, void, (Object*))                                            \
+  F(dec_ref, Py_DecRef, void, (Object*))                                            \
+  F(object_type, PyObject_Type, Object*, (Object*))                                 \
+  F(is_subtype, PyType_IsSubtype, int, (Object*, Object*))                          \
+  F(type_flags, PyType_GetFlags, unsigned long, (Object*))                          \
+  F(get_attr, PyObject_GetAttrString, Object*, (Object*, const char*))              \
+  F(has_attr, PyObject_HasAttrString, int, (Object*, const char*))                  \
+  F(call_args, PyObject_CallFunctionObjArgs, Object*, (Object*, ...))               \
+  F(call, PyObject_CallObject, Object*, (Object*, Object*))                         \
+  F(is_true, PyObject_IsTrue, int, (Object*))                                       \
+  F(intern, PyUnicode_InternFromString, Object*, (const char*))                     \
+  F(unicode, PyUnicode_FromStringAndSize, Object*, (const char*, Size))             \
+  F(utf8, PyUnicode_AsUTF8AndSize, const char*, (Object*, Size*))                   \
+  F(long_from, PyLong_FromLongLong, Object*, (long long))                           \
+  F(long_from_unsigned, PyLong_FromUnsignedLongLong, Object*, (unsigned long long)) \
+  F(long_as, PyLong_AsLongLong, long long, (Object*))                               \
+  F(long_as_unsigned, PyLong_AsUnsignedLongLong, unsigned long long, (Object*))     \
+  F(index, PyNumber_Index, Object*, (Object*))                                      \
+  F(to_float, PyNumber_Float, Object*, (Object*))                                   \
+  F(float_from, PyFloat_FromDouble, Object*, (double))                              \
+  F(float_as, PyFloat_AsDouble, double, (Object*))                                  \
+  F(tuple_new, PyTuple_New, Object*, (Size))                                        \
+  F(tuple_size, PyTuple_Size, Size, (Object*))                                      \
+  F(tuple_get, PyTuple_GetItem, Object*, (Object*, Size))                           \
+  F(tuple_set, PyTuple_SetItem, int, (Object*, Size, Object*))                      \
+  F(dict_new, PyDict_New, Object*, ())                                              \
+  F(dict_set, PyDict_SetItemString, int, (Object*, const char*, Object*))           \
+  F(dict_get, PyDict_GetItemString, Object*, (Object*, const char*))                \
+  F(dict_next, PyDict_Next, int, (Object*, Size*, Object**, Object**))              \
+  F(dict_size, PyDict_Size, Size, (Object*))                                        \
+  F(err_occurred, PyErr_Occurred, Object*, ())                                      \
+  F(err_set, PyErr_SetObject, void, (Object*, Object*))                             \
+  F(err_clear, PyErr_Clear, void, ())                                               \
+  F(err_fetch, PyErr_Fetch, void, (Object**, Object**, Object**))                   \
+  F(err_restore, PyErr_Restore, void, (Object*, Object*, Object*))                  \
+  F(check_signals, PyErr_CheckSignals, int, ())                                     \
+  F(save_thread, PyEval_SaveThread, void*, ())                                      \
+  F(restore_thread, PyEval_RestoreThread, void, (void*))                            \
+  F(gil_ensure, PyGILState_Ensure, int, ())                                         \
+  F(gil_release, PyGILState_Release, void, (int))                                   \
+  F(function_new, PyCFunction_NewEx, Object*, (MethodDef*, Object*, Object*))       \
+  F(module_create, PyModule_Create2, Object*, (void*, int))                         \
+  F(module_state, PyModule_GetState, void*, (Object*))                              \
+  F(capsule_new, PyCapsule_New, Object*, (void*, const char*, void (*)(Object*)))   \
+  F(capsule_is, PyCapsule_IsValid, int, (Object*, const char*))                     \
+  F(capsule_get, PyCapsule_GetPointer, void*, (Object*, const char*))
+
+struct Api {
+#define DLBLAS_PY_MEMBER(member, symbol, result, arguments) result(*member) arguments;
+  DLBLAS_PY_FUNCTIONS(DLBLAS_PY_MEMBER)
+#undef DLBLAS_PY_MEMBER
+  // Data symbols of the stable ABI.
+  Object* none;
+  Object* true_object;
+  Object* false_object;
+  Object* bool_type;
+  Object* float_type;
+  Object* capsule_type;
+  // 16 where an object's second word is its type (every build with a GIL); 0: ask object_type().
+  int type_offset;
+};
+extern Api api;
+
+/// Fills `api`. Returns null, or the first symbol that the interpreter lacks. Safe to repeat.
+const char* resolve();
+
+/// The type, borrowed. The offset is verified by resolve(), not assumed: a free-threaded object is
+/// laid out differently, and then this goes through the API.
+inline Object* type_of(Object* object) {
+  if (api.type_offset) return reinterpret_cast<Object* const*>(object)[1];
+  Object* type = api.object_type(object);
+  api.dec_ref(type);  // the object keeps its type alive
+  return type;
+}
+
+inline bool is_long(Object* type) { return api.type_flags(type) & (1ul << 24); }
+inline bool is_tuple(Object* type) { return api.type_flags(type) & (1ul << 26); }
+inline bool is_unicode(Object* type) { return api.type_flags(type) & (1ul << 28); }
+inline bool is_dict(Object* type) { return api.type_flags(type) & (1ul << 29); }
+
+/// An owned reference.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(Object* owned) : object_(owned) {}
+  Ref(const Ref&) = delete;
+  Ref& operator=(const Ref&) = delete;
+  Ref(Ref&& other) noexcept : object_(other.release()) {}
+  ~Ref() {
+    if (object_) api.dec_ref(object_);
+  }
+  static Ref borrow(Object* object) {
+    api.inc_ref(object);
+    return Ref(object);
+  }
+  void reset(Object* owned = nullptr) {
+    Object* old = object_;
+    object_ = owned;
+    if (old) api.dec_ref(old);
+  }
+  Object* get() const { return object_; }
+  Object* release() {
+    Object* object = object_;
+    object_ = nullptr;
+    return object;
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  Object* object_ = nullptr;
+};
+
+}  // namespace dlblas::py

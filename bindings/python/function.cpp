@@ -1,0 +1,89 @@
+// Functions out of the registry's schemas. See function.hpp.
+#include "bindings/python/function.hpp"
+
+#include <charconv>
+#include <map>
+
+namespace dlblas::py {
+namespace {
+
+std::map<std::string, Function*, std::less<>>& table() {
+  static auto* const functions = new std::map<std::string, Function*, std::less<>>;
+  return *functions;
+}
+
+// A default as a Python literal: inspect parses the signature.
+std::string literal(const ScalarSpec& s) {
+  switch (s.type) {
+    case ScalarType::kInt:
+      return std::to_string(s.default_value.i);
+    case ScalarType::kBool:
+      return s.default_value.i ? "True" : "False";
+    case ScalarType::kEnum:
+      return "'" + s.labels[static_cast<std::size_t>(s.default_value.i)] + "'";
+    case ScalarType::kDType:
+      return "None";
+    case ScalarType::kFloat:
+      break;
+  }
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, s.default_value.f).ptr;
+  std::string number(digits, end);
+  if (number.find_first_of(".ein") == std::string::npos) number += ".0";
+  return number;
+}
+
+bool is_written(const Form& form, const Param& p) {
+  if (!p.is_tensor) return false;
+  if (form.op->schema.tensors[p.index].written) return true;
+  if (!form.inplace) return false;
+  for (std::int8_t source : form.inplace->result_source)
+    if (source == p.index) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string signature(const Function& f) {
+  std::string out;
+  bool keyword_only = false;
+  for (const Parameter& p : f.params) {
+    if (!out.empty()) out += ", ";
+    if (p.keyword_only && !keyword_only) out += "*, ";
+    keyword_only = p.keyword_only;
+    out += p.name;
+    if (p.tensor && p.tensor->optional) out += "=None";
+    if (p.scalar && p.scalar->has_default) out += "=" + literal(*p.scalar);
+  }
+  if (f.num_results > 0) out += keyword_only ? ", out=None" : ", *, out=None";
+  return out;
+}
+
+Function* make_function(const Form& form, const char* text) {
+  const Schema& schema = form.op->schema;
+  auto* f = new Function{};
+  f->form = &form;
+  f->handle = reinterpret_cast<dlblas_op_t>(&form);
+  f->name = std::string(form.name);
+  for (const Param& p : *form.params) {
+    const TensorSpec* tensor = p.is_tensor ? &schema.tensors[p.index] : nullptr;
+    const ScalarSpec* scalar = p.is_tensor ? nullptr : &schema.scalars[p.index];
+    const char* name = tensor ? tensor->name.c_str() : scalar->name.c_str();
+    f->params.push_back(
+        {name, api.intern(name), p.keyword_only, is_written(form, p), tensor, scalar});
+    f->num_positional += !p.keyword_only;
+  }
+  f->num_results = form.inplace ? 0 : schema.num_results;
+  for (int i = 0; i < f->num_results; ++i)
+    f->result_names.push_back(schema.tensors[schema.num_inputs + i].name);
+  f->doc = f->name + "(" + signature(*f) + ")\n--\n\n" + text;
+  table()[f->name] = f;
+  return f;
+}
+
+const Function* find_function(const char* name) {
+  const auto it = table().find(std::string_view(name));
+  return it == table().end() ? nullptr : it->second;
+}
+
+}  // namespace dlblas::py

@@ -1,0 +1,45 @@
+// One callable form of an operator as Python sees it: its name, signature, parameters, and handle.
+// In: the registry's Form. Out: Function, made once at import, read by every call.
+// Read next: bindings/python/marshal.hpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bindings/python/cpython.hpp"
+#include "core/schema.hpp"
+#include "dlblas/dlblas.h"
+#include "registry/registry.hpp"
+
+namespace dlblas::py {
+
+struct Parameter {
+  const char* name;
+  Object* interned;  // the str that keyword names are compared with by address first
+  bool keyword_only;
+  bool written;
+  const TensorSpec* tensor;  // null: a scalar
+  const ScalarSpec* scalar;  // null: a tensor
+};
+
+struct Function {
+  const Form* form;
+  dlblas_op_t handle;
+  std::string name;
+  std::vector<Parameter> params;
+  int num_positional;
+  int num_results;  // 0 for an in-place form
+  std::vector<std::string> result_names;
+  std::string doc;  // "name(signature)\n--\n\ntext"; `method` points into it
+  MethodDef method;
+  Object* callable;  // the builtin
+};
+
+/// Makes the Function of a form; `text` is the rest of its docstring. Lives as long as the process.
+Function* make_function(const Form& form, const char* text);
+/// By name; null when there is none. Filled by make_function, at import only.
+const Function* find_function(const char* name);
+/// `x, weight, eps=1e-06, *, weight_offset=0.0, out=None`: what inspect.signature shows.
+std::string signature(const Function& function);
+
+}  // namespace dlblas::py

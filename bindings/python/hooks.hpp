@@ -1,0 +1,55 @@
+// What the data plane asks of Python: rare things that are easier to say there
+// (python/dlblas/_hooks.py). In: the hooks dictionary of dlblas_python_init. Out: `hooks`, and
+// errors raised with their types. Read next: bindings/python/array.hpp.
+#pragma once
+
+#include <string_view>
+
+#include "bindings/python/cpython.hpp"
+#include "core/error.hpp"
+#include "dlblas/dlblas.h"
+
+namespace dlblas::py {
+
+/// Borrowed from the dictionary, which lives as long as the process.
+struct Hooks {
+  Object* error;    // (status, message, op, argument, expected, got) -> exception
+  Object* ndarray;  // () -> (numpy.ndarray, numpy.empty, probes) once numpy is imported, else None
+  Object* numpy_dtype;  // (dtype) -> (code, bits), or text saying why it cannot be
+  Object* numpy_descr;  // (code, bits) -> dtype
+  Object* exchange;     // (object, op, argument, written) -> capsule | (address, code, bits, shape,
+                        // byte strides, read only)
+  Object* new_output;   // (like, code, bits, shape) -> array to write into
+  Object* finish;       // (like, array) -> what the caller gets
+  Object*
+      dtype_name;     // (object) -> "f32" out of a table that lives as long as the process, or None
+  Object* docstring;  // (form, operator, family, formula, schema) -> text below the signature
+};
+extern Hooks hooks;
+
+/// Takes the hooks out of the dictionary; the name of a missing one, or null.
+const char* read_hooks(Object* dictionary);
+
+inline Object* make_text(std::string_view s) {
+  return api.unicode(s.data(), static_cast<Size>(s.size()));
+}
+
+/// Raises what the inside threw. Always null.
+Object* raise(const Error& error);
+
+/// Raises the typed error of the calling thread's last failure in the library. Always null.
+Object* raise_last_error();
+
+/// Raises a typed error of the data plane's own, in the grammar of the library's. Always null.
+struct Complaint {
+  dlblas_status status;
+  const char* op;
+  const char* argument;
+  const char* problem;  // "is read-only"
+  const char* expected;
+  const char* got;
+  const char* remedy;
+};
+Object* raise(const Complaint& complaint);
+
+}  // namespace dlblas::py

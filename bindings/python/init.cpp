@@ -1,0 +1,144 @@
+// Entry point of the Python data plane, and the operator call itself: one builtin function for
+// every callable form, so that `dlblas.rms_norm(x, w)` enters C++ with no Python frame in between.
+// In: hooks (python/dlblas/_hooks.py). Out: a dictionary of builtins and the facts about them.
+// Flow: [Python call] > marshal > dlblas_call.  Read next: bindings/python/marshal.cpp.
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "bindings/python/control.hpp"
+#include "bindings/python/marshal.hpp"
+
+namespace dlblas::py {
+namespace {
+
+Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwnames) {
+  const Function& function = **static_cast<Function**>(api.module_state(self));
+  Call call(function, Data::kRequired);
+  return call.read(args, nargs, kwnames) ? call.run() : nullptr;
+}
+
+// A module per function carries its Function*: a builtin bound to a module prints, pickles and
+// inspects as a plain function, and its state is one load away.
+Object* make_module(Function* function, std::size_t header_bytes) {
+  struct ModuleDef {  // PyModuleDef after PyModuleDef_Base
+    const char* name;
+    const char* doc;
+    Size state_bytes;
+    void* rest[5];
+  };
+  // One definition serves all; the interpreter keeps a pointer to it. PyModuleDef_Base: an object,
+  // then three words.
+  static void* const definition = [header_bytes] {
+    const std::size_t base = header_bytes + 3 * sizeof(void*);
+    auto* bytes = static_cast<char*>(::operator new(base + sizeof(ModuleDef)));
+    std::memset(bytes, 0, base);
+    *reinterpret_cast<Size*>(bytes) = 1;
+    new (bytes + base) ModuleDef{"dlblas", nullptr, sizeof(void*), {}};
+    return bytes;
+  }();
+  constexpr int kLimitedApiVersion = 3;
+  Object* module = api.module_create(definition, kLimitedApiVersion);
+  if (module) *static_cast<Function**>(api.module_state(module)) = function;
+  return module;
+}
+
+Object* text_tuple(const std::vector<std::string>& texts) {
+  Object* tuple = api.tuple_new(static_cast<Size>(texts.size()));
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    api.tuple_set(tuple, static_cast<Size>(i), make_text(texts[i]));
+  return tuple;
+}
+
+// (name, "tensor" | "int" | …, labels of an enumeration)
+Object* describe(const Parameter& p) {
+  static const char* const kTypes[] = {"int", "float", "bool", "enum", "dtype"};
+  Object* row = api.tuple_new(3);
+  api.tuple_set(row, 0, make_text(p.name));
+  api.tuple_set(row, 1, make_text(p.tensor ? "tensor" : kTypes[static_cast<int>(p.scalar->type)]));
+  api.tuple_set(row, 2, text_tuple(p.scalar ? p.scalar->labels : std::vector<std::string>{}));
+  return row;
+}
+
+// (name, builtin, operator, family, schema, parameters, names of results)
+Object* make_entry(const Form& form, std::size_t header_bytes, Object* package) {
+  const Operator& op = *form.op;
+  Ref name(make_text(form.name)), op_name(make_text(op.schema.name)),
+      family(make_text(op.def.family));
+  Ref formula(make_text(op.def.formula)),
+      schema(make_text(form.inplace ? form.inplace->text : op.schema.text));
+  Ref doc(api.call_args(hooks.docstring, name.get(), op_name.get(), family.get(), formula.get(),
+                        schema.get(), nullptr));
+  if (!doc) return nullptr;
+  Function* function = make_function(form, api.utf8(doc.get(), nullptr));
+  function->method = {function->name.c_str(), call_operator, kFastcall | kKeywords,
+                      function->doc.c_str()};
+  Ref module(make_module(function, header_bytes));
+  if (!module) return nullptr;
+  function->callable = api.function_new(&function->method, module.get(), package);
+  if (!function->callable) return nullptr;
+  Ref params(api.tuple_new(static_cast<Size>(function->params.size())));
+  for (std::size_t i = 0; i < function->params.size(); ++i)
+    api.tuple_set(params.get(), static_cast<Size>(i), describe(function->params[i]));
+  Object* const fields[] = {name.release(),
+                            Ref::borrow(function->callable).release(),
+                            op_name.release(),
+                            family.release(),
+                            schema.release(),
+                            params.release(),
+                            text_tuple(function->result_names)};
+  Object* entry = api.tuple_new(std::size(fields));
+  for (std::size_t i = 0; i < std::size(fields); ++i)
+    api.tuple_set(entry, static_cast<Size>(i), fields[i]);
+  return entry;
+}
+
+Object* make_entries(std::size_t header_bytes, Object* package) {
+  std::vector<Object*> entries;
+  for (const Operator& op : Registry::process().operators())
+    for (const Form& form : op.forms) {
+      Object* entry = make_entry(form, header_bytes, package);
+      if (!entry) return nullptr;
+      entries.push_back(entry);
+    }
+  Object* tuple = api.tuple_new(static_cast<Size>(entries.size()));
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    api.tuple_set(tuple, static_cast<Size>(i), entries[i]);
+  return tuple;
+}
+
+Object* start(Object* hook_table, std::size_t header_bytes) {
+  if (const char* missing = read_hooks(hook_table))
+    return raise({DLBLAS_INTERNAL, "dlblas", "hooks", "lack an entry", missing, "none",
+                  "reinstall the package"});
+  Ref package(api.intern("dlblas"));
+  Ref table(api.dict_new());
+  Ref entries(make_entries(header_bytes, package.get()));
+  if (!entries || api.dict_set(table.get(), "functions", entries.get()) != 0) return nullptr;
+  std::size_t n = 0;
+  while (kControlFunctions[n].name) ++n;
+  auto* methods = new MethodDef[n];  // builtins point into it for the life of the process
+  for (std::size_t i = 0; i < n; ++i) {
+    methods[i] = {kControlFunctions[i].name, kControlFunctions[i].function, kFastcall | kKeywords,
+                  nullptr};
+    Ref function(api.function_new(&methods[i], nullptr, package.get()));
+    if (!function || api.dict_set(table.get(), methods[i].name, function.get()) != 0)
+      return nullptr;
+  }
+  return table.release();
+}
+
+}  // namespace
+}  // namespace dlblas::py
+
+/// Called once by python/dlblas/_native.py through ctypes.PyDLL, with the interpreter's lock held.
+/// header_bytes: object.__basicsize__. Returns a new dictionary, or null: then *missing names what
+/// this interpreter lacks, or a Python error is set.
+extern "C" DLBLAS_API void* dlblas_python_init(void* hook_table, size_t header_bytes,
+                                               const char** missing);
+extern "C" DLBLAS_API void* dlblas_python_init(void* hook_table, size_t header_bytes,
+                                               const char** missing) {
+  *missing = dlblas::py::resolve();
+  if (*missing) return nullptr;
+  return dlblas::py::start(static_cast<dlblas::py::Object*>(hook_table), header_bytes);
+}

@@ -1,0 +1,279 @@
+// Names to places, objects to values. See marshal.hpp.
+#include "bindings/python/marshal.hpp"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace dlblas::py {
+namespace {
+
+// Below this many bytes of arguments a call is shorter than handing the interpreter's lock around.
+constexpr std::int64_t kReleaseBytes = 64 * 1024;
+// An empty result may have no address; to the C ABI a null one would ask for a new result.
+std::max_align_t g_nothing;
+
+Object* out_name() {
+  static Object* const name = api.intern("out");
+  return name;
+}
+
+bool same_text(Object* name, const char* text) {
+  Size size = 0;
+  const char* utf8 = api.utf8(name, &size);
+  return utf8 && std::strlen(text) == static_cast<std::size_t>(size) &&
+         std::memcmp(utf8, text, size) == 0;
+}
+
+void set_text(dlblas_value& value, Object* object) {
+  value.kind = DLBLAS_STRING;
+  value.as.s = api.utf8(object, nullptr);  // cached in the str, which the caller holds
+}
+
+std::string type_name(Object* object) {
+  Ref name(api.get_attr(type_of(object), "__name__"));
+  const char* utf8 = name ? api.utf8(name.get(), nullptr) : nullptr;
+  return utf8 ? utf8 : "object";
+}
+
+}  // namespace
+
+Call::~Call() {
+  for (int i = 0; i < num_arrays_; ++i)
+    if (arrays_[i].keeper) api.dec_ref(arrays_[i].keeper);
+  for (int i = 0; i < num_outputs_; ++i)
+    if (out_arrays_[i].keeper) api.dec_ref(out_arrays_[i].keeper);
+  for (Object* made : made_)
+    if (made) api.dec_ref(made);
+}
+
+bool Call::read(Object* const* args, Size nargs, Object* kwnames) {
+  const std::vector<Parameter>& params = function_.params;
+  for (std::size_t i = 0; i < params.size(); ++i) values_[i].kind = DLBLAS_NONE;
+  if (nargs > function_.num_positional) {
+    raise({DLBLAS_ARGUMENT, function_.name.c_str(), "call", "has too many positional arguments",
+           ("at most " + std::to_string(function_.num_positional)).c_str(),
+           std::to_string(nargs).c_str(),
+           ("the signature is " + function_.name + "(" + signature(function_) + ")").c_str()});
+    return false;
+  }
+  for (Size i = 0; i < nargs; ++i)
+    if (!convert(static_cast<std::size_t>(i), args[i])) return false;
+  const Size num_named = kwnames ? api.tuple_size(kwnames) : 0;
+  for (Size i = 0; i < num_named; ++i)
+    if (!place(api.tuple_get(kwnames, i), args[nargs + i])) return false;
+  args_.size = sizeof args_;
+  args_.values = values_;
+  args_.num_values = static_cast<std::int32_t>(params.size());
+  return true;
+}
+
+bool Call::read(Object* args, Object* kwargs) {
+  std::vector<Object*> objects;
+  for (Size i = 0; i < api.tuple_size(args); ++i) objects.push_back(api.tuple_get(args, i));
+  const Size nargs = static_cast<Size>(objects.size());
+  Ref names(api.tuple_new(api.dict_size(kwargs)));
+  if (!names) return false;
+  Size at = 0, i = 0;
+  for (Object *name = nullptr, *value = nullptr; api.dict_next(kwargs, &at, &name, &value); ++i) {
+    api.inc_ref(name);
+    api.tuple_set(names.get(), i, name);
+    objects.push_back(value);
+  }
+  return read(objects.data(), nargs, names.get());
+}
+
+// A keyword argument to its parameter: by address (names in code are interned), then by text.
+bool Call::place(Object* name, Object* value) {
+  const std::vector<Parameter>& params = function_.params;
+  if (name == out_name() && function_.num_results > 0) return value == api.none || read_out(value);
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (params[i].interned == name)
+      return values_[i].kind == DLBLAS_NONE ? convert(i, value)
+                                            : refuse(params[i].name, &values_[i]);
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (same_text(name, params[i].name))
+      return values_[i].kind == DLBLAS_NONE ? convert(i, value)
+                                            : refuse(params[i].name, &values_[i]);
+  if (function_.num_results > 0 && same_text(name, "out"))
+    return value == api.none || read_out(value);
+  const char* utf8 = api.utf8(name, nullptr);
+  return utf8 && refuse(utf8, nullptr);
+}
+
+// The library's own words for a name that is unknown, or (twice) already has a value.
+bool Call::refuse(const char* name, const dlblas_value* twice) {
+  const char* names[2] = {name, name};
+  dlblas_value values[2] = {};
+  if (twice) values[0] = values[1] = *twice;
+  dlblas_args args{};
+  args.size = sizeof args;
+  args.values = values;
+  args.num_values = args.num_named = twice ? 2 : 1;
+  args.names = names;
+  dlblas_call(function_.handle, &args, nullptr);
+  raise_last_error();
+  return false;
+}
+
+bool Call::convert(std::size_t index, Object* value) {
+  const Parameter& parameter = function_.params[index];
+  dlblas_value& out = values_[index];
+  if (value == api.none) return true;
+  if (!parameter.tensor) return convert_scalar(parameter, value, out);
+  Object* type = type_of(value);
+  if (type == api.float_type || is_long(type) || is_unicode(type))
+    return convert_scalar(parameter, value, out);
+  Array& array = arrays_[num_arrays_];
+  if (!read_array(
+          value,
+          {function_.name.c_str(), parameter.name, parameter.written, data_ == Data::kRequired},
+          array))
+    return false;
+  ++num_arrays_;
+  bytes_ += array.bytes();
+  out.kind = DLBLAS_TENSOR;
+  out.as.tensor = &array.tensor;
+  return true;
+}
+
+// By the value's own kind: whether a parameter takes that kind is the library's to say.
+bool Call::convert_scalar(const Parameter& parameter, Object* value, dlblas_value& out) {
+  Object* type = type_of(value);
+  if (type == api.bool_type) {
+    out.kind = DLBLAS_BOOL;
+    out.as.i = value == api.true_object;
+  } else if (type == api.float_type) {
+    out.kind = DLBLAS_FLOAT;
+    out.as.f = api.float_as(value);
+  } else if (is_unicode(type)) {
+    set_text(out, value);
+    if (parameter.scalar && parameter.scalar->type == ScalarType::kDType) {
+      Ref name(api.call_args(hooks.dtype_name, value, nullptr));  // "float32" and "f32" are one
+      if (!name) return false;
+      if (name.get() != api.none) set_text(out, name.get());
+    }
+  } else if (parameter.scalar && parameter.scalar->type == ScalarType::kDType) {
+    Ref name(api.call_args(hooks.dtype_name, value, nullptr));
+    if (!name) return false;
+    if (name.get() == api.none) {
+      raise({DLBLAS_ARGUMENT, function_.name.c_str(), parameter.name, "is not a dtype",
+             "a dtype or its name", type_name(value).c_str(), "pass for example \"bf16\""});
+      return false;
+    }
+    set_text(out, name.get());
+  } else if (Ref integer(api.index(value)); integer) {
+    out.kind = DLBLAS_INT;
+    out.as.i = api.long_as(integer.get());
+  } else {
+    api.err_clear();
+    Ref number(api.to_float(value));
+    out.kind = DLBLAS_FLOAT;
+    if (number) out.as.f = api.float_as(number.get());
+  }
+  if (!api.err_occurred()) return true;
+  api.err_clear();
+  raise({DLBLAS_ARGUMENT, function_.name.c_str(), parameter.name, "has the wrong type",
+         parameter.scalar && parameter.scalar->type == ScalarType::kFloat
+             ? "a number"
+             : "a 64-bit integer or a name",
+         type_name(value).c_str(), "convert it"});
+  return false;
+}
+
+bool Call::read_out(Object* out) {
+  const int wanted = function_.num_results;
+  const bool many = is_tuple(type_of(out));
+  const Size given = many ? api.tuple_size(out) : 1;
+  if (given != wanted) {
+    std::string names;
+    for (const std::string& name : function_.result_names)
+      names += (names.empty() ? "" : ", ") + name;
+    raise({DLBLAS_ARGUMENT, function_.name.c_str(), "out", "has the wrong number of arrays",
+           (std::to_string(wanted) + " (" + names + ")").c_str(), std::to_string(given).c_str(),
+           wanted == 1 ? "pass one array" : "pass a tuple in result order"});
+    return false;
+  }
+  for (int i = 0; i < wanted; ++i) {
+    const char* name =
+        wanted == 1 ? "out" : function_.result_names[static_cast<std::size_t>(i)].c_str();
+    Object* object = many ? api.tuple_get(out, i) : out;
+    if (!read_array(
+            object,
+            {function_.name.c_str(), name, data_ == Data::kRequired, data_ == Data::kRequired},
+            out_arrays_[i]))
+      return false;
+    num_outputs_ = i + 1;
+    outputs_[i] = out_arrays_[i].tensor;
+    if (!outputs_[i].data && data_ == Data::kRequired) outputs_[i].data = &g_nothing;
+    bytes_ += out_arrays_[i].bytes();
+  }
+  out_ = out;
+  args_.outputs = outputs_;
+  args_.num_outputs = wanted;
+  return true;
+}
+
+int Call::new_output(void* self, std::int32_t index, dlblas_tensor* spec) {
+  Call& call = *static_cast<Call*>(self);
+  if (call.thread_) api.restore_thread(call.thread_);
+  const Array* like = call.num_arrays_ > 0 ? &call.arrays_[0] : nullptr;
+  Array scratch;
+  Object*& made = call.made_[index];
+  made = make_array(like, *spec, scratch);
+  if (made && !spec->data) spec->data = &g_nothing;
+  const int status = made ? 0 : 1;
+  if (call.thread_) call.thread_ = api.save_thread();
+  return status;
+}
+
+// What the caller gets: None in place, its own `out`, or the new results in the caller's array
+// type.
+Object* Call::results() {
+  if (function_.num_results == 0 || out_) return Ref::borrow(out_ ? out_ : api.none).release();
+  const bool numpy = num_arrays_ > 0 && arrays_[0].numpy;
+  for (int i = 0; !numpy && i < function_.num_results; ++i) {
+    Object* like = num_arrays_ > 0 ? arrays_[0].object : api.none;
+    Object* final = api.call_args(hooks.finish, like, made_[i], nullptr);
+    if (!final) return nullptr;
+    api.dec_ref(made_[i]);
+    made_[i] = final;
+  }
+  if (function_.num_results == 1) {
+    Object* result = made_[0];
+    made_[0] = nullptr;
+    return result;
+  }
+  Ref tuple(api.tuple_new(function_.num_results));
+  if (!tuple) return nullptr;
+  for (int i = 0; i < function_.num_results; ++i) {
+    api.tuple_set(tuple.get(), i, made_[i]);  // takes the reference
+    made_[i] = nullptr;
+  }
+  return tuple.release();
+}
+
+Object* Call::run() {
+  std::int64_t dims[kMaxResults][2 * DLBLAS_MAX_RANK];
+  if (!out_) {
+    for (int i = 0; i < function_.num_results; ++i) {
+      outputs_[i] = {};
+      outputs_[i].shape = dims[i];
+      outputs_[i].strides = dims[i] + DLBLAS_MAX_RANK;
+    }
+    args_.outputs = function_.num_results ? outputs_ : nullptr;
+    args_.num_outputs = function_.num_results;
+  }
+  dlblas_context context{};
+  context.size = sizeof context;
+  context.self = this;
+  context.new_output = new_output;
+  if (bytes_ >= kReleaseBytes) thread_ = api.save_thread();
+  const dlblas_status status = dlblas_call(function_.handle, &args_, &context);
+  if (thread_) api.restore_thread(thread_);
+  thread_ = nullptr;
+  if (status == DLBLAS_OK) return results();
+  return api.err_occurred() ? nullptr : raise_last_error();
+}
+
+}  // namespace dlblas::py

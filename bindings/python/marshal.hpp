@@ -1,0 +1,60 @@
+// The one marshaller: Python arguments → dlblas_args, for operator calls and for every control
+// function. In: a Function and the interpreter's argument vector. Out: Call, whose `args` are ready
+// for the C ABI. Names, defaults and kinds are the library's to judge (dispatch/call.cpp): here is
+// only what it cannot see. Read next: bindings/python/operators.cpp.
+#pragma once
+
+#include "bindings/python/array.hpp"
+#include "bindings/python/function.hpp"
+
+namespace dlblas::py {
+
+enum class Data { kRequired, kOptional };  // whether dlblas.Spec may stand for an array
+
+class Call {
+ public:
+  Call(const Function& function, Data data) : function_(function), data_(data) {}
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  /// Positional values args[0 … nargs), then one for each of kwnames (a tuple, or null).
+  bool read(Object* const* args, Size nargs, Object* kwnames);
+  /// From a tuple and a dict.
+  bool read(Object* args, Object* kwargs);
+  /// Takes `out`: an array, or a tuple in result order. For verify(), which always has one.
+  bool read_out(Object* out);
+
+  const dlblas_args& args() const { return args_; }
+  const Function& function() const { return function_; }
+  /// dlblas_call with new results where no `out` was given; what the Python caller gets. Null with
+  /// an error set.
+  Object* run();
+
+  static constexpr int kMaxParams = kMaxTensors + kMaxScalars;
+
+ private:
+  bool place(Object* name, Object* value);
+  bool convert(std::size_t parameter, Object* value);
+  bool convert_scalar(const Parameter& parameter, Object* value, dlblas_value& out);
+  bool refuse(const char* name, const dlblas_value* twice);
+  static int new_output(void* self, std::int32_t index, dlblas_tensor* out);
+  Object* results();
+
+  const Function& function_;
+  const Data data_;
+  dlblas_args args_{};
+  int num_arrays_ = 0;
+  int num_outputs_ = 0;
+  std::int64_t bytes_ = 0;
+  void* thread_ = nullptr;          // the released interpreter lock
+  Object* out_ = nullptr;           // borrowed: the caller's `out`
+  Object* made_[kMaxResults] = {};  // owned: results made in this call
+  // Not initialised beyond num_arrays_, num_outputs_ and the function's parameters.
+  dlblas_value values_[kMaxParams];
+  Array arrays_[kMaxTensors];
+  Array out_arrays_[kMaxResults];
+  dlblas_tensor outputs_[kMaxResults];
+};
+
+}  // namespace dlblas::py

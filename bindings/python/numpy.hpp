@@ -1,0 +1,19 @@
+// NumPy arrays without NumPy's headers: the first fields of PyArrayObject, which 1.x and 2.x keep
+// in place. The layout is not trusted but tried: at the first ndarray, fields of probe arrays must
+// agree with what Python says of them; if they do not (a free-threaded build, a future NumPy),
+// arrays go through the slow path. Read next: bindings/python/numpy.cpp.
+#pragma once
+
+#include "bindings/python/array.hpp"
+
+namespace dlblas::py {
+
+enum class Numpy { kNot, kRead, kFailed };  // not a (readable) ndarray; read; an error is set
+
+/// Reads a numpy.ndarray (or subclass) from its memory.
+Numpy read_numpy(Object* object, const Place& place, Array& array);
+
+/// numpy.empty(shape, dtype): the dtype object is `like`'s own when the types agree.
+Object* new_numpy(const Array& like, dlblas_tensor& spec);
+
+}  // namespace dlblas::py
