@@ -215,6 +215,10 @@ DLBLAS_API dlblas_status dlblas_cache(const char* command, char** text);
  * implementations and knobs, cache state. JSON. */
 DLBLAS_API dlblas_status dlblas_info(char** text);
 
+/* Colon list of folders where optional libraries may lie (a Python's sys.prefix/lib, site-packages/nvidia/…/lib).
+ * Call before the first operator call that should see them. */
+DLBLAS_API dlblas_status dlblas_add_library_path(const char* folders);
+
 /* How often things happened in this process; tests prove with these what did not happen. */
 typedef struct dlblas_counters {
   size_t size;

@@ -8,7 +8,7 @@ namespace dlblas {
 
 struct Counters {
   std::atomic<std::int64_t> calls{0}, selected{0}, compiled{0}, prepared{0}, launched{0}, measured{0}, store_hits{0},
-      store_misses{0}, published{0}, quarantined{0};
+      store_misses{0};
 };
 inline Counters g_counters;
 

@@ -105,7 +105,7 @@ std::string_view name_of(Why why) {
 
 Support check_support(const Implementation& impl, const Problem& problem, const DeviceInfo& device) {
   if (impl.backend != problem.device_type && !impl.flags.oracle) return Support::no("runs on another kind of device");
-  if (listed(env(EnvVar::kDisable), impl.name) && !impl.flags.oracle) return Support::no("disabled by DLBLAS_DISABLE");
+  if (listed(env(EnvVar::kDisable), impl.name)) return Support::no("disabled by DLBLAS_DISABLE");
   if (device.arch < impl.min_arch) return Support::no("needs compute capability {}/10, this device has {}/10", impl.min_arch, device.arch);
   if (device.arch > impl.max_arch) return Support::no("serves up to compute capability {}/10, this device has {}/10", impl.max_arch, device.arch);
   if ((problem.flags & kDeterministic) && !impl.flags.deterministic)

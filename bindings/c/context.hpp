@@ -1,0 +1,28 @@
+// The Context of a call made through the C ABI: the caller's functions where given, else the library's own
+// (malloc'ed results, a per-thread workspace, the thread pool).
+#pragma once
+
+#include "core/implementation.hpp"
+#include "dlblas/dlblas.h"
+
+namespace dlblas {
+
+/// Lives on the stack of one call; `context()` points into it.
+class CallSide {
+ public:
+  CallSide(const dlblas_context* user, dlblas_tensor* outputs);
+  const Context& context() const { return context_; }
+  /// The threads this context offers, for the Problem.
+  int num_threads() const { return context_.num_threads; }
+
+ private:
+  static int new_output(void* self, int index, TensorView* out);
+  static void* alloc(void* self, std::size_t bytes, std::size_t align);
+  static void parallel_for(void* self, std::int64_t begin, std::int64_t end, std::int64_t grain,
+                           void (*fn)(std::int64_t, std::int64_t, void*), void* ctx);
+  const dlblas_context* user_;
+  dlblas_tensor* outputs_;
+  Context context_;
+};
+
+}  // namespace dlblas

@@ -1,0 +1,280 @@
+// Everything the C ABI tells about the library without running an operator: handles, explain, pin, info,
+// counters, the cache's maintenance. JSON goes out; none comes in.
+#include <cstring>
+
+#include "bindings/c/context.hpp"
+#include "bindings/c/guard.hpp"
+#include "bindings/c/handle.hpp"
+#include "core/counters.hpp"
+#include "core/env.hpp"
+#include "core/json.hpp"
+#include "core/library.hpp"
+#include "cpu/onednn.hpp"
+#include "dispatch/dispatch.hpp"
+#include "dlblas/version.h"
+
+namespace dlblas {
+namespace {
+
+void write_devices(JsonWriter& w) {
+  const DeviceInfo& cpu = cpu_info();
+  w.key("devices").open_array().open_object();
+  w.field("device", "cpu").field("model", cpu.model).field("isa", name_of(cpu.isa));
+  w.field("isa_hardware", name_of(cpu.isa_hardware)).field("threads", cpu.units);
+  w.field("l1_bytes", cpu.l1_bytes).field("l2_bytes", cpu.l2_bytes).field("l3_bytes", cpu.l3_bytes);
+  w.close_object().close_array();
+}
+
+// A library's own word on top of the loader's: oneDNN 2.x opens, but is of no use.
+void describe_onednn(std::string* version, std::string* why_not) {
+  const OneDnn& dnn = onednn();
+  if (dnn.why_not) *why_not = Support::no_text(dnn.why_not, dnn.major, dnn.minor);
+  if (dnn.major > 0) *version = text(dnn.major, ".", dnn.minor);
+}
+
+void write_libraries(JsonWriter& w) {
+  w.key("libraries").open_array();
+  for (std::string_view name : known_libraries()) {
+    const Library& library = find_library(name);
+    std::string version, why_not = library.why_not;
+    if (library.handle && name == "onednn") describe_onednn(&version, &why_not);
+    w.open_object().field("name", name).field("found", why_not.empty()).field("path", library.path);
+    w.field("version", version).field("why_not", why_not).close_object();
+  }
+  w.close_array();
+}
+
+void write_environment(JsonWriter& w) {
+  w.key("environment").open_array();
+  for (int i = 0; i < kNumEnvVars; ++i) {
+    const EnvEntry& e = env_entry(static_cast<EnvVar>(i));
+    w.open_object().field("name", e.name).field("value", e.value);
+    w.field("default", e.fallback).field("meaning", e.meaning).close_object();
+  }
+  w.close_array();
+}
+
+void write_params(JsonWriter& w, const Schema& schema, const std::vector<Param>& params) {
+  constexpr std::string_view kTypes[] = {"int", "float", "bool", "enum", "dtype"};
+  w.key("params").open_array();
+  for (const Param& p : params) {
+    w.open_object().field("name", schema.param_name(p)).field("keyword_only", p.keyword_only);
+    if (p.is_tensor) {
+      const TensorSpec& t = schema.tensors[p.index];
+      w.field("kind", "tensor").field("type", t.type_text).field("optional", t.optional).field("written", t.written);
+    } else {
+      const ScalarSpec& s = schema.scalars[p.index];
+      w.field("kind", kTypes[static_cast<int>(s.type)]).field("has_default", s.has_default).field("key", s.key);
+      w.key("default");
+      switch (s.type) {
+        case ScalarType::kFloat: w.value(s.default_value.f); break;
+        case ScalarType::kBool: w.value(s.default_value.i != 0); break;
+        case ScalarType::kEnum: w.value(s.labels[static_cast<std::size_t>(s.default_value.i)]); break;
+        case ScalarType::kDType: w.null(); break;
+        case ScalarType::kInt: w.value(s.default_value.i); break;
+      }
+      w.key("values").open_array();
+      for (const std::string& label : s.labels) w.value(label);
+      for (int t = 0; s.type == ScalarType::kDType && t < kNumDTypes; ++t)
+        if (s.dtypes >> t & 1u) w.value(name_of(static_cast<DType>(t)));
+      w.close_array();
+    }
+    w.close_object();
+  }
+  w.close_array();
+}
+
+void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {
+  w.open_object().field("name", t.name).field("type", t.type_text);
+  w.key("dims").open_array();
+  for (const DimExpr& d : t.dims) {
+    w.open_object().field("letter", d.letter < 0 ? std::string() : schema.letters[d.letter].name);
+    w.field("leading", d.leading).field("coefficient", d.coefficient).field("divisor", d.divisor);
+    w.field("addend", d.addend).close_object();
+  }
+  w.close_array();
+  w.key("dtypes").open_array();
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (t.dtypes >> i & 1u) w.value(name_of(static_cast<DType>(i)));
+  w.close_array();
+  constexpr std::string_view kFills[] = {"normal", "positive", "index", "offsets", "permutation", "zeros"};
+  w.field("like", t.like < 0 ? std::string() : schema.tensors[t.like].name);
+  w.field("optional", t.optional).field("written", t.written).field("fill", kFills[static_cast<int>(t.fill)]);
+  w.field("fill_letter", t.fill_letter < 0 ? std::string() : schema.letters[t.fill_letter].name).close_object();
+}
+
+void write_implementation(JsonWriter& w, const Implementation& impl) {
+  w.open_object().field("name", impl.name).field("source_hash", impl.source_hash);
+  w.field("backend", impl.backend == DeviceType::kCpu ? "cpu" : "cuda");
+  w.field("deterministic", impl.flags.deterministic).field("oracle", impl.flags.oracle).field("user", impl.flags.user);
+  w.key("knobs").open_array();
+  for (const Knob& knob : impl.table().knobs()) {
+    w.open_object().field("name", knob.name).key("values").open_array();
+    for (std::size_t i = 0; i < knob.values.size(); ++i) {
+      if (knob.labels.empty()) w.value(knob.values[i]);
+      else w.value(knob.labels[i]);
+    }
+    w.close_array().close_object();
+  }
+  w.close_array().close_object();
+}
+
+void write_operator(JsonWriter& w, const Operator& op) {
+  const Schema& schema = op.schema;
+  w.open_object().field("name", schema.name).field("family", op.def.family).field("schema", schema.text);
+  w.field("schema_hash", schema.hash).field("formula", op.def.formula);
+  w.key("letters").open_array();
+  for (const Letter& l : schema.letters) w.open_object().field("name", l.name).field("bucketed", l.bucketed).close_object();
+  w.close_array();
+  w.key("forms").open_array();
+  for (const Form& form : op.forms) {
+    w.open_object().field("name", form.name).field("inplace", form.inplace != nullptr);
+    write_params(w, schema, *form.params);
+    if (form.inplace) {
+      w.key("receives").open_array();  // per result: the argument that receives it
+      for (std::int8_t source : form.inplace->result_source) w.value(schema.tensors[source].name);
+      w.close_array();
+    }
+    w.close_object();
+  }
+  w.close_array();
+  w.key("tensors").open_array();
+  for (int i = 0; i < schema.num_inputs; ++i) write_tensor(w, schema, schema.tensors[i]);
+  w.close_array().key("results").open_array();
+  for (int i = 0; i < schema.num_results; ++i) write_tensor(w, schema, schema.tensors[schema.num_inputs + i]);
+  w.close_array().key("implementations").open_array();
+  for (const Implementation* impl : op.candidates()) write_implementation(w, *impl);
+  w.close_array().close_object();
+}
+
+std::string info_json() {
+  const Store& store = Store::process();
+  JsonWriter w;
+  w.open_object().field("version", DLBLAS_VERSION).field("abi", DLBLAS_ABI_VERSION);
+  write_devices(w);
+  write_libraries(w);
+  write_environment(w);
+  const StoreCounters counters = store.counters();
+  w.key("cache").open_object().field("path", store.path()).field("memory_only_because", store.reason());
+  w.field("published", counters.published).field("quarantined", counters.quarantined);
+  w.field("failed_writes", counters.failed_writes).close_object();
+  w.key("operators").open_array();
+  for (const Operator& op : Registry::process().operators()) write_operator(w, op);
+  w.close_array().close_object();
+  return w.text();
+}
+
+void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
+  w.open_object().field("hash", key_hash(merged.key)).key("key").open_object();
+  for (const auto& [name, value] : merged.key) w.field(name, value);
+  w.close_object().field("records", static_cast<std::int64_t>(merged.records));
+  w.field("rows", static_cast<std::int64_t>(merged.rows.size()));
+  if (candidates) {
+    w.key("candidates").open_array();
+    for (const Merged::Row& row : merged.rows) {
+      const Record::Candidate& c = row.candidate;
+      w.open_object().field("implementation", c.implementation).field("source_hash", c.source_hash);
+      w.field("config", c.config).field("failure", c.failure).field("error", c.error);
+      w.field("default", c.is_default).field("record", row.record).key("samples_ms").open_array();
+      for (double ms : c.samples_ms) w.value(ms);
+      w.close_array().close_object();
+    }
+    w.close_array();
+  }
+  w.close_object();
+}
+
+void forget_all() {
+  for (const Operator& op : Registry::process().operators()) forget(op);
+}
+
+std::string run_cache_command(std::string_view command) {
+  Store& store = Store::process();
+  JsonWriter w;
+  w.open_object().field("path", store.path()).field("memory_only_because", store.reason());
+  if (command == "ls") {
+    w.key("keys").open_array();
+    for (const auto& merged : store.ls()) write_record(w, *merged, false);
+    w.close_array();
+  } else if (command.starts_with("show ")) {
+    const auto merged = store.show(std::string(command.substr(5)));
+    if (!merged)
+      throw Error(ErrorKind::kArgument,
+                  text("cache: show has no such key; expected a hash, or a prefix that only one key has, from `cache ls`, got ",
+                       command.substr(5)),
+                  {.argument = "key", .got = std::string(command.substr(5))});
+    w.key("result");
+    write_record(w, *merged, true);
+  } else if (command == "verify") {
+    const StoreCheck check = store.verify();
+    forget_all();
+    w.field("good", check.good).field("bad", check.bad);
+  } else if (command == "clear") {
+    w.field("removed", store.clear());
+    forget_all();
+  } else if (command != "path") {
+    throw Error(ErrorKind::kArgument,
+                text("cache: command is unknown; expected path, ls, show <key>, verify or clear, got ", command),
+                {.argument = "command", .got = std::string(command)});
+  }
+  w.close_object();
+  return w.text();
+}
+
+}  // namespace
+}  // namespace dlblas
+
+extern "C" {
+
+using namespace dlblas;
+
+dlblas_status dlblas_op(const char* name, dlblas_op_t* op) {
+  return guarded([&] {
+    if (!name || !op) throw Error(ErrorKind::kArgument, "dlblas: name is null; expected an operator's name and a place for its handle");
+    *op = handle_of(Registry::process().at(name));
+  });
+}
+
+dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* call, const dlblas_context* user, int32_t format,
+                             char** out) {
+  return guarded([&] {
+    const Form& form = form_of(op, call);
+    const CallSide side(user, nullptr);
+    Args args;
+    Problem problem;
+    bind(form, *call, args);
+    validate(*form.op, *call, side.num_threads(), args, problem);
+    const Explanation e = explain(*form.op, problem);
+    give_text(format == 0 ? print_json(e) : print_table(e), out);
+  });
+}
+
+dlblas_status dlblas_pin(dlblas_op_t op, const char* implementation, const char* config) {
+  return guarded([&] {
+    if (!op) throw Error(ErrorKind::kArgument, "dlblas: op is null; expected a handle of dlblas_op(), got NULL", {.argument = "op"});
+    pin(*reinterpret_cast<const Form*>(op)->op, implementation ? implementation : "", config ? config : "");
+  });
+}
+
+dlblas_status dlblas_cache(const char* command, char** out) {
+  return guarded([&] { give_text(run_cache_command(command ? command : ""), out); });
+}
+
+dlblas_status dlblas_info(char** out) {
+  return guarded([&] { give_text(info_json(), out); });
+}
+
+dlblas_status dlblas_add_library_path(const char* folders) {
+  return guarded([&] { add_library_path(folders ? folders : ""); });
+}
+
+void dlblas_get_counters(dlblas_counters* out) {
+  if (!out || out->size < sizeof(dlblas_counters)) return;
+  const StoreCounters store = Store::process().counters();
+  auto get = [](const std::atomic<std::int64_t>& c) { return c.load(std::memory_order_relaxed); };
+  const Counters& c = g_counters;
+  *out = {out->size,        get(c.calls),      get(c.selected),     get(c.compiled),    get(c.prepared),  get(c.launched),
+          get(c.measured),  get(c.store_hits), get(c.store_misses), store.published,    store.quarantined};
+}
+
+}  // extern "C"

@@ -1,0 +1,119 @@
+// See thread_pool.hpp. Work is handed out by one atomic counter, so a thread that a neighbour slows down takes
+// fewer chunks: on a shared machine that is worth more than a fixed split (4 chunks a thread).
+#include "cpu/thread_pool.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dlblas {
+namespace {
+
+constexpr int kSpins = 1000;           // about 10 µs of `pause`: longer than the gap between two steps of a model
+constexpr int kChunksPerThread = 4;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+class Pool {
+  static constexpr std::uint32_t kClosed = 1u << 31;
+  static constexpr std::uint64_t kHelpers = 0xffff;  // low bits of a ticket: helpers asked for; above: region number
+
+ public:
+  void run(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain, RangeFn fn, void* ctx) {
+    const std::int64_t range = end - begin;
+    const std::int64_t most = std::min<std::int64_t>((range + grain - 1) / grain, std::int64_t{threads} * kChunksPerThread);
+    if (most <= 1 || threads <= 1 || !region_.try_lock()) return fn(begin, end, ctx);
+    std::lock_guard lock(region_, std::adopt_lock);
+    grow(std::min<std::int64_t>(threads, most) - 1);
+    fn_ = fn, ctx_ = ctx, begin_ = begin, end_ = end;
+    chunk_ = (range + most - 1) / most;
+    next_.store(0, std::memory_order_relaxed);
+    left_.store(0, std::memory_order_relaxed);
+    entered_.store(0, std::memory_order_release);  // opens the region: publishes the fields above
+    const auto helpers = std::min<std::uint64_t>(threads - 1, workers_);
+    ticket_.store((ticket_.load(std::memory_order_relaxed) & ~kHelpers) + (kHelpers + 1) + helpers,
+                  std::memory_order_release);
+    ticket_.notify_all();
+    work();
+    // Closed once the work is handed out: a worker that wakes up late is not waited for.
+    const std::uint32_t inside = entered_.fetch_or(kClosed, std::memory_order_acq_rel);
+    for (int spin = 0; left_.load(std::memory_order_acquire) != inside; ++spin) {
+      if (spin < kSpins) relax();
+      else std::this_thread::yield();
+    }
+  }
+
+ private:
+  void grow(std::int64_t wanted) {
+    while (static_cast<std::int64_t>(workers_) < wanted) {
+      const auto index = static_cast<std::uint64_t>(workers_++);
+      std::thread([this, index, seen = ticket_.load(std::memory_order_relaxed)] { serve(index, seen); }).detach();
+    }
+  }
+
+  [[noreturn]] void serve(std::uint64_t index, std::uint64_t seen) {
+    for (;;) {
+      std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+      for (int spin = 0; ticket == seen && spin < kSpins; ++spin) {
+        relax();
+        ticket = ticket_.load(std::memory_order_acquire);
+      }
+      if (ticket == seen) {
+        ticket_.wait(seen, std::memory_order_acquire);
+        continue;
+      }
+      seen = ticket;
+      if (index >= (ticket & kHelpers)) continue;  // this region asked for fewer threads
+      if (entered_.fetch_add(1, std::memory_order_acq_rel) & kClosed) continue;
+      work();
+      left_.fetch_add(1, std::memory_order_release);
+    }
+  }
+
+  void work() {
+    for (;;) {
+      const std::int64_t from = begin_ + next_.fetch_add(1, std::memory_order_relaxed) * chunk_;
+      if (from >= end_) return;
+      fn_(from, std::min(from + chunk_, end_), ctx_);
+    }
+  }
+
+  std::mutex region_;
+  std::size_t workers_ = 0;
+  RangeFn fn_ = nullptr;
+  void* ctx_ = nullptr;
+  std::int64_t begin_ = 0, end_ = 0, chunk_ = 1;
+  alignas(64) std::atomic<std::int64_t> next_{0};
+  alignas(64) std::atomic<std::uint32_t> entered_{kClosed};  // workers inside the open region
+  std::atomic<std::uint32_t> left_{0};                       // of those, how many are done
+  alignas(64) std::atomic<std::uint64_t> ticket_{0};
+};
+
+std::atomic<bool> g_forked{false};
+
+Pool& pool() {
+  static Pool* p = [] {  // leaks on purpose: workers outlive static destructors
+    pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
+    return new Pool;
+  }();
+  return *p;
+}
+
+}  // namespace
+
+void pool_parallel_for(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain, RangeFn fn, void* ctx) {
+  if (begin >= end) return;
+  Pool& p = pool();
+  if (g_forked.load(std::memory_order_relaxed)) return fn(begin, end, ctx);  // workers did not survive the fork
+  p.run(threads, begin, end, std::max<std::int64_t>(grain, 1), fn, ctx);
+}
+
+}  // namespace dlblas
