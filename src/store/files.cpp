@@ -76,7 +76,8 @@ Folder open_checked(int parent, const char* name, Trust trust, const std::string
 int make_folders(const std::string& path) {
   int obstacle = ENOENT;
   for (std::size_t at = path.find('/', 1); at != path.npos; at = path.find('/', at + 1))
-    if (::mkdir(path.substr(0, at).c_str(), kFolderMode) != 0 && errno != EEXIST) obstacle = errno;
+    if (::mkdir(path.substr(0, at).c_str(), kFolderMode) != 0 && errno != EEXIST && errno != ENOENT)
+      obstacle = errno;
   if (::mkdir(path.c_str(), kFolderMode) == 0 || errno == EEXIST) return 0;
   return errno == ENOENT ? obstacle : errno;
 }

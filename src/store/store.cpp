@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <tuple>
 
-#include "core/counters.hpp"
 #include "core/env.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -121,8 +120,9 @@ StoreCounters Store::counters() const {
 int Store::write(const std::string& hash, const std::string& name, const std::string& text,
                  std::string* why) {
   int error = 0;
-  // ENOENT: another process cleared the store between two of our steps. Begin again, a few times.
-  for (int attempt = 0; attempt < 4; ++attempt) {
+  // ENOENT: another process cleared the store between two of our steps. Begin again; each clear can
+  // cost one attempt, and nobody clears all the time.
+  for (int attempt = 0; attempt < 16; ++attempt) {
     const Folder folder = open_key(hash, Missing::kCreate);
     error = folder.fd ? write_file(folder.fd.get(), name, text) : folder.error;
     if (error == 0) break;
@@ -152,7 +152,6 @@ bool Store::publish(Record record) {
     const bool durable = write(hash, p.name, p.text, &why) == 0;
     if (!durable) complain(why);
     (durable ? published_ : failed_writes_).fetch_add(1);
-    if (durable) count(g_counters.published);
     all_durable &= durable;
     const std::lock_guard lock(mutex_);
     if (durable) reason_.clear();
@@ -254,7 +253,6 @@ bool Store::set_aside(const Folder& folder, const std::string& hash, const std::
     if (!moved && errno == ENOENT && quarantine.fd) return true;  // another process was faster
   }
   quarantined_.fetch_add(1);
-  count(g_counters.quarantined);
   log(LogLevel::kInfo, text("cache: ", hash, "/", name, " is not used; ", name_of(flaw)));
   return moved;
 }
