@@ -1,0 +1,29 @@
+// The operator matmul: schema, cost of its oracle, and the implementations in order of preference.
+// Flow: registered once; call > validate > [select] looks it up.  Read next: matmul_cpu.cpp,
+// README.md.
+#include "ops/gemm/matmul.hpp"
+
+namespace dlblas::gemm {
+
+OperatorDef matmul_operator() {
+  OperatorDef def;
+  def.family = "gemm";
+  def.schema =
+      "matmul(a: f[M, K], b: like(a)[K, N], "
+      "activation: \"\"|\"relu\"|\"leaky_relu\"|\"gelu\"|\"silu\" = \"\", *, "
+      "bias: like(a)|f32[N]?, out_dtype: dtype(f) = none) "
+      "-> out: out_dtype|like(a)[M, N] where M: bucket(tokens)";
+  def.formula = "out = act(a · b + bias)";
+  def.letters = {"M", "K", "N"};
+  def.reference = matmul_reference;
+  def.bound = matmul_bound;
+  def.work_per_row = [](const Problem& p) {
+    return static_cast<double>(p.dims[kK]) * static_cast<double>(p.dims[kN]);
+  };
+  append_rows(def.implementations);
+  append_blocked(def.implementations);
+  append_onednn(def.implementations);
+  return def;
+}
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,65 @@
+// What matmul's host files share: the parts that matmul.cpp assembles into the operator.
+// Read next: matmul.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/implementation.hpp"
+#include "ops/gemm/matmul_config.hpp"
+#include "registry/operator.hpp"
+
+namespace dlblas::gemm {
+
+/// Strides, dtypes and exact sizes of one call. Strides of dimensions of size 1 mean nothing and
+/// become 1, so that kernels see them as contiguous.
+MatmulParams matmul_params(const Args& args);
+
+/// Blocked forms, widest instruction set first.
+void append_blocked(std::vector<Implementation>& to);
+/// Few-row forms.
+void append_rows(std::vector<Implementation>& to);
+/// The rival.
+void append_onednn(std::vector<Implementation>& to);
+
+void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                      OracleOut* out);
+Bound matmul_bound(const Problem& problem, int result);
+
+/// The whole of it, for register_gemm.cpp.
+OperatorDef matmul_operator();
+
+/// The instruction-set levels as template arguments: code, name of the level, and its sustained
+/// multiply-adds per second and thread, which only ranks candidates before anything is measured.
+/// Figures: f32 512×4096×4096 on AMD Zen 4 (2 threads), November 2026.
+struct BaselineLevel {
+  static constexpr Isa kIsa = Isa::kBaseline;
+  static constexpr double kRate = 10e9;
+  static const MatmulLevel& code() { return baseline::kMatmulLevel; }
+};
+#if defined(DLBLAS_X86)
+struct Avx2Level {
+  static constexpr Isa kIsa = Isa::kAvx2;
+  static constexpr double kRate = 45e9;
+  static const MatmulLevel& code() { return avx2::kMatmulLevel; }
+};
+struct Avx512Level {
+  static constexpr Isa kIsa = Isa::kAvx512;
+  static constexpr double kRate = 50e9;
+  static const MatmulLevel& code() { return avx512::kMatmulLevel; }
+};
+#endif
+
+template <typename Level>
+Support supports_isa(const DeviceInfo& device) {
+  if (device.isa >= Level::kIsa) return Support::yes();
+  if (Level::kIsa == Isa::kAvx512) {
+    return Support::no("needs AVX-512 F, BW, VL and DQ; this CPU or DLBLAS_CPU_ISA allows less");
+  }
+  return Support::no("needs AVX2, FMA and F16C; this CPU or DLBLAS_CPU_ISA allows less");
+}
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,130 @@
+// The few-row matmul on CPUs (decoding: one token, or a handful): no packing, b streams through
+// once, threads divide the columns. In: a Problem with M ≤ 8. Out: a Kernel of one step. Flow: call
+// > validate > [select] > [compile] > [launch].  Read next: matmul_row_simd.hpp.
+#include <algorithm>
+
+#include "generated/source_hashes.hpp"
+#include "ops/gemm/matmul.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+struct RowState {
+  const MatmulLevel* level;
+  MatmulRowConfig config;
+  int slots;
+};
+
+const ConfigTable<MatmulRowConfig>& table() {
+  using C = MatmulRowConfig;
+  static const auto* t = new ConfigTable<C>{
+      field<&C::unroll_k>("unroll_k", {2, 4, 8}),
+      field<&C::block_n>("block_n", {256, 512, 1024, 2048}),
+      field<&C::prefetch>("prefetch", {0, 256, 512, 1024}),
+  };
+  return *t;
+}
+
+bool b_is_row_major(const Problem& p) {
+  const Layout layout = p.tensors[kB].layout;
+  return layout == Layout::kContiguous || layout == Layout::kRowStrided;
+}
+
+template <typename Level>
+Support supports(const Problem& p, const DeviceInfo& device, const Implementation&) {
+  if (p.dims[kM] > kMaxRowGroup) {
+    return Support::no("a has more than {} rows (bucket {}): b would stream from memory again",
+                       kMaxRowGroup, p.dims[kM]);
+  }
+  if (!b_is_row_major(p) && p.tensors[kB].layout != Layout::kTransposed) {
+    return Support::no("b is contiguous in neither dimension: it is read in place");
+  }
+  return supports_isa<Level>(device);
+}
+
+void constrain(const Problem& p, const DeviceInfo&, Space& space) {
+  const std::int64_t n = p.dims[kN];
+  space.require("block_n_distinct", {"block_n"},
+                [n](const Config& c) { return c.values[1] == 256 || c.values[1] / 2 < n; });
+}
+
+Config heuristic(const Problem& p, const DeviceInfo&) {
+  MatmulRowConfig c{8, 1024, 512};
+  while (c.block_n > 256 && c.block_n / 2 >= p.dims[kN]) c.block_n /= 2;
+  return table().erase(c);
+}
+
+template <typename Level>
+double estimate(const Problem& p, const Config&, const DeviceInfo&) {
+  const auto threads = static_cast<double>(std::max<int>(1, p.threads));
+  const auto products = static_cast<double>(p.dims[kM] * p.dims[kN] * p.dims[kK]);
+  const auto bytes = static_cast<double>(p.dims[kN] * p.dims[kK] * size_of(p.tensors[kB].dtype));
+  const double memory = bytes / (std::min(threads, 4.0) * 12e9);
+  return 1e3 * std::max(memory, products / (Level::kRate * threads)) + 0.005;
+}
+
+std::int64_t padded_rows(std::int64_t m) { return round_up(m, kMaxRowGroup); }
+std::int64_t row_floats(std::int64_t m, std::int64_t k) {
+  return round_up(padded_rows(m) * k + kPackSlack, kPackSlack);
+}
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const RowState& s = kernel.load<RowState>();
+  const MatmulParams p = matmul_params(args);
+  if (p.m == 0 || p.n == 0) return 0;
+  auto* rows = static_cast<float*>(workspace);
+  s.level->pack_rows(p, rows);
+  float* sums = rows + row_floats(p.m, p.k);
+  // Whole cache lines of f32 columns to a thread, also where elements are half as wide.
+  const std::int64_t share = round_up(ceil_div(p.n, s.slots), 32);
+  context.run(0, s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t j0 = std::min(p.n, begin * share), j1 = std::min(p.n, end * share);
+    if (j0 < j1) {
+      s.level->row(p, s.config, j0, j1, rows, sums + begin * kMaxRowGroup * s.config.block_n);
+    }
+  });
+  return 0;
+}
+
+template <typename Level>
+Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
+               const Implementation& implementation) {
+  const RowState s{&Level::code(), table().restore(config), std::max<int>(1, p.threads)};
+  Kernel kernel;
+  kernel.implementation = &implementation;
+  kernel.steps[0] = step;
+  kernel.num_steps = 1;
+  const std::int64_t floats =
+      row_floats(p.dims[kM], p.dims[kK]) + std::int64_t{s.slots} * kMaxRowGroup * s.config.block_n;
+  kernel.workspace_bytes = static_cast<std::size_t>(floats) * sizeof(float);
+  kernel.store(s);
+  return kernel;
+}
+
+template <typename Level>
+Implementation few_rows(const char* name, const char* hash) {
+  Implementation i;
+  i.name = name;
+  i.source_hash = hash;
+  i.flags.deterministic = true;
+  i.knobs = &table();
+  i.supports = supports<Level>;
+  i.constrain = constrain;
+  i.heuristic = heuristic;
+  i.estimate = estimate<Level>;
+  i.prepare = prepare<Level>;
+  return i;
+}
+
+}  // namespace
+
+void append_rows(std::vector<Implementation>& to) {
+#if defined(DLBLAS_X86)
+  to.push_back(few_rows<Avx512Level>("cpu_row_avx512", source_hash("ops/gemm/matmul_avx512.cpp")));
+  to.push_back(few_rows<Avx2Level>("cpu_row_avx2", source_hash("ops/gemm/matmul_avx2.cpp")));
+#endif
+  to.push_back(
+      few_rows<BaselineLevel>("cpu_row_baseline", source_hash("ops/gemm/matmul_baseline.cpp")));
+}
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,138 @@
+// The few-row matmul of one instruction set: b is read once, in place, as it lies; nothing of it is
+// packed. Bound by memory: what counts is the number of sequential streams in flight.
+// In: columns [j0, j1) of b, a as f32 rows. Out: the finished elements of those columns.
+// Numerics: row-major b accumulates in the order of k, as the blocked form does, bit for bit; a
+// transposed b sums kWidth lanes per column and adds them last, in one fixed order.
+// Flow: [launch], called by matmul_row_cpu.cpp.  Read next: matmul_epilogue_simd.hpp.
+#pragma once
+
+#include "ops/gemm/matmul_epilogue_simd.hpp"
+
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+using gemm::MatmulRowConfig;
+
+/// A group of rows at work on one chunk of columns.
+struct RowWork {
+  const MatmulParams& p;
+  int64_t j0, j1;     // the chunk
+  const float* rows;  // first row of the group, k apart
+  float* sums;        // row r at sums + r · ld
+  int64_t ld;
+  int64_t ahead;  // bytes
+};
+
+/// U rows of b at depth k, over the chunk: every vector of b feeds R partial sums held in L1.
+template <Element E, int R, int U>
+void row_streams(const RowWork& w, int64_t k) {
+  const char* b = address(w.p.b, k, w.j0);
+  const int64_t step = w.p.b.row * kElementBytes<E>;
+  const int64_t n = w.j1 - w.j0;
+  for (int64_t v = 0; v < n; v += kWidth) {
+    Vec sum[R];
+    for (int r = 0; r < R; ++r) sum[r] = load<Element::kF32>(w.sums + r * w.ld + v);
+    for (int u = 0; u < U; ++u) {
+      const char* from = at<E>(b + u * step, v);
+      if (w.ahead) prefetch(from + w.ahead);
+      const Vec column = load_first<E>(from, n - v);
+      for (int r = 0; r < R; ++r)
+        sum[r] = fma(broadcast(w.rows[r * w.p.k + k + u]), column, sum[r]);
+    }
+    for (int r = 0; r < R; ++r) store<Element::kF32>(w.sums + r * w.ld + v, sum[r]);
+  }
+}
+
+template <Element E, int R, int U>
+void row_major(const RowWork& w) {
+  for (int r = 0; r < R; ++r) {
+    for (int64_t v = 0; v < w.ld; v += kWidth) store<Element::kF32>(w.sums + r * w.ld + v, zero());
+  }
+  int64_t k = 0;
+  for (; k + U <= w.p.k; k += U) row_streams<E, R, U>(w, k);
+  for (; k < w.p.k; ++k) row_streams<E, R, 1>(w, k);
+}
+
+/// C columns of a transposed b: dot products along k, C · R vectors of partial sums.
+template <Element E, int R, int C>
+void row_dots(const RowWork& w, int64_t j) {
+  const char* b = address(w.p.b, 0, j);
+  const int64_t step = w.p.b.col * kElementBytes<E>;
+  const int64_t depth = w.p.k;
+  Vec sum[R][C];
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) sum[r][c] = zero();
+  }
+  for (int64_t k = 0; k < depth; k += kWidth) {
+    Vec row[R];
+    for (int r = 0; r < R; ++r)
+      row[r] = load_first<Element::kF32>(w.rows + r * depth + k, depth - k);
+    for (int c = 0; c < C; ++c) {
+      const char* from = at<E>(b + c * step, k);
+      if (w.ahead) prefetch(from + w.ahead);
+      const Vec column = load_first<E>(from, depth - k);
+      for (int r = 0; r < R; ++r) sum[r][c] = fma(row[r], column, sum[r][c]);
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) w.sums[r * w.ld + (j - w.j0) + c] = reduce_add(sum[r][c]);
+  }
+}
+
+template <Element E, int R, int U>
+void row_transposed(const RowWork& w) {
+  constexpr int kColumns = U * R > 16 ? 16 / R : U;  // more sums than registers would spill
+  int64_t j = w.j0;
+  for (; j + kColumns <= w.j1; j += kColumns) row_dots<E, R, kColumns>(w, j);
+  for (; j < w.j1; ++j) row_dots<E, R, 1>(w, j);
+}
+
+template <Element E, int R, int U>
+void row_chunk(const RowWork& w) {
+  if (w.p.b.col == 1) return row_major<E, R, U>(w);
+  row_transposed<E, R, U>(w);
+}
+
+template <Element E, int R>
+void row_unrolled(const RowWork& w, int unroll) {
+  if (unroll == 2) return row_chunk<E, R, 2>(w);
+  if (unroll == 4) return row_chunk<E, R, 4>(w);
+  row_chunk<E, R, 8>(w);
+}
+
+/// Rows of a group: the smallest of 1, 2, 4, 8 that holds them; the surplus rows of a are zero.
+template <Element E>
+void row_group(const RowWork& w, int64_t rows, int unroll) {
+  if (rows <= 1) return row_unrolled<E, 1>(w, unroll);
+  if (rows <= 2) return row_unrolled<E, 2>(w, unroll);
+  if (rows <= 4) return row_unrolled<E, 4>(w, unroll);
+  row_unrolled<E, gemm::kMaxRowGroup>(w, unroll);
+}
+
+void row(const MatmulParams& p, const MatmulRowConfig& c, int64_t j0, int64_t j1, const float* rows,
+         float* sums) {
+  for (int64_t i = 0; i < p.m; i += gemm::kMaxRowGroup) {
+    const int64_t group = smaller(gemm::kMaxRowGroup, p.m - i);
+    for (int64_t j = j0; j < j1; j += c.block_n) {
+      const RowWork w{p,         j,         smaller(j1, j + c.block_n), rows + i * p.k, sums,
+                      c.block_n, c.prefetch};
+      if (p.b.type == Element::kF32) row_group<Element::kF32>(w, group, c.unroll_k);
+      if (p.b.type == Element::kF16) row_group<Element::kF16>(w, group, c.unroll_k);
+      if (p.b.type == Element::kBF16) row_group<Element::kBF16>(w, group, c.unroll_k);
+      for (int64_t r = 0; r < group; ++r) finish_row(p, i + r, j, w.j1 - j, sums + r * w.ld);
+    }
+  }
+}
+
+void pack_rows(const MatmulParams& p, float* rows) {
+  const int64_t padded = (p.m + gemm::kMaxRowGroup - 1) / gemm::kMaxRowGroup * gemm::kMaxRowGroup;
+  // A row of a, taken as lanes of one depth, comes out as contiguous panels; what its last panel
+  // spills is overwritten by the next row, or cleared below.
+  for (int64_t i = 0; i < p.m; ++i) {
+    pack(p.a.type, {address(p.a, i, 0), p.a.col, 0}, p.k, 1, kWidth, rows + i * p.k);
+  }
+  for (int64_t v = p.m * p.k; v < padded * p.k; ++v) rows[v] = 0.0f;
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
