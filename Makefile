@@ -7,7 +7,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CCACHE_DIR ?= $(CURDIR)/build/ccache
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
+CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
+
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help demo test test-asan test-tsan build wheel lint format check bench clean setup-demo setup-test
 
 help:  ## list the targets

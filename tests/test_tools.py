@@ -223,7 +223,7 @@ def test_cases(cases: object, expected: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_cases_are_compared_with_the_library(tmp_path: pathlib.Path) -> None:
-    """A stand-in library that knows one operator: wrong letters, unknown and uncovered operators show."""
+    """With a stand-in library of one operator: wrong letters, unknown and uncovered ones show."""
     schema = "rms_norm(x: f[*T, C], w: f[C]) -> y: f[*T, C]"
     info = json.dumps({"operators": [{"name": "rms_norm", "schema": schema}]})
     text = (
