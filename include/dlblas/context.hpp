@@ -1,0 +1,139 @@
+// The caller's side of a call: stream, threads, memory and parallel_for, from one object of the
+// caller's. In: any class with some of the members below. Out: the C ABI's dlblas_context, plain
+// function pointers. No std::function, no allocation. Read next: operator.hpp.
+#ifndef DLBLAS_CONTEXT_HPP_
+#define DLBLAS_CONTEXT_HPP_
+
+#include <dlblas/dlblas.h>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include <dlblas/tensor.hpp>
+
+namespace dlblas::inline v1 {
+
+/// The piece of work a parallel_for runs: call it with disjoint ranges that cover [begin, end). It
+/// never throws.
+class Body {
+ public:
+  Body(void (*fn)(std::int64_t, std::int64_t, void*), void* ctx) : fn_(fn), ctx_(ctx) {}
+  void operator()(std::int64_t begin, std::int64_t end) const { fn_(begin, end, ctx_); }
+
+ private:
+  void (*fn_)(std::int64_t, std::int64_t, void*);
+  void* ctx_;
+};
+
+/// A result to be made: contiguous memory of this many bytes.
+struct NewOutput {
+  int index;  // of the result
+  DType dtype;
+  Dims shape;
+  std::size_t bytes;
+};
+
+namespace detail {
+template <typename H>
+concept HasAlloc = requires(H& h) {
+  { h.alloc(std::size_t{}, std::size_t{}) } -> std::convertible_to<void*>;
+};
+template <typename H>
+concept HasParallelFor = requires(H& h, Body body) {
+  h.parallel_for(std::int64_t{}, std::int64_t{}, std::int64_t{}, body);
+};
+template <typename H>
+concept HasNewOutput = requires(H& h, const NewOutput& spec) {
+  { h.new_output(spec) } -> std::convertible_to<void*>;
+};
+
+inline DType dtype_from(dlblas_dtype code) {
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (kDTypes[i].code.code == code.code && kDTypes[i].code.bits == code.bits)
+      return static_cast<DType>(i);
+  raise(DLBLAS_INTERNAL, "result", "has a dtype this header does not know", "a known DLPack code",
+        std::to_string(code.code));
+}
+
+// Exceptions must not enter the library: one from the caller's memory functions is a failed
+// allocation there (LaunchError here); one from its parallel_for would leave work undone, so it
+// ends the program (noexcept).
+template <typename H>
+void* call_alloc(void* self, std::size_t bytes, std::size_t align) noexcept {
+  try {
+    return static_cast<H*>(self)->alloc(bytes, align);
+  } catch (...) {
+    return nullptr;
+  }
+}
+template <typename H>
+int call_new_output(void* self, std::int32_t index, dlblas_tensor* out) noexcept {
+  try {
+    const Dims shape(
+        std::span<const std::int64_t>(out->shape, static_cast<std::size_t>(out->ndim)));
+    const DType dtype = dtype_from(out->dtype);
+    const auto bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
+    out->data = static_cast<H*>(self)->new_output(NewOutput{index, dtype, shape, bytes});
+    return out->data || bytes == 0 ? 0 : 1;
+  } catch (...) {
+    return 1;
+  }
+}
+template <typename H>
+void call_parallel_for(void* self, std::int64_t begin, std::int64_t end, std::int64_t grain,
+                       void (*fn)(std::int64_t, std::int64_t, void*), void* ctx) noexcept {
+  static_cast<H*>(self)->parallel_for(begin, end, grain, Body(fn, ctx));
+}
+}  // namespace detail
+
+/// Default: the library's own memory and threads. Copied freely; `host` must outlive it.
+class Context {
+ public:
+  Context() { c_.size = sizeof c_; }
+  /// Uses whichever of these members `host` has (the library's own serve for the rest):
+  ///   void* alloc(size_t bytes, size_t align)      workspace, valid until the call ends
+  ///   void* new_output(const NewOutput& spec)      memory of a result; stays the host's own
+  ///   void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body)   returns when all
+  ///   is done
+  template <typename H>
+  requires(detail::HasAlloc<H> || detail::HasParallelFor<H> ||
+           detail::HasNewOutput<H>) explicit Context(H& host, int num_threads = 0,
+                                                     void* stream = nullptr)
+      : Context() {
+    c_.self = &host;
+    c_.num_threads = num_threads;
+    c_.stream = stream;
+    if constexpr (detail::HasAlloc<H>) c_.alloc = detail::call_alloc<H>;
+    if constexpr (detail::HasNewOutput<H>) c_.new_output = detail::call_new_output<H>;
+    if constexpr (detail::HasParallelFor<H>) c_.parallel_for = detail::call_parallel_for<H>;
+  }
+  /// Threads a call may use; 0: the library's default (DLBLAS_NUM_THREADS).
+  Context& threads(int count) {
+    c_.num_threads = count;
+    return *this;
+  }
+  Context& stream(void* handle) {
+    c_.stream = handle;
+    return *this;
+  }
+  /// Only implementations that give the same bits every time, in any batch, on any number of
+  /// threads.
+  Context& deterministic(bool on = true) { return flag(DLBLAS_DETERMINISTIC, on); }
+  /// f32 products may round their inputs to TF32.
+  Context& allow_tf32(bool on = true) { return flag(DLBLAS_ALLOW_TF32, on); }
+  const dlblas_context* get() const { return &c_; }
+  std::uint32_t flags() const { return flags_; }
+
+ private:
+  Context& flag(std::uint32_t bit, bool on) {
+    flags_ = on ? flags_ | bit : flags_ & ~bit;
+    return *this;
+  }
+  dlblas_context c_ = {};
+  std::uint32_t flags_ = 0;
+};
+
+}  // namespace dlblas::inline v1
+
+#endif  // DLBLAS_CONTEXT_HPP_

@@ -1,0 +1,65 @@
+// What the library knows of itself and of this machine: version, inventory, counters, store,
+// ceilings. Out: JSON texts for people and scripts, plain structures for tests. Read next:
+// docs/cpp.md.
+#ifndef DLBLAS_INFO_HPP_
+#define DLBLAS_INFO_HPP_
+
+#include <dlblas/dlblas.h>
+
+#include <cstdint>
+#include <string>
+
+#include <dlblas/operator.hpp>
+
+namespace dlblas::inline v1 {
+
+/// How often things happened in this process; see dlblas_counters.
+using Counters = dlblas_counters;
+/// Measured ceilings of this machine; see dlblas_machine.
+using Machine = dlblas_machine;
+
+inline std::string version() { return dlblas_version(); }
+
+/// Devices, libraries found or why not, environment variables, operators, implementations and
+/// knobs, store: JSON.
+inline std::string info() {
+  char* text = nullptr;
+  detail::check(dlblas_info(&text));
+  return detail::take_text(text);
+}
+
+/// The store: "path", "ls", "show <key>", "verify", "clear". JSON.
+inline std::string cache(const std::string& command) {
+  char* text = nullptr;
+  detail::check(dlblas_cache(command.c_str(), &text));
+  return detail::take_text(text);
+}
+
+inline Counters counters() {
+  Counters c = {};
+  c.size = sizeof c;
+  dlblas_get_counters(&c);
+  return c;
+}
+
+/// Nanoseconds the host spends in a warm call, launch and allocation stubbed.
+inline double bench_host(const Operator& op, Values values, NamedValues named = {}) {
+  const detail::AnyArguments arguments(values, named);
+  const dlblas_args args = arguments.pack(nullptr, 0, 0);
+  double nanoseconds = 0;
+  detail::check(dlblas_bench_host(op.handle(), &args, &nanoseconds));
+  return nanoseconds;
+}
+
+/// A threaded copy of `bytes`, and the peak of independent f32 multiply-adds; takes part of a
+/// second.
+inline Machine bench_machine(int threads, std::int64_t bytes) {
+  Machine machine = {};
+  machine.size = sizeof machine;
+  detail::check(dlblas_bench_machine(threads, bytes, &machine));
+  return machine;
+}
+
+}  // namespace dlblas::inline v1
+
+#endif  // DLBLAS_INFO_HPP_

@@ -1,0 +1,137 @@
+// Any operator by name: call it, ask why, pin an implementation, compare with the oracle.
+// In: a name and values, checked against the operator's schema in the library. Out: results, texts,
+// verdicts. The typed functions of <dlblas/ops.hpp> are the same calls with the schema's names and
+// defaults. Flow: Operator > [Arguments] > dlblas_call. Read next: tune.hpp.
+#ifndef DLBLAS_OPERATOR_HPP_
+#define DLBLAS_OPERATOR_HPP_
+
+#include <dlblas/dlblas.h>
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <dlblas/context.hpp>
+#include <dlblas/value.hpp>
+
+namespace dlblas::inline v1 {
+
+/// Positional arguments in schema order: `{a, b}`.
+using Values = std::initializer_list<Value>;
+/// Arguments by name: `{{"activation", "relu"}, {"bias", bias}}`.
+using NamedValues = std::initializer_list<NamedValue>;
+
+enum class Format { kJson = 0, kTable = 1 };
+
+/// What the oracle says of results; see dlblas_verdict.
+using Verdict = dlblas_verdict;
+
+namespace detail {
+
+/// The generic call's arguments; throws ArgumentError beyond the schema's limits.
+struct AnyArguments : Arguments<kMaxArguments> {
+  AnyArguments(Values values, NamedValues named) {
+    if (values.size() + named.size() > kMaxArguments)
+      raise(DLBLAS_ARGUMENT, "call", "has too many arguments", "at most 28",
+            std::to_string(values.size() + named.size()));
+    for (const Value& v : values) add(v);
+    for (const NamedValue& v : named) add(v);
+  }
+};
+
+/// A text of the library's becomes a string, and is released.
+inline std::string take_text(char* text) {
+  struct Guard {
+    char* text;
+    ~Guard() { dlblas_free(text); }
+  } guard{text};
+  return text ? std::string(text) : std::string();
+}
+
+}  // namespace detail
+
+/// A form of an operator, "matmul" or "add_rms_norm_". Cheap to copy, valid for the process, usable
+/// from any thread.
+class Operator {
+ public:
+  /// Throws UnknownOperatorError, listing the names there are.
+  Operator(const char* name) : op_(detail::find_op(name)) {}
+  Operator(const std::string& name) : Operator(name.c_str()) {}
+
+  /// `Tensor y = matmul({a, b}, {{"activation", "relu"}})`: the one result, new.
+  Tensor operator()(Values values, NamedValues named = {}, const Context& context = {}) const {
+    return std::move(call<1>(values, named, context)[0]);
+  }
+  /// `auto [y, h] = add_rms_norm.call<2>({x, w, residual})`: R new results.
+  template <std::size_t R>
+  std::array<Tensor, R> call(Values values, NamedValues named = {},
+                             const Context& context = {}) const {
+    return detail::call_new<R>(op_, detail::AnyArguments(values, named), context);
+  }
+  /// `matmul({a, b}, {{"activation", "relu"}}, {out})`: into the caller's memory, one per result;
+  /// no allocation.
+  void operator()(Values values, NamedValues named, std::initializer_list<OutRef> outs,
+                  const Context& context = {}) const {
+    detail::Outputs outputs;
+    int given = 0;
+    for (const OutRef& out : outs) outputs.put(given++, out);
+    detail::run(op_, detail::AnyArguments(values, named), context, outputs, given, given);
+  }
+  /// An in-place form: results go into the arguments that its schema names.
+  void inplace(Values values, NamedValues named = {}, const Context& context = {}) const {
+    detail::call_inplace(op_, detail::AnyArguments(values, named), context);
+  }
+
+  /// What a call would run and why, without running it: every candidate with yes or the reason of
+  /// its no.
+  std::string explain(Values values, NamedValues named = {}, Format format = Format::kTable,
+                      const Context& context = {}) const {
+    const detail::AnyArguments arguments(values, named);
+    const dlblas_args args = arguments.pack(nullptr, 0, context.flags());
+    char* text = nullptr;
+    detail::check(
+        dlblas_explain(op_, &args, context.get(), static_cast<std::int32_t>(format), &text));
+    return detail::take_text(text);
+  }
+
+  /// Serves this operator, in this process, with one implementation; an empty config is its
+  /// default.
+  void pin(const std::string& implementation, const std::string& config = "") const {
+    detail::check(
+        dlblas_pin(op_, implementation.c_str(), config.empty() ? nullptr : config.c_str()));
+  }
+  void unpin() const { detail::check(dlblas_pin(op_, nullptr, nullptr)); }
+
+  /// Compares results with the oracle; `values` as they were before the call. No rows: every row.
+  Verdict verify(Values values, NamedValues named, std::initializer_list<OutRef> outs,
+                 std::span<const std::int64_t> rows = {}) const {
+    const detail::AnyArguments arguments(values, named);
+    detail::Outputs outputs;
+    int given = 0;
+    for (const OutRef& out : outs) outputs.put(given++, out);
+    const dlblas_args args = arguments.pack(outputs.data(), given, 0);
+    Verdict verdict = {};
+    verdict.size = sizeof verdict;
+    detail::check(
+        dlblas_verify(op_, &args, rows.data(), static_cast<std::int64_t>(rows.size()), &verdict));
+    return verdict;
+  }
+
+  dlblas_op_t handle() const { return op_; }
+
+ private:
+  dlblas_op_t op_;
+};
+
+/// `std::cout << explain("matmul", {a, b})`.
+inline std::string explain(const Operator& op, Values values, NamedValues named = {},
+                           Format format = Format::kTable, const Context& context = {}) {
+  return op.explain(values, named, format, context);
+}
+
+}  // namespace dlblas::inline v1
+
+#endif  // DLBLAS_OPERATOR_HPP_
