@@ -25,19 +25,16 @@ void write_devices(JsonWriter& w) {
   w.close_object().close_array();
 }
 
-// A library's own word on top of the loader's: oneDNN 2.x opens, but is of no use.
-void describe_onednn(std::string* version, std::string* why_not) {
-  const OneDnn& dnn = onednn();
-  if (dnn.why_not) *why_not = Support::no_text(dnn.why_not, dnn.major, dnn.minor);
-  if (dnn.major > 0) *version = text(dnn.major, ".", dnn.minor);
-}
-
 void write_libraries(JsonWriter& w) {
   w.key("libraries").open_array();
   for (std::string_view name : known_libraries()) {
     const Library& library = find_library(name);
     std::string version, why_not = library.why_not;
-    if (library.handle && name == "onednn") describe_onednn(&version, &why_not);
+    if (library.handle && name == "onednn") {  // oneDNN 2.x opens, but is of no use
+      const OneDnn& dnn = onednn();
+      if (!dnn.support) why_not = dnn.support.text();
+      if (dnn.version) version = text(dnn.version()->major, ".", dnn.version()->minor, ".", dnn.version()->patch);
+    }
     w.open_object().field("name", name).field("found", why_not.empty()).field("path", library.path);
     w.field("version", version).field("why_not", why_not).close_object();
   }

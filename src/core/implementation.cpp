@@ -4,16 +4,12 @@
 namespace dlblas {
 
 std::string Support::text() const {
-  return reason_ ? no_text(reason_, numbers_[0], numbers_[1], numbers_[2]) : "yes";
-}
-
-std::string Support::no_text(const char* reason, std::int64_t a, std::int64_t b, std::int64_t c3) {
-  const std::int64_t numbers[3] = {a, b, c3};
+  if (!reason_) return "yes";
   std::string s;
   int next = 0;
-  for (const char* c = reason; *c; ++c) {
+  for (const char* c = reason_; *c; ++c) {
     if (c[0] == '{' && c[1] == '}' && next < 3) {
-      s += std::to_string(numbers[next++]);
+      s += std::to_string(numbers_[next++]);
       ++c;
     } else {
       s += *c;

@@ -32,8 +32,6 @@ class Support {
   }
   constexpr explicit operator bool() const { return reason_ == nullptr; }
   std::string text() const;  // the reason with its numbers; "yes" when supported
-  /// A reason kept apart from a Support, with its numbers.
-  static std::string no_text(const char* reason, std::int64_t a = 0, std::int64_t b = 0, std::int64_t c = 0);
 
  private:
   constexpr Support() = default;
