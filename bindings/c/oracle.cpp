@@ -1,0 +1,86 @@
+// The oracle through the C ABI: reference values, and a verdict on somebody's results.
+// In: the functional form's arguments, the inputs as they were before the call. Read next: tuner/verify.hpp.
+#include <algorithm>
+
+#include "bindings/c/context.hpp"
+#include "bindings/c/guard.hpp"
+#include "bindings/c/handle.hpp"
+#include "dispatch/dispatch.hpp"
+#include "tuner/verify.hpp"
+
+namespace dlblas {
+namespace {
+
+void check_rows(const Operator& op, const Args& args, const std::int64_t* rows, std::int64_t num_rows) {
+  const std::int64_t count = count_rows(args);
+  for (std::int64_t i = 0; i < num_rows; ++i)
+    if (rows[i] < 0 || rows[i] >= count)
+      throw Error(ErrorKind::kArgument,
+                  text(op.schema.name, ": rows has an index out of range; expected 0 to ", count - 1, ", got ", rows[i]),
+                  {op.schema.name, "rows", text("0 to ", count - 1), std::to_string(rows[i])});
+}
+
+void require_functional(const Form& form) {
+  if (form.inplace)
+    throw Error(ErrorKind::kArgument,
+                text(form.name, ": form is in place; expected ", form.op->schema.name,
+                     ", got ", form.name, "; give the inputs as they were before the call, and the results as outputs"),
+                {.op = std::string(form.name), .argument = "form"});
+}
+
+}  // namespace
+}  // namespace dlblas
+
+extern "C" {
+
+using namespace dlblas;
+
+dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, const int64_t* rows, int64_t num_rows,
+                               double* const* values, double* const* magnitudes, double (*bounds)[3]) {
+  return guarded([&] {
+    const Form& form = form_of(handle, call);
+    require_functional(form);
+    const Operator& op = *form.op;
+    const CallSide side(nullptr, nullptr);
+    Args args;
+    Problem problem;
+    bind(form, *call, args);
+    validate(op, *call, side.num_threads(), args, problem);
+    check_rows(op, args, rows, num_rows);
+    OracleOut out[kMaxResults];
+    for (int r = 0; r < op.schema.num_results; ++r) {
+      out[r] = {values[r], magnitudes[r]};
+      const Bound bound = op.def.bound(problem, r);
+      bounds[r][0] = bound.magnitude, bounds[r][1] = bound.value, bounds[r][2] = bound.absolute;
+    }
+    if (num_rows > 0) op.def.reference(args, rows, num_rows, out);
+  });
+}
+
+dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const int64_t* rows, int64_t num_rows,
+                            dlblas_verdict* verdict) {
+  return guarded([&] {
+    const Form& form = form_of(handle, call);
+    require_functional(form);
+    if (!verdict || verdict->size < sizeof(dlblas_verdict))
+      throw Error(ErrorKind::kArgument, "dlblas: verdict has a wrong size; expected size = sizeof(dlblas_verdict)",
+                  {.argument = "verdict"});
+    const Operator& op = *form.op;
+    const CallSide side(nullptr, nullptr);
+    Args args;
+    Problem problem;
+    bind(form, *call, args);
+    validate(op, *call, side.num_threads(), args, problem);
+    for (int r = 0; r < op.schema.num_results; ++r)
+      if (!args.result(r).data)
+        throw Error(ErrorKind::kArgument,
+                    text(op.schema.name, ": ", op.schema.tensors[op.schema.num_inputs + r].name,
+                         " is missing; expected the result to verify, got nothing"),
+                    {.op = op.schema.name, .argument = op.schema.tensors[op.schema.num_inputs + r].name});
+    check_rows(op, args, rows, num_rows);
+    const Verdict v = verify(op, problem, args, {rows, rows + num_rows}, side.context());
+    *verdict = {verdict->size, v.worst, v.relative, v.wrong, v.checked, v.first_wrong, v.result, v.mistrusted};
+  });
+}
+
+}  // extern "C"
