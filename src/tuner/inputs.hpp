@@ -1,0 +1,90 @@
+// Tensors for any Problem, made from the schema's fills: what the tuner measures and checks on.
+// The caller's data is never read, but for index-valued arguments (a routing that nobody has would
+// measure a load that nobody has). In: Operator, Problem, seed. Out: one call's Args over memory of
+// our own, with guard zones around every tensor. Same seed, same bits, on any number of threads.
+// Flow: tune > [inputs] > measure.  Read next: tuner/measure.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "registry/registry.hpp"
+
+namespace dlblas {
+
+/// One tensor in memory of its own: a guard zone, the elements (and the gaps between strided rows),
+/// a guard zone. Guards and gaps are filled with kGuardByte, which reads as NaN in every float
+/// type: a kernel that uses what it should not gives a wrong result, one that writes there is
+/// caught.
+class GuardedTensor {
+ public:
+  static constexpr int kGuardByte = 0xff;
+  static constexpr std::size_t kGuardBytes = 256;
+
+  /// Lays the shape in `view` out by the traits' class and alignment; sets view's strides and data.
+  GuardedTensor(TensorView& view, const TensorTraits& traits);
+  /// The same layout and bytes in other memory.
+  GuardedTensor(const GuardedTensor& other);
+
+  const TensorView& view() const { return view_; }
+  std::size_t bytes() const { return size_; }
+  /// Copies everything, guards included, from a tensor of the same layout.
+  void restore(const GuardedTensor& pristine);
+  /// Every byte becomes a guard, every element byte `pattern`.
+  void poison(int pattern);
+  /// Indices (row-major) of elements whose bytes all equal `pattern`.
+  std::vector<std::int64_t> elements_equal_to(int pattern) const;
+  /// True while nothing outside the elements was written.
+  bool guards_intact() const;
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  /// Calls fn(first byte, number of elements, byte stride) for every row, in memory order when rows
+  /// do not interleave.
+  template <typename F>
+  void for_each_row(F&& fn) const;
+
+  TensorView view_;
+  std::size_t size_ = 0;
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+/// All tensors of one call.
+class CallData {
+ public:
+  /// `caller` (may be null) lends its index-valued tensors and the runtime scalars without default.
+  CallData(const Operator& op, const Problem& problem, std::uint64_t seed, const Args* caller,
+           const Context& context);
+  CallData(const CallData& other);
+
+  const Args& args() const { return args_; }
+  std::size_t bytes() const;
+  /// Puts back the inputs that a call writes; results in place are such inputs.
+  void restore();
+  bool has_written_inputs() const { return !pristine_.empty(); }
+  /// The results that have memory of their own, poisoned.
+  void poison_results(int pattern);
+  std::vector<GuardedTensor*> own_results();
+  /// Guards of everything a call may write.
+  bool guards_intact() const;
+
+ private:
+  struct Pristine {
+    int tensor;
+    std::unique_ptr<GuardedTensor> copy;
+  };
+  void make_shapes(const Problem& problem);
+  void make_scalars(const Problem& problem, const Args* caller);
+
+  const Operator* op_;
+  Args args_;
+  std::unique_ptr<GuardedTensor> tensors_[kMaxTensors];  // null: absent, or a result in place
+  std::vector<Pristine> pristine_;
+};
+
+}  // namespace dlblas

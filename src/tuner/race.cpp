@@ -1,0 +1,219 @@
+// The search within its budget; see race.hpp.
+#include "tuner/race.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "store/ranking.hpp"
+
+namespace dlblas {
+namespace {
+
+constexpr int kRaceSamples = 2;  // for all; with kMoreSamples still fewer than a finalist has
+constexpr int kMoreSamples = 2;  // for those within kClose of the best
+constexpr double kClose = 1.25;
+constexpr double kHopeless = 1.5;  // one run this far behind is enough, if it is long
+constexpr double kLongRunMs = 1.0;
+constexpr int kFinalists = 8;
+constexpr int kFinalRounds = 30;
+constexpr double kFinalShare = 0.4;  // of the budget, at most
+constexpr double kMinSampleMs = 0.02;
+static_assert(kRaceSamples + kMoreSamples < kFinalSamples,
+              "ranking tells finalists by their samples");
+
+std::string name_of(const Plan& plan) {
+  return text(plan.implementation->name, " ", plan.implementation->table().print(plan.config));
+}
+
+}  // namespace
+
+Race::Race(const Problem& problem, Measurer& measurer, RaceLimits limits, ClockFn clock,
+           OnEvent on_event)
+    : problem_(problem),
+      measurer_(measurer),
+      limits_(limits),
+      clock_(clock),
+      on_event_(std::move(on_event)) {}
+
+double Race::elapsed_s() const { return static_cast<double>(clock_() - limits_.begin_ns) * 1e-9; }
+double Race::score(const Evaluated& e) const { return score_ms(e.samples_ms); }
+
+void Race::run(const RaceInput& input) {
+  planned_ = static_cast<int>(input.space.points.size());
+  if (limits_.max_evaluations > 0) planned_ = std::min(planned_, limits_.max_evaluations);
+  tell(DLBLAS_EVENT_START, nullptr, text(input.space.points.size(), " configurations"));
+  for (const int id : input.first) evaluate(input, id, true);
+  search(input);
+  if (!stopped_) run_final(input);
+  std::sort(evaluated_.begin(), evaluated_.end(),
+            [](const Evaluated& a, const Evaluated& b) { return a.id < b.id; });
+  settle(input);
+}
+
+// What the final is going to take, from the best so far: set aside while searching.
+double Race::reserve_s() const {
+  const double sample_ms = std::max(best_ms_, kMinSampleMs);
+  double reserve = 1.2e-3 * sample_ms * kFinalRounds * (kFinalists + 1);
+  reserve = std::min(reserve, kFinalShare * limits_.budget_s);
+  if (!measurer_.checks_whole())
+    reserve += std::min(0.1 * limits_.budget_s, measurer_.whole_cost_ms() * 1e-3);
+  return reserve;
+}
+
+void Race::search(const RaceInput& input) {
+  const auto limit = static_cast<std::size_t>(planned_);
+  double longest_s = 0;  // of the evaluations so far: what the next one may take
+  while (!stopped_ && evaluated_.size() < limit) {
+    if (elapsed_s() + longest_s + reserve_s() > limits_.budget_s) return;
+    const std::vector<int> ids = input.strategy.ask(1);
+    if (ids.empty()) return;
+    const double before = elapsed_s();
+    evaluate(input, ids.front(), false);
+    longest_s = std::max(0.9 * longest_s, elapsed_s() - before);
+  }
+}
+
+void Race::evaluate(const RaceInput& input, int id, bool mandatory) {
+  const Point& point = input.space.points[static_cast<std::size_t>(id)];
+  Evaluated e;
+  e.id = id;
+  e.plan = std::make_unique<Plan>();
+  e.plan->problem = problem_;
+  e.plan->implementation = point.implementation;
+  e.plan->config = point.config;
+  const Check check = measurer_.check(*e.plan);
+  e.failure = check.failure;
+  e.note = check.note;
+  e.error = check.error;
+  if (e.failure == Failure::kNone) {
+    const bool hopeless =
+        !mandatory && check.ms > kLongRunMs && best_ms_ > 0 && check.ms > kHopeless * best_ms_;
+    if (hopeless) e.samples_ms.push_back(check.ms);
+    const int batch = measurer_.batch_for(check.ms);
+    for (int i = 0; i < kRaceSamples && !hopeless; ++i)
+      e.samples_ms.push_back(measurer_.sample(*e.plan, batch));
+    const bool close = !hopeless && (best_ms_ < 0 || score(e) < kClose * best_ms_);
+    for (int i = 0; i < kMoreSamples && close; ++i)
+      e.samples_ms.push_back(measurer_.sample(*e.plan, batch));
+    if (best_ms_ < 0 || score(e) < best_ms_) {
+      best_ms_ = score(e);
+      best_name_ = name_of(*e.plan);
+    }
+    input.strategy.tell(id, score(e));
+  } else {
+    ++failed_;
+    input.strategy.tell(id, -1);
+  }
+  evaluated_.push_back(std::move(e));
+  const Evaluated& kept = evaluated_.back();
+  const bool ok = kept.failure == Failure::kNone;
+  tell(ok ? DLBLAS_EVENT_MEASURED : DLBLAS_EVENT_FAILED, &kept,
+       ok ? std::string() : text(dlblas::name_of(kept.failure), ": ", kept.note));
+}
+
+// Indices into evaluated_: default and incumbent, then the fastest, as many as five rounds of them
+// fit into what is left.
+std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < evaluated_.size(); ++i)
+    if (evaluated_[i].failure == Failure::kNone) order.push_back(i);
+  const auto seeded = [&](std::size_t i) {
+    return evaluated_[i].id == input.default_id || evaluated_[i].id == input.incumbent_id;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    if (seeded(a) != seeded(b)) return seeded(a);
+    return score(evaluated_[a]) < score(evaluated_[b]);
+  });
+  std::vector<std::size_t> chosen;
+  double left_ms = (limits_.budget_s - elapsed_s()) * 1e3;
+  int fastest = 0;  // besides the seeded
+  for (const std::size_t i : order) {
+    const double cost_ms = kFinalSamples * std::max(score(evaluated_[i]), kMinSampleMs);
+    if (!seeded(i) && (fastest == kFinalists || cost_ms > left_ms)) break;
+    fastest += !seeded(i);
+    left_ms -= cost_ms;
+    chosen.push_back(i);
+  }
+  return chosen;
+}
+
+void Race::run_final(const RaceInput& input) {
+  const std::vector<std::size_t> chosen = finalists(input);
+  if (chosen.empty()) return;
+  double round_s = 0;
+  for (const std::size_t i : chosen) round_s += 1e-3 * std::max(score(evaluated_[i]), kMinSampleMs);
+  if (elapsed_s() + kFinalSamples * round_s > 1.05 * limits_.budget_s) return;
+  tell(DLBLAS_EVENT_FINAL, nullptr, text(chosen.size(), " configurations, interleaved"));
+
+  const double whole_s = measurer_.checks_whole()
+                             ? 0
+                             : std::min(0.1 * limits_.budget_s, 1e-3 * measurer_.whole_cost_ms());
+  std::vector<std::vector<double>> samples(chosen.size());
+  for (int round = 0; round < kFinalRounds && !stopped_; ++round) {
+    const double begin = elapsed_s();
+    if (round >= kFinalSamples && begin + round_s + whole_s > limits_.budget_s) break;
+    for (std::size_t k = 0; k < chosen.size(); ++k) {
+      const Evaluated& e = evaluated_[chosen[k]];
+      samples[k].push_back(measurer_.sample(*e.plan, measurer_.batch_for(score(e))));
+    }
+    round_s = std::max(0.5 * round_s, elapsed_s() - begin);
+    final_rounds_ = round + 1;
+    if (round + 1 < kFinalSamples && elapsed_s() > 1.05 * limits_.budget_s)
+      return;  // slower than the race said
+  }
+  for (std::size_t k = 0; k < chosen.size(); ++k)
+    evaluated_[chosen[k]].samples_ms = std::move(samples[k]);
+}
+
+int Race::pick(const RaceInput& input) const {
+  std::vector<Contender> contenders;
+  for (const Evaluated& e : evaluated_)
+    contenders.push_back({e.samples_ms, e.id == input.default_id});
+  return pick_winner(contenders);
+}
+
+// The winner's whole output is compared with the oracle, where `check` compared chosen rows and the
+// oracle can afford it; a winner that fails is out, and the next one is tried.
+void Race::settle(const RaceInput& input) {
+  const bool whole =
+      !measurer_.checks_whole() && measurer_.whole_cost_ms() < 100 * limits_.budget_s;
+  for (;;) {
+    winner_ = pick(input);
+    if (winner_ < 0 || !whole || stopped_) break;
+    Evaluated& e = evaluated_[static_cast<std::size_t>(winner_)];
+    const Verdict verdict = measurer_.check_whole(*e.plan);
+    e.error = std::max(e.error, verdict.worst);
+    if (verdict.wrong == 0) break;
+    e.failure = Failure::kWrongResult;
+    e.note = text(verdict.wrong, " of ", verdict.checked, " elements are wrong");
+    e.samples_ms.clear();
+    ++failed_;
+  }
+  if (winner_ < 0) return tell(DLBLAS_EVENT_DONE, nullptr, "every configuration failed");
+  const Evaluated& won = evaluated_[static_cast<std::size_t>(winner_)];
+  best_ms_ = score(won);
+  best_name_ = name_of(*won.plan);
+  tell(DLBLAS_EVENT_DONE, &won, stopped_ ? "stopped" : "");
+}
+
+void Race::tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note) {
+  if (!on_event_) return;
+  dlblas_event event{};
+  event.size = sizeof event;
+  event.kind = kind;
+  event.done = static_cast<std::int32_t>(evaluated_.size());
+  event.planned = planned_;
+  event.failed = failed_;
+  const std::string config = of ? of->plan->implementation->table().print(of->plan->config) : "";
+  event.implementation = of ? of->plan->implementation->name : "";
+  event.config = config.c_str();
+  event.note = note.c_str();
+  event.milliseconds = of && of->failure == Failure::kNone ? score(*of) : -1;
+  event.best_ms = best_ms_;
+  event.best = best_name_.c_str();
+  event.elapsed_s = elapsed_s();
+  event.budget_s = limits_.budget_s;
+  stopped_ |= on_event_(event);
+}
+
+}  // namespace dlblas

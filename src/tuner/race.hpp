@@ -1,0 +1,82 @@
+// One search within a budget: defaults first, then what the strategy asks for, a few samples each;
+// then an interleaved final of the best. In: a search space, a Measurer, limits. Out: every
+// evaluated point with its samples or its failure, and the winner.
+// Flow: tune > [race] > measure.  Read next: store/ranking.hpp, who wins.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlblas/dlblas.h"
+#include "tuner/measure.hpp"
+#include "tuner/strategy.hpp"
+
+namespace dlblas {
+
+/// A point that was tried.
+struct Evaluated {
+  int id = -1;  // in the search space
+  std::unique_ptr<Plan> plan;
+  Failure failure = Failure::kNone;
+  std::string note;                // how it failed
+  double error = 0;                // over its bound
+  std::vector<double> samples_ms;  // of the race; a finalist's are those of the final alone
+};
+
+struct RaceLimits {
+  double budget_s = 10;
+  std::int64_t begin_ns = 0;  // when the budget began: making inputs counts
+  int max_evaluations = 0;    // 0: the budget alone
+};
+
+struct RaceInput {
+  const SearchSpace& space;
+  Strategy& strategy;
+  const std::vector<int>&
+      first;       // ids tried before the strategy is asked, and in the final: defaults, incumbent
+  int default_id;  // the first implementation's default, −1: not in the space
+  int incumbent_id;  // what the store serves so far, −1: none
+};
+
+class Race {
+ public:
+  using OnEvent = std::function<bool(const dlblas_event&)>;  // true: stop
+
+  Race(const Problem& problem, Measurer& measurer, RaceLimits limits, ClockFn clock,
+       OnEvent on_event);
+  void run(const RaceInput& input);
+
+  /// In order of id.
+  const std::vector<Evaluated>& evaluated() const { return evaluated_; }
+  /// Index into evaluated(), or −1 when all failed.
+  int winner() const { return winner_; }
+  bool stopped() const { return stopped_; }
+  int final_rounds() const { return final_rounds_; }
+  double elapsed_s() const;
+
+ private:
+  void evaluate(const RaceInput& input, int id, bool mandatory);
+  void search(const RaceInput& input);
+  std::vector<std::size_t> finalists(const RaceInput& input) const;
+  void run_final(const RaceInput& input);
+  void settle(const RaceInput& input);
+  int pick(const RaceInput& input) const;
+  double reserve_s() const;
+  void tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note);
+  double score(const Evaluated& e) const;
+
+  const Problem problem_;
+  Measurer& measurer_;
+  const RaceLimits limits_;
+  const ClockFn clock_;
+  const OnEvent on_event_;
+  std::vector<Evaluated> evaluated_;
+  std::string best_name_;
+  double best_ms_ = -1;
+  int planned_ = 0, failed_ = 0, winner_ = -1, final_rounds_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace dlblas

@@ -1,0 +1,193 @@
+// The oracle check; see verify.hpp.
+#include "tuner/verify.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/element.hpp"
+
+namespace dlblas {
+namespace {
+
+std::int64_t width_of(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t.rank - 1]; }
+std::int64_t rows_in(const TensorView& t) { return t.rank == 0 ? 1 : rows_of(t).count; }
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+// |out − ref| over what is allowed; 0 where non-finite values agree, infinity where they do not.
+double error_of(double out, double ref, double allowed, DType dtype) {
+  constexpr double kWrong = std::numeric_limits<double>::infinity();
+  if (std::isnan(ref) || std::isnan(out)) return std::isnan(ref) && std::isnan(out) ? 0 : kWrong;
+  if (std::isinf(ref)) return out == ref ? 0 : kWrong;
+  if (std::isinf(out)) {  // right when the reference, pushed by what is allowed, rounds to infinity
+    const bool overflows = std::isinf(round_to(dtype, std::abs(ref) + allowed));
+    return overflows && std::signbit(out) == std::signbit(ref) ? 0 : kWrong;
+  }
+  const double difference = std::abs(out - ref);
+  if (difference == 0) return 0;
+  const FloatTraits traits = float_traits(dtype);
+  const bool at_limit = std::abs(out) == traits.max && std::abs(ref) > traits.max &&
+                        std::abs(ref) <= traits.max * (1 + traits.eps) && out * ref > 0;
+  return at_limit ? 0 : difference / allowed;  // allowed 0: infinity
+}
+
+// What comparing one result adds up to.
+class Comparison {
+ public:
+  Comparison(const Operator& op, const Problem& problem, const TensorView& t, int result)
+      : tensor_(t), map_(rows_of(t)), bound_(op.def.bound(problem, result)), result_(result) {}
+
+  void add(const std::vector<std::int64_t>& rows, const double* values, const double* magnitudes) {
+    const std::int64_t width = width_of(tensor_);
+    const std::int64_t stride = tensor_.rank == 0 ? 0 : tensor_.strides[tensor_.rank - 1];
+    const std::int64_t count = rows_in(tensor_);
+    for (std::size_t i = 0; i < rows.size(); ++i, values += width, magnitudes += width) {
+      if (rows[i] >= count) continue;  // another result has more rows
+      const std::int64_t at = map_.offset(rows[i]);
+      for (std::int64_t c = 0; c < width; ++c)
+        add_element(load_element(tensor_, at + c * stride), values[c], magnitudes[c],
+                    rows[i] * width + c);
+    }
+  }
+
+  void finish(Verdict& verdict) const {
+    if (wrong_ > 0 && verdict.first_wrong < 0) {
+      verdict.first_wrong = first_wrong_;
+      verdict.result = result_;
+    }
+    verdict.wrong += wrong_;
+    verdict.checked += checked_;
+    verdict.worst = std::max(verdict.worst, worst_);
+    if (norm_ > 0) verdict.relative = std::max(verdict.relative, std::sqrt(distance_ / norm_));
+    const bool constant = checked_ > 1 && least_ >= most_;
+    verdict.mistrusted |= constant || (checked_ > 1 && 2 * zeros_ > checked_);
+  }
+
+ private:
+  void add_element(double out, double ref, double magnitude, std::int64_t index) {
+    const double allowed =
+        bound_.magnitude * magnitude + bound_.value * std::abs(ref) + bound_.absolute;
+    const double error = error_of(out, ref, allowed, tensor_.dtype);
+    ++checked_;
+    worst_ = std::max(worst_, error);
+    if (error > 1 && wrong_++ == 0) first_wrong_ = index;
+    zeros_ += ref == 0;
+    if (!std::isfinite(ref)) return;
+    least_ = std::min(least_, ref);
+    most_ = std::max(most_, ref);
+    if (!std::isfinite(out)) return;
+    distance_ += (out - ref) * (out - ref);
+    norm_ += ref * ref;
+  }
+
+  const TensorView& tensor_;
+  const Rows map_;
+  const Bound bound_;
+  const int result_;
+  double worst_ = 0, distance_ = 0, norm_ = 0;
+  double least_ = std::numeric_limits<double>::infinity(), most_ = -least_;
+  std::int64_t wrong_ = 0, checked_ = 0, zeros_ = 0, first_wrong_ = -1;
+};
+
+}  // namespace
+
+std::int64_t count_rows(const Args& args) {
+  std::int64_t rows = 0;
+  for (int r = 0; r < args.schema->num_results; ++r) rows = std::max(rows, rows_in(args.result(r)));
+  return rows;
+}
+
+std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem, const Args& args,
+                                      std::uint64_t seed, std::int64_t max_elements) {
+  const std::int64_t num_rows = count_rows(args);
+  std::int64_t elements = 0;
+  for (int r = 0; r < op.schema.num_results; ++r) elements += args.result(r).numel();
+  const double per_row =
+      op.def.work_per_row
+          ? op.def.work_per_row(problem)
+          : static_cast<double>(elements) / std::max<double>(1, static_cast<double>(num_rows));
+  std::vector<std::int64_t> rows;
+  if (per_row * static_cast<double>(num_rows) < 0x1p30 && elements <= max_elements) {
+    for (std::int64_t row = 0; row < num_rows; ++row) rows.push_back(row);
+    return rows;
+  }
+  constexpr int kSeededRows = 64;
+  for (int i = 0; i < kSeededRows; ++i)
+    rows.push_back(static_cast<std::int64_t>(mix(seed + i) % static_cast<std::uint64_t>(num_rows)));
+  rows.insert(rows.end(), {0, num_rows - 1});
+  for (std::int64_t tile = 8; tile <= 512; tile *= 2)
+    for (const std::int64_t edge : {tile, num_rows / tile * tile})
+      for (const std::int64_t row : {edge - 1, edge, edge + 1})
+        if (row >= 0 && row < num_rows) rows.push_back(row);
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
+               std::vector<std::int64_t> rows, const Context& context)
+    : op_(&op), problem_(problem), rows_(std::move(rows)) {
+  const int results = op.schema.num_results;
+  for (int r = 0; r < results; ++r) {
+    const std::size_t size = rows_.size() * static_cast<std::size_t>(width_of(args.result(r)));
+    values_[r].reset(new double[size]);
+    magnitudes_[r].reset(new double[size]);
+  }
+  // One row at a time would lose what a reference shares between rows (a packed weight, say).
+  constexpr std::int64_t kGrain = 4;
+  context.run(0, static_cast<std::int64_t>(rows_.size()), kGrain,
+              [&](std::int64_t begin, std::int64_t end) {
+                OracleOut out[kMaxResults];
+                for (int r = 0; r < results; ++r) {
+                  const std::int64_t at = begin * width_of(args.result(r));
+                  out[r] = {values_[r].get() + at, magnitudes_[r].get() + at};
+                }
+                op.def.reference(args, rows_.data() + begin, end - begin, out);
+              });
+}
+
+Verdict Oracle::compare(const Args& args) const {
+  Verdict verdict;
+  for (int r = 0; r < op_->schema.num_results; ++r) {
+    Comparison comparison(*op_, problem_, args.result(r), r);
+    comparison.add(rows_, values_[r].get(), magnitudes_[r].get());
+    comparison.finish(verdict);
+  }
+  return verdict;
+}
+
+Verdict verify(const Operator& op, const Problem& problem, const Args& args,
+               const std::vector<std::int64_t>& rows, const Context& context) {
+  std::vector<std::int64_t> all = rows;
+  if (all.empty())
+    for (std::int64_t row = 0, n = count_rows(args); row < n; ++row) all.push_back(row);
+  std::int64_t width = 1;
+  for (int r = 0; r < op.schema.num_results; ++r) width = std::max(width, width_of(args.result(r)));
+  constexpr std::int64_t kBlockElements = 1 << 21;  // 32 MiB of references at a time
+  const std::size_t block =
+      static_cast<std::size_t>(std::max<std::int64_t>(16, kBlockElements / width));
+
+  std::vector<Comparison> comparisons;
+  for (int r = 0; r < op.schema.num_results; ++r)
+    comparisons.emplace_back(op, problem, args.result(r), r);
+  for (std::size_t begin = 0; begin < all.size(); begin += block) {
+    const std::size_t end = std::min(all.size(), begin + block);
+    const Oracle oracle(op, problem, args,
+                        {all.begin() + static_cast<std::ptrdiff_t>(begin),
+                         all.begin() + static_cast<std::ptrdiff_t>(end)},
+                        context);
+    for (int r = 0; r < op.schema.num_results; ++r)
+      comparisons[r].add(oracle.rows_, oracle.values_[r].get(), oracle.magnitudes_[r].get());
+  }
+  Verdict verdict;
+  for (const Comparison& comparison : comparisons) comparison.finish(verdict);
+  return verdict;
+}
+
+}  // namespace dlblas

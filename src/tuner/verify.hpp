@@ -1,0 +1,58 @@
+// Is a result right? The oracle's rows, the error each element is allowed, and the verdict.
+// In: arguments with the inputs as they were before the call, results to judge. Out: Verdict.
+// One run of the reference serves every candidate of a Problem: references cost seconds, comparing
+// costs milliseconds. Flow: the tuner's check; dlblas_verify.  Read next: tuner/measure.hpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "registry/registry.hpp"
+
+namespace dlblas {
+
+/// Meaning of the fields as in dlblas_verdict.
+struct Verdict {
+  double worst = 0;
+  double relative = 0;
+  std::int64_t wrong = 0;
+  std::int64_t checked = 0;
+  std::int64_t first_wrong = -1;
+  int result = 0;
+  bool mistrusted = false;
+};
+
+/// Rows of the results, flattened: the largest count over the results.
+std::int64_t count_rows(const Args& args);
+
+/// Every row while the oracle needs less than 2^30 multiply-adds for all of them and the results
+/// have at most `max_elements`; else 64 seeded rows, the first, the last, and the edges of tiles of
+/// 8 … 512 rows (each ± 1). Ascending.
+std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem, const Args& args,
+                                      std::uint64_t seed, std::int64_t max_elements);
+
+/// The reference values of the chosen rows, kept to compare any number of results with.
+class Oracle {
+ public:
+  /// Runs the reference over `rows`, threaded. `args` has the inputs, and shapes for the results.
+  Oracle(const Operator& op, const Problem& problem, const Args& args,
+         std::vector<std::int64_t> rows, const Context& context);
+  /// Compares args' results with the references.
+  Verdict compare(const Args& args) const;
+  const std::vector<std::int64_t>& rows() const { return rows_; }
+
+ private:
+  friend Verdict verify(const Operator&, const Problem&, const Args&,
+                        const std::vector<std::int64_t>&, const Context&);
+  const Operator* op_;
+  Problem problem_;
+  std::vector<std::int64_t> rows_;
+  std::unique_ptr<double[]> values_[kMaxResults], magnitudes_[kMaxResults];
+};
+
+/// Compares args' results with the oracle in bounded memory; no rows: every row.
+Verdict verify(const Operator& op, const Problem& problem, const Args& args,
+               const std::vector<std::int64_t>& rows, const Context& context);
+
+}  // namespace dlblas
