@@ -2,15 +2,13 @@
 // counters, the cache's maintenance. JSON goes out; none comes in.
 #include <cstring>
 
-#include "bindings/c/context.hpp"
+#include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
-#include "bindings/c/handle.hpp"
 #include "core/counters.hpp"
 #include "core/env.hpp"
 #include "core/json.hpp"
 #include "core/library.hpp"
 #include "cpu/onednn.hpp"
-#include "dispatch/dispatch.hpp"
 #include "dlblas/version.h"
 
 namespace dlblas {
@@ -235,13 +233,8 @@ dlblas_status dlblas_op(const char* name, dlblas_op_t* op) {
 dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* call, const dlblas_context* user, int32_t format,
                              char** out) {
   return guarded([&] {
-    const Form& form = form_of(op, call);
-    const CallSide side(user, nullptr);
-    Args args;
-    Problem problem;
-    bind(form, *call, args);
-    validate(*form.op, *call, side.num_threads(), args, problem);
-    const Explanation e = explain(*form.op, problem);
+    const BoundCall bound_call(op, call, user);
+    const Explanation e = explain(bound_call.op, bound_call.problem);
     give_text(format == 0 ? print_json(e) : print_table(e), out);
   });
 }

@@ -2,10 +2,8 @@
 // In: the functional form's arguments, the inputs as they were before the call. Read next: tuner/verify.hpp.
 #include <algorithm>
 
-#include "bindings/c/context.hpp"
+#include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
-#include "bindings/c/handle.hpp"
-#include "dispatch/dispatch.hpp"
 #include "tuner/verify.hpp"
 
 namespace dlblas {
@@ -38,39 +36,29 @@ using namespace dlblas;
 dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, const int64_t* rows, int64_t num_rows,
                                double* const* values, double* const* magnitudes, double (*bounds)[3]) {
   return guarded([&] {
-    const Form& form = form_of(handle, call);
-    require_functional(form);
-    const Operator& op = *form.op;
-    const CallSide side(nullptr, nullptr);
-    Args args;
-    Problem problem;
-    bind(form, *call, args);
-    validate(op, *call, side.num_threads(), args, problem);
-    check_rows(op, args, rows, num_rows);
+    const BoundCall bound_call(handle, call, nullptr);
+    const Operator& op = bound_call.op;
+    require_functional(bound_call.form);
+    check_rows(op, bound_call.args, rows, num_rows);
     OracleOut out[kMaxResults];
     for (int r = 0; r < op.schema.num_results; ++r) {
       out[r] = {values[r], magnitudes[r]};
-      const Bound bound = op.def.bound(problem, r);
+      const Bound bound = op.def.bound(bound_call.problem, r);
       bounds[r][0] = bound.magnitude, bounds[r][1] = bound.value, bounds[r][2] = bound.absolute;
     }
-    if (num_rows > 0) op.def.reference(args, rows, num_rows, out);
+    if (num_rows > 0) op.def.reference(bound_call.args, rows, num_rows, out);
   });
 }
 
 dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const int64_t* rows, int64_t num_rows,
                             dlblas_verdict* verdict) {
   return guarded([&] {
-    const Form& form = form_of(handle, call);
-    require_functional(form);
     if (!verdict || verdict->size < sizeof(dlblas_verdict))
       throw Error(ErrorKind::kArgument, "dlblas: verdict has a wrong size; expected size = sizeof(dlblas_verdict)",
                   {.argument = "verdict"});
-    const Operator& op = *form.op;
-    const CallSide side(nullptr, nullptr);
-    Args args;
-    Problem problem;
-    bind(form, *call, args);
-    validate(op, *call, side.num_threads(), args, problem);
+    const BoundCall bound_call(handle, call, nullptr);
+    const auto& [form, op, side, args, problem] = bound_call;
+    require_functional(form);
     for (int r = 0; r < op.schema.num_results; ++r)
       if (!args.result(r).data)
         throw Error(ErrorKind::kArgument,
