@@ -1,0 +1,75 @@
+"""Fused transformer operators: chosen, tuned, remembered and explained.
+
+Every operator is a function here, ``dlblas.rms_norm(x, w)``, on NumPy arrays, torch tensors and anything with
+DLPack; in-place forms end in an underscore. ``get_op`` and ``tune`` measure, operator calls never do, and
+``explain`` says what runs and why. NumPy and torch are never imported by this package's import.
+Read next: tuning.py (choosing), _native.py (the library).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _native, cache, errors
+from ._array import Array, Spec
+from ._native import counters, info
+from .errors import Error
+from .oracle import OracleResult, Verdict, reference, verify
+from .tuning import (
+    Explanation,
+    Operation,
+    ProgressEvent,
+    TuningReport,
+    explain,
+    get_op,
+    list_operators,
+    pin,
+    pinned,
+    tune,
+)
+
+if TYPE_CHECKING:
+    from . import spaces
+    from ._ops import *  # noqa: F403 - stubs of the operators, written by the build
+
+__version__ = _native.version()
+
+__all__ = [
+    "Array",
+    "Error",
+    "Explanation",
+    "Operation",
+    "OracleResult",
+    "ProgressEvent",
+    "Spec",
+    "TuningReport",
+    "Verdict",
+    "cache",
+    "counters",
+    "errors",
+    "explain",
+    "get_op",
+    "info",
+    "list_operators",
+    "pin",
+    "pinned",
+    "reference",
+    "spaces",
+    "tune",
+    "verify",
+]
+
+for _function in _native.FUNCTIONS.values():
+    if _function.name in globals():
+        raise ImportError(f"dlblas: operator {_function.name} would hide dlblas.{_function.name}; rename it")
+    globals()[_function.name] = _function.call
+    __all__ += [_function.name]  # noqa: PLE0604
+del _function
+
+
+def __getattr__(name: str) -> Any:
+    if name == "spaces":  # needed by searches alone, and so imported by them
+        from importlib import import_module
+
+        return import_module("dlblas.spaces")
+    raise AttributeError(f"module 'dlblas' has no attribute {name!r}")

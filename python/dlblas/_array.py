@@ -1,0 +1,86 @@
+"""``Spec``, a tensor without data, and ``Array``, the result type where the caller's own cannot be made.
+
+Read next: _hooks.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from . import _dtypes
+from .errors import ArgumentError
+
+
+def _code_and_bits(dtype: Any) -> tuple[int, int]:
+    name = _dtypes.name_of(dtype)
+    if name is None:
+        known = ", ".join(_dtypes.TABLE)
+        raise ArgumentError.from_library(
+            f"Spec: dtype is unknown; expected one of {known}, got {dtype!r}; pass a name or a dtype",
+            "Spec", "dtype", known, repr(dtype),
+        )  # fmt: skip
+    return _dtypes.TABLE[name][:2]
+
+
+class Spec:
+    """Shape, dtype and strides (in elements; None: contiguous) where an array's data would not be read.
+
+    ``explain``, ``tune`` and ``get_op`` take it in place of an array.
+    """
+
+    __slots__ = ("_exchange", "dtype", "shape", "strides")
+
+    def __init__(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> None:
+        code, bits = _code_and_bits(dtype)
+        self.shape = tuple(shape)
+        self.dtype = _dtypes.NAMES[code, bits]
+        self.strides = None if strides is None else tuple(strides)
+        if self.strides is not None and len(self.strides) != len(self.shape):
+            raise ArgumentError.from_library(
+                f"Spec: strides has the wrong length; expected {len(self.shape)}, got {len(self.strides)}; "
+                "give one stride a dimension",
+                "Spec", "strides", str(len(self.shape)), str(len(self.strides)),
+            )  # fmt: skip
+        steps = None if self.strides is None else tuple(s * (bits // 8) for s in self.strides)
+        self._exchange = (0, code, bits, self.shape, steps, False)
+
+    def __repr__(self) -> str:
+        strides = "" if self.strides is None else f", strides={self.strides}"
+        return f"Spec({self.shape}, {self.dtype!r}{strides})"
+
+
+class Array:
+    """A contiguous CPU result for callers whose array type cannot be made: read it through DLPack or NumPy."""
+
+    __slots__ = ("_buffer", "_code", "data", "dtype", "shape")
+
+    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
+        code, bits = self._code = _code_and_bits(dtype)
+        self.shape = tuple(shape)
+        self.dtype = _dtypes.NAMES[code, bits]
+        size = bits // 8
+        for n in self.shape:
+            size *= n
+        self._buffer = ctypes.create_string_buffer(size + 63)
+        self.data = (ctypes.addressof(self._buffer) + 63) & ~63  # kernels like 64-byte alignment
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        code, bits = self._code
+        kind = {0: "i", 1: "u", 2: "f", 6: "b"}.get(code)
+        if kind is None:  # NumPy itself has no bf16 and f8
+            raise AttributeError("__array_interface__")
+        return {"version": 3, "shape": self.shape, "typestr": f"<{kind}{bits // 8}", "data": (self.data, False)}
+
+    def __dlpack__(self, *, stream: None = None, max_version: Any = None, **_: Any) -> Any:
+        from . import _native
+
+        return _native.plane["capsule"](self.data, *self._code, self.shape, self)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __repr__(self) -> str:
+        return f"dlblas.Array(shape={self.shape}, dtype={self.dtype!r})"

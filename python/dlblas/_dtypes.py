@@ -1,0 +1,37 @@
+"""Element types: the library's names, DLPack codes, and what NumPy, torch and ml_dtypes call them.
+
+Read next: _hooks.py, which meets dtype objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# name: (DLPack code, bits, NumPy's or ml_dtypes' name)
+TABLE: dict[str, tuple[int, int, str]] = {
+    "f32": (2, 32, "float32"),
+    "f16": (2, 16, "float16"),
+    "bf16": (4, 16, "bfloat16"),
+    "f8e4m3": (10, 8, "float8_e4m3fn"),
+    "f8e5m2": (12, 8, "float8_e5m2"),
+    "i8": (0, 8, "int8"),
+    "i32": (0, 32, "int32"),
+    "i64": (0, 64, "int64"),
+    "u8": (1, 8, "uint8"),
+    "bool": (6, 8, "bool"),
+    "f64": (2, 64, "float64"),
+}
+NAMES: dict[tuple[int, int], str] = {(code, bits): name for name, (code, bits, _) in TABLE.items()}
+_CANONICAL: dict[str, str] = {name: name for name in TABLE}
+_CANONICAL.update({long: name for name, (_, _, long) in TABLE.items()})
+_CANONICAL.update({"half": "f16", "double": "f64", "float": "f32", "bool_": "bool"})
+
+
+def name_of(dtype: Any) -> str | None:
+    """``"f32"`` for "f32", "float32", ``numpy.float32``, a numpy.dtype or ``torch.float32``; else None.
+
+    Always a string of the table above: the data plane keeps its address during a call.
+    """
+    if not isinstance(dtype, str):
+        dtype = getattr(dtype, "__name__", None) or getattr(dtype, "name", None) or str(dtype)
+    return _CANONICAL.get(dtype.rpartition(".")[2])

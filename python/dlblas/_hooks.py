@@ -1,0 +1,190 @@
+"""What the data plane asks of Python: dtype objects, DLPack and array-interface exchange, new results, errors.
+
+In: calls from bindings/python/*.cpp, through the table at the end. NumPy and torch are used when the caller has
+imported them and never imported before. Read next: bindings/python/hooks.hpp.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from . import _dtypes
+from ._array import Array, Spec
+from .errors import BY_STATUS, ArgumentError, Error, InternalError
+
+
+def error(status: int, message: str, op: str, argument: str, expected: str, got: str) -> Error:
+    return BY_STATUS.get(status, InternalError).from_library(message, op, argument, expected, got)
+
+
+def ndarray() -> tuple[Any, Any, tuple[Any, ...]] | None:
+    """NumPy's array type, ``empty``, and probes that the array layout is verified against."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not hasattr(numpy, "empty"):  # the latter: it is being imported right now
+        return None
+    frozen = numpy.zeros((3, 5), numpy.int16)[::-1, 1:4]
+    frozen.flags.writeable = False
+    probes = (numpy.zeros((2, 3, 4), numpy.float32), frozen, numpy.zeros((), numpy.float64))
+    return (
+        numpy.ndarray,
+        numpy.empty,
+        tuple(
+            (p, p.__array_interface__["data"][0], p.shape, p.strides, p.dtype, bool(p.flags.writeable))
+            for p in probes
+        ),
+    )
+
+
+def numpy_dtype(dtype: Any) -> tuple[int, int] | str:
+    """DLPack (code, bits) of a numpy.dtype, or in words what it is instead."""
+    name = _dtypes.name_of(dtype.type)
+    if name is None or dtype.fields is not None:
+        return str(dtype)
+    if not dtype.isnative:
+        return f"{dtype.str} (not native byte order)"
+    return _dtypes.TABLE[name][:2]
+
+
+def numpy_descr(code: int, bits: int) -> Any:
+    """The numpy.dtype of a result whose dtype no argument has."""
+    import numpy
+
+    name = _dtypes.TABLE[_dtypes.NAMES[code, bits]][2]
+    if name.startswith(("bfloat", "float8")):
+        import ml_dtypes
+
+        return numpy.dtype(getattr(ml_dtypes, name))
+    return numpy.dtype(name)
+
+
+def _refuse(op: str, argument: str, problem: str, expected: str, got: str, remedy: str) -> Error:
+    message = f"{op}: {argument} {problem}; expected {expected}, got {got}; {remedy}"
+    return ArgumentError.from_library(message, op, argument, expected, got)
+
+
+def _capsule(obj: Any, op: str, argument: str) -> Any:
+    if getattr(obj, "requires_grad", False):
+        torch = sys.modules.get("torch")
+        if torch is None or torch.is_grad_enabled():
+            raise _refuse(
+                op, argument, "requires grad", "a tensor outside autograd", "requires_grad=True",
+                "pass it with .detach(), or call under torch.no_grad()",
+            )  # fmt: skip
+        obj = obj.detach()
+    try:
+        try:
+            return obj.__dlpack__(max_version=(1, 0))
+        except TypeError:  # a producer of before DLPack 1.0
+            return obj.__dlpack__()
+    except (BufferError, RuntimeError, TypeError, ValueError) as reason:
+        raise _refuse(
+            op, argument, "cannot be exported by DLPack", "memory that DLPack can describe",
+            f"{type(obj).__name__} ({reason})", "pass a plain dense array",
+        ) from reason  # fmt: skip
+
+
+def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
+    interface = obj.__array_interface__
+    numpy = sys.modules.get("numpy")
+    typestr = interface["typestr"]
+    kinds = {"f": 2, "i": 0, "u": 1, "b": 6}
+    found: tuple[int, int] | str
+    if numpy is not None and isinstance(obj, numpy.ndarray):
+        found = numpy_dtype(obj.dtype)
+    elif typestr[1] in kinds and typestr[0] in ("|", "<" if sys.byteorder == "little" else ">"):
+        found = (kinds[typestr[1]], 8 * int(typestr[2:]))
+    else:
+        found = typestr
+    if isinstance(found, str):
+        message = (
+            f"{op}: {argument} has a dtype that the library cannot read; expected a number type in native byte "
+            f"order, got {found}; convert it with astype()"
+        )
+        raise BY_STATUS[2].from_library(message, op, argument, "a number type in native byte order", found)
+    address, read_only = interface["data"]
+    return (address, *found, interface["shape"], interface.get("strides"), read_only)
+
+
+def exchange(obj: Any, op: str, argument: str, written: bool) -> Any:
+    """A DLPack capsule, or (address, code, bits, shape, byte strides, read only)."""
+    if isinstance(obj, Spec):
+        return obj._exchange
+    cls = type(obj)
+    numpy = sys.modules.get("numpy")
+    if hasattr(cls, "__dlpack__") and not (numpy is not None and isinstance(obj, numpy.ndarray)):
+        return _capsule(obj, op, argument)
+    if hasattr(obj, "__array_interface__"):
+        return _interface(obj, op, argument)
+    raise _refuse(
+        op, argument, "is not an array", "an array with __dlpack__ or __array_interface__", cls.__name__,
+        "convert it, for example with numpy.asarray()",
+    )  # fmt: skip
+
+
+def new_output(like: Any, code: int, bits: int, shape: tuple[int, ...]) -> Any:
+    """Memory for a result: the caller's array type where it can be made uninitialised, else ``Array``."""
+    name = _dtypes.NAMES[code, bits]
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(like, torch.Tensor):
+        return torch.empty(shape, dtype=getattr(torch, _dtypes.TABLE[name][2]))
+    if numpy is not None and isinstance(like, numpy.ndarray):
+        return numpy.empty(shape, numpy_descr(code, bits))
+    return Array(shape, name)
+
+
+def finish(like: Any, array: Any) -> Any:
+    """The result as the caller gets it: an ``Array`` becomes the caller's type, or NumPy's, where it can."""
+    if not isinstance(array, Array) or isinstance(like, Array):
+        return array
+    if hasattr(like, "__array_namespace__"):
+        namespace = like.__array_namespace__()
+        if hasattr(namespace, "from_dlpack"):
+            return namespace.from_dlpack(array)
+    try:
+        import numpy
+
+        if hasattr(array, "__array_interface__"):
+            return numpy.asarray(array)
+        # bf16 and f8: the bytes, seen as ml_dtypes' type
+        count = array._code[1] // 8
+        buffer = numpy.frombuffer(array._buffer, numpy.uint8)
+        start = array.data - buffer.ctypes.data
+        for n in array.shape:
+            count *= n
+        return buffer[start : start + count].view(numpy_descr(*array._code)).reshape(array.shape)
+    except ImportError:
+        return array
+
+
+def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str:
+    """A function's documentation: the family's own words (ops/<family>/<family>.py), then the schema."""
+    text = _family_docs(family).get(form) or _family_docs(family).get(op) or formula
+    return f"{text.strip()}\n\nSchema: {schema}"
+
+
+_DOCS: dict[str, dict[str, str]] = {}
+
+
+def _family_docs(family: str) -> dict[str, str]:
+    if family not in _DOCS:
+        from importlib import import_module
+
+        try:
+            _DOCS[family] = getattr(import_module(f"dlblas.ops.{family}"), "DOCS", {})
+        except ModuleNotFoundError:  # a family need not have a Python file
+            _DOCS[family] = {}
+    return _DOCS[family]
+
+
+TABLE: dict[str, Any] = {
+    "error": error,
+    "ndarray": ndarray,
+    "numpy_dtype": numpy_dtype,
+    "numpy_descr": numpy_descr,
+    "exchange": exchange,
+    "new_output": new_output,
+    "finish": finish,
+    "dtype_name": _dtypes.name_of,
+    "docstring": docstring,
+}

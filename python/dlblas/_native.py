@@ -1,0 +1,181 @@
+"""libdlblas.so from Python: the control plane by ctypes, and the data plane it hands over at import.
+
+Out: ``FUNCTIONS`` (every callable form), ``plane`` (the control functions that take operator arguments),
+``counters``, ``info``, ``cache_command``, ``set_pin``. Read next: bindings/python/init.cpp.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from typing import Any, NamedTuple
+
+from . import _hooks
+from .errors import InternalError
+
+_ABI = 1
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("status", ctypes.c_int),
+        ("message", ctypes.c_char_p),
+        ("op", ctypes.c_char_p),
+        ("argument", ctypes.c_char_p),
+        ("expected", ctypes.c_char_p),
+        ("got", ctypes.c_char_p),
+    ]
+
+
+COUNTER_NAMES = (
+    "calls", "selected", "compiled", "prepared", "launched", "measured", "store_hits", "store_misses", "published",
+    "quarantined",
+)  # fmt: skip
+
+
+class _Counters(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), *((name, ctypes.c_int64) for name in COUNTER_NAMES)]
+
+
+class _Machine(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("copy_bytes_per_s", ctypes.c_double),
+        ("peak_flops", ctypes.c_double),
+    ]
+
+
+class Parameter(NamedTuple):
+    name: str
+    kind: str  # "tensor", "int", "float", "bool", "enum", "dtype"
+    labels: tuple[str, ...]  # of an enumeration
+
+
+class Function(NamedTuple):
+    """A callable form of an operator: the functional one or an in-place one."""
+
+    name: str
+    call: Any  # the builtin
+    operator: str
+    family: str
+    schema: str
+    params: tuple[Parameter, ...]
+    results: tuple[str, ...]  # empty for an in-place form
+
+
+def library_path() -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libdlblas.so")
+
+
+def _load() -> ctypes.PyDLL:
+    path = library_path()
+    try:
+        library = ctypes.PyDLL(path)
+    except OSError as reason:
+        raise ImportError(f"dlblas: library cannot be loaded; expected {path}, got {reason}; build or reinstall") from reason
+    library.dlblas_abi_version.restype = ctypes.c_uint32
+    if library.dlblas_abi_version() != _ABI:
+        raise ImportError(f"dlblas: library has another ABI; expected {_ABI}, got {library.dlblas_abi_version()}; reinstall")
+    return library
+
+
+# PyDLL keeps the interpreter's lock: these calls are short. Long ones go through the data plane.
+_lib = _load()
+
+
+def check(status: int) -> None:
+    """Raises the typed error of the calling thread's last failure."""
+    if status == 0:
+        return
+    e = _Error(size=ctypes.sizeof(_Error))
+    _lib.dlblas_last_error(ctypes.byref(e))
+    texts = (text.decode() for text in (e.message, e.op, e.argument, e.expected, e.got))
+    raise _hooks.error(e.status, *texts)
+
+
+def _start() -> dict[str, Any]:
+    # Where pip puts oneDNN's library; the library itself knows the system's folders.
+    prefixes = dict.fromkeys(os.path.join(p, "lib") for p in (sys.prefix, sys.base_prefix))
+    check(_lib.dlblas_add_library_path(":".join(prefixes).encode()))
+    init = _lib.dlblas_python_init
+    init.restype = ctypes.py_object
+    init.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p)]
+    missing = ctypes.c_char_p()
+    try:
+        return dict(init(_hooks.TABLE, object.__basicsize__, ctypes.byref(missing)))
+    except ValueError:
+        symbol = (missing.value or b"").decode()
+        raise ImportError(f"dlblas: Python lacks {symbol}; expected CPython 3.10 or later, got {sys.version}") from None
+
+
+plane: dict[str, Any] = _start()
+FUNCTIONS: dict[str, Function] = {
+    row[0]: Function(*row[:5], tuple(Parameter(*p) for p in row[5]), row[6]) for row in plane.pop("functions")
+}
+
+
+def _take_text(pointer: ctypes.c_void_p) -> str:
+    text = ctypes.string_at(pointer.value or 0).decode()
+    _lib.dlblas_free(pointer)
+    return text
+
+
+def _json(status: int, pointer: ctypes.c_void_p) -> dict[str, Any]:
+    import json
+
+    check(status)
+    value = json.loads(_take_text(pointer))
+    if not isinstance(value, dict):
+        raise InternalError.from_library("dlblas: JSON is malformed; expected an object; please report it")
+    return value
+
+
+def info() -> dict[str, Any]:
+    """Version, devices, libraries found or why not, environment variables, operators and the cache's state."""
+    pointer = ctypes.c_void_p()
+    return _json(_lib.dlblas_info(ctypes.byref(pointer)), pointer)
+
+
+def cache_command(command: str) -> dict[str, Any]:
+    pointer = ctypes.c_void_p()
+    return _json(_lib.dlblas_cache(command.encode(), ctypes.byref(pointer)), pointer)
+
+
+def counters() -> dict[str, int]:
+    """How often things happened in this process: what ``measured`` and ``compiled`` do not count did not happen."""
+    c = _Counters(size=ctypes.sizeof(_Counters))
+    _lib.dlblas_get_counters(ctypes.byref(c))
+    return {name: getattr(c, name) for name in COUNTER_NAMES}
+
+
+def _handle(name: str) -> ctypes.c_void_p:
+    handle = ctypes.c_void_p()
+    check(_lib.dlblas_op(name.encode(), ctypes.byref(handle)))
+    return handle
+
+
+def set_pin(op: str, implementation: str | None, config: str | None) -> None:
+    """``None`` for the implementation takes the pin away."""
+    texts = (None if text is None else text.encode() for text in (implementation, config))
+    check(_lib.dlblas_pin(_handle(op), *texts))
+
+
+def unknown_operator(name: str) -> None:
+    """Raises the library's UnknownOperatorError, which lists the known names."""
+    _handle(name)
+
+
+def machine_ceilings(threads: int = 0, num_bytes: int = 256 << 20) -> tuple[float, float]:
+    """This machine's copy rate (bytes read and written a second) and f32 peak (FLOP a second), measured now."""
+    m = _Machine(size=ctypes.sizeof(_Machine))
+    bench = ctypes.CDLL(library_path()).dlblas_bench_machine  # it runs for seconds: without the interpreter's lock
+    bench.argtypes = [ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p]
+    check(bench(threads, num_bytes, ctypes.byref(m)))
+    return m.copy_bytes_per_s, m.peak_flops
+
+
+def version() -> str:
+    _lib.dlblas_version.restype = ctypes.c_char_p
+    return str(_lib.dlblas_version().decode())

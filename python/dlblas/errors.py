@@ -1,0 +1,184 @@
+"""Errors of dlblas: one class a kind, each also a builtin exception, with what was expected and what came.
+
+Every text reads ``<op>: <argument> <problem>; expected <x>, got <y>; <what to do>``. The classes take the
+arguments that users of Triton Fused Operators know; the library fills the same attributes.
+Raised by: _hooks.error. Read next: bindings/python/hooks.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ArgumentError",
+    "CompileError",
+    "DeviceError",
+    "Error",
+    "InternalError",
+    "LaunchError",
+    "NumericalOverflowError",
+    "ShapeMismatchError",
+    "TritonKernelError",
+    "TuningFailedError",
+    "UnknownOperatorError",
+    "UnsupportedDtypeError",
+    "UnsupportedError",
+]
+
+
+def _rebuild(cls: type[Error], message: str, state: dict[str, Any]) -> Error:
+    error = cls.__new__(cls, message)
+    error.__dict__.update(state)
+    return error
+
+
+class Error(Exception):
+    """Base of all: ``op``, ``argument``, ``expected`` and ``got`` are "" where they do not apply."""
+
+    op: str = ""
+    argument: str = ""
+    expected: Any = ""
+    got: Any = ""
+
+    @classmethod
+    def from_library(
+        cls, message: str, op: str = "", argument: str = "", expected: str = "", got: str = ""
+    ) -> Error:
+        """The error as the library reports it, past the public constructor."""
+        error = cls.__new__(cls, message)  # BaseException.__new__ keeps the text as args
+        error.op, error.argument, error.expected, error.got = op, argument, expected, got
+        error._fill()
+        return error
+
+    def _fill(self) -> None:
+        """Sets a class's own attributes from the four common ones."""
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), str(self), self.__dict__)
+
+
+TritonKernelError = Error
+
+
+class ShapeMismatchError(Error, ValueError):
+    """A shape that the operator's letters do not allow."""
+
+    actual: Any = ""
+    tensor_name: str | None = None
+
+    def __init__(self, expected: Any, actual: Any, tensor_name: str | None = None) -> None:
+        super().__init__(f"{tensor_name or 'tensor'} has the wrong shape; expected {expected}, got {actual}")
+        self.expected, self.got, self.argument = expected, actual, tensor_name or ""
+        self._fill()
+
+    def _fill(self) -> None:
+        self.actual, self.tensor_name = self.got, self.argument or None
+
+
+class UnsupportedDtypeError(Error, TypeError):
+    """A dtype that the operator does not take."""
+
+    dtype: Any = ""
+    supported_dtypes: Any = ()
+    tensor_name: str | None = None
+
+    def __init__(self, dtype: Any, supported_dtypes: Any, tensor_name: str | None = None) -> None:
+        allowed = ", ".join(map(str, supported_dtypes))
+        super().__init__(f"{tensor_name or 'tensor'} has an unsupported dtype; expected {allowed}, got {dtype}")
+        self.expected, self.got, self.argument = allowed, dtype, tensor_name or ""
+        self._fill()
+        self.supported_dtypes = supported_dtypes
+
+    def _fill(self) -> None:
+        self.dtype, self.tensor_name = self.got, self.argument or None
+        self.supported_dtypes = [word.strip() for word in str(self.expected).replace(" or ", ",").split(",")]
+
+
+class DeviceError(Error, ValueError):
+    """A tensor on another device than the call's, or on one the library cannot reach."""
+
+    expected_device: Any = ""
+    actual_device: Any = ""
+    tensor_name: str | None = None
+
+    def __init__(self, expected_device: Any, actual_device: Any, tensor_name: str | None = None) -> None:
+        super().__init__(
+            f"{tensor_name or 'tensor'} is on the wrong device; expected {expected_device}, got {actual_device}"
+        )
+        self.expected, self.got, self.argument = expected_device, actual_device, tensor_name or ""
+        self._fill()
+
+    def _fill(self) -> None:
+        self.expected_device, self.actual_device = self.expected, self.got
+        self.tensor_name = self.argument or None
+
+
+class ArgumentError(Error, ValueError):
+    """A missing, unknown, repeated or ill-formed argument."""
+
+
+class _ArgumentTypeError(ArgumentError, TypeError):
+    """For what has always been a TypeError: ``get_op``'s args that are no tuple."""
+
+
+class NumericalOverflowError(ArgumentError):
+    """Values that do not fit the result's dtype at any allowed scale."""
+
+    def __init__(
+        self,
+        message: str,
+        max_value: float | None = None,
+        scale: float | None = None,
+        attempts: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.max_value, self.scale, self.attempts = max_value, scale, attempts
+
+
+class UnknownOperatorError(Error, NameError):
+    """No operator has this name."""
+
+
+class UnsupportedError(Error, NotImplementedError, LookupError):
+    """No implementation can serve the call; the text lists every candidate with its reason."""
+
+
+class CompileError(Error, RuntimeError):
+    """A kernel did not compile."""
+
+
+class LaunchError(Error, RuntimeError):
+    """A kernel failed to run, or memory for it could not be had."""
+
+
+class TuningFailedError(Error, RuntimeError):
+    """A search ended without a single correct candidate."""
+
+    problem_size: Any = None
+    configs_tried: int | None = None
+    last_error: Any = None
+
+    def __init__(self, problem_size: Any, configs_tried: int, last_error: Any = None) -> None:
+        super().__init__(
+            f"no configuration worked for {problem_size}; expected one of {configs_tried} to run, got {last_error}"
+        )
+        self.problem_size, self.configs_tried, self.last_error = problem_size, configs_tried, last_error
+
+
+class InternalError(Error, RuntimeError):
+    """A fault of dlblas itself: please report it."""
+
+
+BY_STATUS: dict[int, type[Error]] = {
+    1: ShapeMismatchError,
+    2: UnsupportedDtypeError,
+    3: DeviceError,
+    4: ArgumentError,
+    5: UnknownOperatorError,
+    6: UnsupportedError,
+    7: CompileError,
+    8: LaunchError,
+    9: TuningFailedError,
+    10: InternalError,
+}
+"""dlblas_status of the C ABI → class."""

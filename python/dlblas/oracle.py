@@ -1,0 +1,92 @@
+"""The oracle from Python: f64 reference values with the error allowed to each element, and verification.
+
+Needs NumPy. Read next: src/registry/operator.hpp (Bound), harness.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import _native
+from .tuning import resolve
+
+
+class OracleResult(NamedTuple):
+    """One result: an element may be off by ``bound[0]·magnitude + bound[1]·|value| + bound[2]``.
+
+    ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, last dimension] of chosen rows.
+    """
+
+    name: str
+    value: Any
+    magnitude: Any
+    bound: tuple[float, float, float]
+
+    def allowed(self) -> Any:
+        a, r, absolute = self.bound
+        return a * self.magnitude + r * abs(self.value) + absolute
+
+
+class Verdict(NamedTuple):
+    """``worst`` is the largest error over the allowed one: at most 1 is right."""
+
+    worst: float
+    relative: float
+    wrong: int
+    checked: int
+    first_wrong: int
+    result: int
+    mistrusted: bool
+
+    @property
+    def ok(self) -> bool:
+        return self.wrong == 0 and self.worst <= 1
+
+
+def _rows(rows: Sequence[int] | None, num_rows: int) -> Any:
+    import numpy as np
+
+    return np.arange(num_rows, dtype=np.int64) if rows is None else np.ascontiguousarray(rows, np.int64)
+
+
+def reference(
+    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, *, rows: Sequence[int] | None = None
+) -> list[OracleResult]:
+    """Plain loops in f64 over every row of the flattened leading dimensions, or over the chosen ones."""
+    import numpy as np
+
+    function, fixed = resolve(name)
+    named = {**fixed, **(kwargs or {})}
+    specs = _native.plane["results"](function.name, args, named)
+    leading = [int(np.prod(shape[:-1], dtype=np.int64)) for _, _, _, shape in specs]
+    index = _rows(rows, leading[0])
+    widths = [shape[-1] if shape else 1 for _, _, _, shape in specs]
+    values = [np.empty((len(index), width)) for width in widths]
+    magnitudes = [np.empty((len(index), width)) for width in widths]
+    addresses = [tuple(a.ctypes.data for a in arrays) for arrays in (values, magnitudes)]
+    bounds = _native.plane["reference"](function.name, args, named, index.ctypes.data, len(index), *addresses)
+    if rows is None:
+        values = [a.reshape(spec[3]) for a, spec in zip(values, specs, strict=True)]
+        magnitudes = [a.reshape(spec[3]) for a, spec in zip(magnitudes, specs, strict=True)]
+    return [
+        OracleResult(spec[0], value, magnitude, bound)
+        for spec, value, magnitude, bound in zip(specs, values, magnitudes, bounds, strict=True)
+    ]
+
+
+def verify(
+    name: str,
+    args: tuple[Any, ...],
+    out: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    rows: Sequence[int] | None = None,
+) -> Verdict:
+    """Compares results with the oracle. ``out``: one array, or a tuple in result order; ``args``: the inputs as
+    they were before the call. ``name`` is the functional form."""
+    function, fixed = resolve(name)
+    index = None if rows is None else _rows(rows, 0)
+    address, count = (0, 0) if index is None else (index.ctypes.data, len(index))
+    fields = _native.plane["verify"](function.name, args, {**fixed, **(kwargs or {})}, out, address, count)
+    return Verdict(*fields[:6], bool(fields[6]))

@@ -1,0 +1,295 @@
+"""``get_op``, ``tune``, ``explain`` and ``pin``: choosing an implementation, and seeing why.
+
+In: an operator's name and arguments (arrays, or ``Spec`` where no data is needed). Out: ``Operation``,
+``TuningReport``, ``Explanation``. Operator calls never measure; these functions do, on inputs of their own.
+Read next: spaces.py, bindings/python/control.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from . import _native
+from .errors import ArgumentError, _ArgumentTypeError
+
+_FUNCTIONS = _native.FUNCTIONS
+_plane = _native.plane
+
+
+class ProgressEvent(NamedTuple):
+    """One step of a search, handed to ``progress=``. An exception raised there stops the search, and what was
+    measured is kept."""
+
+    kind: str  # "start", "measured", "failed", "final", "done"
+    done: int
+    planned: int
+    failed: int
+    implementation: str
+    config: str
+    note: str
+    milliseconds: float
+    best_ms: float
+    best: str
+    elapsed_s: float
+    budget_s: float
+
+
+_EVENT_KINDS = ("start", "measured", "failed", "final", "done")
+
+
+class TuningReport(dict[str, Any]):
+    """What a search did; the keys are those of the library's JSON, readable as attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __str__(self) -> str:
+        return "\n".join(f"{key:20} {value}" for key, value in self.items() if not isinstance(value, (list, dict)))
+
+
+class Explanation:
+    """Every candidate with yes or the reason of its no, the configuration, and why the winner won."""
+
+    __slots__ = ("_table", "_text")
+
+    def __init__(self, table: str, text: str) -> None:
+        self._table, self._text = table, text
+
+    def __str__(self) -> str:
+        return self._table
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        import json
+
+        value: dict[str, Any] = json.loads(self._text)
+        return value
+
+
+class Operation:
+    """What ``get_op`` returns: call it like the operator. Scalars given to ``get_op`` are its defaults.
+
+    Called on another problem than the one that was asked for, it is an ordinary operator call.
+    """
+
+    __slots__ = ("_defaults", "_explanation", "_function", "_names", "name", "report")
+
+    def __init__(
+        self, function: _native.Function, defaults: dict[str, Any], report: TuningReport, explanation: Explanation
+    ) -> None:
+        self.name = function.name
+        self.report = report
+        self._function = function.call
+        self._names = tuple(p.name for p in function.params)
+        self._defaults = defaults
+        self._explanation = explanation
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._defaults:
+            return self._function(*args, **kwargs)
+        given = self._names[: len(args)]
+        return self._function(*args, **{**{k: v for k, v in self._defaults.items() if k not in given}, **kwargs})
+
+    def explain(self) -> Explanation:
+        """Why this choice was made, as of when ``get_op`` returned."""
+        return self._explanation
+
+    def __repr__(self) -> str:
+        defaults = "".join(f", {name}={value!r}" for name, value in self._defaults.items())
+        return f"<dlblas operation {self.name}{defaults}>"
+
+
+def resolve(name: str) -> tuple[_native.Function, dict[str, Any]]:
+    """The form behind a name, and what the name fixes: ``matmul_leaky_relu`` is matmul, activation="leaky_relu"."""
+    function = _FUNCTIONS.get(name)
+    if function is not None:
+        return function, {}
+    for function in _FUNCTIONS.values():
+        for parameter in function.params:
+            for label in parameter.labels:
+                if label and name == f"{function.name}_{label}":
+                    return function, {parameter.name: label}
+    _native.unknown_operator(name)
+    raise AssertionError("unknown_operator returned")
+
+
+def _check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:
+    if isinstance(args, tuple):
+        return args
+    got = type(args).__name__
+    raise _ArgumentTypeError.from_library(
+        f"{what}: args is not a tuple; expected a tuple of {name}'s arguments, got {got}; write (x,) for one",
+        what, "args", "tuple", got,
+    )  # fmt: skip
+
+
+def _domains(operator: str) -> dict[str, dict[str, list[Any]]]:
+    for row in _native.info()["operators"]:
+        if row["name"] == operator:
+            return {
+                i["name"]: {knob["name"]: knob["values"] for knob in i["knobs"]}
+                for i in row["implementations"]
+                if not i["oracle"]
+            }
+    return {}
+
+
+def _options(
+    function: _native.Function,
+    *,
+    seconds: float | None = None,
+    strategy: str | None = None,
+    seed: int = 0,
+    max_evaluations: int | None = None,
+    force: bool = False,
+    implementations: str | Iterable[str] | None = None,
+    space: Mapping[str, Any] | None = None,
+    where: Any = None,
+    progress: Callable[[ProgressEvent], Any] | None = None,
+) -> tuple[Any, ...]:
+    """The options of a search as the data plane takes them, in its order."""
+    names = implementations.split(",") if isinstance(implementations, str) else implementations
+    chosen = None if names is None else [name.strip() for name in names]
+    rows: list[tuple[str, str, str]] = []
+    keep = None
+    if space is not None or where is not None:
+        from . import spaces
+
+        domains = _domains(function.operator)
+        rows, empty = spaces.narrow(space or {}, domains)
+        if empty:
+            chosen = [name for name in (chosen or domains) if name not in empty]
+        keep = spaces.compile_where(where, domains)
+
+    def report(kind: int, *fields: Any) -> None:
+        assert progress is not None
+        progress(ProgressEvent(_EVENT_KINDS[kind], *fields))
+
+    return (
+        float(seconds or 0.0),
+        strategy,
+        seed,
+        max_evaluations or 0,
+        force,
+        None if chosen is None else ",".join(chosen),
+        tuple(rows),
+        keep,
+        None if progress is None else report,
+    )
+
+
+def tune(
+    name: str, args: tuple[Any, ...], *, kwargs: Mapping[str, Any] | None = None, **options: Any
+) -> TuningReport:
+    """Searches implementations and configurations for this problem, and publishes the winner.
+
+    ``args`` are the operator's positional arguments, ``kwargs`` the named ones; arrays give shape, dtype and
+    layout only, ``Spec`` serves as well. Options: ``seconds`` (budget; default ``DLBLAS_TUNE_SECONDS``, 10),
+    ``strategy`` ("exhaustive" or "random"; by the size of the space), ``seed``, ``max_evaluations``, ``force``
+    (measure again what is known), ``implementations`` (names to consider), ``space`` and ``where``
+    (see ``dlblas.spaces``), ``progress`` (called with a ``ProgressEvent``).
+
+    Ctrl-C ends the search, keeps what was measured, and is raised again.
+    """
+    return _search(name, args, kwargs, options, measure_again=True)[2]
+
+
+def _search(
+    name: str, args: Any, kwargs: Mapping[str, Any] | None, options: dict[str, Any], measure_again: bool
+) -> tuple[_native.Function, dict[str, Any], TuningReport]:
+    import json
+
+    function, fixed = resolve(name)
+    values = _check_tuple("tune" if measure_again else "get_op", name, args)
+    named = {**fixed, **(kwargs or {})}
+    text = _plane["tune"](function.name, values, named, _options(function, **options), measure_again)
+    return function, named, TuningReport(json.loads(text))
+
+
+def get_op(
+    name: str, args: tuple[Any, ...], *, kwargs: Mapping[str, Any] | None = None, **options: Any
+) -> Operation:
+    """The best callable for these arguments: from the store when it knows them, else tuned now (see ``tune``).
+
+    Raises TypeError when ``args`` is no tuple, UnknownOperatorError (a NameError) for an unknown name and
+    UnsupportedError (a LookupError) when nothing fits. ``get_op("matmul", (a, b, "leaky_relu"))`` and
+    ``get_op("matmul_leaky_relu", (a, b))`` are the same; both are then called with ``(a, b)``.
+    """
+    function, named, report = _search(name, args, kwargs, options, measure_again=False)
+    explanation = _explain(function, args, named)
+    scalars = {p.name for p in function.params if p.kind != "tensor"}
+    defaults = {p.name: value for p, value in zip(function.params, args, strict=False) if p.name in scalars}
+    defaults.update({key: value for key, value in named.items() if key in scalars})
+    return Operation(function, defaults, report, explanation)
+
+
+def _explain(function: _native.Function, args: tuple[Any, ...], named: dict[str, Any]) -> Explanation:
+    table, text = (_plane["explain"](function.name, args, named, form) for form in (1, 0))
+    return Explanation(table, text)
+
+
+def explain(name: str, *args: Any, **kwargs: Any) -> Explanation:
+    """What a call would run and why, without running it: prints as a table, ``as_dict()`` for programs."""
+    function, fixed = resolve(name)
+    return _explain(function, args, {**fixed, **kwargs})
+
+
+def _config_text(config: str | Mapping[str, Any] | None) -> str | None:
+    if config is None or isinstance(config, str):
+        return config
+    return " ".join(f"{knob}={int(value) if isinstance(value, bool) else value}" for knob, value in config.items())
+
+
+_pins: dict[str, tuple[str, str | None]] = {}
+
+
+def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | None = None) -> None:
+    """From now on this process serves ``op`` with this implementation (and configuration); None unpins.
+
+    Where the pinned implementation does not support a problem, the call fails and says why.
+    """
+    operator = resolve(op)[0].operator
+    text = _config_text(config)
+    if implementation is None and text is not None:
+        raise ArgumentError.from_library(
+            "pin: config has no implementation; expected the implementation it belongs to, got None; name it",
+            "pin", "config", "implementation", "None",
+        )  # fmt: skip
+    _native.set_pin(operator, implementation, text)
+    if implementation is None:
+        _pins.pop(operator, None)
+    else:
+        _pins[operator] = (implementation, text)
+
+
+class pinned:  # noqa: N801 - used like a function
+    """``with dlblas.pinned("matmul", "reference"): …`` pins, and restores what was pinned before."""
+
+    def __init__(
+        self, op: str, implementation: str, config: str | Mapping[str, Any] | None = None
+    ) -> None:
+        self._operator = resolve(op)[0].operator
+        self._choice = (implementation, _config_text(config))
+        self._before: tuple[str | None, str | None] = (None, None)
+
+    def __enter__(self) -> None:
+        self._before = _pins.get(self._operator, (None, None))
+        pin(self._operator, *self._choice)
+
+    def __exit__(self, *_: object) -> None:
+        pin(self._operator, *self._before)
+
+
+def list_operators() -> list[str]:
+    """Names of all operators; in-place forms are not listed apart."""
+    return sorted({function.operator for function in _FUNCTIONS.values()})
+
+
+def iterate_functions() -> Iterator[_native.Function]:
+    """Every callable form, in registry order."""
+    return iter(_FUNCTIONS.values())
