@@ -1,6 +1,7 @@
 // The decision behind a Plan, made once per Problem; see decide.hpp. Everything here is cold.
-// Lookup order: pin, the store's record of exactly this key, the shipped table's, the model, the heuristic.
-// Read next: store/ranking.hpp (who wins among measured rows), dispatch/explain.cpp (the same, in words).
+// Lookup order: pin, the store's record of exactly this key, the shipped table's, the model, the
+// heuristic. Read next: store/ranking.hpp (who wins among measured rows), dispatch/explain.cpp (the
+// same, in words).
 #include "dispatch/decide.hpp"
 
 #include <algorithm>
@@ -50,7 +51,8 @@ Store& shipped_store() {
   return *store;
 }
 
-std::unique_ptr<Plan> make_plan(const Problem& problem, const Implementation* impl, const Config& config, Why why) {
+std::unique_ptr<Plan> make_plan(const Problem& problem, const Implementation* impl,
+                                const Config& config, Why why) {
   auto plan = std::make_unique<Plan>();
   plan->problem = problem;
   plan->implementation = impl;
@@ -59,7 +61,8 @@ std::unique_ptr<Plan> make_plan(const Problem& problem, const Implementation* im
   return plan;
 }
 
-std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const DeviceInfo& device, const Pin& pin) {
+std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const DeviceInfo& device,
+                               const Pin& pin) {
   const Implementation& impl = *pin.implementation;
   if (const Support s = check_support(impl, problem, device); !s)
     complain::nothing_fits(op.schema.name, text("  ", impl.name, " (pinned): no: ", s.text()));
@@ -67,13 +70,15 @@ std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const
   if (pin.has_config) {
     const Space space = impl.space(problem, device);
     if (!space.contains(config))
-      complain::nothing_fits(op.schema.name, text("  ", impl.name, " (pinned): no: ", impl.table().print(config),
-                                                  " breaks the constraint ", space.broken_constraint(config)));
+      complain::nothing_fits(op.schema.name,
+                             text("  ", impl.name, " (pinned): no: ", impl.table().print(config),
+                                  " breaks the constraint ", space.broken_constraint(config)));
   }
   return make_plan(problem, &impl, config, Why::kPinned);
 }
 
-std::unique_ptr<Plan> from_store(const Operator& op, const Problem& problem, Store& store, Why why) {
+std::unique_ptr<Plan> from_store(const Operator& op, const Problem& problem, Store& store,
+                                 Why why) {
   const auto merged = store.load(store_key(op, problem));
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
   const CurrentRow* best = best_row(rows);
@@ -81,7 +86,8 @@ std::unique_ptr<Plan> from_store(const Operator& op, const Problem& problem, Sto
 }
 
 // The model speaks only when it can compare: every supporting fast candidate must have an estimate.
-std::unique_ptr<Plan> from_model(const Problem& problem, const std::vector<const Implementation*>& supporting,
+std::unique_ptr<Plan> from_model(const Problem& problem,
+                                 const std::vector<const Implementation*>& supporting,
                                  const DeviceInfo& device) {
   const Implementation* best = nullptr;
   double best_ms = 0;
@@ -93,7 +99,9 @@ std::unique_ptr<Plan> from_model(const Problem& problem, const std::vector<const
     if (!best || ms < best_ms) best = impl, best_ms = ms;
     ++compared;
   }
-  return compared >= 2 ? make_plan(problem, best, best->default_config(problem, device), Why::kModel) : nullptr;
+  return compared >= 2
+             ? make_plan(problem, best, best->default_config(problem, device), Why::kModel)
+             : nullptr;
 }
 
 }  // namespace
@@ -103,17 +111,24 @@ std::string_view name_of(Why why) {
   return kNames[static_cast<int>(why)];
 }
 
-Support check_support(const Implementation& impl, const Problem& problem, const DeviceInfo& device) {
-  if (impl.backend != problem.device_type && !impl.flags.oracle) return Support::no("runs on another kind of device");
+Support check_support(const Implementation& impl, const Problem& problem,
+                      const DeviceInfo& device) {
+  if (impl.backend != problem.device_type && !impl.flags.oracle)
+    return Support::no("runs on another kind of device");
   if (listed(env(EnvVar::kDisable), impl.name)) return Support::no("disabled by DLBLAS_DISABLE");
-  if (device.arch < impl.min_arch) return Support::no("needs compute capability {}/10, this device has {}/10", impl.min_arch, device.arch);
-  if (device.arch > impl.max_arch) return Support::no("serves up to compute capability {}/10, this device has {}/10", impl.max_arch, device.arch);
+  if (device.arch < impl.min_arch)
+    return Support::no("needs compute capability {}/10, this device has {}/10", impl.min_arch,
+                       device.arch);
+  if (device.arch > impl.max_arch)
+    return Support::no("serves up to compute capability {}/10, this device has {}/10",
+                       impl.max_arch, device.arch);
   if ((problem.flags & kDeterministic) && !impl.flags.deterministic)
     return Support::no("is not deterministic, and the call asks for it");
   return impl.supports(problem, device, impl);
 }
 
-std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem, const Merged& merged) {
+std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
+                                     const Merged& merged) {
   const DeviceInfo& device = device_info(problem.device());
   std::vector<CurrentRow> rows;
   bool first = true;  // the first supporting implementation's default is the one to beat
@@ -129,7 +144,8 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
         const Config config = impl->table().parse(c.config, impl->name);
         if (space.contains(config)) rows.push_back({impl, config, first && config == preset, &c});
       } catch (const Error&) {
-        log(LogLevel::kInfo, text(op.schema.name, ": a stored configuration of ", impl->name, " is no longer valid: ", c.config));
+        log(LogLevel::kInfo, text(op.schema.name, ": a stored configuration of ", impl->name,
+                                  " is no longer valid: ", c.config));
       }
     }
     first = false;
@@ -139,7 +155,8 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
 
 const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
   std::vector<Contender> contenders;
-  for (const CurrentRow& row : rows) contenders.push_back({row.candidate->samples_ms, row.is_default});
+  for (const CurrentRow& row : rows)
+    contenders.push_back({row.candidate->samples_ms, row.is_default, row.candidate->measured_at});
   const int winner = pick_winner(contenders);
   return winner < 0 ? nullptr : &rows[winner];
 }
@@ -155,15 +172,18 @@ std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem) {
   auto plan = from_store(op, problem, Store::process(), Why::kStore);
   count(plan ? g_counters.store_hits : g_counters.store_misses);
   if (!plan && env_flag(EnvVar::kRequireHit))
-    throw Error(ErrorKind::kTuning,
-                text(op.schema.name, ": call has no tuned result and DLBLAS_REQUIRE_HIT is set; expected a record for ",
-                     print_problem(op, problem), ", got none; tune it with dlblas.get_op or `dlblas tune`"),
-                {.op = op.schema.name, .argument = "call"});
+    throw Error(
+        ErrorKind::kTuning,
+        text(op.schema.name,
+             ": call has no tuned result and DLBLAS_REQUIRE_HIT is set; expected a record for ",
+             print_problem(op, problem), ", got none; tune it with dlblas.get_op or `dlblas tune`"),
+        {.op = op.schema.name, .argument = "call"});
   if (!plan) plan = from_store(op, problem, shipped_store(), Why::kShipped);
   if (!plan) plan = from_model(problem, supporting, device);
   if (!plan) {
     const Implementation* first = supporting.front();
-    for (const Implementation* impl : supporting)  // a user's own, never measured, loses to built-in ones
+    for (const Implementation* impl :
+         supporting)  // a user's own, never measured, loses to built-in ones
       if (!impl->flags.user && !impl->flags.oracle) {
         first = impl;
         break;
@@ -185,9 +205,11 @@ void pin(const Operator& op, std::string_view name, std::string_view config) {
     const Implementation* impl = op.find(name);
     if (!impl) {
       std::string known;
-      for (const Implementation* i : op.candidates()) known += text(known.empty() ? "" : ", ", i->name);
+      for (const Implementation* i : op.candidates())
+        known += text(known.empty() ? "" : ", ", i->name);
       throw Error(ErrorKind::kArgument,
-                  text(op.schema.name, ": implementation is unknown; expected one of ", known, ", got ", name),
+                  text(op.schema.name, ": implementation is unknown; expected one of ", known,
+                       ", got ", name),
                   {op.schema.name, "implementation", known, std::string(name)});
     }
     Pin pin{impl, !config.empty(), {}};
