@@ -34,17 +34,20 @@ OperatorDef matmul_operator();
 /// Figures: f32 512×4096×4096 on AMD Zen 4 (2 threads), November 2026.
 struct BaselineLevel {
   static constexpr Isa kIsa = Isa::kBaseline;
+  static constexpr int kLanes = 4;
   static constexpr double kRate = 10e9;
   static const MatmulLevel& code() { return baseline::kMatmulLevel; }
 };
 #if defined(DLBLAS_X86)
 struct Avx2Level {
   static constexpr Isa kIsa = Isa::kAvx2;
+  static constexpr int kLanes = 8;
   static constexpr double kRate = 45e9;
   static const MatmulLevel& code() { return avx2::kMatmulLevel; }
 };
 struct Avx512Level {
   static constexpr Isa kIsa = Isa::kAvx512;
+  static constexpr int kLanes = 16;
   static constexpr double kRate = 50e9;
   static const MatmulLevel& code() { return avx512::kMatmulLevel; }
 };

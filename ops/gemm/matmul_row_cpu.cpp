@@ -2,6 +2,7 @@
 // once, threads divide the columns. In: a Problem with M ≤ 8. Out: a Kernel of one step. Flow: call
 // > validate > [select] > [compile] > [launch].  Read next: matmul_row_simd.hpp.
 #include <algorithm>
+#include <bit>
 
 #include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul.hpp"
@@ -49,7 +50,13 @@ void constrain(const Problem& p, const DeviceInfo&, Space& space) {
 }
 
 Config heuristic(const Problem& p, const DeviceInfo&) {
-  MatmulRowConfig c{8, 1024, 512};
+  // 1×4096×4096 on one core of AMD Zen 4, November 2026, GB/s of b: 8 streams 23, 4 streams 18;
+  // row-major b 23 with 2048 columns, 21 with 1024; fetching ahead gains only where streams are
+  // columns.
+  const std::int64_t rows = std::max<std::int64_t>(1, p.dims[kM]);
+  MatmulRowConfig c{8, static_cast<std::int32_t>(std::clamp<std::int64_t>(4096 / rows, 512, 2048)),
+                    b_is_row_major(p) ? 0 : 256};
+  c.block_n = 1 << (31 - std::countl_zero(static_cast<std::uint32_t>(c.block_n)));
   while (c.block_n > 256 && c.block_n / 2 >= p.dims[kN]) c.block_n /= 2;
   return table().erase(c);
 }
@@ -59,7 +66,7 @@ double estimate(const Problem& p, const Config&, const DeviceInfo&) {
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
   const auto products = static_cast<double>(p.dims[kM] * p.dims[kN] * p.dims[kK]);
   const auto bytes = static_cast<double>(p.dims[kN] * p.dims[kK] * size_of(p.tensors[kB].dtype));
-  const double memory = bytes / (std::min(threads, 4.0) * 12e9);
+  const double memory = bytes / (std::min(threads, 4.0) * 15e9);
   return 1e3 * std::max(memory, products / (Level::kRate * threads)) + 0.005;
 }
 
