@@ -164,14 +164,9 @@ std::string probe_root(const std::string& path) {
 }
 
 Folder open_folder(int parent, const std::string& name, Trust trust, Missing missing) {
-  if (missing == Missing::kCreate) {
-    if (::mkdirat(parent, name.c_str(), kFolderMode) == 0) {
-      if (const int error = sync_folder(parent))
-        return refused(error, name, text("cannot be synced; ", std::strerror(error)));
-    } else if (errno != EEXIST) {
-      return refused(errno, name, text("cannot be created; ", std::strerror(errno)));
-    }
-  }
+  if (missing == Missing::kCreate && ::mkdirat(parent, name.c_str(), kFolderMode) != 0 &&
+      errno != EEXIST)
+    return refused(errno, name, text("cannot be created; ", std::strerror(errno)));
   return open_checked(parent, name.c_str(), trust, name);
 }
 
@@ -239,6 +234,18 @@ int write_file(int folder, const std::string& name, std::string_view text) {
   error = after(StoreStep::kRenamed);
   if (!error) error = sync_folder(folder);
   return error ? error : after(StoreStep::kFolderSynced);
+}
+
+int sync_parents(int folder, int levels) {
+  Fd parent;
+  for (int level = 0; level < levels; ++level) {
+    Fd next(::openat(parent ? parent.get() : folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!next)
+      return errno == EACCES ? 0 : errno;  // a home that we may pass but not list: not made by us
+    parent = std::move(next);
+    if (const int error = sync_folder(parent.get())) return error == EROFS ? 0 : error;
+  }
+  return 0;
 }
 
 void sweep_folder(int folder) {

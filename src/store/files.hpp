@@ -66,7 +66,7 @@ struct Folder {
 
 /// The store's root by path; kCreate makes it, parents too, with mode 0700.
 Folder open_root(const std::string& path, Trust trust, Missing missing);
-/// A folder inside an open one. A created folder's name is on the disk when this returns.
+/// A folder inside an open one. A created folder's name is on the disk only after sync_parents.
 Folder open_folder(int parent, const std::string& name, Trust trust, Missing missing);
 
 /// Why a root could not be written now; empty when it could, or could be made. Changes nothing.
@@ -84,6 +84,10 @@ Flaw read_file(int folder, const std::string& name, Trust trust, std::string* ou
 /// that failed, with nothing left behind (unless the folder's sync failed: then the file is there,
 /// perhaps not for good).
 int write_file(int folder, const std::string& name, std::string_view text);
+
+/// Puts the names of a folder and of those above it on the disk, whoever made them: another process
+/// may have made them a moment ago and not have synced yet. 0 or an errno.
+int sync_parents(int folder, int levels);
 
 /// Removes temporary files that a killed writer left an hour ago or longer.
 void sweep_folder(int folder);

@@ -26,10 +26,12 @@ Fd try_lock(int root) {
   return fd;
 }
 
-// Unlinks what is in a folder, except folders. Returns how many entries went.
+// Unlinks what is in a folder, except folders, and except the temporary files of writers that may
+// be at work: taking one away would cost them the record. Returns how many entries went.
 std::int64_t empty_folder(int folder) {
+  sweep_folder(folder);
   std::int64_t gone = 0;
-  for (const std::string& name : list_folder(folder, true))
+  for (const std::string& name : list_folder(folder))
     gone += ::unlinkat(folder, name.c_str(), 0) == 0;
   return gone;
 }

@@ -19,6 +19,9 @@ namespace {
 
 // Every so many records of a key are merged into one: a load reads at most about this many files.
 constexpr std::size_t kCompactEvery = 32;
+// Folders above a key's that publishing may have made: results and v1, at any time (another process
+// may have cleared them); dlblas and .cache too when a store first writes.
+constexpr int kParents = 2, kParentsAtFirst = 4;
 
 std::int64_t now_ns() {
   using std::chrono::nanoseconds;
@@ -125,7 +128,11 @@ int Store::write(const std::string& hash, const std::string& name, const std::st
   for (int attempt = 0; attempt < 16; ++attempt) {
     const Folder folder = open_key(hash, Missing::kCreate);
     error = folder.fd ? write_file(folder.fd.get(), name, text) : folder.error;
-    if (error == 0) break;
+    if (error == 0) error = sync_parents(folder.fd.get(), rooted_ ? kParents : kParentsAtFirst);
+    if (error == 0) {
+      rooted_ = true;
+      break;
+    }
     *why = !folder.reason.empty()
                ? folder.reason
                : dlblas::text("cache: ", root_, " cannot be written; ", std::strerror(error));

@@ -121,6 +121,7 @@ class Store {
   std::map<std::string, Shelf> shelves_;  // by key_hash
   std::string reason_;
   bool warned_ = false;
+  std::atomic<bool> rooted_{false};  // the folders above the root are on the disk
   std::atomic<std::int64_t> hits_{0}, misses_{0}, published_{0}, quarantined_{0}, failed_writes_{0};
 };
 
