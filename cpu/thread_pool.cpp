@@ -1,5 +1,6 @@
-// See thread_pool.hpp. Work is handed out by one atomic counter, so a thread that a neighbour slows down takes
-// fewer chunks: on a shared machine that is worth more than a fixed split (4 chunks a thread).
+// See thread_pool.hpp. Work is handed out by one atomic counter, so a thread that a neighbour slows
+// down takes fewer chunks: on a shared machine that is worth more than a fixed split (4 chunks a
+// thread).
 #include "cpu/thread_pool.hpp"
 
 #include <pthread.h>
@@ -13,7 +14,8 @@
 namespace dlblas {
 namespace {
 
-constexpr int kSpins = 1000;           // about 10 µs of `pause`: longer than the gap between two steps of a model
+constexpr int kSpins =
+    1000;  // about 10 µs of `pause`: longer than the gap between two steps of a model
 constexpr int kChunksPerThread = 4;
 
 inline void relax() {
@@ -24,12 +26,15 @@ inline void relax() {
 
 class Pool {
   static constexpr std::uint32_t kClosed = 1u << 31;
-  static constexpr std::uint64_t kHelpers = 0xffff;  // low bits of a ticket: helpers asked for; above: region number
+  static constexpr std::uint64_t kHelpers =
+      0xffff;  // low bits of a ticket: helpers asked for; above: region number
 
  public:
-  void run(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain, RangeFn fn, void* ctx) {
+  void run(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain, RangeFn fn,
+           void* ctx) {
     const std::int64_t range = end - begin;
-    const std::int64_t most = std::min<std::int64_t>((range + grain - 1) / grain, std::int64_t{threads} * kChunksPerThread);
+    const std::int64_t most = std::min<std::int64_t>((range + grain - 1) / grain,
+                                                     std::int64_t{threads} * kChunksPerThread);
     if (most <= 1 || threads <= 1 || !region_.try_lock()) return fn(begin, end, ctx);
     std::lock_guard lock(region_, std::adopt_lock);
     grow(std::min<std::int64_t>(threads, most) - 1);
@@ -46,8 +51,10 @@ class Pool {
     // Closed once the work is handed out: a worker that wakes up late is not waited for.
     const std::uint32_t inside = entered_.fetch_or(kClosed, std::memory_order_acq_rel);
     for (int spin = 0; left_.load(std::memory_order_acquire) != inside; ++spin) {
-      if (spin < kSpins) relax();
-      else std::this_thread::yield();
+      if (spin < kSpins)
+        relax();
+      else
+        std::this_thread::yield();
     }
   }
 
@@ -55,7 +62,9 @@ class Pool {
   void grow(std::int64_t wanted) {
     while (static_cast<std::int64_t>(workers_) < wanted) {
       const auto index = static_cast<std::uint64_t>(workers_++);
-      std::thread([this, index, seen = ticket_.load(std::memory_order_relaxed)] { serve(index, seen); }).detach();
+      std::thread([this, index, seen = ticket_.load(std::memory_order_relaxed)] {
+        serve(index, seen);
+      }).detach();
     }
   }
 
@@ -109,10 +118,12 @@ Pool& pool() {
 
 }  // namespace
 
-void pool_parallel_for(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain, RangeFn fn, void* ctx) {
+void pool_parallel_for(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain,
+                       RangeFn fn, void* ctx) {
   if (begin >= end) return;
   Pool& p = pool();
-  if (g_forked.load(std::memory_order_relaxed)) return fn(begin, end, ctx);  // workers did not survive the fork
+  if (g_forked.load(std::memory_order_relaxed))
+    return fn(begin, end, ctx);  // workers did not survive the fork
   p.run(threads, begin, end, std::max<std::int64_t>(grain, 1), fn, ctx);
 }
 

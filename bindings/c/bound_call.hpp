@@ -1,4 +1,5 @@
-// Arguments of a C call bound and validated, for the functions that do not run them: explain, tune, verify, ….
+// Arguments of a C call bound and validated, for the functions that do not run them: explain, tune,
+// verify, ….
 #pragma once
 
 #include "bindings/c/context.hpp"

@@ -1,13 +1,15 @@
 // dlblas_call: one operator call, five stages. The whole of what happens is the body below.
 // In: a form's handle, dlblas_args, an optional context. Out: a status; results written.
-// Flow: [dlblas_call] > call > validate > select > compile > launch.  Read next: dispatch/call.cpp, docs/flow.md.
+// Flow: [dlblas_call] > call > validate > select > compile > launch.  Read next: dispatch/call.cpp,
+// docs/flow.md.
 #include "bindings/c/context.hpp"
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handle.hpp"
 #include "core/counters.hpp"
 #include "dispatch/dispatch.hpp"
 
-extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call, const dlblas_context* user) {
+extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
+                                     const dlblas_context* user) {
   using namespace dlblas;
   return guarded([&] {
     const Form& form = form_of(op, call);

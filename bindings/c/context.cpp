@@ -21,7 +21,8 @@ std::size_t rounded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * 
 
 }  // namespace
 
-CallSide::CallSide(const dlblas_context* user, dlblas_tensor* outputs) : user_(user), outputs_(outputs) {
+CallSide::CallSide(const dlblas_context* user, dlblas_tensor* outputs)
+    : user_(user), outputs_(outputs) {
   context_.device = {DeviceType::kCpu, 0};
   context_.stream = user ? user->stream : nullptr;
   context_.num_threads = user && user->num_threads > 0 ? user->num_threads : cpu_info().units;
@@ -48,7 +49,8 @@ int CallSide::new_output(void* self, int index, TensorView* view) {
     view->data = static_cast<char*>(out.data) + out.byte_offset;
     return 0;
   }
-  const auto bytes = static_cast<std::size_t>(view->numel()) * static_cast<std::size_t>(size_of(view->dtype));
+  const auto bytes =
+      static_cast<std::size_t>(view->numel()) * static_cast<std::size_t>(size_of(view->dtype));
   out.data = std::aligned_alloc(kAlign, rounded(bytes ? bytes : 1));
   view->data = out.data;
   return out.data ? 0 : 1;

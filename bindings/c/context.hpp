@@ -1,5 +1,5 @@
-// The Context of a call made through the C ABI: the caller's functions where given, else the library's own
-// (malloc'ed results, a per-thread workspace, the thread pool).
+// The Context of a call made through the C ABI: the caller's functions where given, else the
+// library's own (malloc'ed results, a per-thread workspace, the thread pool).
 #pragma once
 
 #include "core/implementation.hpp"

@@ -18,7 +18,8 @@ thread_local LastError t_error;
 
 dlblas_status keep_error(const Error& error) noexcept {
   const ErrorDetail& d = error.detail();
-  t_error = {static_cast<dlblas_status>(error.kind()), error.what(), d.op, d.argument, d.expected, d.got};
+  t_error = {
+      static_cast<dlblas_status>(error.kind()), error.what(), d.op, d.argument, d.expected, d.got};
   return t_error.status;
 }
 
@@ -39,8 +40,9 @@ const char* dlblas_version(void) { return DLBLAS_VERSION; }
 void dlblas_last_error(dlblas_error* error) {
   using dlblas::t_error;
   if (!error || error->size < sizeof(dlblas_error)) return;
-  *error = {error->size,           t_error.status,           t_error.message.c_str(), t_error.op.c_str(),
-            t_error.argument.c_str(), t_error.expected.c_str(), t_error.got.c_str()};
+  *error = {error->size,        t_error.status,           t_error.message.c_str(),
+            t_error.op.c_str(), t_error.argument.c_str(), t_error.expected.c_str(),
+            t_error.got.c_str()};
 }
 
 void dlblas_free(void* memory) { std::free(memory); }

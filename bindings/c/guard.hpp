@@ -1,5 +1,6 @@
-// No exception crosses the shared object's border: every C function runs its body through `guarded`.
-// In: a callable. Out: a status; the thread's last error holds the words (dlblas_last_error).
+// No exception crosses the shared object's border: every C function runs its body through
+// `guarded`. In: a callable. Out: a status; the thread's last error holds the words
+// (dlblas_last_error).
 #pragma once
 
 #include <new>

@@ -9,9 +9,13 @@ namespace dlblas {
 
 /// The form behind a handle; refuses null pointers and structures of another ABI in words.
 inline const Form& form_of(dlblas_op_t op, const dlblas_args* call) {
-  if (!op) throw Error(ErrorKind::kArgument, "dlblas: op is null; expected a handle of dlblas_op(), got NULL", {.argument = "op"});
+  if (!op)
+    throw Error(ErrorKind::kArgument,
+                "dlblas: op is null; expected a handle of dlblas_op(), got NULL",
+                {.argument = "op"});
   if (!call || call->size < sizeof(dlblas_args))
-    throw Error(ErrorKind::kArgument, "dlblas: args has a wrong size; expected size = sizeof(dlblas_args) of this ABI",
+    throw Error(ErrorKind::kArgument,
+                "dlblas: args has a wrong size; expected size = sizeof(dlblas_args) of this ABI",
                 {.argument = "args"});
   return *reinterpret_cast<const Form*>(op);
 }

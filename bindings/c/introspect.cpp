@@ -1,5 +1,5 @@
-// Everything the C ABI tells about the library without running an operator: handles, explain, pin, info,
-// counters, the cache's maintenance. JSON goes out; none comes in.
+// Everything the C ABI tells about the library without running an operator: handles, explain, pin,
+// info, counters, the cache's maintenance. JSON goes out; none comes in.
 #include <cstring>
 
 #include "bindings/c/bound_call.hpp"
@@ -31,7 +31,8 @@ void write_libraries(JsonWriter& w) {
     if (library.handle && name == "onednn") {  // oneDNN 2.x opens, but is of no use
       const OneDnn& dnn = onednn();
       if (!dnn.support) why_not = dnn.support.text();
-      if (dnn.version) version = text(dnn.version()->major, ".", dnn.version()->minor, ".", dnn.version()->patch);
+      if (dnn.version)
+        version = text(dnn.version()->major, ".", dnn.version()->minor, ".", dnn.version()->patch);
     }
     w.open_object().field("name", name).field("found", why_not.empty()).field("path", library.path);
     w.field("version", version).field("why_not", why_not).close_object();
@@ -56,17 +57,32 @@ void write_params(JsonWriter& w, const Schema& schema, const std::vector<Param>&
     w.open_object().field("name", schema.param_name(p)).field("keyword_only", p.keyword_only);
     if (p.is_tensor) {
       const TensorSpec& t = schema.tensors[p.index];
-      w.field("kind", "tensor").field("type", t.type_text).field("optional", t.optional).field("written", t.written);
+      w.field("kind", "tensor")
+          .field("type", t.type_text)
+          .field("optional", t.optional)
+          .field("written", t.written);
     } else {
       const ScalarSpec& s = schema.scalars[p.index];
-      w.field("kind", kTypes[static_cast<int>(s.type)]).field("has_default", s.has_default).field("key", s.key);
+      w.field("kind", kTypes[static_cast<int>(s.type)])
+          .field("has_default", s.has_default)
+          .field("key", s.key);
       w.key("default");
       switch (s.type) {
-        case ScalarType::kFloat: w.value(s.default_value.f); break;
-        case ScalarType::kBool: w.value(s.default_value.i != 0); break;
-        case ScalarType::kEnum: w.value(s.labels[static_cast<std::size_t>(s.default_value.i)]); break;
-        case ScalarType::kDType: w.null(); break;
-        case ScalarType::kInt: w.value(s.default_value.i); break;
+        case ScalarType::kFloat:
+          w.value(s.default_value.f);
+          break;
+        case ScalarType::kBool:
+          w.value(s.default_value.i != 0);
+          break;
+        case ScalarType::kEnum:
+          w.value(s.labels[static_cast<std::size_t>(s.default_value.i)]);
+          break;
+        case ScalarType::kDType:
+          w.null();
+          break;
+        case ScalarType::kInt:
+          w.value(s.default_value.i);
+          break;
       }
       w.key("values").open_array();
       for (const std::string& label : s.labels) w.value(label);
@@ -92,22 +108,30 @@ void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {
   for (int i = 0; i < kNumDTypes; ++i)
     if (t.dtypes >> i & 1u) w.value(name_of(static_cast<DType>(i)));
   w.close_array();
-  constexpr std::string_view kFills[] = {"normal", "positive", "index", "offsets", "permutation", "zeros"};
+  constexpr std::string_view kFills[] = {"normal",  "positive",    "index",
+                                         "offsets", "permutation", "zeros"};
   w.field("like", t.like < 0 ? std::string() : schema.tensors[t.like].name);
-  w.field("optional", t.optional).field("written", t.written).field("fill", kFills[static_cast<int>(t.fill)]);
-  w.field("fill_letter", t.fill_letter < 0 ? std::string() : schema.letters[t.fill_letter].name).close_object();
+  w.field("optional", t.optional)
+      .field("written", t.written)
+      .field("fill", kFills[static_cast<int>(t.fill)]);
+  w.field("fill_letter", t.fill_letter < 0 ? std::string() : schema.letters[t.fill_letter].name)
+      .close_object();
 }
 
 void write_implementation(JsonWriter& w, const Implementation& impl) {
   w.open_object().field("name", impl.name).field("source_hash", impl.source_hash);
   w.field("backend", impl.backend == DeviceType::kCpu ? "cpu" : "cuda");
-  w.field("deterministic", impl.flags.deterministic).field("oracle", impl.flags.oracle).field("user", impl.flags.user);
+  w.field("deterministic", impl.flags.deterministic)
+      .field("oracle", impl.flags.oracle)
+      .field("user", impl.flags.user);
   w.key("knobs").open_array();
   for (const Knob& knob : impl.table().knobs()) {
     w.open_object().field("name", knob.name).key("values").open_array();
     for (std::size_t i = 0; i < knob.values.size(); ++i) {
-      if (knob.labels.empty()) w.value(knob.values[i]);
-      else w.value(knob.labels[i]);
+      if (knob.labels.empty())
+        w.value(knob.values[i]);
+      else
+        w.value(knob.labels[i]);
     }
     w.close_array().close_object();
   }
@@ -116,10 +140,14 @@ void write_implementation(JsonWriter& w, const Implementation& impl) {
 
 void write_operator(JsonWriter& w, const Operator& op) {
   const Schema& schema = op.schema;
-  w.open_object().field("name", schema.name).field("family", op.def.family).field("schema", schema.text);
+  w.open_object()
+      .field("name", schema.name)
+      .field("family", op.def.family)
+      .field("schema", schema.text);
   w.field("schema_hash", schema.hash).field("formula", op.def.formula);
   w.key("letters").open_array();
-  for (const Letter& l : schema.letters) w.open_object().field("name", l.name).field("bucketed", l.bucketed).close_object();
+  for (const Letter& l : schema.letters)
+    w.open_object().field("name", l.name).field("bucketed", l.bucketed).close_object();
   w.close_array();
   w.key("forms").open_array();
   for (const Form& form : op.forms) {
@@ -136,7 +164,8 @@ void write_operator(JsonWriter& w, const Operator& op) {
   w.key("tensors").open_array();
   for (int i = 0; i < schema.num_inputs; ++i) write_tensor(w, schema, schema.tensors[i]);
   w.close_array().key("results").open_array();
-  for (int i = 0; i < schema.num_results; ++i) write_tensor(w, schema, schema.tensors[schema.num_inputs + i]);
+  for (int i = 0; i < schema.num_results; ++i)
+    write_tensor(w, schema, schema.tensors[schema.num_inputs + i]);
   w.close_array().key("implementations").open_array();
   for (const Implementation* impl : op.candidates()) write_implementation(w, *impl);
   w.close_array().close_object();
@@ -150,7 +179,10 @@ std::string info_json() {
   write_libraries(w);
   write_environment(w);
   const StoreCounters counters = store.counters();
-  w.key("cache").open_object().field("path", store.path()).field("memory_only_because", store.reason());
+  w.key("cache")
+      .open_object()
+      .field("path", store.path())
+      .field("memory_only_because", store.reason());
   w.field("published", counters.published).field("quarantined", counters.quarantined);
   w.field("failed_writes", counters.failed_writes).close_object();
   w.key("operators").open_array();
@@ -195,7 +227,8 @@ std::string run_cache_command(std::string_view command) {
     const auto merged = store.show(std::string(command.substr(5)));
     if (!merged)
       throw Error(ErrorKind::kArgument,
-                  text("cache: show has no such key; expected a hash, or a prefix that only one key has, from `cache ls`, got ",
+                  text("cache: show has no such key; expected a hash, or a prefix that only one "
+                       "key has, from `cache ls`, got ",
                        command.substr(5)),
                   {.argument = "key", .got = std::string(command.substr(5))});
     w.key("result");
@@ -208,9 +241,11 @@ std::string run_cache_command(std::string_view command) {
     w.field("removed", store.clear());
     forget_all();
   } else if (command != "path") {
-    throw Error(ErrorKind::kArgument,
-                text("cache: command is unknown; expected path, ls, show <key>, verify or clear, got ", command),
-                {.argument = "command", .got = std::string(command)});
+    throw Error(
+        ErrorKind::kArgument,
+        text("cache: command is unknown; expected path, ls, show <key>, verify or clear, got ",
+             command),
+        {.argument = "command", .got = std::string(command)});
   }
   w.close_object();
   return w.text();
@@ -225,13 +260,15 @@ using namespace dlblas;
 
 dlblas_status dlblas_op(const char* name, dlblas_op_t* op) {
   return guarded([&] {
-    if (!name || !op) throw Error(ErrorKind::kArgument, "dlblas: name is null; expected an operator's name and a place for its handle");
+    if (!name || !op)
+      throw Error(ErrorKind::kArgument,
+                  "dlblas: name is null; expected an operator's name and a place for its handle");
     *op = handle_of(Registry::process().at(name));
   });
 }
 
-dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* call, const dlblas_context* user, int32_t format,
-                             char** out) {
+dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* call, const dlblas_context* user,
+                             int32_t format, char** out) {
   return guarded([&] {
     const BoundCall bound_call(op, call, user);
     const Explanation e = explain(bound_call.op, bound_call.problem);
@@ -241,8 +278,12 @@ dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* call, const dlbl
 
 dlblas_status dlblas_pin(dlblas_op_t op, const char* implementation, const char* config) {
   return guarded([&] {
-    if (!op) throw Error(ErrorKind::kArgument, "dlblas: op is null; expected a handle of dlblas_op(), got NULL", {.argument = "op"});
-    pin(*reinterpret_cast<const Form*>(op)->op, implementation ? implementation : "", config ? config : "");
+    if (!op)
+      throw Error(ErrorKind::kArgument,
+                  "dlblas: op is null; expected a handle of dlblas_op(), got NULL",
+                  {.argument = "op"});
+    pin(*reinterpret_cast<const Form*>(op)->op, implementation ? implementation : "",
+        config ? config : "");
   });
 }
 
@@ -263,8 +304,9 @@ void dlblas_get_counters(dlblas_counters* out) {
   const StoreCounters store = Store::process().counters();
   auto get = [](const std::atomic<std::int64_t>& c) { return c.load(std::memory_order_relaxed); };
   const Counters& c = g_counters;
-  *out = {out->size,        get(c.calls),      get(c.selected),     get(c.compiled),    get(c.prepared),  get(c.launched),
-          get(c.measured),  get(c.store_hits), get(c.store_misses), store.published,    store.quarantined};
+  *out = {out->size,           get(c.calls),    get(c.selected),  get(c.compiled),
+          get(c.prepared),     get(c.launched), get(c.measured),  get(c.store_hits),
+          get(c.store_misses), store.published, store.quarantined};
 }
 
 }  // extern "C"

@@ -1,5 +1,6 @@
 // The oracle through the C ABI: reference values, and a verdict on somebody's results.
-// In: the functional form's arguments, the inputs as they were before the call. Read next: tuner/verify.hpp.
+// In: the functional form's arguments, the inputs as they were before the call. Read next:
+// tuner/verify.hpp.
 #include <algorithm>
 
 #include "bindings/c/bound_call.hpp"
@@ -9,21 +10,24 @@
 namespace dlblas {
 namespace {
 
-void check_rows(const Operator& op, const Args& args, const std::int64_t* rows, std::int64_t num_rows) {
+void check_rows(const Operator& op, const Args& args, const std::int64_t* rows,
+                std::int64_t num_rows) {
   const std::int64_t count = count_rows(args);
   for (std::int64_t i = 0; i < num_rows; ++i)
     if (rows[i] < 0 || rows[i] >= count)
       throw Error(ErrorKind::kArgument,
-                  text(op.schema.name, ": rows has an index out of range; expected 0 to ", count - 1, ", got ", rows[i]),
+                  text(op.schema.name, ": rows has an index out of range; expected 0 to ",
+                       count - 1, ", got ", rows[i]),
                   {op.schema.name, "rows", text("0 to ", count - 1), std::to_string(rows[i])});
 }
 
 void require_functional(const Form& form) {
   if (form.inplace)
-    throw Error(ErrorKind::kArgument,
-                text(form.name, ": form is in place; expected ", form.op->schema.name,
-                     ", got ", form.name, "; give the inputs as they were before the call, and the results as outputs"),
-                {.op = std::string(form.name), .argument = "form"});
+    throw Error(
+        ErrorKind::kArgument,
+        text(form.name, ": form is in place; expected ", form.op->schema.name, ", got ", form.name,
+             "; give the inputs as they were before the call, and the results as outputs"),
+        {.op = std::string(form.name), .argument = "form"});
 }
 
 }  // namespace
@@ -33,8 +37,9 @@ extern "C" {
 
 using namespace dlblas;
 
-dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, const int64_t* rows, int64_t num_rows,
-                               double* const* values, double* const* magnitudes, double (*bounds)[3]) {
+dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, const int64_t* rows,
+                               int64_t num_rows, double* const* values, double* const* magnitudes,
+                               double (*bounds)[3]) {
   return guarded([&] {
     const BoundCall bound_call(handle, call, nullptr);
     const Operator& op = bound_call.op;
@@ -50,24 +55,27 @@ dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, cons
   });
 }
 
-dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const int64_t* rows, int64_t num_rows,
-                            dlblas_verdict* verdict) {
+dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const int64_t* rows,
+                            int64_t num_rows, dlblas_verdict* verdict) {
   return guarded([&] {
     if (!verdict || verdict->size < sizeof(dlblas_verdict))
-      throw Error(ErrorKind::kArgument, "dlblas: verdict has a wrong size; expected size = sizeof(dlblas_verdict)",
+      throw Error(ErrorKind::kArgument,
+                  "dlblas: verdict has a wrong size; expected size = sizeof(dlblas_verdict)",
                   {.argument = "verdict"});
     const BoundCall bound_call(handle, call, nullptr);
     const auto& [form, op, side, args, problem] = bound_call;
     require_functional(form);
     for (int r = 0; r < op.schema.num_results; ++r)
       if (!args.result(r).data)
-        throw Error(ErrorKind::kArgument,
-                    text(op.schema.name, ": ", op.schema.tensors[op.schema.num_inputs + r].name,
-                         " is missing; expected the result to verify, got nothing"),
-                    {.op = op.schema.name, .argument = op.schema.tensors[op.schema.num_inputs + r].name});
+        throw Error(
+            ErrorKind::kArgument,
+            text(op.schema.name, ": ", op.schema.tensors[op.schema.num_inputs + r].name,
+                 " is missing; expected the result to verify, got nothing"),
+            {.op = op.schema.name, .argument = op.schema.tensors[op.schema.num_inputs + r].name});
     check_rows(op, args, rows, num_rows);
     const Verdict v = verify(op, problem, args, {rows, rows + num_rows}, side.context());
-    *verdict = {verdict->size, v.worst, v.relative, v.wrong, v.checked, v.first_wrong, v.result, v.mistrusted};
+    *verdict = {verdict->size, v.worst,       v.relative, v.wrong,
+                v.checked,     v.first_wrong, v.result,   v.mistrusted};
   });
 }
 

@@ -49,14 +49,17 @@ bool parse_value(const Knob& knob, std::string_view word, std::int64_t* value) {
 Config KnobTable::parse(std::string_view line, std::string_view who) const {
   Config config;
   if (knobs_.empty()) {
-    if (line != "default") refuse(who, text("has no knobs; expected \"default\", got \"", line, "\""));
+    if (line != "default")
+      refuse(who, text("has no knobs; expected \"default\", got \"", line, "\""));
     return config;
   }
   for (const Knob& knob : knobs_) {
     const std::string_view word = line.substr(0, line.find(' '));
     const bool named = word.size() > knob.name.size() && word.starts_with(knob.name) &&
                        word[knob.name.size()] == '=';
-    if (!named) refuse(who, text("has an unexpected field; expected ", knob.name, "=<value>, got \"", word, "\""));
+    if (!named)
+      refuse(who,
+             text("has an unexpected field; expected ", knob.name, "=<value>, got \"", word, "\""));
     std::int64_t value = 0;
     if (!parse_value(knob, word.substr(knob.name.size() + 1), &value) ||
         std::find(knob.values.begin(), knob.values.end(), value) == knob.values.end())

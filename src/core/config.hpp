@@ -1,7 +1,8 @@
 // Configurations: what a search chooses. An implementation declares one aggregate of knobs and one
-// table over it; printer, strict parser, search axes, store text and log line all come from the table.
-// In: an aggregate of ints, bools and enums. Out: its erased form, Config, of at most 16 (name, int64).
-// Flow: [select] picks a Config; `prepare` turns it back into the aggregate.  Read next: core/space.hpp.
+// table over it; printer, strict parser, search axes, store text and log line all come from the
+// table. In: an aggregate of ints, bools and enums. Out: its erased form, Config, of at most 16
+// (name, int64). Flow: [select] picks a Config; `prepare` turns it back into the aggregate.  Read
+// next: core/space.hpp.
 #pragma once
 
 #include <array>
@@ -21,8 +22,8 @@ inline constexpr int kMaxKnobs = 16;
 /// One searched field of a configuration aggregate.
 struct Knob {
   std::string_view name;
-  std::vector<std::int64_t> values;         // the declared domain, ascending
-  std::vector<std::string_view> labels;     // names of the values, for enumerated knobs; else empty
+  std::vector<std::int64_t> values;      // the declared domain, ascending
+  std::vector<std::string_view> labels;  // names of the values, for enumerated knobs; else empty
 };
 
 /// The erased form: values in the order of the implementation's table.
@@ -78,8 +79,8 @@ auto field(std::string_view name, std::vector<std::int64_t> values,
   using C = typename detail::MemberOf<decltype(Member)>::Class;
   using V = typename detail::MemberOf<decltype(Member)>::Value;
   return KnobField<C>{Knob{name, std::move(values), std::move(labels)},
-                  [](const C& c) { return static_cast<std::int64_t>(c.*Member); },
-                  [](C& c, std::int64_t v) { c.*Member = static_cast<V>(v); }};
+                      [](const C& c) { return static_cast<std::int64_t>(c.*Member); },
+                      [](C& c, std::int64_t v) { c.*Member = static_cast<V>(v); }};
 }
 
 /// The table of aggregate C: knobs, and the way between C and its erased form.

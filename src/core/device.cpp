@@ -1,5 +1,5 @@
-// What this machine's CPU is: model, instruction sets, threads, caches. Read once from cpuid, sysfs and the
-// scheduler's affinity mask.
+// What this machine's CPU is: model, instruction sets, threads, caches. Read once from cpuid, sysfs
+// and the scheduler's affinity mask.
 #include "core/device.hpp"
 
 #include <sched.h>
@@ -19,7 +19,8 @@ namespace {
 Isa hardware_isa() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c");
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   return avx2 && avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kBaseline;
@@ -33,7 +34,9 @@ Isa capped_isa(Isa hardware) {
   if (cap.empty()) return hardware;
   for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512})
     if (cap == name_of(isa)) return std::min(isa, hardware);
-  log(LogLevel::kWarn, text("DLBLAS_CPU_ISA has an unknown value; expected baseline, avx2 or avx512, got ", cap, "; it is ignored"));
+  log(LogLevel::kWarn,
+      text("DLBLAS_CPU_ISA has an unknown value; expected baseline, avx2 or avx512, got ", cap,
+           "; it is ignored"));
   return hardware;
 }
 
@@ -44,7 +47,8 @@ std::string cpu_model() {
     auto value = [&](std::string_view field, std::string& to) {
       if (!to.empty() || !line.starts_with(field)) return;
       const std::size_t colon = line.find(':');
-      if (colon != std::string::npos && line.find_first_not_of(" \t", field.size()) == colon) to = line.substr(colon + 2);
+      if (colon != std::string::npos && line.find_first_not_of(" \t", field.size()) == colon)
+        to = line.substr(colon + 2);
     };
     value("model name", name);
     value("cpu family", family);
@@ -67,14 +71,16 @@ std::int64_t cache_bytes(int index, std::int64_t fallback) {
 
 int usable_threads() {
   cpu_set_t set;
-  const int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                                  : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int allowed = sched_getaffinity(0, sizeof set, &set) == 0
+                          ? CPU_COUNT(&set)
+                          : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   const std::string asked(env(EnvVar::kNumThreads));
   if (asked.empty()) return std::max(1, allowed);
   char* end = nullptr;
   const long n = std::strtol(asked.c_str(), &end, 10);
   if (*end == 0 && n >= 1 && n <= 1024) return static_cast<int>(n);
-  log(LogLevel::kWarn, text("DLBLAS_NUM_THREADS has a wrong value; expected 1 to 1024, got ", asked, "; it is ignored"));
+  log(LogLevel::kWarn, text("DLBLAS_NUM_THREADS has a wrong value; expected 1 to 1024, got ", asked,
+                            "; it is ignored"));
   return std::max(1, allowed);
 }
 
@@ -102,9 +108,11 @@ const DeviceInfo& cpu_info() {
 
 const DeviceInfo& device_info(Device device) {
   if (device.type == DeviceType::kCpu) return cpu_info();
-  throw Error(ErrorKind::kDevice, text("device: type is not served by this build; expected cpu, got DLPack device type ",
-                                       static_cast<int>(device.type)),
-              {.argument = "device"});
+  throw Error(
+      ErrorKind::kDevice,
+      text("device: type is not served by this build; expected cpu, got DLPack device type ",
+           static_cast<int>(device.type)),
+      {.argument = "device"});
 }
 
 }  // namespace dlblas

@@ -22,14 +22,15 @@ struct Device {
 enum class Isa : std::uint8_t { kBaseline, kAvx2, kAvx512 };
 std::string_view name_of(Isa isa);
 
-/// Facts about one device. `supports`, `space`, `heuristic` and `estimate` see this and the Problem only.
+/// Facts about one device. `supports`, `space`, `heuristic` and `estimate` see this and the Problem
+/// only.
 struct DeviceInfo {
   Device device;
-  std::string model;      // "AMD EPYC (family 25 model 17)", "NVIDIA H200"
+  std::string model;         // "AMD EPYC (family 25 model 17)", "NVIDIA H200"
   Isa isa = Isa::kBaseline;  // CPU: the level in force (cpuid, capped by DLBLAS_CPU_ISA)
   Isa isa_hardware = Isa::kBaseline;
-  std::int32_t arch = 0;  // CUDA: compute capability × 10
-  std::int32_t units = 1; // CPU: hardware threads this process may use; CUDA: multiprocessors
+  std::int32_t arch = 0;   // CUDA: compute capability × 10
+  std::int32_t units = 1;  // CPU: hardware threads this process may use; CUDA: multiprocessors
   std::int64_t l1_bytes = 32 << 10;
   std::int64_t l2_bytes = 1 << 20;
   std::int64_t l3_bytes = 16 << 20;

@@ -29,7 +29,8 @@ inline constexpr int kNumDTypes = 11;
 /// A set of dtypes, one bit each: what a schema's dtype class allows.
 using DTypeSet = std::uint16_t;
 constexpr DTypeSet set_of(DType t) { return static_cast<DTypeSet>(1u << static_cast<int>(t)); }
-inline constexpr DTypeSet kFloats = set_of(DType::kF32) | set_of(DType::kF16) | set_of(DType::kBF16);
+inline constexpr DTypeSet kFloats =
+    set_of(DType::kF32) | set_of(DType::kF16) | set_of(DType::kBF16);
 
 namespace detail {
 struct DTypeRow {
@@ -38,8 +39,9 @@ struct DTypeRow {
   std::uint8_t dlpack_code;  // DLDataTypeCode
 };
 inline constexpr DTypeRow kDTypes[kNumDTypes] = {
-    {"f32", 4, 2},    {"f16", 2, 2}, {"bf16", 2, 4}, {"f8e4m3", 1, 10}, {"f8e5m2", 1, 12}, {"i8", 1, 0},
-    {"i32", 4, 0},    {"i64", 8, 0}, {"u8", 1, 1},   {"bool", 1, 6},    {"f64", 8, 2},
+    {"f32", 4, 2},     {"f16", 2, 2},  {"bf16", 2, 4}, {"f8e4m3", 1, 10},
+    {"f8e5m2", 1, 12}, {"i8", 1, 0},   {"i32", 4, 0},  {"i64", 8, 0},
+    {"u8", 1, 1},      {"bool", 1, 6}, {"f64", 8, 2},
 };
 }  // namespace detail
 
@@ -77,7 +79,8 @@ constexpr std::uint16_t f32_to_bf16(float f) {
 constexpr float f16_to_f32(std::uint16_t h) {
   const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000u) << 16;
   const std::uint32_t magnitude = h & 0x7fffu;
-  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
+  if (magnitude >= 0x7c00u)
+    return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
   // Scaling by 2^112 moves the exponent and normalises denormals in one exact multiplication.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));

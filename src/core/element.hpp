@@ -1,5 +1,6 @@
-// One element of a tensor as f64: how references, verification and input making read and write memory.
-// Slow and general on purpose; kernels have their own vectorised conversions (cpu/simd.hpp).
+// One element of a tensor as f64: how references, verification and input making read and write
+// memory. Slow and general on purpose; kernels have their own vectorised conversions
+// (cpu/simd.hpp).
 #pragma once
 
 #include <bit>
@@ -11,21 +12,27 @@
 
 namespace dlblas {
 
-/// Finite range and precision of a float dtype: largest value, machine epsilon (spacing at 1), smallest denormal.
+/// Finite range and precision of a float dtype: largest value, machine epsilon (spacing at 1),
+/// smallest denormal.
 struct FloatTraits {
   double max, eps, tiny;
 };
 constexpr FloatTraits float_traits(DType t) {
   switch (t) {
-    case DType::kF16: return {65504.0, 0x1p-10, 0x1p-24};
-    case DType::kBF16: return {0x1.fep127, 0x1p-7, 0x1p-133};
-    case DType::kF64: return {0x1.fffffffffffffp1023, 0x1p-52, 0x0.0000000000001p-1022};
-    default: return {0x1.fffffep127, 0x1p-23, 0x1p-149};
+    case DType::kF16:
+      return {65504.0, 0x1p-10, 0x1p-24};
+    case DType::kBF16:
+      return {0x1.fep127, 0x1p-7, 0x1p-133};
+    case DType::kF64:
+      return {0x1.fffffffffffffp1023, 0x1p-52, 0x0.0000000000001p-1022};
+    default:
+      return {0x1.fffffep127, 0x1p-23, 0x1p-149};
   }
 }
 
 namespace detail {
-/// f64 → f32 rounded to odd, so that a second rounding to a narrower type equals one rounding from f64.
+/// f64 → f32 rounded to odd, so that a second rounding to a narrower type equals one rounding from
+/// f64.
 inline float to_f32_odd(double v) {
   const float f = static_cast<float>(v);
   if (static_cast<double>(f) == v || std::isnan(v) || std::isinf(f)) return f;
@@ -39,10 +46,14 @@ inline float to_f32_odd(double v) {
 /// Rounds to a dtype's nearest value (ties to even), as f64.
 inline double round_to(DType t, double v) {
   switch (t) {
-    case DType::kF32: return static_cast<float>(v);
-    case DType::kF16: return f16_to_f32(f32_to_f16(detail::to_f32_odd(v)));
-    case DType::kBF16: return bf16_to_f32(f32_to_bf16(detail::to_f32_odd(v)));
-    default: return v;
+    case DType::kF32:
+      return static_cast<float>(v);
+    case DType::kF16:
+      return f16_to_f32(f32_to_f16(detail::to_f32_odd(v)));
+    case DType::kBF16:
+      return bf16_to_f32(f32_to_bf16(detail::to_f32_odd(v)));
+    default:
+      return v;
   }
 }
 
@@ -54,14 +65,22 @@ inline double load_element(const TensorView& t, std::int64_t at) {
     return v;
   };
   switch (t.dtype) {
-    case DType::kF32: return read(0.0f);
-    case DType::kF16: return f16_to_f32(read(std::uint16_t{}));
-    case DType::kBF16: return bf16_to_f32(read(std::uint16_t{}));
-    case DType::kF64: return read(0.0);
-    case DType::kI8: return read(std::int8_t{});
-    case DType::kI32: return read(std::int32_t{});
-    case DType::kI64: return static_cast<double>(read(std::int64_t{}));
-    default: return read(std::uint8_t{});
+    case DType::kF32:
+      return read(0.0f);
+    case DType::kF16:
+      return f16_to_f32(read(std::uint16_t{}));
+    case DType::kBF16:
+      return bf16_to_f32(read(std::uint16_t{}));
+    case DType::kF64:
+      return read(0.0);
+    case DType::kI8:
+      return read(std::int8_t{});
+    case DType::kI32:
+      return read(std::int32_t{});
+    case DType::kI64:
+      return static_cast<double>(read(std::int64_t{}));
+    default:
+      return read(std::uint8_t{});
   }
 }
 
@@ -69,14 +88,22 @@ inline void store_element(const TensorView& t, std::int64_t at, double v) {
   auto* p = static_cast<char*>(t.data) + at * size_of(t.dtype);
   auto write = [p](auto w) { std::memcpy(p, &w, sizeof w); };
   switch (t.dtype) {
-    case DType::kF32: return write(static_cast<float>(v));
-    case DType::kF16: return write(f32_to_f16(detail::to_f32_odd(v)));
-    case DType::kBF16: return write(f32_to_bf16(detail::to_f32_odd(v)));
-    case DType::kF64: return write(v);
-    case DType::kI8: return write(static_cast<std::int8_t>(v));
-    case DType::kI32: return write(static_cast<std::int32_t>(v));
-    case DType::kI64: return write(static_cast<std::int64_t>(v));
-    default: return write(static_cast<std::uint8_t>(v));
+    case DType::kF32:
+      return write(static_cast<float>(v));
+    case DType::kF16:
+      return write(f32_to_f16(detail::to_f32_odd(v)));
+    case DType::kBF16:
+      return write(f32_to_bf16(detail::to_f32_odd(v)));
+    case DType::kF64:
+      return write(v);
+    case DType::kI8:
+      return write(static_cast<std::int8_t>(v));
+    case DType::kI32:
+      return write(static_cast<std::int32_t>(v));
+    case DType::kI64:
+      return write(static_cast<std::int64_t>(v));
+    default:
+      return write(static_cast<std::uint8_t>(v));
   }
 }
 

@@ -9,14 +9,26 @@ namespace {
 EnvEntry* table() {
   static auto* entries = [] {
     auto* t = new EnvEntry[kNumEnvVars]{
-        {"DLBLAS_CACHE", "$XDG_CACHE_HOME/dlblas, else ~/.cache/dlblas", "folder of the results store", {}},
-        {"DLBLAS_CPU_ISA", "what cpuid reports", "caps the CPU level: baseline, avx2 or avx512", {}},
-        {"DLBLAS_NUM_THREADS", "the processors this process may use", "threads of the library's own pool", {}},
+        {"DLBLAS_CACHE",
+         "$XDG_CACHE_HOME/dlblas, else ~/.cache/dlblas",
+         "folder of the results store",
+         {}},
+        {"DLBLAS_CPU_ISA",
+         "what cpuid reports",
+         "caps the CPU level: baseline, avx2 or avx512",
+         {}},
+        {"DLBLAS_NUM_THREADS",
+         "the processors this process may use",
+         "threads of the library's own pool",
+         {}},
         {"DLBLAS_LOG", "warn", "off, warn or info", {}},
         {"DLBLAS_TUNE_SECONDS", "10", "search budget of one key", {}},
         {"DLBLAS_LIBS", "", "colon list of files or folders searched first for libraries", {}},
         {"DLBLAS_REQUIRE_HIT", "0", "1: a call without a tuned result is an error", {}},
-        {"DLBLAS_DETERMINISTIC", "0", "1: only implementations that give the same bits every time", {}},
+        {"DLBLAS_DETERMINISTIC",
+         "0",
+         "1: only implementations that give the same bits every time",
+         {}},
         {"DLBLAS_DISABLE", "", "comma list of implementations never to use", {}},
     };
     for (int i = 0; i < kNumEnvVars; ++i)
@@ -37,8 +49,10 @@ bool env_flag(EnvVar v) {
 
 std::string cache_root() {
   if (const std::string_view given = env(EnvVar::kCache); !given.empty()) return std::string(given);
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && xdg[0] == '/') return std::string(xdg) + "/dlblas";
-  if (const char* home = std::getenv("HOME"); home && home[0] == '/') return std::string(home) + "/.cache/dlblas";
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && xdg[0] == '/')
+    return std::string(xdg) + "/dlblas";
+  if (const char* home = std::getenv("HOME"); home && home[0] == '/')
+    return std::string(home) + "/.cache/dlblas";
   return {};
 }
 

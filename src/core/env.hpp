@@ -8,14 +8,24 @@
 
 namespace dlblas {
 
-enum class EnvVar { kCache, kCpuIsa, kNumThreads, kLog, kTuneSeconds, kLibs, kRequireHit, kDeterministic, kDisable };
+enum class EnvVar {
+  kCache,
+  kCpuIsa,
+  kNumThreads,
+  kLog,
+  kTuneSeconds,
+  kLibs,
+  kRequireHit,
+  kDeterministic,
+  kDisable
+};
 inline constexpr int kNumEnvVars = 9;
 
 struct EnvEntry {
-  std::string_view name;     // "DLBLAS_CACHE"
-  std::string_view fallback; // what holds when it is not set, in words
+  std::string_view name;      // "DLBLAS_CACHE"
+  std::string_view fallback;  // what holds when it is not set, in words
   std::string_view meaning;
-  std::string value;         // "" when not set
+  std::string value;  // "" when not set
 };
 
 const EnvEntry& env_entry(EnvVar v);

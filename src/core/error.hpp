@@ -51,10 +51,8 @@ inline void append(std::string& s, std::string_view v) { s += v; }
 inline void append(std::string& s, const char* v) { s += v; }
 inline void append(std::string& s, char v) { s += v; }
 template <typename T>
-  requires std::is_arithmetic_v<T>
-void append(std::string& s, T v) {
-  s += std::to_string(v);
-}
+requires std::is_arithmetic_v<T>
+void append(std::string& s, T v) { s += std::to_string(v); }
 }  // namespace detail
 
 template <typename... Parts>

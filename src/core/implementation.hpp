@@ -1,7 +1,8 @@
-// What an implementation of an operator is: a plain struct of functions, the same for built-in kernels,
-// library rivals (oneDNN, cuBLASLt) and users' own. Also what it yields: Support, Kernel, Context.
-// `supports`, `space`, `heuristic`, `estimate` and `prepare` see the Problem and the device, never data.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: registry/operator.hpp.
+// What an implementation of an operator is: a plain struct of functions, the same for built-in
+// kernels, library rivals (oneDNN, cuBLASLt) and users' own. Also what it yields: Support, Kernel,
+// Context. `supports`, `space`, `heuristic`, `estimate` and `prepare` see the Problem and the
+// device, never data. Flow: call > validate > [select] > [compile] > [launch].  Read next:
+// registry/operator.hpp.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +17,15 @@
 
 namespace dlblas {
 
-/// Yes, or no with a reason: a literal with `{}` for up to three integers. Text is made by `explain` alone.
+/// Yes, or no with a reason: a literal with `{}` for up to three integers. Text is made by
+/// `explain` alone.
 class Support {
  public:
   static constexpr Support yes() { return Support(); }
   /// An empty reason does not compile (N counts the terminator).
   template <std::size_t N>
-    requires(N > 1)
-  static constexpr Support no(const char (&reason)[N], std::int64_t a = 0, std::int64_t b = 0,
-                              std::int64_t c = 0) {
+  requires(N > 1) static constexpr Support
+      no(const char (&reason)[N], std::int64_t a = 0, std::int64_t b = 0, std::int64_t c = 0) {
     Support s;
     s.reason_ = reason;
     s.numbers_[0] = a, s.numbers_[1] = b, s.numbers_[2] = c;
@@ -40,19 +41,22 @@ class Support {
 };
 
 /// The caller's side of one call: where results and workspace come from, and which threads may run.
-/// Plain function pointers, LibTorch's shim shape: torch, Python and the library's own default each fill one.
+/// Plain function pointers, LibTorch's shim shape: torch, Python and the library's own default each
+/// fill one.
 struct Context {
   Device device;
   void* stream = nullptr;
   std::int32_t num_threads = 1;
   void* self = nullptr;  // passed back to the functions below
-  /// Fills `out->data` (and strides) for a result whose dtype, rank, shape and strides are set. 0 on success.
+  /// Fills `out->data` (and strides) for a result whose dtype, rank, shape and strides are set. 0
+  /// on success.
   int (*new_output)(void* self, int index, TensorView* out) = nullptr;
   /// Workspace only; lives until the call ends. Null on failure.
   void* (*alloc)(void* self, std::size_t bytes, std::size_t align) = nullptr;
   /// Runs fn over [begin, end) in chunks of at least `grain`; returns when all are done.
   void (*parallel_for)(void* self, std::int64_t begin, std::int64_t end, std::int64_t grain,
-                       void (*fn)(std::int64_t begin, std::int64_t end, void* ctx), void* ctx) = nullptr;
+                       void (*fn)(std::int64_t begin, std::int64_t end, void* ctx),
+                       void* ctx) = nullptr;
 
   /// parallel_for over any callable `void(int64 begin, int64 end)`; no allocation.
   template <typename F>
@@ -71,10 +75,11 @@ struct Context {
 
 struct Kernel;
 /// One step of a kernel: 0, or an implementation's own error code (a typed LaunchError names it).
-using StepFn = int (*)(const Args& args, const Context& context, const Kernel& kernel, void* workspace);
+using StepFn = int (*)(const Args& args, const Context& context, const Kernel& kernel,
+                       void* workspace);
 
-/// Prepared code: at most four steps sharing one workspace. A step is a host function today; a cubin entry
-/// with its parameter packer docks beside `run` with CUDA.
+/// Prepared code: at most four steps sharing one workspace. A step is a host function today; a
+/// cubin entry with its parameter packer docks beside `run` with CUDA.
 struct Kernel {
   static constexpr int kMaxSteps = 4;
   static constexpr std::size_t kStateBytes = 192;
@@ -82,7 +87,8 @@ struct Kernel {
   StepFn steps[kMaxSteps] = {};
   std::int32_t num_steps = 0;
   std::size_t workspace_bytes = 0;
-  alignas(16) std::byte state[kStateBytes] = {};  // traits, configuration, handles: the implementation's own
+  alignas(16) std::byte state[kStateBytes] =
+      {};  // traits, configuration, handles: the implementation's own
 
   template <typename S>
   void store(const S& s) {
@@ -99,17 +105,17 @@ struct ImplementationFlags {
   bool deterministic = false;  // the same bits every time, in any batch, on any number of threads
   bool capturable = false;     // may run under CUDA graph capture
   bool oracle = false;         // the reference itself: always there, never searched, chosen last
-  bool user = false;           // registered from outside; loses to built-in ones until measured or pinned
+  bool user = false;  // registered from outside; loses to built-in ones until measured or pinned
 };
 
 struct Implementation {
-  const char* name = nullptr;         // "cpu_avx512", "onednn", "reference"
+  const char* name = nullptr;  // "cpu_avx512", "onednn", "reference"
   DeviceType backend = DeviceType::kCpu;
-  std::int32_t min_arch = 0;          // CUDA compute capability × 10
+  std::int32_t min_arch = 0;  // CUDA compute capability × 10
   std::int32_t max_arch = 1 << 20;
-  const char* source_hash = "";       // source_hash("ops/norm/norm_avx512.cpp"): see tools of the build
+  const char* source_hash = "";  // source_hash("ops/norm/norm_avx512.cpp"): see tools of the build
   ImplementationFlags flags;
-  const KnobTable* knobs = nullptr;   // null: nothing to search
+  const KnobTable* knobs = nullptr;  // null: nothing to search
   void* user = nullptr;
 
   Support (*supports)(const Problem&, const DeviceInfo&, const Implementation&) = nullptr;
@@ -119,7 +125,8 @@ struct Implementation {
   Config (*heuristic)(const Problem&, const DeviceInfo&) = nullptr;
   /// Predicted milliseconds; may be null.
   double (*estimate)(const Problem&, const Config&, const DeviceInfo&) = nullptr;
-  Kernel (*prepare)(const Problem&, const Config&, const DeviceInfo&, const Implementation&) = nullptr;
+  Kernel (*prepare)(const Problem&, const Config&, const DeviceInfo&,
+                    const Implementation&) = nullptr;
 
   static const KnobTable& no_knobs();
   const KnobTable& table() const { return knobs ? *knobs : no_knobs(); }

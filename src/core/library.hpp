@@ -1,6 +1,7 @@
-// Shared libraries found at run time; none is needed at import, and `dlblas info` says what was found where.
-// Search order: DLBLAS_LIBS (files or folders), already loaded in this process, folders a binding announced
-// (site-packages/nvidia/**/lib, sys.prefix/lib), beside libdlblas.so, CUDA_HOME's place, the system.
+// Shared libraries found at run time; none is needed at import, and `dlblas info` says what was
+// found where. Search order: DLBLAS_LIBS (files or folders), already loaded in this process,
+// folders a binding announced (site-packages/nvidia/**/lib, sys.prefix/lib), beside libdlblas.so,
+// CUDA_HOME's place, the system.
 #pragma once
 
 #include <initializer_list>
@@ -11,7 +12,7 @@
 namespace dlblas {
 
 struct Library {
-  std::string name;     // "onednn"
+  std::string name;  // "onednn"
   void* handle = nullptr;
   std::string path;     // what was opened
   std::string why_not;  // when handle is null: every place that was tried

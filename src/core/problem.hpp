@@ -1,8 +1,8 @@
-// Problem: everything that may affect which implementation and configuration a call gets, and nothing
-// else. Compared and hashed bytewise, so every unused byte is zero.
-// In: what `validate` read from the arguments. Out: the key of the fast map and of the store.
-// Bucketed letters hold their bucket's upper end; exact sizes reach `launch` alone, through Args.
-// Flow: call > [validate] > select.  Read next: core/schema.hpp, dispatch/validate.cpp.
+// Problem: everything that may affect which implementation and configuration a call gets, and
+// nothing else. Compared and hashed bytewise, so every unused byte is zero. In: what `validate`
+// read from the arguments. Out: the key of the fast map and of the store. Bucketed letters hold
+// their bucket's upper end; exact sizes reach `launch` alone, through Args. Flow: call > [validate]
+// > select.  Read next: core/schema.hpp, dispatch/validate.cpp.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,20 @@ inline constexpr int kMaxRank = 8;
 
 /// How a tensor lies in memory, as far as a choice may depend on it.
 enum class Layout : std::uint8_t {
-  kContiguous,   // row-major, no gaps
-  kRowStrided,   // last dimension contiguous, rows at one constant stride
-  kRowsOuter,    // last dimension contiguous, leading dimensions do not flatten to one stride
-  kTransposed,   // 2-D with a contiguous first dimension
-  kBroadcast,    // some stride is 0 in a dimension longer than 1
-  kOther,        // anything else, negative strides included
+  kContiguous,  // row-major, no gaps
+  kRowStrided,  // last dimension contiguous, rows at one constant stride
+  kRowsOuter,   // last dimension contiguous, leading dimensions do not flatten to one stride
+  kTransposed,  // 2-D with a contiguous first dimension
+  kBroadcast,   // some stride is 0 in a dimension longer than 1
+  kOther,       // anything else, negative strides included
 };
 
 struct TensorTraits {
   DType dtype = DType::kF32;  // kAbsent: an optional tensor not given
   Layout layout = Layout::kContiguous;
-  std::uint8_t align_log2 = 0;  // of the data pointer and of every row, in bytes; at most 4 (16 bytes)
-  std::uint8_t alias = 0;       // results: 1 + index of the input whose memory this is (in place)
+  std::uint8_t align_log2 =
+      0;                   // of the data pointer and of every row, in bytes; at most 4 (16 bytes)
+  std::uint8_t alias = 0;  // results: 1 + index of the input whose memory this is (in place)
 };
 
 enum ProblemFlag : std::uint8_t { kDeterministic = 1, kAllowTf32 = 2 };
@@ -45,10 +46,11 @@ struct Problem {
   DeviceType device_type = DeviceType::kCpu;
   std::uint8_t flags = 0;
   std::int16_t device_index = 0;
-  std::uint16_t threads = 0;                // CPU: threads the context offers; CUDA: 0
-  TensorTraits tensors[kMaxTensors] = {};   // inputs, then results, in schema order
-  std::int64_t dims[kMaxLetters] = {};      // letters in schema order
-  std::int64_t scalars[kMaxKeyScalars] = {};  // key scalars in schema order: int, bool, enum index, or float bits
+  std::uint16_t threads = 0;               // CPU: threads the context offers; CUDA: 0
+  TensorTraits tensors[kMaxTensors] = {};  // inputs, then results, in schema order
+  std::int64_t dims[kMaxLetters] = {};     // letters in schema order
+  std::int64_t scalars[kMaxKeyScalars] =
+      {};  // key scalars in schema order: int, bool, enum index, or float bits
 
   Device device() const { return {device_type, device_index}; }
   friend bool operator==(const Problem& a, const Problem& b) {

@@ -1,5 +1,5 @@
-// The schema parser: a cursor over the text, one function a grammar rule; see schema.hpp for the grammar.
-// In: the schema string. Out: Schema. Errors name the column and what was expected there.
+// The schema parser: a cursor over the text, one function a grammar rule; see schema.hpp for the
+// grammar. In: the schema string. Out: Schema. Errors name the column and what was expected there.
 #include "core/schema.hpp"
 
 #include <cctype>
@@ -38,7 +38,8 @@ class Cursor {
   /// A word that must follow as a whole: `key` does not match `keys`.
   bool accept_word(std::string_view word) {
     const std::size_t end = at_ + word.size();
-    if (!peek(word) || (end < text_.size() && (std::isalnum(text_[end]) || text_[end] == '_'))) return false;
+    if (!peek(word) || (end < text_.size() && (std::isalnum(text_[end]) || text_[end] == '_')))
+      return false;
     return accept(word);
   }
   std::int64_t integer() {
@@ -73,8 +74,8 @@ class Cursor {
   [[noreturn]] void fail(const std::string& expected) const {
     const std::string got(done() ? "the end" : std::string(text_.substr(at_, 12)));
     throw Error(ErrorKind::kArgument,
-                text("schema: text is malformed at column ", at_ + 1, "; expected ", expected, ", got ", got, "; in ",
-                     text_),
+                text("schema: text is malformed at column ", at_ + 1, "; expected ", expected,
+                     ", got ", got, "; in ", text_),
                 {.argument = "schema", .expected = expected, .got = got});
   }
 
@@ -105,7 +106,8 @@ int find_scalar(const Schema& schema, std::string_view name) {
 std::int8_t letter_index(Cursor& c, Schema& schema, const std::string& name) {
   const int known = schema.find_letter(name);
   if (known >= 0) return static_cast<std::int8_t>(known);
-  if (static_cast<int>(schema.letters.size()) == kMaxLetters) c.fail(text("at most ", kMaxLetters, " letters"));
+  if (static_cast<int>(schema.letters.size()) == kMaxLetters)
+    c.fail(text("at most ", kMaxLetters, " letters"));
   schema.letters.push_back({name, false});
   return static_cast<std::int8_t>(schema.letters.size() - 1);
 }
@@ -132,7 +134,8 @@ void parse_classes(Cursor& c, Schema& schema, TensorSpec& tensor) {
     } else if (!fixed_class(name, &tensor.dtypes)) {
       tensor.dtype_scalar = static_cast<std::int8_t>(find_scalar(schema, name));
       if (tensor.dtype_scalar < 0 || schema.scalars[tensor.dtype_scalar].type != ScalarType::kDType)
-        c.fail(text("a dtype class (f, f8, i8, index, a dtype, like(tensor), a dtype scalar), not ", name));
+        c.fail(text("a dtype class (f, f8, i8, index, a dtype, like(tensor), a dtype scalar), not ",
+                    name));
     }
   } while (c.accept("|"));
 }
@@ -155,11 +158,16 @@ DimExpr parse_dim(Cursor& c, Schema& schema, bool first) {
 }
 
 void parse_fill(Cursor& c, Schema& schema, TensorSpec& tensor) {
-  if (c.accept_word("normal")) tensor.fill = Fill::kNormal;
-  else if (c.accept_word("positive")) tensor.fill = Fill::kPositive;
-  else if (c.accept_word("offsets")) tensor.fill = Fill::kOffsets;
-  else if (c.accept_word("permutation")) tensor.fill = Fill::kPermutation;
-  else if (c.accept_word("zeros")) tensor.fill = Fill::kZeros;
+  if (c.accept_word("normal"))
+    tensor.fill = Fill::kNormal;
+  else if (c.accept_word("positive"))
+    tensor.fill = Fill::kPositive;
+  else if (c.accept_word("offsets"))
+    tensor.fill = Fill::kOffsets;
+  else if (c.accept_word("permutation"))
+    tensor.fill = Fill::kPermutation;
+  else if (c.accept_word("zeros"))
+    tensor.fill = Fill::kZeros;
   else if (c.accept_word("index")) {
     c.expect("<");
     tensor.fill = Fill::kIndex;
@@ -170,13 +178,15 @@ void parse_fill(Cursor& c, Schema& schema, TensorSpec& tensor) {
 }
 
 void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
-  if (static_cast<int>(schema.tensors.size()) == kMaxTensors) c.fail(text("at most ", kMaxTensors, " tensors"));
+  if (static_cast<int>(schema.tensors.size()) == kMaxTensors)
+    c.fail(text("at most ", kMaxTensors, " tensors"));
   TensorSpec tensor;
   tensor.name = name;
   const std::size_t begin = c.position();
   parse_classes(c, schema, tensor);
   c.expect("[");
-  if (!c.peek("]")) do tensor.dims.push_back(parse_dim(c, schema, tensor.dims.empty()));
+  if (!c.peek("]")) do
+      tensor.dims.push_back(parse_dim(c, schema, tensor.dims.empty()));
     while (c.accept(","));
   c.expect("]");
   tensor.optional = c.accept("?");
@@ -189,8 +199,12 @@ void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
 void parse_default(Cursor& c, ScalarSpec& scalar) {
   scalar.has_default = true;
   switch (scalar.type) {
-    case ScalarType::kInt: scalar.default_value.i = c.integer(); return;
-    case ScalarType::kFloat: scalar.default_value.f = c.number(); return;
+    case ScalarType::kInt:
+      scalar.default_value.i = c.integer();
+      return;
+    case ScalarType::kFloat:
+      scalar.default_value.f = c.number();
+      return;
     case ScalarType::kDType:
       scalar.default_value.i = -1;
       if (!c.accept_word("none")) c.fail("none");
@@ -202,14 +216,16 @@ void parse_default(Cursor& c, ScalarSpec& scalar) {
     case ScalarType::kEnum: {
       const std::string label = c.quoted();
       for (std::size_t i = 0; i < scalar.labels.size(); ++i)
-        if (scalar.labels[i] == label) return void(scalar.default_value.i = static_cast<std::int64_t>(i));
+        if (scalar.labels[i] == label)
+          return void(scalar.default_value.i = static_cast<std::int64_t>(i));
       c.fail("one of the enumerated values as default");
     }
   }
 }
 
 void parse_scalar(Cursor& c, Schema& schema, const std::string& name) {
-  if (static_cast<int>(schema.scalars.size()) == kMaxScalars) c.fail(text("at most ", kMaxScalars, " scalars"));
+  if (static_cast<int>(schema.scalars.size()) == kMaxScalars)
+    c.fail(text("at most ", kMaxScalars, " scalars"));
   ScalarSpec scalar;
   scalar.name = name;
   if (c.peek("\"")) {
@@ -233,14 +249,16 @@ void parse_scalar(Cursor& c, Schema& schema, const std::string& name) {
   }
   if (c.accept("=")) parse_default(c, scalar);
   scalar.key = scalar.type != ScalarType::kFloat;
-  if (c.accept_word("key")) scalar.key = true;
-  else if (c.accept_word("runtime")) scalar.key = false;
+  if (c.accept_word("key"))
+    scalar.key = true;
+  else if (c.accept_word("runtime"))
+    scalar.key = false;
   schema.scalars.push_back(std::move(scalar));
 }
 
 bool at_scalar_type(const Cursor& c) {
-  for (std::string_view word : {"int ", "int=", "float ", "float=", "bool ", "bool=", "dtype(", "int,", "float,", "bool,",
-                                "int)", "float)", "bool)", "\""})
+  for (std::string_view word : {"int ", "int=", "float ", "float=", "bool ", "bool=", "dtype(",
+                                "int,", "float,", "bool,", "int)", "float)", "bool)", "\""})
     if (c.peek(word)) return true;
   return false;
 }
@@ -259,8 +277,10 @@ void parse_params(Cursor& c, Schema& schema) {
     if (schema.find_param(name) >= 0) c.fail(text("a new argument name, not ", name, " again"));
     c.expect(":");
     const bool scalar = at_scalar_type(c);
-    if (scalar) parse_scalar(c, schema, name);
-    else parse_tensor(c, schema, name);
+    if (scalar)
+      parse_scalar(c, schema, name);
+    else
+      parse_tensor(c, schema, name);
     const std::size_t index = scalar ? schema.scalars.size() : schema.tensors.size();
     schema.params.push_back({!scalar, static_cast<std::int8_t>(index - 1), keyword_only});
   }
@@ -309,8 +329,10 @@ std::string canonical(std::string_view s) {
   std::string out;
   for (char ch : s) {
     const bool space = std::isspace(static_cast<unsigned char>(ch));
-    if (!space) out += ch;
-    else if (!out.empty() && out.back() != ' ') out += ' ';
+    if (!space)
+      out += ch;
+    else if (!out.empty() && out.back() != ' ')
+      out += ' ';
   }
   return out;
 }
@@ -363,7 +385,8 @@ InplaceForm parse_inplace(std::string_view source, const Schema& schema) {
     const std::string name = c.name("an argument's name");
     const int param = schema.find_param(name);
     if (param < 0) c.fail(text("an argument of ", schema.name, ", not ", name));
-    form.params.push_back({schema.params[param].is_tensor, schema.params[param].index, keyword_only});
+    form.params.push_back(
+        {schema.params[param].is_tensor, schema.params[param].index, keyword_only});
     if (!c.accept("!")) continue;
     const int result = find_tensor(schema, c.name("the result it receives"));
     if (result < schema.num_inputs || !form.params.back().is_tensor)

@@ -1,18 +1,20 @@
-// One schema string an operator: the only source of validation, C ABI marshalling, Python signatures,
-// input making and docs. Parsed once, at registration.
+// One schema string an operator: the only source of validation, C ABI marshalling, Python
+// signatures, input making and docs. Parsed once, at registration.
 //
-//   add_rms_norm(x: f[*T, C], weight: like(x)|f32[C], residual: like(x)[*T, C], eps: float = 1e-6, *,
+//   add_rms_norm(x: f[*T, C], weight: like(x)|f32[C], residual: like(x)[*T, C], eps: float = 1e-6,
+//   *,
 //                weight_offset: float = 0 runtime, cast_before_weight: bool = false key)
 //       -> (y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)
 //
 //   type      := classes '[' dims ']'  ('?' optional)  ('!' written)  ('~' fill)
-//   classes   := class ('|' class)*;  class := f | f8 | i8 | index | <dtype name> | like(<tensor>) | <dtype scalar>
-//   dim       := [*]LETTER | INT | INT LETTER (2F) | LETTER '/' INT (rounded up) | LETTER '+' INT
-//   scalar    := (int | float | bool | "a"|"b"… | dtype(classes)) ('=' default)? (key | runtime)?
-//   fill      := normal | positive | index<LETTER | offsets | permutation | zeros
+//   classes   := class ('|' class)*;  class := f | f8 | i8 | index | <dtype name> | like(<tensor>)
+//   | <dtype scalar> dim       := [*]LETTER | INT | INT LETTER (2F) | LETTER '/' INT (rounded up) |
+//   LETTER '+' INT scalar    := (int | float | bool | "a"|"b"… | dtype(classes)) ('=' default)?
+//   (key | runtime)? fill      := normal | positive | index<LETTER | offsets | permutation | zeros
 //   where     := LETTER ':' (exact | bucket(tokens)) (',' …)*
 // `*T` binds the product of all leading dimensions; `*` alone opens the keyword-only part.
-// Scalars default to `runtime` for float and to `key` otherwise. Read next: core/schema.cpp, dispatch/validate.cpp.
+// Scalars default to `runtime` for float and to `key` otherwise. Read next: core/schema.cpp,
+// dispatch/validate.cpp.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,8 @@
 
 namespace dlblas {
 
-/// One dimension of a tensor: `coefficient · letter`, `ceil(letter / divisor)`, `letter + addend`, or a constant.
+/// One dimension of a tensor: `coefficient · letter`, `ceil(letter / divisor)`, `letter + addend`,
+/// or a constant.
 struct DimExpr {
   std::int8_t letter = -1;  // index into Schema::letters; -1: the constant `addend`
   bool leading = false;     // `*T`: any number of leading dimensions, flattened
@@ -37,20 +40,23 @@ struct DimExpr {
     if (letter < 0) return addend;
     return (coefficient * letters[letter] + divisor - 1) / divisor + addend;
   }
-  bool is_plain_letter() const { return letter >= 0 && coefficient == 1 && divisor == 1 && addend == 0; }
+  bool is_plain_letter() const {
+    return letter >= 0 && coefficient == 1 && divisor == 1 && addend == 0;
+  }
 };
 
 enum class Fill : std::uint8_t { kNormal, kPositive, kIndex, kOffsets, kPermutation, kZeros };
 
 struct TensorSpec {
   std::string name;
-  std::string type_text;    // as written, for messages and docs: "like(x)|f32[C]"
-  DTypeSet dtypes = 0;      // fixed classes
-  std::int8_t like = -1;    // index of the tensor whose dtype is also allowed, or -1
-  std::int8_t dtype_scalar = -1;  // results: index of the dtype scalar that decides when it is given, or -1
+  std::string type_text;  // as written, for messages and docs: "like(x)|f32[C]"
+  DTypeSet dtypes = 0;    // fixed classes
+  std::int8_t like = -1;  // index of the tensor whose dtype is also allowed, or -1
+  std::int8_t dtype_scalar =
+      -1;  // results: index of the dtype scalar that decides when it is given, or -1
   std::vector<DimExpr> dims;
   bool optional = false;
-  bool written = false;     // an input that the operator modifies
+  bool written = false;  // an input that the operator modifies
   Fill fill = Fill::kNormal;
   std::int8_t fill_letter = -1;  // index<E: values below letter E
   bool has_leading() const { return !dims.empty() && dims.front().leading; }
@@ -86,7 +92,8 @@ struct Letter {
   bool bucketed = false;
 };
 
-/// An in-place form: the functional parameters by name, each written one naming the result it receives.
+/// An in-place form: the functional parameters by name, each written one naming the result it
+/// receives.
 struct InplaceForm {
   std::string name;  // "add_rms_norm_"
   std::string text;
@@ -100,7 +107,7 @@ struct Schema {
   std::vector<Param> params;
   std::vector<TensorSpec> tensors;  // inputs, then results
   std::vector<ScalarSpec> scalars;
-  std::vector<Letter> letters;      // in order of first appearance
+  std::vector<Letter> letters;  // in order of first appearance
   std::int32_t num_inputs = 0;
   std::int32_t num_results = 0;
   std::string hash;  // 16 hex digits of the canonical text, part of the store's key

@@ -9,12 +9,15 @@ Space::Space(const KnobTable& table) : table_(&table) {
   for (const Knob& knob : table.knobs()) domains_.push_back(knob.values);
 }
 
-void Space::require(std::string_view name, const std::vector<std::string_view>& knobs, Predicate allowed) {
+void Space::require(std::string_view name, const std::vector<std::string_view>& knobs,
+                    Predicate allowed) {
   int last = -1;
   for (std::string_view knob : knobs) {
     const int i = table_->find(knob);
     if (i < 0)
-      throw Error(ErrorKind::kArgument, text("space: constraint ", name, " names an unknown knob; expected a knob of the table, got \"", knob, "\""));
+      throw Error(ErrorKind::kArgument,
+                  text("space: constraint ", name,
+                       " names an unknown knob; expected a knob of the table, got \"", knob, "\""));
     last = std::max(last, i);
   }
   constraints_.push_back({std::string(name), last, std::move(allowed)});
@@ -24,7 +27,8 @@ void Space::require(std::string_view name, const std::vector<std::string_view>& 
 void Space::restrict(std::string_view knob, const std::vector<std::int64_t>& values) {
   const int i = table_->find(knob);
   if (i < 0)
-    throw Error(ErrorKind::kArgument, text("space: unknown knob; expected a knob of the table, got \"", knob, "\""));
+    throw Error(ErrorKind::kArgument,
+                text("space: unknown knob; expected a knob of the table, got \"", knob, "\""));
   std::vector<std::int64_t> kept;
   for (std::int64_t v : domains_[i])
     if (std::find(values.begin(), values.end(), v) != values.end()) kept.push_back(v);
@@ -41,9 +45,9 @@ void Space::enumerate(Config& partial, std::vector<Config>& out) const {
   partial.count = knob + 1;
   for (std::int64_t value : domains_[knob]) {
     partial.values[knob] = value;
-    const bool pruned = std::any_of(constraints_.begin(), constraints_.end(), [&](const Constraint& c) {
-      return c.last_knob == knob && !c.allowed(partial);
-    });
+    const bool pruned = std::any_of(
+        constraints_.begin(), constraints_.end(),
+        [&](const Constraint& c) { return c.last_knob == knob && !c.allowed(partial); });
     if (!pruned) enumerate(partial, out);
   }
   partial.values[knob] = 0;
@@ -69,7 +73,8 @@ std::string_view Space::broken_constraint(const Config& config) const {
 bool Space::contains(const Config& config) const {
   if (config.count != table_->size()) return false;
   for (int i = 0; i < config.count; ++i)
-    if (std::find(domains_[i].begin(), domains_[i].end(), config.values[i]) == domains_[i].end()) return false;
+    if (std::find(domains_[i].begin(), domains_[i].end(), config.values[i]) == domains_[i].end())
+      return false;
   return broken_constraint(config).empty();
 }
 

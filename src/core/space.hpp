@@ -1,7 +1,8 @@
 // Search spaces: the product of a table's knobs, narrowed by named predicates.
-// In: a KnobTable and constraints with declared dependencies. Out: every valid Config, in one fixed order.
-// The builder prunes depth-first: a predicate runs as soon as the last knob it depends on has a value.
-// Flow: an implementation's `space` fills one; the tuner enumerates it.  Read next: tuner/strategy.hpp.
+// In: a KnobTable and constraints with declared dependencies. Out: every valid Config, in one fixed
+// order. The builder prunes depth-first: a predicate runs as soon as the last knob it depends on
+// has a value. Flow: an implementation's `space` fills one; the tuner enumerates it.  Read next:
+// tuner/strategy.hpp.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ class Space {
   const KnobTable& table() const { return *table_; }
 
   /// Declares a constraint over the named knobs. Throws Error(kArgument) for an unknown knob.
-  void require(std::string_view name, const std::vector<std::string_view>& knobs, Predicate allowed);
+  void require(std::string_view name, const std::vector<std::string_view>& knobs,
+               Predicate allowed);
   /// Keeps only these values of a knob (a user's `space=`); values outside its domain throw.
   void restrict(std::string_view knob, const std::vector<std::int64_t>& values);
 

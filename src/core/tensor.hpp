@@ -28,6 +28,15 @@ struct TensorView {
   }
 };
 
+/// May an element of one lie in memory of the other? Conservative, but for columns of one matrix (q
+/// and k inside a fused projection), which do not overlap.
+bool overlap(const TensorView& a, const TensorView& b);
+/// The same elements at the same addresses.
+bool same_memory(const TensorView& a, const TensorView& b);
+/// Does one element have two indices (a broadcast or a sliding window)? Such a tensor cannot be a
+/// result.
+bool overlaps_itself(const TensorView& t);
+
 /// One call's arguments in schema order. Tensors: inputs, then results.
 struct Args {
   const Schema* schema = nullptr;
@@ -35,7 +44,7 @@ struct Args {
   const InplaceForm* inplace = nullptr;  // the form the caller named, if any
   TensorView tensors[kMaxTensors];
   ScalarValue scalars[kMaxScalars];
-  std::int64_t letters[kMaxLetters];     // exact sizes, bound by validate
+  std::int64_t letters[kMaxLetters];  // exact sizes, bound by validate
 
   Args() {}  // leaves the arrays uninitialised: a warm call touches only what it uses
   bool has(int tensor) const { return (present >> tensor) & 1u; }
@@ -43,8 +52,8 @@ struct Args {
   const TensorView& result(int i) const { return tensors[schema->num_inputs + i]; }
 };
 
-/// The leading dimensions of a tensor whose last dimension is one row, flattened as far as strides allow.
-/// offset(t) is the element offset of row t; one stride serves the common case.
+/// The leading dimensions of a tensor whose last dimension is one row, flattened as far as strides
+/// allow. offset(t) is the element offset of row t; one stride serves the common case.
 struct Rows {
   std::int64_t count = 1;   // product of the leading dimensions
   std::int64_t stride = 0;  // elements between rows, when rank == 1

@@ -1,7 +1,7 @@
 // Stage 1, call: the caller's values become Args in schema order, defaults filled in.
-// In: dlblas_args (positional values, then named ones). Out: Args; optional tensors that are absent have no bit.
-// Looks at no dtype and no architecture. Flow: [call] > validate > select > compile > launch.
-// Read next: dispatch/validate.cpp.
+// In: dlblas_args (positional values, then named ones). Out: Args; optional tensors that are absent
+// have no bit. Looks at no dtype and no architecture. Flow: [call] > validate > select > compile >
+// launch. Read next: dispatch/validate.cpp.
 #include "core/error.hpp"
 #include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
@@ -10,12 +10,15 @@ namespace dlblas {
 namespace {
 
 // Copies a DLPack-shaped descriptor into a view; absent strides mean contiguous.
-void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& from, TensorView& to) {
+void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& from,
+                 TensorView& to) {
   if (from.ndim < 0 || from.ndim > kMaxRank) complain::rank_too_high(form, name, from.ndim);
   to.rank = from.ndim;
   to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits * from.dtype.lanes);
-  if (to.dtype == DType::kAbsent) complain::unknown_dtype(form, name, from.dtype.code, from.dtype.bits);
-  to.device = {static_cast<DeviceType>(from.device.type), static_cast<std::int16_t>(from.device.index)};
+  if (to.dtype == DType::kAbsent)
+    complain::unknown_dtype(form, name, from.dtype.code, from.dtype.bits);
+  to.device = {static_cast<DeviceType>(from.device.type),
+               static_cast<std::int16_t>(from.device.index)};
   to.data = from.data ? static_cast<char*>(from.data) + from.byte_offset : nullptr;
   std::int64_t expected = 1;
   for (int i = from.ndim - 1; i >= 0; --i) {
@@ -26,7 +29,8 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
   }
 }
 
-void read_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& from, ScalarValue& to) {
+void read_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& from,
+                 ScalarValue& to) {
   switch (spec.type) {
     case ScalarType::kFloat:
       if (from.kind == DLBLAS_FLOAT) return void(to.f = from.as.f);
@@ -47,7 +51,8 @@ void read_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& f
     case ScalarType::kDType: {
       if (from.kind != DLBLAS_STRING) break;
       const DType t = dtype_from_name(from.as.s);
-      if (t != DType::kAbsent && (spec.dtypes & set_of(t))) return void(to.i = static_cast<std::int64_t>(t));
+      if (t != DType::kAbsent && (spec.dtypes & set_of(t)))
+        return void(to.i = static_cast<std::int64_t>(t));
       break;
     }
   }
@@ -90,13 +95,16 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
     const std::size_t i = v < positional ? v : find_named(form, call.names[v - positional]);
     if (given >> i & 1u) complain::given_twice(form, params[i]);
     given |= 1u << i;
-    if (call.values[v].kind != DLBLAS_NONE) read_value(form, params[i], call.values[v], args);
-    else given &= ~(1u << i);
+    if (call.values[v].kind != DLBLAS_NONE)
+      read_value(form, params[i], call.values[v], args);
+    else
+      given &= ~(1u << i);
   }
   for (std::size_t i = 0; i < params.size(); ++i) {
     if (given >> i & 1u) continue;
     const Param& param = params[i];
-    if (param.is_tensor ? !schema.tensors[param.index].optional : !schema.scalars[param.index].has_default)
+    if (param.is_tensor ? !schema.tensors[param.index].optional
+                        : !schema.scalars[param.index].has_default)
       complain::missing_argument(form, param);
     if (!param.is_tensor) args.scalars[param.index] = schema.scalars[param.index].default_value;
   }
@@ -108,10 +116,13 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
       if (!named) args.scalars[s] = schema.scalars[s].default_value;
     }
   for (int r = 0; r < schema.num_results; ++r) {
-    if (form.inplace) args.result(r) = args.tensors[form.inplace->result_source[r]];
+    if (form.inplace)
+      args.result(r) = args.tensors[form.inplace->result_source[r]];
     else if (r < call.num_outputs && call.outputs[r].data)
-      read_tensor(form, schema.tensors[schema.num_inputs + r].name, call.outputs[r], args.result(r));
-    else args.result(r).data = nullptr;
+      read_tensor(form, schema.tensors[schema.num_inputs + r].name, call.outputs[r],
+                  args.result(r));
+    else
+      args.result(r).data = nullptr;
   }
 }
 

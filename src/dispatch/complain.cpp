@@ -1,4 +1,5 @@
-// Wording of argument errors; see complain.hpp. Cold by construction: nothing here runs on a good call.
+// Wording of argument errors; see complain.hpp. Cold by construction: nothing here runs on a good
+// call.
 #include "dispatch/complain.hpp"
 
 #include "core/error.hpp"
@@ -14,8 +15,8 @@ struct Words {
 
 [[noreturn]] void raise(const Words& w) {
   throw Error(w.kind,
-              text(w.op, ": ", w.argument, " ", w.problem, "; expected ", w.expected, ", got ", w.got,
-                   w.advice.empty() ? "" : "; ", w.advice),
+              text(w.op, ": ", w.argument, " ", w.problem, "; expected ", w.expected, ", got ",
+                   w.got, w.advice.empty() ? "" : "; ", w.advice),
               {w.op, w.argument, w.expected, w.got});
 }
 
@@ -27,13 +28,20 @@ std::string print_shape(const TensorView& t) {
 
 std::string print_value(const dlblas_value& v) {
   switch (v.kind) {
-    case DLBLAS_NONE: return "nothing";
-    case DLBLAS_TENSOR: return "a tensor";
-    case DLBLAS_INT: return text("the integer ", v.as.i);
-    case DLBLAS_FLOAT: return text("the float ", v.as.f);
-    case DLBLAS_BOOL: return v.as.i ? "true" : "false";
-    case DLBLAS_STRING: return text("\"", v.as.s, "\"");
-    default: return text("a value of unknown kind ", v.kind);
+    case DLBLAS_NONE:
+      return "nothing";
+    case DLBLAS_TENSOR:
+      return "a tensor";
+    case DLBLAS_INT:
+      return text("the integer ", v.as.i);
+    case DLBLAS_FLOAT:
+      return text("the float ", v.as.f);
+    case DLBLAS_BOOL:
+      return v.as.i ? "true" : "false";
+    case DLBLAS_STRING:
+      return text("\"", v.as.s, "\"");
+    default:
+      return text("a value of unknown kind ", v.kind);
   }
 }
 
@@ -46,7 +54,9 @@ std::string dtype_names(DTypeSet set) {
 
 std::string print_device(Device d) {
   const auto type = static_cast<int>(d.type);
-  return type == 1 ? "cpu" : type == 2 ? text("cuda:", d.index) : text("DLPack device type ", type, ":", d.index);
+  return type == 1   ? "cpu"
+         : type == 2 ? text("cuda:", d.index)
+                     : text("DLPack device type ", type, ":", d.index);
 }
 
 std::string print_dim(const Schema& schema, const DimExpr& d) {
@@ -66,7 +76,8 @@ std::string print_dims(const Schema& schema, const TensorSpec& spec) {
 }
 
 // `x [T=7, C=4096]`: the first tensor that bound the letters of a dimension, with its sizes.
-std::string print_binding(const Schema& schema, const Args& args, int before, const DimExpr& d, std::uint32_t bound) {
+std::string print_binding(const Schema& schema, const Args& args, int before, const DimExpr& d,
+                          std::uint32_t bound) {
   for (int i = 0; i < before; ++i) {
     if (i < schema.num_inputs && !args.has(i)) continue;
     bool bears = false;
@@ -82,47 +93,62 @@ std::string print_binding(const Schema& schema, const Args& args, int before, co
   return "the arguments before it";
 }
 
-std::string param_text(const Form& form, const Param& p) { return std::string(form.op->schema.param_name(p)); }
+std::string param_text(const Form& form, const Param& p) {
+  return std::string(form.op->schema.param_name(p));
+}
 
 std::string param_list(const Form& form) {
   std::string s;
-  for (const Param& p : *form.params) s += text(s.empty() ? "" : ", ", form.op->schema.param_name(p));
+  for (const Param& p : *form.params)
+    s += text(s.empty() ? "" : ", ", form.op->schema.param_name(p));
   return s;
 }
 
 }  // namespace
 
 void rank_too_high(const Form& form, std::string_view name, int rank) {
-  raise({ErrorKind::kShape, std::string(form.name), std::string(name), text("has ", rank, " dimensions"),
-         text("0 to ", kMaxRank), std::to_string(rank)});
+  raise({ErrorKind::kShape, std::string(form.name), std::string(name),
+         text("has ", rank, " dimensions"), text("0 to ", kMaxRank), std::to_string(rank)});
 }
 
 void unknown_dtype(const Form& form, std::string_view name, int code, int bits) {
-  raise({ErrorKind::kDType, std::string(form.name), std::string(name), "has a dtype the library does not know",
-         dtype_names(static_cast<DTypeSet>((1u << kNumDTypes) - 1)), text("DLPack code ", code, " with ", bits, " bits")});
+  raise({ErrorKind::kDType, std::string(form.name), std::string(name),
+         "has a dtype the library does not know",
+         dtype_names(static_cast<DTypeSet>((1u << kNumDTypes) - 1)),
+         text("DLPack code ", code, " with ", bits, " bits")});
 }
 
 void negative_size(const Form& form, std::string_view name, std::int64_t size) {
-  raise({ErrorKind::kShape, std::string(form.name), std::string(name), "has a negative size", "sizes of 0 and more",
-         std::to_string(size)});
+  raise({ErrorKind::kShape, std::string(form.name), std::string(name), "has a negative size",
+         "sizes of 0 and more", std::to_string(size)});
 }
 
 void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& got) {
   std::string expected;
   switch (spec.type) {
-    case ScalarType::kInt: expected = "an integer"; break;
-    case ScalarType::kFloat: expected = "a number"; break;
-    case ScalarType::kBool: expected = "true or false"; break;
-    case ScalarType::kDType: expected = text("one of ", dtype_names(spec.dtypes)); break;
+    case ScalarType::kInt:
+      expected = "an integer";
+      break;
+    case ScalarType::kFloat:
+      expected = "a number";
+      break;
+    case ScalarType::kBool:
+      expected = "true or false";
+      break;
+    case ScalarType::kDType:
+      expected = text("one of ", dtype_names(spec.dtypes));
+      break;
     case ScalarType::kEnum:
-      for (const std::string& label : spec.labels) expected += text(expected.empty() ? "one of " : ", ", "\"", label, "\"");
+      for (const std::string& label : spec.labels)
+        expected += text(expected.empty() ? "one of " : ", ", "\"", label, "\"");
   }
-  raise({ErrorKind::kArgument, std::string(form.name), spec.name, "has a wrong value", expected, print_value(got)});
+  raise({ErrorKind::kArgument, std::string(form.name), spec.name, "has a wrong value", expected,
+         print_value(got)});
 }
 
 void not_a_tensor(const Form& form, const TensorSpec& spec, const dlblas_value& got) {
-  raise({ErrorKind::kArgument, std::string(form.name), spec.name, "is not a tensor", text("a tensor ", spec.type_text),
-         print_value(got)});
+  raise({ErrorKind::kArgument, std::string(form.name), spec.name, "is not a tensor",
+         text("a tensor ", spec.type_text), print_value(got)});
 }
 
 void unknown_argument(const Form& form, std::string_view name) {
@@ -132,18 +158,22 @@ void unknown_argument(const Form& form, std::string_view name) {
 
 void too_many_arguments(const Form& form, int given) {
   raise({ErrorKind::kArgument, std::string(form.name), "call", "has a wrong number of arguments",
-         text("at most ", form.params->size(), " (", param_list(form), ")"), std::to_string(given)});
+         text("at most ", form.params->size(), " (", param_list(form), ")"),
+         std::to_string(given)});
 }
 
 void given_twice(const Form& form, const Param& param) {
-  raise({ErrorKind::kArgument, std::string(form.name), param_text(form, param), "is given twice", "one value", "two"});
+  raise({ErrorKind::kArgument, std::string(form.name), param_text(form, param), "is given twice",
+         "one value", "two"});
 }
 
 void missing_argument(const Form& form, const Param& param) {
   const Schema& schema = form.op->schema;
-  const std::string expected =
-      param.is_tensor ? text("a tensor ", schema.tensors[param.index].type_text) : std::string("a value");
-  raise({ErrorKind::kArgument, std::string(form.name), param_text(form, param), "is missing", expected, "nothing"});
+  const std::string expected = param.is_tensor
+                                   ? text("a tensor ", schema.tensors[param.index].type_text)
+                                   : std::string("a value");
+  raise({ErrorKind::kArgument, std::string(form.name), param_text(form, param), "is missing",
+         expected, "nothing"});
 }
 
 void wrong_dtype(const Schema& schema, const Args& args, int tensor) {
@@ -157,8 +187,9 @@ void wrong_dtype(const Schema& schema, const Args& args, int tensor) {
     set |= set_of(args.tensors[spec.like].dtype);
     like = text(" (like ", schema.tensors[spec.like].name, ")");
   }
-  raise({ErrorKind::kDType, schema.name, spec.name, text("has dtype ", name_of(args.tensors[tensor].dtype)),
-         dtype_names(set) + like, std::string(name_of(args.tensors[tensor].dtype))});
+  raise({ErrorKind::kDType, schema.name, spec.name,
+         text("has dtype ", name_of(args.tensors[tensor].dtype)), dtype_names(set) + like,
+         std::string(name_of(args.tensors[tensor].dtype))});
 }
 
 void wrong_rank(const Schema& schema, const Args& args, int tensor) {
@@ -167,7 +198,8 @@ void wrong_rank(const Schema& schema, const Args& args, int tensor) {
   const int least = static_cast<int>(spec.dims.size()) - (spec.has_leading() ? 1 : 0);
   raise({ErrorKind::kShape, schema.name, spec.name,
          text("has ", t.rank, t.rank == 1 ? " dimension" : " dimensions"),
-         text(spec.has_leading() ? "at least " : "", least, " ", print_dims(schema, spec)), print_shape(t)});
+         text(spec.has_leading() ? "at least " : "", least, " ", print_dims(schema, spec)),
+         print_shape(t)});
 }
 
 void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, std::int64_t expected,
@@ -176,11 +208,13 @@ void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, st
   const TensorView& t = args.tensors[tensor];
   const DimExpr& d = spec.dims[axis];
   const std::int64_t size = t.shape[axis + t.rank - static_cast<int>(spec.dims.size())];
-  const std::string what = t.rank == 1 ? text("has length ", size)
-                                       : text("has size ", size, " in dimension ", axis + t.rank - spec.dims.size());
+  const std::string what =
+      t.rank == 1 ? text("has length ", size)
+                  : text("has size ", size, " in dimension ", axis + t.rank - spec.dims.size());
   if (expected < 0) {
     raise({ErrorKind::kShape, schema.name, spec.name, what,
-           d.addend ? text("at least ", d.addend) : text("a multiple of ", d.coefficient, " (", print_dim(schema, d), ")"),
+           d.addend ? text("at least ", d.addend)
+                    : text("a multiple of ", d.coefficient, " (", print_dim(schema, d), ")"),
            std::to_string(size)});
   }
   std::string want = d.letter < 0 ? std::to_string(expected)
@@ -190,21 +224,24 @@ void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, st
 }
 
 void wrong_leading(const Schema& schema, const Args& args, int tensor, int like) {
-  raise({ErrorKind::kShape, schema.name, schema.tensors[tensor].name, "has other leading dimensions",
+  raise({ErrorKind::kShape, schema.name, schema.tensors[tensor].name,
+         "has other leading dimensions",
          text("those of ", schema.tensors[like].name, " ", print_shape(args.tensors[like])),
          print_shape(args.tensors[tensor])});
 }
 
 void wrong_device(const Schema& schema, const Args& args, int tensor, int like) {
-  raise({ErrorKind::kDevice, schema.name, schema.tensors[tensor].name,
-         text("is on ", print_device(args.tensors[tensor].device)),
-         text(print_device(args.tensors[like].device), " (where ", schema.tensors[like].name, " is)"),
-         print_device(args.tensors[tensor].device)});
+  raise(
+      {ErrorKind::kDevice, schema.name, schema.tensors[tensor].name,
+       text("is on ", print_device(args.tensors[tensor].device)),
+       text(print_device(args.tensors[like].device), " (where ", schema.tensors[like].name, " is)"),
+       print_device(args.tensors[tensor].device)});
 }
 
 void no_device(const Schema& schema, const Args& args, int tensor) {
   raise({ErrorKind::kDevice, schema.name, schema.tensors[tensor].name,
-         text("is on ", print_device(args.tensors[tensor].device)), "cpu", print_device(args.tensors[tensor].device),
+         text("is on ", print_device(args.tensors[tensor].device)), "cpu",
+         print_device(args.tensors[tensor].device),
          "this build has no other backend: move the tensor to the CPU"});
 }
 
@@ -216,18 +253,22 @@ void self_overlap(const Schema& schema, const Args&, int tensor) {
 void overlap(const Schema& schema, const Args&, int result, int other) {
   const std::string& name = schema.tensors[other].name;
   raise({ErrorKind::kArgument, schema.name, schema.tensors[result].name, text("overlaps ", name),
-         "memory of its own", text("memory shared with ", name), "give another out, or call an in-place form"});
+         "memory of its own", text("memory shared with ", name),
+         "give another out, or call an in-place form"});
 }
 
 void unbound_letter(const Schema& schema, const Args&, int tensor, int letter) {
   raise({ErrorKind::kArgument, schema.name, schema.tensors[tensor].name, "has an unknown size",
-         text("an argument that gives ", schema.letters[letter].name), "none", "give out, or the optional argument"});
+         text("an argument that gives ", schema.letters[letter].name), "none",
+         "give out, or the optional argument"});
 }
 
 void nothing_fits(const std::string& op, const std::string& table) {
-  throw Error(ErrorKind::kUnsupported,
-              text(op, ": call has no implementation; expected one candidate that supports it, got\n", table),
-              {op, "call", "one candidate that supports it", "none"});
+  throw Error(
+      ErrorKind::kUnsupported,
+      text(op, ": call has no implementation; expected one candidate that supports it, got\n",
+           table),
+      {op, "call", "one candidate that supports it", "none"});
 }
 
 }  // namespace dlblas::complain

@@ -1,6 +1,6 @@
-// The words of every argument error, in one cold place; the stages that detect one name it and go on.
-// Grammar: "<op>: <argument> <problem>; expected <x>, got <y>; <what to do>". Golden tests hold the texts.
-// Each function throws the typed Error. Read next: dispatch/complain.cpp.
+// The words of every argument error, in one cold place; the stages that detect one name it and go
+// on. Grammar: "<op>: <argument> <problem>; expected <x>, got <y>; <what to do>". Golden tests hold
+// the texts. Each function throws the typed Error. Read next: dispatch/complain.cpp.
 #pragma once
 
 #include <string_view>
@@ -26,8 +26,8 @@ namespace dlblas::complain {
 [[noreturn]] void wrong_dtype(const Schema& schema, const Args& args, int tensor);
 [[noreturn]] void wrong_rank(const Schema& schema, const Args& args, int tensor);
 /// Dimension `axis` (of the schema's list) is not what the letters say.
-[[noreturn]] void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, std::int64_t expected,
-                             std::uint32_t bound);
+[[noreturn]] void wrong_size(const Schema& schema, const Args& args, int tensor, int axis,
+                             std::int64_t expected, std::uint32_t bound);
 [[noreturn]] void wrong_leading(const Schema& schema, const Args& args, int tensor, int like);
 [[noreturn]] void wrong_device(const Schema& schema, const Args& args, int tensor, int like);
 [[noreturn]] void no_device(const Schema& schema, const Args& args, int tensor);

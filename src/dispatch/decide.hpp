@@ -1,4 +1,5 @@
-// The slow half of select: asks every implementation, then pin, store, shipped table, model, heuristic.
+// The slow half of select: asks every implementation, then pin, store, shipped table, model,
+// heuristic.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,8 @@
 
 namespace dlblas {
 
-/// Throws Error(kUnsupported) with every candidate's reason, Error(kTuning) for a miss under DLBLAS_REQUIRE_HIT.
+/// Throws Error(kUnsupported) with every candidate's reason, Error(kTuning) for a miss under
+/// DLBLAS_REQUIRE_HIT.
 std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem);
 
 }  // namespace dlblas

@@ -1,6 +1,7 @@
 // One call, five stages; each is a function from one plain value to the next, in a file of its own:
 //
-//   dlblas_args ──call──▶ Args ──validate──▶ Problem ──select──▶ Plan ──compile──▶ Kernel ──launch──▶ results
+//   dlblas_args ──call──▶ Args ──validate──▶ Problem ──select──▶ Plan ──compile──▶ Kernel
+//   ──launch──▶ results
 //
 // call knows no dtypes; validate chooses nothing; select touches no data; compile reads no tensor;
 // launch decides nothing. Operator calls never measure. Follow one call in docs/flow.md.
@@ -30,16 +31,18 @@ struct Plan {
   mutable std::atomic<const Kernel*> kernel{nullptr};  // filled by compile
 };
 
-/// call: names and defaults. Throws Error(kArgument) for a missing, unknown or repeated argument and for a
-/// scalar of the wrong kind. Reads nothing of a tensor but its descriptor.
+/// call: names and defaults. Throws Error(kArgument) for a missing, unknown or repeated argument
+/// and for a scalar of the wrong kind. Reads nothing of a tensor but its descriptor.
 void bind(const Form& form, const dlblas_args& call, Args& args);
 
-/// validate: letters, dtypes, devices, layouts, aliasing. Fills args.letters and the specs of results to be
-/// made (data == nullptr), and the Problem. Throws the typed error that names the argument.
-void validate(const Operator& op, const dlblas_args& call, int threads, Args& args, Problem& problem);
+/// validate: letters, dtypes, devices, layouts, aliasing. Fills args.letters and the specs of
+/// results to be made (data == nullptr), and the Problem. Throws the typed error that names the
+/// argument.
+void validate(const Operator& op, const dlblas_args& call, int threads, Args& args,
+              Problem& problem);
 
-/// select: the fast map; else pin, store, shipped table, model, heuristic. Throws Error(kUnsupported) with every
-/// candidate's reason when nothing fits.
+/// select: the fast map; else pin, store, shipped table, model, heuristic. Throws
+/// Error(kUnsupported) with every candidate's reason when nothing fits.
 const Plan& select(const Operator& op, const Problem& problem);
 
 /// compile: the Plan's kernel, prepared once. (JIT docks here: memory cache, disk cache, NVRTC.)
@@ -47,26 +50,32 @@ const Kernel& compile(const Plan& plan);
 
 /// launch: results through the context's new_output, workspace through its alloc, then the steps.
 void launch(const Kernel& kernel, Args& args, const Context& context);
-/// The steps alone, on results and workspace that exist: what the tuner times. 0, or the failing step's code.
+/// The steps alone, on results and workspace that exist: what the tuner times. 0, or the failing
+/// step's code.
 int run_steps(const Kernel& kernel, const Args& args, const Context& context, void* workspace);
 
-// ---- cold paths beside the call --------------------------------------------------------------------------
+// ---- cold paths beside the call
+// --------------------------------------------------------------------------
 
-/// May this implementation serve the problem here: backend, arch, DLBLAS_DISABLE, deterministic, then its own word.
+/// May this implementation serve the problem here: backend, arch, DLBLAS_DISABLE, deterministic,
+/// then its own word.
 Support check_support(const Implementation& impl, const Problem& problem, const DeviceInfo& device);
 
-/// The store's key of a problem: operator, schema hash, dims, dtypes, …, CPU model, ISA and threads.
+/// The store's key of a problem: operator, schema hash, dims, dtypes, …, CPU model, ISA and
+/// threads.
 Fields store_key(const Operator& op, const Problem& problem);
 
-/// A measured candidate of a store that this process may serve: known, supporting, of the current source, with a
-/// configuration inside its space. Records are data from outside: everything is checked again here.
+/// A measured candidate of a store that this process may serve: known, supporting, of the current
+/// source, with a configuration inside its space. Records are data from outside: everything is
+/// checked again here.
 struct CurrentRow {
   const Implementation* implementation;
   Config config;
   bool is_default;  // the default configuration of the first supporting implementation
   const Record::Candidate* candidate;
 };
-std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem, const Merged& merged);
+std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
+                                     const Merged& merged);
 /// The row that wins by store/ranking, or null.
 const CurrentRow* best_row(const std::vector<CurrentRow>& rows);
 
@@ -74,9 +83,9 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows);
 struct CandidateRow {
   const Implementation* implementation;
   Support support = Support::yes();
-  Config config;             // what it would run with
-  double best_ms = -1;       // measured best of a current record; -1: never measured
-  double estimate_ms = -1;   // the model's word; -1: none
+  Config config;            // what it would run with
+  double best_ms = -1;      // measured best of a current record; -1: never measured
+  double estimate_ms = -1;  // the model's word; -1: none
   bool chosen = false;
 };
 struct Explanation {
@@ -92,10 +101,12 @@ std::string print_json(const Explanation& explanation);
 /// `x [T=7, C=4096] f32`: the letters as bound, for messages.
 std::string print_problem(const Operator& op, const Problem& problem);
 
-/// Process-wide pin of an operator; empty implementation: unpin. Throws for an unknown name or a bad config.
+/// Process-wide pin of an operator; empty implementation: unpin. Throws for an unknown name or a
+/// bad config.
 void pin(const Operator& op, std::string_view implementation, std::string_view config);
 
-/// Makes the fast map forget what it holds for an operator (a registration, a pin, a published result).
+/// Makes the fast map forget what it holds for an operator (a registration, a pin, a published
+/// result).
 void forget(const Operator& op);
 
 }  // namespace dlblas

@@ -1,7 +1,7 @@
-// What would run for a Problem, and why: every candidate with yes or its reason, what it would run with, what
-// is known of its speed, and one sentence on the winner. Runs nothing. The "no implementation" error prints
-// the same table.
-// Read next: dispatch/decide.cpp, which decides what this explains.
+// What would run for a Problem, and why: every candidate with yes or its reason, what it would run
+// with, what is known of its speed, and one sentence on the winner. Runs nothing. The "no
+// implementation" error prints the same table. Read next: dispatch/decide.cpp, which decides what
+// this explains.
 #include <algorithm>
 
 #include "core/error.hpp"
@@ -23,14 +23,21 @@ std::string why_sentence(const Explanation& e, std::size_t measured) {
   const Plan& plan = *e.plan;
   const std::string name = plan.implementation->name;
   switch (plan.why) {
-    case Why::kPinned: return text(name, " is pinned in this process");
+    case Why::kPinned:
+      return text(name, " is pinned in this process");
     case Why::kStore:
-      return text(name, " was the fastest of ", measured, " measured configurations of this key in the results store");
-    case Why::kShipped: return text(name, " is what the shipped table holds for this key");
-    case Why::kModel: return text(name, " has the smallest predicted time; nothing is measured for this key yet");
+      return text(name, " was the fastest of ", measured,
+                  " measured configurations of this key in the results store");
+    case Why::kShipped:
+      return text(name, " is what the shipped table holds for this key");
+    case Why::kModel:
+      return text(name, " has the smallest predicted time; nothing is measured for this key yet");
     case Why::kHeuristic:
-      if (plan.implementation->flags.oracle) return "no fast implementation supports this call: the reference runs";
-      return text(name, " is the first in the operator's order that supports this call; nothing is measured for this key yet");
+      if (plan.implementation->flags.oracle)
+        return "no fast implementation supports this call: the reference runs";
+      return text(name,
+                  " is the first in the operator's order that supports this call; nothing is "
+                  "measured for this key yet");
   }
   return {};
 }
@@ -79,7 +86,8 @@ Explanation explain(const Operator& op, const Problem& problem) {
   for (CandidateRow& row : e.candidates) {
     for (const CurrentRow& known : rows) {
       const double ms = score_ms(known.candidate->samples_ms);
-      if (known.implementation != row.implementation || (row.best_ms >= 0 && ms >= row.best_ms)) continue;
+      if (known.implementation != row.implementation || (row.best_ms >= 0 && ms >= row.best_ms))
+        continue;
       row.best_ms = ms;
       row.config = known.config;
     }
@@ -91,14 +99,17 @@ Explanation explain(const Operator& op, const Problem& problem) {
 }
 
 std::string print_table(const Explanation& e) {
-  std::vector<std::vector<std::string>> rows{{"", "implementation", "supports", "measured", "predicted", "configuration"}};
+  std::vector<std::vector<std::string>> rows{
+      {"", "implementation", "supports", "measured", "predicted", "configuration"}};
   for (const CandidateRow& row : e.candidates) {
     const bool yes = static_cast<bool>(row.support);
-    rows.push_back({row.chosen ? ">" : "", row.implementation->name, yes ? "yes" : text("no: ", row.support.text()),
+    rows.push_back({row.chosen ? ">" : "", row.implementation->name,
+                    yes ? "yes" : text("no: ", row.support.text()),
                     yes ? milliseconds(row.best_ms) : "", yes ? milliseconds(row.estimate_ms) : "",
                     yes ? row.implementation->table().print(row.config) : ""});
   }
-  std::string s = text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
+  std::string s =
+      text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
   if (e.plan) s += text("  ", e.why, " (", name_of(e.plan->why), ")\n");
   return s;
 }

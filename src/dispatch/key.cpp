@@ -1,6 +1,6 @@
 // A Problem as text: the store's key, and the one-line form that messages and tables show.
-// The key holds everything the choice may depend on, device facts included, so that a record never serves
-// another machine, another thread count or another schema.
+// The key holds everything the choice may depend on, device facts included, so that a record never
+// serves another machine, another thread count or another schema.
 #include "core/error.hpp"
 #include "dispatch/dispatch.hpp"
 
@@ -8,17 +8,23 @@ namespace dlblas {
 namespace {
 
 std::string_view name_of(Layout layout) {
-  constexpr std::string_view kNames[] = {"contiguous", "row_strided", "rows_outer", "transposed", "broadcast", "other"};
+  constexpr std::string_view kNames[] = {"contiguous", "row_strided", "rows_outer",
+                                         "transposed", "broadcast",   "other"};
   return kNames[static_cast<int>(layout)];
 }
 
 std::string print_scalar(const ScalarSpec& spec, std::int64_t value) {
   switch (spec.type) {
-    case ScalarType::kBool: return value ? "true" : "false";
-    case ScalarType::kEnum: return text('"', spec.labels[static_cast<std::size_t>(value)], '"');
-    case ScalarType::kDType: return value < 0 ? "none" : std::string(dlblas::name_of(static_cast<DType>(value)));
-    case ScalarType::kFloat: return text("bits:", value);
-    default: return std::to_string(value);
+    case ScalarType::kBool:
+      return value ? "true" : "false";
+    case ScalarType::kEnum:
+      return text('"', spec.labels[static_cast<std::size_t>(value)], '"');
+    case ScalarType::kDType:
+      return value < 0 ? "none" : std::string(dlblas::name_of(static_cast<DType>(value)));
+    case ScalarType::kFloat:
+      return text("bits:", value);
+    default:
+      return std::to_string(value);
   }
 }
 
@@ -45,7 +51,9 @@ std::string print_tensors(const Schema& schema, const Problem& problem) {
 std::string print_scalars(const Schema& schema, const Problem& problem) {
   std::string s;
   for (const ScalarSpec& spec : schema.scalars)
-    if (spec.key) s += text(s.empty() ? "" : " ", spec.name, "=", print_scalar(spec, problem.scalars[spec.key_slot]));
+    if (spec.key)
+      s += text(s.empty() ? "" : " ", spec.name, "=",
+                print_scalar(spec, problem.scalars[spec.key_slot]));
   return s;
 }
 
@@ -85,7 +93,8 @@ std::string print_problem(const Operator& op, const Problem& problem) {
   }
   std::string s = text("[", print_dims(op.schema, problem), "] ", dtypes);
   if (!scalars.empty()) s += text("; ", scalars);
-  if (problem.device_type == DeviceType::kCpu) s += text("; ", problem.threads, problem.threads == 1 ? " thread" : " threads");
+  if (problem.device_type == DeviceType::kCpu)
+    s += text("; ", problem.threads, problem.threads == 1 ? " thread" : " threads");
   return s;
 }
 

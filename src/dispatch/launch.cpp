@@ -1,7 +1,7 @@
 // Stage 5, launch: results and workspace from the context, then the kernel's steps.
-// In: Kernel, Args, Context. Out: the results, written. Chooses nothing, formats nothing on the good path.
-// Flow: call > validate > select > compile > [launch].  Read next: the step of the chosen implementation,
-// for example ops/norm/rms_norm_cpu.cpp.
+// In: Kernel, Args, Context. Out: the results, written. Chooses nothing, formats nothing on the
+// good path. Flow: call > validate > select > compile > [launch].  Read next: the step of the
+// chosen implementation, for example ops/norm/rms_norm_cpu.cpp.
 #include "core/counters.hpp"
 #include "core/error.hpp"
 #include "dispatch/dispatch.hpp"
@@ -10,14 +10,20 @@ namespace dlblas {
 namespace {
 
 [[noreturn]] void no_memory(const Args& args, std::string_view what) {
-  throw Error(ErrorKind::kLaunch, text(args.schema->name, ": ", what, " could not be allocated; expected memory, got none"),
-              {.op = args.schema->name, .argument = std::string(what)});
+  throw Error(
+      ErrorKind::kLaunch,
+      text(args.schema->name, ": ", what, " could not be allocated; expected memory, got none"),
+      {.op = args.schema->name, .argument = std::string(what)});
 }
 
 [[noreturn]] void step_failed(const Args& args, const Kernel& kernel, int code) {
   throw Error(ErrorKind::kLaunch,
-              text(args.schema->name, ": ", kernel.implementation->name, " failed; expected 0, got code ", code),
-              {.op = args.schema->name, .argument = kernel.implementation->name, .expected = "0", .got = std::to_string(code)});
+              text(args.schema->name, ": ", kernel.implementation->name,
+                   " failed; expected 0, got code ", code),
+              {.op = args.schema->name,
+               .argument = kernel.implementation->name,
+               .expected = "0",
+               .got = std::to_string(code)});
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // Stage 3, select: a Problem becomes a Plan, from a lock-free map once it was decided.
-// In: Problem. Out: implementation, configuration, and why: pin, store, shipped table, model, heuristic, in that order.
-// Touches no data, compiles nothing, measures nothing. A decision holds until something that could change it
-// happens (a registration, a pin, a published result): those bump Operator::generation.
-// Flow: call > validate > [select] > compile > launch.  Read next: dispatch/decide.cpp, dispatch/compile.cpp.
+// In: Problem. Out: implementation, configuration, and why: pin, store, shipped table, model,
+// heuristic, in that order. Touches no data, compiles nothing, measures nothing. A decision holds
+// until something that could change it happens (a registration, a pin, a published result): those
+// bump Operator::generation. Flow: call > validate > [select] > compile > launch.  Read next:
+// dispatch/decide.cpp, dispatch/compile.cpp.
 #include <memory>
 #include <mutex>
 
@@ -14,8 +15,9 @@
 namespace dlblas {
 namespace {
 
-// Open addressing over immutable plans. Readers take no lock: they load one table pointer and probe; a full
-// table is replaced by one twice as large. Old tables and plans leak on purpose: a reader may still hold them.
+// Open addressing over immutable plans. Readers take no lock: they load one table pointer and
+// probe; a full table is replaced by one twice as large. Old tables and plans leak on purpose: a
+// reader may still hold them.
 struct PlanTable {
   std::uint32_t generation;
   std::uint32_t mask;
@@ -23,7 +25,9 @@ struct PlanTable {
   std::unique_ptr<std::atomic<const Plan*>[]> slots;
 
   PlanTable(std::uint32_t of_generation, std::uint32_t capacity)
-      : generation(of_generation), mask(capacity - 1), slots(new std::atomic<const Plan*>[capacity] {}) {}
+      : generation(of_generation),
+        mask(capacity - 1),
+        slots(new std::atomic<const Plan*>[capacity] {}) {}
 
   const Plan* find(const Problem& problem, std::uint64_t hash) const {
     for (std::uint64_t i = hash;; ++i) {
@@ -54,13 +58,16 @@ PlanTable& table_for_insert(Shelf& shelf, std::uint32_t generation) {
   auto* larger = new PlanTable(generation, grow ? (table->mask + 1) * 2 : 64);
   if (grow)
     for (std::uint32_t i = 0; i <= table->mask; ++i)
-      if (const Plan* plan = table->slots[i].load(std::memory_order_relaxed)) larger->insert(plan, plan->problem.hash());
+      if (const Plan* plan = table->slots[i].load(std::memory_order_relaxed))
+        larger->insert(plan, plan->problem.hash());
   shelf.table.store(larger, std::memory_order_release);
   return *larger;
 }
 
-// Decided outside the lock: reading the store may take a while, and two threads deciding the same is harmless.
-const Plan& decide_and_keep(const Operator& op, const Problem& problem, std::uint64_t hash, std::uint32_t generation) {
+// Decided outside the lock: reading the store may take a while, and two threads deciding the same
+// is harmless.
+const Plan& decide_and_keep(const Operator& op, const Problem& problem, std::uint64_t hash,
+                            std::uint32_t generation) {
   count(g_counters.selected);
   auto decided = decide(op, problem);
   Shelf& shelf = g_shelves[op.id];

@@ -1,7 +1,8 @@
-// Stage 2, validate: Args become a Problem; the letters are bound and every tensor is checked against the schema.
-// In: Args of one call. Out: Problem (the key), args.letters (exact sizes), specs of the results to be made.
-// Chooses nothing, allocates nothing; errors are worded in dispatch/complain.cpp.
-// Flow: call > [validate] > select > compile > launch.  Read next: dispatch/select.cpp.
+// Stage 2, validate: Args become a Problem; the letters are bound and every tensor is checked
+// against the schema. In: Args of one call. Out: Problem (the key), args.letters (exact sizes),
+// specs of the results to be made. Chooses nothing, allocates nothing; errors are worded in
+// dispatch/complain.cpp. Flow: call > [validate] > select > compile > launch.  Read next:
+// dispatch/select.cpp.
 #include <bit>
 
 #include "core/error.hpp"
@@ -11,7 +12,8 @@
 namespace dlblas {
 namespace {
 
-constexpr int kAlignCap = 4;  // 16 bytes: more changes no kernel's choice, and allocators differ in it
+constexpr int kAlignCap =
+    4;  // 16 bytes: more changes no kernel's choice, and allocators differ in it
 
 // Layout class and alignment of one tensor.
 TensorTraits traits_of(const TensorView& t) {
@@ -34,10 +36,14 @@ TensorTraits traits_of(const TensorView& t) {
   traits.align_log2 = static_cast<std::uint8_t>(std::countr_zero(low_bits));
   if (contiguous) return traits;
   const bool unit = t.rank == 0 || t.strides[t.rank - 1] == 1 || t.shape[t.rank - 1] == 1;
-  if (broadcast) traits.layout = Layout::kBroadcast;
-  else if (unit) traits.layout = one_pitch ? Layout::kRowStrided : Layout::kRowsOuter;
-  else if (t.rank == 2 && (t.strides[0] == 1 || t.shape[0] == 1)) traits.layout = Layout::kTransposed;
-  else traits.layout = Layout::kOther;
+  if (broadcast)
+    traits.layout = Layout::kBroadcast;
+  else if (unit)
+    traits.layout = one_pitch ? Layout::kRowStrided : Layout::kRowsOuter;
+  else if (t.rank == 2 && (t.strides[0] == 1 || t.shape[0] == 1))
+    traits.layout = Layout::kTransposed;
+  else
+    traits.layout = Layout::kOther;
   return traits;
 }
 
@@ -47,7 +53,8 @@ struct Binder {
   std::uint32_t bound = 0;  // bit i: letter i has its size
   std::int8_t leading_tensor[kMaxLetters];
 
-  // Binds or checks one letter-bearing dimension of size n. Derived dimensions of unbound letters wait.
+  // Binds or checks one letter-bearing dimension of size n. Derived dimensions of unbound letters
+  // wait.
   bool bind_dim(int tensor, int axis, const DimExpr& d, std::int64_t n) {
     if (d.letter < 0) {
       if (n != d.addend) complain::wrong_size(schema, args, tensor, axis, d.addend, bound);
@@ -60,7 +67,8 @@ struct Binder {
     }
     if (d.divisor != 1) return false;  // ceil(K / 128) binds nothing
     const std::int64_t rest = n - d.addend;
-    if (rest < 0 || rest % d.coefficient != 0) complain::wrong_size(schema, args, tensor, axis, -1, bound);
+    if (rest < 0 || rest % d.coefficient != 0)
+      complain::wrong_size(schema, args, tensor, axis, -1, bound);
     args.letters[d.letter] = rest / d.coefficient;
     bound |= 1u << d.letter;
     return true;
@@ -72,7 +80,8 @@ struct Binder {
     if (bound >> d.letter & 1u) {
       const int like = leading_tensor[d.letter];
       const TensorView& first = args.tensors[like];
-      bool same = first.rank - (static_cast<int>(schema.tensors[like].dims.size()) - 1) == leading_rank;
+      bool same =
+          first.rank - (static_cast<int>(schema.tensors[like].dims.size()) - 1) == leading_rank;
       for (int i = 0; same && i < leading_rank; ++i) same = t.shape[i] == first.shape[i];
       if (!same) complain::wrong_leading(schema, args, tensor, like);
       return;
@@ -94,20 +103,24 @@ struct Binder {
     if (leading ? extra < -1 : extra != 0) complain::wrong_rank(schema, args, tensor);
     if (leading) bind_leading(tensor, spec.dims[0], extra + 1);
     bool complete = true;
-    for (int i = leading; i < rank; ++i) complete &= bind_dim(tensor, i, spec.dims[i], t.shape[i + extra]);
+    for (int i = leading; i < rank; ++i)
+      complete &= bind_dim(tensor, i, spec.dims[i], t.shape[i + extra]);
     return complete;
   }
 
-  // The shape of a result that is to be made; `*T` expands to the first tensor's leading dimensions.
+  // The shape of a result that is to be made; `*T` expands to the first tensor's leading
+  // dimensions.
   void make_result_shape(int tensor) {
     const TensorSpec& spec = schema.tensors[tensor];
     TensorView& t = args.tensors[tensor];
     t.rank = 0;
     for (const DimExpr& d : spec.dims) {
-      if (d.letter >= 0 && !(bound >> d.letter & 1u)) complain::unbound_letter(schema, args, tensor, d.letter);
+      if (d.letter >= 0 && !(bound >> d.letter & 1u))
+        complain::unbound_letter(schema, args, tensor, d.letter);
       if (d.leading) {
         const int like = leading_tensor[d.letter];
-        const int leading_rank = args.tensors[like].rank - (static_cast<int>(schema.tensors[like].dims.size()) - 1);
+        const int leading_rank =
+            args.tensors[like].rank - (static_cast<int>(schema.tensors[like].dims.size()) - 1);
         for (int i = 0; i < leading_rank; ++i) t.shape[t.rank++] = args.tensors[like].shape[i];
       } else {
         t.shape[t.rank++] = d.evaluate(args.letters);
@@ -127,80 +140,29 @@ DTypeSet allowed_dtypes(const TensorSpec& spec, const Args& args) {
   return spec.dtypes | (spec.like >= 0 ? set_of(args.tensors[spec.like].dtype) : DTypeSet{0});
 }
 
-// The byte range [first, last) that a tensor touches; empty tensors touch nothing.
-struct Range {
-  std::intptr_t first, last;
-};
-Range range_of(const TensorView& t) {
-  Range r{reinterpret_cast<std::intptr_t>(t.data), reinterpret_cast<std::intptr_t>(t.data)};
-  for (int i = 0; i < t.rank; ++i) {
-    if (t.shape[i] == 0) return {r.first, r.first};
-    const std::int64_t reach = (t.shape[i] - 1) * t.strides[i] * size_of(t.dtype);
-    (reach < 0 ? r.first : r.last) += reach;
-  }
-  r.last += size_of(t.dtype);
-  return r;
-}
-
-// Two views of rows with one common pitch touch different columns: q and k inside one projection, say.
-bool interleaved(const TensorView& a, const TensorView& b) {
-  if (a.rank != b.rank || a.rank < 2 || a.dtype != b.dtype) return false;
-  const Rows rows_a = rows_of(a), rows_b = rows_of(b);
-  if (rows_a.rank != 1 || rows_b.rank != 1 || rows_a.stride != rows_b.stride || rows_a.stride <= 0) return false;
-  if (a.strides[a.rank - 1] != 1 || b.strides[b.rank - 1] != 1) return false;
-  const std::int64_t pitch = rows_a.stride * size_of(a.dtype);
-  const std::int64_t apart = reinterpret_cast<std::intptr_t>(b.data) - reinterpret_cast<std::intptr_t>(a.data);
-  const std::int64_t shift = ((apart % pitch) + pitch) % pitch;
-  return shift >= a.shape[a.rank - 1] * size_of(a.dtype) &&
-         shift + b.shape[b.rank - 1] * size_of(b.dtype) <= pitch;
-}
-
-bool same_memory(const TensorView& a, const TensorView& b) {
-  bool same = a.data == b.data && a.rank == b.rank && a.dtype == b.dtype;
-  for (int i = 0; same && i < a.rank; ++i)
-    same = a.shape[i] == b.shape[i] && (a.strides[i] == b.strides[i] || a.shape[i] == 1);
-  return same;
-}
-
-// A written tensor must address each element once: sorted by stride, no dimension may reach into the next.
-bool overlaps_itself(const TensorView& t) {
-  std::int64_t reach = 1;
-  std::uint32_t done = 0;
-  for (int step = 0; step < t.rank; ++step) {
-    int next = -1;
-    for (int i = 0; i < t.rank; ++i)
-      if (!(done >> i & 1u) && (next < 0 || std::abs(t.strides[i]) < std::abs(t.strides[next]))) next = i;
-    done |= 1u << next;
-    if (t.shape[next] == 1) continue;
-    if (std::abs(t.strides[next]) < reach) return t.numel() > 0;
-    reach = std::abs(t.strides[next]) * (t.shape[next] - 1) + reach;
-  }
-  return false;
-}
-
-// How result r lies to the inputs and the other results: 0, or 1 + the input whose memory it shares exactly.
+// How result r lies to the inputs and the other results: 0, or 1 + the input whose memory it shares
+// exactly.
 std::uint8_t alias_of(const Operator& op, const Args& args, int r) {
   const Schema& schema = op.schema;
   const int self = schema.num_inputs + r;
   const TensorView& out = args.tensors[self];
   if (overlaps_itself(out)) complain::self_overlap(schema, args, self);
-  const Range mine = range_of(out);
-  std::uint8_t alias = args.inplace ? static_cast<std::uint8_t>(1 + args.inplace->result_source[r]) : 0;
+  std::uint8_t alias =
+      args.inplace ? static_cast<std::uint8_t>(1 + args.inplace->result_source[r]) : 0;
   for (int i = 0; i < self; ++i) {
     if ((i < schema.num_inputs && !args.has(i)) || !args.tensors[i].data) continue;
-    const Range other = range_of(args.tensors[i]);
-    if (mine.last <= other.first || other.last <= mine.first || mine.first == mine.last || other.first == other.last)
-      continue;
+    if (!overlap(out, args.tensors[i])) continue;
     const bool may_share = i < schema.num_inputs && (op.may_alias[r] >> i & 1u);
-    if (may_share && same_memory(out, args.tensors[i])) alias = static_cast<std::uint8_t>(1 + i);
-    else if (!interleaved(out, args.tensors[i])) complain::overlap(schema, args, self, i);
+    if (!may_share || !same_memory(out, args.tensors[i])) complain::overlap(schema, args, self, i);
+    alias = static_cast<std::uint8_t>(1 + i);
   }
   return alias;
 }
 
 }  // namespace
 
-void validate(const Operator& op, const dlblas_args& call, int threads, Args& args, Problem& problem) {
+void validate(const Operator& op, const dlblas_args& call, int threads, Args& args,
+              Problem& problem) {
   const Schema& schema = op.schema;
   problem.op = op.id;
   problem.flags = static_cast<std::uint8_t>(call.flags);
@@ -213,9 +175,12 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
       continue;
     }
     const TensorView& t = args.tensors[i];
-    if (!(allowed_dtypes(schema.tensors[i], args) & set_of(t.dtype))) complain::wrong_dtype(schema, args, i);
-    if (first < 0) first = i;
-    else if (!(t.device == args.tensors[first].device)) complain::wrong_device(schema, args, i, first);
+    if (!(allowed_dtypes(schema.tensors[i], args) & set_of(t.dtype)))
+      complain::wrong_dtype(schema, args, i);
+    if (first < 0)
+      first = i;
+    else if (!(t.device == args.tensors[first].device))
+      complain::wrong_device(schema, args, i, first);
     if (!binder.bind_tensor(i)) waiting |= 1u << i;
     problem.tensors[i] = traits_of(t);
   }
@@ -252,8 +217,9 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
   for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
     const ScalarSpec& s = schema.scalars[i];
     if (s.key)
-      problem.scalars[s.key_slot] =
-          s.type == ScalarType::kFloat ? std::bit_cast<std::int64_t>(args.scalars[i].f) : args.scalars[i].i;
+      problem.scalars[s.key_slot] = s.type == ScalarType::kFloat
+                                        ? std::bit_cast<std::int64_t>(args.scalars[i].f)
+                                        : args.scalars[i].i;
   }
 }
 

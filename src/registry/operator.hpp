@@ -12,40 +12,46 @@
 
 namespace dlblas {
 
-/// The allowed error of one element: |out − ref| ≤ magnitude·mag + value·|ref| + absolute, where `mag` is
-/// the sum of absolute terms that the reference reports beside each value. Derived from accumulation length × eps.
+/// The allowed error of one element: |out − ref| ≤ magnitude·mag + value·|ref| + absolute, where
+/// `mag` is the sum of absolute terms that the reference reports beside each value. Derived from
+/// accumulation length × eps.
 struct Bound {
   double magnitude = 0;
   double value = 0;
   double absolute = 0;
 };
 
-/// Where the reference writes: f64 values and magnitudes of the listed rows, [num_rows, row width] each.
-/// A row is one index of a result's flattened leading dimensions; its width is the result's last dimension.
+/// Where the reference writes: f64 values and magnitudes of the listed rows, [num_rows, row width]
+/// each. A row is one index of a result's flattened leading dimensions; its width is the result's
+/// last dimension.
 struct OracleOut {
   double* value;
   double* magnitude;
 };
 
-/// The oracle: plain f64 loops over `rows` (indices into the flattened leading dimensions, shared by all
-/// results). Reads args.tensors[0 … num_inputs) only; writes out[r] for each result r.
-using ReferenceFn = void (*)(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out);
+/// The oracle: plain f64 loops over `rows` (indices into the flattened leading dimensions, shared
+/// by all results). Reads args.tensors[0 … num_inputs) only; writes out[r] for each result r.
+using ReferenceFn = void (*)(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                             OracleOut* out);
 using BoundFn = Bound (*)(const Problem& problem, int result);
 
 /// What a family hands to Registry::add.
 struct OperatorDef {
-  std::string_view family;   // "norm"
+  std::string_view family;  // "norm"
   std::string_view schema;
   std::vector<std::string_view> inplace;
-  std::string_view formula;  // one line for docs and docstrings: "y = x · rsqrt(mean_C(x²) + eps) · weight"
-  std::vector<std::string_view> letters;  // asserted against the schema, so the family's enums stay true
+  std::string_view
+      formula;  // one line for docs and docstrings: "y = x · rsqrt(mean_C(x²) + eps) · weight"
+  std::vector<std::string_view>
+      letters;  // asserted against the schema, so the family's enums stay true
   ReferenceFn reference = nullptr;
   BoundFn bound = nullptr;
   /// Validation beyond the schema; throws a typed Error. May be null.
   void (*check)(const Args&) = nullptr;
   /// Multiply-adds of the oracle for one row of the results: decides whole output or sampled rows.
   double (*work_per_row)(const Problem&) = nullptr;
-  std::vector<Implementation> implementations;  // ordered; the reference is appended by the registry
+  std::vector<Implementation>
+      implementations;  // ordered; the reference is appended by the registry
 };
 
 }  // namespace dlblas

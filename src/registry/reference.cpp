@@ -1,6 +1,6 @@
 // The reference as an implementation: runs an operator's oracle over every row and rounds once.
-// It takes any dtype, layout and size; it is what runs where nothing faster does, and it is never searched.
-// In: Args. Out: results. Flow: call > validate > select > compile > [launch].
+// It takes any dtype, layout and size; it is what runs where nothing faster does, and it is never
+// searched. In: Args. Out: results. Flow: call > validate > select > compile > [launch].
 #include <memory>
 
 #include "core/element.hpp"
@@ -53,8 +53,11 @@ Implementation reference_implementation() {
   Implementation impl;
   impl.name = "reference";
   impl.flags = {.deterministic = true, .oracle = true};
-  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) { return Support::yes(); };
-  impl.prepare = [](const Problem& problem, const Config&, const DeviceInfo&, const Implementation&) {
+  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
+    return Support::yes();
+  };
+  impl.prepare = [](const Problem& problem, const Config&, const DeviceInfo&,
+                    const Implementation&) {
     Kernel kernel;
     kernel.steps[0] = run_reference;
     kernel.num_steps = 1;

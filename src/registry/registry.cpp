@@ -25,7 +25,8 @@ Registry& Registry::process() {
 namespace {
 void check_definition(const OperatorDef& def, const Schema& schema) {
   auto refuse = [&](const std::string& what) {
-    throw Error(ErrorKind::kArgument, text(schema.name, ": registration ", what), {.op = schema.name});
+    throw Error(ErrorKind::kArgument, text(schema.name, ": registration ", what),
+                {.op = schema.name});
   };
   if (!def.reference || !def.bound || !def.work_per_row)
     refuse("is incomplete; expected reference, bound and work_per_row, got a null function");
@@ -33,7 +34,8 @@ void check_definition(const OperatorDef& def, const Schema& schema) {
     const bool same = std::equal(def.letters.begin(), def.letters.end(), schema.letters.begin(),
                                  schema.letters.end(),
                                  [](std::string_view a, const Letter& b) { return a == b.name; });
-    if (!same) refuse("names other letters than its schema; expected them in order of first appearance");
+    if (!same)
+      refuse("names other letters than its schema; expected them in order of first appearance");
   }
   for (const Implementation& impl : def.implementations) {
     if (!impl.name || !impl.supports || !impl.prepare)
@@ -50,13 +52,15 @@ const Operator& Registry::add(OperatorDef def) {
   std::lock_guard lock(mutex_);
   for (const Operator& known : operators_)
     if (known.schema.name == schema.name)
-      throw Error(ErrorKind::kArgument, text(schema.name, ": name is taken; expected a new operator name"),
+      throw Error(ErrorKind::kArgument,
+                  text(schema.name, ": name is taken; expected a new operator name"),
                   {.op = schema.name, .argument = "name"});
   Operator& op = operators_.emplace_back();
   op.id = static_cast<std::uint16_t>(operators_.size());
   op.schema = std::move(schema);
   op.def = std::move(def);
-  for (std::string_view form : op.def.inplace) op.inplace_forms.push_back(parse_inplace(form, op.schema));
+  for (std::string_view form : op.def.inplace)
+    op.inplace_forms.push_back(parse_inplace(form, op.schema));
 
   op.forms.push_back({&op, nullptr, &op.schema.params, op.schema.name});
   for (const InplaceForm& form : op.inplace_forms) {
@@ -64,7 +68,8 @@ const Operator& Registry::add(OperatorDef def) {
     for (int r = 0; r < op.schema.num_results; ++r)
       if (form.result_source[r] >= 0) op.may_alias[r] |= 1u << form.result_source[r];
   }
-  auto* list = new std::vector<const Implementation*>;  // leaks on purpose: readers hold it without a lock
+  auto* list =
+      new std::vector<const Implementation*>;  // leaks on purpose: readers hold it without a lock
   for (const Implementation& impl : op.def.implementations)
     list->push_back(&implementations_.emplace_back(impl));
   list->push_back(&implementations_.emplace_back(reference_implementation()));
@@ -76,7 +81,8 @@ void Registry::add_implementation(const Operator& op, const Implementation& impl
   std::lock_guard lock(mutex_);
   if (op.find(implementation.name))
     throw Error(ErrorKind::kArgument,
-                text(op.schema.name, ": name is taken; expected a new implementation name, got ", implementation.name),
+                text(op.schema.name, ": name is taken; expected a new implementation name, got ",
+                     implementation.name),
                 {.op = op.schema.name, .argument = "name"});
   auto* list = new std::vector<const Implementation*>(op.candidates());
   list->insert(list->end() - 1, &implementations_.emplace_back(implementation));
@@ -97,9 +103,10 @@ const Form& Registry::at(std::string_view name) const {
   std::string known;
   for (const Operator& op : operators_)
     for (const Form& form : op.forms) known += text(known.empty() ? "" : ", ", form.name);
-  throw Error(ErrorKind::kUnknownOperator,
-              text(name, ": operator is unknown; expected one of ", known, ", got ", name),
-              {.op = std::string(name), .argument = "name", .expected = known, .got = std::string(name)});
+  throw Error(
+      ErrorKind::kUnknownOperator,
+      text(name, ": operator is unknown; expected one of ", known, ", got ", name),
+      {.op = std::string(name), .argument = "name", .expected = known, .got = std::string(name)});
 }
 
 }  // namespace dlblas
