@@ -52,17 +52,16 @@ else()
   target_link_options(dlblas PRIVATE -static-libstdc++ -Wl,-z,defs)
 endif()
 
-# Operator functions for C++ and Python, written from the registry of the library just built:
-# dlblas_generate <include dir> <python dir> writes <include dir>/dlblas/ops.hpp and <python dir>/dlblas/*.
-if(EXISTS ${PROJECT_SOURCE_DIR}/tools/generate.cpp)
-  add_executable(dlblas_generate tools/generate.cpp)
-  target_link_libraries(dlblas_generate PRIVATE dlblas)
-  file(MAKE_DIRECTORY ${DLBLAS_GENERATED}/python/dlblas)
-  add_custom_command(
-    OUTPUT ${DLBLAS_GENERATED}/include/dlblas/ops.hpp
-    COMMAND dlblas_generate ${DLBLAS_GENERATED}/include ${DLBLAS_GENERATED}/python
-    DEPENDS dlblas_generate dlblas
-    COMMENT "Writing the operator functions"
-    VERBATIM)
-  add_custom_target(dlblas_generated ALL DEPENDS ${DLBLAS_GENERATED}/include/dlblas/ops.hpp)
-endif()
+# Operator functions for C++, stubs for Python and the operators' page, written from the registry by a program over
+# the library's objects: dlblas_generate <out> writes <out>/include/dlblas/ops.hpp, <out>/python/dlblas/_ops.pyi
+# and <out>/docs/operators.md.
+add_executable(dlblas_generate tools/generate.cpp)
+target_link_libraries(dlblas_generate PRIVATE dlblas_objects)
+add_custom_command(
+  OUTPUT ${DLBLAS_GENERATED}/include/dlblas/ops.hpp
+  COMMAND dlblas_generate ${DLBLAS_GENERATED}
+  DEPENDS dlblas_generate
+  COMMENT "Writing the operator functions"
+  VERBATIM)
+add_custom_target(dlblas_generated ALL DEPENDS ${DLBLAS_GENERATED}/include/dlblas/ops.hpp)
+add_dependencies(dlblas dlblas_generated)  # who links dlblas (FetchContent too) finds <dlblas/ops.hpp>

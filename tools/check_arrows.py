@@ -30,7 +30,7 @@ ARROWS = {
     "device": [],
     "include": [],
     "examples": ["include"],
-    "tools": ["include"],
+    "tools": ["include", "registry"],
 }
 CLOCK = re.compile(r"\b(steady_clock|high_resolution_clock|clock_gettime|__rdtscp?|perf_counter)\b")
 # An operator's schema opens its literal: "rms_norm(x: f[*T, C], …
