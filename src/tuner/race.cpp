@@ -42,7 +42,8 @@ void Race::run(const RaceInput& input) {
   planned_ = static_cast<int>(input.space.points.size());
   if (limits_.max_evaluations > 0) planned_ = std::min(planned_, limits_.max_evaluations);
   tell(DLBLAS_EVENT_START, nullptr, text(input.space.points.size(), " configurations"));
-  for (const int id : input.first) evaluate(input, id, true);
+  for (const int id : input.first)
+    if (!stopped_) evaluate(input, id, true);
   search(input);
   if (!stopped_) run_final(input);
   std::sort(evaluated_.begin(), evaluated_.end(),
@@ -167,8 +168,12 @@ void Race::run_final(const RaceInput& input) {
 
 int Race::pick(const RaceInput& input) const {
   std::vector<Contender> contenders;
-  for (const Evaluated& e : evaluated_)
-    contenders.push_back({e.samples_ms, e.id == input.default_id});
+  for (const Evaluated& e : evaluated_) {
+    const bool eligible = input.eligible[static_cast<std::size_t>(e.id)];
+    contenders.push_back(
+        {eligible ? std::span<const double>(e.samples_ms) : std::span<const double>(),
+         e.id == input.default_id});
+  }
   return pick_winner(contenders);
 }
 

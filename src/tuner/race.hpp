@@ -34,10 +34,10 @@ struct RaceLimits {
 struct RaceInput {
   const SearchSpace& space;
   Strategy& strategy;
-  const std::vector<int>&
-      first;       // ids tried before the strategy is asked, and in the final: defaults, incumbent
-  int default_id;  // the first implementation's default, −1: not in the space
-  int incumbent_id;  // what the store serves so far, −1: none
+  std::vector<int> first;      // ids tried before the strategy is asked: defaults, the incumbent
+  std::vector<bool> eligible;  // by id: may win; the others are there to be compared with
+  int default_id = -1;         // the first implementation's default
+  int incumbent_id = -1;       // what the store serves so far; -1: nothing
 };
 
 class Race {
@@ -48,9 +48,9 @@ class Race {
        OnEvent on_event);
   void run(const RaceInput& input);
 
-  /// In order of id.
-  const std::vector<Evaluated>& evaluated() const { return evaluated_; }
-  /// Index into evaluated(), or −1 when all failed.
+  /// All that was tried, in order of id; once.
+  std::vector<Evaluated> take() { return std::move(evaluated_); }
+  /// Index into what take() gives, or −1 when nothing eligible has a time.
   int winner() const { return winner_; }
   bool stopped() const { return stopped_; }
   int final_rounds() const { return final_rounds_; }

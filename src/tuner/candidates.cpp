@@ -1,0 +1,214 @@
+// Who takes part in a run of the tuner; see candidates.hpp.
+#include "tuner/candidates.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "core/error.hpp"
+#include "dispatch/complain.hpp"
+
+namespace dlblas {
+namespace {
+
+bool among(const std::vector<std::string>& names, std::string_view name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+[[noreturn]] void refuse(const Operator& op, const std::string& argument,
+                         const std::string& problem, const std::string& expected,
+                         const std::string& got) {
+  throw Error(
+      ErrorKind::kArgument,
+      text(op.schema.name, ": ", argument, " ", problem, "; expected ", expected, ", got ", got),
+      {op.schema.name, argument, expected, got});
+}
+
+// A user's value of a knob: one of its labels, or a number. Its domain is the space's to check.
+std::int64_t read_value(const Operator& op, const Knob& knob, const std::string& word) {
+  for (std::size_t i = 0; i < knob.labels.size(); ++i)
+    if (knob.labels[i] == word) return knob.values[i];
+  if (word == "true" || word == "false") return word == "true";
+  std::int64_t value = 0;
+  const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), value);
+  const bool known = std::find(knob.values.begin(), knob.values.end(), value) != knob.values.end();
+  if (failed != std::errc{} || end != word.data() + word.size() || !known) {
+    std::string expected;
+    for (const std::int64_t v : knob.values) expected += text(expected.empty() ? "" : ", ", v);
+    refuse(op, std::string(knob.name), "has a value outside its domain", "one of " + expected,
+           word);
+  }
+  return value;
+}
+
+// Restrictions and names that apply to nothing are typing errors, not empty searches.
+void check_names(const Operator& op, const TuneOptions& options) {
+  std::string implementations;
+  for (const Implementation* impl : op.candidates())
+    implementations += text(implementations.empty() ? "" : ", ", impl->name);
+  const auto known = [&](const std::string& name) {
+    if (!op.find(name))
+      refuse(op, "implementation", "is unknown", "one of " + implementations, name);
+  };
+  for (const std::string& name : options.implementations) known(name);
+  for (const KnobRestriction& r : options.knobs) {
+    if (!r.implementation.empty()) known(r.implementation);
+    const bool found = std::any_of(
+        op.candidates().begin(), op.candidates().end(), [&](const Implementation* impl) {
+          const bool named = r.implementation.empty() || r.implementation == impl->name;
+          return named && impl->table().find(r.knob) >= 0;
+        });
+    if (!found) refuse(op, "space", "names an unknown knob", "a knob of an implementation", r.knob);
+  }
+}
+
+}  // namespace
+
+Candidates::Candidates(const Operator& op, const Problem& problem, const TuneOptions& options,
+                       std::vector<TuneCandidate>& seen)
+    : problem_(problem) {
+  check_names(op, options);
+  const DeviceInfo& device = device_info(problem.device());
+  const Implementation* oracle = nullptr;
+  for (const Implementation* impl : op.candidates()) {
+    const Support support = check_support(*impl, problem, device);
+    seen.push_back({impl, support ? "" : support.text(), 0});
+    if (support && impl->flags.oracle)
+      oracle = impl;
+    else if (support)
+      supporting_.push_back(impl);
+  }
+  if (supporting_.empty() && oracle) supporting_.push_back(oracle);
+  if (supporting_.empty())
+    complain::nothing_fits(op.schema.name, print_table(explain(op, problem)));
+  default_config_ = first().default_config(problem, device);
+
+  for (TuneCandidate& candidate : seen) {
+    if (!candidate.refused.empty()) continue;
+    const Implementation& impl = *candidate.implementation;
+    if (&impl == oracle && &first() != oracle)
+      candidate.refused =
+          "is the oracle: it runs where nothing else does, and is never timed beside others";
+    else if (!among(options.implementations, impl.name))
+      candidate.refused = "is not among the implementations asked for";
+    if (candidate.refused.empty()) add_space(op, impl, options, candidate);
+  }
+  if (space_.points.empty())
+    refuse(op, "space", "leaves nothing to measure", "at least one valid configuration", "none");
+  narrowed_ = space_;
+}
+
+void Candidates::add_space(const Operator& op, const Implementation& impl,
+                           const TuneOptions& options, TuneCandidate& seen) {
+  const DeviceInfo& device = device_info(problem_.device());
+  Space space = impl.space(problem_, device);
+  for (const KnobRestriction& r : options.knobs) {
+    const int k = impl.table().find(r.knob);
+    if (k < 0 || (!r.implementation.empty() && r.implementation != impl.name)) continue;
+    std::vector<std::int64_t> values;
+    for (const std::string& word : r.values)
+      values.push_back(read_value(op, impl.table().knobs()[static_cast<std::size_t>(k)], word));
+    space.restrict(r.knob, values);
+  }
+  const Config preset = impl.default_config(problem_, device);
+  int first_kept = -1;
+  bool has_default = false;
+  for (const Config& config : space.configs()) {
+    if (options.where && !options.where(impl.name, impl.table().print(config))) continue;
+    if (first_kept < 0) first_kept = static_cast<int>(space_.points.size());
+    has_default |= config == preset;
+    space_.points.push_back({&impl, config});
+    extras_.push_back({true, config == preset});
+    ++seen.configs;
+  }
+  if (first_kept < 0)
+    seen.refused = "has no valid configuration left by space= and where=";
+  else if (!has_default)
+    extras_[static_cast<std::size_t>(first_kept)].first = true;
+}
+
+int Candidates::order_of(const Implementation& impl) const {
+  return static_cast<int>(std::find(supporting_.begin(), supporting_.end(), &impl) -
+                          supporting_.begin());
+}
+
+int Candidates::find(const SearchSpace& in, const Implementation& impl, const Config& config) {
+  for (std::size_t i = 0; i < in.points.size(); ++i)
+    if (in.points[i].implementation == &impl && in.points[i].config == config)
+      return static_cast<int>(i);
+  return -1;
+}
+
+bool Candidates::keep_unknown(const Merged& merged) {
+  const DeviceInfo& device = device_info(problem_.device());
+  const auto known = [&](const Implementation& impl) {
+    const Space space = impl.space(problem_, device);
+    return std::any_of(merged.rows.begin(), merged.rows.end(), [&](const Merged::Row& row) {
+      const Record::Candidate& c = row.candidate;
+      if (c.implementation != impl.name || c.source_hash != impl.source_hash) return false;
+      try {
+        return space.contains(impl.table().parse(c.config, impl.name));
+      } catch (const Error&) {
+        return false;  // of another version of the table
+      }
+    });
+  };
+  std::map<const Implementation*, bool> known_already;
+  bool complete = true;
+  for (const Implementation* impl : supporting_) {
+    // What the user left out is not missed; the reference beside others is not in supporting_.
+    const bool taking_part = std::any_of(space_.points.begin(), space_.points.end(),
+                                         [&](const Point& p) { return p.implementation == impl; });
+    known_already[impl] = !taking_part || known(*impl);
+    complete &= known_already[impl];
+  }
+  if (complete) return true;
+  SearchSpace kept;
+  std::vector<Extra> kept_extras;
+  for (std::size_t i = 0; i < space_.points.size(); ++i)
+    if (!known_already[space_.points[i].implementation]) {
+      kept.points.push_back(space_.points[i]);
+      kept_extras.push_back(extras_[i]);
+    }
+  space_ = std::move(kept);
+  extras_ = std::move(kept_extras);
+  return false;
+}
+
+void Candidates::add_anchor(const Implementation& impl, const Config& config) {
+  if (const int id = find(space_, impl, config); id >= 0) {
+    extras_[static_cast<std::size_t>(id)].first = true;
+    return;
+  }
+  const auto before = [&](const Point& p) {
+    const int order = order_of(*p.implementation), mine = order_of(impl);
+    return order != mine ? order < mine : p.config.values < config.values;
+  };
+  std::size_t at = 0;
+  while (at < space_.points.size() && before(space_.points[at])) ++at;
+  const bool eligible = find(narrowed_, impl, config) >= 0;
+  space_.points.insert(space_.points.begin() + static_cast<std::ptrdiff_t>(at), {&impl, config});
+  extras_.insert(extras_.begin() + static_cast<std::ptrdiff_t>(at), {eligible, true});
+}
+
+void Candidates::add_anchors(const CurrentRow* incumbent) {
+  add_anchor(first(), default_config_);
+  if (!incumbent ||
+      (incumbent->implementation->flags.oracle && &first() != incumbent->implementation))
+    return;
+  incumbent_ = incumbent->implementation;
+  incumbent_config_ = incumbent->config;
+  add_anchor(*incumbent_, incumbent_config_);
+}
+
+RaceInput Candidates::race_input(Strategy& strategy) const {
+  RaceInput input{space_, strategy, {}, {}, find(space_, first(), default_config_), -1};
+  if (incumbent_) input.incumbent_id = find(space_, *incumbent_, incumbent_config_);
+  for (std::size_t i = 0; i < extras_.size(); ++i) {
+    input.eligible.push_back(extras_[i].eligible);
+    if (extras_[i].first) input.first.push_back(static_cast<int>(i));
+  }
+  return input;
+}
+
+}  // namespace dlblas

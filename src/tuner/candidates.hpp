@@ -1,0 +1,56 @@
+// What a run of the tuner is about: the implementations that support the problem, their valid
+// configurations as the user narrowed them, and the points that take part in any case.
+// In: operator, Problem, options, what the store knows. Out: Candidates.
+// Flow: tune > [candidates] > race.  Read next: tuner/race.hpp.
+#pragma once
+
+#include <vector>
+
+#include "tuner/tune.hpp"
+
+namespace dlblas {
+
+class Candidates {
+ public:
+  /// Also fills `seen`, one entry an implementation, with the reason of every no.
+  /// Throws Error(kUnsupported) when nothing supports the problem, Error(kArgument) when the
+  /// options name an unknown implementation or knob, or leave no configuration.
+  Candidates(const Operator& op, const Problem& problem, const TuneOptions& options,
+             std::vector<TuneCandidate>& seen);
+
+  /// Drops the implementations of which the store holds a current sample or failure, unless that is
+  /// all of them. True when it is.
+  bool keep_unknown(const Merged& merged);
+  /// The default and the key's current winner take part, whatever is searched: results are compared
+  /// only within a run, and a narrow one must not hide what is faster.
+  void add_anchors(const CurrentRow* incumbent);
+
+  /// The first supporting implementation and its default: what has to be beaten.
+  const Implementation& first() const { return *supporting_.front(); }
+  const Config& default_config() const { return default_config_; }
+  const SearchSpace& space() const { return space_; }
+  RaceInput race_input(Strategy& strategy) const;
+
+ private:
+  struct Extra {    // beside each point of space_
+    bool eligible;  // inside the user's narrowing: it may win this run
+    bool first;     // tried before the strategy is asked
+  };
+  void add_anchor(const Implementation& impl, const Config& config);
+  static int find(const SearchSpace& in, const Implementation& impl, const Config& config);
+  int order_of(const Implementation& impl) const;
+  void add_space(const Operator& op, const Implementation& impl, const TuneOptions& options,
+                 TuneCandidate& seen);
+
+  Problem problem_;
+  std::vector<const Implementation*>
+      supporting_;  // in registry order; the reference only when alone
+  Config default_config_;
+  SearchSpace space_;  // sorted: an id is a rank
+  std::vector<Extra> extras_;
+  SearchSpace narrowed_;  // as the user narrowed it, known implementations included
+  const Implementation* incumbent_ = nullptr;
+  Config incumbent_config_;
+};
+
+}  // namespace dlblas

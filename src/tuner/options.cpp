@@ -1,0 +1,52 @@
+// The C ABI's tuning options as the tuner's own; see tune.hpp.
+#include "core/error.hpp"
+#include "tuner/tune.hpp"
+
+namespace dlblas {
+namespace {
+
+std::vector<std::string> split(const char* list) {
+  std::vector<std::string> words;
+  std::string_view rest = list ? list : "";
+  while (!rest.empty()) {
+    std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    while (!word.empty() && word.front() == ' ') word.remove_prefix(1);
+    while (!word.empty() && word.back() == ' ') word.remove_suffix(1);
+    if (!word.empty()) words.emplace_back(word);
+  }
+  return words;
+}
+
+}  // namespace
+
+TuneOptions options_from(const dlblas_tune_options* options) {
+  TuneOptions result;
+  if (!options) return result;
+  if (options->size < sizeof(dlblas_tune_options))
+    throw Error(
+        ErrorKind::kArgument,
+        "dlblas: options has a wrong size; expected size = sizeof(dlblas_tune_options) of this ABI",
+        {.argument = "options"});
+  result.seconds = options->seconds;
+  if (options->strategy) result.strategy = options->strategy;
+  result.seed = options->seed;
+  result.max_evaluations = options->max_evaluations;
+  result.force = options->force != 0;
+  result.implementations = split(options->implementations);
+  for (int i = 0; i < options->num_knobs; ++i)
+    result.knobs.push_back({options->knob_implementations ? options->knob_implementations[i] : "",
+                            options->knob_names[i], split(options->knob_values[i])});
+  void* const self = options->self;
+  if (const auto where = options->where)
+    result.where = [where, self](std::string_view implementation, std::string_view config) {
+      return where(self, std::string(implementation).c_str(), std::string(config).c_str()) != 0;
+    };
+  if (const auto on_event = options->on_event)
+    result.on_event = [on_event, self](const dlblas_event& event) {
+      return on_event(self, &event) != 0;
+    };
+  return result;
+}
+
+}  // namespace dlblas

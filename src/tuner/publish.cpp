@@ -1,0 +1,97 @@
+// The record of a run; see publish.hpp.
+#include "tuner/publish.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "dlblas/version.h"
+#include "store/ranking.hpp"
+
+namespace dlblas {
+namespace {
+
+constexpr std::size_t kMaxKept = 32;
+
+bool is_default(const TuneReport& report, const Evaluated& e) {
+  const Implementation& impl = *e.plan->implementation;
+  return e.plan->config ==
+         impl.default_config(report.problem, device_info(report.problem.device()));
+}
+
+Record::Candidate candidate_of(const TuneReport& report, const Evaluated& e, std::int64_t now) {
+  const Implementation& impl = *e.plan->implementation;
+  Record::Candidate c;
+  c.implementation = impl.name;
+  c.source_hash = impl.source_hash;
+  c.config = impl.table().print(e.plan->config);
+  c.samples_ms = e.samples_ms;
+  c.failure = name_of(e.failure);
+  c.error = std::isfinite(e.error) ? e.error : 1e300;
+  c.is_default = is_default(report, e);
+  c.measured_at = now;
+  return c;
+}
+
+// The fastest, the defaults and some failures: a record stays small whatever was searched.
+std::vector<const Evaluated*> kept(const TuneReport& report) {
+  std::vector<const Evaluated*> timed, failed, result;
+  for (const Evaluated& e : report.evaluated)
+    (e.failure == Failure::kNone ? timed : failed).push_back(&e);
+  // Finalists first: their samples are the ones that decide.
+  std::stable_sort(timed.begin(), timed.end(), [](const Evaluated* a, const Evaluated* b) {
+    const bool a_final = a->samples_ms.size() >= kFinalSamples,
+               b_final = b->samples_ms.size() >= kFinalSamples;
+    if (a_final != b_final) return a_final;
+    return score_ms(a->samples_ms) < score_ms(b->samples_ms);
+  });
+  for (std::vector<const Evaluated*>* group : {&timed, &failed})
+    for (std::size_t i = 0; i < group->size(); ++i)
+      if (i < kMaxKept || is_default(report, *(*group)[i])) result.push_back((*group)[i]);
+  return result;
+}
+
+std::string number(double value) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.6g", value);
+  return digits;
+}
+
+}  // namespace
+
+void publish(const TuneReport& report, Store& store) {
+  Record record;
+  record.key = store_key(*report.op, report.problem);
+  const std::int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                               std::chrono::system_clock::now().time_since_epoch())
+                               .count();
+  for (const Evaluated* e : kept(report))
+    record.candidates.push_back(candidate_of(report, *e, now));
+  if (record.candidates.empty()) return;
+  record.env = {{"library", DLBLAS_VERSION},
+                {"compiler", __VERSION__},
+                {"strategy", report.strategy},
+                {"seed", std::to_string(report.seed)},
+                {"budget_s", number(report.budget_s)},
+                {"cache", report.cache},
+                {"rounds", std::to_string(report.final_rounds)}};
+  sort_fields(record.env);
+  store.publish(std::move(record));
+}
+
+void throw_all_failed(const TuneReport& report) {
+  const Operator& op = *report.op;
+  const Evaluated& last = report.evaluated.back();
+  const Implementation& impl = *last.plan->implementation;
+  throw Error(
+      ErrorKind::kTuning,
+      text(op.schema.name, ": call has no working candidate; expected one right result from ",
+           report.evaluated.size(), " configurations, got none for ",
+           print_problem(op, report.problem), "; the last, ", impl.name, " ",
+           impl.table().print(last.plan->config), ", failed: ", name_of(last.failure), " (",
+           last.note, ")"),
+      {op.schema.name, "call", "one right result", std::string(name_of(last.failure))});
+}
+
+}  // namespace dlblas

@@ -1,0 +1,16 @@
+// What a run of the tuner leaves behind: its record in the store, and the error when all failed.
+// In: TuneReport. Flow: tune > race > [publish].  Read next: store/record.hpp.
+#pragma once
+
+#include "tuner/tune.hpp"
+
+namespace dlblas {
+
+/// Writes one record: the 32 fastest, every default, and up to 32 failures. Samples of one run
+/// share `measured_at`. Nothing measured: nothing written.
+void publish(const TuneReport& report, Store& store);
+
+/// Throws Error(kTuning): how many were tried, and how the last one failed.
+[[noreturn]] void throw_all_failed(const TuneReport& report);
+
+}  // namespace dlblas

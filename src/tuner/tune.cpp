@@ -1,0 +1,168 @@
+// Tuning of one key; see tune.hpp.
+#include "tuner/tune.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "core/counters.hpp"
+#include "core/env.hpp"
+#include "core/error.hpp"
+#include "store/ranking.hpp"
+#include "tuner/candidates.hpp"
+#include "tuner/publish.hpp"
+
+namespace dlblas {
+namespace {
+
+double budget_of(const TuneOptions& options) {
+  if (options.seconds > 0) return options.seconds;
+  constexpr double kDefaultSeconds = 10;
+  const std::string_view given = env(EnvVar::kTuneSeconds);
+  double seconds = 0;
+  std::from_chars(given.data(), given.data() + given.size(), seconds);
+  return seconds > 0 ? seconds : kDefaultSeconds;
+}
+
+Store& store_of(const TuneOptions& options) {
+  return options.store ? *options.store : Store::process();
+}
+
+bool has_elements(const Operator& op, const Problem& problem) {
+  for (int r = 0; r < op.schema.num_results; ++r)
+    for (const DimExpr& dim : op.schema.tensors[op.schema.num_inputs + r].dims)
+      if (dim.evaluate(problem.dims) == 0) return false;
+  return true;
+}
+
+// What operator calls get from now on, as far as the store decides it.
+void set_served(TuneReport& report, Store& store) {
+  const auto merged = store.load(store_key(*report.op, report.problem));
+  const std::vector<CurrentRow> rows = current_rows(*report.op, report.problem, *merged);
+  if (const CurrentRow* best = best_row(rows)) {
+    report.served = best->implementation;
+    report.served_config = best->config;
+  }
+}
+
+// The report of a key that needs no measuring.
+TuneReport settled(TuneReport report, const char* source, const Implementation* winner,
+                   const Config& config, const std::string& why) {
+  report.source = source;
+  report.winner = report.served = winner;
+  report.config = report.served_config = config;
+  report.why = why;
+  return report;
+}
+
+std::string sentence(const TuneReport& report, const Evaluated& won, const Evaluated* preset) {
+  const auto ms = [](const Evaluated& e) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.4g ms", score_ms(e.samples_ms));
+    return std::string(digits);
+  };
+  if (report.winner->flags.oracle) return "nothing but the reference supports this problem";
+  if (!preset || preset->samples_ms.empty())
+    return text("the fastest of ", report.evaluated.size(), " measured, ", ms(won));
+  if (preset == &won)
+    return text("the default, ", ms(won), ": none of ", report.evaluated.size(),
+                " measured is faster by more than 1 % and 2 sigma");
+  char ratio[32];
+  std::snprintf(ratio, sizeof ratio, "%.2f",
+                score_ms(preset->samples_ms) / score_ms(won.samples_ms));
+  return text(ms(won), " against the default's ", ms(*preset), ", ", ratio, " times as fast");
+}
+
+TuneReport measure(TuneReport report, const Candidates& candidates, const Args* caller,
+                   const Context& context, const TuneOptions& options) {
+  const ClockFn clock = options.clock;
+  const RaceLimits limits{budget_of(options), clock(), options.max_evaluations};
+  report.source = "tuned";
+  report.budget_s = limits.budget_s;
+  report.seed = options.seed;
+  report.strategy =
+      options.strategy.empty() ? default_strategy(candidates.space()) : options.strategy;
+  const auto strategy = make_strategy(report.strategy, candidates.space(), options.seed);
+
+  Measurer measurer(*report.op, report.problem, options.seed, caller, context, clock);
+  report.cache = measurer.rotates() ? "rotated" : "warm";
+  Race race(report.problem, measurer, limits, clock, options.on_event);
+  const RaceInput input = candidates.race_input(*strategy);
+  race.run(input);
+  report.final_rounds = race.final_rounds();
+  report.stopped = race.stopped();
+  report.mistrusted = measurer.mistrusted();
+  report.evaluated = race.take();
+
+  publish(report, store_of(options));
+  forget(*report.op);
+  if (race.winner() >= 0) {
+    const Evaluated& won = report.evaluated[static_cast<std::size_t>(race.winner())];
+    report.winner = won.plan->implementation;
+    report.config = won.plan->config;
+    const Evaluated* preset = nullptr;
+    for (const Evaluated& e : report.evaluated)
+      if (e.id == input.default_id) preset = &e;
+    report.why = sentence(report, won, preset);
+  } else if (!report.stopped) {
+    throw_all_failed(report);
+  }
+  set_served(report, store_of(options));
+  report.elapsed_s = static_cast<double>(clock() - limits.begin_ns) * 1e-9;
+  return report;
+}
+
+// A key whose results have no elements: a call launches nothing, so there is nothing to measure.
+TuneReport empty_report(TuneReport report, const Candidates& candidates) {
+  return settled(std::move(report), "empty", &candidates.first(), candidates.default_config(),
+                 "the results have no elements: nothing runs");
+}
+
+TuneReport open_report(const Operator& op, const Problem& problem) {
+  TuneReport report;
+  report.op = &op;
+  report.problem = problem;
+  return report;
+}
+
+}  // namespace
+
+TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
+                const Context& context, const TuneOptions& options) {
+  TuneReport report = open_report(op, problem);
+  Candidates candidates(op, problem, options, report.candidates);
+  if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
+  const auto merged = store_of(options).load(store_key(op, problem));
+  const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
+  candidates.add_anchors(best_row(rows));
+  return measure(std::move(report), candidates, caller, context, options);
+}
+
+TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller,
+                  const Context& context, const TuneOptions& options) {
+  if (options.force) return tune(op, problem, caller, context, options);
+  TuneReport report = open_report(op, problem);
+  Candidates candidates(op, problem, options, report.candidates);
+  if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
+  const auto merged = store_of(options).load(store_key(op, problem));
+  const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
+  const CurrentRow* best = best_row(rows);
+  if (best && candidates.keep_unknown(*merged)) {
+    count(g_counters.store_hits);
+    return settled(std::move(report), "store", best->implementation, best->config,
+                   text("the fastest of ", rows.size(), " measured configurations in the store"));
+  }
+  count(g_counters.store_misses);
+  if (env_flag(EnvVar::kRequireHit))
+    throw Error(
+        ErrorKind::kTuning,
+        text(op.schema.name,
+             ": result is not in the store and DLBLAS_REQUIRE_HIT is set; expected a record for ",
+             print_problem(op, problem),
+             ", got none; run `dlblas tune` where measuring is allowed"),
+        {op.schema.name, "result", "a record", "none"});
+  candidates.add_anchors(best);
+  return measure(std::move(report), candidates, caller, context, options);
+}
+
+}  // namespace dlblas

@@ -1,0 +1,81 @@
+// Tuning of one key, start to end: what is known, what has to be measured, the race, the record.
+// In: operator, Problem, context, options. Out: TuneReport; the winner is in the store, and
+// operator calls serve it from then on. `get_op` does only what the store does not know yet. Flow:
+// dlblas_tune, dlblas_get_op > [tune] > inputs > race > measure.  Read next: docs/tuning.md.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dispatch/dispatch.hpp"
+#include "store/store.hpp"
+#include "tuner/measure.hpp"
+#include "tuner/race.hpp"
+
+namespace dlblas {
+
+/// "Knob `knob` of `implementation` (empty: of any that has it) takes only these values."
+struct KnobRestriction {
+  std::string implementation, knob;
+  std::vector<std::string> values;  // numbers, or the knob's labels
+};
+
+struct TuneOptions {
+  double seconds = 0;    // <= 0: DLBLAS_TUNE_SECONDS, default 10
+  std::string strategy;  // empty: by the size of the space
+  std::uint64_t seed = 0;
+  int max_evaluations = 0;
+  bool force = false;                        // get_op: measure every candidate again
+  std::vector<std::string> implementations;  // empty: all that support the problem
+  std::vector<KnobRestriction> knobs;
+  std::function<bool(std::string_view implementation, std::string_view config)>
+      where;  // true: keep
+  Race::OnEvent on_event;
+  ClockFn clock = steady_nanoseconds;
+  Store* store = nullptr;  // null: the user's
+};
+/// From the C ABI's structure (null: defaults).
+TuneOptions options_from(const dlblas_tune_options* options);
+
+/// One implementation of the operator, as tuning saw it.
+struct TuneCandidate {
+  const Implementation* implementation = nullptr;
+  std::string refused;  // why it does not take part; empty: it does
+  int configs = 0;      // valid ones, after the user's narrowing
+};
+
+struct TuneReport {
+  const Operator* op = nullptr;
+  Problem problem;
+  std::string source;  // "store": a hit; "tuned"; "empty": the results have no elements
+  const Implementation* winner = nullptr;  // of this run; null when every configuration failed
+  Config config;
+  std::string why;
+  const Implementation* served =
+      nullptr;  // what calls get from now on: differs after a narrowed run
+  Config served_config;
+  std::vector<TuneCandidate> candidates;
+  std::vector<Evaluated> evaluated;
+  std::string strategy, cache;  // cache: "warm" or "rotated"
+  std::uint64_t seed = 0;
+  double budget_s = 0, elapsed_s = 0;
+  int final_rounds = 0;
+  bool stopped = false, mistrusted = false;
+};
+std::string print_json(const TuneReport& report);
+
+/// Measures every candidate. `caller` (may be null) lends index-valued tensors only.
+/// Throws Error(kUnsupported) when nothing supports the problem, Error(kArgument) for options that
+/// leave nothing or name what is not there, Error(kTuning) when every configuration fails.
+TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
+                const Context& context, const TuneOptions& options);
+
+/// A hit, measuring nothing, when the store holds a current sample (or failure) of every supporting
+/// candidate; else measures the candidates it lacks, with the default and the incumbent again
+/// beside them. A miss under DLBLAS_REQUIRE_HIT is an Error(kTuning).
+TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller,
+                  const Context& context, const TuneOptions& options);
+
+}  // namespace dlblas
