@@ -1,0 +1,29 @@
+// matmul by name, tuned for its arguments: the first run measures, every later one reads the store.
+// Prints progress, the table of candidates, and what was measured: 0 the second time.
+#include <cstdio>
+#include <vector>
+
+#include <dlblas/dlblas.hpp>
+
+int main() try {
+  constexpr std::int64_t kM = 64, kK = 512, kN = 512;
+  std::vector<float> a(kM * kK, 0.5f), b(kK * kN, 0.25f), out(kM * kN);
+  const dlblas::TensorRef lhs(a, {kM, kK}), rhs(b, {kK, kN});
+
+  dlblas::TuneOptions options;
+  options.seconds = 2;
+  options.on_event = [](const dlblas::TuneEvent& e) {
+    if (e.kind == dlblas::TuneEvent::Kind::kMeasured)
+      std::printf("%3d/%d  %.4f ms  best %.4f ms\n", e.done, e.planned, e.milliseconds, e.best_ms);
+    return true;  // go on
+  };
+  const dlblas::Operator matmul = dlblas::get_op("matmul", {lhs, rhs}, {}, options);
+
+  matmul({lhs, rhs}, {{"activation", "relu"}}, {{out, {kM, kN}}});
+  std::printf("out[0] = %g, expected %g\n", static_cast<double>(out[0]), 0.125 * kK);
+  std::printf("\n%s\n", dlblas::explain(matmul, {lhs, rhs}).c_str());
+  std::printf("measured: %lld\n", static_cast<long long>(dlblas::counters().measured));
+} catch (const dlblas::Error& e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  return 1;
+}
