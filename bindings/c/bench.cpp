@@ -1,0 +1,39 @@
+// The yardsticks through the C ABI: this machine's ceilings, and the host time of a warm call.
+// Read next: tuner/machine.hpp.
+#include "bindings/c/context.hpp"
+#include "bindings/c/guard.hpp"
+#include "bindings/c/handle.hpp"
+#include "cpu/peak.hpp"
+#include "tuner/machine.hpp"
+
+extern "C" {
+
+using namespace dlblas;
+
+dlblas_status dlblas_bench_host(dlblas_op_t op, const dlblas_args* call, double* nanoseconds) {
+  return guarded([&] {
+    const Form& form = form_of(op, call);
+    const CallSide side(nullptr, nullptr);
+    *nanoseconds = host_time_ns(form, *call, side.num_threads(), steady_nanoseconds);
+  });
+}
+
+dlblas_status dlblas_bench_machine(int32_t threads, int64_t bytes, dlblas_machine* machine) {
+  return guarded([&] {
+    if (!machine || machine->size < sizeof(dlblas_machine))
+      throw Error(ErrorKind::kArgument,
+                  "dlblas: machine has a wrong size; expected size = sizeof(dlblas_machine)",
+                  {.argument = "machine"});
+    dlblas_context wanted{};
+    wanted.size = sizeof wanted;
+    wanted.num_threads = threads;
+    const CallSide side(&wanted, nullptr);
+    const PeakKernels kernels = peak_kernels(cpu_info().isa);
+    machine->copy_bytes_per_s =
+        copy_rate(side.context(), bytes, kernels.stream_copy, steady_nanoseconds);
+    machine->peak_flops = peak_rate(side.context(), kernels.multiply_adds,
+                                    kernels.flops_per_iteration, steady_nanoseconds);
+  });
+}
+
+}  // extern "C"
