@@ -45,6 +45,11 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
+/// Which NaNs a value may hold before it is narrowed to bf16. Those that stem from bf16 and f16
+/// inputs, or from arithmetic, have zeros in their lower half: rounding cannot carry them into
+/// infinity.
+enum class Nans : unsigned char { kAny, kShort };
+
 /// Bytes of one element in memory.
 template <Element E>
 constexpr int kElementBytes = E == Element::kF32 ? 4 : 2;
@@ -85,7 +90,7 @@ DLBLAS_INLINE void stream_fence() {
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Bytes of a whole vector once stored: the alignment that stream<E> needs.
+/// Bytes of a whole vector once stored: the alignment that stream<E> needs; stream2<E>, twice that.
 template <Element E>
 constexpr int kVectorBytes = kWidth* kElementBytes<E>;
 

@@ -16,8 +16,8 @@ namespace dlblas {
 /// configuration.
 inline constexpr int64_t kNormBlock = 4096;
 
-/// Widest row that `source=scratch` keeps: 64 KiB of f32 on the task's stack.
-inline constexpr int64_t kNormScratch = 16384;
+/// Bytes of the widest row that `source=scratch` keeps, on the task's stack.
+inline constexpr int64_t kNormScratchBytes = 65536;
 
 struct NormTraits {
   Element element;          // of x, residual and both results
@@ -26,10 +26,11 @@ struct NormTraits {
   bool cast_before_weight;  // rounds to `element` before the weight
 };
 
-/// Where the second pass reads what it normalises.
+/// Where the second pass finds what it normalises.
 enum class NormSource : int32_t {
   kRow,      // x again, or residual_out, which the first pass then writes
-  kScratch,  // an f32 copy that the first pass made; the second pass writes residual_out
+  kScratch,  // `add` only: h on the task's stack; the second pass writes residual_out, so it may
+             // stream it
 };
 
 enum class NormStore : int32_t {
@@ -44,7 +45,8 @@ enum class NormPrefetch : int32_t {
 
 /// The searched knobs; the table is in norm_cpu.cpp.
 struct NormConfig {
-  int32_t unroll = 4;  // vectors in flight: accumulators of the first pass, loads of the second
+  int32_t unroll =
+      2;  // pairs of vectors in flight: accumulators of the first pass, loads of the second
   NormSource source = NormSource::kRow;
   NormStore store = NormStore::kCached;
   NormPrefetch prefetch = NormPrefetch::kNone;
@@ -58,9 +60,9 @@ struct NormRow {
   const void* residual;  // with `add`
   const void* weight;
   void* y;
-  void* residual_out;         // with `add`
-  const void* normed;         // source=row: x or residual_out
-  float* scratch;             // source=scratch: width floats
+  void* kept;                 // with `add`: where the first pass leaves h
+  const void* normed;         // what the second pass reads: x or h
+  void* residual_out;         // source=scratch: where the second pass writes h
   const void* next_x;         // prefetch=next_row: the row after this one, or this one
   const void* next_residual;  // with `add`
   float weight_offset;

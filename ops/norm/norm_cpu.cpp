@@ -34,7 +34,7 @@ const Level& level_of(const Implementation& impl) { return *static_cast<const Le
 enum KnobIndex : int { kUnroll, kSource, kStore, kPrefetch, kTaskKib };
 const ConfigTable<NormConfig>& table() {
   static const auto* knobs = new ConfigTable<NormConfig>{
-      field<&NormConfig::unroll>("unroll", {1, 4, 8}),
+      field<&NormConfig::unroll>("unroll", {1, 2, 4}),
       field<&NormConfig::source>("source", {0, 1}, {"row", "scratch"}),
       field<&NormConfig::store>("store", {0, 1}, {"cached", "streamed"}),
       field<&NormConfig::prefetch>("prefetch", {0, 1}, {"none", "next_row"}),
@@ -120,7 +120,7 @@ void normalize_exactly(const Job& job, std::int64_t t) {
 // Mean squares outside of this range lost bits, or all of them, on their way through f32.
 constexpr double kLeast = 0x1p-100, kMost = 0x1p126;
 
-void run_row(const Job& job, std::int64_t t, NormRow& row) {
+void run_row(const Job& job, std::int64_t t, void* scratch, NormRow& row) {
   const Slots& slots = *job.slots;
   const State& state = *job.state;
   const std::int64_t next = std::min(t + 1, job.rows - 1);
@@ -132,7 +132,8 @@ void run_row(const Job& job, std::int64_t t, NormRow& row) {
   if (slots.adds()) {
     row.residual = job.row(slots.residual, job.residual, t);
     row.residual_out = job.row(slots.residual_out, job.residual_out, t);
-    row.normed = row.residual_out;
+    row.kept = state.config.source == NormSource::kScratch ? scratch : row.residual_out;
+    row.normed = row.kept;
     if (prefetches) row.next_residual = job.row(slots.residual, job.residual, next);
   }
   const double sum = state.passes.first(row);
@@ -145,13 +146,12 @@ void run_row(const Job& job, std::int64_t t, NormRow& row) {
 }
 
 void run_rows(const Job& job, std::int64_t begin, std::int64_t end) {
-  alignas(64) float scratch[kNormScratch];  // touched only as far as source=scratch uses it
+  alignas(64) char scratch[kNormScratchBytes];  // touched only as far as source=scratch uses it
   NormRow row = {};
   row.width = job.width;
   row.weight = job.args->tensors[job.slots->weight].data;
-  row.scratch = scratch;
   row.weight_offset = job.weight_offset;
-  for (std::int64_t t = begin; t < end; ++t) run_row(job, t, row);
+  for (std::int64_t t = begin; t < end; ++t) run_row(job, t, scratch, row);
   // Other threads may read the results as soon as this task has ended.
   if (job.state->config.store == NormStore::kStreamed) baseline::stream_fence();
 }
@@ -198,10 +198,12 @@ Support supports(const Slots& slots, const Problem& problem, const DeviceInfo& d
 }
 
 void constrain(const Slots& slots, const Problem& problem, Space& space) {
-  const std::int64_t width = problem.dims[kC];
-  space.require("the scratch row holds 16384 elements", {"source"}, [width](const Config& config) {
-    return config.values[kSource] == static_cast<int>(NormSource::kRow) || width <= kNormScratch;
-  });
+  const std::int64_t row_bytes = problem.dims[kC] * size_of(problem.tensors[slots.x].dtype);
+  const bool keeps = slots.adds() && row_bytes <= kNormScratchBytes;
+  space.require("scratch is for the sum of x and residual, rows of at most 64 KiB", {"source"},
+                [keeps](const Config& config) {
+                  return keeps || config.values[kSource] == static_cast<int>(NormSource::kRow);
+                });
   const bool aliased = in_place(slots, problem);
   // The line to be written was just read: past the caches it would first have to leave them.
   space.require("y shares x's memory: nothing to stream", {"store"},
@@ -214,6 +216,9 @@ Config heuristic(const Slots& slots, const Problem& problem, const DeviceInfo& d
   NormConfig config;
   const bool large = bytes_of(slots, problem) > static_cast<double>(device.l3_bytes);
   if (large && !in_place(slots, problem)) config.store = NormStore::kStreamed;
+  // Two rows to read and two to write leave the hardware's prefetchers behind; one of each does
+  // not.
+  if (large && slots.adds()) config.prefetch = NormPrefetch::kNextRow;
   return table().erase(config);
 }
 
@@ -259,6 +264,8 @@ int run(const Slots& slots, const Args& args, const Context& context, const Kern
   if (job.rows == 0 || job.width == 0) return 0;
   job.eps = args.scalars[kEps].f;
   job.weight_offset = static_cast<float>(args.scalars[kWeightOffset].f);
+  if (std::isnan(job.weight_offset))
+    job.weight_offset = std::nanf("");  // Nans::kShort in norm_simd.hpp
   job.x = rows_of(args.tensors[slots.x]);
   job.y = rows_of(args.tensors[slots.y]);
   if (slots.adds()) {

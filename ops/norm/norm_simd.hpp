@@ -13,68 +13,78 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// What the row holds at i: x, or h = x + residual rounded. n < kWidth: only the first n lanes,
-/// zeros above.
-template <Element E, bool kAdd>
-DLBLAS_INLINE Vec row_value(const NormRow& row, int64_t i, int n) {
-  if (n < kWidth) {
-    const Vec x = load_partial<E>(at<E>(row.x, i), n);
-    if constexpr (!kAdd) return x;
-    return round<E>(add(x, load_partial<E>(at<E>(row.residual, i), n)));
-  }
-  const Vec x = load<E>(at<E>(row.x, i));
-  if constexpr (!kAdd) return x;
-  return round<E>(add(x, load<E>(at<E>(row.residual, i))));
+/// Elements of one step of the main loops.
+constexpr int kPair = 2 * kWidth;
+
+/// NaNs on their way to E stem from E, or from arithmetic, unless an f32 weight brings its own.
+template <Element E, Element W>
+constexpr Nans kNans = E != Element::kF32&& W == Element::kF32 ? Nans::kAny : Nans::kShort;
+
+DLBLAS_INLINE Pair add2(Pair x, Pair y) { return {add(x.a, y.a), add(x.b, y.b)}; }
+DLBLAS_INLINE Pair mul2(Pair x, Pair y) { return {mul(x.a, y.a), mul(x.b, y.b)}; }
+DLBLAS_INLINE Pair fma2(Pair x, Pair y, Pair z) { return {fma(x.a, y.a, z.a), fma(x.b, y.b, z.b)}; }
+template <Element E, Nans N>
+DLBLAS_INLINE Pair round2(Pair x) {
+  return {round<E, N>(x.a), round<E, N>(x.b)};
 }
 
-/// Leaves the value where the second pass will look for it.
-template <Element E, bool kAdd, NormSource S>
-DLBLAS_INLINE void keep(const NormRow& row, int64_t i, Vec v, int n) {
-  if constexpr (S == NormSource::kScratch) {
-    if (n < kWidth) return store_partial<Element::kF32>(row.scratch + i, v, n);
-    store<Element::kF32>(row.scratch + i, v);
-  } else if constexpr (kAdd) {
-    if (n < kWidth) return store_partial<E>(at<E>(row.residual_out, i), v, n);
-    store<E>(at<E>(row.residual_out, i), v);
-  }
+/// Elements [i, i + kPair) of x; with kAdd h = x + residual, rounded, left where the second pass
+/// looks.
+template <Element E, bool kAdd>
+DLBLAS_INLINE Pair take2(const NormRow& row, int64_t i) {
+  const Pair x = load2<E, E>(at<E>(row.x, i));
+  if constexpr (!kAdd) return x;
+  const Pair h = round2<E, kNans<E, E>>(add2(x, load2<E, E>(at<E>(row.residual, i))));
+  store2<E, kNans<E, E>>(at<E>(row.kept, i), h);
+  return h;
+}
+
+/// The same for n <= kWidth elements, zeros above.
+template <Element E, bool kAdd>
+DLBLAS_INLINE Vec take_partial(const NormRow& row, int64_t i, int n) {
+  const Vec x = load_partial<E>(at<E>(row.x, i), n);
+  if constexpr (!kAdd) return x;
+  const Vec h = round<E>(add(x, load_partial<E>(at<E>(row.residual, i), n)));
+  store_partial<E>(at<E>(row.kept, i), h, n);
+  return h;
+}
+
+DLBLAS_INLINE int lanes_left(int64_t i, int64_t end) {
+  return end - i < kWidth ? static_cast<int>(end - i) : kWidth;
 }
 
 /// Sum of squares of elements [begin, end).
-template <Element E, bool kAdd, NormSource S, int kUnroll>
+template <Element E, bool kAdd, int kUnroll>
 DLBLAS_INLINE float sum_block(const NormRow& row, int64_t begin, int64_t end) {
-  Vec sums[kUnroll];
-  for (int u = 0; u < kUnroll; ++u) sums[u] = zero();
+  Pair sums[kUnroll];
+  for (int u = 0; u < kUnroll; ++u) sums[u] = {zero(), zero()};
   int64_t i = begin;
-  for (; i + kUnroll * kWidth <= end; i += kUnroll * kWidth) {
+  for (; i + kUnroll * kPair <= end; i += kUnroll * kPair) {
     for (int u = 0; u < kUnroll; ++u) {
-      const Vec v = row_value<E, kAdd>(row, i + u * kWidth, kWidth);
-      keep<E, kAdd, S>(row, i + u * kWidth, v, kWidth);
-      sums[u] = fma(v, v, sums[u]);
+      const Pair v = take2<E, kAdd>(row, i + u * kPair);
+      sums[u] = fma2(v, v, sums[u]);
     }
   }
-  for (; i + kWidth <= end; i += kWidth) {
-    const Vec v = row_value<E, kAdd>(row, i, kWidth);
-    keep<E, kAdd, S>(row, i, v, kWidth);
-    sums[0] = fma(v, v, sums[0]);
+  for (; i + kPair <= end; i += kPair) {
+    const Pair v = take2<E, kAdd>(row, i);
+    sums[0] = fma2(v, v, sums[0]);
   }
-  if (i < end) {
-    const int n = static_cast<int>(end - i);
-    const Vec v = row_value<E, kAdd>(row, i, n);
-    keep<E, kAdd, S>(row, i, v, n);
-    sums[kUnroll - 1] = fma(v, v, sums[kUnroll - 1]);
+  for (; i < end; i += kWidth) {
+    const Vec v = take_partial<E, kAdd>(row, i, lanes_left(i, end));
+    sums[0].a = fma(v, v, sums[0].a);
   }
   for (int half = kUnroll / 2; half > 0; half /= 2) {
-    for (int u = 0; u < half; ++u) sums[u] = add(sums[u], sums[u + half]);
+    for (int u = 0; u < half; ++u) sums[u] = add2(sums[u], sums[u + half]);
   }
-  return reduce_add(sums[0]);
+  return reduce_add(add(sums[0].a, sums[0].b));
 }
 
-template <Element E, bool kAdd, NormSource S, int kUnroll>
+template <Element E, bool kAdd, int kUnroll>
 double first_pass(const NormRow& row) {
   double total = 0;
   for (int64_t begin = 0; begin < row.width; begin += kNormBlock) {
     const int64_t end = begin + kNormBlock < row.width ? begin + kNormBlock : row.width;
-    total += static_cast<double>(sum_block<E, kAdd, S, kUnroll>(row, begin, end));
+    total += static_cast<double>(sum_block<E, kAdd, kUnroll>(row, begin, end));
   }
   return total;
 }
@@ -86,25 +96,31 @@ struct Ways {
   bool stream_h = false;
 };
 
-template <Element E, bool kStream>
-DLBLAS_INLINE void put(void* row, int64_t i, Vec v, int n) {
-  if (n < kWidth) return store_partial<E>(at<E>(row, i), v, n);
-  if constexpr (kStream) return stream<E>(at<E>(row, i), v);
-  store<E>(at<E>(row, i), v);
+template <Element E, Nans N, bool kStream>
+DLBLAS_INLINE void put2(void* row, int64_t i, Pair v) {
+  if constexpr (kStream) return stream2<E, N>(at<E>(row, i), v);
+  store2<E, N>(at<E>(row, i), v);
 }
 
-template <Element E, Element W, bool kCast, NormSource S, Ways kWays>
-DLBLAS_INLINE void write_at(const NormRow& row, int64_t i, Vec scale, Vec offset, int n) {
-  constexpr Element kFrom = S == NormSource::kScratch ? Element::kF32 : E;
-  const void* from = S == NormSource::kScratch ? row.scratch : row.normed;
-  const bool whole = n == kWidth;
-  const Vec v =
-      whole ? load<kFrom>(at<kFrom>(from, i)) : load_partial<kFrom>(at<kFrom>(from, i), n);
-  const Vec w = whole ? load<W>(at<W>(row.weight, i)) : load_partial<W>(at<W>(row.weight, i), n);
-  if constexpr (kWays.write_h) put<E, kWays.stream_h>(row.residual_out, i, v, n);
+template <Element E, Element W, bool kCast, Ways kWays>
+DLBLAS_INLINE void write2(const NormRow& row, int64_t i, Vec scale, Vec offset) {
+  const Pair v = load2<E, E>(at<E>(row.normed, i));
+  const Pair w = load2<W, E>(at<W>(row.weight, i));
+  if constexpr (kWays.write_h) put2<E, kNans<E, E>, kWays.stream_h>(row.residual_out, i, v);
+  Pair normed = mul2(v, {scale, scale});
+  if constexpr (kCast) normed = round2<E, kNans<E, E>>(normed);
+  put2<E, kNans<E, W>, kWays.stream_y>(row.y, i, mul2(normed, add2(w, {offset, offset})));
+}
+
+/// n <= kWidth elements, through the caches.
+template <Element E, Element W, bool kCast, bool kWriteH>
+DLBLAS_INLINE void write_partial(const NormRow& row, int64_t i, Vec scale, Vec offset, int n) {
+  const Vec v = load_partial<E>(at<E>(row.normed, i), n);
+  const Vec w = load_partial<W>(at<W>(row.weight, i), n);
+  if constexpr (kWriteH) store_partial<E>(at<E>(row.residual_out, i), v, n);
   Vec normed = mul(v, scale);
   if constexpr (kCast) normed = round<E>(normed);
-  put<E, kWays.stream_y>(row.y, i, mul(normed, add(w, offset)), n);
+  store_partial<E>(at<E>(row.y, i), mul(normed, add(w, offset)), n);
 }
 
 template <Element E>
@@ -117,88 +133,71 @@ DLBLAS_INLINE void prefetch_next(const NormRow& row, int64_t i, int elements) {
 }
 
 /// Elements [i, width).
-template <Element E, Element W, bool kCast, NormSource S, int kUnroll, Ways kWays>
+template <Element E, Element W, bool kCast, int kUnroll, Ways kWays>
 DLBLAS_INLINE void write_from(const NormRow& row, int64_t i, float scale) {
   const Vec s = broadcast(scale), offset = broadcast(row.weight_offset);
-  for (; i + kUnroll * kWidth <= row.width; i += kUnroll * kWidth) {
-    prefetch_next<E>(row, i, kUnroll * kWidth);
-    for (int u = 0; u < kUnroll; ++u) {
-      write_at<E, W, kCast, S, kWays>(row, i + u * kWidth, s, offset, kWidth);
-    }
+  for (; i + kUnroll * kPair <= row.width; i += kUnroll * kPair) {
+    prefetch_next<E>(row, i, kUnroll * kPair);
+    for (int u = 0; u < kUnroll; ++u) write2<E, W, kCast, kWays>(row, i + u * kPair, s, offset);
   }
-  for (; i + kWidth <= row.width; i += kWidth) {
-    write_at<E, W, kCast, S, kWays>(row, i, s, offset, kWidth);
-  }
-  if (i < row.width) {
-    write_at<E, W, kCast, S, kWays>(row, i, s, offset, static_cast<int>(row.width - i));
+  for (; i + kPair <= row.width; i += kPair) write2<E, W, kCast, kWays>(row, i, s, offset);
+  for (; i < row.width; i += kWidth) {
+    write_partial<E, W, kCast, kWays.write_h>(row, i, s, offset, lanes_left(i, row.width));
   }
 }
 
 /// Elements before the first address fit for streaming; -1 when there is none.
 template <Element E>
 DLBLAS_INLINE int head_of(const void* row) {
-  const int past = static_cast<int>(reinterpret_cast<uintptr_t>(row) % kVectorBytes<E>);
+  const int past = static_cast<int>(reinterpret_cast<uintptr_t>(row) % (2 * kVectorBytes<E>));
   if (past % kElementBytes<E> != 0) return -1;
-  return past == 0 ? 0 : (kVectorBytes<E> - past) / kElementBytes<E>;
+  return past == 0 ? 0 : (2 * kVectorBytes<E> - past) / kElementBytes<E>;
 }
 
-template <Element E, Element W, bool kCast, NormSource S, int kUnroll, bool kWriteH, bool kStream>
+template <Element E, Element W, bool kCast, int kUnroll, bool kWriteH, bool kStream>
 void second_pass(const NormRow& row, float scale) {
   constexpr Ways kCached = {kWriteH, false, false};
   if constexpr (kStream) {
     const int head = head_of<E>(row.y);
     if (head >= 0 && head < row.width) {
-      if (head > 0) {
-        const Vec s = broadcast(scale), offset = broadcast(row.weight_offset);
-        write_at<E, W, kCast, S, kCached>(row, 0, s, offset, head);
+      const Vec s = broadcast(scale), offset = broadcast(row.weight_offset);
+      for (int i = 0; i < head; i += kWidth) {
+        write_partial<E, W, kCast, kWriteH>(row, i, s, offset, lanes_left(i, head));
       }
-      const bool both = kWriteH && head_of<E>(row.residual_out) == head;
       constexpr Ways kOne = {kWriteH, true, false}, kBoth = {kWriteH, true, kWriteH};
-      if (both) return write_from<E, W, kCast, S, kUnroll, kBoth>(row, head, scale);
-      return write_from<E, W, kCast, S, kUnroll, kOne>(row, head, scale);
+      if (kWriteH && head_of<E>(row.residual_out) == head) {
+        return write_from<E, W, kCast, kUnroll, kBoth>(row, head, scale);
+      }
+      return write_from<E, W, kCast, kUnroll, kOne>(row, head, scale);
     }
   }
-  write_from<E, W, kCast, S, kUnroll, kCached>(row, 0, scale);
-}
-
-template <Element E, int kUnroll>
-decltype(NormPasses::first) pick_first(bool adds, NormSource source) {
-  constexpr auto kRow = NormSource::kRow, kScratch = NormSource::kScratch;
-  if (source == kRow) {
-    return adds ? first_pass<E, true, kRow, kUnroll> : first_pass<E, false, kRow, kUnroll>;
-  }
-  return adds ? first_pass<E, true, kScratch, kUnroll> : first_pass<E, false, kScratch, kUnroll>;
+  write_from<E, W, kCast, kUnroll, kCached>(row, 0, scale);
 }
 
 template <Element E, Element W, bool kCast, int kUnroll>
-decltype(NormPasses::second) pick_second(bool adds, const NormConfig& config) {
-  constexpr auto kRow = NormSource::kRow, kScratch = NormSource::kScratch;
+decltype(NormPasses::second) pick_second(const NormTraits& traits, const NormConfig& config) {
   const bool streams = config.store == NormStore::kStreamed;
-  if (config.source == kRow) {
-    return streams ? second_pass<E, W, kCast, kRow, kUnroll, false, true>
-                   : second_pass<E, W, kCast, kRow, kUnroll, false, false>;
+  if (traits.add && config.source == NormSource::kScratch) {
+    return streams ? second_pass<E, W, kCast, kUnroll, true, true>
+                   : second_pass<E, W, kCast, kUnroll, true, false>;
   }
-  if (adds) {
-    return streams ? second_pass<E, W, kCast, kScratch, kUnroll, true, true>
-                   : second_pass<E, W, kCast, kScratch, kUnroll, true, false>;
-  }
-  return streams ? second_pass<E, W, kCast, kScratch, kUnroll, false, true>
-                 : second_pass<E, W, kCast, kScratch, kUnroll, false, false>;
+  return streams ? second_pass<E, W, kCast, kUnroll, false, true>
+                 : second_pass<E, W, kCast, kUnroll, false, false>;
 }
 
 template <Element E, int kUnroll>
 NormPasses pick(const NormTraits& traits, const NormConfig& config) {
-  NormPasses passes = {pick_first<E, kUnroll>(traits.add, config.source), nullptr};
+  NormPasses passes = {traits.add ? first_pass<E, true, kUnroll> : first_pass<E, false, kUnroll>,
+                       nullptr};
   if constexpr (E == Element::kF32) {  // a value in f32 is already rounded to f32
-    passes.second = pick_second<E, E, false, kUnroll>(traits.add, config);
+    passes.second = pick_second<E, E, false, kUnroll>(traits, config);
   } else if (traits.weight == E) {
-    passes.second = traits.cast_before_weight
-                        ? pick_second<E, E, true, kUnroll>(traits.add, config)
-                        : pick_second<E, E, false, kUnroll>(traits.add, config);
+    passes.second = traits.cast_before_weight ? pick_second<E, E, true, kUnroll>(traits, config)
+                                              : pick_second<E, E, false, kUnroll>(traits, config);
   } else {
     passes.second = traits.cast_before_weight
-                        ? pick_second<E, Element::kF32, true, kUnroll>(traits.add, config)
-                        : pick_second<E, Element::kF32, false, kUnroll>(traits.add, config);
+                        ? pick_second<E, Element::kF32, true, kUnroll>(traits, config)
+                        : pick_second<E, Element::kF32, false, kUnroll>(traits, config);
   }
   return passes;
 }
@@ -208,10 +207,10 @@ NormPasses pick(const NormTraits& traits, const NormConfig& config) {
   switch (config.unroll) {
     case 1:
       return pick<E, 1>(traits, config);
-    case 4:
-      return pick<E, 4>(traits, config);
+    case 2:
+      return pick<E, 2>(traits, config);
     default:
-      return pick<E, 8>(traits, config);
+      return pick<E, 4>(traits, config);
   }
 }
 

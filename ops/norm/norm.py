@@ -1,0 +1,49 @@
+"""Docstring pieces of the norm operators; the functions themselves are generated from the schemas.
+
+Pure data: no imports, nothing computed. Read next: ops/norm/README.md.
+"""
+
+DOCS: dict[str, dict[str, str]] = {
+    "rms_norm": {
+        "summary": "Root-mean-square normalisation of the last dimension.",
+        "formula": "y = x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset)",
+        "shapes": "x [*T, C], weight [C] -> y [*T, C]; any leading dimensions, any row stride.",
+        "dtypes": "x f32, f16 or bf16; weight x's dtype or f32; y x's dtype.",
+        "aliasing": "rms_norm_(x, ...) or out=x writes y over x; other overlaps are refused.",
+        "numerics": (
+            "Squares are summed in f32, blocks of 4096 in f64; one rounding, at the store. "
+            "cast_before_weight=True rounds to x's dtype before the weight (Hugging Face's Llama). "
+            "Same bits in any batch and on any number of threads."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": (
+            "Zhang and Sennrich, Root Mean Square Layer Normalization, 2019; "
+            "weight_offset=1 is Gemma's."
+        ),
+    },
+    "add_rms_norm": {
+        "summary": "Adds a residual, keeps the sum, and normalises it.",
+        "formula": (
+            "h = round(x + residual); residual_out = h; "
+            "y = h · rsqrt(mean_C(h²) + eps) · (weight + weight_offset)"
+        ),
+        "shapes": "x, residual [*T, C], weight [C] -> (y, residual_out), both [*T, C]; any row stride.",
+        "dtypes": "x f32, f16 or bf16; residual and both results x's dtype; weight x's dtype or f32.",
+        "aliasing": (
+            "add_rms_norm_(x, residual, ...) writes y over x and residual_out over residual; "
+            "out=(x, residual) does the same; other overlaps are refused."
+        ),
+        "numerics": (
+            "The sum is made in f32 and rounded to x's dtype; statistics are of the rounded h. "
+            "Otherwise as rms_norm. residual_out is exact to the bit."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "The fused form that vLLM and SGLang call between two layers of a transformer.",
+    },
+}
