@@ -46,7 +46,9 @@ DLBLAS_INLINE void tile_step(const TileArgs& t, const float* a, const float* b, 
   }
   DLBLAS_UNROLL
   for (int i = 0; i < M; ++i) {
-    const Vec x = broadcast(kPacked ? a[i] : a[i * t.a_row]);
+    float element;  // by memcpy: an f32 a read in place may be aligned to nothing
+    __builtin_memcpy(&element, kPacked ? a + i : a + i * t.a_row, sizeof element);
+    const Vec x = broadcast(element);
     DLBLAS_UNROLL
     for (int v = 0; v < V; ++v) sum[i][v] = fma(x, row[v], sum[i][v]);
   }
