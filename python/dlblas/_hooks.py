@@ -157,24 +157,29 @@ def finish(like: Any, array: Any) -> Any:
         return array
 
 
-def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str:
-    """A function's documentation: the family's own words (ops/<family>/<family>.py), then the schema."""
-    text = _family_docs(family).get(form) or _family_docs(family).get(op) or formula
-    return f"{text.strip()}\n\nSchema: {schema}"
+_PARTS = ("shapes", "dtypes", "aliasing", "numerics", "errors", "source")
+_docs: dict[str, dict[str, dict[str, str]]] = {}
 
 
-_DOCS: dict[str, dict[str, str]] = {}
-
-
-def _family_docs(family: str) -> dict[str, str]:
-    if family not in _DOCS:
+def _family_docs(family: str) -> dict[str, dict[str, str]]:
+    if family not in _docs:
         from importlib import import_module
 
         try:
-            _DOCS[family] = getattr(import_module(f"dlblas.ops.{family}"), "DOCS", {})
+            _docs[family] = import_module(f"dlblas.ops.{family}").DOCS
         except ModuleNotFoundError:  # a family need not have a Python file
-            _DOCS[family] = {}
-    return _DOCS[family]
+            _docs[family] = {}
+    return _docs[family]
+
+
+def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str:
+    """A function's documentation: the family's words (ops/<family>/<family>.py) and the schema."""
+    docs = _family_docs(family)
+    words = docs.get(form) or docs.get(op) or {}
+    lines = [words["summary"], ""] if "summary" in words else []
+    lines += [words.get("formula", formula), ""]
+    lines += [f"{part.capitalize()}: {words[part]}" for part in _PARTS if part in words]
+    return "\n".join([*lines, f"Schema: {schema}"])
 
 
 TABLE: dict[str, Any] = {
