@@ -30,8 +30,8 @@ DOCS: dict[str, dict[str, str]] = {
             "h = round(x + residual); residual_out = h; "
             "y = h · rsqrt(mean_C(h²) + eps) · (weight + weight_offset)"
         ),
-        "shapes": "x, residual [*T, C], weight [C] -> (y, residual_out), both [*T, C]; any row stride.",
-        "dtypes": "x f32, f16 or bf16; residual and both results x's dtype; weight x's dtype or f32.",
+        "shapes": "x, residual [*T, C], weight [C] -> (y, residual_out) [*T, C]; any row stride.",
+        "dtypes": "x f32, f16 or bf16; residual and results x's dtype; weight x's dtype or f32.",
         "aliasing": (
             "add_rms_norm_(x, residual, ...) writes y over x and residual_out over residual; "
             "out=(x, residual) does the same; other overlaps are refused."
