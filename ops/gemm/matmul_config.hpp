@@ -1,8 +1,8 @@
 // What the host code and the instruction-set objects of matmul share: parameters, configurations,
-// and the entry points that each level defines in its own namespace. In: nothing but plain values;
-// no inline function may appear here, an instruction-set object would keep its own copy of it for
-// everyone. Flow: [compile] fills a configuration, [launch] the parameters.  Read next:
-// matmul_cpu.cpp, matmul_simd.hpp.
+// and the entry points that each level defines in its own namespace.
+// In: nothing but plain values; no inline function may appear here, an instruction-set object would
+// keep its own copy of it for everyone.
+// Flow: [compile] fills a configuration, [launch] the parameters.  Read next: matmul_cpu.cpp.
 #pragma once
 
 #include <cstdint>

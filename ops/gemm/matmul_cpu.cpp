@@ -1,13 +1,11 @@
 // The blocked matmul on CPUs: which configurations exist, which one is the default, and the loops
-// over cache blocks that the instruction-set code (matmul_simd.hpp) fills. In: a Problem, later the
-// Args of a call. Out: a Kernel of one step.
+// over cache blocks that the instruction-set code (matmul_simd.hpp) fills.
+// In: a Problem, later the Args of a call. Out: a Kernel of one step.
 //
-//   split=columns   each thread:  for j, for k: pack its b block, for i: pack a, multiply    (no
-//   barrier) split=rows      for j, for k: all threads pack one b block, then each multiplies its
-//   rows
+//   split=columns   each thread: for j, for k: pack its b block; for i: pack a, multiply
+//   split=rows      for j, for k: all threads pack one b block; then each multiplies its rows
 //
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_simd.hpp,
-// matmul_config.hpp.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_simd.hpp.
 #include <algorithm>
 
 #include "generated/source_hashes.hpp"

@@ -1,8 +1,7 @@
 // The end of every matmul row: bias, activation, one rounding, store.
 // In: f32 sums of one row's columns. Out: elements of the result, any column stride.
-// Compiled once per instruction set; shared by the blocked and the few-row form.
-// Numerics: exp to about 2 ulp, erf to 1.5e-7 absolute; NaN and infinities as the formulas give
-// them.
+// Numerics: exp to about 2 ulp, erf to 1.5e-7 absolute; NaN and infinities as the formulas give.
+// Compiled once per instruction set, for both forms.  Read next: matmul_row_simd.hpp.
 #pragma once
 
 #include "ops/gemm/matmul_pack_simd.hpp"

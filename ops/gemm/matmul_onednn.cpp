@@ -1,9 +1,9 @@
 // oneDNN's matmul as a rival on equal terms: same checks, same search, same oracle.
-// In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step, with the
-// primitives for the last few exact shapes kept beside it (a Problem holds only M's bucket, a
-// primitive one M). oneDNN wants positive strides of plain matrices: an operand that lies otherwise
-// (a reversed or overlapping view has the same layout class) is copied for the call, which is slow
-// and right. Flow: call > validate > [select] > [compile] > [launch].  Read next: cpu/onednn.hpp.
+// In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step. A Problem holds
+// only M's bucket and a primitive one M: primitives of the last exact shapes are kept aside.
+// oneDNN wants positive strides of plain matrices: an operand that lies otherwise (a reversed or an
+// overlapping view has the same layout class) is copied for the call, which is slow and right.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: cpu/onednn.hpp.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -110,8 +110,9 @@ std::shared_ptr<const Primitive> make_primitive(const Shape& shape) {
   return p;
 }
 
-/// The primitives of one kernel: the last few exact shapes, oldest replaced first. A primitive in
-/// use outlives its place here.
+/// The primitives of the last exact shapes, for the process; the oldest is replaced first. A
+/// primitive in use outlives its place here. One that was lost is cheap to make: oneDNN caches the
+/// code.
 class Primitives {
  public:
   std::shared_ptr<const Primitive> find(const Shape& shape) {
@@ -126,13 +127,14 @@ class Primitives {
 
  private:
   std::mutex mutex_;
-  std::array<std::shared_ptr<const Primitive>, 8> kept_;
+  std::array<std::shared_ptr<const Primitive>, 32> kept_;
   std::size_t next_ = 0;
 };
 
-struct OneDnnState {
-  Primitives* primitives;  // lives as long as the kernel does: for the process
-};
+Primitives& primitives() {
+  static auto* kept = new Primitives;  // leaks on purpose: calls may run after static destructors
+  return *kept;
+}
 
 std::size_t bytes_of(Element e) { return e == Element::kF32 ? 4 : 2; }
 
@@ -213,7 +215,7 @@ bool execute(const Primitive& p, const MatmulParams& params, void* scratch) {
 /// Codes of a failed step, for the typed error.
 enum StepError : int { kNoMemory = 1, kNoPrimitive = 2, kExecution = 3 };
 
-int step(const Args& args, const Context& context, const Kernel& kernel, void*) {
+int step(const Args& args, const Context& context, const Kernel&, void*) {
   MatmulParams p = matmul_params(args);
   if (p.m == 0 || p.n == 0) return 0;
   const Matrix out = p.out;
@@ -224,8 +226,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void*) 
     return kNoMemory;
   }
   const OneDnnThreads threads(context.num_threads);
-  const auto primitive =
-      kernel.load<OneDnnState>().primitives->find(shape_of(p, context.num_threads));
+  const auto primitive = primitives().find(shape_of(p, context.num_threads));
   if (!primitive->primitive) return kNoPrimitive;
   void* scratch = nullptr;
   if (primitive->scratch_bytes > 0) {
@@ -300,7 +301,6 @@ Kernel prepare(const Problem&, const Config&, const DeviceInfo&,
   kernel.implementation = &implementation;
   kernel.steps[0] = step;
   kernel.num_steps = 1;
-  kernel.store(OneDnnState{new Primitives});
   return kernel;
 }
 

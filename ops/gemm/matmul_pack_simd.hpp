@@ -1,7 +1,7 @@
-// Packing for matmul: strided f32, f16 or bf16 becomes panels of f32, the one layout that the
-// register tiles read. A panel holds `width` lanes (rows of a, columns of b) side by side for every
-// depth k. In: a matrix block of any strides. Out: panel p at p · width · depth, lanes past the end
-// zero. Compiled once per instruction set; built from cpu/simd.hpp.  Read next: matmul_simd.hpp.
+// Packing for matmul: strided f32, f16 or bf16 becomes panels of f32, the one layout that register
+// tiles read. A panel holds `width` lanes (rows of a, columns of b) side by side for every depth k.
+// In: a matrix block of any strides. Out: panel p at p · width · depth, zeros past the last lane.
+// Compiled once per instruction set, from cpu/simd.hpp.  Read next: matmul_simd.hpp.
 #pragma once
 
 #include "cpu/simd.hpp"

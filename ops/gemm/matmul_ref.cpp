@@ -1,8 +1,8 @@
 // The oracle of matmul: f64 sums over the listed rows of the result, and what error is allowed.
 // In: Args with any strides. Out: value and magnitude Σ|a·b| + |bias| of each element, the latter
-// times the activation's Lipschitz constant, so that it bounds how far an error in the sum can move
-// the result. Numerics: products of two f32 are exact in f64; every sum is plain f64 addition in
-// the order of k. Read next: registry/operator.hpp, matmul.cpp.
+// times the activation's Lipschitz constant: how far an error in the sum can move the result.
+// Numerics: products of two f32 are exact in f64; sums are plain f64 additions in the order of k.
+// Read next: registry/operator.hpp, matmul.cpp.
 #include <algorithm>
 #include <cmath>
 #include <vector>

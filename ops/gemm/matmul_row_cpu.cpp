@@ -1,6 +1,7 @@
 // The few-row matmul on CPUs (decoding: one token, or a handful): no packing, b streams through
-// once, threads divide the columns. In: a Problem with M ≤ 8. Out: a Kernel of one step. Flow: call
-// > validate > [select] > [compile] > [launch].  Read next: matmul_row_simd.hpp.
+// once, threads divide the columns.
+// In: a Problem with M ≤ 8. Out: a Kernel of one step.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_row_simd.hpp.
 #include <algorithm>
 #include <bit>
 

@@ -1,5 +1,5 @@
-// The few-row matmul of one instruction set: b is read once, in place, as it lies; nothing of it is
-// packed. Bound by memory: what counts is the number of sequential streams in flight.
+// The few-row matmul of one instruction set: b is read once, in place, as it lies. Bound by memory:
+// what counts is the number of sequential streams in flight.
 // In: columns [j0, j1) of b, a as f32 rows. Out: the finished elements of those columns.
 // Numerics: row-major b accumulates in the order of k, as the blocked form does, bit for bit; a
 // transposed b sums kWidth lanes per column and adds them last, in one fixed order.

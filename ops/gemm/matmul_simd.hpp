@@ -1,9 +1,9 @@
 // The blocked matmul of one instruction set: register tiles and the loops around them.
-// In: one cache block with b packed (and a packed here, or read in place). Out: f32 partial sums,
-// and at the last depth the finished elements. Numerics: every element is one chain of fused
-// multiply-adds in the order of k, carried through memory between blocks: tiles, blocks, splits and
-// threads change speed, never a bit of the result. Flow: [launch], called by matmul_cpu.cpp.  Read
-// next: matmul_pack_simd.hpp, matmul_epilogue_simd.hpp.
+// In: one cache block with b packed (and a packed here, or read in place).
+// Out: f32 partial sums, and at the last depth the finished elements.
+// Numerics: every element is one chain of fused multiply-adds in the order of k, carried through
+// memory between blocks: tiles, blocks, splits and threads change speed, never a bit of the result.
+// Flow: [launch], called by matmul_cpu.cpp.  Read next: matmul_pack_simd.hpp.
 #pragma once
 
 #include "ops/gemm/matmul_epilogue_simd.hpp"
