@@ -1,9 +1,9 @@
 """Fused transformer operators: chosen, tuned, remembered and explained.
 
-Every operator is a function here, ``dlblas.rms_norm(x, w)``, on NumPy arrays, torch tensors and anything with
-DLPack; in-place forms end in an underscore. ``get_op`` and ``tune`` measure, operator calls never do, and
-``explain`` says what runs and why. NumPy and torch are never imported by this package's import.
-Read next: tuning.py (choosing), _native.py (the library).
+Every operator is a function here, ``dlblas.rms_norm(x, w)``, on NumPy arrays, torch tensors and
+anything with DLPack; in-place forms end in an underscore. ``get_op`` and ``tune`` measure,
+operator calls never do, and ``explain`` says what runs and why. NumPy and torch are never imported
+by this package's import. Read next: tuning.py (choosing), _native.py (the library).
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ __all__ = [
 
 for _function in _native.FUNCTIONS.values():
     if _function.name in globals():
-        raise ImportError(f"dlblas: operator {_function.name} would hide dlblas.{_function.name}; rename it")
+        raise ImportError(
+            f"dlblas: operator {_function.name} would hide dlblas.{_function.name}; rename it"
+        )
     globals()[_function.name] = _function.call
-    __all__ += [_function.name]  # noqa: PLE0604
+    __all__ += [_function.name]
 del _function
 
 

@@ -1,4 +1,5 @@
-"""``Spec``, a tensor without data, and ``Array``, the result type where the caller's own cannot be made.
+"""``Spec``, a tensor without data, and ``Array``, the result type where the caller's own cannot
+be made.
 
 Read next: _hooks.py.
 """
@@ -18,29 +19,32 @@ def _code_and_bits(dtype: Any) -> tuple[int, int]:
     if name is None:
         known = ", ".join(_dtypes.TABLE)
         raise ArgumentError.from_library(
-            f"Spec: dtype is unknown; expected one of {known}, got {dtype!r}; pass a name or a dtype",
+            f"Spec: dtype is unknown; expected one of {known}, got {dtype!r}; "
+            "pass a name or a dtype",
             "Spec", "dtype", known, repr(dtype),
         )  # fmt: skip
     return _dtypes.TABLE[name][:2]
 
 
 class Spec:
-    """Shape, dtype and strides (in elements; None: contiguous) where an array's data would not be read.
+    """Shape, dtype and strides (in elements; None: contiguous), without data.
 
     ``explain``, ``tune`` and ``get_op`` take it in place of an array.
     """
 
     __slots__ = ("_exchange", "dtype", "shape", "strides")
 
-    def __init__(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
+    ) -> None:
         code, bits = _code_and_bits(dtype)
         self.shape = tuple(shape)
         self.dtype = _dtypes.NAMES[code, bits]
         self.strides = None if strides is None else tuple(strides)
         if self.strides is not None and len(self.strides) != len(self.shape):
             raise ArgumentError.from_library(
-                f"Spec: strides has the wrong length; expected {len(self.shape)}, got {len(self.strides)}; "
-                "give one stride a dimension",
+                f"Spec: strides has the wrong length; expected {len(self.shape)}, "
+                f"got {len(self.strides)}; give one stride a dimension",
                 "Spec", "strides", str(len(self.shape)), str(len(self.strides)),
             )  # fmt: skip
         steps = None if self.strides is None else tuple(s * (bits // 8) for s in self.strides)
@@ -52,7 +56,8 @@ class Spec:
 
 
 class Array:
-    """A contiguous CPU result for callers whose array type cannot be made: read it through DLPack or NumPy."""
+    """A contiguous CPU result for callers whose array type cannot be made: read it through
+    DLPack or NumPy."""
 
     __slots__ = ("_buffer", "_code", "data", "dtype", "shape")
 
@@ -72,7 +77,12 @@ class Array:
         kind = {0: "i", 1: "u", 2: "f", 6: "b"}.get(code)
         if kind is None:  # NumPy itself has no bf16 and f8
             raise AttributeError("__array_interface__")
-        return {"version": 3, "shape": self.shape, "typestr": f"<{kind}{bits // 8}", "data": (self.data, False)}
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": f"<{kind}{bits // 8}",
+            "data": (self.data, False),
+        }
 
     def __dlpack__(self, *, stream: None = None, max_version: Any = None, **_: Any) -> Any:
         from . import _native

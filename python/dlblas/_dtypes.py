@@ -28,7 +28,7 @@ _CANONICAL.update({"half": "f16", "double": "f64", "float": "f32", "bool_": "boo
 
 
 def name_of(dtype: Any) -> str | None:
-    """``"f32"`` for "f32", "float32", ``numpy.float32``, a numpy.dtype or ``torch.float32``; else None.
+    """``"f32"`` for "f32", "float32", ``numpy.float32`` or ``torch.float32``; else None.
 
     Always a string of the table above: the data plane keeps its address during a call.
     """

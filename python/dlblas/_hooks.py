@@ -1,7 +1,8 @@
-"""What the data plane asks of Python: dtype objects, DLPack and array-interface exchange, new results, errors.
+"""What the data plane asks of Python: dtype objects, DLPack and array-interface exchange, new
+results, errors.
 
-In: calls from bindings/python/*.cpp, through the table at the end. NumPy and torch are used when the caller has
-imported them and never imported before. Read next: bindings/python/hooks.hpp.
+In: calls from bindings/python/*.cpp, through the table at the end. NumPy and torch are used when
+the caller has imported them and never imported before. Read next: bindings/python/hooks.hpp.
 """
 
 from __future__ import annotations
@@ -30,7 +31,14 @@ def ndarray() -> tuple[Any, Any, tuple[Any, ...]] | None:
         numpy.ndarray,
         numpy.empty,
         tuple(
-            (p, p.__array_interface__["data"][0], p.shape, p.strides, p.dtype, bool(p.flags.writeable))
+            (
+                p,
+                p.__array_interface__["data"][0],
+                p.shape,
+                p.strides,
+                p.dtype,
+                bool(p.flags.writeable),
+            )
             for p in probes
         ),
     )
@@ -98,10 +106,12 @@ def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
         found = typestr
     if isinstance(found, str):
         message = (
-            f"{op}: {argument} has a dtype that the library cannot read; expected a number type in native byte "
-            f"order, got {found}; convert it with astype()"
+            f"{op}: {argument} has a dtype that the library cannot read; expected a number type "
+            f"in native byte order, got {found}; convert it with astype()"
         )
-        raise BY_STATUS[2].from_library(message, op, argument, "a number type in native byte order", found)
+        raise BY_STATUS[2].from_library(
+            message, op, argument, "a number type in native byte order", found
+        )
     address, read_only = interface["data"]
     return (address, *found, interface["shape"], interface.get("strides"), read_only)
 
@@ -117,13 +127,14 @@ def exchange(obj: Any, op: str, argument: str, written: bool) -> Any:
     if hasattr(obj, "__array_interface__"):
         return _interface(obj, op, argument)
     raise _refuse(
-        op, argument, "is not an array", "an array with __dlpack__ or __array_interface__", cls.__name__,
-        "convert it, for example with numpy.asarray()",
+        op, argument, "is not an array", "an array with __dlpack__ or __array_interface__",
+        cls.__name__, "convert it, for example with numpy.asarray()",
     )  # fmt: skip
 
 
 def new_output(like: Any, code: int, bits: int, shape: tuple[int, ...]) -> Any:
-    """Memory for a result: the caller's array type where it can be made uninitialised, else ``Array``."""
+    """Memory for a result: the caller's array type where it can be made uninitialised, else
+    ``Array``."""
     name = _dtypes.NAMES[code, bits]
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(like, torch.Tensor):
@@ -134,7 +145,8 @@ def new_output(like: Any, code: int, bits: int, shape: tuple[int, ...]) -> Any:
 
 
 def finish(like: Any, array: Any) -> Any:
-    """The result as the caller gets it: an ``Array`` becomes the caller's type, or NumPy's, where it can."""
+    """The result as the caller gets it: an ``Array`` becomes the caller's type, or NumPy's,
+    where it can."""
     if not isinstance(array, Array) or isinstance(like, Array):
         return array
     if hasattr(like, "__array_namespace__"):

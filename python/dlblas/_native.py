@@ -1,7 +1,9 @@
-"""libdlblas.so from Python: the control plane by ctypes, and the data plane it hands over at import.
+"""libdlblas.so from Python: the control plane by ctypes, and the data plane it hands over at
+import.
 
-Out: ``FUNCTIONS`` (every callable form), ``plane`` (the control functions that take operator arguments),
-``counters``, ``info``, ``cache_command``, ``set_pin``. Read next: bindings/python/init.cpp.
+Out: ``FUNCTIONS`` (every callable form), ``plane`` (the control functions that take operator
+arguments), ``counters``, ``info``, ``cache_command``, ``set_pin``. Read next:
+bindings/python/init.cpp.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ class _Error(ctypes.Structure):
 
 
 COUNTER_NAMES = (
-    "calls", "selected", "compiled", "prepared", "launched", "measured", "store_hits", "store_misses", "published",
-    "quarantined",
+    "calls", "selected", "compiled", "prepared", "launched",
+    "measured", "store_hits", "store_misses", "published", "quarantined",
 )  # fmt: skip
 
 
@@ -74,10 +76,15 @@ def _load() -> ctypes.PyDLL:
     try:
         library = ctypes.PyDLL(path)
     except OSError as reason:
-        raise ImportError(f"dlblas: library cannot be loaded; expected {path}, got {reason}; build or reinstall") from reason
+        raise ImportError(
+            f"dlblas: library cannot be loaded; expected {path}, got {reason}; build or reinstall"
+        ) from reason
     library.dlblas_abi_version.restype = ctypes.c_uint32
     if library.dlblas_abi_version() != _ABI:
-        raise ImportError(f"dlblas: library has another ABI; expected {_ABI}, got {library.dlblas_abi_version()}; reinstall")
+        raise ImportError(
+            f"dlblas: library has another ABI; expected {_ABI}, "
+            f"got {library.dlblas_abi_version()}; reinstall"
+        )
     return library
 
 
@@ -107,12 +114,15 @@ def _start() -> dict[str, Any]:
         return dict(init(_hooks.TABLE, object.__basicsize__, ctypes.byref(missing)))
     except ValueError:
         symbol = (missing.value or b"").decode()
-        raise ImportError(f"dlblas: Python lacks {symbol}; expected CPython 3.10 or later, got {sys.version}") from None
+        raise ImportError(
+            f"dlblas: Python lacks {symbol}; expected CPython 3.10 or later, got {sys.version}"
+        ) from None
 
 
 plane: dict[str, Any] = _start()
 FUNCTIONS: dict[str, Function] = {
-    row[0]: Function(*row[:5], tuple(Parameter(*p) for p in row[5]), row[6]) for row in plane.pop("functions")
+    row[0]: Function(*row[:5], tuple(Parameter(*p) for p in row[5]), row[6])
+    for row in plane.pop("functions")
 }
 
 
@@ -128,12 +138,15 @@ def _json(status: int, pointer: ctypes.c_void_p) -> dict[str, Any]:
     check(status)
     value = json.loads(_take_text(pointer))
     if not isinstance(value, dict):
-        raise InternalError.from_library("dlblas: JSON is malformed; expected an object; please report it")
+        raise InternalError.from_library(
+            "dlblas: JSON is malformed; expected an object; please report it"
+        )
     return value
 
 
 def info() -> dict[str, Any]:
-    """Version, devices, libraries found or why not, environment variables, operators and the cache's state."""
+    """Version, devices, libraries found or why not, environment variables, operators and the
+    cache's state."""
     pointer = ctypes.c_void_p()
     return _json(_lib.dlblas_info(ctypes.byref(pointer)), pointer)
 
@@ -144,7 +157,8 @@ def cache_command(command: str) -> dict[str, Any]:
 
 
 def counters() -> dict[str, int]:
-    """How often things happened in this process: what ``measured`` and ``compiled`` do not count did not happen."""
+    """How often things happened in this process: what ``measured`` and ``compiled`` do not
+    count did not happen."""
     c = _Counters(size=ctypes.sizeof(_Counters))
     _lib.dlblas_get_counters(ctypes.byref(c))
     return {name: getattr(c, name) for name in COUNTER_NAMES}
@@ -168,9 +182,12 @@ def unknown_operator(name: str) -> None:
 
 
 def machine_ceilings(threads: int = 0, num_bytes: int = 256 << 20) -> tuple[float, float]:
-    """This machine's copy rate (bytes read and written a second) and f32 peak (FLOP a second), measured now."""
+    """This machine's copy rate (bytes read and written a second) and f32 peak (FLOP a second),
+    measured now."""
     m = _Machine(size=ctypes.sizeof(_Machine))
-    bench = ctypes.CDLL(library_path()).dlblas_bench_machine  # it runs for seconds: without the interpreter's lock
+    bench = ctypes.CDLL(
+        library_path()
+    ).dlblas_bench_machine  # it runs for seconds: without the interpreter's lock
     bench.argtypes = [ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p]
     check(bench(threads, num_bytes, ctypes.byref(m)))
     return m.copy_bytes_per_s, m.peak_flops

@@ -1,7 +1,8 @@
-"""A tiny evaluator for ``where=`` texts: arithmetic, comparisons and logic over knob names, nothing else.
+"""A tiny evaluator for ``where=`` texts: arithmetic, comparisons and logic over knob names,
+nothing else.
 
-Not ``eval``: a text may come from a command line or a file, so only the nodes below run; calls, attributes and
-subscripts are refused by name. Read next: spaces.py.
+Not ``eval``: a text may come from a command line or a file, so only the nodes below run; calls,
+attributes and subscripts are refused by name. Read next: spaces.py.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ def compile_expression(text: str) -> tuple[tuple[str, ...], Callable[..., Any]]:
     binary: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
         ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
         ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv,
-        ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-        ast.GtE: operator.ge, ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
+        ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+        ast.LtE: operator.le, ast.Gt: operator.gt,
+        ast.GtE: operator.ge, ast.In: lambda a, b: a in b, 
+        ast.NotIn: lambda a, b: a not in b,
     }  # fmt: skip
     if len(text) > _MOST_TEXT:
         raise _refuse(text[:40] + "…", "is too long", f"{len(text)} characters")
@@ -60,7 +63,9 @@ def compile_expression(text: str) -> tuple[tuple[str, ...], Callable[..., Any]]:
             return lambda values: join(part(values) for part in parts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
             inner = build(node.operand)
-            return (lambda v: not inner(v)) if isinstance(node.op, ast.Not) else (lambda v: -inner(v))
+            return (
+                (lambda v: not inner(v)) if isinstance(node.op, ast.Not) else (lambda v: -inner(v))
+            )
         if isinstance(node, ast.BinOp) and type(node.op) in binary:
             left, right, apply = build(node.left), build(node.right), binary[type(node.op)]
             return lambda values: apply(left(values), right(values))
@@ -68,7 +73,8 @@ def compile_expression(text: str) -> tuple[tuple[str, ...], Callable[..., Any]]:
             terms = [build(term) for term in (node.left, *node.comparators)]
             tests = [binary[type(op)] for op in node.ops]
             return lambda values: all(
-                test(a(values), b(values)) for test, a, b in zip(tests, terms, terms[1:], strict=False)
+                test(a(values), b(values))
+                for test, a, b in zip(tests, terms, terms[1:], strict=False)
             )
         raise _refuse(text, "holds what is not allowed", type(node).__name__)
 

@@ -1,8 +1,9 @@
-"""Errors of dlblas: one class a kind, each also a builtin exception, with what was expected and what came.
+"""Errors of dlblas: one class a kind, each also a builtin exception, with what was expected and
+what came.
 
-Every text reads ``<op>: <argument> <problem>; expected <x>, got <y>; <what to do>``. The classes take the
-arguments that users of Triton Fused Operators know; the library fills the same attributes.
-Raised by: _hooks.error. Read next: bindings/python/hooks.hpp.
+Every text reads ``<op>: <argument> <problem>; expected <x>, got <y>; <what to do>``. The classes
+take the arguments that users of Triton Fused Operators know; the library fills the same
+attributes. Raised by: _hooks.error. Read next: bindings/python/hooks.hpp.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _rebuild(cls: type[Error], message: str, state: dict[str, Any]) -> Error:
 
 
 class Error(Exception):
-    """Base of all: ``op``, ``argument``, ``expected`` and ``got`` are "" where they do not apply."""
+    """Base of all; ``op``, ``argument``, ``expected`` and ``got`` are "" where unknown."""
 
     op: str = ""
     argument: str = ""
@@ -67,7 +68,9 @@ class ShapeMismatchError(Error, ValueError):
     tensor_name: str | None = None
 
     def __init__(self, expected: Any, actual: Any, tensor_name: str | None = None) -> None:
-        super().__init__(f"{tensor_name or 'tensor'} has the wrong shape; expected {expected}, got {actual}")
+        super().__init__(
+            f"{tensor_name or 'tensor'} has the wrong shape; expected {expected}, got {actual}"
+        )
         self.expected, self.got, self.argument = expected, actual, tensor_name or ""
         self._fill()
 
@@ -84,14 +87,18 @@ class UnsupportedDtypeError(Error, TypeError):
 
     def __init__(self, dtype: Any, supported_dtypes: Any, tensor_name: str | None = None) -> None:
         allowed = ", ".join(map(str, supported_dtypes))
-        super().__init__(f"{tensor_name or 'tensor'} has an unsupported dtype; expected {allowed}, got {dtype}")
+        super().__init__(
+            f"{tensor_name or 'tensor'} has an unsupported dtype; expected {allowed}, got {dtype}"
+        )
         self.expected, self.got, self.argument = allowed, dtype, tensor_name or ""
         self._fill()
         self.supported_dtypes = supported_dtypes
 
     def _fill(self) -> None:
         self.dtype, self.tensor_name = self.got, self.argument or None
-        self.supported_dtypes = [word.strip() for word in str(self.expected).replace(" or ", ",").split(",")]
+        self.supported_dtypes = [
+            word.strip() for word in str(self.expected).replace(" or ", ",").split(",")
+        ]
 
 
 class DeviceError(Error, ValueError):
@@ -101,9 +108,12 @@ class DeviceError(Error, ValueError):
     actual_device: Any = ""
     tensor_name: str | None = None
 
-    def __init__(self, expected_device: Any, actual_device: Any, tensor_name: str | None = None) -> None:
+    def __init__(
+        self, expected_device: Any, actual_device: Any, tensor_name: str | None = None
+    ) -> None:
         super().__init__(
-            f"{tensor_name or 'tensor'} is on the wrong device; expected {expected_device}, got {actual_device}"
+            f"{tensor_name or 'tensor'} is on the wrong device; "
+            f"expected {expected_device}, got {actual_device}"
         )
         self.expected, self.got, self.argument = expected_device, actual_device, tensor_name or ""
         self._fill()
@@ -160,9 +170,14 @@ class TuningFailedError(Error, RuntimeError):
 
     def __init__(self, problem_size: Any, configs_tried: int, last_error: Any = None) -> None:
         super().__init__(
-            f"no configuration worked for {problem_size}; expected one of {configs_tried} to run, got {last_error}"
+            f"no configuration worked for {problem_size}; "
+            f"expected one of {configs_tried} to run, got {last_error}"
         )
-        self.problem_size, self.configs_tried, self.last_error = problem_size, configs_tried, last_error
+        self.problem_size, self.configs_tried, self.last_error = (
+            problem_size,
+            configs_tried,
+            last_error,
+        )
 
 
 class InternalError(Error, RuntimeError):

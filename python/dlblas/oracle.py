@@ -1,4 +1,5 @@
-"""The oracle from Python: f64 reference values with the error allowed to each element, and verification.
+"""The oracle from Python: f64 reference values with the error allowed to each element, and
+verification.
 
 Needs NumPy. Read next: src/registry/operator.hpp (Bound), harness.py.
 """
@@ -15,7 +16,8 @@ from .tuning import resolve
 class OracleResult(NamedTuple):
     """One result: an element may be off by ``bound[0]·magnitude + bound[1]·|value| + bound[2]``.
 
-    ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, last dimension] of chosen rows.
+    ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, last dimension] of
+    chosen rows.
     """
 
     name: str
@@ -47,13 +49,22 @@ class Verdict(NamedTuple):
 def _rows(rows: Sequence[int] | None, num_rows: int) -> Any:
     import numpy as np
 
-    return np.arange(num_rows, dtype=np.int64) if rows is None else np.ascontiguousarray(rows, np.int64)
+    return (
+        np.arange(num_rows, dtype=np.int64)
+        if rows is None
+        else np.ascontiguousarray(rows, np.int64)
+    )
 
 
 def reference(
-    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, *, rows: Sequence[int] | None = None
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    rows: Sequence[int] | None = None,
 ) -> list[OracleResult]:
-    """Plain loops in f64 over every row of the flattened leading dimensions, or over the chosen ones."""
+    """Plain loops in f64 over every row of the flattened leading dimensions, or over the chosen
+    ones."""
     import numpy as np
 
     function, fixed = resolve(name)
@@ -65,7 +76,9 @@ def reference(
     values = [np.empty((len(index), width)) for width in widths]
     magnitudes = [np.empty((len(index), width)) for width in widths]
     addresses = [tuple(a.ctypes.data for a in arrays) for arrays in (values, magnitudes)]
-    bounds = _native.plane["reference"](function.name, args, named, index.ctypes.data, len(index), *addresses)
+    bounds = _native.plane["reference"](
+        function.name, args, named, index.ctypes.data, len(index), *addresses
+    )
     if rows is None:
         values = [a.reshape(spec[3]) for a, spec in zip(values, specs, strict=True)]
         magnitudes = [a.reshape(spec[3]) for a, spec in zip(magnitudes, specs, strict=True)]
@@ -83,10 +96,12 @@ def verify(
     *,
     rows: Sequence[int] | None = None,
 ) -> Verdict:
-    """Compares results with the oracle. ``out``: one array, or a tuple in result order; ``args``: the inputs as
-    they were before the call. ``name`` is the functional form."""
+    """Compares results with the oracle. ``out``: one array, or a tuple in result order;
+    ``args``: the inputs as they were before the call. ``name`` is the functional form."""
     function, fixed = resolve(name)
     index = None if rows is None else _rows(rows, 0)
     address, count = (0, 0) if index is None else (index.ctypes.data, len(index))
-    fields = _native.plane["verify"](function.name, args, {**fixed, **(kwargs or {})}, out, address, count)
+    fields = _native.plane["verify"](
+        function.name, args, {**fixed, **(kwargs or {})}, out, address, count
+    )
     return Verdict(*fields[:6], bool(fields[6]))

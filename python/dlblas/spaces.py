@@ -1,19 +1,21 @@
-"""Search spaces from Python: which values a knob may take, and which configurations may be tried at all.
+"""Search spaces from Python: which values a knob may take, and which configurations may be tried
+at all.
 
 ``space=`` maps knobs to values, flat or by implementation::
 
     tune("matmul", (a, b), space={"block_m": PowerOfTwoSpace(32, 128), "block_k": [256, 512]})
     tune("matmul", (a, b), space={"cpu_avx512": {"block_n": FixedSpace(96)}})
 
-``where=`` holds predicates: a function whose parameters name the knobs it depends on (``implementation`` is one
-too), or a text over them (``"block_m * block_n <= 16384"``), or a list of both. A predicate holds where an
-implementation lacks one of its knobs. Read next: tuning.py, src/core/space.hpp.
+``where=`` holds predicates: a function whose parameters name the knobs it depends on
+(``implementation`` is one too), or a text over them (``"block_m * block_n <= 16384"``), or a list
+of both. A predicate holds where an implementation lacks one of its knobs. Read next: tuning.py,
+src/core/space.hpp.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Union
+from typing import Any
 
 from ._where import compile_expression
 from .errors import ArgumentError
@@ -28,8 +30,8 @@ __all__ = [
     "Space",
 ]
 
-Value = Union[int, float, str, bool]
-Predicate = Union[str, Callable[..., Any]]
+Value = int | float | str | bool
+Predicate = str | Callable[..., Any]
 
 
 def _error(argument: str, problem: str, expected: str, got: str, remedy: str) -> ArgumentError:
@@ -56,7 +58,9 @@ class ChoiceSpace(Space):
     def __init__(self, values: Iterable[Value]) -> None:
         self.values = tuple(values)
         if not self.values:
-            raise _error("space", "is empty", "at least one value", "none", "list the values to try")
+            raise _error(
+                "space", "is empty", "at least one value", "none", "list the values to try"
+            )
 
     def __contains__(self, value: object) -> bool:
         return value in self.values
@@ -76,12 +80,19 @@ class FixedSpace(ChoiceSpace):
 
 
 class RangeSpace(Space):
-    """Numbers from ``low`` to ``high``, both included: of a knob, those that its domain has in between."""
+    """Numbers from ``low`` to ``high``, both included: of a knob, those that its domain has in
+    between."""
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high
         if not low <= high:
-            raise _error("space", "has its bounds the wrong way round", "low <= high", f"{low}, {high}", "swap them")
+            raise _error(
+                "space",
+                "has its bounds the wrong way round",
+                "low <= high",
+                f"{low}, {high}",
+                "swap them",
+            )
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, (int, float)) and self.low <= value <= self.high
@@ -101,7 +112,12 @@ class PowerOfTwoSpace(DiscreteSpace):
     """Powers of two from ``low`` to ``high``, both included."""
 
     def __contains__(self, value: object) -> bool:
-        return super().__contains__(value) and isinstance(value, int) and value > 0 and value & (value - 1) == 0
+        return (
+            super().__contains__(value)
+            and isinstance(value, int)
+            and value > 0
+            and value & (value - 1) == 0
+        )
 
 
 class DictSpace(dict[str, Any]):
@@ -123,7 +139,9 @@ Domains = dict[str, dict[str, list[Value]]]
 """implementation → knob → values, from the library."""
 
 
-def narrow(space: Mapping[str, Any], domains: Domains) -> tuple[list[tuple[str, str, str]], set[str]]:
+def narrow(
+    space: Mapping[str, Any], domains: Domains
+) -> tuple[list[tuple[str, str, str]], set[str]]:
     """``space=`` against the knobs' domains.
 
     Returns the rows (implementation, knob, comma list of values) that the library takes, and the
@@ -134,7 +152,13 @@ def narrow(space: Mapping[str, Any], domains: Domains) -> tuple[list[tuple[str, 
     for key, value in space.items():
         if isinstance(value, Mapping):
             if key not in domains:
-                raise _error(f"space[{key!r}]", "names no implementation", ", ".join(sorted(domains)), key, "see explain()")
+                raise _error(
+                    f"space[{key!r}]",
+                    "names no implementation",
+                    ", ".join(sorted(domains)),
+                    key,
+                    "see explain()",
+                )
             for knob, inner in value.items():
                 _narrow_knob(knob, _as_space(inner), {key: domains[key]}, rows, empty)
         else:
@@ -147,13 +171,23 @@ def _narrow_knob(
 ) -> None:
     owners = {name: knobs[knob] for name, knobs in domains.items() if knob in knobs}
     if not owners:
-        known = ", ".join(sorted({k for knobs in domains.values() for k in knobs})) or "no knob at all"
-        raise _error("space", f"names an unknown knob {knob}", known, knob, "see info()['operators']")
+        known = (
+            ", ".join(sorted({k for knobs in domains.values() for k in knobs})) or "no knob at all"
+        )
+        raise _error(
+            "space", f"names an unknown knob {knob}", known, knob, "see info()['operators']"
+        )
     every = {value for domain in owners.values() for value in domain}
     for value in space.wanted():
         if value not in every:
             allowed = ", ".join(map(str, sorted(every, key=str)))
-            raise _error(f"space[{knob!r}]", "asks for a value outside the domain", allowed, str(value), "leave it out")
+            raise _error(
+                f"space[{knob!r}]",
+                "asks for a value outside the domain",
+                allowed,
+                str(value),
+                "leave it out",
+            )
     for implementation, domain in owners.items():
         kept = [value for value in domain if value in space]
         if kept:
@@ -162,7 +196,9 @@ def _narrow_knob(
             empty.add(implementation)
     if len(empty & owners.keys()) == len(owners):
         allowed = ", ".join(map(str, sorted(every, key=str)))
-        raise _error(f"space[{knob!r}]", "leaves no value", f"some of {allowed}", repr(space), "widen it")
+        raise _error(
+            f"space[{knob!r}]", "leaves no value", f"some of {allowed}", repr(space), "widen it"
+        )
 
 
 def _knobs(implementation: str, config: str) -> dict[str, Value]:
@@ -183,15 +219,28 @@ def _predicate(where: Predicate, known: set[str]) -> tuple[tuple[str, ...], Call
 
         names, function = tuple(inspect.signature(where).parameters), where
     else:
-        raise _error("where", "is no predicate", "a function, a text, or a list of them", type(where).__name__, "pass one")
+        raise _error(
+            "where",
+            "is no predicate",
+            "a function, a text, or a list of them",
+            type(where).__name__,
+            "pass one",
+        )
     for name in names:
         if name not in known:
-            raise _error("where", f"names an unknown knob {name}", ", ".join(sorted(known)), name, "see info()['operators']")
+            raise _error(
+                "where",
+                f"names an unknown knob {name}",
+                ", ".join(sorted(known)),
+                name,
+                "see info()['operators']",
+            )
     return names, function
 
 
 def compile_where(where: Any, domains: Domains) -> Callable[[str, str], bool] | None:
-    """One function (implementation, configuration text) → bool for all predicates; None when there are none."""
+    """One function (implementation, configuration text) → bool for all predicates; None when
+    there are none."""
     if where is None:
         return None
     wanted = [where] if isinstance(where, str) or callable(where) else list(where)

@@ -1,8 +1,8 @@
 """``get_op``, ``tune``, ``explain`` and ``pin``: choosing an implementation, and seeing why.
 
-In: an operator's name and arguments (arrays, or ``Spec`` where no data is needed). Out: ``Operation``,
-``TuningReport``, ``Explanation``. Operator calls never measure; these functions do, on inputs of their own.
-Read next: spaces.py, bindings/python/control.cpp.
+In: an operator's name and arguments (arrays, or ``Spec`` where no data is needed). Out:
+``Operation``, ``TuningReport``, ``Explanation``. Operator calls never measure; these functions do,
+on inputs of their own. Read next: spaces.py, bindings/python/control.cpp.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _plane = _native.plane
 
 
 class ProgressEvent(NamedTuple):
-    """One step of a search, handed to ``progress=``. An exception raised there stops the search, and what was
-    measured is kept."""
+    """One step of a search, handed to ``progress=``. An exception raised there stops the
+    search, and what was measured is kept."""
 
     kind: str  # "start", "measured", "failed", "final", "done"
     done: int
@@ -48,11 +48,15 @@ class TuningReport(dict[str, Any]):
             raise AttributeError(name) from None
 
     def __str__(self) -> str:
-        return "\n".join(f"{key:20} {value}" for key, value in self.items() if not isinstance(value, (list, dict)))
+        return "\n".join(
+            f"{key:20} {value}"
+            for key, value in self.items()
+            if not isinstance(value, (list, dict))
+        )
 
 
 class Explanation:
-    """Every candidate with yes or the reason of its no, the configuration, and why the winner won."""
+    """Every candidate with yes or why not, its configuration, and why the winner won."""
 
     __slots__ = ("_table", "_text")
 
@@ -72,7 +76,7 @@ class Explanation:
 
 
 class Operation:
-    """What ``get_op`` returns: call it like the operator. Scalars given to ``get_op`` are its defaults.
+    """What ``get_op`` returns: called like the operator, with its scalars as defaults.
 
     Called on another problem than the one that was asked for, it is an ordinary operator call.
     """
@@ -80,7 +84,11 @@ class Operation:
     __slots__ = ("_defaults", "_explanation", "_function", "_names", "name", "report")
 
     def __init__(
-        self, function: _native.Function, defaults: dict[str, Any], report: TuningReport, explanation: Explanation
+        self,
+        function: _native.Function,
+        defaults: dict[str, Any],
+        report: TuningReport,
+        explanation: Explanation,
     ) -> None:
         self.name = function.name
         self.report = report
@@ -93,7 +101,9 @@ class Operation:
         if not self._defaults:
             return self._function(*args, **kwargs)
         given = self._names[: len(args)]
-        return self._function(*args, **{**{k: v for k, v in self._defaults.items() if k not in given}, **kwargs})
+        return self._function(
+            *args, **{**{k: v for k, v in self._defaults.items() if k not in given}, **kwargs}
+        )
 
     def explain(self) -> Explanation:
         """Why this choice was made, as of when ``get_op`` returned."""
@@ -105,7 +115,8 @@ class Operation:
 
 
 def resolve(name: str) -> tuple[_native.Function, dict[str, Any]]:
-    """The form behind a name, and what the name fixes: ``matmul_leaky_relu`` is matmul, activation="leaky_relu"."""
+    """The form behind a name, and what the name fixes: ``matmul_leaky_relu`` is matmul,
+    activation="leaky_relu"."""
     function = _FUNCTIONS.get(name)
     if function is not None:
         return function, {}
@@ -123,7 +134,8 @@ def _check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:
         return args
     got = type(args).__name__
     raise _ArgumentTypeError.from_library(
-        f"{what}: args is not a tuple; expected a tuple of {name}'s arguments, got {got}; write (x,) for one",
+        f"{what}: args is not a tuple; expected a tuple of {name}'s arguments, got {got}; "
+        "write (x,) for one",
         what, "args", "tuple", got,
     )  # fmt: skip
 
@@ -188,11 +200,12 @@ def tune(
 ) -> TuningReport:
     """Searches implementations and configurations for this problem, and publishes the winner.
 
-    ``args`` are the operator's positional arguments, ``kwargs`` the named ones; arrays give shape, dtype and
-    layout only, ``Spec`` serves as well. Options: ``seconds`` (budget; default ``DLBLAS_TUNE_SECONDS``, 10),
-    ``strategy`` ("exhaustive" or "random"; by the size of the space), ``seed``, ``max_evaluations``, ``force``
-    (measure again what is known), ``implementations`` (names to consider), ``space`` and ``where``
-    (see ``dlblas.spaces``), ``progress`` (called with a ``ProgressEvent``).
+    ``args`` are the operator's positional arguments, ``kwargs`` the named ones; arrays give shape,
+    dtype and layout only, ``Spec`` serves as well. Options: ``seconds`` (budget; default
+    ``DLBLAS_TUNE_SECONDS``, 10), ``strategy`` ("exhaustive" or "random"; by the size of the
+    space), ``seed``, ``max_evaluations``, ``force`` (measure again what is known),
+    ``implementations`` (names to consider), ``space`` and ``where`` (see ``dlblas.spaces``),
+    ``progress`` (called with a ``ProgressEvent``).
 
     Ctrl-C ends the search, keeps what was measured, and is raised again.
     """
@@ -200,41 +213,54 @@ def tune(
 
 
 def _search(
-    name: str, args: Any, kwargs: Mapping[str, Any] | None, options: dict[str, Any], measure_again: bool
+    name: str,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    options: dict[str, Any],
+    measure_again: bool,
 ) -> tuple[_native.Function, dict[str, Any], TuningReport]:
     import json
 
     function, fixed = resolve(name)
     values = _check_tuple("tune" if measure_again else "get_op", name, args)
     named = {**fixed, **(kwargs or {})}
-    text = _plane["tune"](function.name, values, named, _options(function, **options), measure_again)
+    text = _plane["tune"](
+        function.name, values, named, _options(function, **options), measure_again
+    )
     return function, named, TuningReport(json.loads(text))
 
 
 def get_op(
     name: str, args: tuple[Any, ...], *, kwargs: Mapping[str, Any] | None = None, **options: Any
 ) -> Operation:
-    """The best callable for these arguments: from the store when it knows them, else tuned now (see ``tune``).
+    """The best callable for these arguments: from the store when it knows them, else tuned now
+    (see ``tune``).
 
-    Raises TypeError when ``args`` is no tuple, UnknownOperatorError (a NameError) for an unknown name and
-    UnsupportedError (a LookupError) when nothing fits. ``get_op("matmul", (a, b, "leaky_relu"))`` and
-    ``get_op("matmul_leaky_relu", (a, b))`` are the same; both are then called with ``(a, b)``.
+    Raises TypeError when ``args`` is no tuple, UnknownOperatorError (a NameError) for an unknown
+    name and UnsupportedError (a LookupError) when nothing fits. ``get_op("matmul", (a, b,
+    "leaky_relu"))`` and ``get_op("matmul_leaky_relu", (a, b))`` are the same; both are then called
+    with ``(a, b)``.
     """
     function, named, report = _search(name, args, kwargs, options, measure_again=False)
     explanation = _explain(function, args, named)
     scalars = {p.name for p in function.params if p.kind != "tensor"}
-    defaults = {p.name: value for p, value in zip(function.params, args, strict=False) if p.name in scalars}
+    defaults = {
+        p.name: value for p, value in zip(function.params, args, strict=False) if p.name in scalars
+    }
     defaults.update({key: value for key, value in named.items() if key in scalars})
     return Operation(function, defaults, report, explanation)
 
 
-def _explain(function: _native.Function, args: tuple[Any, ...], named: dict[str, Any]) -> Explanation:
+def _explain(
+    function: _native.Function, args: tuple[Any, ...], named: dict[str, Any]
+) -> Explanation:
     table, text = (_plane["explain"](function.name, args, named, form) for form in (1, 0))
     return Explanation(table, text)
 
 
 def explain(name: str, *args: Any, **kwargs: Any) -> Explanation:
-    """What a call would run and why, without running it: prints as a table, ``as_dict()`` for programs."""
+    """What a call would run and why, without running it: prints as a table, ``as_dict()`` for
+    programs."""
     function, fixed = resolve(name)
     return _explain(function, args, {**fixed, **kwargs})
 
@@ -242,14 +268,17 @@ def explain(name: str, *args: Any, **kwargs: Any) -> Explanation:
 def _config_text(config: str | Mapping[str, Any] | None) -> str | None:
     if config is None or isinstance(config, str):
         return config
-    return " ".join(f"{knob}={int(value) if isinstance(value, bool) else value}" for knob, value in config.items())
+    return " ".join(
+        f"{knob}={int(value) if isinstance(value, bool) else value}"
+        for knob, value in config.items()
+    )
 
 
 _pins: dict[str, tuple[str, str | None]] = {}
 
 
 def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | None = None) -> None:
-    """From now on this process serves ``op`` with this implementation (and configuration); None unpins.
+    """From now on this process serves ``op`` with this implementation; None unpins.
 
     Where the pinned implementation does not support a problem, the call fails and says why.
     """
@@ -257,7 +286,8 @@ def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | N
     text = _config_text(config)
     if implementation is None and text is not None:
         raise ArgumentError.from_library(
-            "pin: config has no implementation; expected the implementation it belongs to, got None; name it",
+            "pin: config has no implementation; expected the implementation it belongs to, "
+            "got None; name it",
             "pin", "config", "implementation", "None",
         )  # fmt: skip
     _native.set_pin(operator, implementation, text)
@@ -268,7 +298,7 @@ def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | N
 
 
 class pinned:  # noqa: N801 - used like a function
-    """``with dlblas.pinned("matmul", "reference"): …`` pins, and restores what was pinned before."""
+    """``with dlblas.pinned("matmul", "reference"): …``; restores the pin of before."""
 
     def __init__(
         self, op: str, implementation: str, config: str | Mapping[str, Any] | None = None
