@@ -6,10 +6,7 @@ add_custom_target(python_stage ALL
           -P ${PROJECT_SOURCE_DIR}/cmake/stage_python.cmake
   COMMENT "Staging the Python package"
   VERBATIM)
-add_dependencies(python_stage dlblas)
-if(TARGET dlblas_generated)
-  add_dependencies(python_stage dlblas_generated)
-endif()
+add_dependencies(python_stage dlblas dlblas_generated)
 
 # The wheel installs this component alone; `cmake --install` leaves it out. Same layout, real files.
 set(package dlblas)
@@ -22,5 +19,7 @@ install(PROGRAMS $<TARGET_FILE:dlblas> DESTINATION ${package}/lib RENAME libdlbl
 foreach(family IN LISTS families)
   install(FILES ops/${family}/${family}.py DESTINATION ${package}/ops COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
   install(FILES ops/${family}/cases.json DESTINATION ${package}/ops RENAME ${family}.cases.json
+    COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+  install(FILES ops/${family}/formulas.py DESTINATION ${package}/ops RENAME ${family}_formulas.py
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
 endforeach()

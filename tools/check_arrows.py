@@ -17,10 +17,11 @@ import tree
 
 ARROWS = {
     "bindings": ["include", "graph", "cpu"],
+    "include": ["abi"],
     "ops": ["registry", "jit", "cuda", "core", "device", "cpu"],
     "graph": ["tuner"],
     "tuner": ["dispatch"],
-    "dispatch": ["registry", "jit"],
+    "dispatch": ["registry", "jit", "abi"],
     "jit": ["cuda", "store"],
     "registry": ["core"],
     "cuda": ["core"],
@@ -28,17 +29,21 @@ ARROWS = {
     "cpu": ["core"],
     "core": [],
     "device": [],
-    "include": [],
+    "abi": [],
     "examples": ["include"],
     "tools": ["include", "registry"],
 }
+# The C header alone: plain values without a dependency. It is what the first stage of a call takes.
+ABI = "include/dlblas/dlblas.h"
 CLOCK = re.compile(r"\b(steady_clock|high_resolution_clock|clock_gettime|__rdtscp?|perf_counter)\b")
 # An operator's schema opens its literal: "rms_norm(x: f[*T, C], …
-SCHEMA = re.compile(r'["(]\s*([a-z][a-z0-9_]*)\(\s*\w+[!?]?\s*:')
+SCHEMA = re.compile(r'(?:"|R"\w*\()\s*([a-z][a-z0-9_]*)\(\s*\w+[!?]?:\s')
 
 
 def layer_of(path: str) -> str:
     parts = path.split("/")
+    if path == ABI:
+        return "abi"
     return parts[1] if parts[0] == "src" else parts[0]
 
 

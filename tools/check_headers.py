@@ -55,7 +55,8 @@ def compile_alone(root: pathlib.Path, header: str) -> str:
 
 def main() -> int:
     root = tree.parser(__doc__).parse_args().root.resolve()
-    headers = [str(p.relative_to(root)) for p in tree.files(root, [".hpp", ".h"])]
+    dirs = [*tree.SOURCE_DIRS, "build/generated/include"]
+    headers = [str(p.relative_to(root)) for p in tree.files(root, [".hpp", ".h"], dirs)]
     problems = []
     for path in tree.files(root, [".hpp", ".cpp", ".h"]):
         user = str(path.relative_to(root))
