@@ -1,0 +1,264 @@
+"""What Python callers may pass as a tensor, and what they get back.
+
+NumPy (all layouts, ml_dtypes), torch, DLPack and array-interface producers.
+Read next: bindings/python/array.cpp.
+"""
+
+from __future__ import annotations
+
+import dlblas
+import ml_dtypes
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(3)
+
+
+def expect(x, w):
+    x = np.asarray(x, np.float64)
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * np.asarray(w, np.float64)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_result_has_the_dtype_of_x(dtype):
+    x = RNG.standard_normal((4, 64)).astype(dtype)
+    w = np.ones(64, np.float32)
+    y = dlblas.rms_norm(x, w)
+    assert type(y) is np.ndarray
+    assert y.dtype == x.dtype
+    np.testing.assert_allclose(y.astype(np.float64), expect(x, w), rtol=1e-2, atol=1e-2)
+
+
+LAYOUTS = {
+    "contiguous": lambda x: x,
+    "sliced rows": lambda x: np.repeat(x, 2, 0)[::2],
+    "row stride": lambda x: np.concatenate([x, x], -1)[:, : x.shape[1]],
+    "negative rows": lambda x: x[::-1],
+    "negative columns": lambda x: x[:, ::-1],
+    "transposed": lambda x: np.asfortranarray(x),
+    "broadcast": lambda x: np.broadcast_to(x[:1], x.shape),
+    "leading dimensions": lambda x: x.reshape(2, 1, 3, -1),
+    "one row": lambda x: x[0],
+    "misaligned": lambda x: (
+        np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_numpy_layouts(layout):
+    x = LAYOUTS[layout](RNG.standard_normal((6, 40), np.float32))
+    w = RNG.standard_normal(40, np.float32)
+    np.testing.assert_allclose(dlblas.rms_norm(x, w), expect(x, w), rtol=1e-5, atol=1e-5)
+
+
+def test_no_rows_at_all():
+    y = dlblas.rms_norm(np.empty((0, 8), np.float32), np.ones(8, np.float32))
+    assert y.shape == (0, 8)
+
+
+def test_subclasses_of_ndarray_are_read():
+    class Named(np.ndarray):
+        pass
+
+    x = RNG.standard_normal((3, 16), np.float32)
+    w = np.ones(16, np.float32)
+    np.testing.assert_array_equal(dlblas.rms_norm(x.view(Named), w), dlblas.rms_norm(x, w))
+
+
+def test_read_only_arrays_are_inputs_and_not_outputs():
+    x = RNG.standard_normal((3, 16), np.float32)
+    w = np.ones(16, np.float32)
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(dlblas.rms_norm(frozen, w), dlblas.rms_norm(x, w))
+    for call in (
+        lambda: dlblas.rms_norm(x, w, out=frozen),
+        lambda: dlblas.add_rms_norm_(frozen, x.copy(), w),
+    ):
+        with pytest.raises(
+            dlblas.errors.ArgumentError, match="is read-only; expected a writable array"
+        ):
+            call()
+    np.testing.assert_array_equal(frozen, x)
+
+
+@pytest.mark.parametrize(
+    "bad, text",
+    [
+        (lambda x: x.astype(object), "object"),
+        (lambda x: x.astype(x.dtype.newbyteorder()), "not native byte order"),
+        (lambda x: x.astype(complex), "complex128"),
+        (lambda x: x.astype("U4"), "<U"),
+    ],
+)
+def test_dtypes_that_cannot_be_read(bad, text):
+    x = RNG.standard_normal((3, 16), np.float32)
+    with pytest.raises(dlblas.errors.UnsupportedDtypeError, match=text) as caught:
+        dlblas.rms_norm(bad(x), np.ones(16, np.float32))
+    assert caught.value.tensor_name == "x"
+    assert isinstance(caught.value, TypeError)
+
+
+def test_strides_between_elements_are_refused():
+    fields = np.zeros(16, [("a", np.uint8), ("b", np.float32)])
+    with pytest.raises(dlblas.errors.ArgumentError, match="not a multiple of its item size"):
+        dlblas.rms_norm(fields["b"], np.ones(16, np.float32))
+
+
+def test_too_many_dimensions():
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="x has too many dimensions"):
+        dlblas.rms_norm(np.zeros((1,) * 8 + (4,), np.float32), np.ones(4, np.float32))
+
+
+@pytest.mark.parametrize("bad", [[1.0, 2.0], 3.0, "x", object(), {}])
+def test_what_is_no_array(bad):
+    with pytest.raises(dlblas.errors.ArgumentError, match="rms_norm: x is not a"):
+        dlblas.rms_norm(bad, np.ones(2, np.float32))
+
+
+class Exporter:
+    """DLPack alone, in the old or the new protocol."""
+
+    def __init__(self, array, versioned):
+        self.array, self.versioned, self.asked = array, versioned, []
+
+    def __dlpack__(self, **kwargs):
+        self.asked.append(kwargs)
+        if kwargs and not self.versioned:
+            raise TypeError("old protocol")
+        return self.array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_dlpack_producers(versioned):
+    import sys
+
+    x = np.asfortranarray(RNG.standard_normal((4, 24), np.float32))
+    w = np.ones(24, np.float32)
+    producer = Exporter(x, versioned)
+    before = sys.getrefcount(x)
+    y = dlblas.rms_norm(producer, w)
+    np.testing.assert_array_equal(y, dlblas.rms_norm(x, w))
+    assert isinstance(y, np.ndarray)
+    assert sys.getrefcount(x) == before  # the capsule's own deleter ran
+    assert producer.asked[0] == {"max_version": (1, 0)}
+    out = np.empty_like(x)
+    wrapped = Exporter(out, versioned)
+    assert dlblas.rms_norm(x, w, out=wrapped) is wrapped
+    np.testing.assert_array_equal(out, y)
+
+
+def test_array_interface_producers():
+    class Interface:
+        def __init__(self, array):
+            self.array = array
+
+        @property
+        def __array_interface__(self):
+            return self.array.__array_interface__
+
+    x = RNG.standard_normal((4, 24), np.float32)
+    w = np.ones(24, np.float32)
+    np.testing.assert_array_equal(
+        dlblas.rms_norm(Interface(x[::-1]), w), dlblas.rms_norm(x[::-1], w)
+    )
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    with pytest.raises(dlblas.errors.ArgumentError, match="out is read-only"):
+        dlblas.rms_norm(x, w, out=Interface(frozen))
+
+
+def test_results_go_back_through_the_callers_namespace():
+    class Mine:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **kwargs):
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __array_namespace__(self):
+            class Namespace:
+                @staticmethod
+                def from_dlpack(array):
+                    return Mine(np.from_dlpack(array))
+
+            return Namespace
+
+    x = RNG.standard_normal((4, 24), np.float32)
+    w = np.ones(24, np.float32)
+    y = dlblas.rms_norm(Mine(x), w)
+    assert isinstance(y, Mine)
+    np.testing.assert_array_equal(y.array, dlblas.rms_norm(x, w))
+
+
+def test_own_array_type():
+    x = dlblas.Array((2, 8), "f32")
+    view = np.asarray(x)
+    view[:] = RNG.standard_normal((2, 8))
+    y = dlblas.rms_norm(x, dlblas.Array((8,), "f32"), weight_offset=1)
+    assert isinstance(y, dlblas.Array)
+    assert (y.shape, y.dtype, y.data % 64) == ((2, 8), "f32", 0)
+    np.testing.assert_allclose(np.from_dlpack(y), expect(view, np.ones(8)), rtol=1e-5, atol=1e-6)
+
+
+def test_specs_stand_for_arrays_where_no_data_is_read():
+    x = dlblas.Spec((8, 64), "bfloat16", strides=(128, 1))
+    assert x.dtype == "bf16"
+    assert dlblas.explain("rms_norm", x, dlblas.Spec((64,), np.float32)).as_dict()["implementation"]
+    with pytest.raises(dlblas.errors.ArgumentError, match="x is a dlblas.Spec"):
+        dlblas.rms_norm(x, np.ones(64, np.float32))
+    with pytest.raises(dlblas.errors.ArgumentError, match="dtype is unknown"):
+        dlblas.Spec((8,), "f99")
+
+
+class TestTorch:
+    torch = pytest.importorskip("torch")
+
+    @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+    def test_tensors_in_tensors_out(self, dtype):
+        torch = self.torch
+        x = torch.randn(6, 48).to(getattr(torch, dtype))
+        w = torch.ones(48)
+        y = dlblas.rms_norm(x, w)
+        assert isinstance(y, torch.Tensor)
+        assert y.dtype == x.dtype
+        np.testing.assert_allclose(
+            y.double().numpy(), expect(x.double().numpy(), w.numpy()), rtol=1e-2, atol=1e-2
+        )
+
+    def test_out_and_in_place(self):
+        torch = self.torch
+        x, w = torch.randn(6, 48), torch.ones(48)
+        y = torch.empty_like(x)
+        assert dlblas.rms_norm(x, w, out=y) is y
+        assert torch.equal(y, dlblas.rms_norm(x, w))
+        mine, residual = x.clone(), x.clone()
+        dlblas.add_rms_norm_(mine, residual, w)
+        assert torch.equal(residual, x + x)
+
+    def test_strided_views(self):
+        torch = self.torch
+        x = torch.randn(6, 96)[:, :48]
+        w = torch.ones(48)
+        assert torch.equal(dlblas.rms_norm(x, w), dlblas.rms_norm(x.contiguous(), w))
+
+    def test_tensors_under_autograd_are_refused(self):
+        torch = self.torch
+        x, w = torch.randn(2, 8, requires_grad=True), torch.ones(8)
+        with pytest.raises(dlblas.errors.ArgumentError, match=r"x requires grad.*detach\(\)"):
+            dlblas.rms_norm(x, w)
+        with torch.no_grad():
+            assert torch.equal(dlblas.rms_norm(x, w), dlblas.rms_norm(x.detach(), w))
+
+    def test_sparse_and_meta_tensors_are_refused(self):
+        torch = self.torch
+        for x in (torch.eye(4).to_sparse(), torch.empty(4, 4, device="meta")):
+            with pytest.raises(dlblas.Error):
+                dlblas.rms_norm(x, torch.ones(4))

@@ -1,0 +1,133 @@
+"""Errors as Python sees them: classes, builtin bases, attributes, and some exact texts.
+
+Read next: python/dlblas/errors.py.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+import dlblas
+import numpy as np
+import pytest
+from dlblas import errors
+
+X = np.ones((7, 4096), np.float32)
+W = np.ones(4096, np.float32)
+
+
+def test_every_kind_is_the_builtin_one_too():
+    bases = {
+        errors.ShapeMismatchError: ValueError,
+        errors.UnsupportedDtypeError: TypeError,
+        errors.DeviceError: ValueError,
+        errors.ArgumentError: ValueError,
+        errors.NumericalOverflowError: errors.ArgumentError,
+        errors.UnknownOperatorError: NameError,
+        errors.UnsupportedError: LookupError,
+        errors.CompileError: RuntimeError,
+        errors.LaunchError: RuntimeError,
+        errors.TuningFailedError: RuntimeError,
+        errors.InternalError: RuntimeError,
+    }
+    for cls, base in bases.items():
+        assert issubclass(cls, errors.Error) and issubclass(cls, base)
+    assert issubclass(errors.UnsupportedError, NotImplementedError)
+    assert errors.TritonKernelError is errors.Error is dlblas.Error
+
+
+CASES = [
+    (
+        lambda: dlblas.rms_norm(X, W[:4095]),
+        errors.ShapeMismatchError,
+        "rms_norm: weight has length 4095; expected C = 4096 from x [T=7, C=4096], got 4095",
+    ),
+    (
+        lambda: dlblas.rms_norm([1.0], W),
+        errors.ArgumentError,
+        "rms_norm: x is not an array; expected an array with __dlpack__ or __array_interface__, "
+        "got list; convert it, for example with numpy.asarray()",
+    ),
+    (
+        lambda: dlblas.rms_norm(X, W, 1e-6, 2.0),
+        errors.ArgumentError,
+        "rms_norm: call has too many positional arguments; expected at most 3, got 4; the signature is "
+        "rms_norm(x, weight, eps=1e-06, *, weight_offset=0.0, cast_before_weight=False, out=None)",
+    ),
+    (
+        lambda: dlblas.add_rms_norm(X, W, X, out=X),
+        errors.ArgumentError,
+        "add_rms_norm: out has the wrong number of arrays; expected 2 (y, residual_out), got 1; "
+        "pass a tuple in result order",
+    ),
+    (
+        lambda: dlblas.rms_norm(X, W, eps=10**30),
+        errors.ArgumentError,
+        "rms_norm: eps has the wrong type; expected a number, got int; convert it",
+    ),
+    (
+        lambda: dlblas.get_op("rms_norm", [X, W]),
+        TypeError,
+        "get_op: args is not a tuple; expected a tuple of rms_norm's arguments, got list; write (x,) for one",
+    ),
+]
+
+
+@pytest.mark.parametrize("call, cls, text", CASES)
+def test_exact_texts(call, cls, text):
+    with pytest.raises(cls) as caught:
+        call()
+    assert str(caught.value) == text
+    assert isinstance(caught.value, errors.Error)
+
+
+def test_unknown_repeated_and_missing_names():
+    for kwargs, words in (
+        ({"x": X, "weight": W, "epsilon": 1}, "epsilon is not an argument"),
+        ({"x": X}, "weight is missing"),
+        ({}, "x is missing"),
+    ):
+        with pytest.raises(errors.ArgumentError, match=words):
+            dlblas.rms_norm(**kwargs)
+    with pytest.raises(errors.ArgumentError, match="x is given twice"):
+        dlblas.rms_norm(X, W, x=X)
+
+
+def test_attributes():
+    with pytest.raises(errors.ShapeMismatchError) as shape:
+        dlblas.rms_norm(X, W[:5])
+    assert (shape.value.op, shape.value.tensor_name, shape.value.actual) == (
+        "rms_norm",
+        "weight",
+        "5",
+    )
+    assert "C = 4096" in shape.value.expected
+    with pytest.raises(errors.UnsupportedDtypeError) as dtype:
+        dlblas.rms_norm(X.astype(np.float64), W)
+    assert (dtype.value.dtype, dtype.value.tensor_name) == ("f64", "x")
+    assert dtype.value.supported_dtypes == ["f32", "f16", "bf16"]
+    with pytest.raises(NameError, match="rms_norm") as name:
+        dlblas.get_op("rms_nrom", (X, W))
+    assert isinstance(name.value, errors.UnknownOperatorError)
+
+
+def test_constructors_that_users_know():
+    shape = errors.ShapeMismatchError((1, 2), (3, 4), "x")
+    assert (shape.expected, shape.actual, shape.tensor_name) == ((1, 2), (3, 4), "x")
+    dtype = errors.UnsupportedDtypeError("f64", ["f32", "f16"], "x")
+    assert (dtype.dtype, dtype.supported_dtypes) == ("f64", ["f32", "f16"])
+    device = errors.DeviceError("cuda", "cpu", "w")
+    assert (device.expected_device, device.actual_device) == ("cuda", "cpu")
+    overflow = errors.NumericalOverflowError("too big", max_value=9.0, scale=2.0, attempts=3)
+    assert (str(overflow), overflow.max_value, overflow.scale, overflow.attempts) == (
+        "too big",
+        9.0,
+        2.0,
+        3,
+    )
+    failed = errors.TuningFailedError((1, 2), 5, "boom")
+    assert (failed.problem_size, failed.configs_tried, failed.last_error) == ((1, 2), 5, "boom")
+    for error in (shape, dtype, device, overflow, failed):
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error)
+        assert str(again) == str(error) and again.__dict__ == error.__dict__
