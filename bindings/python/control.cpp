@@ -156,10 +156,14 @@ Object* verify(Object*, Object* const* args, Size, Object*) {
   const dlblas_status status =
       unlocked([&] { return dlblas_verify(function->handle, &call.args(), rows, num_rows, &v); });
   if (status != DLBLAS_OK) return raise_last_error();
-  Object* const fields[] = {api.float_from(v.worst),      api.float_from(v.relative),
-                            api.long_from(v.wrong),       api.long_from(v.checked),
-                            api.long_from(v.first_wrong), api.long_from(v.result),
-                            api.long_from(v.mistrusted)};
+  Object* const fields[] = {
+      api.float_from(v.worst),
+      api.float_from(v.relative),
+      api.long_from(v.wrong),
+      api.long_from(v.checked),
+      api.long_from(v.first_wrong),
+      api.long_from(v.result),
+      Ref::borrow(v.mistrusted ? api.true_object : api.false_object).release()};
   Object* tuple = api.tuple_new(std::size(fields));
   for (std::size_t i = 0; i < std::size(fields); ++i)
     api.tuple_set(tuple, static_cast<Size>(i), fields[i]);

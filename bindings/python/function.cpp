@@ -4,6 +4,8 @@
 #include <charconv>
 #include <map>
 
+#include "bindings/c/handle.hpp"
+
 namespace dlblas::py {
 namespace {
 
@@ -63,7 +65,7 @@ Function* make_function(const Form& form, const char* text) {
   const Schema& schema = form.op->schema;
   auto* f = new Function{};
   f->form = &form;
-  f->handle = reinterpret_cast<dlblas_op_t>(&form);
+  f->handle = handle_of(form);
   f->name = std::string(form.name);
   for (const Param& p : *form.params) {
     const TensorSpec* tensor = p.is_tensor ? &schema.tensors[p.index] : nullptr;

@@ -160,7 +160,7 @@ def finish(like: Any, array: Any) -> Any:
             return numpy.asarray(array)
         # bf16 and f8: the bytes, seen as ml_dtypes' type
         count = array._code[1] // 8
-        buffer = numpy.frombuffer(array._buffer, numpy.uint8)
+        buffer = numpy.frombuffer(memoryview(array._buffer), numpy.uint8)
         start = array.data - buffer.ctypes.data
         for n in array.shape:
             count *= n

@@ -120,10 +120,10 @@ def _start() -> dict[str, Any]:
 
 
 plane: dict[str, Any] = _start()
-FUNCTIONS: dict[str, Function] = {
-    row[0]: Function(*row[:5], tuple(Parameter(*p) for p in row[5]), row[6])
-    for row in plane.pop("functions")
-}
+FUNCTIONS: dict[str, Function] = {}
+for _name, _call, _operator, _family, _schema, _params, _results in plane.pop("functions"):
+    _parameters = tuple(Parameter(*p) for p in _params)
+    FUNCTIONS[_name] = Function(_name, _call, _operator, _family, _schema, _parameters, _results)
 
 
 def _take_text(pointer: ctypes.c_void_p) -> str:

@@ -104,4 +104,4 @@ def verify(
     fields = _native.plane["verify"](
         function.name, args, {**fixed, **(kwargs or {})}, out, address, count
     )
-    return Verdict(*fields[:6], bool(fields[6]))
+    return Verdict(*fields)
