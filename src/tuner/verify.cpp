@@ -108,12 +108,9 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
   const std::int64_t num_rows = count_rows(args);
   std::int64_t elements = 0;
   for (int r = 0; r < op.schema.num_results; ++r) elements += args.result(r).numel();
-  const double per_row =
-      op.def.work_per_row
-          ? op.def.work_per_row(problem)
-          : static_cast<double>(elements) / std::max<double>(1, static_cast<double>(num_rows));
   std::vector<std::int64_t> rows;
-  if (per_row * static_cast<double>(num_rows) < 0x1p30 && elements <= max_elements) {
+  const double work = op.def.work_per_row(problem) * static_cast<double>(num_rows);
+  if (work < 0x1p30 && elements <= max_elements) {
     for (std::int64_t row = 0; row < num_rows; ++row) rows.push_back(row);
     return rows;
   }

@@ -1,0 +1,288 @@
+// The tuner as a whole, on a dummy operator and a fake clock: who may win, what is measured again,
+// what a budget means, what a stop keeps. Read next: tests/cpp/tuner_dummy.hpp.
+#include <set>
+
+#include "store/ranking.hpp"
+#include "tests/cpp/tuner_dummy.hpp"
+
+namespace dlblas::test {
+namespace {
+
+const Behaviour kSlow{Defect::kNone, [](std::int64_t) -> std::int64_t { return 200'000; }};
+const Behaviour kKnobbed{Defect::kNone,
+                         [](std::int64_t b) -> std::int64_t { return b == 4 ? 25'000 : 50'000; }};
+const Behaviour kFast{Defect::kNone, [](std::int64_t) -> std::int64_t { return 10'000; }};
+
+TEST_F(TunerTest, TheFastestRightOneWinsAndIsServed) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "knobbed");
+  EXPECT_EQ(report.config.values[0], 4);
+  EXPECT_EQ(report.served, report.winner);
+  EXPECT_TRUE(report.served_config == report.config);
+  EXPECT_EQ(report.evaluated.size(), 5u);
+  EXPECT_EQ(report.final_rounds, 30);
+  EXPECT_EQ(find(report, "knobbed", 4)->samples_ms.size(), 30u);
+  EXPECT_NEAR(score_ms(find(report, "knobbed", 4)->samples_ms), 0.025, 1e-9);
+}
+
+struct Broken {
+  Defect defect;
+  Failure failure;
+};
+class BrokenCandidate : public TunerTest, public ::testing::WithParamInterface<Broken> {};
+TEST_P(BrokenCandidate, NeverWinsHoweverFast) {
+  static std::vector<Behaviour>* kept = new std::vector<Behaviour>(16);
+  Behaviour& broken = (*kept)[static_cast<std::size_t>(GetParam().defect)];
+  broken = {GetParam().defect, [](std::int64_t) -> std::int64_t { return 1'000; }};
+  const Operator& op = make_operator({dummy("broken", broken), dummy("slow", kSlow)});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "slow");
+  EXPECT_EQ(find(report, "broken")->failure, GetParam().failure) << find(report, "broken")->note;
+  EXPECT_TRUE(find(report, "broken")->samples_ms.empty());
+  EXPECT_STREQ(report.served->name, "slow");
+  // Its failure is remembered: the next get_op measures nothing.
+  const std::int64_t before = measured();
+  EXPECT_EQ(run_get_op(op).source, "store");
+  EXPECT_EQ(measured(), before);
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, BrokenCandidate,
+                         ::testing::Values(Broken{Defect::kWrong, Failure::kWrongResult},
+                                           Broken{Defect::kNan, Failure::kWrongResult},
+                                           Broken{Defect::kSecondRun, Failure::kWrongResult},
+                                           Broken{Defect::kTail, Failure::kUnwritten},
+                                           Broken{Defect::kPastEnd, Failure::kOutOfBounds},
+                                           Broken{Defect::kCode, Failure::kLaunchError},
+                                           Broken{Defect::kThrow, Failure::kLaunchError},
+                                           Broken{Defect::kPrepare, Failure::kCompileError}),
+                         [](const auto& instance) {
+                           return "defect" +
+                                  std::to_string(static_cast<int>(instance.param.defect));
+                         });
+
+TEST_F(TunerTest, AllBrokenIsATypedErrorThatNamesTheFailure) {
+  static const Behaviour wrong{Defect::kWrong};
+  const Operator& op = make_operator({dummy("wrong", wrong)});
+  try {
+    run_tune(op);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kTuning);
+    EXPECT_NE(std::string(e.what()).find("wrong_result"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(TunerTest, TiesGoToTheDefaultThenToTheLowerId) {
+  const Behaviour* same = &kSlow;
+  const Operator& op = make_operator({dummy("first", *same), dummy("second", *same)});
+  EXPECT_STREQ(run_tune(op).winner->name, "first");
+  static const Behaviour barely{Defect::kNone,
+                                [](std::int64_t) -> std::int64_t { return 198'500; }};
+  const Operator& close = make_operator({dummy("first", *same), dummy("barely", barely)});
+  EXPECT_STREQ(run_tune(close).winner->name, "first") << "0.75 % is not faster";
+  const Operator& three =
+      make_operator({dummy("first", *same), dummy("a", kFast), dummy("b", kFast)});
+  EXPECT_STREQ(run_tune(three).winner->name, "a");
+}
+
+TEST_F(TunerTest, AHitMeasuresNothingAndCountsOnce) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  std::int64_t before = measured();
+  EXPECT_EQ(run_get_op(op).source, "tuned");
+  EXPECT_EQ(measured() - before, 5);
+  before = measured();
+  Store reopened(folder_ + "/v1");
+  options_.store = &reopened;
+  const TuneReport hit = run_get_op(op);
+  EXPECT_EQ(hit.source, "store");
+  EXPECT_STREQ(hit.winner->name, "knobbed");
+  EXPECT_EQ(hit.config.values[0], 4);
+  EXPECT_EQ(measured(), before);
+  options_.force = true;
+  EXPECT_EQ(run_get_op(op).source, "tuned");
+  EXPECT_EQ(measured() - before, 5);
+}
+
+TEST_F(TunerTest, OnlyANewCandidateIsMeasuredBesideDefaultAndIncumbent) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  run_get_op(op);
+  static const Implementation late = dummy("late", kFast);
+  Registry::process().add_implementation(op, late);
+  const TuneReport report = run_get_op(op);
+  std::set<std::string> names;
+  for (const Evaluated& e : report.evaluated)
+    names.insert(e.plan->implementation->name + std::string(" ") +
+                 e.plan->implementation->table().print(e.plan->config));
+  EXPECT_EQ(names, (std::set<std::string>{"slow default", "knobbed block=4", "late default"}));
+  EXPECT_STREQ(report.winner->name, "late");
+  EXPECT_STREQ(report.served->name, "late");
+  EXPECT_EQ(run_get_op(op).source, "store");
+}
+
+TEST_F(TunerTest, AChangedSourceMakesOnlyThatCandidateStale) {
+  // Two operators with the same key would need the same name; the record is written by hand
+  // instead.
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  run_get_op(op);
+  const auto merged = store_->load(store_key(op, make_problem(op)));
+  Record record{merged->key, *merged->rows.front().env, {}};
+  for (const Merged::Row& row : merged->rows) {
+    record.candidates.push_back(row.candidate);
+    if (row.candidate.implementation == "knobbed") record.candidates.back().source_hash = "older";
+  }
+  store_->clear();
+  store_->publish(record);
+  const std::int64_t before = measured();
+  EXPECT_EQ(run_get_op(op).source, "tuned");
+  EXPECT_EQ(measured() - before, 5) << "four of knobbed, and the default again";
+}
+
+TEST_F(TunerTest, ASeedReproducesTheRun) {
+  const Operator& op = make_operator({dummy("wide", kKnobbed, &wide_table())});
+  options_.max_evaluations = 20;
+  const auto tried = [&](std::uint64_t seed) {
+    options_.seed = seed;
+    store_->clear();
+    std::vector<std::int64_t> blocks;
+    for (const Evaluated& e : run_tune(op).evaluated) blocks.push_back(e.plan->config.values[0]);
+    return blocks;
+  };
+  const auto first = tried(1);
+  EXPECT_EQ(first.size(), 20u);
+  EXPECT_EQ(first, tried(1));
+  EXPECT_NE(first, tried(2));
+}
+
+class Budget : public TunerTest, public ::testing::WithParamInterface<double> {};
+TEST_P(Budget, HoldsWithinTenPercentAndIsUsed) {
+  static const Behaviour heavy{
+      Defect::kNone, [](std::int64_t b) -> std::int64_t { return 10'000'000 + 100'000 * b; }};
+  const Operator& op = make_operator({dummy("heavy", heavy, &wide_table())});
+  options_.seconds = GetParam();
+  const TuneReport report = run_tune(op);
+  EXPECT_LE(report.elapsed_s, 1.1 * GetParam());
+  EXPECT_GE(report.elapsed_s, 0.7 * GetParam());
+  EXPECT_LT(report.evaluated.size(), 200u);
+  EXPECT_GE(report.final_rounds, kFinalSamples);
+  EXPECT_LE(report.config.values[0], 10) << "close to the fastest of what was drawn";
+}
+INSTANTIATE_TEST_SUITE_P(Seconds, Budget, ::testing::Values(2.0, 5.0, 8.0));
+
+TEST_F(TunerTest, EveryDefaultIsMeasuredHoweverSmallTheBudget) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  options_.seconds = 1e-6;
+  const TuneReport report = run_tune(op);
+  EXPECT_EQ(report.evaluated.size(), 2u);
+  EXPECT_STREQ(report.winner->name, "knobbed");
+}
+
+TEST_F(TunerTest, AStopKeepsAndPublishesWhatWasMeasured) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  options_.on_event = [](const dlblas_event& event) {
+    return event.kind == DLBLAS_EVENT_MEASURED && event.done == 2;
+  };
+  const TuneReport report = run_tune(op);
+  EXPECT_TRUE(report.stopped);
+  EXPECT_EQ(report.evaluated.size(), 2u);
+  EXPECT_STREQ(report.served->name, "knobbed");
+  EXPECT_EQ(store_->load(store_key(op, make_problem(op)))->rows.size(), 2u);
+}
+
+TEST_F(TunerTest, EventsTellTheWholeStory) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  std::vector<int> kinds;
+  std::string best;
+  options_.on_event = [&](const dlblas_event& event) {
+    kinds.push_back(event.kind);
+    best = event.best;
+    EXPECT_EQ(event.planned, 5);
+    return false;
+  };
+  run_tune(op);
+  EXPECT_EQ(kinds, (std::vector<int>{0, 1, 1, 1, 1, 1, 3, 4}));
+  EXPECT_EQ(best, "knobbed block=4");
+}
+
+TEST_F(TunerTest, NarrowingIsHonouredAndNothingFasterIsForgotten) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  run_tune(op);
+  options_.knobs = {{"", "block", {"1", "2"}}};
+  options_.implementations = {"knobbed"};
+  options_.where = [](std::string_view, std::string_view config) { return config != "block=1"; };
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "knobbed");
+  EXPECT_EQ(report.config.values[0], 2) << "all that the narrowing leaves";
+  EXPECT_EQ(report.served_config.values[0], 4) << "the incumbent took part and stays";
+}
+
+TEST_F(TunerTest, TypingErrorsAreArgumentErrors) {
+  const Operator& op = make_operator({dummy("knobbed", kKnobbed, &dummy_table())});
+  const auto kind_of = [&](const std::function<void(TuneOptions&)>& change) {
+    TuneOptions saved = options_;
+    change(options_);
+    ErrorKind kind = ErrorKind::kInternal;
+    try {
+      run_tune(op);
+    } catch (const Error& e) {
+      kind = e.kind();
+    }
+    options_ = saved;
+    return kind;
+  };
+  EXPECT_EQ(kind_of([](TuneOptions& o) { o.implementations = {"knobed"}; }), ErrorKind::kArgument);
+  EXPECT_EQ(kind_of([](TuneOptions& o) { o.knobs = {{"", "blok", {"1"}}}; }), ErrorKind::kArgument);
+  EXPECT_EQ(kind_of([](TuneOptions& o) {
+              o.knobs = {{"", "block", {"3"}}};
+            }),
+            ErrorKind::kArgument);
+  EXPECT_EQ(kind_of([](TuneOptions& o) { o.strategy = "psychic"; }), ErrorKind::kArgument);
+  EXPECT_EQ(kind_of([](TuneOptions& o) {
+              o.where = [](std::string_view, std::string_view) { return false; };
+            }),
+            ErrorKind::kArgument);
+}
+
+TEST_F(TunerTest, TheReferenceCompetesOnlyAlone) {
+  const Operator& op = make_operator({dummy("slow", kSlow)});
+  const TuneReport beside = run_tune(op);
+  EXPECT_EQ(find(beside, "reference"), nullptr);
+  EXPECT_NE(beside.candidates.back().refused, "");
+  const Operator& alone = make_operator({});
+  EXPECT_STREQ(run_tune(alone).winner->name, "reference");
+  EXPECT_EQ(run_get_op(alone).source, "store");
+}
+
+TEST_F(TunerTest, OperatorCallsAreNotCountedAndNothingIsLaunched) {
+  const Operator& op = make_operator({dummy("slow", kSlow)});
+  const std::int64_t launched = g_counters.launched.load();
+  run_tune(op);
+  EXPECT_EQ(g_counters.launched.load(), launched);
+}
+
+TEST_F(TunerTest, EmptyResultsNeedNoMeasuring) {
+  const Operator& op = make_operator({dummy("slow", kSlow)});
+  const std::int64_t before = measured();
+  EXPECT_EQ(get_op(op, make_problem(op, 0, 16), nullptr, context_, options_).source, "empty");
+  EXPECT_EQ(measured(), before);
+}
+
+TEST_F(TunerTest, TheReportIsCompleteJson) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  const std::string json = print_json(run_tune(op));
+  for (const char* part : {"\"source\":\"tuned\"",
+                           "\"winner\":{\"implementation\":\"knobbed\",\"config\":\"block=4\"}",
+                           "\"reason\":\"is the oracle", "\"samples_ms\":[", "\"budget_s\":10"})
+    EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
+}
+
+}  // namespace
+}  // namespace dlblas::test

@@ -1,0 +1,273 @@
+// The tuner's parts, one by one: the winner rule, strategies, row choice, the verdict, made inputs.
+// Read next: tests/cpp/test_tuner.cpp (the whole).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "store/ranking.hpp"
+#include "tests/cpp/tuner_dummy.hpp"
+#include "tuner/inputs.hpp"
+#include "tuner/machine.hpp"
+#include "tuner/strategy.hpp"
+#include "tuner/verify.hpp"
+
+namespace dlblas::test {
+namespace {
+
+using Samples = std::vector<double>;
+
+int winner_of(const std::vector<Samples>& samples, int preset,
+              std::vector<std::int64_t> runs = {}) {
+  std::vector<Contender> contenders;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    contenders.push_back({samples[i], static_cast<int>(i) == preset, runs.empty() ? 0 : runs[i]});
+  return pick_winner(contenders);
+}
+
+TEST(Ranking, OneCentAboveTheMarginWins) {
+  const Samples base(30, 1.0);
+  EXPECT_EQ(winner_of({base, Samples(30, 0.995)}, 0), 0);
+  EXPECT_EQ(winner_of({base, Samples(30, 0.985)}, 0), 1);
+  EXPECT_EQ(winner_of({Samples(30, 0.995), base}, 1), 1) << "the default need not be the lowest id";
+  EXPECT_EQ(winner_of({}, -1), -1);
+  EXPECT_EQ(winner_of({{}, {}}, -1), -1);
+}
+
+TEST(Ranking, NoisyTimesNeedALargerLead) {
+  Samples noisy, quiet(30, 1.0);
+  for (int i = 0; i < 30; ++i) noisy.push_back(0.97 + 0.1 * i);  // one lucky sample
+  EXPECT_GT(2 * spread_ms(noisy), 0.03);
+  EXPECT_EQ(winner_of({quiet, noisy}, 0), 0);
+}
+
+TEST(Ranking, FewSamplesAreNoFinal) {
+  const Samples final_default(30, 1.0), race_only(4, 0.5), final_other(30, 0.9);
+  EXPECT_EQ(winner_of({final_default, race_only, final_other}, 0), 2);
+  EXPECT_EQ(winner_of({Samples(2, 1.0), Samples(2, 0.5)}, 0), 1) << "without a final all compete";
+  EXPECT_EQ(winner_of({Samples(2, 1.0), Samples(2, 0.95)}, 0), 0) << "but need a clear lead";
+}
+
+TEST(Ranking, TheNewestRunDecides) {
+  const Samples slow_day(30, 2.0), slow_day_best(30, 1.5), quiet_day(30, 1.0);
+  EXPECT_EQ(winner_of({slow_day, quiet_day, slow_day_best}, 0, {9, 3, 9}), 2);
+  EXPECT_EQ(winner_of({slow_day, quiet_day, Samples(2, 0.1)}, 0, {3, 3, 9}), 1)
+      << "a run that was stopped before its final decides nothing";
+}
+
+TEST(Strategies, AskForEveryPointOnceAndNoneThatWasTold) {
+  static const Behaviour any{};
+  const Implementation wide = dummy("wide", any, &wide_table()), plain = dummy("plain", any);
+  SearchSpace space;
+  space.points.push_back({&plain, {}});
+  const Space configs = wide.space(Problem{}, cpu_info());
+  for (const Config& config : configs.configs()) space.points.push_back({&wide, config});
+  EXPECT_EQ(default_strategy(space), "random");
+  for (const char* name : {"exhaustive", "random"}) {
+    const auto strategy = make_strategy(name, space, 3);
+    strategy->tell(17, 1.0);
+    std::vector<int> ids;
+    for (auto asked = strategy->ask(7); !asked.empty(); asked = strategy->ask(7)) {
+      EXPECT_LE(asked.size(), 7u);
+      for (const int id : asked) strategy->tell(id, -1);
+      ids.insert(ids.end(), asked.begin(), asked.end());
+    }
+    std::vector<int> expected(space.points.size());
+    std::iota(expected.begin(), expected.end(), 0);
+    expected.erase(expected.begin() + 17);
+    EXPECT_EQ(std::is_sorted(ids.begin(), ids.end()), std::string(name) == "exhaustive");
+    std::sort(ids.begin(), ids.end());
+    EXPECT_EQ(ids, expected) << name;
+  }
+  space.points.resize(64);
+  EXPECT_EQ(default_strategy(space), "exhaustive");
+}
+
+TEST(Strategies, AUsersOwnIsFoundByItsName) {
+  register_strategy(
+      "mine", [](const SearchSpace& space, std::uint64_t) { return make_exhaustive(space, 0); });
+  EXPECT_NE(make_strategy("mine", SearchSpace{}, 0), nullptr);
+  EXPECT_THROW(make_strategy("yours", SearchSpace{}, 0), Error);
+}
+
+TEST(Rows, AllWhenTheOracleCanAffordThemElseSeededAndEdges) {
+  static const Behaviour any{};
+  const Operator& op = make_operator({dummy("any", any)});
+  const Problem problem = make_problem(op, 4096, 16);
+  const CallData data(op, problem, 0, nullptr, Context{});
+  EXPECT_EQ(choose_rows(op, problem, data.args(), 0, 1 << 20).size(), 4096u);
+  const auto some = choose_rows(op, problem, data.args(), 0, 1000);
+  EXPECT_GE(some.size(), 64u);
+  EXPECT_LT(some.size(), 200u);
+  EXPECT_TRUE(std::is_sorted(some.begin(), some.end()));
+  for (const std::int64_t row : {0, 15, 16, 17, 127, 128, 129, 4095})
+    EXPECT_TRUE(std::binary_search(some.begin(), some.end(), row)) << row;
+  EXPECT_EQ(some, choose_rows(op, problem, data.args(), 0, 1000));
+  EXPECT_NE(some, choose_rows(op, problem, data.args(), 1, 1000));
+}
+
+// One row of x in, the verdict on a given y out.
+class Verdicts : public ::testing::Test {
+ protected:
+  Verdict judge(DType dtype, std::vector<double> x, std::vector<double> y) {
+    static const Behaviour any{};
+    static const Operator& op = make_operator({dummy("any", any)});
+    const Problem problem = make_problem(op, 1, static_cast<std::int64_t>(x.size()), dtype);
+    const CallData data(op, problem, 0, nullptr, Context{});
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      store_element(data.args().tensors[0], static_cast<std::int64_t>(i), x[i]);
+      store_element(data.args().result(0), static_cast<std::int64_t>(i), y[i]);
+    }
+    return verify(op, problem, data.args(), {}, Context{});
+  }
+};
+
+TEST_F(Verdicts, BoundIsRelativeAndFirstWrongIsNamed) {
+  const Verdict right = judge(DType::kF32, {1, 2, 3}, {2, 4.0039, 6});
+  EXPECT_EQ(right.wrong, 0);
+  EXPECT_NEAR(right.worst, 0.975, 1e-3);
+  const Verdict wrong = judge(DType::kF32, {1, 2, 3}, {2, 4, 6.01});
+  EXPECT_EQ(wrong.wrong, 1);
+  EXPECT_EQ(wrong.first_wrong, 2);
+  EXPECT_EQ(wrong.checked, 3);
+}
+
+TEST_F(Verdicts, NonFiniteValuesMustAgree) {
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(judge(DType::kF32, {nan, inf, -inf, 1}, {nan, inf, -inf, 2}).wrong, 0);
+  EXPECT_EQ(judge(DType::kF32, {nan, 1, 2}, {2, 2, 4}).wrong, 1);
+  EXPECT_EQ(judge(DType::kF32, {3, 1, 2}, {nan, 2, 4}).wrong, 1);
+  EXPECT_EQ(judge(DType::kF32, {inf, 1, 2}, {-inf, 2, 4}).wrong, 1);
+  EXPECT_EQ(judge(DType::kF32, {3, 1, 2}, {inf, 2, 4}).wrong, 1);
+}
+
+TEST_F(Verdicts, OverflowMayRoundToInfinity) {
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(judge(DType::kF16, {40000, 1, 2}, {inf, 2, 4}).wrong, 0);
+  EXPECT_EQ(judge(DType::kF16, {40000, 1, 2}, {-inf, 2, 4}).wrong, 1);
+  EXPECT_EQ(judge(DType::kF16, {40000, 1, 2}, {65504, 2, 4}).wrong, 1) << "clamped far too low";
+  EXPECT_EQ(judge(DType::kF16, {32757, 1, 2}, {65504, 2, 4}).wrong, 0) << "65514 is a step away";
+  EXPECT_EQ(judge(DType::kF16, {20000, 1, 2}, {inf, 2, 4}).wrong, 1);
+}
+
+TEST_F(Verdicts, WhatCannotFailIsMistrusted) {
+  EXPECT_TRUE(judge(DType::kF32, {1, 1, 1}, {2, 2, 2}).mistrusted);
+  EXPECT_TRUE(judge(DType::kF32, {0, 0, 1}, {0, 0, 2}).mistrusted);
+  EXPECT_FALSE(judge(DType::kF32, {0, 2, 1}, {0, 4, 2}).mistrusted);
+}
+
+// Inputs made for a Problem are of that Problem: bound and validated, they give it back.
+struct Made {
+  DType dtype;
+  Layout layout;
+  int align_log2;
+  std::int64_t width;
+};
+class MadeInputs : public ::testing::TestWithParam<Made> {};
+TEST_P(MadeInputs, GiveTheirProblemBack) {
+  static const Behaviour any{};
+  static const Operator& op = make_operator({dummy("any", any)});
+  const Made& made = GetParam();
+  Problem problem = make_problem(op, 32, made.width, made.dtype);
+  problem.tensors[0].layout = made.layout;
+  problem.tensors[0].align_log2 = static_cast<std::uint8_t>(made.align_log2);
+  if (made.layout == Layout::kRowsOuter) problem.tensors[1].layout = Layout::kContiguous;
+  problem.tensors[1].align_log2 = static_cast<std::uint8_t>(std::min<int>(
+      4, std::countr_zero(static_cast<unsigned>(made.width * size_of(made.dtype)) | 16u)));
+  const CallData data(op, problem, 5, nullptr, Context{});
+
+  dlblas_tensor tensors[2];
+  dlblas_value value{};
+  for (int i = 0; i < 2; ++i) {
+    const TensorView& t = data.args().tensors[i];
+    tensors[i] = {t.data,
+                  {1, 0},
+                  t.rank,
+                  {dlpack_code_of(t.dtype), static_cast<std::uint8_t>(8 * size_of(t.dtype)), 1},
+                  const_cast<std::int64_t*>(t.shape),
+                  const_cast<std::int64_t*>(t.strides),
+                  0};
+  }
+  value.kind = DLBLAS_TENSOR;
+  value.as.tensor = &tensors[0];
+  dlblas_args call{sizeof call, &value, 1, 0, nullptr, &tensors[1], 1, 0};
+  Args args;
+  Problem again;
+  bind(op.forms.front(), call, args);
+  validate(op, call, 1, args, again);
+  EXPECT_EQ(again.tensors[0].layout, problem.tensors[0].layout);
+  EXPECT_EQ(again.tensors[0].align_log2, problem.tensors[0].align_log2);
+  EXPECT_TRUE(again == problem);
+  EXPECT_TRUE(data.guards_intact());
+}
+INSTANTIATE_TEST_SUITE_P(Layouts, MadeInputs,
+                         ::testing::Values(Made{DType::kF32, Layout::kContiguous, 4, 64},
+                                           Made{DType::kF32, Layout::kContiguous, 2, 63},
+                                           Made{DType::kBF16, Layout::kContiguous, 1, 63},
+                                           Made{DType::kF32, Layout::kContiguous, 0, 64},
+                                           Made{DType::kF16, Layout::kContiguous, 3, 64},
+                                           Made{DType::kF32, Layout::kRowStrided, 4, 64},
+                                           Made{DType::kF32, Layout::kRowStrided, 4, 63},
+                                           Made{DType::kBF16, Layout::kRowStrided, 2, 64},
+                                           Made{DType::kF32, Layout::kRowsOuter, 4, 64},
+                                           Made{DType::kF32, Layout::kTransposed, 2, 64},
+                                           Made{DType::kF32, Layout::kBroadcast, 4, 64},
+                                           Made{DType::kF16, Layout::kOther, 4, 64}),
+                         [](const auto& instance) {
+                           return "made" + std::to_string(instance.index);
+                         });
+
+TEST(Inputs, SameSeedSameBitsAndRoughlyNormal) {
+  static const Behaviour any{};
+  const Operator& op = make_operator({dummy("any", any)});
+  const Problem problem = make_problem(op, 256, 256);
+  const CallData a(op, problem, 1, nullptr, Context{}), b(op, problem, 1, nullptr, Context{});
+  const CallData c(op, problem, 2, nullptr, Context{});
+  const auto* values = static_cast<const float*>(a.args().tensors[0].data);
+  const std::size_t bytes = 256 * 256 * sizeof(float);
+  EXPECT_EQ(std::memcmp(values, b.args().tensors[0].data, bytes), 0);
+  EXPECT_NE(std::memcmp(values, c.args().tensors[0].data, bytes), 0);
+  double sum = 0, squares = 0;
+  for (int i = 0; i < 256 * 256; ++i) sum += values[i], squares += values[i] * values[i];
+  EXPECT_NEAR(sum / 65536, 0, 0.02);
+  EXPECT_NEAR(squares / 65536, 1, 0.03);
+}
+
+TEST(Inputs, AWriteIntoAGapOrAGuardIsSeen) {
+  TensorView view{};
+  view.rank = 2;
+  view.dtype = DType::kF32;
+  view.shape[0] = 4, view.shape[1] = 5;
+  GuardedTensor tensor(view, {DType::kF32, Layout::kRowStrided, 4, 0});
+  auto* data = static_cast<float*>(view.data);
+  const std::int64_t pitch = view.strides[0];
+  for (int t = 0; t < 4; ++t)
+    for (int c = 0; c < 5; ++c) data[t * pitch + c] = 1;
+  EXPECT_TRUE(tensor.guards_intact());
+  for (const std::int64_t at : {std::int64_t{-1}, std::int64_t{5}, pitch - 1, 3 * pitch + 5}) {
+    const float before = data[at];
+    data[at] = 0;
+    EXPECT_FALSE(tensor.guards_intact()) << at;
+    std::memcpy(data + at, &before, sizeof before);
+    tensor.poison(0x5c);
+    EXPECT_TRUE(tensor.guards_intact());
+    EXPECT_EQ(tensor.elements_equal_to(0x5c).size(), 20u);
+  }
+}
+
+TEST(Machine, RatesArePlausible) {
+  const Context context;
+  const double copy = copy_rate(
+      context, 1 << 20,
+      [](void* to, const void* from, std::int64_t n) {
+        std::memcpy(to, from, static_cast<std::size_t>(n));
+      },
+      steady_nanoseconds);
+  EXPECT_GT(copy, 1e8);
+  EXPECT_LT(copy, 1e13);
+}
+
+}  // namespace
+}  // namespace dlblas::test

@@ -1,0 +1,184 @@
+// A dummy operator for the tuner's tests: y = 2 x, with implementations that are fast, slow or
+// broken in a chosen way. Time is a number that kernels add to, so every test is exact.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/counters.hpp"
+#include "core/element.hpp"
+#include "tuner/tune.hpp"
+
+namespace dlblas::test {
+
+inline std::int64_t g_now = 0;
+inline std::int64_t fake_clock() { return g_now; }
+
+enum class Defect { kNone, kWrong, kNan, kTail, kPastEnd, kCode, kThrow, kPrepare, kSecondRun };
+
+struct Behaviour {
+  Defect defect = Defect::kNone;
+  /// Nanoseconds of a run with `block`.
+  std::int64_t (*cost)(std::int64_t block) = [](std::int64_t) -> std::int64_t { return 100'000; };
+};
+
+struct DummyConfig {
+  int block = 1;
+};
+inline const ConfigTable<DummyConfig>& dummy_table() {
+  static const ConfigTable<DummyConfig> table{field<&DummyConfig::block>("block", {1, 2, 4, 8})};
+  return table;
+}
+inline const ConfigTable<DummyConfig>& wide_table() {
+  static const ConfigTable<DummyConfig> table{field<&DummyConfig::block>("block", [] {
+    std::vector<std::int64_t> values;
+    for (int i = 1; i <= 200; ++i) values.push_back(i);
+    return values;
+  }())};
+  return table;
+}
+
+inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, void*) {
+  struct State {
+    const Behaviour* behaviour;
+    std::int64_t block;
+  };
+  const State& state = kernel.load<State>();
+  static int runs = 0;
+  const Defect defect = state.behaviour->defect;
+  g_now += state.behaviour->cost(state.block);
+  if (defect == Defect::kCode) return 7;
+  if (defect == Defect::kThrow) throw Error(ErrorKind::kLaunch, "dummy: kernel fell over");
+  const TensorView &x = args.tensors[0], &y = args.result(0);
+  const Rows from = rows_of(x), to = rows_of(y);
+  const std::int64_t width = x.shape[x.rank - 1];
+  const std::int64_t sx = x.strides[x.rank - 1], sy = y.strides[y.rank - 1];
+  for (std::int64_t t = 0; t < from.count; ++t)
+    for (std::int64_t c = 0; c < width; ++c) {
+      const bool last = t == from.count - 1 && c == width - 1;
+      if (defect == Defect::kTail && last) continue;
+      double v = 2 * load_element(x, from.offset(t) + c * sx);
+      if (last && defect == Defect::kWrong) v += 1;
+      if (last && defect == Defect::kNan) v = std::nan("");
+      if (last && defect == Defect::kSecondRun && ++runs % 2 == 0) v += 1;
+      store_element(y, to.offset(t) + c * sy, v);
+    }
+  if (defect == Defect::kPastEnd) store_element(y, to.offset(from.count - 1) + width * sy, 0);
+  return 0;
+}
+
+/// `behaviour` lives as long as the process.
+inline Implementation dummy(const char* name, const Behaviour& behaviour,
+                            const KnobTable* knobs = nullptr, const char* source_hash = "s1") {
+  Implementation impl;
+  impl.name = name;
+  impl.source_hash = source_hash;
+  impl.knobs = knobs;
+  impl.user = const_cast<Behaviour*>(&behaviour);
+  impl.flags.deterministic = true;
+  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
+    return Support::yes();
+  };
+  if (knobs)
+    impl.heuristic = [](const Problem&, const DeviceInfo&) {
+      Config c;
+      c.values[c.count++] = 1;
+      return c;
+    };
+  impl.prepare = [](const Problem&, const Config& config, const DeviceInfo&,
+                    const Implementation& self) {
+    const auto* b = static_cast<const Behaviour*>(self.user);
+    if (b->defect == Defect::kPrepare) throw Error(ErrorKind::kCompile, "dummy: will not build");
+    Kernel kernel;
+    kernel.steps[0] = run_dummy;
+    kernel.num_steps = 1;
+    struct State {
+      const Behaviour* behaviour;
+      std::int64_t block;
+    };
+    kernel.store(State{b, config.count > 0 ? config.values[0] : 1});
+    return kernel;
+  };
+  return impl;
+}
+
+/// A new operator with these implementations, and the reference.
+inline const Operator& make_operator(std::vector<Implementation> implementations) {
+  static int count = 0;
+  static std::vector<std::string>* schemas = new std::vector<std::string>(1000);
+  std::string& schema = (*schemas)[static_cast<std::size_t>(count)];
+  schema = "tuner_dummy_" + std::to_string(count++) +
+           "(x: f[*T, C], scale: float = 2) -> y: like(x)[*T, C] where T: bucket(tokens)";
+  OperatorDef def;
+  def.family = "test";
+  def.schema = schema;
+  def.formula = "y = 2 x";
+  def.letters = {"T", "C"};
+  def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t n, OracleOut* out) {
+    const TensorView& x = args.tensors[0];
+    const Rows map = rows_of(x);
+    const std::int64_t width = x.shape[x.rank - 1], stride = x.strides[x.rank - 1];
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t c = 0; c < width; ++c) {
+        const double v = 2 * load_element(x, map.offset(rows[i]) + c * stride);
+        out[0].value[i * width + c] = v;
+        out[0].magnitude[i * width + c] = std::abs(v);
+      }
+  };
+  def.bound = [](const Problem&, int) { return Bound{0, 1e-3, 0}; };
+  def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[1]); };
+  def.implementations = std::move(implementations);
+  return Registry::process().add(std::move(def));
+}
+
+inline Problem make_problem(const Operator& op, std::int64_t rows = 8, std::int64_t width = 16,
+                            DType dtype = DType::kF32) {
+  Problem problem;
+  problem.op = op.id;
+  problem.threads = 1;
+  problem.tensors[0] = problem.tensors[1] = {dtype, Layout::kContiguous, 4, 0};
+  problem.dims[0] = rows;
+  problem.dims[1] = width;
+  return problem;
+}
+
+/// A store in a folder of its own, gone at the end; options with the fake clock.
+class TunerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/dlblas-tuner-XXXXXX";
+    folder_ = mkdtemp(name);
+    store_ = std::make_unique<Store>(folder_ + "/v1");
+    options_.store = store_.get();
+    options_.clock = fake_clock;
+    options_.seconds = 10;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  TuneReport run_tune(const Operator& op) {
+    return tune(op, make_problem(op), nullptr, context_, options_);
+  }
+  TuneReport run_get_op(const Operator& op) {
+    return get_op(op, make_problem(op), nullptr, context_, options_);
+  }
+  static std::int64_t measured() { return g_counters.measured.load(); }
+  static const Evaluated* find(const TuneReport& report, std::string_view name, int block = 0) {
+    for (const Evaluated& e : report.evaluated)
+      if (e.plan->implementation->name == name && (block == 0 || e.plan->config.values[0] == block))
+        return &e;
+    return nullptr;
+  }
+
+  std::string folder_;
+  std::unique_ptr<Store> store_;
+  Context context_;
+  TuneOptions options_;
+};
+
+}  // namespace dlblas::test
