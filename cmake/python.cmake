@@ -11,7 +11,7 @@ add_dependencies(python_stage dlblas dlblas_generated)
 # The wheel installs this component alone; `cmake --install` leaves it out. Same layout, real files.
 set(package dlblas)
 install(DIRECTORY python/dlblas/ DESTINATION ${package} COMPONENT python EXCLUDE_FROM_ALL
-  PATTERN __pycache__ EXCLUDE)
+  PATTERN __pycache__ EXCLUDE PATTERN ".*" EXCLUDE)
 install(DIRECTORY ${DLBLAS_GENERATED}/python/dlblas/ DESTINATION ${package} COMPONENT python EXCLUDE_FROM_ALL
   OPTIONAL)
 install(PROGRAMS $<TARGET_FILE:dlblas> DESTINATION ${package}/lib RENAME libdlblas.so

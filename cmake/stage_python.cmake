@@ -1,5 +1,6 @@
 # cmake -DTREE=… -DGENERATED=… -DLIBRARY=… -DOUTPUT=… -P stage_python.cmake: makes the staged package's links.
-# Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib/libdlblas.so, OUTPUT/ops/<family>.py and <family>.cases.json.
+# Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib/libdlblas.so, OUTPUT/ops/<family>.py,
+# <family>.cases.json and <family>_formulas.py.
 cmake_policy(VERSION 3.25)
 set(wanted "")
 
@@ -32,6 +33,9 @@ foreach(family IN LISTS families)
   endif()
   if(EXISTS "${TREE}/ops/${family}/cases.json")
     link_to("${TREE}/ops/${family}/cases.json" "ops/${family}.cases.json")
+  endif()
+  if(EXISTS "${TREE}/ops/${family}/formulas.py")
+    link_to("${TREE}/ops/${family}/formulas.py" "ops/${family}_formulas.py")
   endif()
 endforeach()
 
