@@ -8,8 +8,8 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "Matrix product with bias and activation, in one pass over the result.",
         "formula": "out = act(a · b + bias)",
         "shapes": (
-            "a [M, K], b [K, N], bias [N] -> out [M, N]; any strides, so all four transpose layouts "
-            "(b = weight.T is the layout of a linear layer)."
+            "a [M, K], b [K, N], bias [N] -> out [M, N]; any strides, so all four transpose "
+            "layouts (b = weight.T is the layout of a linear layer)."
         ),
         "dtypes": (
             "a f32, f16 or bf16; b a's dtype; bias a's dtype or f32; "
@@ -17,11 +17,15 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "aliasing": "out overlaps no input; inputs are never written.",
         "numerics": (
-            "Products and sums in f32, one rounding at the store; bias and activation act on the f32 sum. "
-            "activation: relu, leaky_relu (0.01), gelu (erf), silu. NaN and Inf propagate, through relu "
-            "too. The cpu_* implementations give the same bits in any batch and on any number of threads."
+            "Products and sums in f32, one rounding at the store; bias and activation act on the "
+            "f32 sum. activation: relu, leaky_relu (0.01), gelu (erf), silu. NaN and Inf "
+            "propagate, through relu too. The cpu_* implementations give the same bits on any "
+            "number of threads."
         ),
-        "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is written then.",
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
         "source": "Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.",
     },
 }

@@ -103,25 +103,27 @@ void constrain(const Problem& p, const DeviceInfo& device, Space& space) {
   const std::int64_t m = p.dims[kM], n = p.dims[kN], k = p.dims[kK];
   const int threads = threads_of(p);
   space.require("block_m_distinct", {"block_m"}, [&t, m](const Config& c) {
-    return block_is_distinct(t, "block_m", c.values[1], m);
+    return block_is_distinct(t, "block_m", t.restore(c).block_m, m);
   });
   space.require("block_n_distinct", {"block_n"}, [&t, n](const Config& c) {
-    return block_is_distinct(t, "block_n", c.values[2], n);
+    return block_is_distinct(t, "block_n", t.restore(c).block_n, n);
   });
   space.require("block_k_distinct", {"block_k"}, [&t, k](const Config& c) {
-    return block_is_distinct(t, "block_k", c.values[3], k);
+    return block_is_distinct(t, "block_k", t.restore(c).block_k, k);
   });
-  space.require("a_block_fits_l2", {"block_m", "block_k"}, [l2 = device.l2_bytes](const Config& c) {
-    return c.values[1] * c.values[3] * kFloatBytes <= l2;
-  });
-  space.require("rows_enough_to_split", {"tile", "split"}, [m, threads](const Config& c) {
-    const bool by_rows = c.values[7] == static_cast<int>(Split::kRows);
-    return !by_rows ||
-           (threads > 1 && m >= std::int64_t{threads} * Level::code().tiles[c.values[0]].m);
+  space.require("a_block_fits_l2", {"block_m", "block_k"},
+                [&t, l2 = device.l2_bytes](const Config& c) {
+                  const MatmulConfig v = t.restore(c);
+                  return v.block_m * v.block_k * kFloatBytes <= l2;
+                });
+  space.require("rows_enough_to_split", {"tile", "split"}, [&t, m, threads](const Config& c) {
+    const MatmulConfig v = t.restore(c);
+    return v.split == Split::kColumns ||
+           (threads > 1 && m >= std::int64_t{threads} * Level::code().tiles[v.tile].m);
   });
   const bool f32 = p.tensors[kA].dtype == DType::kF32;
   space.require("in_place_a_is_f32", {"pack_a"},
-                [f32](const Config& c) { return f32 || c.values[8] == 1; });
+                [&t, f32](const Config& c) { return f32 || t.restore(c).pack_a; });
 }
 
 template <typename Level>
@@ -294,7 +296,7 @@ Support supports(const Problem&, const DeviceInfo& device, const Implementation&
 
 template <typename Level>
 double estimate(const Problem& p, const Config& config, const DeviceInfo&) {
-  const MatmulTile tile = Level::code().tiles[config.values[0]];
+  const MatmulTile tile = Level::code().tiles[table<Level>().restore(config).tile];
   const auto threads = static_cast<double>(threads_of(p));
   const auto m = static_cast<double>(round_up(p.dims[kM], tile.m));
   const auto n = static_cast<double>(round_up(p.dims[kN], tile.n));

@@ -46,8 +46,10 @@ Support supports(const Problem& p, const DeviceInfo& device, const Implementatio
 
 void constrain(const Problem& p, const DeviceInfo&, Space& space) {
   const std::int64_t n = p.dims[kN];
-  space.require("block_n_distinct", {"block_n"},
-                [n](const Config& c) { return c.values[1] == 256 || c.values[1] / 2 < n; });
+  space.require("block_n_distinct", {"block_n"}, [n](const Config& c) {
+    const std::int64_t block = table().restore(c).block_n;
+    return block == 256 || block / 2 < n;
+  });
 }
 
 Config heuristic(const Problem& p, const DeviceInfo&) {
