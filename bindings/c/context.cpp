@@ -1,20 +1,56 @@
 // See context.hpp.
 #include "bindings/c/context.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "cpu/thread_pool.hpp"
 
 namespace dlblas {
 namespace {
 
-// Grows only; a call's workspace lives until the next call of the same thread.
-struct Workspace {
-  std::unique_ptr<void, decltype(&std::free)> memory{nullptr, &std::free};
-  std::size_t bytes = 0;
+// Workspace of one thread: calls stack on it, so a step may ask several times and a call inside a
+// call is safe. Blocks are kept for the next call; several become one when the outermost call has
+// ended.
+class Arena {
+ public:
+  struct Mark {
+    std::size_t block = 0, used = 0;
+  };
+  Mark mark() const { return at_; }
+  void release(Mark to) {
+    at_ = to;
+    if (to.block > 0 || to.used > 0 || blocks_.size() <= 1) return;
+    std::size_t total = 0;
+    for (const Block& b : blocks_) total += b.bytes;
+    blocks_.clear();
+    add(total);
+  }
+  void* take(std::size_t bytes) {
+    for (; at_.block < blocks_.size(); ++at_.block, at_.used = 0)
+      if (bytes <= blocks_[at_.block].bytes - at_.used) break;
+    if (at_.block == blocks_.size() && !add(bytes)) return nullptr;
+    void* p = static_cast<char*>(blocks_[at_.block].memory.get()) + at_.used;
+    at_.used += bytes;
+    return p;
+  }
+
+ private:
+  struct Block {
+    std::unique_ptr<void, decltype(&std::free)> memory;
+    std::size_t bytes;
+  };
+  bool add(std::size_t bytes) {
+    void* p = std::aligned_alloc(64, bytes);
+    if (p) blocks_.push_back({{p, &std::free}, bytes});
+    return p != nullptr;
+  }
+  std::vector<Block> blocks_;
+  Mark at_;
 };
-thread_local Workspace t_workspace;
+thread_local Arena t_arena;
 
 constexpr std::size_t kAlign = 64;
 std::size_t rounded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
@@ -30,7 +66,11 @@ CallSide::CallSide(const dlblas_context* user, dlblas_tensor* outputs)
   context_.new_output = &CallSide::new_output;
   context_.alloc = &CallSide::alloc;
   context_.parallel_for = &CallSide::parallel_for;
+  const Arena::Mark mark = t_arena.mark();
+  mark_block_ = mark.block, mark_used_ = mark.used;
 }
+
+CallSide::~CallSide() { t_arena.release({mark_block_, mark_used_}); }
 
 int CallSide::new_output(void* self, int index, TensorView* view) {
   auto& side = *static_cast<CallSide*>(self);
@@ -59,12 +99,7 @@ int CallSide::new_output(void* self, int index, TensorView* view) {
 void* CallSide::alloc(void* self, std::size_t bytes, std::size_t align) {
   const auto& side = *static_cast<CallSide*>(self);
   if (side.user_ && side.user_->alloc) return side.user_->alloc(side.user_->self, bytes, align);
-  if (t_workspace.bytes < bytes) {
-    t_workspace.memory.reset();
-    t_workspace.memory.reset(std::aligned_alloc(kAlign, rounded(bytes)));
-    t_workspace.bytes = t_workspace.memory ? bytes : 0;
-  }
-  return t_workspace.memory.get();
+  return t_arena.take(rounded(std::max<std::size_t>(bytes, 1)));
 }
 
 void CallSide::parallel_for(void* self, std::int64_t begin, std::int64_t end, std::int64_t grain,

@@ -11,6 +11,9 @@ namespace dlblas {
 class CallSide {
  public:
   CallSide(const dlblas_context* user, dlblas_tensor* outputs);
+  ~CallSide();
+  CallSide(const CallSide&) = delete;
+  CallSide& operator=(const CallSide&) = delete;
   const Context& context() const { return context_; }
   /// The threads this context offers, for the Problem.
   int num_threads() const { return context_.num_threads; }
@@ -23,6 +26,7 @@ class CallSide {
   const dlblas_context* user_;
   dlblas_tensor* outputs_;
   Context context_;
+  std::size_t mark_block_, mark_used_;  // where the thread's workspace stood before this call
 };
 
 }  // namespace dlblas

@@ -1,8 +1,10 @@
 // The last error of each thread, and the small functions around texts and versions.
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "bindings/c/guard.hpp"
+#include "core/error.hpp"
 #include "dlblas/version.h"
 
 namespace dlblas {
@@ -16,10 +18,19 @@ thread_local LastError t_error;
 
 }  // namespace
 
-dlblas_status keep_error(const Error& error) noexcept {
-  const ErrorDetail& d = error.detail();
-  t_error = {
-      static_cast<dlblas_status>(error.kind()), error.what(), d.op, d.argument, d.expected, d.got};
+dlblas_status keep_exception() noexcept {
+  try {
+    throw;
+  } catch (const Error& e) {
+    const ErrorDetail& d = e.detail();
+    t_error = {static_cast<dlblas_status>(e.kind()), e.what(), d.op, d.argument, d.expected, d.got};
+  } catch (const std::bad_alloc&) {
+    t_error = {DLBLAS_INTERNAL, "dlblas: memory could not be allocated", "", "", "", ""};
+  } catch (const std::exception& e) {
+    t_error = {DLBLAS_INTERNAL, text("dlblas: unexpected failure: ", e.what()), "", "", "", ""};
+  } catch (...) {
+    t_error = {DLBLAS_INTERNAL, "dlblas: unexpected failure", "", "", "", ""};
+  }
   return t_error.status;
 }
 

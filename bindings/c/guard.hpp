@@ -3,27 +3,23 @@
 // (dlblas_last_error).
 #pragma once
 
-#include <new>
+#include <string>
 
-#include "core/error.hpp"
 #include "dlblas/dlblas.h"
 
 namespace dlblas {
 
-/// Keeps the error for the calling thread and returns its status.
-dlblas_status keep_error(const Error& error) noexcept;
+/// Keeps the exception being handled as the calling thread's last error; its status. Only inside a
+/// catch.
+dlblas_status keep_exception() noexcept;
 
 template <typename F>
 dlblas_status guarded(F&& body) noexcept {
   try {
     body();
     return DLBLAS_OK;
-  } catch (const Error& e) {
-    return keep_error(e);
-  } catch (const std::bad_alloc&) {
-    return keep_error(Error(ErrorKind::kInternal, "dlblas: memory could not be allocated"));
-  } catch (const std::exception& e) {
-    return keep_error(Error(ErrorKind::kInternal, text("dlblas: unexpected failure: ", e.what())));
+  } catch (...) {
+    return keep_exception();
   }
 }
 

@@ -1,6 +1,6 @@
-// Tuning through the C ABI: the search, and get_op, which searches only what the store does not know.
-// In: the arguments of a call (only index-valued tensors are read), options. Out: a JSON report.
-// Read next: tuner/tune.hpp, docs/tuning.md.
+// Tuning through the C ABI: the search, and get_op, which searches only what the store does not
+// know. In: the arguments of a call (only index-valued tensors are read), options. Out: a JSON
+// report. Read next: tuner/tune.hpp, docs/tuning.md.
 #include "tuner/tune.hpp"
 
 #include "bindings/c/bound_call.hpp"

@@ -1,15 +1,11 @@
-// The norm kernels on CPUs, host side: the knobs and their table, what a level supports, its
-// default and model, and the loop over rows. In: Problem, Config, Args. Out: the results' rows. A
-// row is summed by one thread in an order that only its width and the configuration set, so results
-// are the same bits in any batch, on any number of threads. Flow: call > validate > [select] >
-// [compile] > [launch].  Read next: ops/norm/norm_simd.hpp.
+// The norm kernels on CPUs, what is decided before a call runs: the knobs and their table, what a
+// level supports, its default and its model, the prepared state. In: Problem, Config. Out: Kernel.
+// Flow: call > validate > [select] > [compile] > launch.  Read next: ops/norm/norm_rows_cpu.cpp.
 #include "ops/norm/norm_cpu.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/element.hpp"
-#include "cpu/simd.hpp"
 #include "generated/source_hashes.hpp"
 
 namespace dlblas::norm {
@@ -43,14 +39,6 @@ const ConfigTable<NormConfig>& table() {
   return *knobs;
 }
 
-/// What `prepare` leaves for the calls.
-struct State {
-  NormPasses passes;
-  NormConfig config;
-  std::int64_t grain;  // rows a task
-  bool cast;
-};
-
 /// Bytes that a call reads and writes, but for the weight.
 double bytes_of(const Slots& slots, const Problem& problem) {
   const double elements = static_cast<double>(problem.dims[kT]) * problem.dims[kC];
@@ -59,107 +47,6 @@ double bytes_of(const Slots& slots, const Problem& problem) {
 
 bool in_place(const Slots& slots, const Problem& problem) {
   return problem.tensors[slots.y].alias != 0;
-}
-
-/// One call, as the tasks see it.
-struct Job {
-  const Slots* slots;
-  const Args* args;
-  const State* state;
-  Rows x, residual, y, residual_out;
-  std::int64_t rows, width;
-  double eps;
-  float weight_offset;
-
-  char* row(int tensor, const Rows& map, std::int64_t t) const {
-    const TensorView& view = args->tensors[tensor];
-    return static_cast<char*>(view.data) + map.offset(t) * size_of(view.dtype);
-  }
-};
-
-std::int64_t unit(const TensorView& t) {
-  return t.shape[t.rank - 1] <= 1 ? 1 : t.strides[t.rank - 1];
-}
-
-// h = round(x + residual) of one row, element by element.
-void add_exactly(const Job& job, std::int64_t t) {
-  const TensorView& x = job.args->tensors[job.slots->x];
-  const TensorView& residual = job.args->tensors[job.slots->residual];
-  const TensorView& h = job.args->tensors[job.slots->residual_out];
-  const std::int64_t x0 = job.x.offset(t), r0 = job.residual.offset(t),
-                     h0 = job.residual_out.offset(t);
-  for (std::int64_t c = 0; c < job.width; ++c) {
-    const auto a = static_cast<float>(load_element(x, x0 + c * unit(x)));
-    const auto b = static_cast<float>(load_element(residual, r0 + c * unit(residual)));
-    store_element(h, h0 + c * unit(h), a + b);
-  }
-}
-
-// y of one row from x or h, in f64 and for any stride: for broadcast columns, and for rows whose
-// squares leave the range of f32.
-void normalize_exactly(const Job& job, std::int64_t t) {
-  const Slots& slots = *job.slots;
-  const TensorView& from = job.args->tensors[slots.adds() ? slots.residual_out : slots.x];
-  const TensorView& weight = job.args->tensors[slots.weight];
-  const TensorView& y = job.args->tensors[slots.y];
-  const std::int64_t from0 = (slots.adds() ? job.residual_out : job.x).offset(t),
-                     y0 = job.y.offset(t);
-  double sum = 0;
-  for (std::int64_t c = 0; c < job.width; ++c) {
-    const double v = load_element(from, from0 + c * unit(from));
-    sum += v * v;
-  }
-  const double scale = 1 / std::sqrt(sum / static_cast<double>(job.width) + job.eps);
-  for (std::int64_t c = 0; c < job.width; ++c) {
-    double v = load_element(from, from0 + c * unit(from)) * scale;
-    if (job.state->cast) v = round_to(y.dtype, v);
-    store_element(y, y0 + c * unit(y), v * (load_element(weight, c) + job.weight_offset));
-  }
-}
-
-// Mean squares outside of this range lost bits, or all of them, on their way through f32.
-constexpr double kLeast = 0x1p-100, kMost = 0x1p126;
-
-void run_row(const Job& job, std::int64_t t, void* scratch, NormRow& row) {
-  const Slots& slots = *job.slots;
-  const State& state = *job.state;
-  const std::int64_t next = std::min(t + 1, job.rows - 1);
-  const bool prefetches = state.config.prefetch == NormPrefetch::kNextRow;
-  row.x = job.row(slots.x, job.x, t);
-  row.y = job.row(slots.y, job.y, t);
-  row.normed = row.x;
-  if (prefetches) row.next_x = job.row(slots.x, job.x, next);
-  if (slots.adds()) {
-    row.residual = job.row(slots.residual, job.residual, t);
-    row.residual_out = job.row(slots.residual_out, job.residual_out, t);
-    row.kept = state.config.source == NormSource::kScratch ? scratch : row.residual_out;
-    row.normed = row.kept;
-    if (prefetches) row.next_residual = job.row(slots.residual, job.residual, next);
-  }
-  const double sum = state.passes.first(row);
-  const double square = sum / static_cast<double>(job.width) + job.eps;
-  if (square < kLeast || square > kMost) {
-    if (slots.adds() && state.config.source == NormSource::kScratch) add_exactly(job, t);
-    return normalize_exactly(job, t);
-  }
-  state.passes.second(row, static_cast<float>(1 / std::sqrt(square)));
-}
-
-void run_rows(const Job& job, std::int64_t begin, std::int64_t end) {
-  alignas(64) char scratch[kNormScratchBytes];  // touched only as far as source=scratch uses it
-  NormRow row = {};
-  row.width = job.width;
-  row.weight = job.args->tensors[job.slots->weight].data;
-  row.weight_offset = job.weight_offset;
-  for (std::int64_t t = begin; t < end; ++t) run_row(job, t, scratch, row);
-  // Other threads may read the results as soon as this task has ended.
-  if (job.state->config.store == NormStore::kStreamed) baseline::stream_fence();
-}
-
-bool has_unit_rows(const Slots& slots, const Args& args) {
-  if (unit(args.tensors[slots.x]) != 1 || unit(args.tensors[slots.y]) != 1) return false;
-  return !slots.adds() ||
-         (unit(args.tensors[slots.residual]) == 1 && unit(args.tensors[slots.residual_out]) == 1);
 }
 
 bool rows_are_strided(Layout layout) {
@@ -252,38 +139,6 @@ Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
   kernel.implementation = &self;
   kernel.store(state);
   return kernel;
-}
-
-int run(const Slots& slots, const Args& args, const Context& context, const Kernel& kernel) {
-  Job job;
-  job.slots = &slots;
-  job.args = &args;
-  job.state = &kernel.load<State>();
-  job.rows = args.letters[kT];
-  job.width = args.letters[kC];
-  if (job.rows == 0 || job.width == 0) return 0;
-  job.eps = args.scalars[kEps].f;
-  job.weight_offset = static_cast<float>(args.scalars[kWeightOffset].f);
-  if (std::isnan(job.weight_offset))
-    job.weight_offset = std::nanf("");  // Nans::kShort in norm_simd.hpp
-  job.x = rows_of(args.tensors[slots.x]);
-  job.y = rows_of(args.tensors[slots.y]);
-  if (slots.adds()) {
-    job.residual = rows_of(args.tensors[slots.residual]);
-    job.residual_out = rows_of(args.tensors[slots.residual_out]);
-  }
-  if (has_unit_rows(slots, args)) {
-    context.run(0, job.rows, job.state->grain,
-                [&job](std::int64_t begin, std::int64_t end) { run_rows(job, begin, end); });
-    return 0;
-  }
-  context.run(0, job.rows, job.state->grain, [&job](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      if (job.slots->adds()) add_exactly(job, t);
-      normalize_exactly(job, t);
-    }
-  });
-  return 0;
 }
 
 std::vector<Implementation> levels() {

@@ -1,7 +1,8 @@
 // Host side of the norm kernels on CPUs: what rms_norm and add_rms_norm share.
 // In: where an operator's tensors stand in its schema. Out: its CPU implementations, fastest level
 // first. Flow: call > validate > [select] > [compile] > [launch].  Read next:
-// ops/norm/norm_cpu.cpp.
+// ops/norm/norm_cpu.cpp (deciding),
+// ops/norm/norm_rows_cpu.cpp (running).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,15 @@ double estimate(const Slots& slots, const Problem& problem, const Config& config
 /// The kernel's state, with no step yet.
 Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
                const Implementation& self);
-/// One call: rows in parallel, each from first to last by one thread.
+/// What `prepare` leaves for the calls.
+struct State {
+  NormPasses passes;
+  NormConfig config;
+  std::int64_t grain;  // rows a task
+  bool cast;
+};
+
+/// norm_rows_cpu.cpp. One call: rows in parallel, each from first to last by one thread.
 int run(const Slots& slots, const Args& args, const Context& context, const Kernel& kernel);
 
 /// Name, level, hash, flags and knobs of every level this build has, fastest first; no functions

@@ -51,7 +51,7 @@ struct Context {
   /// Fills `out->data` (and strides) for a result whose dtype, rank, shape and strides are set. 0
   /// on success.
   int (*new_output)(void* self, int index, TensorView* out) = nullptr;
-  /// Workspace only; lives until the call ends. Null on failure.
+  /// Workspace only; may be called several times; lives until the call ends. Null on failure.
   void* (*alloc)(void* self, std::size_t bytes, std::size_t align) = nullptr;
   /// Runs fn over [begin, end) in chunks of at least `grain`; returns when all are done.
   void (*parallel_for)(void* self, std::int64_t begin, std::int64_t end, std::int64_t grain,
