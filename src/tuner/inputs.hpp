@@ -48,6 +48,8 @@ class GuardedTensor {
   /// do not interleave.
   template <typename F>
   void for_each_row(F&& fn) const;
+  /// The elements fill their range: no gaps, nothing broadcast.
+  bool is_packed() const;
 
   TensorView view_;
   std::size_t size_ = 0;

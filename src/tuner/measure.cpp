@@ -57,6 +57,7 @@ void Measurer::make_sets() {
   const DeviceInfo& device = device_info(problem_.device());
   const std::size_t one = sets_.front().bytes();
   if (one <= static_cast<std::size_t>(device.l2_bytes)) return;
+  rotates_ = true;
   const auto wanted = 3 * static_cast<std::size_t>(device.l3_bytes);
   while (sets_.size() * one < wanted && (sets_.size() + 1) * one <= kMaxInputBytes)
     sets_.emplace_back(sets_.front());

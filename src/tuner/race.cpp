@@ -12,8 +12,8 @@ namespace {
 constexpr int kRaceSamples = 2;  // for all; with kMoreSamples still fewer than a finalist has
 constexpr int kMoreSamples = 2;  // for those within kClose of the best
 constexpr double kClose = 1.25;
-constexpr double kHopeless = 1.5;  // one run this far behind is enough, if it is long
 constexpr double kLongRunMs = 1.0;
+constexpr double kVeryLongRunMs = 20.0;
 constexpr int kFinalists = 8;
 constexpr int kFinalRounds = 30;
 constexpr double kFinalShare = 0.4;  // of the budget, at most
@@ -43,7 +43,7 @@ void Race::run(const RaceInput& input) {
   if (limits_.max_evaluations > 0) planned_ = std::min(planned_, limits_.max_evaluations);
   tell(DLBLAS_EVENT_START, nullptr, text(input.space.points.size(), " configurations"));
   for (const int id : input.first)
-    if (!stopped_) evaluate(input, id, true);
+    if (!stopped_) evaluate(input, id);
   search(input);
   if (!stopped_) run_final(input);
   std::sort(evaluated_.begin(), evaluated_.end(),
@@ -69,12 +69,12 @@ void Race::search(const RaceInput& input) {
     const std::vector<int> ids = input.strategy.ask(1);
     if (ids.empty()) return;
     const double before = elapsed_s();
-    evaluate(input, ids.front(), false);
+    evaluate(input, ids.front());
     longest_s = std::max(0.9 * longest_s, elapsed_s() - before);
   }
 }
 
-void Race::evaluate(const RaceInput& input, int id, bool mandatory) {
+void Race::evaluate(const RaceInput& input, int id) {
   const Point& point = input.space.points[static_cast<std::size_t>(id)];
   Evaluated e;
   e.id = id;
@@ -87,14 +87,15 @@ void Race::evaluate(const RaceInput& input, int id, bool mandatory) {
   e.note = check.note;
   e.error = check.error;
   if (e.failure == Failure::kNone) {
-    const bool hopeless =
-        !mandatory && check.ms > kLongRunMs && best_ms_ > 0 && check.ms > kHopeless * best_ms_;
-    if (hopeless) e.samples_ms.push_back(check.ms);
+    // A long run needs no batch: the one that was checked is a sample, and often says enough.
+    const bool is_long = check.ms > kLongRunMs;
     const int batch = measurer_.batch_for(check.ms);
-    for (int i = 0; i < kRaceSamples && !hopeless; ++i)
+    if (is_long) e.samples_ms.push_back(check.ms);
+    for (int i = 0; i < kRaceSamples && !is_long; ++i)
       e.samples_ms.push_back(measurer_.sample(*e.plan, batch));
-    const bool close = !hopeless && (best_ms_ < 0 || score(e) < kClose * best_ms_);
-    for (int i = 0; i < kMoreSamples && close; ++i)
+    const bool close = best_ms_ < 0 || score(e) < kClose * best_ms_;
+    const int more = check.ms > kVeryLongRunMs ? 1 : kMoreSamples;
+    for (int i = 0; i < more && close; ++i)
       e.samples_ms.push_back(measurer_.sample(*e.plan, batch));
     if (best_ms_ < 0 || score(e) < best_ms_) {
       best_ms_ = score(e);

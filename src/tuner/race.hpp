@@ -57,7 +57,7 @@ class Race {
   double elapsed_s() const;
 
  private:
-  void evaluate(const RaceInput& input, int id, bool mandatory);
+  void evaluate(const RaceInput& input, int id);
   void search(const RaceInput& input);
   std::vector<std::size_t> finalists(const RaceInput& input) const;
   void run_final(const RaceInput& input);

@@ -21,7 +21,7 @@ void write_candidates(JsonWriter& w, const TuneReport& report) {
   w.key("candidates").open_array();
   for (const TuneCandidate& c : report.candidates) {
     int measured = 0, failed = 0;
-    double best = -1;
+    double best = c.stored_ms;
     for (const Evaluated& e : report.evaluated) {
       if (e.plan->implementation != c.implementation) continue;
       ++(e.failure == Failure::kNone ? measured : failed);

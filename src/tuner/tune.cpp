@@ -149,6 +149,13 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
   const CurrentRow* best = best_row(rows);
   if (best && candidates.keep_unknown(*merged)) {
     count(g_counters.store_hits);
+    for (TuneCandidate& candidate : report.candidates)
+      for (const CurrentRow& row : rows) {
+        const double ms = score_ms(row.candidate->samples_ms);
+        if (row.implementation == candidate.implementation &&
+            (candidate.stored_ms < 0 || ms < candidate.stored_ms))
+          candidate.stored_ms = ms;
+      }
     return settled(std::move(report), "store", best->implementation, best->config,
                    text("the fastest of ", rows.size(), " measured configurations in the store"));
   }

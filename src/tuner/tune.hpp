@@ -42,8 +42,9 @@ TuneOptions options_from(const dlblas_tune_options* options);
 /// One implementation of the operator, as tuning saw it.
 struct TuneCandidate {
   const Implementation* implementation = nullptr;
-  std::string refused;  // why it does not take part; empty: it does
-  int configs = 0;      // valid ones, after the user's narrowing
+  std::string refused;    // why it does not take part; empty: it does
+  int configs = 0;        // valid ones, after the user's narrowing
+  double stored_ms = -1;  // the best a current record holds; −1: none
 };
 
 struct TuneReport {
