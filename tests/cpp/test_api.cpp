@@ -25,13 +25,19 @@ namespace {
 std::atomic<long> g_allocations{0};
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+// Never inlined: the compiler would see free() meet operator new and warn.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++g_allocations;
   if (void* p = std::malloc(bytes ? bytes : 1)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+// All pairs go together: a sanitizer's own nothrow new would not match the delete below.
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++g_allocations;
+  return std::malloc(bytes ? bytes : 1);
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -82,8 +88,7 @@ struct Norm : testing::Test {
   }
 };
 
-// ---- calls
-// ----------------------------------------------------------------------------------------------
+// ---- calls -------------------------------------------------------
 
 TEST_F(Norm, ReturnsANewResult) {
   const Tensor y = rms_norm(rows(), weight, {.eps = 1e-3});
@@ -194,8 +199,7 @@ TEST(Types, EmptyTensorsNeedNoMemory) {
                TensorRef(static_cast<const float*>(nullptr), {0, 4}), weight);
 }
 
-// ---- errors
-// ---------------------------------------------------------------------------------------------
+// ---- errors ------------------------------------------------------
 
 template <typename E, typename F>
 void expect_error(F&& body, dlblas_status status, const std::string& op,
@@ -251,8 +255,15 @@ TEST_F(Norm, AWrongNumberOfResultsIsAnError) {
   EXPECT_THROW(Operator("rms_norm")({rows(), weight}, {}, {OutRef()}), ArgumentError);
 }
 
-// ---- explain
-// --------------------------------------------------------------------------------------------
+TEST(Descriptors, WithoutMemoryAreExplainedButNotCalled) {
+  const TensorRef a(nullptr, DType::kBF16, {512, 64}), b(nullptr, DType::kBF16, {64, 128});
+  EXPECT_NE(explain("matmul", {a, b}).find("bf16"), std::string::npos);
+  EXPECT_THROW(matmul(a, b), ArgumentError);
+  std::vector<float> weight(64);
+  EXPECT_THROW(rms_norm_({static_cast<float*>(nullptr), {2, 64}}, weight), ArgumentError);
+}
+
+// ---- explain -----------------------------------------------------
 
 TEST_F(Norm, ExplainNamesEveryCandidateAndRunsNothing) {
   const Counters before = counters();
@@ -273,8 +284,7 @@ TEST(Info, SpeaksOfOperatorsAndStore) {
   EXPECT_EQ(version(), dlblas_version());
 }
 
-// ---- the caller's context
-// -------------------------------------------------------------------------------
+// ---- the caller's context ----------------------------------------
 
 // Memory and threads of the caller's own, counting what is asked of them.
 struct Host {
@@ -347,8 +357,7 @@ TEST_F(Norm, AThrowingAllocatorIsALaunchError) {
   EXPECT_THROW(rms_norm(rows(), weight, {}, Context(host)), LaunchError);
 }
 
-// ---- tuning
-// ---------------------------------------------------------------------------------------------
+// ---- tuning ------------------------------------------------------
 
 TEST(Tuning, MeasuresOnceAndRemembers) {
   const std::vector<float> x = sequence(64 * 256, 17), weight = sequence(256, 5);
@@ -420,8 +429,7 @@ TEST_F(Norm, APinHoldsUntilItIsTakenBack) {
   EXPECT_THROW(op.pin("cpu_9000"), Error);
 }
 
-// ---- what a warm call costs
-// -----------------------------------------------------------------------------
+// ---- what a warm call costs --------------------------------------
 
 TEST_F(Norm, AWarmCallWithItsDestinationAllocatesNothing) {
   std::vector<float> y(x.size());
