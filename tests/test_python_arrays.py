@@ -212,7 +212,7 @@ def test_specs_stand_for_arrays_where_no_data_is_read():
     x = dlblas.Spec((8, 64), "bfloat16", strides=(128, 1))
     assert x.dtype == "bf16"
     assert dlblas.explain("rms_norm", x, dlblas.Spec((64,), np.float32)).as_dict()["implementation"]
-    with pytest.raises(dlblas.errors.ArgumentError, match="x is a dlblas.Spec"):
+    with pytest.raises(dlblas.errors.ArgumentError, match=r"x is a dlblas\.Spec"):
         dlblas.rms_norm(x, np.ones(64, np.float32))
     with pytest.raises(dlblas.errors.ArgumentError, match="dtype is unknown"):
         dlblas.Spec((8,), "f99")

@@ -51,7 +51,8 @@ CASES = [
     (
         lambda: dlblas.rms_norm(X, W, 1e-6, 2.0),
         errors.ArgumentError,
-        "rms_norm: call has too many positional arguments; expected at most 3, got 4; the signature is "
+        "rms_norm: call has too many positional arguments; expected at most 3, got 4; "
+        "the signature is "
         "rms_norm(x, weight, eps=1e-06, *, weight_offset=0.0, cast_before_weight=False, out=None)",
     ),
     (
@@ -68,7 +69,8 @@ CASES = [
     (
         lambda: dlblas.get_op("rms_norm", [X, W]),
         TypeError,
-        "get_op: args is not a tuple; expected a tuple of rms_norm's arguments, got list; write (x,) for one",
+        "get_op: args is not a tuple; expected a tuple of rms_norm's arguments, got list; "
+        "write (x,) for one",
     ),
 ]
 

@@ -1,0 +1,78 @@
+"""What `import dlblas` costs and brings along, and DLBlas' getting-started example as written.
+
+Read next: python/dlblas/__init__.py.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import dlblas
+import pytest
+
+ENV = {**os.environ, "PYTHONPATH": str(Path(dlblas.__file__).parent.parent)}
+
+
+def child(code: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**ENV, **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_brings_neither_numpy_nor_torch():
+    heavy = "{'numpy', 'torch', 'json', 'inspect', 'dataclasses', 'ast', 'ml_dtypes'}"
+    assert child(f"import sys, dlblas; print(sorted({heavy} & set(sys.modules)))") == "[]"
+
+
+def test_import_is_quick():
+    clock = "time.perf_counter()"
+    code = f"import time; t = {clock}; import dlblas; print(1e3 * ({clock} - t))"
+    times = [float(child(code)) for _ in range(7)]
+    # 35 ms on a quiet machine, 60 promised; a loaded CI machine gets four times that.
+    assert statistics.median(times) < 240, times
+
+
+def test_results_need_no_numpy():
+    """A process without NumPy still gets results, as dlblas.Array."""
+    code = """
+import sys
+sys.modules["numpy"] = None
+import dlblas
+x, w = dlblas.Array((2, 8), "bf16"), dlblas.Array((8,), "f32")
+y = dlblas.rms_norm(x, w)
+print(type(y).__name__, y.shape, y.dtype, sys.modules["numpy"])
+"""
+    assert child(code) == "Array (2, 8) bf16 None"
+
+
+def test_names_are_exported():
+    assert set(dlblas.__all__) <= set(dir(dlblas)) | {"spaces"}
+    assert "rms_norm" in dlblas.__all__ and "add_rms_norm_" in dlblas.__all__
+    assert dlblas.__version__ == dlblas.info()["version"]
+    assert dlblas.spaces.FixedSpace(1)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = dlblas.nonsense
+
+
+def test_getting_started(tmp_path):
+    pytest.importorskip("torch")
+    example = Path(__file__).parent.parent / "examples" / "getting_started.py"
+    lines = example.read_text()
+    assert "from dlblas.utils import get_op" in lines
+    assert "matmul = get_op('matmul', (a, b))\nout = matmul(a, b)" in lines
+    env = {**ENV, "DLBLAS_CACHE": str(tmp_path), "DLBLAS_TUNE_SECONDS": "2"}
+    done = subprocess.run(
+        [sys.executable, str(example)], env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.splitlines()[-1].rpartition(" ")[2]) < 0.2
