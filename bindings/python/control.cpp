@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "bindings/c/bound_call.hpp"
 #include "bindings/python/marshal.hpp"
-#include "dispatch/dispatch.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -202,24 +202,11 @@ Object* reference(Object*, Object* const* args, Size, Object*) {
   return out;
 }
 
-// (name, args, kwargs) -> ((name, code, bits, shape) …): the results that a call would make
-Object* results(Object*, Object* const* args, Size, Object*) {
-  const Function* function = function_of(args);
-  if (!function) return nullptr;
-  Call call(*function, Data::kOptional);
-  if (!call.read(args[1], args[2])) return nullptr;
-  Args bound;
-  try {
-    Problem problem{};
-    bind(*function->form, call.args(), bound);
-    validate(*function->form->op, call.args(), 1, bound, problem);
-  } catch (const Error& error) {
-    return raise(error);
-  }
-  const Schema& schema = function->form->op->schema;
+Object* result_specs(const BoundCall& bound) {
+  const Schema& schema = bound.op.schema;
   Object* out = api.tuple_new(schema.num_results);
   for (int r = 0; r < schema.num_results; ++r) {
-    const TensorView& t = bound.result(r);
+    const TensorView& t = bound.args.result(r);
     Object* shape = api.tuple_new(t.rank);
     for (int i = 0; i < t.rank; ++i) api.tuple_set(shape, i, api.long_from(t.shape[i]));
     Object* row = api.tuple_new(4);
@@ -230,6 +217,19 @@ Object* results(Object*, Object* const* args, Size, Object*) {
     api.tuple_set(out, r, row);
   }
   return out;
+}
+
+// (name, args, kwargs) -> ((name, code, bits, shape) …): the results that a call would make
+Object* results(Object*, Object* const* args, Size, Object*) {
+  const Function* function = function_of(args);
+  if (!function) return nullptr;
+  Call call(*function, Data::kOptional);
+  if (!call.read(args[1], args[2])) return nullptr;
+  try {
+    return result_specs(BoundCall(function->handle, &call.args(), nullptr));
+  } catch (const Error& error) {
+    return raise(error);
+  }
 }
 
 // (name, args, kwargs) -> nanoseconds

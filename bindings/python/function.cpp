@@ -64,7 +64,6 @@ std::string signature(const Function& f) {
 Function* make_function(const Form& form, const char* text) {
   const Schema& schema = form.op->schema;
   auto* f = new Function{};
-  f->form = &form;
   f->handle = handle_of(form);
   f->name = std::string(form.name);
   for (const Param& p : *form.params) {

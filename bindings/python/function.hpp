@@ -23,7 +23,6 @@ struct Parameter {
 };
 
 struct Function {
-  const Form* form;
   dlblas_op_t handle;
   std::string name;
   std::vector<Parameter> params;
