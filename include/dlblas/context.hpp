@@ -12,7 +12,8 @@
 
 #include <dlblas/tensor.hpp>
 
-namespace dlblas::inline v1 {
+namespace dlblas {
+inline namespace v1 {
 
 /// The piece of work a parallel_for runs: call it with disjoint ranges that cover [begin, end). It
 /// never throws.
@@ -134,6 +135,7 @@ class Context {
   std::uint32_t flags_ = 0;
 };
 
-}  // namespace dlblas::inline v1
+}  // namespace v1
+}  // namespace dlblas
 
 #endif  // DLBLAS_CONTEXT_HPP_

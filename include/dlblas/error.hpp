@@ -12,7 +12,8 @@
 
 // The inline namespace keeps these names apart from the library's own where both are linked into
 // one program.
-namespace dlblas::inline v1 {
+namespace dlblas {
+inline namespace v1 {
 
 /// Base of every exception of the library. The four texts are empty where they do not apply.
 class Error : public std::runtime_error {
@@ -120,6 +121,7 @@ inline void check(dlblas_status status) {
 }
 
 }  // namespace detail
-}  // namespace dlblas::inline v1
+}  // namespace v1
+}  // namespace dlblas
 
 #endif  // DLBLAS_ERROR_HPP_

@@ -11,7 +11,8 @@
 
 #include <dlblas/operator.hpp>
 
-namespace dlblas::inline v1 {
+namespace dlblas {
+inline namespace v1 {
 
 /// How often things happened in this process; see dlblas_counters.
 using Counters = dlblas_counters;
@@ -60,6 +61,7 @@ inline Machine bench_machine(int threads, std::int64_t bytes) {
   return machine;
 }
 
-}  // namespace dlblas::inline v1
+}  // namespace v1
+}  // namespace dlblas
 
 #endif  // DLBLAS_INFO_HPP_

@@ -17,7 +17,8 @@
 #include <dlblas/context.hpp>
 #include <dlblas/value.hpp>
 
-namespace dlblas::inline v1 {
+namespace dlblas {
+inline namespace v1 {
 
 /// Positional arguments in schema order: `{a, b}`.
 using Values = std::initializer_list<Value>;
@@ -132,6 +133,7 @@ inline std::string explain(const Operator& op, Values values, NamedValues named 
   return op.explain(values, named, format, context);
 }
 
-}  // namespace dlblas::inline v1
+}  // namespace v1
+}  // namespace dlblas
 
 #endif  // DLBLAS_OPERATOR_HPP_

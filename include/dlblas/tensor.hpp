@@ -20,7 +20,8 @@
 
 #include <dlblas/error.hpp>
 
-namespace dlblas::inline v1 {
+namespace dlblas {
+inline namespace v1 {
 
 enum class DType : std::uint8_t {
   kF32,
@@ -298,6 +299,7 @@ class Tensor {
   void (*release_)(void*) = nullptr;
 };
 
-}  // namespace dlblas::inline v1
+}  // namespace v1
+}  // namespace dlblas
 
 #endif  // DLBLAS_TENSOR_HPP_

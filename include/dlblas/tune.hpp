@@ -17,7 +17,8 @@
 
 #include <dlblas/operator.hpp>
 
-namespace dlblas::inline v1 {
+namespace dlblas {
+inline namespace v1 {
 
 /// One step of a search. Texts live for the callback only.
 struct TuneEvent {
@@ -152,6 +153,7 @@ inline Operator get_op(const Operator& op, Values values, NamedValues named = {}
   return op;
 }
 
-}  // namespace dlblas::inline v1
+}  // namespace v1
+}  // namespace dlblas
 
 #endif  // DLBLAS_TUNE_HPP_

@@ -19,7 +19,8 @@
 #include <dlblas/error.hpp>
 #include <dlblas/tensor.hpp>
 
-namespace dlblas::inline v1 {
+namespace dlblas {
+inline namespace v1 {
 
 /// One argument. Texts are not copied: they must live until the call returns, as in a call
 /// expression they do.
@@ -251,6 +252,7 @@ void call_inplace(dlblas_op_t op, const Arguments<N>& arguments, const Context& 
 }
 
 }  // namespace detail
-}  // namespace dlblas::inline v1
+}  // namespace v1
+}  // namespace dlblas
 
 #endif  // DLBLAS_VALUE_HPP_

@@ -21,9 +21,9 @@ class CppWriter {
         "#ifndef DLBLAS_OPS_HPP_\n#define DLBLAS_OPS_HPP_\n\n"
         "#include <dlblas/dlblas.hpp>\n\n"
         "#include <cstdint>\n#include <optional>\n#include <utility>\n\n"
-        "namespace dlblas::inline v1 {\n";
+        "namespace dlblas {\ninline namespace v1 {\n";
     for (const Operator& op : registry.operators()) write_operator(op);
-    return out_ + "\n}  // namespace dlblas::inline v1\n\n#endif  // DLBLAS_OPS_HPP_\n";
+    return out_ + "\n}  // namespace v1\n}  // namespace dlblas\n\n#endif  // DLBLAS_OPS_HPP_\n";
   }
 
  private:

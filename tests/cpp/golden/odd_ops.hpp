@@ -10,7 +10,8 @@
 #include <optional>
 #include <utility>
 
-namespace dlblas::inline v1 {
+namespace dlblas {
+inline namespace v1 {
 
 // odd_two, schema b93e7978b9335ef4 ------------------------------------------------------------
 
@@ -182,6 +183,7 @@ inline void odd_no_tensor_out(
   detail::call_into(op, arguments, context, y);
 }
 
-}  // namespace dlblas::inline v1
+}  // namespace v1
+}  // namespace dlblas
 
 #endif  // DLBLAS_OPS_HPP_
