@@ -91,7 +91,18 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     assert {p.relative_to(copy).parts[:2] for p in added} == {("ops", "gated")}
     # Objects of unchanged files come from the compiler cache, where there is one.
     cache = {"CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1"}
-    run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DDLBLAS_BUILD_TESTS=OFF", cwd=copy, **cache)
+    run(
+        "cmake",
+        "-S",
+        ".",
+        "-B",
+        "build",
+        "-G",
+        "Ninja",
+        "-DDLBLAS_BUILD_TESTS=OFF",
+        cwd=copy,
+        **cache,
+    )
     run("cmake", "--build", "build", "-j2", cwd=copy, **cache)
     assert digests(copy, files) == before, "a shared file changed"
     return copy
@@ -99,7 +110,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def python(tree: pathlib.Path, store: pathlib.Path, program: str) -> dict:
     out = run(
-        sys.executable, "-c", program, cwd=tree, PYTHONPATH=str(tree / "build" / "python"), DLBLAS_CACHE=str(store)
+        sys.executable,
+        "-c",
+        program,
+        cwd=tree,
+        PYTHONPATH=str(tree / "build" / "python"),
+        DLBLAS_CACHE=str(store),
     )
     return json.loads(out.splitlines()[-1])
 

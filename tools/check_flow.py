@@ -16,10 +16,17 @@ import sys
 
 ROW = re.compile(r"^\| \d+ \| `([^`]+)` \| `([^`]+)` \| (.+?) \|$", re.MULTILINE)
 COLD = re.compile(r"^Cold exits[^:]*: (.+)$", re.MULTILINE)
-DEFINITION = re.compile(r"^(?:template[^\n]*\n)?[A-Za-z_][^\n;#={}]*?\b([A-Za-z_]\w*)\([^;{}]*?\)[^;{}()]*\{", re.MULTILINE)
-METHOD = re.compile(r"^  (?:\[\[\w+\]\] )?[A-Za-z_][^\n;#={}()]*?\b([a-z_]\w*)\([^;{}]*?\)[^;{}()]*\{", re.MULTILINE)
+DEFINITION = re.compile(
+    r"^(?:template[^\n]*\n)?[A-Za-z_][^\n;#={}]*?\b([A-Za-z_]\w*)\([^;{}]*?\)[^;{}()]*\{",
+    re.MULTILINE,
+)
+METHOD = re.compile(
+    r"^  (?:\[\[\w+\]\] )?[A-Za-z_][^\n;#={}()]*?\b([a-z_]\w*)\([^;{}]*?\)[^;{}()]*\{", re.MULTILINE
+)
 CALL = re.compile(r"(?<![\w.>])((?:\w+::)*[a-z_]\w*)(?:<[^;(){}]*?>)?\(")
-POINTER = re.compile(r"\b([a-z_]\w*)(?:<[^<>()]*>)?(?:\(|\s*[:;,}])")  # called through a member, or handed out
+POINTER = re.compile(
+    r"\b([a-z_]\w*)(?:<[^<>()]*>)?(?:\(|\s*[:;,}])"
+)  # called through a member, or handed out
 MAX_FILES, MAX_LINES = 8, 1000
 VALUE_TYPES = ("src/core/", "cpu/simd")  # a kernel's vectors are its value types
 
@@ -72,14 +79,20 @@ def check(root: pathlib.Path) -> list[str]:
     hops = [(f, fn, re.findall(r"`([^`]+)`", after)) for f, fn, after in ROW.findall(page)]
     files = list(dict.fromkeys(f for f, _, _ in hops))
     cold_line = COLD.search(page)
-    cold = {w.removesuffix("::") for w in re.findall(r"`([^`]+)`", cold_line.group(1))} if cold_line else set()
+    cold = (
+        {w.removesuffix("::") for w in re.findall(r"`([^`]+)`", cold_line.group(1))}
+        if cold_line
+        else set()
+    )
     problems = [f"docs/flow.md: {f} does not exist" for f in files if not (root / f).is_file()]
     if problems or not hops:
         return problems or ["docs/flow.md: has no table of hops"]
     sources = {f: (root / f).read_text(encoding="utf-8") for f in files}
     lines = sum(len(s.splitlines()) for s in sources.values())
     if len(files) > MAX_FILES or lines > MAX_LINES:
-        problems.append(f"docs/flow.md: one call takes {len(files)} files and {lines} lines; at most {MAX_FILES} and {MAX_LINES}")
+        problems.append(
+            f"docs/flow.md: one call takes {len(files)} files and {lines} lines; at most {MAX_FILES} and {MAX_LINES}"
+        )
     where = definitions(root)
     for name, function, after in hops:
         bodies = functions(strip(sources[name]))
@@ -89,13 +102,19 @@ def check(root: pathlib.Path) -> list[str]:
         path = reachable(bodies, function)
         called = {c for fn in path for c in CALL.findall(bodies[fn])}
         short = {c for fn in path for c in POINTER.findall(bodies[fn])}
-        problems += [f"{name}: {function} does not call {hop}, the next hop of docs/flow.md" for hop in after if hop not in short]
+        problems += [
+            f"{name}: {function} does not call {hop}, the next hop of docs/flow.md"
+            for hop in after
+            if hop not in short
+        ]
         for call in sorted(called):
             if call.split("::")[0] in cold or call in cold or call.startswith("std::"):
                 continue
             homes = where.get(call.split("::")[-1], set())
             if homes and not any(h in files or h.startswith(VALUE_TYPES) for h in homes):
-                problems.append(f"{name}: {function} reaches {call}, which lies in {sorted(homes)[0]}, not named in docs/flow.md")
+                problems.append(
+                    f"{name}: {function} reaches {call}, which lies in {sorted(homes)[0]}, not named in docs/flow.md"
+                )
     return problems
 
 

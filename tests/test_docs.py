@@ -1,0 +1,91 @@
+"""The examples in README.md and docs/ are run as they stand: Python blocks, C++ programs, `dlblas` lines."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "ops").glob("*/README.md")),
+]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+# What a line would do beside showing something: whole runs that have tests of their own.
+ELSEWHERE = {"bench", "demo", "test"}
+
+
+def blocks(*languages: str) -> list[pytest.param]:
+    found = []
+    for page in PAGES:
+        for number, (language, body) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
+            if language in languages:
+                found.append(pytest.param(body, id=f"{page.relative_to(ROOT)}:{number}"))
+    return found
+
+
+def dlblas_lines() -> list[pytest.param]:
+    lines = []
+    for case in blocks("console"):
+        for line in case.values[0].splitlines():
+            for command in line.removeprefix("$ ").split("#")[0].split(";"):
+                words = shlex.split(command)
+                if line.startswith("$ ") and words[:1] in (["dlblas"], [".venv/bin/dlblas"]):
+                    if words[1] not in ELSEWHERE and "gated_scale" not in words:
+                        lines.append(pytest.param(words[1:], id=f"{case.id} {' '.join(words)}"))
+    return lines
+
+
+def run(command: list[str], tmp_path: pathlib.Path, **env: str) -> str:
+    environment = {
+        **os.environ,
+        "DLBLAS_CACHE": str(tmp_path / "cache"),
+        "DLBLAS_TUNE_SECONDS": "1",
+        **env,
+    }
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("body", blocks("python"))
+def test_python_block(body: str, tmp_path: pathlib.Path) -> None:
+    run([sys.executable, "-c", body], tmp_path)
+
+
+@pytest.mark.parametrize("body", [b for b in blocks("cpp") if "int main" in b.values[0]])
+def test_cpp_program(body: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "main.cpp").write_text(body, encoding="utf-8")
+    command = f"g++ -std=c++20 -Wall -Werror main.cpp -I{ROOT}/include -I{BUILD}/generated/include"
+    run([*command.split(), f"-L{BUILD}", "-ldlblas", f"-Wl,-rpath,{BUILD}", "-o", "main"], tmp_path)
+    run([str(tmp_path / "main")], tmp_path)
+
+
+@pytest.mark.parametrize("words", dlblas_lines())
+def test_command_line(words: list[str], tmp_path: pathlib.Path) -> None:
+    run([sys.executable, "-m", "dlblas", *words], tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: pathlib.Path) -> None:
+    broken = [
+        link
+        for link in LINK.findall(page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert not broken
+
+
+def test_every_page_is_read() -> None:
+    assert len(blocks("python")) >= 3 and len(dlblas_lines()) >= 5
