@@ -158,16 +158,39 @@ bool is_plain(Matrix& m, std::int64_t rows, std::int64_t cols) {
   return (m.col == 1 && m.row >= cols) || (m.row == 1 && m.col >= rows);
 }
 
-/// Replaces a matrix by a contiguous one in the call's memory. False when there is none.
-bool stage(const Context& context, Matrix& m, std::int64_t rows, std::int64_t cols, bool read) {
-  if (is_plain(m, rows, cols)) return true;
-  const Matrix original = m;
-  m.row = cols, m.col = 1;
-  m.data =
-      context.alloc(context.self, static_cast<std::size_t>(rows * cols) * bytes_of(m.type), 64);
-  if (m.data && read) copy_matrix(original, m, rows, cols);
-  return m.data != nullptr;
-}
+/// Contiguous stand-ins for the operands that oneDNN cannot take as they lie. All of a call's
+/// memory is one block: a context's alloc may hand out the same memory every time.
+class Staging {
+ public:
+  /// Lays the operand out anew, without memory, where it must be.
+  void plan(Matrix& m, std::int64_t rows, std::int64_t cols) {
+    if (!m.data || is_plain(m, rows, cols)) return;
+    items_[count_++] = {&m, m, rows, cols, bytes_};
+    m.row = cols, m.col = 1;
+    bytes_ += round_up(rows * cols * static_cast<std::int64_t>(bytes_of(m.type)), kLine);
+  }
+  std::int64_t bytes() const { return bytes_; }
+
+  /// Gives the stand-ins their memory, and those of inputs their values.
+  void fill(char* memory, const Matrix& out) {
+    for (int i = 0; i < count_; ++i) {
+      const Item& item = items_[i];
+      item.matrix->data = memory + item.at;
+      if (item.matrix != &out) copy_matrix(item.original, *item.matrix, item.rows, item.cols);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kLine = 64;
+  struct Item {
+    Matrix* matrix;
+    Matrix original;
+    std::int64_t rows, cols, at;
+  };
+  Item items_[kOperands];
+  int count_ = 0;
+  std::int64_t bytes_ = 0;
+};
 
 Shape shape_of(const MatmulParams& p, int threads) {
   Shape s{p.m, p.n, p.k, {}, {}, static_cast<std::int64_t>(p.activation), threads};
@@ -220,19 +243,22 @@ int step(const Args& args, const Context& context, const Kernel&, void*) {
   if (p.m == 0 || p.n == 0) return 0;
   const Matrix out = p.out;
   p.bias.row = p.n;
-  if (!stage(context, p.a, p.m, p.k, true) || !stage(context, p.b, p.k, p.n, true) ||
-      !stage(context, p.out, p.m, p.n, false) ||
-      (p.bias.data && !stage(context, p.bias, 1, p.n, true))) {
-    return kNoMemory;
-  }
+  Staging staging;
+  staging.plan(p.a, p.m, p.k);
+  staging.plan(p.b, p.k, p.n);
+  staging.plan(p.bias, 1, p.n);
+  staging.plan(p.out, p.m, p.n);
   const OneDnnThreads threads(context.num_threads);
   const auto primitive = primitives().find(shape_of(p, context.num_threads));
   if (!primitive->primitive) return kNoPrimitive;
-  void* scratch = nullptr;
-  if (primitive->scratch_bytes > 0) {
-    scratch = context.alloc(context.self, primitive->scratch_bytes, 64);
-    if (!scratch) return kNoMemory;
+  const std::size_t staged = static_cast<std::size_t>(staging.bytes());
+  char* memory = nullptr;
+  if (staged + primitive->scratch_bytes > 0) {
+    memory = static_cast<char*>(context.alloc(context.self, staged + primitive->scratch_bytes, 64));
+    if (!memory) return kNoMemory;
+    staging.fill(memory, p.out);
   }
+  void* const scratch = primitive->scratch_bytes > 0 ? memory + staged : nullptr;
   if (!execute(*primitive, p, scratch)) return kExecution;
   if (p.out.data != out.data) copy_matrix(p.out, out, p.m, p.n);
   return 0;
@@ -265,9 +291,12 @@ Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
   if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {
     return Support::no("a dimension is zero");
   }
+  // As seen in 3.2; the others keep both.
   if (p.scalars[kActivation] == static_cast<int>(Activation::kRelu)) {
-    return Support::no(
-        "oneDNN's relu turns NaN into 0");  // as seen in 3.2; its other three keep NaN
+    return Support::no("oneDNN's relu turns NaN into 0");
+  }
+  if (p.scalars[kActivation] == static_cast<int>(Activation::kGelu)) {
+    return Support::no("oneDNN's gelu turns Inf into NaN");
   }
   const OneDnnThreads threads(std::max<int>(1, p.threads));
   auto descriptors = no_descriptors(d);
