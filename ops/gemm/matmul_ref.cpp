@@ -65,6 +65,26 @@ void multiply_row(const double* a, const double* panel, std::int64_t k, double* 
   std::memcpy(magnitude, size, sizeof size);
 }
 
+/// Roundings of f32 that a result may have seen: K + 1 in any order, and those of the activation,
+/// with exp and erf good to 1.5e-7.
+double roundings(std::int64_t k, Activation activation) {
+  const bool smooth = activation == Activation::kGelu || activation == Activation::kSilu;
+  return static_cast<double>(k) + (smooth ? 16 : 3);
+}
+
+constexpr double kHalfEps = float_traits(DType::kF32).eps / 2;
+
+/// Σ|a·b| over the products with an operand below f32's normal range: CPUs' bf16 dot products
+/// (AVX512-BF16, inside oneDNN) count such operands as zero, whatever the mode of the caller.
+double subnormal_part(const double* a, const double* panel, std::int64_t k) {
+  double part = 0;
+  for (std::int64_t i = 0; i < k; ++i) {
+    const double x = std::abs(a[i]), y = std::abs(panel[i * kColumns]);
+    if (std::isfinite(x * y) && (x < 0x1p-126 || y < 0x1p-126)) part += x * y;
+  }
+  return part;
+}
+
 }  // namespace
 
 void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
@@ -88,6 +108,10 @@ void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t n
       double value[kColumns], magnitude[kColumns];
       multiply_row(a_rows.data() + r * k, panel.data(), k, value, magnitude);
       for (std::int64_t c = 0; c < columns; ++c) {
+        if (a.dtype == DType::kBF16) {
+          const double lost = subnormal_part(a_rows.data() + r * k, panel.data() + c, k);
+          magnitude[c] += lost / (roundings(k, activation) * kHalfEps);
+        }
         const double add = args.has(kBias) ? load_element(bias, (j + c) * bias.strides[0]) : 0;
         out->value[r * n + j + c] = activate(value[c] + add, activation);
         out->magnitude[r * n + j + c] = stretch * (magnitude[c] + std::abs(add));
@@ -96,16 +120,18 @@ void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t n
   }
 }
 
-/// K + 1 roundings of f32 in any order, each at most half an epsilon of the magnitude; an
-/// activation adds a few, with exp and erf good to 1.5e-7; then one rounding to the result's dtype.
+/// Each rounding is at most half an epsilon of the magnitude, or, below f32's normal range, half
+/// its smallest step (all of a product, where such products count as zero); then one rounding to
+/// the result's dtype.
 Bound matmul_bound(const Problem& problem, int) {
-  const double half_eps = float_traits(DType::kF32).eps / 2;
   const auto activation = static_cast<Activation>(problem.scalars[kActivation]);
-  const bool smooth = activation == Activation::kGelu || activation == Activation::kSilu;
+  const double count = roundings(problem.dims[kK], activation);
   const FloatTraits out = float_traits(problem.tensors[kOut].dtype);
-  return {.magnitude = (static_cast<double>(problem.dims[kK]) + (smooth ? 16 : 3)) * half_eps,
-          .value = out.eps / 2 * (1 + half_eps),
-          .absolute = out.tiny};
+  const bool flushes = problem.tensors[kA].dtype == DType::kBF16;
+  const double step = flushes ? 0x1p-126 : float_traits(DType::kF32).tiny / 2;
+  return {.magnitude = count * kHalfEps,
+          .value = out.eps / 2 * (1 + kHalfEps),
+          .absolute = out.tiny + count * step * lipschitz(activation)};
 }
 
 }  // namespace dlblas::gemm
