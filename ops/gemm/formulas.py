@@ -1,6 +1,6 @@
 """The gemm operators once more, in NumPy and f64: what the oracle itself is checked against.
 
-FORMULAS: operator → formula(tensors, scalars, round_to_dtype) → results. Written from the contract, not from the C++.
+FORMULAS: operator → formula(tensors, scalars, rounding) → results. Written from the contract, not from the C++.
 Read next: ops/gemm/matmul_ref.cpp, docs/testing.md.
 """
 
@@ -23,9 +23,7 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def matmul(
-    tensors: dict[str, Any], scalars: dict[str, Any], round_to_dtype: Callable[[Any], Any]
-) -> tuple[Any, ...]:
+def matmul(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
     # einsum sums plainly: BLAS may skip zeros, and with them NaN.
     product = np.einsum("mk,kn->mn", tensors["a"], tensors["b"])
     if "bias" in tensors:
