@@ -115,10 +115,13 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
       for (const Param& p : params) named |= !p.is_tensor && p.index == static_cast<std::int8_t>(s);
       if (!named) args.scalars[s] = schema.scalars[s].default_value;
     }
+  const int wanted = form.inplace ? 0 : schema.num_results;
+  if (call.outputs && call.num_outputs < wanted)
+    complain::wrong_outputs(form, wanted, call.num_outputs);
   for (int r = 0; r < schema.num_results; ++r) {
     if (form.inplace)
       args.result(r) = args.tensors[form.inplace->result_source[r]];
-    else if (r < call.num_outputs && call.outputs[r].data)
+    else if (call.outputs && call.outputs[r].data)
       read_tensor(form, schema.tensors[schema.num_inputs + r].name, call.outputs[r],
                   args.result(r));
     else

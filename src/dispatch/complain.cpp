@@ -162,6 +162,11 @@ void too_many_arguments(const Form& form, int given) {
          std::to_string(given)});
 }
 
+void wrong_outputs(const Form& form, int expected, int given) {
+  raise({ErrorKind::kArgument, std::string(form.name), "outputs", "has a wrong number of tensors",
+         text("at least ", expected), std::to_string(given)});
+}
+
 void given_twice(const Form& form, const Param& param) {
   raise({ErrorKind::kArgument, std::string(form.name), param_text(form, param), "is given twice",
          "one value", "two"});
@@ -261,6 +266,11 @@ void unbound_letter(const Schema& schema, const Args&, int tensor, int letter) {
   raise({ErrorKind::kArgument, schema.name, schema.tensors[tensor].name, "has an unknown size",
          text("an argument that gives ", schema.letters[letter].name), "none",
          "give out, or the optional argument"});
+}
+
+void no_data(const Schema& schema, int tensor) {
+  raise({ErrorKind::kArgument, schema.name, schema.tensors[tensor].name, "has no memory",
+         "a data pointer", "NULL"});
 }
 
 void nothing_fits(const std::string& op, const std::string& table) {

@@ -19,6 +19,7 @@ namespace dlblas::complain {
 [[noreturn]] void not_a_tensor(const Form& form, const TensorSpec& spec, const dlblas_value& got);
 [[noreturn]] void unknown_argument(const Form& form, std::string_view name);
 [[noreturn]] void too_many_arguments(const Form& form, int given);
+[[noreturn]] void wrong_outputs(const Form& form, int expected, int given);
 [[noreturn]] void given_twice(const Form& form, const Param& param);
 [[noreturn]] void missing_argument(const Form& form, const Param& param);
 
@@ -34,6 +35,9 @@ namespace dlblas::complain {
 [[noreturn]] void self_overlap(const Schema& schema, const Args& args, int tensor);
 [[noreturn]] void overlap(const Schema& schema, const Args& args, int result, int other);
 [[noreturn]] void unbound_letter(const Schema& schema, const Args& args, int tensor, int letter);
+
+// launch
+[[noreturn]] void no_data(const Schema& schema, int tensor);
 
 // select
 [[noreturn]] void nothing_fits(const std::string& op, const std::string& table);

@@ -4,6 +4,7 @@
 // chosen implementation, for example ops/norm/rms_norm_cpu.cpp.
 #include "core/counters.hpp"
 #include "core/error.hpp"
+#include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace dlblas {
@@ -36,6 +37,9 @@ int run_steps(const Kernel& kernel, const Args& args, const Context& context, vo
 
 void launch(const Kernel& kernel, Args& args, const Context& context) {
   const Schema& schema = *args.schema;
+  for (int i = 0; i < schema.num_inputs; ++i)
+    if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
+      complain::no_data(schema, i);
   bool empty = true;  // zero-size results need no kernel
   for (int r = 0; r < schema.num_results; ++r) {
     TensorView& t = args.result(r);

@@ -16,13 +16,13 @@ namespace dlblas {
 namespace {
 
 // Open addressing over immutable plans. Readers take no lock: they load one table pointer and
-// probe; a full table is replaced by one twice as large. Old tables and plans leak on purpose: a
-// reader may still hold them.
+// probe; a full table is replaced by one twice as large.
 struct PlanTable {
   std::uint32_t generation;
   std::uint32_t mask;
   std::uint32_t used = 0;
   std::unique_ptr<std::atomic<const Plan*>[]> slots;
+  PlanTable* previous = nullptr;  // replaced, and kept: a reader may still hold it
 
   PlanTable(std::uint32_t of_generation, std::uint32_t capacity)
       : generation(of_generation),
@@ -60,6 +60,7 @@ PlanTable& table_for_insert(Shelf& shelf, std::uint32_t generation) {
     for (std::uint32_t i = 0; i <= table->mask; ++i)
       if (const Plan* plan = table->slots[i].load(std::memory_order_relaxed))
         larger->insert(plan, plan->problem.hash());
+  larger->previous = table;
   shelf.table.store(larger, std::memory_order_release);
   return *larger;
 }

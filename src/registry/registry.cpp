@@ -68,8 +68,7 @@ const Operator& Registry::add(OperatorDef def) {
     for (int r = 0; r < op.schema.num_results; ++r)
       if (form.result_source[r] >= 0) op.may_alias[r] |= 1u << form.result_source[r];
   }
-  auto* list =
-      new std::vector<const Implementation*>;  // leaks on purpose: readers hold it without a lock
+  auto* list = &lists_.emplace_back();
   for (const Implementation& impl : op.def.implementations)
     list->push_back(&implementations_.emplace_back(impl));
   list->push_back(&implementations_.emplace_back(reference_implementation()));
@@ -84,7 +83,7 @@ void Registry::add_implementation(const Operator& op, const Implementation& impl
                 text(op.schema.name, ": name is taken; expected a new implementation name, got ",
                      implementation.name),
                 {.op = op.schema.name, .argument = "name"});
-  auto* list = new std::vector<const Implementation*>(op.candidates());
+  auto* list = &lists_.emplace_back(op.candidates());
   list->insert(list->end() - 1, &implementations_.emplace_back(implementation));
   const_cast<Operator&>(op).implementations.store(list, std::memory_order_release);
   op.generation.fetch_add(1, std::memory_order_release);

@@ -110,7 +110,7 @@ int sync_folder(int fd) {
 // and a pid).
 std::string temporary_name() {
   static std::atomic<unsigned> serial{0};
-  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   return text(kTemporary, ::getpid(), ".", serial.fetch_add(1), ".", now);
 }
 

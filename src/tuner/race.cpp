@@ -16,7 +16,7 @@ constexpr double kLongRunMs = 1.0;
 constexpr double kVeryLongRunMs = 20.0;
 constexpr int kFinalists = 8;
 constexpr int kFinalRounds = 30;
-constexpr double kFinalShare = 0.4;  // of the budget, at most
+constexpr double kFinalShare = 0.25;  // of the budget, at most
 constexpr double kMinSampleMs = 0.02;
 static_assert(kRaceSamples + kMoreSamples < kFinalSamples,
               "ranking tells finalists by their samples");
@@ -63,14 +63,16 @@ double Race::reserve_s() const {
 
 void Race::search(const RaceInput& input) {
   const auto limit = static_cast<std::size_t>(planned_);
-  double longest_s = 0;  // of the evaluations so far: what the next one may take
+  const double begin = elapsed_s();
+  int searched = 0;
   while (!stopped_ && evaluated_.size() < limit) {
-    if (elapsed_s() + longest_s + reserve_s() > limits_.budget_s) return;
+    // What one evaluation takes, as far as this search knows; a slower one eats into the final.
+    const double expected_s = searched > 0 ? (elapsed_s() - begin) / searched : 0;
+    if (elapsed_s() + expected_s + reserve_s() > limits_.budget_s) return;
     const std::vector<int> ids = input.strategy.ask(1);
     if (ids.empty()) return;
-    const double before = elapsed_s();
     evaluate(input, ids.front());
-    longest_s = std::max(0.9 * longest_s, elapsed_s() - before);
+    ++searched;
   }
 }
 
