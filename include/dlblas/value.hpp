@@ -112,17 +112,6 @@ class Arguments {
     values_[count_++].kind = DLBLAS_NONE;
   }
 
-  /// Descriptors without memory serve explain and tune; a call would read through the null pointer.
-  void check_memory() const {
-    for (int i = 0; i < count_; ++i) {
-      if (values_[i].kind != DLBLAS_TENSOR || tensors_[i].data) continue;
-      bool empty = false;
-      for (int d = 0; d < tensors_[i].ndim; ++d) empty |= tensors_[i].shape[d] == 0;
-      if (!empty)
-        raise(DLBLAS_ARGUMENT, "argument " + std::to_string(i), "has no memory",
-              "memory for every element", "a null pointer");
-    }
-  }
   dlblas_args pack(dlblas_tensor* outputs, int num_outputs, std::uint32_t flags) const {
     return {sizeof(dlblas_args), values_, count_, named_, names_, outputs, num_outputs, flags};
   }
@@ -198,7 +187,6 @@ class Outputs {
 template <std::size_t N>
 void run(dlblas_op_t op, const Arguments<N>& arguments, const Context& context, Outputs& outputs,
          int given, int wanted) {
-  arguments.check_memory();
   const dlblas_args args = arguments.pack(outputs.data(), kMaxResults, context.flags());
   const dlblas_status status = dlblas_call(op, &args, context.get());
   outputs.note_made(given);
@@ -246,7 +234,6 @@ std::array<Tensor, R> call_new(dlblas_op_t op, const Arguments<N>& arguments,
 /// The call of an in-place form.
 template <std::size_t N>
 void call_inplace(dlblas_op_t op, const Arguments<N>& arguments, const Context& context) {
-  arguments.check_memory();
   const dlblas_args args = arguments.pack(nullptr, 0, context.flags());
   check(dlblas_call(op, &args, context.get()));
 }
