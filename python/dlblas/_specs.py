@@ -1,0 +1,177 @@
+"""Arguments of an operator from words: its schema, sizes of its letters and a dtype give ``Spec``s.
+
+In: a row of ``info()["operators"]``, ``T=512,C=4096``, ``bf16``, ``eps=1e-5``. Out: named
+arguments for ``explain``, ``tune`` and ``get_op``; nothing is allocated. Used by: cli.py, the demo
+and the benchmarks. Read next: tuning.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import _dtypes, _native
+from ._array import Spec
+from .errors import ArgumentError
+from .tuning import resolve
+
+Row = dict[str, Any]
+Sizes = dict[str, Any]  # letter → size, or a list of sizes for ``*T``
+
+
+def refuse(op: str, argument: str, problem: str, expected: str, got: str, remedy: str) -> Exception:
+    """An ArgumentError in the library's grammar."""
+    message = f"{op}: {argument} {problem}; expected {expected}, got {got}; {remedy}"
+    return ArgumentError.from_library(message, op, argument, expected, got)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean rms_norm?``, or nothing when no known word is near."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def operator_row(name: str, info: Row | None = None) -> tuple[Row, str, Row]:
+    """The operator behind a name, the name of the form, and the arguments that the name fixes."""
+    function, fixed = resolve(name)
+    rows = (info or _native.info())["operators"]
+    return next(row for row in rows if row["name"] == function.operator), function.name, fixed
+
+
+def shape_of(dims: Sequence[Row], sizes: Sizes) -> tuple[int, ...]:
+    """``[*T, 2F, K/128]`` with the sizes of its letters."""
+    shape: list[int] = []
+    for dim in dims:
+        size = sizes[dim["letter"]] if dim["letter"] else 0
+        if dim["leading"]:
+            shape += size if isinstance(size, (list, tuple)) else [size]
+        else:
+            total = math.prod(size) if isinstance(size, (list, tuple)) else size
+            shape.append(-(-dim["coefficient"] * total // dim["divisor"]) + dim["addend"])
+    return tuple(shape)
+
+
+def _pairs(op: str, option: str, text: str) -> list[tuple[str, str]]:
+    pairs = []
+    for word in filter(None, text.replace(" ", "").split(",")):
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise refuse(op, option, "is malformed", "name=value,…", repr(word), "write T=512")
+        pairs.append((name, value))
+    return pairs
+
+
+def parse_dims(row: Row, text: str) -> Sizes:
+    """``T=2x256,C=4096`` against the operator's letters; every letter needs a size."""
+    op, letters = row["name"], [letter["name"] for letter in row["letters"]]
+    leading = {d["letter"] for t in row["tensors"] for d in t["dims"] if d["leading"]}
+    wanted = ",".join(f"{letter}=…" for letter in letters)
+    sizes: Sizes = {}
+    for name, value in _pairs(op, "--dims", text):
+        if name not in letters:
+            raise refuse(op, "--dims", "names no letter of the schema", wanted, name, "see dlblas list")
+        numbers = value.split("x")
+        if not all(n.isdecimal() for n in numbers) or (len(numbers) > 1 and name not in leading):
+            form = "a size, or sizes as in 2x256" if name in leading else "a size"
+            raise refuse(op, f"--dims {name}", "is no size", form, value, "write digits")
+        sizes[name] = [int(n) for n in numbers] if len(numbers) > 1 else int(numbers[0])
+    missing = [letter for letter in letters if letter not in sizes]
+    if missing:
+        got = text or "nothing"
+        raise refuse(op, "--dims", f"lacks {', '.join(missing)}", wanted, got, "give each a size")
+    return sizes
+
+
+def parse_value(op: str, param: Row, text: str) -> Any:
+    """A scalar of the kind that the schema declares; ``bias=true`` asks for an optional tensor."""
+    kind = param["kind"]
+    try:
+        if kind == "int":
+            return int(text)
+        if kind == "float":
+            return float(text)
+    except ValueError:
+        raise refuse(op, param["name"], "is no number", kind, text, "write one") from None
+    if kind in ("bool", "tensor"):
+        if text.lower() not in ("true", "false", "1", "0"):
+            raise refuse(op, param["name"], "is no truth value", "true or false", text, "use one")
+        return text.lower() in ("true", "1")
+    if param["values"] and text not in param["values"]:
+        known = ", ".join(value or '""' for value in param["values"])
+        raise refuse(op, param["name"], "is unknown", known, text, "use one of these")
+    return text
+
+
+def parse_arguments(row: Row, form: str, texts: Sequence[str]) -> Row:
+    """``--arg eps=1e-5 --arg bias=true`` by the form's parameters."""
+    op = row["name"]
+    params = {p["name"]: p for f in row["forms"] if f["name"] == form for p in f["params"]}
+    free = {n: p for n, p in params.items() if p["kind"] != "tensor" or p["optional"]}
+    given: Row = {}
+    for text in texts:
+        for name, value in _pairs(op, "--arg", text):
+            if name not in free:
+                known = ", ".join(free) or "none"
+                near = nearest(name, free).removeprefix("; ") or "see dlblas list"
+                raise refuse(op, "--arg", "names no argument to set", known, name, near)
+            given[name] = parse_value(op, free[name], value)
+    return given
+
+
+def parse_dtypes(op: str, text: str) -> dict[str, str]:
+    """``bf16``, or ``bf16,weight=f32``; the dtype of no particular tensor goes by ""."""
+    chosen: dict[str, str] = {}
+    for word in filter(None, text.replace(" ", "").split(",")):
+        tensor, _, name = word.rpartition("=")
+        dtype = _dtypes.name_of(name)
+        if dtype is None:
+            near = nearest(name, _dtypes.TABLE).removeprefix("; ") or "use one of these"
+            raise refuse(op, "--dtype", "is unknown", ", ".join(_dtypes.TABLE), name, near)
+        chosen[tensor] = dtype
+    return chosen
+
+
+def tensor_specs(row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row) -> dict[str, Spec]:
+    """Every required tensor, and the optional ones that ``present`` asks for."""
+    unknown = set(dtypes) - {""} - {tensor["name"] for tensor in row["tensors"]}
+    if unknown:
+        known = ", ".join(tensor["name"] for tensor in row["tensors"])
+        got = ", ".join(sorted(unknown))
+        raise refuse(row["name"], "--dtype", "names no tensor", known, got, "use one of these")
+    specs: dict[str, Spec] = {}
+    for tensor in row["tensors"]:
+        name = tensor["name"]
+        if tensor["optional"] and not present.get(name):
+            continue
+        dtype = dtypes.get(name) or (specs[tensor["like"]].dtype if tensor["like"] else None)
+        if dtype is None:  # an index tensor does not take the common one; the first must answer for it
+            common = dtypes.get("", "f32")
+            takes = common in tensor["dtypes"] or not specs
+            dtype = common if takes else tensor["dtypes"][0]
+        specs[name] = Spec(shape_of(tensor["dims"], sizes), dtype)
+    return specs
+
+
+def named_arguments(
+    row: Row, sizes: Sizes, dtypes: dict[str, str], scalars: Row
+) -> dict[str, Any]:
+    """Tensors without data and scalars, all by name."""
+    tensors = {tensor["name"] for tensor in row["tensors"]}
+    named: dict[str, Any] = dict(tensor_specs(row, sizes, dtypes, scalars))
+    named.update({name: value for name, value in scalars.items() if name not in tensors})
+    return named
+
+
+def cases(row: Row, use: str) -> list[Row]:
+    """The operator's rows of its family's cases.json that are meant for ``use``."""
+    folder = os.path.dirname(os.path.dirname(_native.library_path()))
+    path = os.path.join(folder, "ops", f"{row['family']}.cases.json")
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        rows = json.load(file)
+    return [case for case in rows if case["op"] == row["name"] and use in case["use"]]

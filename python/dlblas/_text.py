@@ -1,0 +1,36 @@
+"""Small pieces of terminal output that the commands share. Read next: cli.py, _progress.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def milliseconds(ms: float | None) -> str:
+    """Four digits in the unit that suits: ``0.31 µs``, ``12.4 µs``, ``48.2 ms``."""
+    if ms is None or ms < 0:
+        return "-"
+    if ms < 1:
+        return f"{ms * 1e3:.3g} µs"
+    return f"{ms:.3g} ms" if ms < 1000 else f"{ms / 1e3:.3g} s"
+
+
+def size(num_bytes: float) -> str:
+    """``64 KiB``, ``1.5 MiB``."""
+    for unit in ("B", "KiB", "MiB"):
+        if num_bytes < 1024:
+            return f"{num_bytes:.3g} {unit}"
+        num_bytes /= 1024
+    return f"{num_bytes:.3g} GiB"
+
+
+def columns(rows: Sequence[Sequence[str]], indent: str = "  ", right: Sequence[int] = ()) -> str:
+    """Aligned columns, two spaces between; ``right``: those that hold figures."""
+    widths = [max((len(row[c]) for row in rows), default=0) for c in range(max(map(len, rows)))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(widths[c]) if c in right else cell.ljust(widths[c])
+            for c, cell in enumerate(row)
+        ]
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return "\n".join(lines)

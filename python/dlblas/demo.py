@@ -1,0 +1,139 @@
+"""``dlblas demo``: the matrix product and the norms of a Llama-3-8B layer, tuned on this machine in
+an empty store, then served again by a new process from that store.
+
+Out: what people read on stdout, and a JSON file with the machine, every key of both passes and the
+library's counters. Returns 1 when something is not as promised: an error above its bound, a second
+pass that measured, compiled or missed. Read next: _demo_pass.py, which does the work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from typing import Any
+
+from . import _native, _specs
+from ._text import columns, milliseconds
+
+Row = dict[str, Any]
+
+OPERATORS = ("matmul", "rms_norm", "add_rms_norm")
+SECONDS = 8.0  # a key: nine keys, their checks and timings stay below five minutes on two cores
+_TIMING_S = 4.0  # a key, at most
+_COPY_BYTES = 256 << 20
+
+_QUICK_DIMS = {"matmul": {"M": 4, "K": 64, "N": 64}, "rms_norm": {"T": 4, "C": 64},
+               "add_rms_norm": {"T": 4, "C": 64}}  # fmt: skip
+
+
+class PassFailed(Exception):
+    """A pass ended early; it has said why on stderr."""
+
+
+def _keys(quick: bool) -> list[Row]:
+    """The families' cases for the demo; one tiny shape an operator when ``quick``."""
+    info, keys = _native.info(), []
+    for op in OPERATORS:
+        row = _specs.operator_row(op, info)[0]
+        cases = _specs.cases(row, "demo")
+        if quick:
+            cases = [{"name": "quick", "dims": _QUICK_DIMS[op]}]
+        keys += [{"op": op, "case": case} for case in cases]
+    return keys
+
+
+def _run_pass(number: int, root: str, seconds: float, quick: bool) -> Row:
+    """A new process, whose environment names the demo's own store before the library loads."""
+    result = os.path.join(root, f"pass{number}.json")
+    request = {"pass": number, "seconds": seconds, "result": result, "keys": _keys(quick),
+               "timing_s": 0.05 if quick else _TIMING_S,
+               "copy_bytes": (1 << 20) if quick else _COPY_BYTES}  # fmt: skip
+    env = {**os.environ, "DLBLAS_CACHE": os.path.join(root, "store")}
+    package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [package_parent, env.get("PYTHONPATH", "")]))
+    command = [sys.executable, "-m", "dlblas._demo_pass"]
+    done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
+    if done.returncode != 0:
+        raise PassFailed(f"pass {number} ended with exit code {done.returncode}")
+    with open(result, encoding="utf-8") as file:
+        made: Row = json.load(file)
+    os.remove(result)
+    return made
+
+
+def _broken_promises(first: Row, second: Row) -> list[str]:
+    broken = []
+    for number, made in ((1, first), (2, second)):
+        for row in made["keys"]:
+            if not row["ok"] or row["mistrusted"]:
+                broken.append(f"pass {number}: {row['label']} is off by {row['error_over_bound']:.3g} of its bound")
+    for row in first["keys"]:
+        if row["source"] != "tuned":
+            broken.append(f"pass 1: {row['label']} came from {row['source']}, not from a search")
+    for row in second["keys"]:
+        if row["source"] != "store":
+            broken.append(f"pass 2: {row['label']} came from {row['source']}, not from the store")
+    for name in ("measured", "compiled"):
+        if second["counters"][name] != 0:
+            broken.append(f"pass 2: {name}={second['counters'][name]}, expected 0")
+    return broken
+
+
+def _summary(first: Row, second: Row) -> str:
+    rows = [["", "winner", "time", "vs NumPy", "of the ceiling", "error/bound", "again"]]
+    for a, b in zip(first["keys"], second["keys"], strict=True):
+        rows.append([
+            a["label"], a["implementation"], milliseconds(a["times"]["dlblas"]["min_ms"]),
+            f"{a['vs_numpy']:.2f}x", f"{100 * a['of_ceiling']:.0f} % {a['ceiling']}",
+            f"{max(a['error_over_bound'], b['error_over_bound']):.2g}",
+            f"{b['source']}, {milliseconds(b['times']['dlblas']['min_ms'])}",
+        ])  # fmt: skip
+    return columns(rows, right=(2, 3, 5))
+
+
+def run(out: str, root: str, seconds: float | None, quick: bool) -> int:
+    """Both passes; 0 when all was as promised."""
+    try:
+        return _run(out, root, seconds, quick)
+    except PassFailed as failure:
+        sys.stderr.write(f"dlblas demo: {failure}\n")
+        return 1
+
+
+def _run(out: str, root: str, seconds: float | None, quick: bool) -> int:
+    budget = seconds if seconds is not None else (0.2 if quick else SECONDS)
+    begin = time.monotonic()
+    root = os.path.abspath(root)
+    store = os.path.join(root, "store")
+    shutil.rmtree(store, ignore_errors=True)
+    os.makedirs(root, mode=0o700, exist_ok=True)
+    print(f"Pass 1: an empty store, at most {budget:g} s of search a key\n", flush=True)
+    first = _run_pass(1, root, budget, quick)
+    print("\nPass 2: a new process, the same calls, from the store\n", flush=True)
+    second = _run_pass(2, root, budget, quick)
+    elapsed = time.monotonic() - begin
+    broken = _broken_promises(first, second)
+    counters = second["counters"]
+    print(f"\n{_summary(first, second)}\n")
+    sources = ",".join(sorted({row["source"] for row in second["keys"]}))
+    print(f"second pass: measured={counters['measured']} compiled={counters['compiled']}"
+          f" source={sources}; {elapsed:.0f} s in all")  # fmt: skip
+    record = {
+        "version": first["version"], "machine": first["machine"], "seconds_per_key": budget,
+        "quick": quick, "elapsed_s": elapsed, "broken": broken,
+        "first": {key: first[key] for key in ("store", "keys", "counters")},
+        "second": {**{key: second[key] for key in ("store", "keys", "counters")}, "source": sources,
+                   "measured": counters["measured"], "compiled": counters["compiled"]},
+    }  # fmt: skip
+    os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
+    with open(out, "w", encoding="utf-8") as file:
+        json.dump(record, file, indent=1)
+        file.write("\n")
+    print(f"written: {out}")
+    for line in broken:
+        sys.stderr.write(f"dlblas demo: {line}\n")
+    return 1 if broken else 0
