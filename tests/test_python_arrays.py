@@ -172,6 +172,19 @@ def test_array_interface_producers():
         dlblas.rms_norm(x, w, out=Interface(frozen))
 
 
+def test_arrays_are_read_alike_without_the_known_layout():
+    """Where NumPy's array layout does not verify, arrays go through the array interface."""
+    from dlblas import _hooks
+
+    x = np.asfortranarray(RNG.standard_normal((4, 24), np.float32))[::-1]
+    address, code, bits, shape, strides, read_only = _hooks.exchange(x, "op", "x", False)
+    assert (address, code, bits, shape, read_only) == (x.ctypes.data, 2, 32, (4, 24), False)
+    assert strides == x.strides
+    assert _hooks.exchange(x.astype(ml_dtypes.bfloat16), "op", "x", False)[1:3] == (4, 16)
+    with pytest.raises(dlblas.errors.UnsupportedDtypeError, match="not native byte order"):
+        _hooks.exchange(x.astype(">f4"), "op", "x", False)
+
+
 def test_results_go_back_through_the_callers_namespace():
     class Mine:
         def __init__(self, array):
@@ -219,7 +232,9 @@ def test_specs_stand_for_arrays_where_no_data_is_read():
 
 
 class TestTorch:
-    torch = pytest.importorskip("torch")
+    @pytest.fixture(autouse=True)
+    def _torch(self):
+        self.torch = pytest.importorskip("torch")
 
     @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
     def test_tensors_in_tensors_out(self, dtype):

@@ -50,7 +50,8 @@ GET_OP = """
     print(json.dumps({
         "tuned": tuned, "measured": dlblas.counters()["measured"],
         "value": float(y[0, 0]),
-        "default": float(op(-a, b, "")[0, 0]), "same": bool((again(-a, b) == y).all()), "name": op.name,
+        "default": float(op(-a, b, "")[0, 0]), "name": op.name,
+        "same": bool((again(-a, b) == y).all()),
         "source": op.explain().as_dict()["source"], "report": bool(op.report),
         "launched": dlblas.counters()["launched"],
     }))

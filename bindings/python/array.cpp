@@ -105,9 +105,10 @@ bool read_tuple(Object* answer, const Place& place, Array& array) {
 }
 
 void delete_managed(Managed* m) {
-  const int gil = api.gil_ensure();
-  api.dec_ref(static_cast<Object*>(m->context));
-  api.gil_release(gil);
+  {
+    const Locked locked;  // a consumer may let go on any thread
+    api.dec_ref(static_cast<Object*>(m->context));
+  }
   delete[] m->tensor.shape;
   delete m;
 }

@@ -63,19 +63,18 @@ struct Search {
 int keep_configuration(void* self, const char* implementation, const char* config) {
   auto& search = *static_cast<Search*>(self);
   if (search.stopped()) return 0;
-  const int gil = api.gil_ensure();
+  const Locked locked;
   Ref name(make_text(implementation)), text(make_text(config));
   Ref answer(api.call_args(search.where, name.get(), text.get(), nullptr));
   const int keep = answer ? api.is_true(answer.get()) : -1;
   if (keep < 0) search.keep_error();
-  api.gil_release(gil);
   return keep > 0;
 }
 
 int on_event(void* self, const dlblas_event* e) {
   auto& search = *static_cast<Search*>(self);
   if (search.stopped()) return 1;
-  const int gil = api.gil_ensure();
+  const Locked locked;
   Ref answer;
   if (api.check_signals() == 0) {
     Object* const fields[] = {
@@ -90,8 +89,6 @@ int on_event(void* self, const dlblas_event* e) {
                                              : api.call(search.progress, tuple.get()));
   }
   if (!answer) search.keep_error();
-  answer.reset();
-  api.gil_release(gil);
   return search.stopped();
 }
 

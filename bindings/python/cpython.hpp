@@ -137,4 +137,17 @@ class Ref {
   Object* object_ = nullptr;
 };
 
+/// The interpreter's lock inside a callback. Declared before any Ref, so that it is given back
+/// after them.
+class Locked {
+ public:
+  Locked() : state_(api.gil_ensure()) {}
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  ~Locked() { api.gil_release(state_); }
+
+ private:
+  const int state_;
+};
+
 }  // namespace dlblas::py
