@@ -1,7 +1,7 @@
 """The gemm operators once more, in NumPy and f64: what the oracle itself is checked against.
 
-FORMULAS: operator → formula(tensors, scalars, rounding) → results. Written from the contract, not from the C++.
-Read next: ops/gemm/matmul_ref.cpp, docs/testing.md.
+FORMULAS: operator → formula(tensors, scalars, rounding) → results. Written from the contract, not
+from the C++. Read next: ops/gemm/matmul_ref.cpp, docs/testing.md.
 """
 
 from __future__ import annotations

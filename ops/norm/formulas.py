@@ -1,7 +1,8 @@
 """The norm operators once more, in NumPy and f64: what the oracle itself is checked against.
 
-FORMULAS: operator → formula(tensors, scalars, rounding) → results; ``rounding`` rounds to x's dtype. Written from the contract, not from the C++.
-Read next: ops/norm/norm_ref.cpp, docs/testing.md.
+FORMULAS: operator → formula(tensors, scalars, rounding) → results; ``rounding`` rounds to x's
+dtype. Written from the contract, not from the C++. Read next: ops/norm/norm_ref.cpp,
+docs/testing.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ def _normalise(h: Any, weight: Any, scalars: dict[str, Any], rounding: Any) -> A
     if h.shape[-1] == 0:
         return h
     normed = h / np.sqrt(np.mean(np.square(h), axis=-1, keepdims=True) + scalars["eps"])
-    if scalars["cast_before_weight"] and rounding.dtype.itemsize < 4:  # f32 is what it is computed in
+    # f32 is what it is computed in: nothing is cast there.
+    if scalars["cast_before_weight"] and rounding.dtype.itemsize < 4:
         normed = rounding(normed)
     return normed * (weight + scalars["weight_offset"])
 
@@ -24,7 +26,9 @@ def rms_norm(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) ->
     return (_normalise(tensors["x"], tensors["weight"], scalars, rounding),)
 
 
-def add_rms_norm(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+def add_rms_norm(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
     h = rounding(tensors["x"] + tensors["residual"])
     return _normalise(h, tensors["weight"], scalars, rounding), h
 

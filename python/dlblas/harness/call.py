@@ -1,0 +1,143 @@
+"""The tensors and scalars of one case, and the call on them.
+
+In: a Case. Out: inputs with pristine copies, results between guard zones, and the operator run on
+them through Python or, with a chosen number of threads, through the C ABI. Read next: tensors.py,
+values.py, checks.py.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+
+from .. import _hooks, _native
+from .._dtypes import TABLE
+from . import abi, values
+from .cases import INPLACE, Case, Registry, kind_of, shape_of, split_leading
+from .tensors import Guarded
+
+# What results hold before a call, in turn: an element that stays so was not written.
+PATTERNS = (0xA5, 0x5A)
+
+
+class FailedCheck(Exception):  # noqa: N818 - a verdict, not an error of the library
+    """What is wrong, and with which configuration (None: the default)."""
+
+    def __init__(self, reason: str, config: str | None = None) -> None:
+        super().__init__(reason)
+        self.config = config
+
+
+class SkippedCase(Exception):  # noqa: N818
+    """Why a case cannot be made or judged here."""
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    try:
+        found: np.dtype[Any] = np.dtype(_hooks.numpy_descr(*TABLE[name][:2]))
+        return found
+    except ImportError:
+        raise SkippedCase(f"{name} needs the Python package ml_dtypes") from None
+
+
+class Call:
+    """The tensors and scalars of one case: inputs, their pristine copies, and results to be
+    written."""
+
+    def __init__(self, registry: Registry, case: Case, seed: int) -> None:
+        self.case = case
+        facts = registry.operators[case.op]
+        self.form = registry.inplace_form(case.op) if case.layout == INPLACE else None
+        if case.layout == INPLACE and self.form is None:
+            raise SkippedCase("the operator has no in-place form")
+        specs = facts["tensors"]
+        self.leading = {d["letter"] for t in specs for d in t["dims"] if d["leading"]}
+        sizes: dict[str, Any] | None = case.dims
+        if case.layout == "mixed_leading":
+            sizes = split_leading(case.dims, self.leading)
+        if sizes is None:
+            raise SkippedCase("the shape has no two leading dimensions")
+        present = [t for t in specs if not t["optional"] or case.args.get(t["name"])]
+        matrices = [t["name"] for t in present if len(t["dims"]) > 1]
+        rng = np.random.default_rng([seed, zlib.crc32(case.identity.encode())])
+        self.inputs: dict[str, Guarded] = {}
+        for t in present:
+            name, given = t["name"], case.args.get(t["name"])
+            dtype = numpy_dtype(given if isinstance(given, str) else self._dtype(t))
+            tensor = Guarded(
+                shape_of(t["dims"], sizes), dtype, kind_of(case.layout, name, matrices, False)
+            )
+            limit = sizes.get(t["fill_letter"], 0)
+            limit = math.prod(limit) if isinstance(limit, list) else limit
+            tensor.assign(
+                values.draw(rng, tensor.shape, tensor.dtype, case.values, t["fill"], limit)
+            )
+            self.inputs[name] = tensor
+        self.pristine = {name: tensor.copy() for name, tensor in self.inputs.items()}
+        self.scalars = {k: v for k, v in case.args.items() if k not in {t["name"] for t in specs}}
+        self.defaults = {
+            p["name"]: p["default"] for p in facts["forms"][0]["params"] if p["kind"] != "tensor"
+        }
+        named = {name: tensor.array for name, tensor in self.inputs.items()}
+        made = _native.plane["results"](case.op, (), {**named, **self.scalars})
+        self.results: list[Guarded] = []
+        self.result_names = [row[0] for row in made]
+        for i, (name, code, bits, shape) in enumerate(made):
+            if self.form:
+                self.results.append(self.inputs[self.form["receives"][i]])
+            else:
+                kind = kind_of(case.layout, name, matrices, True)
+                self.results.append(Guarded(shape, _hooks.numpy_descr(code, bits), kind))
+
+    def _dtype(self, spec: dict[str, Any]) -> str:
+        fits = self.case.dtype in spec["dtypes"] or spec["like"]
+        return self.case.dtype if fits else str(spec["dtypes"][0])
+
+    def named(self) -> dict[str, Any]:
+        return {**{name: tensor.array for name, tensor in self.inputs.items()}, **self.scalars}
+
+    def before(self) -> dict[str, Any]:
+        """The arguments as they were before the call, for the oracle."""
+        return {**{name: tensor.array for name, tensor in self.pristine.items()}, **self.scalars}
+
+    def out(self) -> Any:
+        arrays = tuple(r.array for r in self.results)
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    def prepare(self, pattern: int) -> None:
+        if self.form:
+            for name in self.form["receives"]:
+                self.inputs[name].restore(self.pristine[name])
+        else:
+            for result in self.results:
+                result.poison(pattern)
+
+    def run(self, pattern: int, threads: int = 0) -> None:
+        """Calls the operator; ``threads`` 0: as Python calls it, with the library's default."""
+        self.prepare(pattern)
+        name = self.form["name"] if self.form else self.case.op
+        if threads:
+            abi.call(
+                name, self.named(), [] if self.form else [r.array for r in self.results], threads
+            )
+        elif self.form:
+            _native.FUNCTIONS[name].call(**self.named())
+        else:
+            _native.FUNCTIONS[name].call(**self.named(), out=self.out())
+
+    def bits(self) -> list[bytes]:
+        return [result.bits() for result in self.results]
+
+    def check_memory(self) -> None:
+        """Guards and gaps intact, inputs as they were."""
+        for name, tensor in zip(self.result_names, self.results, strict=True):
+            if not tensor.guards_intact():
+                raise FailedCheck(f"memory around {name} was written")
+        for name, tensor in self.inputs.items():
+            if not tensor.guards_intact():
+                raise FailedCheck(f"memory around {name} was written")
+            if tensor not in self.results and tensor.bits() != self.pristine[name].bits():
+                raise FailedCheck(f"input {name} was written")

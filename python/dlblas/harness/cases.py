@@ -1,0 +1,143 @@
+"""Which cases there are: ops/<family>/cases.json spread over dtypes, layouts and values.
+
+In: the library's own description of its operators, the families' cases and formulas. Out: ``Case``,
+of which one is run with every implementation. Two names for one shape, dtype, layout, values and
+arguments are one case. Read next: run.py.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import _native
+from .tensors import KINDS, OUTPUT_KINDS
+
+# (tensors in f64, scalars, rounding: a callable with .dtype) → results in f64
+Formula = Callable[[dict[str, Any], dict[str, Any], Any], tuple[Any, ...]]
+
+INPLACE, OVERLAPPING = "inplace", "overlapping"
+
+
+class Case(NamedTuple):
+    """One shape with one dtype, layout, and kind of values. ``dims``: letter → size, or sizes for
+    ``*T``."""
+
+    op: str
+    name: str
+    dims: dict[str, Any]
+    dtype: str
+    layout: str
+    values: str
+    args: dict[str, Any]
+
+    @property
+    def identity(self) -> str:
+        """Equal for cases that differ in nothing but their name."""
+        rest = [value for name, value in self._asdict().items() if name != "name"]
+        return json.dumps(rest, sort_keys=True)
+
+    def repro(self, implementation: str, seed: int, config: str | None = None) -> str:
+        text = (
+            f"python -m dlblas test --op {self.op} --impl {implementation} --case {self.name} "
+            f"--dtype {self.dtype} --layout {self.layout} --values {self.values} --seed {seed}"
+        )
+        return text if config is None else f"{text} --config '{config}'"
+
+
+class Registry(NamedTuple):
+    """What the library says of itself (``dlblas.info()``), by operator name, and the families'
+    formulas."""
+
+    operators: dict[str, dict[str, Any]]
+    device: dict[str, Any]
+    formulas: dict[str, Formula]
+    rows: list[dict[str, Any]]  # of every family's cases.json
+
+    def implementations(self, op: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.operators[op]["implementations"]
+        return found
+
+    def inplace_form(self, op: str) -> dict[str, Any] | None:
+        forms: list[dict[str, Any]] = self.operators[op]["forms"]
+        return next((form for form in forms if form["inplace"]), None)
+
+
+def load_registry() -> Registry:
+    info = _native.info()
+    operators = {op["name"]: op for op in info["operators"]}
+    folder = Path(_native.library_path()).parent.parent / "ops"
+    rows: list[dict[str, Any]] = []
+    formulas: dict[str, Formula] = {}
+    for family in sorted({op["family"] for op in operators.values()}):
+        path = folder / f"{family}.cases.json"
+        if path.exists():
+            rows += [row for row in json.loads(path.read_text()) if row["op"] in operators]
+        try:
+            formulas.update(import_module(f"dlblas.ops.{family}_formulas").FORMULAS)
+        except ModuleNotFoundError:  # an operator without one: its reference counts for nothing
+            continue
+    return Registry(operators, info["devices"][0], formulas, rows)
+
+
+def expand(registry: Registry) -> Iterator[Case]:
+    """Every distinct case whose row is for tests, in file order."""
+    seen = set()
+    for row in registry.rows:
+        if "test" not in row["use"]:
+            continue
+        for dtype in row["dtypes"]:
+            for layout in row.get("layouts", ["contiguous"]):
+                for values in row.get("values", ["normal"]):
+                    args = row.get("args", {})
+                    case = Case(row["op"], row["name"], row["dims"], dtype, layout, values, args)
+                    if case.identity not in seen:
+                        seen.add(case.identity)
+                        yield case
+
+
+def shape_of(dims: list[dict[str, Any]], sizes: dict[str, Any]) -> tuple[int, ...]:
+    """``[*T, 2F, K/128]`` with the case's sizes."""
+    shape: list[int] = []
+    for d in dims:
+        size = sizes[d["letter"]] if d["letter"] else 0
+        if d["leading"]:
+            shape += size if isinstance(size, (list, tuple)) else [size]
+        else:
+            total = math.prod(size) if isinstance(size, (list, tuple)) else size
+            shape.append(-(-d["coefficient"] * total // d["divisor"]) + d["addend"])
+    return tuple(shape)
+
+
+def split_leading(sizes: dict[str, Any], letters: set[str]) -> dict[str, Any] | None:
+    """mixed_leading needs two leading dimensions: T = 24 becomes [2, 12]. None: this shape has no
+    such split."""
+    split = dict(sizes)
+    for letter in letters:
+        if not isinstance(sizes[letter], list):
+            if sizes[letter] < 4 or sizes[letter] % 2:
+                return None
+            split[letter] = [2, sizes[letter] // 2]
+    return split if letters else None
+
+
+def kind_of(layout: str, name: str, matrices: list[str], written: bool) -> str:
+    """The layout of one tensor. ``nt``: a letter for each matrix input in schema order, t for
+    transposed; ``row_strided_b``: tensor b alone; any other: all tensors, results as far as they
+    may be laid out so."""
+    if set(layout) <= {"n", "t"}:
+        order = dict(zip(matrices, layout, strict=False))
+        return "transposed" if order.get(name) == "t" else "contiguous"
+    if layout in (INPLACE, OVERLAPPING):
+        return "contiguous"
+    if layout in KINDS:
+        return layout if not written or layout in OUTPUT_KINDS else "contiguous"
+    kind, _, only = layout.rpartition("_")
+    if kind not in KINDS:
+        known = ", ".join(KINDS)
+        raise ValueError(f"layout {layout} is unknown; expected letters n and t, or one of {known}")
+    return kind if only == name else "contiguous"

@@ -1,0 +1,158 @@
+"""What a case must stand: the oracle, the NumPy formula, repetition, another batch, overlapping
+results.
+
+In: a Call whose implementation is pinned. Out: nothing, or FailedCheck with what is wrong. Read
+next: configs.py, run.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import _native
+from ..errors import ArgumentError
+from ..oracle import reference, verify
+from .call import PATTERNS, Call, FailedCheck, SkippedCase
+from .cases import Registry
+
+
+def _locate(call: Call, result: int, index: int) -> str:
+    place = np.unravel_index(index, call.results[result].shape)
+    return f"{call.result_names[result]}[{', '.join(str(int(i)) for i in place)}]"
+
+
+def check_oracle(call: Call, rows: list[int] | None = None) -> bool:
+    """Compares with the oracle; True: mistrusted."""
+    verdict = verify(call.case.op, (), call.out(), call.before(), rows=rows)
+    if not verdict.ok:
+        where = _locate(call, verdict.result, verdict.first_wrong)
+        got = call.results[verdict.result].array.reshape(-1)[verdict.first_wrong]
+        raise FailedCheck(
+            f"{verdict.wrong} of {verdict.checked} elements are wrong, at worst "
+            f"{verdict.worst:.3g} × the allowed error; first {where} = {float(got)!r}"
+        )
+    return verdict.mistrusted
+
+
+def round_to(dtype: np.dtype[Any], exact: Any) -> Any:
+    """f64 → dtype → f64 with one rounding to nearest even. A cast of bf16 through f32 would round
+    twice."""
+    digits, least, most = {
+        "float32": (24, -149, float(np.finfo(np.float32).max)),
+        "float16": (11, -24, 65504.0),
+        "bfloat16": (8, -133, float.fromhex("0x1.fep127")),
+    }[dtype.name]
+    with np.errstate(all="ignore"):
+        step = np.maximum(np.frexp(exact)[1] - digits, least)
+        rounded = np.ldexp(np.round(np.ldexp(exact, -step)), step)
+    rounded = np.where(np.abs(rounded) > most, np.copysign(np.inf, rounded), rounded)
+    return np.where(np.isfinite(exact), rounded, exact)
+
+
+class Rounding:
+    """What a formula rounds with: to the dtype of the operator's first tensor."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+
+    def __call__(self, exact: Any) -> Any:
+        return round_to(self.dtype, exact)
+
+
+def formula_values(registry: Registry, call: Call) -> tuple[Any, ...]:
+    """The family's NumPy formula in f64 on the case's inputs."""
+    tensors = {name: t.array.astype(np.float64) for name, t in call.pristine.items()}
+    scalars = {**call.defaults, **call.scalars}
+    first = next(iter(call.inputs.values())).dtype
+    with np.errstate(all="ignore"):
+        return registry.formulas[call.case.op](tensors, scalars, Rounding(first))
+
+
+def check_formula(registry: Registry, call: Call) -> None:
+    """The oracle against the independent formula: f64 sums of the same terms, in any order, and one
+    rounding."""
+    expected = formula_values(registry, call)
+    oracle = reference(call.case.op, (), call.before())
+    terms = 64 + sum(math.prod(v) if isinstance(v, list) else v for v in call.case.dims.values())
+    for i, (want, tensor, ref) in enumerate(zip(expected, call.results, oracle, strict=True)):
+        got, rounded = tensor.array.astype(np.float64), round_to(tensor.dtype, want)
+        with np.errstate(all="ignore"):
+            # The formula's own error, of the sums' size but no larger than the error allowed to a
+            # kernel; where it crosses a rounding border, the neighbours of what it gives are right
+            # too.
+            slack = np.minimum(terms * 2.0**-52 * ref.magnitude, ref.allowed())
+            low, high = round_to(tensor.dtype, want - slack), round_to(tensor.dtype, want + slack)
+            right = (
+                (got == rounded) | (np.isnan(got) & np.isnan(want)) | ((got >= low) & (got <= high))
+            )
+        if not right.all():
+            first = int(np.flatnonzero(~right.reshape(-1))[0])
+            is_, should_be = float(got.reshape(-1)[first]), float(rounded.reshape(-1)[first])
+            raise FailedCheck(
+                f"{int((~right).sum())} of {right.size} elements differ from the NumPy formula; "
+                f"first {_locate(call, i, first)} = {is_!r}, expected {should_be!r}"
+            )
+
+
+def check_repeat(call: Call, deterministic: bool, first: list[bytes]) -> None:
+    """Again over another pattern, and on 1 and 2 threads."""
+    for threads, pattern in ((0, PATTERNS[1]), (1, PATTERNS[0]), (2, PATTERNS[1])):
+        call.run(pattern, threads)
+        what = f"on {threads} thread{'s' * (threads > 1)}" if threads else "a second time"
+        if deterministic and call.bits() != first:
+            raise FailedCheck(
+                f"run {what}, the bits differ, though the implementation is flagged deterministic"
+            )
+        if not deterministic:
+            check_oracle(call)
+    call.check_memory()
+
+
+def check_batch(call: Call, first: list[bytes]) -> None:
+    """The first half of the rows alone must come out with the same bits."""
+    if call.form or not call.leading or any(t.array.ndim < 2 for t in call.results):
+        return
+    rows = call.results[0].shape[0] // 2
+    if rows == 0 or call.results[0].array.size == 0:
+        return
+    total = call.results[0].shape[0]
+    named = {
+        n: t.array[:rows] if t.array.ndim > 1 and t.shape[0] == total else t.array
+        for n, t in call.inputs.items()
+    }
+    made = _native.FUNCTIONS[call.case.op].call(**named, **call.scalars)
+    for part, whole in zip(made if isinstance(made, tuple) else (made,), first, strict=True):
+        if part.tobytes() != whole[: part.nbytes]:
+            raise FailedCheck(f"{rows} rows alone and among {total} differ in bits")
+
+
+def check_overlap(call: Call) -> None:
+    """A result that overlaps an input partly is refused with the typed error, and nothing is
+    written."""
+    result, source = call.results[0], next(t for t in call.inputs.values() if t.array.ndim > 1)
+    if source.array.size < 2 or result.array.size < 2:
+        raise SkippedCase("too small to overlap")
+    at = source.array.ctypes.data - source.memory.ctypes.data + source.dtype.itemsize
+    room = source.memory.size - at
+    if (
+        result.array.nbytes > room
+    ):  # shapes differ: the memory of the input, and what the result needs beyond
+        source.memory = np.concatenate([source.memory, np.zeros(result.array.nbytes, np.uint8)])
+        source.array = np.ndarray(
+            source.shape, source.dtype, source.memory, at - source.dtype.itemsize
+        )
+    out: list[Any] = [r.array for r in call.results]
+    out[0] = np.ndarray(result.shape, result.dtype, source.memory, at)
+    before = source.memory.tobytes()
+    try:
+        _native.FUNCTIONS[call.case.op].call(
+            **call.named(), out=out[0] if len(out) == 1 else tuple(out)
+        )
+    except ArgumentError:
+        if source.memory.tobytes() != before:
+            raise FailedCheck("an overlapping result was refused, but memory was written") from None
+        return
+    raise FailedCheck("a result that overlaps an input partly was not refused")

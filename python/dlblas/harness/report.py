@@ -1,0 +1,169 @@
+"""The coverage table: operator × implementation × dtype, with run, mistrusted, and skipped with its
+reasons.
+
+In: Outcomes, or their rows from other processes. Out: text, JSON, and what is missing from a
+complete run. Read next: tests/conftest.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from .cases import Registry
+from .run import Outcome
+
+_MOST_REASONS = 3
+
+
+class Coverage:
+    """Counts by (operator, implementation, dtype)."""
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[str, str, str], Counter[str]] = {}
+        self.reasons: dict[tuple[str, str, str], Counter[str]] = {}
+        self.knobs: dict[
+            tuple[str, str], set[str]
+        ] = {}  # "knob=value" that ran, by operator and implementation
+
+    def add(self, outcomes: Iterable[Outcome]) -> None:
+        for o in outcomes:
+            key = (o.case.op, o.implementation, o.case.dtype)
+            self.counts.setdefault(key, Counter())[o.status] += 1
+            self.counts[key]["configs"] += len(o.configs)
+            if o.status == "skipped":
+                self.reasons.setdefault(key, Counter())[o.reason] += 1
+            for config in o.configs:
+                self.knobs.setdefault(key[:2], set()).update(config.split())
+
+    def pack(self) -> dict[str, Any]:
+        """Plain values that cross a process border."""
+        return {
+            "counts": [[*key, dict(count)] for key, count in self.counts.items()],
+            "reasons": [[*key, dict(count)] for key, count in self.reasons.items()],
+            "knobs": [[*key, sorted(values)] for key, values in self.knobs.items()],
+        }
+
+    def merge(self, packed: dict[str, Any]) -> None:
+        for op, implementation, dtype, count in packed["counts"]:
+            self.counts.setdefault((op, implementation, dtype), Counter()).update(count)
+        for op, implementation, dtype, count in packed["reasons"]:
+            self.reasons.setdefault((op, implementation, dtype), Counter()).update(count)
+        for op, implementation, values in packed["knobs"]:
+            self.knobs.setdefault((op, implementation), set()).update(values)
+
+    def total(self, *statuses: str) -> int:
+        return sum(count[status] for count in self.counts.values() for status in statuses)
+
+    @property
+    def run(self) -> int:
+        """Cases that were run and compared: what the floor counts. Mistrusted ones prove
+        nothing."""
+        return self.total("passed", "failed")
+
+    def silent(self, registry: Registry) -> list[str]:
+        """Implementations that could run here and ran no case. One that says the same no to every
+        case refuses the machine, not the case."""
+        missing = []
+        for op in registry.operators:
+            for impl in registry.implementations(op):
+                keys = [key for key in self.counts if key[:2] == (op, impl["name"])]
+                if any(self.counts[key]["passed"] + self.counts[key]["failed"] for key in keys):
+                    continue
+                if len({reason for key in keys for reason in self.reasons.get(key, ())}) != 1:
+                    missing.append(f"{op}/{impl['name']}")
+        return missing
+
+    def idle_knobs(self, registry: Registry) -> list[str]:
+        """Values of knobs that no configuration had, of implementations that ran. Threads divide
+        work only where there are two: on one, such a value is in no space."""
+        if registry.device["threads"] < 2:
+            return []
+        idle = []
+        for op in registry.operators:
+            for impl in registry.implementations(op):
+                ran = self.knobs.get((op, impl["name"]))
+                for knob in impl["knobs"] if ran else ():
+                    texts = (
+                        f"{knob['name']}={int(v) if isinstance(v, bool) else v}"
+                        for v in knob["values"]
+                    )
+                    idle += [
+                        f"{op}/{impl['name']} {text}" for text in texts if ran and text not in ran
+                    ]
+        return idle
+
+    def summary(self) -> str:
+        others = ", ".join(f"{self.total(s)} {s}" for s in ("failed", "mistrusted", "skipped"))
+        return f"{self.run} run, {others}, {self.total('configs')} configurations"
+
+    def table(self) -> str:
+        header = (
+            "operator",
+            "implementation",
+            "dtype",
+            "run",
+            "failed",
+            "mistrusted",
+            "skipped",
+            "configurations",
+        )
+        rows = [header]
+        notes: dict[str, str] = {}
+        for key in sorted(self.counts):
+            count = self.counts[key]
+            run = count["passed"] + count["failed"]
+            numbers = (
+                run,
+                count["failed"],
+                count["mistrusted"],
+                count["skipped"],
+                count["configs"],
+            )
+            rows.append((*key, *(str(n) for n in numbers)))  # type: ignore[arg-type]
+            if key in self.reasons:
+                common = self.reasons[key].most_common()
+                more = len(common) - _MOST_REASONS
+                text = "; ".join(f"{n} × {reason}" for reason, n in common[:_MOST_REASONS])
+                notes[" ".join(key)] = text + (f"; and {more} more reasons" if more > 0 else "")
+        widths = [max(len(row[c]) for row in rows) for c in range(len(header))]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        if notes:
+            lines += ["", "skipped:", *(f"  {key}: {text}" for key, text in notes.items())]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "failed": self.total("failed"),
+            "mistrusted": self.total("mistrusted"),
+            "skipped": self.total("skipped"),
+            "configurations": self.total("configs"),
+            "rows": [
+                {
+                    "operator": op,
+                    "implementation": implementation,
+                    "dtype": dtype,
+                    "run": count["passed"] + count["failed"],
+                    "failed": count["failed"],
+                    "mistrusted": count["mistrusted"],
+                    "skipped": count["skipped"],
+                    "configurations": count["configs"],
+                    "reasons": dict(self.reasons.get((op, implementation, dtype), {})),
+                }
+                for (op, implementation, dtype), count in sorted(self.counts.items())
+            ],
+        }
+
+
+def machine_line(registry: Registry) -> str:
+    """Which instruction-set levels this run could run."""
+    device = registry.device
+    levels = ["baseline", "avx2", "avx512"]
+    ran = ", ".join(levels[: levels.index(device["isa"]) + 1])
+    hardware, threads = device["isa_hardware"], device["threads"]
+    return f"{device['model']}: levels {ran} (hardware {hardware}), {threads} threads"

@@ -1,0 +1,83 @@
+"""What a case's tensors hold: draws by the schema's fill, and the special values at first, last and
+tile edges.
+
+All draws come from one generator a case, so a seed repeats a case wherever it runs. Read next:
+run.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+VALUES = ("normal", "large", "nan", "inf", "negzero", "denormal", "positive")
+
+# Ends of vectors, of unrolled loops and of cache blocks, and their neighbours.
+_EDGES = tuple(sorted({e + d for e in (4, 8, 16, 32, 64, 128, 256, 4096) for d in (-1, 0)}))
+# Where products of two leave f32's comfort but sums of a few thousand squares do not leave f64's;
+# f16's own largest is 65504.
+_LARGE = {"float16": 150.0}
+_SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
+
+
+def _edge_positions(width: int) -> list[int]:
+    return sorted({0, width - 1, *(e for e in _EDGES if e < width)}) if width > 0 else []
+
+
+def _special(rng: np.random.Generator, values: Any, value: str, dtype: np.dtype[Any]) -> None:
+    """Puts specials into some rows, each at another edge; most rows stay ordinary, so a kernel
+    cannot pass by writing one NaN everywhere."""
+    rows = values.reshape(-1, values.shape[-1])
+    positions = _edge_positions(rows.shape[1])
+    if not positions or not len(rows):
+        return
+    if value in ("negzero", "denormal"):
+        smallest = _SMALLEST.get(dtype.name, 2.0**-149)
+        # A few steps above zero, either sign.
+        for row in rows:
+            few = smallest * rng.integers(-5, 6, len(positions))
+            row[positions] = few if value == "denormal" else -0.0
+        if value == "denormal" and len(rows) > 1:
+            rows[len(rows) // 2] = smallest * rng.integers(-5, 6, rows.shape[1])
+        return
+    special = itertools.cycle([np.nan] if value == "nan" else [np.inf, -np.inf])
+    last = len(rows) - 1
+    chosen = {0, last, last // 2} if last >= 5 else {last}
+    places = (positions[-1], positions[0], positions[len(positions) // 2])
+    for row, at in zip(sorted(chosen), places, strict=False):
+        rows[row, at] = next(special)
+
+
+def draw(
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    value: str,
+    fill: str,
+    limit: int,
+) -> Any:
+    """f64 (or integer) values of one tensor. ``limit``: the letter's size that an index stays
+    below."""
+    if fill == "zeros":
+        return np.zeros(shape)
+    if fill == "index":
+        return rng.integers(0, max(1, limit), shape)
+    if fill == "permutation":
+        return rng.permutation(int(np.prod(shape))).reshape(shape)
+    if fill == "offsets":
+        cuts = np.sort(rng.integers(0, limit + 1, shape))
+        if cuts.size:
+            cuts[..., 0], cuts[..., -1] = 0, limit
+        return cuts
+    values = rng.standard_normal(shape)
+    if fill == "positive" or value == "positive":
+        return np.abs(values) + 0.0625
+    if len(shape) < 2:  # parameters: ordinary, so that what is special in rows shows up once
+        return values
+    if value == "large":
+        values *= _LARGE.get(dtype.name, 2.0**60)
+    elif value != "normal":
+        _special(rng, values, value, dtype)
+    return values

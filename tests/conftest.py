@@ -1,0 +1,91 @@
+"""What all Python tests share, and the coverage table that ends the run.
+
+Every item of test_cases.py hands its packed Coverage over as a user property, which pytest-xdist
+carries to the controller; there they are merged, printed, written to build/coverage.json, and held
+against the floor. Read next: tests/test_cases.py, python/dlblas/harness/report.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import tempfile
+from typing import Any
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FLOOR = ROOT / "tests" / "coverage_floor.json"
+
+sys.path.insert(0, os.environ.get("DLBLAS_TEST_PYTHON", str(ROOT / "build" / "python")))
+# The results store of the tests is their own: a user's tuned results must change no test.
+if "DLBLAS_CACHE" not in os.environ:
+    os.environ["DLBLAS_CACHE"] = tempfile.mkdtemp(prefix="dlblas-test-cache-")
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.packed: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        self.text = ""
+
+    def finish(self) -> None:
+        from dlblas.harness import Coverage, load_registry
+        from dlblas.harness.groups import groups
+        from dlblas.harness.report import machine_line
+
+        registry, coverage = load_registry(), Coverage()
+        for packed in self.packed:
+            coverage.merge(packed)
+        floor = json.loads(FLOOR.read_text())["cases"]
+        complete = len(self.packed) == len(groups(registry))
+        if complete:
+            for name in coverage.silent(registry):
+                self.problems.append(f"{name} could run here and ran no case")
+            for knob in coverage.idle_knobs(registry):
+                self.problems.append(f"no configuration ran with {knob}")
+            if coverage.run < floor:
+                self.problems.append(f"{coverage.run} cases run, {FLOOR.name} asks for {floor}")
+        held = f"floor {floor}" if complete else "a part of the cases: the floor is not checked"
+        summary = f"{coverage.summary()} ({held})"
+        self.text = "\n".join([coverage.table(), "", machine_line(registry), summary])
+        if (ROOT / "build").is_dir():
+            facts = {"complete": complete, "floor": floor, "problems": self.problems}
+            text = json.dumps({**facts, **coverage.as_dict()}, indent=1)
+            (ROOT / "build" / "coverage.json").write_text(text + "\n")
+
+
+_collector = _Collector()
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" and report.user_properties:
+        from dlblas.harness.groups import PROPERTY
+
+        packed = [value for name, value in report.user_properties if name == PROPERTY]
+        _collector.packed += [json.loads(str(text)) for text in packed]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _is_worker(session.config) or not _collector.packed:
+        return
+    _collector.finish()
+    if _collector.problems:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if not _collector.text:
+        return
+    terminalreporter.section("coverage: operator × implementation × dtype")
+    terminalreporter.write_line(_collector.text)
+    for problem in _collector.problems:
+        terminalreporter.write_line(f"coverage: {problem}", red=True)
