@@ -202,6 +202,8 @@ def test_oracle():
 
     good = dlblas.verify("rms_norm", (x, W), out, {"eps": 1e-3})
     assert good.ok and good.checked == x.size and not good.mistrusted
+    with pytest.raises(TypeError, match="verify: args is not a tuple"):
+        dlblas.verify("rms_norm", [x, W], out)
     out[1, 2, 5] += 0.1
     bad = dlblas.verify("rms_norm", (x, W), out, {"eps": 1e-3})
     assert not bad.ok and (bad.wrong, bad.first_wrong) == (1, 5 * 64 + 5)

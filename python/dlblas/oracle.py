@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _native
-from .tuning import resolve
+from .tuning import check_tuple, resolve
 
 
 class OracleResult(NamedTuple):
@@ -68,6 +68,7 @@ def reference(
     import numpy as np
 
     function, fixed = resolve(name)
+    check_tuple("reference", name, args)
     named = {**fixed, **(kwargs or {})}
     specs = _native.plane["results"](function.name, args, named)
     leading = [int(np.prod(shape[:-1], dtype=np.int64)) for _, _, _, shape in specs]
@@ -99,6 +100,7 @@ def verify(
     """Compares results with the oracle. ``out``: one array, or a tuple in result order;
     ``args``: the inputs as they were before the call. ``name`` is the functional form."""
     function, fixed = resolve(name)
+    check_tuple("verify", name, args)
     index = None if rows is None else _rows(rows, 0)
     address, count = (0, 0) if index is None else (index.ctypes.data, len(index))
     fields = _native.plane["verify"](

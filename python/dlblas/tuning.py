@@ -129,7 +129,8 @@ def resolve(name: str) -> tuple[_native.Function, dict[str, Any]]:
     raise AssertionError("unknown_operator returned")
 
 
-def _check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:
+def check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:
+    """``args`` itself; a TypeError, which is an ArgumentError too, when it is no tuple."""
     if isinstance(args, tuple):
         return args
     got = type(args).__name__
@@ -222,7 +223,7 @@ def _search(
     import json
 
     function, fixed = resolve(name)
-    values = _check_tuple("tune" if measure_again else "get_op", name, args)
+    values = check_tuple("tune" if measure_again else "get_op", name, args)
     named = {**fixed, **(kwargs or {})}
     text = _plane["tune"](
         function.name, values, named, _options(function, **options), measure_again
