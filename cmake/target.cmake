@@ -27,6 +27,7 @@ target_include_directories(dlblas_objects PUBLIC
 target_compile_definitions(dlblas_objects PUBLIC DLBLAS_BUILDING $<$<BOOL:${DLBLAS_X86}>:DLBLAS_X86>)
 target_compile_options(dlblas_objects PUBLIC
   -Wall -Wextra -Wshadow $<$<BOOL:${DLBLAS_WERROR}>:-Werror> -ffp-contract=off
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # g++ 12 warns wrongly of std::string's operator+ (GCC bug 105651)
   $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 target_link_libraries(dlblas_objects PUBLIC Threads::Threads ${CMAKE_DL_LIBS} m)
 
