@@ -1,0 +1,270 @@
+"""What the benchmarks measure, in a process with the thread count and the empty store that
+``bench.run`` chose for it.
+
+``python -m dlblas.bench.children`` with a JSON request on stdin: section, quick, seconds, file for
+the rows. A row here says what, problem, ours, peers and ratio; the driver adds where and when.
+Ratios are the peer's time over ours, minima of interleaved rounds. Read next: timing.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import statistics
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import dlblas
+from dlblas import _native, _specs
+from dlblas.bench.timing import ROUNDS, Samples, interleaved
+
+Row = dict[str, Any]
+
+_C = 4096
+_TOKENS = (512, 2048, 8192, 16384)
+_MATMUL = {"M": 512, "K": 4096, "N": 4096}
+
+
+def _missing(name: str, why: str) -> Row:
+    return {"name": name, "missing": why}
+
+
+def _peer(name: str, version: str, samples: Samples, **more: Any) -> Row:
+    return {"name": name, "version": version, **samples.as_dict(), **more}
+
+
+class Copy:
+    """A threaded memmove of pairs of arrays, for turns with a kernel on the same memory."""
+
+    def __init__(self, pairs: list[tuple[Any, Any]], num_threads: int) -> None:
+        self._parts: list[list[tuple[int, int, int]]] = [[] for _ in range(num_threads)]
+        for to, source in pairs:
+            step = -(-to.nbytes // num_threads // 64) * 64
+            for i, part in enumerate(self._parts):
+                begin, end = min(i * step, to.nbytes), min((i + 1) * step, to.nbytes)
+                part.append((to.ctypes.data + begin, source.ctypes.data + begin, end - begin))
+        self._begin = [threading.Semaphore(0) for _ in self._parts[1:]]
+        self._end = threading.Semaphore(0)
+        for part, begin_signal in zip(self._parts[1:], self._begin, strict=True):
+            threading.Thread(target=self._serve, args=(part, begin_signal), daemon=True).start()
+
+    def _serve(self, part: list[tuple[int, int, int]], begin: threading.Semaphore) -> None:
+        while True:
+            begin.acquire()
+            for piece in part:
+                ctypes.memmove(*piece)  # releases the interpreter's lock
+            self._end.release()
+
+    def __call__(self) -> None:
+        for signal in self._begin:
+            signal.release()
+        for piece in self._parts[0]:
+            ctypes.memmove(*piece)
+        for _ in self._begin:
+            self._end.acquire()
+
+
+class Bench:
+    def __init__(self, request: Row) -> None:
+        self.quick: bool = request["quick"]
+        self.seconds: float = request["seconds"]
+        self.rounds = 5 if self.quick else ROUNDS
+        self.random = np.random.default_rng(7)
+        self.info = dlblas.info()
+        self.threads: int = self.info["devices"][0]["threads"]
+
+    def normal(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        return self.random.standard_normal(shape, dtype=np.float32).astype(dtype)
+
+    # --- what a call costs the host ---------------------------------------------------------------
+
+    def host(self) -> list[Row]:
+        """dlblas_bench_host: all five stages of a warm call, the kernel and the allocator stubbed."""
+        tiny = {"matmul": {"M": 1, "K": 64, "N": 64}}
+        rows = []
+        for op in [row["name"] for row in self.info["operators"]]:
+            row, form, _ = _specs.operator_row(op, self.info)
+            dims = tiny.get(op) or {letter["name"]: 4 for letter in row["letters"]}
+            specs = _specs.tensor_specs(row, dims, {}, {})
+            args = tuple(self.normal(spec.shape, np.float32) for spec in specs.values())
+            ns = [_native.plane["bench_host"](form, args, {}) for _ in range(self.rounds)]
+            ours = {"min_us": min(ns) / 1e3, "median_us": statistics.median(ns) / 1e3, "rounds": len(ns)}
+            rows.append({"what": "host", "op": op, "problem": dims, "dtype": "f32", "ours": ours,
+                         "peers": [], "ratio": None})  # fmt: skip
+        return rows
+
+    def python(self) -> list[Row]:
+        """``dlblas.rms_norm(x, w, out=y)`` on a tiny array, less the kernel's own time."""
+        x, w = self.normal((1, 64), np.float32), self.normal((64,), np.float32)
+        y = np.empty_like(x)
+        report = dlblas.get_op("rms_norm", (x, w), seconds=self.seconds).report
+        kernel_ms = min(min(e["samples_ms"]) for e in report["evaluated"]
+                        if (e["implementation"], e["config"]) == tuple(report["winner"].values()))  # fmt: skip
+        function = dlblas.rms_norm  # type: ignore[attr-defined]
+        times = interleaved({"ours": functools.partial(function, x, w, out=y),
+                             "numpy": functools.partial(np.multiply, x, w, out=y)},
+                            20 * self.rounds)  # fmt: skip
+        call = times["ours"]
+        ours = {"name": "dlblas.rms_norm(x, w, out=y)", **call.as_dict(), "kernel_ms": kernel_ms,
+                "over_kernel_us": (call.min_ms - kernel_ms) * 1e3}  # fmt: skip
+        return [{"what": "python", "op": "rms_norm", "problem": {"T": 1, "C": 64}, "dtype": "f32",
+                 "ours": ours, "ratio": times["numpy"].min_ms / call.min_ms,
+                 "against": "numpy.multiply(x, w, out=y)",
+                 "peers": [_peer("numpy.multiply(x, w, out=y)", np.__version__, times["numpy"])]}]  # fmt: skip
+
+    def machine(self) -> list[Row]:
+        size = (1 << 20) if self.quick else (256 << 20)
+        copy, peak = _native.machine_ceilings(self.threads, size)
+        ours = {"copy_bytes_per_s": copy, "peak_flops": peak}
+        return [{"what": "machine", "op": None, "problem": {"bytes": size}, "dtype": "f32",
+                 "ours": ours, "peers": [], "ratio": None}]  # fmt: skip
+
+    # --- norms against a copy of the same bytes ---------------------------------------------------
+
+    def rms_norm(self) -> list[Row]:
+        return self._norms("rms_norm", 1)
+
+    def add_rms_norm(self) -> list[Row]:
+        return self._norms("add_rms_norm", 2)
+
+    def _norms(self, op: str, streams: int) -> list[Row]:
+        rows: list[Row] = []
+        for name in ("f32", "bf16"):
+            dtype: Any = np.float32
+            if name == "bf16":
+                try:
+                    import ml_dtypes
+                except ImportError:
+                    rows.append({"what": "norm", "op": op, "problem": {}, "dtype": name, "peers": [],
+                                 "ours": _missing("dlblas", "ml_dtypes is not installed"),
+                                 "ratio": None})  # fmt: skip
+                    continue
+                dtype = ml_dtypes.bfloat16
+            for tokens in (4,) if self.quick else _TOKENS:
+                rows.append(self._norm(op, streams, tokens, 64 if self.quick else _C, name, dtype))
+        return rows
+
+    def _norm(self, op: str, streams: int, t: int, c: int, name: str, dtype: Any) -> Row:
+        inputs = [self.normal((t, c), dtype) for _ in range(streams)]
+        outputs = [np.empty((t, c), dtype) for _ in range(streams)]
+        for array in outputs:
+            array[...] = 0  # its pages exist before anything is timed
+        args = (inputs[0], self.normal((c,), dtype), *inputs[1:])
+        call = dlblas.get_op(op, args, seconds=self.seconds)
+        out = outputs[0] if streams == 1 else tuple(outputs)
+        copied = sum(array.nbytes for array in inputs)
+        # The library's own copy (threads of its pool, plain or streamed stores) before and after.
+        rates = [_native.machine_ceilings(self.threads, copied)[0]]
+        times = interleaved({"ours": lambda: call(*args, out=out),
+                             "copy": Copy(list(zip(outputs, inputs, strict=True)), self.threads)},
+                            self.rounds)  # fmt: skip
+        rates.append(_native.machine_ceilings(self.threads, copied)[0])
+        pooled_ms = 2e3 * copied / max(rates)
+        best = min(pooled_ms, times["copy"].min_ms)
+        plan = call.explain().as_dict()
+        ours = {"name": plan["implementation"], "config": plan["config"], **times["ours"].as_dict()}
+        return {"what": "norm", "op": op, "problem": {"T": t, "C": c}, "dtype": name, "ours": ours,
+                "peers": [_peer("memmove", "in turns", times["copy"]),
+                          {"name": "dlblas_bench_machine", "version": dlblas.__version__,
+                           "min_ms": pooled_ms}],
+                "against": "the faster copy", "bytes": 2 * copied,
+                "ratio": best / times["ours"].min_ms}  # fmt: skip
+
+    # --- matrix product ---------------------------------------------------------------------------
+
+    def matmul(self) -> list[Row]:
+        dims = {"M": 16, "K": 64, "N": 64} if self.quick else _MATMUL
+        a = self.normal((dims["M"], dims["K"]), np.float32)
+        b = self.normal((dims["K"], dims["N"]), np.float32)
+        out = np.empty((dims["M"], dims["N"]), np.float32)
+        row = next(op for op in self.info["operators"] if op["name"] == "matmul")
+        own = [i["name"] for i in row["implementations"] if i["knobs"] and not i["oracle"]]
+        # The share of a full search that our own space gets is most of it.
+        report = dlblas.tune("matmul", (a, b), implementations=own, seconds=self.seconds)
+        best = report["winner"]
+        chosen = dlblas.get_op("matmul", (a, b), seconds=self.seconds).explain().as_dict()
+        rows = self._rivals(dims, a, b, out, best, chosen)
+        return [*rows, self._spread(dims, a, b, out, report)]
+
+    def _pinned(self, a: Any, b: Any, out: Any, *pin: str | None) -> Callable[[], None]:
+        def prepare() -> None:  # the first call after a pin selects and prepares: untimed
+            dlblas.pin("matmul", pin[0], pin[1] if len(pin) > 1 else None)
+            dlblas.matmul(a, b, out=out)  # type: ignore[attr-defined]
+
+        return prepare
+
+    def _rivals(self, dims: Row, a: Any, b: Any, out: Any, best: Row, chosen: Row) -> list[Row]:
+        library = next(row for row in self.info["libraries"] if row["name"] == "onednn")
+        run = functools.partial(dlblas.matmul, a, b, out=out)  # type: ignore[attr-defined]
+        contestants = {"own": run, "chosen": run, "numpy": lambda: np.matmul(a, b, out=out)}
+        prepare = {"own": self._pinned(a, b, out, best["implementation"], best["config"]),
+                   "chosen": self._pinned(a, b, out, None)}  # fmt: skip
+        if library["found"]:
+            contestants["onednn"], prepare["onednn"] = run, self._pinned(a, b, out, "onednn")
+        times = interleaved(contestants, self.rounds, prepare=prepare)
+        dlblas.pin("matmul", None)
+        peers = [_peer("onednn", library["version"], times["onednn"]) if library["found"]
+                 else _missing("onednn", library["why_not"]),
+                 _peer("numpy", np.__version__, times["numpy"])]  # fmt: skip
+        rows = []
+        for what, plan in (("own", best), ("chosen", chosen)):
+            ours = {"name": plan["implementation"], "config": plan["config"], **times[what].as_dict()}
+            ratio = times["onednn"].min_ms / times[what].min_ms if library["found"] else None
+            rows.append({"what": f"matmul {what}", "op": "matmul", "problem": dims, "dtype": "f32",
+                         "ours": ours, "peers": peers, "against": "onednn", "ratio": ratio,
+                         "flops": 2 * dims["M"] * dims["K"] * dims["N"]})  # fmt: skip
+        return rows
+
+    def _spread(self, dims: Row, a: Any, b: Any, out: Any, report: Row) -> Row:
+        """The fastest and the slowest configuration that the search saw of our largest space."""
+        took_part = [c for c in report["candidates"] if c["takes_part"]]
+        name = max(took_part, key=lambda c: (c["configs"], -c["best_ms"] if c["best_ms"] else 0))[
+            "implementation"
+        ]
+        seen = sorted((e["ms"], e["config"]) for e in report["evaluated"]
+                      if e["implementation"] == name and "ms" in e)  # fmt: skip
+        ends = {"best": seen[0][1], "worst": seen[-1][1]}
+        run = functools.partial(dlblas.matmul, a, b, out=out)  # type: ignore[attr-defined]
+        times = interleaved(dict.fromkeys(ends, run), self.rounds,
+                            prepare={e: self._pinned(a, b, out, name, ends[e]) for e in ends})  # fmt: skip
+        dlblas.pin("matmul", None)
+        configs = next(c["configs"] for c in took_part if c["implementation"] == name)
+        return {"what": "space", "op": "matmul", "problem": dims, "dtype": "f32",
+                "ours": {"name": name, "config": ends["best"], **times["best"].as_dict(),
+                         "valid": configs, "measured": len(seen)},
+                "peers": [_peer("worst configuration", ends["worst"], times["worst"])],
+                "against": "worst configuration",
+                "ratio": times["worst"].min_ms / times["best"].min_ms}  # fmt: skip
+
+
+SECTIONS: dict[str, Callable[[Bench], list[Row]]] = {
+    "host": Bench.host,
+    "python": Bench.python,
+    "machine": Bench.machine,
+    "rms_norm": Bench.rms_norm,
+    "add_rms_norm": Bench.add_rms_norm,
+    "matmul": Bench.matmul,
+}
+
+
+def main() -> int:
+    request = json.load(sys.stdin)
+    try:
+        rows = SECTIONS[request["section"]](Bench(request))
+    except dlblas.Error as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    with open(request["result"], "w", encoding="utf-8") as file:
+        json.dump(rows, file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""What a result belongs to: the commit, the machine, and a hash of the sources that made it.
+
+A row goes stale when its hash moves on: a kernel's row with its family's kernels, the host's rows
+with the call path. Used by: the benchmarks and tools/figures.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from typing import Any
+
+Row = dict[str, Any]
+
+_HOST = ("src/core", "src/registry", "src/dispatch", "bindings/c")
+_IMPORTED = ("__init__", "_array", "_dtypes", "_hooks", "_native", "cache", "errors", "oracle", "tuning")
+_PYTHON = ("bindings/python", *(f"python/dlblas/{name}.py" for name in _IMPORTED))
+# Folders and files behind the rows that no family's kernels make.
+SOURCES = {
+    "host": _HOST,
+    "python": (*_HOST, *_PYTHON),
+    "import": _PYTHON,
+    "wheel": ("src", "cpu", "ops", "bindings", "python/dlblas"),
+    "machine": ("cpu/peak_simd.hpp", "src/tuner/machine.cpp"),
+}
+
+
+def tree_root() -> str | None:
+    """The source tree that the current folder lies in."""
+    folder = os.getcwd()
+    while True:
+        if all(os.path.exists(os.path.join(folder, name)) for name in ("VERSION", "benchmarks")):
+            return folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+
+
+def _digest(parts: list[bytes]) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def tree_hash(root: str | None, what: str) -> str:
+    """"" outside of a tree: such a row is never stale."""
+    if root is None:
+        return ""
+    parts: list[bytes] = []
+    for name in SOURCES[what]:
+        path = os.path.join(root, name)
+        files = [path] if os.path.isfile(path) else []
+        for folder, folders, names in os.walk(path):
+            folders[:] = sorted(f for f in folders if f != "__pycache__")
+            files += [os.path.join(folder, n) for n in sorted(names)]
+        for file in files:
+            with open(file, "rb") as opened:
+                parts += [os.path.relpath(file, root).encode(), opened.read()]
+    return _digest(parts)
+
+
+def family_hash(info: Row, op: str) -> str:
+    """Of every implementation in the operator's family, as the library was built."""
+    family = next(row["family"] for row in info["operators"] if row["name"] == op)
+    parts = [
+        f"{row['name']} {impl['name']} {impl['source_hash']}".encode()
+        for row in info["operators"]
+        if row["family"] == family
+        for impl in row["implementations"]
+    ]
+    return _digest(sorted(parts))
+
+
+def commit(root: str | None) -> tuple[str | None, bool | None]:
+    """The commit, and whether tracked files differ from it; None without git."""
+    if root is None:
+        return None, None
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", root, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
