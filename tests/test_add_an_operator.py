@@ -61,8 +61,9 @@ before = dlblas.counters()["measured"]
 dlblas.get_op("gated_scale", (x[:, :6].copy(), scale, "relu"), **options)  # 18 rows: another bucket
 other = dlblas.counters()["measured"] - before
 dlblas.get_op("gated_scale", (x[:, :6].copy(), scale, "relu"), **options)
+again = dlblas.counters()["measured"] - before - other
 print(json.dumps({"explained": explained, "errors": errors, "counters": dlblas.counters(),
-                  "source": op.report["source"], "again": dlblas.counters()["measured"] - before - other}))
+                  "source": op.report["source"], "again": again}))
 """
 
 

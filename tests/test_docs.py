@@ -1,4 +1,5 @@
-"""The examples in README.md and docs/ are run as they stand: Python blocks, C++ programs, `dlblas` lines."""
+"""The examples in README.md and docs/ are run as they stand: Python blocks, C++ programs, and
+`dlblas` lines."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 # What a line would do beside showing something: whole runs that have tests of their own.
 ELSEWHERE = {"bench", "demo", "test"}
+COMMANDS = (["dlblas"], [".venv/bin/dlblas"])
 
 
 def blocks(*languages: str) -> list[pytest.param]:
@@ -39,9 +41,10 @@ def dlblas_lines() -> list[pytest.param]:
         for line in case.values[0].splitlines():
             for command in line.removeprefix("$ ").split("#")[0].split(";"):
                 words = shlex.split(command)
-                if line.startswith("$ ") and words[:1] in (["dlblas"], [".venv/bin/dlblas"]):
-                    if words[1] not in ELSEWHERE and "gated_scale" not in words:
-                        lines.append(pytest.param(words[1:], id=f"{case.id} {' '.join(words)}"))
+                if not line.startswith("$ ") or words[:1] not in COMMANDS:
+                    continue
+                if words[1] not in ELSEWHERE and "gated_scale" not in words:
+                    lines.append(pytest.param(words[1:], id=f"{case.id} {' '.join(words)}"))
     return lines
 
 
@@ -79,11 +82,8 @@ def test_command_line(words: list[str], tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: pathlib.Path) -> None:
-    broken = [
-        link
-        for link in LINK.findall(page.read_text(encoding="utf-8"))
-        if not (page.parent / link).exists()
-    ]
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    broken = [link for link in links if not (page.parent / link).exists()]
     assert not broken
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Holds docs/flow.md to the code: the files and functions that one call passes through.
 
-Each row of the page's table names a hop: a file, a function in it, and what it calls next. Fails when
-a file or function is not there, a named call is not made by the hop (or a function of its file that it
-reaches), the files exceed 8 or together 1,000 lines, or a function on the path calls one that lies in
-a file not named. Value types (src/core/, the vectors of cpu/simd.hpp) may be used anywhere; cold exits,
-which a warm call never takes, are listed on the page.
+Each row of the page's table names a hop: a file, a function in it, and what it calls next. Fails
+when a file or function is not there, a named call is not made by the hop (or a function of its file
+that it reaches), the files exceed 8 or together 1,000 lines, or a function on the path calls one that
+lies in a file not named. Value types (src/core/, the vectors of cpu/simd.hpp) may be used anywhere;
+cold exits, which a warm call never takes, are listed on the page.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from __future__ import annotations
 import pathlib
 import re
 import sys
+from typing import NamedTuple
+
+import tree
 
 ROW = re.compile(r"^\| \d+ \| `([^`]+)` \| `([^`]+)` \| (.+?) \|$", re.MULTILINE)
 COLD = re.compile(r"^Cold exits[^:]*: (.+)$", re.MULTILINE)
@@ -29,6 +32,12 @@ POINTER = re.compile(
 )  # called through a member, or handed out
 MAX_FILES, MAX_LINES = 8, 1000
 VALUE_TYPES = ("src/core/", "cpu/simd")  # a kernel's vectors are its value types
+
+
+class Page(NamedTuple):
+    sources: dict[str, str]  # file on the path → its text
+    cold: set[str]  # namespaces and functions that a warm call never enters
+    where: dict[str, set[str]]  # function → the files that define it
 
 
 def strip(source: str) -> str:
@@ -74,55 +83,54 @@ def reachable(bodies: dict[str, str], start: str) -> set[str]:
     return seen
 
 
+def check_hop(name: str, function: str, after: list[str], page: Page) -> list[str]:
+    bodies = functions(strip(page.sources[name]))
+    if function not in bodies:
+        return [f"{name}: does not define {function}, which docs/flow.md names"]
+    path = reachable(bodies, function)
+    mentioned = {c for fn in path for c in POINTER.findall(bodies[fn])}
+    problems = [
+        f"{name}: {function} does not call {hop}, the next hop of docs/flow.md"
+        for hop in after
+        if hop not in mentioned
+    ]
+    for call in sorted({c for fn in path for c in CALL.findall(bodies[fn])}):
+        if call.split("::")[0] in page.cold or call.startswith("std::"):
+            continue
+        homes = page.where.get(call.split("::")[-1], set())
+        if homes and not any(h in page.sources or h.startswith(VALUE_TYPES) for h in homes):
+            home = sorted(homes)[0]
+            problems.append(f"{name}: {function} reaches {call} in {home}, not in docs/flow.md")
+    return problems
+
+
 def check(root: pathlib.Path) -> list[str]:
-    page = (root / "docs" / "flow.md").read_text(encoding="utf-8")
-    hops = [(f, fn, re.findall(r"`([^`]+)`", after)) for f, fn, after in ROW.findall(page)]
+    text = (root / "docs" / "flow.md").read_text(encoding="utf-8")
+    hops = [(f, fn, re.findall(r"`([^`]+)`", after)) for f, fn, after in ROW.findall(text)]
     files = list(dict.fromkeys(f for f, _, _ in hops))
-    cold_line = COLD.search(page)
-    cold = (
-        {w.removesuffix("::") for w in re.findall(r"`([^`]+)`", cold_line.group(1))}
-        if cold_line
-        else set()
-    )
     problems = [f"docs/flow.md: {f} does not exist" for f in files if not (root / f).is_file()]
     if problems or not hops:
         return problems or ["docs/flow.md: has no table of hops"]
-    sources = {f: (root / f).read_text(encoding="utf-8") for f in files}
-    lines = sum(len(s.splitlines()) for s in sources.values())
+    cold = COLD.search(text)
+    page = Page(
+        {f: (root / f).read_text(encoding="utf-8") for f in files},
+        {w.removesuffix("::") for w in re.findall(r"`([^`]+)`", cold.group(1))} if cold else set(),
+        definitions(root),
+    )
+    lines = sum(len(s.splitlines()) for s in page.sources.values())
     if len(files) > MAX_FILES or lines > MAX_LINES:
         problems.append(
-            f"docs/flow.md: one call takes {len(files)} files and {lines} lines; at most {MAX_FILES} and {MAX_LINES}"
+            f"docs/flow.md: one call takes {len(files)} files and {lines} lines; "
+            f"at most {MAX_FILES} and {MAX_LINES}"
         )
-    where = definitions(root)
     for name, function, after in hops:
-        bodies = functions(strip(sources[name]))
-        if function not in bodies:
-            problems.append(f"{name}: does not define {function}, which docs/flow.md names")
-            continue
-        path = reachable(bodies, function)
-        called = {c for fn in path for c in CALL.findall(bodies[fn])}
-        short = {c for fn in path for c in POINTER.findall(bodies[fn])}
-        problems += [
-            f"{name}: {function} does not call {hop}, the next hop of docs/flow.md"
-            for hop in after
-            if hop not in short
-        ]
-        for call in sorted(called):
-            if call.split("::")[0] in cold or call in cold or call.startswith("std::"):
-                continue
-            homes = where.get(call.split("::")[-1], set())
-            if homes and not any(h in files or h.startswith(VALUE_TYPES) for h in homes):
-                problems.append(
-                    f"{name}: {function} reaches {call}, which lies in {sorted(homes)[0]}, not named in docs/flow.md"
-                )
+        problems += check_hop(name, function, after, page)
     return problems
 
 
 def main() -> int:
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    problems = check(root)
-    print("\n".join(problems))
-    return 1 if problems else 0
+    root = tree.parser(__doc__).parse_args().root
+    return tree.report("check_flow", check(root), "the path of docs/flow.md holds")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ std::string why_sentence(const Explanation& e, std::size_t measured) {
     case Why::kPinned:
       return text(name, " is pinned in this process");
     case Why::kStore:
-      return text(name, " was the fastest of ", measured,
+      return text(name, " won among ", measured,
                   " measured configurations of this key in the results store");
     case Why::kShipped:
       return text(name, " is what the shipped table holds for this key");
