@@ -63,35 +63,40 @@ class Coverage:
         return self.total("passed", "failed")
 
     def silent(self, registry: Registry) -> list[str]:
-        """Implementations that could run here and ran no case. One that says the same no to every
-        case refuses the machine, not the case."""
+        """Implementations that could run here and ran no case. One reason for every refusal, or
+        one of this machine among them, excuses."""
         missing = []
         for op in registry.operators:
             for impl in registry.implementations(op):
                 keys = [key for key in self.counts if key[:2] == (op, impl["name"])]
-                if any(self.counts[key]["passed"] + self.counts[key]["failed"] for key in keys):
+                if any(self.counts[key][s] for key in keys for s in ("passed", "failed")):
                     continue
-                if len({reason for key in keys for reason in self.reasons.get(key, ())}) != 1:
+                reasons = {reason for key in keys for reason in self.reasons.get(key, ())}
+                machine = any("this CPU" in r or "DLBLAS_" in r for r in reasons)
+                if len(reasons) != 1 and not machine:
                     missing.append(f"{op}/{impl['name']}")
         return missing
 
     def idle_knobs(self, registry: Registry) -> list[str]:
-        """Values of knobs that no configuration had, of implementations that ran. Threads divide
-        work only where there are two: on one, such a value is in no space."""
+        """Values of knobs that no configuration had, of implementations that ran. The operators of
+        a family share an implementation's knobs: one of them suffices. Threads divide work only
+        where there are two: on one, such a value is in no space."""
         if registry.device["threads"] < 2:
             return []
         idle = []
-        for op in registry.operators:
+        for op, facts in registry.operators.items():
+            kin = [
+                o for o, other in registry.operators.items() if other["family"] == facts["family"]
+            ]
             for impl in registry.implementations(op):
-                ran = self.knobs.get((op, impl["name"]))
-                for knob in impl["knobs"] if ran else ():
-                    texts = (
-                        f"{knob['name']}={int(v) if isinstance(v, bool) else v}"
-                        for v in knob["values"]
-                    )
-                    idle += [
-                        f"{op}/{impl['name']} {text}" for text in texts if ran and text not in ran
-                    ]
+                if (op, impl["name"]) not in self.knobs:
+                    continue
+                ran = set().union(*(self.knobs.get((o, impl["name"]), set()) for o in kin))
+                for knob in impl["knobs"]:
+                    for value in knob["values"]:
+                        text = f"{knob['name']}={int(value) if isinstance(value, bool) else value}"
+                        if text not in ran:
+                            idle.append(f"{op}/{impl['name']} {text}")
         return idle
 
     def summary(self) -> str:

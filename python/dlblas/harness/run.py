@@ -36,11 +36,13 @@ def _run_one(
     op, name = call.case.op, impl["name"]
     if impl["oracle"] and op not in registry.formulas:
         raise SkippedCase("no independent NumPy formula")
+    if impl["oracle"] and call.case.layout == OVERLAPPING:
+        raise SkippedCase("nothing to compare with the NumPy formula")
     with pinned(op, name, config):
-        if call.case.layout == OVERLAPPING:
+        call.run(PATTERNS[0])
+        if call.case.layout == OVERLAPPING:  # of what this implementation would otherwise run
             check_overlap(call)
             return "passed", []
-        call.run(PATTERNS[0])
         first = call.bits()
         call.check_memory()
         mistrusted = check_oracle(call)

@@ -1,0 +1,107 @@
+"""The oracle against independent NumPy formulas in f64, its bounds against the accuracy that
+operators promise, and the verdict against known errors.
+
+Read next: ops/<family>/formulas.py, python/dlblas/oracle.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlblas
+import ml_dtypes
+import numpy as np
+import pytest
+from dlblas.harness import Case, expand, load_registry
+from dlblas.harness.call import Call
+from dlblas.harness.checks import formula_values, round_to
+
+REGISTRY = load_registry()
+FINITE = ("normal", "positive", "negzero", "denormal")
+# The contract's relative Frobenius error of results.
+BARS = {"f32": 1e-5, "f16": 4e-3, "bf16": 4e-3}
+
+
+def sampled(op: str) -> list[Case]:
+    """Every contiguous case of modest size."""
+    cases = [c for c in expand(REGISTRY) if c.op == op and c.layout == "contiguous"]
+    sizes = [int(np.prod([np.prod(v) for v in c.dims.values()])) for c in cases]
+    return [c for c, size in zip(cases, sizes, strict=True) if 0 < size <= 200_000]
+
+
+@pytest.mark.parametrize("op", sorted(REGISTRY.operators))
+def test_f64_values_equal_the_formula(op: str) -> None:
+    compared = 0
+    for case in sampled(op):
+        if case.values not in FINITE:
+            continue  # non-finite values are compared with rounded results, by the harness
+        call = Call(REGISTRY, case, seed=11)
+        oracle = dlblas.reference(op, (), call.before())
+        for want, ref in zip(formula_values(REGISTRY, call), oracle, strict=True):
+            allowed = np.minimum(4096 * 2.0**-52 * ref.magnitude, ref.allowed()) + 2.0**-1000
+            assert (np.abs(ref.value - want) <= allowed).all(), f"{case} {ref.name}"
+            compared += want.size
+    assert compared > 10_000
+
+
+@pytest.mark.parametrize("op", sorted(REGISTRY.operators))
+def test_implementations_meet_the_promised_accuracy(op: str) -> None:
+    checked = set()
+    for case in sampled(op):
+        if case.values != "normal" or case.args.get("out_dtype"):
+            continue
+        for impl in REGISTRY.implementations(op):
+            call = Call(REGISTRY, case, seed=12)
+            with dlblas.pinned(op, impl["name"]):
+                try:
+                    call.run(0xA5)
+                except dlblas.errors.UnsupportedError:
+                    continue
+            verdict = dlblas.verify(op, (), call.out(), call.before())
+            assert verdict.ok and verdict.relative <= BARS[case.dtype], f"{case} {impl['name']}"
+            checked.add((impl["name"], case.dtype))
+    assert {dtype for _, dtype in checked} == set(BARS)
+
+
+@pytest.mark.parametrize("op", sorted(REGISTRY.operators))
+def test_chosen_rows_are_those_of_the_whole(op: str) -> None:
+    case = next(c for c in sampled(op) if c.name == "primes" and c.dtype == "f32")
+    call = Call(REGISTRY, case, seed=13)
+    whole = dlblas.reference(op, (), call.before())
+    rows = dlblas.reference(op, (), call.before(), rows=[4, 0, 6])
+    for all_rows, some in zip(whole, rows, strict=True):
+        np.testing.assert_array_equal(all_rows.value[[4, 0, 6]], some.value)
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.2])
+def test_verdict_draws_the_line_at_the_allowed_error(factor: float) -> None:
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(n).astype(np.float32) for n in ((5, 40), 40))
+    (oracle,) = dlblas.reference("rms_norm", (x, w))
+    y = oracle.value.copy()
+    y[3, 7] += factor * oracle.allowed()[3, 7]
+    verdict = dlblas.verify("rms_norm", (x, w), y.astype(np.float32))
+    if factor < 1:
+        assert verdict.ok and verdict.wrong == 0
+    else:
+        assert (verdict.wrong, verdict.first_wrong, verdict.result) == (1, 3 * 40 + 7, 0)
+
+
+def test_a_reference_that_cannot_fail_is_mistrusted() -> None:
+    x, w = np.zeros((4, 8), np.float32), np.ones(8, np.float32)
+    assert dlblas.verify("rms_norm", (x, w), dlblas.rms_norm(x, w)).mistrusted
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    assert not dlblas.verify("rms_norm", (x, w), dlblas.rms_norm(x, w)).mistrusted
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_round_to_keeps_every_value_and_ties_to_even(dtype: Any) -> None:
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        every = np.arange(2**16, dtype=np.uint32).astype(np.uint16).view(dtype).astype(np.float64)
+    finite = np.unique(every[np.isfinite(every)])
+    np.testing.assert_array_equal(round_to(np.dtype(dtype), finite), finite)
+    middle = (finite[:-1] + finite[1:]) / 2
+    rounded = round_to(np.dtype(dtype), middle)
+    np.testing.assert_array_equal(
+        rounded, middle.astype(np.float32).astype(dtype).astype(np.float64)
+    )
