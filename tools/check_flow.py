@@ -3,9 +3,9 @@
 
 Each row of the page's table names a hop: a file, a function in it, and what it calls next. Fails
 when a file or function is not there, a named call is not made by the hop (or a function of its file
-that it reaches), the files exceed 8 or together 1,000 lines, or a function on the path calls one that
-lies in a file not named. Value types (src/core/, the vectors of cpu/simd.hpp) may be used anywhere;
-cold exits, which a warm call never takes, are listed on the page.
+that it reaches), the files exceed 8 or together 1,000 lines, or a function on the path calls one
+that lies in a file not named. Value types (src/core/, the vectors of cpu/simd.hpp) may be used
+anywhere; cold exits, which a warm call never takes, are listed on the page.
 """
 
 from __future__ import annotations
