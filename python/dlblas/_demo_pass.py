@@ -19,10 +19,10 @@ import numpy as np
 import dlblas
 
 from . import _native, _specs
+from ._cli_show import describe_machine
 from ._progress import Progress
 from ._text import milliseconds
 from .bench.timing import interleaved
-from .cli import describe_machine
 
 Row = dict[str, Any]
 
@@ -99,14 +99,17 @@ def _competition(report: Row) -> list[str]:
             continue
         if c["takes_part"]:
             best = milliseconds(c["best_ms"]) if c["best_ms"] is not None else "not reached"
-            tried = f"{c['measured']}/{c['configs']}" + (f", {c['failed']} failed" if c["failed"] else "")
+            tried = f"{c['measured']}/{c['configs']}" + (
+                f", {c['failed']} failed" if c["failed"] else ""
+            )
             lines.append(f"{c['implementation']} {best} ({tried})")
         else:
             refusals.setdefault(c["reason"], []).append(c["implementation"])
     shown = [("competed", ", ".join(lines))]
     shown += [("refused", f"{', '.join(names)}: {why}") for why, names in refusals.items()]
-    return [textwrap.fill(f"  {word:9} {text}", 100, subsequent_indent=" " * 12)
-            for word, text in shown]  # fmt: skip
+    return [
+        textwrap.fill(f"  {word:9} {text}", 100, subsequent_indent=" " * 12) for word, text in shown
+    ]
 
 
 class Pass:
@@ -161,30 +164,47 @@ class Pass:
         known = next(c["measured_ms"] for c in plan["candidates"] if c["chosen"])
         kernel = min(ours, known)  # without the call from Python, as the search saw it
         return {
-            "op": op, "case": case["name"], "dims": case["dims"], "dtype": "f32", "label": label,
-            "source": report["source"], "implementation": plan["implementation"],
-            "config": plan["config"], "why": plan["why"], "search": report["why"],
+            "op": op,
+            "case": case["name"],
+            "dims": case["dims"],
+            "dtype": "f32",
+            "label": label,
+            "source": report["source"],
+            "implementation": plan["implementation"],
+            "config": plan["config"],
+            "why": plan["why"],
+            "search": report["why"],
             "candidates": report["candidates"],
             "oracles": [i["name"] for i in row["implementations"] if i["oracle"]],
             "strategy": report["strategy"],
             "planned": sum(c["configs"] for c in report["candidates"]),
-            "failures": report["failures"], "budget_s": report["budget_s"],
-            "asked_s": asked_s, "search_s": report["elapsed_s"],
+            "failures": report["failures"],
+            "budget_s": report["budget_s"],
+            "asked_s": asked_s,
+            "search_s": report["elapsed_s"],
             "counters": {name: after[name] - before[name] for name in after},
-            "ok": verdict.ok, "error_over_bound": verdict.worst,
-            "relative_error": verdict.relative, "mistrusted": verdict.mistrusted,
+            "ok": verdict.ok,
+            "error_over_bound": verdict.worst,
+            "relative_error": verdict.relative,
+            "mistrusted": verdict.mistrusted,
             "rows_checked": "all" if rows is None else len(rows),
-            "times": times, "bytes": moved, "flops": flops, "ceiling": ceiling,
-            "kernel_ms": kernel, "of_ceiling": floor_ms / kernel,
+            "times": times,
+            "bytes": moved,
+            "flops": flops,
+            "ceiling": ceiling,
+            "kernel_ms": kernel,
+            "of_ceiling": floor_ms / kernel,
             "vs_numpy": times["numpy"]["min_ms"] / ours if "numpy" in times else None,
-        }  # fmt: skip
+        }
 
     def show(self, row: Row) -> None:
         if self.number == 1:
             print(row["label"])
             print("\n".join(_competition(row)))
-            print(f"  search    {row['counters']['measured']} of {row['planned']} configurations in"
-                  f" {row['search_s']:.1f} of {row['budget_s']:.3g} s, {row['failures']} failed")  # fmt: skip
+            print(
+                f"  search    {row['counters']['measured']} of {row['planned']} configurations in"
+                f" {row['search_s']:.1f} of {row['budget_s']:.3g} s, {row['failures']} failed"
+            )
             print(f"  winner    {row['implementation']} {row['config']}".rstrip())
             print(f"            {row['search']}")
         ours = milliseconds(row["times"]["dlblas"]["min_ms"])
@@ -193,15 +213,20 @@ class Pass:
         verdict = f"error {row['error_over_bound']:.2g} of the bound{checked}"
         verdict += "" if row["ok"] else "  WRONG"
         if self.number == 1:
-            print(f"  speed     {ours} a call from Python, {row['vs_numpy']:.2f}x NumPy "
-                  f"({milliseconds(row['times']['numpy']['min_ms'])}); "
-                  f"kernel {milliseconds(row['kernel_ms'])}, {speed}")  # fmt: skip
+            print(
+                f"  speed     {ours} a call from Python, {row['vs_numpy']:.2f}x NumPy "
+                f"({milliseconds(row['times']['numpy']['min_ms'])}); "
+                f"kernel {milliseconds(row['kernel_ms'])}, {speed}"
+            )
             print(f"  result    {verdict}\n", flush=True)
             return
         c = row["counters"]
-        print(f"  {row['label']:27} source={row['source']} measured={c['measured']}"
-              f" compiled={c['compiled']}  {row['asked_s'] * 1e3:5.1f} ms to ask"
-              f"  {row['implementation']:15} {ours:>8}  {verdict}", flush=True)  # fmt: skip
+        print(
+            f"  {row['label']:27} source={row['source']} measured={c['measured']}"
+            f" compiled={c['compiled']}  {row['asked_s'] * 1e3:5.1f} ms to ask"
+            f"  {row['implementation']:15} {ours:>8}  {verdict}",
+            flush=True,
+        )
 
     def run(self) -> Row:
         info = dlblas.info()
@@ -210,15 +235,23 @@ class Pass:
             copy, peak = self.ceilings.at(self.request["copy_bytes"])
             machine.update({"copy_bytes_per_s": copy, "peak_flops": peak})
             print(describe_machine(info))
-            print(f"{'machine':10} copies {copy / 1e9:.1f} GB/s (read and written), "
-                  f"multiplies {peak / 1e9:.0f} GFLOP/s f32\n", flush=True)  # fmt: skip
+            print(
+                f"{'machine':10} copies {copy / 1e9:.1f} GB/s (read and written), "
+                f"multiplies {peak / 1e9:.0f} GFLOP/s f32\n",
+                flush=True,
+            )
         rows = []
         for wanted in self.request["keys"]:
             rows.append(self.key(wanted["op"], wanted["case"], info))
             self.show(rows[-1])
-        return {"machine": machine, "store": info["cache"]["path"], "version": info["version"],
-                "ceilings": {"copy": self.ceilings.copy, "peak": self.ceilings.peak},
-                "keys": rows, "counters": dlblas.counters()}  # fmt: skip
+        return {
+            "machine": machine,
+            "store": info["cache"]["path"],
+            "version": info["version"],
+            "ceilings": {"copy": self.ceilings.copy, "peak": self.ceilings.peak},
+            "keys": rows,
+            "counters": dlblas.counters(),
+        }
 
 
 def main() -> int:

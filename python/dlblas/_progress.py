@@ -88,7 +88,8 @@ class Progress:
 
     def step(self, event: ProgressEvent) -> str:
         """What happened, for a log."""
-        head = f"{self._label} {event.done}/{event.planned} {event.elapsed_s:.2f}/{event.budget_s:.3g} s"
+        spent = f"{event.elapsed_s:.2f}/{event.budget_s:.3g} s"
+        head = f"{self._label} {event.done}/{event.planned} {spent}"
         if event.kind in ("measured", "failed"):
             what = f"{event.implementation} {event.config}".rstrip()
             result = milliseconds(event.milliseconds) if event.kind == "measured" else event.note

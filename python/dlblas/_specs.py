@@ -73,7 +73,9 @@ def parse_dims(row: Row, text: str) -> Sizes:
     sizes: Sizes = {}
     for name, value in _pairs(op, "--dims", text):
         if name not in letters:
-            raise refuse(op, "--dims", "names no letter of the schema", wanted, name, "see dlblas list")
+            raise refuse(
+                op, "--dims", "names no letter of the schema", wanted, name, "see dlblas list"
+            )
         numbers = value.split("x")
         if not all(n.isdecimal() for n in numbers) or (len(numbers) > 1 and name not in leading):
             form = "a size, or sizes as in 2x256" if name in leading else "a size"
@@ -148,7 +150,9 @@ def tensor_specs(row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row) -
         if tensor["optional"] and not present.get(name):
             continue
         dtype = dtypes.get(name) or (specs[tensor["like"]].dtype if tensor["like"] else None)
-        if dtype is None:  # an index tensor does not take the common one; the first must answer for it
+        if (
+            dtype is None
+        ):  # an index tensor does not take the common one; the first must answer for it
             common = dtypes.get("", "f32")
             takes = common in tensor["dtypes"] or not specs
             dtype = common if takes else tensor["dtypes"][0]
@@ -156,9 +160,7 @@ def tensor_specs(row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row) -
     return specs
 
 
-def named_arguments(
-    row: Row, sizes: Sizes, dtypes: dict[str, str], scalars: Row
-) -> dict[str, Any]:
+def named_arguments(row: Row, sizes: Sizes, dtypes: dict[str, str], scalars: Row) -> dict[str, Any]:
     """Tensors without data and scalars, all by name."""
     tensors = {tensor["name"] for tensor in row["tensors"]}
     named: dict[str, Any] = dict(tensor_specs(row, sizes, dtypes, scalars))

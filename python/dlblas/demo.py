@@ -26,11 +26,14 @@ SECONDS = 8.0  # a key: nine keys, their checks and timings stay below five minu
 _TIMING_S = 4.0  # a key, at most
 _COPY_BYTES = 256 << 20
 
-_QUICK_DIMS = {"matmul": {"M": 4, "K": 64, "N": 64}, "rms_norm": {"T": 4, "C": 64},
-               "add_rms_norm": {"T": 4, "C": 64}}  # fmt: skip
+_QUICK_DIMS = {
+    "matmul": {"M": 4, "K": 64, "N": 64},
+    "rms_norm": {"T": 4, "C": 64},
+    "add_rms_norm": {"T": 4, "C": 64},
+}
 
 
-class PassFailed(Exception):
+class PassError(Exception):
     """A pass ended early; it has said why on stderr."""
 
 
@@ -49,17 +52,22 @@ def _keys(quick: bool) -> list[Row]:
 def _run_pass(number: int, root: str, seconds: float, quick: bool, ceilings: Row) -> Row:
     """A new process, whose environment names the demo's own store before the library loads."""
     result = os.path.join(root, f"pass{number}.json")
-    request = {"pass": number, "seconds": seconds, "result": result, "keys": _keys(quick),
-               "ceilings": ceilings,
-               "timing_s": 0.05 if quick else _TIMING_S,
-               "copy_bytes": (1 << 20) if quick else _COPY_BYTES}  # fmt: skip
+    request = {
+        "pass": number,
+        "seconds": seconds,
+        "result": result,
+        "keys": _keys(quick),
+        "ceilings": ceilings,
+        "timing_s": 0.05 if quick else _TIMING_S,
+        "copy_bytes": (1 << 20) if quick else _COPY_BYTES,
+    }
     env = {**os.environ, "DLBLAS_CACHE": os.path.join(root, "store")}
     package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [package_parent, env.get("PYTHONPATH", "")]))
     command = [sys.executable, "-m", "dlblas._demo_pass"]
     done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
     if done.returncode != 0:
-        raise PassFailed(f"pass {number} ended with exit code {done.returncode}")
+        raise PassError(f"pass {number} ended with exit code {done.returncode}")
     with open(result, encoding="utf-8") as file:
         made: Row = json.load(file)
     os.remove(result)
@@ -71,7 +79,8 @@ def _broken_promises(first: Row, second: Row) -> list[str]:
     for number, made in ((1, first), (2, second)):
         for row in made["keys"]:
             if not row["ok"] or row["mistrusted"]:
-                broken.append(f"pass {number}: {row['label']} is off by {row['error_over_bound']:.3g} of its bound")
+                error = f"{row['error_over_bound']:.3g} of its bound"
+                broken.append(f"pass {number}: {row['label']} is off by {error}")
     for row in first["keys"]:
         if row["source"] != "tuned":
             broken.append(f"pass 1: {row['label']} came from {row['source']}, not from a search")
@@ -85,15 +94,22 @@ def _broken_promises(first: Row, second: Row) -> list[str]:
 
 
 def _summary(first: Row, second: Row) -> str:
-    rows = [["", "winner", "a call", "vs NumPy", "kernel", "of the ceiling", "error/bound", "again"]]
+    rows = [
+        ["", "winner", "a call", "vs NumPy", "kernel", "of the ceiling", "error/bound", "again"]
+    ]
     for a, b in zip(first["keys"], second["keys"], strict=True):
-        rows.append([
-            a["label"], a["implementation"], milliseconds(a["times"]["dlblas"]["min_ms"]),
-            f"{a['vs_numpy']:.2f}x", milliseconds(a["kernel_ms"]),
-            f"{100 * a['of_ceiling']:.0f} % {a['ceiling']}",
-            f"{max(a['error_over_bound'], b['error_over_bound']):.2g}",
-            f"{b['source']}, {milliseconds(b['times']['dlblas']['min_ms'])}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                a["label"],
+                a["implementation"],
+                milliseconds(a["times"]["dlblas"]["min_ms"]),
+                f"{a['vs_numpy']:.2f}x",
+                milliseconds(a["kernel_ms"]),
+                f"{100 * a['of_ceiling']:.0f} % {a['ceiling']}",
+                f"{max(a['error_over_bound'], b['error_over_bound']):.2g}",
+                f"{b['source']}, {milliseconds(b['times']['dlblas']['min_ms'])}",
+            ]
+        )
     return columns(rows, right=(2, 3, 4, 6))
 
 
@@ -101,7 +117,7 @@ def run(out: str, root: str, seconds: float | None, quick: bool) -> int:
     """Both passes; 0 when all was as promised."""
     try:
         return _run(out, root, seconds, quick)
-    except PassFailed as failure:
+    except PassError as failure:
         sys.stderr.write(f"dlblas demo: {failure}\n")
         return 1
 
@@ -113,8 +129,11 @@ def _run(out: str, root: str, seconds: float | None, quick: bool) -> int:
     store = os.path.join(root, "store")
     shutil.rmtree(store, ignore_errors=True)
     os.makedirs(root, mode=0o700, exist_ok=True)
-    print(f"Pass 1: an empty store, at most {budget:g} s of search a key "
-          f"({4 * budget:g} s for the longest)\n", flush=True)  # fmt: skip
+    print(
+        f"Pass 1: an empty store, at most {budget:g} s of search a key "
+        f"({4 * budget:g} s for the longest)\n",
+        flush=True,
+    )
     first = _run_pass(1, root, budget, quick, {})
     print("\nPass 2: a new process, the same calls, from the store\n", flush=True)
     second = _run_pass(2, root, budget, quick, first["ceilings"])
@@ -123,15 +142,25 @@ def _run(out: str, root: str, seconds: float | None, quick: bool) -> int:
     counters = second["counters"]
     print(f"\n{_summary(first, second)}\n")
     sources = ",".join(sorted({row["source"] for row in second["keys"]}))
-    print(f"second pass: measured={counters['measured']} compiled={counters['compiled']}"
-          f" source={sources}; {elapsed:.0f} s in all")  # fmt: skip
+    print(
+        f"second pass: measured={counters['measured']} compiled={counters['compiled']}"
+        f" source={sources}; {elapsed:.0f} s in all"
+    )
     record = {
-        "version": first["version"], "machine": first["machine"], "seconds_per_key": budget,
-        "quick": quick, "elapsed_s": elapsed, "broken": broken,
+        "version": first["version"],
+        "machine": first["machine"],
+        "seconds_per_key": budget,
+        "quick": quick,
+        "elapsed_s": elapsed,
+        "broken": broken,
         "first": {key: first[key] for key in ("store", "keys", "counters")},
-        "second": {**{key: second[key] for key in ("store", "keys", "counters")}, "source": sources,
-                   "measured": counters["measured"], "compiled": counters["compiled"]},
-    }  # fmt: skip
+        "second": {
+            **{key: second[key] for key in ("store", "keys", "counters")},
+            "source": sources,
+            "measured": counters["measured"],
+            "compiled": counters["compiled"],
+        },
+    }
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
     with open(out, "w", encoding="utf-8") as file:
         json.dump(record, file, indent=1)

@@ -39,7 +39,7 @@ _SECONDS = {"matmul": 60.0}
 _DEFAULT_SECONDS, _QUICK_SECONDS = 3.0, 0.1
 
 
-class BenchFailed(Exception):
+class BenchError(Exception):
     """A measuring process ended early; it has said why on stderr."""
 
 
@@ -59,7 +59,7 @@ def _measure(section: str, threads: int, seconds: float, quick: bool) -> list[Ro
         command = [sys.executable, "-m", "dlblas.bench.children"]
         done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
         if done.returncode != 0:
-            raise BenchFailed(f"{section} ended with exit code {done.returncode}")
+            raise BenchError(f"{section} ended with exit code {done.returncode}")
         with open(result, encoding="utf-8") as file:
             rows: list[Row] = json.load(file)
         return rows
@@ -67,8 +67,10 @@ def _measure(section: str, threads: int, seconds: float, quick: bool) -> list[Ro
 
 def _import_times(module: str) -> float:
     """Milliseconds that a fresh process spends in ``import module``."""
-    code = (f"import time; begin = time.perf_counter(); import {module}; "
-            "print((time.perf_counter() - begin) * 1e3)")  # fmt: skip
+    code = (
+        f"import time; begin = time.perf_counter(); import {module}; "
+        "print((time.perf_counter() - begin) * 1e3)"
+    )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=_environment(), check=True)
     return float(done.stdout)
@@ -87,8 +89,18 @@ def _import_rows(quick: bool) -> list[Row]:
     ours = {"name": "import dlblas", **stats(times["dlblas"])}
     peer = {"name": "import numpy", "version": "", **stats(times["numpy"])}
     ratio = peer["min_ms"] / ours["min_ms"]
-    return [{"what": "import", "op": None, "problem": {}, "dtype": None, "ours": ours,
-             "peers": [peer], "against": "import numpy", "ratio": ratio}]  # fmt: skip
+    return [
+        {
+            "what": "import",
+            "op": None,
+            "problem": {},
+            "dtype": None,
+            "ours": ours,
+            "peers": [peer],
+            "against": "import numpy",
+            "ratio": ratio,
+        }
+    ]
 
 
 def _wheel_row(root: str | None) -> Row:
@@ -97,8 +109,15 @@ def _wheel_row(root: str | None) -> Row:
     if wheels:
         newest = max(wheels, key=os.path.getmtime)
         ours = {"name": os.path.basename(newest), "bytes": os.path.getsize(newest)}
-    return {"what": "wheel", "op": None, "problem": {}, "dtype": None, "ours": ours, "peers": [],
-            "ratio": None}  # fmt: skip
+    return {
+        "what": "wheel",
+        "op": None,
+        "problem": {},
+        "dtype": None,
+        "ours": ours,
+        "peers": [],
+        "ratio": None,
+    }
 
 
 def _complete(rows: list[Row], threads: int, quick: bool, root: str | None, info: Row) -> list[Row]:
@@ -111,27 +130,45 @@ def _complete(rows: list[Row], threads: int, quick: bool, root: str | None, info
             made_of = source.tree_hash(root, what)
         else:
             made_of = source.family_hash(info, row["op"])
-        done.append({
-            "what": what, "when": datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
-            "version": info["version"], "commit": commit, "dirty": dirty, "source": made_of,
-            "cpu": device["model"], "isa": device["isa"], "threads": threads or device["threads"],
-            "method": {"clock": "steady", "statistic": "minimum of interleaved rounds",
-                       "quick": quick},
-            **row,
-        })  # fmt: skip
+        done.append(
+            {
+                "what": what,
+                "when": datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
+                "version": info["version"],
+                "commit": commit,
+                "dirty": dirty,
+                "source": made_of,
+                "cpu": device["model"],
+                "isa": device["isa"],
+                "threads": threads or device["threads"],
+                "method": {
+                    "clock": "steady",
+                    "statistic": "minimum of interleaved rounds",
+                    "quick": quick,
+                },
+                **row,
+            }
+        )
     return done
 
 
 def describe(row: Row) -> str:
     """A row as one line of a log."""
     dims = " ".join(f"{name}={value}" for name, value in row["problem"].items())
-    head = " ".join(filter(None, [row["what"], row["op"] or "", dims, row["dtype"] or "",
-                                  f"threads={row['threads']}"]))  # fmt: skip
+    head = " ".join(
+        filter(
+            None,
+            [row["what"], row["op"] or "", dims, row["dtype"] or "", f"threads={row['threads']}"],
+        )
+    )
     ours = row["ours"]
     if "missing" in ours:
         return f"{head}: missing: {ours['missing']}"
-    shown = [f"{key} {ours[key]:.4g}" for key in ("min_us", "over_kernel_us", "min_ms", "bytes",
-             "copy_bytes_per_s", "peak_flops") if key in ours]  # fmt: skip
+    shown = [
+        f"{key} {ours[key]:.4g}"
+        for key in ("min_us", "over_kernel_us", "min_ms", "bytes", "copy_bytes_per_s", "peak_flops")
+        if key in ours
+    ]
     against = f", {row['ratio']:.3f} x {row['against']}" if row.get("ratio") is not None else ""
     missing = [f", {p['name']} missing: {p['missing']}" for p in row["peers"] if "missing" in p]
     return f"{head}: {', '.join(shown)}{against}{''.join(missing)}"
@@ -154,26 +191,34 @@ def _default_path(section: str, quick: bool, root: str | None, info: Row) -> str
     return os.path.join(root, *folder, name)
 
 
-def _section_rows(section: str, threads: int, seconds: float | None, quick: bool, root: str | None) -> list[Row]:
+def _section_rows(
+    section: str, threads: int, seconds: float | None, quick: bool, root: str | None
+) -> list[Row]:
     if section == "import":
         return [*_import_rows(quick), _wheel_row(root)]
     budget = _QUICK_SECONDS if quick else _SECONDS.get(section, _DEFAULT_SECONDS)
     return _measure(section, threads, budget if seconds is None else seconds, quick)
 
 
-def run(section: str, out: str | None, threads: list[int] | None, seconds: float | None, quick: bool) -> int:
+def run(
+    section: str, out: str | None, threads: list[int] | None, seconds: float | None, quick: bool
+) -> int:
     """Measures and writes; 0 when every section came through, else 1."""
     if section != "all" and section not in SECTIONS:
         near = _specs.nearest(section, SECTIONS).removeprefix("; ") or "name one"
-        raise _specs.refuse("bench", "section", "is unknown", f"{', '.join(SECTIONS)} or all", section, near)
+        raise _specs.refuse(
+            "bench", "section", "is unknown", f"{', '.join(SECTIONS)} or all", section, near
+        )
     root, info, everything, failed = source.tree_root(), _native.info(), list[Row](), False
     for name in SECTIONS if section == "all" else [section]:
         rows: list[Row] = []
-        counts = SECTIONS[name] if threads is None or name in ("host", "python", "import") else threads
+        counts = (
+            SECTIONS[name] if threads is None or name in ("host", "python", "import") else threads
+        )
         for count in counts:
             try:
                 found = _section_rows(name, count, seconds, quick, root)
-            except BenchFailed as failure:
+            except BenchError as failure:
                 sys.stderr.write(f"dlblas bench: {failure}\n")
                 failed = True
                 continue

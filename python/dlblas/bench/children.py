@@ -84,7 +84,7 @@ class Bench:
     # --- what a call costs the host ---------------------------------------------------------------
 
     def host(self) -> list[Row]:
-        """dlblas_bench_host: all five stages of a warm call, the kernel and the allocator stubbed."""
+        """All five stages of a warm call, the kernel and the allocator stubbed."""
         tiny = {"matmul": {"M": 1, "K": 64, "N": 64}}
         rows = []
         for op in [row["name"] for row in self.info["operators"]]:
@@ -93,9 +93,22 @@ class Bench:
             specs = _specs.tensor_specs(row, dims, {}, {})
             args = tuple(self.normal(spec.shape, np.float32) for spec in specs.values())
             ns = [_native.plane["bench_host"](form, args, {}) for _ in range(self.rounds)]
-            ours = {"min_us": min(ns) / 1e3, "median_us": statistics.median(ns) / 1e3, "rounds": len(ns)}
-            rows.append({"what": "host", "op": op, "problem": dims, "dtype": "f32", "ours": ours,
-                         "peers": [], "ratio": None})  # fmt: skip
+            ours = {
+                "min_us": min(ns) / 1e3,
+                "median_us": statistics.median(ns) / 1e3,
+                "rounds": len(ns),
+            }
+            rows.append(
+                {
+                    "what": "host",
+                    "op": op,
+                    "problem": dims,
+                    "dtype": "f32",
+                    "ours": ours,
+                    "peers": [],
+                    "ratio": None,
+                }
+            )
         return rows
 
     def python(self) -> list[Row]:
@@ -103,26 +116,54 @@ class Bench:
         x, w = self.normal((1, 64), np.float32), self.normal((64,), np.float32)
         y = np.empty_like(x)
         report = dlblas.get_op("rms_norm", (x, w), seconds=self.seconds).report
-        kernel_ms = min(min(e["samples_ms"]) for e in report["evaluated"]
-                        if (e["implementation"], e["config"]) == tuple(report["winner"].values()))  # fmt: skip
-        function = dlblas.rms_norm  # type: ignore[attr-defined]
-        times = interleaved({"ours": functools.partial(function, x, w, out=y),
-                             "numpy": functools.partial(np.multiply, x, w, out=y)},
-                            20 * self.rounds)  # fmt: skip
+        kernel_ms = min(
+            min(e["samples_ms"])
+            for e in report["evaluated"]
+            if (e["implementation"], e["config"]) == tuple(report["winner"].values())
+        )
+        function = dlblas.rms_norm
+        times = interleaved(
+            {
+                "ours": functools.partial(function, x, w, out=y),
+                "numpy": functools.partial(np.multiply, x, w, out=y),
+            },
+            20 * self.rounds,
+        )
         call = times["ours"]
-        ours = {"name": "dlblas.rms_norm(x, w, out=y)", **call.as_dict(), "kernel_ms": kernel_ms,
-                "over_kernel_us": (call.min_ms - kernel_ms) * 1e3}  # fmt: skip
-        return [{"what": "python", "op": "rms_norm", "problem": {"T": 1, "C": 64}, "dtype": "f32",
-                 "ours": ours, "ratio": times["numpy"].min_ms / call.min_ms,
-                 "against": "numpy.multiply(x, w, out=y)",
-                 "peers": [_peer("numpy.multiply(x, w, out=y)", np.__version__, times["numpy"])]}]  # fmt: skip
+        ours = {
+            "name": "dlblas.rms_norm(x, w, out=y)",
+            **call.as_dict(),
+            "kernel_ms": kernel_ms,
+            "over_kernel_us": (call.min_ms - kernel_ms) * 1e3,
+        }
+        return [
+            {
+                "what": "python",
+                "op": "rms_norm",
+                "problem": {"T": 1, "C": 64},
+                "dtype": "f32",
+                "ours": ours,
+                "ratio": times["numpy"].min_ms / call.min_ms,
+                "against": "numpy.multiply(x, w, out=y)",
+                "peers": [_peer("numpy.multiply(x, w, out=y)", np.__version__, times["numpy"])],
+            }
+        ]
 
     def machine(self) -> list[Row]:
         size = (1 << 20) if self.quick else (256 << 20)
         copy, peak = _native.machine_ceilings(self.threads, size)
         ours = {"copy_bytes_per_s": copy, "peak_flops": peak}
-        return [{"what": "machine", "op": None, "problem": {"bytes": size}, "dtype": "f32",
-                 "ours": ours, "peers": [], "ratio": None}]  # fmt: skip
+        return [
+            {
+                "what": "machine",
+                "op": None,
+                "problem": {"bytes": size},
+                "dtype": "f32",
+                "ours": ours,
+                "peers": [],
+                "ratio": None,
+            }
+        ]
 
     # --- norms against a copy of the same bytes ---------------------------------------------------
 
@@ -140,9 +181,17 @@ class Bench:
                 try:
                     import ml_dtypes
                 except ImportError:
-                    rows.append({"what": "norm", "op": op, "problem": {}, "dtype": name, "peers": [],
-                                 "ours": _missing("dlblas", "ml_dtypes is not installed"),
-                                 "ratio": None})  # fmt: skip
+                    rows.append(
+                        {
+                            "what": "norm",
+                            "op": op,
+                            "problem": {},
+                            "dtype": name,
+                            "peers": [],
+                            "ours": _missing("dlblas", "ml_dtypes is not installed"),
+                            "ratio": None,
+                        }
+                    )
                     continue
                 dtype = ml_dtypes.bfloat16
             for tokens in (4,) if self.quick else _TOKENS:
@@ -160,20 +209,36 @@ class Bench:
         copied = sum(array.nbytes for array in inputs)
         # The library's own copy (threads of its pool, plain or streamed stores) before and after.
         rates = [_native.machine_ceilings(self.threads, copied)[0]]
-        times = interleaved({"ours": lambda: call(*args, out=out),
-                             "copy": Copy(list(zip(outputs, inputs, strict=True)), self.threads)},
-                            self.rounds)  # fmt: skip
+        times = interleaved(
+            {
+                "ours": lambda: call(*args, out=out),
+                "copy": Copy(list(zip(outputs, inputs, strict=True)), self.threads),
+            },
+            self.rounds,
+        )
         rates.append(_native.machine_ceilings(self.threads, copied)[0])
         pooled_ms = 2e3 * copied / max(rates)
         best = min(pooled_ms, times["copy"].min_ms)
         plan = call.explain().as_dict()
         ours = {"name": plan["implementation"], "config": plan["config"], **times["ours"].as_dict()}
-        return {"what": "norm", "op": op, "problem": {"T": t, "C": c}, "dtype": name, "ours": ours,
-                "peers": [_peer("memmove", "in turns", times["copy"]),
-                          {"name": "dlblas_bench_machine", "version": dlblas.__version__,
-                           "min_ms": pooled_ms}],
-                "against": "the faster copy", "bytes": 2 * copied,
-                "ratio": best / times["ours"].min_ms}  # fmt: skip
+        return {
+            "what": "norm",
+            "op": op,
+            "problem": {"T": t, "C": c},
+            "dtype": name,
+            "ours": ours,
+            "peers": [
+                _peer("memmove", "in turns", times["copy"]),
+                {
+                    "name": "dlblas_bench_machine",
+                    "version": dlblas.__version__,
+                    "min_ms": pooled_ms,
+                },
+            ],
+            "against": "the faster copy",
+            "bytes": 2 * copied,
+            "ratio": best / times["ours"].min_ms,
+        }
 
     # --- matrix product ---------------------------------------------------------------------------
 
@@ -194,30 +259,53 @@ class Bench:
     def _pinned(self, a: Any, b: Any, out: Any, *pin: str | None) -> Callable[[], None]:
         def prepare() -> None:  # the first call after a pin selects and prepares: untimed
             dlblas.pin("matmul", pin[0], pin[1] if len(pin) > 1 else None)
-            dlblas.matmul(a, b, out=out)  # type: ignore[attr-defined]
+            dlblas.matmul(a, b, out=out)
 
         return prepare
 
     def _rivals(self, dims: Row, a: Any, b: Any, out: Any, best: Row, chosen: Row) -> list[Row]:
         library = next(row for row in self.info["libraries"] if row["name"] == "onednn")
-        run = functools.partial(dlblas.matmul, a, b, out=out)  # type: ignore[attr-defined]
-        contestants = {"own": run, "chosen": run, "numpy": lambda: np.matmul(a, b, out=out)}
-        prepare = {"own": self._pinned(a, b, out, best["implementation"], best["config"]),
-                   "chosen": self._pinned(a, b, out, None)}  # fmt: skip
+        run = functools.partial(dlblas.matmul, a, b, out=out)
+        contestants: dict[str, Callable[[], Any]] = {
+            "own": run,
+            "chosen": run,
+            "numpy": lambda: np.matmul(a, b, out=out),
+        }
+        prepare = {
+            "own": self._pinned(a, b, out, best["implementation"], best["config"]),
+            "chosen": self._pinned(a, b, out, None),
+        }
         if library["found"]:
             contestants["onednn"], prepare["onednn"] = run, self._pinned(a, b, out, "onednn")
         times = interleaved(contestants, self.rounds, prepare=prepare)
         dlblas.pin("matmul", None)
-        peers = [_peer("onednn", library["version"], times["onednn"]) if library["found"]
-                 else _missing("onednn", library["why_not"]),
-                 _peer("numpy", np.__version__, times["numpy"])]  # fmt: skip
+        peers = [
+            _peer("onednn", library["version"], times["onednn"])
+            if library["found"]
+            else _missing("onednn", library["why_not"]),
+            _peer("numpy", np.__version__, times["numpy"]),
+        ]
         rows = []
         for what, plan in (("own", best), ("chosen", chosen)):
-            ours = {"name": plan["implementation"], "config": plan["config"], **times[what].as_dict()}
+            ours = {
+                "name": plan["implementation"],
+                "config": plan["config"],
+                **times[what].as_dict(),
+            }
             ratio = times["onednn"].min_ms / times[what].min_ms if library["found"] else None
-            rows.append({"what": f"matmul {what}", "op": "matmul", "problem": dims, "dtype": "f32",
-                         "ours": ours, "peers": peers, "against": "onednn", "ratio": ratio,
-                         "flops": 2 * dims["M"] * dims["K"] * dims["N"]})  # fmt: skip
+            rows.append(
+                {
+                    "what": f"matmul {what}",
+                    "op": "matmul",
+                    "problem": dims,
+                    "dtype": "f32",
+                    "ours": ours,
+                    "peers": peers,
+                    "against": "onednn",
+                    "ratio": ratio,
+                    "flops": 2 * dims["M"] * dims["K"] * dims["N"],
+                }
+            )
         return rows
 
     def _spread(self, dims: Row, a: Any, b: Any, out: Any, report: Row) -> Row:
@@ -226,20 +314,36 @@ class Bench:
         name = max(took_part, key=lambda c: (c["configs"], -c["best_ms"] if c["best_ms"] else 0))[
             "implementation"
         ]
-        seen = sorted((e["ms"], e["config"]) for e in report["evaluated"]
-                      if e["implementation"] == name and "ms" in e)  # fmt: skip
+        seen = sorted(
+            (e["ms"], e["config"])
+            for e in report["evaluated"]
+            if e["implementation"] == name and "ms" in e
+        )
         ends = {"best": seen[0][1], "worst": seen[-1][1]}
-        run = functools.partial(dlblas.matmul, a, b, out=out)  # type: ignore[attr-defined]
-        times = interleaved(dict.fromkeys(ends, run), self.rounds,
-                            prepare={e: self._pinned(a, b, out, name, ends[e]) for e in ends})  # fmt: skip
+        run = functools.partial(dlblas.matmul, a, b, out=out)
+        times = interleaved(
+            dict.fromkeys(ends, run),
+            self.rounds,
+            prepare={e: self._pinned(a, b, out, name, ends[e]) for e in ends},
+        )
         dlblas.pin("matmul", None)
         configs = next(c["configs"] for c in took_part if c["implementation"] == name)
-        return {"what": "space", "op": "matmul", "problem": dims, "dtype": "f32",
-                "ours": {"name": name, "config": ends["best"], **times["best"].as_dict(),
-                         "valid": configs, "measured": len(seen)},
-                "peers": [_peer("worst configuration", ends["worst"], times["worst"])],
-                "against": "worst configuration",
-                "ratio": times["worst"].min_ms / times["best"].min_ms}  # fmt: skip
+        return {
+            "what": "space",
+            "op": "matmul",
+            "problem": dims,
+            "dtype": "f32",
+            "ours": {
+                "name": name,
+                "config": ends["best"],
+                **times["best"].as_dict(),
+                "valid": configs,
+                "measured": len(seen),
+            },
+            "peers": [_peer("worst configuration", ends["worst"], times["worst"])],
+            "against": "worst configuration",
+            "ratio": times["worst"].min_ms / times["best"].min_ms,
+        }
 
 
 SECTIONS: dict[str, Callable[[Bench], list[Row]]] = {

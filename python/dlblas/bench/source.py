@@ -14,7 +14,17 @@ from typing import Any
 Row = dict[str, Any]
 
 _HOST = ("src/core", "src/registry", "src/dispatch", "bindings/c")
-_IMPORTED = ("__init__", "_array", "_dtypes", "_hooks", "_native", "cache", "errors", "oracle", "tuning")
+_IMPORTED = (
+    "__init__",
+    "_array",
+    "_dtypes",
+    "_hooks",
+    "_native",
+    "cache",
+    "errors",
+    "oracle",
+    "tuning",
+)
 _PYTHON = ("bindings/python", *(f"python/dlblas/{name}.py" for name in _IMPORTED))
 # Folders and files behind the rows that no family's kernels make.
 SOURCES = {
@@ -43,7 +53,7 @@ def _digest(parts: list[bytes]) -> str:
 
 
 def tree_hash(root: str | None, what: str) -> str:
-    """"" outside of a tree: such a row is never stale."""
+    """ "" outside of a tree: such a row is never stale."""
     if root is None:
         return ""
     parts: list[bytes] = []

@@ -1,0 +1,160 @@
+"""``dlblas info``, ``list`` and ``cache``: what the library knows and remembers, as text or JSON.
+
+Each command takes its parsed options and returns an exit code. Read next: cli.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from . import _native, _specs, cache, tuning
+from ._text import columns, milliseconds, size
+
+OK, FAILED = 0, 1
+Row = dict[str, Any]
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def _here(path: str) -> str:
+    """A path as seen from the current folder, where that is shorter."""
+    return path.removeprefix(os.getcwd() + os.sep)
+
+
+def describe_machine(info: Row) -> str:
+    lines = [f"dlblas {info['version']} (ABI {info['abi']})"]
+    for d in info["devices"]:
+        caches = ", ".join(f"L{i} {size(d[f'l{i}_bytes'])}" for i in (1, 2, 3) if d[f"l{i}_bytes"])
+        capped = "" if d["isa"] == d["isa_hardware"] else f" (the hardware has {d['isa_hardware']})"
+        lines.append(
+            f"{d['device']:10} {d['model']}, {d['isa']}{capped}, {d['threads']} threads, {caches}"
+        )
+    for library in info["libraries"]:
+        found = f"{library['version']}  {_here(library['path'])}".strip()
+        lines.append(f"{library['name']:10} {found if library['found'] else library['why_not']}")
+    reason = info["cache"]["memory_only_because"]
+    where = f"in memory only: {reason}" if reason else info["cache"]["path"]
+    return "\n".join([*lines, f"{'cache':10} {where}"])
+
+
+def info(args: argparse.Namespace) -> int:
+    if args.why:
+        return _why(args)
+    info = _native.info()
+    if args.json:
+        print_json(info)
+        return OK
+    print(describe_machine(info))
+    print("operators")
+    print(columns([[op["name"], op["formula"]] for op in info["operators"]]))
+    print("environment")
+    rows = [
+        [v["name"], v["value"] or f"({v['default'] or 'not set'})", v["meaning"]]
+        for v in info["environment"]
+    ]
+    print(columns(rows))
+    return OK
+
+
+def _why(args: argparse.Namespace) -> int:
+    """Which implementations of one operator serve it here: each of its tuning cases explained."""
+    row, form, fixed = _specs.operator_row(args.why)
+    found = []
+    for case in _specs.cases(row, "tune") or _specs.cases(row, "test"):
+        named = _specs.named_arguments(
+            row, case["dims"], {"": case["dtypes"][0]}, {**case.get("args", {}), **fixed}
+        )
+        found.append(tuning.explain(form, **named))
+    if args.json:
+        print_json([explanation.as_dict() for explanation in found])
+    else:
+        print(f"{row['schema']}\n" + "\n".join(str(explanation) for explanation in found), end="")
+    return OK
+
+
+def list_operators(args: argparse.Namespace) -> int:
+    operators = _native.info()["operators"]
+    if args.json:
+        print_json(operators)
+        return OK
+    for op in operators:
+        print(f"{op['name']} ({op['family']}): {op['formula']}")
+        rows = [["schema", op["schema"]]]
+        rows += [["in place", f["name"]] for f in op["forms"] if f["inplace"]]
+        for impl in op["implementations"]:
+            marks = ["oracle"] if impl["oracle"] else []
+            marks += [] if impl["deterministic"] else ["bits may vary"]
+            knobs = " ".join(
+                f"{k['name']}={','.join(map(str, k['values']))}" for k in impl["knobs"]
+            )
+            rows.append([impl["name"], ", ".join(filter(None, [knobs or "no knobs", *marks]))])
+        print(columns(rows))
+    return OK
+
+
+def _cache_ls(args: argparse.Namespace) -> tuple[Any, str]:
+    keys = cache.ls()
+    rows = [
+        [
+            k["hash"][:12],
+            k["key"].get("op", ""),
+            k["key"].get("dims", ""),
+            k["key"].get("tensors", ""),
+            f"{k['rows']} candidates",
+            f"{k['records']} records",
+        ]
+        for k in keys
+    ]
+    return keys, columns(rows, indent="") if rows else "the store is empty"
+
+
+def _cache_show(args: argparse.Namespace) -> tuple[Any, str]:
+    result = cache.show(args.key)
+    rows = []
+    known = [c for c in result["candidates"] if c["samples_ms"]]
+    failed = [c for c in result["candidates"] if not c["samples_ms"]]
+    for c in sorted(known, key=lambda c: min(c["samples_ms"])):
+        rows.append(
+            [
+                milliseconds(min(c["samples_ms"])),
+                f"{len(c['samples_ms'])} samples",
+                c["implementation"],
+                c["config"],
+            ]
+        )
+    rows += [["-", f"failed: {c['failure']}", c["implementation"], c["config"]] for c in failed]
+    fields = [[name, value] for name, value in result["key"].items()]
+    return result, columns(fields) + ("\n" + columns(rows) if rows else "")
+
+
+def cache_command(args: argparse.Namespace) -> int:
+    code = OK
+    if args.action == "ls":
+        value, text = _cache_ls(args)
+    elif args.action == "show":
+        value, text = _cache_show(args)
+    elif args.action == "verify":
+        value = cache.verify()
+        text = f"{value['good']} good, {value['bad']} bad (set aside)"
+        code = FAILED if value["bad"] else OK
+    elif args.action == "clear":
+        removed = cache.clear()
+        value, text = {"removed": removed}, f"{removed} removed"
+    else:
+        reason = _native.info()["cache"]["memory_only_because"]
+        where = "" if reason else cache.path()
+        value, text = {"path": where, "memory_only_because": reason}, where
+        if not where:
+            sys.stderr.write(f"dlblas cache: the store is in memory only: {reason}\n")
+            code = FAILED
+    if args.json:
+        print_json(value)
+    elif text:
+        print(text)
+    return code
