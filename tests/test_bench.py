@@ -1,0 +1,119 @@
+"""``dlblas bench --quick`` writes whole rows, and tools/figures.py makes tables of the newest."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COLUMNS = {
+    "what",
+    "when",
+    "version",
+    "commit",
+    "dirty",
+    "source",
+    "cpu",
+    "isa",
+    "threads",
+    "method",
+    "op",
+    "problem",
+    "dtype",
+    "ours",
+    "peers",
+    "ratio",
+}
+
+
+@pytest.fixture(scope="module")
+def bench_rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("bench")
+    out = folder / "rows.jsonl"
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("DLBLAS_")}
+    command = [sys.executable, "-m", "dlblas", "bench", "--quick", "--threads", "1,2"]
+    done = subprocess.run(
+        [*command, "--out", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=folder,
+        env={**kept, "PYTHONPATH": str(ROOT / "build" / "python")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_bench_rows_are_whole(bench_rows: list[dict[str, Any]]) -> None:
+    assert {row["what"] for row in bench_rows} == {
+        "host",
+        "python",
+        "import",
+        "wheel",
+        "machine",
+        "norm",
+        "matmul own",
+        "matmul chosen",
+        "space",
+    }
+    for row in bench_rows:
+        assert row.keys() >= COLUMNS, row
+        assert row["method"]["quick"] is True
+        for side in (row["ours"], *row["peers"]):
+            if "missing" in side:
+                assert side["missing"]  # with a reason
+            elif "median_ms" in side and "min_ms" in side:
+                assert 0 < side["min_ms"] <= side["median_ms"]
+        if row["ratio"] is not None:
+            assert row["ratio"] > 0
+    norms = {(r["op"], r["dtype"], r["threads"]) for r in bench_rows if r["what"] == "norm"}
+    assert norms == {
+        (o, d, t) for o in ("rms_norm", "add_rms_norm") for d in ("f32", "bf16") for t in (1, 2)
+    }
+    (space,) = (r for r in bench_rows if r["what"] == "space" and r["threads"] == 1)
+    assert 1 < space["ours"]["measured"] <= space["ours"]["valid"]
+    assert space["ours"]["config"] != space["peers"][0]["version"]
+
+
+def test_figures_are_made_from_the_newest_rows(
+    bench_rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import figures
+
+    names = list(figures.TABLES)
+    page = "".join(f"<!-- figures:begin {n} -->\nold\n<!-- figures:end {n} -->\n" for n in names)
+    fresh = figures.render(page, bench_rows, lambda row: row["source"])
+    assert "old" not in fresh and "Stale" not in fresh
+    assert figures.render(fresh, bench_rows, lambda row: row["source"]) == fresh
+    for row in bench_rows:
+        if row["what"] == "norm":
+            assert f"| {row['op']} | 4×64 | {row['dtype']} | {row['threads']} | " in fresh
+    moved = figures.render(
+        page, bench_rows, lambda row: "other" if row["what"] == "norm" else row["source"]
+    )
+    assert (
+        moved.count("**Stale**: the sources behind add_rms_norm, rms_norm have changed since.") == 1
+    )
+    none = figures.render(page, [], lambda row: row["source"])
+    assert none.count("No results for") == len(names)
+    with pytest.raises(SystemExit, match="no table speed"):
+        figures.render("<!-- figures:begin speed -->\n<!-- figures:end speed -->", [], str)
+
+
+def test_figures_take_the_newest_row_and_no_quick_one(
+    bench_rows: list[dict[str, Any]], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import figures
+
+    row = {**bench_rows[0], "method": {"quick": False}}
+    rows = [{**row, "when": "2030-01-02", "ratio": 2}, {**row, "when": "2030-01-01", "ratio": 1}]
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(r) + "\n" for r in [*rows, bench_rows[1]]))
+    assert [r["ratio"] for r in figures.newest(tmp_path)] == [2]

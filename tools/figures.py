@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Makes the tables of README.md from benchmarks/results/*.jsonl, between figures markers.
+
+A table stands between `<!-- figures:begin NAME -->` and `<!-- figures:end NAME -->`. Of each figure
+the newest row counts; a table says "stale" when the sources behind one of its rows have changed
+since. `--check` writes nothing and exits 1 when a table is out of date. Needs the package: run it
+with .venv/bin/python after a build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+Row = dict[str, Any]
+MARKED = re.compile(r"(<!-- figures:begin (\S+) -->\n)(.*?)(<!-- figures:end \2 -->)", re.DOTALL)
+
+
+def newest(folder: pathlib.Path) -> list[Row]:
+    """The last row of each figure: one problem on one machine with one thread count."""
+    found: dict[str, Row] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if row["method"]["quick"]:
+                continue
+            name = json.dumps(
+                [row[k] for k in ("what", "op", "problem", "dtype", "threads", "cpu")]
+            )
+            if name not in found or found[name]["when"] <= row["when"]:
+                found[name] = row
+    return list(found.values())
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _size(ms: float) -> str:
+    return f"{ms * 1e3:.3g} µs" if ms < 1 else f"{ms:.3g} ms"
+
+
+def _problem(row: Row) -> str:
+    return "×".join(str(size) for size in row["problem"].values())
+
+
+def _ratio(row: Row) -> str:
+    return "missing" if row["ratio"] is None else f"{row['ratio']:.2f}"
+
+
+def host_table(rows: list[Row]) -> str:
+    lines = []
+    for row in rows:
+        ours, what = row["ours"], row["what"]
+        if "missing" in ours:
+            lines.append([what, f"missing: {ours['missing']}", ""])
+        elif what == "host":
+            lines.append(
+                [
+                    f"warm `{row['op']}` call in the library, kernel stubbed",
+                    f"{ours['min_us']:.2f} µs",
+                    "≤ 0.3 µs",
+                ]
+            )
+        elif what == "python":
+            lines.append(
+                [
+                    f"`{ours['name']}` on NumPy, over the kernel",
+                    f"{ours['over_kernel_us']:.2f} µs",
+                    "≤ 1.0 µs",
+                ]
+            )
+        elif what == "import":
+            lines.append(
+                [
+                    f"`import dlblas` (median {ours['median_ms']:.0f} ms)",
+                    f"{ours['min_ms']:.0f} ms",
+                    "≤ 60 ms",
+                ]
+            )
+        else:
+            lines.append(["wheel", f"{ours['bytes'] / 2**20:.1f} MB", "≤ 10 MB"])
+    return _table(["what", "figure", "goal"], lines)
+
+
+def norm_table(rows: list[Row]) -> str:
+    lines = []
+    for row in rows:
+        if "missing" in row["ours"]:
+            lines.append(
+                [row["op"], "", row["dtype"], str(row["threads"]), "", row["ours"]["missing"]]
+            )
+            continue
+        rate = row["bytes"] / row["ours"]["min_ms"] / 1e6
+        lines.append(
+            [
+                row["op"],
+                _problem(row),
+                row["dtype"],
+                str(row["threads"]),
+                f"{rate:.1f} GB/s",
+                _ratio(row),
+            ]
+        )
+    return _table(["operator", "T×C", "dtype", "threads", "rate", "of a copy (goal 0.8)"], lines)
+
+
+def matmul_table(rows: list[Row]) -> str:
+    lines = []
+    for row in rows:
+        ours, peers = row["ours"], []
+        for peer in row["peers"]:
+            shown = peer.get("missing") or _size(peer["min_ms"])
+            peers.append(f"{peer['name']} {peer.get('version', '')} {shown}".replace("  ", " "))
+        goal = {"matmul own": "0.5", "matmul chosen": "0.98", "space": "2"}[row["what"]]
+        name = {"matmul own": "ours", "matmul chosen": "chosen", "space": "best configuration"}
+        lines.append(
+            [
+                name[row["what"]],
+                f"{_problem(row)}, {row['threads']} threads",
+                f"`{ours['name']}` {_size(ours['min_ms'])}",
+                "; ".join(peers),
+                f"{_ratio(row)} × {row['against']} (goal {goal})",
+            ]
+        )
+    return _table(["what", "M×K×N", "time", "peers", "speed"], lines)
+
+
+def machine_table(rows: list[Row]) -> str:
+    lines = [
+        [
+            row["cpu"],
+            row["isa"],
+            str(row["threads"]),
+            f"{row['ours']['copy_bytes_per_s'] / 1e9:.1f} GB/s",
+            f"{row['ours']['peak_flops'] / 1e9:.0f} GFLOP/s",
+        ]
+        for row in rows
+    ]
+    return _table(["CPU", "level", "threads", "copy (read + written)", "f32 peak"], lines)
+
+
+TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
+    "host": (("host", "python", "import", "wheel"), host_table),
+    "norm": (("norm",), norm_table),
+    "matmul": (("matmul own", "matmul chosen", "space"), matmul_table),
+    "machine": (("machine",), machine_table),
+}
+
+
+def _order(row: Row) -> list[Any]:
+    whats = [what for kinds, _ in TABLES.values() for what in kinds]
+    sizes = [str(size).zfill(12) for size in row["problem"].values()]
+    return [
+        row["cpu"],
+        whats.index(row["what"]),
+        row["op"] or "",
+        row["dtype"] or "",
+        row["threads"],
+        sizes,
+    ]
+
+
+def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str:
+    """The Markdown of one table, and a line on where its figures come from."""
+    kinds, make = TABLES[name]
+    chosen = sorted((row for row in rows if row["what"] in kinds), key=_order)
+    if not chosen:
+        return f"No results for {name} yet: run `dlblas bench`.\n"
+    cpus = ", ".join(sorted({row["cpu"] for row in chosen}))
+    days = sorted({row["when"][:10] for row in chosen})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    text = f"{make(chosen)}\n{cpus}, {when}; minima of interleaved rounds.\n"
+    stale = sorted(
+        {row["op"] or row["what"] for row in chosen if row["source"] not in ("", current(row))}
+    )
+    if stale:
+        text += f"\n**Stale**: the sources behind {', '.join(stale)} have changed since.\n"
+    return text
+
+
+def current_source(root: pathlib.Path) -> Callable[[Row], str]:
+    """The hash that a row measured now would carry."""
+    import dlblas
+    from dlblas.bench import source
+
+    info = dlblas.info()
+
+    def current(row: Row) -> str:
+        if row["what"] in source.SOURCES:
+            return source.tree_hash(str(root), row["what"])
+        return source.family_hash(info, row["op"])
+
+    return current
+
+
+def render(text: str, rows: list[Row], current: Callable[[Row], str]) -> str:
+    def replace(match: re.Match[str]) -> str:
+        if match[2] not in TABLES:
+            raise SystemExit(f"figures: no table {match[2]}; expected one of {', '.join(TABLES)}")
+        return f"{match[1]}{make_table(match[2], rows, current)}{match[4]}"
+
+    return MARKED.sub(replace, text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
+    parser.add_argument(
+        "--file", default="README.md", help="file with the markers (default README.md)"
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 when out of date")
+    args = parser.parse_args()
+    root = args.root.resolve()
+    staged = root / "build" / "python"
+    if staged.is_dir():
+        sys.path.insert(0, str(staged))
+    path = root / args.file
+    before = path.read_text(encoding="utf-8")
+    after = render(before, newest(root / "benchmarks" / "results"), current_source(root))
+    if args.check:
+        if before != after:
+            print(f"figures: {args.file} is out of date; run tools/figures.py")
+        return int(before != after)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(after, encoding="utf-8")
+    os.replace(temporary, path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
