@@ -5,6 +5,9 @@ PRESET ?= release
 JOBS ?= $(shell nproc)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CCACHE_DIR ?= $(CURDIR)/build/ccache
+# Paths count relative to the tree, so that a copy of it (tests/test_add_an_operator.py) finds these objects.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
 CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
