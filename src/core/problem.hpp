@@ -28,7 +28,7 @@ enum class Layout : std::uint8_t {
   kRowsOuter,   // last dimension contiguous, leading dimensions do not flatten to one stride
   kTransposed,  // 2-D with a contiguous first dimension
   kBroadcast,   // some stride is 0 in a dimension longer than 1
-  kOther,       // anything else, negative strides included
+  kOther,  // anything else
 };
 
 struct TensorTraits {
