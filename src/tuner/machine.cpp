@@ -51,13 +51,25 @@ double copy_rate(const Context& context, std::int64_t bytes,
                  void (*stream_copy)(void*, const void*, std::int64_t), ClockFn clock) {
   constexpr std::int64_t kLine = 64, kPartLines = 4096;  // parts of 256 KiB
   const std::int64_t lines = std::max<std::int64_t>(1, (bytes + kLine - 1) / kLine);
-  const Buffer from = make_buffer(lines * kLine), to = make_buffer(lines * kLine);
-  std::memset(from.get(), 1, static_cast<std::size_t>(lines * kLine));
-  std::memset(to.get(), 2, static_cast<std::size_t>(lines * kLine));
+  // As the tuner measures (measure.cpp): what fits in one core's L2 is copied warm, what does not
+  // is rotated through three times the last level, so that no round finds what the round before
+  // left there.
+  const std::int64_t one = lines * kLine;
+  const bool warm = 2 * one <= device_info(context.device).l2_bytes;
+  const std::int64_t sets =
+      warm ? 1
+           : std::max<std::int64_t>(
+                 1, (3 * device_info(context.device).l3_bytes + 2 * one - 1) / (2 * one));
+  const Buffer from = make_buffer(sets * one), to = make_buffer(sets * one);
+  std::memset(from.get(), 1, static_cast<std::size_t>(sets * one));
+  std::memset(to.get(), 2, static_cast<std::size_t>(sets * one));
+  std::int64_t next = 0;
   const auto copy_with = [&](void (*copy)(void*, const void*, std::int64_t)) {
     return fastest_round(clock, [&] {
+      std::byte *t = to.get() + next % sets * one, *f = from.get() + next % sets * one;
+      ++next;
       context.run(0, lines, kPartLines, [&](std::int64_t begin, std::int64_t end) {
-        copy(to.get() + begin * kLine, from.get() + begin * kLine, (end - begin) * kLine);
+        copy(t + begin * kLine, f + begin * kLine, (end - begin) * kLine);
       });
     });
   };

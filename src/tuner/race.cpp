@@ -156,7 +156,10 @@ void Race::run_final(const RaceInput& input) {
   for (int round = 0; round < kFinalRounds && !stopped_; ++round) {
     const double begin = elapsed_s();
     if (round >= kFinalSamples && begin + round_s + whole_s > limits_.budget_s) break;
-    for (std::size_t k = 0; k < chosen.size(); ++k) {
+    for (std::size_t step = 0; step < chosen.size(); ++step) {
+      // Each round begins one further on: a rival's threads may spin on for a while after its run,
+      // and it should not always be the same candidate that runs beside them.
+      const std::size_t k = (step + static_cast<std::size_t>(round)) % chosen.size();
       const Evaluated& e = evaluated_[chosen[k]];
       samples[k].push_back(measurer_.sample(*e.plan, measurer_.batch_for(score(e))));
     }
