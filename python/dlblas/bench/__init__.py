@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import _native, _specs
 from . import source
+from .copying import STREAM_BYTES
 
 Row = dict[str, Any]
 
@@ -54,6 +55,8 @@ def _measure(section: str, threads: int, seconds: float, quick: bool) -> list[Ro
         result = os.path.join(folder, "rows.json")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
         env = _environment(DLBLAS_CACHE=os.path.join(folder, "store"))
+        if section.endswith("norm"):  # which copies stream is then known; see copying.py
+            env["GLIBC_TUNABLES"] = f"glibc.cpu.x86_non_temporal_threshold={STREAM_BYTES}"
         if threads:
             env["DLBLAS_NUM_THREADS"] = str(threads)
         command = [sys.executable, "-m", "dlblas.bench.children"]
