@@ -328,7 +328,7 @@ def test_progress_on_a_terminal_is_one_line(cli: Cli) -> None:
     text = shown.decode()
     assert "\n" not in text
     assert re.search(
-        r"\r\x1b\[Kmatmul \S+ \d+/\d+, [\d.]+/1 s, ETA [\d.]+ s, best \S+ [mµ]s cpu_", text
+        r"\r\x1b\[Kmatmul \S+ \d+/\d+, [\d.]+/1 s, ETA [\d.]+ s, best \S+ [mµ]s \w+ ", text
     ), text
     assert text.endswith("\r\x1b[K")  # nothing of it stays
     assert "  > " in report

@@ -157,11 +157,11 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
 
 
 def _order(row: Row) -> list[Any]:
-    whats = [what for kinds, _ in TABLES.values() for what in kinds]
+    kinds_in_order = [what for kinds, _ in TABLES.values() for what in kinds]
     sizes = [str(size).zfill(12) for size in row["problem"].values()]
     return [
         row["cpu"],
-        whats.index(row["what"]),
+        kinds_in_order.index(row["what"]),
         row["op"] or "",
         row["dtype"] or "",
         row["threads"],

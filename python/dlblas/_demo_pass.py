@@ -8,6 +8,7 @@ demo.py.
 from __future__ import annotations
 
 import json
+import math
 import sys
 import textwrap
 import time
@@ -54,11 +55,11 @@ NUMPY: dict[str, Callable[..., Any]] = {
 }
 
 
-def _work(op: str, tensors: dict[str, Any], outputs: tuple[Any, ...]) -> tuple[int, int]:
-    """Bytes that a run must move, and floating-point operations where they bound it (matmul)."""
-    moved = sum(a.nbytes for a in (*tensors.values(), *outputs))
-    flops = 2 * tensors["a"].size * tensors["b"].shape[1] if op == "matmul" else 0
-    return moved, flops
+def _work(row: Row, dims: Row, tensors: dict[str, Any]) -> tuple[int, int]:
+    """Bytes that a run must move, and the operations of a matrix product (f32 throughout)."""
+    results = sum(math.prod(_specs.shape_of(r["dims"], dims)) for r in row["results"])
+    moved = sum(a.nbytes for a in tensors.values()) + 4 * results
+    return moved, 2 * math.prod(dims.values()) if row["name"] == "matmul" else 0
 
 
 class _Ceilings:
@@ -82,11 +83,9 @@ class _Ceilings:
         return ("f32 peak", by_peak) if by_peak > by_copy else ("copy rate", by_copy)
 
 
-def _rows_to_check(tensors: dict[str, Any], op: str) -> list[int] | None:
+def _rows_to_check(rows: int, flops: int) -> list[int] | None:
     """None: all. Else evenly spread rows with the first and the last."""
-    rows = next(iter(tensors.values())).shape[0]
-    adds = tensors["a"].size * tensors["b"].shape[1] if op == "matmul" else 0
-    if adds < _WHOLE:
+    if flops < 2 * _WHOLE:
         return None
     return sorted({round(i * (rows - 1) / (_ROWS + 1)) for i in range(_ROWS + 2)})
 
@@ -110,6 +109,38 @@ def _competition(report: Row) -> list[str]:
     return [
         textwrap.fill(f"  {word:9} {text}", 100, subsequent_indent=" " * 12) for word, text in shown
     ]
+
+
+def _choice(call: dlblas.Operation, row: Row) -> Row:
+    """What serves the key from now on, and how that was decided."""
+    report, plan = call.report, call.explain().as_dict()
+    return {
+        "source": report["source"],
+        "implementation": plan["implementation"],
+        "config": plan["config"],
+        "why": plan["why"],
+        "search": report["why"],
+        "candidates": report["candidates"],
+        "oracles": [i["name"] for i in row["implementations"] if i["oracle"]],
+        "strategy": report["strategy"],
+        "planned": sum(c["configs"] for c in report["candidates"]),
+        "failures": report["failures"],
+        "budget_s": report["budget_s"],
+        "search_s": report["elapsed_s"],
+    }
+
+
+def _speed(times: Row, call: dlblas.Operation, floor_ms: float) -> Row:
+    """``kernel_ms`` is without the call from Python, as the search saw it."""
+    ours = times["dlblas"]["min_ms"]
+    chosen = next(c for c in call.explain().as_dict()["candidates"] if c["chosen"])
+    kernel = min(ours, chosen.get("measured_ms", ours))
+    return {
+        "times": times,
+        "kernel_ms": kernel,
+        "of_ceiling": floor_ms / kernel,
+        "vs_numpy": times["numpy"]["min_ms"] / ours if "numpy" in times else None,
+    }
 
 
 class Pass:
@@ -140,61 +171,45 @@ class Pass:
         return {name: s.as_dict() for name, s in interleaved(contestants, limit_s=limit).items()}
 
     def key(self, op: str, case: Row, info: Row) -> Row:
+        """Asks for one operator and shape, calls what comes, checks it and times it."""
         row = next(r for r in info["operators"] if r["name"] == op)
         tensors, scalars = self._arrays(row, case), dict(case.get("args", {}))
         args = tuple(tensors.values())
         label = f"{op} {' '.join(f'{k}={v}' for k, v in case['dims'].items())}"
-        before = dlblas.counters()
-        progress = Progress(f"  {label}", sys.stdout, quiet=True)
-        begin = time.monotonic()
-        moved, flops = _work(op, tensors, ())
-        seconds = self.request["seconds"] * (_LONG_BUDGET if flops > _LONG else 1)
-        call = dlblas.get_op(op, args, kwargs=scalars, seconds=seconds, progress=progress)
+        moved, flops = _work(row, case["dims"], tensors)
+        ceiling, floor_ms = self.ceilings.rated(moved, flops)
+        before, begin = dlblas.counters(), time.monotonic()
+        call = dlblas.get_op(
+            op,
+            args,
+            kwargs=scalars,
+            seconds=self.request["seconds"] * (_LONG_BUDGET if flops > _LONG else 1),
+            progress=Progress(
+                f"  {label}",
+                sys.stdout,
+                True,
+                lambda ms: f"{100 * floor_ms / ms:.0f} % of {ceiling}",
+            ),
+        )
         asked_s, after = time.monotonic() - begin, dlblas.counters()
         result = call(*args)
-        outputs = result if isinstance(result, tuple) else (result,)
-        rows = _rows_to_check(tensors, op)
+        rows = _rows_to_check(args[0].shape[0], flops)
         verdict = dlblas.verify(op, args, result, scalars, rows=rows)
-        times = self._time(op, call, tensors, outputs, scalars)
-        moved, flops = _work(op, tensors, outputs)
-        ceiling, floor_ms = self.ceilings.rated(moved, flops)
-        report = call.report
-        plan = call.explain().as_dict()
-        ours = times["dlblas"]["min_ms"]
-        known = next(c["measured_ms"] for c in plan["candidates"] if c["chosen"])
-        kernel = min(ours, known)  # without the call from Python, as the search saw it
+        times = self._time(
+            op, call, tensors, result if isinstance(result, tuple) else (result,), scalars
+        )
         return {
-            "op": op,
-            "case": case["name"],
-            "dims": case["dims"],
-            "dtype": "f32",
-            "label": label,
-            "source": report["source"],
-            "implementation": plan["implementation"],
-            "config": plan["config"],
-            "why": plan["why"],
-            "search": report["why"],
-            "candidates": report["candidates"],
-            "oracles": [i["name"] for i in row["implementations"] if i["oracle"]],
-            "strategy": report["strategy"],
-            "planned": sum(c["configs"] for c in report["candidates"]),
-            "failures": report["failures"],
-            "budget_s": report["budget_s"],
+            **{"op": op, "case": case["name"], "dims": case["dims"], "dtype": "f32"},
+            **{"label": label, "bytes": moved, "flops": flops, "ceiling": ceiling},
+            **_choice(call, row),
+            **_speed(times, call, floor_ms),
             "asked_s": asked_s,
-            "search_s": report["elapsed_s"],
             "counters": {name: after[name] - before[name] for name in after},
             "ok": verdict.ok,
             "error_over_bound": verdict.worst,
             "relative_error": verdict.relative,
             "mistrusted": verdict.mistrusted,
             "rows_checked": "all" if rows is None else len(rows),
-            "times": times,
-            "bytes": moved,
-            "flops": flops,
-            "ceiling": ceiling,
-            "kernel_ms": kernel,
-            "of_ceiling": floor_ms / kernel,
-            "vs_numpy": times["numpy"]["min_ms"] / ours if "numpy" in times else None,
         }
 
     def show(self, row: Row) -> None:

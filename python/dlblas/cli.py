@@ -11,13 +11,12 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import NamedTuple, NoReturn
 
 from . import _cli_search, _cli_show, _native, _specs, tuning
 from .errors import Error, UnknownOperatorError
 
-OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-Row = dict[str, Any]
+OK, USAGE, INTERRUPTED = 0, 2, 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -53,6 +52,13 @@ def _bench(args: argparse.Namespace) -> int:
     return bench.run(args.section, args.out, threads, args.seconds, args.quick)
 
 
+def _test(argv: Sequence[str]) -> int:
+    _needs_numpy("test")
+    from .harness import main as test
+
+    return test(argv)
+
+
 def _threads(text: str) -> str:
     if not all(n.isdecimal() and int(n) > 0 for n in text.split(",")):
         raise argparse.ArgumentTypeError(f"{text!r} is no list of counts; write 1,2")
@@ -74,41 +80,11 @@ def _problem_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="dlblas", description="Fused operators: chosen, tuned, remembered, explained."
-    )
-    parser.add_argument("--version", action="version", version=f"dlblas {_native.version()}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+def _takes_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
-    def add(
-        name: str, run: Callable[[argparse.Namespace], int], text: str
-    ) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=text)
-        made.set_defaults(run=run)
-        return made
 
-    def takes_json(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print JSON")
-
-    info = add(
-        "info",
-        _cli_show.info,
-        "version, devices, libraries found or why not, environment, operators",
-    )
-    info.add_argument(
-        "--why", metavar="OP", help="which implementations of OP serve its cases here"
-    )
-    takes_json(info)
-    takes_json(add("list", _cli_show.list_operators, "operators, implementations and knobs"))
-    explain = add(
-        "explain", _cli_search.explain, "what a call would run and why, without running it"
-    )
-    _problem_options(explain)
-    takes_json(explain)
-    tune = add(
-        "tune", _cli_search.tune, "search implementations and configurations, and keep the winner"
-    )
+def _tune_options(tune: argparse.ArgumentParser) -> None:
     _problem_options(tune)
     tune.add_argument(
         "--cases", choices=("bench", "tune"), help="every such case, in place of --dims"
@@ -135,8 +111,10 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="EXPR",
         help="keep what fits, as in 'block_m * block_k <= 65536'; repeatable",
     )
-    takes_json(tune)
-    bench = add("bench", _bench, "measure the figures of benchmarks/README.md")
+    _takes_json(tune)
+
+
+def _bench_options(bench: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "section",
         nargs="?",
@@ -149,8 +127,9 @@ def build_parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--quick", action="store_true", help="tiny shapes: tries the tool, says nothing"
     )
-    add("test", lambda _: OK, "replay cases of the harness by name (see dlblas test --help)")
-    kept = add("cache", _cli_show.cache_command, "the store of tuned results")
+
+
+def _cache_options(kept: argparse.ArgumentParser) -> None:
     actions = kept.add_subparsers(
         dest="action", metavar="ACTION", required=True, parser_class=_Parser
     )
@@ -164,26 +143,80 @@ def build_parser() -> argparse.ArgumentParser:
         action = actions.add_parser(name, help=text, description=text)
         if name == "show":
             action.add_argument("key", help="its hash, or a prefix that only one key has")
-        takes_json(action)
-    demo = add("demo", _demo, "tune a Llama-3-8B layer here, then serve it again from the store")
+        _takes_json(action)
+
+
+def _demo_options(demo: argparse.ArgumentParser) -> None:
     demo.add_argument("--out", default="build/demo.json", help="(default %(default)s)")
     demo.add_argument(
         "--root", default="build/demo", help="folder of its own store (default %(default)s)"
     )
     demo.add_argument("--seconds", type=float, help="search budget a key (default 8)")
     demo.add_argument("--quick", action="store_true", help="tiny shapes and budgets")
+
+
+def _info_options(info: argparse.ArgumentParser) -> None:
+    info.add_argument("--why", metavar="OP", help="which implementations of OP serve its cases")
+    _takes_json(info)
+
+
+def _explain_options(explain: argparse.ArgumentParser) -> None:
+    _problem_options(explain)
+    _takes_json(explain)
+
+
+class _Command(NamedTuple):
+    run: Callable[[argparse.Namespace], int]
+    options: Callable[[argparse.ArgumentParser], None]
+    text: str
+
+
+def _nothing(_: argparse.ArgumentParser) -> None:
+    """The harness parses the options of ``test``."""
+
+
+COMMANDS = {
+    "info": _Command(
+        _cli_show.info,
+        _info_options,
+        "version, devices, libraries found or why not, environment, operators",
+    ),
+    "list": _Command(_cli_show.list_operators, _takes_json, "operators, implementations and knobs"),
+    "explain": _Command(
+        _cli_search.explain, _explain_options, "what a call would run and why, without running it"
+    ),
+    "tune": _Command(
+        _cli_search.tune,
+        _tune_options,
+        "search implementations and configurations, and keep the winner",
+    ),
+    "bench": _Command(_bench, _bench_options, "measure the figures of benchmarks/README.md"),
+    "test": _Command(
+        lambda _: _test([]), _nothing, "replay cases of the harness by name (dlblas test --help)"
+    ),
+    "cache": _Command(_cli_show.cache_command, _cache_options, "the store of tuned results"),
+    "demo": _Command(
+        _demo, _demo_options, "tune a Llama-3-8B layer here, then serve it again from the store"
+    ),
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dlblas", description="Fused operators: chosen, tuned, remembered, explained."
+    )
+    parser.add_argument("--version", action="version", version=f"dlblas {_native.version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for name, command in COMMANDS.items():
+        made = commands.add_parser(name, help=command.text, description=command.text)
+        made.set_defaults(run=command.run)
+        command.options(made)
     return parser
-
-
-COMMANDS = ("info", "list", "explain", "tune", "bench", "test", "cache", "demo")
 
 
 def _dispatch(argv: Sequence[str]) -> int:
     if argv and argv[0] == "test":  # its options are the harness's own
-        _needs_numpy("test")
-        from .harness import main as test
-
-        return test(argv[1:])
+        return _test(argv[1:])
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = _specs.nearest(argv[0], COMMANDS)
         known = ", ".join(COMMANDS)
