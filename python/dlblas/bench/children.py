@@ -239,7 +239,7 @@ class Bench:
         return [*rows, self._spread(dims, a, b, out, report)]
 
     def _pinned(self, a: Any, b: Any, out: Any, *pin: str | None) -> Callable[[], None]:
-        def prepare() -> None:  # the first call after a pin selects and prepares: untimed
+        def prepare() -> None:  # the first call after a pin selects and prepares
             dlblas.pin("matmul", pin[0], pin[1] if len(pin) > 1 else None)
             dlblas.matmul(a, b, out=out)
 
