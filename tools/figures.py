@@ -179,9 +179,9 @@ def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str
     days = sorted({row["when"][:10] for row in chosen})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     text = f"{make(chosen)}\n{cpus}, {when}; minima of interleaved rounds.\n"
-    stale = sorted(
-        {row["op"] or row["what"] for row in chosen if row["source"] not in ("", current(row))}
-    )
+    moved = [row for row in chosen if row["source"] not in ("", current(row))]
+    moved = [row for row in moved if "missing" not in row["ours"]]
+    stale = sorted({row["op"] if name in ("norm", "matmul") else row["what"] for row in moved})
     if stale:
         text += f"\n**Stale**: the sources behind {', '.join(stale)} have changed since.\n"
     return text
