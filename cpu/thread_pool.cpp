@@ -7,9 +7,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
+#include <system_error>
 #include <thread>
-#include <vector>
 
 namespace dlblas {
 namespace {
@@ -33,13 +32,14 @@ class Pool {
   void run(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain, RangeFn fn,
            void* ctx) {
     const std::int64_t range = end - begin;
-    const std::int64_t most = std::min<std::int64_t>((range + grain - 1) / grain,
-                                                     std::int64_t{threads} * kChunksPerThread);
-    if (most <= 1 || threads <= 1 || !region_.try_lock()) return fn(begin, end, ctx);
-    std::lock_guard lock(region_, std::adopt_lock);
+    const std::int64_t most =
+        std::min<std::int64_t>((range - 1) / grain + 1, std::int64_t{threads} * kChunksPerThread);
+    // A flag, not a mutex: a nested region asks on the thread that holds it.
+    if (most <= 1 || threads <= 1 || busy_.exchange(true, std::memory_order_acquire))
+      return fn(begin, end, ctx);
     grow(std::min<std::int64_t>(threads, most) - 1);
     fn_ = fn, ctx_ = ctx, begin_ = begin, end_ = end;
-    chunk_ = (range + most - 1) / most;
+    chunk_ = std::max(grain, (range - 1) / most + 1);
     next_.store(0, std::memory_order_relaxed);
     left_.store(0, std::memory_order_relaxed);
     entered_.store(0, std::memory_order_release);  // opens the region: publishes the fields above
@@ -56,15 +56,21 @@ class Pool {
       else
         std::this_thread::yield();
     }
+    busy_.store(false, std::memory_order_release);
   }
 
  private:
+  // Where the system gives no more threads, those that are there do the work.
   void grow(std::int64_t wanted) {
-    while (static_cast<std::int64_t>(workers_) < wanted) {
-      const auto index = static_cast<std::uint64_t>(workers_++);
-      std::thread([this, index, seen = ticket_.load(std::memory_order_relaxed)] {
-        serve(index, seen);
-      }).detach();
+    for (; static_cast<std::int64_t>(workers_) < wanted; ++workers_) {
+      const std::uint64_t index = workers_;
+      try {
+        std::thread([this, index, seen = ticket_.load(std::memory_order_relaxed)] {
+          serve(index, seen);
+        }).detach();
+      } catch (const std::system_error&) {
+        return;
+      }
     }
   }
 
@@ -95,8 +101,8 @@ class Pool {
     }
   }
 
-  std::mutex region_;
-  std::size_t workers_ = 0;
+  std::atomic<bool> busy_{false};  // a region is open; guards the plain fields
+  std::uint64_t workers_ = 0;
   RangeFn fn_ = nullptr;
   void* ctx_ = nullptr;
   std::int64_t begin_ = 0, end_ = 0, chunk_ = 1;

@@ -10,8 +10,8 @@ namespace dlblas {
 
 using RangeFn = void (*)(std::int64_t begin, std::int64_t end, void* ctx);
 
-/// Runs fn over [begin, end) on up to `threads` threads in chunks of at least `grain`; returns when
-/// all are done. fn must not throw.
+/// Runs fn over [begin, end) on up to `threads` threads in chunks of at least `grain` (but for
+/// the last); returns when all are done. fn must not throw.
 void pool_parallel_for(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain,
                        RangeFn fn, void* ctx);
 
