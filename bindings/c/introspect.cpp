@@ -186,7 +186,7 @@ std::string info_json() {
   w.field("published", counters.published).field("quarantined", counters.quarantined);
   w.field("failed_writes", counters.failed_writes).close_object();
   w.key("operators").open_array();
-  for (const Operator& op : Registry::process().operators()) write_operator(w, op);
+  for (const Operator* op : Registry::process().operators()) write_operator(w, *op);
   w.close_array().close_object();
   return w.text();
 }
@@ -212,7 +212,7 @@ void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
 }
 
 void forget_all() {
-  for (const Operator& op : Registry::process().operators()) forget(op);
+  for (const Operator* op : Registry::process().operators()) forget(*op);
 }
 
 std::string run_cache_command(std::string_view command) {

@@ -95,8 +95,8 @@ Object* make_entry(const Form& form, std::size_t header_bytes, Object* package) 
 
 Object* make_entries(std::size_t header_bytes, Object* package) {
   std::vector<Object*> entries;
-  for (const Operator& op : Registry::process().operators())
-    for (const Form& form : op.forms) {
+  for (const Operator* op : Registry::process().operators())
+    for (const Form& form : op->forms) {
       Object* entry = make_entry(form, header_bytes, package);
       if (!entry) return nullptr;
       entries.push_back(entry);

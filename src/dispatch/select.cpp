@@ -43,12 +43,11 @@ struct PlanTable {
   }
 };
 
-constexpr int kMaxOperators = 512;
 struct Shelf {
   std::atomic<PlanTable*> table{nullptr};
   std::mutex mutex;  // writers only
 };
-Shelf g_shelves[kMaxOperators];
+Shelf g_shelves[Registry::kMaxOperators + 1];  // by Operator::id
 
 // A table of this generation with room for one more plan; the shelf's mutex is held.
 PlanTable& table_for_insert(Shelf& shelf, std::uint32_t generation) {

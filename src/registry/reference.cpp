@@ -61,7 +61,7 @@ Implementation reference_implementation() {
     Kernel kernel;
     kernel.steps[0] = run_reference;
     kernel.num_steps = 1;
-    kernel.store(State{&Registry::process().operators()[problem.op - 1]});
+    kernel.store(State{&Registry::process().by_id(problem.op)});
     return kernel;
   };
   return impl;

@@ -46,21 +46,34 @@ void check_definition(const OperatorDef& def, const Schema& schema) {
 }
 }  // namespace
 
+void Registry::check_new_name(const Schema& schema, std::string_view name) const {
+  for (const Operator& known : operators_)
+    for (const Form& form : known.forms)
+      if (form.name == name)
+        throw Error(ErrorKind::kArgument,
+                    text(schema.name, ": name is taken; expected a new operator name, got ", name),
+                    {.op = schema.name, .argument = "name", .got = std::string(name)});
+}
+
 const Operator& Registry::add(OperatorDef def) {
   Schema schema = parse_schema(def.schema);
   check_definition(def, schema);
+  std::vector<InplaceForm> inplace_forms;
+  for (std::string_view form : def.inplace) inplace_forms.push_back(parse_inplace(form, schema));
+
   std::lock_guard lock(mutex_);
-  for (const Operator& known : operators_)
-    if (known.schema.name == schema.name)
-      throw Error(ErrorKind::kArgument,
-                  text(schema.name, ": name is taken; expected a new operator name"),
-                  {.op = schema.name, .argument = "name"});
-  Operator& op = operators_.emplace_back();
+  check_new_name(schema, schema.name);
+  for (const InplaceForm& form : inplace_forms) check_new_name(schema, form.name);
+  if (operators_.size() == kMaxOperators)
+    throw Error(ErrorKind::kArgument,
+                text(schema.name, ": registration has no room; expected at most ", kMaxOperators,
+                     " operators, got one more"),
+                {.op = schema.name});
+  Operator& op = operators_.emplace_back();  // everything that may be refused is behind us
   op.id = static_cast<std::uint16_t>(operators_.size());
   op.schema = std::move(schema);
   op.def = std::move(def);
-  for (std::string_view form : op.def.inplace)
-    op.inplace_forms.push_back(parse_inplace(form, op.schema));
+  op.inplace_forms = std::move(inplace_forms);
 
   op.forms.push_back({&op, nullptr, &op.schema.params, op.schema.name});
   for (const InplaceForm& form : op.inplace_forms) {
@@ -89,6 +102,18 @@ void Registry::add_implementation(const Operator& op, const Implementation& impl
   op.generation.fetch_add(1, std::memory_order_release);
 }
 
+std::vector<const Operator*> Registry::operators() const {
+  std::lock_guard lock(mutex_);
+  std::vector<const Operator*> all;
+  for (const Operator& op : operators_) all.push_back(&op);
+  return all;
+}
+
+const Operator& Registry::by_id(std::uint16_t id) const {
+  std::lock_guard lock(mutex_);
+  return operators_[id - 1u];
+}
+
 const Form* Registry::find(std::string_view name) const {
   std::lock_guard lock(mutex_);
   for (const Operator& op : operators_)
@@ -100,8 +125,8 @@ const Form* Registry::find(std::string_view name) const {
 const Form& Registry::at(std::string_view name) const {
   if (const Form* form = find(name)) return *form;
   std::string known;
-  for (const Operator& op : operators_)
-    for (const Form& form : op.forms) known += text(known.empty() ? "" : ", ", form.name);
+  for (const Operator* op : operators())
+    for (const Form& form : op->forms) known += text(known.empty() ? "" : ", ", form.name);
   throw Error(
       ErrorKind::kUnknownOperator,
       text(name, ": operator is unknown; expected one of ", known, ", got ", name),

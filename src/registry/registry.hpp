@@ -56,13 +56,21 @@ class Registry {
   /// operator.
   void add_implementation(const Operator& op, const Implementation& implementation);
 
-  const std::deque<Operator>& operators() const { return operators_; }
+  /// Ids run from 1 to this; what is kept per operator elsewhere has room for as many.
+  static constexpr int kMaxOperators = 4096;
+
+  /// All that are registered now, in order of their ids.
+  std::vector<const Operator*> operators() const;
+  /// The operator with this id; there is one.
+  const Operator& by_id(std::uint16_t id) const;
   /// A form by its name; null when there is none.
   const Form* find(std::string_view name) const;
   /// As find; throws Error(kUnknownOperator) listing the known names.
   const Form& at(std::string_view name) const;
 
  private:
+  void check_new_name(const Schema& schema, std::string_view name) const;  // the mutex is held
+
   mutable std::mutex mutex_;
   std::deque<Operator> operators_;  // stable addresses
   std::deque<Implementation> implementations_;

@@ -22,7 +22,7 @@ class CppWriter {
         "#include <dlblas/dlblas.hpp>\n\n"
         "#include <cstdint>\n#include <optional>\n#include <utility>\n\n"
         "namespace dlblas {\ninline namespace v1 {\n";
-    for (const Operator& op : registry.operators()) write_operator(op);
+    for (const Operator* op : registry.operators()) write_operator(*op);
     return out_ + "\n}  // namespace v1\n}  // namespace dlblas\n\n#endif  // DLBLAS_OPS_HPP_\n";
   }
 

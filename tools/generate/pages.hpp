@@ -16,7 +16,7 @@ class PageWriter {
         "Every operator with its schema, and the implementations in the order they are considered. "
         "Which one a\n"
         "call gets, and why, is what `dlblas explain` prints.\n";
-    for (const Operator& op : registry.operators()) write_operator(op);
+    for (const Operator* op : registry.operators()) write_operator(*op);
     return out_;
   }
 

@@ -18,8 +18,8 @@ class PythonWriter {
         "order.\n\"\"\"\n\n"
         "from typing import Any, Literal, TypeAlias, TypeVar\n\n"
         "_A = TypeVar(\"_A\")\n_Array: TypeAlias = Any\n";
-    for (const Operator& op : registry.operators())
-      for (const Form& form : op.forms) write_form(form);
+    for (const Operator* op : registry.operators())
+      for (const Form& form : op->forms) write_form(form);
     return out_;
   }
 
