@@ -1,96 +1,15 @@
-// The schema parser: a cursor over the text, one function a grammar rule; see schema.hpp for the
-// grammar. In: the schema string. Out: Schema. Errors name the column and what was expected there.
+// The schema parser: a cursor over the text (core/cursor.hpp), one function a grammar rule; see
+// schema.hpp for the grammar. In: the schema string. Out: Schema. Errors name the column and what
+// was expected there.
 #include "core/schema.hpp"
 
 #include <cctype>
-#include <charconv>
 
+#include "core/cursor.hpp"
 #include "core/error.hpp"
 
 namespace dlblas {
 namespace {
-
-class Cursor {
- public:
-  explicit Cursor(std::string_view text) : text_(text) { skip(); }
-
-  bool done() const { return at_ == text_.size(); }
-  bool peek(std::string_view token) const { return text_.substr(at_).starts_with(token); }
-  bool accept(std::string_view token) {
-    if (!peek(token)) return false;
-    at_ += token.size();
-    skip();
-    return true;
-  }
-  void expect(std::string_view token) {
-    if (!accept(token)) fail(std::string(token));
-  }
-  bool at_name() const { return !done() && (std::isalpha(byte()) || byte() == '_'); }
-  bool at_digit() const { return !done() && std::isdigit(byte()); }
-  std::string name(const char* what) {
-    if (!at_name()) fail(what);
-    const std::size_t begin = at_;
-    while (!done() && (std::isalnum(byte()) || byte() == '_')) ++at_;
-    const std::string word(text_.substr(begin, at_ - begin));
-    skip();
-    return word;
-  }
-  /// A word that must follow as a whole: `key` does not match `keys`.
-  bool accept_word(std::string_view word) {
-    const std::size_t end = at_ + word.size();
-    if (!peek(word) || (end < text_.size() && (std::isalnum(text_[end]) || text_[end] == '_')))
-      return false;
-    return accept(word);
-  }
-  std::int64_t integer() {
-    std::int64_t v = 0;
-    const auto [end, failed] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
-    if (failed != std::errc{}) fail("an integer");
-    advance_to(end);
-    return v;
-  }
-  double number() {
-    double v = 0;
-    const auto [end, failed] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
-    if (failed != std::errc{}) fail("a number");
-    advance_to(end);
-    return v;
-  }
-  std::string quoted() {
-    if (!peek("\"")) fail("a quoted value");
-    const std::size_t end = text_.find('"', at_ + 1);
-    if (end == std::string_view::npos) fail("a closing quote");
-    const std::string s(text_.substr(at_ + 1, end - at_ - 1));
-    at_ = end + 1;
-    skip();
-    return s;
-  }
-  std::size_t position() const { return at_; }
-  std::string since(std::size_t begin) const {
-    std::string s(text_.substr(begin, at_ - begin));
-    while (!s.empty() && s.back() == ' ') s.pop_back();
-    return s;
-  }
-  [[noreturn]] void fail(const std::string& expected) const {
-    const std::string got(done() ? "the end" : std::string(text_.substr(at_, 12)));
-    throw Error(ErrorKind::kArgument,
-                text("schema: text is malformed at column ", at_ + 1, "; expected ", expected,
-                     ", got ", got, "; in ", text_),
-                {.argument = "schema", .expected = expected, .got = got});
-  }
-
- private:
-  unsigned char byte() const { return static_cast<unsigned char>(text_[at_]); }
-  void skip() {
-    while (!done() && std::isspace(byte())) ++at_;
-  }
-  void advance_to(const char* end) {
-    at_ = static_cast<std::size_t>(end - text_.data());
-    skip();
-  }
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
 
 int find_tensor(const Schema& schema, std::string_view name) {
   for (std::size_t i = 0; i < schema.tensors.size(); ++i)
@@ -130,6 +49,8 @@ void parse_classes(Cursor& c, Schema& schema, TensorSpec& tensor) {
       const std::string other = c.name("a tensor's name");
       tensor.like = static_cast<std::int8_t>(find_tensor(schema, other));
       if (tensor.like < 0) c.fail(text("an earlier tensor in like(), not ", other));
+      if (schema.tensors[tensor.like].optional)
+        c.fail(text("a tensor in like() that is always given, not ", other));
       c.expect(")");
     } else if (!fixed_class(name, &tensor.dtypes)) {
       tensor.dtype_scalar = static_cast<std::int8_t>(find_scalar(schema, name));
@@ -138,6 +59,9 @@ void parse_classes(Cursor& c, Schema& schema, TensorSpec& tensor) {
                     name));
     }
   } while (c.accept("|"));
+  if (tensor.dtype_scalar >= 0 && !tensor.dtypes && tensor.like < 0 &&
+      schema.scalars[tensor.dtype_scalar].has_default)
+    c.fail(text("a dtype for where ", schema.scalars[tensor.dtype_scalar].name, " is none"));
 }
 
 DimExpr parse_dim(Cursor& c, Schema& schema, bool first) {
@@ -146,14 +70,15 @@ DimExpr parse_dim(Cursor& c, Schema& schema, bool first) {
     if (!first) c.fail("`*` on the first dimension only");
     d.leading = true;
   } else if (c.at_digit()) {
-    const std::int64_t n = c.integer();
+    const std::int32_t n = c.count(0);
     if (!c.at_name()) return d.addend = n, d;
-    d.coefficient = static_cast<std::int32_t>(n);
+    if (n == 0) c.fail("a coefficient of at least 1 before this letter");
+    d.coefficient = n;
   }
   d.letter = letter_index(c, schema, c.name("a dimension letter"));
-  if (c.accept("/")) d.divisor = static_cast<std::int32_t>(c.integer());
-  if (c.accept("+")) d.addend = c.integer();
-  if (d.divisor <= 0) c.fail("a positive divisor");
+  if (d.leading) return d;  // `*T` is plain: leading dimensions do not divide or grow
+  if (c.accept("/")) d.divisor = c.count(1);
+  if (c.accept("+")) d.addend = c.count(0);
   return d;
 }
 
@@ -292,8 +217,12 @@ void parse_results(Cursor& c, Schema& schema) {
   const bool several = c.accept("(");
   do {
     const std::string name = c.name("a result's name");
+    if (schema.find_param(name) >= 0 || find_tensor(schema, name) >= 0)
+      c.fail(text("a new result name, not ", name, " again"));
     c.expect(":");
     parse_tensor(c, schema, name);
+    if (schema.tensors.back().optional || schema.tensors.back().written)
+      c.fail(text("a plain type for the result ", name, ", without ? and !"));
     ++schema.num_results;
   } while (several && c.accept(","));
   if (several) c.expect(")");
@@ -334,6 +263,7 @@ std::string canonical(std::string_view s) {
     else if (!out.empty() && out.back() != ' ')
       out += ' ';
   }
+  if (!out.empty() && out.back() == ' ') out.pop_back();
   return out;
 }
 
@@ -374,6 +304,7 @@ InplaceForm parse_inplace(std::string_view source, const Schema& schema) {
   form.result_source.assign(schema.num_results, -1);
   Cursor c(form.text);
   form.name = c.name("the form's name");
+  std::uint32_t listed = 0;  // bit i: schema.params[i] is in the form
   c.expect("(");
   bool keyword_only = false;
   while (!c.accept(")")) {
@@ -385,15 +316,25 @@ InplaceForm parse_inplace(std::string_view source, const Schema& schema) {
     const std::string name = c.name("an argument's name");
     const int param = schema.find_param(name);
     if (param < 0) c.fail(text("an argument of ", schema.name, ", not ", name));
-    form.params.push_back(
-        {schema.params[param].is_tensor, schema.params[param].index, keyword_only});
+    if (listed >> param & 1u) c.fail(text("a new argument, not ", name, " again"));
+    listed |= 1u << param;
+    const Param& p = schema.params[param];
+    form.params.push_back({p.is_tensor, p.index, keyword_only});
     if (!c.accept("!")) continue;
+    if (!p.is_tensor || schema.tensors[p.index].optional)
+      c.fail(text("a tensor that is always given to receive a result, not ", name));
     const int result = find_tensor(schema, c.name("the result it receives"));
-    if (result < schema.num_inputs || !form.params.back().is_tensor)
-      c.fail(text("a result of ", schema.name));
-    form.result_source[result - schema.num_inputs] = form.params.back().index;
+    if (result < schema.num_inputs) c.fail(text("a result of ", schema.name));
+    form.result_source[result - schema.num_inputs] = p.index;
   }
   if (!c.done()) c.fail("the end");
+  for (std::size_t i = 0; i < schema.params.size(); ++i) {
+    const Param& p = schema.params[i];
+    const bool may_lack =
+        p.is_tensor ? schema.tensors[p.index].optional : schema.scalars[p.index].has_default;
+    if (!(listed >> i & 1u) && !may_lack)
+      c.fail(text("every argument without a default, ", schema.param_name(p), " too"));
+  }
   for (std::int8_t source_index : form.result_source)
     if (source_index < 0) c.fail("every result to be received by an argument (name!result)");
   return form;
