@@ -9,6 +9,9 @@
 namespace dlblas {
 namespace {
 
+// No address space holds more; below it, no product of sizes overflows in any stage.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
+
 // Copies a DLPack-shaped descriptor into a view; absent strides mean contiguous.
 void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& from,
                  TensorView& to) {
@@ -20,12 +23,14 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
   to.device = {static_cast<DeviceType>(from.device.type),
                static_cast<std::int16_t>(from.device.index)};
   to.data = from.data ? static_cast<char*>(from.data) + from.byte_offset : nullptr;
-  std::int64_t expected = 1;
+  std::int64_t expected = 1;  // the packed stride; a size of 0 counts as 1, as in NumPy
   for (int i = from.ndim - 1; i >= 0; --i) {
     to.shape[i] = from.shape[i];
     to.strides[i] = from.strides ? from.strides[i] : expected;
     if (to.shape[i] < 0) complain::negative_size(form, name, to.shape[i]);
-    expected *= to.shape[i];
+    if (__builtin_mul_overflow(expected, to.shape[i] > 0 ? to.shape[i] : 1, &expected) ||
+        expected > kMaxElements)
+      complain::too_large(form, name);
   }
 }
 
@@ -44,12 +49,12 @@ void read_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& f
         return void(to.i = from.as.i != 0);
       break;
     case ScalarType::kEnum:
-      if (from.kind != DLBLAS_STRING) break;
+      if (from.kind != DLBLAS_STRING || !from.as.s) break;
       for (std::size_t i = 0; i < spec.labels.size(); ++i)
         if (spec.labels[i] == from.as.s) return void(to.i = static_cast<std::int64_t>(i));
       break;
     case ScalarType::kDType: {
-      if (from.kind != DLBLAS_STRING) break;
+      if (from.kind != DLBLAS_STRING || !from.as.s) break;
       const DType t = dtype_from_name(from.as.s);
       if (t != DType::kAbsent && (spec.dtypes & set_of(t)))
         return void(to.i = static_cast<std::int64_t>(t));

@@ -39,7 +39,7 @@ std::string print_value(const dlblas_value& v) {
     case DLBLAS_BOOL:
       return v.as.i ? "true" : "false";
     case DLBLAS_STRING:
-      return text("\"", v.as.s, "\"");
+      return v.as.s ? text("\"", v.as.s, "\"") : "a null string";
     default:
       return text("a value of unknown kind ", v.kind);
   }
@@ -121,6 +121,11 @@ void unknown_dtype(const Form& form, std::string_view name, int code, int bits) 
 void negative_size(const Form& form, std::string_view name, std::int64_t size) {
   raise({ErrorKind::kShape, std::string(form.name), std::string(name), "has a negative size",
          "sizes of 0 and more", std::to_string(size)});
+}
+
+void too_large(const Form& form, std::string_view name) {
+  raise({ErrorKind::kShape, std::string(form.name), std::string(name), "has too many elements",
+         "at most 2^56", "more"});
 }
 
 void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& got) {
@@ -218,8 +223,9 @@ void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, st
                   : text("has size ", size, " in dimension ", axis + t.rank - spec.dims.size());
   if (expected < 0) {
     raise({ErrorKind::kShape, schema.name, spec.name, what,
-           d.addend ? text("at least ", d.addend)
-                    : text("a multiple of ", d.coefficient, " (", print_dim(schema, d), ")"),
+           size < d.addend ? text("at least ", d.addend, " (", print_dim(schema, d), ")")
+           : d.addend ? text(print_dim(schema, d), " with a whole ", schema.letters[d.letter].name)
+                      : text("a multiple of ", d.coefficient, " (", print_dim(schema, d), ")"),
            std::to_string(size)});
   }
   std::string want = d.letter < 0 ? std::to_string(expected)
@@ -232,6 +238,15 @@ void wrong_leading(const Schema& schema, const Args& args, int tensor, int like)
   raise({ErrorKind::kShape, schema.name, schema.tensors[tensor].name,
          "has other leading dimensions",
          text("those of ", schema.tensors[like].name, " ", print_shape(args.tensors[like])),
+         print_shape(args.tensors[tensor])});
+}
+
+void wrong_product(const Schema& schema, const Args& args, int tensor, const DimExpr& d,
+                   std::int64_t product, std::uint32_t bound) {
+  raise({ErrorKind::kShape, schema.name, schema.tensors[tensor].name,
+         text("has ", product, " rows in its leading dimensions"),
+         text(print_dim(schema, d), " = ", args.letters[d.letter], " from ",
+              print_binding(schema, args, tensor, d, bound)),
          print_shape(args.tensors[tensor])});
 }
 
@@ -252,14 +267,16 @@ void no_device(const Schema& schema, const Args& args, int tensor) {
 
 void self_overlap(const Schema& schema, const Args&, int tensor) {
   raise({ErrorKind::kArgument, schema.name, schema.tensors[tensor].name, "overlaps itself",
-         "a result in which every element has its own memory", "a broadcast or overlapping view"});
+         "a destination in which every element has its own memory",
+         "a broadcast or overlapping view"});
 }
 
 void overlap(const Schema& schema, const Args&, int result, int other) {
   const std::string& name = schema.tensors[other].name;
+  const bool input = result < schema.num_inputs;  // one that the operator writes
   raise({ErrorKind::kArgument, schema.name, schema.tensors[result].name, text("overlaps ", name),
          "memory of its own", text("memory shared with ", name),
-         "give another out, or call an in-place form"});
+         input ? "give a copy of one of them" : "give another out, or call an in-place form"});
 }
 
 void unbound_letter(const Schema& schema, const Args&, int tensor, int letter) {

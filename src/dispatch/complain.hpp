@@ -15,6 +15,7 @@ namespace dlblas::complain {
 [[noreturn]] void rank_too_high(const Form& form, std::string_view name, int rank);
 [[noreturn]] void unknown_dtype(const Form& form, std::string_view name, int code, int bits);
 [[noreturn]] void negative_size(const Form& form, std::string_view name, std::int64_t size);
+[[noreturn]] void too_large(const Form& form, std::string_view name);
 [[noreturn]] void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& got);
 [[noreturn]] void not_a_tensor(const Form& form, const TensorSpec& spec, const dlblas_value& got);
 [[noreturn]] void unknown_argument(const Form& form, std::string_view name);
@@ -30,6 +31,9 @@ namespace dlblas::complain {
 [[noreturn]] void wrong_size(const Schema& schema, const Args& args, int tensor, int axis,
                              std::int64_t expected, std::uint32_t bound);
 [[noreturn]] void wrong_leading(const Schema& schema, const Args& args, int tensor, int like);
+/// The leading dimensions `*T` multiply to `product`, and T has another size already.
+[[noreturn]] void wrong_product(const Schema& schema, const Args& args, int tensor,
+                                const DimExpr& d, std::int64_t product, std::uint32_t bound);
 [[noreturn]] void wrong_device(const Schema& schema, const Args& args, int tensor, int like);
 [[noreturn]] void no_device(const Schema& schema, const Args& args, int tensor);
 [[noreturn]] void self_overlap(const Schema& schema, const Args& args, int tensor);

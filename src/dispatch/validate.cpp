@@ -50,7 +50,8 @@ TensorTraits traits_of(const TensorView& t) {
 struct Binder {
   const Schema& schema;
   Args& args;
-  std::uint32_t bound = 0;  // bit i: letter i has its size
+  std::uint32_t bound = 0;    // bit i: letter i has its size
+  std::uint32_t starred = 0;  // bit i: letter i is `*T` of a tensor, leading_tensor[i]
   std::int8_t leading_tensor[kMaxLetters];
 
   // Binds or checks one letter-bearing dimension of size n. Derived dimensions of unbound letters
@@ -77,7 +78,9 @@ struct Binder {
   // Binds `*T`: the product of the leading dimensions, which every tensor with *T must share.
   void bind_leading(int tensor, const DimExpr& d, int leading_rank) {
     const TensorView& t = args.tensors[tensor];
-    if (bound >> d.letter & 1u) {
+    std::int64_t product = 1;
+    for (int i = 0; i < leading_rank; ++i) product *= t.shape[i];
+    if (starred >> d.letter & 1u) {
       const int like = leading_tensor[d.letter];
       const TensorView& first = args.tensors[like];
       bool same =
@@ -86,9 +89,10 @@ struct Binder {
       if (!same) complain::wrong_leading(schema, args, tensor, like);
       return;
     }
-    std::int64_t product = 1;
-    for (int i = 0; i < leading_rank; ++i) product *= t.shape[i];
+    if ((bound >> d.letter & 1u) && product != args.letters[d.letter])
+      complain::wrong_product(schema, args, tensor, d, product, bound);
     args.letters[d.letter] = product;
+    starred |= 1u << d.letter;
     leading_tensor[d.letter] = static_cast<std::int8_t>(tensor);
     bound |= 1u << d.letter;
   }
@@ -108,6 +112,19 @@ struct Binder {
     return complete;
   }
 
+  // A letter that only absent optional tensors bear is 0, not what the stack held.
+  void close() {
+    for (std::size_t i = 0; i < schema.letters.size(); ++i)
+      if (!(bound >> i & 1u)) args.letters[i] = 0;
+  }
+
+  [[noreturn]] void complain_unbound(int tensor) {
+    int letter = 0;
+    for (const DimExpr& d : schema.tensors[tensor].dims)
+      if (d.letter >= 0 && !(bound >> d.letter & 1u)) letter = d.letter;
+    complain::unbound_letter(schema, args, tensor, letter);
+  }
+
   // The shape of a result that is to be made; `*T` expands to the first tensor's leading
   // dimensions.
   void make_result_shape(int tensor) {
@@ -117,7 +134,7 @@ struct Binder {
     for (const DimExpr& d : spec.dims) {
       if (d.letter >= 0 && !(bound >> d.letter & 1u))
         complain::unbound_letter(schema, args, tensor, d.letter);
-      if (d.leading) {
+      if (d.leading && (starred >> d.letter & 1u)) {
         const int like = leading_tensor[d.letter];
         const int leading_rank =
             args.tensors[like].rank - (static_cast<int>(schema.tensors[like].dims.size()) - 1);
@@ -140,6 +157,16 @@ DTypeSet allowed_dtypes(const TensorSpec& spec, const Args& args) {
   return spec.dtypes | (spec.like >= 0 ? set_of(args.tensors[spec.like].dtype) : DTypeSet{0});
 }
 
+// An input that the operator modifies needs memory of its own, as a result does.
+void check_written(const Schema& schema, const Args& args, int tensor) {
+  const TensorView& t = args.tensors[tensor];
+  if (overlaps_itself(t)) complain::self_overlap(schema, args, tensor);
+  if (!t.data) return;  // explain takes tensors without memory
+  for (int i = 0; i < schema.num_inputs; ++i)
+    if (i != tensor && args.has(i) && args.tensors[i].data && overlap(t, args.tensors[i]))
+      complain::overlap(schema, args, tensor, i);
+}
+
 // How result r lies to the inputs and the other results: 0, or 1 + the input whose memory it shares
 // exactly.
 std::uint8_t alias_of(const Operator& op, const Args& args, int r) {
@@ -159,6 +186,19 @@ std::uint8_t alias_of(const Operator& op, const Args& args, int r) {
   return alias;
 }
 
+// The sizes and scalars that a choice may depend on.
+void fill_key(const Schema& schema, const Args& args, Problem& problem) {
+  for (std::size_t i = 0; i < schema.letters.size(); ++i)
+    problem.dims[i] = schema.letters[i].bucketed ? bucket_tokens(args.letters[i]) : args.letters[i];
+  for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
+    const ScalarSpec& s = schema.scalars[i];
+    if (s.key)
+      problem.scalars[s.key_slot] = s.type == ScalarType::kFloat
+                                        ? std::bit_cast<std::int64_t>(args.scalars[i].f)
+                                        : args.scalars[i].i;
+  }
+}
+
 }  // namespace
 
 void validate(const Operator& op, const dlblas_args& call, int threads, Args& args,
@@ -166,7 +206,7 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
   const Schema& schema = op.schema;
   problem.op = op.id;
   problem.flags = static_cast<std::uint8_t>(call.flags);
-  Binder binder{schema, args, 0, {}};
+  Binder binder{schema, args, 0, 0, {}};
   int first = -1;             // the first tensor present: all share its device
   std::uint32_t waiting = 0;  // tensors with a derived dimension whose letter was not bound yet
   for (int i = 0; i < schema.num_inputs; ++i) {
@@ -183,9 +223,10 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
       complain::wrong_device(schema, args, i, first);
     if (!binder.bind_tensor(i)) waiting |= 1u << i;
     problem.tensors[i] = traits_of(t);
+    if (schema.tensors[i].written) check_written(schema, args, i);
   }
   for (int i = 0; waiting >> i; ++i)
-    if (waiting >> i & 1u) binder.bind_tensor(i);
+    if ((waiting >> i & 1u) && !binder.bind_tensor(i)) binder.complain_unbound(i);
 
   const Device device = first < 0 ? Device{} : args.tensors[first].device;
   if (device.type != DeviceType::kCpu) complain::no_device(schema, args, first);
@@ -203,24 +244,16 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
     }
     if (!(allowed & set_of(t.dtype))) complain::wrong_dtype(schema, args, i);
     if (!(t.device == device)) complain::wrong_device(schema, args, i, first);
-    binder.bind_tensor(i);
+    if (!binder.bind_tensor(i)) binder.complain_unbound(i);
     problem.tensors[i] = traits_of(t);
     problem.tensors[i].alias = alias_of(op, args, r);
   }
+  binder.close();
   if (op.def.check) op.def.check(args);
-
   problem.device_type = device.type;
   problem.device_index = device.index;
   problem.threads = static_cast<std::uint16_t>(threads);
-  for (std::size_t i = 0; i < schema.letters.size(); ++i)
-    problem.dims[i] = schema.letters[i].bucketed ? bucket_tokens(args.letters[i]) : args.letters[i];
-  for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
-    const ScalarSpec& s = schema.scalars[i];
-    if (s.key)
-      problem.scalars[s.key_slot] = s.type == ScalarType::kFloat
-                                        ? std::bit_cast<std::int64_t>(args.scalars[i].f)
-                                        : args.scalars[i].i;
-  }
+  fill_key(schema, args, problem);
 }
 
 }  // namespace dlblas
