@@ -13,7 +13,7 @@ __all__ = ["clear", "ls", "path", "show", "verify"]
 
 
 def path() -> str:
-    """The folder in use; "" when the store lives in memory only."""
+    """The folder of the store; ``info()["cache"]["memory_only_because"]`` says when it is not in use."""
     return str(_native.cache_command("path")["path"])
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from .. import _hooks, _native
 from .._dtypes import TABLE
+from .._specs import shape_of
 from . import abi, values
-from .cases import INPLACE, Case, Registry, kind_of, shape_of, split_leading
+from .cases import INPLACE, Case, Registry, kind_of, split_leading
 from .tensors import Guarded
 
 # What results hold before a call, in turn: an element that stays so was not written.

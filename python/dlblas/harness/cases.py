@@ -8,7 +8,6 @@ arguments are one case. Read next: run.py.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -98,19 +97,6 @@ def expand(registry: Registry) -> Iterator[Case]:
                     if case.identity not in seen:
                         seen.add(case.identity)
                         yield case
-
-
-def shape_of(dims: list[dict[str, Any]], sizes: dict[str, Any]) -> tuple[int, ...]:
-    """``[*T, 2F, K/128]`` with the case's sizes."""
-    shape: list[int] = []
-    for d in dims:
-        size = sizes[d["letter"]] if d["letter"] else 0
-        if d["leading"]:
-            shape += size if isinstance(size, (list, tuple)) else [size]
-        else:
-            total = math.prod(size) if isinstance(size, (list, tuple)) else size
-            shape.append(-(-d["coefficient"] * total // d["divisor"]) + d["addend"])
-    return tuple(shape)
 
 
 def split_leading(sizes: dict[str, Any], letters: set[str]) -> dict[str, Any] | None:
