@@ -13,7 +13,7 @@ __all__ = ["clear", "ls", "path", "show", "verify"]
 
 
 def path() -> str:
-    """The folder of the store; ``info()["cache"]["memory_only_because"]`` says when it is not in use."""
+    """The store's folder; ``info()["cache"]["memory_only_because"]`` says when it is not used."""
     return str(_native.cache_command("path")["path"])
 
 
