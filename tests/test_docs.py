@@ -20,6 +20,7 @@ PAGES = [
     *sorted((ROOT / "ops").glob("*/README.md")),
 ]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 # What a line would do beside showing something: whole runs that have tests of their own.
 ELSEWHERE = {"bench", "demo", "test"}
@@ -82,10 +83,11 @@ def test_command_line(words: list[str], tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: pathlib.Path) -> None:
-    links = LINK.findall(page.read_text(encoding="utf-8"))
+    prose = FENCED.sub("", page.read_text(encoding="utf-8"))
+    links = LINK.findall(prose)
     broken = [link for link in links if not (page.parent / link).exists()]
     assert not broken
 
 
 def test_every_page_is_read() -> None:
-    assert len(blocks("python")) >= 3 and len(dlblas_lines()) >= 5
+    assert len(blocks("python")) >= 2 and len(dlblas_lines()) >= 5
