@@ -2,6 +2,8 @@
 // call.
 #include "dispatch/complain.hpp"
 
+#include <algorithm>
+
 #include "core/error.hpp"
 
 namespace dlblas::complain {
@@ -75,16 +77,17 @@ std::string print_dims(const Schema& schema, const TensorSpec& spec) {
   return s + "]";
 }
 
-// `x [T=7, C=4096]`: the first tensor that bound the letters of a dimension, with its sizes.
-std::string print_binding(const Schema& schema, const Args& args, int before, const DimExpr& d,
+// `x [T=7, C=4096]`: the first other tensor that gives the letter of a dimension, with its sizes.
+// It may come later: K/128 is checked once K is known.
+std::string print_binding(const Schema& schema, const Args& args, int tensor, const DimExpr& d,
                           std::uint32_t bound) {
-  for (int i = 0; i < before; ++i) {
-    if (i < schema.num_inputs && !args.has(i)) continue;
+  for (int i = 0; i < std::max<int>(tensor, schema.num_inputs); ++i) {
+    if (i == tensor || (i < schema.num_inputs && !args.has(i))) continue;
     bool bears = false;
     std::string s = text(schema.tensors[i].name, " [");
     for (std::size_t k = 0; k < schema.tensors[i].dims.size(); ++k) {
       const DimExpr& e = schema.tensors[i].dims[k];
-      bears |= e.letter == d.letter;
+      bears |= e.letter == d.letter && e.divisor == 1;
       s += text(k ? ", " : "", print_dim(schema, e));
       if (e.letter >= 0 && (bound >> e.letter & 1u)) s += text("=", e.evaluate(args.letters));
     }
