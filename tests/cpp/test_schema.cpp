@@ -1,0 +1,291 @@
+// The schema language: every feature of the grammar read back, the exact words of its errors, and
+// what stands in a key: buckets of token counts, and each field of a Problem.
+#include <cstring>
+#include <set>
+
+#include "core/schema.hpp"
+#include "tests/cpp/schema_dummy.hpp"
+
+namespace dlblas::test {
+namespace {
+
+std::string schema_error(const std::string& text) {
+  return error_of([&] { parse_schema(text); });
+}
+// What stands before the schema's own text, which every message repeats at its end.
+std::string complaint(const std::string& text) {
+  const std::string whole = schema_error(text);
+  const std::string tail = "; in " + text;
+  EXPECT_TRUE(whole.size() > tail.size() && whole.ends_with(tail)) << whole;
+  return whole.substr(0, whole.size() - std::min(whole.size(), tail.size()));
+}
+
+// ---- what a schema may say -----------------------------------------
+
+TEST(Schema, TensorsKeepTheirOrderTypesAndDimensions) {
+  const Schema s = parse_schema(
+      "op(x: f[*T, 2F], w: like(x)|f32[F, K/128], b: i8|u8[B+1, 3]?, c: f64[]!) -> "
+      "(y: like(x)[*T, F], z: bool[B])");
+  EXPECT_EQ(s.name, "op");
+  EXPECT_EQ(s.num_inputs, 4);
+  EXPECT_EQ(s.num_results, 2);
+  ASSERT_EQ(s.tensors.size(), 6u);
+  std::string letters;
+  for (const Letter& letter : s.letters) letters += letter.name + " ";
+  EXPECT_EQ(letters, "T F K B ");
+
+  const TensorSpec &x = s.tensors[0], &w = s.tensors[1], &b = s.tensors[2], &c = s.tensors[3];
+  EXPECT_EQ(x.dtypes, kFloats);
+  EXPECT_TRUE(x.has_leading());
+  EXPECT_EQ(x.dims[1].coefficient, 2);
+  EXPECT_EQ(w.like, 0);
+  EXPECT_EQ(w.dtypes, set_of(DType::kF32));
+  EXPECT_EQ(w.type_text, "like(x)|f32[F, K/128]");
+  EXPECT_EQ(w.dims[1].divisor, 128);
+  EXPECT_EQ(b.dtypes, set_of(DType::kI8) | set_of(DType::kU8));
+  EXPECT_TRUE(b.optional);
+  EXPECT_EQ(b.dims[0].addend, 1);
+  EXPECT_EQ(b.dims[1].letter, -1);
+  EXPECT_EQ(b.dims[1].addend, 3);
+  EXPECT_TRUE(c.dims.empty() && c.written && !c.optional);
+  EXPECT_EQ(s.tensors[5].dtypes, set_of(DType::kBool));
+}
+
+TEST(Schema, DerivedDimensionsRoundUp) {
+  const std::int64_t letters[] = {129};
+  EXPECT_EQ((DimExpr{0, false, 1, 128, 0}).evaluate(letters), 2);
+  EXPECT_EQ((DimExpr{0, false, 2, 1, 0}).evaluate(letters), 258);
+  EXPECT_EQ((DimExpr{0, false, 1, 1, 1}).evaluate(letters), 130);
+  EXPECT_EQ((DimExpr{-1, false, 1, 1, 7}).evaluate(letters), 7);
+}
+
+TEST(Schema, ClassesOfDtypes) {
+  const Schema s = parse_schema("op(a: f8[T], b: index[T], c: bf16|f16[T]) -> y: f64[T]");
+  EXPECT_EQ(s.tensors[0].dtypes, set_of(DType::kF8E4M3) | set_of(DType::kF8E5M2));
+  EXPECT_EQ(s.tensors[1].dtypes, set_of(DType::kI32) | set_of(DType::kI64));
+  EXPECT_EQ(s.tensors[2].dtypes, set_of(DType::kBF16) | set_of(DType::kF16));
+}
+
+TEST(Schema, ScalarsWithDefaultsAndKeys) {
+  const Schema s = parse_schema(
+      "op(x: f[T], n: int, k: int = -3 runtime, *, eps: float = 1e-6, s: float = 2 key, "
+      "on: bool = true, act: \"\"|\"relu\" = \"relu\", to: dtype(f|f8) = none) -> y: "
+      "to|like(x)[T]");
+  ASSERT_EQ(s.scalars.size(), 7u);
+  EXPECT_FALSE(s.scalars[0].has_default);
+  EXPECT_TRUE(s.scalars[0].key);  // all but floats, unless said otherwise
+  EXPECT_EQ(s.scalars[1].default_value.i, -3);
+  EXPECT_FALSE(s.scalars[1].key);
+  EXPECT_DOUBLE_EQ(s.scalars[2].default_value.f, 1e-6);
+  EXPECT_FALSE(s.scalars[2].key);
+  EXPECT_TRUE(s.scalars[3].key);
+  EXPECT_EQ(s.scalars[4].default_value.i, 1);
+  EXPECT_EQ(s.scalars[5].labels, (std::vector<std::string>{"", "relu"}));
+  EXPECT_EQ(s.scalars[5].default_value.i, 1);
+  EXPECT_EQ(s.scalars[6].dtypes, kFloats | set_of(DType::kF8E4M3) | set_of(DType::kF8E5M2));
+  EXPECT_EQ(s.scalars[6].default_value.i, -1);
+  EXPECT_EQ(s.tensors[1].dtype_scalar, 6);
+  std::string slots, keyword_only;
+  for (const ScalarSpec& scalar : s.scalars) slots += std::to_string(scalar.key_slot) + " ";
+  for (const Param& p : s.params) keyword_only += p.keyword_only ? '*' : '.';
+  EXPECT_EQ(slots, "0 -1 -1 1 2 3 4 ");
+  EXPECT_EQ(keyword_only, "...*****");
+}
+
+TEST(Schema, FillsAndBuckets) {
+  const Schema s = parse_schema(
+      "op(a: f[T] ~ normal, b: f[T] ~positive, c: index[T]~index<E, d: i32[B+1] ~ offsets, "
+      "e: i64[T] ~ permutation, g: f[E] ~ zeros) -> y: f32[T] "
+      "where T: bucket(tokens), B: exact, E: exact");
+  const Fill expected[] = {Fill::kNormal,  Fill::kPositive,    Fill::kIndex,
+                           Fill::kOffsets, Fill::kPermutation, Fill::kZeros};
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(s.tensors[i].fill, expected[i]) << i;
+  EXPECT_EQ(s.letters[s.tensors[2].fill_letter].name, "E");
+  EXPECT_TRUE(s.letters[s.find_letter("T")].bucketed);
+  EXPECT_FALSE(s.letters[s.find_letter("B")].bucketed);
+}
+
+TEST(Schema, WhiteSpaceDoesNotChangeTheHash) {
+  const Schema a = parse_schema("op(x: f[T]) -> y: f32[T]");
+  const Schema b = parse_schema("  op(x:\n\tf[T])   -> y: f32[T]\n");
+  EXPECT_EQ(a.text, b.text);
+  EXPECT_EQ(a.hash, b.hash);
+  EXPECT_EQ(a.hash.size(), 16u);
+  EXPECT_NE(a.hash, parse_schema("op(x: f[T]) -> y: f16[T]").hash);
+}
+
+TEST(Schema, InplaceFormsNameWhatReceivesAResult) {
+  const Schema s =
+      parse_schema("op(x: f[T], r: like(x)[T], b: f[T]?, e: float = 1) -> (y: f[T], h: f[T])");
+  const InplaceForm form = parse_inplace("op_(r!y, x!h, *, e)", s);
+  EXPECT_EQ(form.name, "op_");
+  EXPECT_EQ(form.result_source, (std::vector<std::int8_t>{1, 0}));
+  ASSERT_EQ(form.params.size(), 3u);
+  EXPECT_EQ(s.param_name(form.params[0]), "r");
+  EXPECT_TRUE(form.params[2].keyword_only && !form.params[2].is_tensor);
+}
+
+// ---- what it may not, and in which words ---------------------------
+
+struct Malformed {
+  const char *text, *complaint;
+};
+
+TEST(Schema, ErrorsNameTheColumnAndWhatWasExpected) {
+  constexpr Malformed kCases[] = {
+#include "tests/cpp/golden/schema_errors.inc"
+  };
+  for (const Malformed& c : kCases) EXPECT_EQ(complaint(c.text), c.complaint) << c.text;
+}
+
+TEST(Schema, InplaceErrors) {
+  const Schema s =
+      parse_schema("op(x: f[T], r: like(x)[T], b: f[T]?, n: int, e: float = 1) -> y: f[T]");
+  constexpr Malformed kCases[] = {
+#include "tests/cpp/golden/inplace_errors.inc"
+  };
+  for (const Malformed& c : kCases)
+    EXPECT_EQ(error_of([&] { parse_inplace(c.text, s); }), std::string(c.complaint) + c.text);
+}
+
+TEST(Schema, LimitsAreRefusedInWords) {
+  std::string letters = "op(x: f32[A", scalars = "op(x: f32[T]", tensors = "op(x: f32[T]";
+  for (int i = 0; i < kMaxLetters; ++i) letters += ", L" + std::to_string(i);
+  for (int i = 0; i < kMaxScalars + 1; ++i) scalars += ", s" + std::to_string(i) + ": float";
+  for (int i = 0; i < kMaxTensors; ++i) tensors += ", t" + std::to_string(i) + ": f32[T]";
+  EXPECT_NE(schema_error(letters + "]) -> y: f32[A]").find("at most 10 letters"),
+            std::string::npos);
+  EXPECT_NE(schema_error(scalars + ") -> y: f32[T]").find("at most 12 scalars"), std::string::npos);
+  EXPECT_NE(schema_error(tensors + ") -> y: f32[T]").find("at most 16 tensors"), std::string::npos);
+  EXPECT_NE(schema_error("op(a: int, b: int, c: int, d: int, e: int, f: int, g: int) -> y: f32[1]")
+                .find("at most 6 key scalars"),
+            std::string::npos);
+  EXPECT_NE(schema_error("op(x: f[T]) -> (a: f[T], b: f[T], c: f[T], d: f[T], e: f[T])")
+                .find("at most 4 results"),
+            std::string::npos);
+}
+
+// A parser must end, in a Schema or an Error, whatever it reads.
+TEST(Schema, EveryPrefixAndEveryChangedByteEndsInASchemaOrAnError) {
+  const std::string good =
+      "op(x: f[*T, 2F], w: like(x)|f32[F, K/128+1]? ~ index<E, *, a: \"p\"|\"q\" = \"p\" key, "
+      "d: dtype(f) = none) -> (y: d|f32[*T, F], z: i8[K]) where T: bucket(tokens), F: exact";
+  ASSERT_EQ(schema_error(good), "");
+  int refused = 0;
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    refused += !schema_error(good.substr(0, i)).empty();
+    for (char byte : std::string("\1*()09\"/ \x80\xff", 11)) {
+      std::string changed = good;
+      changed[i] = byte;
+      refused += !schema_error(changed).empty();
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+// ---- registration -------------------------------------------------
+
+TEST(Registration, ARefusedOperatorLeavesNothingBehind) {
+  const std::size_t before = Registry::process().operators().size();
+  EXPECT_EQ(error_of([] { register_schema("reg_bad(x: f[T]) -> y: f[T]", {"reg_bad_(x!z)"}); }),
+            "schema: text is malformed at column 13; expected a result of reg_bad, got ); in "
+            "reg_bad_(x!z)");
+  EXPECT_EQ(Registry::process().operators().size(), before);
+  EXPECT_EQ(Registry::process().find("reg_bad"), nullptr);
+  register_schema("reg_bad(x: f[T]) -> y: f[T]", {"reg_bad_(x!y)"});
+  EXPECT_NE(Registry::process().find("reg_bad_"), nullptr);
+}
+
+TEST(Registration, NamesOfAllFormsAreTaken) {
+  register_schema("reg_name(x: f[T]) -> y: f[T]", {"reg_name_(x!y)"});
+  EXPECT_EQ(error_of([] { register_schema("reg_name_(x: f[T]) -> y: f[T]"); }),
+            "reg_name_: name is taken; expected a new operator name, got reg_name_");
+  EXPECT_EQ(error_of([] { register_schema("reg_other(x: f[T]) -> y: f[T]", {"reg_name(x!y)"}); }),
+            "reg_other: name is taken; expected a new operator name, got reg_name");
+}
+
+// ---- keys ---------------------------------------------------------
+
+TEST(BucketTokens, TheTable) {
+  constexpr std::int64_t kTable[][2] = {
+      {0, 0},      {1, 1},       {2, 2},       {3, 4},         {4, 4},         {5, 8},
+      {8, 8},      {9, 16},      {16, 16},     {17, 32},       {32, 32},       {33, 64},
+      {48, 64},    {64, 64},     {65, 96},     {96, 96},       {97, 128},      {128, 128},
+      {129, 192},  {192, 192},   {193, 256},   {257, 384},     {385, 512},     {513, 768},
+      {769, 1024}, {1536, 1536}, {1537, 2048}, {16384, 16384}, {16385, 24576}, {24577, 32768}};
+  for (const auto& [n, upper] : kTable) EXPECT_EQ(bucket_tokens(n), upper) << n;
+}
+
+TEST(BucketTokens, CoversMonotoneAndItsOwnFixedPoint) {
+  std::int64_t last = 0;
+  for (std::int64_t n = 0; n < 100000; ++n) {
+    const std::int64_t b = bucket_tokens(n);
+    ASSERT_GE(b, n);
+    ASSERT_GE(b, last);
+    ASSERT_EQ(bucket_tokens(b), b);
+    ASSERT_LE(b, n < 2 ? n : 2 * n - 2 + (n == 2));
+    last = b;
+  }
+  EXPECT_EQ(bucket_tokens((std::int64_t{1} << 56) - 1), std::int64_t{1} << 56);
+}
+
+TEST(ProblemKey, EveryByteMatters) {
+  Problem base;
+  std::set<std::uint64_t> hashes{base.hash()};
+  for (std::size_t i = 0; i < sizeof(Problem); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      Problem changed = base;
+      reinterpret_cast<unsigned char*>(&changed)[i] ^= static_cast<unsigned char>(1u << bit);
+      EXPECT_FALSE(changed == base) << i;
+      EXPECT_TRUE(hashes.insert(changed.hash()).second) << "byte " << i << " bit " << bit;
+    }
+}
+
+TEST(ProblemKey, EachFieldOfACallMatters) {
+  const Operator& op = register_schema(
+      "key_op(x: f[*T, C], w: f[C]?, n: int = 1, s: float = 1 key, e: float = 1, "
+      "to: dtype(f) = none, *, a: \"p\"|\"q\" = \"p\") -> y: to|like(x)[*T, C] "
+      "where T: bucket(tokens)",
+      {"key_op_(x!y, w, n, s, e, to, *, a)"});
+  const Form &form = op.forms[0], &inplace = op.forms[1];
+  alignas(16) static float memory[4096];
+  const Array x{{5, 8}, {}, DType::kF32, memory};
+  const auto call = [&](const Array& array) { return Call(form).tensor(array); };
+  const Problem base = call(x).problem();
+
+  std::vector<Problem> different = {
+      call({{9, 8}, {}, DType::kF32, memory}).problem(),       // another bucket of T
+      call({{5, 9}, {}, DType::kF32, memory}).problem(),       // C
+      call({{5, 8}, {}, DType::kBF16, memory}).problem(),      // dtype
+      call({{5, 8}, {10, 1}, DType::kF32, memory}).problem(),  // layout and alignment
+      call({{5, 8}, {16, 1}, DType::kF32, memory}).problem(),  // layout
+      call({{5, 8}, {1, 5}, DType::kF32, memory}).problem(),   // transposed
+      call({{5, 8}, {0, 1}, DType::kF32, memory}).problem(),   // broadcast
+      call({{5, 8}, {}, DType::kF32, memory + 1}).problem(),   // alignment
+      Call(form).tensor(x).tensor({{8}, {}, DType::kF32, memory}).problem(),  // an optional tensor
+      Call(form).tensor(x).none().integer(2).problem(),
+      Call(form).tensor(x).number(2).named("s").problem(),
+      Call(form).tensor(x).word("bf16").named("to").problem(),
+      Call(form).tensor(x).word("q").named("a").problem(),
+      call(x).flags(DLBLAS_DETERMINISTIC).problem(),
+      call(x).problem(2),                 // threads
+      Call(inplace).tensor(x).problem(),  // alias
+  };
+  for (std::size_t i = 0; i < different.size(); ++i) {
+    EXPECT_FALSE(different[i] == base) << i;
+    EXPECT_NE(different[i].hash(), base.hash()) << i;
+    for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(different[i] == different[j]) << i << " " << j;
+    EXPECT_NE(store_key(op, different[i]), store_key(op, base)) << i;
+  }
+  const std::vector<Problem> same = {
+      call({{6, 8}, {}, DType::kF32, memory + 64}).problem(),   // a neighbour in the bucket
+      call({{1, 7, 1, 8}, {}, DType::kF32, memory}).problem(),  // other leading dimensions
+      Call(form).tensor(x).number(7).named("e").problem(),      // a run-time scalar
+      Call(form).tensor(x).integer(1).named("n").problem(),     // a default, said
+      Call(form).tensor(x).out({{5, 8}, {}, DType::kF32, memory + 256}).problem(),
+  };
+  for (std::size_t i = 0; i < same.size(); ++i) EXPECT_TRUE(same[i] == base) << i;
+}
+
+}  // namespace
+}  // namespace dlblas::test
