@@ -1,6 +1,7 @@
 // Which memory tensors touch; see tensor.hpp.
 #include "core/tensor.hpp"
 
+#include <bit>
 #include <cstdlib>
 
 namespace dlblas {
@@ -68,6 +69,37 @@ bool overlaps_itself(const TensorView& t) {
     reach = std::abs(t.strides[next]) * (t.shape[next] - 1) + reach;
   }
   return false;
+}
+
+TensorTraits traits_of(const TensorView& t) {
+  TensorTraits traits{t.dtype, Layout::kContiguous, kAlignCap, 0};
+  const auto size = static_cast<std::uint64_t>(size_of(t.dtype));
+  std::uint64_t low_bits = reinterpret_cast<std::uintptr_t>(t.data) | (1u << kAlignCap);
+  bool contiguous = true, broadcast = false, one_pitch = true;
+  std::int64_t packed = 1, pitch = 0;  // pitch: what the next leading stride must be to flatten
+  for (int i = t.rank - 1; i >= 0; --i) {
+    const std::int64_t n = t.shape[i], stride = t.strides[i];
+    if (n == 1) continue;
+    contiguous &= stride == packed;
+    broadcast |= stride == 0;
+    packed *= n;
+    if (i == t.rank - 1) continue;
+    low_bits |= static_cast<std::uint64_t>(stride) * size;
+    one_pitch &= pitch == 0 || stride == pitch;
+    pitch = stride * n;
+  }
+  traits.align_log2 = static_cast<std::uint8_t>(std::countr_zero(low_bits));
+  if (contiguous) return traits;
+  const bool unit = t.rank == 0 || t.strides[t.rank - 1] == 1 || t.shape[t.rank - 1] == 1;
+  if (broadcast)
+    traits.layout = Layout::kBroadcast;
+  else if (unit)
+    traits.layout = one_pitch ? Layout::kRowStrided : Layout::kRowsOuter;
+  else if (t.rank == 2 && (t.strides[0] == 1 || t.shape[0] == 1))
+    traits.layout = Layout::kTransposed;
+  else
+    traits.layout = Layout::kOther;
+  return traits;
 }
 
 }  // namespace dlblas

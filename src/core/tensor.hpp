@@ -37,6 +37,12 @@ bool same_memory(const TensorView& a, const TensorView& b);
 /// result.
 bool overlaps_itself(const TensorView& t);
 
+/// Alignments are told apart up to 16 bytes: more changes no kernel's choice, and allocators differ
+/// in it.
+inline constexpr int kAlignCap = 4;
+/// Layout class and alignment of one tensor, for the Problem.
+TensorTraits traits_of(const TensorView& t);
+
 /// One call's arguments in schema order. Tensors: inputs, then results.
 struct Args {
   const Schema* schema = nullptr;

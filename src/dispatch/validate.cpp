@@ -5,47 +5,13 @@
 // dispatch/select.cpp.
 #include <bit>
 
+#include "core/env.hpp"
 #include "core/error.hpp"
 #include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace dlblas {
 namespace {
-
-constexpr int kAlignCap =
-    4;  // 16 bytes: more changes no kernel's choice, and allocators differ in it
-
-// Layout class and alignment of one tensor.
-TensorTraits traits_of(const TensorView& t) {
-  TensorTraits traits{t.dtype, Layout::kContiguous, kAlignCap, 0};
-  const auto size = static_cast<std::uint64_t>(size_of(t.dtype));
-  std::uint64_t low_bits = reinterpret_cast<std::uintptr_t>(t.data) | (1u << kAlignCap);
-  bool contiguous = true, broadcast = false, one_pitch = true;
-  std::int64_t packed = 1, pitch = 0;  // pitch: what the next leading stride must be to flatten
-  for (int i = t.rank - 1; i >= 0; --i) {
-    const std::int64_t n = t.shape[i], stride = t.strides[i];
-    if (n == 1) continue;
-    contiguous &= stride == packed;
-    broadcast |= stride == 0;
-    packed *= n;
-    if (i == t.rank - 1) continue;
-    low_bits |= static_cast<std::uint64_t>(stride) * size;
-    one_pitch &= pitch == 0 || stride == pitch;
-    pitch = stride * n;
-  }
-  traits.align_log2 = static_cast<std::uint8_t>(std::countr_zero(low_bits));
-  if (contiguous) return traits;
-  const bool unit = t.rank == 0 || t.strides[t.rank - 1] == 1 || t.shape[t.rank - 1] == 1;
-  if (broadcast)
-    traits.layout = Layout::kBroadcast;
-  else if (unit)
-    traits.layout = one_pitch ? Layout::kRowStrided : Layout::kRowsOuter;
-  else if (t.rank == 2 && (t.strides[0] == 1 || t.shape[0] == 1))
-    traits.layout = Layout::kTransposed;
-  else
-    traits.layout = Layout::kOther;
-  return traits;
-}
 
 struct Binder {
   const Schema& schema;
@@ -205,7 +171,9 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
               Problem& problem) {
   const Schema& schema = op.schema;
   problem.op = op.id;
-  problem.flags = static_cast<std::uint8_t>(call.flags);
+  static const bool always_deterministic = env_flag(EnvVar::kDeterministic);
+  problem.flags =
+      static_cast<std::uint8_t>(call.flags | (always_deterministic ? kDeterministic : 0));
   Binder binder{schema, args, 0, 0, {}};
   int first = -1;             // the first tensor present: all share its device
   std::uint32_t waiting = 0;  // tensors with a derived dimension whose letter was not bound yet
