@@ -61,18 +61,25 @@ std::unique_ptr<Plan> make_plan(const Problem& problem, const Implementation* im
   return plan;
 }
 
+// Why a pinned implementation cannot serve, above the table of all that could.
+[[noreturn]] void pin_does_not_fit(const Operator& op, const Problem& problem, const Pin& pin,
+                                   const std::string& why) {
+  complain::nothing_fits(op.schema.name, text("  pinned: ", pin.implementation->name, ": no: ", why,
+                                              "\n", print_table(explain_candidates(op, problem))));
+}
+
 std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const DeviceInfo& device,
                                const Pin& pin) {
   const Implementation& impl = *pin.implementation;
   if (const Support s = check_support(impl, problem, device); !s)
-    complain::nothing_fits(op.schema.name, text("  ", impl.name, " (pinned): no: ", s.text()));
+    pin_does_not_fit(op, problem, pin, s.text());
   const Config config = pin.has_config ? pin.config : impl.default_config(problem, device);
   if (pin.has_config) {
     const Space space = impl.space(problem, device);
     if (!space.contains(config))
-      complain::nothing_fits(op.schema.name,
-                             text("  ", impl.name, " (pinned): no: ", impl.table().print(config),
-                                  " breaks the constraint ", space.broken_constraint(config)));
+      pin_does_not_fit(op, problem, pin,
+                       text(impl.table().print(config),
+                            " breaks the constraint: ", space.broken_constraint(config)));
   }
   return make_plan(problem, &impl, config, Why::kPinned);
 }
@@ -85,23 +92,52 @@ std::unique_ptr<Plan> from_store(const Operator& op, const Problem& problem, Sto
   return best ? make_plan(problem, best->implementation, best->config, why) : nullptr;
 }
 
-// The model speaks only when it can compare: every supporting fast candidate must have an estimate.
-std::unique_ptr<Plan> from_model(const Problem& problem,
-                                 const std::vector<const Implementation*>& supporting,
+// A supporting implementation with its default configuration, which did not fail when it was
+// measured.
+struct Preset {
+  const Implementation* implementation;
+  Config config;
+};
+
+std::vector<Preset> presets_of(const Operator& op, const Problem& problem,
+                               const DeviceInfo& device) {
+  const auto merged = Store::process().load(store_key(op, problem));
+  std::vector<Preset> presets;
+  for (const Implementation* impl : op.candidates()) {
+    if (!check_support(*impl, problem, device)) continue;
+    const Config config = impl->default_config(problem, device);
+    if (impl->flags.oracle || !known_failure(*merged, *impl, config))
+      presets.push_back({impl, config});
+  }
+  return presets;
+}
+
+bool built_in(const Preset& p) {
+  return !p.implementation->flags.oracle && !p.implementation->flags.user;
+}
+
+// The model speaks only when it can compare: every fast candidate must have an estimate.
+std::unique_ptr<Plan> from_model(const Problem& problem, const std::vector<Preset>& presets,
                                  const DeviceInfo& device) {
-  const Implementation* best = nullptr;
+  const Preset* best = nullptr;
   double best_ms = 0;
   int compared = 0;
-  for (const Implementation* impl : supporting) {
-    if (impl->flags.oracle || impl->flags.user) continue;
-    if (!impl->estimate) return nullptr;
-    const double ms = impl->estimate(problem, impl->default_config(problem, device), device);
-    if (!best || ms < best_ms) best = impl, best_ms = ms;
+  for (const Preset& p : presets) {
+    if (!built_in(p)) continue;
+    if (!p.implementation->estimate) return nullptr;
+    const double ms = p.implementation->estimate(problem, p.config, device);
+    if (!best || ms < best_ms) best = &p, best_ms = ms;
     ++compared;
   }
-  return compared >= 2
-             ? make_plan(problem, best, best->default_config(problem, device), Why::kModel)
-             : nullptr;
+  return compared >= 2 ? make_plan(problem, best->implementation, best->config, Why::kModel)
+                       : nullptr;
+}
+
+// The operator's own order; a user's implementation that was never measured loses to built-in ones.
+std::unique_ptr<Plan> from_order(const Problem& problem, const std::vector<Preset>& presets) {
+  const auto first = std::find_if(presets.begin(), presets.end(), built_in);
+  const Preset& p = first == presets.end() ? presets.front() : *first;
+  return make_plan(problem, p.implementation, p.config, Why::kHeuristic);
 }
 
 }  // namespace
@@ -153,6 +189,18 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
   return rows;
 }
 
+const Record::Candidate* known_failure(const Merged& merged, const Implementation& impl,
+                                       const Config& config) {
+  const std::string text = impl.table().print(config);
+  for (const Merged::Row& row : merged.rows) {
+    const Record::Candidate& c = row.candidate;
+    if (c.implementation == impl.name && c.source_hash == impl.source_hash && c.config == text &&
+        (!c.failure.empty() || !(c.error <= 1)))
+      return &c;
+  }
+  return nullptr;
+}
+
 const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
   std::vector<Contender> contenders;
   for (const CurrentRow& row : rows)
@@ -164,10 +212,9 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
 std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem) {
   const DeviceInfo& device = device_info(problem.device());
   if (Pin pin{}; pin_of(op, &pin)) return from_pin(op, problem, device, pin);
-  std::vector<const Implementation*> supporting;
-  for (const Implementation* impl : op.candidates())
-    if (check_support(*impl, problem, device)) supporting.push_back(impl);
-  if (supporting.empty()) complain::nothing_fits(op.schema.name, print_table(explain(op, problem)));
+  const std::vector<Preset> presets = presets_of(op, problem, device);
+  if (presets.empty())
+    complain::nothing_fits(op.schema.name, print_table(explain_candidates(op, problem)));
 
   auto plan = from_store(op, problem, Store::process(), Why::kStore);
   count(plan ? g_counters.store_hits : g_counters.store_misses);
@@ -179,17 +226,8 @@ std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem) {
              print_problem(op, problem), ", got none; tune it with dlblas.get_op or `dlblas tune`"),
         {.op = op.schema.name, .argument = "call"});
   if (!plan) plan = from_store(op, problem, shipped_store(), Why::kShipped);
-  if (!plan) plan = from_model(problem, supporting, device);
-  if (!plan) {
-    const Implementation* first = supporting.front();
-    for (const Implementation* impl :
-         supporting)  // a user's own, never measured, loses to built-in ones
-      if (!impl->flags.user && !impl->flags.oracle) {
-        first = impl;
-        break;
-      }
-    plan = make_plan(problem, first, first->default_config(problem, device), Why::kHeuristic);
-  }
+  if (!plan) plan = from_model(problem, presets, device);
+  if (!plan) plan = from_order(problem, presets);
   if (plan->implementation->flags.oracle)
     log_once(LogLevel::kWarn, text("reference/", op.schema.name),
              text(op.schema.name, ": no fast implementation supports ", print_problem(op, problem),

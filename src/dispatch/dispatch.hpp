@@ -54,8 +54,7 @@ void launch(const Kernel& kernel, Args& args, const Context& context);
 /// step's code.
 int run_steps(const Kernel& kernel, const Args& args, const Context& context, void* workspace);
 
-// ---- cold paths beside the call
-// --------------------------------------------------------------------------
+// ---- cold paths beside the call ----------------------------------------------------------------
 
 /// May this implementation serve the problem here: backend, arch, DLBLAS_DISABLE, deterministic,
 /// then its own word.
@@ -76,6 +75,10 @@ struct CurrentRow {
 };
 std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
                                      const Merged& merged);
+/// What a store holds against a configuration of the current source (wrong_result, launch_error,
+/// …), or null.
+const Record::Candidate* known_failure(const Merged& merged, const Implementation& impl,
+                                       const Config& config);
 /// The row that wins by store/ranking, or null.
 const CurrentRow* best_row(const std::vector<CurrentRow>& rows);
 
@@ -86,15 +89,20 @@ struct CandidateRow {
   Config config;            // what it would run with
   double best_ms = -1;      // measured best of a current record; -1: never measured
   double estimate_ms = -1;  // the model's word; -1: none
+  std::string failure;      // how this configuration failed when it was measured; mostly empty
   bool chosen = false;
 };
 struct Explanation {
   const Operator* op;
   Problem problem;
   std::vector<CandidateRow> candidates;
-  const Plan* plan = nullptr;  // null: nothing fits
+  std::size_t measured = 0;    // current rows of this key in the results store
+  const Plan* plan = nullptr;  // null: a call would throw, and `why` is its message
   std::string why;             // one sentence
 };
+/// The candidates alone: what errors print.
+Explanation explain_candidates(const Operator& op, const Problem& problem);
+/// The candidates, the choice and its reason. Throws only what a bad Problem would.
 Explanation explain(const Operator& op, const Problem& problem);
 std::string print_table(const Explanation& explanation);
 std::string print_json(const Explanation& explanation);

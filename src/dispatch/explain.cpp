@@ -19,14 +19,14 @@ std::string milliseconds(double ms) {
   return s;
 }
 
-std::string why_sentence(const Explanation& e, std::size_t measured) {
+std::string why_sentence(const Explanation& e) {
   const Plan& plan = *e.plan;
   const std::string name = plan.implementation->name;
   switch (plan.why) {
     case Why::kPinned:
       return text(name, " is pinned in this process");
     case Why::kStore:
-      return text(name, " won among ", measured,
+      return text(name, " won among ", e.measured,
                   " measured configurations of this key in the results store");
     case Why::kShipped:
       return text(name, " is what the shipped table holds for this key");
@@ -65,36 +65,45 @@ std::string print_columns(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
-Explanation explain(const Operator& op, const Problem& problem) {
+Explanation explain_candidates(const Operator& op, const Problem& problem) {
   const DeviceInfo& device = device_info(problem.device());
-  Explanation e{&op, problem, {}, nullptr, {}};
-  bool any = false;
-  for (const Implementation* impl : op.candidates()) {
-    CandidateRow row{impl, check_support(*impl, problem, device), {}};
-    if (row.support) {
-      any = true;
-      row.config = impl->default_config(problem, device);
-      if (impl->estimate) row.estimate_ms = impl->estimate(problem, row.config, device);
-    }
-    e.candidates.push_back(row);
-  }
-  if (!any) return e;
-
-  e.plan = &select(op, problem);
   const auto merged = Store::process().load(store_key(op, problem));
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
-  for (CandidateRow& row : e.candidates) {
+  Explanation e{&op, problem, {}, 0, nullptr, {}};
+  for (const Implementation* impl : op.candidates()) {
+    CandidateRow row{impl, check_support(*impl, problem, device), {}, -1, -1, {}, false};
+    if (row.support) {
+      row.config = impl->default_config(problem, device);
+      if (impl->estimate) row.estimate_ms = impl->estimate(problem, row.config, device);
+      if (const Record::Candidate* failed = known_failure(*merged, *impl, row.config))
+        row.failure = failed->failure.empty() ? "wrong_result" : failed->failure;
+    }
     for (const CurrentRow& known : rows) {
       const double ms = score_ms(known.candidate->samples_ms);
-      if (known.implementation != row.implementation || (row.best_ms >= 0 && ms >= row.best_ms))
-        continue;
+      if (known.implementation != impl || (row.best_ms >= 0 && ms >= row.best_ms)) continue;
       row.best_ms = ms;
       row.config = known.config;
+      row.failure.clear();
     }
+    e.candidates.push_back(std::move(row));
+  }
+  e.measured = rows.size();
+  return e;
+}
+
+Explanation explain(const Operator& op, const Problem& problem) {
+  Explanation e = explain_candidates(op, problem);
+  try {
+    e.plan = &select(op, problem);
+  } catch (const Error& error) {  // what a call would say is the explanation
+    e.why = error.what();
+    return e;
+  }
+  for (CandidateRow& row : e.candidates) {
     row.chosen = row.implementation == e.plan->implementation;
     if (row.chosen) row.config = e.plan->config;
   }
-  e.why = why_sentence(e, rows.size());
+  e.why = why_sentence(e);
   return e;
 }
 
@@ -105,12 +114,18 @@ std::string print_table(const Explanation& e) {
     const bool yes = static_cast<bool>(row.support);
     rows.push_back({row.chosen ? ">" : "", row.implementation->name,
                     yes ? "yes" : text("no: ", row.support.text()),
-                    yes ? milliseconds(row.best_ms) : "", yes ? milliseconds(row.estimate_ms) : "",
+                    !yes                  ? ""
+                    : row.failure.empty() ? milliseconds(row.best_ms)
+                                          : "failed: " + row.failure,
+                    yes ? milliseconds(row.estimate_ms) : "",
                     yes ? row.implementation->table().print(row.config) : ""});
   }
   std::string s =
       text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
-  if (e.plan) s += text("  ", e.why, " (", name_of(e.plan->why), ")\n");
+  if (e.plan)
+    s += text("  ", e.why, " (", name_of(e.plan->why), ")\n");
+  else if (!e.why.empty())
+    s += text("  a call fails: ", e.why, "\n");
   return s;
 }
 
@@ -123,6 +138,7 @@ std::string print_json(const Explanation& e) {
     w.open_object().field("implementation", row.implementation->name).field("supports", yes);
     w.field("reason", yes ? std::string() : row.support.text()).field("chosen", row.chosen);
     if (yes) w.field("config", row.implementation->table().print(row.config));
+    if (!row.failure.empty()) w.field("failure", row.failure);
     if (row.best_ms >= 0) w.field("measured_ms", row.best_ms);
     if (row.estimate_ms >= 0) w.field("predicted_ms", row.estimate_ms);
     w.close_object();
@@ -132,6 +148,8 @@ std::string print_json(const Explanation& e) {
     w.field("implementation", e.plan->implementation->name);
     w.field("config", e.plan->implementation->table().print(e.plan->config));
     w.field("source", name_of(e.plan->why)).field("why", e.why);
+  } else {
+    w.field("error", e.why);
   }
   w.close_object();
   return w.text();
