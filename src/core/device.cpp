@@ -9,6 +9,10 @@
 #include <cstdlib>
 #include <fstream>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "core/env.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -19,8 +23,10 @@ namespace {
 Isa hardware_isa() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c");
+  // clang 14's __builtin_cpu_supports does not know f16c; where AVX2 may be used, so may it.
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   return avx2 && avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kBaseline;
