@@ -22,13 +22,17 @@ namespace dlblas {
 enum class Why : std::uint8_t { kPinned, kStore, kShipped, kModel, kHeuristic };
 std::string_view name_of(Why why);
 
-/// What a Problem gets: an implementation, its configuration, and why. Kept for the process.
+/// What a Problem gets: an implementation, its configuration, and why. select's are kept for the
+/// process; the tuner's end with its run.
 struct Plan {
   Problem problem;
   const Implementation* implementation = nullptr;
   Config config;
   Why why = Why::kHeuristic;
-  mutable std::atomic<const Kernel*> kernel{nullptr};  // filled by compile
+  mutable std::atomic<const Kernel*> kernel{nullptr};  // filled by compile, owned
+
+  Plan() = default;
+  ~Plan() { delete kernel.load(std::memory_order_relaxed); }
 };
 
 /// call: names and defaults. Throws Error(kArgument) for a missing, unknown or repeated argument
