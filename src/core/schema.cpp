@@ -321,8 +321,7 @@ InplaceForm parse_inplace(std::string_view source, const Schema& schema) {
     const Param& p = schema.params[param];
     form.params.push_back({p.is_tensor, p.index, keyword_only});
     if (!c.accept("!")) continue;
-    if (!p.is_tensor || schema.tensors[p.index].optional)
-      c.fail(text("a tensor that is always given to receive a result, not ", name));
+    if (!p.is_tensor) c.fail(text("a tensor to receive a result, not ", name));
     const int result = find_tensor(schema, c.name("the result it receives"));
     if (result < schema.num_inputs) c.fail(text("a result of ", schema.name));
     form.result_source[result - schema.num_inputs] = p.index;

@@ -124,13 +124,16 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
   if (call.outputs && call.num_outputs < wanted)
     complain::wrong_outputs(form, wanted, call.num_outputs);
   for (int r = 0; r < schema.num_results; ++r) {
-    if (form.inplace)
-      args.result(r) = args.tensors[form.inplace->result_source[r]];
-    else if (call.outputs && call.outputs[r].data)
+    if (form.inplace) {
+      const std::int8_t source = form.inplace->result_source[r];  // may be an optional argument
+      if (!args.has(source)) complain::missing_argument(form, {true, source});
+      args.result(r) = args.tensors[source];
+    } else if (call.outputs && call.outputs[r].data) {
       read_tensor(form, schema.tensors[schema.num_inputs + r].name, call.outputs[r],
                   args.result(r));
-    else
+    } else {
       args.result(r).data = nullptr;
+    }
   }
 }
 

@@ -99,6 +99,14 @@ TEST(CallErrors, Descriptors) {
             "f8e5m2, i8, i32, i64, u8, bool, f64, got DLPack code 5 with 64 bits");
 }
 
+TEST(CallErrors, AnOptionalArgumentThatReceivesAResultMustBeThere) {
+  static const Operator& op =
+      register_schema("v_receive(x: f[T], b: f32[T]?) -> y: f32[T]", {"v_receive_(x, b!y)"});
+  EXPECT_EQ(Call(op.forms[1]).tensor(at(0, {8})).tensor(at(100, {8})).error(), "");
+  EXPECT_EQ(Call(op.forms[1]).tensor(at(0, {8})).error(),
+            "v_receive_: b is missing; expected a tensor f32[T]?, got nothing");
+}
+
 TEST(CallErrors, Outputs) {
   static const Operator& two = register_schema("v_two(x: f[T]) -> (y: f32[T], z: f32[T])");
   EXPECT_EQ(Call(two.forms[0]).tensor(at(0, {8})).out(at(100, {8})).error(),
