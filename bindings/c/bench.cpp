@@ -21,9 +21,9 @@ dlblas_status dlblas_bench_host(dlblas_op_t op, const dlblas_args* call, double*
 dlblas_status dlblas_bench_machine(int32_t threads, int64_t bytes, dlblas_machine* machine) {
   return guarded([&] {
     if (!machine || machine->size < sizeof(dlblas_machine))
-      throw Error(ErrorKind::kArgument,
-                  "dlblas: machine has a wrong size; expected size = sizeof(dlblas_machine)",
-                  {.argument = "machine"});
+      refuse(ErrorKind::kArgument, "dlblas",
+             {"machine", "has a wrong size", text("size = ", sizeof(dlblas_machine)),
+              machine ? text(machine->size) : "NULL"});
     dlblas_context wanted{};
     wanted.size = sizeof wanted;
     wanted.num_threads = threads;

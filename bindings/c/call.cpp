@@ -12,15 +12,16 @@
 namespace dlblas {
 
 const Form& form_of(dlblas_op_t op, const dlblas_args* call) {
+  constexpr std::uint32_t kFlags = DLBLAS_DETERMINISTIC | DLBLAS_ALLOW_TF32;
   if (!op)
-    throw Error(ErrorKind::kArgument,
-                "dlblas: op is null; expected a handle of dlblas_op(), got NULL",
-                {.argument = "op"});
-  if (!call || call->size < sizeof(dlblas_args))
-    throw Error(ErrorKind::kArgument,
-                "dlblas: args has a wrong size; expected size = sizeof(dlblas_args) of this ABI",
-                {.argument = "args"});
-  return *reinterpret_cast<const Form*>(op);
+    refuse(ErrorKind::kArgument, "dlblas", {"op", "is null", "a handle of dlblas_op()", "NULL"});
+  const Form& form = *reinterpret_cast<const Form*>(op);
+  if (!call || call->size < sizeof(dlblas_args) || (!call->values && call->num_values > 0) ||
+      (!call->names && call->num_named > 0) || (call->flags & ~kFlags) != 0)
+    refuse(ErrorKind::kArgument, std::string(form.name),
+           {"args", "is malformed", "size, values, names and flags of this header's dlblas_args",
+            call ? "others" : "NULL"});
+  return form;
 }
 
 }  // namespace dlblas
@@ -30,6 +31,9 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
   using namespace dlblas;
   try {
     const Form& form = form_of(op, call);
+    if (!form.inplace && !call->outputs)
+      refuse(ErrorKind::kArgument, std::string(form.name),
+             {"outputs", "is null", "one tensor a result, data NULL for a new one", "NULL"});
     const CallSide side(user, call->outputs);
     Args args;
     Problem problem;

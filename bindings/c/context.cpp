@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "bindings/c/guard.hpp"
+#include "core/per_thread.hpp"
 #include "cpu/thread_pool.hpp"
 
 namespace dlblas {
@@ -50,32 +52,39 @@ class Arena {
   std::vector<Block> blocks_;
   Mark at_;
 };
-thread_local Arena t_arena;
 
 constexpr std::size_t kAlign = 64;
+constexpr std::int32_t kMaxThreads = 1024;  // as DLBLAS_NUM_THREADS; the key holds 16 bits
 std::size_t rounded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 }  // namespace
 
 CallSide::CallSide(const dlblas_context* user, dlblas_tensor* outputs)
     : user_(user), outputs_(outputs) {
+  if (user && user->size < sizeof(dlblas_context))
+    refuse(ErrorKind::kArgument, "dlblas",
+           {"context", "has a wrong size", text(sizeof(dlblas_context)), text(user->size)});
   context_.device = {DeviceType::kCpu, 0};
   context_.stream = user ? user->stream : nullptr;
-  context_.num_threads = user && user->num_threads > 0 ? user->num_threads : cpu_info().units;
+  context_.num_threads =
+      user && user->num_threads > 0 ? std::min(user->num_threads, kMaxThreads) : cpu_info().units;
   context_.self = this;
   context_.new_output = &CallSide::new_output;
   context_.alloc = &CallSide::alloc;
   context_.parallel_for = &CallSide::parallel_for;
-  const Arena::Mark mark = t_arena.mark();
+  const Arena::Mark mark = per_thread<Arena>().mark();
   mark_block_ = mark.block, mark_used_ = mark.used;
 }
 
-CallSide::~CallSide() { t_arena.release({mark_block_, mark_used_}); }
+CallSide::~CallSide() { per_thread<Arena>().release({mark_block_, mark_used_}); }
 
 int CallSide::new_output(void* self, int index, TensorView* view) {
   auto& side = *static_cast<CallSide*>(self);
-  if (!side.outputs_) return 1;
   dlblas_tensor& out = side.outputs_[index];
+  if (!out.shape || !out.strides)
+    refuse(ErrorKind::kArgument, "dlblas",
+           {"outputs", "has no room for a new result's sizes",
+            "shape and strides of DLBLAS_MAX_RANK", "NULL"});
   out.device = {static_cast<std::int32_t>(view->device.type), view->device.index};
   out.ndim = view->rank;
   out.dtype = {dlpack_code_of(view->dtype), static_cast<std::uint8_t>(8 * size_of(view->dtype)), 1};
@@ -99,7 +108,7 @@ int CallSide::new_output(void* self, int index, TensorView* view) {
 void* CallSide::alloc(void* self, std::size_t bytes, std::size_t align) {
   const auto& side = *static_cast<CallSide*>(self);
   if (side.user_ && side.user_->alloc) return side.user_->alloc(side.user_->self, bytes, align);
-  return t_arena.take(rounded(std::max<std::size_t>(bytes, 1)));
+  return per_thread<Arena>().take(rounded(std::max<std::size_t>(bytes, 1)));
 }
 
 void CallSide::parallel_for(void* self, std::int64_t begin, std::int64_t end, std::int64_t grain,

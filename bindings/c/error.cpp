@@ -4,7 +4,7 @@
 #include <new>
 
 #include "bindings/c/guard.hpp"
-#include "core/error.hpp"
+#include "core/per_thread.hpp"
 #include "dlblas/version.h"
 
 namespace dlblas {
@@ -12,26 +12,32 @@ namespace {
 
 struct LastError {
   dlblas_status status = DLBLAS_OK;
-  std::string message, op, argument, expected, got;
+  std::string message = {}, op = {}, argument = {}, expected = {}, got = {};
 };
-thread_local LastError t_error;
 
 }  // namespace
 
 dlblas_status keep_exception() noexcept {
+  LastError& last = per_thread<LastError>();
   try {
     throw;
   } catch (const Error& e) {
     const ErrorDetail& d = e.detail();
-    t_error = {static_cast<dlblas_status>(e.kind()), e.what(), d.op, d.argument, d.expected, d.got};
+    last = {static_cast<dlblas_status>(e.kind()), e.what(), d.op, d.argument, d.expected, d.got};
   } catch (const std::bad_alloc&) {
-    t_error = {DLBLAS_INTERNAL, "dlblas: memory could not be allocated", "", "", "", ""};
+    last = {DLBLAS_INTERNAL, "dlblas: memory could not be allocated; expected memory, got none"};
   } catch (const std::exception& e) {
-    t_error = {DLBLAS_INTERNAL, text("dlblas: unexpected failure: ", e.what()), "", "", "", ""};
+    last = {DLBLAS_INTERNAL, text("dlblas: call failed; expected no such failure, got ", e.what())};
   } catch (...) {
-    t_error = {DLBLAS_INTERNAL, "dlblas: unexpected failure", "", "", "", ""};
+    last = {DLBLAS_INTERNAL, "dlblas: call failed; expected no failure, got an unknown exception"};
   }
-  return t_error.status;
+  return last.status;
+}
+
+void refuse(ErrorKind kind, const std::string& op, const Refusal& r) {
+  throw Error(
+      kind, text(op, ": ", r.argument, " ", r.problem, "; expected ", r.expected, ", got ", r.got),
+      {op, r.argument, r.expected, r.got});
 }
 
 void give_text(const std::string& from, char** out) {
@@ -49,11 +55,11 @@ uint32_t dlblas_abi_version(void) { return DLBLAS_ABI_VERSION; }
 const char* dlblas_version(void) { return DLBLAS_VERSION; }
 
 void dlblas_last_error(dlblas_error* error) {
-  using dlblas::t_error;
   if (!error || error->size < sizeof(dlblas_error)) return;
-  *error = {error->size,        t_error.status,           t_error.message.c_str(),
-            t_error.op.c_str(), t_error.argument.c_str(), t_error.expected.c_str(),
-            t_error.got.c_str()};
+  using namespace dlblas;
+  const LastError& last = per_thread<LastError>();
+  *error = {error->size,           last.status,           last.message.c_str(), last.op.c_str(),
+            last.argument.c_str(), last.expected.c_str(), last.got.c_str()};
 }
 
 void dlblas_free(void* memory) { std::free(memory); }

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "core/error.hpp"
 #include "dlblas/dlblas.h"
 
 namespace dlblas {
@@ -22,6 +23,13 @@ dlblas_status guarded(F&& body) noexcept {
     return keep_exception();
   }
 }
+
+/// The words of a refusal at this border: "<op>: <argument> <problem>; expected <expected>, got
+/// <got>".
+struct Refusal {
+  std::string argument, problem, expected, got;
+};
+[[noreturn]] void refuse(ErrorKind kind, const std::string& op, const Refusal& refusal);
 
 /// A malloc'ed copy for `char**` results; dlblas_free releases it. Does nothing for a null `out`.
 void give_text(const std::string& from, char** out);

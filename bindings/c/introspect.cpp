@@ -226,11 +226,10 @@ std::string run_cache_command(std::string_view command) {
   } else if (command.starts_with("show ")) {
     const auto merged = store.show(std::string(command.substr(5)));
     if (!merged)
-      throw Error(ErrorKind::kArgument,
-                  text("cache: show has no such key; expected a hash, or a prefix that only one "
-                       "key has, from `cache ls`, got ",
-                       command.substr(5)),
-                  {.argument = "key", .got = std::string(command.substr(5))});
+      refuse(ErrorKind::kArgument, "cache",
+             {"key", "is not in the store",
+              "a hash, or a prefix that only one key has, from `cache ls`",
+              std::string(command.substr(5))});
     w.key("result");
     write_record(w, *merged, true);
   } else if (command == "verify") {
@@ -241,11 +240,9 @@ std::string run_cache_command(std::string_view command) {
     w.field("removed", store.clear());
     forget_all();
   } else if (command != "path") {
-    throw Error(
-        ErrorKind::kArgument,
-        text("cache: command is unknown; expected path, ls, show <key>, verify or clear, got ",
-             command),
-        {.argument = "command", .got = std::string(command)});
+    refuse(
+        ErrorKind::kArgument, "cache",
+        {"command", "is unknown", "path, ls, show <key>, verify or clear", std::string(command)});
   }
   w.close_object();
   return w.text();
@@ -261,8 +258,9 @@ using namespace dlblas;
 dlblas_status dlblas_op(const char* name, dlblas_op_t* op) {
   return guarded([&] {
     if (!name || !op)
-      throw Error(ErrorKind::kArgument,
-                  "dlblas: name is null; expected an operator's name and a place for its handle");
+      refuse(ErrorKind::kArgument, "dlblas",
+             {name ? "op" : "name", "is null", "an operator's name and a place for its handle",
+              "NULL"});
     *op = handle_of(Registry::process().at(name));
   });
 }
@@ -279,9 +277,7 @@ dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* call, const dlbl
 dlblas_status dlblas_pin(dlblas_op_t op, const char* implementation, const char* config) {
   return guarded([&] {
     if (!op)
-      throw Error(ErrorKind::kArgument,
-                  "dlblas: op is null; expected a handle of dlblas_op(), got NULL",
-                  {.argument = "op"});
+      refuse(ErrorKind::kArgument, "dlblas", {"op", "is null", "a handle of dlblas_op()", "NULL"});
     pin(*reinterpret_cast<const Form*>(op)->op, implementation ? implementation : "",
         config ? config : "");
   });

@@ -15,10 +15,9 @@ void check_rows(const Operator& op, const Args& args, const std::int64_t* rows,
   const std::int64_t count = count_rows(args);
   for (std::int64_t i = 0; i < num_rows; ++i)
     if (rows[i] < 0 || rows[i] >= count)
-      throw Error(ErrorKind::kArgument,
-                  text(op.schema.name, ": rows has an index out of range; expected 0 to ",
-                       count - 1, ", got ", rows[i]),
-                  {op.schema.name, "rows", text("0 to ", count - 1), std::to_string(rows[i])});
+      refuse(
+          ErrorKind::kArgument, op.schema.name,
+          {"rows", "has an index out of range", text("0 to ", count - 1), std::to_string(rows[i])});
 }
 
 void require_functional(const Form& form) {
@@ -59,19 +58,17 @@ dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const i
                             int64_t num_rows, dlblas_verdict* verdict) {
   return guarded([&] {
     if (!verdict || verdict->size < sizeof(dlblas_verdict))
-      throw Error(ErrorKind::kArgument,
-                  "dlblas: verdict has a wrong size; expected size = sizeof(dlblas_verdict)",
-                  {.argument = "verdict"});
+      refuse(ErrorKind::kArgument, "dlblas",
+             {"verdict", "has a wrong size", text("size = ", sizeof(dlblas_verdict)),
+              verdict ? text(verdict->size) : "NULL"});
     const BoundCall bound_call(handle, call, nullptr);
     const auto& [form, op, side, args, problem] = bound_call;
     require_functional(form);
     for (int r = 0; r < op.schema.num_results; ++r)
       if (!args.result(r).data)
-        throw Error(
-            ErrorKind::kArgument,
-            text(op.schema.name, ": ", op.schema.tensors[op.schema.num_inputs + r].name,
-                 " is missing; expected the result to verify, got nothing"),
-            {.op = op.schema.name, .argument = op.schema.tensors[op.schema.num_inputs + r].name});
+        refuse(ErrorKind::kArgument, op.schema.name,
+               {op.schema.tensors[op.schema.num_inputs + r].name, "is missing",
+                "the result to verify", "nothing"});
     check_rows(op, args, rows, num_rows);
     const Verdict v = verify(op, problem, args, {rows, rows + num_rows}, side.context());
     *verdict = {verdict->size, v.worst,       v.relative, v.wrong,

@@ -15,10 +15,11 @@ constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
 // Copies a DLPack-shaped descriptor into a view; absent strides mean contiguous.
 void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& from,
                  TensorView& to) {
-  if (from.ndim < 0 || from.ndim > kMaxRank) complain::rank_too_high(form, name, from.ndim);
+  if (from.ndim < 0 || from.ndim > kMaxRank || (from.ndim > 0 && !from.shape))
+    complain::bad_rank(form, name, from);
   to.rank = from.ndim;
-  to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits * from.dtype.lanes);
-  if (to.dtype == DType::kAbsent)
+  to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits);
+  if (to.dtype == DType::kAbsent || from.dtype.lanes != 1)
     complain::unknown_dtype(form, name, from.dtype.code, from.dtype.bits);
   to.device = {static_cast<DeviceType>(from.device.type),
                static_cast<std::int16_t>(from.device.index)};
@@ -78,6 +79,7 @@ void read_value(const Form& form, const Param& param, const dlblas_value& from, 
 
 // The parameter a named value belongs to.
 std::size_t find_named(const Form& form, const char* name) {
+  if (!name) complain::unknown_argument(form, "(null)");
   const std::vector<Param>& params = *form.params;
   for (std::size_t i = 0; i < params.size(); ++i)
     if (form.op->schema.param_name(params[i]) == name) return i;

@@ -96,6 +96,17 @@ std::string print_binding(const Schema& schema, const Args& args, int tensor, co
   return "the arguments before it";
 }
 
+// The form that was called, and what its caller calls a tensor: in place, a result is the argument
+// that receives it.
+std::string form_name(const Schema& schema, const Args& args) {
+  return args.inplace ? args.inplace->name : schema.name;
+}
+const std::string& tensor_name(const Schema& schema, const Args& args, int tensor) {
+  const int result = tensor - schema.num_inputs;
+  return schema.tensors[args.inplace && result >= 0 ? args.inplace->result_source[result] : tensor]
+      .name;
+}
+
 std::string param_text(const Form& form, const Param& p) {
   return std::string(form.op->schema.param_name(p));
 }
@@ -109,9 +120,11 @@ std::string param_list(const Form& form) {
 
 }  // namespace
 
-void rank_too_high(const Form& form, std::string_view name, int rank) {
+void bad_rank(const Form& form, std::string_view name, const dlblas_tensor& from) {
+  const bool sizeless = from.ndim > 0 && from.ndim <= kMaxRank;
   raise({ErrorKind::kShape, std::string(form.name), std::string(name),
-         text("has ", rank, " dimensions"), text("0 to ", kMaxRank), std::to_string(rank)});
+         text("has ", from.ndim, " dimensions", sizeless ? " and no shape" : ""),
+         sizeless ? "their sizes" : text("0 to ", kMaxRank), sizeless ? "NULL" : text(from.ndim)});
 }
 
 void unknown_dtype(const Form& form, std::string_view name, int code, int bits) {
@@ -200,7 +213,7 @@ void wrong_dtype(const Schema& schema, const Args& args, int tensor) {
     set |= set_of(args.tensors[spec.like].dtype);
     like = text(" (like ", schema.tensors[spec.like].name, ")");
   }
-  raise({ErrorKind::kDType, schema.name, spec.name,
+  raise({ErrorKind::kDType, form_name(schema, args), tensor_name(schema, args, tensor),
          text("has dtype ", name_of(args.tensors[tensor].dtype)), dtype_names(set) + like,
          std::string(name_of(args.tensors[tensor].dtype))});
 }
@@ -209,7 +222,7 @@ void wrong_rank(const Schema& schema, const Args& args, int tensor) {
   const TensorSpec& spec = schema.tensors[tensor];
   const TensorView& t = args.tensors[tensor];
   const int least = static_cast<int>(spec.dims.size()) - (spec.has_leading() ? 1 : 0);
-  raise({ErrorKind::kShape, schema.name, spec.name,
+  raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor),
          text("has ", t.rank, t.rank == 1 ? " dimension" : " dimensions"),
          text(spec.has_leading() ? "at least " : "", least, " ", print_dims(schema, spec)),
          print_shape(t)});
@@ -225,7 +238,7 @@ void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, st
       t.rank == 1 ? text("has length ", size)
                   : text("has size ", size, " in dimension ", axis + t.rank - spec.dims.size());
   if (expected < 0) {
-    raise({ErrorKind::kShape, schema.name, spec.name, what,
+    raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor), what,
            size < d.addend ? text("at least ", d.addend, " (", print_dim(schema, d), ")")
            : d.addend ? text(print_dim(schema, d), " with a whole ", schema.letters[d.letter].name)
                       : text("a multiple of ", d.coefficient, " (", print_dim(schema, d), ")"),
@@ -234,11 +247,12 @@ void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, st
   std::string want = d.letter < 0 ? std::to_string(expected)
                                   : text(print_dim(schema, d), " = ", expected, " from ",
                                          print_binding(schema, args, tensor, d, bound));
-  raise({ErrorKind::kShape, schema.name, spec.name, what, want, std::to_string(size)});
+  raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor), what, want,
+         std::to_string(size)});
 }
 
 void wrong_leading(const Schema& schema, const Args& args, int tensor, int like) {
-  raise({ErrorKind::kShape, schema.name, schema.tensors[tensor].name,
+  raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor),
          "has other leading dimensions",
          text("those of ", schema.tensors[like].name, " ", print_shape(args.tensors[like])),
          print_shape(args.tensors[tensor])});
@@ -246,7 +260,7 @@ void wrong_leading(const Schema& schema, const Args& args, int tensor, int like)
 
 void wrong_product(const Schema& schema, const Args& args, int tensor, const DimExpr& d,
                    std::int64_t product, std::uint32_t bound) {
-  raise({ErrorKind::kShape, schema.name, schema.tensors[tensor].name,
+  raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor),
          text("has ", product, " rows in its leading dimensions"),
          text(print_dim(schema, d), " = ", args.letters[d.letter], " from ",
               print_binding(schema, args, tensor, d, bound)),
@@ -255,42 +269,42 @@ void wrong_product(const Schema& schema, const Args& args, int tensor, const Dim
 
 void wrong_device(const Schema& schema, const Args& args, int tensor, int like) {
   raise(
-      {ErrorKind::kDevice, schema.name, schema.tensors[tensor].name,
+      {ErrorKind::kDevice, form_name(schema, args), tensor_name(schema, args, tensor),
        text("is on ", print_device(args.tensors[tensor].device)),
        text(print_device(args.tensors[like].device), " (where ", schema.tensors[like].name, " is)"),
        print_device(args.tensors[tensor].device)});
 }
 
 void no_device(const Schema& schema, const Args& args, int tensor) {
-  raise({ErrorKind::kDevice, schema.name, schema.tensors[tensor].name,
+  raise({ErrorKind::kDevice, form_name(schema, args), tensor_name(schema, args, tensor),
          text("is on ", print_device(args.tensors[tensor].device)), "cpu",
          print_device(args.tensors[tensor].device),
          "this build has no other backend: move the tensor to the CPU"});
 }
 
-void self_overlap(const Schema& schema, const Args&, int tensor) {
-  raise({ErrorKind::kArgument, schema.name, schema.tensors[tensor].name, "overlaps itself",
-         "a destination in which every element has its own memory",
+void self_overlap(const Schema& schema, const Args& args, int tensor) {
+  raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, tensor),
+         "overlaps itself", "a destination in which every element has its own memory",
          "a broadcast or overlapping view"});
 }
 
-void overlap(const Schema& schema, const Args&, int result, int other) {
-  const std::string& name = schema.tensors[other].name;
-  const bool input = result < schema.num_inputs;  // one that the operator writes
-  raise({ErrorKind::kArgument, schema.name, schema.tensors[result].name, text("overlaps ", name),
-         "memory of its own", text("memory shared with ", name),
+void overlap(const Schema& schema, const Args& args, int result, int other) {
+  const std::string& name = tensor_name(schema, args, other);
+  const bool input = args.inplace || result < schema.num_inputs;  // one that the operator writes
+  raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, result),
+         text("overlaps ", name), "memory of its own", text("memory shared with ", name),
          input ? "give a copy of one of them" : "give another out, or call an in-place form"});
 }
 
-void unbound_letter(const Schema& schema, const Args&, int tensor, int letter) {
-  raise({ErrorKind::kArgument, schema.name, schema.tensors[tensor].name, "has an unknown size",
-         text("an argument that gives ", schema.letters[letter].name), "none",
-         "give out, or the optional argument"});
+void unbound_letter(const Schema& schema, const Args& args, int tensor, int letter) {
+  raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, tensor),
+         "has an unknown size", text("an argument that gives ", schema.letters[letter].name),
+         "none", "give out, or the optional argument"});
 }
 
-void no_data(const Schema& schema, int tensor) {
-  raise({ErrorKind::kArgument, schema.name, schema.tensors[tensor].name, "has no memory",
-         "a data pointer", "NULL"});
+void no_data(const Schema& schema, const Args& args, int tensor) {
+  raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, tensor),
+         "has no memory", "a data pointer", "NULL"});
 }
 
 void nothing_fits(const std::string& op, const std::string& table) {

@@ -12,7 +12,7 @@
 namespace dlblas::complain {
 
 // call
-[[noreturn]] void rank_too_high(const Form& form, std::string_view name, int rank);
+[[noreturn]] void bad_rank(const Form& form, std::string_view name, const dlblas_tensor& from);
 [[noreturn]] void unknown_dtype(const Form& form, std::string_view name, int code, int bits);
 [[noreturn]] void negative_size(const Form& form, std::string_view name, std::int64_t size);
 [[noreturn]] void too_large(const Form& form, std::string_view name);
@@ -41,7 +41,7 @@ namespace dlblas::complain {
 [[noreturn]] void unbound_letter(const Schema& schema, const Args& args, int tensor, int letter);
 
 // launch
-[[noreturn]] void no_data(const Schema& schema, int tensor);
+[[noreturn]] void no_data(const Schema& schema, const Args& args, int tensor);
 
 // select
 [[noreturn]] void nothing_fits(const std::string& op, const std::string& table);

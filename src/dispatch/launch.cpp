@@ -39,7 +39,7 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
   const Schema& schema = *args.schema;
   for (int i = 0; i < schema.num_inputs; ++i)
     if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
-      complain::no_data(schema, i);
+      complain::no_data(schema, args, i);
   bool empty = true;  // zero-size results need no kernel
   for (int r = 0; r < schema.num_results; ++r) {
     TensorView& t = args.result(r);
