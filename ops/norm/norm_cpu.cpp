@@ -126,6 +126,7 @@ double estimate(const Slots& slots, const Problem& problem, const Config& config
 Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
                const Implementation& self) {
   State state;
+  state.slots = &slots;
   state.config = table().restore(config);
   state.cast = problem.scalars[kKeyCastBeforeWeight] != 0;
   const NormTraits traits = {static_cast<Element>(problem.tensors[slots.x].dtype),
@@ -138,6 +139,8 @@ Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
   Kernel kernel;
   kernel.implementation = &self;
   kernel.store(state);
+  kernel.steps[0] = run;
+  kernel.num_steps = 1;
   return kernel;
 }
 

@@ -26,11 +26,12 @@ void constrain(const Slots& slots, const Problem& problem, Space& space);
 Config heuristic(const Slots& slots, const Problem& problem, const DeviceInfo& device);
 double estimate(const Slots& slots, const Problem& problem, const Config& config,
                 const DeviceInfo& device);
-/// The kernel's state, with no step yet.
+/// One step, `run`, and its state.
 Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
                const Implementation& self);
 /// What `prepare` leaves for the calls.
 struct State {
+  const Slots* slots;
   NormPasses passes;
   NormConfig config;
   std::int64_t grain;  // rows a task
@@ -38,7 +39,7 @@ struct State {
 };
 
 /// norm_rows_cpu.cpp. One call: rows in parallel, each from first to last by one thread.
-int run(const Slots& slots, const Args& args, const Context& context, const Kernel& kernel);
+int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace);
 
 /// Name, level, hash, flags and knobs of every level this build has, fastest first; no functions
 /// yet.
@@ -64,12 +65,7 @@ std::vector<Implementation> implementations() {
     };
     impl.prepare = [](const Problem& problem, const Config& config, const DeviceInfo&,
                       const Implementation& self) {
-      Kernel kernel = prepare(kSlots, problem, config, self);
-      kernel.steps[0] = [](const Args& args, const Context& context, const Kernel& k, void*) {
-        return run(kSlots, args, context, k);
-      };
-      kernel.num_steps = 1;
-      return kernel;
+      return prepare(kSlots, problem, config, self);
     };
   }
   return all;

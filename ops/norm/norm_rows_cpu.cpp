@@ -115,11 +115,12 @@ bool has_unit_rows(const Slots& slots, const Args& args) {
 
 }  // namespace
 
-int run(const Slots& slots, const Args& args, const Context& context, const Kernel& kernel) {
+int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   Job job;
-  job.slots = &slots;
   job.args = &args;
   job.state = &kernel.load<State>();
+  const Slots& slots = *job.state->slots;
+  job.slots = &slots;
   job.rows = args.letters[kT];
   job.width = args.letters[kC];
   if (job.rows == 0 || job.width == 0) return 0;
