@@ -1,6 +1,7 @@
 // Opens oneDNN and fills its table of functions; see onednn.hpp.
 #include "cpu/onednn.hpp"
 
+#include "core/fork.hpp"
 #include "core/library.hpp"
 
 namespace dlblas {
@@ -74,11 +75,11 @@ const OneDnn& onednn() {
   return *table;
 }
 
-OneDnnThreads::OneDnnThreads(int threads) {
+OneDnnThreads::OneDnnThreads(int threads) : threads_(forked() ? 1 : threads) {
   const OneDnn& d = onednn();
   if (!d.omp_set_num_threads) return;
   before_ = d.omp_get_max_threads();
-  d.omp_set_num_threads(threads);
+  d.omp_set_num_threads(threads_);
 }
 
 OneDnnThreads::~OneDnnThreads() {

@@ -70,6 +70,8 @@ const OneDnn& onednn();
 
 /// Sets the calling thread's number of OpenMP threads for a scope: primitives bake it in when they
 /// are made and need the same when they run; the application's own setting comes back afterwards.
+/// In a forked child it is 1: GNU's OpenMP would wait for the parent's threads (a hang, seen with
+/// oneDNN 3.x), and with 1 oneDNN runs its loops on the caller, outside any parallel region.
 class OneDnnThreads {
  public:
   explicit OneDnnThreads(int threads);
@@ -77,7 +79,11 @@ class OneDnnThreads {
   OneDnnThreads(const OneDnnThreads&) = delete;
   OneDnnThreads& operator=(const OneDnnThreads&) = delete;
 
+  /// What is in force.
+  int count() const { return threads_; }
+
  private:
+  const int threads_;
   int before_ = 0;
 };
 

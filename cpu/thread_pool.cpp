@@ -3,12 +3,12 @@
 // thread).
 #include "cpu/thread_pool.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <system_error>
 #include <thread>
+
+#include "core/fork.hpp"
 
 namespace dlblas {
 namespace {
@@ -112,13 +112,8 @@ class Pool {
   alignas(64) std::atomic<std::uint64_t> ticket_{0};
 };
 
-std::atomic<bool> g_forked{false};
-
 Pool& pool() {
-  static Pool* p = [] {  // leaks on purpose: workers outlive static destructors
-    pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
-    return new Pool;
-  }();
+  static Pool* p = new Pool;  // leaks on purpose: workers outlive static destructors
   return *p;
 }
 
@@ -127,10 +122,8 @@ Pool& pool() {
 void pool_parallel_for(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain,
                        RangeFn fn, void* ctx) {
   if (begin >= end) return;
-  Pool& p = pool();
-  if (g_forked.load(std::memory_order_relaxed))
-    return fn(begin, end, ctx);  // workers did not survive the fork
-  p.run(threads, begin, end, std::max<std::int64_t>(grain, 1), fn, ctx);
+  if (forked()) return fn(begin, end, ctx);  // workers did not survive the fork
+  pool().run(threads, begin, end, std::max<std::int64_t>(grain, 1), fn, ctx);
 }
 
 }  // namespace dlblas

@@ -249,7 +249,7 @@ int step(const Args& args, const Context& context, const Kernel&, void*) {
   staging.plan(p.bias, 1, p.n);
   staging.plan(p.out, p.m, p.n);
   const OneDnnThreads threads(context.num_threads);
-  const auto primitive = primitives().find(shape_of(p, context.num_threads));
+  const auto primitive = primitives().find(shape_of(p, threads.count()));
   if (!primitive->primitive) return kNoPrimitive;
   const std::size_t staged = static_cast<std::size_t>(staging.bytes());
   char* memory = nullptr;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/fork.hpp"
 
 namespace dlblas {
 
@@ -15,6 +16,7 @@ const Implementation* Operator::find(std::string_view name) const {
 
 Registry& Registry::process() {
   static Registry* registry = [] {  // leaks on purpose: calls may run after static destructors
+    forked();  // from here on a fork is seen, before any call may start a thread
     auto* r = new Registry;
     register_all(*r);
     return r;

@@ -1,0 +1,14 @@
+// One fact about the process: is it the child of a fork? Threads do not survive one, neither the
+// pool's nor those of a library's OpenMP runtime, and whoever waits for them waits for ever. In:
+// nothing. Out: forked(). Flow: launch asks it before work is shared out. Read next:
+// cpu/thread_pool.cpp, cpu/onednn.cpp.
+#pragma once
+
+namespace dlblas {
+
+/// True in a process that was forked after the first call of this function, and in what that
+/// process forks. Registry::process() makes that call, so a fork that follows any use of the
+/// library is seen.
+bool forked();
+
+}  // namespace dlblas

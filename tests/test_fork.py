@@ -1,0 +1,67 @@
+"""A forked child must answer: no thread of its parent, ours or oneDNN's OpenMP, is there any more.
+
+Each case forks a process of its own (this one may run other libraries' threads) and gives the child
+a deadline: the failure looked for is a wait that never ends.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "build" / "python"
+
+# argv: folder of the package, implementation to pin or "", sizes M that the child asks for
+PROGRAM = """
+import multiprocessing, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import dlblas
+
+rng = np.random.default_rng(7)
+a = rng.standard_normal((512, 256)).astype("f4")
+b = rng.standard_normal((256, 384)).astype("f4")
+
+def check(rows):
+    for m in rows:
+        c = dlblas.matmul(a[:m], b)
+        np.testing.assert_allclose(c, a[:m].astype("f8") @ b, rtol=1e-4, atol=1e-3)
+
+def grandchild(rows):
+    child = multiprocessing.get_context("fork").Process(target=check, args=(rows,))
+    child.start()
+    child.join(20)
+    sys.exit(child.exitcode if child.exitcode is not None else 3)
+
+if __name__ == "__main__":
+    if sys.argv[2]:
+        dlblas.pin("matmul", sys.argv[2])
+    check([512, 300])
+    with dlblas.pinned("matmul", "onednn"):  # whatever the default is: its threads are there
+        check([512])
+    rows = [int(m) for m in sys.argv[3].split(",")]
+    for target in (check, grandchild):
+        child = multiprocessing.get_context("fork").Process(target=target, args=(rows,))
+        child.start()
+        child.join(30)
+        if child.exitcode is None:
+            child.kill()
+            sys.exit("the child hangs")
+        if child.exitcode != 0:
+            sys.exit(f"the child failed: {child.exitcode}")
+    check([512, 300])  # and the parent goes on as before
+"""
+
+
+@pytest.mark.parametrize("pinned", ["", "onednn", "cpu_baseline"])
+@pytest.mark.parametrize("rows", ["512", "37,1"], ids=["same-shape", "new-shapes"])
+def test_a_forked_child_multiplies(
+    pinned: str, rows: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLBLAS_CACHE", str(tmp_path))
+    command = [sys.executable, "-c", PROGRAM, str(PACKAGE), pinned, rows]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
