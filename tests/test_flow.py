@@ -47,6 +47,22 @@ def test_detour_through_an_unnamed_file(tree: pathlib.Path) -> None:
     assert any("compile reaches print_table in src/dispatch/explain.cpp" in p for p in problems)
 
 
+def test_detour_through_a_class(tree: pathlib.Path) -> None:
+    (tree / "src/dispatch/detour.cpp").write_text(
+        "namespace dlblas {\nDetour::Detour(int n) {\n  n_ = n;\n}\n"
+        "int Detour::take_detour() const {\n  return n_;\n}\n}\n"
+    )
+    edit(
+        tree,
+        "src/dispatch/launch.cpp",
+        "void* workspace = nullptr;",
+        "Detour d(1); d.take_detour();",
+    )
+    problems = check_flow.check(tree)
+    assert any("launch reaches Detour in src/dispatch/detour.cpp" in p for p in problems)
+    assert any("launch reaches take_detour in src/dispatch/detour.cpp" in p for p in problems)
+
+
 def test_growth(tree: pathlib.Path) -> None:
     with (tree / "src/dispatch/compile.cpp").open("a") as file:
         file.write("\n" * 200)
