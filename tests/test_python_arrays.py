@@ -57,6 +57,12 @@ def test_no_rows_at_all():
     assert y.shape == (0, 8)
 
 
+def test_masked_arrays_are_refused():
+    x = np.ma.masked_array(RNG.standard_normal((3, 16), np.float32), mask=False)
+    with pytest.raises(dlblas.errors.ArgumentError, match=r"x is a masked array.*filled\(value\)"):
+        dlblas.rms_norm(x, np.ones(16, np.float32))
+
+
 def test_subclasses_of_ndarray_are_read():
     class Named(np.ndarray):
         pass
@@ -107,7 +113,8 @@ def test_strides_between_elements_are_refused():
 
 
 def test_too_many_dimensions():
-    with pytest.raises(dlblas.errors.ShapeMismatchError, match="x has too many dimensions"):
+    words = "x has too many dimensions; expected at most 8, got 9"
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match=words):
         dlblas.rms_norm(np.zeros((1,) * 8 + (4,), np.float32), np.ones(4, np.float32))
 
 
@@ -170,6 +177,43 @@ def test_array_interface_producers():
     frozen.flags.writeable = False
     with pytest.raises(dlblas.errors.ArgumentError, match="out is read-only"):
         dlblas.rms_norm(x, w, out=Interface(frozen))
+
+
+class Interface:
+    """The array interface alone, with some of its entries replaced."""
+
+    def __init__(self, array, **changes):
+        self.__array_interface__ = {**array.__array_interface__, **changes}
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"data": None}, "has an incomplete __array_interface__; .* got no such data"),
+        ({"data": b"bytes"}, "got no such data"),
+        ({"typestr": None}, "got no such typestr"),
+        ({"data": (0, False)}, "has no memory; expected the address .*, got address 0"),
+    ],
+)
+def test_array_interfaces_that_cannot_be_read(change, words):
+    x = RNG.standard_normal((4, 24), np.float32)
+    with pytest.raises(dlblas.errors.ArgumentError, match=f"rms_norm: x {words}|{words}"):
+        dlblas.rms_norm(Interface(x, **change), np.ones(24, np.float32))
+
+
+def test_an_empty_array_needs_no_address():
+    empty = np.empty((0, 24), np.float32)
+    y = dlblas.rms_norm(Interface(empty, data=(0, False)), np.ones(24, np.float32))
+    assert y.shape == (0, 24)
+
+
+def test_results_follow_the_first_tensor_of_the_schema():
+    torch = pytest.importorskip("torch")
+    x, w = RNG.standard_normal((4, 24), np.float32), torch.ones(24)
+    for y in (dlblas.rms_norm(x, w), dlblas.rms_norm(weight=w, x=x)):
+        assert isinstance(y, np.ndarray)
+    for y in (dlblas.rms_norm(w, x[0]), dlblas.rms_norm(weight=x[0], x=w)):
+        assert isinstance(y, torch.Tensor)
 
 
 def test_arrays_are_read_alike_without_the_known_layout():
@@ -274,6 +318,55 @@ class TestTorch:
 
     def test_sparse_and_meta_tensors_are_refused(self):
         torch = self.torch
-        for x in (torch.eye(4).to_sparse(), torch.empty(4, 4, device="meta")):
-            with pytest.raises(dlblas.Error):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        with FakeTensorMode():
+            fake = torch.empty(4, 4)
+        memory = "x has no memory; expected a CPU tensor, got"
+        for x, words in (
+            (torch.eye(4).to_sparse(), "x cannot be exported by DLPack"),
+            (torch.empty(4, 4, device="meta"), f"{memory} a meta tensor"),
+            (fake, f"{memory} FakeTensor"),
+        ):
+            with pytest.raises(dlblas.errors.ArgumentError, match=words):
                 dlblas.rms_norm(x, torch.ones(4))
+
+    def test_lazy_views_are_inputs_and_not_outputs(self):
+        """The memory of a view with the negative bit holds the values negated."""
+        torch = self.torch
+        x, w = torch.randn(4, 8, dtype=torch.complex64).conj().imag, torch.ones(8)
+        assert x.is_neg()
+        expected = dlblas.rms_norm(x.clone(), w)
+        assert torch.equal(dlblas.rms_norm(x, w), expected)
+        assert torch.equal(dlblas.rms_norm(x.resolve_neg(), w), expected)
+        before = x.clone()
+        for call in (
+            lambda: dlblas.rms_norm(w.expand(4, 8), w, out=x),
+            lambda: dlblas.add_rms_norm_(x, torch.ones(4, 8), w),
+        ):
+            with pytest.raises(dlblas.errors.ArgumentError, match="is a lazy negative view"):
+                call()
+        assert torch.equal(x, before)
+        with pytest.raises(dlblas.errors.ArgumentError, match="out is a lazy conjugate view"):
+            dlblas.rms_norm(w, w, out=torch.ones(8, dtype=torch.complex64).conj())
+
+    def test_autograd_notices_what_is_written(self):
+        torch = self.torch
+        x, w = torch.randn(4, 8), torch.ones(8)
+        y, residual = torch.empty(4, 8), torch.randn(4, 8)
+        versions = [t._version for t in (x, w, y, residual)]
+        dlblas.rms_norm(x, w, out=y)
+        assert [t._version for t in (x, w, y)] == [versions[0], versions[1], versions[2] + 1]
+        dlblas.add_rms_norm_(x, residual, w)
+        assert (x._version, residual._version) == (versions[0] + 1, versions[3] + 1)
+        dlblas.explain("add_rms_norm_", x, residual, w)  # which writes nothing
+        assert x._version == versions[0] + 1
+
+        leaf = torch.randn(4, 8, requires_grad=True)
+        saved = torch.randn(4, 8)
+        product = (leaf * saved).sum()
+        dlblas.rms_norm(x, w, out=saved)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.backward()
+        with torch.inference_mode():
+            dlblas.rms_norm(x, w, out=torch.empty(4, 8))

@@ -128,17 +128,21 @@ bool read_array(Object* object, const Place& place, Array& array) {
   if (numpy == Numpy::kFailed) return false;
   array.keeper = nullptr;
   array.numpy = false;
+  array.written = place.written;
   array.object = object;
   Ref op(api.intern(place.op)), argument(api.intern(place.argument));
   Ref answer(api.call_args(hooks.exchange, object, op.get(), argument.get(),
                            place.written ? api.true_object : api.false_object, nullptr));
   if (!answer) return false;
-  const bool read = type_of(answer.get()) == api.capsule_type
-                        ? read_capsule(answer.get(), place, array)
-                        : read_tuple(answer.get(), place, array);
+  const bool capsule = type_of(answer.get()) == api.capsule_type;
+  const bool read =
+      capsule ? read_capsule(answer.get(), place, array) : read_tuple(answer.get(), place, array);
   if (!read) return false;
   array.tensor.shape = array.shape;
   array.tensor.strides = array.strides;
+  if (capsule && !array.tensor.data && array.bytes() > 0)
+    return complain(place, DLBLAS_ARGUMENT, "has no memory", "the address of its first element",
+                    "a null address", "pass an array");
   if (place.needs_data && !array.tensor.data && array.bytes() > 0)
     return complain(place, DLBLAS_ARGUMENT, "is a dlblas.Spec", "an array", "a shape without data",
                     "pass an array, or ask explain(), tune() or get_op()");

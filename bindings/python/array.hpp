@@ -14,7 +14,8 @@ struct Array {
   std::int64_t shape[DLBLAS_MAX_RANK];
   std::int64_t strides[DLBLAS_MAX_RANK];
   Object* keeper;  // owned: a capsule or nothing; the array itself is kept by the caller's frame
-  bool numpy;      // read by the fast path: `object` is a numpy.ndarray
+  bool numpy;      // read by the fast path: `object` is exactly a numpy.ndarray
+  bool written;    // by the call; set where `numpy` is false
   Object* object;  // borrowed
 
   std::int64_t bytes() const {

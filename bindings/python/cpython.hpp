@@ -28,7 +28,6 @@ inline constexpr int kKeywords = 0x2;
   F(inc_ref, Py_IncRef, void, (Object*))                                          \
   F(dec_ref, Py_DecRef, void, (Object*))                                          \
   F(object_type, PyObject_Type, Object*, (Object*))                               \
-  F(is_subtype, PyType_IsSubtype, int, (Object*, Object*))                        \
   F(type_flags, PyType_GetFlags, unsigned long, (Object*))                        \
   F(get_attr, PyObject_GetAttrString, Object*, (Object*, const char*))            \
   F(call_args, PyObject_CallFunctionObjArgs, Object*, (Object*, ...))             \

@@ -30,6 +30,7 @@ const char* read_hooks(Object* dictionary) {
                {&hooks.numpy_dtype, "numpy_dtype"},
                {&hooks.numpy_descr, "numpy_descr"},
                {&hooks.exchange, "exchange"},
+               {&hooks.wrote, "wrote"},
                {&hooks.new_output, "new_output"},
                {&hooks.finish, "finish"},
                {&hooks.dtype_name, "dtype_name"},

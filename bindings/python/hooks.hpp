@@ -19,6 +19,7 @@ struct Hooks {
   Object* numpy_descr;  // (code, bits) -> dtype
   Object* exchange;     // (object, op, argument, written) -> capsule | (address, code, bits, shape,
                         // byte strides, read only)
+  Object* wrote;        // (object) after a call has written into a caller's array
   Object* new_output;   // (like, code, bits, shape) -> array to write into
   Object* finish;       // (like, array) -> what the caller gets
   Object*

@@ -1,6 +1,7 @@
 // Names to places, objects to values. See marshal.hpp.
 #include "bindings/python/marshal.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -111,6 +112,9 @@ bool Call::refuse(const char* name, const dlblas_value* twice) {
   args.values = values;
   args.num_values = args.num_named = twice ? 2 : 1;
   args.names = names;
+  dlblas_tensor outputs[kMaxResults] = {};  // never reached: names come first
+  args.outputs = function_.num_results ? outputs : nullptr;
+  args.num_outputs = function_.num_results;
   dlblas_call(function_.handle, &args, nullptr);
   raise_last_error();
   return false;
@@ -214,10 +218,19 @@ bool Call::read_out(Object* out) {
   return true;
 }
 
+// The schema's first tensor, whatever the order in which names were given: its type is the
+// results'.
+const Array* Call::first() const {
+  for (std::size_t p = 0; p < function_.params.size(); ++p)
+    for (int i = 0; values_[p].kind == DLBLAS_TENSOR && i < num_arrays_; ++i)
+      if (values_[p].as.tensor == &arrays_[i].tensor) return &arrays_[i];
+  return nullptr;
+}
+
 int Call::new_output(void* self, std::int32_t index, dlblas_tensor* spec) {
   Call& call = *static_cast<Call*>(self);
   if (call.thread_) api.restore_thread(call.thread_);
-  const Array* like = call.num_arrays_ > 0 ? &call.arrays_[0] : nullptr;
+  const Array* like = call.first();
   Array scratch;
   Object*& made = call.made_[index];
   made = make_array(like, *spec, scratch);
@@ -227,14 +240,23 @@ int Call::new_output(void* self, std::int32_t index, dlblas_tensor* spec) {
   return status;
 }
 
+// NumPy keeps no account of writes; torch's autograd does.
+bool Call::tell_written() {
+  const auto tell = [](const Array& array) {
+    return array.numpy || !array.written || Ref(api.call_args(hooks.wrote, array.object, nullptr));
+  };
+  return std::all_of(arrays_, arrays_ + num_arrays_, tell) &&
+         std::all_of(out_arrays_, out_arrays_ + num_outputs_, tell);
+}
+
 // What the caller gets: None in place, its own `out`, or the new results in the caller's array
 // type.
 Object* Call::results() {
   if (function_.num_results == 0 || out_) return Ref::borrow(out_ ? out_ : api.none).release();
-  const bool numpy = num_arrays_ > 0 && arrays_[0].numpy;
+  const Array* like = first();
+  const bool numpy = like && like->numpy;
   for (int i = 0; !numpy && i < function_.num_results; ++i) {
-    Object* like = num_arrays_ > 0 ? arrays_[0].object : api.none;
-    Object* final = api.call_args(hooks.finish, like, made_[i], nullptr);
+    Object* final = api.call_args(hooks.finish, like ? like->object : api.none, made_[i], nullptr);
     if (!final) return nullptr;
     api.dec_ref(made_[i]);
     made_[i] = final;
@@ -272,8 +294,8 @@ Object* Call::run() {
   const dlblas_status status = dlblas_call(function_.handle, &args_, &context);
   if (thread_) api.restore_thread(thread_);
   thread_ = nullptr;
-  if (status == DLBLAS_OK) return results();
-  return api.err_occurred() ? nullptr : raise_last_error();
+  if (status != DLBLAS_OK) return api.err_occurred() ? nullptr : raise_last_error();
+  return tell_written() ? results() : nullptr;
 }
 
 }  // namespace dlblas::py

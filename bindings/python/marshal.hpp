@@ -1,7 +1,7 @@
 // The one marshaller: Python arguments → dlblas_args, for operator calls and for every control
 // function. In: a Function and the interpreter's argument vector. Out: Call, whose `args` are ready
 // for the C ABI. Names, defaults and kinds are the library's to judge (dispatch/call.cpp): here is
-// only what it cannot see. Read next: bindings/python/operators.cpp.
+// only what it cannot see. Read next: bindings/python/marshal.cpp.
 #pragma once
 
 #include "bindings/python/array.hpp"
@@ -39,6 +39,8 @@ class Call {
   bool convert_scalar(const Parameter& parameter, Object* value, dlblas_value& out);
   bool refuse(const char* name, const dlblas_value* twice);
   static int new_output(void* self, std::int32_t index, dlblas_tensor* out);
+  const Array* first() const;
+  bool tell_written();
   Object* results();
 
   const Function& function_;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <mutex>
+#include <string>
 
 namespace dlblas::py {
 namespace {
@@ -120,9 +121,8 @@ Numpy read_numpy(Object* object, const Place& place, Array& array) {
   const Layout* layout = g_layout.load(std::memory_order_acquire);
   if (!layout && !(layout = find_layout()))
     return api.err_occurred() ? Numpy::kFailed : Numpy::kNot;
-  Object* type = type_of(object);
-  if (!layout->verified || (type != layout->ndarray && !api.is_subtype(type, layout->ndarray)))
-    return Numpy::kNot;
+  // A subclass may mean more than its memory (a masked array does): _hooks.exchange looks at it.
+  if (!layout->verified || type_of(object) != layout->ndarray) return Numpy::kNot;
   const auto* f = reinterpret_cast<const Fields*>(object);
 
   dlblas_dtype dtype;
@@ -131,7 +131,8 @@ Numpy read_numpy(Object* object, const Place& place, Array& array) {
   else if (!ask_dtype(f->descr, place, &dtype))
     return Numpy::kFailed;
   if (f->nd > DLBLAS_MAX_RANK)
-    return fail(place, DLBLAS_SHAPE, "has too many dimensions", "at most 8", "more", "reshape it");
+    return fail(place, DLBLAS_SHAPE, "has too many dimensions", "at most 8",
+                std::to_string(f->nd).c_str(), "reshape it");
   if (place.written && !(f->flags & kWriteable))
     return fail(place, DLBLAS_ARGUMENT, "is read-only", "a writable array", "writeable=False",
                 "pass a copy");

@@ -71,15 +71,52 @@ def _refuse(op: str, argument: str, problem: str, expected: str, got: str, remed
     return ArgumentError.from_library(message, op, argument, expected, got)
 
 
-def _capsule(obj: Any, op: str, argument: str) -> Any:
-    if getattr(obj, "requires_grad", False):
-        torch = sys.modules.get("torch")
-        if torch is None or torch.is_grad_enabled():
+def _plain_torch(torch: Any, obj: Any, op: str, argument: str, written: bool) -> Any:
+    """The tensor whose memory holds its values: DLPack says nothing of torch's lazy views."""
+    if not _has_memory(obj):
+        kind = "a meta tensor" if obj.is_meta else type(obj).__name__
+        raise _refuse(
+            op, argument, "has no memory", "a CPU tensor", kind,
+            "make it on the CPU; explain(), tune() and get_op() take a dlblas.Spec as well",
+        )  # fmt: skip
+    if obj.requires_grad:
+        if torch.is_grad_enabled():
             raise _refuse(
                 op, argument, "requires grad", "a tensor outside autograd", "requires_grad=True",
                 "pass it with .detach(), or call under torch.no_grad()",
             )  # fmt: skip
         obj = obj.detach()
+    lazy = "negative" if obj.is_neg() else "conjugate" if obj.is_conj() else ""
+    if lazy and written:
+        raise _refuse(
+            op, argument, f"is a lazy {lazy} view", "a tensor whose memory holds its values",
+            f"a set {lazy} bit", "pass a tensor of its own, for example from torch.empty_like()",
+        )  # fmt: skip
+    return obj.resolve_conj().resolve_neg() if lazy else obj
+
+
+def _has_memory(obj: Any) -> bool:
+    """False for a meta tensor, and for a FakeTensor, which says that it is on the CPU."""
+    try:
+        return bool(obj.untyped_storage().device.type != "meta")
+    except (NotImplementedError, RuntimeError):  # sparse and the like: __dlpack__ has its own words
+        return True
+
+
+def wrote(obj: Any) -> None:
+    """After a call has written into a caller's array: autograd must notice, as for any in-place
+    operation."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(obj, torch.Tensor):
+        increment = getattr(torch.autograd.graph, "increment_version", None)  # older torch has none
+        if increment is not None:
+            increment(obj)
+
+
+def _capsule(obj: Any, op: str, argument: str, written: bool) -> Any:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(obj, torch.Tensor):
+        obj = _plain_torch(torch, obj, op, argument, written)
     try:
         try:
             return obj.__dlpack__(max_version=(1, 0))
@@ -95,6 +132,20 @@ def _capsule(obj: Any, op: str, argument: str) -> Any:
 def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
     interface = obj.__array_interface__
     numpy = sys.modules.get("numpy")
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(obj, masked.MaskedArray):
+        raise _refuse(
+            op, argument, "is a masked array", "an array without a mask, which would be lost",
+            type(obj).__name__, "pass x.filled(value), or x.data",
+        )  # fmt: skip
+    kinds_of = (("shape", tuple), ("typestr", str), ("data", tuple))
+    lacking = [key for key, kind in kinds_of if not isinstance(interface.get(key), kind)]
+    if lacking:
+        raise _refuse(
+            op, argument, "has an incomplete __array_interface__",
+            "shape, typestr and data as (address, read only)", f"no such {', '.join(lacking)}",
+            "convert it, for example with numpy.asarray()",
+        )  # fmt: skip
     typestr = interface["typestr"]
     kinds = {"f": 2, "i": 0, "u": 1, "b": 6}
     found: tuple[int, int] | str
@@ -113,6 +164,11 @@ def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
             message, op, argument, "a number type in native byte order", found
         )
     address, read_only = interface["data"]
+    if not address and 0 not in interface["shape"]:
+        raise _refuse(
+            op, argument, "has no memory", "the address of its first element", "address 0",
+            "pass an array; explain(), tune() and get_op() take a dlblas.Spec as well",
+        )  # fmt: skip
     return (address, *found, interface["shape"], interface.get("strides"), read_only)
 
 
@@ -123,7 +179,7 @@ def exchange(obj: Any, op: str, argument: str, written: bool) -> Any:
     cls = type(obj)
     numpy = sys.modules.get("numpy")
     if hasattr(cls, "__dlpack__") and not (numpy is not None and isinstance(obj, numpy.ndarray)):
-        return _capsule(obj, op, argument)
+        return _capsule(obj, op, argument, written)
     if hasattr(obj, "__array_interface__"):
         return _interface(obj, op, argument)
     raise _refuse(
@@ -200,6 +256,7 @@ TABLE: dict[str, Any] = {
     "numpy_dtype": numpy_dtype,
     "numpy_descr": numpy_descr,
     "exchange": exchange,
+    "wrote": wrote,
     "new_output": new_output,
     "finish": finish,
     "dtype_name": _dtypes.name_of,
