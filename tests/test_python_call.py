@@ -50,6 +50,19 @@ def test_keyword_only_arguments(xw):
         dlblas.rms_norm(x, w, 1e-6, 1.0)
 
 
+def test_scalars_of_numpy_are_read_as_pythons(xw):
+    x, w = xw
+    expected = dlblas.rms_norm(x, w, 0.5, weight_offset=1, cast_before_weight=True)
+    for eps in (np.float64(0.5), np.float32(0.5), np.float16(0.5)):
+        for offset in (np.int64(1), np.uint8(1), np.float32(1)):
+            y = dlblas.rms_norm(x, w, eps, weight_offset=offset, cast_before_weight=np.True_)
+            np.testing.assert_array_equal(y, expected)
+    assert np.array_equal(
+        dlblas.rms_norm(x, w, cast_before_weight=np.False_), dlblas.rms_norm(x, w)
+    )
+    np.testing.assert_array_equal(dlblas.rms_norm(x, w, 10**30), dlblas.rms_norm(x, w, 1e30))
+
+
 def test_none_means_the_default(xw):
     x, w = xw
     np.testing.assert_array_equal(dlblas.rms_norm(x, w, None, out=None), dlblas.rms_norm(x, w))

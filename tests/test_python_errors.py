@@ -62,9 +62,16 @@ CASES = [
         "pass a tuple in result order",
     ),
     (
-        lambda: dlblas.rms_norm(X, W, eps=10**30),
+        lambda: dlblas.rms_norm(X, W, eps=10**400),
         errors.ArgumentError,
-        "rms_norm: eps has the wrong type; expected a number, got int; convert it",
+        "rms_norm: eps is too large; expected a number, got an integer beyond the range of float; "
+        "pass a smaller one",
+    ),
+    (
+        lambda: dlblas.rms_norm(X, W, cast_before_weight=2**70),
+        errors.ArgumentError,
+        "rms_norm: cast_before_weight is too large; expected a 64-bit integer, "
+        "got an integer beyond 2^63; pass a smaller one",
     ),
     (
         lambda: dlblas.get_op("rms_norm", [X, W]),

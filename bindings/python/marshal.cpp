@@ -167,8 +167,11 @@ bool Call::convert_scalar(const Parameter& parameter, Object* value, dlblas_valu
     }
     set_text(out, name.get());
   } else if (Ref integer(api.index(value)); integer) {
-    out.kind = DLBLAS_INT;
-    out.as.i = api.long_as(integer.get());
+    return convert_integer(parameter, integer.get(), out);
+  } else if (const std::string name = type_name(value); name == "bool" || name == "bool_") {
+    api.err_clear();  // NumPy's, which is no integer
+    out.kind = DLBLAS_BOOL;
+    out.as.i = api.is_true(value);
   } else {
     api.err_clear();
     Ref number(api.to_float(value));
@@ -182,6 +185,25 @@ bool Call::convert_scalar(const Parameter& parameter, Object* value, dlblas_valu
              ? "a number"
              : "a 64-bit integer or a name",
          type_name(value).c_str(), "convert it"});
+  return false;
+}
+
+bool Call::convert_integer(const Parameter& parameter, Object* integer, dlblas_value& out) {
+  out.kind = DLBLAS_INT;
+  out.as.i = api.long_as(integer);
+  if (!api.err_occurred()) return true;
+  api.err_clear();
+  const bool real = parameter.scalar && parameter.scalar->type == ScalarType::kFloat;
+  if (Ref number(real ? api.to_float(integer) : nullptr); number) {
+    out.kind = DLBLAS_FLOAT;
+    out.as.f = api.float_as(number.get());
+    return true;
+  }
+  api.err_clear();
+  raise({DLBLAS_ARGUMENT, function_.name.c_str(), parameter.name, "is too large",
+         real ? "a number" : "a 64-bit integer",
+         real ? "an integer beyond the range of float" : "an integer beyond 2^63",
+         "pass a smaller one"});
   return false;
 }
 

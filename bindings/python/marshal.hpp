@@ -37,6 +37,7 @@ class Call {
   bool place(Object* name, Object* value);
   bool convert(std::size_t parameter, Object* value);
   bool convert_scalar(const Parameter& parameter, Object* value, dlblas_value& out);
+  bool convert_integer(const Parameter& parameter, Object* integer, dlblas_value& out);
   bool refuse(const char* name, const dlblas_value* twice);
   static int new_output(void* self, std::int32_t index, dlblas_tensor* out);
   const Array* first() const;
