@@ -56,7 +56,7 @@ if(DLBLAS_SANITIZE)
   target_link_options(dlblas_objects PUBLIC -fsanitize=${DLBLAS_SANITIZE})
   target_link_options(dlblas INTERFACE -fsanitize=${DLBLAS_SANITIZE})
 else()
-  target_link_options(dlblas PRIVATE -static-libstdc++ -Wl,-z,defs)
+  target_link_options(dlblas PRIVATE -static-libstdc++ -Wl,-z,defs -Wl,-z,nodelete)
 endif()
 
 # Operator functions for C++, stubs for Python and the operators' page, written from the registry by a program over

@@ -34,7 +34,7 @@ CLASS = re.compile(r"\b([A-Z]\w*)\b")  # a constructor, where the library define
 # Called through a member, or handed out as a pointer.
 POINTER = re.compile(r"\b([a-z_]\w*)(?:<[^<>()]*>)?(?:\(|\s*[:;,}])")
 USES = (CALL, METHOD_CALL, CLASS)
-# `Kernel (*prepare)(…)`: a call through it goes where the page says, not to a function of that name.
+# `Kernel (*prepare)(…)`: a call through it goes where the page says, not to a namesake.
 FUNCTION_POINTER = re.compile(r"\(\*(\w+)\)\(")
 STANDARD = {"get"}  # methods of the standard library that bear a name of ours
 MAX_FILES, MAX_LINES = 8, 1000

@@ -1,0 +1,138 @@
+// The C ABI at its border: null and short structures are refused in words, and calls still work
+// when thread_local objects are gone.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "dlblas/dlblas.h"
+
+namespace {
+
+struct Call {
+  float x[6] = {1, 2, 3, 4, 5, 6}, w[3] = {1, 1, 1}, y[6] = {};
+  int64_t shape[2] = {2, 3}, width[1] = {3};
+  dlblas_tensor tx = tensor(x, 2, shape), tw = tensor(w, 1, width), ty = tensor(y, 2, shape);
+  dlblas_value values[2] = {value(&tx), value(&tw)};
+  dlblas_args args{sizeof(dlblas_args), values, 2, 0, nullptr, &ty, 1, 0};
+
+  static dlblas_tensor tensor(float* data, int rank, int64_t* shape) {
+    return {data, {1, 0}, rank, {2, 32, 1}, shape, nullptr, 0};
+  }
+  static dlblas_value value(const dlblas_tensor* t) {
+    dlblas_value v{DLBLAS_TENSOR, 0, {}};
+    v.as.tensor = t;
+    return v;
+  }
+  static dlblas_op_t op() {
+    dlblas_op_t handle = nullptr;
+    dlblas_op("rms_norm", &handle);
+    return handle;
+  }
+};
+
+std::string last_message() {
+  dlblas_error error{};
+  error.size = sizeof error;
+  dlblas_last_error(&error);
+  return error.message;
+}
+
+TEST(CAbi, Calls) {
+  Call c;
+  ASSERT_EQ(dlblas_call(Call::op(), &c.args, nullptr), DLBLAS_OK) << last_message();
+  EXPECT_NEAR(c.y[0], 1 / 2.1602468, 1e-5);
+}
+
+TEST(CAbi, RefusesWhatIsMissing) {
+  EXPECT_EQ(dlblas_op(nullptr, nullptr), DLBLAS_ARGUMENT);
+  EXPECT_EQ(dlblas_call(nullptr, nullptr, nullptr), DLBLAS_ARGUMENT);
+  EXPECT_EQ(last_message(), "dlblas: op is null; expected a handle of dlblas_op(), got NULL");
+  EXPECT_EQ(dlblas_call(Call::op(), nullptr, nullptr), DLBLAS_ARGUMENT);
+  const std::string malformed =
+      "rms_norm: args is malformed; expected size, values, names and flags of this header's "
+      "dlblas_args, got others";
+  for (int fault = 0; fault < 4; ++fault) {
+    Call c;
+    if (fault == 0) c.args.size = 8;
+    if (fault == 1) c.args.values = nullptr;
+    if (fault == 2) c.args.num_named = 1;
+    if (fault == 3) c.args.flags = 1u << 20;
+    EXPECT_EQ(dlblas_call(Call::op(), &c.args, nullptr), DLBLAS_ARGUMENT) << fault;
+    EXPECT_EQ(last_message(), malformed) << fault;
+    EXPECT_EQ(c.y[0], 0) << "something was written";
+  }
+}
+
+TEST(CAbi, RefusesTensorsItCannotRead) {
+  Call no_shape;
+  no_shape.tx.shape = nullptr;
+  EXPECT_EQ(dlblas_call(Call::op(), &no_shape.args, nullptr), DLBLAS_SHAPE);
+  EXPECT_EQ(last_message(),
+            "rms_norm: x has 2 dimensions and no shape; expected their sizes, got NULL");
+  Call deep;
+  deep.tx.ndim = 9;
+  EXPECT_EQ(dlblas_call(Call::op(), &deep.args, nullptr), DLBLAS_SHAPE);
+  EXPECT_EQ(last_message(), "rms_norm: x has 9 dimensions; expected 0 to 8, got 9");
+  Call lanes;
+  lanes.tx.dtype = {2, 16, 2};
+  EXPECT_EQ(dlblas_call(Call::op(), &lanes.args, nullptr), DLBLAS_DTYPE);
+  Call no_data;
+  no_data.tx.data = nullptr;
+  EXPECT_EQ(dlblas_call(Call::op(), &no_data.args, nullptr), DLBLAS_ARGUMENT);
+  EXPECT_EQ(last_message(), "rms_norm: x has no memory; expected a data pointer, got NULL");
+}
+
+TEST(CAbi, RefusesOutputsWithoutRoom) {
+  Call none;
+  none.args.outputs = nullptr;
+  EXPECT_EQ(dlblas_call(Call::op(), &none.args, nullptr), DLBLAS_ARGUMENT);
+  EXPECT_EQ(last_message(),
+            "rms_norm: outputs is null; expected one tensor a result, data NULL for a new one, got "
+            "NULL");
+  Call few;
+  few.args.num_outputs = 0;
+  EXPECT_EQ(dlblas_call(Call::op(), &few.args, nullptr), DLBLAS_ARGUMENT);
+  Call no_room;
+  no_room.ty = {};
+  EXPECT_EQ(dlblas_call(Call::op(), &no_room.args, nullptr), DLBLAS_ARGUMENT);
+  dlblas_context context{};
+  context.size = 8;
+  Call c;
+  EXPECT_EQ(dlblas_call(Call::op(), &c.args, &context), DLBLAS_ARGUMENT);
+  EXPECT_EQ(last_message().substr(0, 36), "dlblas: context has a wrong size; ex");
+}
+
+TEST(CAbi, MakesResults) {
+  Call c;
+  int64_t shape[DLBLAS_MAX_RANK], strides[DLBLAS_MAX_RANK];
+  c.ty = {nullptr, {0, 0}, 0, {}, shape, strides, 0};
+  ASSERT_EQ(dlblas_call(Call::op(), &c.args, nullptr), DLBLAS_OK);
+  EXPECT_EQ(c.ty.ndim, 2);
+  EXPECT_EQ(shape[1], 3);
+  EXPECT_NEAR(static_cast<float*>(c.ty.data)[0], 1 / 2.1602468, 1e-5);
+  dlblas_free(c.ty.data);
+}
+
+// The main thread's thread_local objects are destroyed before atexit handlers that were registered
+// earlier.
+TEST(CAbiDeathTest, WorksInAtExit) {
+  EXPECT_EXIT(
+      {
+        std::atexit([] {
+          Call late;
+          dlblas_op_t unknown = nullptr;
+          const bool ok = dlblas_call(Call::op(), &late.args, nullptr) == DLBLAS_OK &&
+                          dlblas_op("no_such", &unknown) == DLBLAS_UNKNOWN_OPERATOR;
+          std::fputs(ok ? "worked" : "failed", stderr);
+        });
+        Call early;
+        dlblas_call(Call::op(), &early.args, nullptr);
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "worked");
+}
+
+}  // namespace
