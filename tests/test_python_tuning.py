@@ -281,3 +281,56 @@ class TestSpaces:
     def test_texts_that_are_refused(self, text, words):
         with pytest.raises(dlblas.errors.ArgumentError, match=words):
             spaces.compile_where(text, DOMAINS)
+
+
+class TestDeterministic:
+    """oneDNN is the one implementation here whose bits may vary."""
+
+    A, B = np.ones((64, 64), np.float32), np.ones((64, 64), np.float32)
+
+    @pytest.fixture(autouse=True)
+    def _onednn(self):
+        if self.reason() is not None:
+            pytest.skip(f"onednn: {self.reason()}")
+
+    def reason(self):
+        """Why oneDNN does not serve this problem; None where it may."""
+        rows = dlblas.explain("matmul", self.A, self.B).as_dict()["candidates"]
+        row = next(row for row in rows if row["implementation"] == "onednn")
+        return None if row["supports"] else row["reason"]
+
+    def test_explain_and_tune(self):
+        with dlblas.deterministic():
+            assert "not deterministic" in self.reason()
+            with dlblas.deterministic(False):
+                assert self.reason() is None
+            assert "not deterministic" in self.reason()
+            report = dlblas.tune(
+                "matmul", (self.A, self.B), seconds=0.2, implementations=["onednn", "cpu_baseline"]
+            )
+        row = next(row for row in report.candidates if row["implementation"] == "onednn")
+        assert not row["takes_part"] and "not deterministic" in row["reason"]
+        assert self.reason() is None
+
+    def test_calls(self):
+        with dlblas.pinned("matmul", "onednn"):
+            dlblas.matmul(self.A, self.B)
+            with dlblas.deterministic(), pytest.raises(dlblas.Error, match="not deterministic"):
+                dlblas.matmul(self.A, self.B)
+            dlblas.matmul(self.A, self.B)
+
+    def test_one_instance_nests_and_ends_with_an_exception(self):
+        once = dlblas.deterministic()
+        with pytest.raises(ZeroDivisionError), once:
+            with once:
+                pass
+            assert self.reason() is not None
+            _ = 1 / 0
+        assert self.reason() is None
+
+    def test_other_threads_are_not_affected(self):
+        from concurrent.futures import ThreadPoolExecutor
+
+        with dlblas.deterministic(), ThreadPoolExecutor(1) as pool:
+            assert pool.submit(self.reason).result() is None
+            assert self.reason() is not None

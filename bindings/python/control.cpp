@@ -1,4 +1,4 @@
-// explain, tune, get_op, verify, reference, and two helpers. See control.hpp.
+// explain, tune, get_op, verify, reference, and helpers. See control.hpp.
 // Arguments are those of python/dlblas/_native.py, its only caller, and are not checked again here.
 #include "bindings/python/control.hpp"
 
@@ -249,11 +249,21 @@ Object* capsule(Object*, Object* const* args, Size, Object*) {
                       args[4]);
 }
 
+// (deterministic) -> what it was: for later calls of this thread
+Object* set_deterministic(Object*, Object* const* args, Size, Object*) {
+  const int on = api.is_true(args[0]);
+  if (on < 0) return nullptr;
+  const bool before = exchange_flags(on ? DLBLAS_DETERMINISTIC : 0) & DLBLAS_DETERMINISTIC;
+  return Ref::borrow(before ? api.true_object : api.false_object).release();
+}
+
 }  // namespace
 
-const ControlEntry kControlFunctions[] = {{"explain", explain}, {"tune", tune},
-                                          {"verify", verify},   {"reference", reference},
-                                          {"results", results}, {"bench_host", bench_host},
-                                          {"capsule", capsule}, {nullptr, nullptr}};
+const ControlEntry kControlFunctions[] = {
+    {"explain", explain}, {"tune", tune},
+    {"verify", verify},   {"reference", reference},
+    {"results", results}, {"bench_host", bench_host},
+    {"capsule", capsule}, {"set_deterministic", set_deterministic},
+    {nullptr, nullptr}};
 
 }  // namespace dlblas::py

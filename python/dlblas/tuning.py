@@ -316,6 +316,26 @@ class pinned:  # noqa: N801 - used like a function
         pin(self._operator, *self._before)
 
 
+class deterministic:  # noqa: N801 - used like a function
+    """``with dlblas.deterministic(): …``: only implementations that give the same bits every time.
+
+    Holds for calls, ``explain``, ``tune`` and ``get_op`` of this thread while inside: other threads
+    are not affected, and what ``get_op`` returned serves each call by where that call is made.
+    ``deterministic(False)`` lifts it again inside. ``DLBLAS_DETERMINISTIC=1`` holds for the whole
+    process and is not lifted.
+    """
+
+    def __init__(self, on: bool = True) -> None:
+        self._on = on
+        self._before: list[bool] = []  # one instance may be entered again while inside
+
+    def __enter__(self) -> None:
+        self._before.append(_plane["set_deterministic"](self._on))
+
+    def __exit__(self, *_: object) -> None:
+        _plane["set_deterministic"](self._before.pop())
+
+
 def list_operators() -> list[str]:
     """Names of all operators; in-place forms are not listed apart."""
     return sorted({function.operator for function in _FUNCTIONS.values()})
