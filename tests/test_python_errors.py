@@ -22,6 +22,7 @@ def test_every_kind_is_the_builtin_one_too():
         errors.UnsupportedDtypeError: TypeError,
         errors.DeviceError: ValueError,
         errors.ArgumentError: ValueError,
+        errors.ArgumentTypeError: TypeError,
         errors.NumericalOverflowError: errors.ArgumentError,
         errors.UnknownOperatorError: NameError,
         errors.UnsupportedError: LookupError,
@@ -32,6 +33,8 @@ def test_every_kind_is_the_builtin_one_too():
     }
     for cls, base in bases.items():
         assert issubclass(cls, errors.Error) and issubclass(cls, base)
+        assert cls.__name__ in errors.__all__ and cls.__qualname__ == cls.__name__
+    assert issubclass(errors.ArgumentTypeError, errors.ArgumentError)
     assert issubclass(errors.UnsupportedError, NotImplementedError)
     assert errors.TritonKernelError is errors.Error is dlblas.Error
 

@@ -5,6 +5,7 @@ Read next: python/dlblas/__init__.py.
 
 from __future__ import annotations
 
+import inspect
 import os
 import statistics
 import subprocess
@@ -58,6 +59,8 @@ print(type(y).__name__, y.shape, y.dtype, sys.modules["numpy"])
 def test_names_are_exported():
     assert set(dlblas.__all__) <= set(dir(dlblas)) | {"spaces"}
     assert "rms_norm" in dlblas.__all__ and "add_rms_norm_" in dlblas.__all__
+    public = {n for n, v in vars(dlblas).items() if n[0] != "_" and not inspect.ismodule(v)}
+    assert public <= set(dlblas.__all__)
     assert dlblas.__version__ == dlblas.info()["version"]
     assert dlblas.spaces.FixedSpace(1)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):

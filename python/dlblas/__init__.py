@@ -6,9 +6,7 @@ operator calls never do, and ``explain`` says what runs and why. NumPy and torch
 by this package's import. Read next: tuning.py (choosing), _native.py (the library).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from . import _native, cache, errors
 from ._array import Array, Spec
@@ -29,7 +27,7 @@ from .tuning import (
     tune,
 )
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from . import spaces
     from ._ops import *  # noqa: F403 - stubs of the operators, written by the build
 
@@ -71,7 +69,7 @@ for _function in _native.FUNCTIONS.values():
 del _function
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name == "spaces":  # needed by searches alone, and so imported by them
         from importlib import import_module
 

@@ -12,6 +12,7 @@ from typing import Any
 
 __all__ = [
     "ArgumentError",
+    "ArgumentTypeError",
     "CompileError",
     "DeviceError",
     "Error",
@@ -127,8 +128,8 @@ class ArgumentError(Error, ValueError):
     """A missing, unknown, repeated or ill-formed argument."""
 
 
-class _ArgumentTypeError(ArgumentError, TypeError):
-    """For what has always been a TypeError: ``get_op``'s args that are no tuple."""
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument of the wrong Python type, or an unknown option, as Python itself would refuse."""
 
 
 class NumericalOverflowError(ArgumentError):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import _native
-from .errors import ArgumentError, _ArgumentTypeError
+from .errors import ArgumentError, ArgumentTypeError
 
 _FUNCTIONS = _native.FUNCTIONS
 _plane = _native.plane
@@ -134,7 +134,7 @@ def check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:
     if isinstance(args, tuple):
         return args
     got = type(args).__name__
-    raise _ArgumentTypeError.from_library(
+    raise ArgumentTypeError.from_library(
         f"{what}: args is not a tuple; expected a tuple of {name}'s arguments, got {got}; "
         "write (x,) for one",
         what, "args", "tuple", got,
