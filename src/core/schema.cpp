@@ -16,6 +16,12 @@ int find_tensor(const Schema& schema, std::string_view name) {
     if (schema.tensors[i].name == name) return static_cast<int>(i);
   return -1;
 }
+// Among the results alone: one may bear the name of an argument.
+int find_result(const Schema& schema, std::string_view name) {
+  for (std::size_t i = schema.num_inputs; i < schema.tensors.size(); ++i)
+    if (schema.tensors[i].name == name) return static_cast<int>(i);
+  return -1;
+}
 int find_scalar(const Schema& schema, std::string_view name) {
   for (std::size_t i = 0; i < schema.scalars.size(); ++i)
     if (schema.scalars[i].name == name) return static_cast<int>(i);
@@ -217,8 +223,7 @@ void parse_results(Cursor& c, Schema& schema) {
   const bool several = c.accept("(");
   do {
     const std::string name = c.name("a result's name");
-    if (schema.find_param(name) >= 0 || find_tensor(schema, name) >= 0)
-      c.fail(text("a new result name, not ", name, " again"));
+    if (find_result(schema, name) >= 0) c.fail(text("a new result name, not ", name, " again"));
     c.expect(":");
     parse_tensor(c, schema, name);
     if (schema.tensors.back().optional || schema.tensors.back().written)
@@ -322,8 +327,8 @@ InplaceForm parse_inplace(std::string_view source, const Schema& schema) {
     form.params.push_back({p.is_tensor, p.index, keyword_only});
     if (!c.accept("!")) continue;
     if (!p.is_tensor) c.fail(text("a tensor to receive a result, not ", name));
-    const int result = find_tensor(schema, c.name("the result it receives"));
-    if (result < schema.num_inputs) c.fail(text("a result of ", schema.name));
+    const int result = find_result(schema, c.name("the result it receives"));
+    if (result < 0) c.fail(text("a result of ", schema.name));
     form.result_source[result - schema.num_inputs] = p.index;
   }
   if (!c.done()) c.fail("the end");
