@@ -5,6 +5,16 @@
 
 namespace dlblas::gemm {
 
+double multiply_adds(const Problem& p) {
+  return static_cast<double>(p.dims[kM]) * static_cast<double>(p.dims[kN]) *
+         static_cast<double>(p.dims[kK]);
+}
+
+double bytes_of_b(const Problem& p) {
+  return static_cast<double>(p.dims[kN]) * static_cast<double>(p.dims[kK]) *
+         size_of(p.tensors[kB].dtype);
+}
+
 OperatorDef matmul_operator() {
   OperatorDef def;
   def.family = "gemm";

@@ -29,26 +29,32 @@ Bound matmul_bound(const Problem& problem, int result);
 /// The whole of it, for register_gemm.cpp.
 OperatorDef matmul_operator();
 
-/// The instruction-set levels as template arguments: code, name of the level, and its sustained
-/// multiply-adds per second and thread, which only ranks candidates before anything is measured.
-/// Figures: f32 512×4096×4096 on AMD Zen 4 (2 threads), November 2026.
+/// What estimates are made of, in double: products of sizes that no machine holds overflow
+/// integers.
+double multiply_adds(const Problem& problem);
+double bytes_of_b(const Problem& problem);
+
+/// The instruction-set levels as template arguments: code, lanes, and what a thread sustains each
+/// second, which only ranks candidates before anything is measured: multiply-adds (kRate: f32
+/// 512×4096×4096), and bytes of b streamed by few rows (kStreamRate: f32 1×4096×4096; kF16Rate: the
+/// same in f16, which the baseline converts one by one). AMD Zen 4, 2 threads, November 2026.
 struct BaselineLevel {
   static constexpr Isa kIsa = Isa::kBaseline;
   static constexpr int kLanes = 4;
-  static constexpr double kRate = 10e9;
+  static constexpr double kRate = 10e9, kStreamRate = 10e9, kF16Rate = 1.8e9;
   static const MatmulLevel& code() { return baseline::kMatmulLevel; }
 };
 #if defined(DLBLAS_X86)
 struct Avx2Level {
   static constexpr Isa kIsa = Isa::kAvx2;
   static constexpr int kLanes = 8;
-  static constexpr double kRate = 45e9;
+  static constexpr double kRate = 45e9, kStreamRate = 12e9, kF16Rate = 9e9;
   static const MatmulLevel& code() { return avx2::kMatmulLevel; }
 };
 struct Avx512Level {
   static constexpr Isa kIsa = Isa::kAvx512;
   static constexpr int kLanes = 16;
-  static constexpr double kRate = 50e9;
+  static constexpr double kRate = 50e9, kStreamRate = 13e9, kF16Rate = 13e9;
   static const MatmulLevel& code() { return avx512::kMatmulLevel; }
 };
 #endif

@@ -295,7 +295,7 @@ Support supports(const Problem&, const DeviceInfo& device, const Implementation&
 }
 
 template <typename Level>
-double estimate(const Problem& p, const Config& config, const DeviceInfo&) {
+double estimate(const Problem& p, const Config& config, const DeviceInfo&, const Implementation&) {
   const MatmulTile tile = Level::code().tiles[table<Level>().restore(config).tile];
   const auto threads = static_cast<double>(threads_of(p));
   const auto m = static_cast<double>(round_up(p.dims[kM], tile.m));

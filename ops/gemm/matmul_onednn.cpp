@@ -314,14 +314,12 @@ Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
   return Support::yes();
 }
 
-double estimate(const Problem& p, const Config&, const DeviceInfo&) {
+double estimate(const Problem& p, const Config&, const DeviceInfo&, const Implementation&) {
   // As our own AVX-512 code: on AMD Zen 4 within 6 % for f32. bf16 differs by machine, from half of
   // f32 to twice: measuring decides.
   constexpr double rate = 50e9;
-  const auto products = static_cast<double>(p.dims[kM] * p.dims[kN] * p.dims[kK]);
-  const auto bytes = static_cast<double>(p.dims[kN] * p.dims[kK] * size_of(p.tensors[kB].dtype));
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
-  return 1e3 * std::max(products / (rate * threads), bytes / (threads * 8e9)) + 0.01;
+  return 1e3 * std::max(multiply_adds(p) / rate, bytes_of_b(p) / 8e9) / threads + 0.01;
 }
 
 Kernel prepare(const Problem&, const Config&, const DeviceInfo&,

@@ -65,12 +65,12 @@ Config heuristic(const Problem& p, const DeviceInfo&) {
 }
 
 template <typename Level>
-double estimate(const Problem& p, const Config&, const DeviceInfo&) {
+double estimate(const Problem& p, const Config&, const DeviceInfo&, const Implementation&) {
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
-  const auto products = static_cast<double>(p.dims[kM] * p.dims[kN] * p.dims[kK]);
-  const auto bytes = static_cast<double>(p.dims[kN] * p.dims[kK] * size_of(p.tensors[kB].dtype));
-  const double memory = bytes / (std::min(threads, 4.0) * 15e9);
-  return 1e3 * std::max(memory, products / (Level::kRate * threads)) + 0.005;
+  const bool f16 = p.tensors[kB].dtype == DType::kF16;
+  const double rate = f16 ? Level::kF16Rate : Level::kStreamRate;
+  const double memory = bytes_of_b(p) / (std::min(threads, 4.0) * rate);
+  return 1e3 * std::max(memory, multiply_adds(p) / (Level::kRate * threads)) + 0.005;
 }
 
 std::int64_t padded_rows(std::int64_t m) { return round_up(m, kMaxRowGroup); }

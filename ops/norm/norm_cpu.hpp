@@ -25,7 +25,7 @@ Support supports(const Slots& slots, const Problem& problem, const DeviceInfo& d
 void constrain(const Slots& slots, const Problem& problem, Space& space);
 Config heuristic(const Slots& slots, const Problem& problem, const DeviceInfo& device);
 double estimate(const Slots& slots, const Problem& problem, const Config& config,
-                const DeviceInfo& device);
+                const DeviceInfo& device, const Implementation& self);
 /// One step, `run`, and its state.
 Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
                const Implementation& self);
@@ -60,8 +60,9 @@ std::vector<Implementation> implementations() {
     impl.heuristic = [](const Problem& problem, const DeviceInfo& device) {
       return heuristic(kSlots, problem, device);
     };
-    impl.estimate = [](const Problem& problem, const Config& config, const DeviceInfo& device) {
-      return estimate(kSlots, problem, config, device);
+    impl.estimate = [](const Problem& problem, const Config& config, const DeviceInfo& device,
+                       const Implementation& self) {
+      return estimate(kSlots, problem, config, device, self);
     };
     impl.prepare = [](const Problem& problem, const Config& config, const DeviceInfo&,
                       const Implementation& self) {

@@ -124,7 +124,8 @@ struct Implementation {
   /// The default configuration, inside the space; may be null when there are no knobs.
   Config (*heuristic)(const Problem&, const DeviceInfo&) = nullptr;
   /// Predicted milliseconds; may be null.
-  double (*estimate)(const Problem&, const Config&, const DeviceInfo&) = nullptr;
+  double (*estimate)(const Problem&, const Config&, const DeviceInfo&,
+                     const Implementation&) = nullptr;
   Kernel (*prepare)(const Problem&, const Config&, const DeviceInfo&,
                     const Implementation&) = nullptr;
 

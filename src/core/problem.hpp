@@ -28,7 +28,7 @@ enum class Layout : std::uint8_t {
   kRowsOuter,   // last dimension contiguous, leading dimensions do not flatten to one stride
   kTransposed,  // 2-D with a contiguous first dimension
   kBroadcast,   // some stride is 0 in a dimension longer than 1
-  kOther,  // anything else
+  kOther,       // anything else
 };
 
 struct TensorTraits {
@@ -83,7 +83,8 @@ inline std::uint64_t Problem::hash() const {
 /// Upper end of the bucket of a token count: 0, 1, 2, 4, 8, …, 64, then ×1.5 and ×1.33 in turn
 /// (96, 128, 192, 256, …): a new batch size neither compiles nor misses.
 constexpr std::int64_t bucket_tokens(std::int64_t n) {
-  if (n <= 1) return n;
+  constexpr std::int64_t kLast = std::int64_t{1} << 62;
+  if (n <= 1 || n > kLast) return n;  // above the last power of two there is no bucket to end
   std::int64_t power = 1;
   while (power < n) power *= 2;
   const std::int64_t three_quarters = power / 4 * 3;

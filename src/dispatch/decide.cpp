@@ -125,7 +125,7 @@ std::unique_ptr<Plan> from_model(const Problem& problem, const std::vector<Prese
   for (const Preset& p : presets) {
     if (!built_in(p)) continue;
     if (!p.implementation->estimate) return nullptr;
-    const double ms = p.implementation->estimate(problem, p.config, device);
+    const double ms = p.implementation->estimate(problem, p.config, device, *p.implementation);
     if (!best || ms < best_ms) best = &p, best_ms = ms;
     ++compared;
   }

@@ -74,7 +74,7 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
     CandidateRow row{impl, check_support(*impl, problem, device), {}, -1, -1, {}, false};
     if (row.support) {
       row.config = impl->default_config(problem, device);
-      if (impl->estimate) row.estimate_ms = impl->estimate(problem, row.config, device);
+      if (impl->estimate) row.estimate_ms = impl->estimate(problem, row.config, device, *impl);
       if (const Record::Candidate* failed = known_failure(*merged, *impl, row.config))
         row.failure = failed->failure.empty() ? "wrong_result" : failed->failure;
     }

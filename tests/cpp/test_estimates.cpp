@@ -1,0 +1,90 @@
+// Predictions rank the built-in implementations before anything is measured: sane at any size, and
+// with no ties between instruction-set levels, or "smallest predicted time" would name the one that
+// stands first. Read next: ops/norm/norm_cpu.cpp, ops/gemm/matmul.hpp.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "registry/registry.hpp"
+
+namespace dlblas {
+namespace {
+
+Problem problem_of(const Operator& op, DType dtype, std::initializer_list<std::int64_t> dims) {
+  Problem p;
+  p.op = op.id;
+  p.threads = 2;
+  for (std::size_t i = 0; i < op.schema.tensors.size(); ++i)
+    p.tensors[i] = {op.schema.tensors[i].optional ? DType::kAbsent : dtype, Layout::kContiguous, 4,
+                    0};
+  std::copy(dims.begin(), dims.end(), p.dims);
+  for (const ScalarSpec& spec : op.schema.scalars)
+    if (spec.key) p.scalars[spec.key_slot] = spec.default_value.i;
+  return p;
+}
+
+double predicted(const Operator& op, const Problem& p, const std::string& name) {
+  const Implementation* impl = op.find(name);
+  const DeviceInfo& device = device_info(p.device());
+  return impl->estimate(p, impl->default_config(p, device), device, *impl);
+}
+
+void expect_levels_in_order(const Operator& op, const Problem& p, const std::string& prefix) {
+#if defined(__x86_64__)
+  const double avx512 = predicted(op, p, prefix + "avx512"),
+               avx2 = predicted(op, p, prefix + "avx2");
+  EXPECT_LE(avx512, avx2) << prefix << p.dims[0];
+  EXPECT_LT(avx2, predicted(op, p, prefix + "baseline")) << prefix << p.dims[0];
+#else
+  EXPECT_GT(predicted(op, p, prefix + "baseline"), 0);
+#endif
+}
+
+TEST(Estimates, WiderLevelsArePredictedFaster) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const char* name : {"rms_norm", "add_rms_norm"}) {
+      const Operator& op = *Registry::process().at(name).op;
+      for (const std::int64_t rows : {1, 512, 16384})
+        expect_levels_in_order(op, problem_of(op, dtype, {rows, 4096}), "cpu_");
+    }
+    const Operator& matmul = *Registry::process().at("matmul").op;
+    for (const std::int64_t rows : {1, 8})
+      expect_levels_in_order(matmul, problem_of(matmul, dtype, {rows, 4096, 4096}), "cpu_row_");
+    for (const std::int64_t rows : {16, 512})
+      expect_levels_in_order(matmul, problem_of(matmul, dtype, {rows, 4096, 4096}), "cpu_");
+  }
+}
+
+// 3·10⁹ each way: 2.7·10²⁸ multiply-adds, far past what int64 holds; years, not less than nothing.
+TEST(Estimates, HoldAtSizesNobodyHas) {
+  const Operator& op = *Registry::process().at("matmul").op;
+  const std::int64_t huge = 3'000'000'000;
+  const Problem many = problem_of(op, DType::kF32, {huge, huge, huge});
+  const Problem few = problem_of(op, DType::kF32, {8, huge, huge});
+  const DeviceInfo& device = device_info(many.device());
+  for (const Implementation* impl : op.candidates()) {
+    if (!impl->estimate) continue;
+    const bool row = std::string(impl->name).find("row") != std::string::npos;
+    const Problem& p = row ? few : many;
+    const double ms = impl->estimate(p, impl->default_config(p, device), device, *impl);
+    EXPECT_TRUE(std::isfinite(ms)) << impl->name;
+    EXPECT_GT(ms, row ? 1e8 : 1e18) << impl->name;
+  }
+}
+
+TEST(Buckets, EndAtOrAboveTheSizeAndSayNothingPastTheLast) {
+  constexpr std::int64_t kLast = std::int64_t{1} << 62;
+  static_assert(bucket_tokens(kLast) == kLast && bucket_tokens(kLast - 1) == kLast);
+  static_assert(bucket_tokens(kLast / 4 * 3) == kLast / 4 * 3);
+  static_assert(bucket_tokens(kLast + 1) == kLast + 1, "and it ends");
+  static_assert(bucket_tokens(INT64_MAX) == INT64_MAX);
+  for (std::int64_t n = 0; n < 5000; ++n) {
+    EXPECT_GE(bucket_tokens(n), n);
+    EXPECT_LE(bucket_tokens(n), 2 * n);
+    EXPECT_EQ(bucket_tokens(bucket_tokens(n)), bucket_tokens(n));
+  }
+}
+
+}  // namespace
+}  // namespace dlblas
