@@ -59,6 +59,11 @@ PlanTable& table_for_insert(Shelf& shelf, std::uint32_t generation) {
     for (std::uint32_t i = 0; i <= table->mask; ++i)
       if (const Plan* plan = table->slots[i].load(std::memory_order_relaxed))
         larger->insert(plan, plan->problem.hash());
+  if (table && static_cast<std::int32_t>(table->generation - generation) > 0) {
+    larger->previous = table->previous;  // a decision from before the newer map: kept aside
+    table->previous = larger;
+    return *larger;
+  }
   larger->previous = table;
   shelf.table.store(larger, std::memory_order_release);
   return *larger;
