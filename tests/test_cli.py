@@ -113,9 +113,20 @@ WRONG = [
         ["tune", "rms_norm", *SMALL, "--where", "f(1)"],
         "where: expression holds what is not allowed;",
     ),
+    (["explain", "rms_norm", "--dims", f"T={10**19},C=1"], "rms_norm: --dims T is beyond 64 bits;"),
+    (["explain", "rms_norm", "--dims", "T=1,C=" + "9" * 18], "rms_norm: x has too many elements;"),
+    (["tune", "rms_norm", *SMALL, "--space", "unroll=--5"], "asks for a value outside"),
+    (["tune", "rms_norm", *SMALL, "--where", "unroll % 0"], "where: expression has no value;"),
+    (["tune", "rms_norm", *SMALL, "--where", "unroll < 'a'"], "where: expression has no value;"),
+    (["tune", "rms_norm", *SMALL, "--implementations", ""], "tune: implementations leaves none;"),
+    (["tune", "rms_norm", *SMALL, "--seed", "-1"], "tune: seed is out of range; expected an"),
+    (["tune", "rms_norm", *SMALL, "--max-evaluations", "0"], "tune: max_evaluations is out of "),
+    (["tune", "rms_norm", *SMALL, "--seconds", "nan"], "--seconds: 'nan' is no budget; write 0.5"),
+    (["bench", "host", "--seconds", "-1"], "--seconds: '-1' is no budget; write 0.5"),
+    (["demo", "--seconds", "inf"], "--seconds: 'inf' is no budget; write 0.5"),
     (["tune", "rms_norm", *SMALL, "--strategy", "luck"], "strategy"),
     (["tune", "rms_norm", *SMALL, "--implementations", "none_such"], "none_such"),
-    (["cache", "show", "zzz"], "cache: show has no such key;"),
+    (["cache", "show", "zzz"], "cache: key is not in the store;"),
     (
         ["cache"],
         "dlblas cache: the following arguments are required: ACTION; see dlblas cache --help",
@@ -223,6 +234,12 @@ def test_tune_narrows_and_reports(cli: Cli) -> None:
         text
     )  # 2 unroll x 2 source x 2 store x 1 prefetch x 2 task_kib
     assert "exhaustive, " in text
+
+
+def test_empty_results_need_no_tuning(cli: Cli) -> None:
+    text = cli.out("tune", "rms_norm", "--dims", "T=0,C=64")
+    assert "\n  empty results need no tuning: nothing measured\n" in text
+    assert " of 0 s" not in text
 
 
 def test_cases_are_tuned_one_by_one(cli: Cli) -> None:

@@ -273,6 +273,12 @@ def test_specs_stand_for_arrays_where_no_data_is_read():
         dlblas.rms_norm(x, np.ones(64, np.float32))
     with pytest.raises(dlblas.errors.ArgumentError, match="dtype is unknown"):
         dlblas.Spec((8,), "f99")
+    for shape in ((2.5,), ("a",), (2**63,), 5):
+        with pytest.raises(dlblas.errors.ArgumentError, match="Spec: shape is malformed"):
+            dlblas.Spec(shape, "f32")
+    with pytest.raises(dlblas.errors.ArgumentError, match="Spec: strides is malformed"):
+        dlblas.Spec((8,), "f32", (2**62,))  # as bytes beyond 64 bits
+    assert dlblas.Spec(np.array([2, 3]), "f32").shape == (2, 3)
 
 
 class TestTorch:

@@ -283,6 +283,45 @@ class TestSpaces:
             spaces.compile_where(text, DOMAINS)
 
 
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"foo": 1}, "foo is not an option; expected seconds, strategy, .*, got foo"),
+        ({"seed": -1}, r"seed is out of range; expected an integer from 0 to 2\^64 - 1, got -1"),
+        ({"seed": 1.5}, "seed is out of range"),
+        ({"seed": 2**64}, "seed is out of range"),
+        ({"seconds": -1}, "seconds is no budget; expected a finite number above 0, got -1"),
+        ({"seconds": 0}, "seconds is no budget"),
+        ({"seconds": float("nan")}, "seconds is no budget"),
+        ({"seconds": float("inf")}, "seconds is no budget"),
+        ({"seconds": "1"}, "seconds is no budget"),
+        ({"max_evaluations": 0}, "max_evaluations is out of range"),
+        ({"max_evaluations": 2**31}, "max_evaluations is out of range"),
+        ({"implementations": []}, "implementations leaves none; expected at least one name"),
+        ({"implementations": "cpu_baseline,"}, "implementations leaves none"),
+        ({"implementations": [1]}, "implementations has the wrong type"),
+        ({"implementations": 3}, "implementations has the wrong type"),
+        ({"strategy": 3}, "strategy has the wrong type"),
+        ({"space": [1]}, "space has the wrong type"),
+        ({"progress": 1}, "progress has the wrong type"),
+    ],
+)
+@pytest.mark.parametrize("function", [dlblas.tune, dlblas.get_op])
+def test_options_are_judged_before_the_search(function, options, words):
+    x, w = dlblas.Spec((4, 64), "f32"), dlblas.Spec((64,), "f32")
+    measured = dlblas.counters()["measured"]
+    with pytest.raises(dlblas.errors.ArgumentError, match=f"^{function.__name__}: {words}") as e:
+        function("rms_norm", (x, w), **options)
+    assert e.value.argument == next(iter(options))
+    assert dlblas.counters()["measured"] == measured
+
+
+def test_a_space_that_leaves_nothing_of_the_chosen_implementations():
+    a, b = dlblas.Spec((4, 64), "f32"), dlblas.Spec((64, 64), "f32")
+    with pytest.raises(dlblas.errors.ArgumentError, match="implementations leaves none"):
+        dlblas.tune("matmul", (a, b), implementations=["cpu_avx2"], space={"tile": ["6x64"]})
+
+
 class TestDeterministic:
     """oneDNN is the one implementation here whose bits may vary."""
 

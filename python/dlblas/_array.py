@@ -7,6 +7,7 @@ Read next: _hooks.py.
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,22 @@ def _code_and_bits(dtype: Any) -> tuple[int, int]:
     return _dtypes.TABLE[name][:2]
 
 
+def _integers(argument: str, values: Any, size: int) -> tuple[int, ...]:
+    """Integers that, times ``size``, fit 64 bits; what they mean is the library's to judge."""
+    try:
+        read = tuple(operator.index(value) for value in values)
+    except TypeError:
+        read = None
+    if read is None or any(abs(value) * size >= 2**63 for value in read):
+        expected = "integers of at most 64 bits"
+        raise ArgumentError.from_library(
+            f"Spec: {argument} is malformed; expected {expected}, got {values!r}; "
+            "give one number a dimension",
+            "Spec", argument, expected, repr(values),
+        )  # fmt: skip
+    return read
+
+
 class Spec:
     """Shape, dtype and strides (in elements; None: contiguous), without data.
 
@@ -38,9 +55,9 @@ class Spec:
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
     ) -> None:
         code, bits = _code_and_bits(dtype)
-        self.shape = tuple(shape)
+        self.shape = _integers("shape", shape, 1)
         self.dtype = _dtypes.NAMES[code, bits]
-        self.strides = None if strides is None else tuple(strides)
+        self.strides = None if strides is None else _integers("strides", strides, bits // 8)
         if self.strides is not None and len(self.strides) != len(self.shape):
             raise ArgumentError.from_library(
                 f"Spec: strides has the wrong length; expected {len(self.shape)}, "

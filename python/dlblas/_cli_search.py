@@ -62,7 +62,7 @@ def _parse_space(texts: Sequence[str]) -> Row | None:
                 repr(text),
                 "write block_m=64,128",
             )
-        read = [int(v) if v.lstrip("-").isdecimal() else v for v in values.split(",")]
+        read = [int(v) if v.removeprefix("-").isdecimal() else v for v in values.split(",")]
         implementation, dot, name = knob.rpartition(".")
         (space.setdefault(implementation, {}) if dot else space)[name] = read
     return space or None
@@ -82,6 +82,8 @@ def report_text(report: tuning.TuningReport) -> str:
     lines = [f"{report['op']} {report['problem']}", columns(rows)]
     if report["source"] == "store":
         lines.append("  from the store: nothing measured")
+    elif report["source"] == "empty":
+        lines.append("  empty results need no tuning: nothing measured")
     else:
         lines.append(
             f"  {report['strategy']}, {report['elapsed_s']:.1f} of {report['budget_s']:.3g} s,"

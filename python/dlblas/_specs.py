@@ -16,17 +16,11 @@ from typing import Any
 
 from . import _dtypes, _native
 from ._array import Spec
-from .errors import ArgumentError
+from ._options import refuse as refuse
 from .tuning import resolve
 
 Row = dict[str, Any]
 Sizes = dict[str, Any]  # letter → size, or a list of sizes for ``*T``
-
-
-def refuse(op: str, argument: str, problem: str, expected: str, got: str, remedy: str) -> Exception:
-    """An ArgumentError in the library's grammar."""
-    message = f"{op}: {argument} {problem}; expected {expected}, got {got}; {remedy}"
-    return ArgumentError.from_library(message, op, argument, expected, got)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -80,6 +74,9 @@ def parse_dims(row: Row, text: str) -> Sizes:
         if not all(n.isdecimal() for n in numbers) or (len(numbers) > 1 and name not in leading):
             form = "a size, or sizes as in 2x256" if name in leading else "a size"
             raise refuse(op, f"--dims {name}", "is no size", form, value, "write digits")
+        if any(len(n) > 18 for n in numbers):
+            most = "at most 18 digits"
+            raise refuse(op, f"--dims {name}", "is beyond 64 bits", most, value, "write fewer")
         sizes[name] = [int(n) for n in numbers] if len(numbers) > 1 else int(numbers[0])
     missing = [letter for letter in letters if letter not in sizes]
     if missing:

@@ -79,4 +79,11 @@ def compile_expression(text: str) -> tuple[tuple[str, ...], Callable[..., Any]]:
         raise _refuse(text, "holds what is not allowed", type(node).__name__)
 
     run = build(tree)
-    return tuple(names), lambda *values: run(dict(zip(names, values, strict=True)))
+
+    def evaluate(*values: Any) -> Any:
+        try:
+            return run(dict(zip(names, values, strict=True)))
+        except (ArithmeticError, MemoryError, TypeError, ValueError) as reason:
+            raise _refuse(text, "has no value", str(reason)) from None
+
+    return tuple(names), evaluate

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from . import _cli_search, _cli_show, _native, _specs, tuning
+from ._options import check_seconds
 from .errors import Error, UnknownOperatorError
 
 OK, USAGE, INTERRUPTED = 0, 2, 130
@@ -59,6 +60,14 @@ def _test(argv: Sequence[str]) -> int:
     return test(argv)
 
 
+def _seconds(text: str) -> float:
+    try:
+        check_seconds("--seconds", seconds := float(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no budget; write 0.5 or the like") from None
+    return seconds
+
+
 def _threads(text: str) -> str:
     if not all(n.isdecimal() and int(n) > 0 for n in text.split(",")):
         raise argparse.ArgumentTypeError(f"{text!r} is no list of counts; write 1,2")
@@ -90,7 +99,7 @@ def _tune_options(tune: argparse.ArgumentParser) -> None:
         "--cases", choices=("bench", "tune"), help="every such case, in place of --dims"
     )
     tune.add_argument(
-        "--seconds", type=float, help="budget a key (default DLBLAS_TUNE_SECONDS, 10)"
+        "--seconds", type=_seconds, help="budget a key (default DLBLAS_TUNE_SECONDS, 10)"
     )
     tune.add_argument("--strategy", help="exhaustive or random (default: by the size of the space)")
     tune.add_argument("--seed", type=int, default=0)
@@ -123,7 +132,7 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
     )
     bench.add_argument("--out", help="file (default benchmarks/results/<section>-<cpu>.jsonl)")
     bench.add_argument("--threads", type=_threads, metavar="1,2", help="thread counts to run with")
-    bench.add_argument("--seconds", type=float, help="search budget a key")
+    bench.add_argument("--seconds", type=_seconds, help="search budget a key")
     bench.add_argument(
         "--quick", action="store_true", help="tiny shapes: tries the tool, says nothing"
     )
@@ -151,7 +160,7 @@ def _demo_options(demo: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--root", default="build/demo", help="folder of its own store (default %(default)s)"
     )
-    demo.add_argument("--seconds", type=float, help="search budget a key (default 8)")
+    demo.add_argument("--seconds", type=_seconds, help="search budget a key (default 8)")
     demo.add_argument("--quick", action="store_true", help="tiny shapes and budgets")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from . import _native
+from . import _native, _options
 from .errors import ArgumentError, ArgumentTypeError
 
 _FUNCTIONS = _native.FUNCTIONS
@@ -152,7 +152,7 @@ def _domains(operator: str) -> dict[str, dict[str, list[Any]]]:
     return {}
 
 
-def _options(
+def _packed(
     function: _native.Function,
     *,
     seconds: float | None = None,
@@ -177,6 +177,7 @@ def _options(
         rows, empty = spaces.narrow(space or {}, domains)
         if empty:
             chosen = [name for name in (chosen or domains) if name not in empty]
+            _options.check_options("tune", {"implementations": chosen}, ["implementations"])
         keep = spaces.compile_where(where, domains)
 
     def report(kind: int, *fields: Any) -> None:
@@ -223,11 +224,11 @@ def _search(
     import json
 
     function, fixed = resolve(name)
-    values = check_tuple("tune" if measure_again else "get_op", name, args)
+    what = "tune" if measure_again else "get_op"
+    values = check_tuple(what, name, args)
+    _options.check_options(what, options, _packed.__kwdefaults__ or ())
     named = {**fixed, **(kwargs or {})}
-    text = _plane["tune"](
-        function.name, values, named, _options(function, **options), measure_again
-    )
+    text = _plane["tune"](function.name, values, named, _packed(function, **options), measure_again)
     return function, named, TuningReport(json.loads(text))
 
 
