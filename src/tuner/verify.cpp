@@ -34,7 +34,9 @@ double error_of(double out, double ref, double allowed, DType dtype) {
   const FloatTraits traits = float_traits(dtype);
   const bool at_limit = std::abs(out) == traits.max && std::abs(ref) > traits.max &&
                         std::abs(ref) <= traits.max * (1 + traits.eps) && out * ref > 0;
-  return at_limit ? 0 : difference / allowed;  // allowed 0: infinity
+  if (at_limit) return 0;
+  const double error = difference / allowed;  // allowed 0: infinity
+  return std::isnan(error) ? kWrong : error;  // a bound that is no number allows nothing
 }
 
 // What comparing one result adds up to.
@@ -76,7 +78,7 @@ class Comparison {
     const double error = error_of(out, ref, allowed, tensor_.dtype);
     ++checked_;
     worst_ = std::max(worst_, error);
-    if (error > 1 && wrong_++ == 0) first_wrong_ = index;
+    if (!(error <= 1) && wrong_++ == 0) first_wrong_ = index;
     zeros_ += ref == 0;
     if (!std::isfinite(ref)) return;
     least_ = std::min(least_, ref);

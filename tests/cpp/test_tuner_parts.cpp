@@ -134,6 +134,22 @@ TEST_F(Verdicts, BoundIsRelativeAndFirstWrongIsNamed) {
   EXPECT_EQ(wrong.checked, 3);
 }
 
+TEST_F(Verdicts, ABoundThatIsNoNumberAllowsNothing) {
+  static const Behaviour any{};
+  const Operator& op = make_operator({dummy("any", any)}, [](const Problem&, int) {
+    return Bound{0, std::nan(""), 0};
+  });
+  const Problem problem = make_problem(op, 1, 2);
+  const CallData data(op, problem, 0, nullptr, Context{});
+  for (const std::int64_t i : {0, 1}) {
+    store_element(data.args().tensors[0], i, static_cast<double>(i + 1));
+    store_element(data.args().result(0), i, 2.001 * static_cast<double>(i + 1));
+  }
+  const Verdict verdict = verify(op, problem, data.args(), {}, Context{});
+  EXPECT_EQ(verdict.wrong, 2);
+  EXPECT_TRUE(std::isinf(verdict.worst));
+}
+
 TEST_F(Verdicts, NonFiniteValuesMustAgree) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   EXPECT_EQ(judge(DType::kF32, {nan, inf, -inf, 1}, {nan, inf, -inf, 2}).wrong, 0);

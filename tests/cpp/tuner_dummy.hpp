@@ -108,8 +108,11 @@ inline Implementation dummy(const char* name, const Behaviour& behaviour,
   return impl;
 }
 
-/// A new operator with these implementations, and the reference.
-inline const Operator& make_operator(std::vector<Implementation> implementations) {
+/// A new operator with these implementations, and the reference; `bound` of the exact error.
+inline const Operator& make_operator(
+    std::vector<Implementation> implementations, BoundFn bound = [](const Problem&, int) {
+      return Bound{0, 1e-3, 0};
+    }) {
   static int count = 0;
   static std::vector<std::string>* schemas = new std::vector<std::string>(1000);
   std::string& schema = (*schemas)[static_cast<std::size_t>(count)];
@@ -131,7 +134,7 @@ inline const Operator& make_operator(std::vector<Implementation> implementations
         out[0].magnitude[i * width + c] = std::abs(v);
       }
   };
-  def.bound = [](const Problem&, int) { return Bound{0, 1e-3, 0}; };
+  def.bound = bound;
   def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[1]); };
   def.implementations = std::move(implementations);
   return Registry::process().add(std::move(def));
