@@ -139,15 +139,20 @@ int Candidates::find(const SearchSpace& in, const Implementation& impl, const Co
   return -1;
 }
 
+std::vector<CurrentRow> Candidates::inside(const std::vector<CurrentRow>& rows) const {
+  std::vector<CurrentRow> kept;
+  for (const CurrentRow& row : rows)
+    if (find(narrowed_, *row.implementation, row.config) >= 0) kept.push_back(row);
+  return kept;
+}
+
 bool Candidates::keep_unknown(const Merged& merged) {
-  const DeviceInfo& device = device_info(problem_.device());
   const auto known = [&](const Implementation& impl) {
-    const Space space = impl.space(problem_, device);
     return std::any_of(merged.rows.begin(), merged.rows.end(), [&](const Merged::Row& row) {
       const Record::Candidate& c = row.candidate;
       if (c.implementation != impl.name || c.source_hash != impl.source_hash) return false;
       try {
-        return space.contains(impl.table().parse(c.config, impl.name));
+        return find(narrowed_, impl, impl.table().parse(c.config, impl.name)) >= 0;
       } catch (const Error&) {
         return false;  // of another version of the table
       }

@@ -18,8 +18,10 @@ class Candidates {
   Candidates(const Operator& op, const Problem& problem, const TuneOptions& options,
              std::vector<TuneCandidate>& seen);
 
-  /// Drops the implementations of which the store holds a current sample or failure, unless that is
-  /// all of them. True when it is.
+  /// Of the store's rows, those of a configuration inside the user's narrowing.
+  std::vector<CurrentRow> inside(const std::vector<CurrentRow>& rows) const;
+  /// Drops the implementations of which the store holds a current sample or failure inside the
+  /// user's narrowing, unless that is all of them. True when it is.
   bool keep_unknown(const Merged& merged);
   /// The default and the key's current winner take part, whatever is searched: results are compared
   /// only within a run, and a narrow one must not hide what is faster.

@@ -18,22 +18,31 @@ std::vector<std::string> split(const char* list) {
   return words;
 }
 
+[[noreturn]] void refuse(const std::string& argument, const std::string& problem,
+                         const std::string& expected, const std::string& got) {
+  throw Error(ErrorKind::kArgument,
+              text("tune: ", argument, " ", problem, "; expected ", expected, ", got ", got),
+              {"tune", argument, expected, got});
+}
+
 }  // namespace
 
 TuneOptions options_from(const dlblas_tune_options* options) {
   TuneOptions result;
   if (!options) return result;
   if (options->size < sizeof(dlblas_tune_options))
-    throw Error(
-        ErrorKind::kArgument,
-        "dlblas: options has a wrong size; expected size = sizeof(dlblas_tune_options) of this ABI",
-        {.argument = "options"});
+    refuse("options", "has a wrong size",
+           text("size = ", sizeof(dlblas_tune_options), ", this ABI's sizeof(dlblas_tune_options)"),
+           std::to_string(options->size));
   result.seconds = options->seconds;
   if (options->strategy) result.strategy = options->strategy;
   result.seed = options->seed;
   result.max_evaluations = options->max_evaluations;
   result.force = options->force != 0;
   result.implementations = split(options->implementations);
+  if (options->implementations && result.implementations.empty())
+    refuse("implementations", "names none",
+           "at least one implementation, or no list for all of them", "an empty list");
   for (int i = 0; i < options->num_knobs; ++i)
     result.knobs.push_back({options->knob_implementations ? options->knob_implementations[i] : "",
                             options->knob_names[i], split(options->knob_values[i])});

@@ -74,7 +74,7 @@ std::string sentence(const TuneReport& report, const Evaluated& won, const Evalu
 }
 
 TuneReport measure(TuneReport report, const Candidates& candidates, const Args* caller,
-                   const Context& context, const TuneOptions& options) {
+                  const Context& context, const TuneOptions& options) {
   const ClockFn clock = options.clock;
   const RaceLimits limits{budget_of(options), clock(), options.max_evaluations};
   report.source = "tuned";
@@ -147,7 +147,9 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
   const auto merged = store_of(options).load(store_key(op, problem));
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
   const CurrentRow* best = best_row(rows);
-  if (best && candidates.keep_unknown(*merged)) {
+  const std::vector<CurrentRow> asked_for = candidates.inside(rows);
+  const CurrentRow* winner = best_row(asked_for);
+  if (winner && candidates.keep_unknown(*merged)) {
     count(g_counters.store_hits);
     for (TuneCandidate& candidate : report.candidates)
       for (const CurrentRow& row : rows) {
@@ -156,8 +158,12 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
             (candidate.stored_ms < 0 || ms < candidate.stored_ms))
           candidate.stored_ms = ms;
       }
-    return settled(std::move(report), "store", best->implementation, best->config,
-                   text("the fastest of ", rows.size(), " measured configurations in the store"));
+    report = settled(
+        std::move(report), "store", winner->implementation, winner->config,
+        text("the fastest of ", asked_for.size(), " measured configurations in the ", "store"));
+    report.served = best->implementation;  // a narrowed question changes nothing for calls
+    report.served_config = best->config;
+    return report;
   }
   count(g_counters.store_misses);
   if (env_flag(EnvVar::kRequireHit))

@@ -223,6 +223,66 @@ TEST_F(TunerTest, NarrowingIsHonouredAndNothingFasterIsForgotten) {
   EXPECT_EQ(report.served_config.values[0], 4) << "the incumbent took part and stays";
 }
 
+TEST_F(TunerTest, ANarrowedHitStaysInsideTheNarrowing) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  run_tune(op);
+  const std::int64_t before = measured();
+  options_.implementations = {"slow"};
+  const TuneReport slow = run_get_op(op);
+  EXPECT_EQ(slow.source, "store");
+  EXPECT_STREQ(slow.winner->name, "slow");
+  EXPECT_STREQ(slow.served->name, "knobbed");
+  EXPECT_EQ(slow.served_config.values[0], 4);
+  options_.implementations.clear();
+  options_.knobs = {{"knobbed", "block", {"8"}}};
+  options_.where = [](std::string_view name, std::string_view) { return name == "knobbed"; };
+  const TuneReport eight = run_get_op(op);
+  EXPECT_EQ(eight.source, "store");
+  EXPECT_STREQ(eight.winner->name, "knobbed");
+  EXPECT_EQ(eight.config.values[0], 8);
+  EXPECT_EQ(eight.served_config.values[0], 4);
+  EXPECT_EQ(measured(), before) << "all of it was known";
+}
+
+TEST_F(TunerTest, ANarrowingThatNothingKnownMeetsIsMeasured) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  options_.knobs = {{"knobbed", "block", {"1", "2"}}};
+  run_get_op(op);
+  options_.knobs = {{"knobbed", "block", {"8"}}};
+  const TuneReport report = run_get_op(op);
+  EXPECT_EQ(report.source, "tuned");
+  EXPECT_NE(find(report, "knobbed", 8), nullptr);
+  EXPECT_STREQ(report.winner->name, "knobbed");
+  EXPECT_EQ(report.config.values[0], 8);
+}
+
+TEST_F(TunerTest, OptionsOfTheAbiAreCheckedInWords) {
+  const auto words_of = [](dlblas_tune_options o) {
+    try {
+      options_from(&o);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::kArgument);
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  dlblas_tune_options o{};
+  o.size = sizeof o;
+  EXPECT_EQ(words_of(o), "");
+  o.implementations = " , ";
+  EXPECT_EQ(words_of(o),
+            "tune: implementations names none; expected at least one implementation, or no list "
+            "for all of them, got an empty list");
+  o.implementations = "a, b";
+  EXPECT_EQ(words_of(o), "");
+  EXPECT_EQ(options_from(&o).implementations, (std::vector<std::string>{"a", "b"}));
+  o.size = 8;
+  EXPECT_EQ(words_of(o), text("tune: options has a wrong size; expected size = ", sizeof o,
+                              ", this ABI's sizeof(dlblas_tune_options), got 8"));
+}
+
 TEST_F(TunerTest, TypingErrorsAreArgumentErrors) {
   const Operator& op = make_operator({dummy("knobbed", kKnobbed, &dummy_table())});
   const auto kind_of = [&](const std::function<void(TuneOptions&)>& change) {
