@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 
-#include "core/error.hpp"
 #include "tuner/inputs.hpp"
 
 namespace dlblas {
@@ -75,9 +75,7 @@ GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits) {
   const std::size_t shift = misalignment(view, traits.align_log2);
   size_ = (2 * kGuardBytes + shift + span + kBaseAlign - 1) / kBaseAlign * kBaseAlign;
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kBaseAlign, size_)));
-  if (!memory_)
-    throw Error(ErrorKind::kTuning,
-                text("tune: inputs need ", size_, " bytes; expected memory, got none"));
+  if (!memory_) throw std::bad_alloc();
   view.data = memory_.get() + kGuardBytes + shift;
   view_ = view;
   poison(kGuardByte);
@@ -85,9 +83,7 @@ GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits) {
 
 GuardedTensor::GuardedTensor(const GuardedTensor& other) : view_(other.view_), size_(other.size_) {
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kBaseAlign, size_)));
-  if (!memory_)
-    throw Error(ErrorKind::kTuning,
-                text("tune: inputs need ", size_, " bytes; expected memory, got none"));
+  if (!memory_) throw std::bad_alloc();
   view_.data = memory_.get() + (static_cast<std::byte*>(other.view_.data) - other.memory_.get());
   restore(other);
 }

@@ -1,10 +1,13 @@
 // Input making; see inputs.hpp. Values come from a counter, not from a stream of draws, so threads
-// may fill any part. 16 M normal draws take 0.1 s (bf16, two threads, Xeon, November 2026).
+// may fill any part.
 #include "tuner/inputs.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <numeric>
 
@@ -126,12 +129,47 @@ std::int64_t outer_part(std::int64_t n) {
   return 1;
 }
 
+double machine_bytes() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+std::string gibibytes(double bytes) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.4g GiB", bytes / 0x1p30);
+  return digits;
+}
+
 }  // namespace
+
+double tensor_bytes(const Operator& op, const Problem& problem) {
+  double sum = 0;
+  for (std::size_t i = 0; i < op.schema.tensors.size(); ++i) {
+    const TensorTraits& traits = problem.tensors[i];
+    if (traits.dtype == DType::kAbsent || traits.alias) continue;
+    double bytes = size_of(traits.dtype);
+    for (const DimExpr& dim : op.schema.tensors[i].dims)
+      bytes *= static_cast<double>(dim.evaluate(problem.dims));
+    sum += bytes;
+  }
+  return sum;
+}
+
+void throw_no_memory(const Operator& op, const Problem& problem) {
+  const std::string expected =
+      text("room for tensors of ", gibibytes(tensor_bytes(op, problem)), " and copies of them");
+  const std::string got = text("a machine of ", gibibytes(machine_bytes()));
+  throw Error(ErrorKind::kTuning,
+              text(op.schema.name, ": call does not fit in memory while it is measured; expected ",
+                   expected, ", got ", got, "; tune a smaller size"),
+              {op.schema.name, "call", expected, got});
+}
 
 CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t seed,
                    const Args* caller, const Context& context)
     : op_(&op) {
   const Schema& schema = op.schema;
+  // Asked first: the system may promise memory that it does not have, and kill for it later.
+  if (tensor_bytes(op, problem) >= machine_bytes()) throw_no_memory(op, problem);
   make_shapes(problem);
   make_scalars(problem, caller);
   std::int64_t tokens = problem.dims[0];  // what offsets end at: the bucketed letter

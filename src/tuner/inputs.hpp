@@ -56,10 +56,17 @@ class GuardedTensor {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
+/// Bytes of all tensors of one call; in double, since sizes that cannot be are asked about as well.
+double tensor_bytes(const Operator& op, const Problem& problem);
+/// Throws Error(kTuning) that names them and the machine's memory.
+[[noreturn]] void throw_no_memory(const Operator& op, const Problem& problem);
+
 /// All tensors of one call.
 class CallData {
  public:
   /// `caller` (may be null) lends its index-valued tensors and the runtime scalars without default.
+  /// Throws Error(kTuning) when the tensors are larger than the machine's memory, std::bad_alloc
+  /// where the system refuses less.
   CallData(const Operator& op, const Problem& problem, std::uint64_t seed, const Args* caller,
            const Context& context);
   CallData(const CallData& other);

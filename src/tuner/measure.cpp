@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kPatterns[] = {GuardedTensor::kGuardByte, 0x5c};
 constexpr std::int64_t kSampleNs = 20'000;
-// Above this many elements `check` compares chosen rows: comparing costs 3 ns an element, and a
-// search has hundreds of candidates. The winner is compared whole all the same.
+// Above this many elements `check` compares chosen rows: a search has hundreds of candidates, and
+// comparing each whole would take the budget. The winner is compared whole all the same.
 constexpr std::int64_t kMaxCheckedElements = 1 << 22;
 // Rotated sets of tensors stay below this.
 constexpr std::size_t kMaxInputBytes = std::size_t{1} << 30;

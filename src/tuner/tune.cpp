@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <new>
 
 #include "core/counters.hpp"
 #include "core/env.hpp"
@@ -73,7 +74,7 @@ std::string sentence(const TuneReport& report, const Evaluated& won, const Evalu
   return text(ms(won), " against the default's ", ms(*preset), ", ", ratio, " times as fast");
 }
 
-TuneReport measure(TuneReport report, const Candidates& candidates, const Args* caller,
+TuneReport search(TuneReport report, const Candidates& candidates, const Args* caller,
                   const Context& context, const TuneOptions& options) {
   const ClockFn clock = options.clock;
   const RaceLimits limits{budget_of(options), clock(), options.max_evaluations};
@@ -110,6 +111,17 @@ TuneReport measure(TuneReport report, const Candidates& candidates, const Args* 
   set_served(report, store_of(options));
   report.elapsed_s = static_cast<double>(clock() - limits.begin_ns) * 1e-9;
   return report;
+}
+
+TuneReport measure(TuneReport report, const Candidates& candidates, const Args* caller,
+                   const Context& context, const TuneOptions& options) {
+  const Operator& op = *report.op;
+  const Problem problem = report.problem;
+  try {
+    return search(std::move(report), candidates, caller, context, options);
+  } catch (const std::bad_alloc&) {  // tensors, their copies, the oracle's rows or a workspace
+    throw_no_memory(op, problem);
+  }
 }
 
 // A key whose results have no elements: a call launches nothing, so there is nothing to measure.

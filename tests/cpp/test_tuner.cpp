@@ -283,6 +283,24 @@ TEST_F(TunerTest, OptionsOfTheAbiAreCheckedInWords) {
                               ", this ABI's sizeof(dlblas_tune_options), got 8"));
 }
 
+TEST_F(TunerTest, WhatDoesNotFitInMemoryIsATypedErrorThatSaysHowMuch) {
+  const Operator& op = make_operator({dummy("slow", kSlow)});
+  const std::int64_t most = std::int64_t{1} << 40;
+  // Results may be larger than any tensor that a caller could hold: products overflow integers.
+  for (const auto& [rows, width] : {std::pair{most, std::int64_t{1}}, {most, most}}) {
+    try {
+      tune(op, make_problem(op, rows, width), nullptr, context_, options_);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::kTuning);
+      EXPECT_EQ(e.detail().expected, width == 1 ? "room for tensors of 8192 GiB and copies of them"
+                                                : "room for tensors of 9.007e+15 GiB and copies "
+                                                  "of them");
+      EXPECT_NE(std::string(e.what()).find("; tune a smaller size"), std::string::npos);
+    }
+  }
+}
+
 TEST_F(TunerTest, TypingErrorsAreArgumentErrors) {
   const Operator& op = make_operator({dummy("knobbed", kKnobbed, &dummy_table())});
   const auto kind_of = [&](const std::function<void(TuneOptions&)>& change) {
