@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/c/guard.hpp"
+#include "core/fork.hpp"
 #include "core/per_thread.hpp"
 #include "cpu/thread_pool.hpp"
 
@@ -66,8 +67,9 @@ CallSide::CallSide(const dlblas_context* user, dlblas_tensor* outputs)
            {"context", "has a wrong size", text(sizeof(dlblas_context)), text(user->size)});
   context_.device = {DeviceType::kCpu, 0};
   context_.stream = user ? user->stream : nullptr;
-  context_.num_threads =
-      user && user->num_threads > 0 ? std::min(user->num_threads, kMaxThreads) : cpu_info().units;
+  context_.num_threads = user && user->num_threads > 0 ? std::min(user->num_threads, kMaxThreads)
+                         : forked() ? 1  // the pool's threads are gone: nor is a record of two ours
+                                    : cpu_info().units;
   context_.self = this;
   context_.new_output = &CallSide::new_output;
   context_.alloc = &CallSide::alloc;

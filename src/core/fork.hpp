@@ -1,7 +1,7 @@
 // One fact about the process: is it the child of a fork? Threads do not survive one, neither the
-// pool's nor those of a library's OpenMP runtime, and whoever waits for them waits for ever. In:
-// nothing. Out: forked(). Flow: launch asks it before work is shared out. Read next:
-// cpu/thread_pool.cpp, cpu/onednn.cpp.
+// pool's nor those of a library's OpenMP runtime, and whoever waits for them waits for ever.
+// In: nothing. Out: forked(). Flow: call asks for its number of threads, launch where they start.
+// Read next: cpu/thread_pool.cpp, cpu/onednn.hpp.
 #pragma once
 
 namespace dlblas {
