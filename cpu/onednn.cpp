@@ -1,6 +1,7 @@
 // Opens oneDNN and fills its table of functions; see onednn.hpp.
 #include "cpu/onednn.hpp"
 
+#include "core/error.hpp"
 #include "core/fork.hpp"
 #include "core/library.hpp"
 
@@ -73,6 +74,16 @@ const OneDnn& onednn() {
     return d;
   }();
   return *table;
+}
+
+const char* onednn_version() {
+  static const auto* text_of = [] {
+    const OneDnn& d = onednn();
+    if (!d.version) return new std::string;
+    const OneDnn::Version& v = *d.version();
+    return new std::string(text(v.major, ".", v.minor, ".", v.patch));
+  }();
+  return text_of->c_str();
 }
 
 OneDnnThreads::OneDnnThreads(int threads) : threads_(forked() ? 1 : threads) {

@@ -68,6 +68,9 @@ struct OneDnn {
 /// Opened and checked once a process.
 const OneDnn& onednn();
 
+/// "3.2.0"; "" where none was found.
+const char* onednn_version();
+
 /// Sets the calling thread's number of OpenMP threads for a scope: primitives bake it in when they
 /// are made and need the same when they run; the application's own setting comes back afterwards.
 /// In a forked child it is 1: GNU's OpenMP would wait for the parent's threads (a hang, seen with

@@ -337,6 +337,7 @@ void append_onednn(std::vector<Implementation>& to) {
   Implementation i;
   i.name = "onednn";
   i.source_hash = source_hash("ops/gemm/matmul_onednn.cpp");
+  i.version = onednn_version;
   i.supports = supports;
   i.estimate = estimate;
   i.prepare = prepare;

@@ -114,6 +114,7 @@ struct Implementation {
   std::int32_t min_arch = 0;  // CUDA compute capability × 10
   std::int32_t max_arch = 1 << 20;
   const char* source_hash = "";  // source_hash("ops/norm/norm_avx512.cpp"): see tools of the build
+  const char* (*version)() = nullptr;  // of the library that does the work; null: the source is all
   ImplementationFlags flags;
   const KnobTable* knobs = nullptr;  // null: nothing to search
   void* user = nullptr;
@@ -128,6 +129,13 @@ struct Implementation {
                      const Implementation&) = nullptr;
   Kernel (*prepare)(const Problem&, const Config&, const DeviceInfo&,
                     const Implementation&) = nullptr;
+
+  /// What a measurement was made of: the source's hash and, after a dash, the library's version. A
+  /// record of another identity is stale. Opens the library, so registering does not ask for it.
+  std::string identity() const {
+    const std::string library = version ? version() : "";
+    return library.empty() ? source_hash : source_hash + ("-" + library);
+  }
 
   static const KnobTable& no_knobs();
   const KnobTable& table() const { return knobs ? *knobs : no_knobs(); }

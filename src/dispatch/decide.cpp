@@ -172,9 +172,10 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
     if (!check_support(*impl, problem, device)) continue;
     const Space space = impl->space(problem, device);
     const Config preset = impl->default_config(problem, device);
+    const std::string identity = impl->identity();
     for (const Merged::Row& row : merged.rows) {
       const Record::Candidate& c = row.candidate;
-      if (c.implementation != impl->name || c.source_hash != impl->source_hash) continue;
+      if (c.implementation != impl->name || c.source_hash != identity) continue;
       if (!c.failure.empty() || c.samples_ms.empty() || !(c.error <= 1)) continue;
       try {
         const Config config = impl->table().parse(c.config, impl->name);
@@ -191,10 +192,10 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
 
 const Record::Candidate* known_failure(const Merged& merged, const Implementation& impl,
                                        const Config& config) {
-  const std::string text = impl.table().print(config);
+  const std::string text = impl.table().print(config), identity = impl.identity();
   for (const Merged::Row& row : merged.rows) {
     const Record::Candidate& c = row.candidate;
-    if (c.implementation == impl.name && c.source_hash == impl.source_hash && c.config == text &&
+    if (c.implementation == impl.name && c.source_hash == identity && c.config == text &&
         (!c.failure.empty() || !(c.error <= 1)))
       return &c;
   }

@@ -24,7 +24,7 @@ Record::Candidate candidate_of(const TuneReport& report, const Evaluated& e, std
   const Implementation& impl = *e.plan->implementation;
   Record::Candidate c;
   c.implementation = impl.name;
-  c.source_hash = impl.source_hash;
+  c.source_hash = impl.identity();
   c.config = impl.table().print(e.plan->config);
   c.samples_ms = e.samples_ms;
   c.failure = name_of(e.failure);

@@ -141,6 +141,23 @@ TEST_F(TunerTest, AChangedSourceMakesOnlyThatCandidateStale) {
   EXPECT_EQ(measured() - before, 5) << "four of knobbed, and the default again";
 }
 
+TEST_F(TunerTest, AnUpgradedLibraryMakesOnlyItsCandidateStale) {
+  static const char* version = "3.1.0";
+  Implementation rival = dummy("rival", kFast);
+  rival.version = [] { return version; };
+  const Operator& op = make_operator({dummy("slow", kSlow), rival});
+  run_get_op(op);
+  EXPECT_EQ(op.find("rival")->identity(), "s1-3.1.0");
+  EXPECT_EQ(run_get_op(op).source, "store");
+  version = "3.2.0";
+  const std::int64_t before = measured();
+  const TuneReport report = run_get_op(op);
+  EXPECT_EQ(report.source, "tuned");
+  EXPECT_STREQ(report.winner->name, "rival");
+  EXPECT_EQ(measured() - before, 2) << "the rival, and the default beside it";
+  EXPECT_EQ(run_get_op(op).source, "store");
+}
+
 TEST_F(TunerTest, ASeedReproducesTheRun) {
   const Operator& op = make_operator({dummy("wide", kKnobbed, &wide_table())});
   options_.max_evaluations = 20;

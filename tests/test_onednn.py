@@ -1,0 +1,55 @@
+"""oneDNN is there when tests run, competes for matmul, and its version is a part of what is stored.
+
+``make test`` installs it: a set-up that stops doing so must fail here, not quietly test less.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import dlblas
+import numpy as np
+import pytest
+
+
+def _library() -> dict[str, Any]:
+    (row,) = (row for row in dlblas.info()["libraries"] if row["name"] == "onednn")
+    return dict(row)
+
+
+def test_it_is_found() -> None:
+    row = _library()
+    assert row["found"] is True, row["why_not"]
+    assert int(row["version"].split(".")[0]) >= 3, row["version"]
+
+
+@pytest.mark.parametrize("rows", [1, 16, 512])
+def test_it_competes_for_matmul(rows: int) -> None:
+    a, b = np.ones((rows, 256), "f4"), np.ones((256, 128), "f4")
+    candidates = dlblas.explain("matmul", a, b).as_dict()["candidates"]
+    (row,) = (row for row in candidates if row["implementation"] == "onednn")
+    assert row["supports"] is True, row["reason"]
+    with dlblas.pinned("matmul", "onednn"):
+        np.testing.assert_array_equal(dlblas.matmul(a, b), np.full((rows, 128), 256, "f4"))
+
+
+def test_its_version_is_stored_with_its_samples(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import subprocess
+    import sys
+
+    monkeypatch.setenv("DLBLAS_CACHE", str(tmp_path))
+    program = (
+        f"import sys; sys.path.insert(0, {str(pathlib.Path(dlblas.__file__).parent.parent)!r})\n"
+        "import dlblas, numpy as np\n"
+        'a = np.random.default_rng(7).standard_normal((64, 64)).astype("f4")\n'
+        'dlblas.get_op("matmul", (a, a), seconds=0.2, max_evaluations=20)\n'
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    (record,) = tmp_path.glob("v1/results/*/*")
+    lines = record.read_text().splitlines()
+    (cand,) = {line.split(".")[1] for line in lines if line.endswith(".implementation onednn")}
+    (stored,) = (line for line in lines if line.startswith(f"cand.{cand}.source_hash "))
+    assert stored.endswith("-" + _library()["version"])
