@@ -119,7 +119,7 @@ void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {
 }
 
 void write_implementation(JsonWriter& w, const Implementation& impl) {
-  w.open_object().field("name", impl.name).field("source_hash", impl.source_hash);
+  w.open_object().field("name", impl.name).field("source_hash", impl.identity());
   w.field("backend", impl.backend == DeviceType::kCpu ? "cpu" : "cuda");
   w.field("deterministic", impl.flags.deterministic)
       .field("oracle", impl.flags.oracle)
@@ -263,6 +263,17 @@ dlblas_status dlblas_op(const char* name, dlblas_op_t* op) {
               "NULL"});
     *op = handle_of(Registry::process().at(name));
   });
+}
+
+const char* dlblas_written(dlblas_op_t op, int32_t position, const char* name) {
+  if (!op) return nullptr;
+  const Form& form = *reinterpret_cast<const Form*>(op);
+  std::int32_t at = 0;
+  for (const Param& p : *form.params) {
+    const std::string_view own = form.op->schema.param_name(p);
+    if (name ? own == name : at++ == position) return is_written(form, p) ? own.data() : nullptr;
+  }
+  return nullptr;
 }
 
 dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* call, const dlblas_context* user,

@@ -35,15 +35,6 @@ std::string literal(const ScalarSpec& s) {
   return number;
 }
 
-bool is_written(const Form& form, const Param& p) {
-  if (!p.is_tensor) return false;
-  if (form.op->schema.tensors[p.index].written) return true;
-  if (!form.inplace) return false;
-  for (std::int8_t source : form.inplace->result_source)
-    if (source == p.index) return true;
-  return false;
-}
-
 }  // namespace
 
 std::string signature(const Function& f) {

@@ -129,6 +129,10 @@ DLBLAS_API void dlblas_last_error(dlblas_error* error);
 DLBLAS_API void dlblas_free(void* memory);
 
 DLBLAS_API dlblas_status dlblas_op(const char* name, dlblas_op_t* op);
+/* The name of an argument that the form writes into: of the one called `name`, or, where that is
+ * NULL, of the one at `position`. NULL when it is only read, or there is none. Lives as long as the
+ * process. A dlblas_tensor does not say whether its memory may be written: the caller must know. */
+DLBLAS_API const char* dlblas_written(dlblas_op_t op, int32_t position, const char* name);
 /* The operator call: never measures. */
 DLBLAS_API dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* args,
                                      const dlblas_context* context);

@@ -43,6 +43,26 @@ struct AnyArguments : Arguments<kMaxArguments> {
   }
 };
 
+/// What the form writes into must have come as memory that may be written.
+inline void check_writable(dlblas_op_t op, Values values, NamedValues named) {
+  const auto check_one = [op](const Value& v, std::int32_t position, const char* name) {
+    if (!v.tensor() || v.writable()) return;
+    if (const char* written = dlblas_written(op, position, name))
+      raise(DLBLAS_ARGUMENT, written, "is written by this operator",
+            "an OutRef over memory that is not const", "memory that is read only");
+  };
+  std::int32_t position = 0;
+  for (const Value& v : values) check_one(v, position++, nullptr);
+  for (const NamedValue& v : named) check_one(v.value, -1, v.name);
+}
+
+/// The arguments of a call that runs.
+struct CallArguments : AnyArguments {
+  CallArguments(dlblas_op_t op, Values values, NamedValues named) : AnyArguments(values, named) {
+    check_writable(op, values, named);
+  }
+};
+
 /// A text of the library's becomes a string, and is released.
 inline std::string take_text(char* text) {
   struct Guard {
@@ -70,7 +90,7 @@ class Operator {
   template <std::size_t R>
   std::array<Tensor, R> call(Values values, NamedValues named = {},
                              const Context& context = {}) const {
-    return detail::call_new<R>(op_, detail::AnyArguments(values, named), context);
+    return detail::call_new<R>(op_, detail::CallArguments(op_, values, named), context);
   }
   /// `matmul({a, b}, {{"activation", "relu"}}, {out})`: into the caller's memory, one per result;
   /// no allocation.
@@ -79,11 +99,11 @@ class Operator {
     detail::Outputs outputs;
     int given = 0;
     for (const OutRef& out : outs) outputs.put(given++, out);
-    detail::run(op_, detail::AnyArguments(values, named), context, outputs, given, given);
+    detail::run(op_, detail::CallArguments(op_, values, named), context, outputs, given, given);
   }
   /// An in-place form: results go into the arguments that its schema names.
   void inplace(Values values, NamedValues named = {}, const Context& context = {}) const {
-    detail::call_inplace(op_, detail::AnyArguments(values, named), context);
+    detail::call_inplace(op_, detail::CallArguments(op_, values, named), context);
   }
 
   /// What a call would run and why, without running it: every candidate with yes or the reason of

@@ -28,7 +28,8 @@ class Value {
  public:
   Value(std::nullopt_t) {}
   template <typename T>
-  requires std::convertible_to<const T&, TensorRef> Value(const T& tensor) : tensor_(tensor) {
+  requires std::convertible_to<const T&, TensorRef> Value(T&& tensor)
+      : tensor_(std::as_const(tensor)), writable_(std::convertible_to<T&&, OutRef>) {
     value_.kind = tensor_ ? DLBLAS_TENSOR : DLBLAS_NONE;
   }
   template <std::same_as<bool> B>
@@ -55,10 +56,14 @@ class Value {
 
   const TensorRef& tensor() const { return tensor_; }
   const dlblas_value& scalar() const { return value_; }
+  /// The tensor came as an OutRef, or as what converts to one: a Tensor or vector that is not
+  /// const.
+  bool writable() const { return writable_; }
 
  private:
   dlblas_value value_ = {};
   TensorRef tensor_;
+  bool writable_ = false;
 };
 
 /// An argument by name: `{"activation", "relu"}`.
@@ -94,13 +99,17 @@ class Arguments {
     }
     ++count_;
   }
-  void add(const Value& v) {
+  void add(const Value& v, const char* name = "a text") {
     if (v.tensor()) return add(v.tensor());
+    if (v.scalar().kind == DLBLAS_STRING && !v.scalar().as.s)
+      raise(DLBLAS_ARGUMENT, name, "is null", "an enumerated name or a dtype", "a null pointer");
     values_[count_++] = v.scalar();
   }
   void add(const NamedValue& v) {
+    if (!v.name)
+      raise(DLBLAS_ARGUMENT, "call", "has a nameless argument", "a name", "a null pointer");
     names_[named_++] = v.name;
-    add(v.value);
+    add(v.value, v.name);
   }
   template <typename T>
   requires(!std::convertible_to<const T&, TensorRef> &&

@@ -191,6 +191,55 @@ TEST(Types, ConstMemoryIsNeverADestination) {
   EXPECT_THROW(TensorRef(four.data(), {2, 2}, {2}), ShapeMismatchError);
 }
 
+TEST_F(Norm, ByNameReadOnlyMemoryIsNotWritten) {
+  const Operator inplace("rms_norm_");
+  const std::vector<float> before = x;
+  const auto argument_of = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const ArgumentError& e) {
+      EXPECT_NE(std::string(e.what()).find("is written by this operator; expected an OutRef"),
+                std::string::npos)
+          << e.what();
+      return e.argument();
+    }
+    return "none";
+  };
+  EXPECT_EQ(argument_of([&] { inplace.inplace({rows(), weight}); }), "x");
+  EXPECT_EQ(argument_of([&] { inplace.inplace({}, {{"weight", weight}, {"x", rows()}}); }), "x");
+  const Operator both("add_rms_norm_");
+  const OutRef writable(x, {kT, kC});
+  EXPECT_EQ(argument_of([&] { both.inplace({writable, rows(), weight}); }), "residual");
+  EXPECT_EQ(x, before);
+
+  const TensorRef w(weight);  // what is only read may be const
+  inplace.inplace({writable, w});
+  Tensor y = rms_norm(TensorRef(before, {kT, kC}), w);
+  EXPECT_TRUE(std::equal(x.begin(), x.end(), y.span<float>().begin()));
+  inplace.inplace({y, w});  // a result is memory of one's own
+  EXPECT_NE(x[3], y.span<float>()[3]);
+  std::vector<float> row(before.begin(), before.begin() + kC);
+  inplace.inplace({row, w});  // and so is a vector
+  EXPECT_EQ(row[3], x[3]);
+  const Tensor& constant = y;
+  EXPECT_EQ(argument_of([&] { inplace.inplace({constant, w}); }), "x");
+}
+
+TEST(Matmul, ANullTextIsAnError) {
+  const std::vector<float> a(4);
+  const TensorRef square(a, {2, 2});
+  const char* null = nullptr;
+  const Operator op("matmul");
+  try {
+    op({square, square}, {{"activation", null}});
+    FAIL() << "a null text was taken";
+  } catch (const ArgumentError& e) {
+    EXPECT_EQ(e.argument(), "activation");
+  }
+  EXPECT_THROW(op({square, square, null}), ArgumentError);
+  EXPECT_THROW(op({square, square}, {{null, "relu"}}), ArgumentError);
+}
+
 TEST(Types, EmptyTensorsNeedNoMemory) {
   const std::vector<float> weight(4, 1.0f);
   const Tensor y = rms_norm(TensorRef(static_cast<const float*>(nullptr), {0, 4}), weight);
