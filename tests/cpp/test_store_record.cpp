@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <limits>
 
 #include "../store_battery/battery.hpp"
@@ -34,6 +36,20 @@ TEST(StoreSha256, EveryPaddingLength) {
   for (int n = 0; n < 260; ++n) all += sha256_hex(std::string(n, 'a'));
   // The same loop over Python's hashlib.
   EXPECT_EQ(sha256_hex(all), "b941727062911011046b91a996ccbbecf2f25d15c1ab1591686c0e0319b69e08");
+}
+
+// docs/store.md shows a record whole: what it shows must be one. Run in the build folder, as ctest
+// does: the compiler saw this file's path from there.
+TEST(StoreRecord, TheDocumentedOneIsReal) {
+  std::ifstream file(std::string(__FILE__).substr(0, std::string(__FILE__).rfind("tests/cpp/")) +
+                     "docs/store.md");
+  const std::string docs{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = docs.find("dlblas-result 1\n");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string text = docs.substr(begin, docs.find("```", begin) - begin);
+  Record record;
+  EXPECT_EQ(parse(text, &record), Flaw::kNone);
+  EXPECT_EQ(print(record), text);
 }
 
 Record rich_record() {
