@@ -8,6 +8,7 @@ the caller has imported them and never imported before. Read next: bindings/pyth
 from __future__ import annotations
 
 import sys
+from operator import index
 from typing import Any
 
 from . import _dtypes
@@ -73,7 +74,7 @@ def _refuse(op: str, argument: str, problem: str, expected: str, got: str, remed
 
 def _plain_torch(torch: Any, obj: Any, op: str, argument: str, written: bool) -> Any:
     """The tensor whose memory holds its values: DLPack says nothing of torch's lazy views."""
-    if not _has_memory(obj):
+    if not _has_memory(torch, obj):
         kind = "a meta tensor" if obj.is_meta else type(obj).__name__
         raise _refuse(
             op, argument, "has no memory", "a CPU tensor", kind,
@@ -95,8 +96,10 @@ def _plain_torch(torch: Any, obj: Any, op: str, argument: str, written: bool) ->
     return obj.resolve_conj().resolve_neg() if lazy else obj
 
 
-def _has_memory(obj: Any) -> bool:
+def _has_memory(torch: Any, obj: Any) -> bool:
     """False for a meta tensor, and for a FakeTensor, which says that it is on the CPU."""
+    if type(obj) in (torch.Tensor, torch.nn.Parameter):  # 0.3 µs less than asking the storage
+        return not obj.is_meta
     try:
         return bool(obj.untyped_storage().device.type != "meta")
     except (NotImplementedError, RuntimeError):  # sparse and the like: __dlpack__ has its own words
@@ -129,6 +132,9 @@ def _capsule(obj: Any, op: str, argument: str, written: bool) -> Any:
         ) from reason  # fmt: skip
 
 
+_NATIVE = "<" if sys.byteorder == "little" else ">"
+
+
 def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
     interface = obj.__array_interface__
     numpy = sys.modules.get("numpy")
@@ -138,20 +144,21 @@ def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
             op, argument, "is a masked array", "an array without a mask, which would be lost",
             type(obj).__name__, "pass x.filled(value), or x.data",
         )  # fmt: skip
-    kinds_of = (("shape", tuple), ("typestr", str), ("data", tuple))
-    lacking = [key for key, kind in kinds_of if not isinstance(interface.get(key), kind)]
-    if lacking:
+    try:
+        typestr, shape = str(interface["typestr"]), tuple(map(index, interface["shape"]))
+        address, read_only = interface["data"]
+        address = index(address)
+    except (KeyError, TypeError, ValueError) as reason:
         raise _refuse(
             op, argument, "has an incomplete __array_interface__",
-            "shape, typestr and data as (address, read only)", f"no such {', '.join(lacking)}",
+            "shape, typestr and data as (address, read only)", repr(reason),
             "convert it, for example with numpy.asarray()",
-        )  # fmt: skip
-    typestr = interface["typestr"]
+        ) from reason  # fmt: skip
     kinds = {"f": 2, "i": 0, "u": 1, "b": 6}
     found: tuple[int, int] | str
     if numpy is not None and isinstance(obj, numpy.ndarray):
         found = numpy_dtype(obj.dtype)
-    elif typestr[1] in kinds and typestr[0] in ("|", "<" if sys.byteorder == "little" else ">"):
+    elif typestr[:1] in ("|", _NATIVE) and typestr[1:2] in kinds and typestr[2:].isdecimal():
         found = (kinds[typestr[1]], 8 * int(typestr[2:]))
     else:
         found = typestr
@@ -163,13 +170,12 @@ def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
         raise BY_STATUS[2].from_library(
             message, op, argument, "a number type in native byte order", found
         )
-    address, read_only = interface["data"]
-    if not address and 0 not in interface["shape"]:
+    if not address and 0 not in shape:
         raise _refuse(
             op, argument, "has no memory", "the address of its first element", "address 0",
             "pass an array; explain(), tune() and get_op() take a dlblas.Spec as well",
         )  # fmt: skip
-    return (address, *found, interface["shape"], interface.get("strides"), read_only)
+    return (address, *found, shape, interface.get("strides"), read_only)
 
 
 def exchange(obj: Any, op: str, argument: str, written: bool) -> Any:
