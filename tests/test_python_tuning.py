@@ -152,6 +152,29 @@ def test_space_and_where_narrow_the_search(tmp_path):
         assert int(config["block_m"]) * int(config["block_n"]) <= 96 * 512
 
 
+NARROWED_HITS = """
+    import json
+    import numpy as np
+    import dlblas
+    x, w = np.ones((8, 256), np.float32), np.ones(256, np.float32)
+    rows = []
+    for options in ({}, {"implementations": ["cpu_baseline"]}, {"space": {"unroll": [4]}}):
+        before = dlblas.counters()["measured"]
+        report = dlblas.get_op("rms_norm", (x, w), seconds=1, **options).report
+        rows.append((report["winner"], report["served"], dlblas.counters()["measured"] - before))
+    print(json.dumps(rows))
+"""
+
+
+def test_a_narrowed_get_op_answers_inside_the_narrowing(tmp_path):
+    (best, _, first), (baseline, served, second), (four, _, _) = run_child(NARROWED_HITS, tmp_path)
+    assert first > 0
+    assert second == 0  # a hit
+    assert baseline["implementation"] == "cpu_baseline"
+    assert "unroll=4" in four["config"].split()  # a hit or not: by chance of what was kept
+    assert served == best
+
+
 X = np.ones((4, 64), np.float32)
 W = np.ones(64, np.float32)
 
