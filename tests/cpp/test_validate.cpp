@@ -338,12 +338,13 @@ TEST(Aliasing, InputsMayLieAnywhere) {
   for (const Array& x : {at(0, {7, 8}, {0, 1}), at(0, {7, 8}, {4, 1}), at(100, {7, 8}, {-8, 1}),
                          at(100, {7, 8}, {8, -1}), at(0, {7, 8}, {0, 0})})
     EXPECT_EQ(norm_call(x, at(1000, {8})).tensor(x).out(at(4096, {7, 8})).error(), "");
-  // Backwards from 100: the last row begins at 52, so that 44 … 51 are free and 52 is not.
-  const Array back = at(100, {7, 8}, {-8, 1});
-  EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(52 - 56, {7, 8})).error(), "");
-  EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(53 - 56, {7, 8})).error(), kOverlapsX);
-  EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(108, {7, 8})).error(), "");
-  EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(107, {7, 8})).error(), kOverlapsX);
+  // Backwards from 200: the last row begins at 152, so that what ends at 151 is free and 152 is
+  // not.
+  const Array back = at(200, {7, 8}, {-8, 1});
+  EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(152 - 56, {7, 8})).error(), "");
+  EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(153 - 56, {7, 8})).error(), kOverlapsX);
+  EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(208, {7, 8})).error(), "");
+  EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(207, {7, 8})).error(), kOverlapsX);
 }
 
 TEST(Aliasing, NothingOverlapsWhatIsEmpty) {
