@@ -10,9 +10,10 @@ import pathlib
 import subprocess
 import sys
 
+import dlblas
 import pytest
 
-PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "build" / "python"
+PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 
 # argv: folder of the package, implementation to pin or "", sizes M that the child asks for
 PROGRAM = """
