@@ -1,13 +1,13 @@
-// One object per thread that outlives thread_local destructors: calls may come from atexit handlers and static
-// destructors, after the main thread's thread_local objects are gone.
+// One object per thread that outlives thread_local destructors: calls may come from atexit handlers
+// and static destructors, after the main thread's thread_local objects are gone.
 #pragma once
 
 #include <pthread.h>
 
 namespace dlblas {
 
-/// The calling thread's T, made at first use. Freed when its thread ends; the main thread's stays, since
-/// exit() runs no pthread key destructors.
+/// The calling thread's T, made at first use. Freed when its thread ends; the main thread's stays,
+/// since exit() runs no pthread key destructors.
 template <typename T>
 T& per_thread() {
   static thread_local T* object = nullptr;  // trivially destructible: readable to the very end
