@@ -31,8 +31,8 @@ int main() {
       dlblas::TensorRef(x.data(), {1, 6}),
       dlblas::GatedScaleOptions{.scale = dlblas::TensorRef(scale.data(), {3}),
                                 .gate = dlblas::GatedScaleGate::kRelu});
-  const float* y = got.y.data<float>();
-  std::printf("%g %g %g %g\\n", y[0], y[1], y[2], got.peak.data<float>()[0]);
+  const float* y = got.y.span<float>().data();
+  std::printf("%g %g %g %g\\n", y[0], y[1], y[2], got.peak.span<float>()[0]);
 }
 """
 

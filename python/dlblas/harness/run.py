@@ -75,7 +75,8 @@ def run_case(
             status, configs = _run_one(registry, Call(registry, case, seed), impl, seed, config)
             reason = "constant or mostly zero reference" if status == "mistrusted" else ""
         except UnsupportedError as refusal:
-            status, reason = "skipped", str(refusal).rpartition("(pinned): no: ")[2].strip()
+            first = str(refusal).partition(f"pinned: {name}: no: ")[2]  # a table follows it
+            status, reason = "skipped", first.partition("\n")[0]
         except SkippedCase as skip:
             status, reason = "skipped", str(skip)
         except FailedCheck as failure:
