@@ -29,6 +29,14 @@ std::string KnobTable::print(const Config& config) const {
   return s;
 }
 
+std::string KnobTable::literal(const Config& config, std::string_view aggregate) const {
+  std::string s = text(aggregate, "{");
+  for (int i = 0; i < size(); ++i)
+    s += text(i > 0 ? ", ." : ".", knobs_[i].name, " = decltype(", aggregate, "::", knobs_[i].name,
+              ")(", config.values[i], ")");
+  return s + "}";
+}
+
 namespace {
 [[noreturn]] void refuse(std::string_view who, const std::string& what) {
   throw Error(ErrorKind::kArgument, text(who, ": config ", what), {.argument = "config"});

@@ -1,6 +1,7 @@
 // Devices and what the library knows of them: the part of a Problem's key that is not the call's.
-// CPU facts come from cpuid and sysfs, once a process; CUDA docks here as a second DeviceType.
-// Read next: core/problem.hpp.
+// CPU facts come from cpuid and sysfs, once a process; CUDA's from the driver
+// (src/cuda/device.cpp), which announces itself here, since core knows no driver. Read next:
+// core/problem.hpp.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +35,21 @@ struct DeviceInfo {
   std::int64_t l1_bytes = 32 << 10;
   std::int64_t l2_bytes = 1 << 20;
   std::int64_t l3_bytes = 16 << 20;
+  // CUDA only. l2_bytes is the device's; there is no l3.
+  std::int32_t shared_bytes_per_block = 0;  // the most that a kernel may opt in to
+  std::int32_t shared_bytes_per_unit = 0;
+  std::int64_t memory_bytes = 0;
 };
+
+/// A CUDA device as the compiler sees it, with the figures of a known card where the arch has one:
+/// what compile_all, `explain` of a Spec and tests use where there is no GPU.
+DeviceInfo typical_cuda_device(int arch);
 
 /// Facts about the host CPU; computed once.
 const DeviceInfo& cpu_info();
-/// Facts about a device. Throws Error(kDevice) for one that is not there.
+/// Facts about a device. Throws Error(kDevice) for one that is not there, and says why.
 const DeviceInfo& device_info(Device device);
+/// Who knows the CUDA devices; set once, by src/cuda.
+void set_cuda_source(const DeviceInfo& (*info)(int index));
 
 }  // namespace dlblas

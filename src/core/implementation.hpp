@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/config.hpp"
 #include "core/device.hpp"
@@ -73,18 +74,32 @@ struct Context {
   }
 };
 
+/// What the JIT compiles for one entry of a kernel: a header of the tree and a name expression in
+/// it. Traits and configuration are its template values, so nothing else is generated.
+struct KernelSource {
+  std::string include;  // "ops/norm/norm.cuh"
+  std::string entry;    // "dlblas::norm_rows<dlblas::NormTraits{…}, dlblas::NormGpuConfig{…}>"
+  std::int32_t dynamic_shared_bytes = 0;  // the most a launch will ask for
+};
+
+namespace cuda {
+struct Function;  // a loaded entry: src/cuda/cuda.hpp
+}
+
 struct Kernel;
 /// One step of a kernel: 0, or an implementation's own error code (a typed LaunchError names it).
 using StepFn = int (*)(const Args& args, const Context& context, const Kernel& kernel,
                        void* workspace);
 
-/// Prepared code: at most four steps sharing one workspace. A step is a host function today; a
-/// cubin entry with its parameter packer docks beside `run` with CUDA.
+/// Prepared code: at most four steps sharing one workspace. A step is a host function: a CPU
+/// kernel, a library's call, or the parameter packer that launches one of `entries`.
 struct Kernel {
   static constexpr int kMaxSteps = 4;
+  static constexpr int kMaxEntries = 4;
   static constexpr std::size_t kStateBytes = 192;
   const struct Implementation* implementation = nullptr;
   StepFn steps[kMaxSteps] = {};
+  const cuda::Function* entries[kMaxEntries] = {};  // of `sources`, in order; loaded by compile
   std::int32_t num_steps = 0;
   std::size_t workspace_bytes = 0;
   alignas(16) std::byte state[kStateBytes] =
@@ -129,6 +144,10 @@ struct Implementation {
                      const Implementation&) = nullptr;
   Kernel (*prepare)(const Problem&, const Config&, const DeviceInfo&,
                     const Implementation&) = nullptr;
+  /// The entries that the JIT compiles for this problem and configuration, at most
+  /// Kernel::kMaxEntries; null where there is nothing to compile. Pure: it runs without a GPU.
+  std::vector<KernelSource> (*sources)(const Problem&, const Config&, const DeviceInfo&,
+                                       const Implementation&) = nullptr;
 
   /// What a measurement was made of: the source's hash and, after a dash, the library's version. A
   /// record of another identity is stale. Opens the library, so registering does not ask for it.
