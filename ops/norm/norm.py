@@ -1,6 +1,7 @@
 """Docstring pieces of the norm operators; the functions themselves are generated from the schemas.
 
-Pure data: no imports, nothing computed. Read next: ops/norm/README.md.
+And what their gradients are made of. Pure data: no imports, nothing computed.
+Read next: ops/norm/README.md, python/dlblas/torch/_autograd.py (who reads AUTOGRAD).
 """
 
 DOCS: dict[str, dict[str, str]] = {
@@ -45,5 +46,24 @@ DOCS: dict[str, dict[str, str]] = {
             "nothing is written then."
         ),
         "source": "The fused form that vLLM and SGLang call between two layers of a transformer.",
+    },
+}
+
+# Operator -> its gradient, as one call of another operator. `saves` and `takes`: the backward
+# operator's tensors, out of the forward call's inputs and results, and out of the gradients of its
+# results; scalars go by their names. `gives`: the inputs that have a gradient, and which result it is.
+# add_rms_norm keeps the rounded sum, a result the caller has anyway, and not the two it was made of.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "rms_norm": {
+        "backward": "rms_norm_backward",
+        "saves": {"x": "x", "weight": "weight"},
+        "takes": {"dy": "y"},
+        "gives": {"x": "dx", "weight": "dweight"},
+    },
+    "add_rms_norm": {
+        "backward": "rms_norm_backward",
+        "saves": {"x": "residual_out", "weight": "weight"},
+        "takes": {"dy": "y", "dresidual": "residual_out"},
+        "gives": {"x": "dx", "residual": "dx", "weight": "dweight"},
     },
 }
