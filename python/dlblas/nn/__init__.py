@@ -1,0 +1,25 @@
+"""Modules over the operators, with the parameters and state_dict of torch's own.
+
+torch is imported by the first use of a module, not by ``import dlblas.nn``. Read next: rms_norm.py.
+"""
+
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from .rms_norm import RMSNorm
+
+__all__ = ["RMSNorm"]
+
+_FILES = {"RMSNorm": "rms_norm"}
+
+
+def __getattr__(name: str) -> _typing.Any:
+    if name not in _FILES:
+        raise AttributeError(f"module 'dlblas.nn' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"dlblas.nn.{_FILES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,87 @@
+"""RMSNorm, alone or with the residual sum before it.
+
+Drop-in for torch.nn.RMSNorm over the last dimension and for Hugging Face's LlamaRMSNorm: one
+parameter, ``weight``. Eager calls go through dlblas.x(), compiled and exported ones through
+torch.ops.dlblas.x. Read next: ../torch/_autograd.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import torch
+
+import dlblas
+
+from ..errors import ShapeMismatchError
+
+
+class RMSNorm(torch.nn.Module):
+    """``y = x · rsqrt(mean(x²) + eps) · (weight + weight_offset)`` over the last dimension.
+
+    ``forward(x)`` gives y; ``forward(x, residual)`` adds first and gives ``(y, x + residual)``.
+    ``weight_offset=1`` is Gemma's zero-centred gain; ``cast_before_weight=True`` rounds to x's
+    dtype before the weight, as Hugging Face's Llama does. The result has x's dtype; the weight has
+    x's, or f32.
+    """
+
+    weight: torch.nn.Parameter
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int] | list[int] | torch.Size,
+        eps: float = 1e-6,
+        *,
+        weight_offset: float = 0.0,
+        cast_before_weight: bool = False,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        one = isinstance(normalized_shape, int)
+        shape = (normalized_shape,) if one else tuple(normalized_shape)  # type: ignore[arg-type]
+        if len(shape) != 1:
+            raise ShapeMismatchError.from_library(
+                f"RMSNorm: normalized_shape has {len(shape)} dimensions; expected 1, "
+                f"got {shape}; flatten the normalised dimensions of x into its last",
+                "RMSNorm", "normalized_shape", "1", str(shape),
+            )  # fmt: skip
+        self.normalized_shape = shape
+        self.eps = eps
+        self.weight_offset = weight_offset
+        self.cast_before_weight = cast_before_weight
+        self.weight = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """A gain of 1, whatever the offset."""
+        torch.nn.init.constant_(self.weight, 1.0 - self.weight_offset)
+
+    @overload
+    def forward(self, x: torch.Tensor) -> torch.Tensor: ...
+    @overload
+    def forward(
+        self, x: torch.Tensor, residual: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+    def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> Any:
+        weight, eps, offset, cast = (
+            self.weight, self.eps, self.weight_offset, self.cast_before_weight
+        )  # fmt: skip
+        if torch.compiler.is_compiling():  # a graph holds operators, not functions of ours
+            ops = torch.ops.dlblas
+            if residual is None:
+                return ops.rms_norm(x, weight, eps, offset, cast)
+            return ops.add_rms_norm(x, weight, residual, eps, offset, cast)
+        if residual is None:
+            return dlblas.rms_norm(
+                x, weight, eps, weight_offset=offset, cast_before_weight=cast
+            )
+        return dlblas.add_rms_norm(
+            x, weight, residual, eps, weight_offset=offset, cast_before_weight=cast
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.normalized_shape}, eps={self.eps}"
+        if self.weight_offset:
+            text += f", weight_offset={self.weight_offset}"
+        return text + (", cast_before_weight=True" if self.cast_before_weight else "")

@@ -1,0 +1,184 @@
+"""Gradients of the operators, out of a declaration in ops/<family>/<family>.py (AUTOGRAD).
+
+In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which gives every
+differentiable torch.ops.dlblas.x its formula (torch.compile and torch.export read that one), and
+``FUNCTIONS``, what dlblas.x() runs when an input requires grad: an old-style autograd.Function,
+5 µs a call where the formula costs 25. Both run the same two functions of a ``_Formula``.
+No file here names an operator. Read next: ops/norm/norm.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import torch
+
+from .. import _native
+from ..errors import InternalError, UnsupportedError
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""Operator -> the call on torch tensors of which one requires grad, under grad mode. Arguments as
+torch.ops.dlblas.x takes them, positional; defaults may be left out at the end."""
+
+
+class _Formula(NamedTuple):
+    """A declaration as positions, so that a call looks up no name."""
+
+    op: str
+    num_inputs: int
+    num_results: int
+    saves: Callable[[tuple[Any, ...]], tuple[Any, ...]]  # of inputs + results: the tensors
+    scalars: Callable[[tuple[Any, ...]], tuple[Any, ...]]  # of inputs + results
+    arguments: Callable[[tuple[Any, ...]], tuple[Any, ...]]  # of saved + scalars + gradients
+    needed: tuple[int, ...]  # the results whose gradient the backward operator cannot do without
+    gradients: Callable[[tuple[Any, ...]], tuple[Any, ...]]  # of (None, results of backward)
+    backward: Callable[..., Any]
+
+    def save(self, ctx: Any, inputs: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
+        values = inputs + results
+        ctx.save_for_backward(*self.saves(values))
+        ctx.scalars = self.scalars(values)
+        ctx.set_materialize_grads(False)  # a result that nobody used has no gradient to read
+        if self.num_results > 1:  # with one, backward has its gradient, or nothing to do
+            ctx.results = [(r.shape, r.dtype, r.device) for r in results]
+
+    def grad(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        if all(g is None for g in grads):
+            return (None,) * self.num_inputs
+        there = list(grads)
+        for i in self.needed:
+            if there[i] is None:
+                shape, dtype, device = ctx.results[i]
+                there[i] = torch.zeros((), dtype=dtype, device=device).expand(shape)
+        saved = ctx.saved_tensors
+        arguments = self.arguments((None, *saved, *ctx.scalars, *there))
+        if not torch.is_grad_enabled():
+            return self.gradients((None, *_tuple(self.backward(*arguments))))
+        with torch.no_grad():  # create_graph=True: gradients that refuse a second derivative
+            results = _tuple(self.backward(*arguments))
+        graph = [t for t in (*saved, *grads) if t is not None and t.requires_grad]
+        return self.gradients((None, *_Once.apply(self.op, len(results), *results, *graph)))
+
+
+class _Once(torch.autograd.Function):
+    """Passes gradients on, as results of what they were made of, and has no gradient itself."""
+
+    @staticmethod
+    def forward(ctx: Any, op: str, count: int, *tensors: torch.Tensor) -> Any:
+        ctx.op = op
+        return tensors[:count]
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise UnsupportedError.from_library(
+            f"{ctx.op}: gradient is not differentiable; expected backward() once, got a second "
+            "derivative; use a formula of torch operators where you need one",
+            ctx.op, "gradient", "backward() once", "a second derivative",
+        )  # fmt: skip
+
+
+def _tuple(results: Any) -> tuple[Any, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _pick(positions: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """itemgetter, which for one position would give the value without its tuple."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda values: tuple(values[i] for i in positions)
+
+
+def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
+    """Turns names into positions; a name that does not exist is our own fault, said at import."""
+    forward = _schema(op)
+    backward = _schema(declaration["backward"])
+    saves, takes, gives = (declaration[part] for part in ("saves", "takes", "gives"))
+    inputs = [a.name for a in forward.arguments]
+    results = list(_native.FUNCTIONS[op].results)  # torch's schemas do not name them
+    values = inputs + results
+    tensors = list(dict.fromkeys(saves.values()))
+    # Scalars of the backward operator are those of the forward one, by name.
+    same = [a.name for a in backward.arguments if a.name not in saves and a.name not in takes]
+    scalars = [name for name in same if name in inputs]
+    there = [None, *tensors, *scalars, *(("gradient", r) for r in results)]
+
+    def source(argument: Any) -> int:
+        if argument.name in saves:
+            return there.index(saves[argument.name])
+        if argument.name in takes:
+            return there.index(("gradient", takes[argument.name]))
+        if argument.name in scalars:
+            return there.index(argument.name)
+        if isinstance(argument.type, torch.OptionalType):
+            return 0
+        raise ValueError(f"nothing is said of {backward.name}'s {argument.name}")
+
+    try:
+        made = list(_native.FUNCTIONS[declaration["backward"]].results)
+        needed = [a for a in backward.arguments if a.name in takes]
+        return _Formula(
+            op,
+            len(inputs),
+            len(results),
+            _pick([values.index(name) for name in tensors]),
+            _pick([inputs.index(name) for name in scalars]),
+            _pick([source(a) for a in backward.arguments]),
+            tuple(
+                results.index(takes[a.name])
+                for a in needed
+                if not isinstance(a.type, torch.OptionalType)
+            ),
+            _pick([1 + made.index(gives[name]) if name in gives else 0 for name in inputs]),
+            _operator(declaration["backward"]),
+        )
+    except ValueError as reason:
+        raise InternalError.from_library(
+            f"{op}: AUTOGRAD is wrong; expected names of its own and of "
+            f"{declaration['backward']}'s schema, got {reason}; please report it",
+            op,
+        ) from reason
+
+
+def _operator(name: str) -> Any:
+    return getattr(torch.ops.dlblas, name).default
+
+
+def _schema(name: str) -> Any:
+    return _operator(name)._schema
+
+
+def _function(formula: _Formula, plain: Any) -> Callable[..., Any]:
+    """dlblas.x() under autograd: the private operator inside an old-style Function."""
+    defaults = tuple(a.default_value for a in _schema(formula.op).arguments)
+    save, grad = formula.save, formula.grad
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Any:
+            results = plain(*inputs)
+            save(ctx, inputs, _tuple(results))
+            return results
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grad(ctx, *grads)
+
+    Function.__name__ = Function.__qualname__ = f"dlblas_{formula.op}"  # y.grad_fn says this
+    apply = Function.apply
+    return lambda *inputs: apply(*inputs, *defaults[len(inputs) :])
+
+
+def register(declarations: dict[str, dict[str, Any]]) -> None:
+    """Once, after the operators were defined: the formula of torch.ops.dlblas.x, and FUNCTIONS."""
+    for op, declaration in declarations.items():
+        formula = _formula(op, declaration)
+
+        def setup(
+            ctx: Any, inputs: tuple[Any, ...], output: Any, formula: _Formula = formula
+        ) -> None:
+            formula.save(ctx, inputs, _tuple(output))
+
+        torch.library.register_autograd(f"dlblas::{op}", formula.grad, setup_context=setup)
+        FUNCTIONS[op] = _function(formula, _operator(f"_{op}"))
