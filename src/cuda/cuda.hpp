@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/device.hpp"
+#include "core/dtype.hpp"
 
 namespace dlblas::cuda {
 
@@ -99,6 +100,8 @@ class Buffer {
 /// failure.
 void* allocate(std::size_t bytes, void* stream);
 void release(void* memory, void* stream);
+/// Bytes that the current device has free. Throws Error(kLaunch).
+std::size_t free_memory();
 /// Is this pointer device memory?
 bool is_device_pointer(const void* memory);
 
@@ -160,9 +163,7 @@ struct alignas(64) TensorMap {
 };
 enum class Swizzle : int { kNone = 0, k32 = 1, k64 = 2, k128 = 3 };
 struct TensorMapSpec {
-  int element_bytes = 2;
-  bool is_float = true;  // f32, f16 or bf16 by `dtype`; else unsigned integers of that size
-  int dtype = 0;         // the driver's CUtensorMapDataType
+  DType dtype = DType::kBF16;
   const void* data = nullptr;
   int rank = 2;
   std::uint64_t sizes[5] = {};          // innermost first
