@@ -1,0 +1,104 @@
+// Hopper's copy engine: whole tiles between global and shared memory, issued by one thread.
+// In: a TensorMap in the kernel's parameters, a tile's coordinates in elements (innermost first).
+// Loads count their bytes at an Mbarrier, full tiles always: what lies outside the tensor arrives
+// as zeros, and is not stored. Shared addresses are multiples of 128 bytes, of 1024 for the
+// 128-byte swizzle. sm_90 and later; including needs less. Read next: device/wgmma.cuh.
+#pragma once
+
+#include "device/mbarrier.cuh"
+#include "device/tensor_map.hpp"
+
+namespace dlblas {
+
+struct Tile2 {
+  int32_t x, y;
+};
+struct Tile3 {
+  int32_t x, y, z;
+};
+
+/// The 128-byte swizzle: where byte `offset` of a tile with rows of 128 bytes lies, counted from
+/// the tile's start (a multiple of 1024 bytes). 16-byte chunks of row r trade places by r mod 8, so
+/// a column of chunks meets all banks. It is its own inverse.
+__host__ __device__ constexpr uint32_t swizzle_128(uint32_t offset) {
+  return offset ^ ((offset >> 3) & 0x70);
+}
+
+/// Fetches the map itself, so that the first copy does not wait for it.
+__device__ __forceinline__ void tma_prefetch_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+__device__ __forceinline__ void tma_load(void* to, const TensorMap& map, Mbarrier& full, Tile2 at) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4}], [%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&full)), "r"(at.x), "r"(at.y)
+      : "memory");
+}
+
+__device__ __forceinline__ void tma_load(void* to, const TensorMap& map, Mbarrier& full, Tile3 at) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&full)), "r"(at.x), "r"(at.y), "r"(at.z)
+      : "memory");
+}
+
+/// The tile goes to the same shared address of every block in `blocks` (bit: rank in the cluster),
+/// and its bytes count at each one's own barrier.
+__device__ __forceinline__ void tma_load_multicast(void* to, const TensorMap& map, Mbarrier& full,
+                                                   Tile2 at, uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&full)), "h"(blocks), "r"(at.x), "r"(at.y)
+      : "memory");
+}
+
+__device__ __forceinline__ void tma_load_multicast(void* to, const TensorMap& map, Mbarrier& full,
+                                                   Tile3 at, uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&full)), "h"(blocks), "r"(at.x), "r"(at.y), "r"(at.z)
+      : "memory");
+}
+
+/// Before it: every writer's fence_async_shared() and a barrier. After it: tma_store_commit().
+__device__ __forceinline__ void tma_store(const TensorMap& map, const void* from, Tile2 at) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
+          &map),
+      "r"(shared_address(from)), "r"(at.x), "r"(at.y)
+      : "memory");
+}
+
+__device__ __forceinline__ void tma_store(const TensorMap& map, const void* from, Tile3 at) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(
+          &map),
+      "r"(shared_address(from)), "r"(at.x), "r"(at.y), "r"(at.z)
+      : "memory");
+}
+
+/// Closes the group of stores that this thread issued since the last one.
+__device__ __forceinline__ void tma_store_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// At most `kPending` of this thread's groups still read shared memory: the others' may be
+/// overwritten.
+template <int kPending>
+__device__ __forceinline__ void tma_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+/// At most `kPending` of this thread's groups are not yet written. Before the kernel's end, only
+/// wait_read is needed.
+template <int kPending>
+__device__ __forceinline__ void tma_store_wait() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace dlblas

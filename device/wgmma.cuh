@@ -1,0 +1,286 @@
+// Hopper's warpgroup matrix instruction: 128 threads, D[64, N] += A[64, 16]·B[16, N], both operands
+// in shared memory, f16 or bf16 in, f32 accumulators in registers.
+// In: descriptors of tiles with the 128-byte swizzle, as TMA loads them. Out: N / 2 floats a
+// thread. Also: registers moved between warpgroups. sm_90a alone; including needs less. Order of
+// use: wgmma_fence(), wgmma() …, wgmma_commit(), wgmma_wait<0>(), wgmma_pin(d). Read next:
+// tests/device/wgmma_gemm.cuh (the smallest whole GEMM over these).
+#pragma once
+
+#include "device/mbarrier.cuh"
+
+namespace dlblas {
+
+enum class WgmmaInput : int32_t { kF16, kBF16 };
+
+/// How an operand's tile lies: rows of 64 elements along K (A as [M, K], B as [N, K]), or along
+/// M or N (A as [K, M], B as [K, N]).
+enum class WgmmaMajor : int32_t { kK = 0, kMN = 1 };
+
+/// A tile of rows of 128 bytes along K, 128-byte swizzle, at a multiple of 1024 bytes. 8 rows are
+/// 1024 bytes and follow each other. The next 16 of K: wgmma_advance(descriptor, 32).
+__device__ __forceinline__ uint64_t wgmma_tile_k(const void* tile) {
+  constexpr uint64_t kSwizzle128 = uint64_t(1) << 62, kEightRows = uint64_t(1024 >> 4) << 32;
+  return kSwizzle128 | kEightRows | uint64_t(1) << 16 | (shared_address(tile) & 0x3ffff) >> 4;
+}
+
+/// A tile whose rows of 128 bytes are 64 elements of M or N at one K, 128-byte swizzle, at a
+/// multiple of 1024 bytes. `next_64_bytes`: from one 64 of M or N to the next. The next 16 of K:
+/// wgmma_advance(descriptor, 2048).
+__device__ __forceinline__ uint64_t wgmma_tile_mn(const void* tile, uint32_t next_64_bytes) {
+  constexpr uint64_t kSwizzle128 = uint64_t(1) << 62, kEightRows = uint64_t(1024 >> 4) << 32;
+  return kSwizzle128 | kEightRows | uint64_t(next_64_bytes >> 4) << 16 |
+         (shared_address(tile) & 0x3ffff) >> 4;
+}
+
+/// The descriptor of the same tile `bytes` on: inside a swizzled row as well, since the hardware
+/// swizzles the address that comes out.
+__device__ __forceinline__ uint64_t wgmma_advance(uint64_t descriptor, uint32_t bytes) {
+  return descriptor + (bytes >> 4);
+}
+
+/// Before the first wgmma, and again after other instructions touched its accumulators.
+__device__ __forceinline__ void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/// Closes the group of what was issued since the last one.
+__device__ __forceinline__ void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// At most `kPending` groups are still running: the others' operands are free, and after
+/// wgmma_pin() their accumulators may be read.
+template <int kPending>
+__device__ __forceinline__ void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+/// Keeps the compiler from moving uses of the accumulators over a wait: it cannot know that they
+/// are written later than the instruction that names them.
+template <int kCount>
+__device__ __forceinline__ void wgmma_pin(float (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+/// Where d[i] of thread `thread` (of 128) lies in D[64, N].
+__device__ __forceinline__ int32_t wgmma_row(int32_t thread, int32_t i) {
+  return thread / 32 * 16 + thread % 32 / 4 + (i & 2) * 4;
+}
+__device__ __forceinline__ int32_t wgmma_column(int32_t thread, int32_t i) {
+  return i / 4 * 8 + thread % 4 * 2 + (i & 1);
+}
+
+/// This warpgroup gives registers back, down to `kCount` a thread (24 … 256, a multiple of 8): the
+/// warps that only issue copies. All its warps call it.
+template <int kCount>
+__device__ __forceinline__ void release_registers() {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+/// This warpgroup takes registers, up to `kCount` a thread; waits until they were released.
+template <int kCount>
+__device__ __forceinline__ void take_registers() {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// The instruction names each of its N / 2 accumulators, so there is one text a width: 32 widths
+// from lists that each add four registers to the one before. Parsing them all costs a kernel
+// @PARSE@ ms (NVRTC 13.0); only the width in use reaches the assembler.
+// clang-format off
+#define DLBLAS_TEXT_8 "%0, %1, %2, %3"
+#define DLBLAS_TEXT_16 DLBLAS_TEXT_8 ", %4, %5, %6, %7"
+#define DLBLAS_TEXT_24 DLBLAS_TEXT_16 ", %8, %9, %10, %11"
+#define DLBLAS_TEXT_32 DLBLAS_TEXT_24 ", %12, %13, %14, %15"
+#define DLBLAS_TEXT_40 DLBLAS_TEXT_32 ", %16, %17, %18, %19"
+#define DLBLAS_TEXT_48 DLBLAS_TEXT_40 ", %20, %21, %22, %23"
+#define DLBLAS_TEXT_56 DLBLAS_TEXT_48 ", %24, %25, %26, %27"
+#define DLBLAS_TEXT_64 DLBLAS_TEXT_56 ", %28, %29, %30, %31"
+#define DLBLAS_TEXT_72 DLBLAS_TEXT_64 ", %32, %33, %34, %35"
+#define DLBLAS_TEXT_80 DLBLAS_TEXT_72 ", %36, %37, %38, %39"
+#define DLBLAS_TEXT_88 DLBLAS_TEXT_80 ", %40, %41, %42, %43"
+#define DLBLAS_TEXT_96 DLBLAS_TEXT_88 ", %44, %45, %46, %47"
+#define DLBLAS_TEXT_104 DLBLAS_TEXT_96 ", %48, %49, %50, %51"
+#define DLBLAS_TEXT_112 DLBLAS_TEXT_104 ", %52, %53, %54, %55"
+#define DLBLAS_TEXT_120 DLBLAS_TEXT_112 ", %56, %57, %58, %59"
+#define DLBLAS_TEXT_128 DLBLAS_TEXT_120 ", %60, %61, %62, %63"
+#define DLBLAS_TEXT_136 DLBLAS_TEXT_128 ", %64, %65, %66, %67"
+#define DLBLAS_TEXT_144 DLBLAS_TEXT_136 ", %68, %69, %70, %71"
+#define DLBLAS_TEXT_152 DLBLAS_TEXT_144 ", %72, %73, %74, %75"
+#define DLBLAS_TEXT_160 DLBLAS_TEXT_152 ", %76, %77, %78, %79"
+#define DLBLAS_TEXT_168 DLBLAS_TEXT_160 ", %80, %81, %82, %83"
+#define DLBLAS_TEXT_176 DLBLAS_TEXT_168 ", %84, %85, %86, %87"
+#define DLBLAS_TEXT_184 DLBLAS_TEXT_176 ", %88, %89, %90, %91"
+#define DLBLAS_TEXT_192 DLBLAS_TEXT_184 ", %92, %93, %94, %95"
+#define DLBLAS_TEXT_200 DLBLAS_TEXT_192 ", %96, %97, %98, %99"
+#define DLBLAS_TEXT_208 DLBLAS_TEXT_200 ", %100, %101, %102, %103"
+#define DLBLAS_TEXT_216 DLBLAS_TEXT_208 ", %104, %105, %106, %107"
+#define DLBLAS_TEXT_224 DLBLAS_TEXT_216 ", %108, %109, %110, %111"
+#define DLBLAS_TEXT_232 DLBLAS_TEXT_224 ", %112, %113, %114, %115"
+#define DLBLAS_TEXT_240 DLBLAS_TEXT_232 ", %116, %117, %118, %119"
+#define DLBLAS_TEXT_248 DLBLAS_TEXT_240 ", %120, %121, %122, %123"
+#define DLBLAS_TEXT_256 DLBLAS_TEXT_248 ", %124, %125, %126, %127"
+#define DLBLAS_FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define DLBLAS_OUT_8 DLBLAS_FOUR(0)
+#define DLBLAS_OUT_16 DLBLAS_OUT_8, DLBLAS_FOUR(4)
+#define DLBLAS_OUT_24 DLBLAS_OUT_16, DLBLAS_FOUR(8)
+#define DLBLAS_OUT_32 DLBLAS_OUT_24, DLBLAS_FOUR(12)
+#define DLBLAS_OUT_40 DLBLAS_OUT_32, DLBLAS_FOUR(16)
+#define DLBLAS_OUT_48 DLBLAS_OUT_40, DLBLAS_FOUR(20)
+#define DLBLAS_OUT_56 DLBLAS_OUT_48, DLBLAS_FOUR(24)
+#define DLBLAS_OUT_64 DLBLAS_OUT_56, DLBLAS_FOUR(28)
+#define DLBLAS_OUT_72 DLBLAS_OUT_64, DLBLAS_FOUR(32)
+#define DLBLAS_OUT_80 DLBLAS_OUT_72, DLBLAS_FOUR(36)
+#define DLBLAS_OUT_88 DLBLAS_OUT_80, DLBLAS_FOUR(40)
+#define DLBLAS_OUT_96 DLBLAS_OUT_88, DLBLAS_FOUR(44)
+#define DLBLAS_OUT_104 DLBLAS_OUT_96, DLBLAS_FOUR(48)
+#define DLBLAS_OUT_112 DLBLAS_OUT_104, DLBLAS_FOUR(52)
+#define DLBLAS_OUT_120 DLBLAS_OUT_112, DLBLAS_FOUR(56)
+#define DLBLAS_OUT_128 DLBLAS_OUT_120, DLBLAS_FOUR(60)
+#define DLBLAS_OUT_136 DLBLAS_OUT_128, DLBLAS_FOUR(64)
+#define DLBLAS_OUT_144 DLBLAS_OUT_136, DLBLAS_FOUR(68)
+#define DLBLAS_OUT_152 DLBLAS_OUT_144, DLBLAS_FOUR(72)
+#define DLBLAS_OUT_160 DLBLAS_OUT_152, DLBLAS_FOUR(76)
+#define DLBLAS_OUT_168 DLBLAS_OUT_160, DLBLAS_FOUR(80)
+#define DLBLAS_OUT_176 DLBLAS_OUT_168, DLBLAS_FOUR(84)
+#define DLBLAS_OUT_184 DLBLAS_OUT_176, DLBLAS_FOUR(88)
+#define DLBLAS_OUT_192 DLBLAS_OUT_184, DLBLAS_FOUR(92)
+#define DLBLAS_OUT_200 DLBLAS_OUT_192, DLBLAS_FOUR(96)
+#define DLBLAS_OUT_208 DLBLAS_OUT_200, DLBLAS_FOUR(100)
+#define DLBLAS_OUT_216 DLBLAS_OUT_208, DLBLAS_FOUR(104)
+#define DLBLAS_OUT_224 DLBLAS_OUT_216, DLBLAS_FOUR(108)
+#define DLBLAS_OUT_232 DLBLAS_OUT_224, DLBLAS_FOUR(112)
+#define DLBLAS_OUT_240 DLBLAS_OUT_232, DLBLAS_FOUR(116)
+#define DLBLAS_OUT_248 DLBLAS_OUT_240, DLBLAS_FOUR(120)
+#define DLBLAS_OUT_256 DLBLAS_OUT_248, DLBLAS_FOUR(124)
+// clang-format on
+
+#define DLBLAS_WGMMA_TYPED(n, type, a_at, b_at, use_at, ta_at, tb_at)                          \
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, " use_at                                  \
+               ", 0;\n\t"                                                                      \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type                 \
+               " {" DLBLAS_TEXT_##n "}, " a_at ", " b_at ", p, 1, 1, " ta_at ", " tb_at ";\n}" \
+               : DLBLAS_OUT_##n                                                                \
+               : "l"(a), "l"(b), "r"(accumulate), "n"(static_cast<int32_t>(kA)),               \
+                 "n"(static_cast<int32_t>(kB)))
+#define DLBLAS_WGMMA(n, ...)                      \
+  if constexpr (kN == n) {                        \
+    if constexpr (kInput == WgmmaInput::kF16)     \
+      DLBLAS_WGMMA_TYPED(n, "f16", __VA_ARGS__);  \
+    else                                          \
+      DLBLAS_WGMMA_TYPED(n, "bf16", __VA_ARGS__); \
+  }
+
+/// d = A·B (+ d where accumulate is not 0): one step of 16 along K. kN: multiples of 8 up to 256.
+/// Runs on after it was issued: d, and the tiles, belong to it until wgmma_wait.
+template <int kN, WgmmaInput kInput, WgmmaMajor kA = WgmmaMajor::kK, WgmmaMajor kB = WgmmaMajor::kK>
+__device__ __forceinline__ void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b,
+                                      int32_t accumulate) {
+  static_assert(kN >= 8 && kN <= 256 && kN % 8 == 0, "the widths that the instruction has");
+  // clang-format off
+  DLBLAS_WGMMA(8, "%4", "%5", "%6", "%7", "%8")
+  DLBLAS_WGMMA(16, "%8", "%9", "%10", "%11", "%12")
+  DLBLAS_WGMMA(24, "%12", "%13", "%14", "%15", "%16")
+  DLBLAS_WGMMA(32, "%16", "%17", "%18", "%19", "%20")
+  DLBLAS_WGMMA(40, "%20", "%21", "%22", "%23", "%24")
+  DLBLAS_WGMMA(48, "%24", "%25", "%26", "%27", "%28")
+  DLBLAS_WGMMA(56, "%28", "%29", "%30", "%31", "%32")
+  DLBLAS_WGMMA(64, "%32", "%33", "%34", "%35", "%36")
+  DLBLAS_WGMMA(72, "%36", "%37", "%38", "%39", "%40")
+  DLBLAS_WGMMA(80, "%40", "%41", "%42", "%43", "%44")
+  DLBLAS_WGMMA(88, "%44", "%45", "%46", "%47", "%48")
+  DLBLAS_WGMMA(96, "%48", "%49", "%50", "%51", "%52")
+  DLBLAS_WGMMA(104, "%52", "%53", "%54", "%55", "%56")
+  DLBLAS_WGMMA(112, "%56", "%57", "%58", "%59", "%60")
+  DLBLAS_WGMMA(120, "%60", "%61", "%62", "%63", "%64")
+  DLBLAS_WGMMA(128, "%64", "%65", "%66", "%67", "%68")
+  DLBLAS_WGMMA(136, "%68", "%69", "%70", "%71", "%72")
+  DLBLAS_WGMMA(144, "%72", "%73", "%74", "%75", "%76")
+  DLBLAS_WGMMA(152, "%76", "%77", "%78", "%79", "%80")
+  DLBLAS_WGMMA(160, "%80", "%81", "%82", "%83", "%84")
+  DLBLAS_WGMMA(168, "%84", "%85", "%86", "%87", "%88")
+  DLBLAS_WGMMA(176, "%88", "%89", "%90", "%91", "%92")
+  DLBLAS_WGMMA(184, "%92", "%93", "%94", "%95", "%96")
+  DLBLAS_WGMMA(192, "%96", "%97", "%98", "%99", "%100")
+  DLBLAS_WGMMA(200, "%100", "%101", "%102", "%103", "%104")
+  DLBLAS_WGMMA(208, "%104", "%105", "%106", "%107", "%108")
+  DLBLAS_WGMMA(216, "%108", "%109", "%110", "%111", "%112")
+  DLBLAS_WGMMA(224, "%112", "%113", "%114", "%115", "%116")
+  DLBLAS_WGMMA(232, "%116", "%117", "%118", "%119", "%120")
+  DLBLAS_WGMMA(240, "%120", "%121", "%122", "%123", "%124")
+  DLBLAS_WGMMA(248, "%124", "%125", "%126", "%127", "%128")
+  DLBLAS_WGMMA(256, "%128", "%129", "%130", "%131", "%132")
+  // clang-format on
+}
+
+#undef DLBLAS_WGMMA
+#undef DLBLAS_WGMMA_TYPED
+#undef DLBLAS_FOUR
+#undef DLBLAS_TEXT_8
+#undef DLBLAS_OUT_8
+#undef DLBLAS_TEXT_16
+#undef DLBLAS_OUT_16
+#undef DLBLAS_TEXT_24
+#undef DLBLAS_OUT_24
+#undef DLBLAS_TEXT_32
+#undef DLBLAS_OUT_32
+#undef DLBLAS_TEXT_40
+#undef DLBLAS_OUT_40
+#undef DLBLAS_TEXT_48
+#undef DLBLAS_OUT_48
+#undef DLBLAS_TEXT_56
+#undef DLBLAS_OUT_56
+#undef DLBLAS_TEXT_64
+#undef DLBLAS_OUT_64
+#undef DLBLAS_TEXT_72
+#undef DLBLAS_OUT_72
+#undef DLBLAS_TEXT_80
+#undef DLBLAS_OUT_80
+#undef DLBLAS_TEXT_88
+#undef DLBLAS_OUT_88
+#undef DLBLAS_TEXT_96
+#undef DLBLAS_OUT_96
+#undef DLBLAS_TEXT_104
+#undef DLBLAS_OUT_104
+#undef DLBLAS_TEXT_112
+#undef DLBLAS_OUT_112
+#undef DLBLAS_TEXT_120
+#undef DLBLAS_OUT_120
+#undef DLBLAS_TEXT_128
+#undef DLBLAS_OUT_128
+#undef DLBLAS_TEXT_136
+#undef DLBLAS_OUT_136
+#undef DLBLAS_TEXT_144
+#undef DLBLAS_OUT_144
+#undef DLBLAS_TEXT_152
+#undef DLBLAS_OUT_152
+#undef DLBLAS_TEXT_160
+#undef DLBLAS_OUT_160
+#undef DLBLAS_TEXT_168
+#undef DLBLAS_OUT_168
+#undef DLBLAS_TEXT_176
+#undef DLBLAS_OUT_176
+#undef DLBLAS_TEXT_184
+#undef DLBLAS_OUT_184
+#undef DLBLAS_TEXT_192
+#undef DLBLAS_OUT_192
+#undef DLBLAS_TEXT_200
+#undef DLBLAS_OUT_200
+#undef DLBLAS_TEXT_208
+#undef DLBLAS_OUT_208
+#undef DLBLAS_TEXT_216
+#undef DLBLAS_OUT_216
+#undef DLBLAS_TEXT_224
+#undef DLBLAS_OUT_224
+#undef DLBLAS_TEXT_232
+#undef DLBLAS_OUT_232
+#undef DLBLAS_TEXT_240
+#undef DLBLAS_OUT_240
+#undef DLBLAS_TEXT_248
+#undef DLBLAS_OUT_248
+#undef DLBLAS_TEXT_256
+#undef DLBLAS_OUT_256
+
+}  // namespace dlblas
