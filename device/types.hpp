@@ -1,5 +1,6 @@
-// Fixed-size integers for headers that the host compiler and NVRTC both read. NVRTC gets no include
-// path, so nothing of the system may be included there. Read next: device/numeric.cuh.
+// Fixed-size integers and element types for headers that the host compiler and NVRTC both read.
+// NVRTC gets no include path, so nothing of the system may be included there.
+// Read next: device/numeric.cuh.
 #pragma once
 
 #if defined(__CUDACC_RTC__)
@@ -16,3 +17,13 @@ using size_t = unsigned long;
 #include <cstddef>
 #include <cstdint>
 #endif
+
+namespace dlblas {
+
+/// Floating-point elements of kernels. Equal to the DType of the same name; host code asserts it
+/// where it converts.
+enum class FloatType : int32_t { kF32, kF16, kBF16 };
+
+constexpr int size_of(FloatType type) { return type == FloatType::kF32 ? 4 : 2; }
+
+}  // namespace dlblas

@@ -1,0 +1,77 @@
+// f32, f16 and bf16 on the device, by PTX: no CUDA header. Values are computed in f32; memory holds
+// raw bits. In: bits as words of two 16-bit elements, or one f32. Out: floats, and back with one
+// rounding to nearest even (NaN stays NaN). Read next: device/vec.cuh.
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas {
+
+__device__ inline float float_from_bits(uint32_t bits) { return __uint_as_float(bits); }
+__device__ inline uint32_t bits_of_float(float value) { return __float_as_uint(value); }
+
+/// Two elements of a 16-bit type in one word: `low` is the one at the lower address.
+struct FloatPair {
+  float low, high;
+};
+
+/// A word of two elements as floats. bf16 is the upper half of an f32, so a shift and a mask do it:
+/// one instruction an element, and none is a conversion (those run at a quarter of the rate).
+template <FloatType T>
+__device__ inline FloatPair unpack_pair(uint32_t word) {
+  static_assert(T != FloatType::kF32);
+  if constexpr (T == FloatType::kBF16)
+    return {float_from_bits(word << 16), float_from_bits(word & 0xffff0000u)};
+  FloatPair pair;
+  asm("{\n .reg .b16 l, h;\n mov.b32 {l, h}, %2;\n cvt.f32.f16 %0, l;\n cvt.f32.f16 %1, h;\n}"
+      : "=f"(pair.low), "=f"(pair.high)
+      : "r"(word));
+  return pair;
+}
+
+/// Two floats rounded into one word, in one instruction.
+template <FloatType T>
+__device__ inline uint32_t pack_pair(float low, float high) {
+  static_assert(T != FloatType::kF32);
+  uint32_t word;
+  if constexpr (T == FloatType::kBF16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+
+/// One element from its bits, in the lower bits of a word.
+template <FloatType T>
+__device__ inline float unpack_one(uint32_t bits) {
+  if constexpr (T == FloatType::kF32)
+    return float_from_bits(bits);
+  else
+    return unpack_pair<T>(bits).low;
+}
+/// One element's bits; the upper half of the word is zero for a 16-bit type.
+template <FloatType T>
+__device__ inline uint32_t pack_one(float value) {
+  if constexpr (T == FloatType::kF32)
+    return bits_of_float(value);
+  else
+    return pack_pair<T>(value, 0.0f);
+}
+
+/// value rounded to T and back.
+template <FloatType T>
+__device__ inline float round_to(float value) {
+  if constexpr (T == FloatType::kF32)
+    return value;
+  else
+    return unpack_one<T>(pack_one<T>(value));
+}
+
+/// 1 / sqrt(value), within 2 units of the last place.
+__device__ inline float reciprocal_root(float value) {
+  float root;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(value));
+  return root;
+}
+
+}  // namespace dlblas

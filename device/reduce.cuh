@@ -1,0 +1,70 @@
+// Sums over the threads of a row: a part of a warp, a warp, or several warps with a barrier of
+// their own, so that several rows of one block never wait for each other. In: one value a thread.
+// Out: the sum, in every thread; the order of additions depends on kThreads alone, so the bits
+// are the same in any batch. Read next: device/cluster.cuh.
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas {
+
+inline constexpr int kWarp = 32;
+
+/// Butterfly over the aligned groups of kLanes lanes; all lanes of the warp must be here.
+template <int kLanes = kWarp, typename V>
+__device__ inline V warp_sum(V value) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  return value;
+}
+
+/// Waits until `threads` threads (whole warps) have come to barrier `id`, 0 to 15; 0 is
+/// __syncthreads'.
+__device__ inline void barrier_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// Sums over rows of kThreads threads each: 1 to 32, or a multiple of 32 up to 1024. A row of
+/// several warps takes kSlots doubles of shared memory and one named barrier. Consecutive sums
+/// alternate between two sets of slots, so one barrier a sum is enough: who writes a set again has
+/// passed the barrier that came after everyone's reads of it.
+template <int kThreads>
+class RowSum {
+ public:
+  static constexpr int kWarps = kThreads > kWarp ? kThreads / kWarp : 1;
+  static constexpr int kSlots = kWarps > 1 ? 2 * kWarps : 0;
+  static_assert(kThreads <= kWarp ? kWarp % kThreads == 0 : kThreads % kWarp == 0);
+
+  /// `slots`: this row's, kSlots of them. `barrier`: 1 + the row's place in the block, so at most
+  /// 15 rows of several warps. `thread`: place in the row.
+  __device__ RowSum(double* slots, int barrier, int thread)
+      : slots_(slots), barrier_(barrier), thread_(thread) {}
+
+  /// V is float or double.
+  template <typename V>
+  __device__ V sum(V value) {
+    value = warp_sum<(kThreads < kWarp ? kThreads : kWarp)>(value);
+    if constexpr (kWarps > 1) {
+      V* slots = reinterpret_cast<V*>(slots_ + odd_ * kWarps);
+      odd_ ^= 1;
+      if (thread_ % kWarp == 0) slots[thread_ / kWarp] = value;
+      barrier_sync(barrier_, kThreads);
+      // Every warp adds the same values in the same tree: no second barrier to hand the sum out.
+      constexpr int kLanes = kWarps <= 2    ? 2
+                             : kWarps <= 4  ? 4
+                             : kWarps <= 8  ? 8
+                             : kWarps <= 16 ? 16
+                                            : 32;
+      const int lane = thread_ % kLanes;
+      value = warp_sum<kLanes>(lane < kWarps ? slots[lane] : V(0));
+    }
+    return value;
+  }
+
+ private:
+  double* slots_;
+  int barrier_, thread_, odd_ = 0;
+};
+
+}  // namespace dlblas

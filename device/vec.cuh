@@ -1,0 +1,144 @@
+// N consecutive elements in one load or store of up to 16 bytes each, of any element type.
+// In: a base pointer and a 64-bit element offset. Out: raw words in registers, floats on request.
+// Alignment is the caller's promise, as a template value: 16, 8, 4 or 2 bytes an access, or 1 for
+// pointers that are not even aligned to their element (one element at a time, byte by byte).
+// Read next: device/reduce.cuh.
+#pragma once
+
+#include "device/numeric.cuh"
+
+namespace dlblas {
+
+/// How an access goes through the caches. Measured on H200 for a norm of 16384×4096: within 1 %.
+enum class Cache : int32_t {
+  kDefault,
+  kStream,  // evict first: touched once
+};
+
+/// N elements of type T as they lie in memory. N·size is a power of two, or 16 and more.
+template <FloatType T, int N>
+struct Vec {
+  static constexpr int kBytes = N * size_of(T);
+  static constexpr int kWords = (kBytes + 3) / 4;
+  uint32_t words[kWords];
+
+  __device__ void unpack(float (&out)[N]) const {
+    if constexpr (T == FloatType::kF32) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) out[i] = float_from_bits(words[i]);
+    } else if constexpr (N == 1) {
+      out[0] = unpack_one<T>(words[0]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) {
+        const FloatPair pair = unpack_pair<T>(words[i]);
+        out[2 * i] = pair.low, out[2 * i + 1] = pair.high;
+      }
+    }
+  }
+  /// One rounding an element.
+  __device__ void pack(const float (&in)[N]) {
+    if constexpr (T == FloatType::kF32) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) words[i] = bits_of_float(in[i]);
+    } else if constexpr (N == 1) {
+      words[0] = pack_one<T>(in[0]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) words[i] = pack_pair<T>(in[2 * i], in[2 * i + 1]);
+    }
+  }
+  __device__ static Vec zero() {
+    Vec v;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) v.words[i] = 0;
+    return v;
+  }
+};
+
+namespace detail {
+
+// One access of kBytes. Plain C++ loads, so that the compiler keeps them before a store that may
+// alias (results in place) and still issues LDG.128.
+template <int kBytes, Cache kCache>
+__device__ inline void load_words(uint32_t* words, const char* from) {
+  if constexpr (kBytes == 16) {
+    uint4 v;
+    if constexpr (kCache == Cache::kStream)
+      v = __ldcs(reinterpret_cast<const uint4*>(from));
+    else
+      v = *reinterpret_cast<const uint4*>(from);
+    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+  } else if constexpr (kBytes == 8) {
+    const uint2 v = *reinterpret_cast<const uint2*>(from);
+    words[0] = v.x, words[1] = v.y;
+  } else if constexpr (kBytes == 4) {
+    words[0] = *reinterpret_cast<const uint32_t*>(from);
+  } else {
+    static_assert(kBytes == 2);
+    words[0] = *reinterpret_cast<const uint16_t*>(from);
+  }
+}
+
+template <int kBytes, Cache kCache>
+__device__ inline void store_words(char* to, const uint32_t* words) {
+  if constexpr (kBytes == 16) {
+    const uint4 v = {words[0], words[1], words[2], words[3]};
+    if constexpr (kCache == Cache::kStream)
+      __stcs(reinterpret_cast<uint4*>(to), v);
+    else
+      *reinterpret_cast<uint4*>(to) = v;
+  } else if constexpr (kBytes == 8) {
+    *reinterpret_cast<uint2*>(to) = {words[0], words[1]};
+  } else if constexpr (kBytes == 4) {
+    *reinterpret_cast<uint32_t*>(to) = words[0];
+  } else {
+    static_assert(kBytes == 2);
+    *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(words[0]);
+  }
+}
+
+constexpr int smaller(int a, int b) { return a < b ? a : b; }
+
+}  // namespace detail
+
+/// Loads N elements from `base` + `offset` elements. kAlign: bytes that the address is a multiple
+/// of.
+template <FloatType T, int N, int kAlign = 16, Cache kCache = Cache::kDefault>
+__device__ inline Vec<T, N> load_vec(const void* base, int64_t offset) {
+  constexpr int kAccess = detail::smaller(detail::smaller(kAlign, Vec<T, N>::kBytes), 16);
+  const char* from = static_cast<const char*>(base) + offset * size_of(T);
+  Vec<T, N> v;
+  if constexpr (kAlign < size_of(T)) {
+    static_assert(N == 1, "elements that are not aligned to their size are read one by one");
+    v.words[0] = 0;
+#pragma unroll
+    for (int i = 0; i < size_of(T); ++i)
+      v.words[0] |= static_cast<uint32_t>(reinterpret_cast<const uint8_t*>(from)[i]) << (8 * i);
+  } else {
+    static_assert(kAccess >= 4 || N == 1);
+#pragma unroll
+    for (int i = 0; i < Vec<T, N>::kBytes; i += kAccess)
+      detail::load_words<kAccess, kCache>(v.words + i / 4, from + i);
+  }
+  return v;
+}
+
+/// Stores N elements to `base` + `offset` elements.
+template <FloatType T, int N, int kAlign = 16, Cache kCache = Cache::kDefault>
+__device__ inline void store_vec(void* base, int64_t offset, const Vec<T, N>& v) {
+  constexpr int kAccess = detail::smaller(detail::smaller(kAlign, Vec<T, N>::kBytes), 16);
+  char* to = static_cast<char*>(base) + offset * size_of(T);
+  if constexpr (kAlign < size_of(T)) {
+    static_assert(N == 1, "elements that are not aligned to their size are written one by one");
+#pragma unroll
+    for (int i = 0; i < size_of(T); ++i) to[i] = static_cast<char>(v.words[0] >> (8 * i));
+  } else {
+    static_assert(kAccess >= 4 || N == 1);
+#pragma unroll
+    for (int i = 0; i < Vec<T, N>::kBytes; i += kAccess)
+      detail::store_words<kAccess, kCache>(to + i, v.words + i / 4);
+  }
+}
+
+}  // namespace dlblas
