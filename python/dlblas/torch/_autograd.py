@@ -152,21 +152,15 @@ def _schema(name: str) -> Any:
 def _function(formula: _Formula, plain: Any) -> Callable[..., Any]:
     """dlblas.x() under autograd: the private operator inside an old-style Function."""
     defaults = tuple(a.default_value for a in _schema(formula.op).arguments)
-    save, grad = formula.save, formula.grad
+    save = formula.save
 
-    class Function(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *inputs: Any) -> Any:
-            results = plain(*inputs)
-            save(ctx, inputs, _tuple(results))
-            return results
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        results = plain(*inputs)
+        save(ctx, inputs, _tuple(results))
+        return results
 
-        @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
-            return grad(ctx, *grads)
-
-    Function.__name__ = Function.__qualname__ = f"dlblas_{formula.op}"  # y.grad_fn says this
-    apply = Function.apply
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(formula.grad)}
+    apply = type(f"dlblas_{formula.op}", (torch.autograd.Function,), methods).apply  # grad_fn's name
     return lambda *inputs: apply(*inputs, *defaults[len(inputs) :])
 
 
