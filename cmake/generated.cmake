@@ -22,11 +22,21 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/register_all.cpp.in ${DLBLAS_GENERATE
 # The hashes are made again when any file a kernel may include changes; the header is written only when a hash
 # did. Only files that register implementations include it.
 file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS
-  ops/*.cpp ops/*.hpp ops/*.cuh cpu/*.cpp cpu/*.hpp device/*.cuh)
+  ops/*.cpp ops/*.hpp ops/*.cuh cpu/*.cpp cpu/*.hpp device/*.cuh device/*.hpp)
 add_custom_command(
   OUTPUT ${DLBLAS_GENERATED}/source_hashes.hpp
   COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUTPUT=${DLBLAS_GENERATED}/source_hashes.hpp
           -P ${PROJECT_SOURCE_DIR}/cmake/source_hashes.cmake
   DEPENDS ${kernel_files} ${PROJECT_SOURCE_DIR}/cmake/source_hashes.cmake
   COMMENT "Hashing the kernels' sources"
+  VERBATIM)
+
+# The text of every header that NVRTC may be given, as one source file of the library.
+file(GLOB embedded_files CONFIGURE_DEPENDS device/*.hpp device/*.cuh ops/*/*.cuh ops/*/*_config.hpp)
+add_custom_command(
+  OUTPUT ${DLBLAS_GENERATED}/embedded_headers.cpp
+  COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUTPUT=${DLBLAS_GENERATED}/embedded_headers.cpp
+          -P ${PROJECT_SOURCE_DIR}/cmake/embedded_headers.cmake
+  DEPENDS ${embedded_files} ${PROJECT_SOURCE_DIR}/cmake/embedded_headers.cmake
+  COMMENT "Embedding the device headers"
   VERBATIM)

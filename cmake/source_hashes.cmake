@@ -1,5 +1,6 @@
 # cmake -DTREE=… -DOUTPUT=… -P source_hashes.cmake: writes source_hash(path) for every ops/*/*.cpp and cpu/*.cpp.
-# A hash covers the source and, transitively, its quoted includes under ops/, cpu/ and device/: the files that
+# A hash covers the source and, transitively, its quoted includes under ops/, cpu/ and device/, and the kernels it
+# hands to the JIT (string literals "ops/….cuh"): the files that
 # decide what a kernel computes and how fast. Headers of src/ are contracts between stages, not loops; a comment
 # there must not make every stored measurement stale, so they are left out.
 # source_hash is consteval: a path that is not in the table does not compile.
@@ -21,6 +22,13 @@ function(includes_of file result)
           break()
         endif()
       endforeach()
+    endforeach()
+    file(STRINGS "${TREE}/${file}" lines REGEX "\"(ops|device)/[A-Za-z0-9_/]+\\.cuh\"")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^[^\"]*\"((ops|device)/[A-Za-z0-9_/]+\\.cuh)\".*$" "\\1" name "${line}")
+      if(EXISTS "${TREE}/${name}")
+        list(APPEND found "${name}")
+      endif()
     endforeach()
     set_property(GLOBAL PROPERTY "includes:${file}" "${found}")
   endif()

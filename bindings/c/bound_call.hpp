@@ -13,10 +13,11 @@ struct BoundCall {
       : form(form_of(handle, call)), op(*form.op), side(user, nullptr) {
     bind(form, *call, args);
     validate(op, *call, side.num_threads(), args, problem);
+    side.set_device(problem.device());
   }
   const Form& form;
   const Operator& op;
-  const CallSide side;
+  CallSide side;
   Args args;
   Problem problem;
 };

@@ -34,13 +34,14 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
     if (!form.inplace && !call->outputs)
       refuse(ErrorKind::kArgument, std::string(form.name),
              {"outputs", "is null", "one tensor a result, data NULL for a new one", "NULL"});
-    const CallSide side(user, call->outputs);
+    CallSide side(user, call->outputs);
     Args args;
     Problem problem;
     bind(form, *call, args);
     validate(*form.op, *call, side.num_threads(), args, problem);
+    side.set_device(problem.device());
     const Plan& plan = select(*form.op, problem);
-    const Kernel& kernel = compile(plan);
+    const Kernel& kernel = compile(plan, side.context().stream);
     launch(kernel, args, side.context());
     count(g_counters.calls);
     return DLBLAS_OK;

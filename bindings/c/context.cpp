@@ -10,6 +10,7 @@
 #include "core/fork.hpp"
 #include "core/per_thread.hpp"
 #include "cpu/thread_pool.hpp"
+#include "cuda/cuda.hpp"
 
 namespace dlblas {
 namespace {
@@ -78,7 +79,12 @@ CallSide::CallSide(const dlblas_context* user, dlblas_tensor* outputs)
   mark_block_ = mark.block, mark_used_ = mark.used;
 }
 
-CallSide::~CallSide() { per_thread<Arena>().release({mark_block_, mark_used_}); }
+CallSide::~CallSide() {
+  per_thread<Arena>().release({mark_block_, mark_used_});
+  if (device_memory_.empty()) return;
+  const cuda::CurrentDevice current(context_.device.index);
+  for (void* memory : device_memory_) cuda::release(memory, context_.stream);
+}
 
 int CallSide::new_output(void* self, int index, TensorView* view) {
   auto& side = *static_cast<CallSide*>(self);
@@ -102,14 +108,21 @@ int CallSide::new_output(void* self, int index, TensorView* view) {
   }
   const auto bytes =
       static_cast<std::size_t>(view->numel()) * static_cast<std::size_t>(size_of(view->dtype));
-  out.data = std::aligned_alloc(kAlign, rounded(bytes ? bytes : 1));
+  out.data = view->device.type == DeviceType::kCuda
+                 ? cuda::allocate(bytes, side.context_.stream)
+                 : std::aligned_alloc(kAlign, rounded(bytes ? bytes : 1));
   view->data = out.data;
   return out.data ? 0 : 1;
 }
 
 void* CallSide::alloc(void* self, std::size_t bytes, std::size_t align) {
-  const auto& side = *static_cast<CallSide*>(self);
+  auto& side = *static_cast<CallSide*>(self);
   if (side.user_ && side.user_->alloc) return side.user_->alloc(side.user_->self, bytes, align);
+  if (side.context_.device.type == DeviceType::kCuda) {
+    void* memory = cuda::allocate(bytes, side.context_.stream);
+    if (memory) side.device_memory_.push_back(memory);
+    return memory;
+  }
   return per_thread<Arena>().take(rounded(std::max<std::size_t>(bytes, 1)));
 }
 

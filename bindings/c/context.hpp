@@ -1,6 +1,9 @@
 // The Context of a call made through the C ABI: the caller's functions where given, else the
-// library's own (malloc'ed results, a per-thread workspace, the thread pool).
+// library's own: malloc'ed results, a per-thread workspace, the thread pool; on a GPU memory in the
+// order of the caller's stream.
 #pragma once
+
+#include <vector>
 
 #include "core/implementation.hpp"
 #include "dlblas/dlblas.h"
@@ -14,6 +17,8 @@ class CallSide {
   ~CallSide();
   CallSide(const CallSide&) = delete;
   CallSide& operator=(const CallSide&) = delete;
+  /// Where the call's tensors are, once validate knows: memory of our own then comes from there.
+  void set_device(Device device) { context_.device = device; }
   const Context& context() const { return context_; }
   /// The threads this context offers, for the Problem.
   int num_threads() const { return context_.num_threads; }
@@ -27,6 +32,7 @@ class CallSide {
   dlblas_tensor* outputs_;
   Context context_;
   std::size_t mark_block_, mark_used_;  // where the thread's workspace stood before this call
+  std::vector<void*> device_memory_;    // workspace on a GPU, given back in the stream's order
 };
 
 }  // namespace dlblas

@@ -5,6 +5,7 @@
 
 #include "bindings/c/guard.hpp"
 #include "core/per_thread.hpp"
+#include "cuda/cuda.hpp"
 #include "dlblas/version.h"
 
 namespace dlblas {
@@ -62,6 +63,13 @@ void dlblas_last_error(dlblas_error* error) {
             last.argument.c_str(), last.expected.c_str(), last.got.c_str()};
 }
 
-void dlblas_free(void* memory) { std::free(memory); }
+void dlblas_free(void* memory) {
+  // A result of the library's own on a GPU; texts and host results are malloc'ed. The legacy
+  // stream's order is behind every other's of its context.
+  if (dlblas::cuda::is_device_pointer(memory))
+    dlblas::cuda::release(memory, nullptr);
+  else
+    std::free(memory);
+}
 
 }  // extern "C"

@@ -105,7 +105,8 @@ typedef struct dlblas_args {
 #define DLBLAS_ALLOW_TF32 2u
 
 /* The caller's side of a call. NULL context, or a NULL function in it: the library's own. Results
- * that the library's own new_output made are released with dlblas_free(data). */
+ * that the library's own new_output made are released with dlblas_free(data); on a GPU they are
+ * ready in the order of `stream`, a CUstream of the tensors' device (NULL: its default stream). */
 typedef struct dlblas_context {
   size_t size;
   void* stream;
@@ -141,6 +142,11 @@ DLBLAS_API dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* args,
  * tensors' data may be NULL. outputs may be NULL here, in tune and in get_op. */
 DLBLAS_API dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* args,
                                         const dlblas_context* context, int32_t format, char** text);
+
+/* Readies the kernel that dlblas_call would run for these arguments: selected, compiled, loaded.
+ * Runs nothing; the tensors' data may be NULL. What is captured into a CUDA graph must be warm. */
+DLBLAS_API dlblas_status dlblas_warmup(dlblas_op_t op, const dlblas_args* args,
+                                       const dlblas_context* context);
 
 typedef enum dlblas_event_kind {
   DLBLAS_EVENT_START = 0,    /* candidates and budget are known */

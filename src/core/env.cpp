@@ -30,6 +30,14 @@ EnvEntry* table() {
          "1: only implementations that give the same bits every time",
          {}},
         {"DLBLAS_DISABLE", "", "comma list of implementations never to use", {}},
+        {"DLBLAS_JIT",
+         "1",
+         "0: never compile a kernel; what `warmup` left in the cache serves",
+         {}},
+        {"DLBLAS_SOURCE_DIR",
+         "what is embedded in the library",
+         "a source tree whose kernels are compiled instead: edit, run, no rebuild",
+         {}},
     };
     for (int i = 0; i < kNumEnvVars; ++i)
       if (const char* value = std::getenv(t[i].name.data())) t[i].value = value;
@@ -54,6 +62,14 @@ std::string cache_root() {
   if (const char* home = std::getenv("HOME"); home && home[0] == '/')
     return std::string(home) + "/.cache/dlblas";
   return {};
+}
+
+std::string cuda_folders() {
+  std::string folders;
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const char* home = std::getenv(name); home && home[0] == '/')
+      folders += std::string(home) + "/lib64:" + home + "/lib:";
+  return folders + "/usr/local/cuda/lib64:/usr/local/cuda/lib";
 }
 
 }  // namespace dlblas

@@ -17,9 +17,11 @@ enum class EnvVar {
   kLibs,
   kRequireHit,
   kDeterministic,
-  kDisable
+  kDisable,
+  kJit,
+  kSourceDir
 };
-inline constexpr int kNumEnvVars = 9;
+inline constexpr int kNumEnvVars = 11;
 
 struct EnvEntry {
   std::string_view name;      // "DLBLAS_CACHE"
@@ -34,5 +36,8 @@ inline std::string_view env(EnvVar v) { return env_entry(v).value; }
 bool env_flag(EnvVar v);
 /// ($DLBLAS_CACHE, else $XDG_CACHE_HOME/dlblas, else ~/.cache/dlblas); empty when no home is known.
 std::string cache_root();
+/// Where the CUDA toolkit's libraries may lie: CUDA_HOME, CUDA_PATH and the usual place, as a colon
+/// list of folders.
+std::string cuda_folders();
 
 }  // namespace dlblas

@@ -22,6 +22,10 @@ struct Known {
 const std::vector<Known>& table() {
   static const auto* known = new std::vector<Known>{
       {"onednn", {"libdnnl.so.3", "libdnnl.so"}},
+      {"cuda", {"libcuda.so.1"}},  // never libcuda.so, which may be the toolkit's stub
+      {"nvrtc", {"libnvrtc.so.13", "libnvrtc.so.12"}},
+      {"cublaslt", {"libcublasLt.so.13", "libcublasLt.so.12"}},
+      {"nvml", {"libnvidia-ml.so.1"}},
   };
   return *known;
 }
@@ -76,6 +80,7 @@ void open(Library& library, const Known& known) {
     if (try_open(library, soname, RTLD_NOLOAD)) return;
   if (try_list(library, known, announced())) return;
   if (try_list(library, known, own_folder())) return;
+  if (try_list(library, known, cuda_folders())) return;
   for (const char* soname : known.sonames)
     if (try_open(library, soname, 0)) return;
 }

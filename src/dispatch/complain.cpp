@@ -277,9 +277,8 @@ void wrong_device(const Schema& schema, const Args& args, int tensor, int like) 
 
 void no_device(const Schema& schema, const Args& args, int tensor) {
   raise({ErrorKind::kDevice, form_name(schema, args), tensor_name(schema, args, tensor),
-         text("is on ", print_device(args.tensors[tensor].device)), "cpu",
-         print_device(args.tensors[tensor].device),
-         "this build has no other backend: move the tensor to the CPU"});
+         text("is on ", print_device(args.tensors[tensor].device)), "cpu or cuda",
+         print_device(args.tensors[tensor].device), "move the tensor to one of these"});
 }
 
 void self_overlap(const Schema& schema, const Args& args, int tensor) {
@@ -300,6 +299,14 @@ void unbound_letter(const Schema& schema, const Args& args, int tensor, int lett
   raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, tensor),
          "has an unknown size", text("an argument that gives ", schema.letters[letter].name),
          "none", "give out, or the optional argument"});
+}
+
+void cold_under_capture(const std::string& op, const std::string& implementation) {
+  raise({ErrorKind::kCompile, op, "call", "is captured into a graph before its kernel is loaded",
+         text("a kernel of ", implementation, " that is ready"), "one that has to be compiled",
+         text("call dlblas.warmup(\"", op,
+              "\", …) with these arguments, or the operator once, before the "
+              "capture")});
 }
 
 void no_data(const Schema& schema, const Args& args, int tensor) {

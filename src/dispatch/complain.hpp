@@ -40,6 +40,10 @@ namespace dlblas::complain {
 [[noreturn]] void overlap(const Schema& schema, const Args& args, int result, int other);
 [[noreturn]] void unbound_letter(const Schema& schema, const Args& args, int tensor, int letter);
 
+// compile
+/// The stream is being captured into a graph, and the kernel of this implementation is not loaded.
+[[noreturn]] void cold_under_capture(const std::string& op, const std::string& implementation);
+
 // launch
 [[noreturn]] void no_data(const Schema& schema, const Args& args, int tensor);
 

@@ -14,6 +14,7 @@
 #include "core/library.hpp"
 #include "core/log.hpp"
 #include "dispatch/complain.hpp"
+#include "jit/jit.hpp"
 #include "store/ranking.hpp"
 
 namespace dlblas {
@@ -158,6 +159,10 @@ Support check_support(const Implementation& impl, const Problem& problem,
   if (device.arch > impl.max_arch)
     return Support::no("serves up to compute capability {}/10, this device has {}/10",
                        impl.max_arch, device.arch);
+  if (impl.sources && !jit::unavailable().empty())
+    return Support::no(
+        "needs NVRTC, which is not usable here; see `dlblas info`, or run `pip "
+        "install nvidia-cuda-nvrtc`");
   if ((problem.flags & kDeterministic) && !impl.flags.deterministic)
     return Support::no("is not deterministic, and the call asks for it");
   return impl.supports(problem, device, impl);

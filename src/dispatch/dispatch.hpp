@@ -49,8 +49,9 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
 /// Error(kUnsupported) with every candidate's reason when nothing fits.
 const Plan& select(const Operator& op, const Problem& problem);
 
-/// compile: the Plan's kernel, prepared once. (JIT docks here: memory cache, disk cache, NVRTC.)
-const Kernel& compile(const Plan& plan);
+/// compile: the Plan's kernel, prepared once; what has sources goes through the JIT. Throws
+/// Error(kCompile), which names warmup where `stream` is being captured and the kernel is cold.
+const Kernel& compile(const Plan& plan, void* stream = nullptr);
 
 /// launch: results through the context's new_output, workspace through its alloc, then the steps.
 void launch(const Kernel& kernel, Args& args, const Context& context);

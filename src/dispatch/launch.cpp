@@ -2,8 +2,11 @@
 // In: Kernel, Args, Context. Out: the results, written. Chooses nothing, formats nothing on the
 // good path. Flow: call > validate > select > compile > [launch].  Read next: the step of the
 // chosen implementation, for example ops/norm/norm_rows_cpu.cpp.
+#include <optional>
+
 #include "core/counters.hpp"
 #include "core/error.hpp"
+#include "cuda/cuda.hpp"
 #include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
 
@@ -18,13 +21,12 @@ namespace {
 }
 
 [[noreturn]] void step_failed(const Args& args, const Kernel& kernel, int code) {
+  const Implementation& impl = *kernel.implementation;
+  const std::string got =
+      impl.backend == DeviceType::kCuda ? cuda::error_text(code) : text("code ", code);
   throw Error(ErrorKind::kLaunch,
-              text(args.schema->name, ": ", kernel.implementation->name,
-                   " failed; expected 0, got code ", code),
-              {.op = args.schema->name,
-               .argument = kernel.implementation->name,
-               .expected = "0",
-               .got = std::to_string(code)});
+              text(args.schema->name, ": ", impl.name, " failed; expected 0, got ", got),
+              {.op = args.schema->name, .argument = impl.name, .expected = "0", .got = got});
 }
 
 }  // namespace
@@ -37,6 +39,8 @@ int run_steps(const Kernel& kernel, const Args& args, const Context& context, vo
 
 void launch(const Kernel& kernel, Args& args, const Context& context) {
   const Schema& schema = *args.schema;
+  std::optional<cuda::CurrentDevice> current;  // on this thread, whichever it is
+  if (context.device.type == DeviceType::kCuda) current.emplace(context.device.index);
   for (int i = 0; i < schema.num_inputs; ++i)
     if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
       complain::no_data(schema, args, i);

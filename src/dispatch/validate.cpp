@@ -197,7 +197,8 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
     if ((waiting >> i & 1u) && !binder.bind_tensor(i)) binder.complain_unbound(i);
 
   const Device device = first < 0 ? Device{} : args.tensors[first].device;
-  if (device.type != DeviceType::kCpu) complain::no_device(schema, args, first);
+  if (device.type != DeviceType::kCpu && device.type != DeviceType::kCuda)
+    complain::no_device(schema, args, first);
   for (int r = 0; r < schema.num_results; ++r) {
     const int i = schema.num_inputs + r;
     const TensorSpec& spec = schema.tensors[i];
@@ -220,7 +221,7 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
   if (op.def.check) op.def.check(args);
   problem.device_type = device.type;
   problem.device_index = device.index;
-  problem.threads = static_cast<std::uint16_t>(threads);
+  problem.threads = static_cast<std::uint16_t>(device.type == DeviceType::kCpu ? threads : 0);
   fill_key(schema, args, problem);
 }
 

@@ -53,8 +53,9 @@ Implementation reference_implementation() {
   Implementation impl;
   impl.name = "reference";
   impl.flags = {.deterministic = true, .oracle = true};
-  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
-    return Support::yes();
+  impl.supports = [](const Problem& problem, const DeviceInfo&, const Implementation&) {
+    if (problem.device_type == DeviceType::kCpu) return Support::yes();
+    return Support::no("runs on the CPU, and the tensors are on another device");
   };
   impl.prepare = [](const Problem& problem, const Config&, const DeviceInfo&,
                     const Implementation&) {

@@ -1,0 +1,32 @@
+# cmake -DTREE=… -DOUTPUT=… -P embedded_headers.cmake: writes the table behind src/jit/headers.hpp, so that an
+# installed library compiles its kernels with no file of the tree. CMake reads files as lists of lines at best;
+# file(READ) keeps semicolons and brackets as they are when the text is only appended, never expanded as a list.
+cmake_policy(VERSION 3.25)
+file(GLOB headers RELATIVE "${TREE}"
+  "${TREE}/device/*.hpp" "${TREE}/device/*.cuh" "${TREE}/ops/*/*.cuh" "${TREE}/ops/*/*_config.hpp")
+list(SORT headers)
+set(rows "")
+foreach(header IN LISTS headers)
+  file(READ "${TREE}/${header}" source)
+  string(APPEND rows "    {\"${header}\", R\"dlblas(${source})dlblas\"},\n")
+endforeach()
+set(text "// Made by cmake/embedded_headers.cmake.
+#include \"jit/headers.hpp\"
+
+namespace dlblas::jit::detail {
+namespace {
+constexpr Embedded kTable[] = {
+${rows}};
+}  // namespace
+
+const Embedded* const kEmbedded = kTable;
+const int kNumEmbedded = static_cast<int>(sizeof(kTable) / sizeof(kTable[0]));
+
+}  // namespace dlblas::jit::detail
+")
+if(EXISTS "${OUTPUT}")
+  file(READ "${OUTPUT}" before)
+endif()
+if(NOT "${before}" STREQUAL "${text}")
+  file(WRITE "${OUTPUT}" "${text}")
+endif()

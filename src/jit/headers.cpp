@@ -1,0 +1,87 @@
+// Where a kernel's text comes from; see headers.hpp.
+#include "jit/headers.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "core/env.hpp"
+#include "core/error.hpp"
+#include "jit/jit.hpp"
+#include "store/sha256.hpp"
+
+namespace dlblas::jit {
+namespace {
+
+bool read_live(const std::string& name, std::string* out) {
+  const std::string_view root = env(EnvVar::kSourceDir);
+  if (root.empty()) return false;
+  std::ifstream file(text(root, "/", name), std::ios::binary);
+  if (!file) return false;
+  out->assign(std::istreambuf_iterator<char>(file), {});
+  return true;
+}
+
+bool read_embedded(const std::string& name, std::string* out) {
+  const auto* end = detail::kEmbedded + detail::kNumEmbedded;
+  const auto* at =
+      std::find_if(detail::kEmbedded, end, [&](const auto& e) { return e.name == name; });
+  if (at == end) return false;
+  *out = at->text;
+  return true;
+}
+
+// The names in `#include "…"` lines. Kernels write them from the tree's root, one to a line.
+std::vector<std::string> includes_in(std::string_view source) {
+  std::vector<std::string> names;
+  while (!source.empty()) {
+    std::string_view line = source.substr(0, source.find('\n'));
+    source.remove_prefix(std::min(source.size(), line.size() + 1));
+    line.remove_prefix(std::min(line.size(), line.find_first_not_of(" \t")));
+    if (!line.starts_with("#include \"")) continue;
+    line.remove_prefix(10);
+    names.emplace_back(line.substr(0, line.find('"')));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<Header> closure_of(const std::string& include) {
+  std::vector<Header> found;
+  std::vector<std::string> pending{include};
+  while (!pending.empty()) {
+    Header header{std::move(pending.back()), {}};
+    pending.pop_back();
+    const auto known = [&](const Header& h) { return h.name == header.name; };
+    if (std::any_of(found.begin(), found.end(), known)) continue;
+    if (!read_live(header.name, &header.text) && !read_embedded(header.name, &header.text))
+      throw Error(ErrorKind::kCompile,
+                  text("jit: header is unknown; expected a file of the library or of "
+                       "DLBLAS_SOURCE_DIR, got ",
+                       header.name),
+                  {.op = "jit", .argument = "header", .got = header.name});
+    for (std::string& name : includes_in(header.text)) pending.push_back(std::move(name));
+    found.push_back(std::move(header));
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Header& a, const Header& b) { return a.name < b.name; });
+  return found;
+}
+
+const char* source_version() {
+  static const std::string* const version = [] {
+    auto* digest = new std::string;
+    if (env(EnvVar::kSourceDir).empty()) return digest;
+    std::string all, one;
+    for (int i = 0; i < detail::kNumEmbedded; ++i) {
+      const std::string name(detail::kEmbedded[i].name);
+      if (read_live(name, &one)) all += text(name, "\n", one, "\n");
+    }
+    *digest = "live" + sha256_hex(all).substr(0, 12);
+    return digest;
+  }();
+  return version->c_str();
+}
+
+}  // namespace dlblas::jit

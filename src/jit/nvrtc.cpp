@@ -1,0 +1,220 @@
+// Calling NVRTC; see nvrtc.hpp.
+#include "jit/nvrtc.hpp"
+
+#include <chrono>
+#include <cstdio>
+
+#include "core/counters.hpp"
+#include "core/error.hpp"
+#include "core/library.hpp"
+#include "cuda/driver.hpp"
+
+namespace dlblas::jit {
+namespace {
+
+using Program = void*;
+struct Nvrtc {
+  int (*version)(int*, int*) = nullptr;
+  const char* (*error_string)(int) = nullptr;
+  int (*create)(Program*, const char*, const char*, int, const char* const*,
+                const char* const*) = nullptr;
+  int (*destroy)(Program*) = nullptr;
+  int (*add_name)(Program, const char*) = nullptr;
+  int (*compile)(Program, int, const char* const*) = nullptr;
+  int (*lowered_name)(Program, const char*, const char**) = nullptr;
+  int (*cubin_size)(Program, std::size_t*) = nullptr;
+  int (*cubin)(Program, char*) = nullptr;
+  int (*log_size)(Program, std::size_t*) = nullptr;
+  int (*log)(Program, char*) = nullptr;
+  int major = 0, minor = 0;
+  std::string why_not;
+};
+
+std::string open(Nvrtc& n) {
+  const Library& library = find_library("nvrtc");
+  if (!library.handle)
+    return text("NVRTC was not found (", library.why_not,
+                "); run `pip install nvidia-cuda-nvrtc`, or name its folder in DLBLAS_LIBS");
+  const char* missing = nullptr;
+  const auto find = [&](auto& member, const char* name) {
+    member =
+        reinterpret_cast<std::remove_reference_t<decltype(member)>>(find_symbol(library, name));
+    if (!member) missing = name;
+  };
+  find(n.version, "nvrtcVersion");
+  find(n.error_string, "nvrtcGetErrorString");
+  find(n.create, "nvrtcCreateProgram");
+  find(n.destroy, "nvrtcDestroyProgram");
+  find(n.add_name, "nvrtcAddNameExpression");
+  find(n.compile, "nvrtcCompileProgram");
+  find(n.lowered_name, "nvrtcGetLoweredName");
+  find(n.cubin_size, "nvrtcGetCUBINSize");
+  find(n.cubin, "nvrtcGetCUBIN");
+  find(n.log_size, "nvrtcGetProgramLogSize");
+  find(n.log, "nvrtcGetProgramLog");
+  if (missing)
+    return text(library.path, " has no ", missing, "; run `pip install nvidia-cuda-nvrtc`");
+  n.version(&n.major, &n.minor);
+  if (n.major < 12)
+    return text(library.path, " is NVRTC ", n.major, ".", n.minor,
+                "; expected 12 or later; run `pip install nvidia-cuda-nvrtc`");
+  // A cubin of a newer major version does not load; one of a newer minor version does.
+  const int driver = cuda::driver().why_not.empty() ? cuda::driver().version / 1000 : n.major;
+  if (n.major > driver)
+    return text(library.path, " is NVRTC ", n.major, ".", n.minor,
+                ", newer than the driver's CUDA ", driver,
+                "; run `pip install nvidia-cuda-nvrtc-cu", driver, "`");
+  return {};
+}
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc* const found = [] {
+    auto* n = new Nvrtc;
+    n->why_not = open(*n);
+    return n;
+  }();
+  return *found;
+}
+
+// Owns one NVRTC program.
+class Compilation {
+ public:
+  Compilation(const Nvrtc& n, const KernelSource& source, const std::vector<Header>& headers)
+      : n_(n) {
+    std::vector<const char*> names, texts;
+    for (const Header& h : headers) {
+      names.push_back(h.name.c_str());
+      texts.push_back(h.text.c_str());
+    }
+    const std::string main = text("#include \"", source.include, "\"\n");
+    n.create(&program_, main.c_str(), "dlblas.cu", static_cast<int>(headers.size()), texts.data(),
+             names.data());
+    n.add_name(program_, source.entry.c_str());
+  }
+  ~Compilation() { n_.destroy(&program_); }
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
+
+  int run(const std::vector<std::string>& options) {
+    std::vector<const char*> pointers;
+    for (const std::string& o : options) pointers.push_back(o.c_str());
+    return n_.compile(program_, static_cast<int>(pointers.size()), pointers.data());
+  }
+  std::string log() const {
+    std::size_t size = 0;
+    n_.log_size(program_, &size);
+    std::string s(size, 0);
+    if (size > 0) n_.log(program_, s.data());
+    while (!s.empty() && s.back() == 0) s.pop_back();
+    return s;
+  }
+  std::string image() const {
+    std::size_t size = 0;
+    n_.cubin_size(program_, &size);
+    std::string s(size, 0);
+    if (size > 0) n_.cubin(program_, s.data());
+    return s;
+  }
+  std::string symbol(const std::string& entry) const {
+    const char* name = nullptr;
+    return n_.lowered_name(program_, entry.c_str(), &name) == 0 && name ? name : "";
+  }
+
+ private:
+  const Nvrtc& n_;
+  Program program_ = nullptr;
+};
+
+std::int64_t now_us() {
+  using std::chrono::microseconds;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<microseconds>(now).count();
+}
+
+// The log's first lines that say what is wrong: whole logs run to pages.
+std::string errors_of(const std::string& log) {
+  std::string kept;
+  for (std::size_t at = 0; at < log.size() && kept.size() < 2000;) {
+    const std::size_t end = std::min(log.find('\n', at), log.size());
+    const std::string line = log.substr(at, end - at);
+    if (line.find("error") != line.npos) kept += "\n  " + line;
+    at = end + 1;
+  }
+  return kept.empty() ? log.substr(0, 2000) : kept;
+}
+
+}  // namespace
+
+namespace detail {
+
+void read_log(const std::string& log, Cubin& cubin) {
+  for (std::size_t at = 0; at < log.size();) {
+    const std::size_t end = std::min(log.find('\n', at), log.size());
+    const std::string line = log.substr(at, end - at);
+    at = end + 1;
+    int a = 0, b = 0, c = 0;
+    if (const auto used = line.find("Used "); used != line.npos) {
+      if (std::sscanf(line.c_str() + used, "Used %d registers", &a) == 1) cubin.registers = a;
+      const auto smem = line.find(" bytes smem");
+      if (smem != line.npos) {
+        const auto digits = line.rfind(' ', smem - 1);
+        cubin.shared_bytes = std::atoi(line.c_str() + (digits == line.npos ? 0 : digits + 1));
+      }
+    } else if (const auto stack = line.find(" bytes stack frame"); stack != line.npos) {
+      const auto begin = line.find_last_not_of("0123456789", stack - 1);
+      if (std::sscanf(line.c_str() + (begin == line.npos ? 0 : begin + 1),
+                      "%d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &a, &b,
+                      &c) == 3) {
+        cubin.stack_bytes += a;
+        cubin.spill_bytes += b + c;
+      }
+    } else if (line.find("warning") != line.npos || line.find("C75") != line.npos) {
+      // C75xx: ptxas serialised wgmma, or ignored setmaxnreg; NVRTC has no -Werror.
+      if (line.find("suppressed") == line.npos) cubin.warnings.push_back(line);
+    }
+  }
+}
+
+}  // namespace detail
+
+const std::string& compiler_missing() { return nvrtc().why_not; }
+
+std::string compiler_version() {
+  const Nvrtc& n = nvrtc();
+  return n.major ? text(n.major, ".", n.minor) : "";
+}
+
+std::string arch_name(int arch) { return text("sm_", arch, arch >= 90 ? "a" : ""); }
+
+std::vector<std::string> options_for(int arch) {
+  return {"-arch=" + arch_name(arch), "-std=c++20", "-default-device", "--ptxas-options=-v",
+          // Names of local entities are random otherwise: the same source, the same cubin.
+          "--frandom-seed=dlblas"};
+}
+
+Cubin run_nvrtc(const KernelSource& source, const std::vector<Header>& headers, int arch) {
+  const Nvrtc& n = nvrtc();
+  if (!n.why_not.empty())
+    throw Error(ErrorKind::kCompile,
+                text("jit: compiler is missing; expected NVRTC 12 or later, got: ", n.why_not),
+                {.op = "jit", .argument = "compiler", .expected = "NVRTC", .got = n.why_not});
+  const std::int64_t begin = now_us();
+  Compilation compilation(n, source, headers);
+  const int code = compilation.run(options_for(arch));
+  const std::string log = compilation.log();
+  Cubin cubin;
+  if (code == 0) cubin.image = compilation.image();
+  if (code == 0) cubin.symbol = compilation.symbol(source.entry);
+  if (cubin.image.empty() || cubin.symbol.empty())
+    throw Error(ErrorKind::kCompile,
+                text("jit: ", source.entry, " of ", source.include, " does not compile for ",
+                     arch_name(arch), "; expected a kernel, got ", n.error_string(code), ":",
+                     errors_of(log)),
+                {.op = "jit", .argument = source.entry, .expected = "a kernel", .got = log});
+  detail::read_log(log, cubin);
+  cubin.compile_ms = static_cast<double>(now_us() - begin) * 1e-3;
+  count(g_counters.compiled);
+  return cubin;
+}
+
+}  // namespace dlblas::jit

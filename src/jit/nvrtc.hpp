@@ -1,0 +1,32 @@
+// The compiler: NVRTC, found at run time, by our own prototypes. In: headers, a name expression, an
+// architecture. Out: machine code and what ptxas said of it. Needs no GPU and no CUDA header.
+// Read next: jit/jit.hpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "jit/headers.hpp"
+#include "jit/jit.hpp"
+
+namespace dlblas::jit {
+
+/// Why there is no compiler, in words that name the remedy; empty when there is one.
+const std::string& compiler_missing();
+
+/// "sm_80", "sm_90a": from 9.0 on the exact architecture, whose instructions kernels use.
+std::string arch_name(int arch);
+
+/// The options of every compilation, for the cache's key too.
+std::vector<std::string> options_for(int arch);
+
+/// Throws Error(kCompile): no compiler, or its log.
+Cubin run_nvrtc(const KernelSource& source, const std::vector<Header>& headers, int arch);
+
+namespace detail {
+/// Reads registers, spills, stack and shared memory of the one entry, and every warning, out of a
+/// log of `--ptxas-options=-v`.
+void read_log(const std::string& log, Cubin& cubin);
+}  // namespace detail
+
+}  // namespace dlblas::jit
