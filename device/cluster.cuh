@@ -5,7 +5,7 @@
 // Read next: ops/norm/norm_registers.cuh, which sums a row over a cluster.
 #pragma once
 
-#include "device/types.hpp"
+#include "device/shared.cuh"
 
 namespace dlblas {
 
@@ -27,11 +27,6 @@ __device__ inline void cluster_wait() {
 __device__ inline void cluster_sync() {
   cluster_arrive();
   cluster_wait();
-}
-
-/// Address of a place in this block's shared memory, as PTX takes it.
-__device__ inline uint32_t shared_address(const void* place) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(place));
 }
 
 /// The same place in the shared memory of the cluster's block `rank`.

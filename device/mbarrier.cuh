@@ -6,14 +6,9 @@
 // called is not emitted. Read next: device/tma.cuh.
 #pragma once
 
-#include "device/types.hpp"
+#include "device/shared.cuh"
 
 namespace dlblas {
-
-/// The 32-bit address that shared-memory instructions take.
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
 
 /// Lives in shared memory; trivially constructible, so an array of them may be __shared__.
 struct Mbarrier {

@@ -6,7 +6,7 @@
 // tests/device/wgmma_gemm.cuh (the smallest whole GEMM over these).
 #pragma once
 
-#include "device/mbarrier.cuh"
+#include "device/shared.cuh"
 
 namespace dlblas {
 
@@ -88,82 +88,83 @@ __device__ __forceinline__ void take_registers() {
 
 // The instruction names each of its N / 2 accumulators, so there is one text a width: 32 widths
 // from lists that each add four registers to the one before. Parsing them all costs a kernel
-// @PARSE@ ms (NVRTC 13.0); only the width in use reaches the assembler.
+// about 4 ms (NVRTC 13.0); only the width in use reaches the assembler.
 // clang-format off
-#define DLBLAS_TEXT_8 "%0, %1, %2, %3"
-#define DLBLAS_TEXT_16 DLBLAS_TEXT_8 ", %4, %5, %6, %7"
-#define DLBLAS_TEXT_24 DLBLAS_TEXT_16 ", %8, %9, %10, %11"
-#define DLBLAS_TEXT_32 DLBLAS_TEXT_24 ", %12, %13, %14, %15"
-#define DLBLAS_TEXT_40 DLBLAS_TEXT_32 ", %16, %17, %18, %19"
-#define DLBLAS_TEXT_48 DLBLAS_TEXT_40 ", %20, %21, %22, %23"
-#define DLBLAS_TEXT_56 DLBLAS_TEXT_48 ", %24, %25, %26, %27"
-#define DLBLAS_TEXT_64 DLBLAS_TEXT_56 ", %28, %29, %30, %31"
-#define DLBLAS_TEXT_72 DLBLAS_TEXT_64 ", %32, %33, %34, %35"
-#define DLBLAS_TEXT_80 DLBLAS_TEXT_72 ", %36, %37, %38, %39"
-#define DLBLAS_TEXT_88 DLBLAS_TEXT_80 ", %40, %41, %42, %43"
-#define DLBLAS_TEXT_96 DLBLAS_TEXT_88 ", %44, %45, %46, %47"
-#define DLBLAS_TEXT_104 DLBLAS_TEXT_96 ", %48, %49, %50, %51"
-#define DLBLAS_TEXT_112 DLBLAS_TEXT_104 ", %52, %53, %54, %55"
-#define DLBLAS_TEXT_120 DLBLAS_TEXT_112 ", %56, %57, %58, %59"
-#define DLBLAS_TEXT_128 DLBLAS_TEXT_120 ", %60, %61, %62, %63"
-#define DLBLAS_TEXT_136 DLBLAS_TEXT_128 ", %64, %65, %66, %67"
-#define DLBLAS_TEXT_144 DLBLAS_TEXT_136 ", %68, %69, %70, %71"
-#define DLBLAS_TEXT_152 DLBLAS_TEXT_144 ", %72, %73, %74, %75"
-#define DLBLAS_TEXT_160 DLBLAS_TEXT_152 ", %76, %77, %78, %79"
-#define DLBLAS_TEXT_168 DLBLAS_TEXT_160 ", %80, %81, %82, %83"
-#define DLBLAS_TEXT_176 DLBLAS_TEXT_168 ", %84, %85, %86, %87"
-#define DLBLAS_TEXT_184 DLBLAS_TEXT_176 ", %88, %89, %90, %91"
-#define DLBLAS_TEXT_192 DLBLAS_TEXT_184 ", %92, %93, %94, %95"
-#define DLBLAS_TEXT_200 DLBLAS_TEXT_192 ", %96, %97, %98, %99"
-#define DLBLAS_TEXT_208 DLBLAS_TEXT_200 ", %100, %101, %102, %103"
-#define DLBLAS_TEXT_216 DLBLAS_TEXT_208 ", %104, %105, %106, %107"
-#define DLBLAS_TEXT_224 DLBLAS_TEXT_216 ", %108, %109, %110, %111"
-#define DLBLAS_TEXT_232 DLBLAS_TEXT_224 ", %112, %113, %114, %115"
-#define DLBLAS_TEXT_240 DLBLAS_TEXT_232 ", %116, %117, %118, %119"
-#define DLBLAS_TEXT_248 DLBLAS_TEXT_240 ", %120, %121, %122, %123"
-#define DLBLAS_TEXT_256 DLBLAS_TEXT_248 ", %124, %125, %126, %127"
-#define DLBLAS_FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define DLBLAS_OUT_8 DLBLAS_FOUR(0)
-#define DLBLAS_OUT_16 DLBLAS_OUT_8, DLBLAS_FOUR(4)
-#define DLBLAS_OUT_24 DLBLAS_OUT_16, DLBLAS_FOUR(8)
-#define DLBLAS_OUT_32 DLBLAS_OUT_24, DLBLAS_FOUR(12)
-#define DLBLAS_OUT_40 DLBLAS_OUT_32, DLBLAS_FOUR(16)
-#define DLBLAS_OUT_48 DLBLAS_OUT_40, DLBLAS_FOUR(20)
-#define DLBLAS_OUT_56 DLBLAS_OUT_48, DLBLAS_FOUR(24)
-#define DLBLAS_OUT_64 DLBLAS_OUT_56, DLBLAS_FOUR(28)
-#define DLBLAS_OUT_72 DLBLAS_OUT_64, DLBLAS_FOUR(32)
-#define DLBLAS_OUT_80 DLBLAS_OUT_72, DLBLAS_FOUR(36)
-#define DLBLAS_OUT_88 DLBLAS_OUT_80, DLBLAS_FOUR(40)
-#define DLBLAS_OUT_96 DLBLAS_OUT_88, DLBLAS_FOUR(44)
-#define DLBLAS_OUT_104 DLBLAS_OUT_96, DLBLAS_FOUR(48)
-#define DLBLAS_OUT_112 DLBLAS_OUT_104, DLBLAS_FOUR(52)
-#define DLBLAS_OUT_120 DLBLAS_OUT_112, DLBLAS_FOUR(56)
-#define DLBLAS_OUT_128 DLBLAS_OUT_120, DLBLAS_FOUR(60)
-#define DLBLAS_OUT_136 DLBLAS_OUT_128, DLBLAS_FOUR(64)
-#define DLBLAS_OUT_144 DLBLAS_OUT_136, DLBLAS_FOUR(68)
-#define DLBLAS_OUT_152 DLBLAS_OUT_144, DLBLAS_FOUR(72)
-#define DLBLAS_OUT_160 DLBLAS_OUT_152, DLBLAS_FOUR(76)
-#define DLBLAS_OUT_168 DLBLAS_OUT_160, DLBLAS_FOUR(80)
-#define DLBLAS_OUT_176 DLBLAS_OUT_168, DLBLAS_FOUR(84)
-#define DLBLAS_OUT_184 DLBLAS_OUT_176, DLBLAS_FOUR(88)
-#define DLBLAS_OUT_192 DLBLAS_OUT_184, DLBLAS_FOUR(92)
-#define DLBLAS_OUT_200 DLBLAS_OUT_192, DLBLAS_FOUR(96)
-#define DLBLAS_OUT_208 DLBLAS_OUT_200, DLBLAS_FOUR(100)
-#define DLBLAS_OUT_216 DLBLAS_OUT_208, DLBLAS_FOUR(104)
-#define DLBLAS_OUT_224 DLBLAS_OUT_216, DLBLAS_FOUR(108)
-#define DLBLAS_OUT_232 DLBLAS_OUT_224, DLBLAS_FOUR(112)
-#define DLBLAS_OUT_240 DLBLAS_OUT_232, DLBLAS_FOUR(116)
-#define DLBLAS_OUT_248 DLBLAS_OUT_240, DLBLAS_FOUR(120)
-#define DLBLAS_OUT_256 DLBLAS_OUT_248, DLBLAS_FOUR(124)
+#define DLBLAS_WGMMA_TEXT_8 "%0, %1, %2, %3"
+#define DLBLAS_WGMMA_TEXT_16 DLBLAS_WGMMA_TEXT_8 ", %4, %5, %6, %7"
+#define DLBLAS_WGMMA_TEXT_24 DLBLAS_WGMMA_TEXT_16 ", %8, %9, %10, %11"
+#define DLBLAS_WGMMA_TEXT_32 DLBLAS_WGMMA_TEXT_24 ", %12, %13, %14, %15"
+#define DLBLAS_WGMMA_TEXT_40 DLBLAS_WGMMA_TEXT_32 ", %16, %17, %18, %19"
+#define DLBLAS_WGMMA_TEXT_48 DLBLAS_WGMMA_TEXT_40 ", %20, %21, %22, %23"
+#define DLBLAS_WGMMA_TEXT_56 DLBLAS_WGMMA_TEXT_48 ", %24, %25, %26, %27"
+#define DLBLAS_WGMMA_TEXT_64 DLBLAS_WGMMA_TEXT_56 ", %28, %29, %30, %31"
+#define DLBLAS_WGMMA_TEXT_72 DLBLAS_WGMMA_TEXT_64 ", %32, %33, %34, %35"
+#define DLBLAS_WGMMA_TEXT_80 DLBLAS_WGMMA_TEXT_72 ", %36, %37, %38, %39"
+#define DLBLAS_WGMMA_TEXT_88 DLBLAS_WGMMA_TEXT_80 ", %40, %41, %42, %43"
+#define DLBLAS_WGMMA_TEXT_96 DLBLAS_WGMMA_TEXT_88 ", %44, %45, %46, %47"
+#define DLBLAS_WGMMA_TEXT_104 DLBLAS_WGMMA_TEXT_96 ", %48, %49, %50, %51"
+#define DLBLAS_WGMMA_TEXT_112 DLBLAS_WGMMA_TEXT_104 ", %52, %53, %54, %55"
+#define DLBLAS_WGMMA_TEXT_120 DLBLAS_WGMMA_TEXT_112 ", %56, %57, %58, %59"
+#define DLBLAS_WGMMA_TEXT_128 DLBLAS_WGMMA_TEXT_120 ", %60, %61, %62, %63"
+#define DLBLAS_WGMMA_TEXT_136 DLBLAS_WGMMA_TEXT_128 ", %64, %65, %66, %67"
+#define DLBLAS_WGMMA_TEXT_144 DLBLAS_WGMMA_TEXT_136 ", %68, %69, %70, %71"
+#define DLBLAS_WGMMA_TEXT_152 DLBLAS_WGMMA_TEXT_144 ", %72, %73, %74, %75"
+#define DLBLAS_WGMMA_TEXT_160 DLBLAS_WGMMA_TEXT_152 ", %76, %77, %78, %79"
+#define DLBLAS_WGMMA_TEXT_168 DLBLAS_WGMMA_TEXT_160 ", %80, %81, %82, %83"
+#define DLBLAS_WGMMA_TEXT_176 DLBLAS_WGMMA_TEXT_168 ", %84, %85, %86, %87"
+#define DLBLAS_WGMMA_TEXT_184 DLBLAS_WGMMA_TEXT_176 ", %88, %89, %90, %91"
+#define DLBLAS_WGMMA_TEXT_192 DLBLAS_WGMMA_TEXT_184 ", %92, %93, %94, %95"
+#define DLBLAS_WGMMA_TEXT_200 DLBLAS_WGMMA_TEXT_192 ", %96, %97, %98, %99"
+#define DLBLAS_WGMMA_TEXT_208 DLBLAS_WGMMA_TEXT_200 ", %100, %101, %102, %103"
+#define DLBLAS_WGMMA_TEXT_216 DLBLAS_WGMMA_TEXT_208 ", %104, %105, %106, %107"
+#define DLBLAS_WGMMA_TEXT_224 DLBLAS_WGMMA_TEXT_216 ", %108, %109, %110, %111"
+#define DLBLAS_WGMMA_TEXT_232 DLBLAS_WGMMA_TEXT_224 ", %112, %113, %114, %115"
+#define DLBLAS_WGMMA_TEXT_240 DLBLAS_WGMMA_TEXT_232 ", %116, %117, %118, %119"
+#define DLBLAS_WGMMA_TEXT_248 DLBLAS_WGMMA_TEXT_240 ", %120, %121, %122, %123"
+#define DLBLAS_WGMMA_TEXT_256 DLBLAS_WGMMA_TEXT_248 ", %124, %125, %126, %127"
+#define DLBLAS_WGMMA_FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define DLBLAS_WGMMA_OUT_8 DLBLAS_WGMMA_FOUR(0)
+#define DLBLAS_WGMMA_OUT_16 DLBLAS_WGMMA_OUT_8, DLBLAS_WGMMA_FOUR(4)
+#define DLBLAS_WGMMA_OUT_24 DLBLAS_WGMMA_OUT_16, DLBLAS_WGMMA_FOUR(8)
+#define DLBLAS_WGMMA_OUT_32 DLBLAS_WGMMA_OUT_24, DLBLAS_WGMMA_FOUR(12)
+#define DLBLAS_WGMMA_OUT_40 DLBLAS_WGMMA_OUT_32, DLBLAS_WGMMA_FOUR(16)
+#define DLBLAS_WGMMA_OUT_48 DLBLAS_WGMMA_OUT_40, DLBLAS_WGMMA_FOUR(20)
+#define DLBLAS_WGMMA_OUT_56 DLBLAS_WGMMA_OUT_48, DLBLAS_WGMMA_FOUR(24)
+#define DLBLAS_WGMMA_OUT_64 DLBLAS_WGMMA_OUT_56, DLBLAS_WGMMA_FOUR(28)
+#define DLBLAS_WGMMA_OUT_72 DLBLAS_WGMMA_OUT_64, DLBLAS_WGMMA_FOUR(32)
+#define DLBLAS_WGMMA_OUT_80 DLBLAS_WGMMA_OUT_72, DLBLAS_WGMMA_FOUR(36)
+#define DLBLAS_WGMMA_OUT_88 DLBLAS_WGMMA_OUT_80, DLBLAS_WGMMA_FOUR(40)
+#define DLBLAS_WGMMA_OUT_96 DLBLAS_WGMMA_OUT_88, DLBLAS_WGMMA_FOUR(44)
+#define DLBLAS_WGMMA_OUT_104 DLBLAS_WGMMA_OUT_96, DLBLAS_WGMMA_FOUR(48)
+#define DLBLAS_WGMMA_OUT_112 DLBLAS_WGMMA_OUT_104, DLBLAS_WGMMA_FOUR(52)
+#define DLBLAS_WGMMA_OUT_120 DLBLAS_WGMMA_OUT_112, DLBLAS_WGMMA_FOUR(56)
+#define DLBLAS_WGMMA_OUT_128 DLBLAS_WGMMA_OUT_120, DLBLAS_WGMMA_FOUR(60)
+#define DLBLAS_WGMMA_OUT_136 DLBLAS_WGMMA_OUT_128, DLBLAS_WGMMA_FOUR(64)
+#define DLBLAS_WGMMA_OUT_144 DLBLAS_WGMMA_OUT_136, DLBLAS_WGMMA_FOUR(68)
+#define DLBLAS_WGMMA_OUT_152 DLBLAS_WGMMA_OUT_144, DLBLAS_WGMMA_FOUR(72)
+#define DLBLAS_WGMMA_OUT_160 DLBLAS_WGMMA_OUT_152, DLBLAS_WGMMA_FOUR(76)
+#define DLBLAS_WGMMA_OUT_168 DLBLAS_WGMMA_OUT_160, DLBLAS_WGMMA_FOUR(80)
+#define DLBLAS_WGMMA_OUT_176 DLBLAS_WGMMA_OUT_168, DLBLAS_WGMMA_FOUR(84)
+#define DLBLAS_WGMMA_OUT_184 DLBLAS_WGMMA_OUT_176, DLBLAS_WGMMA_FOUR(88)
+#define DLBLAS_WGMMA_OUT_192 DLBLAS_WGMMA_OUT_184, DLBLAS_WGMMA_FOUR(92)
+#define DLBLAS_WGMMA_OUT_200 DLBLAS_WGMMA_OUT_192, DLBLAS_WGMMA_FOUR(96)
+#define DLBLAS_WGMMA_OUT_208 DLBLAS_WGMMA_OUT_200, DLBLAS_WGMMA_FOUR(100)
+#define DLBLAS_WGMMA_OUT_216 DLBLAS_WGMMA_OUT_208, DLBLAS_WGMMA_FOUR(104)
+#define DLBLAS_WGMMA_OUT_224 DLBLAS_WGMMA_OUT_216, DLBLAS_WGMMA_FOUR(108)
+#define DLBLAS_WGMMA_OUT_232 DLBLAS_WGMMA_OUT_224, DLBLAS_WGMMA_FOUR(112)
+#define DLBLAS_WGMMA_OUT_240 DLBLAS_WGMMA_OUT_232, DLBLAS_WGMMA_FOUR(116)
+#define DLBLAS_WGMMA_OUT_248 DLBLAS_WGMMA_OUT_240, DLBLAS_WGMMA_FOUR(120)
+#define DLBLAS_WGMMA_OUT_256 DLBLAS_WGMMA_OUT_248, DLBLAS_WGMMA_FOUR(124)
 // clang-format on
 
-#define DLBLAS_WGMMA_TYPED(n, type, a_at, b_at, use_at, ta_at, tb_at)                          \
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, " use_at                                  \
-               ", 0;\n\t"                                                                      \
-               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type                 \
-               " {" DLBLAS_TEXT_##n "}, " a_at ", " b_at ", p, 1, 1, " ta_at ", " tb_at ";\n}" \
-               : DLBLAS_OUT_##n                                                                \
-               : "l"(a), "l"(b), "r"(accumulate), "n"(static_cast<int32_t>(kA)),               \
+#define DLBLAS_WGMMA_TYPED(n, type, a_at, b_at, use_at, ta_at, tb_at)                         \
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, " use_at                                 \
+               ", 0;\n\t"                                                                     \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type                \
+               " {" DLBLAS_WGMMA_TEXT_##n "}, " a_at ", " b_at ", p, 1, 1, " ta_at ", " tb_at \
+                                          ";\n}"                                              \
+               : DLBLAS_WGMMA_OUT_##n                                                         \
+               : "l"(a), "l"(b), "r"(accumulate), "n"(static_cast<int32_t>(kA)),              \
                  "n"(static_cast<int32_t>(kB)))
 #define DLBLAS_WGMMA(n, ...)                      \
   if constexpr (kN == n) {                        \
@@ -217,70 +218,6 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b
 
 #undef DLBLAS_WGMMA
 #undef DLBLAS_WGMMA_TYPED
-#undef DLBLAS_FOUR
-#undef DLBLAS_TEXT_8
-#undef DLBLAS_OUT_8
-#undef DLBLAS_TEXT_16
-#undef DLBLAS_OUT_16
-#undef DLBLAS_TEXT_24
-#undef DLBLAS_OUT_24
-#undef DLBLAS_TEXT_32
-#undef DLBLAS_OUT_32
-#undef DLBLAS_TEXT_40
-#undef DLBLAS_OUT_40
-#undef DLBLAS_TEXT_48
-#undef DLBLAS_OUT_48
-#undef DLBLAS_TEXT_56
-#undef DLBLAS_OUT_56
-#undef DLBLAS_TEXT_64
-#undef DLBLAS_OUT_64
-#undef DLBLAS_TEXT_72
-#undef DLBLAS_OUT_72
-#undef DLBLAS_TEXT_80
-#undef DLBLAS_OUT_80
-#undef DLBLAS_TEXT_88
-#undef DLBLAS_OUT_88
-#undef DLBLAS_TEXT_96
-#undef DLBLAS_OUT_96
-#undef DLBLAS_TEXT_104
-#undef DLBLAS_OUT_104
-#undef DLBLAS_TEXT_112
-#undef DLBLAS_OUT_112
-#undef DLBLAS_TEXT_120
-#undef DLBLAS_OUT_120
-#undef DLBLAS_TEXT_128
-#undef DLBLAS_OUT_128
-#undef DLBLAS_TEXT_136
-#undef DLBLAS_OUT_136
-#undef DLBLAS_TEXT_144
-#undef DLBLAS_OUT_144
-#undef DLBLAS_TEXT_152
-#undef DLBLAS_OUT_152
-#undef DLBLAS_TEXT_160
-#undef DLBLAS_OUT_160
-#undef DLBLAS_TEXT_168
-#undef DLBLAS_OUT_168
-#undef DLBLAS_TEXT_176
-#undef DLBLAS_OUT_176
-#undef DLBLAS_TEXT_184
-#undef DLBLAS_OUT_184
-#undef DLBLAS_TEXT_192
-#undef DLBLAS_OUT_192
-#undef DLBLAS_TEXT_200
-#undef DLBLAS_OUT_200
-#undef DLBLAS_TEXT_208
-#undef DLBLAS_OUT_208
-#undef DLBLAS_TEXT_216
-#undef DLBLAS_OUT_216
-#undef DLBLAS_TEXT_224
-#undef DLBLAS_OUT_224
-#undef DLBLAS_TEXT_232
-#undef DLBLAS_OUT_232
-#undef DLBLAS_TEXT_240
-#undef DLBLAS_OUT_240
-#undef DLBLAS_TEXT_248
-#undef DLBLAS_OUT_248
-#undef DLBLAS_TEXT_256
-#undef DLBLAS_OUT_256
+#undef DLBLAS_WGMMA_FOUR
 
 }  // namespace dlblas
