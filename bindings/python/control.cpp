@@ -50,6 +50,17 @@ Object* explain(Object*, Object* const* args, Size, Object*) {
   return status == DLBLAS_OK ? take_text(text) : raise_last_error();
 }
 
+// (name, args, kwargs) -> None: the kernel that the call would run, ready
+Object* warmup(Object*, Object* const* args, Size, Object*) {
+  const Function* function = function_of(args);
+  if (!function) return nullptr;
+  Call call(*function, Data::kOptional);
+  if (!call.read(args[1], args[2])) return nullptr;
+  const dlblas_status status =
+      unlocked([&] { return dlblas_warmup(function->handle, &call.args(), nullptr); });
+  return status == DLBLAS_OK ? Ref::borrow(api.none).release() : raise_last_error();
+}
+
 // What a search calls back into. The first Python error stops the search, and is raised after it
 // has kept what it measured.
 struct Search {
@@ -260,10 +271,9 @@ Object* set_deterministic(Object*, Object* const* args, Size, Object*) {
 }  // namespace
 
 const ControlEntry kControlFunctions[] = {
-    {"explain", explain}, {"tune", tune},
-    {"verify", verify},   {"reference", reference},
-    {"results", results}, {"bench_host", bench_host},
-    {"capsule", capsule}, {"set_deterministic", set_deterministic},
+    {"explain", explain},       {"tune", tune},           {"warmup", warmup},
+    {"verify", verify},         {"reference", reference}, {"results", results},
+    {"bench_host", bench_host}, {"capsule", capsule},     {"set_deterministic", set_deterministic},
     {nullptr, nullptr}};
 
 }  // namespace dlblas::py

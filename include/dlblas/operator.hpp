@@ -118,6 +118,14 @@ class Operator {
     return detail::take_text(text);
   }
 
+  /// Readies the kernel that a call with these arguments would run; nothing runs, and tensors may
+  /// have no memory. What is captured into a CUDA graph must be warm.
+  void warmup(Values values, NamedValues named = {}, const Context& context = {}) const {
+    const detail::AnyArguments arguments(values, named);
+    const dlblas_args args = arguments.pack(nullptr, 0, context.flags());
+    detail::check(dlblas_warmup(op_, &args, context.get()));
+  }
+
   /// Serves this operator, in this process, with one implementation; an empty config is its
   /// default.
   void pin(const std::string& implementation, const std::string& config = "") const {

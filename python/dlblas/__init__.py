@@ -25,6 +25,7 @@ from .tuning import (
     pin,
     pinned,
     tune,
+    warmup,
 )
 
 if _typing.TYPE_CHECKING:
@@ -57,6 +58,7 @@ __all__ = [
     "spaces",
     "tune",
     "verify",
+    "warmup",
 ]
 
 for _function in _native.FUNCTIONS.values():

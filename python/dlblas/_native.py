@@ -102,10 +102,21 @@ def check(status: int) -> None:
     raise _hooks.error(e.status, *texts)
 
 
+def _library_folders() -> list[str]:
+    """Where pip puts oneDNN's library, and NVIDIA's: <site-packages>/nvidia/*/lib; the library
+    itself knows the system's folders."""
+    folders = dict.fromkeys(os.path.join(p, "lib") for p in (sys.prefix, sys.base_prefix))
+    for site in sys.path:
+        root = os.path.join(site, "nvidia")
+        if site.endswith("-packages") and os.path.isdir(root):
+            with os.scandir(root) as entries:
+                names = sorted((e.name for e in entries), reverse=True)  # cu13 before cuda_nvrtc
+            folders |= dict.fromkeys(os.path.join(root, name, "lib") for name in names)
+    return list(folders)
+
+
 def _start() -> dict[str, Any]:
-    # Where pip puts oneDNN's library; the library itself knows the system's folders.
-    prefixes = dict.fromkeys(os.path.join(p, "lib") for p in (sys.prefix, sys.base_prefix))
-    check(_lib.dlblas_add_library_path(":".join(prefixes).encode()))
+    check(_lib.dlblas_add_library_path(":".join(_library_folders()).encode()))
     init = _lib.dlblas_python_init
     init.restype = ctypes.py_object
     init.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p)]

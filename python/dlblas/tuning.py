@@ -267,6 +267,26 @@ def explain(name: str, *args: Any, **kwargs: Any) -> Explanation:
     return _explain(function, args, {**fixed, **kwargs})
 
 
+def warmup(calls: str | Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) -> None:
+    """Readies the kernels that calls would run: selected, compiled, loaded; nothing runs.
+
+    ``warmup("rms_norm", x, w)`` for one call, ``warmup([("rms_norm", (x, w)), ("matmul", (a, b),
+    {"activation": "silu"})])`` for many, which compile side by side. ``dlblas.Spec`` may stand for
+    any array. What a CUDA graph captures must be warm, and a process with ``DLBLAS_JIT=0`` finds
+    here what it needs. Raises what the call would.
+    """
+    if isinstance(calls, str):
+        function, fixed = resolve(calls)
+        _plane["warmup"](function.name, args, {**fixed, **kwargs})
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor() as pool:
+        jobs = [pool.submit(warmup, name, *a, **(k[0] if k else {})) for name, a, *k in calls]
+    for job in jobs:
+        job.result()
+
+
 def _config_text(config: str | Mapping[str, Any] | None) -> str | None:
     if config is None or isinstance(config, str):
         return config
