@@ -14,4 +14,10 @@ elseif(test_sources)
     add_dependencies(${name} dlblas_generated)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
   endforeach()
+  # The driver's real header, where a toolkit is installed: our prototypes are compared with it.
+  find_path(DLBLAS_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES include)
+  if(DLBLAS_CUDA_INCLUDE)
+    target_compile_definitions(test_cuda_prototypes PRIVATE
+      DLBLAS_CUDA_HEADER="${DLBLAS_CUDA_INCLUDE}/cuda.h")
+  endif()
 endif()
