@@ -107,6 +107,7 @@ __device__ __forceinline__ void consume(const WgmmaParams& p, const WgmmaShared<
 
 template <WgmmaTraits S>
 __global__ void __launch_bounds__(384, 1) wgmma_gemm(const __grid_constant__ WgmmaParams p) {
+  static_assert(!S.b_mn || S.width % 64 == 0, "along N a box is 64 wide");
   extern __shared__ unsigned char raw[];
   const WgmmaShared<S> shared(raw);
   if (threadIdx.x == 0) {
