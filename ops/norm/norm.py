@@ -47,6 +47,30 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "source": "The fused form that vLLM and SGLang call between two layers of a transformer.",
     },
+    "rms_norm_backward": {
+        "summary": "Gradients of rms_norm and add_rms_norm, in x and in the weight.",
+        "formula": (
+            "r = rsqrt(mean_C(x²) + eps); g = dy · (weight + weight_offset); "
+            "dx = r · (g − x·r · mean_C(g · x·r)) + dresidual; dweight = sum_T(dy · x·r)"
+        ),
+        "shapes": (
+            "dy, x, dresidual [*T, C], weight [C] -> dx [*T, C], dweight [C]. For add_rms_norm, x is "
+            "its residual_out, dresidual that result's gradient, and dx serves x and residual."
+        ),
+        "dtypes": "dy f32, f16 or bf16; x, dresidual, dx dy's dtype; weight, dweight that or f32.",
+        "aliasing": "Results share no memory with inputs: any overlap is refused.",
+        "numerics": (
+            "Sums in f32, and in f64 over long runs of them; one rounding, at the store. With "
+            "cast_before_weight=True dweight sees the rounded x·r, and the rounding's derivative is 1. "
+            "No atomics: dx has the same bits in any batch, dweight for the same batch on the same "
+            "device, on any number of threads."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "The derivative of Zhang and Sennrich, 2019; no paper's kernel.",
+    },
 }
 
 # Operator -> its gradient, as one call of another operator. `saves` and `takes`: the backward

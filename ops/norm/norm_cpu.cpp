@@ -54,14 +54,13 @@ bool in_place(const Slots& slots, const Problem& problem) {
   return problem.tensors[slots.y].alias != 0;
 }
 
+}  // namespace
+
 bool rows_are_strided(Layout layout) {
   return layout == Layout::kTransposed || layout == Layout::kOther;
 }
 
-}  // namespace
-
-Support supports(const Slots& slots, const Problem& problem, const DeviceInfo& device,
-                 const Implementation& self) {
+Support supports_level(const DeviceInfo& device, const Implementation& self) {
   const Isa isa = level_of(self).isa;
   if (isa == Isa::kAvx512 && device.isa < isa) {
     return Support::no(
@@ -71,6 +70,20 @@ Support supports(const Slots& slots, const Problem& problem, const DeviceInfo& d
     return Support::no(
         "needs AVX2, FMA and F16C, which this CPU lacks or DLBLAS_CPU_ISA rules out");
   }
+  return Support::yes();
+}
+
+Isa isa_of(const Implementation& self) { return level_of(self).isa; }
+
+double bytes_per_second(const Implementation& self, DType dtype, bool cached) {
+  const Level& level = level_of(self);
+  const double rate = cached ? level.cache_rate : level.memory_rate;
+  return dtype == DType::kF16 ? std::min(rate, level.f16_rate) : rate;
+}
+
+Support supports(const Slots& slots, const Problem& problem, const DeviceInfo& device,
+                 const Implementation& self) {
+  if (const Support fits = supports_level(device, self); !fits) return fits;
   if (problem.tensors[slots.weight].layout != Layout::kContiguous) {
     return Support::no("weight is not contiguous");
   }
@@ -117,15 +130,13 @@ Config heuristic(const Slots& slots, const Problem& problem, const DeviceInfo& d
 double estimate(const Slots& slots, const Problem& problem, const Config& config,
                 const DeviceInfo& device, const Implementation& self) {
   constexpr double kDispatch = 2e-4;
-  const Level& level = level_of(self);
   const double bytes = bytes_of(slots, problem);
   const bool cached = bytes <= static_cast<double>(device.l3_bytes);
   const bool streamed = config.values[kStore] == static_cast<int>(NormStore::kStreamed);
   // A store through the caches reads its line first: half as much again.
   const double moved = streamed || in_place(slots, problem) ? bytes : bytes * 1.5;
   const int threads = std::max<int>(1, std::min<int>(problem.threads, device.units));
-  double rate = cached && !streamed ? level.cache_rate : level.memory_rate;
-  if (problem.tensors[slots.x].dtype == DType::kF16) rate = std::min(rate, level.f16_rate);
+  const double rate = bytes_per_second(self, problem.tensors[slots.x].dtype, cached && !streamed);
   return kDispatch + moved / (rate * threads) * 1e3;
 }
 

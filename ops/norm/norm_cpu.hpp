@@ -44,6 +44,15 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 /// Name, level, hash, flags and knobs of every level this build has, fastest first; no functions
 /// yet.
 std::vector<Implementation> levels();
+// Of an implementation that levels() gave:
+/// Does the CPU run its level?
+Support supports_level(const DeviceInfo& device, const Implementation& self);
+Isa isa_of(const Implementation& self);
+/// What a thread reads and writes: ranks candidates before anything is measured.
+double bytes_per_second(const Implementation& self, DType dtype, bool cached);
+
+/// Is the last dimension of a tensor with this layout not contiguous?
+bool rows_are_strided(Layout layout);
 
 /// The CPU implementations of the operator whose tensors stand at kSlots.
 template <const Slots& kSlots>

@@ -8,13 +8,14 @@
 
 namespace dlblas::norm {
 
-/// Letters and scalars, the same in both schemas; the operators assert the letters at registration.
+/// Letters and scalars, the same in all schemas; the operators assert the letters at registration.
 enum Letter : int { kT, kC };
 enum Scalar : int { kEps, kWeightOffset, kCastBeforeWeight };
 enum KeyScalar : int { kKeyCastBeforeWeight };
 
 OperatorDef rms_norm();
 OperatorDef add_rms_norm();
+OperatorDef rms_norm_backward();
 
 /// <op>_ref.cpp: see ReferenceFn and BoundFn.
 void rms_norm_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
@@ -23,5 +24,8 @@ Bound rms_norm_bound(const Problem& problem, int result);
 void add_rms_norm_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                             OracleOut* out);
 Bound add_rms_norm_bound(const Problem& problem, int result);
+void rms_norm_backward_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                                 OracleOut* out);
+Bound rms_norm_backward_bound(const Problem& problem, int result);
 
 }  // namespace dlblas::norm

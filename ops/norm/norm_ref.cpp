@@ -23,29 +23,28 @@ namespace {
 constexpr double kUnit = 0x1p-24;
 
 double relative_error(std::int64_t width) {
-  const double chain = static_cast<double>(std::min<std::int64_t>(width, kNormBlock / 4)) + 16;
-  return (chain / 2 + 6) * kUnit;
+  return (static_cast<double>(sum_chain(width)) / 2 + 6) * kUnit;
 }
 
-// The distance between neighbours of a dtype around v: how far a value near a tie may be rounded
-// apart.
+}  // namespace
+
+std::int64_t sum_chain(std::int64_t width) {
+  return std::min<std::int64_t>(width, kNormBlock / 4) + 16;
+}
+
 double spacing(DType dtype, double v) {
   const FloatTraits traits = float_traits(dtype);
   return std::max(std::exp2(std::floor(std::log2(std::abs(v)))) * traits.eps, traits.tiny);
 }
 
-// True when a kernel whose value is off by `error` may round to another neighbour than v does.
 bool may_flip(DType dtype, double v, double error) {
   return round_to(dtype, v - error) != round_to(dtype, v + error);
 }
 
-// What a store makes of values beyond the dtype's range.
 double overflowed(DType dtype, double v) {
   const double stored = round_to(dtype, v);
   return std::isinf(stored) ? stored : v;
 }
-
-}  // namespace
 
 void reference_row(const RowSpec& spec, const double* h, double* value, double* magnitude) {
   double sum = 0;

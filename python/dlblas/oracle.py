@@ -17,7 +17,7 @@ class OracleResult(NamedTuple):
     """One result: an element may be off by ``bound[0]·magnitude + bound[1]·|value| + bound[2]``.
 
     ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, last dimension] of
-    chosen rows.
+    those chosen rows that the result has (a result without leading dimensions is row 0).
     """
 
     name: str
@@ -72,7 +72,7 @@ def reference(
     named = {**fixed, **(kwargs or {})}
     specs = _native.plane["results"](function.name, args, named)
     leading = [int(np.prod(shape[:-1], dtype=np.int64)) for _, _, _, shape in specs]
-    index = _rows(rows, leading[0])
+    index = _rows(rows, max(leading))
     widths = [shape[-1] if shape else 1 for _, _, _, shape in specs]
     values = [np.empty((len(index), width)) for width in widths]
     magnitudes = [np.empty((len(index), width)) for width in widths]
@@ -80,9 +80,11 @@ def reference(
     bounds = _native.plane["reference"](
         function.name, args, named, index.ctypes.data, len(index), *addresses
     )
-    if rows is None:
-        values = [a.reshape(spec[3]) for a, spec in zip(values, specs, strict=True)]
-        magnitudes = [a.reshape(spec[3]) for a, spec in zip(magnitudes, specs, strict=True)]
+    for arrays in (values, magnitudes):  # results may differ in rows
+        for i, count in enumerate(leading):
+            arrays[i] = arrays[i][index < count]
+            if rows is None:
+                arrays[i] = arrays[i].reshape(specs[i][3])
     return [
         OracleResult(spec[0], value, magnitude, bound)
         for spec, value, magnitude, bound in zip(specs, values, magnitudes, bounds, strict=True)

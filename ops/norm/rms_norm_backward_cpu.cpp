@@ -1,0 +1,272 @@
+// rms_norm_backward on CPUs: one implementation an instruction-set level. Rows are divided into
+// chunks by the sizes alone; a chunk is one thread's and adds to a partial dweight of its own, in
+// f32; the chunks are added up in order, in f64. So results are the same bits on any number of
+// threads. In: Problem, Config; Args. Out: Kernel; dx and dweight. Flow: call > validate > [select]
+// > [compile] > [launch].  Read next: ops/norm/rms_norm_backward_simd.hpp.
+#include <algorithm>
+#include <cmath>
+
+#include "core/element.hpp"
+#include "ops/norm/norm_cpu.hpp"
+#include "ops/norm/norm_ops.hpp"
+#include "ops/norm/rms_norm_backward.hpp"
+#include "ops/norm/rms_norm_backward_config.hpp"
+
+namespace dlblas::norm::backward {
+namespace {
+
+// ---- how rows are divided ----------------------------------------------------------------------
+
+constexpr std::int64_t kMostChunks = 64;  // while they have few rows: as many threads find work
+constexpr std::int64_t kMostRows = 256;   // a chunk: terms of dweight in f32
+static_assert(kMostRows <= kMostRowsInF32);
+
+/// Rows of a chunk. Each chunk's partial dweight is written and read once in f32: eight rows of dy,
+/// x and dx are six times as many bytes, or more; rows so wide that one is work enough stand alone.
+std::int64_t chunk_rows(std::int64_t rows, std::int64_t width) {
+  constexpr std::int64_t kElements = 32768;
+  const std::int64_t least =
+      std::clamp<std::int64_t>(kElements / std::max<std::int64_t>(1, width), 1, 8);
+  return std::clamp((rows + kMostChunks - 1) / kMostChunks, least, kMostRows);
+}
+/// The most chunks that any number of rows up to this one makes.
+std::int64_t most_chunks(std::int64_t rows) {
+  return std::min(rows, std::max(kMostChunks, (rows + kMostRows - 1) / kMostRows));
+}
+
+// ---- one call ----------------------------------------------------------------------------------
+
+struct State {
+  BackwardPasses passes;
+  std::int64_t grain;  // chunks a task
+  bool cast;
+};
+
+/// One call, as the tasks see it.
+struct Job {
+  const Args* args;
+  const State* state;
+  Rows maps[kDx + 1];  // by tensor; weight has none
+  std::int64_t rows, width, chunk;
+  double eps;
+  float weight_offset;
+  float* partials;  // [chunks, width]
+
+  const TensorView& tensor(int i) const { return args->tensors[i]; }
+  char* row(int i, std::int64_t t) const {
+    return static_cast<char*>(tensor(i).data) + maps[i].offset(t) * size_of(tensor(i).dtype);
+  }
+  double element(int i, std::int64_t t, std::int64_t c) const {
+    return load_element(tensor(i), maps[i].offset(t) + c * unit(i));
+  }
+  std::int64_t unit(int i) const {
+    const TensorView& t = tensor(i);
+    return t.shape[t.rank - 1] <= 1 ? 1 : t.strides[t.rank - 1];
+  }
+  /// Where a partial dweight has the sum of column c.
+  std::int64_t place(std::int64_t c) const {
+    const std::int64_t pair = state->passes.pair;
+    return c < width / pair * pair ? c - c % pair + state->passes.place[c % pair] : c;
+  }
+};
+
+// One row in f64 and for any stride: for broadcast columns, and for rows whose sums leave the range
+// of f32.
+void run_row_exactly(const Job& job, std::int64_t t, float* partial) {
+  const double offset = job.weight_offset;
+  const auto factor = [&](std::int64_t c) { return load_element(job.tensor(kWeight), c) + offset; };
+  const auto width = static_cast<double>(job.width);
+  double squares = 0, mean = 0;
+  for (std::int64_t c = 0; c < job.width; ++c) {
+    const double x = job.element(kX, t, c);
+    squares += x * x;
+  }
+  const double r = 1 / std::sqrt(squares / width + job.eps);
+  for (std::int64_t c = 0; c < job.width; ++c)
+    mean += job.element(kDy, t, c) * factor(c) * (job.element(kX, t, c) * r);
+  mean /= width;
+  const TensorView& dx = job.tensor(kDx);
+  for (std::int64_t c = 0; c < job.width; ++c) {
+    const double dy = job.element(kDy, t, c);
+    double n = job.element(kX, t, c) * r;
+    double v = r * (dy * factor(c) - n * mean);
+    if (job.args->has(kDresidual)) v += job.element(kDresidual, t, c);
+    store_element(dx, job.maps[kDx].offset(t) + c * job.unit(kDx), v);
+    if (job.state->cast) n = round_to(dx.dtype, n);
+    float& sum = partial[job.place(c)];
+    sum = static_cast<float>(sum + dy * n);
+  }
+}
+
+// Mean squares and mean products outside of this range lost bits, or all of them, on their way
+// through f32.
+constexpr double kLeast = 0x1p-100, kMost = 0x1p126;
+
+void run_row(const Job& job, std::int64_t t, BackwardRow& row) {
+  row.dy = job.row(kDy, t);
+  row.x = job.row(kX, t);
+  row.dx = job.row(kDx, t);
+  if (job.args->has(kDresidual)) row.dresidual = job.row(kDresidual, t);
+  const BackwardSums sums = job.state->passes.sum(row);
+  const double square = sums.squares / static_cast<double>(job.width) + job.eps;
+  const double product = sums.products / static_cast<double>(job.width);
+  const bool is_nan = std::isnan(square);  // so is all of the row, either way
+  if (!is_nan && !(square >= kLeast && square <= kMost && std::abs(product) <= kMost))
+    return run_row_exactly(job, t, row.dweight);
+  const double r = 1 / std::sqrt(square);
+  job.state->passes.write(row, static_cast<float>(r), static_cast<float>(product * r));
+}
+
+void run_chunks(const Job& job, std::int64_t begin, std::int64_t end, bool unit_rows) {
+  BackwardRow row = {};
+  row.width = job.width;
+  row.weight = job.tensor(kWeight).data;
+  row.weight_offset = job.weight_offset;
+  for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+    row.dweight = job.partials + chunk * job.width;
+    std::fill(row.dweight, row.dweight + job.width, 0.0f);
+    const std::int64_t last = std::min(job.rows, (chunk + 1) * job.chunk);
+    for (std::int64_t t = chunk * job.chunk; t < last; ++t) {
+      if (unit_rows)
+        run_row(job, t, row);
+      else
+        run_row_exactly(job, t, row.dweight);
+    }
+  }
+}
+
+// Columns [begin, end) of dweight: the chunks' sums, first to last.
+void add_chunks(const Job& job, std::int64_t chunks, std::int64_t begin, std::int64_t end) {
+  const TensorView& dweight = job.tensor(kDweight);
+  const std::int64_t stride = job.width <= 1 ? 1 : dweight.strides[0];
+  constexpr std::int64_t kBlock = 256;  // places of one block of columns lie in the same block
+  static_assert(kBlock % kMostPair == 0);
+  for (std::int64_t block = begin; block < end; ++block) {
+    const std::int64_t first = block * kBlock, count = std::min(kBlock, job.width - first);
+    double sums[kBlock] = {};
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const float* partial = job.partials + chunk * job.width + first;
+      for (std::int64_t c = 0; c < count; ++c) sums[c] += static_cast<double>(partial[c]);
+    }
+    for (std::int64_t c = 0; c < count; ++c)
+      store_element(dweight, (first + c) * stride, sums[job.place(first + c) - first]);
+  }
+}
+
+int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  Job job;
+  job.args = &args;
+  job.state = &kernel.load<State>();
+  job.rows = args.letters[kT];
+  job.width = args.letters[kC];
+  if (job.width == 0) return 0;
+  job.eps = args.scalars[kEps].f;
+  job.weight_offset = static_cast<float>(args.scalars[kWeightOffset].f);
+  if (std::isnan(job.weight_offset))
+    job.weight_offset = std::nanf("");  // Nans::kShort in the passes
+  bool unit_rows = true;
+  for (const int i : {kDy, kX, kDresidual, kDx}) {
+    if (i == kDresidual && !args.has(i)) continue;
+    job.maps[i] = rows_of(args.tensors[i]);
+    unit_rows &= job.unit(i) == 1;
+  }
+  job.chunk = chunk_rows(job.rows, job.width);
+  job.partials = static_cast<float*>(workspace);
+  const std::int64_t chunks = (job.rows + job.chunk - 1) / job.chunk;
+  context.run(0, chunks, job.state->grain, [&](std::int64_t begin, std::int64_t end) {
+    run_chunks(job, begin, end, unit_rows);
+  });
+  context.run(0, (job.width + 255) / 256, 16,
+              [&](std::int64_t begin, std::int64_t end) { add_chunks(job, chunks, begin, end); });
+  return 0;
+}
+
+// ---- what is decided before --------------------------------------------------------------------
+
+enum KnobIndex : int { kUnroll, kTaskKib };
+const ConfigTable<BackwardConfig>& table() {
+  static const auto* knobs = new ConfigTable<BackwardConfig>{
+      field<&BackwardConfig::unroll>("unroll", {1, 2, 4}),
+      field<&BackwardConfig::task_kib>("task_kib", {16, 64, 256}),
+  };
+  return *knobs;
+}
+
+Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& self) {
+  if (const Support fits = supports_level(device, self); !fits) return fits;
+  if (problem.tensors[kWeight].layout != Layout::kContiguous)
+    return Support::no("weight is not contiguous");
+  if (rows_are_strided(problem.tensors[kDy].layout))
+    return Support::no("the last dimension of dy is not contiguous");
+  if (rows_are_strided(problem.tensors[kX].layout))
+    return Support::no("the last dimension of x is not contiguous");
+  if (has_residual(problem) && rows_are_strided(problem.tensors[kDresidual].layout))
+    return Support::no("the last dimension of dresidual is not contiguous");
+  if (rows_are_strided(problem.tensors[kDx].layout))
+    return Support::no("the last dimension of dx is not contiguous");
+  return Support::yes();
+}
+
+double estimate(const Problem& problem, const Config&, const DeviceInfo& device,
+                const Implementation& self) {
+  constexpr double kDispatch = 3e-4;
+  const double elements = static_cast<double>(problem.dims[kT]) * problem.dims[kC];
+  // dy, x and dresidual read, dx read and written.
+  const double bytes =
+      elements * size_of(problem.tensors[kDy].dtype) * (has_residual(problem) ? 5 : 4);
+  const bool cached = bytes <= static_cast<double>(device.l3_bytes);
+  const int threads = std::max<int>(1, std::min<int>(problem.threads, device.units));
+  return kDispatch +
+         bytes / (bytes_per_second(self, problem.tensors[kDy].dtype, cached) * threads) * 1e3;
+}
+
+using PassesFn = BackwardPasses (*)(const BackwardTraits&, const BackwardConfig&);
+
+PassesFn passes_of([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return avx512::backward_passes;
+  if (isa == Isa::kAvx2) return avx2::backward_passes;
+#endif
+  return baseline::backward_passes;
+}
+
+Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
+               const Implementation& self) {
+  const BackwardConfig chosen = table().restore(config);
+  const std::int64_t width = problem.dims[kC], rows = problem.dims[kT];
+  State state;
+  state.cast = problem.scalars[kKeyCastBeforeWeight] != 0;
+  const BackwardTraits traits = {static_cast<Element>(problem.tensors[kDy].dtype),
+                                 static_cast<Element>(problem.tensors[kWeight].dtype),
+                                 has_residual(problem), state.cast};
+  state.passes = passes_of(isa_of(self))(traits, chosen);
+  const std::int64_t chunk_bytes =
+      2 * chunk_rows(rows, width) * width * size_of(problem.tensors[kDy].dtype);
+  state.grain =
+      std::max<std::int64_t>(1, chosen.task_kib * 1024 / std::max<std::int64_t>(1, chunk_bytes));
+  Kernel kernel;
+  kernel.implementation = &self;
+  kernel.store(state);
+  kernel.steps[0] = run;
+  kernel.num_steps = 1;
+  kernel.workspace_bytes = static_cast<std::size_t>(most_chunks(rows) * width) * sizeof(float);
+  return kernel;
+}
+
+}  // namespace
+
+std::vector<Implementation> cpu() {
+  std::vector<Implementation> all = levels();
+  for (Implementation& impl : all) {
+    impl.knobs = &table();
+    impl.supports = supports;
+    impl.heuristic = [](const Problem&, const DeviceInfo&) {
+      return table().erase(BackwardConfig{});
+    };
+    impl.estimate = estimate;
+    impl.prepare = prepare;
+  }
+  return all;
+}
+
+}  // namespace dlblas::norm::backward
