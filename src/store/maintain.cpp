@@ -95,8 +95,10 @@ std::int64_t Store::clear() {
     if (folder.fd) gone += empty_folder(folder.fd.get());
     ::unlinkat(results.fd.get(), hash.c_str(), AT_REMOVEDIR);
   }
-  const Folder quarantine = open_child("quarantine", Missing::kFail);
-  if (quarantine.fd) gone += empty_folder(quarantine.fd.get());
+  for (const char* name : {"cubins", "quarantine"}) {
+    const Folder folder = open_child(name, Missing::kFail);
+    if (folder.fd) gone += empty_folder(folder.fd.get());
+  }
   return gone;
 }
 

@@ -74,7 +74,8 @@ class Store {
   std::shared_ptr<const Merged> show(const std::string& hash);
   /// Reads every file again, sets bad ones aside, removes leftovers of killed writers.
   StoreCheck verify();
-  /// Removes all records and the quarantine, here and on the disk; how many files went.
+  /// Removes all records, compiled kernels and the quarantine, here and on the disk; how many files
+  /// went.
   std::int64_t clear();
   /// Rewrites a key's records as few: one per environment, superseded samples dropped. Safe to kill
   /// at any point: sources go only after the merged ones are synced. False when another process is

@@ -25,26 +25,28 @@ static_assert(sizeof(cuda::LaunchAttribute) == sizeof(CUlaunchAttribute));
 static_assert(offsetof(cuda::LaunchAttribute, bytes) == offsetof(CUlaunchAttribute, value));
 static_assert(sizeof(cuda::TensorMap) == sizeof(CUtensorMap));
 static_assert(sizeof(cuda::DevicePtr) == sizeof(CUdeviceptr));
-static_assert(cuda::kErrorStubLibrary == CUDA_ERROR_STUB_LIBRARY);
-static_assert(cuda::kAttributeMaxSharedPerUnit ==
-              CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
-static_assert(cuda::kAttributeUnits == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-static_assert(cuda::kAttributeL2Bytes == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
-static_assert(cuda::kAttributeArchMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-static_assert(cuda::kAttributeArchMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-static_assert(cuda::kAttributeMaxSharedOptin ==
-              CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-static_assert(cuda::kFunctionMaxThreads == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-static_assert(cuda::kFunctionSharedBytes == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
-static_assert(cuda::kFunctionRegisters == CU_FUNC_ATTRIBUTE_NUM_REGS);
-static_assert(cuda::kFunctionMaxDynamicShared == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
-static_assert(cuda::kLaunchCluster == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-static_assert(cuda::kLaunchDependent == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
-static_assert(cuda::kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
-static_assert(cuda::kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-static_assert(cuda::kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
-static_assert(cuda::kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
-static_assert(cuda::kMemoryDevice == CU_MEMORYTYPE_DEVICE);
+static_assert(int{cuda::kErrorStubLibrary} == int{CUDA_ERROR_STUB_LIBRARY});
+static_assert(int{cuda::kAttributeMaxSharedPerUnit} ==
+              int{CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR});
+static_assert(int{cuda::kAttributeUnits} == int{CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT});
+static_assert(int{cuda::kAttributeL2Bytes} == int{CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE});
+static_assert(int{cuda::kAttributeArchMajor} == int{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR});
+static_assert(int{cuda::kAttributeArchMinor} == int{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR});
+static_assert(int{cuda::kAttributeMaxSharedOptin} ==
+              int{CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN});
+static_assert(int{cuda::kFunctionMaxThreads} == int{CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK});
+static_assert(int{cuda::kFunctionSharedBytes} == int{CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES});
+static_assert(int{cuda::kFunctionRegisters} == int{CU_FUNC_ATTRIBUTE_NUM_REGS});
+static_assert(int{cuda::kFunctionMaxDynamicShared} ==
+              int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES});
+static_assert(int{cuda::kLaunchCluster} == int{CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION});
+static_assert(int{cuda::kLaunchDependent} ==
+              int{CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION});
+static_assert(int{cuda::kStreamNonBlocking} == int{CU_STREAM_NON_BLOCKING});
+static_assert(int{cuda::kCaptureThreadLocal} == int{CU_STREAM_CAPTURE_MODE_THREAD_LOCAL});
+static_assert(int{cuda::kCaptureRelaxed} == int{CU_STREAM_CAPTURE_MODE_RELAXED});
+static_assert(int{cuda::kPointerMemoryType} == int{CU_POINTER_ATTRIBUTE_MEMORY_TYPE});
+static_assert(int{cuda::kMemoryDevice} == int{CU_MEMORYTYPE_DEVICE});
 
 /// How many arguments a function takes, and how they are passed: each in a register of 4 or 8
 /// bytes.
