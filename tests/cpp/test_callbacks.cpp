@@ -142,17 +142,17 @@ std::string call_doubled(const Operator& op, std::int64_t rows, std::int64_t wid
 
 std::atomic<int> g_meddled{0}, g_new{0};
 
-/// Calls, asks, pins, registers. Not inside itself: `inner` calls back too.
-void meddle(const Operator& inner) {
+/// Calls, asks, pins, registers, and calls the operator that is calling. Not inside itself.
+void meddle(const Operator& op) {
   thread_local bool inside = false;
   if (inside) return;
   inside = true;
   const int n = g_meddled++;
-  EXPECT_EQ(call_doubled(inner, 1 + n % 7, 1 + n % 61, nullptr), "");  // mostly a new Problem
-  const Problem problem = Call(inner.forms[0]).tensor({{3, 1 + n % 61}, {}}).problem(2);
-  EXPECT_EQ(explain(inner, problem).candidates.size(), 3u);  // the oracle is the third
-  pin(inner, n % 2 ? "first" : "second", "");
-  pin(inner, "", "");
+  EXPECT_EQ(call_doubled(op, 1 + n % 7, 1 + n % 61, nullptr), "");  // mostly a new Problem
+  const Problem problem = Call(op.forms[0]).tensor({{3, 1 + n % 61}, {}}).problem(2);
+  EXPECT_EQ(explain(op, problem).candidates.size(), 3u);  // the oracle is the third
+  pin(op, n % 2 ? "first" : "second", "");
+  pin(op, "", "");
   if (n % 16 == 0) add_doubled("cb_new_" + std::to_string(g_new++));
   if (n % 16 == 8) {
     char* text = nullptr;
@@ -176,7 +176,7 @@ void together(const std::function<void(int)>& body) {
 
 /// A caller's context whose every function uses the library before it does its work.
 struct Host {
-  const Operator& inner;
+  const Operator& op;
   std::vector<std::unique_ptr<std::byte[]>> workspace;  // lives until the call ends
   int results = 0, workspaces = 0, regions = 0;
 
@@ -188,7 +188,7 @@ struct Host {
     c.new_output = [](void* self, std::int32_t, dlblas_tensor* out) {
       Host& host = *static_cast<Host*>(self);
       ++host.results;
-      meddle(host.inner);
+      meddle(host.op);
       std::size_t bytes = 4;
       for (int i = 0; i < out->ndim; ++i) bytes *= static_cast<std::size_t>(out->shape[i]);
       out->data = malloc(bytes);
@@ -197,7 +197,7 @@ struct Host {
     c.alloc = [](void* self, std::size_t bytes, std::size_t align) -> void* {
       Host& host = *static_cast<Host*>(self);
       ++host.workspaces;
-      meddle(host.inner);
+      meddle(host.op);
       host.workspace.push_back(std::make_unique<std::byte[]>(bytes + align));
       const auto address = reinterpret_cast<std::uintptr_t>(host.workspace.back().get());
       return reinterpret_cast<void*>((address + align - 1) / align * align);
@@ -208,12 +208,12 @@ struct Host {
       ++host.regions;
       const std::int64_t middle = begin + (end - begin) / 2;
       std::thread other([&] {
-        meddle(host.inner);
+        meddle(host.op);
         fn(begin, middle, ctx);
-        meddle(host.inner);
+        meddle(host.op);
       });
       fn(middle, end, ctx);
-      meddle(host.inner);
+      meddle(host.op);
       other.join();
     };
     return c;
@@ -221,13 +221,12 @@ struct Host {
 };
 
 TEST(Callbacks, AContextsFunctionsMayUseTheLibrary) {
-  const Operator& outer = add_doubled("cb_outer");
-  const Operator& inner = add_doubled("cb_inner");
+  const Operator& op = add_doubled("cb_context");
   together([&](int i) {
     for (int n = 0; n < 25; ++n) {
-      Host host{inner, {}};
+      Host host{op, {}};
       dlblas_context context = host.context();
-      ASSERT_EQ(call_doubled(outer, 2 + n % 5, 10 * (i + 1) + n, &context), "");
+      ASSERT_EQ(call_doubled(op, 2 + n % 5, 10 * (i + 1) + n, &context), "");
       EXPECT_EQ(host.results, 1);
       EXPECT_EQ(host.workspaces, 1);
       EXPECT_EQ(host.regions, 2);
@@ -237,8 +236,7 @@ TEST(Callbacks, AContextsFunctionsMayUseTheLibrary) {
 
 // A call inside another one's step has the thread's workspace to itself, and gives it back.
 TEST(Callbacks, AnImplementationsFunctionsMayUseTheLibrary) {
-  const Operator& outer = add_doubled("cb_outer_functions");
-  const Operator& inner = add_doubled("cb_inner_functions");
+  const Operator& op = add_doubled("cb_functions");
   static std::atomic<int> supports{0}, chosen{0}, prepares{0}, steps{0};
   g_inside = [&](const char* where) {
     const std::string name = where;
@@ -246,11 +244,11 @@ TEST(Callbacks, AnImplementationsFunctionsMayUseTheLibrary) {
      : name == "prepare" ? prepares
      : name == "step"    ? steps
                          : chosen)++;
-    meddle(inner);
+    meddle(op);
   };
   together([&](int i) {
     for (int n = 0; n < 25; ++n)
-      ASSERT_EQ(call_doubled(outer, 2 + n % 5, 10 * (i + 1) + n, nullptr), "");
+      ASSERT_EQ(call_doubled(op, 2 + n % 5, 10 * (i + 1) + n, nullptr), "");
   });
   g_inside = [](const char*) {};
   for (const int count : {supports.load(), chosen.load(), prepares.load(), steps.load()})
@@ -258,12 +256,11 @@ TEST(Callbacks, AnImplementationsFunctionsMayUseTheLibrary) {
 }
 
 TEST(Callbacks, TheTunersMayUseTheLibrary) {
-  const Operator& outer = add_doubled("cb_outer_tuned");
-  const Operator& inner = add_doubled("cb_inner_tuned");
+  const Operator& op = add_doubled("cb_tuned");
   struct Seen {
-    const Operator& inner;
+    const Operator& op;
     int events = 0, asked = 0;
-  } seen{inner};
+  } seen{op};
   dlblas_tune_options options{};
   options.size = sizeof options;
   options.seconds = 2;
@@ -271,12 +268,12 @@ TEST(Callbacks, TheTunersMayUseTheLibrary) {
   options.self = &seen;
   options.where = [](void* self, const char*, const char*) {
     ++static_cast<Seen*>(self)->asked;
-    meddle(static_cast<Seen*>(self)->inner);
+    meddle(static_cast<Seen*>(self)->op);
     return 1;
   };
   options.on_event = [](void* self, const dlblas_event*) {
     ++static_cast<Seen*>(self)->events;
-    meddle(static_cast<Seen*>(self)->inner);
+    meddle(static_cast<Seen*>(self)->op);
     return 0;
   };
   std::vector<float> x(4 * 32, 1.0F);
@@ -284,10 +281,10 @@ TEST(Callbacks, TheTunersMayUseTheLibrary) {
   const dlblas_tensor tensor = in.tensor();
   const dlblas_value value{DLBLAS_TENSOR, 0, {.tensor = &tensor}};
   const dlblas_args args{sizeof(dlblas_args), &value, 1, 0, nullptr, nullptr, 0, 0};
-  ASSERT_EQ(dlblas_tune(handle_of(outer.forms[0]), &args, nullptr, &options, nullptr), DLBLAS_OK);
+  ASSERT_EQ(dlblas_tune(handle_of(op.forms[0]), &args, nullptr, &options, nullptr), DLBLAS_OK);
   EXPECT_GE(seen.asked, 2);   // every candidate
   EXPECT_GE(seen.events, 4);  // start, both candidates, done
-  EXPECT_EQ(call_doubled(outer, 4, 32, nullptr), "");
+  EXPECT_EQ(call_doubled(op, 4, 32, nullptr), "");
 }
 
 }  // namespace
