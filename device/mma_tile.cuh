@@ -1,0 +1,94 @@
+// One operand's tile of a tensor-core product: from global memory by cp_async into a swizzled
+// buffer, from there by load_tiles into the registers of mma_16x8x16.
+// "outer" is M for a and N for b, "depth" is K. Either may be the contiguous one: a tile is stored
+// as it lies in memory, rows of 16-byte chunks, and turned while it is loaded into registers.
+// Chunks of a row trade places by the row's number, so that eight rows of one column meet all
+// banks, when the copies write as when load_tiles reads. In: 16-byte aligned rows. Read next:
+// ops/gemm/matmul_mma.cuh.
+#pragma once
+
+#include "device/cp_async.cuh"
+#include "device/mma.cuh"
+
+namespace dlblas {
+
+enum class MmaOperand : int32_t { kA, kB };
+
+/// Where one thread's share of the next tile comes from.
+struct TileSource {
+  const char* from;      // this thread's first chunk
+  int64_t next_row;      // bytes between this thread's rows (kRowStep rows of the matrix)
+  int64_t next_tile;     // bytes from one tile to the next along depth
+  int32_t row;           // of the first chunk, in the tile
+  int32_t column_bytes;  // before the first chunk, in the tile
+};
+
+template <MmaOperand kOperand, int kOuter, int kDepth, bool kDepthContiguous, int kThreads>
+struct MmaTile {
+  static constexpr int kRows = kDepthContiguous ? kOuter : kDepth;
+  static constexpr int kRowChunks = (kDepthContiguous ? kDepth : kOuter) / 8;
+  static constexpr int kRowBytes = kRowChunks * 16;
+  static constexpr int kBytes = kRows * kRowBytes;
+  static constexpr int kChunks = kRows * kRowChunks;
+  static constexpr int kCopies = (kChunks + kThreads - 1) / kThreads;  // of one thread
+  static constexpr int kRowStep = kThreads / kRowChunks;
+  static_assert((kRowChunks & (kRowChunks - 1)) == 0 && kThreads % kRowChunks == 0);
+
+  /// Rows of 64 bytes lie two in a line of banks: there the swizzle takes the row's higher bits.
+  __device__ static __forceinline__ int swizzle(int row) {
+    if constexpr (kRowChunks >= 8) return row & 7;
+    if constexpr (kRowChunks == 4) return row >> 1 & 3;
+    return kRowChunks == 2 ? row >> 2 & 1 : 0;
+  }
+
+  /// `matrix`: the block's first element at depth 0. `pitch`: bytes between rows of the storage.
+  __device__ static __forceinline__ TileSource source(const void* matrix, int64_t pitch) {
+    const int row = static_cast<int>(threadIdx.x) / kRowChunks;
+    const int chunk = static_cast<int>(threadIdx.x) % kRowChunks;
+    return {static_cast<const char*>(matrix) + row * pitch + chunk * 16, kRowStep * pitch,
+            kDepthContiguous ? kDepth * 2 : kDepth * pitch, row, chunk * 16};
+  }
+
+  /// Copies one tile. `outer_left`, `depth_left`: elements of the matrix from the tile's start on;
+  /// what lies beyond becomes zero, and no address beyond is read.
+  __device__ static __forceinline__ void copy(uint32_t buffer, const TileSource& s,
+                                              int32_t outer_left, int32_t depth_left) {
+    const int32_t rows_left = kDepthContiguous ? outer_left : depth_left;
+    const int32_t bytes_left = (kDepthContiguous ? depth_left : outer_left) * 2 - s.column_bytes;
+    const int32_t valid = bytes_left < 0 ? 0 : bytes_left > 16 ? 16 : bytes_left;
+    const char* from = s.from;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i, from += s.next_row) {
+      const int row = s.row + i * kRowStep;
+      if (kChunks % kThreads != 0 && row >= kRows) break;
+      const int at = row * kRowBytes + ((s.column_bytes / 16) ^ swizzle(row)) * 16;
+      cp_async(buffer + at, from, row < rows_left ? valid : 0);
+    }
+  }
+
+  /// Byte offset, in the buffer, of what this lane loads for outer 0 … 15 of the warp's part and
+  /// depth 0 … 15. Bit 3 and bit 4 of the lane name the tile's halves, in the operand's order.
+  __device__ static __forceinline__ uint32_t lane_offset(int warp_outer) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int bit3 = lane >> 3 & 1, bit4 = lane >> 4;
+    const int outer_half = kOperand == MmaOperand::kA ? bit3 : bit4;
+    const int depth_half = kOperand == MmaOperand::kA ? bit4 : bit3;
+    const int row =
+        kDepthContiguous ? warp_outer + outer_half * 8 + (lane & 7) : depth_half * 8 + (lane & 7);
+    const int chunk = kDepthContiguous ? depth_half : warp_outer / 8 + outer_half;
+    return static_cast<uint32_t>(row * kRowBytes + (chunk ^ swizzle(row)) * 16);
+  }
+
+  /// The 16 × 16 part at (outer 16·i, depth 16·k) of the warp's share. The lane's chunk number and
+  /// the part's share no bit, so that an exclusive or adds them under the swizzle.
+  __device__ static __forceinline__ void load(uint32_t (&r)[4], uint32_t buffer, uint32_t offset,
+                                              int i, int k) {
+    if constexpr (kDepthContiguous) {
+      load_tiles<false>(r, buffer + (offset ^ (k * 32)) + i * 16 * kRowBytes);
+    } else {
+      load_tiles<true>(r, buffer + (offset ^ (i * 32)) + k * 16 * kRowBytes);
+    }
+  }
+};
+
+}  // namespace dlblas

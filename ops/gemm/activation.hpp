@@ -1,0 +1,12 @@
+// The activations of the gemm family, for host, CPU and GPU code alike.
+// Read next: matmul_config.hpp, matmul_epilogue.cuh.
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas::gemm {
+
+/// The activation's labels, in schema order.
+enum class Activation : int32_t { kNone, kRelu, kLeakyRelu, kGelu, kSilu };
+
+}  // namespace dlblas::gemm

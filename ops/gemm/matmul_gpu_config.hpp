@@ -1,0 +1,87 @@
+// What the host code and the GPU kernels of matmul share: traits (from the Problem), configurations
+// (searched), parameters (of one call), and which combinations exist.
+// In: nothing but plain values; read by the host compiler and by NVRTC.
+// Flow: [compile] writes traits and configuration as template values, [launch] the parameters.
+// Read next: matmul_mma.cuh, matmul_rows.cuh, matmul_fma.cuh.
+#pragma once
+
+#include "device/types.hpp"
+#include "ops/gemm/activation.hpp"
+
+namespace dlblas::gemm {
+
+/// What the Problem fixes.
+struct MatmulTraits {
+  FloatType type;  // of a and b
+  FloatType out;
+  bool a_by_depth;  // a is contiguous along K, not along M
+  bool b_by_depth;  // b is contiguous along K (a linear layer's weight), not along N
+  bool out_vector;  // rows of out are contiguous and 16-byte aligned
+  bool aligned;     // every element is aligned to its size (a view of bytes need not be)
+  bool has_bias;
+  FloatType bias;
+  Activation activation;
+  int32_t rows;  // the few-row form: no call has more; else 0
+};
+
+/// One call: out[m, n] = act(a[m, k] · b[k, n] + bias[n]). Strides in elements, of any sign.
+struct MatmulGpuParams {
+  const void* a;
+  const void* b;
+  const void* bias;
+  void* out;
+  float* partial;  // [split_k, m, n rounded up to 8]: sums of the tensor-core form, split_k > 1
+  int64_t a_row, a_col, b_row, b_col, bias_col, out_row, out_col;
+  int64_t m, n, k;
+};
+static_assert(sizeof(MatmulGpuParams) == 120);
+
+/// The tensor-core form. A block computes block_m × block_n, its warps warps_m × warps_n equal
+/// parts of it; block_k deep tiles wait in a ring of `stages`.
+struct MatmulMmaConfig {
+  int32_t block_m, block_n, block_k, stages, warps_m, warps_n;
+  int32_t group_m;  // rows of blocks that are walked together: they share columns of b in L2
+  int32_t split_k;  // blocks along K; above 1 a second kernel adds their sums, in order
+
+  constexpr int threads() const { return 32 * warps_m * warps_n; }
+  constexpr int warp_m() const { return block_m / warps_m; }
+  constexpr int warp_n() const { return block_n / warps_n; }
+  constexpr int shared_bytes() const {
+    const int ring = stages * (block_m + block_n) * block_k * 2;
+    const int epilogue = warps_m * warps_n * 16 * (warp_n() + 8) * 4;
+    return ring > epilogue ? ring : epilogue;
+  }
+};
+/// Registers: 64 × 64 sums of a warp are 128 a thread, beside 64 of operands.
+constexpr bool valid(const MatmulMmaConfig& c) {
+  return c.warp_m() >= 16 && c.warp_n() >= 16 && c.warp_m() * c.warps_m == c.block_m &&
+         c.warp_n() * c.warps_n == c.block_n && c.warp_m() * c.warp_n() <= 64 * 64 &&
+         c.threads() >= 64 && c.threads() <= 256 && c.stages >= 2;
+}
+
+/// The few-row form: m ≤ 16. A warp takes `columns` of b and one of `warps` parts of K.
+struct MatmulRowsConfig {
+  int32_t columns;  // 8, 16 or 32; 64 where b is contiguous along N
+  int32_t warps;
+  int32_t unroll;  // tiles of K whose loads are in flight together
+
+  constexpr int threads() const { return 32 * warps; }
+  constexpr int shared_bytes() const { return warps * columns * 16 * 4; }
+};
+
+/// The multiply-add form: any strides, any type, f32 sums. A thread computes thread_m × thread_n.
+struct MatmulFmaConfig {
+  int32_t block_m, block_n, block_k, thread_m, thread_n;
+
+  constexpr int threads() const { return (block_m / thread_m) * (block_n / thread_n); }
+  /// Two buffers of both tiles; rows are 4 floats longer than the block, against bank conflicts.
+  constexpr int shared_bytes() const { return 2 * block_k * (block_m + block_n + 8) * 4; }
+};
+constexpr bool valid(const MatmulFmaConfig& c) {
+  const int threads = c.threads();
+  return threads >= 64 && threads <= 512 && threads % c.block_k == 0 && threads % c.block_m == 0 &&
+         threads % c.block_n == 0 && c.block_m * c.block_k % threads == 0 &&
+         c.block_n * c.block_k % threads == 0;
+}
+
+}  // namespace dlblas::gemm

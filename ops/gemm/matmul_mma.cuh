@@ -1,0 +1,224 @@
+// The tensor-core matmul for sm_80 and later: mma.sync over tiles that cp_async brings into a ring.
+// In: a [M, K], b [K, N], f16 or bf16, each contiguous in either dimension, rows 16-byte aligned.
+// Out: out [M, N]; with split_k > 1 partial sums, which matmul_mma_finish adds in order.
+// Numerics: f32 sums in an order that no other block changes; one rounding, at the store.
+//
+//   ring of stages: [a tile | b tile] …          cp_async, stages - 1 tiles ahead
+//   fragments of step k + 1 load                 while step k multiplies
+//
+// Flow: [launch] of matmul_mma_cuda.cpp.  Read next: device/mma_tile.cuh, matmul_epilogue.cuh.
+#pragma once
+
+#include "device/mma_tile.cuh"
+#include "ops/gemm/matmul_epilogue.cuh"
+#include "ops/gemm/matmul_gpu_config.hpp"
+
+namespace dlblas::gemm {
+
+template <MatmulTraits S, MatmulMmaConfig C>
+struct MmaShape {
+  using TileA = MmaTile<MmaOperand::kA, C.block_m, C.block_k, S.a_by_depth, C.threads()>;
+  using TileB = MmaTile<MmaOperand::kB, C.block_n, C.block_k, S.b_by_depth, C.threads()>;
+  static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr int kRows = C.warp_m() / 16;  // 16 × 16 parts of the warp's share
+  static constexpr int kColumns = C.warp_n() / 16;
+  static constexpr int kSteps = C.block_k / 16;
+  static_assert(kSteps % 2 == 0, "fragments alternate between two sets of registers");
+
+  struct Fragments {
+    uint32_t a[kRows][4], b[kColumns][4];
+  };
+  using Sums = float[kRows][2 * kColumns][4];
+};
+
+/// This block's part of the problem.
+struct MmaPlace {
+  int64_t m, n;        // first row and column
+  int32_t rows, cols;  // of the matrix, from there on
+  int32_t depth_begin, depth;
+};
+
+/// Blocks walk the matrix in bands of group_m rows, columns outside: the blocks that run at one
+/// time share few tiles of a and b, and those stay in L2.
+template <MatmulMmaConfig C>
+__device__ __forceinline__ MmaPlace mma_place(const MatmulGpuParams& p) {
+  const auto blocks_m = static_cast<uint32_t>((p.m + C.block_m - 1) / C.block_m);
+  const auto blocks_n = static_cast<uint32_t>((p.n + C.block_n - 1) / C.block_n);
+  const uint32_t band = blockIdx.x / (C.group_m * blocks_n), first = band * C.group_m;
+  const uint32_t height = blocks_m - first < C.group_m ? blocks_m - first : C.group_m;
+  const uint32_t in_band = blockIdx.x - first * blocks_n;
+  MmaPlace at;
+  at.m = static_cast<int64_t>(first + in_band % height) * C.block_m;
+  at.n = static_cast<int64_t>(in_band / height) * C.block_n;
+  at.rows = static_cast<int32_t>(p.m - at.m < C.block_m ? p.m - at.m : C.block_m);
+  at.cols = static_cast<int32_t>(p.n - at.n < C.block_n ? p.n - at.n : C.block_n);
+  at.depth_begin = 0;
+  at.depth = static_cast<int32_t>(p.k);
+  if constexpr (C.split_k > 1) {
+    const auto tiles = static_cast<int32_t>((p.k + C.block_k - 1) / C.block_k);
+    const int32_t share = (tiles + C.split_k - 1) / C.split_k * C.block_k;
+    at.depth_begin = static_cast<int32_t>(blockIdx.y) * share;
+    const int32_t left = at.depth - at.depth_begin;
+    at.depth = left < share ? left : share;  // may be negative: nothing to add
+  }
+  return at;
+}
+
+/// Copies tile after tile into the ring, in order, and closes one group of copies a call, also when
+/// there is no tile left, so that waiting counts groups alone.
+template <MatmulTraits S, MatmulMmaConfig C>
+struct TileFetcher {
+  using Shape = MmaShape<S, C>;
+  TileSource a, b;
+  int32_t rows, cols, depth_left;
+
+  __device__ __forceinline__ TileFetcher(const MatmulGpuParams& p, const MmaPlace& at)
+      : rows(at.rows), cols(at.cols), depth_left(at.depth) {
+    const auto* pa = static_cast<const uint16_t*>(p.a);
+    const auto* pb = static_cast<const uint16_t*>(p.b);
+    a = Shape::TileA::source(pa + at.m * p.a_row + at.depth_begin * p.a_col,
+                             2 * (S.a_by_depth ? p.a_row : p.a_col));
+    b = Shape::TileB::source(pb + at.depth_begin * p.b_row + at.n * p.b_col,
+                             2 * (S.b_by_depth ? p.b_col : p.b_row));
+  }
+
+  __device__ __forceinline__ void next(uint32_t stage) {
+    if (depth_left > 0) {
+      Shape::TileA::copy(stage, a, rows, depth_left);
+      Shape::TileB::copy(stage + Shape::TileA::kBytes, b, cols, depth_left);
+      a.from += a.next_tile;
+      b.from += b.next_tile;
+      depth_left -= C.block_k;
+    }
+    cp_async_commit();
+  }
+};
+
+template <MatmulTraits S, MatmulMmaConfig C>
+__device__ __forceinline__ void load_fragments(typename MmaShape<S, C>::Fragments& f,
+                                               uint32_t stage, uint32_t a_lane, uint32_t b_lane,
+                                               int step) {
+  using Shape = MmaShape<S, C>;
+#pragma unroll
+  for (int i = 0; i < Shape::kRows; ++i) Shape::TileA::load(f.a[i], stage, a_lane, i, step);
+#pragma unroll
+  for (int j = 0; j < Shape::kColumns; ++j) {
+    Shape::TileB::load(f.b[j], stage + Shape::TileA::kBytes, b_lane, j, step);
+  }
+}
+
+template <MatmulTraits S, MatmulMmaConfig C>
+__device__ __forceinline__ void multiply_fragments(typename MmaShape<S, C>::Sums& d,
+                                                   const typename MmaShape<S, C>::Fragments& f) {
+  using Shape = MmaShape<S, C>;
+  constexpr bool kBf16 = S.type == FloatType::kBF16;
+#pragma unroll
+  for (int i = 0; i < Shape::kRows; ++i) {
+#pragma unroll
+    for (int j = 0; j < Shape::kColumns; ++j) {
+      mma_16x8x16<kBf16>(d[i][2 * j], f.a[i], f.b[j][0], f.b[j][1]);
+      mma_16x8x16<kBf16>(d[i][2 * j + 1], f.a[i], f.b[j][2], f.b[j][3]);
+    }
+  }
+}
+
+/// Sums over the block's depth. One barrier a tile: it ends every warp's reading of the tile before
+/// (its slot is the one that is filled next) and shows the copies of the tile after.
+template <MatmulTraits S, MatmulMmaConfig C>
+__device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, uint32_t ring,
+                                             const MatmulGpuParams& p, const MmaPlace& at) {
+  using Shape = MmaShape<S, C>;
+  TileFetcher<S, C> fetcher(p, at);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const uint32_t a_lane = Shape::TileA::lane_offset(warp / C.warps_n * C.warp_m());
+  const uint32_t b_lane = Shape::TileB::lane_offset(warp % C.warps_n * C.warp_n());
+#pragma unroll
+  for (int s = 0; s < C.stages - 1; ++s) fetcher.next(ring + s * Shape::kStageBytes);
+  cp_async_wait<C.stages - 2>();
+  __syncthreads();
+
+  const uint32_t end = ring + C.stages * Shape::kStageBytes;
+  uint32_t reading = ring, filling = end - Shape::kStageBytes;
+  typename Shape::Fragments f[2];
+  load_fragments<S, C>(f[0], reading, a_lane, b_lane, 0);
+  for (int32_t left = at.depth; left > 0; left -= C.block_k) {
+#pragma unroll
+    for (int step = 0; step < Shape::kSteps; ++step) {
+      if (step == Shape::kSteps - 1) {
+        cp_async_wait<C.stages - 2>();
+        __syncthreads();
+        reading = reading + Shape::kStageBytes == end ? ring : reading + Shape::kStageBytes;
+      }
+      load_fragments<S, C>(f[(step + 1) % 2], reading, a_lane, b_lane, (step + 1) % Shape::kSteps);
+      if (step == 0) {
+        fetcher.next(filling);
+        filling = filling + Shape::kStageBytes == end ? ring : filling + Shape::kStageBytes;
+      }
+      multiply_fragments<S, C>(d, f[step % 2]);
+    }
+  }
+  cp_async_wait<0>();
+  __syncthreads();  // the ring is free
+}
+
+/// Hands the warp's sums out, 16 rows at a time, through shared memory: registers hold pairs of
+/// columns, a store wants eight.
+template <MatmulTraits S, MatmulMmaConfig C>
+__device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d, float* shared,
+                                          const MatmulGpuParams& p, const MmaPlace& at) {
+  using Shape = MmaShape<S, C>;
+  constexpr int kPitch = C.warp_n() + 8;  // 8 apart: pairs of four rows meet all banks
+  constexpr int kEights = C.warp_n() / 8;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp_row = warp / C.warps_n * C.warp_m(), warp_col = warp % C.warps_n * C.warp_n();
+  float* mine = shared + warp * 16 * kPitch;
+#pragma unroll
+  for (int i = 0; i < Shape::kRows; ++i) {
+#pragma unroll
+    for (int j = 0; j < 2 * Shape::kColumns; ++j) {
+      float* to = mine + lane / 4 * kPitch + j * 8 + lane % 4 * 2;
+      *reinterpret_cast<float2*>(to) = make_float2(d[i][j][0], d[i][j][1]);
+      *reinterpret_cast<float2*>(to + 8 * kPitch) = make_float2(d[i][j][2], d[i][j][3]);
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int e = lane; e < 16 * kEights; e += 32) {
+      const int row = warp_row + i * 16 + e / kEights, col = warp_col + e % kEights * 8;
+      if (row >= at.rows || col >= at.cols) continue;
+      const float* from = mine + e / kEights * kPitch + e % kEights * 8;
+      if constexpr (C.split_k > 1) {
+        store_partial(p, blockIdx.y, at.m + row, at.n + col, from);
+      } else {
+        store_columns<S, 8>(p, at.m + row, at.n + col, from);
+      }
+    }
+    __syncwarp();
+  }
+}
+
+template <MatmulTraits S, MatmulMmaConfig C>
+__global__ void __launch_bounds__(C.threads())
+    matmul_mma(const __grid_constant__ MatmulGpuParams p) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  const MmaPlace at = mma_place<C>(p);
+  typename MmaShape<S, C>::Sums d = {};
+  mma_mainloop<S, C>(d, shared_address(shared), p, at);
+  mma_store<S, C>(d, reinterpret_cast<float*>(shared), p, at);
+}
+
+/// out = act(Σ partial + bias), the parts of K added in ascending order. A thread takes eight
+/// columns of a row.
+template <MatmulTraits S, MatmulMmaConfig C>
+__global__ void __launch_bounds__(256)
+    matmul_mma_finish(const __grid_constant__ MatmulGpuParams p) {
+  const int64_t eights = (p.n + 7) / 8;
+  const int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x;
+  if (at >= p.m * eights) return;
+  const int64_t m = at / eights, n = at % eights * 8;
+  float sum[8] = {};
+#pragma unroll
+  for (int part = 0; part < C.split_k; ++part) add_partial(p, part, m, n, sum);
+  store_columns<S, 8>(p, m, n, sum);
+}
+
+}  // namespace dlblas::gemm
