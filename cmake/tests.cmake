@@ -21,3 +21,8 @@ elseif(test_sources)
       DLBLAS_CUDA_HEADER="${DLBLAS_CUDA_INCLUDE}/cuda.h")
   endif()
 endif()
+
+# Every kernel of the registry, compiled without a GPU; run by tests/test_compile_all.py.
+add_executable(dlblas_compile_all tools/compile_all.cpp)
+target_link_libraries(dlblas_compile_all PRIVATE dlblas_objects)
+add_dependencies(dlblas_compile_all dlblas_generated)

@@ -31,7 +31,7 @@ ARROWS = {
     "device": [],
     "abi": [],
     "examples": ["include"],
-    "tools": ["include", "registry"],
+    "tools": ["include", "dispatch"],
 }
 # The C header alone: plain values without a dependency. It is what the first stage of a call takes.
 ABI = "include/dlblas/dlblas.h"

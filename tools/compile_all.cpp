@@ -1,0 +1,207 @@
+// Compiles every CUDA implementation of the registry without a GPU, and fails on a warning, a
+// spill, a C75xx note of ptxas, or an implementation that no problem reached.
+// In: nothing; Problems are made from the schemas, devices are typical ones. Out: a table
+// implementation × arch of kernels, registers and compile times (cold: in a cache of its own).
+//   dlblas_compile_all [--all] [arch …]     arch: 80 90 by default
+// Read next: tools/compile_all/problems.hpp, jit/jit.hpp.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "dispatch/dispatch.hpp"
+#include "jit/jit.hpp"
+#include "tools/compile_all/problems.hpp"
+
+namespace dlblas::compile_all {
+namespace {
+
+// Default configurations differ by size, dtype and layout; so many kernels of an implementation
+// are compiled an arch, spread over all that its problems ask for.
+constexpr std::size_t kKernelsEach = 16;
+
+/// The kernels of one implementation on one arch.
+struct Row {
+  const Operator* op;
+  const Implementation* impl;
+  int arch;
+  std::vector<KernelSource> sources;  // different ones
+  std::size_t wanted = 0;             // before thinning out
+  std::vector<std::string> problems;  // what is wrong, one line each
+};
+
+bool compiles_on(const Implementation& impl, int arch) {
+  return impl.backend == DeviceType::kCuda && impl.sources && impl.min_arch <= arch &&
+         arch <= impl.max_arch;
+}
+
+void thin_out(std::vector<KernelSource>& sources) {
+  const std::size_t n = sources.size();
+  if (n <= kKernelsEach) return;
+  std::vector<KernelSource> kept;
+  for (std::size_t i = 0; i < kKernelsEach; ++i)
+    kept.push_back(std::move(sources[i * n / kKernelsEach]));
+  sources = std::move(kept);
+}
+
+/// Every different kernel that the implementation's default configurations need.
+Row sources_of(const Operator& op, const Implementation& impl, int arch,
+               const std::vector<Problem>& problems) {
+  const DeviceInfo device = typical_cuda_device(arch);
+  Row row{&op, &impl, arch, {}, 0, {}};
+  std::set<std::string> seen;
+  for (const Problem& problem : problems) {
+    if (!check_support(impl, problem, device)) continue;
+    const Config config = impl.default_config(problem, device);
+    if (row.problems.empty() && !impl.space(problem, device).contains(config))
+      row.problems.push_back(text("default configuration is outside the space: ",
+                                  impl.table().print(config), " for ", print_problem(op, problem)));
+    for (KernelSource& source : impl.sources(problem, config, device, impl))
+      if (seen.insert(source.include + "|" + source.entry).second)
+        row.sources.push_back(std::move(source));
+  }
+  row.wanted = row.sources.size();
+  if (row.sources.empty()) row.problems.push_back("no problem reached it");
+  return row;
+}
+
+/// All rows of an arch, compiled together: the JIT's threads take one kernel after another.
+void compile(const std::vector<Row>& rows, int arch) {
+  std::vector<KernelSource> all;
+  for (const Row& row : rows)
+    if (row.arch == arch) all.insert(all.end(), row.sources.begin(), row.sources.end());
+  try {
+    jit::compile_all(all, arch);
+  } catch (const Error&) {  // finish() asks each kernel again and says which
+  }
+}
+
+struct Figures {
+  int registers = 0, spills = 0, stack = 0;
+  std::vector<double> ms;
+};
+
+/// Reads what compiling found into `row.problems` and the figures of the table.
+Figures finish(Row& row) {
+  Figures f;
+  for (const KernelSource& source : row.sources) {
+    try {
+      const jit::Cubin& cubin = jit::compile(source, row.arch);
+      f.registers = std::max(f.registers, cubin.registers);
+      f.spills += cubin.spill_bytes;
+      f.stack = std::max(f.stack, cubin.stack_bytes);
+      f.ms.push_back(cubin.compile_ms);
+      if (cubin.spill_bytes)
+        row.problems.push_back(text(source.entry, ": spills ", cubin.spill_bytes, " bytes"));
+      for (const std::string& warning : cubin.warnings)
+        row.problems.push_back(text(source.entry, ": ", warning));
+    } catch (const Error& e) {
+      row.problems.push_back(e.what());
+    }
+  }
+  std::sort(f.ms.begin(), f.ms.end());
+  return f;
+}
+
+/// One line of the table; the problems below it. How many problems.
+std::size_t print(Row& row) {
+  const Figures f = finish(row);
+  const std::string name = row.op->schema.name + "." + row.impl->name;
+  const std::string kernels = text(row.sources.size(), " of ", row.wanted);
+  std::printf("%-36s sm_%-4d %10s %5d %7d %6d %8.0f %7.0f\n", name.c_str(), row.arch,
+              kernels.c_str(), f.registers, f.spills, f.stack,
+              f.ms.empty() ? 0 : f.ms[f.ms.size() / 2], f.ms.empty() ? 0 : f.ms.back());
+  for (const std::string& problem : row.problems) std::printf("  FAILED %s\n", problem.c_str());
+  return row.problems.size();
+}
+
+std::vector<Row> collect(const std::vector<int>& archs, bool all) {
+  std::vector<Row> rows;
+  for (const Operator* op : Registry::process().operators()) {
+    const std::vector<Problem> problems = problems_of(*op);
+    for (const Implementation* impl : op->candidates())
+      for (const int arch : archs) {
+        if (!compiles_on(*impl, arch)) continue;
+        rows.push_back(sources_of(*op, *impl, arch, problems));
+        if (!all) thin_out(rows.back().sources);
+      }
+  }
+  return rows;
+}
+
+int run(const std::vector<int>& archs, bool all) {
+  if (const std::string why = jit::unavailable(); !why.empty())
+    throw Error(ErrorKind::kCompile, why);
+  std::vector<Row> rows = collect(archs, all);
+  std::printf("NVRTC %s\n%-36s %-7s %10s %5s %7s %6s %8s %7s\n", jit::compiler_version().c_str(),
+              "implementation", "arch", "kernels", "regs", "spills", "stack", "median", "worst ms");
+  std::size_t kernels = 0, problems = 0;
+  std::set<const Implementation*> compiled;
+  for (const int arch : archs) compile(rows, arch);
+  for (Row& row : rows) {
+    problems += print(row);
+    kernels += row.sources.size();
+    if (!row.sources.empty()) compiled.insert(row.impl);
+  }
+  std::size_t registered = 0;
+  for (const Operator* op : Registry::process().operators())
+    for (const Implementation* impl : op->candidates())
+      registered += impl->backend == DeviceType::kCuda && impl->sources ? 1 : 0;
+  std::printf("compile_all: %zu of %zu implementations, %zu kernels, %zu problems\n",
+              compiled.size(), registered, kernels, problems);
+  return problems == 0 && compiled.size() == registered ? 0 : 1;
+}
+
+/// A cache that nobody filled, for as long as this lives.
+class EmptyCache {
+ public:
+  EmptyCache() : folder_(std::filesystem::temp_directory_path() / "dlblas_compile_all_XXXXXX") {
+    if (!mkdtemp(folder_.data()))
+      throw Error(ErrorKind::kInternal, text(folder_, " could not be made"));
+    setenv("DLBLAS_CACHE", folder_.c_str(), 1);
+  }
+  ~EmptyCache() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  EmptyCache(const EmptyCache&) = delete;
+  EmptyCache& operator=(const EmptyCache&) = delete;
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace
+}  // namespace dlblas::compile_all
+
+int main(int argc, char** argv) {
+  std::vector<int> archs;
+  bool all = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool number = !word.empty() && word.find_first_not_of("0123456789") == word.npos;
+    if (word == "--all") {
+      all = true;
+    } else if (number && word.size() <= 3) {
+      archs.push_back(std::atoi(argv[i]));
+    } else {
+      std::fputs("usage: dlblas_compile_all [--all] [arch …], for example 80 90\n", stderr);
+      return 2;
+    }
+  }
+  if (archs.empty()) archs = {80, 90};
+  try {
+    const dlblas::compile_all::EmptyCache cache;
+    return dlblas::compile_all::run(archs, all);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "dlblas_compile_all: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,126 @@
+// Problems without tensors: what the schema of an operator lets a caller bring, on a CUDA device.
+// In: an Operator. Out: Problems that differ in sizes, dtypes, layouts, alignment, options; one
+// thing at a time beside the sizes and dtypes, or there would be millions.
+// Read next: tools/compile_all.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "registry/registry.hpp"
+
+namespace dlblas::compile_all {
+
+/// Sizes of a letter: bucket ends where it has buckets; else short, usual, odd and very long.
+inline std::vector<std::int64_t> sizes_of(const Letter& letter) {
+  if (letter.bucketed) return {1, 16, 128, 4096, 16384};
+  return {64, 128, 1000, 1001, 4096, 8192, 16384, 65536, 262144, 4194304};
+}
+
+/// At most 512 tuples of sizes, spread over all of them.
+inline std::vector<std::vector<std::int64_t>> sizes_of(const Schema& schema) {
+  constexpr std::uint64_t kMost = 512, kStep = 7919;  // a prime that divides no number of tuples
+  std::uint64_t total = 1;
+  for (const Letter& letter : schema.letters) total *= sizes_of(letter).size();
+  std::vector<std::vector<std::int64_t>> tuples;
+  for (std::uint64_t i = 0; i < std::min(total, kMost); ++i) {
+    std::uint64_t at = i * kStep % total;
+    std::vector<std::int64_t>& tuple = tuples.emplace_back();
+    for (const Letter& letter : schema.letters) {
+      const std::vector<std::int64_t> sizes = sizes_of(letter);
+      tuple.push_back(sizes[at % sizes.size()]);
+      at /= sizes.size();
+    }
+  }
+  return tuples;
+}
+
+inline DType first_of(DTypeSet set) {
+  for (int t = 0; t < kNumDTypes; ++t)
+    if (set & set_of(static_cast<DType>(t))) return static_cast<DType>(t);
+  return DType::kF32;
+}
+
+/// A tensor's dtype where the call's is `dtype`; `other` takes what else its type allows.
+inline DType dtype_of(const Schema& schema, const TensorSpec& spec, DType dtype, bool other) {
+  if (spec.dtype_scalar >= 0) {
+    const ScalarSpec& scalar = schema.scalars[static_cast<std::size_t>(spec.dtype_scalar)];
+    if (scalar.default_value.i >= 0) return static_cast<DType>(scalar.default_value.i);
+  }
+  if (spec.like >= 0 && !(other && spec.dtypes)) return dtype;
+  return spec.dtypes & set_of(dtype) && spec.like < 0 ? dtype : first_of(spec.dtypes);
+}
+
+/// A call as users mostly make it: contiguous, aligned, no optional tensors, defaults.
+inline Problem plain_problem(const Operator& op, DType dtype, bool other = false) {
+  const Schema& schema = op.schema;
+  Problem p;
+  p.op = op.id;
+  p.device_type = DeviceType::kCuda;
+  for (std::size_t i = 0; i < schema.tensors.size(); ++i) {
+    const TensorSpec& spec = schema.tensors[i];
+    const DType t = spec.optional ? DType::kAbsent : dtype_of(schema, spec, dtype, other);
+    p.tensors[i] = {t, Layout::kContiguous, static_cast<std::uint8_t>(spec.optional ? 0 : 4), 0};
+  }
+  for (const ScalarSpec& spec : schema.scalars)
+    if (spec.key) p.scalars[spec.key_slot] = spec.default_value.i;
+  return p;
+}
+
+/// The plain call and those that differ from it in one thing.
+inline std::vector<Problem> variants_of(const Operator& op, DType dtype) {
+  const Schema& schema = op.schema;
+  const Problem plain = plain_problem(op, dtype);
+  std::vector<Problem> made = {plain, plain_problem(op, dtype, true)};
+  const auto vary = [&](const std::function<void(Problem&)>& change) {
+    Problem p = plain;
+    change(p);
+    if (std::find(made.begin(), made.end(), p) == made.end()) made.push_back(p);
+  };
+  vary([&](Problem& p) {  // as aligned as an element is
+    for (TensorTraits& t : p.tensors)
+      for (t.align_log2 = 0; t.dtype != DType::kAbsent && 2 << t.align_log2 <= size_of(t.dtype);)
+        ++t.align_log2;
+  });
+  vary([&](Problem& p) { p.flags = kAllowTf32; });
+  for (int i = 0; i < schema.num_inputs; ++i) {
+    const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(i)];
+    if (spec.optional) {
+      vary([&](Problem& p) {
+        p.tensors[i] = {dtype_of(schema, spec, dtype, false), Layout::kContiguous, 4, 0};
+      });
+    } else if (spec.dims.size() == 2) {
+      vary([&](Problem& p) { p.tensors[i].layout = Layout::kRowStrided; });
+      if (!spec.has_leading()) vary([&](Problem& p) { p.tensors[i].layout = Layout::kTransposed; });
+    }
+  }
+  for (const ScalarSpec& spec : schema.scalars) {
+    if (!spec.key) continue;
+    const auto set = [&](std::int64_t value) {
+      vary([&](Problem& p) { p.scalars[spec.key_slot] = value; });
+    };
+    if (spec.type == ScalarType::kBool) set(!spec.default_value.i);
+    for (std::size_t label = 0; label < spec.labels.size(); ++label)
+      set(static_cast<std::int64_t>(label));
+  }
+  return made;
+}
+
+/// Every variant in every dtype of the first tensor, in every size.
+inline std::vector<Problem> problems_of(const Operator& op) {
+  const TensorSpec& leader = op.schema.tensors.front();
+  std::vector<Problem> made;
+  for (int t = 0; t < kNumDTypes; ++t) {
+    if (!(leader.dtypes & set_of(static_cast<DType>(t)))) continue;
+    for (const Problem& variant : variants_of(op, static_cast<DType>(t)))
+      for (const std::vector<std::int64_t>& sizes : sizes_of(op.schema)) {
+        made.push_back(variant);
+        std::copy(sizes.begin(), sizes.end(), made.back().dims);
+      }
+  }
+  return made;
+}
+
+}  // namespace dlblas::compile_all
