@@ -122,6 +122,7 @@ void write_implementation(JsonWriter& w, const Implementation& impl) {
   w.open_object().field("name", impl.name).field("source_hash", impl.identity());
   w.field("backend", impl.backend == DeviceType::kCpu ? "cpu" : "cuda");
   w.field("deterministic", impl.flags.deterministic)
+      .field("capturable", impl.flags.capturable)
       .field("oracle", impl.flags.oracle)
       .field("user", impl.flags.user);
   w.key("knobs").open_array();
