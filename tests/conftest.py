@@ -7,6 +7,7 @@ against the floor. Read next: tests/test_cases.py, python/dlblas/harness/report.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import pathlib
@@ -24,6 +25,31 @@ sys.path.insert(0, os.environ.get("DLBLAS_TEST_PYTHON", str(ROOT / "build" / "py
 # The results store of the tests is their own: a user's tuned results must change no test.
 if "DLBLAS_CACHE" not in os.environ:
     os.environ["DLBLAS_CACHE"] = tempfile.mkdtemp(prefix="dlblas-test-cache-")
+
+
+def _no_gpu() -> str:
+    """Why tests marked gpu cannot run here, in words; empty when they can. The driver is asked, not
+    the library: where that one overlooks a GPU, its tests fail."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no CUDA driver here: run with -m gpu on a machine with a GPU"
+    count = ctypes.c_int(0)
+    if (
+        driver.cuInit(0) != 0
+        or driver.cuDeviceGetCount(ctypes.byref(count)) != 0
+        or count.value == 0
+    ):
+        return "no CUDA device here: run with -m gpu on a machine with a GPU"
+    return ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    why = _no_gpu() if marked else ""
+    for item in marked:
+        if why:
+            item.add_marker(pytest.mark.skip(reason=why))
 
 
 class _Collector:
