@@ -194,12 +194,7 @@ def current_source(root: pathlib.Path) -> Callable[[Row], str]:
 
     info = dlblas.info()
 
-    def current(row: Row) -> str:
-        if row["what"] in source.SOURCES:
-            return source.tree_hash(str(root), row["what"])
-        return source.family_hash(info, row["op"])
-
-    return current
+    return lambda row: source.made_of(row, info, str(root))
 
 
 def render(text: str, rows: list[Row], current: Callable[[Row], str]) -> str:

@@ -50,7 +50,7 @@ def _bench(args: argparse.Namespace) -> int:
     from . import bench
 
     threads = None if args.threads is None else [int(n) for n in args.threads.split(",")]
-    return bench.run(args.section, args.out, threads, args.seconds, args.quick)
+    return bench.run(args.section, args.out, threads, args.seconds, args.quick, args.commit)
 
 
 def _test(argv: Sequence[str]) -> int:
@@ -128,9 +128,16 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         "section",
         nargs="?",
         default="all",
-        help="host, machine, import, rms_norm, add_rms_norm, matmul, python, or all (default)",
+        help="host, machine, import, rms_norm, add_rms_norm, matmul, python, or all of these "
+        "(default); with a GPU and torch gpu_norm, gpu_norm_long, gpu_norm_backward, gpu_matmul, "
+        "gpu_host, gpu_compile, or gpu for all of those",
     )
-    bench.add_argument("--out", help="file (default benchmarks/results/<section>-<cpu>.jsonl)")
+    bench.add_argument(
+        "--out", help="file or folder (default benchmarks/results/<section>-<cpu or card>.jsonl)"
+    )
+    bench.add_argument(
+        "--commit", metavar="SHA[+dirty]", help="what is measured, where the tree has no git"
+    )
     bench.add_argument("--threads", type=_threads, metavar="1,2", help="thread counts to run with")
     bench.add_argument("--seconds", type=_seconds, help="search budget a key")
     bench.add_argument(

@@ -1,8 +1,9 @@
 """``dlblas bench``: the project's figures, one JSON line each, in benchmarks/results/.
 
 In: sections and thread counts. Each (section, thread count) runs in a process of its own, with an
-empty store. Out: rows as docs/cli.md describes them; tools/figures.py makes tables of them. Read
-next: children.py, which measures.
+empty store; the GPU's sections have no thread count and are asked for by name, or all by "gpu".
+Out: rows as benchmarks/README.md describes them; tools/figures.py makes tables of them. Read next:
+children.py and gpu.py, which measure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import _native, _specs
 from . import source
@@ -38,6 +39,15 @@ SECTIONS: dict[str, tuple[int, ...]] = {
 # Search budget a key. matmul's own space has thousands of points, and 30 of them a second.
 _SECONDS = {"matmul": 60.0}
 _DEFAULT_SECONDS, _QUICK_SECONDS = 3.0, 0.1
+# Search budget a key on a GPU.
+GPU_SECTIONS: dict[str, float] = {
+    "gpu_compile": 0.5,
+    "gpu_host": 0.5,
+    "gpu_norm": 1.0,
+    "gpu_norm_long": 2.0,
+    "gpu_norm_backward": 3.0,
+    "gpu_matmul": 2.0,
+}
 
 
 class BenchError(Exception):
@@ -66,6 +76,22 @@ def _measure(section: str, threads: int, seconds: float, quick: bool) -> list[Ro
         with open(result, encoding="utf-8") as file:
             rows: list[Row] = json.load(file)
         return rows
+
+
+def _measure_gpu(section: str, seconds: float, quick: bool) -> tuple[list[Row], BenchError | None]:
+    """The rows that came out, and what ended the process before its last one."""
+    with tempfile.TemporaryDirectory(prefix="dlblas-bench-") as folder:
+        result = os.path.join(folder, "rows.jsonl")
+        request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
+        env = _environment(DLBLAS_CACHE=os.path.join(folder, "store"))
+        command = [sys.executable, "-m", "dlblas.bench.gpu"]
+        done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
+        rows: list[Row] = []
+        if os.path.exists(result):
+            with open(result, encoding="utf-8") as file:
+                rows = [json.loads(line) for line in file if line.endswith("\n")]
+    code = done.returncode
+    return rows, BenchError(f"{section} ended with exit code {code}") if code else None
 
 
 def _import_times(module: str) -> float:
@@ -123,53 +149,64 @@ def _wheel_row(root: str | None) -> Row:
     }
 
 
-def _complete(rows: list[Row], threads: int, quick: bool, root: str | None, info: Row) -> list[Row]:
-    """Where, when and of which sources: the columns that all rows have."""
-    device, (commit, dirty) = info["devices"][0], source.commit(root)
-    done = []
-    for row in rows:
-        what = row["what"]
-        if what in source.SOURCES:
-            made_of = source.tree_hash(root, what)
-        else:
-            made_of = source.family_hash(info, row["op"])
-        done.append(
-            {
-                "what": what,
-                "when": datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
-                "version": info["version"],
-                "commit": commit,
-                "dirty": dirty,
-                "source": made_of,
-                "cpu": device["model"],
-                "isa": device["isa"],
-                "threads": threads or device["threads"],
-                "method": {
-                    "clock": "steady",
-                    "statistic": "minimum of interleaved rounds",
-                    "quick": quick,
-                },
-                **row,
-            }
-        )
-    return done
+class _Stamp(NamedTuple):
+    """Where and of which sources: the columns that all rows of a run share."""
+
+    root: str | None
+    info: Row
+    commit: str | None
+    dirty: bool | None
+
+    def columns(self, row: Row) -> Row:
+        return {
+            "what": row["what"],
+            "when": datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
+            "version": self.info["version"],
+            "commit": self.commit,
+            "dirty": self.dirty,
+            "source": source.made_of(row, self.info, self.root),
+        }
+
+
+def _stamp(commit: str | None) -> _Stamp:
+    """``commit``: for a tree without git, "+dirty" behind it where files differed."""
+    root, info = source.tree_root(), _native.info()
+    if commit is None:
+        return _Stamp(root, info, *source.commit(root))
+    name, plus, rest = commit.partition("+")
+    return _Stamp(root, info, name, bool(plus and rest == "dirty"))
+
+
+def _complete(rows: list[Row], threads: int, quick: bool, stamp: _Stamp) -> list[Row]:
+    device = stamp.info["devices"][0]
+    where = {"cpu": device["model"], "isa": device["isa"], "threads": threads or device["threads"]}
+    method = {"clock": "steady", "statistic": "minimum of interleaved rounds", "quick": quick}
+    return [{**stamp.columns(row), **where, "method": method, **row} for row in rows]
+
+
+def _complete_gpu(rows: list[Row], quick: bool, stamp: _Stamp) -> list[Row]:
+    return [
+        {**stamp.columns(row), **row, "method": {**row["method"], "quick": quick}} for row in rows
+    ]
 
 
 def describe(row: Row) -> str:
     """A row as one line of a log."""
     dims = " ".join(f"{name}={value}" for name, value in row["problem"].items())
+    where = f"threads={row['threads']}" if "threads" in row else ""
     head = " ".join(
         filter(
             None,
-            [row["what"], row["op"] or "", dims, row["dtype"] or "", f"threads={row['threads']}"],
+            [row["what"], row["op"] or "", dims, row["dtype"] or "", where],
         )
     )
     ours = row["ours"]
     if "missing" in ours:
         return f"{head}: missing: {ours['missing']}"
+    time = "min_ms" if "threads" in row else "median_ms"
     shown = [
         f"{key} {ours[key]:.4g}"
-        for key in ("min_us", "over_kernel_us", "min_ms", "bytes", "copy_bytes_per_s", "peak_flops")
+        for key in ("min_us", "over_kernel_us", time, "bytes", "copy_bytes_per_s", "peak_flops")
         if key in ours
     ]
     against = f", {row['ratio']:.3f} x {row['against']}" if row.get("ratio") is not None else ""
@@ -185,9 +222,9 @@ def _write(path: str, rows: Iterable[Row]) -> None:
     print(f"written: {path}", flush=True)
 
 
-def _default_path(section: str, quick: bool, root: str | None, info: Row) -> str:
-    cpu = re.sub(r"[^a-z0-9]+", "-", info["devices"][0]["model"].lower()).strip("-")
-    name = f"{section}-{cpu}.jsonl"
+def _default_path(section: str, machine: str, quick: bool, root: str | None) -> str:
+    machine = re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-")
+    name = f"{section}-{machine}.jsonl"
     if root is None:
         return name
     folder = ("build", "bench") if quick else ("benchmarks", "results")
@@ -203,34 +240,71 @@ def _section_rows(
     return _measure(section, threads, budget if seconds is None else seconds, quick)
 
 
-def run(
-    section: str, out: str | None, threads: list[int] | None, seconds: float | None, quick: bool
-) -> int:
-    """Measures and writes; 0 when every section came through, else 1."""
-    if section != "all" and section not in SECTIONS:
-        near = _specs.nearest(section, SECTIONS).removeprefix("; ") or "name one"
+def _check_section(section: str) -> list[str]:
+    names = [*SECTIONS, *GPU_SECTIONS]
+    if section not in (*names, "all", "gpu"):
+        near = _specs.nearest(section, names).removeprefix("; ") or "name one"
         raise _specs.refuse(
-            "bench", "section", "is unknown", f"{', '.join(SECTIONS)} or all", section, near
+            "bench", "section", "is unknown", f"{', '.join(names)}, gpu or all", section, near
         )
-    root, info, everything, failed = source.tree_root(), _native.info(), list[Row](), False
-    for name in SECTIONS if section == "all" else [section]:
-        rows: list[Row] = []
-        counts = (
-            SECTIONS[name] if threads is None or name in ("host", "python", "import") else threads
-        )
-        for count in counts:
-            try:
-                found = _section_rows(name, count, seconds, quick, root)
-            except BenchError as failure:
-                sys.stderr.write(f"dlblas bench: {failure}\n")
-                failed = True
-                continue
-            rows += _complete(found, count, quick, root, info)
-            for row in rows[len(rows) - len(found) :]:
-                print(describe(row), flush=True)
+    return {"all": list(SECTIONS), "gpu": list(GPU_SECTIONS)}.get(section, [section])
+
+
+def _gpu_section(
+    name: str, seconds: float | None, quick: bool, stamp: _Stamp
+) -> tuple[list[Row], bool]:
+    budget = _QUICK_SECONDS if quick else GPU_SECTIONS[name]
+    found, failure = _measure_gpu(name, budget if seconds is None else seconds, quick)
+    rows = _complete_gpu(found, quick, stamp)
+    for row in rows:
+        print(describe(row), flush=True)
+    if failure is not None:
+        sys.stderr.write(f"dlblas bench: {failure}\n")
+    return rows, failure is not None
+
+
+def _cpu_section(
+    name: str, threads: list[int] | None, seconds: float | None, quick: bool, stamp: _Stamp
+) -> tuple[list[Row], bool]:
+    fixed = threads is None or name in ("host", "python", "import")
+    rows, failed = list[Row](), False
+    for count in SECTIONS[name] if fixed else threads or ():
+        try:
+            found = _section_rows(name, count, seconds, quick, stamp.root)
+        except BenchError as failure:
+            sys.stderr.write(f"dlblas bench: {failure}\n")
+            failed = True
+            continue
+        complete = _complete(found, count, quick, stamp)
+        for row in complete:
+            print(describe(row), flush=True)
+        rows += complete
+    return rows, failed
+
+
+def run(
+    section: str,
+    out: str | None,
+    threads: list[int] | None,
+    seconds: float | None,
+    quick: bool,
+    commit: str | None = None,
+) -> int:
+    """Measures and writes; 0 when every section came through, else 1. ``out``: a file for all, or
+    a folder with a file a section."""
+    names, stamp = _check_section(section), _stamp(commit)
+    everything, any_failed = list[Row](), False
+    folder = out if out is not None and (out.endswith("/") or os.path.isdir(out)) else None
+    for name in names:
+        if name in GPU_SECTIONS:
+            rows, failed = _gpu_section(name, seconds, quick, stamp)
+        else:
+            rows, failed = _cpu_section(name, threads, seconds, quick, stamp)
+        any_failed |= failed
         everything += rows
-        if out is None and rows:
-            _write(_default_path(name, quick, root, info), rows)
-    if out is not None:
+        if (out is None or folder is not None) and rows:
+            path = _default_path(name, rows[0].get("card") or rows[0]["cpu"], quick, stamp.root)
+            _write(path if folder is None else os.path.join(folder, os.path.basename(path)), rows)
+    if out is not None and folder is None:
         _write(out, everything)
-    return 1 if failed else 0
+    return 1 if any_failed else 0

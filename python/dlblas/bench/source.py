@@ -33,6 +33,8 @@ SOURCES = {
     "import": _PYTHON,
     "wheel": ("src", "cpu", "ops", "bindings", "python/dlblas"),
     "machine": ("cpu/peak_simd.hpp", "src/tuner/machine.cpp"),
+    "gpu_host": (*_HOST, *_PYTHON, "src/cuda", "bindings/torch", "python/dlblas/torch"),
+    "wgmma test kernel": ("device", "tests/device"),
 }
 
 
@@ -69,16 +71,28 @@ def tree_hash(root: str | None, what: str) -> str:
     return _digest(parts)
 
 
-def family_hash(info: Row, op: str) -> str:
-    """Of every implementation in the operator's family, as the library was built."""
-    family = next(row["family"] for row in info["operators"] if row["name"] == op)
+def family_hash(info: Row, op: str, backend: str = "cpu") -> str:
+    """Of every implementation of that backend in the operator's family, as the library was
+    built."""
+    family = next((row["family"] for row in info["operators"] if row["name"] == op), None)
     parts = [
         f"{row['name']} {impl['name']} {impl['source_hash']}".encode()
         for row in info["operators"]
         if row["family"] == family
         for impl in row["implementations"]
+        if impl["backend"] == backend
     ]
     return _digest(sorted(parts))
+
+
+def made_of(row: Row, info: Row, root: str | None) -> str:
+    """The hash of what stands behind a row, as of now."""
+    what = row["what"]
+    if what == "gpu_compile" and row["op"] is None:
+        what = "wgmma test kernel"
+    if what in SOURCES:
+        return tree_hash(root, what)
+    return family_hash(info, row["op"], "cuda" if what.startswith("gpu_") else "cpu")
 
 
 def commit(root: str | None) -> tuple[str | None, bool | None]:

@@ -1,0 +1,344 @@
+"""What the GPU benchmarks measure, in a process with the empty store that ``bench.run`` chose.
+
+``python -m dlblas.bench.gpu`` with a JSON request on stdin: section, quick, seconds, file for the
+rows. "Ours" is what the library itself chooses after a search of ``seconds`` a key; the variants
+beside it are each CUDA implementation with its default configuration. Ratios are a peer's median
+over ours. Needs torch. Read next: gpu_timing.py (how), peers.py (against whom).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import dlblas
+from dlblas.bench import gpu_compile, peers
+from dlblas.bench.gpu_contest import Contest, entry
+from dlblas.bench.gpu_timing import ROUNDS, Rotation, Run, host_time, one_line, rotation
+
+Row = dict[str, Any]
+
+_NORMS = [
+    (1, 4096), (128, 4096), (4096, 4096), (16384, 4096), (4096, 8192), (16384, 8192),
+    (131072, 128), (262144, 64), (65536, 256),
+]  # fmt: skip
+_LONG = [(1024, 65536), (256, 262144), (16, 4194304)]
+_BACKWARD = [(16384, 4096)]
+_MATMUL = [  # M, N, K; the first eight are large
+    (4096, 4096, 4096), (8192, 8192, 8192), (16384, 11264, 4096), (4096, 7168, 2048),
+    (4096, 2112, 7168), (4096, 24576, 1536), (4096, 4096, 7168), (4096, 7168, 16384),
+    (128, 7168, 2048), (64, 14336, 4096), (16, 4096, 4096), (1, 4096, 4096),
+]  # fmt: skip
+_LARGE = 8
+_LIBRARIES = ("cublas", "cudnn")  # rivals in the registry, no kernels of ours
+
+
+def card() -> Row:
+    """What nvidia-smi says of the card now. Nothing here sets a clock."""
+    fields = ["name", "driver_version", "clocks.sm", "clocks.mem", "temperature.gpu",
+              "clocks_throttle_reasons.active"]  # fmt: skip
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {"name": torch.cuda.get_device_name(), "driver": ""}
+    values = [value.strip() for value in done.stdout.splitlines()[0].split(",")]
+    named = dict(zip(fields, values, strict=False))
+    return {
+        "name": named["name"],
+        "driver": named["driver_version"],
+        "clocks": {
+            "sm_mhz": named.get("clocks.sm"),
+            "memory_mhz": named.get("clocks.mem"),
+            "celsius": named.get("temperature.gpu"),
+            "throttle": named.get("clocks_throttle_reasons.active"),
+        },
+    }
+
+
+def _plan(call: dlblas.Operation) -> tuple[str, str]:
+    plan = call.explain().as_dict()
+    return plan["implementation"], plan["config"]
+
+
+class GpuBench:
+    def __init__(self, request: Row) -> None:
+        self.quick: bool = request["quick"]
+        self.seconds: float = request["seconds"]
+        self.rounds = 5 if self.quick else ROUNDS
+        self.info = dlblas.info()
+        torch.manual_seed(7)
+
+    def normal(self, *shape: int, scale: float = 1.0, offset: float = 0.0) -> torch.Tensor:
+        made = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+        return made.mul_(scale).add_(offset)
+
+    def rotation(self, bytes_a_set: int) -> Rotation:
+        return rotation(bytes_a_set, 4) if self.quick else rotation(bytes_a_set)
+
+    def cuda_implementations(self, op: str) -> list[str]:
+        row = next(row for row in self.info["operators"] if row["name"] == op)
+        rows = row["implementations"]
+        return [i["name"] for i in rows if i["backend"] == "cuda" and not i["oracle"]]
+
+    # --- norms ------------------------------------------------------------------------------------
+
+    def gpu_norm(self) -> Iterator[Row]:
+        for problem in [(8, 256), (3, 64)] if self.quick else _NORMS:
+            for op in _NORM_OPS:
+                yield self._norm("gpu_norm", op, *problem)
+
+    def gpu_norm_long(self) -> Iterator[Row]:
+        for problem in [(2, 65536)] if self.quick else _LONG:
+            for op in _NORM_OPS:
+                yield self._norm("gpu_norm_long", op, *problem)
+
+    def _norm_arrays(self, op: str, rows: int, width: int) -> tuple[peers.NormArrays, Rotation]:
+        streams = 2 if op == "add_rms_norm" else 1
+        turn = self.rotation(2 * streams * rows * width * 2)
+        shape = (turn.sets, rows, width)
+        x, weight = self.normal(*shape), self.normal(width, scale=0.1, offset=1.0)
+        residual = self.normal(*shape) if streams == 2 else None
+        total = torch.empty_like(x) if streams == 2 else None
+        arrays = peers.NormArrays(x, weight, residual, torch.empty_like(x), total)
+        return arrays, turn
+
+    def _norm(self, what: str, op: str, rows: int, width: int) -> Row:
+        torch.compiler.reset()  # another problem is another program: no recompilation limit
+        arrays, turn = self._norm_arrays(op, rows, width)
+        x, weight, residual, y, total = arrays
+        tensors = (x[0], weight) if residual is None else (x[0], weight, residual[0])
+        call = dlblas.get_op(op, tensors, seconds=self.seconds)
+        function = getattr(dlblas, op)
+
+        def run(i: int) -> Any:
+            if residual is None or total is None:
+                return function(x[i], weight, out=y[i])
+            return function(x[i], weight, residual[i], out=(y[i], total[i]))
+
+        contest = Contest(op, self.rounds)
+        contest.add("dlblas", dlblas.__version__, run)
+        for name in self.cuda_implementations(op):
+            contest.add(f"default {name}", "", run, functools.partial(dlblas.pin, op, name))
+        for peer in peers.norm_peers():
+            if isinstance(peer, peers.Missing):
+                contest.missing(peer.name, peer.why)
+                continue
+            try:
+                contest.add(peer.name, peer.version, peer.make(arrays))
+            except Exception as error:
+                contest.missing(peer.name, one_line(error), peer.version)
+        contest.check(
+            _norm_reference(arrays), lambda: (y[0], total[0] if total is not None else None)
+        )
+        contest.hold(turn)
+        implementation, config = _plan(call)
+        row = contest.row(what, {"T": rows, "C": width}, implementation, config)
+        row["bytes"] = turn.bytes_a_set
+        return row
+
+    # --- backward ---------------------------------------------------------------------------------
+
+    def gpu_norm_backward(self) -> Iterator[Row]:
+        for problem in [(64, 256)] if self.quick else _BACKWARD:
+            yield self._backward(*problem)
+
+    def _backward(self, rows: int, width: int) -> Row:
+        needed = 3 * rows * width * 2 + 2 * width * 2  # x and dy read, dx written; weight, dweight
+        turn = self.rotation(needed)
+        sets = turn.sets
+        x, dy = self.normal(sets, rows, width), self.normal(sets, rows, width)
+        weight = self.normal(width, scale=0.1, offset=1.0)
+        op = "rms_norm_backward"
+        chosen = ("", "")
+        if op in dlblas.list_operators():
+            named = {"dy": dy[0], "x": x[0], "weight": weight}
+            chosen = _plan(dlblas.get_op(op, (), kwargs=named, seconds=self.seconds))
+        contest = Contest(op, self.rounds)
+        stream = contest.stream
+        with torch.cuda.stream(stream):
+            for name, (version, make) in peers.backward_peers(dlblas.rms_norm).items():
+                try:
+                    made = [make(x[i], weight, dy[i]) for i in range(sets)]
+                    contest.add(name, version, functools.partial(_run_made, made))
+                except Exception as error:
+                    contest.missing(name, one_line(error), version)
+        to = torch.empty_like(x)
+        contest.add(peers.COPY, torch.__version__, lambda i: to[i].copy_(x[i]))
+        contest.check(_backward_reference(x[0], weight, dy[0]), None)
+        contest.hold(turn)
+        row = contest.row("gpu_norm_backward", {"T": rows, "C": width}, *chosen)
+        row["bytes"] = needed
+        copied = next(p for p in row["peers"] if p["name"] == peers.COPY)
+        if "median_ms" in copied and "median_ms" in row["ours"]:  # rates, not times: bytes differ
+            copy_rate = 2 * rows * width * 2 / copied["median_ms"]
+            row["against"], row["ratio"] = (
+                "copy rate",
+                needed / row["ours"]["median_ms"] / copy_rate,
+            )
+        return row
+
+    # --- matrix product ---------------------------------------------------------------------------
+
+    def gpu_matmul(self) -> Iterator[Row]:
+        for i, problem in enumerate([(64, 128, 256)] if self.quick else _MATMUL):
+            yield self._matmul(*problem, large=i < _LARGE)
+
+    def _matmul(self, m: int, n: int, k: int, large: bool) -> Row:
+        turn = self.rotation(2 * (m * k + n * k + m * n))
+        sets = turn.sets
+        a, b = self.normal(sets, m, k), self.normal(sets, n, k, scale=k**-0.5)
+        b = b.transpose(1, 2)  # [K, N] as nn.Linear has it: D = A·Bᵀ in the tables of the field
+        out = torch.empty((sets, m, n), device="cuda", dtype=torch.bfloat16)
+        call = dlblas.get_op("matmul", (a[0], b[0]), seconds=self.seconds)
+
+        def run(i: int) -> Any:
+            return dlblas.matmul(a[i], b[i], out=out[i])
+
+        contest = Contest("matmul", self.rounds)
+        contest.add("dlblas", dlblas.__version__, run)
+        names = self.cuda_implementations("matmul")
+        own = [name for name in names if not name.startswith(_LIBRARIES)]
+        for name in names:
+            contest.add(f"default {name}", "", run, functools.partial(dlblas.pin, "matmul", name))
+        if own and large:
+            self._best_own(contest, own, a[0], b[0], run)
+        version = f"{torch.__version__} (cuBLAS)"
+        contest.add("cublas", version, lambda i: torch.matmul(a[i], b[i], out=out[i]))
+        reference = a[0].float() @ b[0].float()
+        contest.check((reference,), lambda: (out[0],))
+        contest.hold(turn)
+        row = contest.row("gpu_matmul", {"M": m, "N": n, "K": k}, *_plan(call))
+        row["flops"], row["large"] = 2 * m * n * k, large
+        return row
+
+    def _best_own(self, contest: Contest, own: list[str], a: Any, b: Any, run: Run) -> None:
+        """Our kernels' best, where a library's won."""
+        try:
+            report = dlblas.tune("matmul", (a, b), implementations=own, seconds=self.seconds)
+        except dlblas.Error as error:
+            contest.missing("own tuned", one_line(error))
+            return
+        best = report["winner"]
+        pin = functools.partial(dlblas.pin, "matmul", best["implementation"], best["config"])
+        contest.add("own tuned", f"{best['implementation']} {best['config']}".strip(), run, pin)
+
+    # --- the host's side of a call ----------------------------------------------------------------
+
+    def gpu_host(self) -> Iterator[Row]:
+        """Microseconds of the caller's thread, launch included, on one row: the device keeps up."""
+        x, weight = self.normal(1, 4096), self.normal(4096, scale=0.1, offset=1.0)
+        y, width = torch.empty_like(x), (4096,)
+        dlblas.get_op("rms_norm", (x, weight), seconds=self.seconds)
+        dlblas.rms_norm(x, weight)  # torch's operators exist from here on
+        ops = torch.ops.dlblas
+        out_op, plain_op, torch_norm = ops.rms_norm_out, ops.rms_norm, torch.nn.functional.rms_norm
+        compiled = torch.compile(peers.eager_rms_norm, dynamic=False)
+        arguments = _out_arguments(out_op, x, weight, y)
+        ours: dict[str, Callable[[], Any]] = {
+            "torch.ops.dlblas.rms_norm_out": lambda: out_op(*arguments),
+            "torch.ops.dlblas.rms_norm": lambda: plain_op(x, weight),
+            "dlblas.rms_norm(x, w, out=y)": lambda: dlblas.rms_norm(x, weight, out=y),
+            "dlblas.rms_norm(x, w)": lambda: dlblas.rms_norm(x, weight),
+        }
+        others: dict[str, Callable[[], Any]] = {
+            "torch.add(x, x)": lambda: torch.add(x, x),
+            "torch.add(x, x, out=y)": lambda: torch.add(x, x, out=y),
+            "F.rms_norm": lambda: torch_norm(x, width, weight, peers.EPS),
+            "inductor": lambda: compiled(x, weight),
+        }
+        times = host_time({**ours, **others}, 3 if self.quick else 30, 200)
+        rivals = [entry(name, torch.__version__, times[name]) for name in others]
+        against = "torch.add(x, x)"
+        for name in ours:
+            yield {
+                "what": "gpu_host",
+                "op": "rms_norm",
+                "problem": {"call": name},
+                "dtype": "bf16",
+                "method": {"clock": "steady", "statistic": "median", "n": len(times[name].ms)},
+                "ours": entry(name, dlblas.__version__, times[name]),
+                "peers": rivals,
+                "against": against,
+                "ratio": times[against].median_ms / times[name].median_ms,
+            }
+
+    # --- cold compilation -------------------------------------------------------------------------
+
+    def gpu_compile(self) -> Iterator[Row]:
+        for op in (*_NORM_OPS, "matmul"):
+            for name in self.cuda_implementations(op):
+                if not name.startswith(_LIBRARIES):
+                    yield gpu_compile.implementation(op, name)
+        yield gpu_compile.wgmma_test_kernel()
+
+
+_NORM_OPS = ("rms_norm", "add_rms_norm")
+
+
+def _out_arguments(op: Any, x: Any, weight: Any, y: Any) -> tuple[Any, ...]:
+    """The out form's arguments in the order of its schema, scalars at their defaults."""
+    given = {"x": x, "weight": weight}
+    return tuple(
+        given.get(a.name, a.default_value if a.has_default_value() else y)
+        for a in op.default._schema.arguments
+    )
+
+
+def _run_made(made: list[Callable[[], Any]], i: int) -> Any:
+    return made[i]()
+
+
+def _norm_reference(arrays: peers.NormArrays) -> tuple[torch.Tensor, ...]:
+    x, weight, residual = arrays.x[0], arrays.weight, arrays.residual
+    if residual is None:
+        return (peers.eager_rms_norm(x.float(), weight.float()),)
+    y, total = peers.eager_add_rms_norm(x, weight, residual[0])
+    return (y.float(), total.float())
+
+
+def _backward_reference(x: Any, weight: Any, dy: Any) -> tuple[torch.Tensor, ...]:
+    wide, gain = x.float().requires_grad_(), weight.float().requires_grad_()
+    return torch.autograd.grad(peers.eager_rms_norm(wide, gain), (wide, gain), dy.float())
+
+
+SECTIONS: dict[str, Callable[[GpuBench], Iterator[Row]]] = {
+    "gpu_norm": GpuBench.gpu_norm,
+    "gpu_norm_long": GpuBench.gpu_norm_long,
+    "gpu_norm_backward": GpuBench.gpu_norm_backward,
+    "gpu_matmul": GpuBench.gpu_matmul,
+    "gpu_host": GpuBench.gpu_host,
+    "gpu_compile": GpuBench.gpu_compile,
+}
+
+
+def main() -> int:
+    """Each row is on the disk before the next is measured: a run that is cut short has its rows."""
+    request = json.load(sys.stdin)
+    try:
+        with open(request["result"], "w", encoding="utf-8") as file:
+            before = card()
+            for row in SECTIONS[request["section"]](GpuBench(request)):
+                after = card()
+                row["card"], row["driver"] = before["name"], before["driver"]
+                row["clocks"] = {"before": before.get("clocks"), "after": after.get("clocks")}
+                row["torch"] = torch.__version__
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                before = after
+    except dlblas.Error as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""One problem on a GPU and all who solve it: added, checked against the f32 formula, timed in
+turns, and told as a row.
+
+Used by: gpu.py. Read next: gpu_timing.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+import dlblas
+from dlblas.bench import peers
+from dlblas.bench.gpu_timing import Rotation, Run, interleaved, one_line
+from dlblas.bench.timing import Samples
+
+Row = dict[str, Any]
+
+_TOLERANCE = 1e-2  # of ‖out - ref‖ / ‖ref‖ in bf16; a wrong answer has no time
+
+
+def entry(name: str, version: str, samples: Samples | None, why: str = "", **more: Any) -> Row:
+    if samples is None:
+        return {"name": name, "version": version, "missing": why}
+    return {"name": name, "version": version, **samples.as_dict(), **more}
+
+
+class Contest:
+    """Contestants of one problem: added, checked, held, and told as a row."""
+
+    def __init__(self, op: str, rounds: int) -> None:
+        self._op, self._rounds = op, rounds
+        self.stream = torch.cuda.Stream()
+        self.stream.wait_stream(torch.cuda.current_stream())
+        self._runs: dict[str, Run] = {}
+        self._prepare: dict[str, Callable[[], Any]] = {}
+        self._versions: dict[str, str] = {}
+        self._why: dict[str, str] = {}
+        self._times: Mapping[str, Samples] = {}
+        self._turn = Rotation(1, 0)
+
+    def add(
+        self, name: str, version: str, run: Run, prepare: Callable[[], Any] | None = None
+    ) -> None:
+        self._runs[name], self._versions[name] = run, version
+        self._prepare[name] = prepare or functools.partial(_unpin, self._op)
+
+    def missing(self, name: str, why: str, version: str = "") -> None:
+        self._versions[name], self._why[name] = version, why
+
+    def check(self, reference: tuple[torch.Tensor, ...], written: Callable[[], Any] | None) -> None:
+        """One run of each against the f32 formula: what is wrong or fails takes no part."""
+        torch.cuda.synchronize()
+        for name, run in list(self._runs.items()):
+            if name == peers.COPY:
+                continue
+            try:
+                self._prepare[name]()
+                with torch.cuda.stream(self.stream):
+                    result = run(0)
+                    if result is None and written is not None:
+                        result = written()
+                    results = result if isinstance(result, tuple) else (result,)
+                    off = max(_distance(g, r) for g, r in zip(results, reference, strict=False))
+                self.stream.synchronize()
+                if not off <= _TOLERANCE:
+                    raise ArithmeticError(f"wrong result, relative error {off:.2g}")
+            except Exception as error:
+                self._why[name] = one_line(error)
+                del self._runs[name]
+        _unpin(self._op)
+
+    def hold(self, turn: Rotation) -> None:
+        self._turn = turn
+        self._times, failed = interleaved(
+            self._runs, turn.sets, self._rounds, self._prepare, self.stream
+        )
+        self._why.update(failed)
+        _unpin(self._op)
+
+    def _told(self, name: str, shown: str, **more: Any) -> Row:
+        samples = self._times.get(name)
+        return entry(shown, self._versions[name], samples, self._why.get(name, ""), **more)
+
+    def row(self, what: str, problem: Row, implementation: str, config: str) -> Row:
+        ours = self._told("dlblas", implementation or "dlblas", config=config)
+        variants = [n for n in self._versions if n.startswith("default ") or n == "own tuned"]
+        rivals = [n for n in self._versions if n != "dlblas" and n not in variants]
+        against = min(
+            (n for n in rivals if n in self._times and n != peers.COPY),
+            key=lambda n: self._times[n].median_ms,
+            default=None,
+        )
+        ratio = None
+        if against is not None and "dlblas" in self._times:
+            ratio = self._times[against].median_ms / self._times["dlblas"].median_ms
+        return {
+            "what": what,
+            "op": self._op,
+            "problem": problem,
+            "dtype": "bf16",
+            "method": {
+                "clock": "graph",
+                "l2": self._turn.l2,
+                "statistic": "median of interleaved rounds",
+                "n": self._rounds,
+                "sets": self._turn.sets,
+            },
+            "ours": ours,
+            "variants": [self._told(n, n.removeprefix("default ")) for n in variants],
+            "peers": [self._told(n, n) for n in rivals],
+            "against": against,
+            "ratio": ratio,
+        }
+
+
+def _unpin(op: str) -> None:
+    if op in dlblas.list_operators():
+        dlblas.pin(op, None)
+
+
+def _distance(got: torch.Tensor, reference: torch.Tensor) -> float:
+    difference = (got.float().reshape(reference.shape) - reference).norm()
+    return float(difference / reference.norm())

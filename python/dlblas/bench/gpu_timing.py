@@ -1,0 +1,150 @@
+"""Device times of several contestants in one process: CUDA graphs of unrolled launches, replayed in
+turns, over inputs and outputs rotated through three times the L2 cache.
+
+In: contestants, each a function per set of arrays. Out: name → ``Samples``, milliseconds of one
+run. A host's jitter is in none of them. Read next: gpu.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from .timing import Samples
+
+# A run on set i of the arrays. What it returns stays alive until every set had its turn: a result
+# allocated by a contestant then is as cold as one that was made beforehand.
+Run = Callable[[int], Any]
+
+ROUNDS = 7
+_REPLAY_MS = 0.2  # at least: an event's resolution is half a microsecond
+_L2_TIMES = 3
+_MAX_SETS = 1 << 14  # nodes of a graph; 3 x 60 MB of rows of 8 KiB, read and written
+
+
+class Rotation(NamedTuple):
+    """How many sets of arrays it takes to leave the L2 cache behind."""
+
+    sets: int
+    bytes_a_set: int
+
+    @property
+    def l2(self) -> str:
+        return "cold" if self.sets * self.bytes_a_set >= _L2_TIMES * l2_bytes() else "warm"
+
+
+def l2_bytes() -> int:
+    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size)
+
+
+def rotation(bytes_a_set: int, most: int = _MAX_SETS) -> Rotation:
+    needed = -(-_L2_TIMES * l2_bytes() // bytes_a_set)
+    return Rotation(max(1, min(most, needed)), bytes_a_set)
+
+
+class Captured:
+    """A contestant's graph: ``launches`` runs, on the sets in turn."""
+
+    def __init__(self, run: Run, sets: int, stream: torch.cuda.Stream) -> None:
+        self._stream = stream
+        self._graph, self._alive = torch.cuda.CUDAGraph(), list[Any]()
+        with torch.cuda.stream(stream):
+            for i in (
+                0,
+                sets - 1,
+                0,
+            ):  # warm: nothing compiles or allocates its handles in a capture
+                run(i)
+            stream.synchronize()
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record(stream)
+            for _ in range(3):
+                run(0)
+            end.record(stream)
+            stream.synchronize()
+        once = max(begin.elapsed_time(end) / 3, 1e-3)
+        turns = max(1, round(_REPLAY_MS / (once * sets) + 0.5))
+        self.launches = turns * sets
+        self._capture(run, turns, sets)
+        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def _capture(self, run: Run, turns: int, sets: int) -> None:
+        # Not torch.cuda.graph(): it empties the allocator's cache at every entry, which costs more
+        # than most captures here.
+        with torch.cuda.stream(self._stream):
+            self._graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                for turn in range(turns):
+                    for i in range(sets):
+                        result = run(i)
+                        if turn == 0:
+                            self._alive.append(result)
+            finally:
+                self._graph.capture_end()
+
+    def sample(self) -> float:
+        """Milliseconds of one run, from one replay."""
+        with torch.cuda.stream(self._stream):
+            self._begin.record(self._stream)
+            self._graph.replay()
+            self._end.record(self._stream)
+        self._end.synchronize()
+        milliseconds: float = self._begin.elapsed_time(self._end)
+        return milliseconds / self.launches
+
+
+def interleaved(
+    contestants: Mapping[str, Run],
+    sets: int,
+    rounds: int,
+    prepare: Mapping[str, Callable[[], Any]],
+    stream: torch.cuda.Stream,
+) -> tuple[dict[str, Samples], dict[str, str]]:
+    """Samples of those that run, and why the others do not. ``prepare[name]`` runs before that
+    contestant is captured."""
+    captured: dict[str, Captured] = {}
+    failed: dict[str, str] = {}
+    for name, run in contestants.items():
+        try:
+            prepare[name]()
+            captured[name] = Captured(run, sets, stream)
+            captured[name].sample()  # the first replay uploads the graph
+        except Exception as error:  # a peer that refuses a problem is a finding, not a failure
+            failed[name] = one_line(error)
+            captured.pop(name, None)
+            torch.cuda.synchronize()
+    times: dict[str, list[float]] = {name: [] for name in captured}
+    names = list(captured)
+    for turn in range(rounds):
+        for name in names if turn % 2 == 0 else reversed(names):
+            times[name].append(captured[name].sample())
+    return {n: Samples(ms, captured[n].launches) for n, ms in times.items()}, failed
+
+
+def one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or "no message"
+    return f"{type(error).__name__}: {text[:160]}"
+
+
+def host_time(
+    functions: Mapping[str, Callable[[], Any]], rounds: int, calls: int
+) -> dict[str, Samples]:
+    """Milliseconds of the host's side of a call, launch included: ``calls`` in a row while the
+    device keeps up, then a wait outside of the clock."""
+    import time
+
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        for _ in range(20):
+            function()
+    torch.cuda.synchronize()
+    for _ in range(rounds):
+        for name, function in functions.items():
+            begin = time.perf_counter_ns()
+            for _ in range(calls):
+                function()
+            times[name].append((time.perf_counter_ns() - begin) / calls * 1e-6)
+            torch.cuda.synchronize()
+    return {name: Samples(ms, calls) for name, ms in times.items()}
