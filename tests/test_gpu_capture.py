@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import pytest
-
 import dlblas
+import pytest
 from dlblas import _specs
 
 pytestmark = pytest.mark.gpu
@@ -145,9 +144,9 @@ def test_cold_under_capture_names_warmup() -> None:
     weight = torch.ones(1236, device="cuda", dtype=torch.bfloat16)
     y = torch.empty_like(x)
     dlblas.rms_norm(x[:, :8].contiguous(), weight[:8].contiguous())  # the library is loaded
-    with pytest.raises(dlblas.Error, match=r'dlblas\.warmup\("rms_norm"'):
-        with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            dlblas.rms_norm(x, weight, out=y)
+    refused = pytest.raises(dlblas.Error, match=r'dlblas\.warmup\("rms_norm"')
+    with refused, torch.cuda.graph(torch.cuda.CUDAGraph()):
+        dlblas.rms_norm(x, weight, out=y)
     dlblas.warmup("rms_norm", x, weight)
     expected = torch.nn.functional.rms_norm(x.float(), (1236,), None, 1e-6).to(x.dtype)
     graph = torch.cuda.CUDAGraph()
@@ -161,7 +160,6 @@ def test_a_search_is_refused_under_capture() -> None:
     x = torch.randn(5, 516, device="cuda", dtype=torch.bfloat16)
     weight = torch.ones(516, device="cuda", dtype=torch.bfloat16)
     before = dlblas.counters()["measured"]
-    with pytest.raises(dlblas.Error):
-        with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            dlblas.get_op("rms_norm", (x, weight), seconds=0.1)
+    with pytest.raises(dlblas.Error), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        dlblas.get_op("rms_norm", (x, weight), seconds=0.1)
     assert dlblas.counters()["measured"] == before
