@@ -1,0 +1,97 @@
+"""Kernels without a GPU: every CUDA implementation compiles for sm_80 and sm_90a with no warning
+and no spill, and every device header compiles alone. See tools/compile_all.cpp, which is built
+beside the C++ tests, and tools/check_device_headers.py."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = pathlib.Path(os.environ.get("DLBLAS_COMPILE_ALL", ROOT / "build" / "dlblas_compile_all"))
+
+
+def compile_all(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    sites = {sysconfig.get_path("platlib"), *site.getsitepackages()}
+    folders = [str(p) for s in sorted(sites) for p in pathlib.Path(s).glob("nvidia/*/lib")]
+    libs = ":".join(filter(None, [os.environ.get("DLBLAS_LIBS", ""), *folders]))
+    return subprocess.run(
+        [PROGRAM, *arguments],
+        env={**os.environ, "DLBLAS_LIBS": libs, **env},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+
+
+@pytest.fixture(scope="module")
+def report() -> str:
+    if not PROGRAM.exists():
+        pytest.fail(f"{PROGRAM} is not built: run `make build`, or name it in DLBLAS_COMPILE_ALL")
+    done = compile_all()
+    print(done.stdout)
+    if "NVRTC was not found" in done.stderr:
+        pytest.fail(f"the kernels need NVRTC to compile: {done.stderr}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_implementation_compiles_clean(report: str) -> None:
+    total = re.search(r"^compile_all: (\d+) of (\d+) implementations, (\d+) kernels", report, re.M)
+    assert total and total[1] == total[2], report
+    assert int(total[3]) >= int(total[1]) > 0, report
+
+
+def test_the_table_has_both_architectures(report: str) -> None:
+    rows = re.findall(r"^(\S+\.\S+) +(sm_80|sm_90) +\d+ of \d+ ", report, re.M)
+    assert {arch for _, arch in rows} == {"sm_80", "sm_90"}, report
+
+
+def test_what_does_not_compile_is_named() -> None:
+    done = compile_all("90", DLBLAS_JIT="0")  # with an empty cache: nothing compiles
+    assert done.returncode == 1
+    assert "FAILED jit: kernel dlblas::" in done.stdout
+    assert "DLBLAS_JIT=0 forbids" in done.stdout
+
+
+def test_a_warning_fails(tmp_path: pathlib.Path) -> None:
+    """The tree's headers, read live, with a variable that nobody uses in one of them."""
+    shutil.copytree(ROOT / "device", tmp_path / "device")
+    numeric = tmp_path / "device" / "numeric.cuh"
+    planted = "namespace dlblas {\n__device__ inline void planted() { int unused = 1; }\n}\n"
+    numeric.write_text(numeric.read_text() + planted)
+    done = compile_all("90", DLBLAS_SOURCE_DIR=str(tmp_path))
+    assert done.returncode == 1
+    assert "never referenced" in done.stdout
+
+
+CLEAN = "#pragma once\nnamespace dlblas {\n__device__ inline int two() { return 2; }\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (CLEAN, ""),
+        (CLEAN.replace("#pragma once", ""), "already been defined"),
+        (CLEAN.replace("return 2", "int unused; return 2"), "never referenced"),
+        (CLEAN.replace("return 2", "return three()"), 'identifier "three" is undefined'),
+        (CLEAN.replace("namespace", "#include <cuda_fp16.h>\nnamespace", 1), "system header"),
+        (CLEAN + '__global__ void k() { asm("griddepcontrol.wait;"); }\n', "for sm_80"),
+    ],
+    ids=["clean", "no_pragma_once", "warning", "error", "system_header", "arch"],
+)
+def test_device_headers(tmp_path: pathlib.Path, text: str, problem: str) -> None:
+    (tmp_path / "device").mkdir()
+    (tmp_path / "device" / "two.cuh").write_text(text)
+    tool = [sys.executable, ROOT / "tools" / "check_device_headers.py", "--root", tmp_path]
+    done = subprocess.run(tool, capture_output=True, text=True)
+    assert done.returncode == (1 if problem else 0), done.stdout + done.stderr
+    assert problem in done.stderr
