@@ -46,12 +46,14 @@ KernelSource gemm(WgmmaTraits s) {
                flag(s.a_mn), ", ", flag(s.b_mn), ", ", s.stages, "}>"),
           wgmma_shared_bytes(s)};
 }
-const KernelSource kPhases = {"tests/device/mbarrier_phases.cuh", "dlblas::mbarrier_phases"};
+KernelSource phases(int slots) {
+  return {"tests/device/mbarrier_phases.cuh", text("dlblas::mbarrier_phases<", slots, ">")};
+}
 const KernelSource kLink = {"tests/device/dependent_chain.cuh", "dlblas::dependent_link"};
 
 TEST(DeviceToolboxJit, EveryKernelCompilesClean) {
   if (const std::string why = jit::unavailable(); !why.empty()) GTEST_SKIP() << why;
-  const std::vector<KernelSource> sources = {kPhases,
+  const std::vector<KernelSource> sources = {phases(2),
                                              kLink,
                                              copies("tma_to_dense<2, true>"),
                                              copies("tma_to_dense<3, false>"),
@@ -109,10 +111,12 @@ class DeviceToolbox : public testing::Test {
 };
 
 TEST_F(DeviceToolbox, PhasesHandOverEveryRound) {
-  const cuda::Buffer wrong = upload(std::vector<std::int32_t>(256, -1));
-  launch(kPhases, {.grid = {1}, .block = {256}},
-         PhasesParams{static_cast<std::int32_t*>(wrong.data()), 1000});
-  EXPECT_EQ(download<std::int32_t>(wrong), std::vector<std::int32_t>(256, 0));
+  for (const int slots : {1, 2, 3}) {
+    const cuda::Buffer wrong = upload(std::vector<std::int32_t>(256, -1));
+    launch(phases(slots), {.grid = {1}, .block = {256}},
+           PhasesParams{static_cast<std::int32_t*>(wrong.data()), 1000});
+    EXPECT_EQ(download<std::int32_t>(wrong), std::vector<std::int32_t>(256, 0)) << slots;
+  }
 }
 
 // ---- The copy engine -------------------------------------------------------------------------

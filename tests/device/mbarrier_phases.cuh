@@ -1,4 +1,4 @@
-// Test kernel: half a block hands numbers to the other half through a ring of two buffers, many
+// Test kernel: half a block hands numbers to the other half through a ring of kSlots buffers, many
 // times around, with nothing but mbarriers in between. In: rounds. Out: per thread, how often it
 // saw something wrong. Driven by tests/cpp/test_device_toolbox.cpp.
 #pragma once
@@ -9,13 +9,13 @@
 namespace dlblas {
 
 inline constexpr int32_t kHalf = 128;
-inline constexpr int32_t kSlots = 2;
 
 /// A new barrier is in phase 0: that one is not over, the one before it is.
 __device__ inline int32_t check_new(Mbarrier& barrier) {
   return (barrier.try_wait(0) ? 1 : 0) + (barrier.try_wait(1) ? 0 : 1);
 }
 
+template <int32_t kSlots>
 __global__ void __launch_bounds__(2 * kHalf)
     mbarrier_phases(const __grid_constant__ PhasesParams p) {
   __shared__ Mbarrier full[kSlots], empty[kSlots];
