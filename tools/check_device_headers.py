@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks that every device header and kernel compiles alone under NVRTC, for sm_80 and sm_90a, with
-no warning and no CUDA or system header.
+no warning and no CUDA or system header; that tools/index.cu has them all; and, where an nvcc is,
+that it takes them together.
 
 NVRTC is found beside this Python (the nvidia-cuda-nvrtc package), in DLBLAS_LIBS, CUDA_HOME or the
 system. Passed headers are cached in build/checks.
@@ -12,12 +13,17 @@ import ctypes
 import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 import tree
 
 ARCHS = ("sm_80", "sm_90a")
 SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12")
+KERNEL_DIRS = ("device", "ops", "tests/device")
+INDEX = "tools/index.cu"
+NVCC_OPTIONS = ("-std=c++20", "-arch=sm_90a", "--expt-relaxed-constexpr", "-I.", "-cubin")
 OUTSIDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]+<", re.MULTILINE)
 HOST_ONLY = re.compile(r"defined\(__CUDACC_RTC__\)")
 
@@ -64,12 +70,36 @@ def compile_alone(nvrtc: ctypes.CDLL, root: pathlib.Path, header: str, arch: str
 
 def device_headers(root: pathlib.Path) -> list[str]:
     """All of device/, the kernels of the families, and what they share with the host."""
-    paths = tree.files(root, [".cuh", ".hpp"], ["device"])
-    paths += tree.files(root, [".cuh"], ["ops", "tests/device"])
+    paths = [*tree.files(root, [".hpp"], ["device"]), *tree.files(root, [".cuh"], KERNEL_DIRS)]
     shared = {str(p.relative_to(root)) for p in paths}
     for path in list(paths):
         shared.update(tree.includes(root, path))
     return sorted(shared)
+
+
+def check_index(root: pathlib.Path) -> list[str]:
+    """The list for editors: complete, and fit for nvcc, whose rules differ (functions are the
+    host's unless they say otherwise)."""
+    index = root / INDEX
+    if not index.is_file():
+        return []
+    listed = set(tree.includes(root, index))
+    there = {str(p.relative_to(root)) for p in tree.files(root, [".cuh"], KERNEL_DIRS)}
+    problems = [f"{INDEX}: lacks {name}" for name in sorted(there - listed)]
+    home = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path=str(home / "bin"))
+    if problems or not nvcc:
+        return problems
+
+    def compile_index(_: str) -> str:
+        command = [nvcc, *NVCC_OPTIONS, "-o", os.devnull, INDEX]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        lines = (done.stdout + done.stderr).splitlines()
+        bad = [line for line in lines if "error" in line or "warning" in line]
+        return f"{INDEX}: {bad[0] if bad else lines[0]}" if done.returncode or bad else ""
+
+    digest = tree.digest(root, index, f"{nvcc} {NVCC_OPTIONS}")
+    return tree.run_cached(root, "index", {INDEX: digest}, compile_index)
 
 
 def main() -> int:
@@ -80,6 +110,7 @@ def main() -> int:
         text = tree.without_comments((root / header).read_text())
         if OUTSIDE.search(text) and not HOST_ONLY.search(text):
             problems.append(f"{header}: includes a system header, which NVRTC does not find")
+    problems += check_index(root)
     nvrtc = find_nvrtc()
     if nvrtc is None:
         problems.append("NVRTC was not found: run `pip install nvidia-cuda-nvrtc`")
