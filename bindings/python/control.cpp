@@ -3,10 +3,13 @@
 #include "bindings/python/control.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/c/bound_call.hpp"
+#include "bindings/c/flags.hpp"
 #include "bindings/python/marshal.hpp"
+#include "bindings/python/torch.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -264,16 +267,24 @@ Object* capsule(Object*, Object* const* args, Size, Object*) {
 Object* set_deterministic(Object*, Object* const* args, Size, Object*) {
   const int on = api.is_true(args[0]);
   if (on < 0) return nullptr;
-  const bool before = exchange_flags(on ? DLBLAS_DETERMINISTIC : 0) & DLBLAS_DETERMINISTIC;
+  const std::uint32_t flags = on ? DLBLAS_DETERMINISTIC : 0;
+  const bool before = std::exchange(t_call_flags, flags) & DLBLAS_DETERMINISTIC;
   return Ref::borrow(before ? api.true_object : api.false_object).release();
 }
 
 }  // namespace
 
-const ControlEntry kControlFunctions[] = {
-    {"explain", explain},       {"tune", tune},           {"warmup", warmup},
-    {"verify", verify},         {"reference", reference}, {"results", results},
-    {"bench_host", bench_host}, {"capsule", capsule},     {"set_deterministic", set_deterministic},
-    {nullptr, nullptr}};
+const ControlEntry kControlFunctions[] = {{"explain", explain},
+                                          {"tune", tune},
+                                          {"warmup", warmup},
+                                          {"verify", verify},
+                                          {"reference", reference},
+                                          {"results", results},
+                                          {"bench_host", bench_host},
+                                          {"capsule", capsule},
+                                          {"set_deterministic", set_deterministic},
+                                          {"torch_register", torch_register},
+                                          {"torch_attach", torch_attach},
+                                          {nullptr, nullptr}};
 
 }  // namespace dlblas::py

@@ -49,12 +49,21 @@ bool type_is_second_word() {
 
 }  // namespace
 
+Object* Api::call_vector(Object* callable, Object* const* args, Size count) const {
+  if (vectorcall) return vectorcall(callable, args, static_cast<std::size_t>(count), nullptr);
+  Ref tuple(tuple_new(count));
+  if (!tuple) return nullptr;
+  for (Size i = 0; i < count; ++i) tuple_set(tuple.get(), i, Ref::borrow(args[i]).release());
+  return call(callable, tuple.get());
+}
+
 const char* resolve() {
 #define DLBLAS_PY_RESOLVE(member, symbol, result, arguments)         \
   api.member = reinterpret_cast<result(*) arguments>(find(#symbol)); \
   if (!api.member) return #symbol;
   DLBLAS_PY_FUNCTIONS(DLBLAS_PY_RESOLVE)
 #undef DLBLAS_PY_RESOLVE
+  api.vectorcall = reinterpret_cast<decltype(api.vectorcall)>(find("PyObject_Vectorcall"));
   const struct {
     Object** member;
     const char* symbol;

@@ -29,7 +29,9 @@ inline constexpr int kKeywords = 0x2;
   F(dec_ref, Py_DecRef, void, (Object*))                                          \
   F(object_type, PyObject_Type, Object*, (Object*))                               \
   F(type_flags, PyType_GetFlags, unsigned long, (Object*))                        \
+  F(is_subtype, PyType_IsSubtype, int, (Object*, Object*))                        \
   F(get_attr, PyObject_GetAttrString, Object*, (Object*, const char*))            \
+  F(get_attribute, PyObject_GetAttr, Object*, (Object*, Object*))                 \
   F(call_args, PyObject_CallFunctionObjArgs, Object*, (Object*, ...))             \
   F(call, PyObject_CallObject, Object*, (Object*, Object*))                       \
   F(is_true, PyObject_IsTrue, int, (Object*))                                     \
@@ -73,6 +75,11 @@ struct Api {
 #define DLBLAS_PY_MEMBER(member, symbol, result, arguments) result(*member) arguments;
   DLBLAS_PY_FUNCTIONS(DLBLAS_PY_MEMBER)
 #undef DLBLAS_PY_MEMBER
+  // Without a tuple, where the interpreter exports it (it does since 3.9, and as the stable ABI's
+  // since 3.12); else null.
+  Object* (*vectorcall)(Object* callable, Object* const* args, std::size_t nargs, Object* kwnames);
+  /// Calls with `count` positional arguments.
+  Object* call_vector(Object* callable, Object* const* args, Size count) const;
   // Data symbols of the stable ABI.
   Object* none;
   Object* true_object;

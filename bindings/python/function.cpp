@@ -1,10 +1,10 @@
 // Functions out of the registry's schemas. See function.hpp.
 #include "bindings/python/function.hpp"
 
-#include <charconv>
 #include <map>
 
 #include "bindings/c/handle.hpp"
+#include "bindings/c/literal.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -12,27 +12,6 @@ namespace {
 std::map<std::string, Function*, std::less<>>& table() {
   static auto* const functions = new std::map<std::string, Function*, std::less<>>;
   return *functions;
-}
-
-// A default as a Python literal: inspect parses the signature.
-std::string literal(const ScalarSpec& s) {
-  switch (s.type) {
-    case ScalarType::kInt:
-      return std::to_string(s.default_value.i);
-    case ScalarType::kBool:
-      return s.default_value.i ? "True" : "False";
-    case ScalarType::kEnum:
-      return "'" + s.labels[static_cast<std::size_t>(s.default_value.i)] + "'";
-    case ScalarType::kDType:
-      return "None";
-    case ScalarType::kFloat:
-      break;
-  }
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, s.default_value.f).ptr;
-  std::string number(digits, end);
-  if (number.find_first_of(".ein") == std::string::npos) number += ".0";
-  return number;
 }
 
 }  // namespace
@@ -56,6 +35,7 @@ Function* make_function(const Form& form, const char* text) {
   const Schema& schema = form.op->schema;
   auto* f = new Function{};
   f->handle = handle_of(form);
+  f->form = &form;
   f->name = std::string(form.name);
   for (const Param& p : *form.params) {
     const TensorSpec* tensor = p.is_tensor ? &schema.tensors[p.index] : nullptr;

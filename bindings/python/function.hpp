@@ -3,6 +3,7 @@
 // Read next: bindings/python/marshal.hpp.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,11 @@ struct Parameter {
   const ScalarSpec* scalar;  // null: a tensor
 };
 
+struct TorchCalls;  // bindings/python/torch.cpp
+
 struct Function {
   dlblas_op_t handle;
+  const Form* form;
   std::string name;
   std::vector<Parameter> params;
   int num_positional;
@@ -31,7 +35,8 @@ struct Function {
   std::vector<std::string> result_names;
   std::string doc;  // "name(signature)\n--\n\ntext"; `method` points into it
   MethodDef method;
-  Object* callable;  // the builtin
+  Object* callable;                                       // the builtin
+  mutable std::atomic<const TorchCalls*> torch{nullptr};  // null until torch is there
 };
 
 /// Makes the Function of a form; `text` is the rest of its docstring. Lives as long as the process.

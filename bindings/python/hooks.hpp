@@ -23,8 +23,10 @@ struct Hooks {
   Object* new_output;   // (like, code, bits, shape) -> array to write into
   Object* finish;       // (like, array) -> what the caller gets
   Object*
-      dtype_name;     // (object) -> "f32" out of a table that lives as long as the process, or None
-  Object* docstring;  // (form, operator, family, formula, schema) -> text below the signature
+      dtype_name;  // (object) -> "f32" out of a table that lives as long as the process, or None
+  Object* attach;  // (array): if it is torch's, registers with torch
+  Object* torch_error;  // (form, arguments, exception type) -> typed error, or None
+  Object* docstring;    // (form, operator, family, formula, schema) -> text below the signature
 };
 extern Hooks hooks;
 

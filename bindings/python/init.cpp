@@ -8,12 +8,14 @@
 
 #include "bindings/python/control.hpp"
 #include "bindings/python/marshal.hpp"
+#include "bindings/python/torch.hpp"
 
 namespace dlblas::py {
 namespace {
 
 Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwnames) {
   const Function& function = **static_cast<Function**>(api.module_state(self));
+  if (Object * result; call_torch(function, args, nargs, kwnames, &result)) return result;
   Call call(function, Data::kRequired);
   return call.read(args, nargs, kwnames) ? call.run() : nullptr;
 }

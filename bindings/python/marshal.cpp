@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/c/flags.hpp"
+
 namespace dlblas::py {
 namespace {
 
@@ -14,9 +16,6 @@ namespace {
 constexpr std::int64_t kReleaseBytes = 64 * 1024;
 // An empty result may have no address; to the C ABI a null one would ask for a new result.
 std::max_align_t g_nothing;
-
-// What every call of this thread asks for: DLBLAS_DETERMINISTIC inside dlblas.deterministic().
-thread_local std::uint32_t t_flags = 0;
 
 Object* out_name() {
   static Object* const name = api.intern("out");
@@ -42,8 +41,6 @@ std::string type_name(Object* object) {
 }
 
 }  // namespace
-
-std::uint32_t exchange_flags(std::uint32_t flags) { return std::exchange(t_flags, flags); }
 
 Call::~Call() {
   for (int i = 0; i < num_arrays_; ++i)
@@ -72,7 +69,7 @@ bool Call::read(Object* const* args, Size nargs, Object* kwnames) {
   args_.size = sizeof args_;
   args_.values = values_;
   args_.num_values = static_cast<std::int32_t>(params.size());
-  args_.flags = t_flags;
+  args_.flags = t_call_flags;
   return true;
 }
 

@@ -11,9 +11,6 @@ namespace dlblas::py {
 
 enum class Data { kRequired, kOptional };  // whether dlblas.Spec may stand for an array
 
-/// The flags of dlblas_args that every later call of this thread carries; returns those of before.
-std::uint32_t exchange_flags(std::uint32_t flags);
-
 class Call {
  public:
   Call(const Function& function, Data data) : function_(function), data_(data) {}

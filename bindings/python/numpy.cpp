@@ -117,6 +117,11 @@ Numpy fail(const Place& place, dlblas_status status, const char* problem, const 
 
 }  // namespace
 
+bool is_numpy(Object* object) {
+  const Layout* layout = g_layout.load(std::memory_order_acquire);
+  return layout && type_of(object) == layout->ndarray;
+}
+
 Numpy read_numpy(Object* object, const Place& place, Array& array) {
   const Layout* layout = g_layout.load(std::memory_order_acquire);
   if (!layout && !(layout = find_layout()))

@@ -10,6 +10,9 @@ namespace dlblas::py {
 
 enum class Numpy { kNot, kRead, kFailed };  // not a (readable) ndarray; read; an error is set
 
+/// Exactly a numpy.ndarray, once one was read.
+bool is_numpy(Object* object);
+
 /// Reads a numpy.ndarray (or subclass) from its memory.
 Numpy read_numpy(Object* object, const Place& place, Array& array);
 

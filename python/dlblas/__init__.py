@@ -6,9 +6,10 @@ operator calls never do, and ``explain`` says what runs and why. NumPy and torch
 by this package's import. Read next: tuning.py (choosing), _native.py (the library).
 """
 
+import sys as _sys
 import typing as _typing
 
-from . import _native, cache, errors
+from . import _hooks, _native, cache, errors
 from ._array import Array, Spec
 from ._native import counters, info
 from .errors import Error
@@ -69,6 +70,10 @@ for _function in _native.FUNCTIONS.values():
     globals()[_function.name] = _function.call
     __all__ += [_function.name]
 del _function
+
+# Who has imported torch gets the operators now; else its first tensor here, or `import dlblas.torch`.
+if hasattr(_sys.modules.get("torch"), "library"):  # without it, torch is being imported right now
+    _hooks.attach_torch()
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -35,3 +35,8 @@ def name_of(dtype: Any) -> str | None:
     if not isinstance(dtype, str):
         dtype = getattr(dtype, "__name__", None) or getattr(dtype, "name", None) or str(dtype)
     return _CANONICAL.get(dtype.rpartition(".")[2])
+
+
+def names() -> list[tuple[str, str]]:
+    """Every name of a dtype with the one of the table."""
+    return list(_CANONICAL.items())

@@ -256,6 +256,28 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
     return "\n".join([*lines, f"Schema: {schema}"])
 
 
+def attach(obj: Any) -> None:
+    """The first torch tensor of a process that imported torch after dlblas registers with it."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(obj, getattr(torch, "Tensor", ())):
+        attach_torch()
+
+
+def attach_torch() -> str:
+    """Registers the operators with torch, once. Empty, or in words why torch cannot have them: then
+    its tensors are read as DLPack's."""
+    from .torch import _register
+
+    return _register.attach()
+
+
+def torch_error(form: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
+    """What an error of torch's own dispatcher means for the arguments of a call."""
+    from .torch import _refusals
+
+    return _refusals.typed(form, arguments, error)
+
+
 TABLE: dict[str, Any] = {
     "error": error,
     "ndarray": ndarray,
@@ -266,5 +288,7 @@ TABLE: dict[str, Any] = {
     "new_output": new_output,
     "finish": finish,
     "dtype_name": _dtypes.name_of,
+    "attach": attach,
+    "torch_error": torch_error,
     "docstring": docstring,
 }

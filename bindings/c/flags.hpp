@@ -1,0 +1,11 @@
+// What every call of this thread asks for beside its arguments: DLBLAS_DETERMINISTIC inside
+// dlblas.deterministic(). Read where a binding makes its dlblas_args.
+#pragma once
+
+#include <cstdint>
+
+namespace dlblas {
+
+inline thread_local constinit std::uint32_t t_call_flags = 0;
+
+}  // namespace dlblas

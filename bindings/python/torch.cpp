@@ -1,0 +1,388 @@
+// See torch.hpp. Arguments of torch_register and torch_attach are those of
+// python/dlblas/torch/_register.py, their only caller, and are not checked again here.
+#include "bindings/python/torch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/c/literal.hpp"
+#include "bindings/python/hooks.hpp"
+#include "bindings/python/marshal.hpp"
+#include "bindings/python/numpy.hpp"
+#include "bindings/torch/kernel.hpp"
+#include "bindings/torch/register.hpp"
+
+namespace dlblas::py {
+
+// How a form is called in torch: its callables, and where each of our parameters stands there.
+struct TorchCalls {
+  Object* plain;    // of a differentiable operator the private one, which autograd does not see
+  Object* formula;  // the operator with its registered gradient; or none: it has no gradient
+  Object* grad;     // autograd's Function around `plain`: 5 µs where `formula` takes 25
+  Object* out;
+  std::vector<std::int8_t> places;      // in `plain`, `formula` and `grad`: by parameter
+  std::vector<std::int8_t> out_places;  // in `out`: by parameter, then by result
+  std::vector<Object*> defaults;        // by parameter
+};
+
+namespace {
+
+// What torch is in this process. Set once, before any TorchCalls.
+struct Torch {
+  Object* tensor;         // torch.Tensor
+  Object* parameter;      // torch.nn.Parameter
+  Object* dtype;          // torch.dtype
+  Object* transform;      // () -> None, outside torch.func's transforms
+  Object* requires_grad;  // the name
+};
+std::atomic<const Torch*> g_torch{nullptr};
+
+constexpr int kMaxSlots = kMaxTensors + kMaxScalars;
+
+bool is_tensor(const Torch& torch, Object* type) {
+  return type == torch.tensor || type == torch.parameter || api.is_subtype(type, torch.tensor);
+}
+
+// The first argument that is neither a scalar nor a text decides whose call this is.
+Object* first_array(Object* const* args, Size count) {
+  for (Size i = 0; i < count; ++i) {
+    Object* type = type_of(args[i]);
+    if (args[i] != api.none && type != api.float_type && !is_long(type) && !is_unicode(type))
+      return args[i];
+  }
+  return nullptr;
+}
+
+// Torch's first tensor in this process registers the operators.
+const Torch* torch_of(Object* array) {
+  const Torch* torch = g_torch.load(std::memory_order_acquire);
+  if (!torch && !is_numpy(array)) {
+    Ref attached(api.call_args(hooks.attach, array, nullptr));
+    if (!attached) api.err_clear();
+    torch = g_torch.load(std::memory_order_acquire);
+  }
+  return torch && is_tensor(*torch, type_of(array)) ? torch : nullptr;
+}
+
+// One call, taken apart by our parameters.
+struct Given {
+  Object* values[kMaxSlots] = {};  // borrowed; null: absent
+  Object* results[kMaxResults];    // of `out`
+  Object* out = nullptr;
+};
+
+int find_parameter(const Function& function, Object* name) {
+  const std::vector<Parameter>& params = function.params;
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (params[i].interned == name) return static_cast<int>(i);
+  const char* text = api.utf8(name, nullptr);
+  for (std::size_t i = 0; text && i < params.size(); ++i)
+    if (std::string_view(params[i].name) == text) return static_cast<int>(i);
+  return -1;
+}
+
+bool is_out(const Function& function, Object* name) {
+  static Object* const out = api.intern("out");
+  if (function.num_results == 0) return false;
+  if (name == out) return true;
+  const char* text = api.utf8(name, nullptr);
+  return text && std::string_view(text) == "out";
+}
+
+// A value that torch reads as we would. Others (a NumPy scalar, a wrong kind) go the slow way.
+bool suits(const Torch& torch, const ScalarSpec& spec, Object* value) {
+  Object* type = type_of(value);
+  const bool boolean = type == api.bool_type;
+  switch (spec.type) {
+    case ScalarType::kFloat:
+      return type == api.float_type || (is_long(type) && !boolean);
+    case ScalarType::kInt:
+      return is_long(type) && !boolean;
+    case ScalarType::kBool:
+      return boolean;
+    case ScalarType::kDType:
+      return type == torch.dtype;
+    case ScalarType::kEnum:
+      break;
+  }
+  const char* text = is_unicode(type) ? api.utf8(value, nullptr) : nullptr;
+  return text && std::find(spec.labels.begin(), spec.labels.end(), text) != spec.labels.end();
+}
+
+bool take_out(const Function& function, const Torch& torch, Given& given) {
+  const bool many = is_tuple(type_of(given.out));
+  if ((many ? api.tuple_size(given.out) : 1) != function.num_results) return false;
+  for (int r = 0; r < function.num_results; ++r) {
+    given.results[r] = many ? api.tuple_get(given.out, r) : given.out;
+    if (!is_tensor(torch, type_of(given.results[r]))) return false;
+  }
+  return true;
+}
+
+// False for anything but the plain case; never sets an error.
+bool take(const Function& function, const Torch& torch, Object* const* args, Size nargs,
+          Object* kwnames, Given& given) {
+  if (nargs > function.num_positional) return false;
+  for (Size i = 0; i < nargs; ++i) given.values[i] = args[i];
+  const Size num_named = kwnames ? api.tuple_size(kwnames) : 0;
+  for (Size i = 0; i < num_named; ++i) {
+    Object* name = api.tuple_get(kwnames, i);
+    const int at = find_parameter(function, name);
+    if (at >= 0 && !given.values[at])
+      given.values[at] = args[nargs + i];
+    else if (at < 0 && is_out(function, name))
+      given.out = args[nargs + i];
+    else
+      return false;
+  }
+  for (std::size_t i = 0; i < function.params.size(); ++i) {
+    const Parameter& p = function.params[i];
+    Object*& value = given.values[i];
+    if (value == api.none) value = nullptr;
+    const bool fits = !value     ? (p.tensor ? p.tensor->optional : p.scalar->has_default)
+                      : p.tensor ? is_tensor(torch, type_of(value))
+                                 : suits(torch, *p.scalar, value);
+    if (!fits) return false;
+  }
+  if (given.out == api.none) given.out = nullptr;
+  return !given.out || take_out(function, torch, given);
+}
+
+// 1: it does; 0: it does not; -1: a Python error.
+int requires_grad(const Torch& torch, Object* tensor) {
+  Ref answer(api.get_attribute(tensor, torch.requires_grad));
+  return !answer ? -1 : answer.get() == api.true_object;
+}
+
+// The first argument that autograd follows: its name, or null. *failed: a Python error is set.
+const char* find_grad(const Function& function, const Torch& torch, const Given& given,
+                      bool* failed) {
+  if (!dlblas::torch::shims.grad_enabled()) return nullptr;
+  const auto asks = [&](Object* tensor) {
+    const int answer = requires_grad(torch, tensor);
+    *failed |= answer < 0;
+    return answer != 0;
+  };
+  for (std::size_t i = 0; i < function.params.size(); ++i)
+    if (function.params[i].tensor && given.values[i] && asks(given.values[i]))
+      return function.params[i].name;
+  for (int r = 0; given.out && r < function.num_results; ++r)
+    if (asks(given.results[r]))
+      return function.num_results == 1 ? "out"
+                                       : function.result_names[static_cast<std::size_t>(r)].c_str();
+  return nullptr;
+}
+
+// Raises what torch's error means; see _hooks.torch_error.
+Object* raise_torch_error(const Function& function, Object* const* stack, Size count,
+                          std::uint64_t failures_before) {
+  if (dlblas::torch::num_failures() != failures_before) {
+    api.err_clear();
+    return raise_last_error();
+  }
+  Object *type = nullptr, *value = nullptr, *trace = nullptr;
+  api.err_fetch(&type, &value, &trace);
+  Ref name(make_text(function.name)), tuple(api.tuple_new(count));
+  for (Size i = 0; i < count; ++i) api.tuple_set(tuple.get(), i, Ref::borrow(stack[i]).release());
+  Ref typed(api.call_args(hooks.torch_error, name.get(), tuple.get(), type, nullptr));
+  if (typed && typed.get() != api.none) {
+    api.err_set(type_of(typed.get()), typed.get());
+    for (Object* object : {type, value, trace})
+      if (object) api.dec_ref(object);
+    return nullptr;
+  }
+  api.err_clear();
+  api.err_restore(type, value, trace);
+  return nullptr;
+}
+
+Object* refuse_grad(const Function& function, const char* argument) {
+  return raise({DLBLAS_ARGUMENT, function.name.c_str(), argument, "requires grad",
+                "a tensor outside autograd", "requires_grad=True",
+                "pass it with .detach(), or call under torch.no_grad()"});
+}
+
+// What to call where an argument requires grad; null with an error set.
+Object* grad_callable(const Function& function, const Torch& torch, const TorchCalls& calls,
+                      const Given& given, const char* argument) {
+  if (given.out || !calls.grad) return refuse_grad(function, argument);
+  Ref transform(api.call_args(torch.transform, nullptr));
+  if (!transform) return nullptr;
+  // torch.func's transforms know registered formulas alone.
+  return transform.get() == api.none ? calls.grad : calls.formula;
+}
+
+}  // namespace
+
+bool call_torch(const Function& function, Object* const* args, Size nargs, Object* kwnames,
+                Object** result) {
+  Object* array = first_array(args, nargs + (kwnames ? api.tuple_size(kwnames) : 0));
+  const Torch* torch = array ? torch_of(array) : nullptr;
+  const TorchCalls* calls = torch ? function.torch.load(std::memory_order_acquire) : nullptr;
+  Given given;
+  if (!calls || !take(function, *torch, args, nargs, kwnames, given)) return false;
+  *result = nullptr;
+
+  bool failed = false;
+  const char* followed = find_grad(function, *torch, given, &failed);
+  if (failed) return true;
+  Object* callable = given.out ? calls->out : calls->plain;
+  if (followed && !(callable = grad_callable(function, *torch, *calls, given, followed)))
+    return true;
+
+  // In torch's order, as far as the last argument that was given: each one more costs 0.3 µs.
+  const std::vector<std::int8_t>& places = given.out ? calls->out_places : calls->places;
+  const std::size_t num_params = function.params.size();
+  Object* stack[kMaxSlots + kMaxResults] = {};
+  Size count = 0;
+  const auto put = [&](std::size_t place, Object* value) {
+    stack[places[place]] = value;
+    count = std::max<Size>(count, places[place] + 1);
+  };
+  for (std::size_t i = 0; i < num_params; ++i)
+    if (given.values[i]) put(i, given.values[i]);
+  for (int r = 0; given.out && r < function.num_results; ++r)
+    put(num_params + static_cast<std::size_t>(r), given.results[r]);
+  for (std::size_t i = 0; i < num_params; ++i)
+    if (!stack[places[i]]) stack[places[i]] = calls->defaults[i];
+
+  const std::uint64_t failures = dlblas::torch::num_failures();
+  Ref returned(api.call_vector(callable, stack, count));
+  if (!returned)
+    raise_torch_error(function, stack, count, failures);
+  else
+    *result = given.out ? Ref::borrow(given.out).release() : returned.release();
+  return true;
+}
+
+// ---- registration -------------------------------------------------------------------------------
+
+namespace {
+
+Object* number(std::int64_t value) { return api.long_from(value); }
+
+// A tuple of new references, which it takes.
+Object* tuple_of(const std::vector<Object*>& items) {
+  Object* tuple = api.tuple_new(static_cast<Size>(items.size()));
+  for (std::size_t i = 0; i < items.size(); ++i)
+    api.tuple_set(tuple, static_cast<Size>(i), items[i]);
+  return tuple;
+}
+
+// (name, ((letter, leading, coefficient, divisor, addend) …), dtypes, like, dtype scalar, optional)
+Object* describe(const TensorSpec& t) {
+  std::vector<Object*> dims, dtypes;
+  for (const DimExpr& d : t.dims)
+    dims.push_back(tuple_of({number(d.letter), number(d.leading), number(d.coefficient),
+                             number(d.divisor), number(d.addend)}));
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (t.dtypes >> i & 1u) dtypes.push_back(make_text(name_of(static_cast<DType>(i))));
+  return tuple_of({make_text(t.name), tuple_of(dims), tuple_of(dtypes), number(t.like),
+                   number(t.dtype_scalar), number(t.optional)});
+}
+
+// ("tensor" | "result" | "scalar", index in the operator's schema)
+Object* describe(const Form& form, const dlblas::torch::Slot& slot) {
+  using Kind = dlblas::torch::Slot::Kind;
+  const char* const kinds[] = {"tensor", "result", "scalar"};
+  const int index = slot.kind == Kind::kResult ? slot.index : (*form.params)[slot.index].index;
+  return tuple_of({make_text(kinds[static_cast<int>(slot.kind)]), number(index)});
+}
+
+// (name, torch's schema, form, operator, arguments, letters, tensors, number of inputs, number of
+// returned results, writes)
+Object* describe(const dlblas::torch::Operation& op) {
+  const Schema& schema = op.form->op->schema;
+  std::vector<Object*> arguments, letters, tensors;
+  for (const dlblas::torch::Slot& slot : op.slots) arguments.push_back(describe(*op.form, slot));
+  for (const Letter& letter : schema.letters) letters.push_back(make_text(letter.name));
+  for (const TensorSpec& tensor : schema.tensors) tensors.push_back(describe(tensor));
+  return tuple_of({make_text(op.name), make_text(op.schema), make_text(op.form->name),
+                   make_text(schema.name), tuple_of(arguments), tuple_of(letters),
+                   tuple_of(tensors), number(schema.num_inputs), number(op.num_returned),
+                   number(op.written)});
+}
+
+Object* default_value(const Parameter& p) {
+  if (p.tensor || !p.scalar->has_default) return Ref::borrow(api.none).release();
+  const ScalarValue& value = p.scalar->default_value;
+  switch (p.scalar->type) {
+    case ScalarType::kInt:
+      return number(value.i);
+    case ScalarType::kFloat:
+      return api.float_from(value.f);
+    case ScalarType::kBool:
+      return Ref::borrow(value.i ? api.true_object : api.false_object).release();
+    case ScalarType::kEnum:
+      return make_text(p.scalar->labels[static_cast<std::size_t>(value.i)]);
+    case ScalarType::kDType:
+      break;
+  }
+  return Ref::borrow(api.none).release();
+}
+
+// Where the parameters of a form, and then its results, stand among an operation's arguments.
+std::vector<std::int8_t> places_in(const dlblas::torch::Operation& op, std::size_t num_params) {
+  std::vector<std::int8_t> places(num_params + kMaxResults, -1);
+  for (std::size_t i = 0; i < op.slots.size(); ++i) {
+    const dlblas::torch::Slot& slot = op.slots[i];
+    const bool result = slot.kind == dlblas::torch::Slot::Kind::kResult;
+    places[(result ? num_params : 0u) + slot.index] = static_cast<std::int8_t>(i);
+  }
+  return places;
+}
+
+Object* keep(Object* object) {  // for the life of the process
+  if (object == api.none) return nullptr;
+  api.inc_ref(object);
+  return object;
+}
+
+// (form, plain, formula or None, grad or None, out or None)
+void attach_form(Object* row) {
+  const Function* function = find_function(api.utf8(api.tuple_get(row, 0), nullptr));
+  if (!function) return;
+  const auto operations = dlblas::torch::operations_of(*function->form, false);
+  const std::size_t num_params = function->params.size();
+  auto* calls = new TorchCalls{keep(api.tuple_get(row, 1)),
+                               keep(api.tuple_get(row, 2)),
+                               keep(api.tuple_get(row, 3)),
+                               keep(api.tuple_get(row, 4)),
+                               places_in(operations[0], num_params),
+                               {},
+                               {}};
+  if (operations.size() > 1) calls->out_places = places_in(operations[1], num_params);
+  for (const Parameter& p : function->params) calls->defaults.push_back(default_value(p));
+  function->torch.store(calls, std::memory_order_release);
+}
+
+}  // namespace
+
+Object* torch_register(Object*, Object* const* args, Size, Object*) {
+  std::vector<std::string_view> differentiable;
+  for (Size i = 0; i < api.tuple_size(args[0]); ++i)
+    differentiable.push_back(api.utf8(api.tuple_get(args[0], i), nullptr));
+  try {
+    std::vector<Object*> rows;
+    for (const dlblas::torch::Operation* op : dlblas::torch::register_operators(differentiable))
+      rows.push_back(describe(*op));
+    return tuple_of(rows);
+  } catch (const Error& error) {
+    return raise(error);
+  }
+}
+
+Object* torch_attach(Object*, Object* const* args, Size, Object*) {
+  if (!g_torch.load(std::memory_order_acquire)) {
+    const auto item = [&](Size i) { return keep(api.tuple_get(args[0], i)); };
+    g_torch.store(new Torch{item(0), item(1), item(2), item(3), api.intern("requires_grad")},
+                  std::memory_order_release);
+  }
+  for (Size i = 0; i < api.tuple_size(args[1]); ++i) attach_form(api.tuple_get(args[1], i));
+  return Ref::borrow(api.none).release();
+}
+
+}  // namespace dlblas::py

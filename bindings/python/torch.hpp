@@ -1,0 +1,23 @@
+// torch tensors at the data plane: a call whose arrays are torch's goes to the operator that
+// bindings/torch registered, as one call of torch's own builtin, with no DLPack between.
+// In: the interpreter's argument vector. Out: the result, or "not mine": whatever is unusual about
+// a call (names, kinds, a NumPy array among the tensors) is left to the marshaller and its words.
+// Flow: [Python call] > torch > torch's dispatcher > bindings/torch/kernel.cpp.
+// Read next: bindings/python/torch.cpp, python/dlblas/torch/_register.py.
+#pragma once
+
+#include "bindings/python/function.hpp"
+
+namespace dlblas::py {
+
+/// Runs the call on torch. False: not a call on torch tensors alone, and nothing happened. True:
+/// *result is new, or null with an error set.
+bool call_torch(const Function& function, Object* const* args, Size nargs, Object* kwnames,
+                Object** result);
+
+/// (operators with a gradient) -> a description of every operation defined now; see _register.py.
+Object* torch_register(Object* self, Object* const* args, Size nargs, Object* kwnames);
+/// (torch's classes and predicates, callables of each form): from now on call_torch answers.
+Object* torch_attach(Object* self, Object* const* args, Size nargs, Object* kwnames);
+
+}  // namespace dlblas::py

@@ -1,0 +1,308 @@
+// One call from torch: the stack's handles become dlblas_args, dlblas_call does the rest, with
+// results and workspace of torch's allocator, torch's current stream and torch's threads.
+// See kernel.hpp.  Read next: bindings/c/call.cpp.
+#include "bindings/torch/kernel.hpp"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <utility>
+
+#include "bindings/c/flags.hpp"
+#include "bindings/c/guard.hpp"
+#include "bindings/c/handle.hpp"
+#include "core/fork.hpp"
+
+namespace dlblas::torch {
+namespace {
+
+// An empty tensor may have no address; to the C ABI a null one would ask for a new result.
+std::max_align_t g_nothing;
+thread_local constinit std::uint64_t t_num_failures = 0;
+
+[[noreturn]] void torch_refused(const Operation& op, const char* what) {
+  throw Error(ErrorKind::kInternal,
+              text(op.name, ": torch refused to ", what, "; expected success, got its error"),
+              {.op = op.name});
+}
+
+void check(int code, const Operation& op, const char* what) {
+  if (code != 0) torch_refused(op, what);
+}
+
+class Call {
+ public:
+  Call(const Operation& op, StableValue* stack) : op_(op), stack_(stack) {}
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  /// Frees what the stack held, and the results that were not handed over.
+  ~Call();
+  /// The whole call. False: the thread's last error says why.
+  bool run() noexcept;
+
+ private:
+  static constexpr int kMaxParams = kMaxTensors + kMaxScalars;
+  static constexpr int kMaxWorkspaces = 8;
+
+  void take(const Slot& slot, StableValue value);
+  void take_scalar(const Slot& slot, StableValue value);
+  void read(Tensor* from, bool written, dlblas_tensor& to);
+  void* stream() const;
+  void mark_written();
+
+  static int new_output(void* self, std::int32_t index, dlblas_tensor* out);
+  static void* alloc(void* self, std::size_t bytes, std::size_t align);
+  static void parallel_for(void* self, std::int64_t begin, std::int64_t end, std::int64_t grain,
+                           void (*fn)(std::int64_t, std::int64_t, void*), void* ctx) {
+    (void)self;
+    shims.parallel_for(begin, end, grain, fn, ctx);
+  }
+
+  const Operation& op_;
+  StableValue* stack_;
+  dlblas_value values_[kMaxParams];
+  dlblas_tensor tensors_[kMaxTensors];
+  Tensor* handles_[kMaxTensors];
+  int num_tensors_ = 0;
+  String* strings_[kMaxScalars];
+  int num_strings_ = 0;
+  dlblas_tensor outputs_[kMaxResults];
+  std::int64_t dims_[kMaxResults][2 * DLBLAS_MAX_RANK];
+  Tensor* made_[kMaxResults] = {};
+  Tensor* workspaces_[kMaxWorkspaces];
+  int num_workspaces_ = 0;
+  dlblas_device device_ = {1, 0};  // of the first tensor
+};
+
+Call::~Call() {
+  for (int i = 0; i < num_tensors_; ++i) shims.delete_tensor(handles_[i]);
+  for (int i = 0; i < num_strings_; ++i) shims.delete_string(strings_[i]);
+  for (int i = 0; i < num_workspaces_; ++i) shims.delete_tensor(workspaces_[i]);
+  for (Tensor* made : made_)
+    if (made) shims.delete_tensor(made);
+}
+
+// Takes a slot's handles over; reading may fail, and then this has already happened for all.
+void Call::take(const Slot& slot, StableValue value) {
+  if (slot.optional) {
+    auto* box = reinterpret_cast<StableValue*>(value);
+    if (!box) {
+      values_[slot.index].kind = DLBLAS_NONE;
+      return;
+    }
+    value = *box;
+    if (shims.delete_value)
+      shims.delete_value(box);
+    else
+      delete box;
+  }
+  if (slot.kind == Slot::Kind::kScalar) return take_scalar(slot, value);
+  const int i = num_tensors_++;
+  handles_[i] = reinterpret_cast<Tensor*>(value);
+  if (slot.kind == Slot::Kind::kResult) return;
+  values_[slot.index].kind = DLBLAS_TENSOR;
+  values_[slot.index].as.tensor = &tensors_[i];
+}
+
+void Call::take_scalar(const Slot& slot, StableValue value) {
+  dlblas_value& to = values_[slot.index];
+  switch (slot.type) {
+    case ScalarType::kFloat:
+      to.kind = DLBLAS_FLOAT;
+      to.as.f = std::bit_cast<double>(value);
+      return;
+    case ScalarType::kInt:
+      to.kind = DLBLAS_INT;
+      to.as.i = static_cast<std::int64_t>(value);
+      return;
+    case ScalarType::kBool:
+      to.kind = DLBLAS_BOOL;
+      to.as.i = static_cast<std::int64_t>(value & 0xffu);
+      return;
+    case ScalarType::kEnum:
+      to.kind = DLBLAS_STRING;
+      to.as.s = "";
+      strings_[num_strings_++] = reinterpret_cast<String*>(value);
+      shims.string_data(reinterpret_cast<String*>(value), &to.as.s);
+      return;
+    case ScalarType::kDType:
+      const dlblas_dtype dtype = dtype_of(static_cast<std::int32_t>(value));
+      const DType known = dtype_from_dlpack(dtype.code, dtype.bits);
+      to.kind = DLBLAS_STRING;
+      to.as.s = known == DType::kAbsent ? "another dtype" : name_of(known).data();
+      return;
+  }
+}
+
+void Call::read(Tensor* from, bool written, dlblas_tensor& to) {
+  std::int64_t rank = 0;
+  std::int32_t dtype = 0, device = 0;
+  // Reading through the const pointer leaves a copy-on-write tensor shared.
+  const int code = shims.dim(from, &rank) | shims.sizes(from, &to.shape) |
+                   shims.strides(from, &to.strides) | shims.dtype(from, &dtype) |
+                   shims.device_type(from, &device) |
+                   (written ? shims.mutable_data(from, &to.data)
+                            : shims.const_data(from, const_cast<const void**>(&to.data)));
+  check(code, op_, "describe a tensor");
+  to.ndim = static_cast<std::int32_t>(rank);
+  to.dtype = dtype_of(dtype);
+  to.byte_offset = 0;
+  to.device = {1, 0};
+  if (device == shims.cpu) return;
+  to.device.type = device == shims.cuda ? 2 : -1;
+  check(shims.device_index(from, &to.device.index), op_, "describe a tensor");
+}
+
+void* Call::stream() const {
+  if (device_.type != 2) return nullptr;
+  if (!shims.current_cuda_stream)
+    throw Error(ErrorKind::kDevice,
+                text(op_.name, ": torch's CUDA functions cannot be found; expected ",
+                     "aoti_torch_get_current_cuda_stream in libtorch_cuda.so, got none; pass CPU "
+                     "tensors, or install a torch with CUDA"),
+                {.op = op_.name});
+  void* current = nullptr;
+  check(shims.current_cuda_stream(device_.index, &current), op_, "name its current stream");
+  return current;
+}
+
+int Call::new_output(void* self, std::int32_t index, dlblas_tensor* out) {
+  Call& call = *static_cast<Call*>(self);
+  // torch counts a size of 0 as 1 in the strides of a contiguous tensor.
+  std::int64_t stride = 1;
+  for (int i = out->ndim - 1; i >= 0; --i) {
+    out->strides[i] = stride;
+    stride *= out->shape[i] > 1 ? out->shape[i] : 1;
+  }
+  const bool cuda = out->device.type == 2;
+  Tensor*& made = call.made_[index];
+  if (shims.empty_strided(out->ndim, out->shape, out->strides, torch_code(out->dtype),
+                          cuda ? shims.cuda : shims.cpu, cuda ? out->device.index : 0, &made) ||
+      shims.mutable_data(made, &out->data))
+    return 1;
+  if (!out->data) out->data = &g_nothing;
+  return 0;
+}
+
+// Torch's caching allocator follows streams: freed when the call returns, the memory serves the
+// next allocation on this stream, which runs after the kernels of this one. Its alignment is above
+// ours.
+void* Call::alloc(void* self, std::size_t bytes, std::size_t align) {
+  Call& call = *static_cast<Call*>(self);
+  if (align > 64 || call.num_workspaces_ == kMaxWorkspaces) return nullptr;
+  const auto size = static_cast<std::int64_t>(bytes);
+  const std::int64_t one = 1;
+  const bool cuda = call.device_.type == 2;
+  Tensor* made = nullptr;
+  void* data = nullptr;
+  if (shims.empty_strided(1, &size, &one, torch_code({1, 8, 1}), cuda ? shims.cuda : shims.cpu,
+                          cuda ? call.device_.index : 0, &made))
+    return nullptr;
+  call.workspaces_[call.num_workspaces_++] = made;
+  return shims.mutable_data(made, &data) == 0 ? data : nullptr;
+}
+
+// autograd must notice that a tensor it may have saved has changed. Copying a tensor into itself
+// moves nothing and counts its version up: there is no shim that does only that.
+void Call::mark_written() {
+  int tensor = 0;
+  for (std::size_t i = 0; i < op_.slots.size(); ++i) {
+    const Slot& slot = op_.slots[i];
+    if (slot.kind == Slot::Kind::kScalar) continue;
+    if (slot.kind == Slot::Kind::kTensor && values_[slot.index].kind == DLBLAS_NONE) continue;
+    if (slot.written)
+      check(shims.copy_into(handles_[tensor], handles_[tensor], 0), op_, "count a write");
+    ++tensor;
+  }
+}
+
+bool Call::run() noexcept {
+  for (std::size_t i = 0; i < op_.slots.size(); ++i) take(op_.slots[i], stack_[i]);
+  try {
+    int tensor = 0;
+    for (const Slot& slot : op_.slots) {
+      if (slot.kind == Slot::Kind::kScalar) continue;
+      if (slot.kind == Slot::Kind::kTensor && values_[slot.index].kind == DLBLAS_NONE) continue;
+      dlblas_tensor& t = tensors_[tensor];
+      read(handles_[tensor], slot.written, t);
+      if (tensor++ == 0) device_ = t.device;
+      if (slot.kind == Slot::Kind::kTensor) continue;
+      if (!t.data) t.data = &g_nothing;
+      outputs_[slot.index] = t;
+    }
+    for (int r = 0; r < op_.num_returned; ++r) {
+      outputs_[r] = {};
+      outputs_[r].shape = dims_[r];
+      outputs_[r].strides = dims_[r] + DLBLAS_MAX_RANK;
+    }
+    const Schema& schema = op_.form->op->schema;
+    dlblas_args args{};
+    args.size = sizeof args;
+    args.values = values_;
+    args.num_values = static_cast<std::int32_t>(op_.form->params->size());
+    args.flags = t_call_flags;
+    args.outputs = op_.form->inplace ? nullptr : outputs_;
+    args.num_outputs = op_.form->inplace ? 0 : schema.num_results;
+    std::uint32_t threads = 1;  // torch's pool hangs in a forked child
+    if (device_.type == 1 && !forked()) shims.num_threads(&threads);
+    dlblas_context context{};
+    context.size = sizeof context;
+    context.stream = stream();
+    context.self = this;
+    context.num_threads = static_cast<std::int32_t>(threads);
+    context.new_output = new_output;
+    context.alloc = alloc;
+    context.parallel_for = parallel_for;
+    if (dlblas_call(handle_of(*op_.form), &args, &context) != DLBLAS_OK) return false;
+    if (op_.written) mark_written();
+  } catch (...) {
+    keep_exception();
+    return false;
+  }
+  for (int r = 0; r < op_.num_returned; ++r)
+    stack_[r] = reinterpret_cast<StableValue>(std::exchange(made_[r], nullptr));
+  return true;
+}
+
+bool call(const Operation& op, StableValue* stack) noexcept {
+  Call call(op, stack);
+  return call.run();
+}
+
+// Torch throws here. No frame of ours has anything left to clean up.
+void report() {
+  ++t_num_failures;
+  dlblas_error error{};
+  error.size = sizeof error;
+  dlblas_last_error(&error);
+  shims.check(false, "dlblas", "dlblas", 0, error.message);
+}
+
+// A boxed kernel gets no pointer of its own: the table below holds one function an operation.
+std::atomic<int> g_num_kernels{0};
+const Operation* g_operations[kMaxKernels];
+
+template <std::size_t I>
+void kernel(StableValue* stack, std::uint64_t, std::uint64_t) {
+  if (!call(*g_operations[I], stack)) report();
+}
+template <std::size_t... I>
+constexpr std::array<BoxedKernel, sizeof...(I)> make_kernels(std::index_sequence<I...>) {
+  return {kernel<I>...};
+}
+constexpr std::array<BoxedKernel, kMaxKernels> kKernels =
+    make_kernels(std::make_index_sequence<kMaxKernels>());
+
+}  // namespace
+
+BoxedKernel bind_kernel(const Operation& operation) {
+  const int i = g_num_kernels.fetch_add(1);
+  if (i >= kMaxKernels) return nullptr;
+  g_operations[i] = &operation;
+  return kKernels[static_cast<std::size_t>(i)];
+}
+
+std::uint64_t num_failures() { return t_num_failures; }
+
+}  // namespace dlblas::torch

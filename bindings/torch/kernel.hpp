@@ -1,0 +1,20 @@
+// The kernel that torch's dispatcher calls, on CPU and CUDA tensors alike: one function for every
+// operation. In: a boxed stack of handles and scalars, which the kernel owns. Out: new tensors of
+// torch's allocator on the stack, or tensors written; on failure a RuntimeError, raised by torch,
+// of the text that dlblas_last_error() also has. Flow: [torch] > kernel > dlblas_call. Read next:
+// bindings/torch/kernel.cpp.
+#pragma once
+
+#include "bindings/torch/operation.hpp"
+
+namespace dlblas::torch {
+
+/// A boxed kernel bound to `operation`, which stays for the process; null once kMaxKernels are.
+BoxedKernel bind_kernel(const Operation& operation);
+inline constexpr int kMaxKernels = 1024;
+
+/// How many calls of this thread have failed in a kernel: whoever sees it grow during a call finds
+/// the typed error of that call in dlblas_last_error().
+std::uint64_t num_failures();
+
+}  // namespace dlblas::torch

@@ -1,0 +1,94 @@
+// Schemas to torch's schemas; see operation.hpp.
+#include "bindings/torch/operation.hpp"
+
+#include "bindings/c/handle.hpp"
+#include "bindings/c/literal.hpp"
+
+namespace dlblas::torch {
+namespace {
+
+constexpr const char* kScalarTypes[] = {"int", "float", "bool", "str", "ScalarType?"};
+
+bool has_default(const Schema& schema, const Param& p) {
+  return p.is_tensor ? schema.tensors[p.index].optional : schema.scalars[p.index].has_default;
+}
+
+class Writer {
+ public:
+  explicit Writer(const Form& form) : form_(form), schema_(form.op->schema) {}
+
+  void param(std::size_t index, Operation& op) {
+    const Param& p = (*form_.params)[index];
+    const auto at = static_cast<std::uint8_t>(index);
+    if (p.is_tensor) {
+      const TensorSpec& t = schema_.tensors[p.index];
+      const bool written = is_written(form_, p);
+      add(op,
+          text(tensor_type(written), t.optional ? "? " : " ", t.name, t.optional ? "=None" : ""));
+      op.slots.push_back({Slot::Kind::kTensor, at, t.optional, written});
+      op.written |= written;
+    } else {
+      const ScalarSpec& s = schema_.scalars[p.index];
+      add(op, text(kScalarTypes[static_cast<int>(s.type)], " ", s.name,
+                   s.has_default ? "=" + literal(s) : ""));
+      op.slots.push_back({Slot::Kind::kScalar, at, s.type == ScalarType::kDType, false, s.type});
+    }
+  }
+  void result(int index, Operation& op) {
+    add(op, text(tensor_type(true), " ", out_name(schema_, index)));
+    op.slots.push_back({Slot::Kind::kResult, static_cast<std::uint8_t>(index), false, true});
+    op.written = true;
+  }
+
+ private:
+  // Each written tensor is an alias set of its own: a, b, c, …
+  std::string tensor_type(bool written) {
+    return written ? text("Tensor(", static_cast<char>('a' + sets_++), "!)") : "Tensor";
+  }
+  static void add(Operation& op, const std::string& argument) {
+    op.schema += text(op.slots.empty() ? "" : ", ", argument);
+  }
+  const Form& form_;
+  const Schema& schema_;
+  int sets_ = 0;
+};
+
+Operation make(const Form& form, std::string name, bool out) {
+  const Schema& schema = form.op->schema;
+  Operation op{&form, std::move(name), {}, {}, out};
+  Writer writer(form);
+  for (const bool defaults : {false, true}) {
+    for (std::size_t i = 0; i < form.params->size(); ++i)
+      if (has_default(schema, (*form.params)[i]) == defaults) writer.param(i, op);
+    for (int r = 0; out && !defaults && r < schema.num_results; ++r) writer.result(r, op);
+  }
+  op.num_returned = out || form.inplace ? 0 : schema.num_results;
+  std::string returned;
+  for (int r = 0; r < op.num_returned; ++r) returned += r ? ", Tensor" : "Tensor";
+  op.schema = text(op.name, "(", op.schema, ") -> ",
+                   op.num_returned == 1 ? returned : text("(", returned, ")"));
+  return op;
+}
+
+}  // namespace
+
+std::string out_name(const Schema& schema, int result) {
+  std::string name =
+      schema.num_results == 1
+          ? "out"
+          : schema.tensors[static_cast<std::size_t>(schema.num_inputs + result)].name;
+  while (schema.find_param(name) >= 0) name += "_out";
+  return name;
+}
+
+std::vector<Operation> operations_of(const Form& form, bool with_private) {
+  const std::string name(form.name);
+  std::vector<Operation> made;
+  made.push_back(make(form, name, false));
+  if (form.inplace) return made;
+  made.push_back(make(form, name + "_out", true));
+  if (with_private) made.push_back(make(form, "_" + name, false));
+  return made;
+}
+
+}  // namespace dlblas::torch

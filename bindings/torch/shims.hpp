@@ -1,0 +1,77 @@
+// LibTorch's stable C functions by our own prototypes, found in the libtorch that this process has
+// loaded: nothing of torch at build time, and one binary for every torch from 2.10 on. In: a
+// process with torch. Out: `shims`, a table of its functions, and torch's codes of dtypes and
+// devices. What is not in the table is not used. Read next: bindings/torch/kernel.cpp (one call).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "dlblas/dlblas.h"
+
+namespace dlblas::torch {
+
+/// torch's 64-bit slot of a boxed kernel's stack: a scalar's bits, a handle, or for an optional
+/// argument a pointer to another slot, null when it is absent.
+using StableValue = std::uint64_t;
+using BoxedKernel = void (*)(StableValue* stack, std::uint64_t num_arguments,
+                             std::uint64_t num_results);
+struct Tensor;   // an at::Tensor; a handle is owned by whom it was given to
+struct Library;  // a torch::Library
+struct String;
+
+// One line a function: member, symbol, result, arguments. A code of 0 means success.
+#define DLBLAS_TORCH_FUNCTIONS(F)                                                                 \
+  F(dim, aoti_torch_get_dim, int, (Tensor*, std::int64_t*))                                       \
+  F(sizes, aoti_torch_get_sizes, int, (Tensor*, std::int64_t**))                                  \
+  F(strides, aoti_torch_get_strides, int, (Tensor*, std::int64_t**))                              \
+  F(dtype, aoti_torch_get_dtype, int, (Tensor*, std::int32_t*))                                   \
+  F(device_type, aoti_torch_get_device_type, int, (Tensor*, std::int32_t*))                       \
+  F(device_index, aoti_torch_get_device_index, int, (Tensor*, std::int32_t*))                     \
+  F(const_data, torch_get_const_data_ptr, int, (Tensor*, const void**))                           \
+  F(mutable_data, torch_get_mutable_data_ptr, int, (Tensor*, void**))                             \
+  F(empty_strided, aoti_torch_empty_strided, int,                                                 \
+    (std::int64_t, const std::int64_t*, const std::int64_t*, std::int32_t, std::int32_t,          \
+     std::int32_t, Tensor**))                                                                     \
+  F(delete_tensor, aoti_torch_delete_tensor_object, int, (Tensor*))                               \
+  F(copy_into, aoti_torch_copy_, int, (Tensor*, Tensor*, std::int32_t))                           \
+  F(string_data, torch_string_c_str, int, (String*, const char**))                                \
+  F(delete_string, torch_delete_string, int, (String*))                                           \
+  F(num_threads, torch_get_num_threads, int, (std::uint32_t*))                                    \
+  F(parallel_for, torch_parallel_for, int,                                                        \
+    (std::int64_t, std::int64_t, std::int64_t, void (*)(std::int64_t, std::int64_t, void*),       \
+     void*))                                                                                      \
+  F(grad_enabled, aoti_torch_grad_mode_is_enabled, bool, ())                                      \
+  F(library_fragment, aoti_torch_library_init_fragment, int,                                      \
+    (const char*, const char*, std::uint32_t, Library**))                                         \
+  F(library_kernels, aoti_torch_library_init_impl, int,                                           \
+    (const char*, const char*, const char*, std::uint32_t, Library**))                            \
+  F(library_define, aoti_torch_library_def, int, (Library*, const char*))                         \
+  F(library_kernel, torch_library_impl, int, (Library*, const char*, BoxedKernel, std::uint64_t)) \
+  F(check, aoti_torch_check, void, (bool, const char*, const char*, std::uint32_t, const char*))
+
+struct Shims {
+#define DLBLAS_TORCH_MEMBER(member, symbol, result, arguments) result(*member) arguments;
+  DLBLAS_TORCH_FUNCTIONS(DLBLAS_TORCH_MEMBER)
+#undef DLBLAS_TORCH_MEMBER
+  // Optional ones. Before 2.13 an optional argument's slot is freed with `delete`.
+  int (*delete_value)(StableValue*) = nullptr;
+  // Of libtorch_cuda: null in a torch without CUDA.
+  int (*current_cuda_stream)(std::int32_t device, void** stream) = nullptr;
+
+  std::int32_t cpu = 0, cuda = 0;  // torch's codes of devices
+};
+extern Shims shims;
+
+/// Fills `shims` once a process. Returns empty, or in words why torch cannot be reached; then
+/// another call tries again.
+std::string load_shims();
+
+/// torch's code of a dtype as DLPack's; a code that is not a number type of DLPack's comes as one
+/// that the library refuses by name.
+dlblas_dtype dtype_of(std::int32_t torch_code);
+/// The other way round; -1 for a dtype that torch lacks.
+std::int32_t torch_code(dlblas_dtype dtype);
+
+}  // namespace dlblas::torch

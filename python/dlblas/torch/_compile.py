@@ -1,0 +1,112 @@
+"""torch.compile: what its tracer puts in place of a function of dlblas, which as a builtin it cannot
+look into.
+
+Out: ``register()``. The tracer (torch._dynamo) takes a second to import, so this waits until torch
+imports it: at the first torch.compile. Read next: torch.compiler.substitute_in_graph, docs/torch.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from .. import _dtypes, _native
+from ..errors import ArgumentError
+from ._autograd import FUNCTIONS
+from ._fakes import TORCH_DTYPES
+from ._register import OPERATIONS, operator
+
+_TRACER = "torch._dynamo"
+
+
+def _refuse_grad(op: str, argument: str) -> None:
+    raise ArgumentError.from_library(
+        f"{op}: {argument} requires grad; expected a tensor outside autograd, got "
+        "requires_grad=True; pass it with .detach(), or call under torch.no_grad()",
+        op, argument, "a tensor outside autograd", "requires_grad=True",
+    )  # fmt: skip
+
+
+def traceable(function: _native.Function) -> Callable[..., Any]:
+    """The function on torch.ops.dlblas, in Python that the tracer can follow: what
+    bindings/python/torch.cpp does, without its shortcuts."""
+    name, results = function.name, function.results
+    names = tuple(p.name for p in function.params)
+    dtypes = frozenset(p.name for p in function.params if p.kind == "dtype")
+    long_names = {word: TORCH_DTYPES[short] for word, short in _dtypes.names()}
+    call = operator(name)
+    write = operator(name + "_out") if results else None
+    # What the results to write into are called there.
+    arguments = write._schema.arguments if write else ()
+    outs = tuple(
+        a.name
+        for a, (kind, _) in zip(
+            arguments, OPERATIONS[name + "_out"].arguments if write else (), strict=True
+        )
+        if kind == "result"
+    )
+    differentiable = name in FUNCTIONS
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(names, args, strict=False))
+        given.update(kwargs)
+        out = given.pop("out", None) if results else None
+        given = {key: value for key, value in given.items() if value is not None}
+        for key in dtypes:
+            if isinstance(given.get(key), str):
+                given[key] = long_names[given[key]]
+        if out is not None:
+            given.update(zip(outs, out if isinstance(out, tuple) else (out,), strict=True))
+        if torch.is_grad_enabled() and (out is not None or not differentiable):
+            for key, value in given.items():
+                if isinstance(value, torch.Tensor) and value.requires_grad:
+                    _refuse_grad(name, key)
+        if out is None:
+            return call(**given)
+        write(**given)  # type: ignore[misc]
+        return out
+
+    return traced
+
+
+def _substitute() -> None:
+    for function in _native.FUNCTIONS.values():
+        torch.compiler.substitute_in_graph(function.call, skip_signature_check=True)(
+            traceable(function)
+        )
+
+
+class _Watcher:
+    """Sees torch._dynamo being imported, once."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != _TRACER or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        run = spec.loader.exec_module
+
+        def run_and_substitute(module: ModuleType) -> None:
+            run(module)
+            _substitute()
+
+        spec.loader.exec_module = run_and_substitute  # type: ignore[method-assign]
+        return spec
+
+
+def register() -> None:
+    """Now where the tracer is there, else when it comes."""
+    if _TRACER in sys.modules:
+        _substitute()
+    else:
+        sys.meta_path.insert(0, _Watcher())  # type: ignore[arg-type]

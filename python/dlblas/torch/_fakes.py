@@ -1,0 +1,204 @@
+"""Fakes out of the operators' schemas: shapes and dtypes of results, on integers and SymInts alike.
+
+In: an operation and its arguments as torch.compile, torch.export or a meta tensor bring them. Out: new
+empty tensors, or nothing where results are written. A shape that does not fit raises the error that
+the kernel would. Read next: src/dispatch/validate.cpp, whose rules these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .. import _dtypes
+from ..errors import DeviceError, Error, ShapeMismatchError, UnsupportedDtypeError
+
+if TYPE_CHECKING:
+    from ._register import Dim, Operation, Tensor
+
+TORCH_DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, long) for name, (_, _, long) in _dtypes.TABLE.items()
+}
+
+
+def _error(
+    cls: type[Error], op: str, tensor: str, problem: str, expected: Any, got: Any
+) -> Error:
+    message = f"{op}: {tensor} {problem}; expected {expected}, got {got}"
+    return cls.from_library(message, op, tensor, str(expected), str(got))
+
+
+def _require(condition: Any, error: Callable[[], Error]) -> None:
+    """Holds a condition on sizes; a symbolic one becomes a guard."""
+    if isinstance(condition, bool):
+        if not condition:
+            raise error()
+    else:
+        torch._check(condition, lambda: str(error()))
+
+
+class _Binder:
+    """The letters of one call."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.op = operation
+        self.sizes: dict[int, Any] = {}
+        self.leading: dict[int, tuple[Any, ...]] = {}
+
+    def text(self, dim: Dim) -> str:
+        letter = self.op.letters[dim.letter] if dim.letter >= 0 else ""
+        if not letter:
+            return str(dim.addend)
+        text = ("*" if dim.leading else "") + (str(dim.coefficient) if dim.coefficient != 1 else "")
+        text += letter + (f"/{dim.divisor}" if dim.divisor != 1 else "")
+        return text + (f"+{dim.addend}" if dim.addend else "")
+
+    def evaluate(self, dim: Dim) -> Any:
+        if dim.letter < 0:
+            return dim.addend
+        size = dim.coefficient * self.sizes[dim.letter]
+        if dim.divisor != 1:
+            size = (size + dim.divisor - 1) // dim.divisor
+        return size + dim.addend
+
+    def wrong(self, spec: Tensor, shape: Any, expected: Any) -> Error:
+        dims = ", ".join(map(self.text, spec.dims))
+        return _error(
+            ShapeMismatchError, self.op.form, spec.name, f"does not fit [{dims}]", expected,
+            tuple(shape),
+        )  # fmt: skip
+
+    def _bind_leading(self, spec: Tensor, shape: tuple[Any, ...], dim: Dim, head: Any) -> None:
+        known = self.leading.get(dim.letter)
+        product: Any = 1
+        for size in head:
+            product = product * size
+        if known is not None:
+            if len(known) != len(head):
+                raise self.wrong(spec, shape, f"leading dimensions {tuple(known)}")
+            for size, other in zip(head, known, strict=True):
+                _require(
+                    size == other,
+                    lambda: self.wrong(spec, shape, f"leading dimensions {tuple(known)}"),
+                )
+            return
+        if dim.letter in self.sizes:
+            size = self.sizes[dim.letter]
+            _require(product == size, lambda: self.wrong(spec, shape, f"{size} rows"))
+        self.leading[dim.letter] = tuple(head)
+        self.sizes[dim.letter] = product
+
+    def bind(self, spec: Tensor, shape: tuple[Any, ...]) -> bool:
+        """Binds or checks every dimension; False when one waits for its letter."""
+        dims = spec.dims
+        extra = len(shape) - len(dims)
+        lead = bool(dims) and dims[0].leading
+        if (extra < -1) if lead else (extra != 0):
+            raise self.wrong(spec, shape, f"{len(dims)} dimensions{' or more' if lead else ''}")
+        if lead:
+            self._bind_leading(spec, shape, dims[0], shape[: extra + 1])
+            dims, shape_rest = dims[1:], shape[extra + 1 :]
+        else:
+            shape_rest = shape
+        complete = True
+        for dim, size in zip(dims, shape_rest, strict=True):
+            if dim.letter >= 0 and dim.letter not in self.sizes:
+                if dim.divisor != 1:
+                    complete = False
+                    continue
+                rest = size - dim.addend
+                expected = f"a multiple of {dim.coefficient}"
+                if dim.coefficient != 1:
+                    _require(
+                        rest % dim.coefficient == 0, lambda: self.wrong(spec, shape, expected)
+                    )
+                self.sizes[dim.letter] = rest // dim.coefficient
+                continue
+            wanted = self.evaluate(dim)
+            _require(
+                size == wanted,
+                lambda dim=dim, wanted=wanted: self.wrong(
+                    spec, shape, f"{self.text(dim)} = {wanted}"
+                ),
+            )
+        return complete
+
+    def shape(self, spec: Tensor) -> tuple[Any, ...]:
+        """Of a result; ``*T`` expands to the leading dimensions that bound it."""
+        sizes: list[Any] = []
+        for dim in spec.dims:
+            if dim.leading and dim.letter in self.leading:
+                sizes += self.leading[dim.letter]
+            else:
+                sizes.append(self.evaluate(dim))
+        return tuple(sizes)
+
+
+def _dtypes_of(spec: Tensor, tensors: dict[int, Any], scalars: dict[int, Any]) -> list[Any]:
+    """What a tensor may be, a result's own choice first."""
+    chosen = scalars.get(spec.dtype_scalar) if spec.dtype_scalar >= 0 else None
+    if chosen is not None:
+        return [chosen]
+    allowed = [dtype for name, dtype in TORCH_DTYPES.items() if name in spec.dtypes]
+    if spec.like >= 0:
+        allowed.append(tensors[spec.like].dtype)
+    order = list(TORCH_DTYPES.values())
+    return sorted(allowed, key=lambda d: order.index(d) if d in order else len(order))
+
+
+class _Call:
+    """The arguments of one call, by their places in the schema."""
+
+    def __init__(self, operation: Operation, args: tuple[Any, ...]) -> None:
+        self.op = operation
+        self.tensors: dict[int, Any] = {}  # inputs, and results that were given
+        self.scalars: dict[int, Any] = {}
+        for (kind, index), value in zip(operation.arguments, args, strict=False):
+            if kind == "scalar":
+                self.scalars[index] = value
+            elif value is not None:
+                self.tensors[index + (operation.num_inputs if kind == "result" else 0)] = value
+        self.first = next(iter(self.tensors.values()))
+        self.binder = _Binder(operation)
+
+    def check(self, i: int) -> bool:
+        spec, tensor = self.op.tensors[i], self.tensors[i]
+        allowed = _dtypes_of(spec, self.tensors, self.scalars)
+        if tensor.dtype not in allowed:
+            raise _error(
+                UnsupportedDtypeError, self.op.form, spec.name, "has an unsupported dtype",
+                " or ".join(dict.fromkeys(map(str, allowed))), tensor.dtype,
+            )  # fmt: skip
+        if tensor.device != self.first.device:
+            raise _error(
+                DeviceError, self.op.form, spec.name, "is on another device", self.first.device,
+                tensor.device,
+            )  # fmt: skip
+        return self.binder.bind(spec, tuple(tensor.shape))
+
+    def run(self) -> Any:
+        op = self.op
+        present = sorted(self.tensors)
+        waiting = [i for i in present if i < op.num_inputs and not self.check(i)]
+        for i in waiting + [i for i in present if i >= op.num_inputs]:
+            self.check(i)
+        results = [
+            torch.empty(
+                self.binder.shape(spec),
+                dtype=_dtypes_of(spec, self.tensors, self.scalars)[0],
+                device=self.first.device,
+            )
+            for spec in op.tensors[op.num_inputs :][: op.num_returned]
+        ]
+        return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+
+def fake_of(operation: Operation) -> Callable[..., Any]:
+    """What torch.library.register_fake takes."""
+
+    def fake(*args: Any) -> Any:
+        return _Call(operation, args).run()
+
+    return fake

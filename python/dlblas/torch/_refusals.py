@@ -1,0 +1,53 @@
+"""What torch's own errors mean: its dispatcher refuses tensors that no kernel of ours takes.
+
+In: the form, the arguments and the type of torch's error. Out: a typed error in our words, or None where torch's
+own say it best. Read next: bindings/python/torch.cpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..errors import ArgumentError, DeviceError, Error, UnsupportedDtypeError
+from ._register import OPERATIONS
+
+
+def _refuse(cls: type[Error], *words: str) -> Error:
+    op, argument, problem, expected, got, remedy = words
+    message = f"{op}: {argument} {problem}; expected {expected}, got {got}; {remedy}"
+    return cls.from_library(message, op, argument, expected, got)
+
+
+def _look(op: str, name: str, tensor: torch.Tensor) -> Error | None:
+    layout = str(tensor.layout).removeprefix("torch.")
+    if layout != "strided":
+        return _refuse(
+            ArgumentError, op, name, "is not a dense tensor", "a strided layout", layout,
+            "convert it with .to_dense()",
+        )  # fmt: skip
+    if tensor.is_quantized:
+        return _refuse(
+            UnsupportedDtypeError, op, name, "is a quantized tensor", "a plain number type",
+            str(tensor.dtype).removeprefix("torch."), "convert it with .dequantize()",
+        )  # fmt: skip
+    if tensor.device.type not in ("cpu", "cuda", "meta"):
+        return _refuse(
+            DeviceError, op, name, "is on a device that the library cannot reach", "cpu or cuda",
+            str(tensor.device), "move it there",
+        )  # fmt: skip
+    return None
+
+
+def typed(form: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
+    """The first argument that explains the error."""
+    operation = OPERATIONS.get(form)
+    if operation is None or not issubclass(error, (NotImplementedError, RuntimeError)):
+        return None
+    for (kind, index), value in zip(operation.arguments, arguments, strict=False):
+        if kind == "tensor" and isinstance(value, torch.Tensor):
+            found = _look(form, operation.tensors[index].name, value)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,139 @@
+"""Registers every operator with torch, once a process: kernels and schemas in C++, fakes and gradients
+here, and then the callables that ``dlblas.x()`` uses on torch tensors.
+
+In: the registry, and AUTOGRAD of ops/<family>/<family>.py. Out: torch.ops.dlblas.*. Nothing here
+names an operator. Read next: bindings/torch/register.cpp, _fakes.py, _autograd.py, _compile.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import torch
+
+from .. import _native
+from ..errors import Error
+
+
+class Dim(NamedTuple):
+    """``coefficient · letter``, ``ceil(letter / divisor)``, ``letter + addend``, or the constant
+    ``addend`` (letter -1); ``leading`` stands for any number of dimensions, flattened."""
+
+    letter: int
+    leading: bool
+    coefficient: int
+    divisor: int
+    addend: int
+
+
+class Tensor(NamedTuple):
+    """One tensor of an operator's schema."""
+
+    name: str
+    dims: tuple[Dim, ...]
+    dtypes: tuple[str, ...]
+    like: int  # the tensor whose dtype is also allowed, or -1
+    dtype_scalar: int  # the scalar that decides a result's dtype when it is given, or -1
+    optional: bool
+
+
+class Operation(NamedTuple):
+    """One operator of torch's."""
+
+    name: str  # "x_out"
+    schema: str
+    form: str  # the function of dlblas that it serves: "x"
+    operator: str
+    arguments: tuple[tuple[str, int], ...]  # ("tensor" | "result" | "scalar", index in the schema)
+    letters: tuple[str, ...]
+    tensors: tuple[Tensor, ...]  # inputs, then results
+    num_inputs: int
+    num_returned: int
+    writes: bool
+
+
+def _tensor(name: str, dims: Any, dtypes: Any, like: int, scalar: int, optional: int) -> Tensor:
+    read = tuple(Dim(letter, bool(lead), *rest) for letter, lead, *rest in dims)
+    return Tensor(name, read, dtypes, like, scalar, bool(optional))
+
+
+def _operation(row: tuple[Any, ...]) -> Operation:
+    *head, tensors, num_inputs, num_returned, writes = row
+    read = tuple(_tensor(*tensor) for tensor in tensors)
+    return Operation(*head, read, num_inputs, num_returned, bool(writes))
+
+
+OPERATIONS: dict[str, Operation] = {}
+"""Every operation that torch has of us, by name."""
+
+_lock = threading.RLock()
+_state: str | None = None  # None: not tried yet; empty: done; else why not
+
+
+def _declarations() -> dict[str, Any]:
+    """Operator -> how it is differentiated, out of the families' files."""
+    found: dict[str, Any] = {}
+    for family in dict.fromkeys(f.family for f in _native.FUNCTIONS.values()):
+        try:
+            module = import_module(f"dlblas.ops.{family}")
+        except ModuleNotFoundError:  # a family need not have a Python file
+            continue
+        found.update(getattr(module, "AUTOGRAD", {}))
+    return found
+
+
+def operator(name: str) -> Any:
+    """torch.ops.dlblas.<name>, its one overload."""
+    return getattr(torch.ops.dlblas, name).default
+
+
+def _builtin(name: str) -> Any:
+    return operator(name)._op  # what the overload's __call__ calls: 0.1 µs less
+
+
+def _row(form: str, functions: dict[str, Any]) -> tuple[Any, ...]:
+    """(form, plain, formula or None, autograd's Function or None, out or None): what the data plane
+    calls; see bindings/python/torch.cpp."""
+    grad = functions.get(form)
+    out = form + "_out"
+    return (
+        form,
+        _builtin(f"_{form}" if grad else form),
+        _builtin(form) if grad else None,
+        grad,
+        _builtin(out) if out in OPERATIONS else None,
+    )
+
+
+def _register() -> None:
+    from . import _autograd, _compile, _fakes
+
+    declarations = _declarations()
+    rows = _native.plane["torch_register"](tuple(declarations))
+    new = {operation.name: operation for operation in map(_operation, rows)}
+    OPERATIONS.update(new)
+    for operation in new.values():
+        torch.library.register_fake(f"dlblas::{operation.name}", _fakes.fake_of(operation))
+    _autograd.register(declarations)
+    transform = getattr(torch._C._functorch, "peek_interpreter_stack", lambda: None)
+    classes = (torch.Tensor, torch.nn.Parameter, torch.dtype, transform)
+    forms = dict.fromkeys(operation.form for operation in new.values())
+    _native.plane["torch_attach"](
+        classes, tuple(_row(form, _autograd.FUNCTIONS) for form in forms)
+    )
+    _compile.register()
+
+
+def attach() -> str:
+    """Empty, or in words why this torch cannot have the operators."""
+    global _state
+    with _lock:
+        if _state is None:
+            _state = ""  # what follows may come back here
+            try:
+                _register()
+            except Error as reason:
+                _state = str(reason)
+        return _state
