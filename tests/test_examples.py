@@ -1,0 +1,73 @@
+"""The examples run as their first lines say, end well, and compare what they claim to compare.
+
+getting_started.py is in test_python_import.py, the C++ ones are in test_consumer.py.
+Read next: examples/llama_block.py.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import dlblas
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
+
+# Makes every norm of ours wrong by a thousandth, in both call paths.
+SABOTAGE = """
+import sys, runpy, torch, dlblas.nn
+forward = dlblas.nn.RMSNorm.forward
+def wrong(self, x, residual=None):
+    y = forward(self, x, residual)
+    return y * 1.001 if residual is None else (y[0] * 1.001, y[1])
+dlblas.nn.RMSNorm.forward = wrong
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+def run(
+    name: str, tmp_path: pathlib.Path, *prefix: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *prefix, str(ROOT / "examples" / name)],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(PACKAGE),
+            "DLBLAS_CACHE": str(tmp_path / "cache"),
+            "HF_HUB_OFFLINE": "1",  # whoever tries to download fails
+            **env,
+        },
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+
+
+EXAMPLES = {
+    "llama_block.py": ("torch", ["10 gradients", "compiled output"]),
+    "huggingface_llama.py": ("transformers", ["5 norms replaced", "loss before and after a step"]),
+}
+
+
+# "cpu" hides the GPU; "any" takes it where there is one, so that a GPU machine runs both.
+@pytest.mark.parametrize("device", ["cpu", pytest.param("any", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(name: str, device: str, tmp_path: pathlib.Path) -> None:
+    module, lines = EXAMPLES[name]
+    pytest.importorskip(module)
+    done = run(name, tmp_path, **({"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for line in lines:
+        assert line in done.stdout
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_sees_a_wrong_norm(name: str, tmp_path: pathlib.Path) -> None:
+    pytest.importorskip(EXAMPLES[name][0])
+    done = run(name, tmp_path, "-c", SABOTAGE, CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "differ" in done.stderr
