@@ -10,12 +10,32 @@ namespace dlblas {
 
 inline constexpr int kWarp = 32;
 
+/// Two sums at once: one barrier for both.
+struct SumPair {
+  float first, second;
+  __device__ explicit SumPair(float a, float b = 0) : first(a), second(b) {}
+  __device__ SumPair& operator+=(SumPair other) {
+    first += other.first, second += other.second;
+    return *this;
+  }
+};
+
+namespace detail {
+template <typename V>
+__device__ inline V shuffle_xor(V value, int distance) {
+  return __shfl_xor_sync(0xffffffffu, value, distance);
+}
+__device__ inline SumPair shuffle_xor(SumPair value, int distance) {
+  return SumPair(shuffle_xor(value.first, distance), shuffle_xor(value.second, distance));
+}
+}  // namespace detail
+
 /// Butterfly over the aligned groups of kLanes lanes; all lanes of the warp must be here.
 template <int kLanes = kWarp, typename V>
 __device__ inline V warp_sum(V value) {
 #pragma unroll
   for (int distance = kLanes / 2; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(0xffffffffu, value, distance);
+    value += detail::shuffle_xor(value, distance);
   return value;
 }
 
@@ -41,7 +61,7 @@ class RowSum {
   __device__ RowSum(double* slots, int barrier, int thread)
       : slots_(slots), barrier_(barrier), thread_(thread) {}
 
-  /// V is float or double.
+  /// V is float, double or SumPair.
   template <typename V>
   __device__ V sum(V value) {
     value = warp_sum<(kThreads < kWarp ? kThreads : kWarp)>(value);
