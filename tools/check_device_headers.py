@@ -77,7 +77,7 @@ def device_headers(root: pathlib.Path) -> list[str]:
     return sorted(shared)
 
 
-def check_index(root: pathlib.Path) -> list[str]:
+def check_index(root: pathlib.Path, fix: bool) -> list[str]:
     """The list for editors: complete, and fit for nvcc, whose rules differ (functions are the
     host's unless they say otherwise)."""
     index = root / INDEX
@@ -85,7 +85,11 @@ def check_index(root: pathlib.Path) -> list[str]:
         return []
     listed = set(tree.includes(root, index))
     there = {str(p.relative_to(root)) for p in tree.files(root, [".cuh"], KERNEL_DIRS)}
-    problems = [f"{INDEX}: lacks {name}" for name in sorted(there - listed)]
+    if fix and there != listed:
+        comment = [line for line in index.read_text().splitlines() if line.startswith("//")]
+        index.write_text("\n".join([*comment, *(f'#include "{n}"' for n in sorted(there)), ""]))
+        listed = there
+    problems = [f"{INDEX}: lacks {name}; run with --fix" for name in sorted(there - listed)]
     home = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
     nvcc = shutil.which("nvcc") or shutil.which("nvcc", path=str(home / "bin"))
     if problems or not nvcc:
@@ -103,14 +107,17 @@ def check_index(root: pathlib.Path) -> list[str]:
 
 
 def main() -> int:
-    root = tree.parser(__doc__).parse_args().root.resolve()
+    parser = tree.parser(__doc__)
+    parser.add_argument("--fix", action="store_true", help=f"write the list in {INDEX} anew")
+    args = parser.parse_args()
+    root = args.root.resolve()
     headers = device_headers(root)
     problems = []
     for header in headers:
         text = tree.without_comments((root / header).read_text())
         if OUTSIDE.search(text) and not HOST_ONLY.search(text):
             problems.append(f"{header}: includes a system header, which NVRTC does not find")
-    problems += check_index(root)
+    problems += check_index(root, args.fix)
     nvrtc = find_nvrtc()
     if nvrtc is None:
         problems.append("NVRTC was not found: run `pip install nvidia-cuda-nvrtc`")
