@@ -71,10 +71,21 @@ bool overlaps_itself(const TensorView& t) {
   return false;
 }
 
+std::uint64_t pitch_bits(const TensorView& t) {
+  const int last = t.rank - 1;
+  const bool transposed = t.rank == 2 && t.shape[1] != 1 && t.strides[1] != 1 &&
+                          t.strides[1] != 0 && (t.strides[0] == 1 || t.shape[0] == 1);
+  const int inner = transposed ? 0 : last;
+  std::uint64_t bits = 0;
+  for (int i = 0; i <= last; ++i)
+    if (i != inner && t.shape[i] != 1) bits |= static_cast<std::uint64_t>(t.strides[i]);
+  return bits * static_cast<std::uint64_t>(size_of(t.dtype));
+}
+
 TensorTraits traits_of(const TensorView& t) {
   TensorTraits traits{t.dtype, Layout::kContiguous, kAlignCap, 0};
-  const auto size = static_cast<std::uint64_t>(size_of(t.dtype));
-  std::uint64_t low_bits = reinterpret_cast<std::uintptr_t>(t.data) | (1u << kAlignCap);
+  const std::uint64_t low_bits =
+      reinterpret_cast<std::uintptr_t>(t.data) | (1u << kAlignCap) | pitch_bits(t);
   bool contiguous = true, broadcast = false, one_pitch = true;
   std::int64_t packed = 1, pitch = 0;  // pitch: what the next leading stride must be to flatten
   for (int i = t.rank - 1; i >= 0; --i) {
@@ -84,7 +95,6 @@ TensorTraits traits_of(const TensorView& t) {
     broadcast |= stride == 0;
     packed *= n;
     if (i == t.rank - 1) continue;
-    low_bits |= static_cast<std::uint64_t>(stride) * size;
     one_pitch &= pitch == 0 || stride == pitch;
     pitch = stride * n;
   }

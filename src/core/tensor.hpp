@@ -40,6 +40,9 @@ bool overlaps_itself(const TensorView& t);
 /// Alignments are told apart up to 16 bytes: more changes no kernel's choice, and allocators differ
 /// in it.
 inline constexpr int kAlignCap = 4;
+/// The strides, in bytes, of all dimensions but the contiguous one, or-ed together: how well rows
+/// are aligned. The rows of a transposed matrix are its columns.
+std::uint64_t pitch_bits(const TensorView& t);
 /// Layout class and alignment of one tensor, for the Problem.
 TensorTraits traits_of(const TensorView& t);
 

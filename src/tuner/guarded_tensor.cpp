@@ -19,7 +19,7 @@ std::int64_t padded(std::int64_t width, int size) {
   return (width + unit - 1) / unit * unit + 64 / size;
 }
 
-void set_strides(TensorView& t, Layout layout) {
+void set_strides(TensorView& t, Layout layout, int align_log2) {
   const int last = t.rank - 1;
   const int size = size_of(t.dtype);
   std::int64_t pitch = layout == Layout::kOther ? 2 : 1;  // every second element
@@ -33,7 +33,8 @@ void set_strides(TensorView& t, Layout layout) {
   }
   if (layout == Layout::kTransposed && t.rank == 2) {
     t.strides[0] = 1;
-    t.strides[1] = std::max<std::int64_t>(1, t.shape[0]);
+    const std::int64_t unit = std::max(1, (1 << align_log2) / size);  // columns as aligned as asked
+    t.strides[1] = std::max<std::int64_t>(1, (t.shape[0] + unit - 1) / unit * unit);
   }
   if (layout == Layout::kBroadcast)
     for (int i = 0; i < t.rank; ++i)
@@ -46,9 +47,7 @@ void set_strides(TensorView& t, Layout layout) {
 // Bytes from the aligned base: none when the rows alone give the alignment class, else as many.
 std::size_t misalignment(const TensorView& t, int align_log2) {
   if (align_log2 >= 4) return 0;
-  std::uint64_t low_bits = 16;
-  for (int i = 0; i < t.rank - 1; ++i)
-    if (t.shape[i] != 1) low_bits |= static_cast<std::uint64_t>(t.strides[i] * size_of(t.dtype));
+  const std::uint64_t low_bits = (1u << kAlignCap) | pitch_bits(t);
   return std::countr_zero(low_bits) <= align_log2 ? 0 : std::size_t{1} << align_log2;
 }
 
@@ -67,7 +66,7 @@ bool may_contain(const std::byte* at, std::size_t bytes, int pattern) {
 }  // namespace
 
 GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits) {
-  set_strides(view, traits.layout);
+  set_strides(view, traits.layout, traits.align_log2);
   std::int64_t last = 0;
   for (int i = 0; i < view.rank; ++i)
     last += std::max<std::int64_t>(0, view.shape[i] - 1) * view.strides[i];

@@ -229,6 +229,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, MadeInputs,
                                            Made{DType::kBF16, Layout::kRowStrided, 2, 64},
                                            Made{DType::kF32, Layout::kRowsOuter, 4, 64},
                                            Made{DType::kF32, Layout::kTransposed, 2, 64},
+                                           Made{DType::kF32, Layout::kTransposed, 4, 64},
                                            Made{DType::kF32, Layout::kBroadcast, 4, 64},
                                            Made{DType::kF16, Layout::kOther, 4, 64}),
                          [](const auto& instance) {

@@ -398,6 +398,9 @@ TEST(Traits, LayoutsAndAlignment) {
   }
   // A row's alignment counts as much as the first one's.
   EXPECT_EQ(norm_call(at(0, {4, 8}, {9, 1}), at(1000, {8})).problem().tensors[0].align_log2, 2);
+  // The rows of a transposed matrix are its columns.
+  EXPECT_EQ(norm_call(at(0, {4, 8}, {1, 4}), at(1000, {8})).problem().tensors[0].align_log2, 4);
+  EXPECT_EQ(norm_call(at(0, {4, 8}, {1, 6}), at(1000, {8})).problem().tensors[0].align_log2, 3);
 }
 
 }  // namespace
