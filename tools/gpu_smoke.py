@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Every CUDA implementation a few times on small shapes, through the C ABI and without torch: what
+compute-sanitizer watches.
+
+In: the cases of the families' cases.json. Device buffers have exactly the tensors' sizes, and
+results are not initialised, so memcheck and initcheck see a byte too far and a byte too few;
+results are compared with the oracle. Out: a line a run; 1 when one is wrong or an implementation
+ran nowhere. Read next: tools/gpu_check, python/dlblas/harness/call.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import math
+import pathlib
+import sys
+from typing import Any, NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MOST_ELEMENTS = 1 << 20
+LIBRARIES = ("cublas", "cudnn")  # other people's kernels
+
+
+class Driver:
+    """The few functions of the CUDA driver that tensors need."""
+
+    def __init__(self) -> None:
+        self._cuda = ctypes.CDLL("libcuda.so.1")
+        self._call("cuInit", 0)
+        device, self._context = ctypes.c_int(), ctypes.c_void_p()
+        self._call("cuDeviceGet", ctypes.byref(device), 0)
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+        self._call("cuCtxSetCurrent", self._context)
+
+    def _call(self, name: str, *args: Any) -> None:
+        code = getattr(self._cuda, name)(*args)
+        if code != 0:
+            raise SystemExit(f"gpu_smoke: {name} returned {code}")
+
+    def allocate(self, num_bytes: int) -> ctypes.c_void_p:
+        memory = ctypes.c_void_p()
+        self._call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(max(1, num_bytes)))
+        return memory
+
+    def free(self, memory: ctypes.c_void_p) -> None:
+        self._call("cuMemFree_v2", memory)
+
+    def upload(self, array: Any) -> ctypes.c_void_p:
+        memory = self.allocate(array.nbytes)
+        host = ctypes.c_void_p(array.ctypes.data)
+        self._call("cuMemcpyHtoD_v2", memory, host, ctypes.c_size_t(array.nbytes))
+        return memory
+
+    def download(self, array: Any, memory: ctypes.c_void_p) -> None:
+        host = ctypes.c_void_p(array.ctypes.data)
+        self._call("cuMemcpyDtoH_v2", host, memory, ctypes.c_size_t(array.nbytes))
+
+    def synchronize(self) -> None:
+        self._call("cuCtxSynchronize")
+
+
+class Run(NamedTuple):
+    op: str
+    implementation: str
+    case: Any
+
+
+def on_device(abi: Any, array: Any, memory: ctypes.c_void_p) -> Any:
+    tensor = abi._tensor(array)
+    tensor.data, tensor.device = memory.value, abi._Device(2, 0)
+    return tensor
+
+
+def call_on_device(driver: Driver, call: Any) -> None:
+    """The harness' call, its arrays uploaded before and its results downloaded after."""
+    import numpy as np
+    from dlblas import _native
+    from dlblas.harness import abi
+
+    library, keep = _native._lib, list[Any]()
+    held = {name: driver.upload(np.ascontiguousarray(t.array)) for name, t in call.inputs.items()}
+    outputs = [driver.allocate(t.array.nbytes) for t in call.results]
+    try:
+        values = []
+        for name, given in call.named().items():
+            if name in held:
+                keep.append(on_device(abi, given, held[name]))
+                values.append(abi._Value(1, 0, abi._Union(tensor=ctypes.pointer(keep[-1]))))
+            else:
+                values.append(abi._value(given, keep))
+        results = [on_device(abi, t.array, m) for t, m in zip(call.results, outputs, strict=True)]
+        args = abi._Args(
+            size=ctypes.sizeof(abi._Args),
+            values=(abi._Value * len(values))(*values),
+            num_values=len(values),
+            num_named=len(values),
+            names=(ctypes.c_char_p * len(values))(*(n.encode() for n in call.named())),
+            outputs=(abi._Tensor * len(results))(*results),
+            num_outputs=len(results),
+        )
+        context = abi._Context(size=ctypes.sizeof(abi._Context))
+        handle = ctypes.c_void_p()
+        _native.check(library.dlblas_op(call.case.op.encode(), ctypes.byref(handle)))
+        _native.check(library.dlblas_call(handle, ctypes.byref(args), ctypes.byref(context)))
+        driver.synchronize()
+        for tensor, memory in zip(call.results, outputs, strict=True):
+            whole = np.empty_like(tensor.array, order="C")
+            driver.download(whole, memory)
+            tensor.array[...] = whole
+    finally:
+        for memory in (*held.values(), *outputs):
+            driver.free(memory)
+
+
+def elements(case: Any) -> int:
+    sizes = (math.prod(v) if isinstance(v, list) else v for v in case.dims.values())
+    return math.prod(sizes)
+
+
+def candidates(registry: Any, op: str) -> list[Any]:
+    """Contiguous cases from the largest on; among equals a dtype each in turn."""
+    from dlblas.harness import expand
+
+    cases = [
+        case
+        for case in expand(registry)
+        if case.op == op and case.layout in ("contiguous", "nn") and case.values == "normal"
+    ]
+    fitting = [case for case in cases if 0 < elements(case) <= MOST_ELEMENTS]
+    return sorted(fitting, key=lambda case: (-elements(case), case.dtype))
+
+
+def spread(cases: list[Any], count: int) -> list[Any]:
+    """``count`` of them first, evenly from the largest to the smallest, then the others."""
+    if len(cases) <= count:
+        return cases
+    step = (len(cases) - 1) / max(1, count - 1)
+    first = [cases[round(i * step)] for i in range(count)]
+    return first + [case for case in cases if case not in first]
+
+
+def run_one(driver: Driver, registry: Any, run: Run, seed: int) -> str:
+    """ "" when it ran and is right; else why not. Raises the library's refusals."""
+    from dlblas import pinned
+    from dlblas.harness.call import Call, FailedCheck, SkippedCase
+    from dlblas.harness.checks import check_oracle
+
+    try:
+        call = Call(registry, run.case, seed)
+        with pinned(run.op, run.implementation):
+            call_on_device(driver, call)
+        check_oracle(call)
+    except SkippedCase as skipped:
+        return f"skipped: {skipped}"
+    except FailedCheck as failed:
+        return f"WRONG: {failed}"
+    return ""
+
+
+def run_implementation(driver: Driver, registry: Any, op: str, name: str, count: int) -> bool:
+    from dlblas.errors import UnsupportedDtypeError, UnsupportedError
+
+    ran, why, good = 0, "no case is small enough", True
+    for case in spread(candidates(registry, op), count):
+        if ran == count:
+            break
+        try:
+            wrong = run_one(driver, registry, Run(op, name, case), seed=5)
+        except (UnsupportedError, UnsupportedDtypeError) as error:
+            why = " ".join(str(error).split())[:200]
+            continue
+        if wrong.startswith("skipped"):
+            why = wrong
+            continue
+        ran += 1
+        good &= not wrong
+        dims = " ".join(f"{k}={v}" for k, v in case.dims.items())
+        print(f"{op} {name} {case.dtype} {dims}: {wrong or 'right'}", flush=True)
+    if ran == 0:
+        print(f"{op} {name}: RAN NOWHERE: {why}", flush=True)
+    return good and ran > 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--package", type=pathlib.Path, default=ROOT / "build" / "python")
+    parser.add_argument("--cases", type=int, default=3, help="an implementation (default 3)")
+    parser.add_argument("--op", help="this operator alone")
+    args = parser.parse_args()
+    sys.path.insert(0, str(args.package))
+    from dlblas.harness import load_registry
+
+    driver, registry, good, runs = Driver(), load_registry(), True, 0
+    for op, facts in registry.operators.items():
+        for impl in facts["implementations"]:
+            if impl["backend"] != "cuda" or impl["name"].startswith(LIBRARIES):
+                continue
+            if args.op in (None, op):
+                good &= run_implementation(driver, registry, op, impl["name"], args.cases)
+                runs += 1
+    print(f"gpu_smoke: {runs} implementations, {'all right' if good else 'NOT all right'}")
+    return 0 if good and runs > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
