@@ -50,4 +50,38 @@ __device__ inline double load_remote(uint32_t address) {
   return value;
 }
 
+/// A sum over the cluster's blocks: each writes its part into all the others, in f64, and adds them
+/// in the order of ranks. All threads of the block hold the same part and get the same sum. Two
+/// sets of parts: a block may be one sum ahead.
+template <int kBlocks>
+class ClusterSum {
+ public:
+  /// `parts`: 2 · kBlocks doubles of shared memory. All threads of the cluster.
+  __device__ explicit ClusterSum(double* parts) : parts_(parts) { cluster_arrive(); }
+  __device__ double sum(double part) {
+    if (!started_) cluster_wait();  // nobody writes into a block that has not started
+    started_ = true;
+    double* parts = parts_ + odd_ * kBlocks;
+    odd_ ^= 1;
+    if (threadIdx.x < kBlocks) store_remote(map_to_rank(parts + cluster_rank(), threadIdx.x), part);
+    cluster_sync();
+    double sum = parts[0];
+#pragma unroll
+    for (int i = 1; i < kBlocks; ++i) sum += parts[i];
+    return sum;
+  }
+
+ private:
+  double* parts_;
+  int odd_ = 0;
+  bool started_ = false;
+};
+/// A block on its own.
+template <>
+class ClusterSum<1> {
+ public:
+  __device__ explicit ClusterSum(double*) {}
+  __device__ double sum(double part) { return part; }
+};
+
 }  // namespace dlblas

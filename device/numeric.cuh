@@ -67,10 +67,10 @@ __device__ inline float round_to(float value) {
     return unpack_one<T>(pack_one<T>(value));
 }
 
-/// 1 / sqrt(value), within 2 units of the last place.
+/// 1 / sqrt(value), within 2 units of the last place; inf for values below 2^-126.
 __device__ inline float reciprocal_root(float value) {
   float root;
-  asm("rsqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(value));
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(value));
   return root;
 }
 

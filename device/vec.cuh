@@ -13,6 +13,8 @@ namespace dlblas {
 enum class Cache : int32_t {
   kDefault,
   kStream,  // evict first: touched once
+  kEarly,   // asked for where it is written, not where ptxas likes it; for memory that no thread
+            // of the kernel writes (16-byte loads only)
 };
 
 /// N elements of type T as they lie in memory. N·size is a power of two, or 16 and more.
@@ -20,7 +22,7 @@ template <FloatType T, int N>
 struct Vec {
   static constexpr int kBytes = N * size_of(T);
   static constexpr int kWords = (kBytes + 3) / 4;
-  uint32_t words[kWords];
+  alignas(kWords < 4 ? kWords * 4 : 16) uint32_t words[kWords];
 
   __device__ void unpack(float (&out)[N]) const {
     if constexpr (T == FloatType::kF32) {
@@ -66,6 +68,10 @@ __device__ inline void load_words(uint32_t* words, const char* from) {
     uint4 v;
     if constexpr (kCache == Cache::kStream)
       v = __ldcs(reinterpret_cast<const uint4*>(from));
+    else if constexpr (kCache == Cache::kEarly)
+      asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                   : "l"(__cvta_generic_to_global(from)));
     else
       v = *reinterpret_cast<const uint4*>(from);
     words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;

@@ -1,0 +1,133 @@
+// What the host and the CUDA kernels of the norm family agree on: traits from the Problem, one
+// searched configuration a kernel, the parameters of a launch. Read by g++, clang and NVRTC alike,
+// so nothing of the system may be included. Flow: call > validate > select > [compile] > [launch].
+// Read next: ops/norm/norm_cuda.hpp (host), ops/norm/norm_stages.cuh (device).
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas {
+
+/// What a kernel is compiled for. One access is `align` bytes, which divide the address of every
+/// row and its length; below the element's size, elements are read byte by byte.
+struct NormCudaTraits {
+  FloatType type;           // of x, residual and both results
+  FloatType weight;         // type, or f32
+  bool add;                 // h = round(x + residual) first
+  bool cast_before_weight;  // rounds to `type` before the weight
+  int32_t align;            // bytes: 16, 8, 4, 2 or 1
+  int32_t weight_align;     // bytes, of the weight's address
+  bool full;                // threads and vectors hold exactly one row: no bounds to check
+};
+/// Elements of one access.
+constexpr int norm_elements(const NormCudaTraits& s) {
+  return s.align < size_of(s.type) ? 1 : s.align / size_of(s.type);
+}
+
+/// cuda_registers, cuda_cluster: a row, or a block's part of it, lives in registers.
+struct NormRegistersConfig {
+  int32_t threads = 128;     // of one row (in one block)
+  int32_t vectors = 4;       // accesses of one thread
+  int32_t rows = 4;          // rows of one block, each with a barrier of its own
+  int32_t cluster = 1;       // blocks that share a row
+  bool early_weight = true;  // the weight is asked for before the row's sum is waited for
+  bool persistent = false;   // blocks stay and ask for the next row before they finish this one
+  bool dependent = false;    // programmatic dependent launch
+};
+
+/// cuda_shared, cuda_cluster, cuda_rows: a block (or a cluster) takes a row of any length in two
+/// passes.
+struct NormBlockConfig {
+  int32_t threads = 512;
+  int32_t vectors = 4;     // accesses in flight, of one thread
+  int32_t cluster = 1;     // blocks that share a row
+  bool keep = true;        // h stays in shared memory; else it is read again, mostly from cache
+  bool dependent = false;  // programmatic dependent launch
+};
+
+/// cuda_split: rows in chunks of threads × vectors accesses, over the whole grid.
+struct NormSplitConfig {
+  int32_t threads = 512;
+  int32_t vectors = 4;  // accesses of one thread and chunk
+  int32_t blocks = 2;   // of a multiprocessor
+  int32_t ahead = 1;    // rounds of the grid between a chunk's sum and its result
+};
+
+/// One call. Strides are in elements, between rows.
+struct NormCudaParams {
+  const void* x;
+  const void* residual;  // with `add`
+  const void* weight;
+  void* y;
+  void* residual_out;  // with `add`
+  int64_t x_stride, residual_stride, y_stride, residual_out_stride;
+  int64_t rows, width;
+  double eps, inverse_width;
+  float eps_f32, inverse_width_f32;
+  float weight_offset;
+  uint32_t zero;  // 0, which the compiler must not know: see hide in norm_stages.cuh
+};
+static_assert(sizeof(NormCudaParams) == 120, "host and device read the same bytes");
+
+/// cuda_split, with its parts of the workspace.
+struct NormSplitParams {
+  NormCudaParams call;
+  uint32_t* ticket;     // [1] the next item; `clear_words` from here on are zero before the launch
+  uint32_t* arrived;    // [rows] chunks whose part is there
+  double* totals;       // [rows] sums of squares; 0: not there yet, negative: zero
+  double* parts;        // [rows, chunks] sums of squares
+  int64_t clear_words;  // words of 32 bits
+  int32_t chunks;       // of a row
+  int32_t lag;          // rows between a chunk's sum and its result
+};
+static_assert(sizeof(NormSplitParams) == 168, "host and device read the same bytes");
+
+/// A tensor of any layout: element (t, c) is at Σ index(t)·strides + c·inner.
+struct NormRowMap {
+  int64_t inner;
+  int64_t shape[8], strides[8];  // leading dimensions, outermost first
+  int64_t rank;
+};
+/// cuda_strided: whatever the layouts are.
+struct NormStridedParams {
+  NormCudaParams call;
+  NormRowMap x, residual, y, residual_out;
+  int64_t weight_stride;
+};
+static_assert(sizeof(NormStridedParams) == 120 + 4 * 144 + 8,
+              "host and device read the same bytes");
+
+constexpr int kMaxBlockThreads = 1024;
+constexpr int kMaxNamedBarriers = 15;  // beside that of __syncthreads
+
+/// 32-bit words that a thread of norm_registers holds while it waits for a row's sum.
+constexpr int norm_held_words(const NormCudaTraits& s, const NormRegistersConfig& c) {
+  const int row = c.vectors * ((norm_elements(s) * size_of(s.type) + 3) / 4);
+  const int weight = c.vectors * ((norm_elements(s) * size_of(s.weight) + 3) / 4);
+  return row * (!c.persistent ? 1 : s.add ? 3 : 2) + (c.early_weight ? weight : 0);
+}
+/// Blocks that a multiprocessor's registers are shared among: what is held and 32 more a thread.
+/// Left alone, ptxas keeps each 16-bit element as a float over the barrier: 102 registers for 64.
+constexpr int norm_blocks(const NormCudaTraits& s, const NormRegistersConfig& c) {
+  const int block = c.threads * c.rows;
+  const int blocks = 65536 / ((norm_held_words(s, c) + 32) * block);
+  const int most = 1536 / block;  // what every architecture runs
+  return blocks < 1 ? 1 : blocks > most ? (most < 1 ? 1 : most) : blocks;
+}
+
+/// May this configuration be compiled for these traits? Host spaces and static_asserts in kernels.
+constexpr bool valid(const NormCudaTraits& s, const NormRegistersConfig& c, int arch) {
+  const int block = c.threads * c.rows;
+  return block >= 32 && block <= kMaxBlockThreads &&
+         (c.threads <= 32 || c.rows <= kMaxNamedBarriers) &&
+         (c.cluster == 1 || (arch >= 90 && c.rows == 1 && c.threads >= 64)) &&
+         (!c.dependent || arch >= 90) && (norm_held_words(s, c) + 24) * block <= 65536;
+}
+constexpr bool valid(const NormCudaTraits&, const NormBlockConfig& c, int arch) {
+  return c.threads <= kMaxBlockThreads && ((c.cluster == 1 && !c.dependent) || arch >= 90);
+}
+constexpr bool valid(const NormCudaTraits&, const NormSplitConfig& c, int) {
+  return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 2048;
+}
+
+}  // namespace dlblas

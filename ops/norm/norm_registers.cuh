@@ -1,0 +1,68 @@
+// RMS norm with the row in registers: one read and one write of each element. Several rows a block,
+// each with its own threads and barrier; or a row over a cluster of blocks, whose parts of the sum
+// meet in each other's shared memory. In: x [T, C], weight [C], and residual. Out: y, and
+// residual_out. A thread reads its own elements before it writes them, so results may lie where x
+// and residual do. Flow: call > validate > select > compile > [launch].
+// Read next: ops/norm/norm_tile.cuh, ops/norm/norm_stages.cuh.
+#pragma once
+
+#include "device/pdl.cuh"
+#include "ops/norm/norm_tile.cuh"
+
+namespace dlblas {
+
+template <NormCudaTraits S, NormRegistersConfig C>
+__global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
+    norm_registers(const __grid_constant__ NormCudaParams p) {
+  static_assert(valid(S, C, 90));
+  using Tile = NormTile<S, C.threads, C.vectors>;
+  using Threads = RowSum<C.threads>;
+  __shared__ double slots[C.rows * Threads::kSlots + 1], parts[2 * C.cluster];
+  const int local = C.rows == 1 ? 0 : threadIdx.x / C.threads, thread = threadIdx.x % C.threads;
+  const int rank = C.cluster == 1 ? 0 : static_cast<int>(cluster_rank());
+  const Tile tile = {rank * Tile::kColumns + thread * Tile::N, static_cast<int>(p.width)};
+  Threads threads(slots + local * Threads::kSlots, 1 + local, thread);
+  ClusterSum<C.cluster> blocks(parts);
+  if constexpr (C.dependent) {
+    wait_for_dependencies();
+    launch_dependents();
+  }
+  typename Tile::Weights weights;
+  if constexpr (C.early_weight) tile.load_weights(weights, p.weight, 0);
+
+  const int64_t step = static_cast<int64_t>(gridDim.x / C.cluster) * C.rows, last = p.rows - 1;
+  int64_t base = static_cast<int64_t>(blockIdx.x / C.cluster) * C.rows;
+  // A branch between the two keeps ptxas from asking for the weight only when x has come.
+  if (base > last) return;
+  // Threads of a row that is not there work on the last one and write nothing: rows that share a
+  // warp stay together.
+  int64_t row = min(base + local, last);
+  typename Tile::Row x, residual, h;
+  tile.load(x, p.x, row * p.x_stride);
+  if constexpr (S.add) tile.load(residual, p.residual, row * p.residual_stride);
+  for (;;) {
+    const bool mine = base + local <= last;
+    tile.add(h, x, residual);
+    if (S.add && mine) tile.store(p.residual_out, row * p.residual_out_stride, h);
+    const int64_t next = min(base + step + local, last);
+    if constexpr (C.persistent) {
+      tile.load(x, p.x, next * p.x_stride);
+      if constexpr (S.add) tile.load(residual, p.residual, next * p.residual_stride);
+    }
+    const RowTotal total = row_total(tile.squares(h), p, threads, blocks, [&] {
+      return tile.squares_wide(h_base<S>(p), h_offset<S>(p, row));
+    });
+    if constexpr (!C.early_weight) tile.load_weights(weights, p.weight, 0);
+    if (mine && total.wide) {
+      tile.normalize_wide(p, row, 0, wide_scale(total.exact, p));
+    } else if (mine) {
+      tile.normalize(h, weights, norm_scale(total.sum, p), p);
+      tile.store(p.y, row * p.y_stride, h);
+    }
+    base += step;
+    row = next;
+    if (!C.persistent || base > last) break;
+  }
+}
+
+}  // namespace dlblas

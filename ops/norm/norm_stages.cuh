@@ -1,0 +1,186 @@
+// The stages that every norm kernel is made of, on one access of N elements: h = x or
+// round(x + residual), the sum of squares, the scale, the result.
+// Numerics: squares are summed in f32 in chains of at most a few hundred terms, then in trees;
+// one rounding at the store. Where a sum leaves the range of f32 (values below 1e-15 with eps = 0,
+// or above 1e19) the row is summed again in f64 and scaled in two factors.
+// Read next: ops/norm/norm_registers.cuh.
+#pragma once
+
+#include "device/cluster.cuh"
+#include "device/reduce.cuh"
+#include "device/vec.cuh"
+#include "ops/norm/norm_cuda_config.hpp"
+
+namespace dlblas {
+
+template <NormCudaTraits S>
+using NormVec = Vec<S.type, norm_elements(S)>;
+template <NormCudaTraits S>
+using NormWeightVec = Vec<S.weight, norm_elements(S)>;
+
+/// Accesses to a row's tensors: element offsets from their base.
+template <NormCudaTraits S, Cache kCache = Cache::kDefault>
+__device__ inline NormVec<S> load_row(const void* base, int64_t offset) {
+  return load_vec<S.type, norm_elements(S), S.align, kCache>(base, offset);
+}
+template <NormCudaTraits S, Cache kCache = Cache::kDefault>
+__device__ inline void store_row(void* base, int64_t offset, const NormVec<S>& v) {
+  store_vec<S.type, norm_elements(S), S.align, kCache>(base, offset, v);
+}
+template <NormCudaTraits S, Cache kCache = Cache::kDefault>
+__device__ inline NormWeightVec<S> load_weight(const void* base, int64_t offset) {
+  return load_vec<S.weight, norm_elements(S), S.weight_align, kCache>(base, offset);
+}
+
+/// The same bits, but the compiler cannot know: it keeps the words over a barrier, and not the
+/// twice as many floats that it already made of them (102 registers for 64, at 4 accesses of bf16).
+template <FloatType T, int N>
+__device__ inline Vec<T, N> hide(Vec<T, N> v, uint32_t zero) {
+  if constexpr (size_of(T) == 2)
+#pragma unroll
+    for (int i = 0; i < Vec<T, N>::kWords; ++i) v.words[i] ^= zero;
+  return v;
+}
+
+/// h = round(x + residual).
+template <NormCudaTraits S>
+__device__ inline NormVec<S> add_residual(const NormVec<S>& x, const NormVec<S>& residual) {
+  constexpr int N = norm_elements(S);
+  float a[N], b[N];
+  x.unpack(a);
+  residual.unpack(b);
+#pragma unroll
+  for (int i = 0; i < N; ++i) a[i] += b[i];
+  NormVec<S> h;
+  h.pack(a);
+  return h;
+}
+
+/// A thread's sum of squares, in four chains: a chain is the latency of a row in registers.
+struct Squares {
+  float chains[4] = {0, 0, 0, 0};
+
+  template <FloatType T, int N>
+  __device__ void take(const Vec<T, N>& h) {
+    float v[N];
+    h.unpack(v);
+#pragma unroll
+    for (int i = 0; i < N; ++i) chains[i % 4] = fmaf(v[i], v[i], chains[i % 4]);
+  }
+  __device__ float sum() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
+};
+
+/// Did a sum of squares, of a row or a part of one, lose in f32 what the mean needs? Never for NaN.
+__device__ inline bool leaves_f32(float sum, const NormCudaParams& p) {
+  return sum > 0x1p126f || fmaf(sum, p.inverse_width_f32, p.eps_f32) < 0x1p-100f;
+}
+__device__ inline bool leaves_f32(double sum, const NormCudaParams& p) {
+  return sum > 0x1p126 || fma(sum, p.inverse_width, p.eps) < 0x1p-100;
+}
+
+/// 1 / sqrt(mean + eps).
+__device__ inline float norm_scale(float sum, const NormCudaParams& p) {
+  return reciprocal_root(fmaf(sum, p.inverse_width_f32, p.eps_f32));
+}
+__device__ inline double wide_scale(double sum, const NormCudaParams& p) {
+  return rsqrt(fma(sum, p.inverse_width, p.eps));
+}
+
+/// A row's sum of squares, known to all of its threads.
+struct RowTotal {
+  float sum;
+  double exact;
+  bool wide;  // f32 cannot scale this row: it is for normalize_wide and `exact`
+};
+
+/// From a thread's part to the row's total, over its threads and the cluster's blocks. `exact_part`
+/// sums a thread's squares again in f64; it runs where the row's f32 sum is of no use. The row's
+/// threads agree on that; where rows share a warp, the others come along and keep their own.
+template <typename V, int kThreads, int kBlocks, typename Exact>
+__device__ inline RowTotal row_total(V part, const NormCudaParams& p, RowSum<kThreads>& threads,
+                                     ClusterSum<kBlocks>& blocks, Exact exact_part) {
+  const V sum = threads.sum(part);
+  RowTotal total = {static_cast<float>(sum), sum, leaves_f32(sum, p)};
+  if (kThreads < kWarp ? __any_sync(0xffffffffu, total.wide) : total.wide)
+    total.exact = threads.sum(exact_part());
+  if constexpr (kBlocks > 1) {
+    total.exact = blocks.sum(total.exact);
+    total.sum = static_cast<float>(total.exact);
+    total.wide = leaves_f32(total.exact, p);
+  }
+  return total;
+}
+
+/// y = h · scale · (weight + offset), or with h · scale rounded first.
+template <NormCudaTraits S>
+__device__ inline NormVec<S> normalize(const NormVec<S>& h, const NormWeightVec<S>& weight,
+                                       float scale, float offset) {
+  constexpr int N = norm_elements(S);
+  float v[N], w[N];
+  h.unpack(v);
+  weight.unpack(w);
+  NormVec<S> y;
+#pragma unroll
+  for (int i = 0; i < N; ++i) v[i] *= scale;
+  if constexpr (S.cast_before_weight) {
+    y.pack(v);
+    y.unpack(v);
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) v[i] *= w[i] + offset;
+  y.pack(v);
+  return y;
+}
+
+// Rows that f32 cannot scale are summed and written element by element in f64: right, a hundred
+// times slower, and little code. An element's address is aligned to itself, or to nothing.
+template <FloatType T, int kAlign>
+__device__ inline float load_element(const void* base, int64_t offset) {
+  float v[1];
+  load_vec<T, 1, detail::smaller(kAlign, size_of(T))>(base, offset).unpack(v);
+  return v[0];
+}
+template <FloatType T, int kAlign>
+__device__ inline void store_element(void* base, int64_t offset, float value) {
+  Vec<T, 1> v;
+  v.pack({value});
+  store_vec<T, 1, detail::smaller(kAlign, size_of(T))>(base, offset, v);
+}
+
+/// Squares of `count` elements of h from `offset` on.
+template <NormCudaTraits S>
+__device__ inline double squares_wide(const void* h, int64_t offset, int count) {
+  double sum = 0;
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    const double v = load_element<S.type, S.align>(h, offset + i);
+    sum += v * v;
+  }
+  return sum;
+}
+
+/// Where a row's h is: x, or residual_out once it is written.
+template <NormCudaTraits S>
+__device__ inline const void* h_base(const NormCudaParams& p) {
+  return S.add ? p.residual_out : p.x;
+}
+template <NormCudaTraits S>
+__device__ inline int64_t h_offset(const NormCudaParams& p, int64_t row) {
+  return row * (S.add ? p.residual_out_stride : p.x_stride);
+}
+
+/// As `normalize`, from memory to memory: `count` elements of a row from `column` on.
+template <NormCudaTraits S>
+__device__ inline void normalize_wide(const NormCudaParams& p, int64_t row, int64_t column,
+                                      int count, double scale) {
+#pragma unroll 1
+  for (int64_t c = column; c < column + count; ++c) {
+    double v = load_element<S.type, S.align>(h_base<S>(p), h_offset<S>(p, row) + c) * scale;
+    if constexpr (S.cast_before_weight) v = round_to<S.type>(static_cast<float>(v));
+    const double weight = load_element<S.weight, S.weight_align>(p.weight, c);
+    store_element<S.type, S.align>(p.y, row * p.y_stride + c,
+                                   static_cast<float>(v * (weight + p.weight_offset)));
+  }
+}
+
+}  // namespace dlblas
