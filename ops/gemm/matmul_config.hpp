@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "cpu/element.hpp"
+#include "ops/gemm/activation.hpp"
 
 namespace dlblas::gemm {
 
@@ -15,9 +16,6 @@ namespace dlblas::gemm {
 enum Tensor : int { kA, kB, kBias, kOut };
 enum Letter : int { kM, kK, kN };
 enum Scalar : int { kActivation, kOutDtype };
-
-/// The activation's labels, in schema order.
-enum class Activation : std::int32_t { kNone, kRelu, kLeakyRelu, kGelu, kSilu };
 
 /// A strided matrix; strides in elements, of any sign, 0 included.
 struct Matrix {

@@ -59,6 +59,9 @@ constexpr bool valid(const MatmulMmaConfig& c) {
          c.threads() >= 64 && c.threads() <= 256 && c.stages >= 2;
 }
 
+/// Threads of a block of matmul_mma_finish.
+inline constexpr int kFinishThreads = 256;
+
 /// The few-row form: m ≤ 16. A warp takes `columns` of b and one of `warps` parts of K.
 struct MatmulRowsConfig {
   int32_t columns;  // 8, 16 or 32; 64 where b is contiguous along N

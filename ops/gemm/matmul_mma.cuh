@@ -209,10 +209,10 @@ __global__ void __launch_bounds__(C.threads())
 /// out = act(Σ partial + bias), the parts of K added in ascending order. A thread takes eight
 /// columns of a row.
 template <MatmulTraits S, MatmulMmaConfig C>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(kFinishThreads)
     matmul_mma_finish(const __grid_constant__ MatmulGpuParams p) {
   const int64_t eights = (p.n + 7) / 8;
-  const int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x;
+  const int64_t at = int64_t{blockIdx.x} * kFinishThreads + threadIdx.x;
   if (at >= p.m * eights) return;
   const int64_t m = at / eights, n = at % eights * 8;
   float sum[8] = {};

@@ -1,0 +1,120 @@
+// Traits and parameters of the GPU forms of matmul; see matmul_cuda.hpp.
+#include "ops/gemm/matmul_cuda.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+static_assert(static_cast<int>(FloatType::kF32) == static_cast<int>(DType::kF32) &&
+              static_cast<int>(FloatType::kF16) == static_cast<int>(DType::kF16) &&
+              static_cast<int>(FloatType::kBF16) == static_cast<int>(DType::kBF16));
+
+constexpr int kOperands = 4;
+
+bool is_aligned(const TensorTraits& t) {
+  return t.dtype == DType::kAbsent || (1 << t.align_log2) >= size_of(t.dtype);
+}
+
+/// Rows of the result in 16-byte stores. A result that is yet to be made says nothing of its pitch:
+/// N decides there.
+bool has_vector_rows(const Problem& p) {
+  const TensorTraits& out = p.tensors[kOut];
+  if (out.align_log2 < kAlignCap) return false;
+  if (out.layout == Layout::kRowStrided) return true;
+  return out.layout == Layout::kContiguous && p.dims[kN] * size_of(out.dtype) % 16 == 0;
+}
+
+std::string literal(FloatType type) {
+  return text("dlblas::FloatType(", static_cast<int>(type), ")");
+}
+const char* literal(bool b) { return b ? "true" : "false"; }
+
+}  // namespace
+
+MatmulTraits matmul_traits(const Problem& p, std::int32_t rows) {
+  MatmulTraits s{};
+  s.type = static_cast<FloatType>(p.tensors[kA].dtype);
+  s.out = static_cast<FloatType>(p.tensors[kOut].dtype);
+  s.a_by_depth = p.tensors[kA].layout != Layout::kTransposed;
+  s.b_by_depth = p.tensors[kB].layout == Layout::kTransposed;
+  s.out_vector = has_vector_rows(p);
+  s.aligned = std::all_of(p.tensors, p.tensors + kOperands, is_aligned);
+  s.has_bias = p.tensors[kBias].dtype != DType::kAbsent;
+  s.bias = s.has_bias ? static_cast<FloatType>(p.tensors[kBias].dtype) : FloatType::kF32;
+  s.activation = static_cast<Activation>(p.scalars[kActivation]);
+  s.rows = rows;
+  return s;
+}
+
+MatmulGpuParams matmul_gpu_params(const Args& args) {
+  const MatmulParams c = matmul_params(args);
+  MatmulGpuParams p{};
+  p.a = c.a.data, p.b = c.b.data, p.bias = c.bias.data, p.out = c.out.data;
+  p.a_row = c.a.row, p.a_col = c.a.col;
+  p.b_row = c.b.row, p.b_col = c.b.col;
+  p.bias_col = c.bias.col;
+  p.out_row = c.out.row, p.out_col = c.out.col;
+  p.m = c.m, p.n = c.n, p.k = c.k;
+  return p;
+}
+
+std::string matmul_entry(const char* kernel, const MatmulTraits& s,
+                         const std::string& configuration) {
+  return text("dlblas::gemm::", kernel, "<dlblas::gemm::MatmulTraits{.type = ", literal(s.type),
+              ", .out = ", literal(s.out), ", .a_by_depth = ", literal(s.a_by_depth),
+              ", .b_by_depth = ", literal(s.b_by_depth), ", .out_vector = ", literal(s.out_vector),
+              ", .aligned = ", literal(s.aligned), ", .has_bias = ", literal(s.has_bias),
+              ", .bias = ", literal(s.bias), ", .activation = dlblas::gemm::Activation(",
+              static_cast<int>(s.activation), "), .rows = ", s.rows, "}, ", configuration, ">");
+}
+
+Support supports_sizes(const Problem& p) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  for (const int letter : {kM, kN, kK}) {
+    if (p.dims[letter] > kMost) {
+      return Support::no("a dimension is {}: at most {}", p.dims[letter], kMost);
+    }
+  }
+  // Blocks of at least 16 × 32 are counted in 31 bits.
+  const std::int64_t blocks = ceil_div(p.dims[kM], 16) * ceil_div(p.dims[kN], 32);
+  if (blocks >= std::int64_t{1} << 31) {
+    return Support::no("the result has {} tiles: more than a grid", blocks);
+  }
+  return Support::yes();
+}
+
+Support supports_tensor_cores(const Problem& p) {
+  if (p.tensors[kA].dtype == DType::kF32) {
+    return Support::no("f32 stays IEEE here: tensor cores would round it to TF32");
+  }
+  for (const int i : {kA, kB}) {
+    const TensorTraits& t = p.tensors[i];
+    if (t.layout == Layout::kBroadcast || t.layout == Layout::kOther) {
+      return Support::no("tensor {} is contiguous in neither dimension", i);
+    }
+    if (t.align_log2 < kAlignCap) {
+      return Support::no("tensor {} has rows aligned to {} bytes; 16 are needed", i,
+                         std::int64_t{1} << t.align_log2);
+    }
+  }
+  if (!is_aligned(p.tensors[kBias]) || !is_aligned(p.tensors[kOut])) {
+    return Support::no("bias or out is not aligned to its elements");
+  }
+  return supports_sizes(p);
+}
+
+double matmul_bytes(const Problem& p) {
+  const auto m = static_cast<double>(p.dims[kM]), n = static_cast<double>(p.dims[kN]),
+             k = static_cast<double>(p.dims[kK]);
+  return (m * k + k * n) * size_of(p.tensors[kA].dtype) + m * n * size_of(p.tensors[kOut].dtype);
+}
+
+double memory_rate(const DeviceInfo& device) {
+  // H200: a copy of 8 GB runs at 4.27 TB/s. A100: 1.7. Cards without HBM: about 0.8.
+  return device.arch >= 90 ? 4.2e12 : device.arch == 80 ? 1.7e12 : 0.8e12;
+}
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,140 @@
+// The few-row matmul on GPUs (decoding): m ≤ 16, b streams from memory once.
+// In: a Problem of f16 or bf16 with at most 16 rows. Out: a Kernel of one step.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_rows.cuh.
+#include <algorithm>
+
+#include "cuda/cuda.hpp"
+#include "generated/source_hashes.hpp"
+#include "ops/gemm/matmul_cuda.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+constexpr int kMostRows = 16;  // of one tensor-core instruction
+constexpr int kColumnsByColumn = 64;
+
+const ConfigTable<MatmulRowsConfig>& table() {
+  using C = MatmulRowsConfig;
+  static const auto* t = new ConfigTable<C>{
+      field<&C::columns>("columns", {8, 16, 32, 64}),
+      field<&C::warps>("warps", {4, 8, 16}),
+      field<&C::unroll>("unroll", {1, 2, 4, 8}),
+  };
+  return *t;
+}
+
+bool b_by_depth(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
+
+/// Rows 8 … 15 cost loads and registers: they exist in a kernel of their own.
+MatmulTraits traits(const Problem& p) { return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMostRows); }
+
+/// Registers of the loads in flight and the sums, 32-bit words a thread.
+std::int64_t words_in_flight(const MatmulRowsConfig& c, const Problem& p) {
+  const int rows = p.dims[kM] <= 8 ? 1 : 2;
+  const int words = b_by_depth(p) ? c.columns / 8 * 4 + rows * 4 : 4 * 4 + rows * 2;
+  return std::int64_t{c.unroll} * words + c.columns / 2;
+}
+
+void constrain(const Problem& p, const DeviceInfo&, Space& space) {
+  const bool by_depth = b_by_depth(p);
+  space.require("columns_fit_layout", {"columns"}, [by_depth](const Config& c) {
+    return (table().restore(c).columns != kColumnsByColumn) == by_depth;
+  });
+  space.require("registers_suffice", {"columns", "warps", "unroll"}, [p](const Config& config) {
+    const MatmulRowsConfig c = table().restore(config);
+    return words_in_flight(c, p) <= (c.warps == 16 ? 88 : 160);
+  });
+  space.require("every_warp_has_work", {"warps", "unroll"}, [p](const Config& config) {
+    const MatmulRowsConfig c = table().restore(config);
+    const int depth = b_by_depth(p) ? 32 : 16;
+    return (c.warps == 4 && c.unroll == 1) ||
+           std::int64_t{c.warps - 1} * c.unroll * depth < p.dims[kK];
+  });
+}
+
+/// Narrow blocks fill the device, wide ones read a less often; about one wave of blocks wins.
+Config heuristic(const Problem& p, const DeviceInfo& device) {
+  MatmulRowsConfig c{b_by_depth(p) ? 8 : kColumnsByColumn, 8, 4};
+  const int widest = p.dims[kM] <= 8 ? 16 : 32;
+  while (b_by_depth(p) && c.columns < widest && p.dims[kN] / c.columns > 4 * device.units) {
+    c.columns *= 2;
+  }
+  if (c.columns >= 32) c.unroll = 2;
+  const int depth = b_by_depth(p) ? 32 : 16;
+  while (c.unroll > 1 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK]) c.unroll /= 2;
+  if (c.unroll == 1 && std::int64_t{c.warps - 1} * depth >= p.dims[kK]) c.warps = 4;
+  return table().erase(c);
+}
+
+double estimate(const Problem& p, const Config& config, const DeviceInfo& device,
+                const Implementation&) {
+  const MatmulRowsConfig c = table().restore(config);
+  const auto blocks = static_cast<double>(ceil_div(p.dims[kN], c.columns));
+  const double rows = static_cast<double>(std::max<std::int64_t>(1, p.dims[kM]));
+  const double a_again = blocks * rows * static_cast<double>(p.dims[kK]) * 2 / 5e12;  // from L2
+  const double filled = std::min(1.0, blocks / device.units);
+  return 1e3 * (matmul_bytes(p) / (0.8 * memory_rate(device) * filled) + a_again + 3e-6);
+}
+
+Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
+  if (p.dims[kM] > kMostRows) {
+    return Support::no("a has more than {} rows (bucket {})", kMostRows, p.dims[kM]);
+  }
+  if (p.tensors[kA].layout == Layout::kTransposed) {
+    return Support::no("rows of a are not contiguous");
+  }
+  if (p.dims[kK] % 8 != 0) return Support::no("K = {} is not a multiple of 8", p.dims[kK]);
+  if (!b_by_depth(p) && p.dims[kN] % 8 != 0) {
+    return Support::no("b is contiguous along N and N = {} is not a multiple of 8", p.dims[kN]);
+  }
+  return supports_tensor_cores(p);
+}
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  const auto& c = kernel.load<MatmulRowsConfig>();
+  const MatmulGpuParams p = matmul_gpu_params(args);
+  cuda::Launch how;
+  how.grid.x = static_cast<unsigned>(ceil_div(p.n, c.columns));
+  how.block.x = static_cast<unsigned>(c.threads());
+  how.shared_bytes = static_cast<unsigned>(c.shared_bytes());
+  return cuda::launch(*kernel.entries[0], how, p, context.stream);
+}
+
+Kernel prepare(const Problem&, const Config& config, const DeviceInfo&,
+               const Implementation& implementation) {
+  Kernel kernel;
+  kernel.implementation = &implementation;
+  kernel.steps[0] = step;
+  kernel.num_steps = 1;
+  kernel.store(table().restore(config));
+  return kernel;
+}
+
+std::vector<KernelSource> sources(const Problem& p, const Config& config, const DeviceInfo&,
+                                  const Implementation&) {
+  return {{"ops/gemm/matmul_rows.cuh",
+           matmul_entry("matmul_rows", traits(p),
+                        table().literal(config, "dlblas::gemm::MatmulRowsConfig")),
+           table().restore(config).shared_bytes()}};
+}
+
+}  // namespace
+
+void append_rows_cuda(std::vector<Implementation>& to) {
+  Implementation i;
+  i.name = "cuda_rows";
+  i.backend = DeviceType::kCuda;
+  i.min_arch = 80;
+  i.source_hash = source_hash("ops/gemm/matmul_rows_cuda.cpp");
+  i.flags.capturable = true;  // the order of sums depends on the configuration: not deterministic
+  i.knobs = &table();
+  i.supports = supports;
+  i.constrain = constrain;
+  i.heuristic = heuristic;
+  i.estimate = estimate;
+  i.prepare = prepare;
+  i.sources = sources;
+  to.push_back(i);
+}
+
+}  // namespace dlblas::gemm
