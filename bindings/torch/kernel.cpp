@@ -31,6 +31,20 @@ void check(int code, const Operation& op, const char* what) {
   if (code != 0) torch_refused(op, what);
 }
 
+// A kernel sees grad mode only where no formula stands above it, and torch would give no gradient.
+[[noreturn]] void refuse_grad(const Operation& op, const Slot& slot) {
+  const Schema& schema = op.form->op->schema;
+  const bool result = slot.kind == Slot::Kind::kResult;
+  const std::string name = result ? out_name(schema, slot.index)
+                                  : schema.tensors[(*op.form->params)[slot.index].index].name;
+  const std::string expected = "a tensor outside autograd", got = "requires_grad=True";
+  throw Error(
+      ErrorKind::kArgument,
+      text(op.form->name, ": ", name, " requires grad; expected ", expected, ", got ", got,
+           "; pass it with .detach(), or call under torch.no_grad()"),
+      {.op = std::string(op.form->name), .argument = name, .expected = expected, .got = got});
+}
+
 class Call {
  public:
   Call(const Operation& op, StableValue* stack) : op_(op), stack_(stack) {}
@@ -221,9 +235,11 @@ bool Call::run() noexcept {
   for (std::size_t i = 0; i < op_.slots.size(); ++i) take(op_.slots[i], stack_[i]);
   try {
     int tensor = 0;
+    const bool grad_enabled = shims.grad_enabled();
     for (const Slot& slot : op_.slots) {
       if (slot.kind == Slot::Kind::kScalar) continue;
       if (slot.kind == Slot::Kind::kTensor && values_[slot.index].kind == DLBLAS_NONE) continue;
+      if (grad_enabled && requires_grad(handles_[tensor])) refuse_grad(op_, slot);
       dlblas_tensor& t = tensors_[tensor];
       read(handles_[tensor], slot.written, t);
       if (tensor++ == 0) device_ = t.device;

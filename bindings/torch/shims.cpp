@@ -95,6 +95,9 @@ std::string load_shims() {
   std::string missing;
   if (!read_functions(cpu, &missing) || !read_codes(cpu, &missing))
     return text("libtorch_cpu.so lacks ", missing, ", which torch has from 2.10 on");
+  if (void* c10 = find_library_file("libc10.so"))
+    shims.impl_requires_grad = reinterpret_cast<bool (*)(const void*)>(
+        dlsym(c10, "_ZNK3c1010TensorImpl13requires_gradEv"));
   if (void* cuda = find_library_file("libtorch_cuda.so"))
     shims.current_cuda_stream = reinterpret_cast<int (*)(std::int32_t, void**)>(
         dlsym(cuda, "aoti_torch_get_current_cuda_stream"));

@@ -57,12 +57,22 @@ struct Shims {
 #undef DLBLAS_TORCH_MEMBER
   // Optional ones. Before 2.13 an optional argument's slot is freed with `delete`.
   int (*delete_value)(StableValue*) = nullptr;
+  // c10::TensorImpl::requires_grad() of libc10: the one thing asked for that no C function tells. A
+  // torch without it does not refuse such tensors at the call; it warns in backward().
+  bool (*impl_requires_grad)(const void* impl) = nullptr;
   // Of libtorch_cuda: null in a torch without CUDA.
   int (*current_cuda_stream)(std::int32_t device, void** stream) = nullptr;
 
   std::int32_t cpu = 0, cuda = 0;  // torch's codes of devices
 };
 extern Shims shims;
+
+/// Does autograd follow this tensor?
+inline bool requires_grad(const Tensor* tensor) {
+  // An at::Tensor is one pointer, to its implementation.
+  return shims.impl_requires_grad &&
+         shims.impl_requires_grad(*reinterpret_cast<const void* const*>(tensor));
+}
 
 /// Fills `shims` once a process. Returns empty, or in words why torch cannot be reached; then
 /// another call tries again.

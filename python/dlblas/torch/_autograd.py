@@ -100,7 +100,7 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
     values = inputs + results
     tensors = list(dict.fromkeys(saves.values()))
     # Scalars of the backward operator are those of the forward one, by name.
-    same = [a.name for a in backward.arguments if a.name not in saves and a.name not in takes]
+    same = [a.name for a in backward.arguments if not _is_tensor(a)]
     scalars = [name for name in same if name in inputs]
     there = [None, *tensors, *scalars, *(("gradient", r) for r in results)]
 
@@ -111,7 +111,7 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
             return there.index(("gradient", takes[argument.name]))
         if argument.name in scalars:
             return there.index(argument.name)
-        if isinstance(argument.type, torch.OptionalType):
+        if _is_optional(argument):
             return 0
         raise ValueError(f"nothing is said of {backward.name}'s {argument.name}")
 
@@ -128,7 +128,7 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
             tuple(
                 results.index(takes[a.name])
                 for a in needed
-                if not isinstance(a.type, torch.OptionalType)
+                if not _is_optional(a)
             ),
             _pick([1 + made.index(gives[name]) if name in gives else 0 for name in inputs]),
             _operator(declaration["backward"]),
@@ -139,6 +139,15 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
             f"{declaration['backward']}'s schema, got {reason}; please report it",
             op,
         ) from reason
+
+
+def _is_optional(argument: Any) -> bool:
+    return bool(argument.type.kind() == "OptionalType")
+
+
+def _is_tensor(argument: Any) -> bool:
+    kind = argument.type.getElementType() if _is_optional(argument) else argument.type
+    return bool(kind.kind() == "TensorType")
 
 
 def _operator(name: str) -> Any:
@@ -160,7 +169,8 @@ def _function(formula: _Formula, plain: Any) -> Callable[..., Any]:
         return results
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(formula.grad)}
-    apply = type(f"dlblas_{formula.op}", (torch.autograd.Function,), methods).apply  # grad_fn's name
+    function: Any = type(f"dlblas_{formula.op}", (torch.autograd.Function,), methods)
+    apply = function.apply
     return lambda *inputs: apply(*inputs, *defaults[len(inputs) :])
 
 

@@ -17,20 +17,11 @@ from typing import Any
 import torch
 
 from .. import _dtypes, _native
-from ..errors import ArgumentError
 from ._autograd import FUNCTIONS
-from ._fakes import TORCH_DTYPES
+from ._fakes import TORCH_DTYPES, grad_error
 from ._register import OPERATIONS, operator
 
 _TRACER = "torch._dynamo"
-
-
-def _refuse_grad(op: str, argument: str) -> None:
-    raise ArgumentError.from_library(
-        f"{op}: {argument} requires grad; expected a tensor outside autograd, got "
-        "requires_grad=True; pass it with .detach(), or call under torch.no_grad()",
-        op, argument, "a tensor outside autograd", "requires_grad=True",
-    )  # fmt: skip
 
 
 def traceable(function: _native.Function) -> Callable[..., Any]:
@@ -66,7 +57,7 @@ def traceable(function: _native.Function) -> Callable[..., Any]:
         if torch.is_grad_enabled() and (out is not None or not differentiable):
             for key, value in given.items():
                 if isinstance(value, torch.Tensor) and value.requires_grad:
-                    _refuse_grad(name, key)
+                    raise grad_error(name, key)
         if out is None:
             return call(**given)
         write(**given)  # type: ignore[misc]

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _dtypes
-from ..errors import DeviceError, Error, ShapeMismatchError, UnsupportedDtypeError
+from ..errors import (
+    ArgumentError,
+    DeviceError,
+    Error,
+    ShapeMismatchError,
+    UnsupportedDtypeError,
+)
 
 if TYPE_CHECKING:
     from ._register import Dim, Operation, Tensor
@@ -28,6 +34,15 @@ def _error(
 ) -> Error:
     message = f"{op}: {tensor} {problem}; expected {expected}, got {got}"
     return cls.from_library(message, op, tensor, str(expected), str(got))
+
+
+def grad_error(op: str, argument: str) -> Error:
+    """Of a tensor that requires grad where nothing would give it one, as the kernels say it."""
+    return ArgumentError.from_library(
+        f"{op}: {argument} requires grad; expected a tensor outside autograd, got "
+        "requires_grad=True; pass it with .detach(), or call under torch.no_grad()",
+        op, argument, "a tensor outside autograd", "requires_grad=True",
+    )  # fmt: skip
 
 
 def _require(condition: Any, error: Callable[[], Error]) -> None:
@@ -181,6 +196,10 @@ class _Call:
     def run(self) -> Any:
         op = self.op
         present = sorted(self.tensors)
+        if torch.is_grad_enabled():  # it is off below a formula
+            for i in present:
+                if self.tensors[i].requires_grad:
+                    raise grad_error(op.form, op.tensors[i].name)
         waiting = [i for i in present if i < op.num_inputs and not self.check(i)]
         for i in waiting + [i for i in present if i >= op.num_inputs]:
             self.check(i)
