@@ -1,0 +1,123 @@
+// One element of a tensor as f64, for kernels that judge: inputs, comparisons, oracles. The mirror
+// of core/element.hpp, bit for bit (tests/cpp/test_gpu_tuner.cpp); slow and general on purpose.
+// Read next: device/tuner_inputs.cuh, device/tuner_compare.cuh.
+#pragma once
+
+#include "device/view.hpp"
+
+namespace dlblas::f64 {
+
+/// Offset, in elements, of the element with a row-major index.
+__device__ inline int64_t offset_of(const DeviceView& t, int64_t index) {
+  int64_t at = 0;
+  for (int i = t.rank - 1; i > 0; --i) {
+    at += index % t.shape[i] * t.strides[i];
+    index /= t.shape[i];
+  }
+  return t.rank > 0 ? at + index * t.strides[0] : 0;
+}
+
+__device__ inline int size_of(int32_t dtype) {
+  if (dtype == kCodeF64 || dtype == kCodeI64) return 8;
+  if (dtype == kCodeF32 || dtype == kCodeI32) return 4;
+  return dtype == kCodeF16 || dtype == kCodeBF16 ? 2 : 1;
+}
+
+/// Rounded to odd, so that a second rounding to a narrower type equals one rounding from f64.
+__device__ inline float to_f32_odd(double v) {
+  const float f = __double2float_rz(v);  // beyond f32's range its largest value, which is odd
+  return static_cast<double>(f) == v || v != v || isinf(v) ? static_cast<float>(v)
+                                                           : __int_as_float(__float_as_int(f) | 1);
+}
+__device__ inline uint16_t to_f16(double v) {
+  uint16_t h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(to_f32_odd(v)));
+  return h;
+}
+__device__ inline uint16_t to_bf16(double v) {
+  uint16_t h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(to_f32_odd(v)));
+  return h;
+}
+__device__ inline double from_f16(uint16_t h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
+}
+__device__ inline double from_bf16(uint16_t h) { return __int_as_float(static_cast<int>(h) << 16); }
+
+/// Rounds to a dtype's nearest value, as f64.
+__device__ inline double round_to(int32_t dtype, double v) {
+  if (dtype == kCodeF32) return static_cast<float>(v);
+  if (dtype == kCodeF16) return from_f16(to_f16(v));
+  if (dtype == kCodeBF16) return from_bf16(to_bf16(v));
+  return v;
+}
+
+/// Finite range, machine epsilon (spacing at 1) and smallest denormal of a float dtype.
+struct Limits {
+  double max, eps, tiny;
+};
+__device__ inline Limits limits_of(int32_t dtype) {
+  if (dtype == kCodeF16) return {65504.0, 0x1p-10, 0x1p-24};
+  if (dtype == kCodeBF16) return {0x1.fep127, 0x1p-7, 0x1p-133};
+  if (dtype == kCodeF64) return {0x1.fffffffffffffp1023, 0x1p-52, __longlong_as_double(1)};
+  return {0x1.fffffep127, 0x1p-23, 0x1p-149};
+}
+
+template <typename V>
+__device__ inline V& at(const DeviceView& t, int64_t offset) {
+  return static_cast<V*>(t.data)[offset];
+}
+
+/// The element `offset` elements from data.
+__device__ inline double load(const DeviceView& t, int64_t offset) {
+  switch (t.dtype) {
+    case kCodeF32:
+      return at<float>(t, offset);
+    case kCodeF16:
+      return from_f16(at<uint16_t>(t, offset));
+    case kCodeBF16:
+      return from_bf16(at<uint16_t>(t, offset));
+    case kCodeF64:
+      return at<double>(t, offset);
+    case kCodeI8:
+      return at<int8_t>(t, offset);
+    case kCodeI32:
+      return at<int32_t>(t, offset);
+    case kCodeI64:
+      return static_cast<double>(at<int64_t>(t, offset));
+    default:
+      return at<uint8_t>(t, offset);
+  }
+}
+
+__device__ inline void store(const DeviceView& t, int64_t offset, double v) {
+  switch (t.dtype) {
+    case kCodeF32:
+      at<float>(t, offset) = static_cast<float>(v);
+      break;
+    case kCodeF16:
+      at<uint16_t>(t, offset) = to_f16(v);
+      break;
+    case kCodeBF16:
+      at<uint16_t>(t, offset) = to_bf16(v);
+      break;
+    case kCodeF64:
+      at<double>(t, offset) = v;
+      break;
+    case kCodeI8:
+      at<int8_t>(t, offset) = static_cast<int8_t>(v);
+      break;
+    case kCodeI32:
+      at<int32_t>(t, offset) = static_cast<int32_t>(v);
+      break;
+    case kCodeI64:
+      at<int64_t>(t, offset) = static_cast<int64_t>(v);
+      break;
+    default:
+      at<uint8_t>(t, offset) = static_cast<uint8_t>(v);
+  }
+}
+
+}  // namespace dlblas::f64

@@ -1,0 +1,94 @@
+// The tuner's hands on device memory: made inputs, poisoned results, and what a kernel left behind.
+// In: a view, a counter's seed, a byte. Out: elements, a bit an element, a count. Values are those
+// of tuner/filler.hpp, bit for bit, so that a seed means the same on every device. Flow: tune >
+// [inputs] > measure.  Read next: src/tuner/cuda_memory.cpp, which launches these.
+#pragma once
+
+#include "device/element_f64.cuh"
+#include "device/tuner_params.hpp"
+
+namespace dlblas {
+
+namespace tuner {
+
+__device__ inline uint64_t mix(uint64_t x) {
+  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdull;
+  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ull;
+  return x ^ (x >> 33);
+}
+
+// Intrinsics, since a contracted multiply-add would round once where the host rounds twice.
+__device__ inline double normal(uint64_t bits) {
+  const double sum = static_cast<double>((bits & 0xffff) + (bits >> 16 & 0xffff) +
+                                         (bits >> 32 & 0xffff) + (bits >> 48));
+  return __dmul_rn(__dadd_rn(sum, -2 * 65535.0), 1.7320508075688772 / 65535.0);
+}
+
+constexpr int32_t kFillPositive = 1, kFillZeros = 5;  // Fill; index-valued ones come from the host
+
+__device__ inline double value(const TunerFillParams& p, int64_t i) {
+  if (p.fill == kFillZeros) return 0;
+  const uint64_t bits = mix(p.seed + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15ull);
+  if (p.fill == kFillPositive) return __dadd_rn(fabs(normal(bits)), 0.125);
+  switch (p.t.dtype) {
+    case kCodeF32:
+    case kCodeF16:
+    case kCodeBF16:
+    case kCodeF64:
+      return normal(bits);
+    case kCodeI8:
+      return rint(32 * normal(bits));
+    case kCodeBool:
+      return static_cast<double>(bits & 1);
+    default:
+      return static_cast<double>(bits & 63);
+  }
+}
+
+__device__ inline int64_t first_index() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline int64_t index_step() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+}  // namespace tuner
+
+__global__ void tuner_fill(const __grid_constant__ TunerFillParams p) {
+  for (int64_t i = tuner::first_index(); i < p.numel; i += tuner::index_step())
+    f64::store(p.t, f64::offset_of(p.t, i), tuner::value(p, i));
+}
+
+/// Every byte of every element becomes `byte`; gaps stay.
+__global__ void tuner_set_elements(const __grid_constant__ TunerBytesParams p) {
+  const int size = f64::size_of(p.t.dtype);
+  for (int64_t i = tuner::first_index(); i < p.numel; i += tuner::index_step()) {
+    unsigned char* at = static_cast<unsigned char*>(p.t.data) + f64::offset_of(p.t, i) * size;
+    for (int b = 0; b < size; ++b) at[b] = static_cast<unsigned char>(p.byte);
+  }
+}
+
+/// Bit i: all bytes of element i are `byte`. Blocks are whole warps, so a warp owns a word.
+__global__ void tuner_find_equal(const __grid_constant__ TunerBytesParams p) {
+  const int size = f64::size_of(p.t.dtype);
+  const int64_t padded = (p.numel + 31) / 32 * 32;
+  for (int64_t i = tuner::first_index(); i < padded; i += tuner::index_step()) {
+    bool equal = i < p.numel;
+    if (equal) {
+      const auto* at = static_cast<const unsigned char*>(p.t.data) + f64::offset_of(p.t, i) * size;
+      for (int b = 0; b < size; ++b) equal = equal && at[b] == p.byte;
+    }
+    const unsigned word = __ballot_sync(0xffffffffu, equal);
+    if (i % 32 != 0) continue;
+    p.bits[i / 32] = word;
+    if (word != 0) atomicAdd(p.count, static_cast<unsigned long long>(__popc(word)));
+  }
+}
+
+/// How many of `numel` bytes are not `byte`.
+__global__ void tuner_count_other(const __grid_constant__ TunerBytesParams p) {
+  unsigned long long other = 0;
+  for (int64_t i = tuner::first_index(); i < p.numel; i += tuner::index_step())
+    other += p.memory[i] != p.byte;
+  if (other != 0) atomicAdd(p.count, other);
+}
+
+}  // namespace dlblas

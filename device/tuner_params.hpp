@@ -1,0 +1,52 @@
+// Parameters of the tuner's kernels, shared by the host and NVRTC. Read next:
+// device/tuner_inputs.cuh, device/tuner_compare.cuh, device/tuner_peak.cuh.
+#pragma once
+
+#include "device/view.hpp"
+
+namespace dlblas {
+
+struct TunerFillParams {
+  DeviceView t;
+  int64_t numel;
+  uint64_t seed;
+  int32_t fill;  // the host's Fill
+};
+
+struct TunerBytesParams {
+  DeviceView t;
+  int64_t numel;  // elements; count_other: bytes
+  int32_t byte;
+  uint32_t* bits;               // find_equal: a bit an element
+  unsigned long long* count;    // find_equal, count_other
+  const unsigned char* memory;  // count_other
+};
+
+/// What comparing a part of a result adds up to.
+struct ComparePart {
+  double worst, distance, norm, least, most;
+  int64_t wrong, checked, zeros;
+  int64_t first_wrong;  // the row-major index; no element: above every index
+};
+
+struct CompareParams {
+  static constexpr int kThreads = 256;
+  DeviceView out;
+  const double* values;  // of the listed rows, [num_rows, width]
+  const double* magnitudes;
+  const int64_t* rows;
+  int64_t num_rows, width;
+  int64_t row_limit;  // rows of this result: another may have more
+  double bound_magnitude, bound_value, bound_absolute;
+  ComparePart* parts;  // one a block
+};
+
+struct PeakParams {
+  static constexpr int kThreads = 256, kChains = 16;
+  int64_t iterations;
+  float factor, addend;
+  float never;  // no sum has this value
+  float* out;
+};
+
+}  // namespace dlblas
