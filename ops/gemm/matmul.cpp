@@ -2,6 +2,8 @@
 // Flow: registered once; call > validate > [select] looks it up.  Read next: matmul_cpu.cpp,
 // README.md.
 #include "ops/gemm/matmul.hpp"
+#include "ops/gemm/matmul_cuda.hpp"
+#include "ops/gemm/matmul_oracle.hpp"
 
 namespace dlblas::gemm {
 
@@ -27,12 +29,17 @@ OperatorDef matmul_operator() {
   def.letters = {"M", "K", "N"};
   def.reference = matmul_reference;
   def.bound = matmul_bound;
+  def.device_oracle = matmul_device_oracle();
   def.work_per_row = [](const Problem& p) {
     return static_cast<double>(p.dims[kK]) * static_cast<double>(p.dims[kN]);
   };
   append_rows(def.implementations);
   append_blocked(def.implementations);
   append_onednn(def.implementations);
+  append_cublaslt(def.implementations);
+  append_rows_cuda(def.implementations);
+  append_mma_cuda(def.implementations);
+  append_fma_cuda(def.implementations);
   return def;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/element.hpp"
 #include "ops/gemm/matmul.hpp"
+#include "ops/gemm/matmul_ref.hpp"
 
 namespace dlblas::gemm {
 namespace {
@@ -21,13 +22,6 @@ constexpr int kPairs = kColumns / 2;
 
 double element(const TensorView& t, std::int64_t row, std::int64_t col) {
   return load_element(t, row * t.strides[0] + col * t.strides[1]);
-}
-
-/// How much an activation can stretch a difference: the largest |slope|, rounded up.
-double lipschitz(Activation activation) {
-  if (activation == Activation::kGelu) return 1.13;
-  if (activation == Activation::kSilu) return 1.1;
-  return 1;
 }
 
 double activate(double x, Activation activation) {
@@ -87,6 +81,16 @@ double subnormal_part(const double* a, const double* panel, std::int64_t k) {
 
 }  // namespace
 
+double lipschitz(Activation activation) {
+  if (activation == Activation::kGelu) return 1.13;
+  if (activation == Activation::kSilu) return 1.1;
+  return 1;
+}
+
+double subnormal_weight(std::int64_t k, Activation activation) {
+  return 1 / (roundings(k, activation) * kHalfEps);
+}
+
 void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                       OracleOut* out) {
   const TensorView &a = args.tensors[kA], &b = args.tensors[kB], &bias = args.tensors[kBias];
@@ -110,7 +114,7 @@ void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t n
       for (std::int64_t c = 0; c < columns; ++c) {
         if (a.dtype == DType::kBF16) {
           const double lost = subnormal_part(a_rows.data() + r * k, panel.data() + c, k);
-          magnitude[c] += lost / (roundings(k, activation) * kHalfEps);
+          magnitude[c] += lost * subnormal_weight(k, activation);
         }
         const double add = args.has(kBias) ? load_element(bias, (j + c) * bias.strides[0]) : 0;
         out->value[r * n + j + c] = activate(value[c] + add, activation);

@@ -3,6 +3,7 @@
 // ops/norm/add_rms_norm_cpu.cpp (how).
 #include "ops/norm/norm_cpu.hpp"
 #include "ops/norm/norm_ops.hpp"
+#include "ops/norm/norm_oracle.hpp"
 
 namespace dlblas::norm {
 
@@ -23,6 +24,7 @@ OperatorDef add_rms_norm() {
   def.letters = {"T", "C"};
   def.reference = add_rms_norm_reference;
   def.bound = add_rms_norm_bound;
+  def.device_oracle = norm_device_oracle(true);
   def.work_per_row = [](const Problem& problem) {
     return 4.0 * static_cast<double>(problem.dims[kC]);
   };

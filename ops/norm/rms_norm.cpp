@@ -2,6 +2,7 @@
 // Read next: ops/norm/rms_norm_ref.cpp (what it computes), ops/norm/rms_norm_cpu.cpp (how).
 #include "ops/norm/norm_cpu.hpp"
 #include "ops/norm/norm_ops.hpp"
+#include "ops/norm/norm_oracle.hpp"
 
 namespace dlblas::norm {
 
@@ -17,6 +18,7 @@ OperatorDef rms_norm() {
   def.letters = {"T", "C"};
   def.reference = rms_norm_reference;
   def.bound = rms_norm_bound;
+  def.device_oracle = norm_device_oracle(false);
   def.work_per_row = [](const Problem& problem) {
     return 3.0 * static_cast<double>(problem.dims[kC]);
   };

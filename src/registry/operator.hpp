@@ -35,6 +35,16 @@ using ReferenceFn = void (*)(const Args& args, const std::int64_t* rows, std::in
                              OracleOut* out);
 using BoundFn = Bound (*)(const Problem& problem, int result);
 
+/// The oracle as a kernel, for operators measured on a GPU: the reference's values and magnitudes,
+/// written to device memory. It is checked against the reference before it judges
+/// (tuner/cuda_judge.cpp).
+struct DeviceOracle {
+  KernelSource source;  // an empty include: there is none, and the host's reference judges
+  /// Launches `entry` over `num_rows` listed rows (device memory). 0, or the driver's code.
+  int (*launch)(const cuda::Function& entry, const Args& args, const std::int64_t* rows,
+                std::int64_t num_rows, const OracleOut* out, void* stream) = nullptr;
+};
+
 /// What a family hands to Registry::add.
 struct OperatorDef {
   std::string_view family;  // "norm"
@@ -46,6 +56,7 @@ struct OperatorDef {
       letters;  // asserted against the schema, so the family's enums stay true
   ReferenceFn reference = nullptr;
   BoundFn bound = nullptr;
+  DeviceOracle device_oracle = {};
   /// Validation beyond the schema; throws a typed Error. May be null.
   void (*check)(const Args&) = nullptr;
   /// Multiply-adds of the oracle for one row of the results: decides whole output or sampled rows.

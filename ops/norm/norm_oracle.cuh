@@ -1,0 +1,74 @@
+// The oracle of rms_norm and add_rms_norm as a kernel: norm_ref.cpp's formula in f64, one block a
+// row, any dtype and strides at run time. Slow and plain on purpose; the host's reference checks it
+// before it judges. Flow: tune > measure > [judge].  Read next: ops/norm/norm_ref.cpp (why a
+// magnitude is so).
+#pragma once
+
+#include "device/element_f64.cuh"
+#include "ops/norm/norm_oracle_config.hpp"
+
+namespace dlblas {
+namespace norm_oracle {
+
+constexpr int kThreads = 256;
+
+// h of one element: x, or x + residual made in f32 and rounded to x's dtype.
+__device__ inline double hidden(const NormOracleParams& p, int64_t at) {
+  const double x = f64::load(p.x, f64::offset_of(p.x, at));
+  if (p.residual.data == nullptr) return x;
+  const double r = f64::load(p.residual, f64::offset_of(p.residual, at));
+  return f64::round_to(p.x.dtype, __fadd_rn(static_cast<float>(x), static_cast<float>(r)));
+}
+
+__device__ inline double block_sum(double mine) {
+  __shared__ double sums[kThreads];
+  sums[threadIdx.x] = mine;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  __syncthreads();
+  return sums[0];
+}
+
+// The distance between neighbours of a dtype around v.
+__device__ inline double spacing(int32_t dtype, double v) {
+  const f64::Limits limits = f64::limits_of(dtype);
+  return fmax(exp2(floor(log2(fabs(v)))) * limits.eps, limits.tiny);
+}
+
+}  // namespace norm_oracle
+
+__global__ void __launch_bounds__(norm_oracle::kThreads)
+    norm_oracle_rows(const __grid_constant__ NormOracleParams p) {
+  const int64_t row = p.rows[blockIdx.x] * p.width;
+  const int64_t out = static_cast<int64_t>(blockIdx.x) * p.width;
+  double sum = 0;
+  for (int64_t c = threadIdx.x; c < p.width; c += norm_oracle::kThreads) {
+    const double h = norm_oracle::hidden(p, row + c);
+    sum += h * h;
+  }
+  sum = norm_oracle::block_sum(sum);
+  const double scale = 1 / sqrt(sum / static_cast<double>(p.width) + p.eps);
+  for (int64_t c = threadIdx.x; c < p.width; c += norm_oracle::kThreads) {
+    const double h = norm_oracle::hidden(p, row + c);
+    const double weight = f64::load(p.weight, f64::offset_of(p.weight, c));
+    double normed = h * scale, size = fabs(normed);
+    if (p.cast_before_weight && p.x.dtype != kCodeF32) {
+      const double off = size * p.error + 0x1p-149;
+      const bool may_flip =
+          f64::round_to(p.x.dtype, normed - off) != f64::round_to(p.x.dtype, normed + off);
+      if (may_flip) size += norm_oracle::spacing(p.x.dtype, normed) / p.error;
+      normed = f64::round_to(p.x.dtype, normed);
+    }
+    const double value = normed * (weight + p.weight_offset);
+    const double stored = f64::round_to(p.x.dtype, value);
+    p.y[out + c] = isinf(stored) ? stored : value;
+    p.y_magnitude[out + c] = (size + 0x1p-126) * (fabs(weight) + fabs(p.weight_offset));
+    if (p.residual.data == nullptr) continue;
+    p.h[out + c] = h;
+    p.h_magnitude[out + c] = fabs(h);
+  }
+}
+
+}  // namespace dlblas
