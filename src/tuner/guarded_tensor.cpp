@@ -2,15 +2,11 @@
 // it. See inputs.hpp.
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <new>
 
 #include "tuner/inputs.hpp"
 
 namespace dlblas {
 namespace {
-
-constexpr std::size_t kBaseAlign = 64;
 
 // The natural pitch of a row and the padding that makes a strided one: at least one cache line, and
 // rows stay aligned as the class says.
@@ -51,128 +47,86 @@ std::size_t misalignment(const TensorView& t, int align_log2) {
   return std::countr_zero(low_bits) <= align_log2 ? 0 : std::size_t{1} << align_log2;
 }
 
-// True when some 16 bits of the range are the pattern; simple enough for the compiler to vectorise.
-bool may_contain(const std::byte* at, std::size_t bytes, int pattern) {
-  const auto like = static_cast<std::uint16_t>(pattern * 0x0101);
-  std::uint16_t found = 0;
-  for (std::size_t i = 0; i + 2 <= bytes; i += 2) {
-    std::uint16_t v;
-    std::memcpy(&v, at + i, 2);
-    found |= static_cast<std::uint16_t>(v == like);
-  }
-  return found != 0;
+// Bytes from the first element to the end of the last one.
+std::size_t span_of(const TensorView& t) {
+  std::int64_t last = 0;
+  for (int i = 0; i < t.rank; ++i) last += std::max<std::int64_t>(0, t.shape[i] - 1) * t.strides[i];
+  return static_cast<std::size_t>((last + 1) * size_of(t.dtype));
 }
 
 }  // namespace
 
-GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits) {
+GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits, Memory& memory)
+    : memory_(&memory) {
   set_strides(view, traits.layout, traits.align_log2);
-  std::int64_t last = 0;
-  for (int i = 0; i < view.rank; ++i)
-    last += std::max<std::int64_t>(0, view.shape[i] - 1) * view.strides[i];
-  const std::size_t span = static_cast<std::size_t>((last + 1) * size_of(view.dtype));
   const std::size_t shift = misalignment(view, traits.align_log2);
-  size_ = (2 * kGuardBytes + shift + span + kBaseAlign - 1) / kBaseAlign * kBaseAlign;
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kBaseAlign, size_)));
-  if (!memory_) throw std::bad_alloc();
-  view.data = memory_.get() + kGuardBytes + shift;
+  size_ = (2 * kGuardBytes + shift + span_of(view) + Memory::kAlign - 1) / Memory::kAlign *
+          Memory::kAlign;
+  base_ = memory.allocate(size_);
+  view.data = base_ + kGuardBytes + shift;
   view_ = view;
   poison(kGuardByte);
 }
 
-GuardedTensor::GuardedTensor(const GuardedTensor& other) : view_(other.view_), size_(other.size_) {
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kBaseAlign, size_)));
-  if (!memory_) throw std::bad_alloc();
-  view_.data = memory_.get() + (static_cast<std::byte*>(other.view_.data) - other.memory_.get());
+GuardedTensor::GuardedTensor(const GuardedTensor& other, Memory& memory)
+    : memory_(&memory), view_(other.view_), size_(other.size_) {
+  base_ = memory.allocate(size_);
+  view_.data = base_ + other.offset();
+}
+
+GuardedTensor::GuardedTensor(const GuardedTensor& other) : GuardedTensor(other, *other.memory_) {
   restore(other);
 }
 
+GuardedTensor::~GuardedTensor() { memory_->release(base_); }
+
+std::size_t GuardedTensor::offset() const {
+  return static_cast<std::size_t>(static_cast<std::byte*>(view_.data) - base_);
+}
+
 void GuardedTensor::restore(const GuardedTensor& pristine) {
-  std::memcpy(memory_.get(), pristine.memory_.get(), size_);
+  memory_->copy(base_, pristine.base_, size_);
 }
 
+void GuardedTensor::copy_in(const GuardedTensor& host) {
+  memory_->copy_in(base_, host.base_, size_);
+}
+
+void GuardedTensor::copy_out(const GuardedTensor& host) const {
+  memory_->copy_out(host.base_, base_, size_);
+}
+
+// Elements fill their range: no gaps, nothing broadcast.
 bool GuardedTensor::is_packed() const {
-  std::int64_t last = 0;
-  for (int i = 0; i < view_.rank; ++i)
-    last += std::max<std::int64_t>(0, view_.shape[i] - 1) * view_.strides[i];
-  return last + 1 == view_.numel();
-}
-
-template <typename F>
-void GuardedTensor::for_each_row(F&& fn) const {
-  if (view_.numel() == 0) return;
-  const Rows rows = rows_of(view_, view_.rank == 0 ? 0 : 1);
-  const int size = size_of(view_.dtype);
-  const std::int64_t width = view_.rank == 0 ? 1 : view_.shape[view_.rank - 1];
-  const std::int64_t stride = view_.rank == 0 ? 1 : view_.strides[view_.rank - 1];
-  for (std::int64_t row = 0; row < rows.count; ++row)
-    fn(static_cast<std::byte*>(view_.data) + rows.offset(row) * size, width, stride * size);
+  return span_of(view_) == static_cast<std::size_t>(view_.numel() * size_of(view_.dtype));
 }
 
 void GuardedTensor::poison(int pattern) {
-  const auto size = static_cast<std::size_t>(size_of(view_.dtype));
-  const std::size_t bytes = static_cast<std::size_t>(view_.numel()) * size;
-  auto* const data = static_cast<std::byte*>(view_.data);
   if (is_packed()) {  // no gaps: one pass over the elements, whatever their order
-    std::memset(memory_.get(), kGuardByte, static_cast<std::size_t>(data - memory_.get()));
-    std::memset(data, pattern, bytes);
-    std::memset(data + bytes, kGuardByte,
-                static_cast<std::size_t>(memory_.get() + size_ - (data + bytes)));
+    const std::size_t before = offset(), bytes = span_of(view_);
+    memory_->set(base_, kGuardByte, before);
+    memory_->set(view_.data, pattern, bytes);
+    memory_->set(base_ + before + bytes, kGuardByte, size_ - before - bytes);
     return;
   }
-  std::memset(memory_.get(), kGuardByte, size_);
-  if (pattern == kGuardByte) return;
-  for_each_row([&](std::byte* at, std::int64_t width, std::int64_t step) {
-    for (std::int64_t c = 0; c < width; ++c) std::memset(at + c * step, pattern, size);
-  });
+  memory_->set(base_, kGuardByte, size_);
+  if (pattern != kGuardByte) memory_->set_elements(view_, pattern);
 }
 
 std::vector<std::int64_t> GuardedTensor::elements_equal_to(int pattern) const {
-  std::vector<std::int64_t> found;
-  const auto size = static_cast<std::size_t>(size_of(view_.dtype));
-  std::byte like[8];
-  std::memset(like, pattern, sizeof like);
-  std::int64_t index = 0;
-  const auto scan = [&](const std::byte* at, std::int64_t count, std::int64_t step) {
-    for (std::int64_t c = 0; c < count; ++c)
-      if (std::memcmp(at + c * step, like, size) == 0) found.push_back(index + c);
-  };
-  // Nearly all blocks hold no such element: words that share no 16 bits with the pattern say so at
-  // memory speed.
-  for_each_row([&](const std::byte* at, std::int64_t width, std::int64_t step) {
-    constexpr std::int64_t kBlock = 1024;
-    const bool dense = step == static_cast<std::int64_t>(size) && size > 1;
-    for (std::int64_t c = 0; c < width; c += kBlock) {
-      const std::int64_t count = std::min(kBlock, width - c);
-      if (!dense || may_contain(at + c * step, static_cast<std::size_t>(count) * size, pattern)) {
-        const std::int64_t row_begin = index;
-        index += c;
-        scan(at + c * step, count, step);
-        index = row_begin;
-      }
-    }
-    index += width;
-  });
-  return found;
+  return memory_->elements_equal_to(view_, pattern);
 }
 
 bool GuardedTensor::guards_intact() const {
-  const auto clean = [](const std::byte* from, const std::byte* to) {
-    return std::all_of(from, std::max(from, to),
-                       [](std::byte b) { return b == std::byte{kGuardByte}; });
-  };
-  const std::byte* end = memory_.get() + size_;
-  const std::byte* data = static_cast<std::byte*>(view_.data);
-  if (!clean(memory_.get(), data)) return false;
-  const auto size = static_cast<std::int64_t>(size_of(view_.dtype));
-  // Rows with unit stride ascend in memory (set_strides), so what lies between two is a gap.
-  const std::byte* after = data;
-  bool gaps = true;
-  for_each_row([&](const std::byte* at, std::int64_t width, std::int64_t step) {
-    if (step == size) gaps = gaps && clean(after, at);
-    after = std::max(after, at + (width - 1) * step + size);
-  });
-  return gaps && clean(after, end);
+  if (is_packed()) {
+    const std::size_t before = offset(), bytes = span_of(view_);
+    return memory_->all_equal(base_, kGuardByte, before) &&
+           memory_->all_equal(base_ + before + bytes, kGuardByte, size_ - before - bytes);
+  }
+  // A copy in which every element is a guard as well: whatever else it holds was written.
+  GuardedTensor copy(*this);
+  memory_->set_elements(copy.view_, kGuardByte);
+  return memory_->all_equal(copy.base_, kGuardByte, size_);
 }
 
 }  // namespace dlblas

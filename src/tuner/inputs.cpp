@@ -1,97 +1,15 @@
-// Input making; see inputs.hpp. Values come from a counter, not from a stream of draws, so threads
-// may fill any part.
+// Input making; see inputs.hpp.
 #include "tuner/inputs.hpp"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <numeric>
 
 #include "core/element.hpp"
 #include "core/error.hpp"
 
 namespace dlblas {
 namespace {
-
-std::uint64_t mix(std::uint64_t x) {  // murmur's finaliser: enough for test data
-  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdull;
-  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ull;
-  return x ^ (x >> 33);
-}
-
-// The sum of four uniform 16-bit numbers, scaled to variance 1: a bell cut off at 3.46 sigma.
-double normal(std::uint64_t bits) {
-  const auto sum = static_cast<double>((bits & 0xffff) + (bits >> 16 & 0xffff) +
-                                       (bits >> 32 & 0xffff) + (bits >> 48));
-  return (sum - 2 * 65535.0) * (1.7320508075688772 / 65535.0);
-}
-
-// A step coprime to n, near its golden section: i -> i * step mod n is a permutation.
-std::int64_t coprime_step(std::int64_t n) {
-  auto step = static_cast<std::int64_t>(static_cast<double>(n) * 0.618) | 1;
-  while (std::gcd(step, n) != 1) ++step;
-  return step;
-}
-
-struct Filler {
-  Fill fill;
-  DType dtype;
-  std::uint64_t seed;
-  std::int64_t limit;  // index<E>: below this; offsets: the last one
-  std::int64_t numel, step;
-
-  double value(std::int64_t i) const {
-    const std::uint64_t bits = mix(seed + static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull);
-    switch (fill) {
-      case Fill::kZeros:
-        return 0;
-      case Fill::kIndex:
-        return static_cast<double>(bits %
-                                   static_cast<std::uint64_t>(std::max<std::int64_t>(1, limit)));
-      case Fill::kOffsets:
-        return numel < 2 ? 0 : static_cast<double>(limit * i / (numel - 1));
-      case Fill::kPermutation:
-        return static_cast<double>(static_cast<std::int64_t>(static_cast<unsigned __int128>(i) *
-                                                             static_cast<std::uint64_t>(step) %
-                                                             static_cast<std::uint64_t>(numel)));
-      case Fill::kPositive:
-        return std::abs(normal(bits)) + 0.125;
-      case Fill::kNormal:
-        break;
-    }
-    switch (dtype) {
-      case DType::kF32:
-      case DType::kF16:
-      case DType::kBF16:
-      case DType::kF64:
-        return normal(bits);
-      case DType::kI8:
-        return std::nearbyint(32 * normal(bits));
-      case DType::kBool:
-        return static_cast<double>(bits & 1);
-      default:
-        return static_cast<double>(bits & 63);  // finite in f8, small in integers
-    }
-  }
-};
-
-void fill_tensor(const TensorView& t, const Filler& filler, const Context& context) {
-  const Rows rows = rows_of(t, t.rank == 0 ? 0 : 1);
-  const std::int64_t width = t.rank == 0 ? 1 : t.shape[t.rank - 1];
-  const std::int64_t stride = t.rank == 0 ? 0 : t.strides[t.rank - 1];
-  const std::int64_t grain = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, width));
-  context.run(0, rows.count, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const std::int64_t at = rows.offset(row);
-      for (std::int64_t c = 0; c < width; ++c)
-        store_element(t, at + c * stride, filler.value(row * width + c));
-    }
-  });
-}
 
 std::int64_t offset_of(const TensorView& t, std::int64_t index) {
   std::int64_t at = 0;
@@ -100,10 +18,6 @@ std::int64_t offset_of(const TensorView& t, std::int64_t index) {
     index /= t.shape[i];
   }
   return at;
-}
-
-bool holds_indices(Fill fill) {
-  return fill == Fill::kIndex || fill == Fill::kOffsets || fill == Fill::kPermutation;
 }
 
 // The caller's indices, continued to the bucket's upper end: indices repeat, offsets stay at their
@@ -122,15 +36,27 @@ void copy_indices(const TensorView& to, const TensorView& from, Fill fill) {
   }
 }
 
+// The caller's index tensor as the host reads it: itself, or the bytes that it spans, copied.
+TensorView on_host(const TensorView& t, Memory& memory, std::vector<std::byte>& kept) {
+  if (t.device.type == DeviceType::kCpu || t.numel() == 0) return t;
+  std::int64_t first = 0, last = 0;
+  for (int i = 0; i < t.rank; ++i) {
+    const std::int64_t reach = (t.shape[i] - 1) * t.strides[i];
+    (reach < 0 ? first : last) += reach;
+  }
+  const int size = size_of(t.dtype);
+  kept.resize(static_cast<std::size_t>((last - first + 1) * size));
+  memory.copy_out(kept.data(), static_cast<const std::byte*>(t.data) + first * size, kept.size());
+  TensorView copy = t;
+  copy.data = kept.data() - first * size;
+  return copy;
+}
+
 // T = 24 becomes 2 · 12 where a tensor's leading dimensions must not flatten; a prime stays whole.
 std::int64_t outer_part(std::int64_t n) {
   for (std::int64_t d = 2; d * d <= n; ++d)
     if (n % d == 0) return d;
   return 1;
-}
-
-double machine_bytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 std::string gibibytes(double bytes) {
@@ -157,7 +83,10 @@ double tensor_bytes(const Operator& op, const Problem& problem) {
 void throw_no_memory(const Operator& op, const Problem& problem) {
   const std::string expected =
       text("room for tensors of ", gibibytes(tensor_bytes(op, problem)), " and copies of them");
-  const std::string got = text("a machine of ", gibibytes(machine_bytes()));
+  const bool gpu = problem.device_type == DeviceType::kCuda;
+  const double capacity = gpu ? static_cast<double>(device_info(problem.device()).memory_bytes)
+                              : HostMemory(Context{}).capacity();
+  const std::string got = (gpu ? "a GPU of " : "a machine of ") + gibibytes(capacity);
   throw Error(ErrorKind::kTuning,
               text(op.schema.name, ": call does not fit in memory while it is measured; expected ",
                    expected, ", got ", got, "; tune a smaller size"),
@@ -165,16 +94,13 @@ void throw_no_memory(const Operator& op, const Problem& problem) {
 }
 
 CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t seed,
-                   const Args* caller, const Context& context)
-    : op_(&op) {
+                   const Args* caller, Memory& memory)
+    : op_(&op), memory_(&memory) {
   const Schema& schema = op.schema;
   // Asked first: the system may promise memory that it does not have, and kill for it later.
-  if (tensor_bytes(op, problem) >= machine_bytes()) throw_no_memory(op, problem);
+  if (tensor_bytes(op, problem) >= memory.capacity()) throw_no_memory(op, problem);
   make_shapes(problem);
   make_scalars(problem, caller);
-  std::int64_t tokens = problem.dims[0];  // what offsets end at: the bucketed letter
-  for (std::size_t i = schema.letters.size(); i-- > 0;)
-    if (schema.letters[i].bucketed) tokens = problem.dims[i];
   std::uint32_t rewritten = 0;
   for (int i = 0; i < static_cast<int>(schema.tensors.size()); ++i) {
     if (!args_.has(i)) continue;
@@ -184,26 +110,42 @@ CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t see
       rewritten |= 1u << (alias - 1);
       continue;
     }
-    tensors_[i] = std::make_unique<GuardedTensor>(view, problem.tensors[i]);
+    tensors_[i] = std::make_unique<GuardedTensor>(view, problem.tensors[i], memory);
     if (i >= schema.num_inputs) continue;
-    const TensorSpec& spec = schema.tensors[i];
-    if (spec.written) rewritten |= 1u << i;
-    if (caller && caller->has(i) && caller->tensors[i].data && holds_indices(spec.fill)) {
-      copy_indices(view, caller->tensors[i], spec.fill);
-      continue;
-    }
-    const std::int64_t limit = spec.fill_letter >= 0 ? problem.dims[spec.fill_letter] : tokens;
-    const std::int64_t numel = view.numel();
-    const Filler filler{spec.fill, view.dtype, mix(seed ^ (std::uint64_t(i + 1) << 56)),
-                        limit,     numel,      numel > 0 ? coprime_step(numel) : 1};
-    fill_tensor(view, filler, context);
+    if (schema.tensors[i].written) rewritten |= 1u << i;
+    make_input(i, problem, seed, caller);
   }
   for (int i = 0; i < schema.num_inputs; ++i)
     if (rewritten >> i & 1u)
       pristine_.push_back({i, std::make_unique<GuardedTensor>(*tensors_[i])});
 }
 
-CallData::CallData(const CallData& other) : op_(other.op_), args_(other.args_) {
+// Index-valued tensors are small, and the caller's may be in any memory: they are made on the host.
+void CallData::make_input(int tensor, const Problem& problem, std::uint64_t seed,
+                          const Args* caller) {
+  const Schema& schema = op_->schema;
+  const TensorSpec& spec = schema.tensors[tensor];
+  const TensorView& view = args_.tensors[tensor];
+  std::int64_t tokens = problem.dims[0];  // what offsets end at: the bucketed letter
+  for (std::size_t i = schema.letters.size(); i-- > 0;)
+    if (schema.letters[i].bucketed) tokens = problem.dims[i];
+  const std::int64_t limit = spec.fill_letter >= 0 ? problem.dims[spec.fill_letter] : tokens;
+  const Filler filler(spec.fill, view.dtype, tensor_seed(seed, tensor), limit, view.numel());
+  if (!holds_indices(spec.fill)) return memory_->fill(view, filler);
+  HostMemory host{Context{}};
+  TensorView made = view;
+  const GuardedTensor staged(made, problem.tensors[tensor], host);
+  if (caller && caller->has(tensor) && caller->tensors[tensor].data) {
+    std::vector<std::byte> kept;
+    copy_indices(made, on_host(caller->tensors[tensor], *memory_, kept), spec.fill);
+  } else {
+    host.fill(made, filler);
+  }
+  tensors_[tensor]->copy_in(staged);
+}
+
+CallData::CallData(const CallData& other)
+    : op_(other.op_), memory_(other.memory_), args_(other.args_) {
   const Schema& schema = op_->schema;
   for (int i = 0; i < static_cast<int>(schema.tensors.size()); ++i) {
     if (!other.tensors_[i]) continue;
@@ -214,6 +156,17 @@ CallData::CallData(const CallData& other) : op_(other.op_), args_(other.args_) {
   }
   for (const Pristine& p : other.pristine_)
     pristine_.push_back({p.tensor, std::make_unique<GuardedTensor>(*p.copy)});
+}
+
+CallData::CallData(const CallData& other, Memory& memory)
+    : op_(other.op_), memory_(&memory), args_(other.args_) {
+  for (std::size_t i = 0; i < op_->schema.tensors.size(); ++i) {
+    args_.tensors[i].data = nullptr;
+    if (!other.tensors_[i] || static_cast<int>(i) >= op_->schema.num_inputs) continue;
+    tensors_[i] = std::make_unique<GuardedTensor>(*other.tensors_[i], memory);
+    other.tensors_[i]->copy_out(*tensors_[i]);
+    args_.tensors[i].data = tensors_[i]->view().data;
+  }
 }
 
 void CallData::make_shapes(const Problem& problem) {

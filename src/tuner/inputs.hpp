@@ -7,32 +7,39 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "registry/registry.hpp"
+#include "tuner/memory.hpp"
 
 namespace dlblas {
 
 /// One tensor in memory of its own: a guard zone, the elements (and the gaps between strided rows),
 /// a guard zone. Guards and gaps are filled with kGuardByte, which reads as NaN in every float
 /// type: a kernel that uses what it should not gives a wrong result, one that writes there is
-/// caught.
+/// caught. The memory outlives it.
 class GuardedTensor {
  public:
   static constexpr int kGuardByte = 0xff;
   static constexpr std::size_t kGuardBytes = 256;
 
   /// Lays the shape in `view` out by the traits' class and alignment; sets view's strides and data.
-  GuardedTensor(TensorView& view, const TensorTraits& traits);
-  /// The same layout and bytes in other memory.
+  GuardedTensor(TensorView& view, const TensorTraits& traits, Memory& memory);
+  /// The same layout and bytes in other memory of the same kind.
   GuardedTensor(const GuardedTensor& other);
+  /// The same layout, of any bytes, in memory of another kind.
+  GuardedTensor(const GuardedTensor& other, Memory& memory);
+  ~GuardedTensor();
+  GuardedTensor& operator=(const GuardedTensor&) = delete;
 
   const TensorView& view() const { return view_; }
   std::size_t bytes() const { return size_; }
   /// Copies everything, guards included, from a tensor of the same layout.
   void restore(const GuardedTensor& pristine);
+  /// As restore, from and to one in host memory.
+  void copy_in(const GuardedTensor& host);
+  void copy_out(const GuardedTensor& host) const;
   /// Every byte becomes a guard, every element byte `pattern`.
   void poison(int pattern);
   /// Indices (row-major) of elements whose bytes all equal `pattern`.
@@ -41,35 +48,31 @@ class GuardedTensor {
   bool guards_intact() const;
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-  /// Calls fn(first byte, number of elements, byte stride) for every row, in memory order when rows
-  /// do not interleave.
-  template <typename F>
-  void for_each_row(F&& fn) const;
-  /// The elements fill their range: no gaps, nothing broadcast.
+  std::size_t offset() const;  // of the first element
   bool is_packed() const;
 
+  Memory* memory_;
   TensorView view_;
   std::size_t size_ = 0;
-  std::unique_ptr<std::byte, Free> memory_;
+  std::byte* base_ = nullptr;
 };
 
 /// Bytes of all tensors of one call; in double, since sizes that cannot be are asked about as well.
 double tensor_bytes(const Operator& op, const Problem& problem);
-/// Throws Error(kTuning) that names them and the machine's memory.
+/// Throws Error(kTuning) that names them and the memory there is.
 [[noreturn]] void throw_no_memory(const Operator& op, const Problem& problem);
 
 /// All tensors of one call.
 class CallData {
  public:
   /// `caller` (may be null) lends its index-valued tensors and the runtime scalars without default.
-  /// Throws Error(kTuning) when the tensors are larger than the machine's memory, std::bad_alloc
-  /// where the system refuses less.
+  /// Throws Error(kTuning) when the tensors are larger than the memory, std::bad_alloc where the
+  /// system refuses less.
   CallData(const Operator& op, const Problem& problem, std::uint64_t seed, const Args* caller,
-           const Context& context);
+           Memory& memory);
   CallData(const CallData& other);
+  /// The inputs of `other` in memory of another kind; results have their shapes and no data.
+  CallData(const CallData& other, Memory& memory);
 
   const Args& args() const { return args_; }
   std::size_t bytes() const;
@@ -88,9 +91,11 @@ class CallData {
     std::unique_ptr<GuardedTensor> copy;
   };
   void make_shapes(const Problem& problem);
+  void make_input(int tensor, const Problem& problem, std::uint64_t seed, const Args* caller);
   void make_scalars(const Problem& problem, const Args* caller);
 
   const Operator* op_;
+  Memory* memory_;
   Args args_;
   std::unique_ptr<GuardedTensor> tensors_[kMaxTensors];  // null: absent, or a result in place
   std::vector<Pristine> pristine_;

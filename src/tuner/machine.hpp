@@ -1,4 +1,4 @@
-// The two yardsticks of every figure: how fast this machine copies and multiplies, and what a warm
+// The two yardsticks of every figure: how fast a device copies and multiplies, and what a warm
 // call costs the host. Loops come as function pointers (the tuner knows no instruction set),
 // threads from the context. Flow: dlblas_bench_machine, dlblas_bench_host.  Read next:
 // cpu/peak.hpp.
@@ -20,6 +20,11 @@ double copy_rate(const Context& context, std::int64_t bytes,
 /// Floating-point operations per second of `multiply_adds` on all the context's threads at once.
 double peak_rate(const Context& context, float (*multiply_adds)(std::int64_t iterations),
                  std::int64_t flops_per_iteration, ClockFn clock);
+
+/// The same of a CUDA device: its copy rate by the device's own copies, rotated through three times
+/// its L2 cache, and the peak of f32 multiply-adds. Throws Error(kDevice) where there is none.
+double cuda_copy_rate(int device, std::int64_t bytes);
+double cuda_peak_rate(int device);
 
 /// Nanoseconds of one warm call from the C arguments to the first instruction of the kernel: all
 /// five stages run, but the kernel's steps do nothing and memory comes from one static buffer.

@@ -69,13 +69,11 @@ void publish(const TuneReport& report, Store& store) {
   for (const Evaluated* e : kept(report))
     record.candidates.push_back(candidate_of(report, *e, now));
   if (record.candidates.empty()) return;
-  record.env = {{"library", DLBLAS_VERSION},
-                {"compiler", __VERSION__},
-                {"strategy", report.strategy},
-                {"seed", std::to_string(report.seed)},
-                {"budget_s", number(report.budget_s)},
-                {"cache", report.cache},
-                {"rounds", std::to_string(report.final_rounds)}};
+  record.env = {
+      {"library", DLBLAS_VERSION},           {"compiler", __VERSION__},
+      {"strategy", report.strategy},         {"seed", std::to_string(report.seed)},
+      {"budget_s", number(report.budget_s)}, {"rounds", std::to_string(report.final_rounds)}};
+  record.env.insert(record.env.end(), report.conditions.begin(), report.conditions.end());
   sort_fields(record.env);
   store.publish(std::move(record));
 }
@@ -92,6 +90,17 @@ void throw_all_failed(const TuneReport& report) {
            impl.table().print(last.plan->config), ", failed: ", name_of(last.failure), " (",
            last.note, ")"),
       {op.schema.name, "call", "one right result", std::string(name_of(last.failure))});
+}
+
+void throw_lost(const TuneReport& report) {
+  const Evaluated& last = report.evaluated.back();
+  const std::string who = text(last.plan->implementation->name, " ",
+                               last.plan->implementation->table().print(last.plan->config));
+  throw Error(ErrorKind::kTuning,
+              text(report.op->schema.name, ": CUDA context of this process is lost; expected a ",
+                   "kernel that runs, got ", last.note, " from ", who,
+                   "; start a new process: the failure is recorded and not tried again"),
+              {report.op->schema.name, "context", "a kernel that runs", last.note});
 }
 
 }  // namespace dlblas

@@ -2,6 +2,7 @@
 #include "tuner/race.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "core/error.hpp"
 #include "store/ranking.hpp"
@@ -17,7 +18,6 @@ constexpr double kVeryLongRunMs = 20.0;
 constexpr int kFinalists = 8;
 constexpr int kFinalRounds = 30;
 constexpr double kFinalShare = 0.25;  // of the budget, at most
-constexpr double kMinSampleMs = 0.02;
 static_assert(kRaceSamples + kMoreSamples < kFinalSamples,
               "ranking tells finalists by their samples");
 
@@ -42,8 +42,7 @@ void Race::run(const RaceInput& input) {
   planned_ = static_cast<int>(input.space.points.size());
   if (limits_.max_evaluations > 0) planned_ = std::min(planned_, limits_.max_evaluations);
   tell(DLBLAS_EVENT_START, nullptr, text(input.space.points.size(), " configurations"));
-  for (const int id : input.first)
-    if (!stopped_) evaluate(input, id);
+  evaluate_all(input, input.first);
   search(input);
   if (!stopped_) run_final(input);
   std::sort(evaluated_.begin(), evaluated_.end(),
@@ -53,8 +52,7 @@ void Race::run(const RaceInput& input) {
 
 // What the final is going to take, from the best so far: set aside while searching.
 double Race::reserve_s() const {
-  const double sample_ms = std::max(best_ms_, kMinSampleMs);
-  double reserve = 1.2e-3 * sample_ms * kFinalRounds * (kFinalists + 1);
+  double reserve = 1.2e-3 * measurer_.sample_cost_ms(best_ms_) * kFinalRounds * (kFinalists + 1);
   reserve = std::min(reserve, kFinalShare * limits_.budget_s);
   if (!measurer_.checks_whole())
     reserve += std::min(0.1 * limits_.budget_s, measurer_.whole_cost_ms() * 1e-3);
@@ -69,36 +67,67 @@ void Race::search(const RaceInput& input) {
     // What one evaluation takes, as far as this search knows; a slower one eats into the final.
     const double expected_s = searched > 0 ? (elapsed_s() - begin) / searched : 0;
     if (elapsed_s() + expected_s + reserve_s() > limits_.budget_s) return;
-    const std::vector<int> ids = input.strategy.ask(1);
+    const int room = static_cast<int>(limit - evaluated_.size());
+    const std::vector<int> ids = input.strategy.ask(std::min(room, measurer_.compiles_at_once()));
     if (ids.empty()) return;
-    evaluate(input, ids.front());
-    ++searched;
+    searched += evaluate_all(input, ids);
   }
 }
 
-void Race::evaluate(const RaceInput& input, int id) {
-  const Point& point = input.space.points[static_cast<std::size_t>(id)];
-  Evaluated e;
-  e.id = id;
-  e.plan = std::make_unique<Plan>();
-  e.plan->problem = problem_;
-  e.plan->implementation = point.implementation;
-  e.plan->config = point.config;
+// In the order that compiling ahead leaves, within the budget but for the points that come first.
+int Race::evaluate_all(const RaceInput& input, const std::vector<int>& ids) {
+  std::map<const Plan*, Evaluated> made;
+  std::vector<const Plan*> order;
+  for (const int id : ids) {
+    const Point& point = input.space.points[static_cast<std::size_t>(id)];
+    Evaluated e;
+    e.id = id;
+    e.plan = std::make_unique<Plan>();
+    e.plan->problem = problem_;
+    e.plan->implementation = point.implementation;
+    e.plan->config = point.config;
+    order.push_back(e.plan.get());
+    made.emplace(e.plan.get(), std::move(e));
+  }
+  if (!stopped_) measurer_.compile_ahead(order);
+  const bool is_first = &ids == &input.first;
+  int done = 0;
+  for (const Plan* plan : order) {
+    if (stopped_ || (!is_first && done > 0 && elapsed_s() + reserve_s() > limits_.budget_s)) break;
+    evaluate(input, std::move(made[plan]));
+    ++done;
+  }
+  return std::max(1, done);
+}
+
+void Race::measure(Evaluated& e, const Check& check) {
+  // A long run needs no batch: the one that was checked is a sample, and often says enough.
+  const bool is_long = check.ms > kLongRunMs;
+  if (is_long) e.samples_ms.push_back(check.ms);
+  for (int i = 0; i < kRaceSamples && !is_long; ++i)
+    e.samples_ms.push_back(measurer_.sample(*e.plan, check.ms));
+  const bool close = best_ms_ < 0 || score(e) < kClose * best_ms_;
+  const int more = check.ms > kVeryLongRunMs ? 1 : kMoreSamples;
+  for (int i = 0; i < more && close; ++i)
+    e.samples_ms.push_back(measurer_.sample(*e.plan, check.ms));
+}
+
+void Race::evaluate(const RaceInput& input, Evaluated e) {
   const Check check = measurer_.check(*e.plan);
   e.failure = check.failure;
   e.note = check.note;
   e.error = check.error;
   if (e.failure == Failure::kNone) {
-    // A long run needs no batch: the one that was checked is a sample, and often says enough.
-    const bool is_long = check.ms > kLongRunMs;
-    const int batch = measurer_.batch_for(check.ms);
-    if (is_long) e.samples_ms.push_back(check.ms);
-    for (int i = 0; i < kRaceSamples && !is_long; ++i)
-      e.samples_ms.push_back(measurer_.sample(*e.plan, batch));
-    const bool close = best_ms_ < 0 || score(e) < kClose * best_ms_;
-    const int more = check.ms > kVeryLongRunMs ? 1 : kMoreSamples;
-    for (int i = 0; i < more && close; ++i)
-      e.samples_ms.push_back(measurer_.sample(*e.plan, batch));
+    try {
+      measure(e, check);
+    } catch (const Error& error) {  // right twice, and yet it cannot be repeated, or captured
+      e.failure = Failure::kLaunchError;
+      e.note = error.what();
+      e.samples_ms.clear();
+    }
+  }
+  const int id = e.id;
+  if (e.failure == Failure::kNone) {
     if (best_ms_ < 0 || score(e) < best_ms_) {
       best_ms_ = score(e);
       best_name_ = name_of(*e.plan);
@@ -111,6 +140,7 @@ void Race::evaluate(const RaceInput& input, int id) {
   evaluated_.push_back(std::move(e));
   const Evaluated& kept = evaluated_.back();
   const bool ok = kept.failure == Failure::kNone;
+  stopped_ |= measurer_.lost();
   tell(ok ? DLBLAS_EVENT_MEASURED : DLBLAS_EVENT_FAILED, &kept,
        ok ? std::string() : text(dlblas::name_of(kept.failure), ": ", kept.note));
 }
@@ -132,7 +162,7 @@ std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
   double left_ms = (limits_.budget_s - elapsed_s()) * 1e3;
   int fastest = 0;  // besides the seeded
   for (const std::size_t i : order) {
-    const double cost_ms = kFinalSamples * std::max(score(evaluated_[i]), kMinSampleMs);
+    const double cost_ms = kFinalSamples * measurer_.sample_cost_ms(score(evaluated_[i]));
     if (!seeded(i) && (fastest == kFinalists || cost_ms > left_ms)) break;
     fastest += !seeded(i);
     left_ms -= cost_ms;
@@ -145,7 +175,8 @@ void Race::run_final(const RaceInput& input) {
   const std::vector<std::size_t> chosen = finalists(input);
   if (chosen.empty()) return;
   double round_s = 0;
-  for (const std::size_t i : chosen) round_s += 1e-3 * std::max(score(evaluated_[i]), kMinSampleMs);
+  for (const std::size_t i : chosen)
+    round_s += 1e-3 * measurer_.sample_cost_ms(score(evaluated_[i]));
   if (elapsed_s() + kFinalSamples * round_s > 1.05 * limits_.budget_s) return;
   tell(DLBLAS_EVENT_FINAL, nullptr, text(chosen.size(), " configurations, interleaved"));
 
@@ -161,7 +192,7 @@ void Race::run_final(const RaceInput& input) {
       // and it should not always be the same candidate that runs beside them.
       const std::size_t k = (step + static_cast<std::size_t>(round)) % chosen.size();
       const Evaluated& e = evaluated_[chosen[k]];
-      samples[k].push_back(measurer_.sample(*e.plan, measurer_.batch_for(score(e))));
+      samples[k].push_back(measurer_.sample(*e.plan, score(e)));
     }
     round_s = std::max(0.5 * round_s, elapsed_s() - begin);
     final_rounds_ = round + 1;

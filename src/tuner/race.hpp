@@ -57,7 +57,10 @@ class Race {
   double elapsed_s() const;
 
  private:
-  void evaluate(const RaceInput& input, int id);
+  /// Compiles side by side, then checks and measures one after the other; how many.
+  int evaluate_all(const RaceInput& input, const std::vector<int>& ids);
+  void evaluate(const RaceInput& input, Evaluated e);
+  void measure(Evaluated& e, const Check& check);
   void search(const RaceInput& input);
   std::vector<std::size_t> finalists(const RaceInput& input) const;
   void run_final(const RaceInput& input);

@@ -85,18 +85,20 @@ TuneReport search(TuneReport report, const Candidates& candidates, const Args* c
       options.strategy.empty() ? default_strategy(candidates.space()) : options.strategy;
   const auto strategy = make_strategy(report.strategy, candidates.space(), options.seed);
 
-  Measurer measurer(*report.op, report.problem, options.seed, caller, context, clock);
-  report.cache = measurer.rotates() ? "rotated" : "warm";
-  Race race(report.problem, measurer, limits, clock, options.on_event);
+  const Problem problem = report.problem;
+  const auto measurer = make_measurer({*report.op, problem, options.seed, caller, context, clock});
+  Race race(problem, *measurer, limits, clock, options.on_event);
   const RaceInput input = candidates.race_input(*strategy);
   race.run(input);
   report.final_rounds = race.final_rounds();
   report.stopped = race.stopped();
-  report.mistrusted = measurer.mistrusted();
+  report.mistrusted = measurer->mistrusted();
   report.evaluated = race.take();
+  report.conditions = measurer->conditions();
 
   publish(report, store_of(options));
   forget(*report.op);
+  if (measurer->lost()) throw_lost(report);
   if (race.winner() >= 0) {
     const Evaluated& won = report.evaluated[static_cast<std::size_t>(race.winner())];
     report.winner = won.plan->implementation;

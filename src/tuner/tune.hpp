@@ -59,7 +59,8 @@ struct TuneReport {
   Config served_config;
   std::vector<TuneCandidate> candidates;
   std::vector<Evaluated> evaluated;
-  std::string strategy, cache;  // cache: "warm" or "rotated"
+  std::string strategy;
+  Fields conditions;  // how it was measured: "cache" first ("warm", "rotated", "cold"), …
   std::uint64_t seed = 0;
   double budget_s = 0, elapsed_s = 0;
   int final_rounds = 0;

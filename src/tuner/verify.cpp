@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+
 #include <limits>
 
 #include "core/element.hpp"
 
 namespace dlblas {
 namespace {
-
-std::int64_t width_of(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t.rank - 1]; }
-std::int64_t rows_in(const TensorView& t) { return t.rank == 0 ? 1 : rows_of(t).count; }
 
 std::uint64_t mix(std::uint64_t x) {  // splitmix64
   x += 0x9e3779b97f4a7c15ull;
@@ -46,9 +44,9 @@ class Comparison {
       : tensor_(t), map_(rows_of(t)), bound_(op.def.bound(problem, result)), result_(result) {}
 
   void add(const std::vector<std::int64_t>& rows, const double* values, const double* magnitudes) {
-    const std::int64_t width = width_of(tensor_);
+    const std::int64_t width = row_width(tensor_);
     const std::int64_t stride = tensor_.rank == 0 ? 0 : tensor_.strides[tensor_.rank - 1];
-    const std::int64_t count = rows_in(tensor_);
+    const std::int64_t count = row_count(tensor_);
     for (std::size_t i = 0; i < rows.size(); ++i, values += width, magnitudes += width) {
       if (rows[i] >= count) continue;  // another result has more rows
       const std::int64_t at = map_.offset(rows[i]);
@@ -58,50 +56,54 @@ class Comparison {
     }
   }
 
-  void finish(Verdict& verdict) const {
-    if (wrong_ > 0 && verdict.first_wrong < 0) {
-      verdict.first_wrong = first_wrong_;
-      verdict.result = result_;
-    }
-    verdict.wrong += wrong_;
-    verdict.checked += checked_;
-    verdict.worst = std::max(verdict.worst, worst_);
-    if (norm_ > 0) verdict.relative = std::max(verdict.relative, std::sqrt(distance_ / norm_));
-    const bool constant = checked_ > 1 && least_ >= most_;
-    verdict.mistrusted |= constant || (checked_ > 1 && 2 * zeros_ > checked_);
-  }
+  void finish(Verdict& verdict) const { tally_.finish(verdict, result_); }
 
  private:
   void add_element(double out, double ref, double magnitude, std::int64_t index) {
     const double allowed =
         bound_.magnitude * magnitude + bound_.value * std::abs(ref) + bound_.absolute;
     const double error = error_of(out, ref, allowed, tensor_.dtype);
-    ++checked_;
-    worst_ = std::max(worst_, error);
-    if (!(error <= 1) && wrong_++ == 0) first_wrong_ = index;
-    zeros_ += ref == 0;
+    ++tally_.checked;
+    tally_.worst = std::max(tally_.worst, error);
+    if (!(error <= 1) && tally_.wrong++ == 0) tally_.first_wrong = index;
+    tally_.zeros += ref == 0;
     if (!std::isfinite(ref)) return;
-    least_ = std::min(least_, ref);
-    most_ = std::max(most_, ref);
+    tally_.least = std::min(tally_.least, ref);
+    tally_.most = std::max(tally_.most, ref);
     if (!std::isfinite(out)) return;
-    distance_ += (out - ref) * (out - ref);
-    norm_ += ref * ref;
+    tally_.distance += (out - ref) * (out - ref);
+    tally_.norm += ref * ref;
   }
 
   const TensorView& tensor_;
   const Rows map_;
   const Bound bound_;
   const int result_;
-  double worst_ = 0, distance_ = 0, norm_ = 0;
-  double least_ = std::numeric_limits<double>::infinity(), most_ = -least_;
-  std::int64_t wrong_ = 0, checked_ = 0, zeros_ = 0, first_wrong_ = -1;
+  Tally tally_;
 };
 
 }  // namespace
 
+void Tally::finish(Verdict& verdict, int result) const {
+  if (wrong > 0 && verdict.first_wrong < 0) {
+    verdict.first_wrong = first_wrong;
+    verdict.result = result;
+  }
+  verdict.wrong += wrong;
+  verdict.checked += checked;
+  verdict.worst = std::max(verdict.worst, worst);
+  if (norm > 0) verdict.relative = std::max(verdict.relative, std::sqrt(distance / norm));
+  const bool constant = checked > 1 && least >= most;
+  verdict.mistrusted |= constant || (checked > 1 && 2 * zeros > checked);
+}
+
+std::int64_t row_width(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t.rank - 1]; }
+std::int64_t row_count(const TensorView& t) { return t.rank == 0 ? 1 : rows_of(t).count; }
+
 std::int64_t count_rows(const Args& args) {
   std::int64_t rows = 0;
-  for (int r = 0; r < args.schema->num_results; ++r) rows = std::max(rows, rows_in(args.result(r)));
+  for (int r = 0; r < args.schema->num_results; ++r)
+    rows = std::max(rows, row_count(args.result(r)));
   return rows;
 }
 
@@ -134,7 +136,7 @@ Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
     : op_(&op), problem_(problem), rows_(std::move(rows)) {
   const int results = op.schema.num_results;
   for (int r = 0; r < results; ++r) {
-    const std::size_t size = rows_.size() * static_cast<std::size_t>(width_of(args.result(r)));
+    const std::size_t size = rows_.size() * static_cast<std::size_t>(row_width(args.result(r)));
     values_[r].reset(new double[size]);
     magnitudes_[r].reset(new double[size]);
   }
@@ -144,7 +146,7 @@ Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
               [&](std::int64_t begin, std::int64_t end) {
                 OracleOut out[kMaxResults];
                 for (int r = 0; r < results; ++r) {
-                  const std::int64_t at = begin * width_of(args.result(r));
+                  const std::int64_t at = begin * row_width(args.result(r));
                   out[r] = {values_[r].get() + at, magnitudes_[r].get() + at};
                 }
                 op.def.reference(args, rows_.data() + begin, end - begin, out);
@@ -167,7 +169,8 @@ Verdict verify(const Operator& op, const Problem& problem, const Args& args,
   if (all.empty())
     for (std::int64_t row = 0, n = count_rows(args); row < n; ++row) all.push_back(row);
   std::int64_t width = 1;
-  for (int r = 0; r < op.schema.num_results; ++r) width = std::max(width, width_of(args.result(r)));
+  for (int r = 0; r < op.schema.num_results; ++r)
+    width = std::max(width, row_width(args.result(r)));
   constexpr std::int64_t kBlockElements = 1 << 21;  // 32 MiB of references at a time
   const std::size_t block =
       static_cast<std::size_t>(std::max<std::int64_t>(16, kBlockElements / width));
@@ -182,7 +185,7 @@ Verdict verify(const Operator& op, const Problem& problem, const Args& args,
                          all.begin() + static_cast<std::ptrdiff_t>(end)},
                         context);
     for (int r = 0; r < op.schema.num_results; ++r)
-      comparisons[r].add(oracle.rows_, oracle.values_[r].get(), oracle.magnitudes_[r].get());
+      comparisons[r].add(oracle.rows(), oracle.values(r), oracle.magnitudes(r));
   }
   Verdict verdict;
   for (const Comparison& comparison : comparisons) comparison.finish(verdict);

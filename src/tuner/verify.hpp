@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,18 @@ struct Verdict {
   bool mistrusted = false;
 };
 
+/// What comparing a result, or a part of it, adds up to.
+struct Tally {
+  double worst = 0, distance = 0, norm = 0;
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  std::int64_t wrong = 0, checked = 0, zeros = 0, first_wrong = -1;
+  /// Adds what it says about `result` to the verdict.
+  void finish(Verdict& verdict, int result) const;
+};
+
+/// A result as rows: the last dimension, and the flattened leading ones.
+std::int64_t row_width(const TensorView& t);
+std::int64_t row_count(const TensorView& t);
 /// Rows of the results, flattened: the largest count over the results.
 std::int64_t count_rows(const Args& args);
 
@@ -41,10 +54,11 @@ class Oracle {
   /// Compares args' results with the references.
   Verdict compare(const Args& args) const;
   const std::vector<std::int64_t>& rows() const { return rows_; }
+  /// Of result r: [rows, width].
+  const double* values(int r) const { return values_[r].get(); }
+  const double* magnitudes(int r) const { return magnitudes_[r].get(); }
 
  private:
-  friend Verdict verify(const Operator&, const Problem&, const Args&,
-                        const std::vector<std::int64_t>&, const Context&);
   const Operator* op_;
   Problem problem_;
   std::vector<std::int64_t> rows_;

@@ -96,7 +96,7 @@ TEST(Rows, AllWhenTheOracleCanAffordThemElseSeededAndEdges) {
   static const Behaviour any{};
   const Operator& op = make_operator({dummy("any", any)});
   const Problem problem = make_problem(op, 4096, 16);
-  const CallData data(op, problem, 0, nullptr, Context{});
+  const CallData data(op, problem, 0, nullptr, host_memory());
   EXPECT_EQ(choose_rows(op, problem, data.args(), 0, 1 << 20).size(), 4096u);
   const auto some = choose_rows(op, problem, data.args(), 0, 1000);
   EXPECT_GE(some.size(), 64u);
@@ -115,7 +115,7 @@ class Verdicts : public ::testing::Test {
     static const Behaviour any{};
     static const Operator& op = make_operator({dummy("any", any)});
     const Problem problem = make_problem(op, 1, static_cast<std::int64_t>(x.size()), dtype);
-    const CallData data(op, problem, 0, nullptr, Context{});
+    const CallData data(op, problem, 0, nullptr, host_memory());
     for (std::size_t i = 0; i < x.size(); ++i) {
       store_element(data.args().tensors[0], static_cast<std::int64_t>(i), x[i]);
       store_element(data.args().result(0), static_cast<std::int64_t>(i), y[i]);
@@ -140,7 +140,7 @@ TEST_F(Verdicts, ABoundThatIsNoNumberAllowsNothing) {
     return Bound{0, std::nan(""), 0};
   });
   const Problem problem = make_problem(op, 1, 2);
-  const CallData data(op, problem, 0, nullptr, Context{});
+  const CallData data(op, problem, 0, nullptr, host_memory());
   for (const std::int64_t i : {0, 1}) {
     store_element(data.args().tensors[0], i, static_cast<double>(i + 1));
     store_element(data.args().result(0), i, 2.001 * static_cast<double>(i + 1));
@@ -192,7 +192,7 @@ TEST_P(MadeInputs, GiveTheirProblemBack) {
   if (made.layout == Layout::kRowsOuter) problem.tensors[1].layout = Layout::kContiguous;
   problem.tensors[1].align_log2 = static_cast<std::uint8_t>(std::min<int>(
       4, std::countr_zero(static_cast<unsigned>(made.width * size_of(made.dtype)) | 16u)));
-  const CallData data(op, problem, 5, nullptr, Context{});
+  const CallData data(op, problem, 5, nullptr, host_memory());
 
   dlblas_tensor tensors[2];
   dlblas_value value{};
@@ -240,8 +240,9 @@ TEST(Inputs, SameSeedSameBitsAndRoughlyNormal) {
   static const Behaviour any{};
   const Operator& op = make_operator({dummy("any", any)});
   const Problem problem = make_problem(op, 256, 256);
-  const CallData a(op, problem, 1, nullptr, Context{}), b(op, problem, 1, nullptr, Context{});
-  const CallData c(op, problem, 2, nullptr, Context{});
+  const CallData a(op, problem, 1, nullptr, host_memory()),
+      b(op, problem, 1, nullptr, host_memory());
+  const CallData c(op, problem, 2, nullptr, host_memory());
   const auto* values = static_cast<const float*>(a.args().tensors[0].data);
   const std::size_t bytes = 256 * 256 * sizeof(float);
   EXPECT_EQ(std::memcmp(values, b.args().tensors[0].data, bytes), 0);
@@ -257,7 +258,7 @@ TEST(Inputs, AWriteIntoAGapOrAGuardIsSeen) {
   view.rank = 2;
   view.dtype = DType::kF32;
   view.shape[0] = 4, view.shape[1] = 5;
-  GuardedTensor tensor(view, {DType::kF32, Layout::kRowStrided, 4, 0});
+  GuardedTensor tensor(view, {DType::kF32, Layout::kRowStrided, 4, 0}, host_memory());
   auto* data = static_cast<float*>(view.data);
   const std::int64_t pitch = view.strides[0];
   for (int t = 0; t < 4; ++t)

@@ -28,6 +28,11 @@ struct Behaviour {
   std::int64_t (*cost)(std::int64_t block) = [](std::int64_t) -> std::int64_t { return 100'000; };
 };
 
+inline Memory& host_memory() {
+  static HostMemory memory{Context{}};
+  return memory;
+}
+
 struct DummyConfig {
   int block = 1;
 };

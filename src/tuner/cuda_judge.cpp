@@ -1,0 +1,129 @@
+// Comparing on the device; see cuda_judge.hpp.
+#include "tuner/cuda_judge.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cuda/view.hpp"
+#include "jit/jit.hpp"
+
+namespace dlblas {
+namespace {
+
+constexpr std::int64_t kBlockElements = 1 << 23;  // 128 MiB of oracle values at a time
+constexpr unsigned kMaxBlocks = 1024;             // of tuner_compare; as many partial sums
+constexpr int kElementsPerThread = 8;
+
+void add(Tally& to, const ComparePart& part) {
+  to.worst = std::max(to.worst, part.worst);
+  to.distance += part.distance;
+  to.norm += part.norm;
+  to.least = std::min(to.least, part.least);
+  to.most = std::max(to.most, part.most);
+  if (part.wrong > 0 && (to.first_wrong < 0 || part.first_wrong < to.first_wrong))
+    to.first_wrong = part.first_wrong;
+  to.wrong += part.wrong;
+  to.checked += part.checked;
+  to.zeros += part.zeros;
+}
+
+}  // namespace
+
+// Some rows of the oracle's results, in device memory.
+class CudaJudge::Block {
+ public:
+  Block(const CudaJudge& judge, const Args& args, std::vector<std::int64_t> rows)
+      : judge_(judge), rows_(std::move(rows)), device_rows_(judge.memory_, rows_.size()) {
+    CudaMemory& memory = judge_.memory_;
+    memory.copy_in(device_rows_.get(), rows_.data(), rows_.size() * sizeof(std::int64_t));
+    OracleOut out[kMaxResults] = {};
+    for (int r = 0; r < args.schema->num_results; ++r) {
+      const std::size_t count = rows_.size() * static_cast<std::size_t>(row_width(args.result(r)));
+      values_[r] = std::make_unique<CudaArray<double>>(memory, count);
+      magnitudes_[r] = std::make_unique<CudaArray<double>>(memory, count);
+      out[r] = {values_[r]->get(), magnitudes_[r]->get()};
+    }
+    judge_.source_->compute(args, rows_, device_rows_.get(), out);
+    cuda::synchronize(memory.stream());
+  }
+
+  void compare(const TensorView& t, int result, Tally& tally) const {
+    CudaMemory& memory = judge_.memory_;
+    const Bound bound = judge_.op_.def.bound(judge_.problem_, result);
+    CompareParams p{};
+    p.out = cuda::device_view(t);
+    p.values = values_[result]->get(), p.magnitudes = magnitudes_[result]->get();
+    p.rows = device_rows_.get();
+    p.num_rows = static_cast<std::int64_t>(rows_.size());
+    p.width = row_width(t);
+    p.row_limit = row_count(t);
+    p.bound_magnitude = bound.magnitude;
+    p.bound_value = bound.value;
+    p.bound_absolute = bound.absolute;
+    const std::int64_t elements = p.num_rows * p.width;
+    if (elements == 0) return;
+    constexpr std::int64_t kPart = CompareParams::kThreads * kElementsPerThread;
+    const auto blocks =
+        static_cast<unsigned>(std::min<std::int64_t>(kMaxBlocks, (elements + kPart - 1) / kPart));
+    const CudaArray<ComparePart> parts(memory, kMaxBlocks);
+    p.parts = parts.get();
+    const cuda::Function& function =
+        jit::load({"device/tuner_compare.cuh", "dlblas::tuner_compare", 0}, memory.device());
+    cuda::check(cuda::launch(function, {.grid = {blocks}, .block = {CompareParams::kThreads}}, p,
+                             memory.stream()),
+                "comparing with the oracle");
+    std::vector<ComparePart> host(blocks);
+    memory.copy_out(host.data(), parts.get(), blocks * sizeof(ComparePart));
+    for (const ComparePart& part : host) add(tally, part);
+  }
+
+ private:
+  const CudaJudge& judge_;
+  const std::vector<std::int64_t> rows_;
+  const CudaArray<std::int64_t> device_rows_;
+  std::unique_ptr<CudaArray<double>> values_[kMaxResults], magnitudes_[kMaxResults];
+};
+
+CudaJudge::CudaJudge(const Operator& op, const Problem& problem, const CallData& data,
+                     std::vector<std::int64_t> rows, const Context& context,
+                     std::int64_t (*clock)(), CudaMemory& memory)
+    : op_(op),
+      problem_(problem),
+      memory_(memory),
+      source_(make_oracle_source(op, problem, data, context, memory)) {
+  const double count = static_cast<double>(std::max<std::size_t>(1, rows.size()));
+  const std::int64_t begin = clock();
+  chosen_ = std::make_unique<Block>(*this, data.args(), std::move(rows));
+  row_ms_ = static_cast<double>(clock() - begin) * 1e-6 / count;
+}
+
+CudaJudge::~CudaJudge() = default;
+
+Verdict CudaJudge::compare(const Args& args) {
+  Verdict verdict;
+  for (int r = 0; r < op_.schema.num_results; ++r) {
+    Tally tally;
+    chosen_->compare(args.result(r), r, tally);
+    tally.finish(verdict, r);
+  }
+  return verdict;
+}
+
+Verdict CudaJudge::compare_whole(const Args& args) {
+  std::int64_t width = 1;
+  for (int r = 0; r < op_.schema.num_results; ++r)
+    width = std::max(width, row_width(args.result(r)));
+  const std::int64_t at_once = std::max<std::int64_t>(16, kBlockElements / width);
+  Tally tallies[kMaxResults];
+  for (std::int64_t begin = 0, count = count_rows(args); begin < count; begin += at_once) {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(at_once, count - begin)));
+    std::iota(rows.begin(), rows.end(), begin);
+    const Block block(*this, args, std::move(rows));
+    for (int r = 0; r < op_.schema.num_results; ++r) block.compare(args.result(r), r, tallies[r]);
+  }
+  Verdict verdict;
+  for (int r = 0; r < op_.schema.num_results; ++r) tallies[r].finish(verdict, r);
+  return verdict;
+}
+
+}  // namespace dlblas

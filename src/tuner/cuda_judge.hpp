@@ -1,0 +1,48 @@
+// The oracle's values in device memory, and results compared with them there: a search compares
+// hundreds of candidates, and their results are too large to fetch. The values come from the
+// operator's device oracle, or, where it has none, from the reference on the host.
+// Flow: tune > measure > [judge].  Read next: device/tuner_compare.cuh, tuner/verify.cpp.
+#pragma once
+
+#include "tuner/cuda_memory.hpp"
+#include "tuner/inputs.hpp"
+#include "tuner/judge.hpp"
+
+namespace dlblas {
+
+/// Fills in values and magnitudes of listed rows, in device memory.
+class OracleSource {
+ public:
+  virtual ~OracleSource() = default;
+  virtual void compute(const Args& args, const std::vector<std::int64_t>& rows,
+                       const std::int64_t* device_rows, const OracleOut* out) = 0;
+};
+
+class CudaJudge final : public Judge {
+ public:
+  /// `data` has the inputs and the results' shapes; `context` lends the host's threads.
+  CudaJudge(const Operator& op, const Problem& problem, const CallData& data,
+            std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)(),
+            CudaMemory& memory);
+  ~CudaJudge() override;
+  Verdict compare(const Args& args) override;
+  Verdict compare_whole(const Args& args) override;
+  double row_ms() const override { return row_ms_; }
+
+ private:
+  class Block;
+  const Operator& op_;
+  const Problem problem_;
+  CudaMemory& memory_;
+  std::unique_ptr<OracleSource> source_;
+  std::unique_ptr<Block> chosen_;  // the rows that every candidate is compared with
+  double row_ms_ = 0;
+};
+
+/// The operator's device oracle, checked against its reference at the first use for these dtypes,
+/// or the reference on the host. Throws Error(kInternal) when the two disagree.
+std::unique_ptr<OracleSource> make_oracle_source(const Operator& op, const Problem& problem,
+                                                 const CallData& data, const Context& context,
+                                                 CudaMemory& memory);
+
+}  // namespace dlblas

@@ -1,0 +1,250 @@
+// Timing by graph replay; see cuda_measurer.hpp.
+#include "tuner/cuda_measurer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "core/error.hpp"
+#include "jit/jit.hpp"
+#include "tuner/cuda_judge.hpp"
+
+namespace dlblas {
+namespace {
+
+// A replay is long against the 5 µs or so that the start of a graph takes, and that its time holds.
+constexpr double kReplayMs = 0.2;
+constexpr int kReplays = 5;             // timed in one sample, of which the median counts
+constexpr double kSampleMs = 2.0;       // fewer replays where one is long
+constexpr std::size_t kMaxSets = 160;   // 200 µs of the shortest kernels (1.4 µs in a graph)
+constexpr std::size_t kMaxGraphs = 16;  // the finalists', and some
+// Rotated sets of tensors, with what they fill at least beside one large set.
+constexpr double kMaxShareOfMemory = 0.5;
+
+int replays_for(double replay_ms) {
+  return static_cast<int>(std::clamp(kSampleMs / std::max(replay_ms, 1e-3), 1.0, kReplays + 0.0));
+}
+
+std::string reasons_of(std::uint64_t throttle) {
+  char digits[24];
+  std::snprintf(digits, sizeof digits, "0x%llx", static_cast<unsigned long long>(throttle));
+  return digits;
+}
+
+[[noreturn]] void throw_under_capture(const Operator& op) {
+  throw Error(ErrorKind::kTuning,
+              text(op.schema.name,
+                   ": stream is being captured into a graph; expected one outside capture, got one "
+                   "inside; tune, or call get_op, before the capture begins"),
+              {op.schema.name, "stream", "a stream outside capture", "one inside"});
+}
+
+}  // namespace
+
+std::unique_ptr<Measurer> make_cuda_measurer(const MeasureRequest& request) {
+  const int device = request.problem.device_index;
+  const cuda::CurrentDevice current(device);
+  if (cuda::capturing(request.context.stream)) throw_under_capture(request.op);
+  return std::make_unique<CudaMeasurer>(
+      request, std::make_unique<CudaMemory>(device, request.context.stream));
+}
+
+CudaMeasurer::CudaMeasurer(const MeasureRequest& request, std::unique_ptr<CudaMemory> memory)
+    : Measurer(request, std::move(memory)) {
+  context_.stream = this->memory().stream();
+  open(request);
+  make_sets();
+  for (int i = 0; i < kReplays; ++i) timers_.push_back(std::make_unique<cuda::Timer>());
+}
+
+CudaMeasurer::~CudaMeasurer() { (void)alive(); }  // nothing may run when graphs and tensors go
+
+std::unique_ptr<Judge> CudaMeasurer::make_judge(std::vector<std::int64_t> rows, ClockFn clock) {
+  return std::make_unique<CudaJudge>(op_, problem_, sets_.front(), std::move(rows), context_, clock,
+                                     memory());
+}
+
+// Every launch of a replay has a set of its own, or finds in the L2 cache three times its size of
+// others since its last one. Where the sets together are smaller than that, the cache is flushed
+// before each replay. Copies do: the values do not change the time.
+void CudaMeasurer::make_sets() {
+  const std::size_t one = sets_.front().bytes();
+  const auto wanted = 3 * static_cast<std::size_t>(memory().device().l2_bytes);
+  const std::size_t count = std::clamp<std::size_t>((wanted + one - 1) / one, 1, kMaxSets);
+  const double room = kMaxShareOfMemory * memory().capacity();
+  while (sets_.size() < count &&
+         static_cast<double>((sets_.size() + 1) * one) + static_cast<double>(wanted) < room)
+    sets_.emplace_back(sets_.front());
+  if (sets_.size() * one >= wanted) return;
+  flush_bytes_ = wanted;
+  flushed_ = std::make_unique<CudaArray<std::byte>>(memory(), wanted);
+}
+
+int CudaMeasurer::compiles_at_once() const {
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 16u));
+}
+
+void CudaMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
+  std::vector<KernelSource> sources;
+  for (const Plan* plan : plans)
+    if (const Implementation& impl = *plan->implementation; impl.sources)
+      for (KernelSource& source : impl.sources(problem_, plan->config, memory().device(), impl))
+        sources.push_back(std::move(source));
+  try {
+    jit::compile_all(sources, memory().device().arch);
+  } catch (const Error&) {  // `check` meets it again, and says whose it is
+  }
+  std::stable_partition(plans.begin(), plans.end(), [](const Plan* plan) {
+    try {
+      const Kernel& kernel = compile(*plan);
+      return std::none_of(std::begin(kernel.entries), std::end(kernel.entries),
+                          [](const cuda::Function* f) { return f && f->spill_bytes > 0; });
+    } catch (const Error&) {
+      return true;
+    }
+  });
+}
+
+// A kernel is compiled for at most max_threads a block; one block of them must fit on a unit.
+std::string CudaMeasurer::refusal_of(const Plan& plan, const Kernel& kernel) const {
+  const Implementation& impl = *plan.implementation;
+  if (!impl.sources) return {};
+  const std::vector<KernelSource> sources =
+      impl.sources(problem_, plan.config, memory().device(), impl);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const cuda::Function& f = *kernel.entries[i];
+    const int shared = sources[i].dynamic_shared_bytes;
+    if (f.blocks_per_unit(f.max_threads, shared) == 0)
+      return text("no block fits on a multiprocessor: ", f.max_threads, " threads of ", f.registers,
+                  " registers with ", f.static_shared_bytes + shared, " bytes of shared memory");
+  }
+  return {};
+}
+
+int CudaMeasurer::run_once(const Kernel& kernel, const CallData& data, double& ms) {
+  timer_.begin(context_.stream);
+  const int code = run(kernel, data);
+  timer_.end(context_.stream);
+  ms = timer_.milliseconds();  // waits, and throws what the kernel did
+  cuda::synchronize(context_.stream);
+  return code;
+}
+
+bool CudaMeasurer::alive() {
+  try {
+    cuda::synchronize(context_.stream);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+int CudaMeasurer::run_all(const Unrolled& unrolled) {
+  for (int i = 0; i < unrolled.count; ++i)
+    if (const int code = run(*unrolled.kernel, sets_[static_cast<std::size_t>(i) % sets_.size()]))
+      return code;
+  return 0;
+}
+
+void CudaMeasurer::record(Unrolled& unrolled) {
+  unrolled.graph.reset();
+  if (!unrolled.plan->implementation->flags.capturable) {
+    eager_ = true;
+    return;
+  }
+  struct Self {
+    CudaMeasurer* measurer;
+    Unrolled* unrolled;
+  } self{this, &unrolled};
+  unrolled.graph = std::make_unique<cuda::Graph>(
+      context_.stream,
+      [](void* s) {
+        const Self& of = *static_cast<Self*>(s);
+        return of.measurer->run_all(*of.unrolled);
+      },
+      &self);
+  graphs_ = true;
+}
+
+void CudaMeasurer::replay(const Unrolled& unrolled) {
+  if (unrolled.graph)
+    unrolled.graph->replay(context_.stream);
+  else
+    cuda::check(run_all(unrolled), "launching");
+}
+
+double CudaMeasurer::timed_replay(const Unrolled& unrolled, cuda::Timer& timer) {
+  timer.begin(context_.stream);
+  replay(unrolled);
+  timer.end(context_.stream);
+  return timer.milliseconds();
+}
+
+CudaMeasurer::Unrolled& CudaMeasurer::unroll(const Plan& plan, double ms) {
+  const Kernel& kernel = compile(plan);
+  if (reserve_workspace(kernel)) unrolled_.clear();  // graphs hold the address
+  for (auto it = unrolled_.begin(); it != unrolled_.end(); ++it)
+    if (it->plan == &plan) {
+      unrolled_.splice(unrolled_.begin(), unrolled_, it);
+      return unrolled_.front();
+    }
+  // With the flush alone every launch needs a set of its own.
+  const int most = flush_bytes_ > 0 ? static_cast<int>(sets_.size()) : static_cast<int>(kMaxSets);
+  const auto launches = [most](double of_ms) {
+    return static_cast<int>(
+        std::clamp(std::ceil(kReplayMs / std::max(of_ms, 1e-4)), 1.0, most + 0.0));
+  };
+  unrolled_.push_front({&plan, &kernel, launches(ms), nullptr});
+  if (unrolled_.size() > kMaxGraphs) unrolled_.pop_back();
+  Unrolled& made = unrolled_.front();
+  record(made);
+  // `ms` held the host's part of a launch where the kernel is short: the graph's own time decides.
+  const double one_ms = timed_replay(made, timer_) / made.count;
+  if (launches(one_ms) > made.count) {
+    made.count = launches(one_ms);
+    record(made);
+  }
+  return made;
+}
+
+// One replay is discarded: it warms clocks and instruction cache, and hides the host's launches of
+// those that are timed behind it. Inputs that the kernel writes are restored before, not between:
+// a copy would be timed as well, and values change no time here.
+double CudaMeasurer::sample(const Plan& plan, double ms) {
+  Unrolled& unrolled = unroll(plan, ms);
+  if (sets_.front().has_written_inputs())
+    for (CallData& set : sets_) set.restore();
+  const int replays = replays_for(ms * unrolled.count);
+  replay(unrolled);
+  for (int i = 0; i < replays; ++i) {
+    if (flush_bytes_ > 0) cuda::fill_bytes(flushed_->get(), i, flush_bytes_, context_.stream);
+    cuda::Timer& timer = *timers_[static_cast<std::size_t>(i)];
+    timer.begin(context_.stream);
+    replay(unrolled);
+    timer.end(context_.stream);
+  }
+  std::vector<double> times;
+  for (int i = 0; i < replays; ++i)
+    times.push_back(timers_[static_cast<std::size_t>(i)]->milliseconds() / unrolled.count);
+  std::nth_element(times.begin(), times.begin() + replays / 2, times.end());
+  return times[static_cast<std::size_t>(replays / 2)];
+}
+
+double CudaMeasurer::sample_cost_ms(double ms) const {
+  const double replay_ms = std::max(ms, kReplayMs);
+  return replay_ms * (1 + replays_for(replay_ms)) + (flush_bytes_ > 0 ? 0.05 * kReplays : 0);
+}
+
+Fields CudaMeasurer::conditions() const {
+  const cuda::Clocks clocks = cuda::clocks(problem_.device_index);
+  return {{"cache", "cold"},
+          {"method", graphs_ ? (eager_ ? "graph, eager" : "graph") : "eager"},
+          {"driver", cuda::driver_version()},
+          {"nvrtc", jit::compiler_version()},
+          {"sm_mhz", std::to_string(clocks.sm_mhz)},
+          {"memory_mhz", std::to_string(clocks.memory_mhz)},
+          {"temperature_c", std::to_string(clocks.temperature_c)},
+          {"throttle", reasons_of(clocks.throttle_reasons)}};
+}
+
+}  // namespace dlblas

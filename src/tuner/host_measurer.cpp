@@ -1,0 +1,75 @@
+// Measuring on the CPU: a steady clock around batches; see measure.hpp.
+#include <algorithm>
+#include <cmath>
+
+#include "tuner/measure.hpp"
+
+namespace dlblas {
+namespace {
+
+constexpr double kSampleMs = 0.02;  // a few hundred times the clock's resolution
+// Rotated sets of tensors stay below this.
+constexpr std::size_t kMaxInputBytes = std::size_t{1} << 30;
+
+int batch_for(double ms) {
+  return static_cast<int>(std::clamp(std::ceil(kSampleMs / std::max(1e-6, ms)), 1.0, 10'000.0));
+}
+
+class HostMeasurer final : public Measurer {
+ public:
+  explicit HostMeasurer(const MeasureRequest& request)
+      : Measurer(request, std::make_unique<HostMemory>(request.context)), clock_(request.clock) {
+    open(request);
+    make_sets();
+  }
+
+  double sample(const Plan& plan, double ms) override {
+    const int batch = batch_for(ms);
+    const Kernel& kernel = compile(plan);
+    reserve_workspace(kernel);
+    if (sets_.front().has_written_inputs())  // before the batch: a copy would be timed as well
+      for (CallData& set : sets_) set.restore();
+    const std::int64_t begin = clock_();
+    for (int i = 0; i < batch; ++i) run(kernel, sets_[next_set_++ % sets_.size()]);
+    return static_cast<double>(clock_() - begin) * 1e-6 / batch;
+  }
+  double sample_cost_ms(double ms) const override { return std::max(ms, kSampleMs); }
+  Fields conditions() const override { return {{"cache", rotates_ ? "rotated" : "warm"}}; }
+
+ private:
+  std::unique_ptr<Judge> make_judge(std::vector<std::int64_t> rows, ClockFn clock) override {
+    return std::make_unique<HostJudge>(op_, problem_, sets_.front().args(), std::move(rows),
+                                       context_, clock);
+  }
+  int run_once(const Kernel& kernel, const CallData& data, double& ms) override {
+    const std::int64_t begin = clock_();
+    const int code = run(kernel, data);
+    ms = static_cast<double>(clock_() - begin) * 1e-6;
+    return code;
+  }
+
+  // Tensors that the last-level cache of one core holds (L2) are in it in real life too: they were
+  // just written by the call before. Larger ones are rotated, so that no run finds what the run
+  // before it left in a cache. Copies do: the values do not change the time.
+  void make_sets() {
+    const DeviceInfo& device = device_info(problem_.device());
+    const std::size_t one = sets_.front().bytes();
+    if (one <= static_cast<std::size_t>(device.l2_bytes)) return;
+    rotates_ = true;
+    const auto wanted = 3 * static_cast<std::size_t>(device.l3_bytes);
+    while (sets_.size() * one < wanted && (sets_.size() + 1) * one <= kMaxInputBytes)
+      sets_.emplace_back(sets_.front());
+  }
+
+  const ClockFn clock_;
+  std::size_t next_set_ = 0;
+  bool rotates_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Measurer> make_host_measurer(const MeasureRequest& request) {
+  return std::make_unique<HostMeasurer>(request);
+}
+
+}  // namespace dlblas

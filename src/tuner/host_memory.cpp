@@ -1,0 +1,121 @@
+// The tuner's hands on host memory; see memory.hpp.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "core/element.hpp"
+#include "tuner/memory.hpp"
+
+namespace dlblas {
+namespace {
+
+// Calls fn(first byte, number of elements, byte stride) for every row, in memory order when rows do
+// not interleave.
+template <typename F>
+void for_each_row(const TensorView& t, F&& fn) {
+  if (t.numel() == 0) return;
+  const Rows rows = rows_of(t, t.rank == 0 ? 0 : 1);
+  const int size = size_of(t.dtype);
+  const std::int64_t width = t.rank == 0 ? 1 : t.shape[t.rank - 1];
+  const std::int64_t stride = t.rank == 0 ? 1 : t.strides[t.rank - 1];
+  for (std::int64_t row = 0; row < rows.count; ++row)
+    fn(static_cast<std::byte*>(t.data) + rows.offset(row) * size, width, stride * size);
+}
+
+// True when some 16 bits of the range are the pattern; simple enough for the compiler to vectorise.
+bool may_contain(const std::byte* at, std::size_t bytes, int pattern) {
+  const auto like = static_cast<std::uint16_t>(pattern * 0x0101);
+  std::uint16_t found = 0;
+  for (std::size_t i = 0; i + 2 <= bytes; i += 2) {
+    std::uint16_t v;
+    std::memcpy(&v, at + i, 2);
+    found |= static_cast<std::uint16_t>(v == like);
+  }
+  return found != 0;
+}
+
+}  // namespace
+
+std::byte* HostMemory::allocate(std::size_t bytes) {
+  auto* memory =
+      static_cast<std::byte*>(std::aligned_alloc(kAlign, (bytes + kAlign - 1) / kAlign * kAlign));
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+void HostMemory::release(std::byte* memory) noexcept { std::free(memory); }
+
+double HostMemory::capacity() const {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+void HostMemory::set(void* to, int byte, std::size_t bytes) { std::memset(to, byte, bytes); }
+void HostMemory::copy(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+void HostMemory::copy_in(void* to, const void* from_host, std::size_t bytes) {
+  std::memcpy(to, from_host, bytes);
+}
+void HostMemory::copy_out(void* to_host, const void* from, std::size_t bytes) {
+  std::memcpy(to_host, from, bytes);
+}
+
+bool HostMemory::all_equal(const void* at, int byte, std::size_t bytes) {
+  const auto* from = static_cast<const std::byte*>(at);
+  return std::all_of(from, from + bytes, [byte](std::byte b) { return b == std::byte(byte); });
+}
+
+void HostMemory::fill(const TensorView& t, const Filler& filler) {
+  const Rows rows = rows_of(t, t.rank == 0 ? 0 : 1);
+  const std::int64_t width = t.rank == 0 ? 1 : t.shape[t.rank - 1];
+  const std::int64_t stride = t.rank == 0 ? 0 : t.strides[t.rank - 1];
+  const std::int64_t grain = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, width));
+  context_.run(0, rows.count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t at = rows.offset(row);
+      for (std::int64_t c = 0; c < width; ++c)
+        store_element(t, at + c * stride, filler.value(row * width + c));
+    }
+  });
+}
+
+void HostMemory::set_elements(const TensorView& t, int byte) {
+  const auto size = static_cast<std::size_t>(size_of(t.dtype));
+  for_each_row(t, [&](std::byte* at, std::int64_t width, std::int64_t step) {
+    for (std::int64_t c = 0; c < width; ++c) std::memset(at + c * step, byte, size);
+  });
+}
+
+std::vector<std::int64_t> HostMemory::elements_equal_to(const TensorView& t, int byte) {
+  std::vector<std::int64_t> found;
+  const auto size = static_cast<std::size_t>(size_of(t.dtype));
+  std::byte like[8];
+  std::memset(like, byte, sizeof like);
+  std::int64_t index = 0;
+  const auto scan = [&](const std::byte* at, std::int64_t count, std::int64_t step) {
+    for (std::int64_t c = 0; c < count; ++c)
+      if (std::memcmp(at + c * step, like, size) == 0) found.push_back(index + c);
+  };
+  // Nearly all blocks hold no such element: words that share no 16 bits with the pattern say so at
+  // memory speed.
+  for_each_row(t, [&](const std::byte* at, std::int64_t width, std::int64_t step) {
+    constexpr std::int64_t kBlock = 1024;
+    const bool dense = step == static_cast<std::int64_t>(size) && size > 1;
+    for (std::int64_t c = 0; c < width; c += kBlock) {
+      const std::int64_t count = std::min(kBlock, width - c);
+      if (!dense || may_contain(at + c * step, static_cast<std::size_t>(count) * size, byte)) {
+        const std::int64_t row_begin = index;
+        index += c;
+        scan(at + c * step, count, step);
+        index = row_begin;
+      }
+    }
+    index += width;
+  });
+  return found;
+}
+
+}  // namespace dlblas

@@ -1,0 +1,65 @@
+// Where a measured call's tensors live: the host's memory, or a CUDA device's. What the tuner does
+// to bytes and elements there, so that inputs, guards and poison are written once for both. Flow:
+// tune > inputs > [memory].  Read next: tuner/host_memory.cpp, tuner/cuda_memory.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/implementation.hpp"
+#include "tuner/filler.hpp"
+
+namespace dlblas {
+
+class Memory {
+ public:
+  static constexpr std::size_t kAlign = 64;
+
+  Memory() = default;
+  virtual ~Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  /// Aligned to kAlign. Throws std::bad_alloc.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void release(std::byte* memory) noexcept = 0;
+  /// Bytes that could be allocated at best: asked before large tensors are made.
+  virtual double capacity() const = 0;
+
+  virtual void set(void* to, int byte, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  // both in this memory
+  virtual void copy_in(void* to, const void* from_host, std::size_t bytes) = 0;
+  virtual void copy_out(void* to_host, const void* from, std::size_t bytes) = 0;
+  virtual bool all_equal(const void* at, int byte, std::size_t bytes) = 0;
+
+  /// Every element by the filler.
+  virtual void fill(const TensorView& t, const Filler& filler) = 0;
+  /// Every byte of every element; gaps stay.
+  virtual void set_elements(const TensorView& t, int byte) = 0;
+  /// Row-major indices of elements whose bytes all equal `byte`, ascending.
+  virtual std::vector<std::int64_t> elements_equal_to(const TensorView& t, int byte) = 0;
+};
+
+class HostMemory final : public Memory {
+ public:
+  /// `context` lends its threads for filling.
+  explicit HostMemory(const Context& context) : context_(context) {}
+
+  std::byte* allocate(std::size_t bytes) override;
+  void release(std::byte* memory) noexcept override;
+  double capacity() const override;
+  void set(void* to, int byte, std::size_t bytes) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void copy_in(void* to, const void* from_host, std::size_t bytes) override;
+  void copy_out(void* to_host, const void* from, std::size_t bytes) override;
+  bool all_equal(const void* at, int byte, std::size_t bytes) override;
+  void fill(const TensorView& t, const Filler& filler) override;
+  void set_elements(const TensorView& t, int byte) override;
+  std::vector<std::int64_t> elements_equal_to(const TensorView& t, int byte) override;
+
+ private:
+  const Context context_;
+};
+
+}  // namespace dlblas

@@ -1,0 +1,163 @@
+// Where a GPU's judge has the oracle's values from; see cuda_judge.hpp. A device oracle is code as
+// any other: before it judges, it is held against the reference on a small problem of its own.
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <numeric>
+#include <set>
+
+#include "core/error.hpp"
+#include "dispatch/dispatch.hpp"
+#include "jit/jit.hpp"
+#include "tuner/cuda_judge.hpp"
+
+namespace dlblas {
+namespace {
+
+class KernelOracle final : public OracleSource {
+ public:
+  KernelOracle(const Operator& op, CudaMemory& memory)
+      : oracle_(op.def.device_oracle),
+        entry_(jit::load(oracle_.source, memory.device())),
+        stream_(memory.stream()) {}
+  void compute(const Args& args, const std::vector<std::int64_t>& rows,
+               const std::int64_t* device_rows, const OracleOut* out) override {
+    if (rows.empty()) return;
+    const auto count = static_cast<std::int64_t>(rows.size());
+    cuda::check(oracle_.launch(entry_, args, device_rows, count, out, stream_),
+                "running the device oracle");
+  }
+
+ private:
+  const DeviceOracle& oracle_;
+  const cuda::Function& entry_;
+  void* const stream_;
+};
+
+// The reference on the host, on inputs fetched once.
+class HostOracle final : public OracleSource {
+ public:
+  HostOracle(const Operator& op, const Problem& problem, const CallData& data,
+             const Context& context, CudaMemory& memory)
+      : op_(op),
+        problem_(problem),
+        context_(context),
+        host_(context),
+        memory_(memory),
+        inputs_(data, host_) {}
+  void compute(const Args&, const std::vector<std::int64_t>& rows, const std::int64_t*,
+               const OracleOut* out) override {
+    const Oracle oracle(op_, problem_, inputs_.args(), rows, context_);
+    for (int r = 0; r < op_.schema.num_results; ++r) {
+      const std::size_t bytes = rows.size() *
+                                static_cast<std::size_t>(row_width(inputs_.args().result(r))) *
+                                sizeof(double);
+      memory_.copy_in(out[r].value, oracle.values(r), bytes);
+      memory_.copy_in(out[r].magnitude, oracle.magnitudes(r), bytes);
+    }
+  }
+
+ private:
+  const Operator& op_;
+  const Problem problem_;
+  const Context context_;
+  HostMemory host_;
+  CudaMemory& memory_;
+  const CallData inputs_;
+};
+
+// The problem with at most kMost of everything: the same dtypes, layouts and scalars.
+Problem small(const Operator& op, Problem problem) {
+  constexpr std::int64_t kMost = 192, kMostTokens = 24;
+  for (std::size_t i = 0; i < op.schema.letters.size(); ++i)
+    problem.dims[i] =
+        std::min(problem.dims[i], op.schema.letters[i].bucketed ? kMostTokens : kMost);
+  return problem;
+}
+
+// Sums in f64 of one order or another agree to far below any bound; a value may only differ visibly
+// where its magnitude says that it lies at a border of rounding.
+constexpr double kAgree = 1e-9;
+
+bool close(double a, double b, double size) {
+  return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= kAgree * size;
+}
+
+bool agree(const std::vector<double>& value, const std::vector<double>& magnitude,
+           const double* value_ref, const double* magnitude_ref, const Bound& bound) {
+  std::size_t borders = 0;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const double size = std::max(std::abs(value_ref[i]), magnitude_ref[i]);
+    if (close(value[i], value_ref[i], size) && close(magnitude[i], magnitude_ref[i], size))
+      continue;
+    const double allowed = bound.magnitude * std::max(magnitude[i], magnitude_ref[i]) +
+                           bound.value * std::abs(value_ref[i]) + bound.absolute;
+    if (!(std::abs(value[i] - value_ref[i]) <= allowed)) return false;
+    ++borders;
+  }
+  return borders <= value.size() / 1000;
+}
+
+// Throws Error(kInternal) when kernel and reference disagree.
+void check_against_reference(const Operator& op, const Problem& problem, const Context& context,
+                             CudaMemory& memory) {
+  const CallData data(op, problem, 1, nullptr, memory);
+  HostMemory host(context);
+  const CallData inputs(data, host);
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(count_rows(data.args())));
+  std::iota(rows.begin(), rows.end(), 0);
+  const CudaArray<std::int64_t> device_rows(memory, rows.size());
+  memory.copy_in(device_rows.get(), rows.data(), rows.size() * sizeof(std::int64_t));
+  const Oracle reference(op, problem, inputs.args(), rows, context);
+  std::unique_ptr<CudaArray<double>> arrays[kMaxResults][2];
+  OracleOut out[kMaxResults] = {};
+  for (int r = 0; r < op.schema.num_results; ++r) {
+    const std::size_t count =
+        rows.size() * static_cast<std::size_t>(row_width(data.args().result(r)));
+    for (auto& array : arrays[r]) array = std::make_unique<CudaArray<double>>(memory, count);
+    out[r] = {arrays[r][0]->get(), arrays[r][1]->get()};
+  }
+  KernelOracle(op, memory).compute(data.args(), rows, device_rows.get(), out);
+  for (int r = 0; r < op.schema.num_results; ++r) {
+    const std::size_t count =
+        rows.size() * static_cast<std::size_t>(row_width(data.args().result(r)));
+    std::vector<double> value(count), magnitude(count);
+    memory.copy_out(value.data(), out[r].value, count * sizeof(double));
+    memory.copy_out(magnitude.data(), out[r].magnitude, count * sizeof(double));
+    if (!agree(value, magnitude, reference.values(r), reference.magnitudes(r),
+               op.def.bound(problem, r)))
+      throw Error(ErrorKind::kInternal,
+                  text(op.schema.name, ": device oracle disagrees with the reference on ",
+                       print_problem(op, problem), "; expected the same values, got others; ",
+                       "please report it"),
+                  {.op = std::string(op.schema.name)});
+  }
+}
+
+// Once for an operator's dtypes, layouts and scalars.
+void check_once(const Operator& op, const Problem& problem, const Context& context,
+                CudaMemory& memory) {
+  static auto* const mutex = new std::mutex;
+  static auto* const checked = new std::set<std::uint64_t>;
+  const Problem sample = small(op, problem);
+  {
+    const std::lock_guard lock(*mutex);
+    if (checked->count(sample.hash())) return;
+  }
+  check_against_reference(op, sample, context, memory);
+  const std::lock_guard lock(*mutex);
+  checked->insert(sample.hash());
+}
+
+}  // namespace
+
+std::unique_ptr<OracleSource> make_oracle_source(const Operator& op, const Problem& problem,
+                                                 const CallData& data, const Context& context,
+                                                 CudaMemory& memory) {
+  if (op.def.device_oracle.source.include.empty())
+    return std::make_unique<HostOracle>(op, problem, data, context, memory);
+  check_once(op, problem, context, memory);
+  return std::make_unique<KernelOracle>(op, memory);
+}
+
+}  // namespace dlblas
