@@ -28,6 +28,11 @@ dlblas_status dlblas_bench_machine(int32_t threads, int64_t bytes, dlblas_machin
     wanted.size = sizeof wanted;
     wanted.num_threads = threads;
     const CallSide side(&wanted, nullptr);
+    if (machine->device.type == static_cast<std::int32_t>(DeviceType::kCuda)) {
+      machine->copy_bytes_per_s = cuda_copy_rate(machine->device.index, bytes);
+      machine->peak_flops = cuda_peak_rate(machine->device.index);
+      return;
+    }
     const PeakKernels kernels = peak_kernels(cpu_info().isa);
     machine->copy_bytes_per_s =
         copy_rate(side.context(), bytes, kernels.stream_copy, steady_nanoseconds);

@@ -9,10 +9,22 @@
 #include "core/json.hpp"
 #include "core/library.hpp"
 #include "cpu/onednn.hpp"
+#include "cuda/cuda.hpp"
 #include "dlblas/version.h"
+#include "jit/jit.hpp"
 
 namespace dlblas {
 namespace {
+
+void write_cuda_device(JsonWriter& w, const DeviceInfo& gpu) {
+  const cuda::Clocks clocks = cuda::clocks(gpu.device.index);
+  w.open_object().field("device", text("cuda:", gpu.device.index)).field("model", gpu.model);
+  w.field("arch", gpu.arch).field("units", gpu.units).field("memory_bytes", gpu.memory_bytes);
+  w.field("l2_bytes", gpu.l2_bytes).field("shared_bytes_per_block", gpu.shared_bytes_per_block);
+  w.field("sm_mhz", clocks.sm_mhz).field("memory_mhz", clocks.memory_mhz);
+  w.field("temperature_c", clocks.temperature_c);
+  w.field("throttle_reasons", static_cast<std::int64_t>(clocks.throttle_reasons)).close_object();
+}
 
 void write_devices(JsonWriter& w) {
   const DeviceInfo& cpu = cpu_info();
@@ -20,7 +32,12 @@ void write_devices(JsonWriter& w) {
   w.field("device", "cpu").field("model", cpu.model).field("isa", name_of(cpu.isa));
   w.field("isa_hardware", name_of(cpu.isa_hardware)).field("threads", cpu.units);
   w.field("l1_bytes", cpu.l1_bytes).field("l2_bytes", cpu.l2_bytes).field("l3_bytes", cpu.l3_bytes);
-  w.close_object().close_array();
+  w.close_object();
+  for (int i = 0; i < cuda::device_count(); ++i) write_cuda_device(w, cuda::info(i));
+  w.close_array();
+  w.key("cuda").open_object().field("driver", cuda::driver_version());
+  w.field("why_not", cuda::unavailable()).field("nvrtc", jit::compiler_version());
+  w.field("nvrtc_why_not", jit::unavailable()).close_object();
 }
 
 void write_libraries(JsonWriter& w) {

@@ -263,12 +263,13 @@ DLBLAS_API void dlblas_get_counters(dlblas_counters* counters);
  * rounds. */
 DLBLAS_API dlblas_status dlblas_bench_host(dlblas_op_t op, const dlblas_args* args,
                                            double* nanoseconds);
-/* This machine's ceilings: a threaded copy (bytes read plus written per second) of `bytes`, and the
- * peak of independent f32 multiply-adds per second (2 FLOP each). */
+/* A device's ceilings: a copy (bytes read plus written per second) of `bytes`, and the peak of
+ * independent f32 multiply-adds per second (2 FLOP each). On the host, of `threads` threads. */
 typedef struct dlblas_machine {
   size_t size;
   double copy_bytes_per_s;
   double peak_flops;
+  dlblas_device device; /* in: which; zeros: the host */
 } dlblas_machine;
 DLBLAS_API dlblas_status dlblas_bench_machine(int32_t threads, int64_t bytes,
                                               dlblas_machine* machine);

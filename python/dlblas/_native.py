@@ -46,6 +46,7 @@ class _Machine(ctypes.Structure):
         ("size", ctypes.c_size_t),
         ("copy_bytes_per_s", ctypes.c_double),
         ("peak_flops", ctypes.c_double),
+        ("device", ctypes.c_int32 * 2),  # DLPack's type and index
     ]
 
 
@@ -192,10 +193,12 @@ def unknown_operator(name: str) -> None:
     _handle(name)
 
 
-def machine_ceilings(threads: int = 0, num_bytes: int = 256 << 20) -> tuple[float, float]:
-    """This machine's copy rate (bytes read and written a second) and f32 peak (FLOP a second),
-    measured now."""
-    m = _Machine(size=ctypes.sizeof(_Machine))
+def machine_ceilings(
+    threads: int = 0, num_bytes: int = 256 << 20, cuda: int = -1
+) -> tuple[float, float]:
+    """The copy rate (bytes read and written a second) and f32 peak (FLOP a second) of the host,
+    or of a CUDA device by its index, measured now."""
+    m = _Machine(size=ctypes.sizeof(_Machine), device=(1, 0) if cuda < 0 else (2, cuda))
     bench = ctypes.CDLL(
         library_path()
     ).dlblas_bench_machine  # it runs for seconds: without the interpreter's lock
