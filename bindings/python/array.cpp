@@ -73,7 +73,8 @@ bool read_capsule(Object* capsule, const Place& place, Array& array) {
   return true;
 }
 
-// (address, code, bits, shape, byte strides or None, read only), of the array interface or a Spec.
+// (address, code, bits, shape, byte strides or None, read only), of the array interface; a Spec
+// adds its CUDA device, or -1.
 bool read_tuple(Object* answer, const Place& place, Array& array) {
   Object* shape = api.tuple_get(answer, 3);
   Object* strides = api.tuple_get(answer, 4);
@@ -83,7 +84,9 @@ bool read_tuple(Object* answer, const Place& place, Array& array) {
     return false;
   dlblas_tensor& t = array.tensor;
   t.data = reinterpret_cast<void*>(api.long_as_unsigned(api.tuple_get(answer, 0)));
-  t.device = {1, 0};
+  const std::int64_t cuda =
+      api.tuple_size(answer) > 6 ? api.long_as(api.tuple_get(answer, 6)) : std::int64_t{-1};
+  t.device = cuda < 0 ? dlblas_device{1, 0} : dlblas_device{2, static_cast<std::int32_t>(cuda)};
   t.ndim = static_cast<std::int32_t>(rank);
   t.dtype = {static_cast<std::uint8_t>(api.long_as(api.tuple_get(answer, 1))),
              static_cast<std::uint8_t>(api.long_as(api.tuple_get(answer, 2))), 1};

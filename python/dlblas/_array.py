@@ -43,17 +43,38 @@ def _integers(argument: str, values: Any, size: int) -> tuple[int, ...]:
     return read
 
 
+def _cuda_index(device: Any) -> int:
+    """``"cuda:1"`` → 1, ``"cuda"`` → 0, ``"cpu"`` → -1; a torch device goes by its name."""
+    kind, colon, index = str(device).partition(":")
+    if kind == "cpu" and index in ("", "0"):
+        return -1
+    if kind == "cuda" and (index.isdecimal() or not colon) and len(index) < 5:
+        return int(index or 0)
+    expected = '"cpu", "cuda" or "cuda:1"'
+    raise ArgumentError.from_library(
+        f"Spec: device is unknown; expected {expected}, got {device!r}; use one of these",
+        "Spec", "device", expected, repr(device),
+    )  # fmt: skip
+
+
 class Spec:
-    """Shape, dtype and strides (in elements; None: contiguous), without data.
+    """Shape, dtype, strides (in elements; None: contiguous) and device ("cpu", "cuda", "cuda:1"),
+    without data.
 
     ``explain``, ``tune`` and ``get_op`` take it in place of an array.
     """
 
-    __slots__ = ("_exchange", "dtype", "shape", "strides")
+    __slots__ = ("_exchange", "device", "dtype", "shape", "strides")
 
     def __init__(
-        self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
+        self,
+        shape: Sequence[int],
+        dtype: Any,
+        strides: Sequence[int] | None = None,
+        device: Any = "cpu",
     ) -> None:
+        cuda = _cuda_index(device)
+        self.device = "cpu" if cuda < 0 else f"cuda:{cuda}"
         code, bits = _code_and_bits(dtype)
         self.shape = _integers("shape", shape, 1)
         self.dtype = _dtypes.NAMES[code, bits]
@@ -65,11 +86,12 @@ class Spec:
                 "Spec", "strides", str(len(self.shape)), str(len(self.strides)),
             )  # fmt: skip
         steps = None if self.strides is None else tuple(s * (bits // 8) for s in self.strides)
-        self._exchange = (0, code, bits, self.shape, steps, False)
+        self._exchange = (0, code, bits, self.shape, steps, False, cuda)
 
     def __repr__(self) -> str:
         strides = "" if self.strides is None else f", strides={self.strides}"
-        return f"Spec({self.shape}, {self.dtype!r}{strides})"
+        device = "" if self.device == "cpu" else f", device={self.device!r}"
+        return f"Spec({self.shape}, {self.dtype!r}{strides}{device})"
 
 
 class Array:

@@ -19,16 +19,19 @@ def _problems(args: argparse.Namespace) -> list[tuple[str, Row]]:
     row, form, fixed = _specs.operator_row(args.op)
     scalars = {**_specs.parse_arguments(row, form, args.arg), **fixed}
     dtypes = _specs.parse_dtypes(row["name"], args.dtype)
+    device = _specs.choose_device(args.device) if args.device else "cpu"
     use = getattr(args, "cases", None)
     if args.dims is not None or not use:
         sizes = _specs.parse_dims(row, args.dims or "")
-        return [(form, _specs.named_arguments(row, sizes, dtypes or {"": "f32"}, scalars))]
+        return [(form, _specs.named_arguments(row, sizes, dtypes or {"": "f32"}, scalars, device))]
     problems: list[tuple[str, Row]] = []
     for case in _specs.cases(row, use):
         for dtype in case["dtypes"]:
             if not dtypes or dtypes.get("") == dtype:
                 given = {**case.get("args", {}), **scalars}
-                named = _specs.named_arguments(row, case["dims"], {**dtypes, "": dtype}, given)
+                named = _specs.named_arguments(
+                    row, case["dims"], {**dtypes, "": dtype}, given, device
+                )
                 if (form, repr(named)) not in [(f, repr(n)) for f, n in problems]:
                     problems.append((form, named))
     if not problems:

@@ -27,14 +27,34 @@ def _here(path: str) -> str:
     return path.removeprefix(os.getcwd() + os.sep)
 
 
+def _describe_gpu(gpu: Row) -> str:
+    arch = f"sm_{gpu['arch']}" + ("a" if gpu["arch"] >= 90 else "")
+    clocks = f", {gpu['sm_mhz']} MHz, {gpu['temperature_c']} °C" if gpu["sm_mhz"] else ""
+    memory = f"{size(gpu['memory_bytes'])}, L2 {size(gpu['l2_bytes'])}"
+    return f"{gpu['device']:10} {gpu['model']}, {arch}, {gpu['units']} units, {memory}{clocks}"
+
+
+def _describe_cuda(cuda: Row) -> str:
+    if cuda["why_not"]:
+        driver = f"not usable: {cuda['why_not']}"
+    else:
+        driver = f"driver {cuda['driver']}"
+    compiler = cuda["nvrtc_why_not"] or f"NVRTC {cuda['nvrtc'] or 'not needed: DLBLAS_JIT=0'}"
+    return f"{'cuda':10} {driver}; {compiler}"
+
+
 def describe_machine(info: Row) -> str:
     lines = [f"dlblas {info['version']} (ABI {info['abi']})"]
     for d in info["devices"]:
+        if d["device"] != "cpu":
+            lines.append(_describe_gpu(d))
+            continue
         caches = ", ".join(f"L{i} {size(d[f'l{i}_bytes'])}" for i in (1, 2, 3) if d[f"l{i}_bytes"])
         capped = "" if d["isa"] == d["isa_hardware"] else f" (the hardware has {d['isa_hardware']})"
         lines.append(
             f"{d['device']:10} {d['model']}, {d['isa']}{capped}, {d['threads']} threads, {caches}"
         )
+    lines.append(_describe_cuda(info["cuda"]))
     for library in info["libraries"]:
         found = f"{library['version']}  {_here(library['path'])}".strip()
         lines.append(f"{library['name']:10} {found if library['found'] else library['why_not']}")
@@ -65,10 +85,11 @@ def info(args: argparse.Namespace) -> int:
 def _why(args: argparse.Namespace) -> int:
     """Which implementations of one operator serve it here: each of its tuning cases explained."""
     row, form, fixed = _specs.operator_row(args.why)
+    device = _specs.choose_device(args.device) if args.device else "cpu"
     found = []
     for case in _specs.cases(row, "tune") or _specs.cases(row, "test"):
         named = _specs.named_arguments(
-            row, case["dims"], {"": case["dtypes"][0]}, {**case.get("args", {}), **fixed}
+            row, case["dims"], {"": case["dtypes"][0]}, {**case.get("args", {}), **fixed}, device
         )
         found.append(tuning.explain(form, **named))
     if args.json:

@@ -134,7 +134,9 @@ def parse_dtypes(op: str, text: str) -> dict[str, str]:
     return chosen
 
 
-def tensor_specs(row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row) -> dict[str, Spec]:
+def tensor_specs(
+    row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row, device: str = "cpu"
+) -> dict[str, Spec]:
     """Every required tensor, and the optional ones that ``present`` asks for."""
     unknown = set(dtypes) - {""} - {tensor["name"] for tensor in row["tensors"]}
     if unknown:
@@ -153,16 +155,37 @@ def tensor_specs(row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row) -
             common = dtypes.get("", "f32")
             takes = common in tensor["dtypes"] or not specs
             dtype = common if takes else tensor["dtypes"][0]
-        specs[name] = Spec(shape_of(tensor["dims"], sizes), dtype)
+        specs[name] = Spec(shape_of(tensor["dims"], sizes), dtype, device=device)
     return specs
 
 
-def named_arguments(row: Row, sizes: Sizes, dtypes: dict[str, str], scalars: Row) -> dict[str, Any]:
+def named_arguments(
+    row: Row, sizes: Sizes, dtypes: dict[str, str], scalars: Row, device: str = "cpu"
+) -> dict[str, Any]:
     """Tensors without data and scalars, all by name."""
     tensors = {tensor["name"] for tensor in row["tensors"]}
-    named: dict[str, Any] = dict(tensor_specs(row, sizes, dtypes, scalars))
+    named: dict[str, Any] = dict(tensor_specs(row, sizes, dtypes, scalars, device))
     named.update({name: value for name, value in scalars.items() if name not in tensors})
     return named
+
+
+def choose_device(text: str | None, info: Row | None = None) -> str:
+    """``--device``: "cpu", "cuda" or "cuda:1"; without one the first GPU that can run and compile
+    kernels, else the CPU. A GPU that was asked for and is not there is refused in words."""
+    if text == "cpu":
+        return "cpu"
+    info = info or _native.info()
+    found = [row["device"] for row in info["devices"] if row["device"].startswith("cuda")]
+    why_not = info["cuda"]["why_not"] or ("" if found else "the driver shows no device")
+    why_not = why_not or info["cuda"]["nvrtc_why_not"]
+    if text is None:
+        return "cpu" if why_not else str(found[0])
+    device = Spec((), "f32", device=text).device
+    if device not in found or why_not:
+        have = ", ".join(["cpu", *found])
+        remedy = why_not or "use one of these"
+        raise refuse("dlblas", "--device", "is not usable", f"one of {have}", text, remedy)
+    return device
 
 
 def cases(row: Row, use: str) -> list[Row]:

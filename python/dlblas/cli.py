@@ -42,7 +42,7 @@ def _demo(args: argparse.Namespace) -> int:
     _needs_numpy("demo")
     from . import demo
 
-    return demo.run(args.out, args.root, args.seconds, args.quick)
+    return demo.run(args.out, args.root, args.seconds, args.quick, args.device)
 
 
 def _bench(args: argparse.Namespace) -> int:
@@ -87,6 +87,7 @@ def _problem_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a scalar, or bias=true for an optional tensor; repeatable",
     )
+    parser.add_argument("--device", help="cpu, cuda or cuda:1 (default cpu)")
 
 
 def _takes_json(parser: argparse.ArgumentParser) -> None:
@@ -169,10 +170,12 @@ def _demo_options(demo: argparse.ArgumentParser) -> None:
     )
     demo.add_argument("--seconds", type=_seconds, help="search budget a key (default 8)")
     demo.add_argument("--quick", action="store_true", help="tiny shapes and budgets")
+    demo.add_argument("--device", help="cpu, cuda or cuda:1 (default: a GPU where one can be used)")
 
 
 def _info_options(info: argparse.ArgumentParser) -> None:
     info.add_argument("--why", metavar="OP", help="which implementations of OP serve its cases")
+    info.add_argument("--device", help="of --why: cpu, cuda or cuda:1 (default cpu)")
     _takes_json(info)
 
 
