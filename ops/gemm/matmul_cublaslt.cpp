@@ -1,0 +1,334 @@
+// cuBLASLt's matmul as a rival on equal terms: same checks, same search, same oracle. Its list of
+// heuristics is the space: knob `algo` is a place in it.
+// In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step. A Problem holds
+// only M's bucket: for another M the same algorithm is checked once, and replaced where it does not
+// serve.
+// cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: src/cuda/cublaslt.hpp.
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <vector>
+
+#include "core/error.hpp"
+#include "cuda/cublaslt.hpp"
+#include "cuda/cuda.hpp"
+#include "generated/source_hashes.hpp"
+#include "ops/gemm/matmul_cuda.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+using cuda::CublasLt;
+constexpr int kListed = 8;
+constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+
+struct CublasLtConfig {
+  std::int32_t algo;
+};
+
+const ConfigTable<CublasLtConfig>& table() {
+  static const auto* t = new ConfigTable<CublasLtConfig>{
+      field<&CublasLtConfig::algo>("algo", {0, 1, 2, 3, 4, 5, 6, 7})};
+  return *t;
+}
+
+int data_type(FloatType t) {
+  constexpr int kTypes[] = {CublasLt::kF32, CublasLt::kF16, CublasLt::kBF16};
+  return kTypes[static_cast<int>(t)];
+}
+
+/// A column-major matrix: `rows` neighbours, `cols` of them a pitch apart.
+struct Columns {
+  const void* data;
+  std::int64_t rows, cols, pitch;
+  bool fits() const { return cols <= 1 || pitch >= rows; }
+};
+
+/// The operands as cuBLASLt sees them.
+struct Operands {
+  Columns b, a, out;
+};
+
+Operands operands_of(const MatmulGpuParams& p, const MatmulTraits& s) {
+  const auto columns = [](const void* data, std::int64_t rows, std::int64_t cols,
+                          std::int64_t pitch) {
+    return Columns{data, rows, cols, cols <= 1 ? rows : pitch};
+  };
+  return {s.b_by_depth ? columns(p.b, p.k, p.n, p.b_col) : columns(p.b, p.n, p.k, p.b_row),
+          s.a_by_depth ? columns(p.a, p.k, p.m, p.a_row) : columns(p.a, p.m, p.k, p.a_col),
+          columns(p.out, p.n, p.m, p.out_row)};
+}
+
+/// Descriptors of one product; `valid` when cuBLASLt took them all.
+struct Product {
+  CublasLt::Description description;
+  CublasLt::Layout b, a, out;
+  bool valid;
+
+  Product(const Operands& o, const MatmulTraits& s, const void* bias) {
+    const CublasLt& lt = cuda::cublaslt();
+    const auto lay_out = [&](CublasLt::Layout& layout, const Columns& c, FloatType type) {
+      return lt.layout_init(&layout, sizeof layout, data_type(type),
+                            static_cast<std::uint64_t>(c.rows), static_cast<std::uint64_t>(c.cols),
+                            c.pitch) == 0;
+    };
+    const auto set = [&](int attribute, const auto& value) {
+      return lt.description_set(&description, attribute, &value, sizeof value) == 0;
+    };
+    const std::int32_t trans_b = s.b_by_depth ? CublasLt::kTransposed : CublasLt::kPlain;
+    const std::int32_t trans_a = s.a_by_depth ? CublasLt::kPlain : CublasLt::kTransposed;
+    valid = lay_out(b, o.b, s.type) && lay_out(a, o.a, s.type) && lay_out(out, o.out, s.out) &&
+            lt.description_init(&description, sizeof description, CublasLt::kCompute32F,
+                                CublasLt::kF32) == 0 &&
+            set(CublasLt::kTransA, trans_b) && set(CublasLt::kTransB, trans_a);
+    if (valid && s.has_bias) {
+      const std::uint32_t epilogue = CublasLt::kBias;
+      const std::int32_t type = data_type(s.bias);
+      valid = set(CublasLt::kEpilogue, epilogue) && set(CublasLt::kBiasPointer, bias) &&
+              set(CublasLt::kBiasType, type);
+    }
+  }
+};
+
+/// What a kernel keeps beside its state: lives as long as the process.
+struct Plan {
+  MatmulTraits traits;
+  std::uint32_t align[4];  // bytes, of a, b, bias, out: gemm::Tensor's order
+  CublasLt::Handle handle;
+  std::int64_t bucket_m;
+  CublasLt::Choice choice;  // of the bucket's size
+
+  /// Algorithms of other sizes of the bucket, the last few; the oldest is replaced first.
+  struct Known {
+    std::int64_t m = -1;
+    CublasLt::Algorithm algorithm;
+  };
+  std::mutex mutex;
+  std::array<Known, 32> known;
+  std::size_t next = 0;
+};
+
+/// cuBLASLt's list for one product, best guess first. Sums of parts of K meet in f32 alone, so that
+/// there is one rounding, at the store.
+std::vector<CublasLt::Choice> choices_of(const Plan& plan, const Product& x, std::size_t workspace,
+                                         int wanted) {
+  const CublasLt& lt = cuda::cublaslt();
+  CublasLt::Preference preference;
+  const auto set = [&](int attribute, const auto& value) {
+    return lt.preference_set(&preference, attribute, &value, sizeof value) == 0;
+  };
+  std::uint32_t schemes = CublasLt::kReduceInComputeType;
+  if (plan.traits.out == FloatType::kF32) schemes |= CublasLt::kReduceInOutput;
+  const std::uint64_t most = workspace;
+  std::vector<CublasLt::Choice> list(static_cast<std::size_t>(wanted));
+  int found = 0;
+  const bool made = x.valid && lt.preference_init(&preference, sizeof preference) == 0 &&
+                    set(CublasLt::kMaxWorkspace, most) &&
+                    set(CublasLt::kReductionSchemes, schemes) &&
+                    set(CublasLt::kMinAlignmentA, plan.align[kB]) &&
+                    set(CublasLt::kMinAlignmentB, plan.align[kA]) &&
+                    set(CublasLt::kMinAlignmentC, plan.align[kOut]) &&
+                    set(CublasLt::kMinAlignmentD, plan.align[kOut]);
+  if (!made || lt.choose(plan.handle, &x.description, &x.b, &x.a, &x.out, &x.out, &preference,
+                         wanted, list.data(), &found) != 0) {
+    found = 0;
+  }
+  list.resize(static_cast<std::size_t>(found));
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [](const CublasLt::Choice& c) { return c.status != 0; }),
+             list.end());
+  return list;
+}
+
+/// Fills all of a plan but its choice. The device's context is current.
+void start_plan(const Problem& p, Plan& plan) {
+  plan.traits = matmul_traits(p);
+  for (const int i : {kA, kB, kBias, kOut}) plan.align[i] = 1u << p.tensors[i].align_log2;
+  plan.handle = cuda::cublaslt_handle(p.device_index);
+  plan.bucket_m = p.dims[kM];
+}
+
+/// The list for the bucket's size, operands without gaps.
+std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const Plan& plan) {
+  const std::int64_t m = p.dims[kM], n = p.dims[kN], k = p.dims[kK];
+  const MatmulTraits& s = plan.traits;
+  const Operands o{s.b_by_depth ? Columns{nullptr, k, n, k} : Columns{nullptr, n, k, n},
+                   s.a_by_depth ? Columns{nullptr, k, m, k} : Columns{nullptr, m, k, m},
+                   {nullptr, n, m, n}};
+  // A pointer that is as aligned as the bias: its value is read, never what it points to.
+  const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{plan.align[kBias]});
+  return choices_of(plan, Product(o, s, bias), kMostWorkspace, kListed);
+}
+
+/// The bucket's algorithm, or what serves this size in its place; null where nothing does.
+bool algorithm_for(Plan& plan, const Product& x, std::int64_t m, CublasLt::Algorithm& algorithm) {
+  algorithm = plan.choice.algorithm;
+  if (m == plan.bucket_m) return true;
+  std::lock_guard lock(plan.mutex);
+  for (const Plan::Known& known : plan.known) {
+    if (known.m == m) return algorithm = known.algorithm, true;
+  }
+  CublasLt::Choice checked;
+  const bool serves = cuda::cublaslt().check(plan.handle, &x.description, &x.b, &x.a, &x.out,
+                                             &x.out, &algorithm, &checked) == 0 &&
+                      checked.workspace_bytes <= plan.choice.workspace_bytes;
+  if (!serves) {
+    const auto list = choices_of(plan, x, plan.choice.workspace_bytes, 1);
+    if (list.empty()) return false;
+    algorithm = list[0].algorithm;
+  }
+  plan.known[plan.next++ % plan.known.size()] = {m, algorithm};
+  return true;
+}
+
+/// Column by column, on the stream.
+void copy_columns(const Columns& from, const Columns& to, FloatType type, void* stream) {
+  const std::int64_t size = size_of(type);
+  for (std::int64_t j = 0; j < from.cols; ++j) {
+    cuda::copy_on_device(static_cast<char*>(const_cast<void*>(to.data)) + j * to.pitch * size,
+                         static_cast<const char*>(from.data) + j * from.pitch * size,
+                         static_cast<std::size_t>(from.rows * size), stream);
+  }
+}
+
+/// A reversed or an overlapping view has the layout class of a plain one: a plain matrix stands in
+/// for it, which is slow and right. No data without memory.
+Columns stand_in(const Columns& c, FloatType type, const Context& context) {
+  if (c.fits()) return c;
+  const auto bytes = static_cast<std::size_t>(c.rows * c.cols * size_of(type));
+  return {context.alloc(context.self, bytes, 256), c.rows, c.cols, c.rows};
+}
+
+/// Codes of a failed step, apart from cuBLASLt's own statuses, which are positive.
+enum StepError : int { kNoMemory = -1, kNoAlgorithm = -2 };
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  Plan& plan = *kernel.load<Plan*>();
+  const MatmulTraits& s = plan.traits;
+  const MatmulGpuParams p = matmul_gpu_params(args);
+  const Operands given = operands_of(p, s);
+  const Operands o = {stand_in(given.b, s.type, context), stand_in(given.a, s.type, context),
+                      stand_in(given.out, s.out, context)};
+  if (!o.a.data || !o.b.data || !o.out.data) return kNoMemory;
+  if (o.a.data != given.a.data) copy_columns(given.a, o.a, s.type, context.stream);
+  if (o.b.data != given.b.data) copy_columns(given.b, o.b, s.type, context.stream);
+  const Product x(o, s, p.bias);
+  CublasLt::Algorithm algorithm;
+  if (!x.valid || !algorithm_for(plan, x, p.m, algorithm)) return kNoAlgorithm;
+  const float one = 1, zero = 0;
+  auto* const out = const_cast<void*>(o.out.data);
+  const int status = cuda::cublaslt().multiply(
+      plan.handle, &x.description, &one, o.b.data, &x.b, o.a.data, &x.a, &zero, out, &x.out, out,
+      &x.out, &algorithm, workspace, plan.choice.workspace_bytes, context.stream);
+  if (status == 0 && out != given.out.data) copy_columns(o.out, given.out, s.out, context.stream);
+  return status;
+}
+
+Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
+  if (!cuda::cublaslt().support) return cuda::cublaslt().support;
+  const MatmulTraits s = matmul_traits(p);
+  for (const int i : {kA, kB, kOut}) {
+    const Layout layout = p.tensors[i].layout;
+    if (layout == Layout::kBroadcast || layout == Layout::kOther) {
+      return Support::no("tensor {} is contiguous in neither dimension", i);
+    }
+  }
+  if (p.tensors[kOut].layout == Layout::kTransposed) {
+    return Support::no("out is contiguous along M");
+  }
+  if (!s.aligned) return Support::no("a tensor is not aligned to its elements");
+  if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {
+    return Support::no("a dimension is zero");
+  }
+  if (s.out != s.type && s.out != FloatType::kF32) {
+    return Support::no("cuBLASLt writes a's dtype or f32");
+  }
+  if (s.has_bias && s.bias != s.out) {
+    return Support::no("cuBLASLt adds a bias of the result's dtype alone");
+  }
+  if (s.has_bias && p.tensors[kBias].layout != Layout::kContiguous) {
+    return Support::no("cuBLASLt reads a contiguous bias alone");
+  }
+  if (s.activation != Activation::kNone) {
+    // relu is max(x, 0), which loses NaN; gelu is the tanh form, ours erf; the others are not
+    // there.
+    return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
+  }
+  return supports_sizes(p);
+}
+
+/// On a device: places of the list that exist. Without one the whole list stands.
+void constrain(const Problem& p, const DeviceInfo&, Space& space) {
+  if (!cuda::unavailable().empty() || !cuda::cublaslt().support) return;
+  const cuda::CurrentDevice current(p.device_index);
+  Plan plan;
+  start_plan(p, plan);
+  const auto listed = static_cast<std::int64_t>(bucket_choices(p, plan).size());
+  space.require("listed", {"algo"}, [listed](const Config& c) {
+    return c.values[0] < std::max<std::int64_t>(1, listed);
+  });
+}
+
+Config heuristic(const Problem&, const DeviceInfo&) { return table().erase({0}); }
+
+double estimate(const Problem& p, const Config& config, const DeviceInfo& device,
+                const Implementation&) {
+  // H200: 0.66 to 0.77 PFLOP/s bf16 on large shapes, 45 TFLOP/s f32; three quarters of the memory's
+  // rate on small ones.
+  const bool f32 = p.tensors[kA].dtype == DType::kF32;
+  const double unit = device.arch >= 90   ? (f32 ? 0.17e12 : 2.6e12)
+                      : device.arch == 80 ? (f32 ? 0.08e12 : 1.2e12)
+                                          : (f32 ? 0.15e12 : 0.6e12);
+  const double products = multiply_adds(p) / (unit * device.units);
+  const double memory = matmul_bytes(p) / (0.6 * memory_rate(device));
+  return 1e3 * (std::max(products, memory) + 5e-6) + 1e-6 * static_cast<double>(config.values[0]);
+}
+
+Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
+               const Implementation& implementation) {
+  const cuda::CurrentDevice current(p.device_index);
+  auto* plan = new Plan;  // kernels live as long as the process
+  start_plan(p, *plan);
+  const auto list = bucket_choices(p, *plan);
+  const auto wanted = static_cast<std::size_t>(table().restore(config).algo);
+  if (wanted >= list.size()) {
+    const std::size_t listed = list.size();
+    delete plan;
+    throw Error(ErrorKind::kCompile,
+                text("matmul: cublaslt lists too few algorithms here; expected more than ", wanted,
+                     ", got ", listed, "; choose a smaller algo, or another implementation"),
+                {.op = "matmul",
+                 .argument = "algo",
+                 .expected = text("more than ", wanted),
+                 .got = text(listed)});
+  }
+  plan->choice = list[wanted];
+  Kernel kernel;
+  kernel.implementation = &implementation;
+  kernel.steps[0] = step;
+  kernel.num_steps = 1;
+  kernel.workspace_bytes = plan->choice.workspace_bytes;
+  kernel.store(plan);
+  return kernel;
+}
+
+}  // namespace
+
+void append_cublaslt(std::vector<Implementation>& to) {
+  Implementation i;
+  i.name = "cublaslt";
+  i.backend = DeviceType::kCuda;
+  i.source_hash = source_hash("ops/gemm/matmul_cublaslt.cpp");
+  i.version = cuda::cublaslt_version;
+  i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
+  i.knobs = &table();
+  i.supports = supports;
+  i.constrain = constrain;
+  i.heuristic = heuristic;
+  i.estimate = estimate;
+  i.prepare = prepare;
+  to.push_back(i);
+}
+
+}  // namespace dlblas::gemm

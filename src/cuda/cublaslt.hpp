@@ -1,0 +1,86 @@
+// cuBLASLt through dlopen, by prototypes of our own: the calls that one matrix product needs.
+// In: what core/library.hpp found (the one torch loaded, where torch is). Out: a table of
+// functions, or why there is none. Nothing of it is needed to build or to import.
+// tests/cpp/test_cublaslt_prototypes.cpp compares all of this with the real header where there is
+// one. Read next: ops/gemm/matmul_cublaslt.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/implementation.hpp"
+
+namespace dlblas::cuda {
+
+/// Statuses are 0 on success. Descriptors are plain memory of the caller.
+struct CublasLt {
+  using Handle = void*;
+  struct Layout {
+    std::uint64_t opaque[8];
+  };
+  struct Description {
+    std::uint64_t opaque[32];
+  };
+  struct Preference {
+    std::uint64_t opaque[8];
+  };
+  struct Algorithm {
+    std::uint64_t opaque[8];
+  };
+  struct Choice {
+    Algorithm algorithm;
+    std::size_t workspace_bytes;
+    int status;
+    float waves;
+    int reserved[4];
+  };
+  // The values of its enumerations that are used, the same in 12 and 13.
+  enum DataType { kF32 = 0, kF16 = 2, kBF16 = 14 };
+  enum Compute { kCompute32F = 68 };
+  enum DescriptionAttribute {
+    kTransA = 3,
+    kTransB = 4,
+    kEpilogue = 7,
+    kBiasPointer = 8,
+    kBiasType = 26
+  };
+  enum Transpose { kPlain = 0, kTransposed = 1 };
+  enum Epilogue { kDefault = 1, kBias = 4 };
+  enum PreferenceAttribute {
+    kMaxWorkspace = 1,
+    kReductionSchemes = 3,
+    kMinAlignmentA = 5,
+    kMinAlignmentB = 6,
+    kMinAlignmentC = 7,
+    kMinAlignmentD = 8
+  };
+  enum Reduction { kReduceInOutput = 1, kReduceInComputeType = 2 };
+
+  std::size_t (*version)();
+  int (*create)(Handle* handle);
+  int (*layout_init)(Layout*, std::size_t bytes, int type, std::uint64_t rows, std::uint64_t cols,
+                     std::int64_t pitch);
+  int (*description_init)(Description*, std::size_t bytes, int compute, int scale_type);
+  int (*description_set)(Description*, int attribute, const void* value, std::size_t bytes);
+  int (*preference_init)(Preference*, std::size_t bytes);
+  int (*preference_set)(Preference*, int attribute, const void* value, std::size_t bytes);
+  int (*choose)(Handle, const Description*, const Layout* a, const Layout* b, const Layout* c,
+                const Layout* d, const Preference*, int wanted, Choice* choices, int* found);
+  int (*check)(Handle, const Description*, const Layout* a, const Layout* b, const Layout* c,
+               const Layout* d, const Algorithm*, Choice* result);
+  int (*multiply)(Handle, const Description*, const void* alpha, const void* a, const Layout* la,
+                  const void* b, const Layout* lb, const void* beta, const void* c,
+                  const Layout* lc, void* d, const Layout* ld, const Algorithm*, void* workspace,
+                  std::size_t workspace_bytes, void* stream);
+
+  Support support = Support::yes();  // or why it cannot be used
+};
+
+/// Opened and checked once a process. Needs no device.
+const CublasLt& cublaslt();
+/// "13.1.0"; "" where none was found.
+const char* cublaslt_version();
+/// The device's handle, made once; its context is current. Null when it could not be made.
+CublasLt::Handle cublaslt_handle(int device);
+
+}  // namespace dlblas::cuda
