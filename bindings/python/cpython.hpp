@@ -52,6 +52,7 @@ inline constexpr int kKeywords = 0x2;
   F(dict_new, PyDict_New, Object*, ())                                            \
   F(dict_set, PyDict_SetItemString, int, (Object*, const char*, Object*))         \
   F(dict_get, PyDict_GetItemString, Object*, (Object*, const char*))              \
+  F(dict_item, PyDict_GetItem, Object*, (Object*, Object*))                       \
   F(dict_next, PyDict_Next, int, (Object*, Size*, Object**, Object**))            \
   F(dict_size, PyDict_Size, Size, (Object*))                                      \
   F(err_occurred, PyErr_Occurred, Object*, ())                                    \

@@ -20,7 +20,7 @@ namespace dlblas::py {
 // How a form is called in torch: its callables, and where each of our parameters stands there.
 struct TorchCalls {
   Object* plain;    // of a differentiable operator the private one, which autograd does not see
-  Object* formula;  // the operator with its registered gradient; or none: it has no gradient
+  Object* formula;  // the operator with its registered gradient; null: it has none
   Object* grad;     // autograd's Function around `plain`: 5 µs where `formula` takes 25
   Object* out;
   std::vector<std::int8_t> places;      // in `plain`, `formula` and `grad`: by parameter
@@ -32,11 +32,14 @@ namespace {
 
 // What torch is in this process. Set once, before any TorchCalls.
 struct Torch {
-  Object* tensor;         // torch.Tensor
-  Object* parameter;      // torch.nn.Parameter
-  Object* dtype;          // torch.dtype
-  Object* transform;      // () -> None, outside torch.func's transforms
-  Object* requires_grad;  // the name
+  Object* tensor;       // torch.Tensor
+  Object* parameter;    // torch.nn.Parameter
+  Object* dtype;        // torch.dtype
+  Object* transform;    // () -> None, outside the transforms of torch.func
+  Object* forward;      // __dict__ of torch.autograd.forward_ad
+  Object* unpack_dual;  // of the same
+  Object* requires_grad_name;
+  Object* level_name;
 };
 std::atomic<const Torch*> g_torch{nullptr};
 
@@ -72,6 +75,7 @@ struct Given {
   Object* values[kMaxSlots] = {};  // borrowed; null: absent
   Object* results[kMaxResults];    // of `out`
   Object* out = nullptr;
+  bool exact = true;  // torch.Tensor and Parameter alone: a subclass may be a tracer's
 };
 
 int find_parameter(const Function& function, Object* name) {
@@ -112,12 +116,18 @@ bool suits(const Torch& torch, const ScalarSpec& spec, Object* value) {
   return text && std::find(spec.labels.begin(), spec.labels.end(), text) != spec.labels.end();
 }
 
+bool take_tensor(const Torch& torch, Object* value, Given& given) {
+  Object* type = type_of(value);
+  given.exact &= type == torch.tensor || type == torch.parameter;
+  return is_tensor(torch, type);
+}
+
 bool take_out(const Function& function, const Torch& torch, Given& given) {
   const bool many = is_tuple(type_of(given.out));
   if ((many ? api.tuple_size(given.out) : 1) != function.num_results) return false;
   for (int r = 0; r < function.num_results; ++r) {
     given.results[r] = many ? api.tuple_get(given.out, r) : given.out;
-    if (!is_tensor(torch, type_of(given.results[r]))) return false;
+    if (!take_tensor(torch, given.results[r], given)) return false;
   }
   return true;
 }
@@ -143,7 +153,7 @@ bool take(const Function& function, const Torch& torch, Object* const* args, Siz
     Object*& value = given.values[i];
     if (value == api.none) value = nullptr;
     const bool fits = !value     ? (p.tensor ? p.tensor->optional : p.scalar->has_default)
-                      : p.tensor ? is_tensor(torch, type_of(value))
+                      : p.tensor ? take_tensor(torch, value, given)
                                  : suits(torch, *p.scalar, value);
     if (!fits) return false;
   }
@@ -151,29 +161,37 @@ bool take(const Function& function, const Torch& torch, Object* const* args, Siz
   return !given.out || take_out(function, torch, given);
 }
 
-// 1: it does; 0: it does not; -1: a Python error.
-int requires_grad(const Torch& torch, Object* tensor) {
-  Ref answer(api.get_attribute(tensor, torch.requires_grad));
-  return !answer ? -1 : answer.get() == api.true_object;
-}
-
-// The first argument that autograd follows: its name, or null. *failed: a Python error is set.
-const char* find_grad(const Function& function, const Torch& torch, const Given& given,
-                      bool* failed) {
-  if (!dlblas::torch::shims.grad_enabled()) return nullptr;
-  const auto asks = [&](Object* tensor) {
-    const int answer = requires_grad(torch, tensor);
-    *failed |= answer < 0;
-    return answer != 0;
-  };
+// Calls visit(tensor, name) for every tensor of the call, until it answers true: that one's name.
+template <typename F>
+const char* find_tensor(const Function& function, const Given& given, F&& visit) {
   for (std::size_t i = 0; i < function.params.size(); ++i)
-    if (function.params[i].tensor && given.values[i] && asks(given.values[i]))
+    if (function.params[i].tensor && given.values[i] && visit(given.values[i]))
       return function.params[i].name;
   for (int r = 0; given.out && r < function.num_results; ++r)
-    if (asks(given.results[r]))
+    if (visit(given.results[r]))
       return function.num_results == 1 ? "out"
                                        : function.result_names[static_cast<std::size_t>(r)].c_str();
   return nullptr;
+}
+
+// The first argument that autograd follows, by name, or null. A Python error counts as an answer.
+const char* find_grad(const Function& function, const Torch& torch, const Given& given) {
+  if (!dlblas::torch::shims.grad_enabled()) return nullptr;
+  return find_tensor(function, given, [&](Object* tensor) {
+    Ref answer(api.get_attribute(tensor, torch.requires_grad_name));
+    return answer.get() != api.false_object;
+  });
+}
+
+// The first argument with a tangent: forward-mode differentiation would silently lose it.
+const char* find_tangent(const Function& function, const Torch& torch, const Given& given) {
+  Object* level = api.dict_item(torch.forward, torch.level_name);  // -1: it is off
+  if (!level || api.long_as(level) < 0) return nullptr;
+  return find_tensor(function, given, [&](Object* tensor) {
+    Ref pair(api.call_args(torch.unpack_dual, tensor, nullptr));
+    Ref tangent(pair ? api.get_attr(pair.get(), "tangent") : nullptr);
+    return tangent.get() != api.none;
+  });
 }
 
 // Raises what torch's error means; see _hooks.torch_error.
@@ -199,20 +217,32 @@ Object* raise_torch_error(const Function& function, Object* const* stack, Size c
   return nullptr;
 }
 
-Object* refuse_grad(const Function& function, const char* argument) {
-  return raise({DLBLAS_ARGUMENT, function.name.c_str(), argument, "requires grad",
-                "a tensor outside autograd", "requires_grad=True",
-                "pass it with .detach(), or call under torch.no_grad()"});
+Object* refuse(const Function& function, const char* argument, const char* problem, const char* got,
+               const char* remedy) {
+  if (api.err_occurred()) return nullptr;
+  return raise({DLBLAS_ARGUMENT, function.name.c_str(), argument, problem,
+                "a tensor outside autograd", got, remedy});
 }
 
-// What to call where an argument requires grad; null with an error set.
-Object* grad_callable(const Function& function, const Torch& torch, const TorchCalls& calls,
-                      const Given& given, const char* argument) {
-  if (given.out || !calls.grad) return refuse_grad(function, argument);
+// What to call; null with an error set.
+Object* choose(const Function& function, const Torch& torch, const TorchCalls& calls,
+               const Given& given) {
+  if (const char* argument = find_tangent(function, torch, given))
+    return refuse(function, argument, "has a forward-mode tangent", "a dual tensor",
+                  "use reverse mode, or a formula of torch's operators");
+  const char* followed = find_grad(function, torch, given);
+  if (followed && (api.err_occurred() || given.out || !calls.grad))
+    return refuse(function, followed, "requires grad", "requires_grad=True",
+                  "pass it with .detach(), or call under torch.no_grad()");
+  if (given.out) return calls.out;
+  // torch.export and its like look for the operator that has a gradient.
+  if (!given.exact && calls.formula) return calls.formula;
+  if (!followed) return calls.plain;
   Ref transform(api.call_args(torch.transform, nullptr));
-  if (!transform) return nullptr;
-  // torch.func's transforms know registered formulas alone.
-  return transform.get() == api.none ? calls.grad : calls.formula;
+  if (transform.get() != api.none)
+    return refuse(function, followed, "requires grad inside a transform of torch.func",
+                  "torch.func.grad or its like", "use torch.autograd.grad()");
+  return calls.grad;
 }
 
 }  // namespace
@@ -226,12 +256,8 @@ bool call_torch(const Function& function, Object* const* args, Size nargs, Objec
   if (!calls || !take(function, *torch, args, nargs, kwnames, given)) return false;
   *result = nullptr;
 
-  bool failed = false;
-  const char* followed = find_grad(function, *torch, given, &failed);
-  if (failed) return true;
-  Object* callable = given.out ? calls->out : calls->plain;
-  if (followed && !(callable = grad_callable(function, *torch, *calls, given, followed)))
-    return true;
+  Object* callable = choose(function, *torch, *calls, given);
+  if (!callable) return true;
 
   // In torch's order, as far as the last argument that was given: each one more costs 0.3 µs.
   const std::vector<std::int8_t>& places = given.out ? calls->out_places : calls->places;
@@ -378,7 +404,8 @@ Object* torch_register(Object*, Object* const* args, Size, Object*) {
 Object* torch_attach(Object*, Object* const* args, Size, Object*) {
   if (!g_torch.load(std::memory_order_acquire)) {
     const auto item = [&](Size i) { return keep(api.tuple_get(args[0], i)); };
-    g_torch.store(new Torch{item(0), item(1), item(2), item(3), api.intern("requires_grad")},
+    g_torch.store(new Torch{item(0), item(1), item(2), item(3), item(4), item(5),
+                            api.intern("requires_grad"), api.intern("_current_level")},
                   std::memory_order_release);
   }
   for (Size i = 0; i < api.tuple_size(args[1]); ++i) attach_form(api.tuple_get(args[1], i));

@@ -21,6 +21,11 @@ def _refuse(cls: type[Error], *words: str) -> Error:
 
 
 def _look(op: str, name: str, tensor: torch.Tensor) -> Error | None:
+    if tensor.is_nested:
+        return _refuse(
+            ArgumentError, op, name, "is a nested tensor", "a dense tensor", type(tensor).__name__,
+            "pass its components, or .to_padded_tensor()",
+        )  # fmt: skip
     layout = str(tensor.layout).removeprefix("torch.")
     if layout != "strided":
         return _refuse(

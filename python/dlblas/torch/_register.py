@@ -118,10 +118,18 @@ def _register() -> None:
         torch.library.register_fake(f"dlblas::{operation.name}", _fakes.fake_of(operation))
     _autograd.register(declarations)
     transform = getattr(torch._C._functorch, "peek_interpreter_stack", lambda: None)
-    classes = (torch.Tensor, torch.nn.Parameter, torch.dtype, transform)
+    forward = torch.autograd.forward_ad
+    facts = (
+        torch.Tensor,
+        torch.nn.Parameter,
+        torch.dtype,
+        transform,
+        vars(forward),
+        forward.unpack_dual,
+    )
     forms = dict.fromkeys(operation.form for operation in new.values())
     _native.plane["torch_attach"](
-        classes, tuple(_row(form, _autograd.FUNCTIONS) for form in forms)
+        facts, tuple(_row(form, _autograd.FUNCTIONS) for form in forms)
     )
     _compile.register()
 
