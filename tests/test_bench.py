@@ -117,3 +117,55 @@ def test_figures_take_the_newest_row_and_no_quick_one(
     rows = [{**row, "when": "2030-01-02", "ratio": 2}, {**row, "when": "2030-01-01", "ratio": 1}]
     (tmp_path / "b.jsonl").write_text("".join(json.dumps(r) + "\n" for r in [*rows, bench_rows[1]]))
     assert [r["ratio"] for r in figures.newest(tmp_path)] == [2]
+
+
+def _gpu_row(what: str, op: str, problem: dict[str, Any], **more: Any) -> dict[str, Any]:
+    def timed(name: str, ms: float) -> dict[str, Any]:
+        return {"name": name, "version": "1", "median_ms": ms, "mad_ms": 0.0}
+
+    return {
+        "what": what,
+        "when": "2030-01-01T00:00:00+00:00",
+        "source": "a",
+        "card": "NVIDIA H200",
+        "driver": "580",
+        "method": {"clock": "graph", "quick": False},
+        "op": op,
+        "problem": problem,
+        "dtype": "bf16",
+        "ours": timed("rows", 0.05),
+        "variants": [timed("own tuned", 0.1)],
+        "peers": [
+            timed("copy", 0.04),
+            timed("inductor", 0.08),
+            timed("inductor max-autotune", 0.06),
+            timed("cublas", 0.05),
+            {"name": "quack", "version": "", "missing": "no such module"},
+        ],
+        "against": "inductor max-autotune",
+        "ratio": 1.2,
+        **more,
+    }
+
+
+def test_figures_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import figures
+
+    norm = _gpu_row("gpu_norm", "rms_norm", {"T": 4096, "C": 4096}, bytes=67108864)
+    product = {"M": 512, "N": 512, "K": 512}
+    large = _gpu_row("gpu_matmul", "matmul", product, flops=2 * 512**3, large=True)
+    page = "".join(
+        f"<!-- figures:begin {n} -->\nold\n<!-- figures:end {n} -->\n"
+        for n in ("gpu_norm", "gpu_matmul")
+    )
+    text = figures.render(page, [norm, large], lambda _: "a")
+    # Inductor's better mode counts, a peer that is not there is a dash.
+    assert (
+        "| rms_norm | 4096×4096 | 50 µs · 1.34 TB/s | `rows` | 40 µs | 60 µs · 1.20× | – |" in text
+    )
+    assert "| 512×512×512 | 50 µs · 5 TFLOP/s | `rows` | 50 µs · 5 TFLOP/s | 1.20 | 0.50 |" in text
+    assert "NVIDIA H200, driver 580, 2030-01-01; medians of interleaved rounds." in text
+    assert "Stale" not in text
+    stale = figures.render(page, [norm, large], lambda row: "b" if row is norm else "a")
+    assert stale.count("**Stale**") == 1 and "the sources behind rms_norm have" in stale

@@ -18,6 +18,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import figures_gpu
+from figures_gpu import markdown
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 Row = dict[str, Any]
 MARKED = re.compile(r"(<!-- figures:begin (\S+) -->\n)(.*?)(<!-- figures:end \2 -->)", re.DOTALL)
@@ -31,17 +34,11 @@ def newest(folder: pathlib.Path) -> list[Row]:
             row = json.loads(line)
             if row["method"]["quick"]:
                 continue
-            name = json.dumps(
-                [row[k] for k in ("what", "op", "problem", "dtype", "threads", "cpu")]
-            )
+            columns = ("what", "op", "problem", "dtype", "threads", "cpu", "card")
+            name = json.dumps([row.get(column) for column in columns])
             if name not in found or found[name]["when"] <= row["when"]:
                 found[name] = row
     return list(found.values())
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _size(ms: float) -> str:
@@ -88,7 +85,7 @@ def host_table(rows: list[Row]) -> str:
             )
         else:
             lines.append(["wheel", f"{ours['bytes'] / 2**20:.1f} MB", "≤ 10 MB"])
-    return _table(["what", "figure", "goal"], lines)
+    return markdown(["what", "figure", "goal"], lines)
 
 
 def norm_table(rows: list[Row]) -> str:
@@ -110,7 +107,7 @@ def norm_table(rows: list[Row]) -> str:
                 _ratio(row),
             ]
         )
-    return _table(["operator", "T×C", "dtype", "threads", "rate", "of a copy (goal 0.8)"], lines)
+    return markdown(["operator", "T×C", "dtype", "threads", "rate", "of a copy (goal 0.8)"], lines)
 
 
 def matmul_table(rows: list[Row]) -> str:
@@ -131,7 +128,7 @@ def matmul_table(rows: list[Row]) -> str:
                 f"{_ratio(row)} × {row['against']} (goal {goal})",
             ]
         )
-    return _table(["what", "M×K×N", "time", "peers", "speed"], lines)
+    return markdown(["what", "M×K×N", "time", "peers", "speed"], lines)
 
 
 def machine_table(rows: list[Row]) -> str:
@@ -145,7 +142,7 @@ def machine_table(rows: list[Row]) -> str:
         ]
         for row in rows
     ]
-    return _table(["CPU", "level", "threads", "copy (read + written)", "f32 peak"], lines)
+    return markdown(["CPU", "level", "threads", "copy (read + written)", "f32 peak"], lines)
 
 
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
@@ -153,6 +150,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     "norm": (("norm",), norm_table),
     "matmul": (("matmul own", "matmul chosen", "space"), matmul_table),
     "machine": (("machine",), machine_table),
+    **figures_gpu.TABLES,
 }
 
 
@@ -160,13 +158,17 @@ def _order(row: Row) -> list[Any]:
     kinds_in_order = [what for kinds, _ in TABLES.values() for what in kinds]
     sizes = [str(size).zfill(12) for size in row["problem"].values()]
     return [
-        row["cpu"],
+        _machine(row),
         kinds_in_order.index(row["what"]),
         row["op"] or "",
         row["dtype"] or "",
-        row["threads"],
-        sizes,
+        row.get("threads", 0),
+        [] if row["what"].startswith("gpu_") else sizes,  # those keep their order in the file
     ]
+
+
+def _machine(row: Row) -> str:
+    return f"{row['card']}, driver {row['driver']}" if "card" in row else str(row["cpu"])
 
 
 def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str:
@@ -175,13 +177,15 @@ def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str
     chosen = sorted((row for row in rows if row["what"] in kinds), key=_order)
     if not chosen:
         return f"No results for {name} yet: run `dlblas bench`.\n"
-    cpus = ", ".join(sorted({row["cpu"] for row in chosen}))
+    machines = ", ".join(sorted({_machine(row) for row in chosen}))
     days = sorted({row["when"][:10] for row in chosen})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    text = f"{make(chosen)}\n{cpus}, {when}; minima of interleaved rounds.\n"
+    statistic = "medians" if name.startswith("gpu_") else "minima"
+    text = f"{make(chosen)}\n{machines}, {when}; {statistic} of interleaved rounds.\n"
     moved = [row for row in chosen if row["source"] not in ("", current(row))]
     moved = [row for row in moved if "missing" not in row["ours"]]
-    stale = sorted({row["op"] if name in ("norm", "matmul") else row["what"] for row in moved})
+    by_op = name in ("norm", "matmul") or name.startswith("gpu_")
+    stale = sorted({(by_op and row["op"]) or row["what"] for row in moved})
     if stale:
         text += f"\n**Stale**: the sources behind {', '.join(stale)} have changed since.\n"
     return text

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import glob
+import importlib.util
 import json
 import os
 import re
@@ -247,7 +248,11 @@ def _check_section(section: str) -> list[str]:
         raise _specs.refuse(
             "bench", "section", "is unknown", f"{', '.join(names)}, gpu or all", section, near
         )
-    return {"all": list(SECTIONS), "gpu": list(GPU_SECTIONS)}.get(section, [section])
+    chosen = {"all": list(SECTIONS), "gpu": list(GPU_SECTIONS)}.get(section, [section])
+    if chosen[0] in GPU_SECTIONS and importlib.util.find_spec("torch") is None:
+        remedy = "pip install torch"
+        raise _specs.refuse("bench", "torch", "is missing", "an installed torch", "none", remedy)
+    return chosen
 
 
 def _gpu_section(

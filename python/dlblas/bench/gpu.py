@@ -321,6 +321,9 @@ SECTIONS: dict[str, Callable[[GpuBench], Iterator[Row]]] = {
 def main() -> int:
     """Each row is on the disk before the next is measured: a run that is cut short has its rows."""
     request = json.load(sys.stdin)
+    if not torch.cuda.is_available():
+        sys.stderr.write(f"{request['section']}: torch sees no CUDA device\n")
+        return 2
     try:
         with open(request["result"], "w", encoding="utf-8") as file:
             before = card()

@@ -22,7 +22,7 @@ from . import source
 
 Row = dict[str, Any]
 
-_ROWS, _WIDTH = 4096, 4096
+_ROWS, _WIDTH = 64, 4096
 _SAMPLES = 5
 _WGMMA_HEADER = "tests/device/wgmma_gemm.cuh"
 _WGMMA = "dlblas::wgmma_gemm<dlblas::WgmmaTraits{256, true, false, false, 4}>"

@@ -1,0 +1,139 @@
+"""The GPU tables of README.md: Markdown from the rows that `dlblas bench gpu` wrote.
+
+In: rows of one kind, in order. Out: a table each. Used by: tools/figures.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Row = dict[str, Any]
+
+RIVALS = ("inductor", "quack", "liger", "flashinfer")
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _time(ms: float) -> str:
+    return f"{ms * 1e3:.3g} µs" if ms < 1 else f"{ms:.3g} ms"
+
+
+def _entries(row: Row, name: str) -> list[Row]:
+    """Of a peer that came in several modes, those that ran."""
+    return [p for p in row["peers"] if p["name"].split()[0] == name and "median_ms" in p]
+
+
+def _best_of(row: Row, name: str) -> float | None:
+    """Medians of one contestant's modes: the best, in ms."""
+    return min((p["median_ms"] for p in _entries(row, name)), default=None)
+
+
+def _against(row: Row, name: str) -> str:
+    """A peer's time, and how many times faster ours is; "–" where it does not run."""
+    theirs, ours = _best_of(row, name), row["ours"].get("median_ms")
+    if theirs is None:
+        return "–"
+    return _time(theirs) if ours is None else f"{_time(theirs)} · {theirs / ours:.2f}×"
+
+
+def _ours(row: Row) -> str:
+    ours = row["ours"]
+    if "missing" in ours:
+        return f"missing: {ours['missing']}"
+    rate = f" · {row['bytes'] / ours['median_ms'] / 1e9:.2f} TB/s" if "bytes" in row else ""
+    return f"{_time(ours['median_ms'])}{rate}"
+
+
+def _ratio(row: Row) -> str:
+    return "missing" if row["ratio"] is None else f"{row['ratio']:.2f}"
+
+
+def _shape(row: Row) -> str:
+    return "×".join(str(size) for size in row["problem"].values())
+
+
+def norm_table(rows: list[Row]) -> str:
+    head = ["operator", "T×C", "ours", "by", "copy", *RIVALS, "of the best (goal 1.00)"]
+    lines = []
+    for row in rows:
+        rivals = [_against(row, name) for name in RIVALS]
+        name = f"`{row['ours']['name']}`"
+        copy = _best_of(row, "copy")
+        shown = "–" if copy is None else _time(copy)
+        lines.append([row["op"], _shape(row), _ours(row), name, shown, *rivals, _ratio(row)])
+    return markdown(head, lines)
+
+
+def backward_table(rows: list[Row]) -> str:
+    head = ["gradients", "T×C", "ours", "inductor", "quack", "liger", "of the copy's rate (0.85)"]
+    lines = []
+    for row in rows:
+        rivals = [_against(row, name) for name in ("inductor", "quack", "liger")]
+        lines.append(["dx, dweight of rms_norm", _shape(row), _ours(row), *rivals, _ratio(row)])
+    return markdown(head, lines)
+
+
+def _teraflops(row: Row, ms: float) -> str:
+    if not row["large"]:
+        return _time(ms)
+    return f"{_time(ms)} · {row['flops'] / ms / 1e9:.0f} TFLOP/s"
+
+
+def matmul_table(rows: list[Row]) -> str:
+    head = ["M×N×K", "chosen", "by", "cuBLAS in torch", "chosen ÷ cuBLAS (0.99)", "own (0.55)"]
+    lines = []
+    for row in rows:
+        ours, theirs = row["ours"], _best_of(row, "cublas")
+        if "missing" in ours or theirs is None:
+            lines.append([_shape(row), _ours(row), "", "–" if theirs is None else "", "", ""])
+            continue
+        own: Row = next((v for v in row["variants"] if v["name"] == "own tuned"), {})
+        shown = f"{theirs / own['median_ms']:.2f}" if "median_ms" in own else ""
+        times = [_teraflops(row, ms) for ms in (ours["median_ms"], theirs)]
+        lines.append([_shape(row), times[0], f"`{ours['name']}`", times[1], _ratio(row), shown])
+    return markdown(head, lines)
+
+
+def host_table(rows: list[Row]) -> str:
+    goals = {"torch.ops.dlblas.rms_norm_out": "0.90", "dlblas.rms_norm(x, w)": "1.15"}
+    lines = []
+    for row in rows:
+        call, ours = row["problem"]["call"], row["ours"]
+        of_add = f"{1 / row['ratio']:.2f}×" if row["ratio"] else "missing"
+        lines.append([f"`{call}`", _time(ours["median_ms"]), of_add, goals.get(call, "")])
+    for peer in rows[0]["peers"] if rows else []:
+        base = next(p["median_ms"] for p in rows[0]["peers"] if p["name"] == rows[0]["against"])
+        ms = peer["median_ms"]
+        lines.append([f"`{peer['name']}`", _time(ms), f"{ms / base:.2f}×", ""])
+    head = ["call on a 1×4096 tensor", "host time", "of `torch.add(x, x)`", "goal at most"]
+    return markdown(head, lines)
+
+
+def _compile_goal(row: Row) -> str:
+    if row["op"] is None:
+        return "1000 ms"
+    return "500 ms" if row["op"] == "matmul" else "150 ms"
+
+
+def compile_table(rows: list[Row]) -> str:
+    lines = []
+    for row in rows:
+        ours = row["ours"]
+        shown = ours.get("missing") or f"{ours['median_ms']:.0f} ms"
+        lines.append([row["op"] or "", f"`{ours['name']}`", shown, _compile_goal(row)])
+    return markdown(["operator", "kernel", "first use, cold", "goal at most"], lines)
+
+
+# Name between the markers: kinds of rows, and what makes the table.
+TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
+    "gpu_norm": (("gpu_norm",), norm_table),
+    "gpu_norm_long": (("gpu_norm_long",), norm_table),
+    "gpu_backward": (("gpu_norm_backward",), backward_table),
+    "gpu_matmul": (("gpu_matmul",), matmul_table),
+    "gpu_host": (("gpu_host",), host_table),
+    "gpu_compile": (("gpu_compile",), compile_table),
+}
