@@ -38,8 +38,9 @@ class RMSNorm(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        one = isinstance(normalized_shape, int)
-        shape = (normalized_shape,) if one else tuple(normalized_shape)  # type: ignore[arg-type]
+        shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
         if len(shape) != 1:
             raise ShapeMismatchError.from_library(
                 f"RMSNorm: normalized_shape has {len(shape)} dimensions; expected 1, "
@@ -73,9 +74,7 @@ class RMSNorm(torch.nn.Module):
                 return ops.rms_norm(x, weight, eps, offset, cast)
             return ops.add_rms_norm(x, weight, residual, eps, offset, cast)
         if residual is None:
-            return dlblas.rms_norm(
-                x, weight, eps, weight_offset=offset, cast_before_weight=cast
-            )
+            return dlblas.rms_norm(x, weight, eps, weight_offset=offset, cast_before_weight=cast)
         return dlblas.add_rms_norm(
             x, weight, residual, eps, weight_offset=offset, cast_before_weight=cast
         )

@@ -125,11 +125,7 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
             _pick([values.index(name) for name in tensors]),
             _pick([inputs.index(name) for name in scalars]),
             _pick([source(a) for a in backward.arguments]),
-            tuple(
-                results.index(takes[a.name])
-                for a in needed
-                if not _is_optional(a)
-            ),
+            tuple(results.index(takes[a.name]) for a in needed if not _is_optional(a)),
             _pick([1 + made.index(gives[name]) if name in gives else 0 for name in inputs]),
             _operator(declaration["backward"]),
         )

@@ -1,0 +1,129 @@
+"""dlblas.nn: state_dict compatible with torch's and Hugging Face's modules, same values, eager and
+compiled, with and without a residual. Read next: python/dlblas/nn/rms_norm.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import dlblas
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas.nn  # noqa: E402
+
+PACKAGE = Path(dlblas.__file__).parent.parent
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    torch.manual_seed(7)
+    return str(request.param)
+
+
+def test_torch_comes_with_the_first_module() -> None:
+    code = (
+        "import sys, dlblas.nn; print('torch' in sys.modules, dir(dlblas.nn)); "
+        "dlblas.nn.RMSNorm; print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(PACKAGE)}, capture_output=True,
+        text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["False ['RMSNorm']", "True"], done.stderr
+    with pytest.raises(AttributeError, match=r"'dlblas.nn' has no attribute 'LayerNorm'"):
+        _ = dlblas.nn.LayerNorm
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_as_torchs_own(dtype, device) -> None:
+    ours = dlblas.nn.RMSNorm(64, 1e-5, device=device, dtype=dtype)
+    theirs = torch.nn.RMSNorm(64, 1e-5, device=device, dtype=dtype)
+    torch.nn.init.normal_(theirs.weight)
+    assert ours.load_state_dict(theirs.state_dict()).missing_keys == []
+    assert theirs.load_state_dict(ours.state_dict()).unexpected_keys == []
+    x = torch.randn(2, 5, 64, device=device, dtype=dtype)
+    torch.testing.assert_close(ours(x), theirs(x))
+    assert ours(x).dtype is dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_as_hugging_faces(dtype, device) -> None:
+    llama = pytest.importorskip("transformers.models.llama.modeling_llama")
+    theirs = llama.LlamaRMSNorm(64, 1e-6).to(device, dtype)
+    torch.nn.init.normal_(theirs.weight)
+    ours = dlblas.nn.RMSNorm(64, cast_before_weight=True, device=device, dtype=dtype)
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(300, 64, device=device, dtype=dtype)
+    y, expected = ours(x).detach(), theirs(x).detach()
+    # The same two roundings: in half precision all but a tie or two are the same bits.
+    assert (y != expected).float().mean() <= (1 if dtype is torch.float32 else 0.002)
+    torch.testing.assert_close(y, expected)
+    other = dlblas.nn.RMSNorm(64, device=device, dtype=dtype)  # one rounding: another function
+    other.load_state_dict(theirs.state_dict())
+    assert dtype is torch.float32 or (other(x) != expected).float().mean() > 0.02
+
+
+def test_zero_centred(device) -> None:
+    norm = dlblas.nn.RMSNorm(64, weight_offset=1.0, device=device)
+    assert not norm.weight.any()  # a gain of 1
+    plain = dlblas.nn.RMSNorm(64, device=device)
+    x = torch.randn(3, 64, device=device)
+    assert torch.equal(norm(x), plain(x))
+    with torch.no_grad():
+        norm.weight.fill_(0.5)
+    torch.testing.assert_close(norm(x), 1.5 * plain(x))
+    norm.reset_parameters()
+    assert torch.equal(norm(x), plain(x))
+
+
+def test_residual(device) -> None:
+    norm = dlblas.nn.RMSNorm(64, 1e-5, device=device)
+    torch.nn.init.normal_(norm.weight)
+    x, residual = torch.randn(2, 7, 64, device=device).unbind()
+    y, h = norm(x, residual)
+    assert torch.equal(h, x + residual)
+    torch.testing.assert_close(y, norm(x + residual))
+    (y.sum() + h.sum()).backward()
+    assert norm.weight.grad is not None and norm.weight.grad.any()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled(backend, device) -> None:
+    torch._dynamo.reset()
+    norm = dlblas.nn.RMSNorm(64, weight_offset=0.5, cast_before_weight=True, device=device)
+    torch.nn.init.normal_(norm.weight)
+    twin = copy.deepcopy(norm)
+    compiled = torch.compile(norm, fullgraph=True, dynamic=True, backend=backend)
+    for rows in (3, 8):
+        x, residual = torch.randn(2, rows, 64, device=device).unbind()
+        with torch.no_grad():
+            assert torch.equal(compiled(x), norm(x))
+        for call, module in ((compiled, norm), (twin, twin)):
+            module.weight.grad = None
+            y, h = call(x, residual)
+            (y.sin().sum() + h.sum()).backward()
+        # The graph hands its gradients over contiguous, eager ones are expanded: another kernel.
+        torch.testing.assert_close(norm.weight.grad, twin.weight.grad)
+
+
+def test_construction() -> None:
+    for shape in (64, (64,), [64], torch.Size([64])):
+        assert dlblas.nn.RMSNorm(shape).normalized_shape == (64,)
+    words = "RMSNorm: normalized_shape has 2 dimensions; expected 1, got .2, 3.; flatten"
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match=words):
+        dlblas.nn.RMSNorm((2, 3))
+    norm = dlblas.nn.RMSNorm(64, device="meta", dtype=torch.bfloat16)
+    assert norm.weight.is_meta and norm.weight.dtype is torch.bfloat16
+    norm.to_empty(device="cpu").reset_parameters()
+    assert torch.equal(norm.weight, torch.ones(64, dtype=torch.bfloat16))
+    assert repr(dlblas.nn.RMSNorm(8)) == "RMSNorm((8,), eps=1e-06)"
+    assert repr(dlblas.nn.RMSNorm(8, 1e-5, weight_offset=1.0, cast_before_weight=True)) == (
+        "RMSNorm((8,), eps=1e-05, weight_offset=1.0, cast_before_weight=True)"
+    )
