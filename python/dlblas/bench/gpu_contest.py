@@ -71,6 +71,7 @@ class Contest:
             except Exception as error:
                 self._why[name] = one_line(error)
                 del self._runs[name]
+                _still_usable(name, error)
         _unpin(self._op)
 
     def hold(self, turn: Rotation) -> None:
@@ -106,7 +107,7 @@ class Contest:
                 "clock": "graph",
                 "l2": self._turn.l2,
                 "statistic": "median of interleaved rounds",
-                "n": self._rounds,
+                "n": max((len(samples.ms) for samples in self._times.values()), default=0),
                 "sets": self._turn.sets,
             },
             "ours": ours,
@@ -115,6 +116,14 @@ class Contest:
             "against": against,
             "ratio": ratio,
         }
+
+
+def _still_usable(name: str, error: Exception) -> None:
+    """An illegal access ends the process' use of the device: then the section ends in words."""
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        raise SystemExit(f"{name} left the device unusable: {one_line(error)}") from error
 
 
 def _unpin(op: str) -> None:

@@ -7,6 +7,7 @@ run. A host's jitter is in none of them. Read next: gpu.py.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -18,8 +19,9 @@ from .timing import Samples
 # allocated by a contestant then is as cold as one that was made beforehand.
 Run = Callable[[int], Any]
 
-ROUNDS = 7
-_REPLAY_MS = 0.2  # at least: an event's resolution is half a microsecond
+ROUNDS, LEAST_ROUNDS = 15, 5
+_REPLAY_MS = 2.0  # at least: what a replay adds before its first kernel is microseconds
+_LIMIT_S = 2.0  # of all rounds of a problem, once there are enough of them
 _L2_TIMES = 3
 _MAX_SETS = 1 << 14  # nodes of a graph; 3 x 60 MB of rows of 8 KiB, read and written
 
@@ -64,7 +66,7 @@ class Captured:
                 run(0)
             end.record(stream)
             stream.synchronize()
-        once = max(begin.elapsed_time(end) / 3, 1e-3)
+        once: float = max(begin.elapsed_time(end) / 3, 1e-3)
         turns = max(1, round(_REPLAY_MS / (once * sets) + 0.5))
         self.launches = turns * sets
         self._capture(run, turns, sets)
@@ -117,7 +119,10 @@ def interleaved(
             torch.cuda.synchronize()
     times: dict[str, list[float]] = {name: [] for name in captured}
     names = list(captured)
+    started = time.monotonic()
     for turn in range(rounds):
+        if turn >= LEAST_ROUNDS and time.monotonic() - started > _LIMIT_S:
+            break
         for name in names if turn % 2 == 0 else reversed(names):
             times[name].append(captured[name].sample())
     return {n: Samples(ms, captured[n].launches) for n, ms in times.items()}, failed
@@ -133,8 +138,6 @@ def host_time(
 ) -> dict[str, Samples]:
     """Milliseconds of the host's side of a call, launch included: ``calls`` in a row while the
     device keeps up, then a wait outside of the clock."""
-    import time
-
     times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         for _ in range(20):

@@ -19,8 +19,8 @@ import torch
 from .gpu_timing import Run, one_line
 
 EPS = 1e-6
-# The peers of the issue; a copy stands beside them and competes with nobody.
-COPY = "copy"
+COPY = "copy"  # stands beside the peers and competes with nobody
+_QUACK_WIDTH = 1 << 20  # beyond: seen failing on an H200 with 0.6.5, November 2026
 
 
 class NormArrays(NamedTuple):
@@ -101,6 +101,8 @@ def _quack() -> Peer | Missing:
 
     def make(arrays: NormArrays) -> Run:
         x, w, residual, y, total = arrays
+        if x.shape[-1] > _QUACK_WIDTH:
+            raise NotImplementedError("fails on rows of this width, after compiling for 30 s")
         if residual is None or total is None:
 
             def run(i: int) -> Any:
