@@ -24,7 +24,8 @@ OperatorDef rms_norm_backward() {
   def.work_per_row = [](const Problem& problem) {
     return 8.0 * static_cast<double>(problem.dims[kC]);
   };
-  def.implementations = backward::cpu();
+  def.implementations = backward::cuda();
+  for (const Implementation& impl : backward::cpu()) def.implementations.push_back(impl);
   return def;
 }
 

@@ -20,7 +20,8 @@ inline bool has_residual(const Problem& problem) {
 /// in f64. So the error of dweight does not grow with the batch. A part of the oracle's bound.
 inline constexpr int kMostRowsInF32 = 1024;
 
-/// Defined in rms_norm_backward_cpu.cpp.
+/// Defined in rms_norm_backward_cpu.cpp and rms_norm_backward_cuda.cpp; fastest first.
 std::vector<Implementation> cpu();
+std::vector<Implementation> cuda();
 
 }  // namespace dlblas::norm::backward

@@ -1,0 +1,269 @@
+// rms_norm_backward on NVIDIA GPUs: cuda_registers, one read of dy and x and one write of dx; and
+// what every CUDA implementation of it shares. In: Problem, Config; Args. Out: Kernel and its
+// sources; launches. Flow: call > validate > [select] > [compile] > [launch].  Read next:
+// ops/norm/rms_norm_backward_registers.cuh, ops/norm/rms_norm_backward_columns_cuda.cpp.
+#include "ops/norm/rms_norm_backward_cuda.hpp"
+
+#include <algorithm>
+
+#include "generated/source_hashes.hpp"
+#include "ops/norm/norm_ops.hpp"
+
+namespace dlblas::norm::backward {
+namespace {
+
+static_assert(static_cast<int>(DType::kF32) == static_cast<int>(FloatType::kF32) &&
+              static_cast<int>(DType::kF16) == static_cast<int>(FloatType::kF16) &&
+              static_cast<int>(DType::kBF16) == static_cast<int>(FloatType::kBF16));
+
+// ---- traits ------------------------------------------------------------------------------------
+
+constexpr Tensor kRowTensors[] = {kDy, kX, kDresidual, kDx};
+
+bool has(const Problem& problem, int tensor) {
+  return problem.tensors[tensor].dtype != DType::kAbsent;
+}
+
+}  // namespace
+
+bool rows_are_plain(const Problem& problem) {
+  for (const Tensor i : kRowTensors)
+    if (has(problem, i) && problem.tensors[i].layout != Layout::kContiguous &&
+        problem.tensors[i].layout != Layout::kRowStrided)
+      return false;
+  return problem.tensors[kWeight].layout == Layout::kContiguous;
+}
+
+NormCudaTraits traits_of(const Problem& problem) {
+  NormCudaTraits s = {};
+  s.type = static_cast<FloatType>(problem.tensors[kDy].dtype);
+  s.weight = static_cast<FloatType>(problem.tensors[kWeight].dtype);
+  s.add = has_residual(problem);
+  s.cast_before_weight = problem.scalars[kKeyCastBeforeWeight] != 0 && s.type != FloatType::kF32;
+  s.align = 16;
+  for (const Tensor i : kRowTensors)
+    if (has(problem, i)) s.align = std::min(s.align, 1 << problem.tensors[i].align_log2);
+  const std::int64_t row_bytes = problem.dims[kC] * size_of(s.type);
+  while (s.align > 1 && row_bytes % s.align != 0) s.align /= 2;
+  s.weight_align = 1 << problem.tensors[kWeight].align_log2;
+  // An access of several elements is of words.
+  if (!rows_are_plain(problem) || s.weight_align < 4) s.align = std::min(s.align, size_of(s.type));
+  return s;
+}
+
+std::string literal(const NormCudaTraits& s) {
+  return text("dlblas::NormCudaTraits{.type = dlblas::FloatType(", static_cast<int>(s.type),
+              "), .weight = dlblas::FloatType(", static_cast<int>(s.weight),
+              "), .add = ", s.add ? "true" : "false",
+              ", .cast_before_weight = ", s.cast_before_weight ? "true" : "false",
+              ", .align = ", s.align, ", .weight_align = ", s.weight_align,
+              ", .full = ", s.full ? "true" : "false", "}");
+}
+
+// ---- one call ----------------------------------------------------------------------------------
+
+BackwardCudaParams params_of(const Args& args, void* partials) {
+  BackwardCudaParams p = {};
+  p.dy = args.tensors[kDy].data;
+  p.x = args.tensors[kX].data;
+  p.weight = args.tensors[kWeight].data;
+  p.dx = args.tensors[kDx].data;
+  p.partials = static_cast<float*>(partials);
+  p.dy_stride = rows_of(args.tensors[kDy]).stride;
+  p.x_stride = rows_of(args.tensors[kX]).stride;
+  p.dx_stride = rows_of(args.tensors[kDx]).stride;
+  if (args.has(kDresidual)) {
+    p.dresidual = args.tensors[kDresidual].data;
+    p.dresidual_stride = rows_of(args.tensors[kDresidual]).stride;
+  }
+  p.rows = args.letters[kT];
+  p.width = args.letters[kC];
+  p.eps = args.scalars[kEps].f;
+  p.inverse_width = 1.0 / static_cast<double>(p.width);
+  p.eps_f32 = static_cast<float>(p.eps);
+  p.inverse_width_f32 = static_cast<float>(p.inverse_width);
+  p.weight_offset = static_cast<float>(args.scalars[kWeightOffset].f);
+  return p;
+}
+
+int fold(const Args& args, const cuda::Function& entry, const void* partials, std::int64_t groups,
+         const Context& context) {
+  const TensorView& dweight = args.tensors[kDweight];
+  BackwardFoldParams p = {};
+  p.partials = static_cast<const float*>(partials);
+  p.dweight = dweight.data;
+  p.width = args.letters[kC];
+  p.dweight_stride = p.width <= 1 ? 1 : dweight.strides[0];
+  p.groups = groups;
+  cuda::Launch how;
+  how.grid.x = static_cast<unsigned>(ceil_div(p.width, kFoldColumns));
+  how.block.x = kFoldColumns * kFoldParts;
+  how.dependent = cuda::info(context.device.index).arch >= 90;
+  return cuda::launch(entry, how, p, context.stream);
+}
+
+KernelSource fold_source(const Problem& problem) {
+  const DType dtype = problem.tensors[kDweight].dtype;
+  const int align = 1 << problem.tensors[kDweight].align_log2;
+  return {"ops/norm/rms_norm_backward_stages.cuh",
+          text("dlblas::norm_backward_fold<dlblas::FloatType(", static_cast<int>(dtype), "), ",
+               align < size_of(dtype) ? 1 : static_cast<int>(size_of(dtype)), ">")};
+}
+
+double copy_ms(const Problem& problem, int passes) {
+  constexpr double kBytesPerMs = 3.8e9;
+  const double elements = static_cast<double>(problem.dims[kT]) * problem.dims[kC];
+  const int tensors = 2 * passes + 1 + (has_residual(problem) ? 1 : 0);
+  return elements * size_of(problem.tensors[kDy].dtype) * tensors / kBytesPerMs;
+}
+
+namespace {
+
+// ---- cuda_registers ----------------------------------------------------------------------------
+
+const ConfigTable<BackwardRegistersConfig>& registers_table() {
+  using C = BackwardRegistersConfig;
+  static const auto* knobs = new ConfigTable<C>{
+      field<&C::threads>("threads", {8, 16, 32, 64, 128, 256, 512, 1024}),
+      field<&C::vectors>("vectors", {1, 2, 4}),
+      field<&C::rows>("rows", {1, 2, 4, 8, 16}),
+      field<&C::blocks>("blocks", {1, 2, 3, 4}),
+      field<&C::prefetch>("prefetch", {0, 1}),
+  };
+  return *knobs;
+}
+
+struct RegistersState {
+  BackwardRegistersConfig config;
+  std::int32_t units;
+};
+
+/// Blocks for a number of rows: as many as run at once, and more where a thread would add up too
+/// many rows in f32. Grows with the rows, so a bucket's end bounds it.
+std::int64_t blocks_for(const RegistersState& s, std::int64_t rows) {
+  const std::int64_t resident = static_cast<std::int64_t>(s.units) * s.config.blocks;
+  const std::int64_t short_chains = ceil_div(rows, std::int64_t{kMostRowsInF32} * s.config.rows);
+  return std::min(std::max(resident, short_chains), ceil_div(rows, s.config.rows));
+}
+
+int run_registers(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const auto& s = kernel.load<RegistersState>();
+  if (args.letters[kT] == 0 || args.letters[kC] == 0) return 0;
+  cuda::Launch how;
+  how.grid.x = static_cast<unsigned>(blocks_for(s, args.letters[kT]));
+  how.block.x = static_cast<unsigned>(s.config.threads * s.config.rows);
+  return cuda::launch(*kernel.entries[0], how, params_of(args, workspace), context.stream);
+}
+int fold_registers(const Args& args, const Context& context, const Kernel& kernel,
+                   void* workspace) {
+  if (args.letters[kC] == 0) return 0;
+  const std::int64_t groups = blocks_for(kernel.load<RegistersState>(), args.letters[kT]);
+  return fold(args, *kernel.entries[1], workspace, groups, context);
+}
+
+/// Do threads and vectors hold a row, and would less of either not?
+bool fits(const NormCudaTraits& s, std::int64_t width, const BackwardRegistersConfig& c) {
+  const std::int64_t access = static_cast<std::int64_t>(c.threads) * norm_elements(s);
+  if (access * c.vectors < width) return false;
+  if (c.vectors > 1) return access * (c.vectors / 2) < width;
+  return c.threads == 8 || access / 2 < width;
+}
+
+/// Measured on H200: see README.md. Two accesses a thread, or as few more as the width needs; 512
+/// threads a multiprocessor, which leaves each 128 registers.
+BackwardRegistersConfig default_registers(const Problem& problem) {
+  const NormCudaTraits s = traits_of(problem);
+  const std::int64_t width = problem.dims[kC];
+  BackwardRegistersConfig best = {.threads = 0};
+  for (const std::int32_t vectors : {2, 1, 4})
+    for (const std::int32_t threads : {8, 16, 32, 64, 128, 256, 512, 1024})
+      for (const bool prefetch : {true, false})
+        for (const std::int32_t rows : {16, 8, 4, 2, 1}) {
+          const BackwardRegistersConfig c = {threads, vectors, rows, 1, prefetch};
+          if (best.threads == 0 && threads * rows <= (threads > 512 ? 1024 : 512) &&
+              fits(s, width, c) && valid(s, c))
+            best = c;
+        }
+  return best;
+}
+
+Support supports_registers(const Problem& problem, const DeviceInfo&, const Implementation&) {
+  if (!rows_are_plain(problem))
+    return Support::no("rows are not contiguous at one stride, or weight is not contiguous");
+  if (default_registers(problem).threads == 0)
+    return Support::no("registers hold no row of {} elements in accesses of {} bytes",
+                       problem.dims[kC], traits_of(problem).align);
+  return Support::yes();
+}
+
+void constrain_registers(const Problem& problem, const DeviceInfo&, Space& space) {
+  const NormCudaTraits s = traits_of(problem);
+  const std::int64_t width = problem.dims[kC];
+  space.require("threads and vectors hold one row and no more", {"threads", "vectors"},
+                [s, width](const Config& config) {
+                  BackwardRegistersConfig c;
+                  c.threads = static_cast<std::int32_t>(config.values[0]);
+                  c.vectors = static_cast<std::int32_t>(config.values[1]);
+                  return fits(s, width, c);
+                });
+  space.require("a multiprocessor's registers hold its blocks",
+                {"threads", "vectors", "rows", "blocks", "prefetch"},
+                [s](const Config& config) { return valid(s, registers_table().restore(config)); });
+}
+
+Kernel prepare_registers(const Problem& problem, const Config& config, const DeviceInfo& device,
+                         const Implementation& self) {
+  const RegistersState state = {registers_table().restore(config), device.units};
+  Kernel kernel;
+  kernel.implementation = &self;
+  kernel.store(state);
+  kernel.steps[0] = run_registers;
+  kernel.steps[1] = fold_registers;
+  kernel.num_steps = 2;
+  kernel.workspace_bytes =
+      static_cast<std::size_t>(blocks_for(state, problem.dims[kT]) * problem.dims[kC]) *
+      sizeof(float);
+  return kernel;
+}
+
+std::vector<KernelSource> registers_sources(const Problem& problem, const Config& config,
+                                            const DeviceInfo&, const Implementation&) {
+  NormCudaTraits s = traits_of(problem);
+  const BackwardRegistersConfig c = registers_table().restore(config);
+  s.full = std::int64_t{c.threads} * c.vectors * norm_elements(s) == problem.dims[kC];
+  return {{"ops/norm/rms_norm_backward_registers.cuh",
+           text("dlblas::norm_backward_registers<", literal(s), ", ",
+                registers_table().literal(config, "dlblas::BackwardRegistersConfig"), ">")},
+          fold_source(problem)};
+}
+
+}  // namespace
+
+Implementation cuda_registers() {
+  Implementation impl;
+  impl.name = "cuda_registers";
+  impl.source_hash = source_hash("ops/norm/rms_norm_backward_cuda.cpp");
+  impl.knobs = &registers_table();
+  impl.supports = supports_registers;
+  impl.constrain = constrain_registers;
+  impl.heuristic = [](const Problem& problem, const DeviceInfo&) {
+    return registers_table().erase(default_registers(problem));
+  };
+  impl.estimate = [](const Problem& problem, const Config&, const DeviceInfo&,
+                     const Implementation&) { return 6e-3 + copy_ms(problem, 1); };
+  impl.prepare = prepare_registers;
+  impl.sources = registers_sources;
+  return impl;
+}
+
+std::vector<Implementation> cuda() {
+  std::vector<Implementation> all = {cuda_registers(), cuda_columns()};
+  for (Implementation& impl : all) {
+    impl.backend = DeviceType::kCuda;
+    impl.min_arch = 80;
+    impl.flags = {.deterministic = true, .capturable = true};
+  }
+  return all;
+}
+
+}  // namespace dlblas::norm::backward
