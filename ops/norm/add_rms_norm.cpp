@@ -2,6 +2,7 @@
 // schema. Read next: ops/norm/add_rms_norm_ref.cpp (what it computes),
 // ops/norm/add_rms_norm_cpu.cpp (how).
 #include "ops/norm/norm_cpu.hpp"
+#include "ops/norm/norm_cuda.hpp"
 #include "ops/norm/norm_ops.hpp"
 #include "ops/norm/norm_oracle.hpp"
 
@@ -29,6 +30,7 @@ OperatorDef add_rms_norm() {
     return 4.0 * static_cast<double>(problem.dims[kC]);
   };
   def.implementations = add_rms_norm_cpu();
+  for (const Implementation& impl : add_rms_norm_cuda()) def.implementations.push_back(impl);
   return def;
 }
 

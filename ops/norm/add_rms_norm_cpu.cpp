@@ -5,12 +5,7 @@
 #include "ops/norm/norm_cpu.hpp"
 
 namespace dlblas::norm {
-namespace {
 
-constexpr Slots kSlots = {.x = 0, .weight = 1, .residual = 2, .y = 3, .residual_out = 4};
-
-}  // namespace
-
-std::vector<Implementation> add_rms_norm_cpu() { return implementations<kSlots>(); }
+std::vector<Implementation> add_rms_norm_cpu() { return implementations<kAddRmsNorm>(); }
 
 }  // namespace dlblas::norm

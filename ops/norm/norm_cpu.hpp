@@ -14,12 +14,6 @@
 
 namespace dlblas::norm {
 
-/// Tensor positions of one operator; -1 where it has none.
-struct Slots {
-  int x, weight, residual, y, residual_out;
-  constexpr bool adds() const { return residual >= 0; }
-};
-
 Support supports(const Slots& slots, const Problem& problem, const DeviceInfo& device,
                  const Implementation& self);
 void constrain(const Slots& slots, const Problem& problem, Space& space);

@@ -100,19 +100,22 @@ static_assert(sizeof(NormStridedParams) == 120 + 4 * 144 + 8,
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxNamedBarriers = 15;  // beside that of __syncthreads
 
-/// 32-bit words that a thread of norm_registers holds while it waits for a row's sum.
-constexpr int norm_held_words(const NormCudaTraits& s, const NormRegistersConfig& c) {
-  const int row = c.vectors * ((norm_elements(s) * size_of(s.type) + 3) / 4);
-  const int weight = c.vectors * ((norm_elements(s) * size_of(s.weight) + 3) / 4);
-  return row * (!c.persistent ? 1 : s.add ? 3 : 2) + (c.early_weight ? weight : 0);
+/// Registers of a thread that holds `vectors` accesses `copies` times, and of the weight once.
+constexpr int norm_registers_needed(const NormCudaTraits& s, int vectors, int copies) {
+  const int row = (norm_elements(s) * size_of(s.type) + 3) / 4;
+  const int weight = (norm_elements(s) * size_of(s.weight) + 3) / 4;
+  return vectors * (row * copies + weight) + (copies > 1 ? 48 : 32);
 }
-/// Blocks that a multiprocessor's registers are shared among: what is held and 32 more a thread.
-/// Left alone, ptxas keeps each 16-bit element as a float over the barrier: 102 registers for 64.
+constexpr int norm_registers_needed(const NormCudaTraits& s, const NormRegistersConfig& c) {
+  return norm_registers_needed(s, c.vectors, !c.persistent ? 1 : s.add ? 3 : 2);
+}
+/// Blocks that a multiprocessor's registers are shared among. Left alone, ptxas keeps each 16-bit
+/// element as a float over the barrier: 102 registers for 64.
 constexpr int norm_blocks(const NormCudaTraits& s, const NormRegistersConfig& c) {
   const int block = c.threads * c.rows;
-  const int blocks = 65536 / ((norm_held_words(s, c) + 32) * block);
+  const int blocks = 65536 / (norm_registers_needed(s, c) * block);
   const int most = 1536 / block;  // what every architecture runs
-  return blocks < 1 ? 1 : blocks > most ? (most < 1 ? 1 : most) : blocks;
+  return blocks < 1 || most < 1 ? 1 : blocks > most ? most : blocks;
 }
 
 /// May this configuration be compiled for these traits? Host spaces and static_asserts in kernels.
@@ -121,13 +124,14 @@ constexpr bool valid(const NormCudaTraits& s, const NormRegistersConfig& c, int 
   return block >= 32 && block <= kMaxBlockThreads &&
          (c.threads <= 32 || c.rows <= kMaxNamedBarriers) &&
          (c.cluster == 1 || (arch >= 90 && c.rows == 1 && c.threads >= 64)) &&
-         (!c.dependent || arch >= 90) && (norm_held_words(s, c) + 24) * block <= 65536;
+         (!c.dependent || arch >= 90) && norm_registers_needed(s, c) * block <= 65536;
 }
 constexpr bool valid(const NormCudaTraits&, const NormBlockConfig& c, int arch) {
   return c.threads <= kMaxBlockThreads && ((c.cluster == 1 && !c.dependent) || arch >= 90);
 }
-constexpr bool valid(const NormCudaTraits&, const NormSplitConfig& c, int) {
-  return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 2048;
+constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
+  return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 1536 &&
+         norm_registers_needed(s, c.vectors, 1) * c.threads * c.blocks <= 65536;
 }
 
 }  // namespace dlblas

@@ -13,6 +13,15 @@ enum Letter : int { kT, kC };
 enum Scalar : int { kEps, kWeightOffset, kCastBeforeWeight };
 enum KeyScalar : int { kKeyCastBeforeWeight };
 
+/// Tensor positions of a forward operator; -1 where it has none.
+struct Slots {
+  int x, weight, residual, y, residual_out;
+  constexpr bool adds() const { return residual >= 0; }
+};
+inline constexpr Slots kRmsNorm = {.x = 0, .weight = 1, .residual = -1, .y = 2, .residual_out = -1};
+inline constexpr Slots kAddRmsNorm = {
+    .x = 0, .weight = 1, .residual = 2, .y = 3, .residual_out = 4};
+
 OperatorDef rms_norm();
 OperatorDef add_rms_norm();
 OperatorDef rms_norm_backward();

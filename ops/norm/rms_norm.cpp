@@ -1,6 +1,7 @@
 // rms_norm: schema, oracle and ordered implementations. Everything else is derived from the schema.
 // Read next: ops/norm/rms_norm_ref.cpp (what it computes), ops/norm/rms_norm_cpu.cpp (how).
 #include "ops/norm/norm_cpu.hpp"
+#include "ops/norm/norm_cuda.hpp"
 #include "ops/norm/norm_ops.hpp"
 #include "ops/norm/norm_oracle.hpp"
 
@@ -23,6 +24,7 @@ OperatorDef rms_norm() {
     return 3.0 * static_cast<double>(problem.dims[kC]);
   };
   def.implementations = rms_norm_cpu();
+  for (const Implementation& impl : rms_norm_cuda()) def.implementations.push_back(impl);
   return def;
 }
 

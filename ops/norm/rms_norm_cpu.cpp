@@ -5,12 +5,7 @@
 #include "ops/norm/norm_cpu.hpp"
 
 namespace dlblas::norm {
-namespace {
 
-constexpr Slots kSlots = {.x = 0, .weight = 1, .residual = -1, .y = 2, .residual_out = -1};
-
-}  // namespace
-
-std::vector<Implementation> rms_norm_cpu() { return implementations<kSlots>(); }
+std::vector<Implementation> rms_norm_cpu() { return implementations<kRmsNorm>(); }
 
 }  // namespace dlblas::norm

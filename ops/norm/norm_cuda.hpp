@@ -1,0 +1,115 @@
+// Host side of the norm kernels on NVIDIA GPUs: what rms_norm and add_rms_norm, and the kernels'
+// own files (norm_<kernel>_cuda.cpp), share. In: where an operator's tensors stand in its schema.
+// Out: its CUDA implementations. Flow: call > validate > [select] > [compile] > [launch].
+// Read next: ops/norm/norm_cuda.cpp, ops/norm/norm_registers_cuda.cpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/implementation.hpp"
+#include "cuda/cuda.hpp"
+#include "ops/norm/norm_cuda_config.hpp"
+#include "ops/norm/norm_ops.hpp"
+
+namespace dlblas::norm {
+
+/// One kernel as a candidate of both operators: an Implementation whose functions also get the
+/// tensors' positions.
+struct CudaKernel {
+  const char* name;
+  std::int32_t min_arch;
+  const char* source_hash;
+  const KnobTable* knobs;
+  Support (*supports)(const Slots&, const Problem&, const DeviceInfo&);
+  void (*constrain)(const Slots&, const Problem&, const DeviceInfo&, Space&);
+  Config (*heuristic)(const Slots&, const Problem&, const DeviceInfo&);
+  double (*estimate)(const Slots&, const Problem&, const Config&, const DeviceInfo&);
+  Kernel (*prepare)(const Slots&, const Problem&, const Config&, const DeviceInfo&);
+  std::vector<KernelSource> (*sources)(const Slots&, const Problem&, const Config&,
+                                       const DeviceInfo&);
+};
+// One file each.
+const CudaKernel& cuda_registers();
+const CudaKernel& cuda_cluster();
+const CudaKernel& cuda_shared();
+const CudaKernel& cuda_rows();
+const CudaKernel& cuda_split();
+const CudaKernel& cuda_strided();
+
+/// The traits of a problem's kernels, but for `full`.
+NormCudaTraits traits_of(const Slots& slots, const Problem& problem);
+/// As a C++ value, for the JIT.
+std::string literal(const NormCudaTraits& traits);
+/// Accesses of one row.
+std::int64_t accesses(const Slots& slots, const Problem& problem);
+/// Contiguous weight, and rows at one stride each with contiguous elements.
+Support supports_rows(const Slots& slots, const Problem& problem);
+/// Bytes that a call has to read and write, but for the weight.
+double bytes_of(const Slots& slots, const Problem& problem);
+/// Milliseconds for `bytes` at the rate of a copy, where blocks that hold `concurrent` rows work at
+/// a time; it only ranks candidates before anything is measured.
+double model_ms(double bytes, const Problem& problem, double concurrent, const DeviceInfo& device);
+/// The parameters of a call whose rows are at one stride.
+NormCudaParams params_of(const Slots& slots, const Args& args);
+
+/// The least of the values that `vectors` may have for `threads` threads to hold `accesses`; 0 when
+/// none does.
+std::int32_t vectors_for(std::int64_t accesses, std::int64_t threads);
+/// The domain of `vectors` where a thread holds them in registers.
+inline constexpr std::int32_t kVectors[] = {1, 2, 3, 4, 6, 8, 12, 16};
+
+/// The Implementation of a kernel for the operator whose tensors stand at kSlots.
+template <const Slots& kSlots, const CudaKernel& (*kKernel)()>
+Implementation cuda_implementation() {
+  const CudaKernel& kernel = kKernel();
+  Implementation impl;
+  impl.name = kernel.name;
+  impl.backend = DeviceType::kCuda;
+  impl.min_arch = kernel.min_arch;
+  impl.source_hash = kernel.source_hash;
+  impl.flags = {.deterministic = true, .capturable = true};
+  impl.knobs = kernel.knobs;
+  impl.supports = [](const Problem& problem, const DeviceInfo& device, const Implementation&) {
+    return kKernel().supports(kSlots, problem, device);
+  };
+  if (kernel.constrain) {
+    impl.constrain = [](const Problem& problem, const DeviceInfo& device, Space& space) {
+      kKernel().constrain(kSlots, problem, device, space);
+    };
+    impl.heuristic = [](const Problem& problem, const DeviceInfo& device) {
+      return kKernel().heuristic(kSlots, problem, device);
+    };
+  }
+  impl.estimate = [](const Problem& problem, const Config& config, const DeviceInfo& device,
+                     const Implementation&) {
+    return kKernel().estimate(kSlots, problem, config, device);
+  };
+  impl.prepare = [](const Problem& problem, const Config& config, const DeviceInfo& device,
+                    const Implementation& self) {
+    Kernel prepared = kKernel().prepare(kSlots, problem, config, device);
+    prepared.implementation = &self;
+    return prepared;
+  };
+  impl.sources = [](const Problem& problem, const Config& config, const DeviceInfo& device,
+                    const Implementation&) {
+    return kKernel().sources(kSlots, problem, config, device);
+  };
+  return impl;
+}
+
+/// Every CUDA implementation of the operator whose tensors stand at kSlots, best guess first.
+template <const Slots& kSlots>
+std::vector<Implementation> cuda_implementations() {
+  return {
+      cuda_implementation<kSlots, cuda_registers>(), cuda_implementation<kSlots, cuda_cluster>(),
+      cuda_implementation<kSlots, cuda_shared>(),    cuda_implementation<kSlots, cuda_split>(),
+      cuda_implementation<kSlots, cuda_rows>(),      cuda_implementation<kSlots, cuda_strided>()};
+}
+
+/// Defined in <op>_cuda.cpp.
+std::vector<Implementation> rms_norm_cuda();
+std::vector<Implementation> add_rms_norm_cuda();
+
+}  // namespace dlblas::norm
