@@ -65,7 +65,8 @@ __device__ __forceinline__ void tma_load_multicast(void* to, const TensorMap& ma
       : "memory");
 }
 
-/// Before it: every writer's fence_async_shared() and a barrier. After it: tma_store_commit().
+/// Before it: every writer's fence_async_shared() and a barrier. After it: tma_store_commit(). The
+/// tile may end outside the tensor; negative coordinates are for loads alone.
 __device__ __forceinline__ void tma_store(const TensorMap& map, const void* from, Tile2 at) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(

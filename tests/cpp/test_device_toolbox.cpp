@@ -121,9 +121,10 @@ TEST_F(DeviceToolbox, PhasesHandOverEveryRound) {
 
 // ---- The copy engine -------------------------------------------------------------------------
 
-constexpr std::int64_t kBox[3] = {64, 16, 4};     // as in tma_copies.cuh
-constexpr std::int64_t kGrid[3] = {3, 5, 3};      // boxes; they cover the tensor and its outside
-constexpr std::int64_t kFirst[3] = {-8, -3, -2};  // the first box's corner
+constexpr std::int64_t kBox[3] = {64, 16, 4};  // as in tma_copies.cuh
+constexpr std::int64_t kGrid[3] = {3, 5, 3};   // boxes; they cover the tensor and its outside
+// The first box's corner. Loads may begin before the tensor; stores may not.
+constexpr std::int64_t kBefore[3] = {-8, -3, -2}, kOrigin[3] = {0, 0, 0};
 constexpr std::int64_t kSizes[3] = {100, 50, 6};
 constexpr std::int64_t kRow = 104, kPlane = kRow * 52;  // strides; the gaps must stay as they are
 
@@ -151,7 +152,6 @@ struct CopyCase {
   }
   std::int64_t depth() const { return rank == 3 ? kSizes[2] : 1; }
   std::int64_t grid_z() const { return rank == 3 ? kGrid[2] : 1; }
-  std::int64_t first_z() const { return rank == 3 ? kFirst[2] : 0; }
   cuda::Launch launch() const {
     return {.grid = {kGrid[0], kGrid[1], static_cast<unsigned>(grid_z())}, .block = {128}};
   }
@@ -159,7 +159,8 @@ struct CopyCase {
     return static_cast<std::size_t>(kGrid[0] * kBox[0] * kGrid[1] * kBox[1] *
                                     (rank == 3 ? kGrid[2] * kBox[2] : 1));
   }
-  CopyParams params(const cuda::Buffer& tensor, const cuda::Buffer& dense) const {
+  CopyParams params(const cuda::Buffer& tensor, const cuda::Buffer& dense,
+                    const std::int64_t (&first)[3]) const {
     cuda::TensorMapSpec spec{.data = tensor.data(), .rank = rank};
     for (int i = 0; i < rank; ++i) {
       spec.sizes[i] = static_cast<std::uint64_t>(kSizes[i]);
@@ -168,17 +169,18 @@ struct CopyCase {
     spec.strides_bytes[0] = kRow * 2;
     spec.strides_bytes[1] = kPlane * 2;
     spec.swizzle = swizzled ? cuda::Swizzle::k128 : cuda::Swizzle::kNone;
-    return {map_of(spec), static_cast<std::uint16_t*>(dense.data()), kFirst[0], kFirst[1],
-            static_cast<std::int32_t>(first_z())};
+    return {map_of(spec), static_cast<std::uint16_t*>(dense.data()),
+            static_cast<std::int32_t>(first[0]), static_cast<std::int32_t>(first[1]),
+            static_cast<std::int32_t>(rank == 3 ? first[2] : 0)};
   }
   /// Calls fn(index in the tensor's memory, or -1 outside of it; index in the dense array).
   template <typename F>
-  void for_each(F&& fn) const {
+  void for_each(const std::int64_t (&first)[3], F&& fn) const {
     const std::int64_t width = kGrid[0] * kBox[0], height = kGrid[1] * kBox[1];
     for (std::size_t i = 0; i < dense_size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
-      const std::int64_t x = at % width + kFirst[0], y = at / width % height + kFirst[1];
-      const std::int64_t z = at / width / height + first_z();
+      const std::int64_t x = at % width + first[0], y = at / width % height + first[1];
+      const std::int64_t z = at / width / height + (rank == 3 ? first[2] : 0);
       const bool inside =
           x >= 0 && x < kSizes[0] && y >= 0 && y < kSizes[1] && z >= 0 && z < depth();
       fn(inside ? z * kPlane + y * kRow + x : -1, i);
@@ -200,9 +202,9 @@ TEST_P(Copies, LoadTilesAndFillTheOutsideWithZeros) {
   const auto host = random_bits(static_cast<std::size_t>(kPlane * c.depth()), 1);
   const cuda::Buffer tensor = upload(host);
   const cuda::Buffer dense = upload(std::vector<std::uint16_t>(c.dense_size(), 0xffff));
-  launch(copies(c.entry("tma_to_dense")), c.launch(), c.params(tensor, dense));
+  launch(copies(c.entry("tma_to_dense")), c.launch(), c.params(tensor, dense, kBefore));
   std::vector<std::uint16_t> expected(c.dense_size());
-  c.for_each([&](std::int64_t from, std::size_t to) {
+  c.for_each(kBefore, [&](std::int64_t from, std::size_t to) {
     expected[to] = from < 0 ? 0 : host[static_cast<std::size_t>(from)];
   });
   EXPECT_TRUE(download<std::uint16_t>(dense) == expected);
@@ -213,8 +215,8 @@ TEST_P(Copies, StoreTilesAndNothingOutside) {
   std::vector<std::uint16_t> expected(static_cast<std::size_t>(kPlane * c.depth()), 0xffff);
   const auto host = random_bits(c.dense_size(), 2);
   const cuda::Buffer tensor = upload(expected), dense = upload(host);
-  launch(copies(c.entry("tma_from_dense")), c.launch(), c.params(tensor, dense));
-  c.for_each([&](std::int64_t to, std::size_t from) {
+  launch(copies(c.entry("tma_from_dense")), c.launch(), c.params(tensor, dense, kOrigin));
+  c.for_each(kOrigin, [&](std::int64_t to, std::size_t from) {
     if (to >= 0) expected[static_cast<std::size_t>(to)] = host[from];
   });
   EXPECT_TRUE(download<std::uint16_t>(tensor) == expected);

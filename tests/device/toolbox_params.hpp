@@ -15,7 +15,7 @@ struct PhasesParams {
 struct CopyParams {
   TensorMap map;
   uint16_t* dense;
-  int32_t x, y, z;  // the first box's corner in the tensor; may be negative
+  int32_t x, y, z;  // the first box's corner in the tensor; a load's may be negative
 };
 
 struct MulticastParams {
