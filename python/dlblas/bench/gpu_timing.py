@@ -7,6 +7,7 @@ run. A host's jitter is in none of them. Read next: gpu.py.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -15,8 +16,8 @@ import torch
 
 from .timing import Samples
 
-# A run on set i of the arrays. What it returns stays alive until every set had its turn: a result
-# allocated by a contestant then is as cold as one that was made beforehand.
+# A run on set i of the arrays. What it returns stays alive until that set's next turn: results that
+# a contestant allocates then rotate as those that were made beforehand.
 Run = Callable[[int], Any]
 
 ROUNDS, LEAST_ROUNDS = 15, 5
@@ -50,39 +51,30 @@ class Captured:
     """A contestant's graph: ``launches`` runs, on the sets in turn."""
 
     def __init__(self, run: Run, sets: int, stream: torch.cuda.Stream) -> None:
-        self._stream = stream
-        self._graph, self._alive = torch.cuda.CUDAGraph(), list[Any]()
-        with torch.cuda.stream(stream):
-            for i in (
-                0,
-                sets - 1,
-                0,
-            ):  # warm: nothing compiles or allocates its handles in a capture
-                run(i)
-            stream.synchronize()
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record(stream)
-            for _ in range(3):
-                run(0)
-            end.record(stream)
-            stream.synchronize()
-        once: float = max(begin.elapsed_time(end) / 3, 1e-3)
-        turns = max(1, round(_REPLAY_MS / (once * sets) + 0.5))
-        self.launches = turns * sets
-        self._capture(run, turns, sets)
+        self._stream, self._alive = stream, [None] * sets
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        with torch.cuda.stream(stream):
+            run(0)  # nothing compiles or makes handles in a capture
+            run(sets - 1)
+            stream.synchronize()
+        self._capture(run, 1)
+        self.sample()  # the first replay uploads the graph
+        turns = math.ceil(_REPLAY_MS / max(self.sample() * sets, 1e-3))
+        if turns > 1:
+            self._capture(run, turns)
+            self.sample()
 
-    def _capture(self, run: Run, turns: int, sets: int) -> None:
+    def _capture(self, run: Run, turns: int) -> None:
         # Not torch.cuda.graph(): it empties the allocator's cache at every entry, which costs more
         # than most captures here.
+        self.launches = turns * len(self._alive)
+        self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.stream(self._stream):
             self._graph.capture_begin(capture_error_mode="thread_local")
             try:
-                for turn in range(turns):
-                    for i in range(sets):
-                        result = run(i)
-                        if turn == 0:
-                            self._alive.append(result)
+                for _ in range(turns):
+                    for i in range(len(self._alive)):
+                        self._alive[i] = run(i)
             finally:
                 self._graph.capture_end()
 
@@ -112,7 +104,6 @@ def interleaved(
         try:
             prepare[name]()
             captured[name] = Captured(run, sets, stream)
-            captured[name].sample()  # the first replay uploads the graph
         except Exception as error:  # a peer that refuses a problem is a finding, not a failure
             failed[name] = one_line(error)
             captured.pop(name, None)
