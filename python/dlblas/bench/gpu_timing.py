@@ -120,8 +120,10 @@ def interleaved(
 
 
 def one_line(error: BaseException) -> str:
+    """With what went before it: the end of a broken capture hides what broke it."""
     text = " ".join(str(error).split()) or "no message"
-    return f"{type(error).__name__}: {text[:160]}"
+    before = f", after {one_line(error.__context__)}" if error.__context__ else ""
+    return f"{type(error).__name__}: {text[:160]}{before}"
 
 
 def host_time(
