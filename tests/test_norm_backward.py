@@ -1,0 +1,130 @@
+"""rms_norm_backward against the forward formula: finite differences of it in f64, and torch's
+autograd where torch is there; the same bits on any number of threads.
+
+Read next: ops/norm/rms_norm_backward_ref.cpp, tests/test_cases.py (every case by the bound).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlblas
+import numpy as np
+import pytest
+from dlblas.harness import abi
+
+EPS = 1e-5
+
+
+def fast() -> list[str]:
+    """Implementations that run here, the reference among them."""
+    op = next(o for o in dlblas.info()["operators"] if o["name"] == "rms_norm_backward")
+    return [i["name"] for i in op["implementations"] if i["backend"] == "cpu"]
+
+
+def forward(x: Any, weight: Any, offset: float) -> Any:
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + EPS) * (weight + offset)
+
+
+def differences(f: Any, at: Any, step: float = 1e-5) -> Any:
+    """The gradient of a scalar function by central differences of its f64 values."""
+    gradient = np.empty_like(at)
+    for index in np.ndindex(*at.shape):
+        kept = at[index]
+        at[index] = kept + step
+        above = f()
+        at[index] = kept - step
+        gradient[index] = (above - f()) / (2 * step)
+        at[index] = kept
+    return gradient
+
+
+def draws(*shapes: Any, seed: int = 5) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+@pytest.mark.parametrize("implementation", fast())
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_it_is_the_derivative_of_rms_norm(implementation: str, offset: float) -> None:
+    shape = (3, 2, 19)
+    dy, x, weight = draws(shape, shape, 19)
+    with dlblas.pinned("rms_norm_backward", implementation):
+        dx, dweight = dlblas.rms_norm_backward(dy, x, weight, eps=EPS, weight_offset=offset)
+    x64, weight64 = x.astype(np.float64), weight.astype(np.float64)
+
+    def loss() -> Any:
+        return np.sum(forward(x64, weight64, offset) * dy)
+
+    np.testing.assert_allclose(dx, differences(loss, x64), rtol=2e-4, atol=2e-5)
+    np.testing.assert_allclose(dweight, differences(loss, weight64), rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("implementation", fast())
+def test_it_is_the_derivative_of_add_rms_norm(implementation: str) -> None:
+    """With x = residual_out and its gradient as dresidual, dx serves x and residual."""
+    shape = (4, 21)
+    dy, x, residual, dresidual, weight = draws(shape, shape, shape, shape, 21)
+    h = x + residual
+    with dlblas.pinned("rms_norm_backward", implementation):
+        dx, dweight = dlblas.rms_norm_backward(dy, h, weight, dresidual, EPS)
+    x64, residual64 = x.astype(np.float64), (h.astype(np.float64) - x)
+    weight64 = weight.astype(np.float64)
+
+    def loss() -> Any:
+        total = x64 + residual64
+        return np.sum(forward(total, weight64, 0) * dy) + np.sum(total * dresidual)
+
+    for leaf in (x64, residual64):
+        np.testing.assert_allclose(dx, differences(loss, leaf), rtol=2e-4, atol=2e-5)
+    np.testing.assert_allclose(dweight, differences(loss, weight64), rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+def test_torchs_autograd_agrees(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype: Any = ml_dtypes.bfloat16 if name == "bfloat16" else np.dtype(name)
+    dy, x, weight = (a.astype(dtype) for a in draws((33, 160), (33, 160), 160))
+    dx, dweight = dlblas.rms_norm_backward(dy, x, weight, eps=EPS)
+    x64, weight64 = (torch.from_numpy(a.astype(np.float64)).requires_grad_() for a in (x, weight))
+    y = torch.nn.functional.rms_norm(x64, (160,), weight64, EPS)
+    y.backward(torch.from_numpy(dy.astype(np.float64)))
+    step = {"float32": 2e-6, "float16": 2e-3, "bfloat16": 1e-2}[name]
+    for ours, theirs in ((dx, x64.grad), (dweight, weight64.grad)):
+        np.testing.assert_allclose(
+            ours.astype(np.float64), theirs.numpy(), rtol=step, atol=4 * step
+        )
+
+
+@pytest.mark.parametrize("rows", [1, 9, 130, 700])
+@pytest.mark.parametrize("implementation", fast())
+def test_the_bits_are_the_same_on_any_number_of_threads(implementation: str, rows: int) -> None:
+    dy, x, weight = draws((rows, 40), (rows, 40), 40)
+    seen = set()
+    with dlblas.pinned("rms_norm_backward", implementation):
+        for threads in (1, 2, 3, 8):
+            out = (np.full((rows, 40), np.nan, np.float32), np.full(40, np.nan, np.float32))
+            abi.call("rms_norm_backward", {"dy": dy, "x": x, "weight": weight}, out, threads)
+            assert not any(np.isnan(a).any() for a in out)
+            seen.add(b"".join(a.tobytes() for a in out))
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("implementation", fast())
+def test_no_rows_have_the_weights_gradient_zero(implementation: str) -> None:
+    nothing, weight = np.zeros((0, 24), np.float32), np.ones(24, np.float32)
+    dweight = np.full(24, np.nan, np.float32)
+    with dlblas.pinned("rms_norm_backward", implementation):
+        dlblas.rms_norm_backward(nothing, nothing, weight, out=(nothing.copy(), dweight))
+    np.testing.assert_array_equal(dweight, np.zeros(24, np.float32))
+
+
+@pytest.mark.parametrize("implementation", fast())
+def test_a_nan_stays_in_its_row_of_dx_and_reaches_all_of_dweight(implementation: str) -> None:
+    dy, x, weight = draws((5, 40), (5, 40), 40)
+    x[2, 7] = np.nan
+    with dlblas.pinned("rms_norm_backward", implementation):
+        dx, dweight = dlblas.rms_norm_backward(dy, x, weight)
+    assert np.isnan(dx[2]).all() and np.isfinite(np.delete(dx, 2, axis=0)).all()
+    assert np.isnan(dweight).all()
