@@ -5,6 +5,7 @@
 
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
+#include "tuner/cuda_judge.hpp"
 #include "tuner/verify.hpp"
 
 namespace dlblas {
@@ -50,7 +51,11 @@ dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, cons
       const Bound bound = op.def.bound(bound_call.problem, r);
       bounds[r][0] = bound.magnitude, bounds[r][1] = bound.value, bounds[r][2] = bound.absolute;
     }
-    if (num_rows > 0) op.def.reference(bound_call.args, rows, num_rows, out);
+    if (num_rows == 0) return;
+    if (bound_call.problem.device_type == DeviceType::kCpu)
+      return op.def.reference(bound_call.args, rows, num_rows, out);
+    CudaMemory memory(bound_call.problem.device_index, bound_call.side.context().stream);
+    op.def.reference(HostCopy(bound_call.args, memory).args(), rows, num_rows, out);
   });
 }
 
@@ -70,7 +75,9 @@ dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const i
                {op.schema.tensors[op.schema.num_inputs + r].name, "is missing",
                 "the result to verify", "nothing"});
     check_rows(op, args, rows, num_rows);
-    const Verdict v = verify(op, problem, args, {rows, rows + num_rows}, side.context());
+    const bool on_host = problem.device_type == DeviceType::kCpu;
+    const Verdict v = (on_host ? verify : verify_on_device)(
+        op, problem, args, {rows, rows + num_rows}, side.context());
     *verdict = {verdict->size, v.worst,       v.relative, v.wrong,
                 v.checked,     v.first_wrong, v.result,   v.mistrusted};
   });

@@ -6,6 +6,7 @@
 
 #include "cuda/view.hpp"
 #include "jit/jit.hpp"
+#include "tuner/measure.hpp"
 
 namespace dlblas {
 namespace {
@@ -84,16 +85,16 @@ class CudaJudge::Block {
   std::unique_ptr<CudaArray<double>> values_[kMaxResults], magnitudes_[kMaxResults];
 };
 
-CudaJudge::CudaJudge(const Operator& op, const Problem& problem, const CallData& data,
+CudaJudge::CudaJudge(const Operator& op, const Problem& problem, const Args& args,
                      std::vector<std::int64_t> rows, const Context& context,
                      std::int64_t (*clock)(), CudaMemory& memory)
     : op_(op),
       problem_(problem),
       memory_(memory),
-      source_(make_oracle_source(op, problem, data, context, memory)) {
+      source_(make_oracle_source(op, problem, args, context, memory)) {
   const double count = static_cast<double>(std::max<std::size_t>(1, rows.size()));
   const std::int64_t begin = clock();
-  chosen_ = std::make_unique<Block>(*this, data.args(), std::move(rows));
+  chosen_ = std::make_unique<Block>(*this, args, std::move(rows));
   row_ms_ = static_cast<double>(clock() - begin) * 1e-6 / count;
 }
 
@@ -107,6 +108,13 @@ Verdict CudaJudge::compare(const Args& args) {
     tally.finish(verdict, r);
   }
   return verdict;
+}
+
+Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& args,
+                         const std::vector<std::int64_t>& rows, const Context& context) {
+  CudaMemory memory(problem.device_index, context.stream);
+  CudaJudge judge(op, problem, args, rows, context, steady_nanoseconds, memory);
+  return rows.empty() ? judge.compare_whole(args) : judge.compare(args);
 }
 
 Verdict CudaJudge::compare_whole(const Args& args) {

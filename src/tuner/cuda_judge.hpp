@@ -5,7 +5,6 @@
 #pragma once
 
 #include "tuner/cuda_memory.hpp"
-#include "tuner/inputs.hpp"
 #include "tuner/judge.hpp"
 
 namespace dlblas {
@@ -20,8 +19,8 @@ class OracleSource {
 
 class CudaJudge final : public Judge {
  public:
-  /// `data` has the inputs and the results' shapes; `context` lends the host's threads.
-  CudaJudge(const Operator& op, const Problem& problem, const CallData& data,
+  /// `args` has the inputs and the results' shapes; `context` lends the host's threads.
+  CudaJudge(const Operator& op, const Problem& problem, const Args& args,
             std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)(),
             CudaMemory& memory);
   ~CudaJudge() override;
@@ -42,7 +41,11 @@ class CudaJudge final : public Judge {
 /// The operator's device oracle, checked against its reference at the first use for these dtypes,
 /// or the reference on the host. Throws Error(kInternal) when the two disagree.
 std::unique_ptr<OracleSource> make_oracle_source(const Operator& op, const Problem& problem,
-                                                 const CallData& data, const Context& context,
+                                                 const Args& args, const Context& context,
                                                  CudaMemory& memory);
+
+/// As verify, of tensors in device memory; `context` has the stream that wrote them.
+Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& args,
+                         const std::vector<std::int64_t>& rows, const Context& context);
 
 }  // namespace dlblas

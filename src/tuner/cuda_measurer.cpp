@@ -43,8 +43,10 @@ std::string reasons_of(std::uint64_t throttle) {
 
 std::unique_ptr<Measurer> make_cuda_measurer(const MeasureRequest& request) {
   const int device = request.problem.device_index;
-  const cuda::CurrentDevice current(device);
-  if (cuda::capturing(request.context.stream)) throw_under_capture(request.op);
+  {
+    const cuda::CurrentDevice current(device);
+    if (cuda::capturing(request.context.stream)) throw_under_capture(request.op);
+  }
   return std::make_unique<CudaMeasurer>(
       request, std::make_unique<CudaMemory>(device, request.context.stream));
 }
@@ -60,8 +62,8 @@ CudaMeasurer::CudaMeasurer(const MeasureRequest& request, std::unique_ptr<CudaMe
 CudaMeasurer::~CudaMeasurer() { (void)alive(); }  // nothing may run when graphs and tensors go
 
 std::unique_ptr<Judge> CudaMeasurer::make_judge(std::vector<std::int64_t> rows, ClockFn clock) {
-  return std::make_unique<CudaJudge>(op_, problem_, sets_.front(), std::move(rows), context_, clock,
-                                     memory());
+  return std::make_unique<CudaJudge>(op_, problem_, sets_.front().args(), std::move(rows), context_,
+                                     clock, memory());
 }
 
 // Every launch of a replay has a set of its own, or finds in the L2 cache three times its size of
@@ -99,7 +101,7 @@ void CudaMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
       const Kernel& kernel = compile(*plan);
       return std::none_of(std::begin(kernel.entries), std::end(kernel.entries),
                           [](const cuda::Function* f) { return f && f->spill_bytes > 0; });
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       return true;
     }
   });
@@ -173,16 +175,16 @@ void CudaMeasurer::replay(const Unrolled& unrolled) {
     cuda::check(run_all(unrolled), "launching");
 }
 
-double CudaMeasurer::timed_replay(const Unrolled& unrolled, cuda::Timer& timer) {
-  timer.begin(context_.stream);
+double CudaMeasurer::timed_replay(const Unrolled& unrolled) {
+  timer_.begin(context_.stream);
   replay(unrolled);
-  timer.end(context_.stream);
-  return timer.milliseconds();
+  timer_.end(context_.stream);
+  return timer_.milliseconds();
 }
 
 CudaMeasurer::Unrolled& CudaMeasurer::unroll(const Plan& plan, double ms) {
   const Kernel& kernel = compile(plan);
-  if (reserve_workspace(kernel)) unrolled_.clear();  // graphs hold the address
+  reserve_workspace(kernel);
   for (auto it = unrolled_.begin(); it != unrolled_.end(); ++it)
     if (it->plan == &plan) {
       unrolled_.splice(unrolled_.begin(), unrolled_, it);
@@ -194,17 +196,20 @@ CudaMeasurer::Unrolled& CudaMeasurer::unroll(const Plan& plan, double ms) {
     return static_cast<int>(
         std::clamp(std::ceil(kReplayMs / std::max(of_ms, 1e-4)), 1.0, most + 0.0));
   };
-  unrolled_.push_front({&plan, &kernel, launches(ms), nullptr});
-  if (unrolled_.size() > kMaxGraphs) unrolled_.pop_back();
-  Unrolled& made = unrolled_.front();
+  Unrolled made{&plan, &kernel, launches(ms), 0, nullptr};
   record(made);
+  replay(made);  // uploads the graph
   // `ms` held the host's part of a launch where the kernel is short: the graph's own time decides.
-  const double one_ms = timed_replay(made, timer_) / made.count;
-  if (launches(one_ms) > made.count) {
-    made.count = launches(one_ms);
+  made.replay_ms = timed_replay(made);
+  if (const int count = launches(made.replay_ms / made.count); count > made.count) {
+    made.count = count;
     record(made);
+    replay(made);
+    made.replay_ms = timed_replay(made);
   }
-  return made;
+  unrolled_.push_front(std::move(made));
+  if (unrolled_.size() > kMaxGraphs) unrolled_.pop_back();
+  return unrolled_.front();
 }
 
 // One replay is discarded: it warms clocks and instruction cache, and hides the host's launches of
@@ -214,7 +219,7 @@ double CudaMeasurer::sample(const Plan& plan, double ms) {
   Unrolled& unrolled = unroll(plan, ms);
   if (sets_.front().has_written_inputs())
     for (CallData& set : sets_) set.restore();
-  const int replays = replays_for(ms * unrolled.count);
+  const int replays = replays_for(unrolled.replay_ms);
   replay(unrolled);
   for (int i = 0; i < replays; ++i) {
     if (flush_bytes_ > 0) cuda::fill_bytes(flushed_->get(), i, flush_bytes_, context_.stream);

@@ -27,6 +27,7 @@ class CudaMeasurer final : public Measurer {
     const Plan* plan = nullptr;
     const Kernel* kernel = nullptr;
     int count = 1;
+    double replay_ms = 0;
     std::unique_ptr<cuda::Graph> graph;  // null: launched one by one
   };
 
@@ -34,6 +35,7 @@ class CudaMeasurer final : public Measurer {
   int run_once(const Kernel& kernel, const CallData& data, double& ms) override;
   std::string refusal_of(const Plan& plan, const Kernel& kernel) const override;
   bool alive() override;
+  void workspace_moves() override { unrolled_.clear(); }  // graphs hold its address
 
   CudaMemory& memory() const { return static_cast<CudaMemory&>(*memory_); }
   void make_sets();
@@ -42,7 +44,7 @@ class CudaMeasurer final : public Measurer {
   void record(Unrolled& unrolled);
   int run_all(const Unrolled& unrolled);
   void replay(const Unrolled& unrolled);
-  double timed_replay(const Unrolled& unrolled, cuda::Timer& timer);
+  double timed_replay(const Unrolled& unrolled);
 
   std::list<Unrolled> unrolled_;  // the last used first
   cuda::Timer timer_;

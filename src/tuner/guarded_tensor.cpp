@@ -68,13 +68,10 @@ GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits, Memor
   poison(kGuardByte);
 }
 
-GuardedTensor::GuardedTensor(const GuardedTensor& other, Memory& memory)
-    : memory_(&memory), view_(other.view_), size_(other.size_) {
-  base_ = memory.allocate(size_);
+GuardedTensor::GuardedTensor(const GuardedTensor& other)
+    : memory_(other.memory_), view_(other.view_), size_(other.size_) {
+  base_ = memory_->allocate(size_);
   view_.data = base_ + other.offset();
-}
-
-GuardedTensor::GuardedTensor(const GuardedTensor& other) : GuardedTensor(other, *other.memory_) {
   restore(other);
 }
 
@@ -90,10 +87,6 @@ void GuardedTensor::restore(const GuardedTensor& pristine) {
 
 void GuardedTensor::copy_in(const GuardedTensor& host) {
   memory_->copy_in(base_, host.base_, size_);
-}
-
-void GuardedTensor::copy_out(const GuardedTensor& host) const {
-  memory_->copy_out(host.base_, base_, size_);
 }
 
 // Elements fill their range: no gaps, nothing broadcast.

@@ -39,6 +39,27 @@ bool may_contain(const std::byte* at, std::size_t bytes, int pattern) {
 
 }  // namespace
 
+TensorView fetch(const TensorView& t, Memory& memory, std::vector<std::byte>& kept) {
+  if (t.device.type == DeviceType::kCpu || t.numel() == 0 || !t.data) return t;
+  std::int64_t first = 0, last = 0;
+  for (int i = 0; i < t.rank; ++i) {
+    const std::int64_t reach = (t.shape[i] - 1) * t.strides[i];
+    (reach < 0 ? first : last) += reach;
+  }
+  const int size = size_of(t.dtype);
+  kept.resize(static_cast<std::size_t>((last - first + 1) * size));
+  memory.copy_out(kept.data(), static_cast<const std::byte*>(t.data) + first * size, kept.size());
+  TensorView copy = t;
+  copy.data = kept.data() - first * size;
+  copy.device = {DeviceType::kCpu, 0};
+  return copy;
+}
+
+HostCopy::HostCopy(const Args& args, Memory& memory) : args_(args) {
+  for (std::size_t i = 0; i < args.schema->tensors.size(); ++i)
+    if (args.has(static_cast<int>(i))) args_.tensors[i] = fetch(args.tensors[i], memory, kept_[i]);
+}
+
 std::byte* HostMemory::allocate(std::size_t bytes) {
   auto* memory =
       static_cast<std::byte*>(std::aligned_alloc(kAlign, (bytes + kAlign - 1) / kAlign * kAlign));

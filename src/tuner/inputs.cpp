@@ -36,22 +36,6 @@ void copy_indices(const TensorView& to, const TensorView& from, Fill fill) {
   }
 }
 
-// The caller's index tensor as the host reads it: itself, or the bytes that it spans, copied.
-TensorView on_host(const TensorView& t, Memory& memory, std::vector<std::byte>& kept) {
-  if (t.device.type == DeviceType::kCpu || t.numel() == 0) return t;
-  std::int64_t first = 0, last = 0;
-  for (int i = 0; i < t.rank; ++i) {
-    const std::int64_t reach = (t.shape[i] - 1) * t.strides[i];
-    (reach < 0 ? first : last) += reach;
-  }
-  const int size = size_of(t.dtype);
-  kept.resize(static_cast<std::size_t>((last - first + 1) * size));
-  memory.copy_out(kept.data(), static_cast<const std::byte*>(t.data) + first * size, kept.size());
-  TensorView copy = t;
-  copy.data = kept.data() - first * size;
-  return copy;
-}
-
 // T = 24 becomes 2 · 12 where a tensor's leading dimensions must not flatten; a prime stays whole.
 std::int64_t outer_part(std::int64_t n) {
   for (std::int64_t d = 2; d * d <= n; ++d)
@@ -137,7 +121,7 @@ void CallData::make_input(int tensor, const Problem& problem, std::uint64_t seed
   const GuardedTensor staged(made, problem.tensors[tensor], host);
   if (caller && caller->has(tensor) && caller->tensors[tensor].data) {
     std::vector<std::byte> kept;
-    copy_indices(made, on_host(caller->tensors[tensor], *memory_, kept), spec.fill);
+    copy_indices(made, fetch(caller->tensors[tensor], *memory_, kept), spec.fill);
   } else {
     host.fill(made, filler);
   }
@@ -156,17 +140,6 @@ CallData::CallData(const CallData& other)
   }
   for (const Pristine& p : other.pristine_)
     pristine_.push_back({p.tensor, std::make_unique<GuardedTensor>(*p.copy)});
-}
-
-CallData::CallData(const CallData& other, Memory& memory)
-    : op_(other.op_), memory_(&memory), args_(other.args_) {
-  for (std::size_t i = 0; i < op_->schema.tensors.size(); ++i) {
-    args_.tensors[i].data = nullptr;
-    if (!other.tensors_[i] || static_cast<int>(i) >= op_->schema.num_inputs) continue;
-    tensors_[i] = std::make_unique<GuardedTensor>(*other.tensors_[i], memory);
-    other.tensors_[i]->copy_out(*tensors_[i]);
-    args_.tensors[i].data = tensors_[i]->view().data;
-  }
 }
 
 void CallData::make_shapes(const Problem& problem) {

@@ -28,8 +28,6 @@ class GuardedTensor {
   GuardedTensor(TensorView& view, const TensorTraits& traits, Memory& memory);
   /// The same layout and bytes in other memory of the same kind.
   GuardedTensor(const GuardedTensor& other);
-  /// The same layout, of any bytes, in memory of another kind.
-  GuardedTensor(const GuardedTensor& other, Memory& memory);
   ~GuardedTensor();
   GuardedTensor& operator=(const GuardedTensor&) = delete;
 
@@ -37,9 +35,8 @@ class GuardedTensor {
   std::size_t bytes() const { return size_; }
   /// Copies everything, guards included, from a tensor of the same layout.
   void restore(const GuardedTensor& pristine);
-  /// As restore, from and to one in host memory.
+  /// As restore, from one in host memory.
   void copy_in(const GuardedTensor& host);
-  void copy_out(const GuardedTensor& host) const;
   /// Every byte becomes a guard, every element byte `pattern`.
   void poison(int pattern);
   /// Indices (row-major) of elements whose bytes all equal `pattern`.
@@ -71,8 +68,6 @@ class CallData {
   CallData(const Operator& op, const Problem& problem, std::uint64_t seed, const Args* caller,
            Memory& memory);
   CallData(const CallData& other);
-  /// The inputs of `other` in memory of another kind; results have their shapes and no data.
-  CallData(const CallData& other, Memory& memory);
 
   const Args& args() const { return args_; }
   std::size_t bytes() const;

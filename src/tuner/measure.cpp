@@ -56,11 +56,11 @@ void Measurer::open(const MeasureRequest& request) {
   judge_ = make_judge(std::move(rows), request.clock);
 }
 
-bool Measurer::reserve_workspace(const Kernel& kernel) {
+void Measurer::reserve_workspace(const Kernel& kernel) {
   workspace_bytes_ = kernel.workspace_bytes;
   const std::size_t room = workspace_bytes_ + 2 * kWorkspaceGuard;
-  const bool moves = workspace_room_ < room;
-  if (moves) {
+  if (workspace_room_ < room) {
+    workspace_moves();
     workspace_.reset();
     workspace_.reset(memory_->allocate(room));
     workspace_room_ = room;
@@ -68,7 +68,6 @@ bool Measurer::reserve_workspace(const Kernel& kernel) {
   memory_->set(workspace_.get(), GuardedTensor::kGuardByte, kWorkspaceGuard);
   memory_->set(workspace_.get() + kWorkspaceGuard + workspace_bytes_, GuardedTensor::kGuardByte,
                kWorkspaceGuard);
-  return moves;
 }
 
 bool Measurer::workspace_intact() const {
@@ -121,12 +120,12 @@ bool Measurer::check_run(const Kernel& kernel, int pattern, Suspects& suspects, 
     if (const int code = run_once(kernel, data, result.ms)) {
       result.note = problem_.device_type == DeviceType::kCuda ? cuda::error_text(code)
                                                               : text("a step returned code ", code);
-      lost_ = !alive();
+      look_after_failure();
       return false;
     }
   } catch (const std::exception& e) {
     result.note = e.what();
-    lost_ = !alive();
+    look_after_failure();
     return false;
   }
   if (!data.guards_intact() || !workspace_intact()) {

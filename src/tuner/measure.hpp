@@ -82,6 +82,8 @@ class Measurer {
   bool mistrusted() const { return mistrusted_; }
   /// Nothing can be measured in this process any more: a kernel broke the device's context.
   bool lost() const { return lost_; }
+  /// After `sample` has thrown: finds out whether the device is lost.
+  void look_after_failure() { lost_ = lost_ || !alive(); }
 
  protected:
   Measurer(const MeasureRequest& request, std::unique_ptr<Memory> memory);
@@ -96,8 +98,9 @@ class Measurer {
   virtual bool alive() { return true; }
 
   int run(const Kernel& kernel, const CallData& data);
-  /// Memory for the kernel's workspace, with fresh guards; true when it moved.
-  bool reserve_workspace(const Kernel& kernel);
+  /// Memory for the kernel's workspace, with fresh guards.
+  void reserve_workspace(const Kernel& kernel);
+  virtual void workspace_moves() {}
   bool workspace_intact() const;
 
   const Operator& op_;
@@ -106,7 +109,6 @@ class Measurer {
   const std::unique_ptr<Memory> memory_;
   std::deque<CallData> sets_;  // set 0 is the one that is checked
   std::unique_ptr<Judge> judge_;
-  bool lost_ = false;
 
  private:
   struct Suspects {  // per result: elements that kept the first pattern
@@ -121,6 +123,7 @@ class Measurer {
   };
   bool checks_whole_ = false;
   bool mistrusted_ = false;
+  bool lost_ = false;
   std::unique_ptr<std::byte, Release> workspace_;
   std::size_t workspace_room_ = 0, workspace_bytes_ = 0;
 };

@@ -41,6 +41,21 @@ class Memory {
   virtual std::vector<std::int64_t> elements_equal_to(const TensorView& t, int byte) = 0;
 };
 
+/// The tensor with the bytes that it spans fetched from `memory` into `kept`; itself, when the host
+/// reads it already.
+TensorView fetch(const TensorView& t, Memory& memory, std::vector<std::byte>& kept);
+
+/// A call's tensors as the host reads them, whatever memory they are in.
+class HostCopy {
+ public:
+  HostCopy(const Args& args, Memory& memory);
+  const Args& args() const { return args_; }
+
+ private:
+  Args args_;
+  std::vector<std::byte> kept_[kMaxTensors];
+};
+
 class HostMemory final : public Memory {
  public:
   /// `context` lends its threads for filling.

@@ -10,6 +10,7 @@
 #include "dispatch/dispatch.hpp"
 #include "jit/jit.hpp"
 #include "tuner/cuda_judge.hpp"
+#include "tuner/inputs.hpp"
 
 namespace dlblas {
 namespace {
@@ -37,14 +38,9 @@ class KernelOracle final : public OracleSource {
 // The reference on the host, on inputs fetched once.
 class HostOracle final : public OracleSource {
  public:
-  HostOracle(const Operator& op, const Problem& problem, const CallData& data,
-             const Context& context, CudaMemory& memory)
-      : op_(op),
-        problem_(problem),
-        context_(context),
-        host_(context),
-        memory_(memory),
-        inputs_(data, host_) {}
+  HostOracle(const Operator& op, const Problem& problem, const Args& args, const Context& context,
+             CudaMemory& memory)
+      : op_(op), problem_(problem), context_(context), memory_(memory), inputs_(args, memory) {}
   void compute(const Args&, const std::vector<std::int64_t>& rows, const std::int64_t*,
                const OracleOut* out) override {
     const Oracle oracle(op_, problem_, inputs_.args(), rows, context_);
@@ -61,9 +57,8 @@ class HostOracle final : public OracleSource {
   const Operator& op_;
   const Problem problem_;
   const Context context_;
-  HostMemory host_;
   CudaMemory& memory_;
-  const CallData inputs_;
+  const HostCopy inputs_;
 };
 
 // The problem with at most kMost of everything: the same dtypes, layouts and scalars.
@@ -102,8 +97,7 @@ bool agree(const std::vector<double>& value, const std::vector<double>& magnitud
 void check_against_reference(const Operator& op, const Problem& problem, const Context& context,
                              CudaMemory& memory) {
   const CallData data(op, problem, 1, nullptr, memory);
-  HostMemory host(context);
-  const CallData inputs(data, host);
+  const HostCopy inputs(data.args(), memory);
   std::vector<std::int64_t> rows(static_cast<std::size_t>(count_rows(data.args())));
   std::iota(rows.begin(), rows.end(), 0);
   const CudaArray<std::int64_t> device_rows(memory, rows.size());
@@ -152,10 +146,10 @@ void check_once(const Operator& op, const Problem& problem, const Context& conte
 }  // namespace
 
 std::unique_ptr<OracleSource> make_oracle_source(const Operator& op, const Problem& problem,
-                                                 const CallData& data, const Context& context,
+                                                 const Args& args, const Context& context,
                                                  CudaMemory& memory) {
   if (op.def.device_oracle.source.include.empty())
-    return std::make_unique<HostOracle>(op, problem, data, context, memory);
+    return std::make_unique<HostOracle>(op, problem, args, context, memory);
   check_once(op, problem, context, memory);
   return std::make_unique<KernelOracle>(op, memory);
 }

@@ -124,6 +124,7 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
       e.failure = Failure::kLaunchError;
       e.note = error.what();
       e.samples_ms.clear();
+      measurer_.look_after_failure();
     }
   }
   const int id = e.id;
