@@ -1,0 +1,337 @@
+// The tuner on a CUDA device: made inputs, guards, comparisons and oracles against the host's, and
+// searches over kernels that are right or broken in a chosen way. Skipped, with the reason, where
+// no GPU or no compiler is. Read next: tests/cpp/test_tuner.cpp (the flow that both devices share).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <limits>
+
+#include "cuda/view.hpp"
+#include "device/tuner_params.hpp"
+#include "jit/jit.hpp"
+#include "tests/cpp/tuner_dummy.hpp"
+#include "tuner/cuda_judge.hpp"
+#include "tuner/cuda_measurer.hpp"
+#include "tuner/machine.hpp"
+
+namespace dlblas::test {
+namespace {
+
+std::string no_gpu() {
+  if (std::string why = cuda::unavailable(); !why.empty()) return why;
+  if (cuda::device_count() == 0) return "the driver shows no device";
+  return jit::unavailable();
+}
+
+enum class Broken { kNone, kWrong, kTail, kPastEnd, kCode, kEager, kTooLarge };
+
+// y = 0, by the tuner's own kernel that sets elements: no test needs device code of its own.
+int run_zeros(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  const auto broken = kernel.load<Broken>();
+  if (broken == Broken::kCode) return 1;  // CUDA_ERROR_INVALID_VALUE
+  TunerBytesParams p{};
+  p.t = cuda::device_view(args.result(0));
+  p.numel = args.result(0).numel();
+  if (broken == Broken::kTail) p.numel -= 1;
+  if (broken == Broken::kPastEnd) {
+    p.t.rank = 1, p.t.shape[0] = p.numel + 1, p.t.strides[0] = 1;
+    p.numel += 1;
+  }
+  p.byte = broken == Broken::kWrong ? 0x3f : 0;
+  return cuda::launch(*kernel.entries[0], {.grid = {64}, .block = {256}}, p, context.stream);
+}
+
+Implementation zeros(const char* name, Broken broken) {
+  Implementation impl;
+  impl.name = name;
+  impl.backend = DeviceType::kCuda;
+  impl.source_hash = "zeros";
+  impl.flags.deterministic = true;
+  impl.flags.capturable = broken != Broken::kEager;
+  impl.user = new Broken(broken);
+  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
+    return Support::yes();
+  };
+  impl.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation& self) {
+    Kernel kernel;
+    kernel.steps[0] = run_zeros;
+    kernel.num_steps = 1;
+    kernel.store(*static_cast<const Broken*>(self.user));
+    return kernel;
+  };
+  impl.sources = [](const Problem&, const Config&, const DeviceInfo& device,
+                    const Implementation& self) {
+    const bool too_large = *static_cast<const Broken*>(self.user) == Broken::kTooLarge;
+    const int bytes = too_large ? device.shared_bytes_per_unit + 1024 : 0;
+    return std::vector<KernelSource>{
+        {"device/tuner_inputs.cuh", "dlblas::tuner_set_elements", bytes}};
+  };
+  return impl;
+}
+
+const Operator& make_zeros(std::vector<Implementation> implementations) {
+  static int count = 0;
+  static auto* const schemas = new std::deque<std::string>;
+  schemas->push_back("gpu_zeros_" + std::to_string(count++) +
+                     "(x: f[*T, C]) -> y: like(x)[*T, C] where T: bucket(tokens)");
+  OperatorDef def;
+  def.family = "test";
+  def.schema = schemas->back();
+  def.formula = "y = 0";
+  def.letters = {"T", "C"};
+  def.reference = [](const Args& args, const std::int64_t*, std::int64_t n, OracleOut* out) {
+    std::fill_n(out[0].value, n * args.letters[1], 0.0);
+    std::fill_n(out[0].magnitude, n * args.letters[1], 0.0);
+  };
+  def.bound = [](const Problem&, int) { return Bound{0, 0, 1e-6}; };
+  def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[1]); };
+  def.implementations = std::move(implementations);
+  return Registry::process().add(std::move(def));
+}
+
+Problem on_gpu(Problem problem) {
+  problem.device_type = DeviceType::kCuda;
+  problem.threads = 0;
+  return problem;
+}
+
+class GpuTuner : public TunerTest {
+ public:
+  using TunerTest::context_;
+  using TunerTest::options_;
+
+ protected:
+  void SetUp() override {
+    if (const std::string why = no_gpu(); !why.empty()) GTEST_SKIP() << why;
+    TunerTest::SetUp();
+    options_.clock = steady_nanoseconds;
+    options_.seconds = 2;
+    context_.device = {DeviceType::kCuda, 0};
+  }
+  void TearDown() override {
+    if (!folder_.empty()) TunerTest::TearDown();
+  }
+  TuneReport tune_zeros(std::vector<Implementation> implementations) {
+    const Operator& op = make_zeros(std::move(implementations));
+    return tune(op, on_gpu(make_problem(op, 64, 256)), nullptr, context_, options_);
+  }
+};
+
+TEST_F(GpuTuner, TheSameSeedMakesTheSameBitsAsOnTheHost) {
+  CudaMemory memory(0, nullptr);
+  for (const Fill fill : {Fill::kNormal, Fill::kPositive, Fill::kZeros})
+    for (int code = 0; code < kNumDTypes; ++code)
+      for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kTransposed}) {
+        TensorView views[2] = {};
+        for (TensorView& v : views) {
+          v.rank = 2, v.dtype = static_cast<DType>(code);
+          v.shape[0] = 37, v.shape[1] = 129;
+        }
+        const TensorTraits traits{static_cast<DType>(code), layout, 0, 0};
+        const GuardedTensor host(views[0], traits, host_memory());
+        const GuardedTensor device(views[1], traits, memory);
+        const Filler filler(fill, views[0].dtype, tensor_seed(5, 1), 7, views[0].numel());
+        host_memory().fill(views[0], filler);
+        memory.fill(views[1], filler);
+        std::vector<std::byte> bytes;
+        views[1].device = {DeviceType::kCuda, 0};
+        const TensorView copy = fetch(views[1], memory, bytes);
+        EXPECT_EQ(std::memcmp(copy.data, views[0].data, bytes.size()), 0)
+            << name_of(views[0].dtype) << ", fill " << static_cast<int>(fill) << ", layout "
+            << static_cast<int>(layout);
+      }
+}
+
+TEST_F(GpuTuner, AWriteIntoAGapOrAGuardIsSeenAndPoisonIsFound) {
+  CudaMemory memory(0, nullptr);
+  for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kOther}) {
+    TensorView view = {};
+    view.rank = 2, view.dtype = DType::kBF16;
+    view.shape[0] = 4, view.shape[1] = 5;
+    GuardedTensor tensor(view, {DType::kBF16, layout, 1, 0}, memory);
+    auto* const data = static_cast<std::uint16_t*>(view.data);
+    const std::int64_t last = 3 * view.strides[0] + 4 * view.strides[1];
+    memory.set_elements(view, 0x11);
+    EXPECT_TRUE(tensor.guards_intact());
+    std::vector<std::int64_t> outside = {-1, last + 1};
+    if (layout == Layout::kRowStrided) outside.push_back(5);
+    if (layout == Layout::kOther) outside.push_back(1);
+    for (const std::int64_t at : outside) {
+      memory.set(data + at, 0, 2);
+      EXPECT_FALSE(tensor.guards_intact()) << at;
+      tensor.poison(0x5c);
+      EXPECT_TRUE(tensor.guards_intact());
+      EXPECT_EQ(tensor.elements_equal_to(0x5c).size(), 20u);
+      memory.set(data + view.strides[0], 0, 2);
+      EXPECT_EQ(tensor.elements_equal_to(0x5c).size(), 19u);
+      EXPECT_EQ(tensor.elements_equal_to(0), std::vector<std::int64_t>{5});
+    }
+  }
+}
+
+// The verdict on crafted results is the host's, field by field.
+TEST_F(GpuTuner, ComparesAsTheHostDoes) {
+  static const Behaviour any{};
+  const Operator& op = make_operator({dummy("any", any)});
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const std::vector<double> x = {1, -2, 3e4, nan, inf, -inf, 0, 4e4, 5, 6};
+  const std::vector<std::vector<double>> results = {
+      {2, -4, 6e4, nan, inf, -inf, 0, inf, 10, 12},  // right
+      {2.01, -4, 6e4, nan, inf, -inf, 0, inf, 10, 12.5},
+      {2, -4, nan, 1, inf, -inf, 0, inf, 10, 12},
+      {2, -4, 6e4, nan, -inf, 7, 1e-3, -inf, inf, 12}};
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
+    for (const std::vector<double>& y : results) {
+      const Problem problem = make_problem(op, 2, 5, dtype);
+      CallData host(op, problem, 0, nullptr, host_memory());
+      CudaMemory memory(0, nullptr);
+      CallData device(op, on_gpu(problem), 0, nullptr, memory);
+      for (std::int64_t i = 0; i < 10; ++i) {
+        store_element(host.args().tensors[0], i, x[static_cast<std::size_t>(i)]);
+        store_element(host.args().result(0), i, y[static_cast<std::size_t>(i)]);
+      }
+      const auto bytes = static_cast<std::size_t>(10 * size_of(dtype));
+      for (int t : {0, 1})
+        memory.copy_in(device.args().tensors[t].data, host.args().tensors[t].data, bytes);
+      const Verdict a = verify(op, problem, host.args(), {}, Context{});
+      const Verdict b = verify_on_device(op, on_gpu(problem), device.args(), {}, context_);
+      EXPECT_EQ(a.wrong, b.wrong);
+      EXPECT_EQ(a.checked, b.checked);
+      EXPECT_EQ(a.first_wrong, b.first_wrong);
+      EXPECT_EQ(a.worst, b.worst);
+      EXPECT_NEAR(a.relative, b.relative, 1e-12);
+      EXPECT_EQ(a.mistrusted, b.mistrusted);
+    }
+}
+
+// A device oracle throws at its first use where it disagrees with the reference.
+TEST_F(GpuTuner, EveryDeviceOracleAgreesWithItsReference) {
+  CudaMemory memory(0, nullptr);
+  int checked = 0;
+  for (const Operator* op : Registry::process().operators()) {
+    if (op->def.device_oracle.source.include.empty()) continue;
+    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
+      for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kTransposed}) {
+        Problem problem;
+        problem.op = op->id;
+        for (std::size_t i = 0; i < op->schema.tensors.size(); ++i) {
+          const bool matrix = op->schema.tensors[i].dims.size() > 1;
+          problem.tensors[i] = {dtype, matrix ? layout : Layout::kContiguous, 0, 0};
+          if (op->schema.tensors[i].optional && layout == Layout::kContiguous)
+            problem.tensors[i].dtype = DType::kAbsent;
+        }
+        std::fill_n(problem.dims, op->schema.letters.size(), 150);
+        for (std::int64_t flag : {0, 1}) {
+          problem.scalars[0] = flag;
+          const CallData data(*op, on_gpu(problem), 3, nullptr, memory);
+          EXPECT_NO_THROW(make_oracle_source(*op, on_gpu(problem), data.args(), Context{}, memory))
+              << op->schema.name << " " << name_of(dtype);
+          ++checked;
+        }
+      }
+  }
+  EXPECT_GE(checked, 3 * 18);
+}
+
+TEST_F(GpuTuner, TheRightKernelWinsAndTheBrokenAreNamed) {
+  const TuneReport report =
+      tune_zeros({zeros("right", Broken::kNone), zeros("wrong", Broken::kWrong),
+                  zeros("tail", Broken::kTail), zeros("past_end", Broken::kPastEnd),
+                  zeros("code", Broken::kCode), zeros("too_large", Broken::kTooLarge)});
+  ASSERT_NE(report.winner, nullptr);
+  EXPECT_STREQ(report.winner->name, "right");
+  const auto failure = [&](const char* name) { return find(report, name)->failure; };
+  EXPECT_EQ(failure("wrong"), Failure::kWrongResult);
+  EXPECT_EQ(failure("tail"), Failure::kUnwritten);
+  EXPECT_EQ(failure("past_end"), Failure::kOutOfBounds);
+  EXPECT_EQ(failure("code"), Failure::kLaunchError);
+  EXPECT_NE(find(report, "code")->note.find("CUDA_ERROR_INVALID_VALUE"), std::string::npos);
+  EXPECT_EQ(failure("too_large"), Failure::kCompileError);
+  EXPECT_GE(find(report, "right")->samples_ms.size(), 5u) << "a finalist";
+  EXPECT_EQ(report.conditions.at(0).value, "cold");
+  EXPECT_EQ(report.conditions.at(1).value, "graph");
+}
+
+TEST_F(GpuTuner, WhatMayNotBeCapturedIsTimedWithoutAGraph) {
+  const TuneReport report = tune_zeros({zeros("eager", Broken::kEager)});
+  ASSERT_NE(report.winner, nullptr);
+  EXPECT_EQ(report.conditions.at(1).value, "eager");
+  const double ms = find(report, "eager")->samples_ms.front();
+  EXPECT_GT(ms, 1e-3);
+  EXPECT_LT(ms, 1);
+}
+
+TEST_F(GpuTuner, TimesGrowWithTheBytes) {
+  const Operator& op = make_zeros({zeros("right", Broken::kNone)});
+  const auto ms = [&](std::int64_t rows) {
+    const Problem problem = on_gpu(make_problem(op, rows, 4096));
+    const auto measurer = make_measurer({op, problem, 0, nullptr, context_, steady_nanoseconds});
+    Plan plan;
+    plan.problem = problem;
+    plan.implementation = op.candidates().front();
+    EXPECT_EQ(measurer->check(plan).failure, Failure::kNone);
+    measurer->sample(plan, 0.01);
+    return measurer->sample(plan, 0.01);
+  };
+  const double small = ms(1024), large = ms(16384);
+  EXPECT_GT(large, 4 * small);
+}
+
+// A search inside a capture would break it: refused before anything is waited for or allocated.
+TEST_F(GpuTuner, UnderCaptureItIsATypedError) {
+  const cuda::CurrentDevice current(0);
+  const cuda::Stream stream;
+  struct Self {
+    GpuTuner* test;
+    const Operator* op;
+    void* stream;
+    ErrorKind kind = ErrorKind::kInternal;
+  } self{this, &make_zeros({zeros("right", Broken::kNone)}), stream.get()};
+  const cuda::Graph graph(
+      stream.get(),
+      [](void* s) {
+        Self& of = *static_cast<Self*>(s);
+        Context context = of.test->context_;
+        context.stream = of.stream;
+        try {
+          get_op(*of.op, on_gpu(make_problem(*of.op, 8, 16)), nullptr, context, of.test->options_);
+        } catch (const Error& e) {
+          of.kind = e.kind();
+        }
+        return 0;
+      },
+      &self);
+  EXPECT_EQ(self.kind, ErrorKind::kTuning);
+}
+
+TEST_F(GpuTuner, MoreThanTheMemoryIsATypedError) {
+  const Operator& op = make_zeros({zeros("right", Broken::kNone)});
+  try {
+    tune(op, on_gpu(make_problem(op, std::int64_t{1} << 26, 4096)), nullptr, context_, options_);
+    ADD_FAILURE() << "1 TiB was measured";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kTuning);
+    EXPECT_NE(std::string(e.what()).find("a GPU of"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(GpuTuner, ARecordSaysHowItWasMeasured) {
+  const Operator& op = make_zeros({zeros("right", Broken::kNone)});
+  const Problem problem = on_gpu(make_problem(op, 64, 256));
+  EXPECT_EQ(get_op(op, problem, nullptr, context_, options_).source, "tuned");
+  const auto before = measured();
+  const TuneReport again = get_op(op, problem, nullptr, context_, options_);
+  EXPECT_EQ(again.source, "store");
+  EXPECT_EQ(measured(), before);
+}
+
+TEST(GpuCeilings, CopiesAndMultiplies) {
+  if (const std::string why = no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  EXPECT_GT(cuda_copy_rate(0, 256 << 20), 1e11);
+  EXPECT_GT(cuda_peak_rate(0), 1e12);
+}
+
+}  // namespace
+}  // namespace dlblas::test
