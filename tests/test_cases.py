@@ -18,7 +18,13 @@ SEED = 7
 REGISTRY = load_registry()
 
 
-@pytest.mark.parametrize("group", groups(REGISTRY), ids=lambda group: group.name)
+def _parameter(group: Group) -> Any:
+    """Those of the GPU are `-m gpu`'s as well; without one they are skipped with the reason."""
+    impl = next(i for i in REGISTRY.implementations(group.op) if i["name"] == group.implementation)
+    return pytest.param(group, marks=pytest.mark.gpu if impl["backend"] == "cuda" else ())
+
+
+@pytest.mark.parametrize("group", map(_parameter, groups(REGISTRY)), ids=lambda group: group.name)
 def test_cases(group: Group, record_property: Any) -> None:
     outcomes = run_group(REGISTRY, group.cases, group.implementation, SEED)
     coverage = Coverage()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ class Call:
     """The tensors and scalars of one case: inputs, their pristine copies, and results to be
     written."""
 
-    def __init__(self, registry: Registry, case: Case, seed: int) -> None:
-        self.case = case
+    def __init__(self, registry: Registry, case: Case, seed: int, device: str = "cpu") -> None:
+        self.case, self.device = case, device
         facts = registry.operators[case.op]
         self.form = registry.inplace_form(case.op) if case.layout == INPLACE else None
         if case.layout == INPLACE and self.form is None:
@@ -68,7 +69,7 @@ class Call:
         for t in present:
             name, given = t["name"], case.args.get(t["name"])
             dtype = numpy_dtype(given if isinstance(given, str) else self._dtype(t))
-            tensor = Guarded(
+            tensor = self.make(
                 shape_of(t["dims"], sizes), dtype, kind_of(case.layout, name, matrices, False)
             )
             limit = sizes.get(t["fill_letter"], 0)
@@ -77,7 +78,7 @@ class Call:
                 values.draw(rng, tensor.shape, tensor.dtype, case.values, t["fill"], limit)
             )
             self.inputs[name] = tensor
-        self.pristine = {name: tensor.copy() for name, tensor in self.inputs.items()}
+        self.pristine = {name: tensor.copy() for name, tensor in self.inputs.items()}  # the host's
         self.scalars = {k: v for k, v in case.args.items() if k not in {t["name"] for t in specs}}
         self.defaults = {
             p["name"]: p["default"] for p in facts["forms"][0]["params"] if p["kind"] != "tensor"
@@ -91,22 +92,41 @@ class Call:
                 self.results.append(self.inputs[self.form["receives"][i]])
             else:
                 kind = kind_of(case.layout, name, matrices, True)
-                self.results.append(Guarded(shape, _hooks.numpy_descr(code, bits), kind))
+                self.results.append(self.make(shape, _hooks.numpy_descr(code, bits), kind))
+
+    def make(self, shape: Sequence[int], dtype: Any, kind: str) -> Guarded:
+        """A tensor of this case, in the memory of its device."""
+        if self.device == "cpu":
+            return Guarded(shape, dtype, kind)
+        from .device import DeviceGuarded
+
+        try:
+            return DeviceGuarded(shape, dtype, kind, self.device)
+        except RuntimeError as error:  # torch's: rows far apart need more than some GPUs have
+            if "out of memory" not in str(error):
+                raise
+            raise SkippedCase("does not fit into this GPU's memory") from None
 
     def _dtype(self, spec: dict[str, Any]) -> str:
         fits = self.case.dtype in spec["dtypes"] or spec["like"]
         return self.case.dtype if fits else str(spec["dtypes"][0])
 
     def named(self) -> dict[str, Any]:
-        return {**{name: tensor.array for name, tensor in self.inputs.items()}, **self.scalars}
+        return {**{name: tensor.argument for name, tensor in self.inputs.items()}, **self.scalars}
 
     def before(self) -> dict[str, Any]:
         """The arguments as they were before the call, for the oracle."""
         return {**{name: tensor.array for name, tensor in self.pristine.items()}, **self.scalars}
 
     def out(self) -> Any:
+        """The results as the host has them."""
         arrays = tuple(r.array for r in self.results)
         return arrays[0] if len(arrays) == 1 else arrays
+
+    def targets(self) -> Any:
+        """The results as a call takes them."""
+        arguments = tuple(r.argument for r in self.results)
+        return arguments[0] if len(arguments) == 1 else arguments
 
     def prepare(self, pattern: int) -> None:
         if self.form:
@@ -119,15 +139,20 @@ class Call:
     def run(self, pattern: int, threads: int = 0) -> None:
         """Calls the operator; ``threads`` 0: as Python calls it, with the library's default."""
         self.prepare(pattern)
+        tensors = [*self.inputs.values(), *([] if self.form else self.results)]
+        for tensor in tensors:
+            tensor.push()
         name = self.form["name"] if self.form else self.case.op
-        if threads:
+        if threads and self.device == "cpu":
             abi.call(
                 name, self.named(), [] if self.form else [r.array for r in self.results], threads
             )
         elif self.form:
             _native.FUNCTIONS[name].call(**self.named())
         else:
-            _native.FUNCTIONS[name].call(**self.named(), out=self.out())
+            _native.FUNCTIONS[name].call(**self.named(), out=self.targets())
+        for tensor in tensors:
+            tensor.pull()
 
     def bits(self) -> list[bytes]:
         return [result.bits() for result in self.results]

@@ -56,6 +56,7 @@ class Registry(NamedTuple):
     device: dict[str, Any]
     formulas: dict[str, Formula]
     rows: list[dict[str, Any]]  # of every family's cases.json
+    why_no_cuda: str  # empty: kernels for CUDA run here
 
     def implementations(self, op: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.operators[op]["implementations"]
@@ -80,7 +81,20 @@ def load_registry() -> Registry:
             formulas.update(import_module(f"dlblas.ops.{family}_formulas").FORMULAS)
         except ModuleNotFoundError:  # an operator without one: its reference counts for nothing
             continue
-    return Registry(operators, info["devices"][0], formulas, rows)
+    return Registry(operators, info["devices"][0], formulas, rows, _why_no_cuda(info))
+
+
+def _why_no_cuda(info: dict[str, Any]) -> str:
+    cuda = info["cuda"]
+    if cuda["why_not"] or len(info["devices"]) < 2:
+        return str(cuda["why_not"] or "the driver shows no device")
+    if cuda["nvrtc_why_not"]:
+        return str(cuda["nvrtc_why_not"])
+    try:
+        import torch  # lends memory and copies
+    except ImportError:
+        return "torch is not installed"
+    return "" if torch.cuda.is_available() else "torch has no CUDA here"
 
 
 def expand(registry: Registry) -> Iterator[Case]:

@@ -98,8 +98,9 @@ def check_formula(registry: Registry, call: Call) -> None:
 
 
 def check_repeat(call: Call, deterministic: bool, first: list[bytes]) -> None:
-    """Again over another pattern, and on 1 and 2 threads."""
-    for threads, pattern in ((0, PATTERNS[1]), (1, PATTERNS[0]), (2, PATTERNS[1])):
+    """Again over another pattern, and, on the CPU, on 1 and 2 threads."""
+    counts = ((0, PATTERNS[1]), (1, PATTERNS[0]), (2, PATTERNS[1]))
+    for threads, pattern in counts if call.device == "cpu" else counts[:1]:
         call.run(pattern, threads)
         what = f"on {threads} thread{'s' * (threads > 1)}" if threads else "a second time"
         if deterministic and call.bits() != first:
@@ -120,13 +121,41 @@ def check_batch(call: Call, first: list[bytes]) -> None:
         return
     total = call.results[0].shape[0]
     named = {
-        n: t.array[:rows] if t.array.ndim > 1 and t.shape[0] == total else t.array
+        n: t.part((rows, *t.shape[1:])) if len(t.shape) > 1 and t.shape[0] == total else t.argument
         for n, t in call.inputs.items()
     }
-    made = _native.FUNCTIONS[call.case.op].call(**named, **call.scalars)
-    for part, whole in zip(made if isinstance(made, tuple) else (made,), first, strict=True):
-        if part.tobytes() != whole[: part.nbytes]:
+    made = [call.make((rows, *r.shape[1:]), r.dtype, "contiguous") for r in call.results]
+    targets = tuple(tensor.argument for tensor in made)
+    _native.FUNCTIONS[call.case.op].call(
+        **named, **call.scalars, out=targets if len(targets) > 1 else targets[0]
+    )
+    for part, whole in zip(made, first, strict=True):
+        part.pull()
+        if part.bits() != whole[: part.array.nbytes]:
             raise FailedCheck(f"{rows} rows alone and among {total} differ in bits")
+
+
+def _check_overlap_there(call: Call, source: Any) -> None:
+    """The same in device memory: addresses are compared, wherever they are."""
+    from .device import DeviceArray
+
+    result = call.results[0]
+    at = source.address + source.dtype.itemsize
+    targets: list[Any] = [r.argument for r in call.results]
+    steps = tuple(s * result.dtype.itemsize for s in np.empty(result.shape, np.uint8).strides)
+    targets[0] = DeviceArray(at, result.shape, targets[0].dtype, steps, call.device)
+    source.push()
+    before = source.memory.tobytes()
+    try:
+        _native.FUNCTIONS[call.case.op].call(
+            **call.named(), out=targets[0] if len(targets) == 1 else tuple(targets)
+        )
+    except ArgumentError:
+        source.pull()
+        if source.memory.tobytes() != before:
+            raise FailedCheck("an overlapping result was refused, but memory was written") from None
+        return
+    raise FailedCheck("a result that overlaps an input partly was not refused")
 
 
 def check_overlap(call: Call) -> None:
@@ -135,6 +164,8 @@ def check_overlap(call: Call) -> None:
     result, source = call.results[0], next(t for t in call.inputs.values() if t.array.ndim > 1)
     if source.array.size < 2 or result.array.size < 2:
         raise SkippedCase("too small to overlap")
+    if call.device != "cpu":
+        return _check_overlap_there(call, source)
     at = source.array.ctypes.data - source.memory.ctypes.data + source.dtype.itemsize
     room = source.memory.size - at
     if (

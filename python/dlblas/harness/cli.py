@@ -27,6 +27,9 @@ def _parser() -> argparse.ArgumentParser:
         ("values", "kinds of values"),
     ):
         parser.add_argument(f"--{name}", help=text)
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), help="implementations of this backend alone"
+    )
     parser.add_argument("--config", help="'knob=value knob=value' instead of the default")
     parser.add_argument("--seed", type=int, default=0, help="of all draws (default 0)")
     parser.add_argument("--list", action="store_true", help="print the cases, run nothing")
@@ -63,7 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = 0
     for case in _selected(registry, args):
         found_here = registry.implementations(case.op)
-        chosen = [impl for impl in found_here if names is None or impl["name"] in names]
+        chosen = [
+            impl
+            for impl in found_here
+            if (names is None or impl["name"] in names) and args.device in (None, impl["backend"])
+        ]
         found += len(chosen)
         if args.list:
             for impl in chosen:

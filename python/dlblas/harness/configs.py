@@ -66,7 +66,7 @@ def default_config(call: Call, impl: dict[str, Any]) -> str | None:
     """Under the pin of ``impl``. None where it has no knobs."""
     if not impl["knobs"]:
         return None
-    named = call.before()
+    named = call.named()
     chosen = json.loads(_native.plane["explain"](call.case.op, (), named, 0))
     return str(chosen["config"]) if chosen["implementation"] == impl["name"] else None
 

@@ -72,7 +72,7 @@ class Coverage:
                 if any(self.counts[key][s] for key in keys for s in ("passed", "failed")):
                     continue
                 reasons = {reason for key in keys for reason in self.reasons.get(key, ())}
-                machine = any("this CPU" in r or "DLBLAS_" in r for r in reasons)
+                machine = any(w in r for r in reasons for w in ("this CPU", "DLBLAS_", "no GPU"))
                 if len(reasons) != 1 and not machine:
                     missing.append(f"{op}/{impl['name']}")
         return missing
@@ -171,4 +171,5 @@ def machine_line(registry: Registry) -> str:
     levels = ["baseline", "avx2", "avx512"]
     ran = ", ".join(levels[: levels.index(device["isa"]) + 1])
     hardware, threads = device["isa_hardware"], device["threads"]
-    return f"{device['model']}: levels {ran} (hardware {hardware}), {threads} threads"
+    gpu = f"no GPU: {registry.why_no_cuda}" if registry.why_no_cuda else "and its GPU"
+    return f"{device['model']}: levels {ran} (hardware {hardware}), {threads} threads; {gpu}"

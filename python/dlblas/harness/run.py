@@ -70,9 +70,15 @@ def run_case(
     """One Outcome an implementation, never an exception."""
     for impl in implementations:
         name, repro = impl["name"], case.repro(impl["name"], seed, config)
+        if impl["backend"] == "cuda" and registry.why_no_cuda:
+            yield Outcome(case, name, "skipped", f"no GPU: {registry.why_no_cuda}", (), repro)
+            continue
+        device = "cuda:0" if impl["backend"] == "cuda" else "cpu"
         configs: list[str] = []
         try:
-            status, configs = _run_one(registry, Call(registry, case, seed), impl, seed, config)
+            status, configs = _run_one(
+                registry, Call(registry, case, seed, device), impl, seed, config
+            )
             reason = "constant or mostly zero reference" if status == "mistrusted" else ""
         except UnsupportedError as refusal:
             first = str(refusal).partition(f"pinned: {name}: no: ")[2]  # a table follows it

@@ -96,6 +96,21 @@ class Guarded:
             for zone in self._zones():
                 zone[:] = GUARD_BYTE
 
+    @property
+    def argument(self) -> Any:
+        """What a call gets."""
+        return self.array
+
+    def part(self, shape: Sequence[int]) -> Any:
+        """The first of the elements, with the strides of all."""
+        return self.array[tuple(slice(n) for n in shape)]
+
+    def push(self) -> None:
+        """Before a call: the memory that it sees holds what ``array`` does."""
+
+    def pull(self) -> None:
+        """After a call: ``array`` and ``memory`` hold what it left."""
+
     def _zones(self) -> list[Any]:
         """far_rows: the guard zone before and after each row; the rest of the memory stays
         untouched."""
@@ -132,7 +147,7 @@ class Guarded:
             self.array[...] = values.astype(self.dtype)
 
     def copy(self) -> Guarded:
-        other = Guarded(self.shape, self.dtype, self.kind)
+        other = Guarded(self.shape, self.dtype, self.kind)  # on the host, wherever this one is
         other.array[...] = self.array
         return other
 

@@ -1,0 +1,86 @@
+"""A case's tensor on a CUDA device: the bytes of a ``Guarded`` of the host, guards and gaps
+included, at the same alignment in device memory.
+
+In: a shape, dtype and layout. Out: ``argument``, what a call gets; ``push`` and ``pull`` carry the
+bytes over and back, so every check of the host's reads what the kernel did. torch lends the memory
+and the copies. Read next: tensors.py, call.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._array import Spec
+from .._dtypes import name_of
+from .tensors import Guarded
+
+_ALIGN = 512  # of torch's allocator; the host's memory has less
+_AROUND = 64  # bytes on each side of a far row that are carried as well
+
+
+class DeviceArray(Spec):
+    """Device memory at an address, of any strides and alignment: what torch's own views refuse."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, address: int, shape: Sequence[int], dtype: str, steps: Sequence[int], device: str
+    ) -> None:
+        super().__init__(shape, dtype, None, device)
+        _, code, bits, sizes, _, read_only, cuda = self._exchange
+        self._exchange = (address, code, bits, sizes, tuple(steps), read_only, cuda)
+
+
+class DeviceGuarded(Guarded):
+    """A tensor between guard zones in device memory; ``array`` is the host's copy."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any, kind: str, device: str) -> None:
+        super().__init__(shape, dtype, kind)
+        import torch
+
+        self.device = device
+        length = self.memory.size
+        self._torch = torch
+        self._bytes_there = torch.empty(length + _ALIGN, dtype=torch.uint8, device=device)
+        base = self._bytes_there.data_ptr()
+        # The same distance to an aligned address as on the host.
+        self._shift = (self.memory.ctypes.data - base) % _AROUND
+        self._name = str(name_of(self.dtype.type))
+
+    @property
+    def address(self) -> int:
+        """Of the first element."""
+        base: int = self._bytes_there.data_ptr()
+        return base + self._shift + int(self._start)
+
+    @property
+    def argument(self) -> Any:
+        return self.part(self.shape)
+
+    def part(self, shape: Sequence[int]) -> Any:
+        """The first of the elements, with the strides of all."""
+        return DeviceArray(self.address, shape, self._name, self._steps, self.device)
+
+    def _pieces(self) -> Iterator[slice]:
+        """What is carried: all bytes, or, of rows far apart, each with its surroundings."""
+        if self.kind != "far_rows" or min(self.shape, default=0) == 0:
+            yield slice(0, self.memory.size)
+            return
+        width = self.shape[-1] * self.dtype.itemsize
+        for index in np.ndindex(*self.shape[:-1]):
+            at = self._start + sum(i * s for i, s in zip(index, self._steps[:-1], strict=True))
+            yield slice(at - _AROUND, at + width + _AROUND)
+
+    def push(self) -> None:
+        for piece in self._pieces():
+            there = slice(piece.start + self._shift, piece.stop + self._shift)
+            host = self._torch.from_numpy(self.memory[piece])
+            self._bytes_there[there].copy_(host)
+
+    def pull(self) -> None:
+        for piece in self._pieces():
+            there = slice(piece.start + self._shift, piece.stop + self._shift)
+            self.memory[piece] = self._bytes_there[there].cpu().numpy()
