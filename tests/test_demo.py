@@ -57,7 +57,7 @@ def test_the_first_pass_searches(demo: tuple[dict[str, Any], str]) -> None:
         assert row["source"] == "tuned"
         assert row["counters"]["measured"] > 1
         assert row["ok"] and 0 < row["error_over_bound"] <= 1
-        assert row["vs_numpy"] > 0 and row["of_ceiling"] > 0
+        assert row["vs_rival"] > 0 and row["of_ceiling"] > 0
         assert row["kernel_ms"] > 0
         assert row["implementation"] in {
             c["implementation"] for c in row["candidates"] if c["takes_part"]

@@ -8,6 +8,7 @@ pass that measured, compiled or missed. Read next: _demo_pass.py, which does the
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -50,11 +51,14 @@ def _keys(quick: bool) -> list[Row]:
     return keys
 
 
-def _run_pass(number: int, root: str, seconds: float, quick: bool, ceilings: Row) -> Row:
+def _run_pass(
+    number: int, root: str, seconds: float, quick: bool, device: str, ceilings: Row
+) -> Row:
     """A new process, whose environment names the demo's own store before the library loads."""
     result = os.path.join(root, f"pass{number}.json")
     request = {
         "pass": number,
+        "device": device,
         "seconds": seconds,
         "result": result,
         "keys": _keys(quick),
@@ -96,8 +100,10 @@ def _broken_promises(first: Row, second: Row) -> list[str]:
 
 
 def _summary(first: Row, second: Row) -> str:
+    rival = first["keys"][0]["rival"]
+    timed = "a call" if first["device"] == "cpu" else "device"
     rows = [
-        ["", "winner", "a call", "vs NumPy", "kernel", "of the ceiling", "error/bound", "again"]
+        ["", "winner", timed, f"vs {rival}", "kernel", "of the ceiling", "error/bound", "again"]
     ]
     for a, b in zip(first["keys"], second["keys"], strict=True):
         rows.append(
@@ -105,7 +111,7 @@ def _summary(first: Row, second: Row) -> str:
                 a["label"],
                 a["implementation"],
                 milliseconds(a["times"]["dlblas"]["min_ms"]),
-                f"{a['vs_numpy']:.2f}x",
+                f"{a['vs_rival']:.2f}x",
                 milliseconds(a["kernel_ms"]),
                 f"{100 * a['of_ceiling']:.0f} % {a['ceiling']}",
                 f"{max(a['error_over_bound'], b['error_over_bound']):.2g}",
@@ -115,16 +121,28 @@ def _summary(first: Row, second: Row) -> str:
     return columns(rows, right=(2, 3, 4, 6))
 
 
-def run(out: str, root: str, seconds: float | None, quick: bool) -> int:
+def _device(asked: str | None) -> str:
+    """A GPU where there is one that can be used, and torch to hold tensors on it."""
+    device = _specs.choose_device(asked)
+    if device == "cpu" or importlib.util.find_spec("torch"):
+        return device
+    if asked is None:
+        return "cpu"
+    raise _specs.refuse(
+        "demo", "torch", "is missing", "an installed torch", "none", "install it, or --device cpu"
+    )
+
+
+def run(out: str, root: str, seconds: float | None, quick: bool, device: str | None = None) -> int:
     """Both passes; 0 when all was as promised."""
     try:
-        return _run(out, root, seconds, quick)
+        return _run(out, root, seconds, quick, _device(device))
     except PassError as failure:
         sys.stderr.write(f"dlblas demo: {failure}\n")
         return 1
 
 
-def _run(out: str, root: str, seconds: float | None, quick: bool) -> int:
+def _run(out: str, root: str, seconds: float | None, quick: bool, device: str) -> int:
     budget = seconds if seconds is not None else (0.2 if quick else SECONDS)
     begin = time.monotonic()
     root = os.path.abspath(root)
@@ -136,9 +154,9 @@ def _run(out: str, root: str, seconds: float | None, quick: bool) -> int:
         f"({4 * budget:g} s for the longest)\n",
         flush=True,
     )
-    first = _run_pass(1, root, budget, quick, {})
+    first = _run_pass(1, root, budget, quick, device, {})
     print("\nPass 2: a new process, the same calls, from the store\n", flush=True)
-    second = _run_pass(2, root, budget, quick, first["ceilings"])
+    second = _run_pass(2, root, budget, quick, device, first["ceilings"])
     elapsed = time.monotonic() - begin
     broken = _broken_promises(first, second)
     counters = second["counters"]
@@ -151,6 +169,7 @@ def _run(out: str, root: str, seconds: float | None, quick: bool) -> int:
     record = {
         "version": first["version"],
         "machine": first["machine"],
+        "device": device,
         "seconds_per_key": budget,
         "quick": quick,
         "elapsed_s": elapsed,
