@@ -11,6 +11,7 @@ import ctypes
 import functools
 import importlib.metadata
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -139,8 +140,7 @@ def _liger() -> Peer | Missing:
 def _flashinfer_library() -> ctypes.CDLL:
     """FlashInfer's header-only norms behind C entry points; see benchmarks/README.md."""
     name = "libflashinfer_norm.so"
-    folders = os.environ.get("DLBLAS_BENCH_PEERS", "").split(os.pathsep)
-    paths = [os.path.join(f, name) for f in folders if f]
+    paths = [os.path.join(folder, name) for folder in sys.path]
     found = next((p for p in paths if os.path.exists(p)), name)
     library = ctypes.CDLL(found)
     pointer, unsigned = ctypes.c_void_p, ctypes.c_uint
