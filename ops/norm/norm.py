@@ -54,14 +54,14 @@ DOCS: dict[str, dict[str, str]] = {
             "dx = r · (g − x·r · mean_C(g · x·r)) + dresidual; dweight = sum_T(dy · x·r)"
         ),
         "shapes": (
-            "dy, x, dresidual [*T, C], weight [C] -> dx [*T, C], dweight [C]. For add_rms_norm, x is "
-            "its residual_out, dresidual that result's gradient, and dx serves x and residual."
+            "dy, x, dresidual [*T, C], weight [C] -> dx [*T, C], dweight [C]. For add_rms_norm, x "
+            "is its residual_out, dresidual that result's gradient, and dx serves x and residual."
         ),
         "dtypes": "dy f32, f16 or bf16; x, dresidual, dx dy's dtype; weight, dweight that or f32.",
         "aliasing": "Results share no memory with inputs: any overlap is refused.",
         "numerics": (
-            "Sums in f32, and in f64 over long runs of them; one rounding, at the store. With "
-            "cast_before_weight=True dweight sees the rounded x·r, and the rounding's derivative is 1. "
+            "Sums in f32, and in f64 over long runs of them; one rounding, at the store. "
+            "cast_before_weight=True: dweight sees the rounded x·r, whose derivative is taken as 1. "
             "No atomics: dx has the same bits in any batch, dweight for the same batch on the same "
             "device, on any number of threads."
         ),
@@ -75,8 +75,9 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Operator -> its gradient, as one call of another operator. `saves` and `takes`: the backward
 # operator's tensors, out of the forward call's inputs and results, and out of the gradients of its
-# results; scalars go by their names. `gives`: the inputs that have a gradient, and which result it is.
-# add_rms_norm keeps the rounded sum, a result the caller has anyway, and not the two it was made of.
+# results; scalars go by their names. `gives`: the inputs that have a gradient, and which result it
+# is. add_rms_norm keeps the rounded sum, a result the caller has anyway, and not the two it was
+# made of.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "rms_norm": {
         "backward": "rms_norm_backward",

@@ -5,13 +5,13 @@
 // it is made where row 0 is asked for, from all rows of x and dy.
 //
 // The error a kernel may make. u = 2^-24; k = sum_chain(C) roundings along a sum over a row, as in
-// norm_ref.cpp. A = |weight| + |offset|, G = |dy|·A, M = mean_C(G·|n|). Relative to these:
-//   r: k/2 + 4 (the sum's half, eps, division, root)   n: k/2 + 5   g: 2
-//   s: k + 4 for the sum of g·x, 2 for mean and scale, r's: 3k/2 + 10, of M
-//   n·s: 2k + 16, of |n|·M; the difference and its product with r: k/2 + 6 on top
-//   dx: (5k/2 + 26)·u of r·(G + |n|·M) + |dresidual|, whose own addition is one more
-//   dweight: n's and a product per term: k/2 + 7; then at most min(T, kMostRowsInF32) additions
-//   in f32, 8 more where threads are reduced (sums of those are f64), of Σ_T |dy|·|n|
+// norm_ref.cpp. A = |weight| + |offset|, G = |dy|·A, M = mean_C(G·|n|). Relative to these, in u:
+//   r: k/2 + 6 (half of the sum's, of eps' and 1/C's; a root within 2 units)   n: k/2 + 8   g: 2
+//   s: k + 3 for the sum of g·x, 3 for the mean and its product with r, r's own: 3k/2 + 12, of M
+//   n·s: 2k + 20, of |n|·M; the difference, and the product with r on top: 5k/2 + 29
+//   dx: (5k/2 + 29)·u of r·(G + |n|·M) + |dresidual|, whose addition is among these
+//   dweight: n and a product: k/2 + 9; at most min(T, kMostRowsInF32) additions in f32, and 16 more
+//   where the threads of a block are added up; those sums are added in f64: of Σ_T |dy|·|n|
 // Second-order terms are below 4 more. Read next: ops/norm/norm_ref.cpp, registry/operator.hpp.
 #include <algorithm>
 #include <cmath>
@@ -31,12 +31,12 @@ constexpr double kUnit = 0x1p-24;
 constexpr double kTiny = 0x1p-126;  // below, roundings of f32 are absolute
 
 double dx_error(std::int64_t width) {
-  return (2.5 * static_cast<double>(sum_chain(width)) + 31) * kUnit;
+  return (2.5 * static_cast<double>(sum_chain(width)) + 33) * kUnit;
 }
 
 double dweight_error(std::int64_t rows, std::int64_t width) {
   const auto added = static_cast<double>(std::min<std::int64_t>(rows, kMostRowsInF32));
-  return (static_cast<double>(sum_chain(width)) / 2 + 19 + added) * kUnit;
+  return (static_cast<double>(sum_chain(width)) / 2 + 29 + added) * kUnit;
 }
 
 // One row of a tensor in f64. The dtype is looked at once a row: dweight reads whole tensors.
@@ -114,7 +114,7 @@ class Rows64 {
     const DType dtype = args_.tensors[kX].dtype;
     const bool cast = args_.scalars[kCastBeforeWeight].i != 0 && dtype != DType::kF32;
     const double error = dweight_error(rows, width_);
-    const double scale_error = (static_cast<double>(sum_chain(width_)) / 2 + 6) * kUnit;
+    const double scale_error = (static_cast<double>(sum_chain(width_)) / 2 + 8) * kUnit;
     std::fill(value, value + width_, 0.0);
     std::fill(magnitude, magnitude + width_, 0.0);
     for (std::int64_t t = 0; t < rows; ++t) {
