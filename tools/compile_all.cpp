@@ -25,7 +25,9 @@ namespace {
 
 // Default configurations differ by size, dtype and layout; so many kernels of an implementation
 // are compiled an arch, spread over all that its problems ask for.
-constexpr std::size_t kKernelsEach = 16;
+constexpr std::size_t kKernelsEach = 10;
+
+constexpr std::size_t kProblemsShown = 3;  // of each row
 
 /// The kernels of one implementation on one arch.
 struct Row {
@@ -42,13 +44,20 @@ bool compiles_on(const Implementation& impl, int arch) {
          arch <= impl.max_arch;
 }
 
+/// The first of each kernel function, then others, spread over all.
 void thin_out(std::vector<KernelSource>& sources) {
   const std::size_t n = sources.size();
   if (n <= kKernelsEach) return;
-  std::vector<KernelSource> kept;
-  for (std::size_t i = 0; i < kKernelsEach; ++i)
-    kept.push_back(std::move(sources[i * n / kKernelsEach]));
-  sources = std::move(kept);
+  std::set<std::string> functions;
+  std::set<std::size_t> kept;
+  for (std::size_t i = 0; i < n; ++i)
+    if (functions.insert(sources[i].entry.substr(0, sources[i].entry.find('<'))).second)
+      kept.insert(i);
+  for (std::size_t i = 0; i < kKernelsEach && kept.size() < kKernelsEach; ++i)
+    kept.insert(i * n / kKernelsEach);
+  std::vector<KernelSource> few;
+  for (const std::size_t i : kept) few.push_back(std::move(sources[i]));
+  sources = std::move(few);
 }
 
 /// Every different kernel that the implementation's default configurations need.
@@ -118,8 +127,17 @@ std::size_t print(Row& row) {
   std::printf("%-36s sm_%-4d %10s %5d %7d %6d %8.0f %7.0f\n", name.c_str(), row.arch,
               kernels.c_str(), f.registers, f.spills, f.stack,
               f.ms.empty() ? 0 : f.ms[f.ms.size() / 2], f.ms.empty() ? 0 : f.ms.back());
-  for (const std::string& problem : row.problems) std::printf("  FAILED %s\n", problem.c_str());
-  return row.problems.size();
+  const std::set<std::string> different(row.problems.begin(), row.problems.end());
+  std::size_t left = different.size();
+  for (const std::string& problem : different) {
+    if (left + kProblemsShown == different.size()) {
+      std::printf("  FAILED and %zu more\n", left);
+      break;
+    }
+    std::printf("  FAILED %s\n", problem.c_str());
+    --left;
+  }
+  return different.size();
 }
 
 std::vector<Row> collect(const std::vector<int>& archs, bool all) {
