@@ -28,7 +28,7 @@ def compile_all(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]
         env={**os.environ, "DLBLAS_LIBS": libs, **env},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=400,
     )
 
 
