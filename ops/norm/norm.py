@@ -61,7 +61,7 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "Results share no memory with inputs: any overlap is refused.",
         "numerics": (
             "Sums in f32, and in f64 over long runs of them; one rounding, at the store. "
-            "cast_before_weight=True: dweight sees the rounded x·r, whose derivative is taken as 1. "
+            "cast_before_weight=True: dweight sees x·r rounded, whose derivative is taken as 1. "
             "No atomics: dx has the same bits in any batch, dweight for the same batch on the same "
             "device, on any number of threads."
         ),

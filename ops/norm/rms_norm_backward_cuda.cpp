@@ -169,28 +169,31 @@ bool fits(const NormCudaTraits& s, std::int64_t width, const BackwardRegistersCo
   return c.threads == 8 || access / 2 < width;
 }
 
-/// Measured on H200: see README.md. Two accesses a thread, or as few more as the width needs; 512
-/// threads a multiprocessor, which leaves each 128 registers.
-BackwardRegistersConfig default_registers(const Problem& problem) {
+/// Two accesses a thread where that holds the width; 512 threads a multiprocessor, which leaves
+/// each 128 registers; no more rows a block than give every multiprocessor one. `threads` 0: none
+/// fits.
+BackwardRegistersConfig default_registers(const Problem& problem, const DeviceInfo& device) {
   const NormCudaTraits s = traits_of(problem);
   const std::int64_t width = problem.dims[kC];
-  BackwardRegistersConfig best = {.threads = 0};
   for (const std::int32_t vectors : {2, 1, 4})
-    for (const std::int32_t threads : {8, 16, 32, 64, 128, 256, 512, 1024})
-      for (const bool prefetch : {true, false})
-        for (const std::int32_t rows : {16, 8, 4, 2, 1}) {
-          const BackwardRegistersConfig c = {threads, vectors, rows, 1, prefetch};
-          if (best.threads == 0 && threads * rows <= (threads > 512 ? 1024 : 512) &&
-              fits(s, width, c) && valid(s, c))
-            best = c;
-        }
-  return best;
+    for (std::int32_t threads = 8; threads <= kMaxBlockThreads; threads *= 2)
+      for (const bool prefetch : {true, false}) {
+        BackwardRegistersConfig c = {threads, vectors, 1, 1, prefetch};
+        if (!fits(s, width, c)) continue;
+        const int most = threads > 512 ? 1 : std::min(16, 512 / threads);
+        for (c.rows = most; c.rows > 1; c.rows /= 2)
+          if (valid(s, c) && problem.dims[kT] >= std::int64_t{device.units} * c.rows) break;
+        while (c.rows < most && !valid(s, c)) c.rows *= 2;  // a block has two warps at least
+        if (valid(s, c)) return c;
+      }
+  return {.threads = 0};
 }
 
-Support supports_registers(const Problem& problem, const DeviceInfo&, const Implementation&) {
+Support supports_registers(const Problem& problem, const DeviceInfo& device,
+                           const Implementation&) {
   if (!rows_are_plain(problem))
     return Support::no("rows are not contiguous at one stride, or weight is not contiguous");
-  if (default_registers(problem).threads == 0)
+  if (default_registers(problem, device).threads == 0)
     return Support::no("registers hold no row of {} elements in accesses of {} bytes",
                        problem.dims[kC], traits_of(problem).align);
   return Support::yes();
@@ -246,8 +249,8 @@ Implementation cuda_registers() {
   impl.knobs = &registers_table();
   impl.supports = supports_registers;
   impl.constrain = constrain_registers;
-  impl.heuristic = [](const Problem& problem, const DeviceInfo&) {
-    return registers_table().erase(default_registers(problem));
+  impl.heuristic = [](const Problem& problem, const DeviceInfo& device) {
+    return registers_table().erase(default_registers(problem, device));
   };
   impl.estimate = [](const Problem& problem, const Config&, const DeviceInfo&,
                      const Implementation&) { return 6e-3 + copy_ms(problem, 1); };
