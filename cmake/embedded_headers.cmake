@@ -2,8 +2,20 @@
 # installed library compiles its kernels with no file of the tree. CMake reads files as lists of lines at best;
 # file(READ) keeps semicolons and brackets as they are when the text is only appended, never expanded as a list.
 cmake_policy(VERSION 3.25)
-file(GLOB headers RELATIVE "${TREE}"
-  "${TREE}/device/*.hpp" "${TREE}/device/*.cuh" "${TREE}/ops/*/*.cuh" "${TREE}/ops/*/*_config.hpp")
+# The device headers, the families' kernels, and whatever these include by a quoted name.
+file(GLOB headers RELATIVE "${TREE}" "${TREE}/device/*.hpp" "${TREE}/device/*.cuh" "${TREE}/ops/*/*.cuh")
+set(pending "${headers}")
+while(pending)
+  list(POP_FRONT pending header)
+  file(STRINGS "${TREE}/${header}" lines REGEX "^[ \t]*#[ \t]*include[ \t]+\"")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[^\"]*\"([^\"]+)\".*$" "\\1" name "${line}")
+    if(NOT name IN_LIST headers AND EXISTS "${TREE}/${name}")
+      list(APPEND headers "${name}")
+      list(APPEND pending "${name}")
+    endif()
+  endforeach()
+endwhile()
 list(SORT headers)
 set(rows "")
 foreach(header IN LISTS headers)

@@ -32,7 +32,7 @@ add_custom_command(
   VERBATIM)
 
 # The text of every header that NVRTC may be given, as one source file of the library.
-file(GLOB embedded_files CONFIGURE_DEPENDS device/*.hpp device/*.cuh ops/*/*.cuh ops/*/*_config.hpp)
+file(GLOB embedded_files CONFIGURE_DEPENDS device/*.hpp device/*.cuh ops/*/*.cuh ops/*/*.hpp)
 add_custom_command(
   OUTPUT ${DLBLAS_GENERATED}/embedded_headers.cpp
   COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUTPUT=${DLBLAS_GENERATED}/embedded_headers.cpp

@@ -24,7 +24,7 @@ ARROWS = {
     "dispatch": ["registry", "jit", "abi"],
     "jit": ["cuda", "store"],
     "registry": ["core"],
-    "cuda": ["core"],
+    "cuda": ["core", "device"],
     "store": ["core"],
     "cpu": ["core"],
     "core": [],
