@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _dtypes
 from ._array import Array, Spec
-from .errors import BY_STATUS, ArgumentError, Error, InternalError
+from .errors import BY_STATUS, ArgumentError, Error, InternalError, UnsupportedError
 
 
 def error(status: int, message: str, op: str, argument: str, expected: str, got: str) -> Error:
@@ -266,8 +266,10 @@ def attach(obj: Any) -> None:
 def attach_torch() -> str:
     """Registers the operators with torch, once. Empty, or in words why torch cannot have them: then
     its tensors are read as DLPack's."""
-    from .torch import _register
-
+    try:
+        from .torch import _register
+    except UnsupportedError as why:  # of the package's first line: a torch that is too old
+        return str(why)
     return _register.attach()
 
 
