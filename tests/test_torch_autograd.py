@@ -187,7 +187,12 @@ def test_views_of_leaves(way, op, layout, device) -> None:
     shape, view = VIEWS[layout]
     for dtype in ("f32", "bf16"):
         case = Case(op, device, dtype, "f32", shape, view=view)
-        grads = grads_like(case.call(way))
+        try:
+            grads = grads_like(case.call(way))
+        except (dlblas.errors.UnsupportedError, RuntimeError) as refusal:
+            if device == "cpu" or "contiguous" not in str(refusal):
+                raise
+            pytest.skip(f"refused in words: {refusal}".splitlines()[0])
         assert_close(case, case.gradients(way, grads), grads)
 
 
@@ -209,6 +214,16 @@ def test_gradients_that_arrive_in_other_layouts(way, op, layout, device) -> None
         case = Case(op, device, dtype)
         grads = [GRADS[layout](r) for r in case.call(way)]
         assert_close(case, case.gradients(way, grads), grads)
+
+
+def test_rows_at_one_stride_are_not_copied(device) -> None:
+    """The halves of a concatenation, and slices of it, arrive as views; others as copies."""
+    plain = torch.randn(4, 6, 64, device=device)
+    views = [plain, plain[:, :, :32], plain.flatten(0, 1)[::2], plain[0, 0]]
+    assert all(_autograd._has_plain_rows(v) for v in views)
+    views = [plain[:, :4], plain.transpose(0, 1), plain[..., ::2], plain[:1].expand(4, 6, 64),
+             plain.new_ones(()).expand(4, 6, 64), plain[0, 0, ::2]]  # fmt: skip
+    assert not any(_autograd._has_plain_rows(v) for v in views)
 
 
 @WAYS

@@ -47,11 +47,11 @@ class _Formula(NamedTuple):
     def grad(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         if all(g is None for g in grads):
             return (None,) * self.num_inputs
-        there = list(grads)
+        there = [g if g is None or _has_plain_rows(g) else g.contiguous() for g in grads]
         for i in self.needed:
             if there[i] is None:
                 shape, dtype, device = ctx.results[i]
-                there[i] = torch.zeros((), dtype=dtype, device=device).expand(shape)
+                there[i] = torch.zeros(shape, dtype=dtype, device=device)
         saved = ctx.saved_tensors
         arguments = self.arguments((None, *saved, *ctx.scalars, *there))
         if not torch.is_grad_enabled():
@@ -77,6 +77,17 @@ class _Once(torch.autograd.Function):
             "derivative; use a formula of torch operators where you need one",
             ctx.op, "gradient", "backward() once", "a second derivative",
         )  # fmt: skip
+
+
+def _has_plain_rows(t: torch.Tensor) -> bool:
+    """Contiguous rows at one stride, which every kernel takes. What .sum(), a broadcast or a
+    transpose sends back is copied instead, as torch's own formulas do."""
+    if t.is_contiguous():
+        return True
+    sizes, strides, rank = t.shape, t.stride(), t.dim()
+    if rank < 2 or strides[-1] != 1 or strides[-2] < sizes[-1]:
+        return False
+    return all(strides[i] == strides[i + 1] * sizes[i + 1] for i in range(rank - 2))
 
 
 def _tuple(results: Any) -> tuple[Any, ...]:
