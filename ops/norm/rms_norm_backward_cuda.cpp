@@ -184,6 +184,10 @@ BackwardRegistersConfig default_registers(const Problem& problem, const DeviceIn
         for (c.rows = most; c.rows > 1; c.rows /= 2)
           if (valid(s, c) && problem.dims[kT] >= std::int64_t{device.units} * c.rows) break;
         while (c.rows < most && !valid(s, c)) c.rows *= 2;  // a block has two warps at least
+        if (!valid(s, c)) continue;
+        while (c.blocks < 4 && 2 * c.blocks * c.rows * threads <= 512 &&
+               problem.dims[kT] >= std::int64_t{device.units} * c.rows * c.blocks * 2)
+          c.blocks *= 2;  // short rows
         if (valid(s, c)) return c;
       }
   return {.threads = 0};
