@@ -60,14 +60,19 @@ class _Collector:
 
     def finish(self) -> None:
         from dlblas.harness import Coverage, load_registry
-        from dlblas.harness.groups import groups
+        from dlblas.harness.groups import absent, groups
         from dlblas.harness.report import machine_line
 
         registry, coverage = load_registry(), Coverage()
         for packed in self.packed:
             coverage.merge(packed)
         floor = json.loads(FLOOR.read_text())["cases"][registry.device["isa"]]
-        complete = len(self.packed) == len(groups(registry))
+        not_here = absent(registry)
+        complete = len(self.packed) == len(groups(registry)) - len(not_here)
+        if complete:
+            for group in not_here:
+                key = (group.op, group.implementation, group.dtype)
+                coverage.skip(key, len(group.cases), f"no GPU: {registry.why_no_cuda}")
         if complete:
             for name in coverage.silent(registry):
                 self.problems.append(f"{name} could run here and ran no case")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from dlblas.harness import Coverage, load_registry, run_group
-from dlblas.harness.groups import PROPERTY, Group, groups
+from dlblas.harness.groups import PROPERTY, Group, backend_of, groups
 
 SEED = 7
 REGISTRY = load_registry()
@@ -20,11 +20,13 @@ REGISTRY = load_registry()
 
 def _parameter(group: Group) -> Any:
     """Those of the GPU are `-m gpu`'s as well; without one they are skipped with the reason."""
-    impl = next(i for i in REGISTRY.implementations(group.op) if i["name"] == group.implementation)
-    return pytest.param(group, marks=pytest.mark.gpu if impl["backend"] == "cuda" else ())
+    on_gpu = backend_of(REGISTRY, group) == "cuda"
+    return pytest.param(group, marks=pytest.mark.gpu if on_gpu else ())
 
 
-@pytest.mark.parametrize("group", map(_parameter, groups(REGISTRY)), ids=lambda group: group.name)
+@pytest.mark.parametrize(
+    "group", [_parameter(group) for group in groups(REGISTRY)], ids=lambda group: group.name
+)
 def test_cases(group: Group, record_property: Any) -> None:
     outcomes = run_group(REGISTRY, group.cases, group.implementation, SEED)
     coverage = Coverage()

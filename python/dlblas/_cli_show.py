@@ -35,9 +35,9 @@ def _describe_gpu(gpu: Row) -> str:
 
 
 def _describe_cuda(cuda: Row) -> str:
-    driver = f"not usable: {cuda['why_not']}" if cuda["why_not"] else f"driver {cuda['driver']}"
+    driver = f"none: {cuda['why_not']}" if cuda["why_not"] else f"driver {cuda['driver']}"
     compiler = cuda["nvrtc_why_not"] or f"NVRTC {cuda['nvrtc'] or 'not needed: DLBLAS_JIT=0'}"
-    return f"{'cuda':10} {driver}; {compiler}"
+    return f"{'gpu':10} {driver}; {compiler}"
 
 
 def describe_machine(info: Row) -> str:

@@ -22,6 +22,19 @@ class Group(NamedTuple):
         return f"{self.op}-{self.implementation}-{self.dtype}-{self.layout}"
 
 
+def backend_of(registry: Registry, group: Group) -> str:
+    """ "cpu" or "cuda"."""
+    found = registry.implementations(group.op)
+    return str(next(impl["backend"] for impl in found if impl["name"] == group.implementation))
+
+
+def absent(registry: Registry) -> list[Group]:
+    """Those of a device that is not here: they are skipped, not missed."""
+    if not registry.why_no_cuda:
+        return []
+    return [group for group in groups(registry) if backend_of(registry, group) == "cuda"]
+
+
 def groups(registry: Registry) -> list[Group]:
     found: dict[tuple[str, str, str, str], Group] = {}
     for case in expand(registry):

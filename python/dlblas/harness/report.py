@@ -37,6 +37,11 @@ class Coverage:
             for config in o.configs:
                 self.knobs.setdefault(key[:2], set()).update(config.split())
 
+    def skip(self, key: tuple[str, str, str], cases: int, reason: str) -> None:
+        """Cases that were not tried, and why."""
+        self.counts.setdefault(key, Counter())["skipped"] += cases
+        self.reasons.setdefault(key, Counter())[reason] += cases
+
     def pack(self) -> dict[str, Any]:
         """Plain values that cross a process border."""
         return {
