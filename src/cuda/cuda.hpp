@@ -48,8 +48,9 @@ struct Dim3 {
 struct Launch {
   Dim3 grid, block;
   unsigned shared_bytes = 0;
-  unsigned cluster = 1;    // blocks of a cluster, along x
-  bool dependent = false;  // programmatic dependent launch: the kernel has griddepcontrol
+  unsigned cluster = 1;      // blocks of a cluster, along x
+  bool dependent = false;    // programmatic dependent launch: the kernel has griddepcontrol
+  bool cooperative = false;  // all blocks run at a time, or none: they may wait for each other
 };
 /// Launches with one parameter struct, passed by value. 0, or the driver's code: what a step
 /// returns.

@@ -29,6 +29,7 @@ enum : int {
   kFunctionLocalBytes = 3,
   kFunctionRegisters = 4,
   kFunctionMaxDynamicShared = 8,
+  kLaunchCooperative = 2,
   kLaunchCluster = 4,
   kLaunchDependent = 6,
   kStreamNonBlocking = 1,
@@ -49,6 +50,7 @@ struct LaunchAttribute {
     } cluster;
     int dependent;
   };
+    int cooperative;
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 

@@ -46,7 +46,7 @@ int Function::blocks_per_unit(int threads, int dynamic_shared_bytes) const {
 
 int launch(const Function& function, const Launch& how, const void* params, std::size_t,
            void* stream) {
-  LaunchAttribute attributes[2];
+  LaunchAttribute attributes[3];
   LaunchConfig config = {{how.grid.x, how.grid.y, how.grid.z},
                          {how.block.x, how.block.y, how.block.z},
                          how.shared_bytes,
@@ -62,6 +62,11 @@ int launch(const Function& function, const Launch& how, const void* params, std:
     LaunchAttribute& a = attributes[config.num_attributes++];
     a.id = kLaunchDependent;
     a.dependent = 1;
+  }
+  if (how.cooperative) {
+    LaunchAttribute& a = attributes[config.num_attributes++];
+    a.id = kLaunchCooperative;
+    a.cooperative = 1;
   }
   void* arguments[] = {const_cast<void*>(params)};
   return driver().launch_kernel(&config, function.kernel, arguments, nullptr);
