@@ -111,6 +111,27 @@ NormCudaParams params_of(const Slots& slots, const Args& args) {
   return p;
 }
 
+NormMeeting MeetingLayout::in(void* workspace) const {
+  auto* base = static_cast<char*>(workspace);
+  NormMeeting meeting{};
+  meeting.totals = reinterpret_cast<double*>(base + 16);
+  meeting.arrived = reinterpret_cast<std::uint32_t*>(base + arrived_at());
+  meeting.parts = reinterpret_cast<double*>(base + parts_at());
+  meeting.members = static_cast<std::int32_t>(members);
+  return meeting;
+}
+
+int clear_meeting(const MeetingLayout& layout, const Kernel& kernel, const Context& context,
+                  void* workspace) {
+  const NormClearParams params = {static_cast<std::uint32_t*>(workspace), layout.parts_at() / 4};
+  cuda::Launch how;
+  how.block.x = 256;
+  how.grid.x = static_cast<unsigned>(std::clamp<std::int64_t>(params.count / 256, 1, 64));
+  return cuda::launch(*kernel.entries[0], how, params, context.stream);
+}
+
+KernelSource clear_source() { return {"ops/norm/norm_clear.cuh", "dlblas::norm_clear", 0}; }
+
 std::int32_t vectors_for(std::int64_t accesses, std::int64_t threads) {
   for (std::int32_t vectors : kVectors)
     if (vectors * threads >= accesses) return vectors;

@@ -35,6 +35,7 @@ const CudaKernel& cuda_registers();
 const CudaKernel& cuda_cluster();
 const CudaKernel& cuda_shared();
 const CudaKernel& cuda_rows();
+const CudaKernel& cuda_ring();
 const CudaKernel& cuda_split();
 const CudaKernel& cuda_strided();
 
@@ -53,6 +54,20 @@ double bytes_of(const Slots& slots, const Problem& problem);
 double model_ms(double bytes, const Problem& problem, double concurrent, const DeviceInfo& device);
 /// The parameters of a call whose rows are at one stride.
 NormCudaParams params_of(const Slots& slots, const Args& args);
+
+/// Where `members` blocks meet over each of `rows` rows, in a workspace: what is zero before the
+/// launch lies first; its first 16 bytes are the kernel's own.
+struct MeetingLayout {
+  std::int64_t rows, members;
+  std::int64_t arrived_at() const { return 16 + rows * 8; }
+  std::int64_t parts_at() const { return (arrived_at() + rows * 4 + 15) / 16 * 16; }
+  std::int64_t bytes() const { return parts_at() + rows * members * 8; }
+  NormMeeting in(void* workspace) const;
+};
+/// Launches norm_clear, the first of a kernel's entries, on all that has to be zero.
+int clear_meeting(const MeetingLayout& layout, const Kernel& kernel, const Context& context,
+                  void* workspace);
+KernelSource clear_source();
 
 /// The least of the values that `vectors` may have for `threads` threads to hold `accesses`; 0 when
 /// none does.
@@ -103,9 +118,11 @@ Implementation cuda_implementation() {
 template <const Slots& kSlots>
 std::vector<Implementation> cuda_implementations() {
   return {
-      cuda_implementation<kSlots, cuda_registers>(), cuda_implementation<kSlots, cuda_cluster>(),
-      cuda_implementation<kSlots, cuda_shared>(),    cuda_implementation<kSlots, cuda_split>(),
-      cuda_implementation<kSlots, cuda_rows>(),      cuda_implementation<kSlots, cuda_strided>()};
+      cuda_implementation<kSlots, cuda_registers>(), cuda_implementation<kSlots, cuda_ring>(),
+      cuda_implementation<kSlots, cuda_cluster>(),   cuda_implementation<kSlots, cuda_shared>(),
+      cuda_implementation<kSlots, cuda_split>(),     cuda_implementation<kSlots, cuda_rows>(),
+      cuda_implementation<kSlots, cuda_strided>(),
+  };
 }
 
 /// Defined in <op>_cuda.cpp.

@@ -32,6 +32,7 @@ struct NormRegistersConfig {
   int32_t cluster = 1;       // blocks that share a row
   bool early_weight = true;  // the weight is asked for before the row's sum is waited for
   bool persistent = false;   // blocks stay and ask for the next row before they finish this one
+  bool stream = false;       // x, residual and results go through L2 evict-first
   bool dependent = false;    // programmatic dependent launch
 };
 
@@ -43,6 +44,16 @@ struct NormBlockConfig {
   int32_t cluster = 1;     // blocks that share a row
   bool keep = true;        // h stays in shared memory; else it is read again, mostly from cache
   bool dependent = false;  // programmatic dependent launch
+};
+
+/// cuda_ring: rows stream through shared memory; each thread keeps a ring of its own accesses.
+struct NormRingConfig {
+  int32_t threads = 512;
+  int32_t vectors = 4;  // accesses of one thread and row
+  int32_t step = 2;     // accesses of a stage: asked for, and waited for, together
+  int32_t blocks = 1;   // that share a row: up to 8 as a cluster, more as a cooperative grid
+  int32_t ahead = 1;    // rows between a row's sum and its result
+  int32_t share = 1;    // blocks of a multiprocessor
 };
 
 /// cuda_split: rows in chunks of threads × vectors accesses, over the whole grid.
@@ -69,18 +80,31 @@ struct NormCudaParams {
 };
 static_assert(sizeof(NormCudaParams) == 120, "host and device read the same bytes");
 
-/// cuda_split, with its parts of the workspace.
+/// Where blocks all over the grid meet over a row: in the workspace.
+struct NormMeeting {
+  uint32_t* arrived;  // [rows] parts that are there; 0 before the launch
+  double* totals;     // [rows] sums of squares; 0 (before the launch): not there, negative: zero
+  double* parts;      // [rows, members]
+  int32_t members;    // parts of a row
+  uint32_t unused;
+};
+struct NormClearParams {
+  uint32_t* words;  // to be 0
+  int64_t count;
+};
+static_assert(sizeof(NormClearParams) == 16, "host and device read the same bytes");
 struct NormSplitParams {
   NormCudaParams call;
-  uint32_t* ticket;     // [1] the next item; `clear_words` from here on are zero before the launch
-  uint32_t* arrived;    // [rows] chunks whose part is there
-  double* totals;       // [rows] sums of squares; 0: not there yet, negative: zero
-  double* parts;        // [rows, chunks] sums of squares
-  int64_t clear_words;  // words of 32 bits
-  int32_t chunks;       // of a row
-  int32_t lag;          // rows between a chunk's sum and its result
+  NormMeeting meeting;
+  uint32_t* ticket;  // the next item; 0 before the launch
+  int64_t lag;       // rows between a chunk's sum and its result
 };
 static_assert(sizeof(NormSplitParams) == 168, "host and device read the same bytes");
+struct NormRingParams {
+  NormCudaParams call;
+  NormMeeting meeting;  // where more than a cluster's blocks share a row
+};
+static_assert(sizeof(NormRingParams) == 152, "host and device read the same bytes");
 
 /// A tensor of any layout: element (t, c) is at Σ index(t)·strides + c·inner.
 struct NormRowMap {
@@ -132,6 +156,25 @@ constexpr bool valid(const NormCudaTraits&, const NormBlockConfig& c, int arch) 
 constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
   return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 1536 &&
          norm_registers_needed(s, c.vectors, 1) * c.threads * c.blocks <= 65536;
+}
+
+/// Stages of cuda_ring in flight: what fits in a block's share of shared memory beside the rows
+/// between sum and result. With `add`, both x and residual are in flight.
+constexpr int norm_ring_depth(const NormCudaTraits& s, const NormRingConfig& c) {
+  const int stage_bytes = c.threads * c.step * 16;
+  const int room = 227 * 1024 / c.share - 2048;
+  const int depth = (room / stage_bytes - c.ahead * (c.vectors / c.step)) / (s.add ? 2 : 1);
+  return depth > 16 ? 16 : depth;
+}
+constexpr int norm_ring_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
+  const int depth = norm_ring_depth(s, c);
+  return (c.ahead * (c.vectors / c.step) + depth * (s.add ? 2 : 1)) * c.threads * c.step * 16;
+}
+constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch) {
+  const int weight = norm_elements(s) * size_of(s.weight) / 4;
+  return arch >= 90 && s.align == 16 && c.vectors % c.step == 0 && (c.blocks > 1 || c.ahead == 1) &&
+         c.threads * c.share <= 2048 && norm_ring_depth(s, c) >= 2 &&
+         (c.vectors * weight + 64) * c.threads * c.share <= 65536;
 }
 
 }  // namespace dlblas

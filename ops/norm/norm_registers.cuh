@@ -17,6 +17,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   static_assert(valid(S, C, 90));
   using Tile = NormTile<S, C.threads, C.vectors>;
   using Threads = RowSum<C.threads>;
+  constexpr Cache kCache = C.stream ? Cache::kStream : Cache::kDefault;
   __shared__ double slots[C.rows * Threads::kSlots + 1], parts[2 * C.cluster];
   const int local = C.rows == 1 ? 0 : threadIdx.x / C.threads, thread = threadIdx.x % C.threads;
   const int rank = C.cluster == 1 ? 0 : static_cast<int>(cluster_rank());
@@ -38,16 +39,17 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   // warp stay together.
   int64_t row = min(base + local, last);
   typename Tile::Row x, residual, h;
-  tile.load(x, p.x, row * p.x_stride);
-  if constexpr (S.add) tile.load(residual, p.residual, row * p.residual_stride);
+  tile.template load<kCache>(x, p.x, row * p.x_stride);
+  if constexpr (S.add) tile.template load<kCache>(residual, p.residual, row * p.residual_stride);
   for (;;) {
     const bool mine = base + local <= last;
     tile.add(h, x, residual);
-    if (S.add && mine) tile.store(p.residual_out, row * p.residual_out_stride, h);
+    if (S.add && mine) tile.template store<kCache>(p.residual_out, row * p.residual_out_stride, h);
     const int64_t next = min(base + step + local, last);
     if constexpr (C.persistent) {
-      tile.load(x, p.x, next * p.x_stride);
-      if constexpr (S.add) tile.load(residual, p.residual, next * p.residual_stride);
+      tile.template load<kCache>(x, p.x, next * p.x_stride);
+      if constexpr (S.add)
+        tile.template load<kCache>(residual, p.residual, next * p.residual_stride);
     }
     const RowTotal total = row_total(tile.squares(h), p, threads, blocks, [&] {
       return tile.squares_wide(h_base<S>(p), h_offset<S>(p, row));
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
       tile.normalize_wide(p, row, 0, wide_scale(total.exact, p));
     } else if (mine) {
       tile.normalize(h, weights, norm_scale(total.sum, p), p);
-      tile.store(p.y, row * p.y_stride, h);
+      tile.template store<kCache>(p.y, row * p.y_stride, h);
     }
     base += step;
     row = next;

@@ -10,62 +10,10 @@
 #pragma once
 
 #include "device/pdl.cuh"
+#include "ops/norm/norm_meeting.cuh"
 #include "ops/norm/norm_tile.cuh"
 
 namespace dlblas {
-
-namespace split {
-
-__device__ inline double load_acquire(const double* from) {
-  double value;
-  asm volatile("ld.acquire.gpu.global.f64 %0, [%1];" : "=d"(value) : "l"(from) : "memory");
-  return value;
-}
-__device__ inline void store_release(double* to, double value) {
-  asm volatile("st.release.gpu.global.f64 [%0], %1;" ::"l"(to), "d"(value) : "memory");
-}
-/// Adds 1; what this thread and those it synchronised with wrote before is seen by who reads the
-/// new value, and the other way round.
-__device__ inline uint32_t count_in(uint32_t* counter) {
-  uint32_t before;
-  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(counter)
-               : "memory");
-  return before;
-}
-
-/// The first warp hands in a chunk's sum; the row's last to come adds up all parts, in the order of
-/// chunks, and publishes the total.
-__device__ inline void hand_in(double sum, int64_t row, int chunk, const NormSplitParams& p) {
-  const int lane = threadIdx.x;
-  double* parts = p.parts + row * p.chunks;
-  uint32_t before = 0;
-  if (lane == 0) {
-    parts[chunk] = sum;
-    before = count_in(p.arrived + row);
-  }
-  if (__shfl_sync(0xffffffffu, before, 0) + 1 != p.chunks) return;
-  __threadfence();  // lane 0 saw all arrive; now the warp sees what they wrote
-  double total = 0;
-  for (int i = lane; i < p.chunks; i += kWarp) total += __ldcg(parts + i);
-  total = warp_sum(total);
-  // 0 is "not there": a row of zeros says so by the sign.
-  if (lane == 0) store_release(p.totals + row, total == 0 ? -1.0 : total);
-}
-
-/// Waits for a row's total; all threads get it.
-__device__ inline double total_of(int64_t row, double* shared, const NormSplitParams& p) {
-  if (threadIdx.x == 0) {
-    double total = 0;
-    while ((total = load_acquire(p.totals + row)) == 0) __nanosleep(32);
-    *shared = total < 0 ? 0 : total;
-  }
-  __syncthreads();
-  return *shared;
-}
-
-}  // namespace split
 
 /// Sums chunk `chunk` of a row and, with `add`, writes its h.
 template <NormCudaTraits S, NormSplitConfig C, typename Tile>
@@ -84,7 +32,7 @@ __device__ inline void sum_chunk(Tile tile, int64_t row, int chunk, RowSum<C.thr
   if (leaves_f32(sum, call))
     exact = threads.sum(tile.squares_wide(h_base<S>(call), h_offset<S>(call, row) + start));
   // RowSum's barrier came after every thread's writes of h: thread 0 hands them in with the sum.
-  if (threadIdx.x < kWarp) split::hand_in(exact, row, chunk, p);
+  if (threadIdx.x < kWarp) hand_in(exact, row, chunk, p.meeting);
 }
 
 /// Scales chunk `chunk` of a row whose sums are on their way.
@@ -99,7 +47,7 @@ __device__ inline void scale_chunk(Tile tile, int64_t row, int chunk, double* sh
   tile.load_weights(weights, call.weight, start);
   // x is nobody's to write but this item's: it may be asked for before the sum is there.
   if constexpr (!S.add) tile.load(h, call.x, row * call.x_stride + start);
-  const double total = split::total_of(row, shared, p);
+  const double total = total_of(row, shared, p.meeting);
   if constexpr (S.add) tile.load(h, call.residual_out, row * call.residual_out_stride + start);
   if (leaves_f32(total, call)) {
     tile.normalize_wide(call, row, start, wide_scale(total, call));
@@ -123,8 +71,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   for (;;) {
     if (threadIdx.x == 0) {
       const int64_t item = atomicAdd(p.ticket, 1u);
-      shared_row = item / p.chunks;
-      shared_chunk = static_cast<int>(item - shared_row * p.chunks);
+      shared_row = item / p.meeting.members;
+      shared_chunk = static_cast<int>(item - shared_row * p.meeting.members);
     }
     __syncthreads();
     const int64_t row = shared_row;

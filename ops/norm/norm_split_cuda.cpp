@@ -33,59 +33,34 @@ struct State {
   bool dependent;
 };
 
-/// How a call's rows are divided, and its workspace: the ticket, the counters, then the parts.
+/// How a call's rows are divided.
 struct Division {
-  std::int64_t chunks, lag, blocks, clear_words, bytes;
-  std::int64_t totals_at, arrived_at, parts_at;
+  MeetingLayout meeting;
+  std::int64_t lag, blocks;
 };
-Division divide(const NormSplitConfig& c, int elements, int units, std::int64_t rows,
-                std::int64_t width) {
-  Division d{};
-  const std::int64_t chunk = std::int64_t{c.threads} * c.vectors * elements;
-  d.chunks = (width + chunk - 1) / chunk;
-  const std::int64_t grid = std::int64_t{units} * c.blocks;
+Division divide(const State& state, std::int64_t rows, std::int64_t width) {
+  const NormSplitConfig& c = state.config;
+  const std::int64_t chunk = std::int64_t{c.threads} * c.vectors * state.elements;
+  const std::int64_t chunks = (width + chunk - 1) / chunk;
+  const std::int64_t grid = std::int64_t{state.units} * c.blocks;
   // A chunk's result comes at least `ahead` rounds of the grid after its sum.
-  d.lag = std::min(rows, (grid * c.ahead + d.chunks - 1) / d.chunks);
-  d.blocks = std::min(grid, (rows + d.lag) * d.chunks);
-  d.totals_at = 16;
-  d.arrived_at = d.totals_at + rows * 8;
-  d.parts_at = (d.arrived_at + rows * 4 + 15) / 16 * 16;
-  d.clear_words = d.parts_at / 4;
-  d.bytes = d.parts_at + rows * d.chunks * 8;
-  return d;
-}
-
-NormSplitParams split_params(const State& state, const Args& args, void* workspace, Division* how) {
-  NormSplitParams p{};
-  p.call = params_of(*state.slots, args);
-  const Division d = divide(state.config, state.elements, state.units, p.call.rows, p.call.width);
-  auto* base = static_cast<char*>(workspace);
-  p.ticket = reinterpret_cast<std::uint32_t*>(base);
-  p.totals = reinterpret_cast<double*>(base + d.totals_at);
-  p.arrived = reinterpret_cast<std::uint32_t*>(base + d.arrived_at);
-  p.parts = reinterpret_cast<double*>(base + d.parts_at);
-  p.clear_words = d.clear_words;
-  p.chunks = static_cast<std::int32_t>(d.chunks);
-  p.lag = static_cast<std::int32_t>(d.lag);
-  *how = d;
-  return p;
+  const std::int64_t lag = std::min(rows, (grid * c.ahead + chunks - 1) / chunks);
+  return {{rows, chunks}, lag, std::min(grid, (rows + lag) * chunks)};
 }
 
 int clear(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const State& state = kernel.load<State>();
-  Division division;
-  const NormSplitParams params = split_params(state, args, workspace, &division);
-  cuda::Launch how;
-  how.block.x = 256;
-  how.grid.x =
-      static_cast<unsigned>(std::clamp<std::int64_t>(division.clear_words / 256, 1, state.units));
-  return cuda::launch(*kernel.entries[0], how, params, context.stream);
+  const Division how = divide(kernel.load<State>(), args.letters[kT], args.letters[kC]);
+  return clear_meeting(how.meeting, kernel, context, workspace);
 }
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const State& state = kernel.load<State>();
-  Division division;
-  const NormSplitParams params = split_params(state, args, workspace, &division);
+  const Division division = divide(state, args.letters[kT], args.letters[kC]);
+  NormSplitParams params{};
+  params.call = params_of(*state.slots, args);
+  params.meeting = division.meeting.in(workspace);
+  params.ticket = static_cast<std::uint32_t*>(workspace);
+  params.lag = division.lag;
   cuda::Launch how;
   how.block.x = static_cast<unsigned>(state.config.threads);
   how.grid.x = static_cast<unsigned>(division.blocks);
@@ -137,14 +112,14 @@ Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
   kernel.steps[1] = run;
   kernel.num_steps = 2;
   // For the most rows that the Problem's bucket holds.
-  kernel.workspace_bytes = static_cast<std::size_t>(
-      divide(state.config, state.elements, state.units, problem.dims[kT], problem.dims[kC]).bytes);
+  kernel.workspace_bytes =
+      static_cast<std::size_t>(divide(state, problem.dims[kT], problem.dims[kC]).meeting.bytes());
   return kernel;
 }
 
 std::vector<KernelSource> sources(const Slots& slots, const Problem& problem, const Config& config,
                                   const DeviceInfo&) {
-  return {{"ops/norm/norm_split_clear.cuh", "dlblas::norm_split_clear", 0},
+  return {clear_source(),
           {"ops/norm/norm_split.cuh",
            text("dlblas::norm_split<", literal(traits_of(slots, problem)), ", ",
                 table().literal(config, "dlblas::NormSplitConfig"), ">"),

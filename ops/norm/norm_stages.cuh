@@ -147,6 +147,11 @@ __device__ inline void store_element(void* base, int64_t offset, float value) {
   store_vec<T, 1, detail::smaller(kAlign, size_of(T))>(base, offset, v);
 }
 
+template <FloatType T>
+__device__ inline void* at_element(const void* base, int64_t offset) {
+  return const_cast<char*>(static_cast<const char*>(base)) + offset * size_of(T);
+}
+
 /// Squares of `count` elements of h from `offset` on.
 template <NormCudaTraits S>
 __device__ inline double squares_wide(const void* h, int64_t offset, int count) {
@@ -169,18 +174,25 @@ __device__ inline int64_t h_offset(const NormCudaParams& p, int64_t row) {
   return row * (S.add ? p.residual_out_stride : p.x_stride);
 }
 
-/// As `normalize`, from memory to memory: `count` elements of a row from `column` on.
+/// As `normalize`, from memory to memory: `count` elements; y may be h.
+template <NormCudaTraits S>
+__device__ inline void normalize_wide(void* y, const void* h, const void* weight, int count,
+                                      double scale, float offset) {
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    double v = load_element<S.type, S.align>(h, i) * scale;
+    if constexpr (S.cast_before_weight) v = round_to<S.type>(static_cast<float>(v));
+    v *= load_element<S.weight, S.weight_align>(weight, i) + static_cast<double>(offset);
+    store_element<S.type, S.align>(y, i, static_cast<float>(v));
+  }
+}
+/// The same of a row from `column` on, h from where it is.
 template <NormCudaTraits S>
 __device__ inline void normalize_wide(const NormCudaParams& p, int64_t row, int64_t column,
                                       int count, double scale) {
-#pragma unroll 1
-  for (int64_t c = column; c < column + count; ++c) {
-    double v = load_element<S.type, S.align>(h_base<S>(p), h_offset<S>(p, row) + c) * scale;
-    if constexpr (S.cast_before_weight) v = round_to<S.type>(static_cast<float>(v));
-    const double weight = load_element<S.weight, S.weight_align>(p.weight, c);
-    store_element<S.type, S.align>(p.y, row * p.y_stride + c,
-                                   static_cast<float>(v * (weight + p.weight_offset)));
-  }
+  normalize_wide<S>(at_element<S.type>(p.y, row * p.y_stride + column),
+                    at_element<S.type>(h_base<S>(p), h_offset<S>(p, row) + column),
+                    at_element<S.weight>(p.weight, column), count, scale, p.weight_offset);
 }
 
 }  // namespace dlblas
