@@ -138,7 +138,8 @@ constexpr int norm_registers_needed(const NormCudaTraits& s, const NormRegisters
 constexpr int norm_blocks(const NormCudaTraits& s, const NormRegistersConfig& c) {
   const int block = c.threads * c.rows;
   const int blocks = 65536 / (norm_registers_needed(s, c) * block);
-  const int most = 1536 / block;  // what every architecture runs
+  // What every architecture runs: 1536 threads, 16 blocks.
+  const int most = block <= 96 ? 16 : 1536 / block;
   return blocks < 1 || most < 1 ? 1 : blocks > most ? most : blocks;
 }
 
