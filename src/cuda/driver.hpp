@@ -37,6 +37,7 @@ enum : int {
   kCaptureThreadLocal = 1,
   kCaptureRelaxed = 2,
   kPointerMemoryType = 2,
+  kPointerDeviceOrdinal = 9,
   kMemoryDevice = 2,
 };
 
@@ -49,8 +50,8 @@ struct LaunchAttribute {
       unsigned x, y, z;
     } cluster;
     int dependent;
-  };
     int cooperative;
+  };
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
@@ -126,7 +127,8 @@ struct Driver {
 
 /// Opened, resolved and initialised once.
 const Driver& driver();
-/// Has `driver` been called in this process? Whoever has no device memory of ours need not start it.
+/// Has `driver` been called in this process? Whoever has no device memory of ours need not start
+/// it.
 bool started();
 /// The driver, where it can be used; throws Error(kDevice) saying why not. Cold paths only.
 const Driver& require_driver();
