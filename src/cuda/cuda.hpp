@@ -105,6 +105,8 @@ void release(void* memory, void* stream);
 std::size_t free_memory();
 /// Is this pointer device memory?
 bool is_device_pointer(const void* memory);
+/// The index of the device that this memory is on; -1 when it is on none.
+int pointer_device(const void* memory);
 
 /// Waiting copies and fills (the tuner, tests): they synchronise the stream.
 void copy_to_device(void* to, const void* from, std::size_t bytes, void* stream);

@@ -63,6 +63,14 @@ bool is_device_pointer(const void* memory) {
          type == kMemoryDevice;
 }
 
+int pointer_device(const void* memory) {
+  int device = -1;
+  if (!memory || !unavailable().empty() ||
+      driver().pointer_attribute(&device, kPointerDeviceOrdinal, address(memory)) != 0)
+    return -1;
+  return device;
+}
+
 void copy_to_device(void* to, const void* from, std::size_t bytes, void* stream) {
   check(driver().copy_in(address(to), from, bytes, stream), "copying to the device");
   synchronize(stream);
