@@ -234,12 +234,12 @@ def test_arrays_are_read_alike_without_the_known_layout():
     from dlblas import _hooks
 
     x = np.asfortranarray(RNG.standard_normal((4, 24), np.float32))[::-1]
-    address, code, bits, shape, strides, read_only = _hooks.exchange(x, "op", "x", False)
+    address, code, bits, shape, strides, read_only = _hooks.exchange(x, "op", "x", False, True, None)
     assert (address, code, bits, shape, read_only) == (x.ctypes.data, 2, 32, (4, 24), False)
     assert strides == x.strides
-    assert _hooks.exchange(x.astype(ml_dtypes.bfloat16), "op", "x", False)[1:3] == (4, 16)
+    assert _hooks.exchange(x.astype(ml_dtypes.bfloat16), "op", "x", False, True, None)[1:3] == (4, 16)
     with pytest.raises(dlblas.errors.UnsupportedDtypeError, match="not native byte order"):
-        _hooks.exchange(x.astype(">f4"), "op", "x", False)
+        _hooks.exchange(x.astype(">f4"), "op", "x", False, True, None)
 
 
 def test_results_go_back_through_the_callers_namespace():
@@ -327,29 +327,6 @@ class TestTorch:
         w = torch.ones(48)
         assert torch.equal(dlblas.rms_norm(x, w), dlblas.rms_norm(x.contiguous(), w))
 
-    def test_tensors_under_autograd_are_refused(self):
-        torch = self.torch
-        x, w = torch.randn(2, 8, requires_grad=True), torch.ones(8)
-        with pytest.raises(dlblas.errors.ArgumentError, match=r"x requires grad.*detach\(\)"):
-            dlblas.rms_norm(x, w)
-        with torch.no_grad():
-            assert torch.equal(dlblas.rms_norm(x, w), dlblas.rms_norm(x.detach(), w))
-
-    def test_sparse_and_meta_tensors_are_refused(self):
-        torch = self.torch
-        from torch._subclasses.fake_tensor import FakeTensorMode
-
-        with FakeTensorMode():
-            fake = torch.empty(4, 4)
-        memory = "x has no memory; expected a CPU tensor, got"
-        for x, words in (
-            (torch.eye(4).to_sparse(), "x cannot be exported by DLPack"),
-            (torch.empty(4, 4, device="meta"), f"{memory} a meta tensor"),
-            (fake, f"{memory} FakeTensor"),
-        ):
-            with pytest.raises(dlblas.errors.ArgumentError, match=words):
-                dlblas.rms_norm(x, torch.ones(4))
-
     def test_lazy_views_are_inputs_and_not_outputs(self):
         """The memory of a view with the negative bit holds the values negated."""
         torch = self.torch
@@ -363,10 +340,10 @@ class TestTorch:
             lambda: dlblas.rms_norm(w.expand(4, 8), w, out=x),
             lambda: dlblas.add_rms_norm_(x, torch.ones(4, 8), w),
         ):
-            with pytest.raises(dlblas.errors.ArgumentError, match="is a lazy negative view"):
+            with pytest.raises(dlblas.errors.ArgumentError, match="is a lazy negative or conj"):
                 call()
         assert torch.equal(x, before)
-        with pytest.raises(dlblas.errors.ArgumentError, match="out is a lazy conjugate view"):
+        with pytest.raises(dlblas.errors.ArgumentError, match="is a lazy negative or conjugate"):
             dlblas.rms_norm(w, w, out=torch.ones(8, dtype=torch.complex64).conj())
 
     def test_autograd_notices_what_is_written(self):

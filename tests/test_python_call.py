@@ -97,7 +97,7 @@ def test_in_place_form_returns_nothing(xw):
 
 def test_builtin_functions_look_like_functions():
     assert list(inspect.signature(dlblas.rms_norm).parameters) == [
-        "x", "weight", "eps", "weight_offset", "cast_before_weight", "out",
+        "x", "weight", "eps", "weight_offset", "cast_before_weight", "out", "stream",
     ]  # fmt: skip
     assert inspect.signature(dlblas.rms_norm).parameters["eps"].default == 1e-6
     assert "out" not in inspect.signature(dlblas.add_rms_norm_).parameters

@@ -56,7 +56,8 @@ CASES = [
         errors.ArgumentError,
         "rms_norm: call has too many positional arguments; expected at most 3, got 4; "
         "the signature is "
-        "rms_norm(x, weight, eps=1e-06, *, weight_offset=0.0, cast_before_weight=False, out=None)",
+        "rms_norm(x, weight, eps=1e-06, *, weight_offset=0.0, cast_before_weight=False, out=None, "
+        "stream=None)",
     ),
     (
         lambda: dlblas.add_rms_norm(X, W, X, out=X),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bindings/python/numpy.hpp"
+#include "cuda/cuda.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -84,8 +85,9 @@ bool read_tuple(Object* answer, const Place& place, Array& array) {
     return false;
   dlblas_tensor& t = array.tensor;
   t.data = reinterpret_cast<void*>(api.long_as_unsigned(api.tuple_get(answer, 0)));
-  const std::int64_t cuda =
+  std::int64_t cuda =
       api.tuple_size(answer) > 6 ? api.long_as(api.tuple_get(answer, 6)) : std::int64_t{-1};
+  if (cuda == -2) cuda = cuda::pointer_device(t.data);
   t.device = cuda < 0 ? dlblas_device{1, 0} : dlblas_device{2, static_cast<std::int32_t>(cuda)};
   t.ndim = static_cast<std::int32_t>(rank);
   t.dtype = {static_cast<std::uint8_t>(api.long_as(api.tuple_get(answer, 1))),
@@ -135,7 +137,9 @@ bool read_array(Object* object, const Place& place, Array& array) {
   array.object = object;
   Ref op(api.intern(place.op)), argument(api.intern(place.argument));
   Ref answer(api.call_args(hooks.exchange, object, op.get(), argument.get(),
-                           place.written ? api.true_object : api.false_object, nullptr));
+                           place.written ? api.true_object : api.false_object,
+                           place.needs_data ? api.true_object : api.false_object,
+                           place.stream ? place.stream : api.none, nullptr));
   if (!answer) return false;
   const bool capsule = type_of(answer.get()) == api.capsule_type;
   const bool read =
@@ -159,8 +163,9 @@ Object* make_array(const Array* like, dlblas_tensor& spec, Array& scratch) {
   if (!shape) return nullptr;
   for (int i = 0; i < spec.ndim; ++i) api.tuple_set(shape.get(), i, api.long_from(spec.shape[i]));
   Ref code(api.long_from(spec.dtype.code)), bits(api.long_from(spec.dtype.bits));
+  Ref cuda(api.long_from(spec.device.type == 2 ? spec.device.index : -1));
   Ref made(api.call_args(hooks.new_output, like ? like->object : api.none, code.get(), bits.get(),
-                         shape.get(), nullptr));
+                         shape.get(), cuda.get(), nullptr));
   if (!made || !read_array(made.get(), {"dlblas", "a new result", true, true}, scratch))
     return nullptr;
   spec.data = static_cast<char*>(scratch.tensor.data) + scratch.tensor.byte_offset;

@@ -29,8 +29,9 @@ struct Array {
 struct Place {
   const char* op;
   const char* argument;
-  bool written;     // refuse read-only memory
-  bool needs_data;  // refuse dlblas.Spec
+  bool written;              // refuse read-only memory
+  bool needs_data;           // refuse dlblas.Spec
+  Object* stream = nullptr;  // the caller's, an int: what a producer on a GPU must wait for
 };
 
 /// Fills `array`; false with a Python error set.

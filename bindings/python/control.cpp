@@ -48,8 +48,9 @@ Object* explain(Object*, Object* const* args, Size, Object*) {
   if (!call.read(args[1], args[2])) return nullptr;
   const auto format = static_cast<std::int32_t>(api.long_as(args[3]));
   char* text = nullptr;
+  const dlblas_context side = call.context();
   const dlblas_status status = unlocked(
-      [&] { return dlblas_explain(function->handle, &call.args(), nullptr, format, &text); });
+      [&] { return dlblas_explain(function->handle, &call.args(), &side, format, &text); });
   return status == DLBLAS_OK ? take_text(text) : raise_last_error();
 }
 
@@ -59,8 +60,9 @@ Object* warmup(Object*, Object* const* args, Size, Object*) {
   if (!function) return nullptr;
   Call call(*function, Data::kOptional);
   if (!call.read(args[1], args[2])) return nullptr;
+  const dlblas_context side = call.context();
   const dlblas_status status =
-      unlocked([&] { return dlblas_warmup(function->handle, &call.args(), nullptr); });
+      unlocked([&] { return dlblas_warmup(function->handle, &call.args(), &side); });
   return status == DLBLAS_OK ? Ref::borrow(api.none).release() : raise_last_error();
 }
 
@@ -143,8 +145,9 @@ Object* tune(Object*, Object* const* args, Size, Object*) {
 
   const auto run = api.is_true(args[4]) ? dlblas_tune : dlblas_get_op;
   char* report = nullptr;
+  const dlblas_context side = call.context();
   const dlblas_status status =
-      unlocked([&] { return run(function->handle, &call.args(), nullptr, &o, &report); });
+      unlocked([&] { return run(function->handle, &call.args(), &side, &o, &report); });
   if (search.stopped()) {
     if (report) dlblas_free(report);
     api.err_restore(search.error[0], search.error[1], search.error[2]);

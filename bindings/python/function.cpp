@@ -28,6 +28,7 @@ std::string signature(const Function& f) {
     if (p.scalar && p.scalar->has_default) out += "=" + literal(*p.scalar);
   }
   if (f.num_results > 0) out += keyword_only ? ", out=None" : ", *, out=None";
+  out += keyword_only || f.num_results > 0 ? ", stream=None" : ", *, stream=None";
   return out;
 }
 

@@ -31,6 +31,7 @@ const char* read_hooks(Object* dictionary) {
                {&hooks.numpy_descr, "numpy_descr"},
                {&hooks.exchange, "exchange"},
                {&hooks.wrote, "wrote"},
+               {&hooks.stream, "stream"},
                {&hooks.new_output, "new_output"},
                {&hooks.finish, "finish"},
                {&hooks.dtype_name, "dtype_name"},

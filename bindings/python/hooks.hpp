@@ -17,11 +17,12 @@ struct Hooks {
   Object* ndarray;  // () -> (numpy.ndarray, numpy.empty, probes) once numpy is imported, else None
   Object* numpy_dtype;  // (dtype) -> (code, bits), or text saying why it cannot be
   Object* numpy_descr;  // (code, bits) -> dtype
-  Object* exchange;     // (object, op, argument, written) -> capsule | (address, code, bits, shape,
-                        // byte strides, read only)
-  Object* wrote;        // (object) after a call has written into a caller's array
-  Object* new_output;   // (like, code, bits, shape) -> array to write into
-  Object* finish;       // (like, array) -> what the caller gets
+  Object* exchange;    // (object, op, argument, written, runs, stream) -> capsule | (address, code,
+                       // bits, shape, byte strides, read only, CUDA device, …)
+  Object* wrote;       // (object) after a call has written into a caller's array
+  Object* stream;      // (object on a GPU) -> int, the stream that its library works on now
+  Object* new_output;  // (like, code, bits, shape, CUDA device or -1) -> array to write into
+  Object* finish;      // (like, array) -> what the caller gets
   Object*
       dtype_name;  // (object) -> "f32" out of a table that lives as long as the process, or None
   Object* attach;  // (array): if it is torch's, registers with torch

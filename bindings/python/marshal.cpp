@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/c/flags.hpp"
+#include "bindings/python/torch.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -19,6 +20,10 @@ std::max_align_t g_nothing;
 
 Object* out_name() {
   static Object* const name = api.intern("out");
+  return name;
+}
+Object* stream_name() {
+  static Object* const name = api.intern("stream");
   return name;
 }
 
@@ -61,9 +66,11 @@ bool Call::read(Object* const* args, Size nargs, Object* kwnames) {
            ("the signature is " + function_.name + "(" + signature(function_) + ")").c_str()});
     return false;
   }
+  const Size num_named = kwnames ? api.tuple_size(kwnames) : 0;
+  for (Size i = 0; i < num_named; ++i)  // before the arrays, whose producers must know it
+    if (api.tuple_get(kwnames, i) == stream_name() && !read_stream(args[nargs + i])) return false;
   for (Size i = 0; i < nargs; ++i)
     if (!convert(static_cast<std::size_t>(i), args[i])) return false;
-  const Size num_named = kwnames ? api.tuple_size(kwnames) : 0;
   for (Size i = 0; i < num_named; ++i)
     if (!place(api.tuple_get(kwnames, i), args[nargs + i])) return false;
   args_.size = sizeof args_;
@@ -92,6 +99,7 @@ bool Call::read(Object* args, Object* kwargs) {
 bool Call::place(Object* name, Object* value) {
   const std::vector<Parameter>& params = function_.params;
   if (name == out_name() && function_.num_results > 0) return value == api.none || read_out(value);
+  if (name == stream_name()) return true;
   for (std::size_t i = 0; i < params.size(); ++i)
     if (params[i].interned == name)
       return values_[i].kind == DLBLAS_NONE ? convert(i, value)
@@ -104,6 +112,35 @@ bool Call::place(Object* name, Object* value) {
     return value == api.none || read_out(value);
   const char* utf8 = api.utf8(name, nullptr);
   return utf8 && refuse(utf8, nullptr);
+}
+
+bool Call::read_stream(Object* value) {
+  if (value == api.none) return true;
+  if (is_long(type_of(value)) && type_of(value) != api.bool_type) {
+    stream_ = value;
+    return true;
+  }
+  raise({DLBLAS_ARGUMENT, function_.name.c_str(), "stream", "has the wrong type",
+         "the address of a CUDA stream, as an int", type_name(value).c_str(),
+         "pass for example stream.ptr or stream.cuda_stream"});
+  return false;
+}
+
+// The stream of the call: the caller's, else what the library of an array on a GPU works on now.
+bool Call::find_stream(void** stream) {
+  const Array* there = nullptr;
+  for (int i = 0; i < num_arrays_ && !there; ++i)
+    if (arrays_[i].tensor.device.type == 2) there = &arrays_[i];
+  if (!there && !stream_) return true;
+  if (!there) {
+    raise({DLBLAS_ARGUMENT, function_.name.c_str(), "stream", "is given without a GPU",
+           "arrays on a GPU", "arrays on the CPU", "leave it out"});
+    return false;
+  }
+  Ref own(stream_ ? nullptr : api.call_args(hooks.stream, there->object, nullptr));
+  if (!stream_ && !own) return false;
+  *stream = reinterpret_cast<void*>(api.long_as_unsigned(stream_ ? stream_ : own.get()));
+  return !api.err_occurred();
 }
 
 // The library's own words for a name that is unknown, or (twice) already has a value.
@@ -133,10 +170,10 @@ bool Call::convert(std::size_t index, Object* value) {
   if (type == api.float_type || is_long(type) || is_unicode(type))
     return convert_scalar(parameter, value, out);
   Array& array = arrays_[num_arrays_];
-  if (!read_array(
-          value,
-          {function_.name.c_str(), parameter.name, parameter.written, data_ == Data::kRequired},
-          array))
+  if (!read_array(value,
+                  {function_.name.c_str(), parameter.name, parameter.written,
+                   data_ == Data::kRequired, stream_},
+                  array))
     return false;
   ++num_arrays_;
   bytes_ += array.bytes();
@@ -228,10 +265,10 @@ bool Call::read_out(Object* out) {
     const char* name =
         wanted == 1 ? "out" : function_.result_names[static_cast<std::size_t>(i)].c_str();
     Object* object = many ? api.tuple_get(out, i) : out;
-    if (!read_array(
-            object,
-            {function_.name.c_str(), name, data_ == Data::kRequired, data_ == Data::kRequired},
-            out_arrays_[i]))
+    if (!read_array(object,
+                    {function_.name.c_str(), name, data_ == Data::kRequired,
+                     data_ == Data::kRequired, stream_},
+                    out_arrays_[i]))
       return false;
     num_outputs_ = i + 1;
     outputs_[i] = out_arrays_[i].tensor;
@@ -301,6 +338,14 @@ Object* Call::results() {
   return tuple.release();
 }
 
+dlblas_context Call::context() const {
+  dlblas_context context{};
+  context.size = sizeof context;
+  const Array* array = first();
+  if (array && !array->numpy) context.num_threads = torch_threads(array->object);
+  return context;
+}
+
 Object* Call::run() {
   std::int64_t dims[kMaxResults][2 * DLBLAS_MAX_RANK];
   if (!out_) {
@@ -312,10 +357,10 @@ Object* Call::run() {
     args_.outputs = function_.num_results ? outputs_ : nullptr;
     args_.num_outputs = function_.num_results;
   }
-  dlblas_context context{};
-  context.size = sizeof context;
+  dlblas_context context = this->context();
   context.self = this;
   context.new_output = new_output;
+  if (!find_stream(&context.stream)) return nullptr;
   if (bytes_ >= kReleaseBytes) thread_ = api.save_thread();
   const dlblas_status status = dlblas_call(function_.handle, &args_, &context);
   if (thread_) api.restore_thread(thread_);

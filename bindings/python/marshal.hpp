@@ -27,6 +27,8 @@ class Call {
 
   const dlblas_args& args() const { return args_; }
   const Function& function() const { return function_; }
+  /// The side of a caller who asks and does not run: the threads that a call would have.
+  dlblas_context context() const;
   /// dlblas_call with new results where no `out` was given; what the Python caller gets. Null with
   /// an error set.
   Object* run();
@@ -35,6 +37,8 @@ class Call {
 
  private:
   bool place(Object* name, Object* value);
+  bool read_stream(Object* value);
+  bool find_stream(void** stream);
   bool convert(std::size_t parameter, Object* value);
   bool convert_scalar(const Parameter& parameter, Object* value, dlblas_value& out);
   bool convert_integer(const Parameter& parameter, Object* integer, dlblas_value& out);
@@ -52,6 +56,7 @@ class Call {
   std::int64_t bytes_ = 0;
   void* thread_ = nullptr;          // the released interpreter lock
   Object* out_ = nullptr;           // borrowed: the caller's `out`
+  Object* stream_ = nullptr;        // borrowed: the caller's `stream`, an int
   Object* made_[kMaxResults] = {};  // owned: results made in this call
   // Not initialised beyond num_arrays_, num_outputs_ and the function's parameters.
   dlblas_value values_[kMaxParams];

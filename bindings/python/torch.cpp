@@ -14,6 +14,7 @@
 #include "bindings/python/numpy.hpp"
 #include "bindings/torch/kernel.hpp"
 #include "bindings/torch/register.hpp"
+#include "core/fork.hpp"
 
 namespace dlblas::py {
 
@@ -282,6 +283,14 @@ bool call_torch(const Function& function, Object* const* args, Size nargs, Objec
   else
     *result = given.out ? Ref::borrow(given.out).release() : returned.release();
   return true;
+}
+
+std::int32_t torch_threads(Object* array) {
+  const Torch* torch = g_torch.load(std::memory_order_acquire);
+  std::uint32_t threads = 0;
+  if (torch && is_tensor(*torch, type_of(array)) && !forked())
+    dlblas::torch::shims.num_threads(&threads);
+  return static_cast<std::int32_t>(threads);
 }
 
 // ---- registration -------------------------------------------------------------------------------

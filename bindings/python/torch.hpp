@@ -15,6 +15,9 @@ namespace dlblas::py {
 bool call_torch(const Function& function, Object* const* args, Size nargs, Object* kwnames,
                 Object** result);
 
+/// How many threads a call on this array would be given: torch's own setting, or 0, the library's.
+std::int32_t torch_threads(Object* array);
+
 /// (operators with a gradient) -> a description of every operation defined now; see _register.py.
 Object* torch_register(Object* self, Object* const* args, Size nargs, Object* kwnames);
 /// (torch's classes and predicates, callables of each form): from now on call_torch answers.

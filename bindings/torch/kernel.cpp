@@ -231,9 +231,18 @@ void Call::mark_written() {
   }
 }
 
+[[noreturn]] void refuse_lazy(const std::string& op) {
+  throw Error(
+      ErrorKind::kArgument,
+      text(op, ": an argument is a lazy negative or conjugate view; expected tensors whose ",
+           "memory holds their values, got a set bit; pass x.resolve_neg().resolve_conj()"),
+      {.op = op});
+}
+
 bool Call::run() noexcept {
   for (std::size_t i = 0; i < op_.slots.size(); ++i) take(op_.slots[i], stack_[i]);
   try {
+    if (op_.lazy) refuse_lazy(std::string(op_.form->name));
     int tensor = 0;
     const bool grad_enabled = shims.grad_enabled();
     for (const Slot& slot : op_.slots) {

@@ -36,6 +36,7 @@ struct Operation {
   std::vector<Slot> slots;
   bool out = false;      // writes into tensors it is given beside its arguments
   bool written = false;  // has any written tensor
+  bool lazy = false;     // for tensors whose memory does not hold their values: refuses
   std::int32_t num_returned = 0;
 };
 

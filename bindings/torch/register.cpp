@@ -2,6 +2,7 @@
 #include "bindings/torch/register.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <mutex>
 #include <set>
 
@@ -29,25 +30,40 @@ struct Libraries {
   Library* fragment = nullptr;
   Library* cpu = nullptr;
   Library* cuda = nullptr;
+  Library* lazy[3] = {};
   Libraries() {
     check(shims.library_fragment(kNamespace, __FILE__, __LINE__, &fragment), kNamespace, "open");
     check(shims.library_kernels(kNamespace, "CPU", __FILE__, __LINE__, &cpu), kNamespace, "open");
     check(shims.library_kernels(kNamespace, "CUDA", __FILE__, __LINE__, &cuda), kNamespace, "open");
+    const char* const keys[] = {"Negative", "Conjugate", "ZeroTensor"};
+    for (int i = 0; i < 3; ++i)
+      check(shims.library_kernels(kNamespace, keys[i], __FILE__, __LINE__, &lazy[i]), kNamespace,
+            "open");
   }
 };
 
-void define(const Operation& op) {
-  static const auto* const libraries = new Libraries;
+void add_kernel(const Operation& op, std::initializer_list<Library*> keys) {
   const BoxedKernel kernel = bind_kernel(op);
   if (!kernel)
     throw Error(ErrorKind::kUnsupported,
                 text(op.name, ": torch has no room left; expected at most ", kMaxKernels,
-                     " forms of operators, got one more"),
+                     " kernels, got one more"),
                 {.op = op.name});
-  check(shims.library_define(libraries->fragment, op.schema.c_str()), op.name, "define it");
-  for (Library* keys : {libraries->cpu, libraries->cuda})
-    check(shims.library_kernel(keys, op.name.c_str(), kernel, kTorchAbi), op.name,
+  for (Library* key : keys)
+    check(shims.library_kernel(key, op.name.c_str(), kernel, kTorchAbi), op.name,
           "register its kernel");
+}
+
+void define(const Operation& op) {
+  static const auto* const libraries = new Libraries;
+  check(shims.library_define(libraries->fragment, op.schema.c_str()), op.name, "define it");
+  add_kernel(op, {libraries->cpu, libraries->cuda});
+  if (!op.written) return;
+  // torch resolves lazy arguments by a fallback, which for operators that return nothing fails an
+  // assertion of its own and leaves a tensor with one reference too many (2.10 … 2.15).
+  auto* lazy = new Operation(op);
+  lazy->lazy = true;
+  add_kernel(*lazy, {libraries->lazy[0], libraries->lazy[1], libraries->lazy[2]});
 }
 
 }  // namespace

@@ -72,16 +72,23 @@ def _refuse(op: str, argument: str, problem: str, expected: str, got: str, remed
     return ArgumentError.from_library(message, op, argument, expected, got)
 
 
-def _plain_torch(torch: Any, obj: Any, op: str, argument: str, written: bool) -> Any:
-    """The tensor whose memory holds its values: DLPack says nothing of torch's lazy views."""
+def _torch(
+    torch: Any, obj: Any, op: str, argument: str, written: bool, runs: bool
+) -> tuple[Any, ...]:
+    """What a torch tensor is made of, and last the tensor whose memory holds its values."""
     if not _has_memory(torch, obj):
         kind = "a meta tensor" if obj.is_meta else type(obj).__name__
         raise _refuse(
-            op, argument, "has no memory", "a CPU tensor", kind,
-            "make it on the CPU; explain(), tune() and get_op() take a dlblas.Spec as well",
+            op, argument, "has no memory", "a tensor with data", kind,
+            "explain(), tune() and get_op() take a dlblas.Spec",
+        )  # fmt: skip
+    if obj.layout != torch.strided:
+        raise _refuse(
+            op, argument, "is not a dense tensor", "a strided layout",
+            str(obj.layout).removeprefix("torch."), "convert it with .to_dense()",
         )  # fmt: skip
     if obj.requires_grad:
-        if torch.is_grad_enabled():
+        if runs and torch.is_grad_enabled():
             raise _refuse(
                 op, argument, "requires grad", "a tensor outside autograd", "requires_grad=True",
                 "pass it with .detach(), or call under torch.no_grad()",
@@ -93,7 +100,21 @@ def _plain_torch(torch: Any, obj: Any, op: str, argument: str, written: bool) ->
             op, argument, f"is a lazy {lazy} view", "a tensor whose memory holds its values",
             f"a set {lazy} bit", "pass a tensor of its own, for example from torch.empty_like()",
         )  # fmt: skip
-    return obj.resolve_conj().resolve_neg() if lazy else obj
+    if lazy:
+        obj = obj.resolve_conj().resolve_neg()
+    name = _dtypes.name_of(obj.dtype)
+    if name is None:
+        raise _unreadable(op, argument, str(obj.dtype).removeprefix("torch."))
+    code, bits, _ = _dtypes.TABLE[name]
+    steps = tuple(step * (bits // 8) for step in obj.stride())
+    cuda = obj.device.index if obj.device.type == "cuda" else -1
+    if cuda < 0 and obj.device.type != "cpu":
+        message = (
+            f"{op}: {argument} is on a device that the library cannot reach; "
+            f"expected cpu or cuda, got {obj.device}; move it there"
+        )
+        raise BY_STATUS[3].from_library(message, op, argument, "cpu or cuda", str(obj.device))
+    return (obj.data_ptr(), code, bits, tuple(obj.shape), steps, False, cuda, obj)
 
 
 def _has_memory(torch: Any, obj: Any) -> bool:
@@ -116,15 +137,15 @@ def wrote(obj: Any) -> None:
             increment(obj)
 
 
-def _capsule(obj: Any, op: str, argument: str, written: bool) -> Any:
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(obj, torch.Tensor):
-        obj = _plain_torch(torch, obj, op, argument, written)
+def _capsule(obj: Any, op: str, argument: str, stream: int | None) -> Any:
+    options: dict[str, Any] = {}
+    if obj.__dlpack_device__()[0] == 2:  # DLPack writes the legacy default stream as 1
+        options["stream"] = stream or 1 if stream is not None else _stream_of(obj) or 1
     try:
         try:
-            return obj.__dlpack__(max_version=(1, 0))
+            return obj.__dlpack__(**options, max_version=(1, 0))
         except TypeError:  # a producer of before DLPack 1.0
-            return obj.__dlpack__()
+            return obj.__dlpack__(**options)
     except (BufferError, RuntimeError, TypeError, ValueError) as reason:
         raise _refuse(
             op, argument, "cannot be exported by DLPack", "memory that DLPack can describe",
@@ -132,11 +153,36 @@ def _capsule(obj: Any, op: str, argument: str, written: bool) -> Any:
         ) from reason  # fmt: skip
 
 
+def _unreadable(op: str, argument: str, found: str) -> Error:
+    message = (
+        f"{op}: {argument} has a dtype that the library cannot read; expected a number type "
+        f"in native byte order, got {found}; convert it with astype()"
+    )
+    return BY_STATUS[2].from_library(
+        message, op, argument, "a number type in native byte order", found
+    )
+
+
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 
 
+def _cuda_interface(obj: Any, op: str, argument: str, stream: int | None) -> tuple[Any, ...]:
+    """As ``_interface``, on whichever device the driver says that the address is."""
+    interface = obj.__cuda_array_interface__
+    producer = interface.get("stream")
+    if producer is not None and (stream is None or producer != (stream or 1)):
+        raise _refuse(
+            op, argument, "is still being made on another stream", f"stream={producer}",
+            f"stream={stream}", "pass that stream, or wait for it",
+        )  # fmt: skip
+    return (*_read_interface(interface, obj, op, argument), -2)
+
+
 def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
-    interface = obj.__array_interface__
+    return _read_interface(obj.__array_interface__, obj, op, argument)
+
+
+def _read_interface(interface: Any, obj: Any, op: str, argument: str) -> tuple[Any, ...]:
     numpy = sys.modules.get("numpy")
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(obj, masked.MaskedArray):
@@ -163,13 +209,7 @@ def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
     else:
         found = typestr
     if isinstance(found, str):
-        message = (
-            f"{op}: {argument} has a dtype that the library cannot read; expected a number type "
-            f"in native byte order, got {found}; convert it with astype()"
-        )
-        raise BY_STATUS[2].from_library(
-            message, op, argument, "a number type in native byte order", found
-        )
+        raise _unreadable(op, argument, found)
     if not address and 0 not in shape:
         raise _refuse(
             op, argument, "has no memory", "the address of its first element", "address 0",
@@ -178,32 +218,69 @@ def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
     return (address, *found, shape, interface.get("strides"), read_only)
 
 
-def exchange(obj: Any, op: str, argument: str, written: bool) -> Any:
-    """A DLPack capsule, or (address, code, bits, shape, byte strides, read only)."""
+def exchange(
+    obj: Any, op: str, argument: str, written: bool, runs: bool, stream: int | None
+) -> Any:
+    """A DLPack capsule, or (address, code, bits, shape, byte strides, read only, CUDA device).
+
+    ``runs``: for a call, and not for a question about one."""
     if isinstance(obj, Spec):
         return obj._exchange
     cls = type(obj)
-    numpy = sys.modules.get("numpy")
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(obj, torch.Tensor):
+        if stream is not None:
+            raise _refuse(
+                op, "stream", "is given with torch tensors", "torch's current stream", str(stream),
+                "call inside torch.cuda.stream(…)",
+            )  # fmt: skip
+        return _torch(torch, obj, op, argument, written, runs)
     if hasattr(cls, "__dlpack__") and not (numpy is not None and isinstance(obj, numpy.ndarray)):
-        return _capsule(obj, op, argument, written)
+        return _capsule(obj, op, argument, stream)
     if hasattr(obj, "__array_interface__"):
         return _interface(obj, op, argument)
+    if hasattr(obj, "__cuda_array_interface__"):
+        return _cuda_interface(obj, op, argument, stream)
     raise _refuse(
         op, argument, "is not an array", "an array with __dlpack__ or __array_interface__",
         cls.__name__, "convert it, for example with numpy.asarray()",
     )  # fmt: skip
 
 
-def new_output(like: Any, code: int, bits: int, shape: tuple[int, ...]) -> Any:
+def _stream_of(obj: Any) -> int:
+    """The stream that the array's library works on now; 0, the legacy default, where it has no say."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None and isinstance(obj, torch.Tensor):
+        return int(torch.cuda.current_stream(obj.device).cuda_stream)
+    if cupy is not None and isinstance(obj, cupy.ndarray):
+        return int(cupy.cuda.get_current_stream().ptr)
+    return 0
+
+
+def new_output(like: Any, code: int, bits: int, shape: tuple[int, ...], cuda: int) -> Any:
     """Memory for a result: the caller's array type where it can be made uninitialised, else
     ``Array``."""
     name = _dtypes.NAMES[code, bits]
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(like, torch.Tensor):
-        return torch.empty(shape, dtype=getattr(torch, _dtypes.TABLE[name][2]))
+        return torch.empty(shape, dtype=getattr(torch, _dtypes.TABLE[name][2]), device=like.device)
+    if cuda >= 0:
+        return _new_on_gpu(like, name, shape)
     if numpy is not None and isinstance(like, numpy.ndarray):
         return numpy.empty(shape, numpy_descr(code, bits))
     return Array(shape, name)
+
+
+def _new_on_gpu(like: Any, name: str, shape: tuple[int, ...]) -> Any:
+    cupy = sys.modules.get("cupy")
+    if cupy is None or not isinstance(like, cupy.ndarray):
+        raise _refuse(
+            "dlblas", "result", "cannot be made", "torch or CuPy arrays, which have an allocator",
+            type(like).__name__, "pass out=",
+        )  # fmt: skip
+    same = _dtypes.name_of(like.dtype) == name
+    with like.device:
+        return cupy.empty(shape, like.dtype if same else numpy_descr(*_dtypes.TABLE[name][:2]))
 
 
 def finish(like: Any, array: Any) -> Any:
@@ -287,6 +364,7 @@ TABLE: dict[str, Any] = {
     "numpy_descr": numpy_descr,
     "exchange": exchange,
     "wrote": wrote,
+    "stream": _stream_of,
     "new_output": new_output,
     "finish": finish,
     "dtype_name": _dtypes.name_of,
