@@ -198,7 +198,8 @@ def test_threads_call_at_once():
             start.wait()  # the first call, which registers, is made by all
             for _ in range(200):
                 y = dlblas.rms_norm(x, w)
-                if not torch.allclose(y, torch.nn.functional.rms_norm(x, (512,), w, 1e-6), atol=1e-4):
+                expected = torch.nn.functional.rms_norm(x, (512,), w, 1e-6)
+                if not torch.allclose(y, expected, atol=1e-4):
                     failures.append(seed)
         threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
         for t in threads: t.start()

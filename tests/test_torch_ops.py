@@ -150,8 +150,8 @@ def test_fakes_refuse_what_the_kernel_refuses(name):
     arguments = make_arguments(OPERATIONS[name], "cpu")
     refused = 0
     for i, value in enumerate(arguments):
-        sizes = [value.shape[:axis] + (n + 1,) + value.shape[axis + 1 :]
-                 for axis, n in enumerate(value.shape)]  # fmt: skip
+        dims = tuple(value.shape)
+        sizes = [(*dims[:axis], n + 1, *dims[axis + 1 :]) for axis, n in enumerate(dims)]
         wrong = [value.new_zeros(s) for s in [*sizes, (*value.shape, 2, 3), ()]]
         wrong += [value.to(dtype) for dtype in (torch.complex64, torch.int32, torch.float16)]
         for other in wrong:
@@ -284,8 +284,8 @@ def test_errors_are_typed_and_torch_gets_the_same_text(xw):
 
 W48 = torch.ones(48)
 REFUSED = {
-    "sparse": (lambda: torch.eye(48).to_sparse(), errors.ArgumentError, r"x is not a dense.*coo"),
-    "csr": (lambda: torch.eye(48).to_sparse_csr(), errors.ArgumentError, r"x is not a dense.*csr"),
+    "sparse": (lambda: torch.eye(48).to_sparse(), errors.ArgumentError, r"x is not a dense.*got sparse_coo"),
+    "csr": (lambda: torch.eye(48).to_sparse_csr(), errors.ArgumentError, r"x is not a dense.*got sparse_csr"),
     "mkldnn": (lambda: torch.eye(48).to_mkldnn(), errors.ArgumentError, r"x is not a dense"),
     "nested": (
         lambda: torch.nested.nested_tensor([torch.eye(48)]),
@@ -391,7 +391,7 @@ def test_transforms_of_torch_func(xw):
     with pytest.warns(UserWarning, match="batching rule"):
         batched = torch.func.vmap(lambda row: dlblas.rms_norm(row, w))(x)
     torch.testing.assert_close(batched, dlblas.rms_norm(x, w))
-    with pytest.raises(errors.ArgumentError, match="inside a transform of torch.func"):
+    with pytest.raises(errors.ArgumentError, match="inside a transform of"):
         torch.func.grad(lambda t: dlblas.rms_norm(t, w).sum())(x)
 
 

@@ -48,7 +48,8 @@ Object* explain(Object*, Object* const* args, Size, Object*) {
   if (!call.read(args[1], args[2])) return nullptr;
   const auto format = static_cast<std::int32_t>(api.long_as(args[3]));
   char* text = nullptr;
-  const dlblas_context side = call.context();
+  dlblas_context side;
+  if (!call.side(&side)) return nullptr;
   const dlblas_status status = unlocked(
       [&] { return dlblas_explain(function->handle, &call.args(), &side, format, &text); });
   return status == DLBLAS_OK ? take_text(text) : raise_last_error();
@@ -60,7 +61,8 @@ Object* warmup(Object*, Object* const* args, Size, Object*) {
   if (!function) return nullptr;
   Call call(*function, Data::kOptional);
   if (!call.read(args[1], args[2])) return nullptr;
-  const dlblas_context side = call.context();
+  dlblas_context side;
+  if (!call.side(&side)) return nullptr;
   const dlblas_status status =
       unlocked([&] { return dlblas_warmup(function->handle, &call.args(), &side); });
   return status == DLBLAS_OK ? Ref::borrow(api.none).release() : raise_last_error();
@@ -145,7 +147,8 @@ Object* tune(Object*, Object* const* args, Size, Object*) {
 
   const auto run = api.is_true(args[4]) ? dlblas_tune : dlblas_get_op;
   char* report = nullptr;
-  const dlblas_context side = call.context();
+  dlblas_context side;
+  if (!call.side(&side)) return nullptr;
   const dlblas_status status =
       unlocked([&] { return run(function->handle, &call.args(), &side, &o, &report); });
   if (search.stopped()) {

@@ -338,12 +338,12 @@ Object* Call::results() {
   return tuple.release();
 }
 
-dlblas_context Call::context() const {
-  dlblas_context context{};
-  context.size = sizeof context;
+bool Call::side(dlblas_context* context) {
+  *context = {};
+  context->size = sizeof *context;
   const Array* array = first();
-  if (array && !array->numpy) context.num_threads = torch_threads(array->object);
-  return context;
+  if (array && !array->numpy) context->num_threads = torch_threads(array->object);
+  return find_stream(&context->stream);
 }
 
 Object* Call::run() {
@@ -357,10 +357,10 @@ Object* Call::run() {
     args_.outputs = function_.num_results ? outputs_ : nullptr;
     args_.num_outputs = function_.num_results;
   }
-  dlblas_context context = this->context();
+  dlblas_context context;
+  if (!side(&context)) return nullptr;
   context.self = this;
   context.new_output = new_output;
-  if (!find_stream(&context.stream)) return nullptr;
   if (bytes_ >= kReleaseBytes) thread_ = api.save_thread();
   const dlblas_status status = dlblas_call(function_.handle, &args_, &context);
   if (thread_) api.restore_thread(thread_);

@@ -27,8 +27,9 @@ class Call {
 
   const dlblas_args& args() const { return args_; }
   const Function& function() const { return function_; }
-  /// The side of a caller who asks and does not run: the threads that a call would have.
-  dlblas_context context() const;
+  /// The side of a caller who asks and does not run: the threads and the stream that a call would
+  /// have. False with an error set.
+  bool side(dlblas_context* context);
   /// dlblas_call with new results where no `out` was given; what the Python caller gets. Null with
   /// an error set.
   Object* run();

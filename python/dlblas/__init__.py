@@ -71,7 +71,8 @@ for _function in _native.FUNCTIONS.values():
     __all__ += [_function.name]
 del _function
 
-# Who has imported torch gets the operators now; else its first tensor here, or `import dlblas.torch`.
+# Who has imported torch gets the operators now; else its first tensor here does that, or
+# `import dlblas.torch`.
 if hasattr(_sys.modules.get("torch"), "library"):  # without it, torch is being imported right now
     _hooks.attach_torch()
 

@@ -248,7 +248,7 @@ def exchange(
 
 
 def _stream_of(obj: Any) -> int:
-    """The stream that the array's library works on now; 0, the legacy default, where it has no say."""
+    """The stream that the array's library works on now; 0, the legacy default, where unknown."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(obj, torch.Tensor):
         return int(torch.cuda.current_stream(obj.device).cuda_stream)

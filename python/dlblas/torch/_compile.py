@@ -1,8 +1,8 @@
-"""torch.compile: what its tracer puts in place of a function of dlblas, which as a builtin it cannot
-look into.
+"""torch.compile: what its tracer puts in place of a function of dlblas, which as a builtin it
+cannot look into.
 
 Out: ``register()``. The tracer (torch._dynamo) takes a second to import, so this waits until torch
-imports it: at the first torch.compile. Read next: torch.compiler.substitute_in_graph, docs/torch.md.
+imports it, at the first torch.compile. Read next: torch.compiler.substitute_in_graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def traceable(function: _native.Function) -> Callable[..., Any]:
     dtypes = frozenset(p.name for p in function.params if p.kind == "dtype")
     long_names = {word: TORCH_DTYPES[short] for word, short in _dtypes.names()}
     call = operator(name)
-    write = operator(name + "_out") if results else None
+    write: Any = operator(name + "_out") if results else None
     # What the results to write into are called there.
     arguments = write._schema.arguments if write else ()
     outs = tuple(
@@ -60,7 +60,7 @@ def traceable(function: _native.Function) -> Callable[..., Any]:
                     raise grad_error(name, key)
         if out is None:
             return call(**given)
-        write(**given)  # type: ignore[misc]
+        write(**given)
         return out
 
     return traced
@@ -100,4 +100,4 @@ def register() -> None:
     if _TRACER in sys.modules:
         _substitute()
     else:
-        sys.meta_path.insert(0, _Watcher())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Watcher())

@@ -1,8 +1,8 @@
 """Fakes out of the operators' schemas: shapes and dtypes of results, on integers and SymInts alike.
 
-In: an operation and its arguments as torch.compile, torch.export or a meta tensor bring them. Out: new
-empty tensors, or nothing where results are written. A shape that does not fit raises the error that
-the kernel would. Read next: src/dispatch/validate.cpp, whose rules these are.
+In: an operation and its arguments as torch.compile, torch.export or a meta tensor bring them. Out:
+new empty tensors, or nothing where results are written. A shape that does not fit raises the error
+that the kernel would. Read next: src/dispatch/validate.cpp, whose rules these are.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ TORCH_DTYPES: dict[str, torch.dtype] = {
 }
 
 
-def _error(
-    cls: type[Error], op: str, tensor: str, problem: str, expected: Any, got: Any
-) -> Error:
+def _error(cls: type[Error], op: str, tensor: str, problem: str, expected: Any, got: Any) -> Error:
     message = f"{op}: {tensor} {problem}; expected {expected}, got {got}"
     return cls.from_library(message, op, tensor, str(expected), str(got))
 
@@ -43,15 +41,6 @@ def grad_error(op: str, argument: str) -> Error:
         "requires_grad=True; pass it with .detach(), or call under torch.no_grad()",
         op, argument, "a tensor outside autograd", "requires_grad=True",
     )  # fmt: skip
-
-
-def _require(condition: Any, error: Callable[[], Error]) -> None:
-    """Holds a condition on sizes; a symbolic one becomes a guard."""
-    if isinstance(condition, bool):
-        if not condition:
-            raise error()
-    else:
-        torch._check(condition, lambda: str(error()))
 
 
 class _Binder:
@@ -78,67 +67,63 @@ class _Binder:
             size = (size + dim.divisor - 1) // dim.divisor
         return size + dim.addend
 
-    def wrong(self, spec: Tensor, shape: Any, expected: Any) -> Error:
+    def require(self, condition: Any, spec: Tensor, shape: Any, expected: str) -> None:
+        """Holds a condition on sizes; a symbolic one becomes a guard."""
+        if not isinstance(condition, bool):
+            torch._check(condition, lambda: str(self.wrong(spec, shape, expected)))
+        elif not condition:
+            raise self.wrong(spec, shape, expected)
+
+    def wrong(self, spec: Tensor, shape: Any, expected: str) -> Error:
         dims = ", ".join(map(self.text, spec.dims))
         return _error(
             ShapeMismatchError, self.op.form, spec.name, f"does not fit [{dims}]", expected,
             tuple(shape),
         )  # fmt: skip
 
-    def _bind_leading(self, spec: Tensor, shape: tuple[Any, ...], dim: Dim, head: Any) -> None:
+    def _bind_leading(self, spec: Tensor, shape: Any, dim: Dim, head: tuple[Any, ...]) -> None:
         known = self.leading.get(dim.letter)
+        if known is not None:
+            expected = f"leading dimensions {known}"
+            if len(known) != len(head):
+                raise self.wrong(spec, shape, expected)
+            for size, other in zip(head, known, strict=True):
+                self.require(size == other, spec, shape, expected)
+            return
         product: Any = 1
         for size in head:
             product = product * size
-        if known is not None:
-            if len(known) != len(head):
-                raise self.wrong(spec, shape, f"leading dimensions {tuple(known)}")
-            for size, other in zip(head, known, strict=True):
-                _require(
-                    size == other,
-                    lambda: self.wrong(spec, shape, f"leading dimensions {tuple(known)}"),
-                )
-            return
         if dim.letter in self.sizes:
-            size = self.sizes[dim.letter]
-            _require(product == size, lambda: self.wrong(spec, shape, f"{size} rows"))
-        self.leading[dim.letter] = tuple(head)
+            rows = self.sizes[dim.letter]
+            self.require(product == rows, spec, shape, f"{rows} rows")
+        self.leading[dim.letter] = head
         self.sizes[dim.letter] = product
+
+    def _bind_dim(self, spec: Tensor, shape: Any, dim: Dim, size: Any) -> bool:
+        if dim.letter < 0 or dim.letter in self.sizes:
+            wanted = self.evaluate(dim)
+            self.require(size == wanted, spec, shape, f"{self.text(dim)} = {wanted}")
+            return True
+        if dim.divisor != 1:  # ceil(K / 128) binds nothing
+            return False
+        rest = size - dim.addend
+        if dim.coefficient != 1:
+            expected = f"a multiple of {dim.coefficient}"
+            self.require(rest % dim.coefficient == 0, spec, shape, expected)
+        self.sizes[dim.letter] = rest // dim.coefficient
+        return True
 
     def bind(self, spec: Tensor, shape: tuple[Any, ...]) -> bool:
         """Binds or checks every dimension; False when one waits for its letter."""
         dims = spec.dims
-        extra = len(shape) - len(dims)
-        lead = bool(dims) and dims[0].leading
-        if (extra < -1) if lead else (extra != 0):
-            raise self.wrong(spec, shape, f"{len(dims)} dimensions{' or more' if lead else ''}")
+        lead = 1 if dims and dims[0].leading else 0
+        extra = len(shape) - len(dims) + lead  # how many dimensions `*T` stands for
+        if extra < 0 or (extra > 0 and not lead):
+            raise self.wrong(spec, shape, f"{len(dims) - lead} dimensions{' or more' * lead}")
         if lead:
-            self._bind_leading(spec, shape, dims[0], shape[: extra + 1])
-            dims, shape_rest = dims[1:], shape[extra + 1 :]
-        else:
-            shape_rest = shape
-        complete = True
-        for dim, size in zip(dims, shape_rest, strict=True):
-            if dim.letter >= 0 and dim.letter not in self.sizes:
-                if dim.divisor != 1:
-                    complete = False
-                    continue
-                rest = size - dim.addend
-                expected = f"a multiple of {dim.coefficient}"
-                if dim.coefficient != 1:
-                    _require(
-                        rest % dim.coefficient == 0, lambda: self.wrong(spec, shape, expected)
-                    )
-                self.sizes[dim.letter] = rest // dim.coefficient
-                continue
-            wanted = self.evaluate(dim)
-            _require(
-                size == wanted,
-                lambda dim=dim, wanted=wanted: self.wrong(
-                    spec, shape, f"{self.text(dim)} = {wanted}"
-                ),
-            )
-        return complete
+            self._bind_leading(spec, shape, dims[0], shape[:extra])
+        rest = zip(dims[lead:], shape[extra:], strict=True)
+        return all([self._bind_dim(spec, shape, dim, size) for dim, size in rest])
 
     def shape(self, spec: Tensor) -> tuple[Any, ...]:
         """Of a result; ``*T`` expands to the leading dimensions that bound it."""

@@ -1,7 +1,7 @@
 """What torch's own errors mean: its dispatcher refuses tensors that no kernel of ours takes.
 
-In: the form, the arguments and the type of torch's error. Out: a typed error in our words, or None where torch's
-own say it best. Read next: bindings/python/torch.cpp.
+In: the form, the arguments and the type of torch's error. Out: a typed error in our words, or None
+where torch's own say it best. Read next: bindings/python/torch.cpp.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Registers every operator with torch, once a process: kernels and schemas in C++, fakes and gradients
-here, and then the callables that ``dlblas.x()`` uses on torch tensors.
+"""Registers every operator with torch, once a process: kernels and schemas in C++, fakes and
+gradients here, and then the callables that ``dlblas.x()`` uses on torch tensors.
 
 In: the registry, and AUTOGRAD of ops/<family>/<family>.py. Out: torch.ops.dlblas.*. Nothing here
 names an operator. Read next: bindings/torch/register.cpp, _fakes.py, _autograd.py, _compile.py.
@@ -60,9 +60,9 @@ def _tensor(name: str, dims: Any, dtypes: Any, like: int, scalar: int, optional:
 
 
 def _operation(row: tuple[Any, ...]) -> Operation:
-    *head, tensors, num_inputs, num_returned, writes = row
-    read = tuple(_tensor(*tensor) for tensor in tensors)
-    return Operation(*head, read, num_inputs, num_returned, bool(writes))
+    made = Operation(*row)
+    read = tuple(_tensor(*tensor) for tensor in made.tensors)
+    return made._replace(tensors=read, writes=bool(made.writes))
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -128,9 +128,7 @@ def _register() -> None:
         forward.unpack_dual,
     )
     forms = dict.fromkeys(operation.form for operation in new.values())
-    _native.plane["torch_attach"](
-        facts, tuple(_row(form, _autograd.FUNCTIONS) for form in forms)
-    )
+    _native.plane["torch_attach"](facts, tuple(_row(form, _autograd.FUNCTIONS) for form in forms))
     _compile.register()
 
 
