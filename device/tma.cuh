@@ -66,7 +66,9 @@ __device__ __forceinline__ void tma_load_multicast(void* to, const TensorMap& ma
 }
 
 /// Before it: every writer's fence_async_shared() and a barrier. After it: tma_store_commit(). The
-/// tile may end outside the tensor; negative coordinates are for loads alone.
+/// tile may end outside the tensor; negative coordinates are for loads alone. Along the innermost
+/// dimension the edge is cut at 16 bytes, not at an element (H200, November 2026): up to 15 bytes
+/// beyond a row that is no multiple of 16 bytes long are written.
 __device__ __forceinline__ void tma_store(const TensorMap& map, const void* from, Tile2 at) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(

@@ -173,16 +173,16 @@ struct CopyCase {
             static_cast<std::int32_t>(first[0]), static_cast<std::int32_t>(first[1]),
             static_cast<std::int32_t>(rank == 3 ? first[2] : 0)};
   }
-  /// Calls fn(index in the tensor's memory, or -1 outside of it; index in the dense array).
+  /// Calls fn(index in the tensor's memory, or -1 outside of it; index in the dense array). Rows
+  /// count as `columns` long.
   template <typename F>
-  void for_each(const std::int64_t (&first)[3], F&& fn) const {
+  void for_each(const std::int64_t (&first)[3], std::int64_t columns, F&& fn) const {
     const std::int64_t width = kGrid[0] * kBox[0], height = kGrid[1] * kBox[1];
     for (std::size_t i = 0; i < dense_size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
       const std::int64_t x = at % width + first[0], y = at / width % height + first[1];
       const std::int64_t z = at / width / height + (rank == 3 ? first[2] : 0);
-      const bool inside =
-          x >= 0 && x < kSizes[0] && y >= 0 && y < kSizes[1] && z >= 0 && z < depth();
+      const bool inside = x >= 0 && x < columns && y >= 0 && y < kSizes[1] && z >= 0 && z < depth();
       fn(inside ? z * kPlane + y * kRow + x : -1, i);
     }
   }
@@ -221,19 +221,20 @@ TEST_P(Copies, LoadTilesAndFillTheOutsideWithZeros) {
   const cuda::Buffer dense = upload(std::vector<std::uint16_t>(c.dense_size(), 0xffff));
   launch(copies(c.entry("tma_to_dense")), c.launch(), c.params(tensor, dense, kBefore));
   std::vector<std::uint16_t> expected(c.dense_size());
-  c.for_each(kBefore, [&](std::int64_t from, std::size_t to) {
+  c.for_each(kBefore, kSizes[0], [&](std::int64_t from, std::size_t to) {
     expected[to] = from < 0 ? 0 : host[static_cast<std::size_t>(from)];
   });
   EXPECT_TRUE(download<std::uint16_t>(dense) == expected);
 }
 
+// Nothing but the rest of a row's last 16 bytes, which kRow is: see tma_store.
 TEST_P(Copies, StoreTilesAndNothingOutside) {
   const CopyCase& c = GetParam();
   std::vector<std::uint16_t> expected(static_cast<std::size_t>(kPlane * c.depth()), 0xffff);
   const auto host = random_bits(c.dense_size(), 2);
   const cuda::Buffer tensor = upload(expected), dense = upload(host);
   launch(copies(c.entry("tma_from_dense")), c.launch(), c.params(tensor, dense, kOrigin));
-  c.for_each(kOrigin, [&](std::int64_t to, std::size_t from) {
+  c.for_each(kOrigin, kRow, [&](std::int64_t to, std::size_t from) {
     if (to >= 0) expected[static_cast<std::size_t>(to)] = host[from];
   });
   EXPECT_EQ(differences(download<std::uint16_t>(tensor), expected), "");
