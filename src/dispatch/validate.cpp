@@ -208,7 +208,7 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
       binder.make_result_shape(i);
       t.dtype = static_cast<DType>(std::countr_zero(static_cast<unsigned>(allowed)));
       t.device = device;
-      problem.tensors[i] = {t.dtype, Layout::kContiguous, kAlignCap, 0};
+      problem.tensors[i] = traits_of(t);  // of rows: a caller who brings it asks the same
       continue;
     }
     if (!(allowed & set_of(t.dtype))) complain::wrong_dtype(schema, args, i);
