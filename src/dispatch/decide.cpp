@@ -62,6 +62,13 @@ std::unique_ptr<Plan> make_plan(const Problem& problem, const Implementation* im
   return plan;
 }
 
+// x86 reads an element at any address; a GPU faults, and the context is lost with all its memory.
+bool splits_elements(const Problem& problem) {
+  const std::size_t count = Registry::process().by_id(problem.op).schema.tensors.size();
+  return std::any_of(problem.tensors, problem.tensors + count,
+                     [](const TensorTraits& t) { return (1 << t.align_log2) < size_of(t.dtype); });
+}
+
 // Why a pinned implementation cannot serve, above the table of all that could.
 [[noreturn]] void pin_does_not_fit(const Operator& op, const Problem& problem, const Pin& pin,
                                    const std::string& why) {
@@ -165,6 +172,10 @@ Support check_support(const Implementation& impl, const Problem& problem,
         "install nvidia-cuda-nvrtc`");
   if ((problem.flags & kDeterministic) && !impl.flags.deterministic)
     return Support::no("is not deterministic, and the call asks for it");
+  if (problem.device_type == DeviceType::kCuda && splits_elements(problem))
+    return Support::no(
+        "an element lies at an address that is not a multiple of its size, which a GPU cannot "
+        "read");
   return impl.supports(problem, device, impl);
 }
 
