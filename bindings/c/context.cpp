@@ -2,8 +2,11 @@
 #include "bindings/c/context.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "bindings/c/guard.hpp"
@@ -57,9 +60,47 @@ class Arena {
 
 constexpr std::size_t kAlign = 64;
 constexpr std::int32_t kMaxThreads = 1024;  // as DLBLAS_NUM_THREADS; the key holds 16 bits
+
+// Results made on a GPU, until dlblas_free: it must tell them from malloc'ed memory, and asking the
+// driver about a host's address is an error of its own to every checker.
+struct DeviceResults {
+  std::mutex mutex;
+  std::unordered_map<void*, Device> made;
+  std::atomic<std::size_t> count{0};
+};
+DeviceResults& device_results() {
+  static auto* const results = new DeviceResults;
+  return *results;
+}
+
+void* new_device_result(std::size_t bytes, Device device, void* stream) {
+  void* memory = cuda::allocate(bytes, stream);
+  if (!memory) return nullptr;
+  DeviceResults& results = device_results();
+  std::lock_guard lock(results.mutex);
+  results.made[memory] = device;
+  results.count = results.made.size();
+  return memory;
+}
+
 std::size_t rounded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 }  // namespace
+
+bool free_device_result(void* memory) {
+  DeviceResults& results = device_results();
+  if (!memory || results.count == 0) return false;
+  std::unique_lock lock(results.mutex);
+  const auto found = results.made.find(memory);
+  if (found == results.made.end()) return false;
+  const Device device = found->second;
+  results.made.erase(found);
+  results.count = results.made.size();
+  lock.unlock();
+  const cuda::CurrentDevice current(device.index);
+  cuda::release(memory, nullptr);  // the legacy stream's order is behind its context's others
+  return true;
+}
 
 CallSide::CallSide(const dlblas_context* user, dlblas_tensor* outputs)
     : user_(user), outputs_(outputs) {
@@ -109,7 +150,7 @@ int CallSide::new_output(void* self, int index, TensorView* view) {
   const auto bytes =
       static_cast<std::size_t>(view->numel()) * static_cast<std::size_t>(size_of(view->dtype));
   out.data = view->device.type == DeviceType::kCuda
-                 ? cuda::allocate(bytes, side.context_.stream)
+                 ? new_device_result(bytes, view->device, side.context_.stream)
                  : std::aligned_alloc(kAlign, rounded(bytes ? bytes : 1));
   view->data = out.data;
   return out.data ? 0 : 1;

@@ -10,6 +10,9 @@
 
 namespace dlblas {
 
+/// Gives back a result that CallSide made on a GPU; false where the memory is none.
+bool free_device_result(void* memory);
+
 /// Lives on the stack of one call; `context()` points into it.
 class CallSide {
  public:

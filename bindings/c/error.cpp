@@ -3,9 +3,9 @@
 #include <cstring>
 #include <new>
 
+#include "bindings/c/context.hpp"
 #include "bindings/c/guard.hpp"
 #include "core/per_thread.hpp"
-#include "cuda/cuda.hpp"
 #include "dlblas/version.h"
 
 namespace dlblas {
@@ -64,12 +64,10 @@ void dlblas_last_error(dlblas_error* error) {
 }
 
 void dlblas_free(void* memory) {
-  // A result of the library's own on a GPU; texts and host results are malloc'ed. The legacy
-  // stream's order is behind every other's of its context.
-  if (dlblas::cuda::is_device_pointer(memory))
-    dlblas::cuda::release(memory, nullptr);
-  else
-    std::free(memory);
+  try {
+    if (!dlblas::free_device_result(memory)) std::free(memory);
+  } catch (const dlblas::Error&) {  // a forked child: the memory is the parent's
+  }
 }
 
 }  // extern "C"

@@ -78,7 +78,8 @@ class CurrentDevice {
   bool changed_ = false;
 };
 
-/// Is the stream (of the current context) being captured into a graph?
+/// Is the stream (of the current context) being captured into a graph? Throws Error(kLaunch): the
+/// context is lost.
 bool capturing(void* stream);
 
 /// Device memory of the current context; freed by its owner.
@@ -103,8 +104,6 @@ void* allocate(std::size_t bytes, void* stream);
 void release(void* memory, void* stream);
 /// Bytes that the current device has free. Throws Error(kLaunch).
 std::size_t free_memory();
-/// Is this pointer device memory?
-bool is_device_pointer(const void* memory);
 /// The index of the device that this memory is on; -1 when it is on none.
 int pointer_device(const void* memory);
 

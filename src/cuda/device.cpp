@@ -107,7 +107,10 @@ CurrentDevice::~CurrentDevice() {
 
 bool capturing(void* stream) {
   int state = 0;
-  return driver().stream_capturing(stream, &state) != 0 || state != 0;
+  const Result code = driver().stream_capturing(stream, &state);
+  if (code == kCaptureImplicit) return true;  // the legacy stream, while another is captured
+  check(code, "asking whether a stream is being captured");
+  return state != 0;
 }
 
 }  // namespace dlblas::cuda

@@ -36,9 +36,8 @@ enum : int {
   kEventDefault = 0,
   kCaptureThreadLocal = 1,
   kCaptureRelaxed = 2,
-  kPointerMemoryType = 2,
+  kCaptureImplicit = 906,  // a code: the legacy stream is asked while another is captured
   kPointerDeviceOrdinal = 9,
-  kMemoryDevice = 2,
 };
 
 struct LaunchAttribute {

@@ -56,13 +56,6 @@ void release(void* memory, void* stream) {
   if (memory) driver().free_async(address(memory), stream);
 }
 
-bool is_device_pointer(const void* memory) {
-  if (!memory || !started() || !unavailable().empty()) return false;
-  int type = 0;
-  return driver().pointer_attribute(&type, kPointerMemoryType, address(memory)) == 0 &&
-         type == kMemoryDevice;
-}
-
 int pointer_device(const void* memory) {
   int device = -1;
   if (!memory || !unavailable().empty() ||

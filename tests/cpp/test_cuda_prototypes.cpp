@@ -45,8 +45,8 @@ static_assert(int{cuda::kLaunchDependent} ==
 static_assert(int{cuda::kStreamNonBlocking} == int{CU_STREAM_NON_BLOCKING});
 static_assert(int{cuda::kCaptureThreadLocal} == int{CU_STREAM_CAPTURE_MODE_THREAD_LOCAL});
 static_assert(int{cuda::kCaptureRelaxed} == int{CU_STREAM_CAPTURE_MODE_RELAXED});
-static_assert(int{cuda::kPointerMemoryType} == int{CU_POINTER_ATTRIBUTE_MEMORY_TYPE});
-static_assert(int{cuda::kMemoryDevice} == int{CU_MEMORYTYPE_DEVICE});
+static_assert(int{cuda::kPointerDeviceOrdinal} == int{CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL});
+static_assert(int{cuda::kCaptureImplicit} == int{CUDA_ERROR_STREAM_CAPTURE_IMPLICIT});
 
 /// How many arguments a function takes, and how they are passed: each in a register of 4 or 8
 /// bytes.
@@ -103,7 +103,7 @@ TEST(Driver, SaysWhyNot) {
     return;
   }
   EXPECT_EQ(cuda::device_count(), 0);
-  EXPECT_FALSE(cuda::is_device_pointer(&why));
+  EXPECT_EQ(cuda::pointer_device(&why), -1);
   try {
     cuda::info(0);
     FAIL();
