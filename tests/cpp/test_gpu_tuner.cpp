@@ -3,6 +3,7 @@
 // no GPU or no compiler is. Read next: tests/cpp/test_tuner.cpp (the flow that both devices share).
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -129,7 +130,9 @@ TEST_F(GpuTuner, TheSameSeedMakesTheSameBitsAsOnTheHost) {
           v.rank = 2, v.dtype = static_cast<DType>(code);
           v.shape[0] = 37, v.shape[1] = 129;
         }
-        const TensorTraits traits{static_cast<DType>(code), layout, 0, 0};
+        const auto align_log2 = static_cast<std::uint8_t>(std::countr_zero(
+            static_cast<unsigned>(size_of(static_cast<DType>(code)))));  // the least on a GPU
+        const TensorTraits traits{static_cast<DType>(code), layout, align_log2, 0};
         const GuardedTensor host(views[0], traits, host_memory());
         const GuardedTensor device(views[1], traits, memory);
         const Filler filler(fill, views[0].dtype, tensor_seed(5, 1), 7, views[0].numel());
@@ -216,9 +219,10 @@ TEST_F(GpuTuner, EveryDeviceOracleAgreesWithItsReference) {
       for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kTransposed}) {
         Problem problem;
         problem.op = op->id;
+        const std::uint8_t align_log2 = dtype == DType::kF32 ? 2 : 1;
         for (std::size_t i = 0; i < op->schema.tensors.size(); ++i) {
           const bool matrix = op->schema.tensors[i].dims.size() > 1;
-          problem.tensors[i] = {dtype, matrix ? layout : Layout::kContiguous, 0, 0};
+          problem.tensors[i] = {dtype, matrix ? layout : Layout::kContiguous, align_log2, 0};
           if (op->schema.tensors[i].optional && layout == Layout::kContiguous)
             problem.tensors[i].dtype = DType::kAbsent;
         }
