@@ -52,11 +52,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=why))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-gpu-case", action="store_true", help="test_cases.py: all cases on a GPU, no sample"
+    )
+    parser.addoption(
+        "--tell-failures", action="store_true", help="print each failure's E lines as it happens"
+    )
+
+
 class _Collector:
     def __init__(self) -> None:
         self.packed: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self.text = ""
+        self.terminal: Any = None  # set: failures are told at once
 
     def finish(self) -> None:
         from dlblas.harness import Coverage, load_registry
@@ -96,7 +106,25 @@ def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def _tell(terminal: Any, report: pytest.TestReport) -> None:
+    """For runs that may be ended before the summary."""
+    lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+    shown = [line[:400] for line in lines[:12]] or [report.longreprtext[-1500:]]
+    terminal.write_line("")
+    for line in [f"!! {report.nodeid} ({report.when})", *shown]:
+        terminal.write_line(line)
+    terminal.flush()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("tell_failures") and not _is_worker(config):
+        _collector.terminal = config.pluginmanager.get_plugin("terminalreporter")
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed and _collector.terminal:
+        _tell(_collector.terminal, report)
     if report.when == "call" and report.user_properties:
         from dlblas.harness.groups import PROPERTY
 

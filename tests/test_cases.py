@@ -15,6 +15,10 @@ from dlblas.harness import Coverage, load_registry, run_group
 from dlblas.harness.groups import PROPERTY, Group, backend_of, groups
 
 SEED = 7
+# On a GPU nearly every case is compiled: so many of a group are run, the first of a seeded order
+# that the implementation serves. `pytest --every-gpu-case`, or `dlblas test`, runs all.
+MOST_ON_GPU = {"contiguous": 5}
+MOST_ON_GPU_ELSE = 1
 REGISTRY = load_registry()
 
 
@@ -27,14 +31,17 @@ def _parameter(group: Group) -> Any:
 @pytest.mark.parametrize(
     "group", [_parameter(group) for group in groups(REGISTRY)], ids=lambda group: group.name
 )
-def test_cases(group: Group, record_property: Any) -> None:
-    outcomes = run_group(REGISTRY, group.cases, group.implementation, SEED)
+def test_cases(group: Group, record_property: Any, pytestconfig: pytest.Config) -> None:
+    every = pytestconfig.getoption("every_gpu_case") or backend_of(REGISTRY, group) == "cpu"
+    most = 0 if every else MOST_ON_GPU.get(group.layout, MOST_ON_GPU_ELSE)
+    outcomes = run_group(REGISTRY, group.cases, group.implementation, SEED, most)
     coverage = Coverage()
     coverage.add(outcomes)
     record_property(PROPERTY, json.dumps(coverage.pack()))
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     lines = [f"{o.case.name} {o.case.values}: {o.reason}\n    {o.repro}" for o in failed]
-    assert not failed, "\n".join([f"{len(failed)} of {len(outcomes)} cases failed", *lines])
+    chosen = f" (chosen with seed {SEED})" if most else ""
+    assert not failed, "\n".join([f"{len(failed)} of {len(outcomes)} cases failed{chosen}", *lines])
 
 
 def test_every_operator_has_cases() -> None:

@@ -22,6 +22,7 @@ from .checks import check_oracle
 # Product of the dimensions up to which every value of every knob is run: 193×64×65 is among them.
 _SMALL = 1_000_000
 _SAMPLED = 2  # random configurations of each larger or special case
+_SAMPLED_ON_GPU = 6
 _ROWS_CHECKED = 24  # rows compared for a configuration beyond the default
 
 
@@ -77,9 +78,9 @@ def check_configs(call: Call, impl: dict[str, Any], default: str, rng: random.Ra
     plain = call.case.values == "normal" and call.case.layout in ("contiguous", "row_strided")
     sweep = plain and work <= _SMALL
     sampled = _SAMPLED
-    if call.device != "cpu":  # each is compiled: a sweep for one case in five, none beyond it
-        sweep = sweep and call.case.layout == "contiguous" and rng.random() < 0.2
-        sampled = 0
+    if call.device != "cpu":  # each is compiled: a few of one case in five
+        chosen = sweep and call.case.layout == "contiguous" and rng.random() < 0.2
+        sweep, sampled = False, _SAMPLED_ON_GPU if chosen else 0
     most = sampled + (sum(len(k["values"]) - 1 for k in impl["knobs"]) if sweep else 0)
     rows_checked = _check_rows(call, rng)
     ran: list[str] = []

@@ -18,6 +18,7 @@ from .._dtypes import name_of
 from .tensors import Guarded
 
 _ALIGN = 512  # of torch's allocator; the host's memory has less
+_LARGE = 1 << 30
 _AROUND = 64  # bytes on each side of a far row that are carried as well
 
 
@@ -43,12 +44,21 @@ class DeviceGuarded(Guarded):
 
         self.device = device
         length = self.memory.size
+        if length > _LARGE:  # neither what earlier cases left nor other processes may fill it
+            torch.cuda.empty_cache()
+            if length > torch.cuda.mem_get_info(device)[0] / 2:
+                raise RuntimeError("out of memory: rows too far apart for what is free")
         self._torch = torch
-        self._bytes_there = torch.empty(length + _ALIGN, dtype=torch.uint8, device=device)
+        self._bytes_there: Any = torch.empty(length + _ALIGN, dtype=torch.uint8, device=device)
         base = self._bytes_there.data_ptr()
         # The same distance to an aligned address as on the host.
         self._shift = (self.memory.ctypes.data - base) % _AROUND
         self._name = str(name_of(self.dtype.type))
+
+    def __del__(self) -> None:
+        if self.memory.size > _LARGE:  # torch would keep it from everybody else
+            self._bytes_there = None
+            self._torch.cuda.empty_cache()
 
     @property
     def address(self) -> int:
