@@ -135,6 +135,37 @@ __device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C>::Sums& d, f
   }
 }
 
+/// Hands a thread's sums out through its own part of shared memory, as many rows at a time as fit:
+/// a loop over registers would be unrolled, and 64 copies of an activation cost half a second to
+/// compile.
+template <MatmulTraits S, MatmulFmaConfig C>
+__device__ __forceinline__ void fma_store(const typename FmaShape<S, C>::Sums& d, float* shared,
+                                          const MatmulGpuParams& p, int64_t m0, int64_t n0) {
+  using Shape = FmaShape<S, C>;
+  constexpr int kFit = 2 * Shape::kFloats / (C.threads() * C.thread_n);
+  constexpr int kRows = kFit >= C.thread_m ? C.thread_m : kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
+  constexpr int kFours = C.thread_n / 4;
+  static_assert(kFit >= 1);
+  float4* const mine = reinterpret_cast<float4*>(shared) + threadIdx.x;
+  __syncthreads();  // nobody reads a tile any more
+#pragma unroll
+  for (int first = 0; first < C.thread_m; first += kRows) {
+#pragma unroll
+    for (int e = 0; e < kRows * kFours; ++e) {
+      const float* s = d[first + e / kFours] + e % kFours * 4;
+      mine[e * C.threads()] = make_float4(s[0], s[1], s[2], s[3]);
+    }
+#pragma unroll 1
+    for (int e = 0; e < kRows * kFours; ++e) {
+      const int64_t m = m0 + Shape::row_of(first + e / kFours);
+      const int64_t n = n0 + Shape::col_of(e % kFours * 4);
+      const float4 v = mine[e * C.threads()];
+      const float sums[4] = {v.x, v.y, v.z, v.w};
+      if (m < p.m && n < p.n) store_columns<S, 4>(p, m, n, sums);
+    }
+  }
+}
+
 template <MatmulTraits S, MatmulFmaConfig C>
 __global__ void __launch_bounds__(C.threads())
     matmul_fma(const __grid_constant__ MatmulGpuParams p) {
@@ -145,16 +176,7 @@ __global__ void __launch_bounds__(C.threads())
   const int64_t n0 = int64_t{blockIdx.x % blocks_n} * C.block_n;
   typename Shape::Sums d = {};
   fma_mainloop<S, C>(d, shared, p, m0, n0);
-#pragma unroll
-  for (int i = 0; i < C.thread_m; ++i) {
-    const int64_t m = m0 + Shape::row_of(i);
-    if (m >= p.m) continue;
-#pragma unroll
-    for (int j = 0; j < C.thread_n; j += 4) {
-      const int64_t n = n0 + Shape::col_of(j);
-      if (n < p.n) store_columns<S, 4>(p, m, n, d[i] + j);
-    }
-  }
+  fma_store<S, C>(d, shared, p, m0, n0);
 }
 
 }  // namespace dlblas::gemm

@@ -161,29 +161,35 @@ __device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, u
   __syncthreads();  // the ring is free
 }
 
-/// Hands the warp's sums out, 16 rows at a time, through shared memory: registers hold pairs of
-/// columns, a store wants eight.
+/// Hands the warp's sums out through shared memory: registers hold pairs of columns, a store wants
+/// eight. All rows at once where the ring has room, since each turn's copy of the loop that stores
+/// costs compile time; else 16.
 template <MatmulTraits S, MatmulMmaConfig C>
 __device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d, float* shared,
                                           const MatmulGpuParams& p, const MmaPlace& at) {
   using Shape = MmaShape<S, C>;
   constexpr int kPitch = C.warp_n() + 8;  // 8 apart: pairs of four rows meet all banks
   constexpr int kEights = C.warp_n() / 8;
+  constexpr int kWarps = C.warps_m * C.warps_n;
+  constexpr bool kFits = kWarps * C.warp_m() * kPitch * 4 <= C.stages * Shape::kStageBytes;
+  constexpr int kTurn = kFits ? Shape::kRows : 1;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int warp_row = warp / C.warps_n * C.warp_m(), warp_col = warp % C.warps_n * C.warp_n();
-  float* mine = shared + warp * 16 * kPitch;
+  float* const mine = shared + warp * kTurn * 16 * kPitch;
 #pragma unroll
-  for (int i = 0; i < Shape::kRows; ++i) {
+  for (int first = 0; first < Shape::kRows; first += kTurn) {
 #pragma unroll
-    for (int j = 0; j < 2 * Shape::kColumns; ++j) {
-      float* to = mine + lane / 4 * kPitch + j * 8 + lane % 4 * 2;
-      *reinterpret_cast<float2*>(to) = make_float2(d[i][j][0], d[i][j][1]);
-      *reinterpret_cast<float2*>(to + 8 * kPitch) = make_float2(d[i][j][2], d[i][j][3]);
+    for (int e = 0; e < kTurn * 2 * Shape::kColumns; ++e) {
+      const int i = e / (2 * Shape::kColumns), j = e % (2 * Shape::kColumns);
+      const float(&sums)[4] = d[first + i][j];
+      float* to = mine + (i * 16 + lane / 4) * kPitch + j * 8 + lane % 4 * 2;
+      *reinterpret_cast<float2*>(to) = make_float2(sums[0], sums[1]);
+      *reinterpret_cast<float2*>(to + 8 * kPitch) = make_float2(sums[2], sums[3]);
     }
     __syncwarp();
 #pragma unroll 1
-    for (int e = lane; e < 16 * kEights; e += 32) {
-      const int row = warp_row + i * 16 + e / kEights, col = warp_col + e % kEights * 8;
+    for (int e = lane; e < kTurn * 16 * kEights; e += 32) {
+      const int row = warp_row + first * 16 + e / kEights, col = warp_col + e % kEights * 8;
       if (row >= at.rows || col >= at.cols) continue;
       const float* from = mine + e / kEights * kPitch + e % kEights * 8;
       if constexpr (C.split_k > 1) {
