@@ -58,6 +58,10 @@ MatmulGpuParams matmul_gpu_params(const Args& args) {
   p.bias_col = c.bias.col;
   p.out_row = c.out.row, p.out_col = c.out.col;
   p.m = c.m, p.n = c.n, p.k = c.k;
+  // Nothing lies a stride away in a dimension of 1, but a copy of 0 bytes wants an aligned address.
+  if (p.m == 1) p.a_row = 0;
+  if (p.k == 1) p.a_col = p.b_row = 0;
+  if (p.n == 1) p.b_col = 0;
   return p;
 }
 
@@ -72,12 +76,17 @@ std::string matmul_entry(const char* kernel, const MatmulTraits& s,
 }
 
 Support supports_sizes(const Problem& p) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  // Bytes along K are counted in 31 bits.
+  constexpr std::int64_t kMost = (std::int64_t{1} << 30) - 1;
   for (const int letter : {kM, kN, kK}) {
     if (p.dims[letter] > kMost) {
       return Support::no("a dimension is {}: at most {}", p.dims[letter], kMost);
     }
   }
+  return supports_grid(p);
+}
+
+Support supports_grid(const Problem& p) {
   // Blocks of at least 16 × 32 are counted in 31 bits.
   const std::int64_t blocks = ceil_div(p.dims[kM], 16) * ceil_div(p.dims[kN], 32);
   if (blocks >= std::int64_t{1} << 31) {

@@ -22,8 +22,10 @@ std::string matmul_entry(const char* kernel, const MatmulTraits& traits,
 /// f16 or bf16, each operand contiguous in one dimension with 16-byte aligned rows: what the
 /// tensor-core forms read.
 Support supports_tensor_cores(const Problem& problem);
-/// Sizes that the kernels' 32-bit counts hold.
+/// Sizes that 32-bit counts hold.
 Support supports_sizes(const Problem& problem);
+/// No more tiles than a grid has blocks.
+Support supports_grid(const Problem& problem);
 
 /// Bytes of all operands and of the result, each once.
 double matmul_bytes(const Problem& problem);

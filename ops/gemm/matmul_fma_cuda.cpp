@@ -3,6 +3,8 @@
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_fma.cuh.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 
 #include "cuda/cuda.hpp"
 #include "generated/source_hashes.hpp"
@@ -41,9 +43,10 @@ void constrain(const Problem& p, const DeviceInfo& device, Space& space) {
 
 double estimate_ms(const Problem& p, const MatmulFmaConfig& c, const DeviceInfo& device) {
   // Multiply-adds a second of one multiprocessor: 128 lanes at 1.7 GHz, fewer where a thread's
-  // tile is small and loads take their turns.
+  // tile is small and loads take their turns. H200, 2048³, 21 November 2026: 39 TFLOP/s with 8×8 a
+  // thread, 36 with 8×4, 29 with 4×4 (cuBLAS 48).
   const double reuse = 1.0 * c.thread_m * c.thread_n / (c.thread_m + c.thread_n);
-  const double rate = 0.2e12 * std::min(1.0, reuse / 5);
+  const double rate = 0.2e12 * std::min(1.0, 0.37 + 0.1 * reuse);
   const double blocks = static_cast<double>(ceil_div(p.dims[kM], c.block_m)) *
                         static_cast<double>(ceil_div(p.dims[kN], c.block_n));
   const int fitting = std::max(1, 512 / c.threads());
@@ -66,19 +69,19 @@ Config heuristic(const Problem& p, const DeviceInfo& device) {
                                           {64, 32, 16, 4, 4},   {32, 32, 16, 4, 4}};
   Space space(table());
   constrain(p, device, space);
-  Config best;
-  double best_ms = 0;
+  Config best = table().erase(*std::rbegin(kChoices));  // of a device that holds none
+  double best_ms = std::numeric_limits<double>::infinity();
   for (const MatmulFmaConfig& c : kChoices) {
     const Config config = table().erase(c);
     if (!space.broken_constraint(config).empty()) continue;
     const double ms = estimate_ms(p, c, device);
-    if (best.count == 0 || ms < best_ms) best = config, best_ms = ms;
+    if (ms < best_ms) best = config, best_ms = ms;
   }
   return best;
 }
 
 Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
-  return supports_sizes(p);
+  return supports_grid(p);
 }
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void*) {

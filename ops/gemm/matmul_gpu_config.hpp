@@ -64,7 +64,7 @@ inline constexpr int kFinishThreads = 256;
 
 /// The few-row form: m ≤ 16. A warp takes `columns` of b and one of `warps` parts of K.
 struct MatmulRowsConfig {
-  int32_t columns;  // 8, 16 or 32; 64 where b is contiguous along N
+  int32_t columns;  // 8, 16 or 32; 32 or 64 where b is contiguous along N
   int32_t warps;
   int32_t unroll;  // tiles of K whose loads are in flight together
 

@@ -51,26 +51,27 @@ struct RowsByDepth {
 };
 
 /// b contiguous along N. A tile of K is 16 deep: a thread holds four neighbours of row g of a, and
-/// columns 8g … 8g + 7 of the same four rows of b; column 8j + t is column j of tile t.
+/// kTiles columns from kTiles·g on of the same four rows of b; column kTiles·j + t is column j of
+/// tile t.
 template <MatmulTraits S, MatmulRowsConfig C>
 struct RowsByColumn {
   static constexpr int kDepth = 16;
-  static constexpr int kTiles = 8;
+  static constexpr int kTiles = C.columns / 8;
   static constexpr int kWords = 2;
-  static_assert(C.columns == 64);
+  static_assert(C.columns == 32 || C.columns == 64);
   Vec<S.type, 4> x[2];
-  Vec<S.type, 8> w[4];
+  Vec<S.type, kTiles> w[4];
 
   __device__ static __forceinline__ int depth_of(int q) { return q * 4; }
-  __device__ static __forceinline__ int column_of(int tile, int j) { return j * 8 + tile; }
+  __device__ static __forceinline__ int column_of(int tile, int j) { return j * kTiles + tile; }
 
   __device__ __forceinline__ void load_b(const MatmulGpuParams& p, int64_t n0, int64_t k, int g) {
-    const int64_t n = n0 + g * 8;
+    const int64_t n = n0 + g * kTiles;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       w[i] = k < p.k && n < p.n
-                 ? load_vec<S.type, 8, 16, Cache::kStream>(p.b, (k + i) * p.b_row + n)
-                 : Vec<S.type, 8>::zero();
+                 ? load_vec<S.type, kTiles, 16, Cache::kStream>(p.b, (k + i) * p.b_row + n)
+                 : Vec<S.type, kTiles>::zero();
     }
   }
 

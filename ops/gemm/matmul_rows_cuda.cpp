@@ -11,7 +11,6 @@ namespace dlblas::gemm {
 namespace {
 
 constexpr int kMostRows = 16;  // of one tensor-core instruction
-constexpr int kColumnsByColumn = 64;
 
 const ConfigTable<MatmulRowsConfig>& table() {
   using C = MatmulRowsConfig;
@@ -31,14 +30,15 @@ MatmulTraits traits(const Problem& p) { return matmul_traits(p, p.dims[kM] <= 8 
 /// Registers of the loads in flight and the sums, 32-bit words a thread.
 std::int64_t words_in_flight(const MatmulRowsConfig& c, const Problem& p) {
   const int rows = p.dims[kM] <= 8 ? 1 : 2;
-  const int words = b_by_depth(p) ? c.columns / 8 * 4 + rows * 4 : 4 * 4 + rows * 2;
+  const int words = b_by_depth(p) ? c.columns / 8 * 4 + rows * 4 : c.columns / 4 + rows * 2;
   return std::int64_t{c.unroll} * words + c.columns / 2;
 }
 
 void constrain(const Problem& p, const DeviceInfo&, Space& space) {
   const bool by_depth = b_by_depth(p);
   space.require("columns_fit_layout", {"columns"}, [by_depth](const Config& c) {
-    return (table().restore(c).columns != kColumnsByColumn) == by_depth;
+    const int columns = table().restore(c).columns;
+    return by_depth ? columns <= 32 : columns >= 32;
   });
   space.require("registers_suffice", {"columns", "warps", "unroll"}, [p](const Config& config) {
     const MatmulRowsConfig c = table().restore(config);
@@ -52,28 +52,33 @@ void constrain(const Problem& p, const DeviceInfo&, Space& space) {
   });
 }
 
-/// Narrow blocks fill the device, wide ones read a less often; about one wave of blocks wins.
+/// Two blocks of 16 warps fill a multiprocessor: H200, bf16, 4096 × 4096, 1, 8 and 16 rows, 21
+/// November 2026: 16 columns, two tiles in flight 12.8 to 13.4 µs; half the warps 15 to 18, half
+/// the columns 14.4, twice the columns 17 (cuBLAS 13.5 to 13.9). With a row-major b 64 columns took
+/// 16.1 to 17.4 µs on half of the multiprocessors.
 Config heuristic(const Problem& p, const DeviceInfo& device) {
-  MatmulRowsConfig c{b_by_depth(p) ? 8 : kColumnsByColumn, 8, 4};
-  const int widest = p.dims[kM] <= 8 ? 16 : 32;
-  while (b_by_depth(p) && c.columns < widest && p.dims[kN] / c.columns > 4 * device.units) {
-    c.columns *= 2;
-  }
-  if (c.columns >= 32) c.unroll = 2;
+  MatmulRowsConfig c{b_by_depth(p) ? 16 : 64, 16, 2};
+  if (ceil_div(p.dims[kN], c.columns) < device.units) c = {c.columns / 2, 16, 4};
   const int depth = b_by_depth(p) ? 32 : 16;
   while (c.unroll > 1 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK]) c.unroll /= 2;
-  if (c.unroll == 1 && std::int64_t{c.warps - 1} * depth >= p.dims[kK]) c.warps = 4;
+  while (c.warps > 4 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK]) c.warps /= 2;
   return table().erase(c);
 }
 
 double estimate(const Problem& p, const Config& config, const DeviceInfo& device,
                 const Implementation&) {
   const MatmulRowsConfig c = table().restore(config);
-  const auto blocks = static_cast<double>(ceil_div(p.dims[kN], c.columns));
+  const auto blocks =
+      static_cast<double>(std::max<std::int64_t>(1, ceil_div(p.dims[kN], c.columns)));
   const double rows = static_cast<double>(std::max<std::int64_t>(1, p.dims[kM]));
-  const double a_again = blocks * rows * static_cast<double>(p.dims[kK]) * 2 / 5e12;  // from L2
-  const double filled = std::min(1.0, blocks / device.units);
-  return 1e3 * (matmul_bytes(p) / (0.8 * memory_rate(device) * filled) + a_again + 3e-6);
+  // From L2, beside the stream of b.
+  const double a_again = blocks * rows * static_cast<double>(p.dims[kK]) * 2 / 60e12;
+  // Memory is kept busy by 56 KB in flight a multiprocessor (half of that where whole rows of b are
+  // read), of two blocks: one waits while the other adds its warps' sums.
+  const double warps = std::min(32.0, blocks / device.units * c.warps);
+  const double in_flight = warps * c.unroll * c.columns * 64;
+  const double busy = std::min(1.0, in_flight / 56e3) * (blocks < 1.5 * device.units ? 0.75 : 1);
+  return 1e3 * (matmul_bytes(p) / (0.8 * memory_rate(device) * busy) + a_again + 3e-6);
 }
 
 Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
