@@ -1,8 +1,8 @@
 // cuBLASLt's matmul as a rival on equal terms: same checks, same search, same oracle. Its list of
 // heuristics is the space: knob `algo` is a place in it.
 // In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step. A Problem holds
-// only M's bucket: for another M the same algorithm is checked once, and replaced where it does not
-// serve.
+// only M's bucket and no pitches: for others the same algorithm is checked once, and replaced where
+// it does not serve.
 // cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: src/cuda/cublaslt.hpp.
 #include <algorithm>
@@ -42,7 +42,7 @@ int data_type(FloatType t) {
 struct Columns {
   const void* data;
   std::int64_t rows, cols, pitch;
-  bool fits() const { return cols <= 1 || pitch >= rows; }
+  bool fits() const { return cols <= 1 || (pitch >= rows && pitch < std::int64_t{1} << 31); }
 };
 
 /// The operands as cuBLASLt sees them.
@@ -91,17 +91,21 @@ struct Product {
   }
 };
 
+/// What an algorithm may depend on beside the Problem: M, and the pitches of b, a, out.
+using Size = std::array<std::int64_t, 4>;
+Size sizes_of(const Operands& o) { return {o.out.cols, o.b.pitch, o.a.pitch, o.out.pitch}; }
+
 /// What a kernel keeps beside its state: lives as long as the process.
 struct Plan {
   MatmulTraits traits;
   std::uint32_t align[4];  // bytes, of a, b, bias, out: gemm::Tensor's order
   CublasLt::Handle handle;
-  std::int64_t bucket_m;
+  Size bucket;
   CublasLt::Choice choice;  // of the bucket's size
 
   /// Algorithms of other sizes of the bucket, the last few; the oldest is replaced first.
   struct Known {
-    std::int64_t m = -1;
+    Size size{-1, 0, 0, 0};
     CublasLt::Algorithm algorithm;
   };
   std::mutex mutex;
@@ -109,8 +113,10 @@ struct Plan {
   std::size_t next = 0;
 };
 
-/// cuBLASLt's list for one product, best guess first. Sums of parts of K meet in f32 alone, so that
-/// there is one rounding, at the store.
+/// cuBLASLt's list for one product, best guess first. Sums of parts of K meet in f32 alone: meeting
+/// in f16 or bf16, which torch.mm allows, rounds each part, and one rounding at the store is the
+/// operator's promise. It costs nothing where tiles fill the device, since K is whole there; few
+/// rows, where K is split, have forms of our own.
 std::vector<CublasLt::Choice> choices_of(const Plan& plan, const Product& x, std::size_t workspace,
                                          int wanted) {
   const CublasLt& lt = cuda::cublaslt();
@@ -119,7 +125,7 @@ std::vector<CublasLt::Choice> choices_of(const Plan& plan, const Product& x, std
     return lt.preference_set(&preference, attribute, &value, sizeof value) == 0;
   };
   std::uint32_t schemes = CublasLt::kReduceInComputeType;
-  if (plan.traits.out == FloatType::kF32) schemes |= CublasLt::kReduceInOutput;
+  if (plan.traits.out == FloatType::kF32) schemes |= CublasLt::kReduceInPlace;
   const std::uint64_t most = workspace;
   std::vector<CublasLt::Choice> list(static_cast<std::size_t>(wanted));
   int found = 0;
@@ -146,28 +152,36 @@ void start_plan(const Problem& p, Plan& plan) {
   plan.traits = matmul_traits(p);
   for (const int i : {kA, kB, kBias, kOut}) plan.align[i] = 1u << p.tensors[i].align_log2;
   plan.handle = cuda::cublaslt_handle(p.device_index);
-  plan.bucket_m = p.dims[kM];
 }
 
-/// The list for the bucket's size, operands without gaps.
-std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const Plan& plan) {
+/// The operands of the bucket's size: without gaps, or the smallest ones that keep the alignment.
+Operands bucket_operands(const Problem& p, const MatmulTraits& s) {
   const std::int64_t m = p.dims[kM], n = p.dims[kN], k = p.dims[kK];
+  const auto columns = [&](int i, std::int64_t rows, std::int64_t cols) {
+    const TensorTraits& t = p.tensors[i];
+    const std::int64_t unit =
+        t.layout == Layout::kContiguous ? 1 : std::max(1, (1 << t.align_log2) / size_of(t.dtype));
+    return Columns{nullptr, rows, cols, cols <= 1 ? rows : round_up(rows, unit)};
+  };
+  return {s.b_by_depth ? columns(kB, k, n) : columns(kB, n, k),
+          s.a_by_depth ? columns(kA, k, m) : columns(kA, m, k), columns(kOut, n, m)};
+}
+
+/// The list for the bucket's size.
+std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const Plan& plan) {
   const MatmulTraits& s = plan.traits;
-  const Operands o{s.b_by_depth ? Columns{nullptr, k, n, k} : Columns{nullptr, n, k, n},
-                   s.a_by_depth ? Columns{nullptr, k, m, k} : Columns{nullptr, m, k, m},
-                   {nullptr, n, m, n}};
   // A pointer that is as aligned as the bias: its value is read, never what it points to.
   const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{plan.align[kBias]});
-  return choices_of(plan, Product(o, s, bias), kMostWorkspace, kListed);
+  return choices_of(plan, Product(bucket_operands(p, s), s, bias), kMostWorkspace, kListed);
 }
 
 /// The bucket's algorithm, or what serves this size in its place; null where nothing does.
-bool algorithm_for(Plan& plan, const Product& x, std::int64_t m, CublasLt::Algorithm& algorithm) {
+bool algorithm_for(Plan& plan, const Product& x, const Size& size, CublasLt::Algorithm& algorithm) {
   algorithm = plan.choice.algorithm;
-  if (m == plan.bucket_m) return true;
+  if (size == plan.bucket) return true;
   std::lock_guard lock(plan.mutex);
   for (const Plan::Known& known : plan.known) {
-    if (known.m == m) return algorithm = known.algorithm, true;
+    if (known.size == size) return algorithm = known.algorithm, true;
   }
   CublasLt::Choice checked;
   const bool serves = cuda::cublaslt().check(plan.handle, &x.description, &x.b, &x.a, &x.out,
@@ -178,7 +192,7 @@ bool algorithm_for(Plan& plan, const Product& x, std::int64_t m, CublasLt::Algor
     if (list.empty()) return false;
     algorithm = list[0].algorithm;
   }
-  plan.known[plan.next++ % plan.known.size()] = {m, algorithm};
+  plan.known[plan.next++ % plan.known.size()] = {size, algorithm};
   return true;
 }
 
@@ -215,7 +229,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   if (o.b.data != given.b.data) copy_columns(given.b, o.b, s.type, context.stream);
   const Product x(o, s, p.bias);
   CublasLt::Algorithm algorithm;
-  if (!x.valid || !algorithm_for(plan, x, p.m, algorithm)) return kNoAlgorithm;
+  if (!x.valid || !algorithm_for(plan, x, sizes_of(o), algorithm)) return kNoAlgorithm;
   const float one = 1, zero = 0;
   auto* const out = const_cast<void*>(o.out.data);
   const int status = cuda::cublaslt().multiply(
@@ -223,6 +237,15 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
       &x.out, &algorithm, workspace, plan.choice.workspace_bytes, context.stream);
   if (status == 0 && out != given.out.data) copy_columns(o.out, given.out, s.out, context.stream);
   return status;
+}
+
+/// How long the list is on this device; without one, as long as it may be.
+std::int64_t listed(const Problem& p) {
+  if (!cuda::unavailable().empty()) return kListed;
+  const cuda::CurrentDevice current(p.device_index);
+  Plan plan;
+  start_plan(p, plan);
+  return static_cast<std::int64_t>(bucket_choices(p, plan).size());
 }
 
 Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
@@ -255,18 +278,14 @@ Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
     // there.
     return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
   }
-  return supports_sizes(p);
+  if (Support sizes = supports_sizes(p); !sizes) return sizes;
+  return listed(p) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
 }
 
-/// On a device: places of the list that exist. Without one the whole list stands.
 void constrain(const Problem& p, const DeviceInfo&, Space& space) {
-  if (!cuda::unavailable().empty() || !cuda::cublaslt().support) return;
-  const cuda::CurrentDevice current(p.device_index);
-  Plan plan;
-  start_plan(p, plan);
-  const auto listed = static_cast<std::int64_t>(bucket_choices(p, plan).size());
-  space.require("listed", {"algo"}, [listed](const Config& c) {
-    return c.values[0] < std::max<std::int64_t>(1, listed);
+  const std::int64_t count = cuda::cublaslt().support ? listed(p) : kListed;
+  space.require("listed", {"algo"}, [count](const Config& c) {
+    return c.values[0] < std::max<std::int64_t>(1, count);
   });
 }
 
@@ -274,15 +293,21 @@ Config heuristic(const Problem&, const DeviceInfo&) { return table().erase({0});
 
 double estimate(const Problem& p, const Config& config, const DeviceInfo& device,
                 const Implementation&) {
-  // H200: 0.66 to 0.77 PFLOP/s bf16 on large shapes, 45 TFLOP/s f32; three quarters of the memory's
-  // rate on small ones.
+  // cuBLAS through torch.mm on one H200, 21 November 2026: 743 to 797 TFLOP/s bf16 on large
+  // shapes, 48 f32; the memory's full rate with 64 rows; 2.5 µs more where few tiles make it split
+  // K. Within 7 % of all 16 shapes. Other GPUs: their peaks, scaled.
   const bool f32 = p.tensors[kA].dtype == DType::kF32;
-  const double unit = device.arch >= 90   ? (f32 ? 0.17e12 : 2.6e12)
+  const double unit = device.arch >= 90   ? (f32 ? 0.183e12 : 2.8e12)
                       : device.arch == 80 ? (f32 ? 0.08e12 : 1.2e12)
                                           : (f32 ? 0.15e12 : 0.6e12);
   const double products = multiply_adds(p) / (unit * device.units);
-  const double memory = matmul_bytes(p) / (0.6 * memory_rate(device));
-  return 1e3 * (std::max(products, memory) + 5e-6) + 1e-6 * static_cast<double>(config.values[0]);
+  const double memory = matmul_bytes(p) / memory_rate(device);
+  const auto tiles = static_cast<double>(ceil_div(p.dims[kM], 128)) *
+                     static_cast<double>(ceil_div(p.dims[kN], 64));
+  const double whole = static_cast<double>(p.dims[kK]) * 128 * 64 / unit;  // a tile, K not split
+  const double split = tiles < 0.75 * device.units ? std::min(2.5e-6, whole) : 0;
+  return 1e3 * (std::max(products, memory) + split + 3.2e-6) +
+         1e-6 * static_cast<double>(config.values[0]);
 }
 
 Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
@@ -290,18 +315,19 @@ Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
   const cuda::CurrentDevice current(p.device_index);
   auto* plan = new Plan;  // kernels live as long as the process
   start_plan(p, *plan);
+  plan->bucket = sizes_of(bucket_operands(p, plan->traits));
   const auto list = bucket_choices(p, *plan);
   const auto wanted = static_cast<std::size_t>(table().restore(config).algo);
   if (wanted >= list.size()) {
-    const std::size_t listed = list.size();
+    const std::size_t found = list.size();
     delete plan;
     throw Error(ErrorKind::kCompile,
                 text("matmul: cublaslt lists too few algorithms here; expected more than ", wanted,
-                     ", got ", listed, "; choose a smaller algo, or another implementation"),
+                     ", got ", found, "; choose a smaller algo, or another implementation"),
                 {.op = "matmul",
                  .argument = "algo",
                  .expected = text("more than ", wanted),
-                 .got = text(listed)});
+                 .got = text(found)});
   }
   plan->choice = list[wanted];
   Kernel kernel;

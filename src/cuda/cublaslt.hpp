@@ -54,7 +54,7 @@ struct CublasLt {
     kMinAlignmentC = 7,
     kMinAlignmentD = 8
   };
-  enum Reduction { kReduceInOutput = 1, kReduceInComputeType = 2 };
+  enum Reduction { kReduceInPlace = 1, kReduceInComputeType = 2 };
 
   std::size_t (*version)();
   int (*create)(Handle* handle);
