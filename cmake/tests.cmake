@@ -20,6 +20,13 @@ elseif(test_sources)
     target_compile_definitions(test_cuda_prototypes PRIVATE
       DLBLAS_CUDA_HEADER="${DLBLAS_CUDA_INCLUDE}/cuda.h")
   endif()
+  # cuBLASLt's likewise; it includes the runtime's headers beside it.
+  find_path(DLBLAS_CUBLASLT_INCLUDE cublasLt.h HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES include)
+  if(DLBLAS_CUBLASLT_INCLUDE AND EXISTS "${DLBLAS_CUBLASLT_INCLUDE}/driver_types.h")
+    target_include_directories(test_cublaslt_prototypes SYSTEM PRIVATE "${DLBLAS_CUBLASLT_INCLUDE}")
+    target_compile_definitions(test_cublaslt_prototypes PRIVATE
+      DLBLAS_CUBLASLT_HEADER="${DLBLAS_CUBLASLT_INCLUDE}/cublasLt.h")
+  endif()
 endif()
 
 # Every kernel of the registry, compiled without a GPU; run by tests/test_compile_all.py.
