@@ -6,6 +6,9 @@
 // Read next: bindings/python/torch.cpp, python/dlblas/torch/_register.py.
 #pragma once
 
+#include <atomic>
+#include <vector>
+
 #include "bindings/python/function.hpp"
 
 namespace dlblas::py {
@@ -17,6 +20,30 @@ bool call_torch(const Function& function, Object* const* args, Size nargs, Objec
 
 /// How many threads a call on this array would be given: torch's own setting, or 0, the library's.
 std::int32_t torch_threads(Object* array);
+
+/// What torch is in this process. Set once, before any TorchCalls.
+struct Torch {
+  Object* tensor;       // torch.Tensor
+  Object* parameter;    // torch.nn.Parameter
+  Object* dtype;        // torch.dtype
+  Object* transform;    // () -> None, outside the transforms of torch.func
+  Object* forward;      // __dict__ of torch.autograd.forward_ad
+  Object* unpack_dual;  // of the same
+  Object* requires_grad_name;
+  Object* level_name;
+};
+extern std::atomic<const Torch*> g_torch;
+
+/// How a form is called in torch: its callables, and where each of our parameters stands there.
+struct TorchCalls {
+  Object* plain;    // of a differentiable operator the private one, which autograd does not see
+  Object* formula;  // the operator with its registered gradient; null: it has none
+  Object* grad;     // autograd's Function around `plain`: 5 µs where `formula` takes 25
+  Object* out;
+  std::vector<std::int8_t> places;      // in `plain`, `formula` and `grad`: by parameter
+  std::vector<std::int8_t> out_places;  // in `out`: by parameter, then by result
+  std::vector<Object*> defaults;        // by parameter
+};
 
 /// (operators with a gradient) -> a description of every operation defined now; see _register.py.
 Object* torch_register(Object* self, Object* const* args, Size nargs, Object* kwnames);

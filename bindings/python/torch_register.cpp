@@ -1,0 +1,138 @@
+// The operators as torch gets them, told to Python, and Python's callables of them, kept for calls.
+// Arguments are those of python/dlblas/torch/_register.py, the only caller, and are not checked
+// again here. See torch.hpp.  Read next: bindings/torch/register.cpp.
+#include "bindings/torch/register.hpp"
+
+#include <string_view>
+
+#include "bindings/python/hooks.hpp"
+#include "bindings/python/torch.hpp"
+
+namespace dlblas::py {
+namespace {
+
+Object* number(std::int64_t value) { return api.long_from(value); }
+
+// A tuple of new references, which it takes.
+Object* tuple_of(const std::vector<Object*>& items) {
+  Object* tuple = api.tuple_new(static_cast<Size>(items.size()));
+  for (std::size_t i = 0; i < items.size(); ++i)
+    api.tuple_set(tuple, static_cast<Size>(i), items[i]);
+  return tuple;
+}
+
+// (name, ((letter, leading, coefficient, divisor, addend) …), dtypes, like, dtype scalar, optional)
+Object* describe(const TensorSpec& t) {
+  std::vector<Object*> dims, dtypes;
+  for (const DimExpr& d : t.dims)
+    dims.push_back(tuple_of({number(d.letter), number(d.leading), number(d.coefficient),
+                             number(d.divisor), number(d.addend)}));
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (t.dtypes >> i & 1u) dtypes.push_back(make_text(name_of(static_cast<DType>(i))));
+  return tuple_of({make_text(t.name), tuple_of(dims), tuple_of(dtypes), number(t.like),
+                   number(t.dtype_scalar), number(t.optional)});
+}
+
+// ("tensor" | "result" | "scalar", index in the operator's schema)
+Object* describe(const Form& form, const dlblas::torch::Slot& slot) {
+  using Kind = dlblas::torch::Slot::Kind;
+  const char* const kinds[] = {"tensor", "result", "scalar"};
+  const int index = slot.kind == Kind::kResult ? slot.index : (*form.params)[slot.index].index;
+  return tuple_of({make_text(kinds[static_cast<int>(slot.kind)]), number(index)});
+}
+
+// (name, torch's schema, form, operator, arguments, letters, tensors, number of inputs, number of
+// returned results, writes)
+Object* describe(const dlblas::torch::Operation& op) {
+  const Schema& schema = op.form->op->schema;
+  std::vector<Object*> arguments, letters, tensors;
+  for (const dlblas::torch::Slot& slot : op.slots) arguments.push_back(describe(*op.form, slot));
+  for (const Letter& letter : schema.letters) letters.push_back(make_text(letter.name));
+  for (const TensorSpec& tensor : schema.tensors) tensors.push_back(describe(tensor));
+  return tuple_of({make_text(op.name), make_text(op.schema), make_text(op.form->name),
+                   make_text(schema.name), tuple_of(arguments), tuple_of(letters),
+                   tuple_of(tensors), number(schema.num_inputs), number(op.num_returned),
+                   number(op.written)});
+}
+
+Object* default_value(const Parameter& p) {
+  if (p.tensor || !p.scalar->has_default) return Ref::borrow(api.none).release();
+  const ScalarValue& value = p.scalar->default_value;
+  switch (p.scalar->type) {
+    case ScalarType::kInt:
+      return number(value.i);
+    case ScalarType::kFloat:
+      return api.float_from(value.f);
+    case ScalarType::kBool:
+      return Ref::borrow(value.i ? api.true_object : api.false_object).release();
+    case ScalarType::kEnum:
+      return make_text(p.scalar->labels[static_cast<std::size_t>(value.i)]);
+    case ScalarType::kDType:
+      break;
+  }
+  return Ref::borrow(api.none).release();
+}
+
+// Where the parameters of a form, and then its results, stand among an operation's arguments.
+std::vector<std::int8_t> places_in(const dlblas::torch::Operation& op, std::size_t num_params) {
+  std::vector<std::int8_t> places(num_params + kMaxResults, -1);
+  for (std::size_t i = 0; i < op.slots.size(); ++i) {
+    const dlblas::torch::Slot& slot = op.slots[i];
+    const bool result = slot.kind == dlblas::torch::Slot::Kind::kResult;
+    places[(result ? num_params : 0u) + slot.index] = static_cast<std::int8_t>(i);
+  }
+  return places;
+}
+
+Object* keep(Object* object) {  // for the life of the process
+  if (object == api.none) return nullptr;
+  api.inc_ref(object);
+  return object;
+}
+
+// (form, plain, formula or None, grad or None, out or None)
+void attach_form(Object* row) {
+  const Function* function = find_function(api.utf8(api.tuple_get(row, 0), nullptr));
+  if (!function) return;
+  const auto operations = dlblas::torch::operations_of(*function->form, false);
+  const std::size_t num_params = function->params.size();
+  auto* calls = new TorchCalls{keep(api.tuple_get(row, 1)),
+                               keep(api.tuple_get(row, 2)),
+                               keep(api.tuple_get(row, 3)),
+                               keep(api.tuple_get(row, 4)),
+                               places_in(operations[0], num_params),
+                               {},
+                               {}};
+  if (operations.size() > 1) calls->out_places = places_in(operations[1], num_params);
+  for (const Parameter& p : function->params) calls->defaults.push_back(default_value(p));
+  function->torch.store(calls, std::memory_order_release);
+}
+
+}  // namespace
+
+Object* torch_register(Object*, Object* const* args, Size, Object*) {
+  std::vector<std::string_view> differentiable;
+  for (Size i = 0; i < api.tuple_size(args[0]); ++i)
+    differentiable.push_back(api.utf8(api.tuple_get(args[0], i), nullptr));
+  try {
+    std::vector<Object*> rows;
+    for (const dlblas::torch::Operation* op : dlblas::torch::register_operators(differentiable))
+      rows.push_back(describe(*op));
+    return tuple_of(rows);
+  } catch (const Error& error) {
+    return raise(error);
+  }
+}
+
+Object* torch_attach(Object*, Object* const* args, Size, Object*) {
+  if (!g_torch.load(std::memory_order_acquire)) {
+    const auto item = [&](Size i) { return keep(api.tuple_get(args[0], i)); };
+    g_torch.store(new Torch{item(0), item(1), item(2), item(3), item(4), item(5),
+                            api.intern("requires_grad"), api.intern("_current_level")},
+                  std::memory_order_release);
+  }
+  for (Size i = 0; i < api.tuple_size(args[1]); ++i) attach_form(api.tuple_get(args[1], i));
+  return Ref::borrow(api.none).release();
+}
+
+}  // namespace dlblas::py
