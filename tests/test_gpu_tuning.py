@@ -16,6 +16,7 @@ import dlblas
 import pytest
 from dlblas import _specs
 from dlblas.harness import load_registry
+from dlblas.harness.device import DeviceArray
 
 pytestmark = pytest.mark.gpu
 
@@ -94,7 +95,26 @@ def test_under_capture_it_is_refused() -> None:
             kind.append(type(error))
         x.add_(1)
         graph.capture_end()
-    assert kind == [dlblas.TuningFailedError]
+    assert kind == [dlblas.errors.TuningFailedError]
+
+
+def test_an_element_across_its_size_is_refused_in_words() -> None:
+    import torch
+
+    memory = torch.zeros(4096, dtype=torch.uint8, device="cuda")
+    weight = torch.ones(16, device="cuda")
+    steps = (16 * 4, 4)
+    device = f"cuda:{memory.device.index}"
+    x = DeviceArray(memory.data_ptr() + 1, (4, 16), "f32", steps, device)
+    y = DeviceArray(memory.data_ptr() + 2048, (4, 16), "f32", steps, device)
+    with pytest.raises(
+        dlblas.errors.UnsupportedError, match="address that is not a multiple of its size"
+    ):
+        dlblas.rms_norm(x, weight, out=y)
+    with pytest.raises(dlblas.errors.UnsupportedError, match="a GPU cannot read"):
+        dlblas.verify("rms_norm", (x, weight), y)
+    torch.cuda.synchronize()  # the context lives
+    assert not memory.any()
 
 
 def test_verify_judges_tensors_on_the_device() -> None:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/error.hpp"
 #include "cuda/view.hpp"
 #include "jit/jit.hpp"
 #include "tuner/measure.hpp"
@@ -26,6 +27,24 @@ void add(Tally& to, const ComparePart& part) {
   to.wrong += part.wrong;
   to.checked += part.checked;
   to.zeros += part.zeros;
+}
+
+// What a user verifies met no implementation's refusal: a GPU that reads across an element's size
+// loses the context, and everything else with it.
+void require_whole_elements(const Schema& schema, const Args& args) {
+  for (int i = 0; i < static_cast<int>(schema.tensors.size()); ++i) {
+    const TensorView& t = args.tensors[i];
+    if ((i < schema.num_inputs && !args.has(i)) || !t.data) continue;
+    const auto at = reinterpret_cast<std::uintptr_t>(t.data);
+    const auto size = static_cast<std::uintptr_t>(size_of(t.dtype));
+    if (at % size == 0) continue;
+    const std::string expected = text("a multiple of ", size, " bytes");
+    throw Error(ErrorKind::kUnsupported,
+                text(schema.name, ": ", schema.tensors[i].name,
+                     " lies at an address that a GPU cannot read; expected ", expected, ", got ",
+                     at % size, " more; copy it"),
+                {schema.name, schema.tensors[i].name, expected, text(at % size, " more")});
+  }
 }
 
 }  // namespace
@@ -112,6 +131,7 @@ Verdict CudaJudge::compare(const Args& args) {
 
 Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& args,
                          const std::vector<std::int64_t>& rows, const Context& context) {
+  require_whole_elements(op.schema, args);
   CudaMemory memory(problem.device_index, context.stream);
   CudaJudge judge(op, problem, args, rows, context, steady_nanoseconds, memory);
   return rows.empty() ? judge.compare_whole(args) : judge.compare(args);

@@ -120,6 +120,30 @@ class GpuTuner : public TunerTest {
   }
 };
 
+// Needs no GPU: the refusal is what keeps one from losing its context.
+TEST(GpuSupport, AnElementAcrossItsSizeIsRefusedWhicheverTheImplementation) {
+  Implementation any = zeros("any", Broken::kNone);
+  any.sources = nullptr;
+  const Operator& op = make_zeros({any});
+  const Problem problem = on_gpu(make_problem(op, 8, 16));
+  DeviceInfo device;
+  device.device = {DeviceType::kCuda, 0};
+  device.arch = 90;
+  for (const std::uint8_t align_log2 : {0, 1, 2, 3}) {
+    Problem moved = problem;
+    moved.tensors[1].align_log2 = align_log2;  // f32: four bytes
+    const Support support = check_support(*op.candidates().front(), moved, device);
+    EXPECT_EQ(static_cast<bool>(support), align_log2 >= 2);
+    if (support) continue;
+    EXPECT_EQ(support.text(),
+              "an element lies at an address that is not a multiple of its size, which a GPU "
+              "cannot read");
+  }
+  Problem absent = problem;
+  absent.tensors[1] = {DType::kAbsent, Layout::kContiguous, 0, 0};
+  EXPECT_TRUE(check_support(*op.candidates().front(), absent, device));
+}
+
 TEST_F(GpuTuner, TheSameSeedMakesTheSameBitsAsOnTheHost) {
   CudaMemory memory(0, nullptr);
   for (const Fill fill : {Fill::kNormal, Fill::kPositive, Fill::kZeros})
