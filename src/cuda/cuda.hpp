@@ -28,7 +28,8 @@ std::string driver_version();
 
 /// A kernel ready to launch on one device. Owned by the JIT, for the process.
 struct Function {
-  void* kernel = nullptr;  // CUkernel: belongs to no context
+  void* kernel = nullptr;    // CUkernel: belongs to no context
+  void* function = nullptr;  // its CUfunction in the device's primary context, in which we launch
   int device = 0;
   int registers = 0;
   int spill_bytes = 0;  // stored and loaded, as ptxas reports

@@ -30,8 +30,7 @@ Function load(const std::string& cubin, const std::string& symbol, int device,
     check(d.kernel_set(kFunctionMaxDynamicShared, dynamic_shared_bytes, f.kernel, device),
           "allowing a kernel its dynamic shared memory");
   // Asking for the context's function loads it now: the first launch may be under capture.
-  Handle function = nullptr;
-  check(d.kernel_function(&function, f.kernel), "loading a kernel into the context");
+  check(d.kernel_function(&f.function, f.kernel), "loading a kernel into the context");
   return f;
 }
 
@@ -39,8 +38,8 @@ int Function::blocks_per_unit(int threads, int dynamic_shared_bytes) const {
   if (threads > max_threads) return 0;
   const CurrentDevice current(device);
   int blocks = 0;
-  const Result code =
-      driver().occupancy(&blocks, kernel, threads, static_cast<std::size_t>(dynamic_shared_bytes));
+  const Result code = driver().occupancy(&blocks, function, threads,
+                                         static_cast<std::size_t>(dynamic_shared_bytes));
   return code == 0 ? blocks : 0;
 }
 
@@ -69,7 +68,7 @@ int launch(const Function& function, const Launch& how, const void* params, std:
     a.cooperative = 1;
   }
   void* arguments[] = {const_cast<void*>(params)};
-  return driver().launch_kernel(&config, function.kernel, arguments, nullptr);
+  return driver().launch_kernel(&config, function.function, arguments, nullptr);
 }
 
 }  // namespace dlblas::cuda
