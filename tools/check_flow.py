@@ -36,6 +36,7 @@ POINTER = re.compile(r"\b([a-z_]\w*)(?:<[^<>()]*>)?(?:\(|\s*[:;,}])")
 USES = (CALL, METHOD_CALL, CLASS)
 # `Kernel (*prepare)(…)`: a call through it goes where the page says, not to a namesake.
 FUNCTION_POINTER = re.compile(r"\(\*(\w+)\)\(")
+KEYWORDS = {"if", "for", "while", "switch", "namespace", "struct", "class", "alignas"}
 STANDARD = {"get"}  # methods of the standard library that bear a name of ours
 MAX_FILES, MAX_LINES = 8, 1000
 VALUE_TYPES = ("src/core/", "cpu/simd")  # a kernel's vectors are its value types
@@ -65,7 +66,7 @@ def functions(source: str) -> dict[str, str]:
                 depth += {"{": 1, "}": -1}.get(source[at], 0)
                 at += 1
             name = match.group(1)
-            if name not in ("if", "for", "while", "switch", "namespace", "struct", "class"):
+            if name not in KEYWORDS:
                 found[name] = found.get(name, "") + source[match.end() : at]
     return found
 

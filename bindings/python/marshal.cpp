@@ -338,7 +338,7 @@ Object* Call::results() {
   return tuple.release();
 }
 
-bool Call::side(dlblas_context* context) {
+bool Call::fill_context(dlblas_context* context) {
   *context = {};
   context->size = sizeof *context;
   const Array* array = first();
@@ -358,7 +358,7 @@ Object* Call::run() {
     args_.num_outputs = function_.num_results;
   }
   dlblas_context context;
-  if (!side(&context)) return nullptr;
+  if (!fill_context(&context)) return nullptr;
   context.self = this;
   context.new_output = new_output;
   if (bytes_ >= kReleaseBytes) thread_ = api.save_thread();

@@ -29,7 +29,7 @@ class Call {
   const Function& function() const { return function_; }
   /// The side of a caller who asks and does not run: the threads and the stream that a call would
   /// have. False with an error set.
-  bool side(dlblas_context* context);
+  bool fill_context(dlblas_context* context);
   /// dlblas_call with new results where no `out` was given; what the Python caller gets. Null with
   /// an error set.
   Object* run();
