@@ -49,7 +49,7 @@ Object* explain(Object*, Object* const* args, Size, Object*) {
   const auto format = static_cast<std::int32_t>(api.long_as(args[3]));
   char* text = nullptr;
   dlblas_context side;
-  if (!call.side(&side)) return nullptr;
+  if (!call.fill_context(&side)) return nullptr;
   const dlblas_status status = unlocked(
       [&] { return dlblas_explain(function->handle, &call.args(), &side, format, &text); });
   return status == DLBLAS_OK ? take_text(text) : raise_last_error();
@@ -62,7 +62,7 @@ Object* warmup(Object*, Object* const* args, Size, Object*) {
   Call call(*function, Data::kOptional);
   if (!call.read(args[1], args[2])) return nullptr;
   dlblas_context side;
-  if (!call.side(&side)) return nullptr;
+  if (!call.fill_context(&side)) return nullptr;
   const dlblas_status status =
       unlocked([&] { return dlblas_warmup(function->handle, &call.args(), &side); });
   return status == DLBLAS_OK ? Ref::borrow(api.none).release() : raise_last_error();
@@ -148,7 +148,7 @@ Object* tune(Object*, Object* const* args, Size, Object*) {
   const auto run = api.is_true(args[4]) ? dlblas_tune : dlblas_get_op;
   char* report = nullptr;
   dlblas_context side;
-  if (!call.side(&side)) return nullptr;
+  if (!call.fill_context(&side)) return nullptr;
   const dlblas_status status =
       unlocked([&] { return run(function->handle, &call.args(), &side, &o, &report); });
   if (search.stopped()) {
