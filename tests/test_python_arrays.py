@@ -234,10 +234,15 @@ def test_arrays_are_read_alike_without_the_known_layout():
     from dlblas import _hooks
 
     x = np.asfortranarray(RNG.standard_normal((4, 24), np.float32))[::-1]
-    address, code, bits, shape, strides, read_only = _hooks.exchange(x, "op", "x", False, True, None)
+    address, code, bits, shape, strides, read_only = _hooks.exchange(
+        x, "op", "x", False, True, None
+    )
     assert (address, code, bits, shape, read_only) == (x.ctypes.data, 2, 32, (4, 24), False)
     assert strides == x.strides
-    assert _hooks.exchange(x.astype(ml_dtypes.bfloat16), "op", "x", False, True, None)[1:3] == (4, 16)
+    assert _hooks.exchange(x.astype(ml_dtypes.bfloat16), "op", "x", False, True, None)[1:3] == (
+        4,
+        16,
+    )
     with pytest.raises(dlblas.errors.UnsupportedDtypeError, match="not native byte order"):
         _hooks.exchange(x.astype(">f4"), "op", "x", False, True, None)
 
