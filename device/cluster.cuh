@@ -5,7 +5,7 @@
 // Read next: ops/norm/norm_registers.cuh, which sums a row over a cluster.
 #pragma once
 
-#include "device/shared.cuh"
+#include "device/mbarrier.cuh"
 
 namespace dlblas {
 
@@ -20,6 +20,10 @@ __device__ inline uint32_t cluster_rank() {
 /// `wait`.
 __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+/// Orders nothing but barriers made before fence_mbarrier_init().
+__device__ inline void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -38,33 +42,53 @@ __device__ inline uint32_t map_to_rank(const void* place, uint32_t rank) {
   return address;
 }
 
-__device__ inline void store_remote(uint32_t address, double value) {
-  asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
-}
-__device__ inline void store_remote(uint32_t address, float value) {
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
-}
-__device__ inline double load_remote(uint32_t address) {
-  double value;
-  asm volatile("ld.shared::cluster.f64 %0, [%1];" : "=d"(value) : "r"(address) : "memory");
-  return value;
+/// Stores into a block of the cluster without a fence: the value lands some time, and counts as 8
+/// bytes at a barrier of that block. A release at the scope of a cluster would first wait until
+/// every store of this thread to global memory has arrived: microseconds, where memory is busy.
+__device__ inline void store_async(uint32_t address, double value, uint32_t barrier) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(
+          address),
+      "l"(__double_as_longlong(value)), "r"(barrier)
+      : "memory");
 }
 
 /// A sum over the cluster's blocks: each writes its part into all the others, in f64, and adds them
-/// in the order of ranks. All threads of the block hold the same part and get the same sum. Two
-/// sets of parts: a block may be one sum ahead.
+/// in the order of ranks. Two sets of parts: a block may be one sum ahead. The threads that call
+/// `sum` hold the same part, get the same sum, and meet at a barrier of theirs between two sums.
 template <int kBlocks>
 class ClusterSum {
  public:
-  /// `parts`: 2 · kBlocks doubles of shared memory. All threads of the cluster.
-  __device__ explicit ClusterSum(double* parts) : parts_(parts) { cluster_arrive(); }
+  struct Shared {
+    double parts[2][kBlocks];
+    Mbarrier full[2];
+  };
+  /// All threads of the cluster. `thread`: place among those of the block that call `sum`, kBlocks
+  /// and more of them.
+  __device__ ClusterSum(Shared& shared, int thread) : shared_(shared), thread_(thread) {
+    if (threadIdx.x == 0) {
+      for (Mbarrier& full : shared.full) {
+        full.init(1);
+        full.arrive_expect_tx(sizeof(shared.parts[0]));
+      }
+      fence_mbarrier_init();
+    }
+    cluster_arrive_relaxed();
+  }
+  /// All threads of the cluster, once: nobody writes into a block that has not started.
+  __device__ void start() const { cluster_wait(); }
+
   __device__ double sum(double part) {
-    if (!started_) cluster_wait();  // nobody writes into a block that has not started
-    started_ = true;
-    double* parts = parts_ + odd_ * kBlocks;
-    odd_ ^= 1;
-    if (threadIdx.x < kBlocks) store_remote(map_to_rank(parts + cluster_rank(), threadIdx.x), part);
-    cluster_sync();
+    const int set = turn_ & 1;
+    const double(&parts)[kBlocks] = shared_.parts[set];
+    Mbarrier& full = shared_.full[set];
+    if (thread_ < kBlocks)
+      store_async(map_to_rank(&parts[cluster_rank()], thread_), part, map_to_rank(&full, thread_));
+    // Not wait_cluster: parts come with the barrier's bytes, and its acquire would empty L1.
+    full.wait(turn_ >> 1 & 1);
+    // The next but one: its bytes come only when all threads here have passed this wait.
+    if (thread_ == 0) full.arrive_expect_tx(sizeof(parts));
+    ++turn_;
     double sum = parts[0];
 #pragma unroll
     for (int i = 1; i < kBlocks; ++i) sum += parts[i];
@@ -72,16 +96,18 @@ class ClusterSum {
   }
 
  private:
-  double* parts_;
-  int odd_ = 0;
-  bool started_ = false;
+  Shared& shared_;
+  int thread_;
+  uint32_t turn_ = 0;
 };
 /// A block on its own.
 template <>
 class ClusterSum<1> {
  public:
-  __device__ explicit ClusterSum(double*) {}
-  __device__ double sum(double part) { return part; }
+  struct Shared {};
+  __device__ ClusterSum(Shared&, int) {}
+  __device__ void start() const {}
+  __device__ double sum(double part) const { return part; }
 };
 
 }  // namespace dlblas

@@ -86,13 +86,15 @@ __global__ void __launch_bounds__(C.threads) norm_block(const __grid_constant__ 
   constexpr int N = norm_elements(S);
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   auto* kept = reinterpret_cast<NormVec<S>*>(dynamic_shared);
-  __shared__ double slots[RowSum<C.threads>::kSlots + 1], parts[2 * C.cluster];
+  __shared__ double slots[RowSum<C.threads>::kSlots + 1];
+  __shared__ typename ClusterSum<C.cluster>::Shared parts;
   RowSum<C.threads> threads(slots, 1, threadIdx.x);
-  ClusterSum<C.cluster> blocks(parts);
+  ClusterSum<C.cluster> blocks(parts, threadIdx.x);
   if constexpr (C.dependent) {
     wait_for_dependencies();
     launch_dependents();
   }
+  blocks.start();
   const int64_t accesses = p.width / N, share = (accesses + C.cluster - 1) / C.cluster;
   const int64_t begin = C.cluster == 1 ? 0 : min(accesses, share * cluster_rank());
   const NormPart part = {begin, min(accesses, begin + share)};

@@ -121,9 +121,9 @@ NormMeeting MeetingLayout::in(void* workspace) const {
   return meeting;
 }
 
-int clear_meeting(const MeetingLayout& layout, const Kernel& kernel, const Context& context,
-                  void* workspace) {
-  const NormClearParams params = {static_cast<std::uint32_t*>(workspace), layout.parts_at() / 4};
+int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
+                    void* workspace) {
+  const NormClearParams params = {static_cast<std::uint32_t*>(workspace), bytes / 4};
   cuda::Launch how;
   how.block.x = 256;
   how.grid.x = static_cast<unsigned>(std::clamp<std::int64_t>(params.count / 256, 1, 64));

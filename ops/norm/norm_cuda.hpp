@@ -64,9 +64,9 @@ struct MeetingLayout {
   std::int64_t bytes() const { return parts_at() + rows * members * 8; }
   NormMeeting in(void* workspace) const;
 };
-/// Launches norm_clear, the first of a kernel's entries, on all that has to be zero.
-int clear_meeting(const MeetingLayout& layout, const Kernel& kernel, const Context& context,
-                  void* workspace);
+/// Launches norm_clear, the first of a kernel's entries, on the workspace's first `bytes`.
+int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
+                    void* workspace);
 KernelSource clear_source();
 
 /// The least of the values that `vectors` may have for `threads` threads to hold `accesses`; 0 when

@@ -46,14 +46,16 @@ struct NormBlockConfig {
   bool dependent = false;  // programmatic dependent launch
 };
 
-/// cuda_ring: rows stream through shared memory; each thread keeps a ring of its own accesses.
+/// cuda_ring: rows stream through shared memory; each thread keeps a ring of its own accesses. A
+/// warp beside the `threads` sums rows up.
 struct NormRingConfig {
   int32_t threads = 512;
-  int32_t vectors = 4;  // accesses of one thread and row
+  int32_t vectors = 8;  // accesses of one thread and row
   int32_t step = 2;     // accesses of a stage: asked for, and waited for, together
-  int32_t blocks = 1;   // that share a row: up to 8 as a cluster, more as a cooperative grid
-  int32_t ahead = 1;    // rows between a row's sum and its result
+  int32_t blocks = 1;   // that share a row
+  int32_t ahead = 2;    // stages between a row's last sum and its first result
   int32_t share = 1;    // blocks of a multiprocessor
+  bool meet = false;    // blocks meet in the workspace, a cooperative grid; else as a cluster
 };
 
 /// cuda_split: rows in chunks of threads × vectors accesses, over the whole grid.
@@ -102,9 +104,9 @@ struct NormSplitParams {
 static_assert(sizeof(NormSplitParams) == 168, "host and device read the same bytes");
 struct NormRingParams {
   NormCudaParams call;
-  NormMeeting meeting;  // where more than a cluster's blocks share a row
+  double* parts;  // with `meet`: [rows, blocks] sums of squares; all bits 0 before the launch
 };
-static_assert(sizeof(NormRingParams) == 152, "host and device read the same bytes");
+static_assert(sizeof(NormRingParams) == 128, "host and device read the same bytes");
 
 /// A tensor of any layout: element (t, c) is at Σ index(t)·strides + c·inner.
 struct NormRowMap {
@@ -159,23 +161,27 @@ constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
          norm_registers_needed(s, c.vectors, 1) * c.threads * c.blocks <= 65536;
 }
 
-/// Stages of cuda_ring in flight: what fits in a block's share of shared memory beside the rows
-/// between sum and result. With `add`, both x and residual are in flight.
+constexpr int norm_ring_stages(const NormRingConfig& c) { return c.vectors / c.step; }
+/// Stages of cuda_ring between a sum and its result.
+constexpr int norm_ring_lag(const NormRingConfig& c) { return norm_ring_stages(c) + c.ahead; }
+/// Stages in flight: what fits in a block's share of shared memory beside those between sum and
+/// result. With `add`, both x and residual are in flight, and only h stays.
 constexpr int norm_ring_depth(const NormCudaTraits& s, const NormRingConfig& c) {
   const int stage_bytes = c.threads * c.step * 16;
   const int room = 227 * 1024 / c.share - 2048;
-  const int depth = (room / stage_bytes - c.ahead * (c.vectors / c.step)) / (s.add ? 2 : 1);
+  const int depth = (room / stage_bytes - norm_ring_lag(c)) / (s.add ? 2 : 1);
   return depth > 16 ? 16 : depth;
 }
 constexpr int norm_ring_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
-  const int depth = norm_ring_depth(s, c);
-  return (c.ahead * (c.vectors / c.step) + depth * (s.add ? 2 : 1)) * c.threads * c.step * 16;
+  const int stages = norm_ring_lag(c) + norm_ring_depth(s, c) * (s.add ? 2 : 1);
+  return stages * c.threads * c.step * 16;
 }
 constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch) {
   const int weight = norm_elements(s) * size_of(s.weight) / 4;
-  return arch >= 90 && s.align == 16 && c.vectors % c.step == 0 && (c.blocks > 1 || c.ahead == 1) &&
-         c.threads * c.share <= 2048 && norm_ring_depth(s, c) >= 2 &&
-         (c.vectors * weight + 64) * c.threads * c.share <= 65536;
+  const int warps = ((c.threads / 32 + 1) * c.share + 3) / 4;  // of a quarter of a multiprocessor
+  return arch >= 90 && s.align == 16 && c.vectors % c.step == 0 && (!c.meet || c.blocks > 1) &&
+         (c.meet || c.blocks <= 8) && (c.blocks > 1 || c.ahead <= 2) && warps <= 16 &&
+         norm_ring_depth(s, c) >= 2 && c.vectors * weight + 56 <= 512 / warps / 8 * 8;
 }
 
 }  // namespace dlblas

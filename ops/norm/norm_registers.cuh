@@ -18,12 +18,13 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   using Tile = NormTile<S, C.threads, C.vectors>;
   using Threads = RowSum<C.threads>;
   constexpr Cache kCache = C.stream ? Cache::kStream : Cache::kDefault;
-  __shared__ double slots[C.rows * Threads::kSlots + 1], parts[2 * C.cluster];
+  __shared__ double slots[C.rows * Threads::kSlots + 1];
+  __shared__ typename ClusterSum<C.cluster>::Shared parts;
   const int local = C.rows == 1 ? 0 : threadIdx.x / C.threads, thread = threadIdx.x % C.threads;
   const int rank = C.cluster == 1 ? 0 : static_cast<int>(cluster_rank());
   const Tile tile = {rank * Tile::kColumns + thread * Tile::N, static_cast<int>(p.width)};
   Threads threads(slots + local * Threads::kSlots, 1 + local, thread);
-  ClusterSum<C.cluster> blocks(parts);
+  ClusterSum<C.cluster> blocks(parts, threadIdx.x);
   if constexpr (C.dependent) {
     wait_for_dependencies();
     launch_dependents();
@@ -41,6 +42,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   typename Tile::Row x, residual, h;
   tile.template load<kCache>(x, p.x, row * p.x_stride);
   if constexpr (S.add) tile.template load<kCache>(residual, p.residual, row * p.residual_stride);
+  blocks.start();
   for (;;) {
     const bool mine = base + local <= last;
     tile.add(h, x, residual);

@@ -13,16 +13,17 @@ namespace {
 
 constexpr std::int64_t kLeastAccesses = 512;
 constexpr std::int64_t kMostRows = 1 << 30;
-constexpr std::int32_t kRingVectors[] = {1, 2, 4, 8};
+constexpr std::int32_t kRingVectors[] = {2, 4, 8, 16};
 
 const ConfigTable<NormRingConfig>& table() {
   static const auto* knobs = new ConfigTable<NormRingConfig>{
-      field<&NormRingConfig::threads>("threads", {128, 256, 512}),
-      field<&NormRingConfig::vectors>("vectors", {1, 2, 4, 8}),
-      field<&NormRingConfig::step>("step", {1, 2, 4}),
+      field<&NormRingConfig::threads>("threads", {256, 512}),
+      field<&NormRingConfig::vectors>("vectors", {2, 4, 8, 16}),
+      field<&NormRingConfig::step>("step", {2, 4}),
       field<&NormRingConfig::blocks>("blocks", {1, 2, 4, 8, 16, 32, 64, 128}),
-      field<&NormRingConfig::ahead>("ahead", {1, 2}),
-      field<&NormRingConfig::share>("share", {1, 2, 3}),
+      field<&NormRingConfig::ahead>("ahead", {1, 2, 4, 6}),
+      field<&NormRingConfig::share>("share", {1, 2}),
+      field<&NormRingConfig::meet>("meet", {0, 1}),
   };
   return *knobs;
 }
@@ -33,16 +34,17 @@ struct State {
   NormRingConfig config;
   std::int32_t shared_bytes;
   std::int64_t most_groups;  // that run at a time
-  bool meets;                // in the workspace
 };
-
-bool meets(const NormRingConfig& c) { return c.blocks > 8; }
 
 /// Groups of blocks that a device runs at a time. Clusters lie within a part of it: those have 16
 /// multiprocessors or a few more, and what is left over holds none.
 std::int64_t groups_of(const NormRingConfig& c, const DeviceInfo& device) {
-  const int units = c.blocks == 1 ? device.units : device.units / 16 * 16;
+  const int units = c.blocks <= 2 || c.meet ? device.units : device.units / 16 * 16;
   return std::int64_t{units} * c.share / c.blocks;
+}
+/// The parts of every row's sum.
+std::int64_t meeting_bytes(const NormRingConfig& c, std::int64_t rows) {
+  return c.meet ? rows * c.blocks * 8 : 0;
 }
 
 /// The least number of groups that takes as few rounds as the most would.
@@ -52,8 +54,8 @@ std::int64_t balanced(std::int64_t rows, std::int64_t most) {
 }
 
 int clear(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  return clear_meeting({args.letters[kT], kernel.load<State>().config.blocks}, kernel, context,
-                       workspace);
+  return clear_workspace(meeting_bytes(kernel.load<State>().config, args.letters[kT]), kernel,
+                         context, workspace);
 }
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
@@ -61,14 +63,15 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   const NormRingConfig& c = state.config;
   NormRingParams params{};
   params.call = params_of(*state.slots, args);
-  if (state.meets) params.meeting = MeetingLayout{params.call.rows, c.blocks}.in(workspace);
+  params.parts = static_cast<double*>(workspace);
   cuda::Launch how;
   how.grid.x = static_cast<unsigned>(balanced(params.call.rows, state.most_groups) * c.blocks);
-  how.block.x = static_cast<unsigned>(c.threads);
+  how.block.x = static_cast<unsigned>(c.threads + 32);  // and the warp of sums
   how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
-  how.cluster = state.meets ? 1 : static_cast<unsigned>(c.blocks);
-  how.cooperative = state.meets;
-  return cuda::launch(*kernel.entries[state.meets ? 1 : 0], how, params, context.stream);
+  how.cluster = c.meet ? 1 : static_cast<unsigned>(c.blocks);
+  how.cooperative = c.meet;
+  how.dependent = !c.meet;
+  return cuda::launch(*kernel.entries[c.meet ? 1 : 0], how, params, context.stream);
 }
 
 std::int32_t ring_vectors(std::int64_t accesses, std::int64_t threads) {
@@ -77,23 +80,31 @@ std::int32_t ring_vectors(std::int64_t accesses, std::int64_t threads) {
   return 0;
 }
 
+/// The kernel's traits with this configuration.
+NormCudaTraits traits_with(const Slots& slots, const Problem& problem, const NormRingConfig& c) {
+  NormCudaTraits traits = traits_of(slots, problem);
+  traits.full =
+      std::int64_t{c.threads} * c.vectors * c.blocks * norm_elements(traits) == problem.dims[kC];
+  return traits;
+}
+
 bool fits(const Slots& slots, const Problem& problem, const NormRingConfig& c,
           const DeviceInfo& device) {
   const std::int64_t threads = std::int64_t{c.threads} * c.blocks;
   return c.vectors == ring_vectors(accesses(slots, problem), threads) &&
-         (!meets(c) || c.share == 1) && groups_of(c, device) > 0 &&
+         (!c.meet || c.share == 1) && groups_of(c, device) > 0 &&
          valid(traits_of(slots, problem), c, device.arch);
 }
 
-/// The fewest blocks a row that fit, four accesses a thread before eight. None: vectors = 0.
+/// The fewest blocks a row that fit. None: vectors = 0.
 NormRingConfig pick(const Slots& slots, const Problem& problem, const DeviceInfo& device) {
   NormRingConfig c;
-  for (const int most : {4, 8}) {
-    for (c.blocks = 1; c.blocks <= 128; c.blocks *= 2) {
-      c.vectors = ring_vectors(accesses(slots, problem), std::int64_t{c.threads} * c.blocks);
-      c.step = std::min(c.vectors, 2);
-      if (c.vectors > 0 && c.vectors <= most && fits(slots, problem, c, device)) return c;
-    }
+  for (c.blocks = 1; c.blocks <= 128; c.blocks *= 2) {
+    // Clusters of 8 do not fill an H200; groups that meet in memory may be anywhere.
+    c.meet = c.blocks > 4;
+    c.vectors = ring_vectors(accesses(slots, problem), std::int64_t{c.threads} * c.blocks);
+    c.ahead = c.blocks > 1 ? 4 : 2;
+    if (c.vectors > 0 && fits(slots, problem, c, device)) return c;
   }
   c.vectors = 0;
   return c;
@@ -122,7 +133,7 @@ void constrain(const Slots& slots, const Problem& problem, const DeviceInfo& dev
                   return c.vectors == ring_vectors(row, std::int64_t{c.threads} * c.blocks);
                 });
   space.require("the ring fits the block's shared memory and registers",
-                {"threads", "vectors", "step", "blocks", "ahead", "share"},
+                {"threads", "vectors", "step", "blocks", "ahead", "share", "meet"},
                 [slots, problem, device](const Config& config) {
                   return fits(slots, problem, table().restore(config), device);
                 });
@@ -135,7 +146,7 @@ Config heuristic(const Slots& slots, const Problem& problem, const DeviceInfo& d
 double estimate(const Slots& slots, const Problem& problem, const Config& config,
                 const DeviceInfo& device) {
   const NormRingConfig c = table().restore(config);
-  const double clear_ms = meets(c) ? 2e-3 : 0;
+  const double clear_ms = c.meet ? 2e-3 : 0;
   return clear_ms + model_ms(1.05 * bytes_of(slots, problem), problem,
                              static_cast<double>(groups_of(c, device)), device);
 }
@@ -144,13 +155,12 @@ Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
                const DeviceInfo& device) {
   const NormRingConfig c = table().restore(config);
   Kernel kernel;
-  kernel.store(State{&slots, c, norm_ring_bytes(traits_of(slots, problem), c), groups_of(c, device),
-                     meets(c)});
-  if (meets(c)) {
+  kernel.store(
+      State{&slots, c, norm_ring_bytes(traits_of(slots, problem), c), groups_of(c, device)});
+  if (c.meet) {
     kernel.steps[kernel.num_steps++] = clear;
     // For the most rows that the Problem's bucket holds.
-    kernel.workspace_bytes =
-        static_cast<std::size_t>(MeetingLayout{problem.dims[kT], c.blocks}.bytes());
+    kernel.workspace_bytes = static_cast<std::size_t>(meeting_bytes(c, problem.dims[kT]));
   }
   kernel.steps[kernel.num_steps++] = run;
   return kernel;
@@ -159,9 +169,9 @@ Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
 std::vector<KernelSource> sources(const Slots& slots, const Problem& problem, const Config& config,
                                   const DeviceInfo&) {
   const NormRingConfig c = table().restore(config);
-  const NormCudaTraits traits = traits_of(slots, problem);
+  const NormCudaTraits traits = traits_with(slots, problem, c);
   std::vector<KernelSource> all;
-  if (meets(c)) all.push_back(clear_source());
+  if (c.meet) all.push_back(clear_source());
   all.push_back({"ops/norm/norm_ring.cuh",
                  text("dlblas::norm_ring<", literal(traits), ", ",
                       table().literal(config, "dlblas::NormRingConfig"), ">"),

@@ -50,7 +50,7 @@ Division divide(const State& state, std::int64_t rows, std::int64_t width) {
 
 int clear(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const Division how = divide(kernel.load<State>(), args.letters[kT], args.letters[kC]);
-  return clear_meeting(how.meeting, kernel, context, workspace);
+  return clear_workspace(how.meeting.parts_at(), kernel, context, workspace);
 }
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
