@@ -83,6 +83,7 @@ struct Blocks {
                               const DeviceInfo& device) {
     NormBlockConfig c;
     c.keep = kKeep;
+    c.dependent = device.arch >= 90;
     const std::int64_t row = accesses(slots, problem);
     for (const std::int64_t share : {room(device) / 2, room(device)}) {
       for (c.cluster = 1; c.cluster <= (kKeep ? 8 : 1); c.cluster *= 2) {
