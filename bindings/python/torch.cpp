@@ -22,8 +22,12 @@ namespace {
 
 constexpr int kMaxSlots = kMaxTensors + kMaxScalars;
 
+bool is_plain(const Torch& torch, Object* type) {
+  return type == torch.tensor || type == torch.parameter;
+}
+
 bool is_tensor(const Torch& torch, Object* type) {
-  return type == torch.tensor || type == torch.parameter || api.is_subtype(type, torch.tensor);
+  return is_plain(torch, type) || api.is_subtype(type, torch.tensor);
 }
 
 // The first argument that is neither a scalar nor a text decides whose call this is.
@@ -47,30 +51,34 @@ const Torch* torch_of(Object* array) {
   return torch && is_tensor(*torch, type_of(array)) ? torch : nullptr;
 }
 
+// Torch, where the call is on its tensors; the usual first argument tells at a glance.
+const Torch* torch_of(Object* const* args, Size nargs, Object* kwnames) {
+  const Torch* torch = g_torch.load(std::memory_order_acquire);
+  if (torch && nargs > 0 && is_plain(*torch, type_of(args[0]))) return torch;
+  Object* array = first_array(args, nargs + (kwnames ? api.tuple_size(kwnames) : 0));
+  return array ? torch_of(array) : nullptr;
+}
+
 // One call, taken apart by our parameters.
 struct Given {
-  Object* values[kMaxSlots] = {};  // borrowed; null: absent
-  Object* results[kMaxResults];    // of `out`
+  Object* values[kMaxSlots];     // borrowed; null: absent; set as far as there are parameters
+  Object* results[kMaxResults];  // of `out`
   Object* out = nullptr;
   bool exact = true;  // torch.Tensor and Parameter alone: a subclass may be a tracer's
 };
 
-int find_parameter(const Function& function, Object* name) {
+// The parameter of a name; kOut; or -1. By address first: names in code are interned.
+constexpr int kOut = kMaxSlots;
+int find_name(const Function& function, Object* name) {
+  static Object* const out = api.intern("out");
   const std::vector<Parameter>& params = function.params;
+  if (name == out && function.num_results > 0) return kOut;
   for (std::size_t i = 0; i < params.size(); ++i)
     if (params[i].interned == name) return static_cast<int>(i);
   const char* text = api.utf8(name, nullptr);
   for (std::size_t i = 0; text && i < params.size(); ++i)
     if (std::string_view(params[i].name) == text) return static_cast<int>(i);
-  return -1;
-}
-
-bool is_out(const Function& function, Object* name) {
-  static Object* const out = api.intern("out");
-  if (function.num_results == 0) return false;
-  if (name == out) return true;
-  const char* text = api.utf8(name, nullptr);
-  return text && std::string_view(text) == "out";
+  return text && function.num_results > 0 && std::string_view(text) == "out" ? kOut : -1;
 }
 
 // A value that torch reads as we would. Others (a NumPy scalar, a wrong kind) go the slow way.
@@ -95,7 +103,8 @@ bool suits(const Torch& torch, const ScalarSpec& spec, Object* value) {
 
 bool take_tensor(const Torch& torch, Object* value, Given& given) {
   Object* type = type_of(value);
-  given.exact &= type == torch.tensor || type == torch.parameter;
+  if (is_plain(torch, type)) return true;
+  given.exact = false;
   return is_tensor(torch, type);
 }
 
@@ -113,17 +122,15 @@ bool take_out(const Function& function, const Torch& torch, Given& given) {
 bool take(const Function& function, const Torch& torch, Object* const* args, Size nargs,
           Object* kwnames, Given& given) {
   if (nargs > function.num_positional) return false;
-  for (Size i = 0; i < nargs; ++i) given.values[i] = args[i];
+  Object** const rest = std::copy(args, args + nargs, given.values);
+  std::fill(rest, given.values + function.params.size(), nullptr);
   const Size num_named = kwnames ? api.tuple_size(kwnames) : 0;
   for (Size i = 0; i < num_named; ++i) {
-    Object* name = api.tuple_get(kwnames, i);
-    const int at = find_parameter(function, name);
-    if (at >= 0 && !given.values[at])
-      given.values[at] = args[nargs + i];
-    else if (at < 0 && is_out(function, name))
-      given.out = args[nargs + i];
-    else
-      return false;
+    const int at = find_name(function, api.tuple_get(kwnames, i));
+    if (at < 0) return false;
+    Object*& to = at == kOut ? given.out : given.values[at];
+    if (to) return false;
+    to = args[nargs + i];
   }
   for (std::size_t i = 0; i < function.params.size(); ++i) {
     const Parameter& p = function.params[i];
@@ -152,8 +159,13 @@ const char* find_tensor(const Function& function, const Given& given, F&& visit)
 }
 
 // The first argument that autograd follows, by name, or null. A Python error counts as an answer.
+// Of a plain tensor autograd answers where torch keeps it: the attribute takes 40 times as long.
 const char* find_grad(const Function& function, const Torch& torch, const Given& given) {
   if (!dlblas::torch::shims.grad_enabled()) return nullptr;
+  if (given.exact && torch.impl_offset)
+    return find_tensor(function, given, [&](Object* tensor) {
+      return dlblas::torch::shims.impl_requires_grad(impl_at(tensor, torch.impl_offset));
+    });
   return find_tensor(function, given, [&](Object* tensor) {
     Ref answer(api.get_attribute(tensor, torch.requires_grad_name));
     return answer.get() != api.false_object;
@@ -226,8 +238,7 @@ Object* choose(const Function& function, const Torch& torch, const TorchCalls& c
 
 bool call_torch(const Function& function, Object* const* args, Size nargs, Object* kwnames,
                 Object** result) {
-  Object* array = first_array(args, nargs + (kwnames ? api.tuple_size(kwnames) : 0));
-  const Torch* torch = array ? torch_of(array) : nullptr;
+  const Torch* torch = torch_of(args, nargs, kwnames);
   const TorchCalls* calls = torch ? function.torch.load(std::memory_order_acquire) : nullptr;
   Given given;
   if (!calls || !take(function, *torch, args, nargs, kwnames, given)) return false;
@@ -239,7 +250,8 @@ bool call_torch(const Function& function, Object* const* args, Size nargs, Objec
   // In torch's order, as far as the last argument that was given: each one more costs 0.3 µs.
   const std::vector<std::int8_t>& places = given.out ? calls->out_places : calls->places;
   const std::size_t num_params = function.params.size();
-  Object* stack[kMaxSlots + kMaxResults] = {};
+  Object* stack[kMaxSlots + kMaxResults];
+  std::fill_n(stack, num_params + kMaxResults, nullptr);
   Size count = 0;
   const auto put = [&](std::size_t place, Object* value) {
     stack[places[place]] = value;

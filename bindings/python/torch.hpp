@@ -31,8 +31,15 @@ struct Torch {
   Object* unpack_dual;  // of the same
   Object* requires_grad_name;
   Object* level_name;
+  // Where an object of `tensor` keeps the address of its c10::TensorImpl, verified against what
+  // torch says of some; 0: nowhere known, or nothing to ask of it.
+  int impl_offset;
 };
 extern std::atomic<const Torch*> g_torch;
+
+inline const void* impl_at(const Object* tensor, int offset) {
+  return *reinterpret_cast<const void* const*>(reinterpret_cast<const char*>(tensor) + offset);
+}
 
 /// How a form is called in torch: its callables, and where each of our parameters stands there.
 struct TorchCalls {

@@ -108,6 +108,31 @@ void attach_form(Object* row) {
   function->torch.store(calls, std::memory_order_release);
 }
 
+// What torch says of a tensor: Tensor._cdata is the address of its implementation.
+bool is_impl(Object* tensor, const void* impl) {
+  Ref address(api.get_attr(tensor, "_cdata")), grad(api.get_attr(tensor, "requires_grad"));
+  if (!address || !grad) return api.err_clear(), false;
+  return reinterpret_cast<std::uintptr_t>(impl) == api.long_as_unsigned(address.get()) &&
+         dlblas::torch::shims.impl_requires_grad(impl) == (grad.get() == api.true_object);
+}
+
+// The word of an object of torch.Tensor that holds the address of its implementation: in all
+// samples the same one, and of samples that do and do not require grad.
+int find_impl(Object* type, Object* samples) {
+  Ref size(api.get_attr(type, "__basicsize__"));
+  const long long bytes = size ? api.long_as(size.get()) : 0;
+  constexpr int kWord = sizeof(void*);
+  const bool can = dlblas::torch::shims.impl_requires_grad && api.tuple_size(samples) > 0;
+  for (int at = 2 * kWord; can && at + kWord <= bytes; at += kWord) {
+    bool same = true;
+    for (Size i = 0; same && i < api.tuple_size(samples); ++i)
+      same = is_impl(api.tuple_get(samples, i), impl_at(api.tuple_get(samples, i), at));
+    if (same) return at;
+  }
+  api.err_clear();
+  return 0;
+}
+
 }  // namespace
 
 Object* torch_register(Object*, Object* const* args, Size, Object*) {
@@ -127,9 +152,10 @@ Object* torch_register(Object*, Object* const* args, Size, Object*) {
 Object* torch_attach(Object*, Object* const* args, Size, Object*) {
   if (!g_torch.load(std::memory_order_acquire)) {
     const auto item = [&](Size i) { return keep(api.tuple_get(args[0], i)); };
-    g_torch.store(new Torch{item(0), item(1), item(2), item(3), item(4), item(5),
-                            api.intern("requires_grad"), api.intern("_current_level")},
-                  std::memory_order_release);
+    g_torch.store(
+        new Torch{item(0), item(1), item(2), item(3), item(4), item(5), api.intern("requires_grad"),
+                  api.intern("_current_level"), find_impl(item(0), api.tuple_get(args[0], 6))},
+        std::memory_order_release);
   }
   for (Size i = 0; i < api.tuple_size(args[1]); ++i) attach_form(api.tuple_get(args[1], i));
   return Ref::borrow(api.none).release();

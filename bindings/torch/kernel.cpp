@@ -31,12 +31,16 @@ void check(int code, const Operation& op, const char* what) {
   if (code != 0) torch_refused(op, what);
 }
 
+std::string argument_name(const Operation& op, const Slot& slot) {
+  const Schema& schema = op.form->op->schema;
+  return slot.kind == Slot::Kind::kResult
+             ? out_name(schema, slot.index)
+             : schema.tensors[(*op.form->params)[slot.index].index].name;
+}
+
 // A kernel sees grad mode only where no formula stands above it, and torch would give no gradient.
 [[noreturn]] void refuse_grad(const Operation& op, const Slot& slot) {
-  const Schema& schema = op.form->op->schema;
-  const bool result = slot.kind == Slot::Kind::kResult;
-  const std::string name = result ? out_name(schema, slot.index)
-                                  : schema.tensors[(*op.form->params)[slot.index].index].name;
+  const std::string name = argument_name(op, slot);
   const std::string expected = "a tensor outside autograd", got = "requires_grad=True";
   throw Error(
       ErrorKind::kArgument,
@@ -217,16 +221,31 @@ void* Call::alloc(void* self, std::size_t bytes, std::size_t align) {
   return shims.mutable_data(made, &data) == 0 ? data : nullptr;
 }
 
-// autograd must notice that a tensor it may have saved has changed. Copying a tensor into itself
-// moves nothing and counts its version up: there is no shim that does only that.
+// Copying a tensor into itself moves nothing and counts its version up: there is no C function that
+// does only that, and going through the dispatcher for it takes longer than the rest of the call.
+void count_write(const Operation& op, const Slot& slot, Tensor* tensor) {
+  if (!shims.bump_version) return check(shims.copy_into(tensor, tensor, 0), op, "count a write");
+  try {
+    shims.bump_version(*tensor);
+  } catch (...) {  // its one reason
+    const std::string name = argument_name(op, slot);
+    const std::string expected = "a tensor that counts its writes", got = "an inference tensor";
+    throw Error(
+        ErrorKind::kArgument,
+        text(op.form->name, ": ", name, " cannot be written here; expected ", expected, ", got ",
+             got, "; write into it under torch.inference_mode(), or pass a clone of it"),
+        {.op = std::string(op.form->name), .argument = name, .expected = expected, .got = got});
+  }
+}
+
+// autograd must notice that a tensor it may have saved has changed.
 void Call::mark_written() {
   int tensor = 0;
   for (std::size_t i = 0; i < op_.slots.size(); ++i) {
     const Slot& slot = op_.slots[i];
     if (slot.kind == Slot::Kind::kScalar) continue;
     if (slot.kind == Slot::Kind::kTensor && values_[slot.index].kind == DLBLAS_NONE) continue;
-    if (slot.written)
-      check(shims.copy_into(handles_[tensor], handles_[tensor], 0), op_, "count a write");
+    if (slot.written) count_write(op_, slot, handles_[tensor]);
     ++tensor;
   }
 }

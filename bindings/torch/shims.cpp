@@ -82,6 +82,8 @@ bool read_functions(void* cpu, std::string* missing) {
 #undef DLBLAS_TORCH_RESOLVE
   shims.delete_value =
       reinterpret_cast<int (*)(StableValue*)>(dlsym(cpu, "torch_delete_stable_ivalue"));
+  shims.bump_version = reinterpret_cast<void (*)(const Tensor&)>(
+      dlsym(cpu, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE"));
   return true;
 }
 

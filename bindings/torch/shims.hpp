@@ -60,6 +60,9 @@ struct Shims {
   // c10::TensorImpl::requires_grad() of libc10: the one thing asked for that no C function tells. A
   // torch without it does not refuse such tensors at the call; it warns in backward().
   bool (*impl_requires_grad)(const void* impl) = nullptr;
+  // torch::autograd::impl::bump_version() of libtorch_cpu, which throws on an inference tensor
+  // outside inference mode; a torch without it copies the tensor into itself instead.
+  void (*bump_version)(const Tensor&) = nullptr;
   // Of libtorch_cuda: null in a torch without CUDA.
   int (*current_cuda_stream)(std::int32_t device, void** stream) = nullptr;
 

@@ -107,6 +107,15 @@ def _row(form: str, functions: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
+def _samples() -> tuple[torch.Tensor, ...]:
+    """Some tensors, out of which the data plane learns where torch's objects keep the rest."""
+    try:
+        plain, leaf = torch.empty(1), torch.empty(1, requires_grad=True)
+        return plain, leaf, torch.nn.Parameter(plain), plain[:0]
+    except RuntimeError:  # inside a transform of torch.func, which makes no leaf
+        return ()
+
+
 def _register() -> None:
     from . import _autograd, _compile, _fakes
 
@@ -126,6 +135,7 @@ def _register() -> None:
         transform,
         vars(forward),
         forward.unpack_dual,
+        _samples(),
     )
     forms = dict.fromkeys(operation.form for operation in new.values())
     _native.plane["torch_attach"](facts, tuple(_row(form, _autograd.FUNCTIONS) for form in forms))
