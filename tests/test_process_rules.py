@@ -56,14 +56,15 @@ device = sys.argv[1]
 torch.set_num_threads(2)
 torch.manual_seed(7)
 
-def work(device):
+def work(device, backward=True):
     x = torch.randn(512, 1024, device=device, requires_grad=True)
     w = torch.randn(1024, device=device, requires_grad=True)
     y, h = dlblas.add_rms_norm(x, w, x * 2)
     with torch.no_grad():
         z = torch.ops.dlblas.matmul(y, dlblas.rms_norm(h, w).t())
-    (y.sum() + h.sum()).backward()
-    return [t.detach().clone() for t in (y, h, z, x.grad, w.grad)]
+    if backward:
+        (y.sum() + h.sum()).backward()
+    return [t.detach().clone() for t in (y, h, z, x.grad, w.grad) if t is not None]
 
 def in_child(body):
     pid = os.fork()
@@ -85,7 +86,10 @@ expected = work("cpu")
 def cpu():
     torch.set_num_threads(1)  # torch's own operators would wait for threads that are not there
     torch.manual_seed(7)
-    for a, b in zip(work("cpu"), expected, strict=True):
+    # backward() is refused by torch itself once autograd has had threads for a GPU.
+    results = work("cpu", backward=device == "cpu")
+    assert len(results) == (5 if device == "cpu" else 3)
+    for a, b in zip(results, expected, strict=False):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-3)
     x = torch.randn(4096, 512)
     assert "; 1 thread\\n" in str(dlblas.explain("rms_norm", x, x[0]))
@@ -115,7 +119,7 @@ work(device)
 
 
 def test_a_forked_child_goes_on_with_torch_tensors(device: str, tmp_path: pathlib.Path) -> None:
-    """On the CPU, on one thread, gradients included; CUDA is refused there by name."""
+    """On the CPU, on one thread, with gradients where torch has them; CUDA is refused by name."""
     assert child(FORKED, tmp_path, device).strip() == str([0] * (3 if device == "cuda" else 2))
 
 
