@@ -65,7 +65,11 @@ constexpr std::int32_t kMaxThreads = 1024;  // as DLBLAS_NUM_THREADS; the key ho
 // driver about a host's address is an error of its own to every checker.
 struct DeviceResults {
   std::mutex mutex;
-  std::unordered_map<void*, Device> made;
+  struct Made {
+    Device device;
+    void* stream;
+  };
+  std::unordered_map<void*, Made> made;
   std::atomic<std::size_t> count{0};
 };
 DeviceResults& device_results() {
@@ -78,7 +82,7 @@ void* new_device_result(std::size_t bytes, Device device, void* stream) {
   if (!memory) return nullptr;
   DeviceResults& results = device_results();
   std::lock_guard lock(results.mutex);
-  results.made[memory] = device;
+  results.made[memory] = {device, stream};
   results.count = results.made.size();
   return memory;
 }
@@ -93,12 +97,12 @@ bool free_device_result(void* memory) {
   std::unique_lock lock(results.mutex);
   const auto found = results.made.find(memory);
   if (found == results.made.end()) return false;
-  const Device device = found->second;
+  const DeviceResults::Made made = found->second;
   results.made.erase(found);
   results.count = results.made.size();
   lock.unlock();
-  const cuda::CurrentDevice current(device.index);
-  cuda::release(memory, nullptr);  // the legacy stream's order is behind its context's others
+  const cuda::CurrentDevice current(made.device.index);
+  cuda::release(memory, made.stream);  // behind the work that writes it
   return true;
 }
 

@@ -106,7 +106,8 @@ typedef struct dlblas_args {
 
 /* The caller's side of a call. NULL context, or a NULL function in it: the library's own. Results
  * that the library's own new_output made are released with dlblas_free(data); on a GPU they are
- * ready in the order of `stream`, a CUstream of the tensors' device (NULL: its default stream). */
+ * ready in the order of `stream`, a CUstream of the tensors' device (NULL: its default stream), are
+ * given back in that order too, and must not outlive it. */
 typedef struct dlblas_context {
   size_t size;
   void* stream;
