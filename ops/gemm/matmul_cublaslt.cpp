@@ -211,7 +211,7 @@ void copy_columns(const Columns& from, const Columns& to, FloatType type, void* 
 Columns stand_in(const Columns& c, FloatType type, const Context& context) {
   if (c.fits()) return c;
   const auto bytes = static_cast<std::size_t>(c.rows * c.cols * size_of(type));
-  return {context.alloc(context.self, bytes, 256), c.rows, c.cols, c.rows};
+  return {context.alloc(context.self, bytes, 64), c.rows, c.cols, c.rows};
 }
 
 /// Codes of a failed step, apart from cuBLASLt's own statuses, which are positive.
