@@ -107,6 +107,31 @@ def test_deterministic_reaches_the_kernel():
     assert dlblas.counters()["selected"] == plain + 1 > before
 
 
+def test_torchs_deterministic_setting_is_that_of_a_call():
+    x = torch.randn(64, 64)
+    with dlblas.deterministic():
+        dlblas.matmul(x, x)
+        row = dlblas.explain("matmul", x, x).as_dict()
+    dlblas.matmul(x, x)
+    assert row != dlblas.explain("matmul", x, x).as_dict()
+    selected = dlblas.counters()["selected"]
+    torch.use_deterministic_algorithms(True)
+    try:
+        for call in (dlblas.matmul, torch.ops.dlblas.matmul):
+            call(x, x)
+        assert row == dlblas.explain("matmul", x, x).as_dict()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert dlblas.counters()["selected"] == selected  # the key of dlblas.deterministic(), known
+
+
+def test_info_names_this_torch():
+    row = next(row for row in dlblas.info()["libraries"] if row["name"] == "torch")
+    assert row["found"] and row["why_not"] == ""
+    assert row["version"] and torch.__version__.startswith(row["version"])
+    assert row["path"].endswith("libtorch_cpu.so")
+
+
 # ---- errors -------------------------------------------------------------------------------------
 
 

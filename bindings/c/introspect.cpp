@@ -4,6 +4,7 @@
 
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
+#include "bindings/torch/shims.hpp"
 #include "core/counters.hpp"
 #include "core/env.hpp"
 #include "core/json.hpp"
@@ -40,6 +41,14 @@ void write_devices(JsonWriter& w) {
   w.field("nvrtc_why_not", jit::unavailable()).close_object();
 }
 
+// Torch is never opened by us: it is there where the process has imported it.
+void write_torch(JsonWriter& w) {
+  const std::string why_not = torch::load_shims();
+  w.open_object().field("name", "torch").field("found", why_not.empty());
+  w.field("path", torch::library_path()).field("version", torch::library_version());
+  w.field("why_not", why_not).close_object();
+}
+
 void write_libraries(JsonWriter& w) {
   w.key("libraries").open_array();
   for (std::string_view name : known_libraries()) {
@@ -54,6 +63,7 @@ void write_libraries(JsonWriter& w) {
     w.open_object().field("name", name).field("found", why_not.empty()).field("path", library.path);
     w.field("version", version).field("why_not", why_not).close_object();
   }
+  write_torch(w);
   w.close_array();
 }
 

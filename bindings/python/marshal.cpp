@@ -9,6 +9,7 @@
 
 #include "bindings/c/flags.hpp"
 #include "bindings/python/torch.hpp"
+#include "bindings/torch/shims.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -342,7 +343,10 @@ bool Call::fill_context(dlblas_context* context) {
   *context = {};
   context->size = sizeof *context;
   const Array* array = first();
-  if (array && !array->numpy) context->num_threads = torch_threads(array->object);
+  if (array && !array->numpy && is_torch(array->object)) {  // as torch's own call would be
+    context->num_threads = torch_threads();
+    args_.flags |= dlblas::torch::torch_flags();
+  }
   return find_stream(&context->stream);
 }
 

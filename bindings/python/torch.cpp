@@ -273,11 +273,14 @@ bool call_torch(const Function& function, Object* const* args, Size nargs, Objec
   return true;
 }
 
-std::int32_t torch_threads(Object* array) {
+bool is_torch(Object* array) {
   const Torch* torch = g_torch.load(std::memory_order_acquire);
+  return torch && is_tensor(*torch, type_of(array));
+}
+
+std::int32_t torch_threads() {
   std::uint32_t threads = 0;
-  if (torch && is_tensor(*torch, type_of(array)) && !forked())
-    dlblas::torch::shims.num_threads(&threads);
+  if (!forked()) dlblas::torch::shims.num_threads(&threads);
   return static_cast<std::int32_t>(threads);
 }
 

@@ -18,8 +18,10 @@ namespace dlblas::py {
 bool call_torch(const Function& function, Object* const* args, Size nargs, Object* kwnames,
                 Object** result);
 
-/// How many threads a call on this array would be given: torch's own setting, or 0, the library's.
-std::int32_t torch_threads(Object* array);
+/// Is this one of torch's tensors?
+bool is_torch(Object* array);
+/// How many threads a call on torch tensors is given: torch's own setting, or 0, the library's.
+std::int32_t torch_threads();
 
 /// What torch is in this process. Set once, before any TorchCalls.
 struct Torch {

@@ -285,7 +285,7 @@ bool Call::run() noexcept {
     args.size = sizeof args;
     args.values = values_;
     args.num_values = static_cast<std::int32_t>(op_.form->params->size());
-    args.flags = t_call_flags;
+    args.flags = t_call_flags | torch_flags();
     args.outputs = op_.form->inplace ? nullptr : outputs_;
     args.num_outputs = op_.form->inplace ? 0 : schema.num_results;
     std::uint32_t threads = 1;  // torch's pool hangs in a forked child

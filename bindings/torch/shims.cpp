@@ -84,6 +84,12 @@ bool read_functions(void* cpu, std::string* missing) {
       reinterpret_cast<int (*)(StableValue*)>(dlsym(cpu, "torch_delete_stable_ivalue"));
   shims.bump_version = reinterpret_cast<void (*)(const Tensor&)>(
       dlsym(cpu, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE"));
+  shims.abi_version = reinterpret_cast<std::uint64_t (*)()>(dlsym(cpu, "aoti_torch_abi_version"));
+  shims.deterministic = reinterpret_cast<bool (*)(const void*)>(
+      dlsym(cpu, "_ZNK2at7Context23deterministicAlgorithmsEv"));
+  if (const auto context =
+          reinterpret_cast<const void* (*)()>(dlsym(cpu, "_ZN2at13globalContextEv")))
+    shims.global_context = context();
   return true;
 }
 
@@ -105,6 +111,18 @@ std::string load_shims() {
         dlsym(cuda, "aoti_torch_get_current_cuda_stream"));
   g_loaded.store(true, std::memory_order_release);
   return {};
+}
+
+std::string library_path() {
+  Dl_info info{};
+  const bool known = shims.dim && dladdr(reinterpret_cast<const void*>(shims.dim), &info) != 0;
+  return known && info.dli_fname ? info.dli_fname : "";
+}
+
+std::string library_version() {
+  if (!shims.abi_version) return {};
+  const std::uint64_t v = shims.abi_version();
+  return text(v >> 56, ".", v >> 48 & 0xffu, ".", v >> 40 & 0xffu);
 }
 
 dlblas_dtype dtype_of(std::int32_t code) {

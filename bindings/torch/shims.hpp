@@ -63,10 +63,15 @@ struct Shims {
   // torch::autograd::impl::bump_version() of libtorch_cpu, which throws on an inference tensor
   // outside inference mode; a torch without it copies the tensor into itself instead.
   void (*bump_version)(const Tensor&) = nullptr;
+  // at::Context::deterministicAlgorithms() const of libtorch_cpu, and at::globalContext(): what
+  // torch.use_deterministic_algorithms() sets. Without them dlblas.deterministic() alone decides.
+  bool (*deterministic)(const void* context) = nullptr;
+  const void* global_context = nullptr;
   // Of libtorch_cuda: null in a torch without CUDA.
   int (*current_cuda_stream)(std::int32_t device, void** stream) = nullptr;
 
-  std::int32_t cpu = 0, cuda = 0;  // torch's codes of devices
+  std::uint64_t (*abi_version)() = nullptr;  // major, minor and patch in the three upper bytes
+  std::int32_t cpu = 0, cuda = 0;            // torch's codes of devices
 };
 extern Shims shims;
 
@@ -77,9 +82,20 @@ inline bool requires_grad(const Tensor* tensor) {
          shims.impl_requires_grad(*reinterpret_cast<const void* const*>(tensor));
 }
 
+/// The flags that torch's own settings add to a call's.
+inline std::uint32_t torch_flags() {
+  const bool same_bits =
+      shims.deterministic && shims.global_context && shims.deterministic(shims.global_context);
+  return same_bits ? DLBLAS_DETERMINISTIC : 0;
+}
+
 /// Fills `shims` once a process. Returns empty, or in words why torch cannot be reached; then
 /// another call tries again.
 std::string load_shims();
+/// Of the libtorch that load_shims() found: its file, and "2.11.0"; empty before that, or where
+/// torch does not tell.
+std::string library_path();
+std::string library_version();
 
 /// torch's code of a dtype as DLPack's; a code that is not a number type of DLPack's comes as one
 /// that the library refuses by name.
