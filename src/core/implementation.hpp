@@ -149,12 +149,16 @@ struct Implementation {
   std::vector<KernelSource> (*sources)(const Problem&, const Config&, const DeviceInfo&,
                                        const Implementation&) = nullptr;
 
-  /// What a measurement was made of: the source's hash and, after a dash, the library's version. A
-  /// record of another identity is stale. Opens the library, so registering does not ask for it.
+  /// What a measurement was made of: the source's hash and, after a dash, the library's version, or
+  /// the digest of live sources (DLBLAS_SOURCE_DIR). A record of another identity is stale. Opens
+  /// the library, so registering does not ask for it.
   std::string identity() const {
-    const std::string library = version ? version() : "";
-    return library.empty() ? source_hash : source_hash + ("-" + library);
+    std::string made_of = version ? version() : "";
+    if (sources && live_sources) made_of += live_sources();
+    return made_of.empty() ? source_hash : source_hash + ("-" + made_of);
   }
+  /// Who knows whether kernels are compiled from a tree that may be edited; set once, by src/jit.
+  static inline const char* (*live_sources)() = nullptr;
 
   static const KnobTable& no_knobs();
   const KnobTable& table() const { return knobs ? *knobs : no_knobs(); }

@@ -18,12 +18,14 @@ namespace {
 struct Known {
   std::string_view name;
   std::vector<const char*> sonames;  // newest first
+  bool shown = true;                 // by info
 };
 const std::vector<Known>& table() {
   static const auto* known = new std::vector<Known>{
       {"onednn", {"libdnnl.so.3", "libdnnl.so"}},
       {"cuda", {"libcuda.so.1"}},  // never libcuda.so, which may be the toolkit's stub
       {"nvrtc", {"libnvrtc.so.13", "libnvrtc.so.12"}},
+      {"nvrtc12", {"libnvrtc.so.12"}, false},  // for a driver of CUDA 12: see jit/nvrtc.cpp
       {"cublaslt", {"libcublasLt.so.13", "libcublasLt.so.12"}},
       {"nvml", {"libnvidia-ml.so.1"}},
   };
@@ -105,7 +107,8 @@ const Library& find_library(std::string_view name) {
 
 std::vector<std::string_view> known_libraries() {
   std::vector<std::string_view> names;
-  for (const Known& known : table()) names.push_back(known.name);
+  for (const Known& known : table())
+    if (known.shown) names.push_back(known.name);
   return names;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/device.hpp"
 #include "core/dtype.hpp"
+#include "device/tensor_map.hpp"
 
 namespace dlblas::cuda {
 
@@ -76,7 +77,21 @@ class CurrentDevice {
 
  private:
   void* previous_ = nullptr;
+  int index_;
   bool changed_ = false;
+};
+
+/// While this lives, the calling thread may load kernels and allocate although another thread
+/// captures a stream in the mode that forbids these to all (torch's default).
+class RelaxedCapture {
+ public:
+  RelaxedCapture();  // the driver is there
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  int mode_ = 2;  // relaxed; the thread's own while this lives
 };
 
 /// Is the stream (of the current context) being captured into a graph? Throws Error(kLaunch): the
@@ -159,11 +174,6 @@ class Graph {
   void* executable_ = nullptr;
 };
 
-/// A tiled view of a matrix for the copy engine (Hopper). 128 bytes, passed by value in a kernel's
-/// parameters.
-struct alignas(64) TensorMap {
-  std::uint64_t opaque[16];
-};
 enum class Swizzle : int { kNone = 0, k32 = 1, k64 = 2, k128 = 3 };
 struct TensorMapSpec {
   DType dtype = DType::kBF16;

@@ -86,7 +86,7 @@ Handle primary_context(int index) { return ready_slot(index).context.load(); }
 
 void attach() { set_cuda_source(&info); }
 
-CurrentDevice::CurrentDevice(int index) {
+CurrentDevice::CurrentDevice(int index) : index_(index) {
   // The warm path: one look at a slot that was filled before, and one call into the driver.
   Handle wanted = index >= 0 && index < kMaxDevices
                       ? slot(index).context.load(std::memory_order_acquire)
@@ -99,11 +99,14 @@ CurrentDevice::CurrentDevice(int index) {
   changed_ = true;
 }
 
-// A thread that had no context keeps this one: giving it back would cost the next call again, and
-// no code can tell.
+// A thread that had no context may keep the first device's, which is every runtime's default; of
+// another device it must not: cudaGetDevice would name it from now on.
 CurrentDevice::~CurrentDevice() {
-  if (changed_ && previous_) driver().context_set(previous_);
+  if (changed_ && (previous_ || index_ != 0)) driver().context_set(previous_);
 }
+
+RelaxedCapture::RelaxedCapture() { driver().capture_mode(&mode_); }
+RelaxedCapture::~RelaxedCapture() { driver().capture_mode(&mode_); }
 
 bool capturing(void* stream) {
   int state = 0;

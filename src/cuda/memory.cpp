@@ -17,6 +17,7 @@ Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   const Driver& d = require_driver();
   d.context_device(&device_);
+  const RelaxedCapture relaxed;
   DevicePtr p = 0;
   if (const Result code = d.memory_alloc(&p, bytes))
     throw Error(ErrorKind::kLaunch,
@@ -30,6 +31,7 @@ Buffer::~Buffer() {
   if (!data_) return;
   try {
     const CurrentDevice current(device_);
+    const RelaxedCapture relaxed;
     driver().memory_free(address(data_));
   } catch (const Error&) {  // a forked child: the memory is the parent's
   }

@@ -161,11 +161,9 @@ Support check_support(const Implementation& impl, const Problem& problem,
     return Support::no("runs on another kind of device");
   if (listed(env(EnvVar::kDisable), impl.name)) return Support::no("disabled by DLBLAS_DISABLE");
   if (device.arch < impl.min_arch)
-    return Support::no("needs compute capability {}/10, this device has {}/10", impl.min_arch,
-                       device.arch);
+    return Support::no("needs sm_{} or later, this device is sm_{}", impl.min_arch, device.arch);
   if (device.arch > impl.max_arch)
-    return Support::no("serves up to compute capability {}/10, this device has {}/10",
-                       impl.max_arch, device.arch);
+    return Support::no("serves up to sm_{}, this device is sm_{}", impl.max_arch, device.arch);
   if (impl.sources && !jit::unavailable().empty())
     return Support::no(
         "needs NVRTC, which is not usable here; see `dlblas info`, or run `pip "

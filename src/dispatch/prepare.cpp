@@ -34,6 +34,8 @@ const Kernel& prepare_and_keep(const Plan& plan, void* stream) {
       complain::cold_under_capture(Registry::process().by_id(plan.problem.op).schema.name,
                                    plan.implementation->name);
   }
+  std::optional<cuda::RelaxedCapture> relaxed;
+  if (current) relaxed.emplace();
   auto* kernel = new Kernel(prepare(plan, device));
   count(g_counters.prepared);
   // Another thread may have been first: its kernel is as good, and this one goes.

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kMagic = "dlblas-cubin 1\n";
 constexpr std::size_t kDigestBytes = 64;
+constexpr std::size_t kMaxCubinBytes = std::size_t{64} << 20;
 
 Folder open_cubins(Missing missing) {
   Folder root = open_root(Store::process().path(), Trust::kOurs, missing);
@@ -101,7 +102,7 @@ bool read_cubin(const std::string& digest, const std::string& compiler, Cubin* c
   }
   for (const std::string& name : names) {
     std::string bytes;
-    const Flaw flaw = read_file(folder.fd.get(), name, Trust::kOurs, &bytes);
+    const Flaw flaw = read_file(folder.fd.get(), name, Trust::kOurs, &bytes, kMaxCubinBytes);
     if (flaw == Flaw::kVanished || flaw == Flaw::kBusy) continue;
     if (flaw == Flaw::kNone && detail::unpack(bytes, digest, cubin)) return true;
     set_aside(folder, name);
@@ -113,7 +114,7 @@ void write_cubin(const std::string& digest, const std::string& compiler, const C
   const Folder folder = open_cubins(Missing::kCreate);
   if (!folder.fd) return;  // the store has said why already, or will
   const std::string bytes = detail::pack(digest, cubin);
-  if (bytes.size() <= kMaxRecordBytes)
+  if (bytes.size() <= kMaxCubinBytes)
     write_file(folder.fd.get(), text(digest, "-", compiler), bytes);
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/env.hpp"
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "jit/jit.hpp"
 #include "store/sha256.hpp"
 
@@ -73,6 +74,10 @@ const char* source_version() {
   static const std::string* const version = [] {
     auto* digest = new std::string;
     if (env(EnvVar::kSourceDir).empty()) return digest;
+    if (std::string types; !read_live("device/types.hpp", &types))
+      log(LogLevel::kWarn,
+          text("DLBLAS_SOURCE_DIR is no source tree; expected device/types.hpp in it, got ",
+               env(EnvVar::kSourceDir), "; the embedded kernels are compiled"));
     std::string all, one;
     for (int i = 0; i < detail::kNumEmbedded; ++i) {
       const std::string name(detail::kEmbedded[i].name);
@@ -83,5 +88,7 @@ const char* source_version() {
   }();
   return version->c_str();
 }
+
+void attach() { Implementation::live_sources = &source_version; }
 
 }  // namespace dlblas::jit

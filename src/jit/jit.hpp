@@ -36,13 +36,15 @@ const cuda::Function& load(const KernelSource& source, const DeviceInfo& device)
 /// Compiles many on as many threads as the machine has; the first error is thrown after all ended.
 void compile_all(const std::vector<KernelSource>& sources, int arch);
 
-/// Why nothing can be compiled here, in words that name the remedy; empty when it can. A kernel in
-/// the disk cache loads without a compiler.
+/// Why nothing can be compiled here, in words that name the remedy; empty when it can, and with
+/// DLBLAS_JIT=0, where what is in the disk cache serves without a compiler.
 std::string unavailable();
 /// "13.0", or empty.
 std::string compiler_version();
 /// Digest of the live sources when DLBLAS_SOURCE_DIR is set, else "": part of an implementation's
 /// identity (Implementation::version).
 const char* source_version();
+/// Tells Implementation::identity of it. Called by the registry's start.
+void attach();
 
 }  // namespace dlblas::jit

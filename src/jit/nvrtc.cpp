@@ -31,7 +31,11 @@ struct Nvrtc {
 };
 
 std::string open(Nvrtc& n) {
-  const Library& library = find_library("nvrtc");
+  // A cubin of a newer major version than the driver's does not load: with both wheels installed,
+  // a CUDA 12 driver gets NVRTC 12.
+  const bool twelve = cuda::driver().why_not.empty() && cuda::driver().version / 1000 == 12 &&
+                      find_library("nvrtc12").handle;
+  const Library& library = find_library(twelve ? "nvrtc12" : "nvrtc");
   if (!library.handle)
     return text("NVRTC was not found (", library.why_not,
                 "); run `pip install nvidia-cuda-nvrtc`, or name its folder in DLBLAS_LIBS");
@@ -58,7 +62,7 @@ std::string open(Nvrtc& n) {
   if (n.major < 12)
     return text(library.path, " is NVRTC ", n.major, ".", n.minor,
                 "; expected 12 or later; run `pip install nvidia-cuda-nvrtc`");
-  // A cubin of a newer major version does not load; one of a newer minor version does.
+  // One of a newer minor version loads.
   const int driver = cuda::driver().why_not.empty() ? cuda::driver().version / 1000 : n.major;
   if (n.major > driver)
     return text(library.path, " is NVRTC ", n.major, ".", n.minor,

@@ -189,7 +189,8 @@ std::vector<std::string> list_folder(int folder, bool hidden) {
   return names;
 }
 
-Flaw read_file(int folder, const std::string& name, Trust trust, std::string* out) {
+Flaw read_file(int folder, const std::string& name, Trust trust, std::string* out,
+               std::size_t most) {
   const bool ours = trust == Trust::kOurs;
   struct stat st;
   // Looked at before it is opened: opening a device can do things, even with O_NONBLOCK.
@@ -202,7 +203,7 @@ Flaw read_file(int folder, const std::string& name, Trust trust, std::string* ou
   if (::fstat(fd.get(), &st) != 0) return flaw_of(errno);
   if (!S_ISREG(st.st_mode)) return Flaw::kNotRegular;
   if (ours && !distrust(st).empty()) return Flaw::kForeign;
-  if (st.st_size > static_cast<off_t>(kMaxRecordBytes)) return Flaw::kTooLong;
+  if (st.st_size > static_cast<off_t>(most)) return Flaw::kTooLong;
   out->resize(static_cast<std::size_t>(st.st_size));
   std::size_t have = 0;
   while (have < out->size()) {

@@ -76,9 +76,9 @@ std::string probe_root(const std::string& path);
 /// demand.
 std::vector<std::string> list_folder(int folder, bool hidden = false);
 
-/// The whole of a regular file of at most kMaxRecordBytes. Never blocks: anything else is not
-/// opened.
-Flaw read_file(int folder, const std::string& name, Trust trust, std::string* out);
+/// The whole of a regular file of at most `most` bytes. Never blocks: anything else is not opened.
+Flaw read_file(int folder, const std::string& name, Trust trust, std::string* out,
+               std::size_t most = kMaxRecordBytes);
 
 /// Writes a temporary file, syncs it, renames it, syncs the folder. 0, or the errno of the step
 /// that failed, with nothing left behind (unless the folder's sync failed: then the file is there,

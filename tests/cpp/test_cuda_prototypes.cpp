@@ -23,7 +23,7 @@ static_assert(offsetof(cuda::LaunchConfig, attributes) == offsetof(CUlaunchConfi
 static_assert(offsetof(cuda::LaunchConfig, num_attributes) == offsetof(CUlaunchConfig, numAttrs));
 static_assert(sizeof(cuda::LaunchAttribute) == sizeof(CUlaunchAttribute));
 static_assert(offsetof(cuda::LaunchAttribute, bytes) == offsetof(CUlaunchAttribute, value));
-static_assert(sizeof(cuda::TensorMap) == sizeof(CUtensorMap));
+static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 static_assert(sizeof(cuda::DevicePtr) == sizeof(CUdeviceptr));
 static_assert(int{cuda::kErrorStubLibrary} == int{CUDA_ERROR_STUB_LIBRARY});
 static_assert(int{cuda::kAttributeMaxSharedPerUnit} ==

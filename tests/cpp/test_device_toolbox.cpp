@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -129,9 +128,9 @@ constexpr std::int64_t kSizes[3] = {100, 50, 6};
 constexpr std::int64_t kRow = 104, kPlane = kRow * 52;  // strides; the gaps must stay as they are
 
 TensorMap map_of(const cuda::TensorMapSpec& spec) {
-  cuda::TensorMap map;
+  TensorMap map;
   cuda::check(cuda::encode_tensor_map(map, spec), "encoding a tensor map");
-  return std::bit_cast<TensorMap>(map);
+  return map;
 }
 TensorMap matrix_map(DType dtype, const void* data, std::int64_t width, std::int64_t height,
                      int box_width, int box_height) {
