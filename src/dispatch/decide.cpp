@@ -166,8 +166,8 @@ Support check_support(const Implementation& impl, const Problem& problem,
     return Support::no("serves up to sm_{}, this device is sm_{}", impl.max_arch, device.arch);
   if (impl.sources && !jit::unavailable().empty())
     return Support::no(
-        "needs NVRTC, which is not usable here; see `dlblas info`, or run `pip "
-        "install nvidia-cuda-nvrtc`");
+        "needs NVRTC, which is not usable here; `dlblas info` says why; where it is missing, run "
+        "`pip install nvidia-cuda-nvrtc`");
   if ((problem.flags & kDeterministic) && !impl.flags.deterministic)
     return Support::no("is not deterministic, and the call asks for it");
   if (problem.device_type == DeviceType::kCuda && splits_elements(problem))
