@@ -9,6 +9,7 @@ import dlblas
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("dlblas.torch")  # the tracer must know the functions before it meets one
 
 DEVICES = [pytest.param("cpu", id="cpu"), pytest.param("cuda", id="cuda", marks=pytest.mark.gpu)]
 
