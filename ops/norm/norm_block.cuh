@@ -19,8 +19,8 @@ struct NormPart {
 /// The first pass: h kept, and written with `add`; a thread's sum of squares. f32 chains are at
 /// most 64 · C.vectors · N / 4 long, and are added up in f64.
 template <NormCudaTraits S, NormBlockConfig C>
-__device__ inline double keep_and_sum(NormVec<S>* kept, NormPart part, int64_t row,
-                                      const NormCudaParams& p) {
+__device__ inline float keep_and_sum(NormVec<S>* kept, NormPart part, int64_t row,
+                                     const NormCudaParams& p) {
   constexpr int N = norm_elements(S);
   double sum = 0;
   Squares squares;
@@ -49,7 +49,7 @@ __device__ inline double keep_and_sum(NormVec<S>* kept, NormPart part, int64_t r
       squares = Squares();
     }
   }
-  return sum + squares.sum();
+  return static_cast<float>(sum + squares.sum());
 }
 
 /// The second pass.
@@ -90,17 +90,15 @@ __global__ void __launch_bounds__(C.threads) norm_block(const __grid_constant__ 
   __shared__ typename ClusterSum<C.cluster>::Shared parts;
   RowSum<C.threads> threads(slots, 1, threadIdx.x);
   ClusterSum<C.cluster> blocks(parts, threadIdx.x);
-  if constexpr (C.dependent) {
-    wait_for_dependencies();
-    launch_dependents();
-  }
+  wait_for_dependencies();
+  launch_dependents();
   blocks.start();
   const int64_t accesses = p.width / N, share = (accesses + C.cluster - 1) / C.cluster;
   const int64_t begin = C.cluster == 1 ? 0 : min(accesses, share * cluster_rank());
   const NormPart part = {begin, min(accesses, begin + share)};
   const int64_t step = gridDim.x / C.cluster;
   for (int64_t row = blockIdx.x / C.cluster; row < p.rows; row += step) {
-    const double sum = keep_and_sum<S, C>(kept, part, row, p);
+    const float sum = keep_and_sum<S, C>(kept, part, row, p);
     const auto exact = [&] {
       double wide = 0;
       for (int64_t at = part.begin + threadIdx.x; at < part.end; at += C.threads)

@@ -19,20 +19,18 @@ using Table = ConfigTable<NormBlockConfig>;
 const Table& shared_table() {
   static const auto* table = new Table{
       field<&NormBlockConfig::threads>("threads", {128, 256, 512, 1024}),
-      field<&NormBlockConfig::vectors>("vectors", {1, 2, 4}),
+      field<&NormBlockConfig::vectors>("vectors", {2, 4}),
       field<&NormBlockConfig::cluster>("cluster", {1, 2, 4, 8}),
       field<&NormBlockConfig::keep>("keep", {1}),
-      field<&NormBlockConfig::dependent>("dependent", {0, 1}),
   };
   return *table;
 }
 const Table& rows_table() {
   static const auto* table = new Table{
       field<&NormBlockConfig::threads>("threads", {128, 256, 512, 1024}),
-      field<&NormBlockConfig::vectors>("vectors", {1, 2, 4}),
+      field<&NormBlockConfig::vectors>("vectors", {2, 4}),
       field<&NormBlockConfig::cluster>("cluster", {1}),
       field<&NormBlockConfig::keep>("keep", {0}),
-      field<&NormBlockConfig::dependent>("dependent", {0, 1}),
   };
   return *table;
 }
@@ -42,6 +40,7 @@ struct State {
   const Slots* slots;
   NormBlockConfig config;
   std::int32_t shared_bytes;
+  bool dependent;
 };
 
 /// Bytes of h that a block keeps.
@@ -60,7 +59,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   how.block.x = static_cast<unsigned>(state.config.threads);
   how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
   how.cluster = static_cast<unsigned>(state.config.cluster);
-  how.dependent = state.config.dependent;
+  how.dependent = state.dependent;
   return cuda::launch(*kernel.entries[0], how, params, context.stream);
 }
 
@@ -83,7 +82,6 @@ struct Blocks {
                               const DeviceInfo& device) {
     NormBlockConfig c;
     c.keep = kKeep;
-    c.dependent = device.arch >= 90;
     const std::int64_t row = accesses(slots, problem);
     for (const std::int64_t share : {room(device) / 2, room(device)}) {
       for (c.cluster = 1; c.cluster <= (kKeep ? 8 : 1); c.cluster *= 2) {
@@ -105,7 +103,7 @@ struct Blocks {
 
   static void constrain(const Slots& slots, const Problem& problem, const DeviceInfo& device,
                         Space& space) {
-    space.require("what a block keeps fits its shared memory", {"cluster", "keep", "dependent"},
+    space.require("what a block keeps fits its shared memory", {"cluster", "keep"},
                   [slots, problem, device](const Config& config) {
                     return fits(slots, problem, kTable().restore(config), device);
                   });
@@ -126,10 +124,11 @@ struct Blocks {
   }
 
   static Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
-                        const DeviceInfo&) {
+                        const DeviceInfo& device) {
     const NormBlockConfig c = kTable().restore(config);
     Kernel kernel;
-    kernel.store(State{&slots, c, static_cast<std::int32_t>(kept_bytes(slots, problem, c))});
+    kernel.store(State{&slots, c, static_cast<std::int32_t>(kept_bytes(slots, problem, c)),
+                       can_depend(device)});
     kernel.steps[0] = run;
     kernel.num_steps = 1;
     return kernel;

@@ -39,6 +39,12 @@ const CudaKernel& cuda_ring();
 const CudaKernel& cuda_split();
 const CudaKernel& cuda_strided();
 
+/// Programmatic dependent launch (device/pdl.cuh): every kernel waits for the ones before it before
+/// it touches memory, so it can always be asked for. The weight, too, may be the work of the kernel
+/// before (an optimizer's step, a cast): nothing of the caller's is read ahead of that wait.
+/// 4096×4096 bf16 on H200, 2026-11-21: 18.7 → 18.4 µs, 1×4096 1.7 → 1.3.
+inline bool can_depend(const DeviceInfo& device) { return device.arch >= 90; }
+
 /// The traits of a problem's kernels, but for `full`.
 NormCudaTraits traits_of(const Slots& slots, const Problem& problem);
 /// As a C++ value, for the JIT.

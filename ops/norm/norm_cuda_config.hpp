@@ -31,19 +31,15 @@ struct NormRegistersConfig {
   int32_t rows = 4;          // rows of one block, each with a barrier of its own
   int32_t cluster = 1;       // blocks that share a row
   bool early_weight = true;  // the weight is asked for before the row's sum is waited for
-  bool persistent = false;   // blocks stay and ask for the next row before they finish this one
-  bool stream = false;       // x, residual and results go through L2 evict-first
-  bool dependent = false;    // programmatic dependent launch
 };
 
 /// cuda_shared, cuda_cluster, cuda_rows: a block (or a cluster) takes a row of any length in two
 /// passes.
 struct NormBlockConfig {
   int32_t threads = 512;
-  int32_t vectors = 4;     // accesses in flight, of one thread
-  int32_t cluster = 1;     // blocks that share a row
-  bool keep = true;        // h stays in shared memory; else it is read again, mostly from cache
-  bool dependent = false;  // programmatic dependent launch
+  int32_t vectors = 4;  // accesses in flight, of one thread
+  int32_t cluster = 1;  // blocks that share a row
+  bool keep = true;     // h stays in shared memory; else it is read again, mostly from cache
 };
 
 /// cuda_ring: rows stream through shared memory; each thread keeps a ring of its own accesses. A
@@ -115,9 +111,10 @@ struct NormRowMap {
   int64_t rank;
 };
 /// cuda_strided: whatever the layouts are.
+enum NormMap { kNormX, kNormResidual, kNormY, kNormResidualOut, kNormMaps };
 struct NormStridedParams {
   NormCudaParams call;
-  NormRowMap x, residual, y, residual_out;
+  NormRowMap maps[kNormMaps];
   int64_t weight_stride;
 };
 static_assert(sizeof(NormStridedParams) == 120 + 4 * 144 + 8,
@@ -126,14 +123,18 @@ static_assert(sizeof(NormStridedParams) == 120 + 4 * 144 + 8,
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxNamedBarriers = 15;  // beside that of __syncthreads
 
-/// Registers of a thread that holds `vectors` accesses `copies` times, and of the weight once.
-constexpr int norm_registers_needed(const NormCudaTraits& s, int vectors, int copies) {
+/// Registers of a thread that holds `vectors` accesses of the row and of the weight.
+constexpr int norm_registers_needed(const NormCudaTraits& s, int vectors) {
   const int row = (norm_elements(s) * size_of(s.type) + 3) / 4;
   const int weight = (norm_elements(s) * size_of(s.weight) + 3) / 4;
-  return vectors * (row * copies + weight) + (copies > 1 ? 48 : 32);
+  return vectors * (row + weight) + 32;
 }
+/// The same with what comes beside: bounds to check; x and residual both, where ptxas asks for all
+/// of them at once.
 constexpr int norm_registers_needed(const NormCudaTraits& s, const NormRegistersConfig& c) {
-  return norm_registers_needed(s, c.vectors, !c.persistent ? 1 : s.add ? 3 : 2);
+  const int row = c.vectors * ((norm_elements(s) * size_of(s.type) + 3) / 4);
+  const int more = (s.add && c.vectors > 8 ? row : 0) + (s.full || c.vectors < 3 ? 0 : 16);
+  return more + (c.early_weight ? norm_registers_needed(s, c.vectors) : row + 32);
 }
 /// Blocks that a multiprocessor's registers are shared among. Left alone, ptxas keeps each 16-bit
 /// element as a float over the barrier: 102 registers for 64.
@@ -151,14 +152,14 @@ constexpr bool valid(const NormCudaTraits& s, const NormRegistersConfig& c, int 
   return block >= 32 && block <= kMaxBlockThreads &&
          (c.threads <= 32 || c.rows <= kMaxNamedBarriers) &&
          (c.cluster == 1 || (arch >= 90 && c.rows == 1 && c.threads >= 64)) &&
-         (!c.dependent || arch >= 90) && norm_registers_needed(s, c) * block <= 65536;
+         norm_registers_needed(s, c) * block <= 65536;
 }
 constexpr bool valid(const NormCudaTraits&, const NormBlockConfig& c, int arch) {
-  return c.threads <= kMaxBlockThreads && ((c.cluster == 1 && !c.dependent) || arch >= 90);
+  return c.threads <= kMaxBlockThreads && (c.cluster == 1 || arch >= 90);
 }
 constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
   return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 1536 &&
-         norm_registers_needed(s, c.vectors, 1) * c.threads * c.blocks <= 65536;
+         norm_registers_needed(s, c.vectors) * c.threads * c.blocks <= 65536;
 }
 
 constexpr int norm_ring_stages(const NormRingConfig& c) { return c.vectors / c.step; }

@@ -17,7 +17,6 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   static_assert(valid(S, C, 90));
   using Tile = NormTile<S, C.threads, C.vectors>;
   using Threads = RowSum<C.threads>;
-  constexpr Cache kCache = C.stream ? Cache::kStream : Cache::kDefault;
   __shared__ double slots[C.rows * Threads::kSlots + 1];
   __shared__ typename ClusterSum<C.cluster>::Shared parts;
   const int local = C.rows == 1 ? 0 : threadIdx.x / C.threads, thread = threadIdx.x % C.threads;
@@ -25,47 +24,30 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   const Tile tile = {rank * Tile::kColumns + thread * Tile::N, static_cast<int>(p.width)};
   Threads threads(slots + local * Threads::kSlots, 1 + local, thread);
   ClusterSum<C.cluster> blocks(parts, threadIdx.x);
-  if constexpr (C.dependent) {
-    wait_for_dependencies();
-    launch_dependents();
-  }
+  wait_for_dependencies();
+  launch_dependents();
   typename Tile::Weights weights;
   if constexpr (C.early_weight) tile.load_weights(weights, p.weight, 0);
-
-  const int64_t step = static_cast<int64_t>(gridDim.x / C.cluster) * C.rows, last = p.rows - 1;
-  int64_t base = static_cast<int64_t>(blockIdx.x / C.cluster) * C.rows;
-  // A branch between the two keeps ptxas from asking for the weight only when x has come.
-  if (base > last) return;
   // Threads of a row that is not there work on the last one and write nothing: rows that share a
   // warp stay together.
-  int64_t row = min(base + local, last);
+  const int64_t place = static_cast<int64_t>(blockIdx.x / C.cluster) * C.rows + local;
+  const bool mine = place < p.rows;
+  const int64_t row = mine ? place : p.rows - 1;
   typename Tile::Row x, residual, h;
-  tile.template load<kCache>(x, p.x, row * p.x_stride);
-  if constexpr (S.add) tile.template load<kCache>(residual, p.residual, row * p.residual_stride);
+  tile.load(x, p.x, row * p.x_stride);
+  if constexpr (S.add) tile.load(residual, p.residual, row * p.residual_stride);
   blocks.start();
-  for (;;) {
-    const bool mine = base + local <= last;
-    tile.add(h, x, residual);
-    if (S.add && mine) tile.template store<kCache>(p.residual_out, row * p.residual_out_stride, h);
-    const int64_t next = min(base + step + local, last);
-    if constexpr (C.persistent) {
-      tile.template load<kCache>(x, p.x, next * p.x_stride);
-      if constexpr (S.add)
-        tile.template load<kCache>(residual, p.residual, next * p.residual_stride);
-    }
-    const RowTotal total = row_total(tile.squares(h), p, threads, blocks, [&] {
-      return tile.squares_wide(h_base<S>(p), h_offset<S>(p, row));
-    });
+  tile.add(h, x, residual);
+  if (S.add && mine) tile.store(p.residual_out, row * p.residual_out_stride, h);
+  const RowTotal total = row_total(tile.squares(h), p, threads, blocks, [&] {
+    return tile.squares_wide(h_base<S>(p), h_offset<S>(p, row));
+  });
+  if (mine && total.wide) {
+    tile.normalize_wide(p, row, 0, wide_scale(total.exact, p));
+  } else if (mine) {
     if constexpr (!C.early_weight) tile.load_weights(weights, p.weight, 0);
-    if (mine && total.wide) {
-      tile.normalize_wide(p, row, 0, wide_scale(total.exact, p));
-    } else if (mine) {
-      tile.normalize(h, weights, norm_scale(total.sum, p), p);
-      tile.template store<kCache>(p.y, row * p.y_stride, h);
-    }
-    base += step;
-    row = next;
-    if (!C.persistent || base > last) break;
+    tile.normalize(h, weights, norm_scale(total.sum, p), p);
+    tile.store(p.y, row * p.y_stride, h);
   }
 }
 

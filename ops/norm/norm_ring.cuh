@@ -96,21 +96,23 @@ struct NormRing {
   __device__ bool holds(int access) const { return S.full || access < held; }
   __device__ static constexpr int column(int access) { return access * C.threads * N; }
   __device__ static int place(int slot, int i) { return (slot * C.step + i) * C.threads; }
+  /// Element offset of row i's first access in a tensor of this stride.
+  __device__ int64_t offset(int i, int64_t stride) const { return row(i) * stride + first; }
 
   /// Asks for stage `stage` of row i; nothing, but still a group, when the rows have ended.
   __device__ void ask(int i, int stage, int slot, int residual_slot) const {
     if (i < rows) {
+      const char* x = static_cast<const char*>(at_element<S.type>(p.x, offset(i, p.x_stride)));
+      const char* residual = static_cast<const char*>(
+          at_element<S.type>(p.residual, S.add ? offset(i, p.residual_stride) : 0));
 #pragma unroll
       for (int j = 0; j < C.step; ++j) {
         const int access = stage * C.step + j;
         if (!holds(access)) continue;
-        cp_async(shared_address(kept + place(slot, j)),
-                 at_element<S.type>(p.x, row(i) * p.x_stride + first + column(access)), 16);
+        cp_async(shared_address(kept + place(slot, j)), x + column(access) * size_of(S.type), 16);
         if constexpr (S.add)
-          cp_async(
-              shared_address(residuals + place(residual_slot, j)),
-              at_element<S.type>(p.residual, row(i) * p.residual_stride + first + column(access)),
-              16);
+          cp_async(shared_address(residuals + place(residual_slot, j)),
+                   residual + column(access) * size_of(S.type), 16);
       }
     }
     cp_async_commit();
@@ -118,6 +120,7 @@ struct NormRing {
 
   /// Squares of a stage that has landed; with `add`, h takes x's place and is written.
   __device__ void sum(Squares& squares, int i, int stage, int slot, int residual_slot) const {
+    const int64_t to = S.add ? offset(i, p.residual_out_stride) : 0;
 #pragma unroll
     for (int j = 0; j < C.step; ++j) {
       const int access = stage * C.step + j;
@@ -126,7 +129,7 @@ struct NormRing {
       if constexpr (S.add) {
         h = add_residual<S>(h, residuals[place(residual_slot, j)]);
         kept[place(slot, j)] = h;
-        store_row<S>(p.residual_out, row(i) * p.residual_out_stride + first + column(access), h);
+        store_row<S>(p.residual_out, to + column(access), h);
       }
       squares.take(h);
     }
@@ -135,24 +138,25 @@ struct NormRing {
   /// The result of a stage of row i, whose total is there.
   __device__ void write(int i, int stage, int slot, const NormWeightVec<S>* weights,
                         float scale) const {
+    const int64_t to = offset(i, p.y_stride);
 #pragma unroll
     for (int j = 0; j < C.step; ++j) {
       const int access = stage * C.step + j;
       if (holds(access))
-        store_row<S>(p.y, row(i) * p.y_stride + first + column(access),
+        store_row<S>(p.y, to + column(access),
                      normalize<S>(kept[place(slot, j)], hide(weights[access], p.zero), scale,
                                   p.weight_offset));
     }
   }
   /// The result of a row that f32 cannot scale; its first stage is in `slot`.
   __device__ void write_wide(int i, int slot, double scale) const {
+    const int64_t to = offset(i, p.y_stride);
 #pragma unroll 1
     for (int k = 0; k < C.vectors; ++k) {
-      const int64_t at = first + column(k);
       if (holds(k))
-        normalize_wide<S>(at_element<S.type>(p.y, row(i) * p.y_stride + at),
-                          &kept[place(slot, k % C.step)], at_element<S.weight>(p.weight, at), N,
-                          scale, p.weight_offset);
+        normalize_wide<S>(at_element<S.type>(p.y, to + column(k)), &kept[place(slot, k % C.step)],
+                          at_element<S.weight>(p.weight, first + column(k)), N, scale,
+                          p.weight_offset);
       if (k % C.step == C.step - 1) slot = next_slot(slot, kSlots);
     }
   }
@@ -230,11 +234,11 @@ __device__ inline void stream_rows(const Ring& ring, RingSums<S, C>& sums,
       residual_slot = next_slot(residual_slot, kDepth);
     }
     if (i >= ring.rows) continue;
-    const float sum = warp_sum(squares.sum());
-    double exact = sum;
-    if (leaves_f32(sum, p)) exact = warp_sum(ring.sum_wide(first_slot));
+    const SquareSum sum = sum_squares(
+        squares.sum(), p, [](float v) { return warp_sum(v); },
+        [&] { return ring.sum_wide(first_slot); });
     if (threadIdx.x % kWarp == 0) {
-      sums.parts[summed.stage][threadIdx.x / kWarp] = exact;
+      sums.parts[summed.stage][threadIdx.x / kWarp] = sum.exact();
       sums.summed[summed.stage].arrive();
     }
     summed.advance();
@@ -273,7 +277,7 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.share)
   launch_dependents();
   NormWeightVec<S> weights[C.vectors];
   if (!adds_up) {
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < Shape::kDepth; ++i) ring.ask(i / Shape::kStages, i % Shape::kStages, i, i);
 #pragma unroll
     for (int i = 0; i < C.vectors; ++i)

@@ -11,7 +11,7 @@
 namespace dlblas::norm {
 namespace {
 
-constexpr std::int64_t kLeastAccesses = 512;
+constexpr std::int64_t kLeastAccesses = 2048;
 constexpr std::int64_t kMostRows = 1 << 30;
 constexpr std::int32_t kRingVectors[] = {2, 4, 8, 16};
 
@@ -34,6 +34,7 @@ struct State {
   NormRingConfig config;
   std::int32_t shared_bytes;
   std::int64_t most_groups;  // that run at a time
+  bool dependent;
 };
 
 /// Groups of blocks that a device runs at a time. Clusters lie within a part of it: those have 16
@@ -70,7 +71,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
   how.cluster = c.meet ? 1 : static_cast<unsigned>(c.blocks);
   how.cooperative = c.meet;
-  how.dependent = !c.meet;
+  how.dependent = !c.meet && state.dependent;
   return cuda::launch(*kernel.entries[c.meet ? 1 : 0], how, params, context.stream);
 }
 
@@ -155,8 +156,8 @@ Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
                const DeviceInfo& device) {
   const NormRingConfig c = table().restore(config);
   Kernel kernel;
-  kernel.store(
-      State{&slots, c, norm_ring_bytes(traits_of(slots, problem), c), groups_of(c, device)});
+  kernel.store(State{&slots, c, norm_ring_bytes(traits_of(slots, problem), c), groups_of(c, device),
+                     can_depend(device)});
   if (c.meet) {
     kernel.steps[kernel.num_steps++] = clear;
     // For the most rows that the Problem's bucket holds.

@@ -27,12 +27,11 @@ __device__ inline void sum_chunk(Tile tile, int64_t row, int chunk, RowSum<C.thr
   if constexpr (S.add) tile.load(residual, call.residual, row * call.residual_stride + start);
   tile.add(h, x, residual);
   if constexpr (S.add) tile.store(call.residual_out, row * call.residual_out_stride + start, h);
-  const float sum = threads.sum(tile.squares(h));
-  double exact = sum;
-  if (leaves_f32(sum, call))
-    exact = threads.sum(tile.squares_wide(h_base<S>(call), h_offset<S>(call, row) + start));
+  const SquareSum sum = sum_squares(
+      tile.squares(h), call, [&](float v) { return threads.sum(v); },
+      [&] { return tile.squares_wide(h_base<S>(call), h_offset<S>(call, row) + start); });
   // RowSum's barrier came after every thread's writes of h: thread 0 hands them in with the sum.
-  if (threadIdx.x < kWarp) hand_in(exact, row, chunk, p.meeting);
+  if (threadIdx.x < kWarp) hand_in(sum.exact(), row, chunk, p.meeting);
 }
 
 /// Scales chunk `chunk` of a row whose sums are on their way.
@@ -68,6 +67,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   RowSum<C.threads> threads(slots, 1, threadIdx.x);
   const Tile tile = {static_cast<int>(threadIdx.x) * Tile::N, 0};
   wait_for_dependencies();
+  launch_dependents();
   for (;;) {
     if (threadIdx.x == 0) {
       const int64_t item = atomicAdd(p.ticket, 1u);

@@ -16,10 +16,10 @@ constexpr std::int64_t kLeastAccesses = 2048;
 
 const ConfigTable<NormSplitConfig>& table() {
   static const auto* knobs = new ConfigTable<NormSplitConfig>{
-      field<&NormSplitConfig::threads>("threads", {128, 256, 512, 1024}),
-      field<&NormSplitConfig::vectors>("vectors", {1, 2, 4, 8}),
-      field<&NormSplitConfig::blocks>("blocks", {1, 2, 3, 4}),
-      field<&NormSplitConfig::ahead>("ahead", {1, 2, 3}),
+      field<&NormSplitConfig::threads>("threads", {256, 512}),
+      field<&NormSplitConfig::vectors>("vectors", {4, 8}),
+      field<&NormSplitConfig::blocks>("blocks", {2, 4}),
+      field<&NormSplitConfig::ahead>("ahead", {1, 3}),
   };
   return *knobs;
 }
@@ -105,7 +105,7 @@ double estimate(const Slots& slots, const Problem& problem, const Config&,
 Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
                const DeviceInfo& device) {
   const State state{&slots, table().restore(config), norm_elements(traits_of(slots, problem)),
-                    device.units, device.arch >= 90};
+                    device.units, can_depend(device)};
   Kernel kernel;
   kernel.store(state);
   kernel.steps[0] = clear;

@@ -2,7 +2,7 @@
 // round(x + residual), the sum of squares, the scale, the result.
 // Numerics: squares are summed in f32 in chains of at most a few hundred terms, then in trees;
 // one rounding at the store. Where a sum leaves the range of f32 (values below 1e-15 with eps = 0,
-// or above 1e19) the row is summed again in f64 and scaled in two factors.
+// or above 1e19) the row is summed and scaled again in f64, element by element.
 // Read next: ops/norm/norm_registers.cuh.
 #pragma once
 
@@ -82,8 +82,40 @@ __device__ inline bool leaves_f32(double sum, const NormCudaParams& p) {
 __device__ inline float norm_scale(float sum, const NormCudaParams& p) {
   return reciprocal_root(fmaf(sum, p.inverse_width_f32, p.eps_f32));
 }
+/// The same of a sum that leaves f32: the root of the mean times a power of 4 that brings it back.
 __device__ inline double wide_scale(double sum, const NormCudaParams& p) {
-  return rsqrt(fma(sum, p.inverse_width, p.eps));
+  const double mean = fma(sum, p.inverse_width, p.eps);
+  const bool large = mean > 1;
+  const double factor = large ? 0x1p-80 : 0x1p110;
+  return reciprocal_root(static_cast<float>(mean * factor * factor)) * factor;
+}
+
+/// A sum of squares over threads. Where f32 lost it, `exact_part` sums a thread's squares again in
+/// f64, and these are added up as multiples of `unit`, in the same code: it is compiled once.
+struct SquareSum {
+  float sum;
+  double unit;  // 1, or f32 lost the sum
+  __device__ double exact() const { return sum * unit; }
+};
+/// The threads agree on whether f32 lost the sum; with kSharedWarps, several sums share a warp, and
+/// the others come along and keep their own.
+template <bool kSharedWarps = false, typename Sum, typename Exact>
+__device__ inline SquareSum sum_squares(float part, const NormCudaParams& p, Sum sum_up,
+                                        Exact exact_part) {
+  SquareSum total = {0, 1};
+  bool again = false;
+#pragma unroll 1
+  for (;;) {
+    total.sum = sum_up(part);
+    const bool lost = !again && leaves_f32(total.sum, p);
+    if (!(kSharedWarps ? __any_sync(0xffffffffu, lost) : lost)) return total;
+    if (lost) {
+      const bool large = total.sum > 1;
+      total.unit = large ? 0x1p160 : 0x1p-220;
+      part = static_cast<float>(exact_part() * (large ? 0x1p-160 : 0x1p220));
+    }
+    again = true;
+  }
 }
 
 /// A row's sum of squares, known to all of its threads.
@@ -93,22 +125,15 @@ struct RowTotal {
   bool wide;  // f32 cannot scale this row: it is for normalize_wide and `exact`
 };
 
-/// From a thread's part to the row's total, over its threads and the cluster's blocks. `exact_part`
-/// sums a thread's squares again in f64; it runs where the row's f32 sum is of no use. The row's
-/// threads agree on that; where rows share a warp, the others come along and keep their own.
-template <typename V, int kThreads, int kBlocks, typename Exact>
-__device__ inline RowTotal row_total(V part, const NormCudaParams& p, RowSum<kThreads>& threads,
+/// From a thread's part to the row's total, over its threads and the cluster's blocks.
+template <int kThreads, int kBlocks, typename Exact>
+__device__ inline RowTotal row_total(float part, const NormCudaParams& p, RowSum<kThreads>& threads,
                                      ClusterSum<kBlocks>& blocks, Exact exact_part) {
-  const V sum = threads.sum(part);
-  RowTotal total = {static_cast<float>(sum), sum, leaves_f32(sum, p)};
-  if (kThreads < kWarp ? __any_sync(0xffffffffu, total.wide) : total.wide)
-    total.exact = threads.sum(exact_part());
-  if constexpr (kBlocks > 1) {
-    total.exact = blocks.sum(total.exact);
-    total.sum = static_cast<float>(total.exact);
-    total.wide = leaves_f32(total.exact, p);
-  }
-  return total;
+  const SquareSum sum = sum_squares<(kThreads < kWarp)>(
+      part, p, [&](float v) { return threads.sum(v); }, exact_part);
+  if constexpr (kBlocks == 1) return {sum.sum, sum.exact(), sum.unit != 1};
+  const double total = blocks.sum(sum.exact());
+  return {static_cast<float>(total), total, leaves_f32(total, p)};
 }
 
 /// y = h · scale · (weight + offset), or with h · scale rounded first.

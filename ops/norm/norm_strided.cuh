@@ -4,6 +4,7 @@
 // Flow: call > validate > select > compile > [launch].  Read next: ops/norm/norm_stages.cuh.
 #pragma once
 
+#include "device/pdl.cuh"
 #include "ops/norm/norm_stages.cuh"
 
 namespace dlblas {
@@ -11,56 +12,52 @@ namespace dlblas {
 /// Element offset of a row.
 __device__ inline int64_t row_offset(const NormRowMap& map, int64_t row) {
   int64_t offset = 0;
+#pragma unroll 1
   for (int i = static_cast<int>(map.rank) - 1; i >= 0; --i) {
-    offset += row % map.shape[i] * map.strides[i];
-    row /= map.shape[i];
+    const int64_t next = row / map.shape[i];
+    offset += (row - next * map.shape[i]) * map.strides[i];
+    row = next;
   }
   return offset;
 }
-
-/// One tensor's row, element by element.
-template <NormCudaTraits S>
-struct StridedRow {
-  void* base;
-  int64_t offset, inner;
-
-  __device__ StridedRow(const void* data, const NormRowMap& map, int64_t row)
-      : base(const_cast<void*>(data)), offset(row_offset(map, row)), inner(map.inner) {}
-  __device__ float load(int64_t c) const {
-    return load_element<S.type, S.align>(base, offset + c * inner);
-  }
-  __device__ void store(int64_t c, float value) const {
-    store_element<S.type, S.align>(base, offset + c * inner, value);
-  }
-};
 
 template <NormCudaTraits S, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     norm_strided(const __grid_constant__ NormStridedParams p) {
   __shared__ double slots[RowSum<kThreads>::kSlots];
+  __shared__ int64_t offsets[kNormMaps];
   RowSum<kThreads> threads(slots, 1, threadIdx.x);
   const NormCudaParams& call = p.call;
+  wait_for_dependencies();
+  launch_dependents();
+  const NormRowMap& h_map = p.maps[S.add ? kNormResidualOut : kNormX];
+  const void* h = S.add ? call.residual_out : call.x;
   for (int64_t row = blockIdx.x; row < call.rows; row += gridDim.x) {
-    const StridedRow<S> x(call.x, p.x, row), y(call.y, p.y, row);
-    const StridedRow<S> residual(call.residual, p.residual, row);
-    const StridedRow<S> residual_out(call.residual_out, p.residual_out, row);
-    const StridedRow<S>& h = S.add ? residual_out : x;
+    __syncthreads();  // the last row's offsets are read
+    if (threadIdx.x < kNormMaps) offsets[threadIdx.x] = row_offset(p.maps[threadIdx.x], row);
+    __syncthreads();
     double sum = 0;
     for (int64_t c = threadIdx.x; c < call.width; c += kThreads) {
-      float v = x.load(c);
+      float v = load_element<S.type, S.align>(call.x, offsets[kNormX] + c * p.maps[kNormX].inner);
       if constexpr (S.add) {
-        v = round_to<S.type>(v + residual.load(c));
-        residual_out.store(c, v);
+        v += load_element<S.type, S.align>(
+            call.residual, offsets[kNormResidual] + c * p.maps[kNormResidual].inner);
+        v = round_to<S.type>(v);
+        store_element<S.type, S.align>(call.residual_out,
+                                       offsets[kNormResidualOut] + c * h_map.inner, v);
       }
       sum += static_cast<double>(v) * v;
     }
     const double scale = wide_scale(threads.sum(sum), call);
     for (int64_t c = threadIdx.x; c < call.width; c += kThreads) {
-      double v = h.load(c) * scale;
+      double v = load_element<S.type, S.align>(
+                     h, offsets[S.add ? kNormResidualOut : kNormX] + c * h_map.inner) *
+                 scale;
       if constexpr (S.cast_before_weight) v = round_to<S.type>(static_cast<float>(v));
       const double weight =
           load_element<S.weight, S.weight_align>(call.weight, c * p.weight_stride);
-      y.store(c, static_cast<float>(v * (weight + call.weight_offset)));
+      store_element<S.type, S.align>(call.y, offsets[kNormY] + c * p.maps[kNormY].inner,
+                                     static_cast<float>(v * (weight + call.weight_offset)));
     }
   }
 }

@@ -16,6 +16,7 @@ constexpr std::int64_t kMaxBlocks = 1 << 20;  // the kernel's blocks go on to fu
 
 struct State {
   const Slots* slots;
+  bool dependent;
 };
 
 /// The elements' alignment is all that counts: one at a time.
@@ -42,19 +43,21 @@ NormRowMap row_map(const TensorView& t) {
 }
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
-  const Slots& slots = *kernel.load<State>().slots;
+  const State& state = kernel.load<State>();
+  const Slots& slots = *state.slots;
   NormStridedParams params{};
   params.call = params_of(slots, args);
-  params.x = row_map(args.tensors[slots.x]);
-  params.y = row_map(args.tensors[slots.y]);
+  params.maps[kNormX] = row_map(args.tensors[slots.x]);
+  params.maps[kNormY] = row_map(args.tensors[slots.y]);
   if (slots.adds()) {
-    params.residual = row_map(args.tensors[slots.residual]);
-    params.residual_out = row_map(args.tensors[slots.residual_out]);
+    params.maps[kNormResidual] = row_map(args.tensors[slots.residual]);
+    params.maps[kNormResidualOut] = row_map(args.tensors[slots.residual_out]);
   }
   params.weight_stride = inner_stride(args.tensors[slots.weight]);
   cuda::Launch how;
   how.grid.x = static_cast<unsigned>(std::min(params.call.rows, kMaxBlocks));
   how.block.x = kThreads;
+  how.dependent = state.dependent;
   return cuda::launch(*kernel.entries[0], how, params, context.stream);
 }
 
@@ -65,9 +68,9 @@ double estimate(const Slots& slots, const Problem& problem, const Config&,
   return model_ms(10 * bytes_of(slots, problem), problem, device.units, device);
 }
 
-Kernel prepare(const Slots& slots, const Problem&, const Config&, const DeviceInfo&) {
+Kernel prepare(const Slots& slots, const Problem&, const Config&, const DeviceInfo& device) {
   Kernel kernel;
-  kernel.store(State{&slots});
+  kernel.store(State{&slots, can_depend(device)});
   kernel.steps[0] = run;
   kernel.num_steps = 1;
   return kernel;

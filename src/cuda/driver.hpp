@@ -29,6 +29,7 @@ enum : int {
   kFunctionLocalBytes = 3,
   kFunctionRegisters = 4,
   kFunctionMaxDynamicShared = 8,
+  kFunctionLargeClusters = 14,  // more than the 8 blocks that every device has room for
   kLaunchCooperative = 2,
   kLaunchCluster = 4,
   kLaunchDependent = 6,
