@@ -214,8 +214,9 @@ Columns stand_in(const Columns& c, FloatType type, const Context& context) {
   return {context.alloc(context.self, bytes, 64), c.rows, c.cols, c.rows};
 }
 
-/// Codes of a failed step, apart from cuBLASLt's own statuses, which are positive.
-enum StepError : int { kNoMemory = -1, kNoAlgorithm = -2 };
+/// cuda::error_text has the words for both.
+constexpr int kNoMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+constexpr int code_of(int status) { return status == 0 ? 0 : cuda::kCublasStatus + status; }
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   Plan& plan = *kernel.load<Plan*>();
@@ -229,14 +230,15 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   if (o.b.data != given.b.data) copy_columns(given.b, o.b, s.type, context.stream);
   const Product x(o, s, p.bias);
   CublasLt::Algorithm algorithm;
-  if (!x.valid || !algorithm_for(plan, x, sizes_of(o), algorithm)) return kNoAlgorithm;
+  if (!x.valid || !algorithm_for(plan, x, sizes_of(o), algorithm))
+    return code_of(CublasLt::kNotSupported);
   const float one = 1, zero = 0;
   auto* const out = const_cast<void*>(o.out.data);
   const int status = cuda::cublaslt().multiply(
       plan.handle, &x.description, &one, o.b.data, &x.b, o.a.data, &x.a, &zero, out, &x.out, out,
       &x.out, &algorithm, workspace, plan.choice.workspace_bytes, context.stream);
   if (status == 0 && out != given.out.data) copy_columns(o.out, given.out, s.out, context.stream);
-  return status;
+  return code_of(status);
 }
 
 /// How long the list is on this device; without one, as long as it may be.

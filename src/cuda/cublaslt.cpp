@@ -69,6 +69,20 @@ const char* cublaslt_version() {
   return version->c_str();
 }
 
+std::string cublaslt_text(int status) {
+  static constexpr struct {
+    int status;
+    const char* meaning;
+  } kMeanings[] = {{1, "not initialized"}, {3, "allocation failed"},
+                   {7, "invalid value"},   {8, "architecture mismatch"},
+                   {11, "mapping error"},  {13, "execution failed"},
+                   {14, "internal error"}, {CublasLt::kNotSupported, "not supported"},
+                   {16, "license error"}};
+  for (const auto& m : kMeanings)
+    if (m.status == status) return text("cuBLASLt status ", status, " (", m.meaning, ")");
+  return text("cuBLASLt status ", status, " (unknown)");
+}
+
 CublasLt::Handle cublaslt_handle(int device) {
   static auto* mutex = new std::mutex;  // both leak on purpose: calls may run after destructors
   static auto* handles = new std::map<int, CublasLt::Handle>;

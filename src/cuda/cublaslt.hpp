@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "core/implementation.hpp"
 
@@ -54,6 +55,7 @@ struct CublasLt {
     kMinAlignmentC = 7,
     kMinAlignmentD = 8
   };
+  enum Status { kNotSupported = 15 };
   enum Reduction { kReduceInPlace = 1, kReduceInComputeType = 2 };
 
   std::size_t (*version)();
@@ -80,6 +82,8 @@ struct CublasLt {
 const CublasLt& cublaslt();
 /// "13.1.0"; "" where none was found.
 const char* cublaslt_version();
+/// "cuBLASLt status 7 (invalid value)".
+std::string cublaslt_text(int status);
 /// The device's handle, made once; its context is current. Null when it could not be made.
 CublasLt::Handle cublaslt_handle(int device);
 

@@ -62,7 +62,10 @@ template <typename Params>
 int launch(const Function& function, const Launch& how, const Params& params, void* stream) {
   return launch(function, how, &params, sizeof(Params), stream);
 }
-/// "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered".
+/// A step's code is the driver's, or this and cuBLASLt's status added up: both count from 1.
+inline constexpr int kCublasStatus = 100000;
+/// "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered"; or "cuBLASLt
+/// status 7 (invalid value)".
 std::string error_text(int code);
 /// Throws Error(kLaunch) with `what` and the code's text, unless it is 0.
 void check(int code, const char* what);

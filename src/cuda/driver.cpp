@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "core/fork.hpp"
 #include "core/library.hpp"
+#include "cuda/cublaslt.hpp"
 #include "cuda/cuda.hpp"
 
 namespace dlblas::cuda {
@@ -86,7 +87,9 @@ std::string driver_version() {
   return v ? text(v / 1000, ".", v % 1000 / 10) : "";
 }
 
-std::string error_text(int code) { return words(driver(), code); }
+std::string error_text(int code) {
+  return code > kCublasStatus ? cublaslt_text(code - kCublasStatus) : words(driver(), code);
+}
 
 void check(int code, const char* what) {
   if (code == 0) return;

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "cuda/cublaslt.hpp"
+#include "cuda/cuda.hpp"
 
 #if defined(DLBLAS_CUBLASLT_HEADER)
 #include DLBLAS_CUBLASLT_HEADER
@@ -50,6 +51,7 @@ static_assert(int{CublasLt::kMinAlignmentA} == int{CUBLASLT_MATMUL_PREF_MIN_ALIG
 static_assert(int{CublasLt::kMinAlignmentB} == int{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES});
 static_assert(int{CublasLt::kMinAlignmentC} == int{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES});
 static_assert(int{CublasLt::kMinAlignmentD} == int{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES});
+static_assert(int{CublasLt::kNotSupported} == int{CUBLAS_STATUS_NOT_SUPPORTED});
 static_assert(int{CublasLt::kReduceInPlace} == int{CUBLASLT_REDUCTION_SCHEME_INPLACE});
 static_assert(int{CublasLt::kReduceInComputeType} == int{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
 
@@ -102,6 +104,14 @@ TEST(CublasLtPrototypes, TakeTheRealArguments) { GTEST_SKIP() << "no cublasLt.h 
 
 namespace dlblas::test {
 namespace {
+
+TEST(CublasLt, AStatusIsNotTakenForTheDriversCode) {
+  EXPECT_EQ(cuda::error_text(cuda::kCublasStatus + 7), "cuBLASLt status 7 (invalid value)");
+  EXPECT_EQ(cuda::error_text(cuda::kCublasStatus + cuda::CublasLt::kNotSupported),
+            "cuBLASLt status 15 (not supported)");
+  EXPECT_EQ(cuda::error_text(cuda::kCublasStatus + 99), "cuBLASLt status 99 (unknown)");
+  EXPECT_EQ(cuda::error_text(7).find("cuBLASLt"), std::string::npos);
+}
 
 // Needs no GPU: the library found is one that is understood, or the reason says what to do.
 TEST(CublasLt, IsUnderstoodOrSaysWhyNot) {
