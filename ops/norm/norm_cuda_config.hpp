@@ -52,6 +52,7 @@ struct NormRingConfig {
   int32_t ahead = 2;    // stages between a row's last sum and its first result
   int32_t share = 1;    // blocks of a multiprocessor
   bool meet = false;    // blocks meet in the workspace, a cooperative grid; else as a cluster
+  bool pass = false;    // x, residual and results leave L2 first: the weight stays
 };
 
 /// cuda_split: rows in chunks of threads × vectors accesses, over the whole grid.

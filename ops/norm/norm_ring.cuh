@@ -79,11 +79,23 @@ __device__ inline double meet_in_memory(double part, double* parts, int member, 
 
 __device__ inline int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
 
+/// As cp_async; what comes from `from` is the first to leave L2.
+__device__ __forceinline__ void cp_async_pass(uint32_t to_shared, const void* from) {
+  asm volatile(
+      "{\n .reg .b64 policy;\n"
+      " createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+      " cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, policy;\n}" ::"r"(
+          to_shared),
+      "l"(from)
+      : "memory");
+}
+
 /// One thread's view of the stream.
 template <NormCudaTraits S, NormRingConfig C>
 struct NormRing {
   using Shape = RingShape<S, C>;
   static constexpr int N = norm_elements(S), kSlots = Shape::kSlots;
+  static constexpr Cache kResults = C.pass ? Cache::kStream : Cache::kDefault;
 
   const NormCudaParams& p;
   NormVec<S>*kept, *residuals;  // this thread's places in the first slot; others C.threads apart
@@ -99,6 +111,13 @@ struct NormRing {
   /// Element offset of row i's first access in a tensor of this stride.
   __device__ int64_t offset(int i, int64_t stride) const { return row(i) * stride + first; }
 
+  __device__ static void copy(NormVec<S>* to, const char* from) {
+    if constexpr (C.pass)
+      cp_async_pass(shared_address(to), from);
+    else
+      cp_async(shared_address(to), from, 16);
+  }
+
   /// Asks for stage `stage` of row i; nothing, but still a group, when the rows have ended.
   __device__ void ask(int i, int stage, int slot, int residual_slot) const {
     if (i < rows) {
@@ -109,10 +128,9 @@ struct NormRing {
       for (int j = 0; j < C.step; ++j) {
         const int access = stage * C.step + j;
         if (!holds(access)) continue;
-        cp_async(shared_address(kept + place(slot, j)), x + column(access) * size_of(S.type), 16);
+        copy(kept + place(slot, j), x + column(access) * size_of(S.type));
         if constexpr (S.add)
-          cp_async(shared_address(residuals + place(residual_slot, j)),
-                   residual + column(access) * size_of(S.type), 16);
+          copy(residuals + place(residual_slot, j), residual + column(access) * size_of(S.type));
       }
     }
     cp_async_commit();
@@ -129,7 +147,7 @@ struct NormRing {
       if constexpr (S.add) {
         h = add_residual<S>(h, residuals[place(residual_slot, j)]);
         kept[place(slot, j)] = h;
-        store_row<S>(p.residual_out, to + column(access), h);
+        store_row<S, kResults>(p.residual_out, to + column(access), h);
       }
       squares.take(h);
     }
@@ -143,9 +161,9 @@ struct NormRing {
     for (int j = 0; j < C.step; ++j) {
       const int access = stage * C.step + j;
       if (holds(access))
-        store_row<S>(p.y, to + column(access),
-                     normalize<S>(kept[place(slot, j)], hide(weights[access], p.zero), scale,
-                                  p.weight_offset));
+        store_row<S, kResults>(p.y, to + column(access),
+                               normalize<S>(kept[place(slot, j)], hide(weights[access], p.zero),
+                                            scale, p.weight_offset));
     }
   }
   /// The result of a row that f32 cannot scale; its first stage is in `slot`.
