@@ -107,7 +107,12 @@ typedef struct dlblas_args {
 /* The caller's side of a call. NULL context, or a NULL function in it: the library's own. Results
  * that the library's own new_output made are released with dlblas_free(data); on a GPU they are
  * ready in the order of `stream`, a CUstream of the tensors' device (NULL: its default stream), are
- * given back in that order too, and must not outlive it. */
+ * given back in that order too, and must not outlive it.
+ * new_output finds device, dtype, shape and strides set and gives memory for them (data, and
+ * byte_offset where it is not 0), without changing these. The first element lies at a multiple of
+ * 16 bytes: a kernel is chosen before the memory is there. Other strides, or an address less
+ * aligned than the kernel relies on, are a DLBLAS_ARGUMENT naming the result, and nothing is
+ * written; results with strides or an alignment of their own are passed in outputs[]. */
 typedef struct dlblas_context {
   size_t size;
   void* stream;

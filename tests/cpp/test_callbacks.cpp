@@ -287,5 +287,75 @@ TEST(Callbacks, TheTunersMayUseTheLibrary) {
   EXPECT_EQ(call_doubled(op, 4, 32, nullptr), "");
 }
 
+// ---- memory that is not as it was asked for
+// ------------------------------------------------------
+
+struct OddMemory {
+  std::vector<float> memory = std::vector<float>(64, -1);
+  std::size_t shift = 0;   // bytes past a multiple of 64
+  std::int64_t pitch = 0;  // 0: as asked
+  bool none = false;
+  bool untouched() const { return std::count(memory.begin(), memory.end(), -1.0F) == 64; }
+  dlblas_context context() {
+    dlblas_context c{};
+    c.size = sizeof c;
+    c.self = this;
+    c.new_output = [](void* self, std::int32_t, dlblas_tensor* out) {
+      const OddMemory& odd = *static_cast<OddMemory*>(self);
+      const auto begin = reinterpret_cast<std::uintptr_t>(odd.memory.data());
+      const std::uintptr_t aligned = (begin + 63) / 64 * 64;
+      out->data = odd.none ? nullptr : reinterpret_cast<void*>(aligned + odd.shift);
+      if (odd.pitch > 0) out->strides[0] = odd.pitch;
+      return 0;
+    };
+    return c;
+  }
+};
+
+/// The message of a call [2, 8] whose result is made there.
+std::string call_into(const Operator& op, OddMemory& odd, dlblas_status expected) {
+  float x[16] = {};
+  Array in{{2, 8}, {}, DType::kF32, x};
+  const dlblas_tensor tensor = in.tensor();
+  const dlblas_value value{DLBLAS_TENSOR, 0, {.tensor = &tensor}};
+  std::int64_t shape[DLBLAS_MAX_RANK], strides[DLBLAS_MAX_RANK];
+  dlblas_tensor result{nullptr, {0, 0}, 0, {}, shape, strides, 0};
+  const dlblas_args args{sizeof(dlblas_args), &value, 1, 0, nullptr, &result, 1, 0};
+  const dlblas_context context = odd.context();
+  EXPECT_EQ(dlblas_call(handle_of(op.forms[0]), &args, &context), expected);
+  dlblas_error error{};
+  error.size = sizeof error;
+  dlblas_last_error(&error);
+  return expected == DLBLAS_OK ? "" : error.message;
+}
+
+TEST(NewOutput, MemoryOtherThanAskedForIsRefusedAndNotWritten) {
+  const Operator& op = add_doubled("cb_odd");
+  OddMemory odd;
+  odd.shift = 4;
+  EXPECT_EQ(call_into(op, odd, DLBLAS_ARGUMENT),
+            "cb_odd: y is not in the memory that was asked of new_output; expected an address that "
+            "is a multiple of 16, got a multiple of 4; pass such a result as an output instead");
+  odd.shift = 0;
+  odd.pitch = 12;
+  EXPECT_EQ(call_into(op, odd, DLBLAS_ARGUMENT),
+            "cb_odd: y is not in the memory that was asked of new_output; expected strides (8, 1), "
+            "got strides (12, 1); pass such a result as an output instead");
+  EXPECT_TRUE(odd.untouched());
+  odd.pitch = 0;
+  odd.shift = 16;
+  EXPECT_EQ(call_into(op, odd, DLBLAS_OK), "");
+  EXPECT_FALSE(odd.untouched());
+}
+
+TEST(NewOutput, NoMemorySaysHowMuchAndWhatToDo) {
+  const Operator& op = add_doubled("cb_none");
+  OddMemory odd;
+  odd.none = true;
+  EXPECT_EQ(call_into(op, odd, DLBLAS_LAUNCH),
+            "cb_none: y could not be allocated; expected 64 bytes, got none; free memory of the "
+            "host, or call with smaller tensors");
+}
+
 }  // namespace
 }  // namespace dlblas::test
