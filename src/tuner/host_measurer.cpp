@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.hpp"
 #include "tuner/measure.hpp"
 
 namespace dlblas {
@@ -30,7 +31,9 @@ class HostMeasurer final : public Measurer {
     if (sets_.front().has_written_inputs())  // before the batch: a copy would be timed as well
       for (CallData& set : sets_) set.restore();
     const std::int64_t begin = clock_();
-    for (int i = 0; i < batch; ++i) run(kernel, sets_[next_set_++ % sets_.size()]);
+    for (int i = 0; i < batch; ++i)
+      if (const int code = run(kernel, sets_[next_set_++ % sets_.size()]))
+        throw Error(ErrorKind::kLaunch, words_of(code));
     return static_cast<double>(clock_() - begin) * 1e-6 / batch;
   }
   double sample_cost_ms(double ms) const override { return std::max(ms, kSampleMs); }

@@ -81,6 +81,11 @@ int Measurer::run(const Kernel& kernel, const CallData& data) {
                    workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard : nullptr);
 }
 
+std::string Measurer::words_of(int code) const {
+  return problem_.device_type == DeviceType::kCuda ? cuda::error_text(code)
+                                                   : text("a step returned code ", code);
+}
+
 Check Measurer::check(const Plan& plan) {
   Check result;
   const Kernel* kernel = nullptr;
@@ -118,8 +123,7 @@ bool Measurer::check_run(const Kernel& kernel, int pattern, Suspects& suspects, 
   result.failure = Failure::kLaunchError;
   try {
     if (const int code = run_once(kernel, data, result.ms)) {
-      result.note = problem_.device_type == DeviceType::kCuda ? cuda::error_text(code)
-                                                              : text("a step returned code ", code);
+      result.note = words_of(code);
       look_after_failure();
       return false;
     }
@@ -157,14 +161,29 @@ bool Measurer::check_written(int pattern, Suspects& suspects, Check& result) {
   return true;
 }
 
-Verdict Measurer::check_whole(const Plan& plan) {
+Check Measurer::check_whole(const Plan& plan) {
   CallData& data = sets_.front();
   data.restore();
   data.poison_results(kPatterns[0]);
   const Kernel& kernel = compile(plan);
   reserve_workspace(kernel);
-  double ms = 0;
-  run_once(kernel, data, ms);
+  Check result;
+  if (const int code = run_once(kernel, data, result.ms)) {
+    look_after_failure();
+    result.failure = Failure::kLaunchError;
+    result.note = words_of(code);
+    return result;
+  }
+  const Verdict verdict = compare_whole();
+  result.error = verdict.worst;
+  if (verdict.wrong == 0) return result;
+  result.failure = Failure::kWrongResult;
+  result.note = text(verdict.wrong, " of ", verdict.checked, " elements are wrong");
+  return result;
+}
+
+Verdict Measurer::compare_whole() {
+  const CallData& data = sets_.front();
   if (!data.has_written_inputs()) return judge_->compare_whole(data.args());
   // Results in place have overwritten what the oracle reads: it gets the inputs of a fresh copy.
   CallData before(data);

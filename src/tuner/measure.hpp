@@ -59,8 +59,9 @@ class Measurer {
 
   /// Two runs on results poisoned with two byte patterns in turn, both compared with the oracle.
   Check check(const Plan& plan);
-  /// Every element of the results against the oracle: what the winner must pass.
-  Verdict check_whole(const Plan& plan);
+  /// One run, every element of its results against the oracle: what the winner must pass. Throws
+  /// Error where the launch does.
+  Check check_whole(const Plan& plan);
   /// What check_whole takes, from how long the oracle took for the rows it did; milliseconds.
   double whole_cost_ms() const;
   /// True when `check` compares every element already.
@@ -82,7 +83,7 @@ class Measurer {
   bool mistrusted() const { return mistrusted_; }
   /// Nothing can be measured in this process any more: a kernel broke the device's context.
   bool lost() const { return lost_; }
-  /// After `sample` has thrown: finds out whether the device is lost.
+  /// After `sample` or `check_whole` has thrown: finds out whether the device is lost.
   void look_after_failure() { lost_ = lost_ || !alive(); }
 
  protected:
@@ -98,6 +99,8 @@ class Measurer {
   virtual bool alive() { return true; }
 
   int run(const Kernel& kernel, const CallData& data);
+  /// A step's code in words.
+  std::string words_of(int code) const;
   /// Memory for the kernel's workspace, with fresh guards.
   void reserve_workspace(const Kernel& kernel);
   virtual void workspace_moves() {}
@@ -115,6 +118,7 @@ class Measurer {
     std::vector<std::vector<std::int64_t>> kept;
   };
   bool check_run(const Kernel& kernel, int pattern, Suspects& suspects, Check& result);
+  Verdict compare_whole();
   bool check_written(int pattern, Suspects& suspects, Check& result);
 
   struct Release {

@@ -93,7 +93,9 @@ void throw_all_failed(const TuneReport& report) {
 }
 
 void throw_lost(const TuneReport& report) {
-  const Evaluated& last = report.evaluated.back();
+  const auto broke = std::find_if(report.evaluated.begin(), report.evaluated.end(),
+                                  [](const Evaluated& e) { return e.broke_device; });
+  const Evaluated& last = broke != report.evaluated.end() ? *broke : report.evaluated.back();
   const std::string who = text(last.plan->implementation->name, " ",
                                last.plan->implementation->table().print(last.plan->config));
   throw Error(ErrorKind::kTuning,

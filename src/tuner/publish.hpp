@@ -13,7 +13,7 @@ void publish(const TuneReport& report, Store& store);
 /// Throws Error(kTuning): how many were tried, and how the last one failed.
 [[noreturn]] void throw_all_failed(const TuneReport& report);
 
-/// Throws Error(kTuning): the last one tried broke the device's context.
+/// Throws Error(kTuning): one of them, which it names, broke the device's context.
 [[noreturn]] void throw_lost(const TuneReport& report);
 
 }  // namespace dlblas

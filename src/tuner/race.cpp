@@ -100,12 +100,37 @@ int Race::evaluate_all(const RaceInput& input, const std::vector<int>& ids) {
   return std::max(1, done);
 }
 
+// What launches a candidate that was right so far. An error is its failure; false: it is out.
+template <typename Launch>
+bool Race::survives(Evaluated& e, const Launch& launch) {
+  try {
+    launch();
+    return true;
+  } catch (const Error& error) {  // right twice, and yet it cannot be repeated, or captured
+    e.failure = Failure::kLaunchError;
+    e.note = error.what();
+    e.samples_ms.clear();
+    measurer_.look_after_failure();
+    return false;
+  }
+}
+
+// Who was measured, and fails later: its times are gone, those of the others stay.
+void Race::drop(Evaluated& e) {
+  e.samples_ms.clear();
+  e.broke_device = measurer_.lost();
+  stopped_ |= e.broke_device;
+  ++failed_;
+  tell(DLBLAS_EVENT_FAILED, &e, text(dlblas::name_of(e.failure), ": ", e.note));
+}
+
 void Race::measure(Evaluated& e, const Check& check) {
-  // A long run needs no batch: the one that was checked is a sample, and often says enough.
+  // A long run needs no batch. On the host the one that was checked is a sample, and often says
+  // enough; on a device its time held the host's launch, and caches that were warm.
   const bool is_long = check.ms > kLongRunMs;
-  if (is_long) e.samples_ms.push_back(check.ms);
-  for (int i = 0; i < kRaceSamples && !is_long; ++i)
-    e.samples_ms.push_back(measurer_.sample(*e.plan, check.ms));
+  const bool is_sample = is_long && problem_.device_type == DeviceType::kCpu;
+  for (int i = 0; i < (is_long ? 1 : kRaceSamples); ++i)
+    e.samples_ms.push_back(is_sample ? check.ms : measurer_.sample(*e.plan, check.ms));
   const bool close = best_ms_ < 0 || score(e) < kClose * best_ms_;
   const int more = check.ms > kVeryLongRunMs ? 1 : kMoreSamples;
   for (int i = 0; i < more && close; ++i)
@@ -117,16 +142,8 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
   e.failure = check.failure;
   e.note = check.note;
   e.error = check.error;
-  if (e.failure == Failure::kNone) {
-    try {
-      measure(e, check);
-    } catch (const Error& error) {  // right twice, and yet it cannot be repeated, or captured
-      e.failure = Failure::kLaunchError;
-      e.note = error.what();
-      e.samples_ms.clear();
-      measurer_.look_after_failure();
-    }
-  }
+  if (e.failure == Failure::kNone) survives(e, [&] { measure(e, check); });
+  e.broke_device = measurer_.lost();
   const int id = e.id;
   if (e.failure == Failure::kNone) {
     if (best_ms_ < 0 || score(e) < best_ms_) {
@@ -141,7 +158,7 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
   evaluated_.push_back(std::move(e));
   const Evaluated& kept = evaluated_.back();
   const bool ok = kept.failure == Failure::kNone;
-  stopped_ |= measurer_.lost();
+  stopped_ |= kept.broke_device;
   tell(ok ? DLBLAS_EVENT_MEASURED : DLBLAS_EVENT_FAILED, &kept,
        ok ? std::string() : text(dlblas::name_of(kept.failure), ": ", kept.note));
 }
@@ -192,16 +209,19 @@ void Race::run_final(const RaceInput& input) {
       // Each round begins one further on: a rival's threads may spin on for a while after its run,
       // and it should not always be the same candidate that runs beside them.
       const std::size_t k = (step + static_cast<std::size_t>(round)) % chosen.size();
-      const Evaluated& e = evaluated_[chosen[k]];
-      samples[k].push_back(measurer_.sample(*e.plan, score(e)));
+      Evaluated& e = evaluated_[chosen[k]];
+      if (stopped_ || e.failure != Failure::kNone) continue;
+      if (!survives(e, [&] { samples[k].push_back(measurer_.sample(*e.plan, score(e))); })) drop(e);
     }
     round_s = std::max(0.5 * round_s, elapsed_s() - begin);
     final_rounds_ = round + 1;
     if (round + 1 < kFinalSamples && elapsed_s() > 1.05 * limits_.budget_s)
       return;  // slower than the race said
   }
+  if (final_rounds_ < kFinalSamples) return;  // stopped: the race's times stay
   for (std::size_t k = 0; k < chosen.size(); ++k)
-    evaluated_[chosen[k]].samples_ms = std::move(samples[k]);
+    if (evaluated_[chosen[k]].failure == Failure::kNone)
+      evaluated_[chosen[k]].samples_ms = std::move(samples[k]);
 }
 
 int Race::pick(const RaceInput& input) const {
@@ -224,13 +244,14 @@ void Race::settle(const RaceInput& input) {
     winner_ = pick(input);
     if (winner_ < 0 || !whole || stopped_) break;
     Evaluated& e = evaluated_[static_cast<std::size_t>(winner_)];
-    const Verdict verdict = measurer_.check_whole(*e.plan);
-    e.error = std::max(e.error, verdict.worst);
-    if (verdict.wrong == 0) break;
-    e.failure = Failure::kWrongResult;
-    e.note = text(verdict.wrong, " of ", verdict.checked, " elements are wrong");
-    e.samples_ms.clear();
-    ++failed_;
+    Check check;
+    if (survives(e, [&] { check = measurer_.check_whole(*e.plan); })) {
+      e.failure = check.failure;
+      e.note = check.note;
+      e.error = std::max(e.error, check.error);
+    }
+    if (e.failure == Failure::kNone) break;
+    drop(e);
   }
   if (winner_ < 0) return tell(DLBLAS_EVENT_DONE, nullptr, "every configuration failed");
   const Evaluated& won = evaluated_[static_cast<std::size_t>(winner_)];

@@ -21,6 +21,7 @@ struct Evaluated {
   std::unique_ptr<Plan> plan;
   Failure failure = Failure::kNone;
   std::string note;                // how it failed
+  bool broke_device = false;       // nothing can be measured in this process after it
   double error = 0;                // over its bound
   std::vector<double> samples_ms;  // of the race; a finalist's are those of the final alone
 };
@@ -61,6 +62,9 @@ class Race {
   int evaluate_all(const RaceInput& input, const std::vector<int>& ids);
   void evaluate(const RaceInput& input, Evaluated e);
   void measure(Evaluated& e, const Check& check);
+  template <typename Launch>
+  bool survives(Evaluated& e, const Launch& launch);
+  void drop(Evaluated& e);
   void search(const RaceInput& input);
   std::vector<std::size_t> finalists(const RaceInput& input) const;
   void run_final(const RaceInput& input);

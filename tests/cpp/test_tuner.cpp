@@ -61,6 +61,79 @@ INSTANTIATE_TEST_SUITE_P(Kinds, BrokenCandidate,
                                   std::to_string(static_cast<int>(instance.param.defect));
                          });
 
+struct Late {
+  Defect defect;
+  Failure failure;
+};
+class LateFailure : public TunerTest, public ::testing::WithParamInterface<Late> {
+ protected:
+  void expect_dropped(const TuneReport& report, const Operator& op, const Problem& problem) {
+    ASSERT_NE(report.winner, nullptr);
+    EXPECT_STREQ(report.winner->name, "slow");
+    EXPECT_EQ(find(report, "late")->failure, GetParam().failure) << find(report, "late")->note;
+    EXPECT_TRUE(find(report, "late")->samples_ms.empty());
+    EXPECT_FALSE(find(report, "slow")->samples_ms.empty());
+    const std::int64_t before = measured();
+    EXPECT_EQ(get_op(op, problem, nullptr, context_, options_).source, "store");
+    EXPECT_EQ(measured(), before) << "both what was measured and who failed are recorded";
+  }
+};
+// Twice checked, and sampled 4 times in batches of 2: its 15th run is the final's.
+TEST_P(LateFailure, InTheFinalCostsNothingButTheCandidate) {
+  static std::vector<Behaviour>* kept = new std::vector<Behaviour>(16);
+  Behaviour& late = (*kept)[static_cast<std::size_t>(GetParam().defect)];
+  late = {GetParam().defect, [](std::int64_t) -> std::int64_t { return 10'000; }, 15};
+  const Operator& op = make_operator({dummy("slow", kSlow), dummy("late", late)});
+  int told = 0;
+  options_.on_event = [&](const dlblas_event& event) {
+    told += event.kind == DLBLAS_EVENT_FAILED;
+    return false;
+  };
+  const TuneReport report = run_tune(op);
+  EXPECT_EQ(report.final_rounds, 30);
+  EXPECT_EQ(late.runs, 15) << "it was not tried again";
+  EXPECT_EQ(told, 1);
+  expect_dropped(report, op, make_problem(op));
+}
+class LateInTheEnd : public LateFailure {};
+// So many elements that `check` compares chosen rows, and runs so long that there is no final: the
+// fourth run of the fastest is the one that all of it is compared of.
+TEST_P(LateInTheEnd, MakesTheNextOneWin) {
+  static std::vector<Behaviour>* kept = new std::vector<Behaviour>(16);
+  Behaviour& late = (*kept)[static_cast<std::size_t>(GetParam().defect)];
+  late = {GetParam().defect, [](std::int64_t) -> std::int64_t { return 500'000'000; }, 4};
+  static const Behaviour slow{Defect::kNone,
+                              [](std::int64_t) -> std::int64_t { return 2'000'000'000; }};
+  const Operator& op = make_operator({dummy("slow", slow), dummy("late", late)});
+  const Problem problem = make_problem(op, 300'000);
+  const TuneReport report = tune(op, problem, nullptr, context_, options_);
+  EXPECT_EQ(report.final_rounds, 0);
+  EXPECT_EQ(late.runs, 4);
+  expect_dropped(report, op, problem);
+}
+constexpr auto kLateName = [](const auto& instance) {
+  return "defect" + std::to_string(static_cast<int>(instance.param.defect));
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, LateFailure,
+                         ::testing::Values(Late{Defect::kCode, Failure::kLaunchError},
+                                           Late{Defect::kThrow, Failure::kLaunchError}),
+                         kLateName);
+INSTANTIATE_TEST_SUITE_P(Kinds, LateInTheEnd,
+                         ::testing::Values(Late{Defect::kCode, Failure::kLaunchError},
+                                           Late{Defect::kThrow, Failure::kLaunchError},
+                                           Late{Defect::kWrong, Failure::kWrongResult}),
+                         kLateName);
+
+TEST_F(TunerTest, AStopBeforeTheFinalKeepsTheTimesOfTheRace) {
+  const Operator& op = make_operator({dummy("slow", kSlow), dummy("fast", kFast)});
+  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
+  const TuneReport report = run_tune(op);
+  EXPECT_TRUE(report.stopped);
+  EXPECT_EQ(report.final_rounds, 0);
+  ASSERT_NE(report.winner, nullptr);
+  EXPECT_EQ(find(report, "fast")->samples_ms.size(), 4u);
+}
+
 TEST_F(TunerTest, AllBrokenIsATypedErrorThatNamesTheFailure) {
   static const Behaviour wrong{Defect::kWrong};
   const Operator& op = make_operator({dummy("wrong", wrong)});

@@ -26,6 +26,8 @@ struct Behaviour {
   Defect defect = Defect::kNone;
   /// Nanoseconds of a run with `block`.
   std::int64_t (*cost)(std::int64_t block) = [](std::int64_t) -> std::int64_t { return 100'000; };
+  int from_run = 0;  // the defect shows from this run on, counted from 1
+  mutable int runs = 0;
 };
 
 inline Memory& host_memory() {
@@ -56,7 +58,8 @@ inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, voi
   };
   const State& state = kernel.load<State>();
   static int runs = 0;
-  const Defect defect = state.behaviour->defect;
+  const bool shows = ++state.behaviour->runs >= state.behaviour->from_run;
+  const Defect defect = shows ? state.behaviour->defect : Defect::kNone;
   g_now += state.behaviour->cost(state.block);
   if (defect == Defect::kCode) return 7;
   if (defect == Defect::kThrow) throw Error(ErrorKind::kLaunch, "dummy: kernel fell over");
