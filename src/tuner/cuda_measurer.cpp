@@ -14,6 +14,9 @@ namespace {
 
 // A replay is long against the 5 µs or so that the start of a graph takes, and that its time holds.
 constexpr double kReplayMs = 0.2;
+// Longer, where all sets then have their turn; else so long that a flush's write-backs (10 µs) do
+// not count.
+constexpr double kTurnMs = 1.0;
 constexpr int kReplays = 5;             // timed in one sample, of which the median counts
 constexpr double kSampleMs = 2.0;       // fewer replays where one is long
 constexpr std::size_t kMaxSets = 160;   // 200 µs of the shortest kernels (1.4 µs in a graph)
@@ -66,20 +69,46 @@ std::unique_ptr<Judge> CudaMeasurer::make_judge(std::vector<std::int64_t> rows, 
                                      clock, memory());
 }
 
-// Every launch of a replay has a set of its own, or finds in the L2 cache three times its size of
-// others since its last one. Where the sets together are smaller than that, the cache is flushed
-// before each replay. Copies do: the values do not change the time.
+// Between two launches on a set, three times the L2 cache's size of other memory is touched: by the
+// launches on the other sets, or by a flush. Copies do: the values do not change the time.
 void CudaMeasurer::make_sets() {
   const std::size_t one = sets_.front().bytes();
-  const auto wanted = 3 * static_cast<std::size_t>(memory().device().l2_bytes);
-  const std::size_t count = std::clamp<std::size_t>((wanted + one - 1) / one, 1, kMaxSets);
+  wanted_ = 3 * static_cast<std::size_t>(memory().device().l2_bytes);
+  if (one >= wanted_) return;  // it fills the cache alone
+  const std::size_t count = std::clamp<std::size_t>((wanted_ + one - 1) / one, 1, kMaxSets);
   const double room = kMaxShareOfMemory * memory().capacity();
   while (sets_.size() < count &&
-         static_cast<double>((sets_.size() + 1) * one) + static_cast<double>(wanted) < room)
+         static_cast<double>((sets_.size() + 1) * one) + static_cast<double>(wanted_) < room)
     sets_.emplace_back(sets_.front());
-  if (sets_.size() * one >= wanted) return;
-  flush_bytes_ = wanted;
-  flushed_ = std::make_unique<CudaArray<std::byte>>(memory(), wanted);
+  flushed_ = std::make_unique<CudaArray<std::byte>>(memory(), wanted_);
+}
+
+// Whole turns over the sets where they take no longer than kTurnMs; a part of a turn, behind a
+// flush, for those that are slow.
+int CudaMeasurer::launches_for(double ms) const {
+  const double n = static_cast<double>(sets_.size()), each = std::max(ms, 1e-4);
+  const double timed = std::ceil(kReplayMs / each);
+  const bool rotates = sets_.size() * sets_.front().bytes() >= wanted_;
+  if (timed < n || !rotates)
+    return static_cast<int>(std::min(n, std::max(timed, std::ceil(kTurnMs / each))));
+  const double most = std::max(1.0, std::floor(kMaxSets / n));
+  return static_cast<int>(n * std::min(most, std::ceil(timed / n)));
+}
+
+// The least that is touched from one launch on a set to the next on it, replay after replay: each
+// replay begins with set 0.
+std::size_t CudaMeasurer::bytes_apart(int launches, std::size_t flushed) const {
+  const std::size_t n = sets_.size(), one = sets_.front().bytes();
+  const auto count = static_cast<std::size_t>(launches);
+  const std::size_t across = (count % n ? count % n : n) * one + flushed;
+  return count > n ? std::min(n * one, across) : across;
+}
+
+// Before a replay whose first sets its last replay has just used; how many bytes it writes.
+std::size_t CudaMeasurer::flush(const Unrolled& unrolled, int value) {
+  if (!flushed_ || bytes_apart(unrolled.count, 0) >= wanted_) return 0;
+  cuda::fill_bytes(flushed_->get(), value, wanted_, context_.stream);
+  return wanted_;
 }
 
 int CudaMeasurer::compiles_at_once() const {
@@ -190,18 +219,12 @@ CudaMeasurer::Unrolled& CudaMeasurer::unroll(const Plan& plan, double ms) {
       unrolled_.splice(unrolled_.begin(), unrolled_, it);
       return unrolled_.front();
     }
-  // With the flush alone every launch needs a set of its own.
-  const int most = flush_bytes_ > 0 ? static_cast<int>(sets_.size()) : static_cast<int>(kMaxSets);
-  const auto launches = [most](double of_ms) {
-    return static_cast<int>(
-        std::clamp(std::ceil(kReplayMs / std::max(of_ms, 1e-4)), 1.0, most + 0.0));
-  };
-  Unrolled made{&plan, &kernel, launches(ms), 0, nullptr};
+  Unrolled made{&plan, &kernel, launches_for(ms), 0, nullptr};
   record(made);
   replay(made);  // uploads the graph
   // `ms` held the host's part of a launch where the kernel is short: the graph's own time decides.
   made.replay_ms = timed_replay(made);
-  if (const int count = launches(made.replay_ms / made.count); count > made.count) {
+  if (const int count = launches_for(made.replay_ms / made.count); count > made.count) {
     made.count = count;
     record(made);
     replay(made);
@@ -222,7 +245,7 @@ double CudaMeasurer::sample(const Plan& plan, double ms) {
   const int replays = replays_for(unrolled.replay_ms);
   replay(unrolled);
   for (int i = 0; i < replays; ++i) {
-    if (flush_bytes_ > 0) cuda::fill_bytes(flushed_->get(), i, flush_bytes_, context_.stream);
+    warm_ |= bytes_apart(unrolled.count, flush(unrolled, i)) < wanted_;
     cuda::Timer& timer = *timers_[static_cast<std::size_t>(i)];
     timer.begin(context_.stream);
     replay(unrolled);
@@ -236,13 +259,13 @@ double CudaMeasurer::sample(const Plan& plan, double ms) {
 }
 
 double CudaMeasurer::sample_cost_ms(double ms) const {
-  const double replay_ms = std::max(ms, kReplayMs);
-  return replay_ms * (1 + replays_for(replay_ms)) + (flush_bytes_ > 0 ? 0.05 * kReplays : 0);
+  const double replay_ms = std::max(ms * launches_for(ms), 0.01);
+  return replay_ms * (1 + replays_for(replay_ms)) + (flushed_ ? 0.05 * kReplays : 0);
 }
 
 Fields CudaMeasurer::conditions() const {
   const cuda::Clocks clocks = cuda::clocks(problem_.device_index);
-  return {{"cache", "cold"},
+  return {{"cache", warm_ ? "warm" : "cold"},
           {"method", graphs_ ? (eager_ ? "graph, eager" : "graph") : "eager"},
           {"driver", cuda::driver_version()},
           {"nvrtc", jit::compiler_version()},

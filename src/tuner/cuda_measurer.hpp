@@ -39,7 +39,11 @@ class CudaMeasurer final : public Measurer {
 
   CudaMemory& memory() const { return static_cast<CudaMemory&>(*memory_); }
   void make_sets();
-  /// The plan's launches, sized so that a replay takes kReplayMs; kept for the next sample.
+  /// Of one replay, for a kernel that takes `ms`.
+  int launches_for(double ms) const;
+  std::size_t bytes_apart(int launches, std::size_t flushed) const;
+  std::size_t flush(const Unrolled& unrolled, int value);
+  /// The plan's launches, sized so that a replay takes long enough; kept for the next sample.
   Unrolled& unroll(const Plan& plan, double ms);
   void record(Unrolled& unrolled);
   int run_all(const Unrolled& unrolled);
@@ -49,10 +53,9 @@ class CudaMeasurer final : public Measurer {
   std::list<Unrolled> unrolled_;  // the last used first
   cuda::Timer timer_;
   std::vector<std::unique_ptr<cuda::Timer>> timers_;
-  std::unique_ptr<CudaArray<std::byte>>
-      flushed_;  // written to empty the L2 cache; null: rotating does
-  std::size_t flush_bytes_ = 0;
-  bool graphs_ = false, eager_ = false;  // what samples were made of
+  std::size_t wanted_ = 0;                              // bytes that empty the L2 cache
+  std::unique_ptr<CudaArray<std::byte>> flushed_;       // written to empty it; null: one set does
+  bool graphs_ = false, eager_ = false, warm_ = false;  // what samples were made of
 };
 
 /// Throws Error(kTuning) while the caller's stream is being captured into a graph.

@@ -278,7 +278,7 @@ TEST_F(GpuTuner, TheRightKernelWinsAndTheBrokenAreNamed) {
   EXPECT_NE(find(report, "code")->note.find("CUDA_ERROR_INVALID_VALUE"), std::string::npos);
   EXPECT_EQ(failure("too_large"), Failure::kCompileError);
   EXPECT_GE(find(report, "right")->samples_ms.size(), 5u) << "a finalist";
-  EXPECT_EQ(report.conditions.at(0).value, "cold");
+  EXPECT_EQ(report.conditions.at(0).value, "cold") << "what was touched between two launches";
   EXPECT_EQ(report.conditions.at(1).value, "graph");
 }
 
