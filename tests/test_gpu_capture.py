@@ -1,5 +1,5 @@
 """Every implementation marked capturable goes into a CUDA graph and is replayed 100 times on
-changing data; what is cold under capture says how to warm it.
+changing data; `warmup` alone readies it in a fresh process; what is cold under capture says so.
 
 Generic over the registry: operators and shapes come from the library and the families' cases.json.
 Read next: python/dlblas/_specs.py, docs/testing.md.
@@ -7,7 +7,12 @@ Read next: python/dlblas/_specs.py, docs/testing.md.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import dlblas
 import pytest
@@ -21,6 +26,7 @@ MOST_ELEMENTS = 1 << 22
 DTYPES = ("bf16", "f16", "f32")
 TORCH = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 INFO = dlblas.info()
+T = TypeVar("T")
 
 
 def _capturable() -> list[tuple[str, str]]:
@@ -52,15 +58,21 @@ def _tensor(spec: dlblas.Spec) -> Any:
     return torch.randn(spec.shape, device="cuda", dtype=torch.float32).to(dtype)
 
 
-def _make(op: str, dims: dict[str, Any], dtype: str, scalars: dict[str, Any]) -> Call:
+def _inputs(op: str, dims: dict[str, Any], dtype: str, scalars: dict[str, Any]) -> dict[str, Any]:
+    """All arguments but `out`, by name."""
     row = _specs.operator_row(op, INFO)[0]
     specs = _specs.tensor_specs(row, dims, {"": dtype}, scalars)
     names = {tensor["name"] for tensor in row["tensors"]}
-    tensors = {name: _tensor(spec) for name, spec in specs.items()}
     given = {name: value for name, value in scalars.items() if name not in names}
-    made = getattr(dlblas, op)(**tensors, **given)
+    return {name: _tensor(spec) for name, spec in specs.items()} | given
+
+
+def _make(op: str, inputs: dict[str, Any]) -> Call:
+    made = getattr(dlblas, op)(**inputs)
     out = tuple(torch.empty_like(r) for r in made) if isinstance(made, tuple) else None
-    return Call(op, tensors, given, torch.empty_like(made) if out is None else out)
+    tensors = {name: value for name, value in inputs.items() if torch.is_tensor(value)}
+    scalars = {name: value for name, value in inputs.items() if name not in tensors}
+    return Call(op, tensors, scalars, torch.empty_like(made) if out is None else out)
 
 
 def _elements(op: str, dims: dict[str, Any]) -> int:
@@ -74,21 +86,25 @@ def _elements(op: str, dims: dict[str, Any]) -> int:
     return total
 
 
-def _supported(op: str) -> Call:
-    """A call that the pinned implementation serves: the largest case that is small enough."""
+def _candidates(op: str) -> Iterator[dict[str, Any]]:
+    """Inputs of the family's cases that are small enough, the largest first."""
     row = _specs.operator_row(op, INFO)[0]
     cases = [case for case in _specs.cases(row, "test") if "contiguous" in case["layouts"]]
     sized = [(_elements(op, case["dims"]), case) for case in cases]
-    fitting = sorted((s for s in sized if 0 < s[0] <= MOST_ELEMENTS), key=lambda s: -s[0])
-    why = "no case fits"
-    for _, case in fitting:
+    for _, case in sorted((s for s in sized if 0 < s[0] <= MOST_ELEMENTS), key=lambda s: -s[0]):
         for dtype in DTYPES:
-            if dtype not in case["dtypes"]:
-                continue
-            try:
-                return _make(op, case["dims"], dtype, case["args"])
-            except (dlblas.errors.UnsupportedError, dlblas.errors.UnsupportedDtypeError) as error:
-                why = str(error)
+            if dtype in case["dtypes"]:
+                yield _inputs(op, case["dims"], dtype, case["args"])
+
+
+def _first_served(op: str, attempt: Callable[[dict[str, Any]], T]) -> T:
+    """What `attempt` makes of the first inputs that the pinned implementation serves."""
+    why = "no case fits"
+    for inputs in _candidates(op):
+        try:
+            return attempt(inputs)
+        except (dlblas.errors.UnsupportedError, dlblas.errors.UnsupportedDtypeError) as error:
+            why = str(error)
     pytest.fail(f"{op}: no case of its family's cases.json is served: {why}")
 
 
@@ -109,7 +125,7 @@ def test_captured_and_replayed(op: str, implementation: str) -> None:
     flags = next(i for i in row["implementations"] if i["name"] == implementation)
     torch.manual_seed(3)
     with dlblas.pinned(op, implementation):
-        call = _supported(op)
+        call = _first_served(op, lambda inputs: _make(op, inputs))
         _refill(call)
         graph = torch.cuda.CUDAGraph()
         before = dlblas.counters()
@@ -127,6 +143,38 @@ def test_captured_and_replayed(op: str, implementation: str) -> None:
                     assert torch.equal(got, eager), f"replay {turn} differs from the eager call"
                 else:
                     torch.testing.assert_close(got, eager)
+
+
+def _capture_straight_after_warmup(op: str, implementation: str) -> None:
+    """Nothing but `warmup` has run in this process: no library's kernel was loaded by a call."""
+
+    def warmed(inputs: dict[str, Any]) -> dict[str, Any]:
+        dlblas.warmup(op, **inputs)
+        return inputs
+
+    torch.manual_seed(5)
+    with dlblas.pinned(op, implementation):
+        inputs = _first_served(op, warmed)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = getattr(dlblas, op)(**inputs)
+        graph.replay()
+        eager = getattr(dlblas, op)(**inputs)
+    torch.cuda.synchronize()
+    torch.testing.assert_close(captured, eager)
+
+
+@pytest.mark.parametrize(("op", "implementation"), _capturable())
+def test_warmup_alone_readies_a_capture(op: str, implementation: str) -> None:
+    package = pathlib.Path(dlblas.__file__).resolve().parent.parent
+    done = subprocess.run(
+        [sys.executable, __file__, op, implementation],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(package)},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_every_operator_has_a_capturable_implementation() -> None:
@@ -163,3 +211,7 @@ def test_a_search_is_refused_under_capture() -> None:
     with pytest.raises(dlblas.errors.TuningFailedError), torch.cuda.graph(torch.cuda.CUDAGraph()):
         dlblas.get_op("rms_norm", (x, weight), seconds=0.1)
     assert dlblas.counters()["measured"] == before
+
+
+if __name__ == "__main__":
+    _capture_straight_after_warmup(*sys.argv[1:])

@@ -312,6 +312,38 @@ double estimate(const Problem& p, const Config& config, const DeviceInfo& device
          1e-6 * static_cast<double>(config.values[0]);
 }
 
+/// Bytes that a matrix spans.
+std::size_t span_of(const Columns& c, FloatType type) {
+  return static_cast<std::size_t>(((c.cols - 1) * c.pitch + c.rows) * size_of(type));
+}
+
+/// cuBLASLt loads a kernel at its first product, which must not be inside a capture: one product of
+/// zeros, all operands in one piece of scratch, loads it. What fails here says so at the call; a
+/// product that needs more than kMostScratch is loaded there as well.
+void multiply_once(const Problem& p, const Plan& plan) {
+  constexpr std::size_t kMostScratch = std::size_t{1} << 30;
+  const MatmulTraits& s = plan.traits;
+  const Operands o = bucket_operands(p, s);
+  const std::size_t operands =
+      std::max({span_of(o.b, s.type), span_of(o.a, s.type), span_of(o.out, s.out),
+                span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, FloatType::kF32)});
+  const std::size_t aligned = (operands + 255) / 256 * 256;
+  const std::size_t bytes = aligned + plan.choice.workspace_bytes;
+  if (bytes > kMostScratch) return;
+  const cuda::Stream stream;
+  char* const zeros = static_cast<char*>(cuda::allocate(bytes, stream.get()));
+  if (!zeros) return;
+  cuda::fill_bytes(zeros, 0, bytes, stream.get());
+  const Product x(o, s, zeros);
+  const float one = 1, zero = 0;
+  if (x.valid)
+    cuda::cublaslt().multiply(plan.handle, &x.description, &one, zeros, &x.b, zeros, &x.a, &zero,
+                              zeros, &x.out, zeros, &x.out, &plan.choice.algorithm, zeros + aligned,
+                              plan.choice.workspace_bytes, stream.get());
+  cuda::release(zeros, stream.get());
+  cuda::synchronize(stream.get());
+}
+
 Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                const Implementation& implementation) {
   const cuda::CurrentDevice current(p.device_index);
@@ -332,6 +364,7 @@ Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                  .got = text(found)});
   }
   plan->choice = list[wanted];
+  multiply_once(p, *plan);
   Kernel kernel;
   kernel.implementation = &implementation;
   kernel.steps[0] = step;
