@@ -24,31 +24,34 @@ struct Vec {
   static constexpr int kWords = (kBytes + 3) / 4;
   alignas(kWords < 4 ? kWords * 4 : 16) uint32_t words[kWords];
 
-  __device__ void unpack(float (&out)[N]) const {
-    if constexpr (T == FloatType::kF32) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) out[i] = float_from_bits(words[i]);
-    } else if constexpr (N == 1) {
-      out[0] = unpack_one<T>(words[0]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < N / 2; ++i) {
-        const FloatPair pair = unpack_pair<T>(words[i]);
-        out[2 * i] = pair.low, out[2 * i + 1] = pair.high;
-      }
-    }
+  /// Elements 2i and 2i + 1; with one element, that and anything.
+  static constexpr int kPairs = (N + 1) / 2;
+  __device__ FloatPair pair(int i) const {
+    if constexpr (T == FloatType::kF32)
+      return {float_from_bits(words[2 * i]), float_from_bits(words[N == 1 ? 0 : 2 * i + 1])};
+    else
+      return unpack_pair<T>(words[i]);
   }
   /// One rounding an element.
-  __device__ void pack(const float (&in)[N]) {
+  __device__ void set_pair(int i, float low, float high) {
     if constexpr (T == FloatType::kF32) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) words[i] = bits_of_float(in[i]);
-    } else if constexpr (N == 1) {
-      words[0] = pack_one<T>(in[0]);
+      words[2 * i] = bits_of_float(low);
+      if constexpr (N > 1) words[2 * i + 1] = bits_of_float(high);
     } else {
-#pragma unroll
-      for (int i = 0; i < N / 2; ++i) words[i] = pack_pair<T>(in[2 * i], in[2 * i + 1]);
+      words[i] = pack_pair<T>(low, N == 1 ? 0.0f : high);
     }
+  }
+  __device__ void unpack(float (&out)[N]) const {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const FloatPair v = pair(i);
+      out[2 * i] = v.low;
+      if constexpr (N > 1) out[2 * i + 1] = v.high;
+    }
+  }
+  __device__ void pack(const float (&in)[N]) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) set_pair(i, in[2 * i], in[N == 1 ? 0 : 2 * i + 1]);
   }
   __device__ static Vec zero() {
     Vec v;

@@ -50,7 +50,6 @@ struct NormRingConfig {
   int32_t step = 2;     // accesses of a stage: asked for, and waited for, together
   int32_t blocks = 1;   // that share a row
   int32_t ahead = 2;    // stages between a row's last sum and its first result
-  int32_t share = 1;    // blocks of a multiprocessor
   bool meet = false;    // blocks meet in the workspace, a cooperative grid; else as a cluster
   bool pass = false;    // x, residual and results leave L2 first: the weight stays
 };
@@ -166,24 +165,23 @@ constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
 constexpr int norm_ring_stages(const NormRingConfig& c) { return c.vectors / c.step; }
 /// Stages of cuda_ring between a sum and its result.
 constexpr int norm_ring_lag(const NormRingConfig& c) { return norm_ring_stages(c) + c.ahead; }
-/// Stages in flight: what fits in a block's share of shared memory beside those between sum and
-/// result. With `add`, both x and residual are in flight, and only h stays.
+constexpr int norm_ring_weight_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
+  return c.threads * c.vectors * norm_elements(s) * size_of(s.weight);
+}
+/// Stages in flight: what fits in shared memory beside the weight and the stages
+/// between sum and result. With `add`, both x and residual are in flight, and only h stays.
 constexpr int norm_ring_depth(const NormCudaTraits& s, const NormRingConfig& c) {
-  const int stage_bytes = c.threads * c.step * 16;
-  const int room = 227 * 1024 / c.share - 2048;
-  const int depth = (room / stage_bytes - norm_ring_lag(c)) / (s.add ? 2 : 1);
+  const int room = 227 * 1024 - 2048 - norm_ring_weight_bytes(s, c);
+  const int depth = (room / (c.threads * c.step * 16) - norm_ring_lag(c)) / (s.add ? 2 : 1);
   return depth > 16 ? 16 : depth;
 }
 constexpr int norm_ring_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
   const int stages = norm_ring_lag(c) + norm_ring_depth(s, c) * (s.add ? 2 : 1);
-  return stages * c.threads * c.step * 16;
+  return norm_ring_weight_bytes(s, c) + stages * c.threads * c.step * 16;
 }
 constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch) {
-  const int weight = norm_elements(s) * size_of(s.weight) / 4;
-  const int warps = ((c.threads / 32 + 1) * c.share + 3) / 4;  // of a quarter of a multiprocessor
   return arch >= 90 && s.align == 16 && c.vectors % c.step == 0 && (!c.meet || c.blocks > 1) &&
-         (c.meet || c.blocks <= 8) && (c.blocks > 1 || c.ahead <= 2) && warps <= 16 &&
-         norm_ring_depth(s, c) >= 2 && c.vectors * weight + 56 <= 512 / warps / 8 * 8;
+         (c.meet || c.blocks <= 8) && (c.blocks > 1 || c.ahead <= 2) && norm_ring_depth(s, c) >= 2;
 }
 
 }  // namespace dlblas

@@ -117,10 +117,12 @@ struct Registers {
                                           const DeviceInfo& device) {
     NormRegistersConfig c;
     c.rows = 1;
-    for (const std::int64_t threads : kTable().knobs()[0].values) {
-      c.threads = static_cast<std::int32_t>(threads);
-      for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2)
-        if (complete(slots, problem, device, slots.adds() ? 8 : 16, c)) return c;
+    for (const int most : {8, 16}) {
+      for (const std::int64_t threads : kTable().knobs()[0].values) {
+        c.threads = static_cast<std::int32_t>(threads);
+        for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2)
+          if (complete(slots, problem, device, most, c)) return c;
+      }
     }
     c.vectors = 0;
     return c;

@@ -1,7 +1,7 @@
 // RMS norm of long rows as a stream: blocks stay on their multiprocessors, every thread asks for
 // elements of later rows (cp.async) while it sums one row and writes the row before, so reads and
 // writes never take turns. A row is shared by the blocks of a group, always in the same columns:
-// the weight is read once. Each thread has a ring of its own accesses in shared memory:
+// the weight is read once and stays. Each thread has a ring of its own accesses in shared memory:
 //
 //      stage k         k + 1 … k + depth − 1        k − lag
 //   wait > sum it    in flight                    write its result, then ask for stage k + depth
@@ -28,7 +28,7 @@ struct RingShape {
   static constexpr int kWarps = C.threads / kWarp;
   /// Rows that a thread may have summed before it needs the total of the first of them; and one
   /// more set of sums, for whoever is behind.
-  static constexpr int kSets = (C.ahead + kStages) / kStages + 1;
+  static constexpr int kSets = (C.ahead + 1 + kStages) / kStages + 1;
 };
 
 /// A block's sums on their way: warps' parts to the warp of sums, the row's total back.
@@ -77,8 +77,6 @@ __device__ inline double meet_in_memory(double part, double* parts, int member, 
   return warp_sum(sum);
 }
 
-__device__ inline int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
-
 /// As cp_async; what comes from `from` is the first to leave L2.
 __device__ __forceinline__ void cp_async_pass(uint32_t to_shared, const void* from) {
   asm volatile(
@@ -90,15 +88,27 @@ __device__ __forceinline__ void cp_async_pass(uint32_t to_shared, const void* fr
       : "memory");
 }
 
+/// A place in the stream: a stage of one of the group's rows, and its slot.
+template <int kStages, int kSlots>
+struct RingCursor {
+  int slot = 0, stage = 0, row = 0;
+  __device__ void advance() {
+    if (++slot == kSlots) slot = 0;
+    if (++stage == kStages) stage = 0, ++row;
+  }
+};
+
 /// One thread's view of the stream.
 template <NormCudaTraits S, NormRingConfig C>
 struct NormRing {
   using Shape = RingShape<S, C>;
-  static constexpr int N = norm_elements(S), kSlots = Shape::kSlots;
+  using Cursor = RingCursor<Shape::kStages, Shape::kSlots>;
+  static constexpr int N = norm_elements(S);
   static constexpr Cache kResults = C.pass ? Cache::kStream : Cache::kDefault;
 
   const NormCudaParams& p;
-  NormVec<S>*kept, *residuals;  // this thread's places in the first slot; others C.threads apart
+  NormWeightVec<S>* weights;    // this thread's places in shared memory, all C.threads apart
+  NormVec<S>*kept, *residuals;  // the same, from the first slot on
   int64_t first;                // the column of its first access
   int held;                     // accesses that it has of a row
   int64_t group, groups;        // rows group, group + groups, …
@@ -106,86 +116,79 @@ struct NormRing {
 
   __device__ int64_t row(int i) const { return group + i * groups; }
   __device__ bool holds(int access) const { return S.full || access < held; }
-  __device__ static constexpr int column(int access) { return access * C.threads * N; }
+  __device__ static int column(int access) { return access * C.threads * N; }
   __device__ static int place(int slot, int i) { return (slot * C.step + i) * C.threads; }
-  /// Element offset of row i's first access in a tensor of this stride.
-  __device__ int64_t offset(int i, int64_t stride) const { return row(i) * stride + first; }
-
-  __device__ static void copy(NormVec<S>* to, const char* from) {
-    if constexpr (C.pass)
-      cp_async_pass(shared_address(to), from);
-    else
-      cp_async(shared_address(to), from, 16);
+  /// Element offset of this thread's first access to a stage, in a tensor of this stride.
+  __device__ int64_t offset(const Cursor& at, int64_t stride) const {
+    return row(at.row) * stride + first + column(at.stage * C.step);
   }
 
-  /// Asks for stage `stage` of row i; nothing, but still a group, when the rows have ended.
-  __device__ void ask(int i, int stage, int slot, int residual_slot) const {
-    if (i < rows) {
-      const char* x = static_cast<const char*>(at_element<S.type>(p.x, offset(i, p.x_stride)));
-      const char* residual = static_cast<const char*>(
-          at_element<S.type>(p.residual, S.add ? offset(i, p.residual_stride) : 0));
+  __device__ static void copy(NormVec<S>* to, const void* from, int64_t offset) {
+    const void* element = at_element<S.type>(from, offset);
+    if constexpr (C.pass)
+      cp_async_pass(shared_address(to), element);
+    else
+      cp_async(shared_address(to), element, 16);
+  }
+  /// Asks for a stage; nothing, but still a group, when the rows have ended.
+  __device__ void ask(const Cursor& at, int residual_slot) const {
+    if (at.row < rows) {
+      const int64_t x = offset(at, p.x_stride), residual = offset(at, p.residual_stride);
 #pragma unroll
       for (int j = 0; j < C.step; ++j) {
-        const int access = stage * C.step + j;
-        if (!holds(access)) continue;
-        copy(kept + place(slot, j), x + column(access) * size_of(S.type));
+        if (!holds(at.stage * C.step + j)) continue;
+        copy(kept + place(at.slot, j), p.x, x + column(j));
         if constexpr (S.add)
-          copy(residuals + place(residual_slot, j), residual + column(access) * size_of(S.type));
+          copy(residuals + place(residual_slot, j), p.residual, residual + column(j));
       }
     }
     cp_async_commit();
   }
 
   /// Squares of a stage that has landed; with `add`, h takes x's place and is written.
-  __device__ void sum(Squares& squares, int i, int stage, int slot, int residual_slot) const {
-    const int64_t to = S.add ? offset(i, p.residual_out_stride) : 0;
+  __device__ void sum(Squares& squares, const Cursor& at, int residual_slot) const {
+    const int64_t to = offset(at, p.residual_out_stride);
 #pragma unroll
     for (int j = 0; j < C.step; ++j) {
-      const int access = stage * C.step + j;
-      if (!holds(access)) continue;
-      NormVec<S> h = kept[place(slot, j)];
+      if (!holds(at.stage * C.step + j)) continue;
+      NormVec<S> h = kept[place(at.slot, j)];
       if constexpr (S.add) {
         h = add_residual<S>(h, residuals[place(residual_slot, j)]);
-        kept[place(slot, j)] = h;
-        store_row<S, kResults>(p.residual_out, to + column(access), h);
+        kept[place(at.slot, j)] = h;
+        store_row<S, kResults>(p.residual_out, to + column(j), h);
       }
       squares.take(h);
     }
   }
 
-  /// The result of a stage of row i, whose total is there.
-  __device__ void write(int i, int stage, int slot, const NormWeightVec<S>* weights,
-                        float scale) const {
-    const int64_t to = offset(i, p.y_stride);
+  /// The result of a stage whose row has its total.
+  __device__ void write(const Cursor& at, float scale) const {
+    const int64_t to = offset(at, p.y_stride);
+    const NormWeightVec<S>* weight = weights + at.stage * C.step * C.threads;
 #pragma unroll
-    for (int j = 0; j < C.step; ++j) {
-      const int access = stage * C.step + j;
-      if (holds(access))
-        store_row<S, kResults>(p.y, to + column(access),
-                               normalize<S>(kept[place(slot, j)], hide(weights[access], p.zero),
-                                            scale, p.weight_offset));
-    }
+    for (int j = 0; j < C.step; ++j)
+      if (holds(at.stage * C.step + j))
+        store_row<S, kResults>(
+            p.y, to + column(j),
+            normalize<S>(kept[place(at.slot, j)], weight[j * C.threads], scale, p.weight_offset));
   }
-  /// The result of a row that f32 cannot scale; its first stage is in `slot`.
-  __device__ void write_wide(int i, int slot, double scale) const {
-    const int64_t to = offset(i, p.y_stride);
+  /// The same where f32 cannot scale the row.
+  __device__ void write_wide(const Cursor& at, double scale) const {
+    const int64_t to = offset(at, p.y_stride);
 #pragma unroll 1
-    for (int k = 0; k < C.vectors; ++k) {
-      if (holds(k))
-        normalize_wide<S>(at_element<S.type>(p.y, to + column(k)), &kept[place(slot, k % C.step)],
-                          at_element<S.weight>(p.weight, first + column(k)), N, scale,
-                          p.weight_offset);
-      if (k % C.step == C.step - 1) slot = next_slot(slot, kSlots);
-    }
+    for (int j = 0; j < C.step; ++j)
+      if (holds(at.stage * C.step + j))
+        normalize_wide<S>(at_element<S.type>(p.y, to + column(j)), kept + place(at.slot, j),
+                          weights + (at.stage * C.step + j) * C.threads, N, scale, p.weight_offset);
   }
 
-  /// Squares of a row again, in f64; its first stage is in `slot`.
+  /// Squares of a row again, in f64; its last stage is in `slot`.
   __device__ double sum_wide(int slot) const {
     double sum = 0;
 #pragma unroll 1
-    for (int k = 0; k < C.vectors; ++k) {
+    for (int k = C.vectors - 1; k >= 0; --k) {
       if (holds(k)) sum += squares_wide<S>(kept, int64_t{place(slot, k % C.step)} * N, N);
-      if (k % C.step == C.step - 1) slot = next_slot(slot, kSlots);
+      if (k % C.step == 0) slot = (slot > 0 ? slot : Shape::kSlots) - 1;
     }
     return sum;
   }
@@ -215,56 +218,58 @@ __device__ inline void add_up(const Ring& ring, RingSums<S, C>& sums, Blocks& bl
 
 /// All other warps: the stream.
 template <NormCudaTraits S, NormRingConfig C, typename Ring>
-__device__ inline void stream_rows(const Ring& ring, RingSums<S, C>& sums,
-                                   const NormWeightVec<S>* weights) {
+__device__ inline void stream_rows(const Ring& ring, RingSums<S, C>& sums) {
   using Shape = RingShape<S, C>;
-  constexpr int kStages = Shape::kStages, kLag = Shape::kLag, kDepth = Shape::kDepth;
-  constexpr int kTail = (kLag + kStages - 1) / kStages;  // rows' time until the last is written
   const NormCudaParams& p = ring.p;
-  RingPlace<Shape::kSets> summed, ready;
-  // The slot to sum, and the one to write and then to fill again.
-  int sum_slot = 0, residual_slot = 0, write_slot = kDepth;
-  float scale = 0;
-  bool wide = false;
-  for (int i = 0; i < ring.rows + kTail; ++i) {
-    const int first_slot = sum_slot;
-    Squares squares;
-#pragma unroll
-    for (int stage = 0; stage < kStages; ++stage) {
-      const int write_row = i - (kLag - stage + kStages - 1) / kStages;
-      const int write_stage = (stage + kStages * kTail - kLag) % kStages;
-      const bool writes = write_row >= 0 && write_row < ring.rows;
-      cp_async_wait<kDepth - 1>();
-      if (i < ring.rows) ring.sum(squares, i, stage, sum_slot, residual_slot);
-      if (write_stage == 0 && writes) {
-        sums.ready[ready.stage].wait(ready.parity);
-        const double total = sums.totals[ready.stage];
-        ready.advance();
-        wide = leaves_f32(total, p);
-        if (wide) ring.write_wide(write_row, write_slot, wide_scale(total, p));
-        scale = norm_scale(static_cast<float>(total), p);
+  typename Ring::Cursor asked, summed, written;
+#pragma unroll 1
+  for (int i = 0; i < Shape::kDepth; ++i, asked.advance()) ring.ask(asked, i);
+#pragma unroll 1
+  for (int i = 0; i < C.vectors; ++i)
+    if (ring.holds(i))
+      ring.weights[i * C.threads] = load_weight<S>(p.weight, ring.first + Ring::column(i));
+
+  RingPlace<Shape::kSets> handed, ready;
+  Squares squares;
+  double total = 0;
+  int residual_slot = 0;
+#pragma unroll 1
+  for (int lag = Shape::kLag; written.row < ring.rows; asked.advance()) {
+    cp_async_wait<Shape::kDepth - 1>();
+    if (summed.row < ring.rows) {
+      ring.sum(squares, summed, residual_slot);
+      if (summed.stage == Shape::kStages - 1) {
+        const SquareSum sum = sum_squares(
+            squares.sum(), p, [](float v) { return warp_sum(v); },
+            [&] { return ring.sum_wide(summed.slot); });
+        squares = Squares();
+        if (threadIdx.x % kWarp == 0) {
+          sums.parts[handed.stage][threadIdx.x / kWarp] = sum.exact();
+          sums.summed[handed.stage].arrive();
+        }
+        handed.advance();
       }
-      if (writes && !wide) ring.write(write_row, write_stage, write_slot, weights, scale);
-      ring.ask(i + (stage + kDepth) / kStages, (stage + kDepth) % kStages, write_slot,
-               residual_slot);
-      sum_slot = next_slot(sum_slot, Shape::kSlots);
-      write_slot = next_slot(write_slot, Shape::kSlots);
-      residual_slot = next_slot(residual_slot, kDepth);
-    }
-    if (i >= ring.rows) continue;
-    const SquareSum sum = sum_squares(
-        squares.sum(), p, [](float v) { return warp_sum(v); },
-        [&] { return ring.sum_wide(first_slot); });
-    if (threadIdx.x % kWarp == 0) {
-      sums.parts[summed.stage][threadIdx.x / kWarp] = sum.exact();
-      sums.summed[summed.stage].arrive();
     }
     summed.advance();
+    if (--lag < 0) {
+      if (written.stage == 0) {
+        sums.ready[ready.stage].wait(ready.parity);
+        total = sums.totals[ready.stage];
+        ready.advance();
+      }
+      if (leaves_f32(total, p))
+        ring.write_wide(written, wide_scale(total, p));
+      else
+        ring.write(written, norm_scale(static_cast<float>(total), p));
+      written.advance();
+    }
+    ring.ask(asked, residual_slot);
+    if (++residual_slot == Shape::kDepth) residual_slot = 0;
   }
 }
 
 template <NormCudaTraits S, NormRingConfig C>
-__global__ void __launch_bounds__(C.threads + kWarp, C.share)
+__global__ void __launch_bounds__(C.threads + kWarp)
     norm_ring(const __grid_constant__ NormRingParams params) {
   static_assert(valid(S, C, 90));
   using Shape = RingShape<S, C>;
@@ -282,8 +287,11 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.share)
   const int64_t start = part * (blockIdx.x % C.blocks) + threadIdx.x;
   const int64_t left = min(accesses, start - threadIdx.x + part) - start;
   const int64_t group = blockIdx.x / C.blocks, groups = gridDim.x / C.blocks;
-  auto* kept = reinterpret_cast<NormVec<S>*>(dynamic_shared) + threadIdx.x;
+  auto* weights = reinterpret_cast<NormWeightVec<S>*>(dynamic_shared) + threadIdx.x;
+  auto* kept =
+      reinterpret_cast<NormVec<S>*>(dynamic_shared + norm_ring_weight_bytes(S, C)) + threadIdx.x;
   const Ring ring = {p,
+                     weights,
                      kept,
                      kept + Ring::place(Shape::kSlots, 0),
                      start * Ring::N,
@@ -291,24 +299,14 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.share)
                      group,
                      groups,
                      static_cast<int>((p.rows - group + groups - 1) / groups)};
-  wait_for_dependencies();
-  launch_dependents();
-  NormWeightVec<S> weights[C.vectors];
-  if (!adds_up) {
-#pragma unroll 1
-    for (int i = 0; i < Shape::kDepth; ++i) ring.ask(i / Shape::kStages, i % Shape::kStages, i, i);
-#pragma unroll
-    for (int i = 0; i < C.vectors; ++i)
-      weights[i] = ring.holds(i)
-                       ? load_weight<S, Cache::kEarly>(p.weight, ring.first + Ring::column(i))
-                       : NormWeightVec<S>::zero();
-  }
   __syncthreads();
   blocks.start();
+  wait_for_dependencies();
+  launch_dependents();
   if (adds_up)
     add_up<S, C>(ring, sums, blocks, params.parts);
   else
-    stream_rows<S, C>(ring, sums, weights);
+    stream_rows<S, C>(ring, sums);
 }
 
 }  // namespace dlblas

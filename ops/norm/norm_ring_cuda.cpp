@@ -21,8 +21,7 @@ const ConfigTable<NormRingConfig>& table() {
       field<&NormRingConfig::vectors>("vectors", {2, 4, 8, 16}),
       field<&NormRingConfig::step>("step", {2, 4}),
       field<&NormRingConfig::blocks>("blocks", {1, 2, 4, 8, 16, 32, 64, 128}),
-      field<&NormRingConfig::ahead>("ahead", {1, 2, 4, 6}),
-      field<&NormRingConfig::share>("share", {1, 2}),
+      field<&NormRingConfig::ahead>("ahead", {1, 2, 3}),
       field<&NormRingConfig::meet>("meet", {0, 1}),
   };
   return *knobs;
@@ -41,7 +40,7 @@ struct State {
 /// multiprocessors or a few more, and what is left over holds none.
 std::int64_t groups_of(const NormRingConfig& c, const DeviceInfo& device) {
   const int units = c.blocks <= 2 || c.meet ? device.units : device.units / 16 * 16;
-  return std::int64_t{units} * c.share / c.blocks;
+  return units / c.blocks;
 }
 /// The parts of every row's sum.
 std::int64_t meeting_bytes(const NormRingConfig& c, std::int64_t rows) {
@@ -93,7 +92,7 @@ bool fits(const Slots& slots, const Problem& problem, const NormRingConfig& c,
           const DeviceInfo& device) {
   const std::int64_t threads = std::int64_t{c.threads} * c.blocks;
   return c.vectors == ring_vectors(accesses(slots, problem), threads) &&
-         (!c.meet || c.share == 1) && groups_of(c, device) > 0 &&
+         (c.meet ? c.blocks >= 8 : c.blocks <= 8) && groups_of(c, device) > 0 &&
          valid(traits_of(slots, problem), c, device.arch);
 }
 
@@ -104,7 +103,7 @@ NormRingConfig pick(const Slots& slots, const Problem& problem, const DeviceInfo
     // Clusters of 8 do not fill an H200; groups that meet in memory may be anywhere.
     c.meet = c.blocks > 4;
     c.vectors = ring_vectors(accesses(slots, problem), std::int64_t{c.threads} * c.blocks);
-    c.ahead = c.blocks > 1 ? 4 : 2;
+    c.ahead = c.blocks > 1 ? 2 : 1;
     if (c.vectors > 0 && fits(slots, problem, c, device)) return c;
   }
   c.vectors = 0;
@@ -134,7 +133,7 @@ void constrain(const Slots& slots, const Problem& problem, const DeviceInfo& dev
                   return c.vectors == ring_vectors(row, std::int64_t{c.threads} * c.blocks);
                 });
   space.require("the ring fits the block's shared memory and registers",
-                {"threads", "vectors", "step", "blocks", "ahead", "share", "meet"},
+                {"threads", "vectors", "step", "blocks", "ahead", "meet"},
                 [slots, problem, device](const Config& config) {
                   return fits(slots, problem, table().restore(config), device);
                 });

@@ -45,14 +45,12 @@ __device__ inline Vec<T, N> hide(Vec<T, N> v, uint32_t zero) {
 /// h = round(x + residual).
 template <NormCudaTraits S>
 __device__ inline NormVec<S> add_residual(const NormVec<S>& x, const NormVec<S>& residual) {
-  constexpr int N = norm_elements(S);
-  float a[N], b[N];
-  x.unpack(a);
-  residual.unpack(b);
-#pragma unroll
-  for (int i = 0; i < N; ++i) a[i] += b[i];
   NormVec<S> h;
-  h.pack(a);
+#pragma unroll
+  for (int i = 0; i < NormVec<S>::kPairs; ++i) {
+    const FloatPair a = x.pair(i), b = residual.pair(i);
+    h.set_pair(i, a.low + b.low, a.high + b.high);
+  }
   return h;
 }
 
@@ -62,10 +60,13 @@ struct Squares {
 
   template <FloatType T, int N>
   __device__ void take(const Vec<T, N>& h) {
-    float v[N];
-    h.unpack(v);
 #pragma unroll
-    for (int i = 0; i < N; ++i) chains[i % 4] = fmaf(v[i], v[i], chains[i % 4]);
+    for (int i = 0; i < Vec<T, N>::kPairs; ++i) {
+      const FloatPair v = h.pair(i);
+      float &even = chains[2 * i % 4], &odd = chains[2 * i % 4 + 1];
+      even = fmaf(v.low, v.low, even);
+      if constexpr (N > 1) odd = fmaf(v.high, v.high, odd);
+    }
   }
   __device__ float sum() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
 };
@@ -140,20 +141,18 @@ __device__ inline RowTotal row_total(float part, const NormCudaParams& p, RowSum
 template <NormCudaTraits S>
 __device__ inline NormVec<S> normalize(const NormVec<S>& h, const NormWeightVec<S>& weight,
                                        float scale, float offset) {
-  constexpr int N = norm_elements(S);
-  float v[N], w[N];
-  h.unpack(v);
-  weight.unpack(w);
   NormVec<S> y;
 #pragma unroll
-  for (int i = 0; i < N; ++i) v[i] *= scale;
-  if constexpr (S.cast_before_weight) {
-    y.pack(v);
-    y.unpack(v);
+  for (int i = 0; i < NormVec<S>::kPairs; ++i) {
+    FloatPair v = h.pair(i);
+    const FloatPair w = weight.pair(i);
+    v.low *= scale, v.high *= scale;
+    if constexpr (S.cast_before_weight) {
+      y.set_pair(i, v.low, v.high);
+      v = y.pair(i);
+    }
+    y.set_pair(i, v.low * (w.low + offset), v.high * (w.high + offset));
   }
-#pragma unroll
-  for (int i = 0; i < N; ++i) v[i] *= w[i] + offset;
-  y.pack(v);
   return y;
 }
 
