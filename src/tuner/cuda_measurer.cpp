@@ -44,6 +44,23 @@ std::string reasons_of(std::uint64_t throttle) {
 
 }  // namespace
 
+// Whole turns over the sets where they take no longer than kTurnMs; a part of a turn, behind a
+// flush, for those that are slow.
+int Rotation::launches(double ms) const {
+  const double n = static_cast<double>(sets), each = std::max(ms, 1e-4);
+  const double timed = std::ceil(kReplayMs / each);
+  if (timed < n || sets * bytes < wanted)
+    return static_cast<int>(std::min(n, std::max(timed, std::ceil(kTurnMs / each))));
+  const double most = std::max(1.0, std::floor(kMaxSets / n));
+  return static_cast<int>(n * std::min(most, std::ceil(timed / n)));
+}
+
+std::size_t Rotation::bytes_apart(int launches, std::size_t flushed) const {
+  const auto count = static_cast<std::size_t>(launches);
+  const std::size_t across = (count % sets ? count % sets : sets) * bytes + flushed;
+  return count > sets ? std::min(sets * bytes, across) : across;
+}
+
 std::unique_ptr<Measurer> make_cuda_measurer(const MeasureRequest& request) {
   const int device = request.problem.device_index;
   {
@@ -73,42 +90,23 @@ std::unique_ptr<Judge> CudaMeasurer::make_judge(std::vector<std::int64_t> rows, 
 // launches on the other sets, or by a flush. Copies do: the values do not change the time.
 void CudaMeasurer::make_sets() {
   const std::size_t one = sets_.front().bytes();
-  wanted_ = 3 * static_cast<std::size_t>(memory().device().l2_bytes);
-  if (one >= wanted_) return;  // it fills the cache alone
-  const std::size_t count = std::clamp<std::size_t>((wanted_ + one - 1) / one, 1, kMaxSets);
+  const auto wanted = 3 * static_cast<std::size_t>(memory().device().l2_bytes);
+  rotation_ = {1, one, wanted};
+  if (one >= wanted) return;  // it fills the cache alone
+  const std::size_t count = std::clamp<std::size_t>((wanted + one - 1) / one, 1, kMaxSets);
   const double room = kMaxShareOfMemory * memory().capacity();
   while (sets_.size() < count &&
-         static_cast<double>((sets_.size() + 1) * one) + static_cast<double>(wanted_) < room)
+         static_cast<double>((sets_.size() + 1) * one) + static_cast<double>(wanted) < room)
     sets_.emplace_back(sets_.front());
-  flushed_ = std::make_unique<CudaArray<std::byte>>(memory(), wanted_);
-}
-
-// Whole turns over the sets where they take no longer than kTurnMs; a part of a turn, behind a
-// flush, for those that are slow.
-int CudaMeasurer::launches_for(double ms) const {
-  const double n = static_cast<double>(sets_.size()), each = std::max(ms, 1e-4);
-  const double timed = std::ceil(kReplayMs / each);
-  const bool rotates = sets_.size() * sets_.front().bytes() >= wanted_;
-  if (timed < n || !rotates)
-    return static_cast<int>(std::min(n, std::max(timed, std::ceil(kTurnMs / each))));
-  const double most = std::max(1.0, std::floor(kMaxSets / n));
-  return static_cast<int>(n * std::min(most, std::ceil(timed / n)));
-}
-
-// The least that is touched from one launch on a set to the next on it, replay after replay: each
-// replay begins with set 0.
-std::size_t CudaMeasurer::bytes_apart(int launches, std::size_t flushed) const {
-  const std::size_t n = sets_.size(), one = sets_.front().bytes();
-  const auto count = static_cast<std::size_t>(launches);
-  const std::size_t across = (count % n ? count % n : n) * one + flushed;
-  return count > n ? std::min(n * one, across) : across;
+  rotation_.sets = sets_.size();
+  flushed_ = std::make_unique<CudaArray<std::byte>>(memory(), wanted);
 }
 
 // Before a replay whose first sets its last replay has just used; how many bytes it writes.
 std::size_t CudaMeasurer::flush(const Unrolled& unrolled, int value) {
-  if (!flushed_ || bytes_apart(unrolled.count, 0) >= wanted_) return 0;
-  cuda::fill_bytes(flushed_->get(), value, wanted_, context_.stream);
-  return wanted_;
+  if (!flushed_ || rotation_.bytes_apart(unrolled.count, 0) >= rotation_.wanted) return 0;
+  cuda::fill_bytes(flushed_->get(), value, rotation_.wanted, context_.stream);
+  return rotation_.wanted;
 }
 
 int CudaMeasurer::compiles_at_once() const {
@@ -219,12 +217,12 @@ CudaMeasurer::Unrolled& CudaMeasurer::unroll(const Plan& plan, double ms) {
       unrolled_.splice(unrolled_.begin(), unrolled_, it);
       return unrolled_.front();
     }
-  Unrolled made{&plan, &kernel, launches_for(ms), 0, nullptr};
+  Unrolled made{&plan, &kernel, rotation_.launches(ms), 0, nullptr};
   record(made);
   replay(made);  // uploads the graph
   // `ms` held the host's part of a launch where the kernel is short: the graph's own time decides.
   made.replay_ms = timed_replay(made);
-  if (const int count = launches_for(made.replay_ms / made.count); count > made.count) {
+  if (const int count = rotation_.launches(made.replay_ms / made.count); count > made.count) {
     made.count = count;
     record(made);
     replay(made);
@@ -245,7 +243,7 @@ double CudaMeasurer::sample(const Plan& plan, double ms) {
   const int replays = replays_for(unrolled.replay_ms);
   replay(unrolled);
   for (int i = 0; i < replays; ++i) {
-    warm_ |= bytes_apart(unrolled.count, flush(unrolled, i)) < wanted_;
+    warm_ |= rotation_.bytes_apart(unrolled.count, flush(unrolled, i)) < rotation_.wanted;
     cuda::Timer& timer = *timers_[static_cast<std::size_t>(i)];
     timer.begin(context_.stream);
     replay(unrolled);
@@ -259,7 +257,7 @@ double CudaMeasurer::sample(const Plan& plan, double ms) {
 }
 
 double CudaMeasurer::sample_cost_ms(double ms) const {
-  const double replay_ms = std::max(ms * launches_for(ms), 0.01);
+  const double replay_ms = std::max(ms * rotation_.launches(ms), 0.01);
   return replay_ms * (1 + replays_for(replay_ms)) + (flushed_ ? 0.05 * kReplays : 0);
 }
 

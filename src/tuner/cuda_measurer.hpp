@@ -10,6 +10,17 @@
 
 namespace dlblas {
 
+/// How launches go about the sets of tensors, so that none finds its own in the L2 cache.
+struct Rotation {
+  std::size_t sets, bytes;  // bytes of one set
+  std::size_t wanted;       // bytes that empty the cache
+  /// Launches of one replay, for a kernel that takes `ms`.
+  int launches(double ms) const;
+  /// The least that is touched from one launch on a set to the next on it, replay after replay:
+  /// each begins with set 0, `flushed` bytes after the last.
+  std::size_t bytes_apart(int launches, std::size_t flushed) const;
+};
+
 class CudaMeasurer final : public Measurer {
  public:
   CudaMeasurer(const MeasureRequest& request, std::unique_ptr<CudaMemory> memory);
@@ -39,9 +50,6 @@ class CudaMeasurer final : public Measurer {
 
   CudaMemory& memory() const { return static_cast<CudaMemory&>(*memory_); }
   void make_sets();
-  /// Of one replay, for a kernel that takes `ms`.
-  int launches_for(double ms) const;
-  std::size_t bytes_apart(int launches, std::size_t flushed) const;
   std::size_t flush(const Unrolled& unrolled, int value);
   /// The plan's launches, sized so that a replay takes long enough; kept for the next sample.
   Unrolled& unroll(const Plan& plan, double ms);
@@ -53,7 +61,7 @@ class CudaMeasurer final : public Measurer {
   std::list<Unrolled> unrolled_;  // the last used first
   cuda::Timer timer_;
   std::vector<std::unique_ptr<cuda::Timer>> timers_;
-  std::size_t wanted_ = 0;                              // bytes that empty the L2 cache
+  Rotation rotation_{1, 0, 0};
   std::unique_ptr<CudaArray<std::byte>> flushed_;       // written to empty it; null: one set does
   bool graphs_ = false, eager_ = false, warm_ = false;  // what samples were made of
 };

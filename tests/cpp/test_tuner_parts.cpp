@@ -9,6 +9,7 @@
 
 #include "store/ranking.hpp"
 #include "tests/cpp/tuner_dummy.hpp"
+#include "tuner/cuda_measurer.hpp"
 #include "tuner/inputs.hpp"
 #include "tuner/machine.hpp"
 #include "tuner/strategy.hpp"
@@ -285,6 +286,41 @@ TEST(Machine, RatesArePlausible) {
       steady_nanoseconds);
   EXPECT_GT(copy, 1e8);
   EXPECT_LT(copy, 1e13);
+}
+
+// ---- launches of a replay on a GPU, and what lies between two on the same tensors ---------------
+
+TEST(Rotation, NoLaunchFindsItsOwnTensorsInTheCache) {
+  constexpr std::size_t kWanted = 150'000'000;
+  for (const std::size_t bytes : {std::size_t{4'096}, std::size_t{500'000}, std::size_t{1'000'000},
+                                  std::size_t{30'000'000}, std::size_t{70'000'000}, kWanted}) {
+    const std::size_t sets = std::min<std::size_t>(160, (kWanted + bytes - 1) / bytes);
+    const Rotation rotation{sets, bytes, kWanted};
+    for (const double ms : {0.001, 0.002, 0.006, 0.01, 0.07, 0.4, 3.0, 50.0}) {
+      const int launches = rotation.launches(ms);
+      ASSERT_GE(launches, 1);
+      ASSERT_LE(launches, 160);
+      EXPECT_LE(launches, std::max(1.0, 1.0 / ms) + static_cast<double>(sets)) << "not for long";
+      const bool flushes = rotation.bytes_apart(launches, 0) < kWanted;
+      EXPECT_GE(rotation.bytes_apart(launches, flushes ? kWanted : 0), kWanted)
+          << bytes << " bytes, " << ms << " ms: " << launches << " launches on " << sets;
+      if (sets * bytes >= kWanted && static_cast<double>(sets) * ms <= 1.0) {
+        EXPECT_EQ(static_cast<std::size_t>(launches) % sets, 0u)
+            << "whole turns where they are short";
+        EXPECT_FALSE(flushes);
+      }
+    }
+  }
+}
+
+TEST(Rotation, KnowsWhatIsWarm) {
+  const Rotation rotation{3, 50, 150};
+  EXPECT_EQ(rotation.bytes_apart(3, 0), 150u);
+  EXPECT_EQ(rotation.bytes_apart(6, 0), 150u);
+  EXPECT_EQ(rotation.bytes_apart(1, 0), 50u) << "every replay is on set 0";
+  EXPECT_EQ(rotation.bytes_apart(4, 0), 50u) << "set 0 ends a replay and begins the next";
+  EXPECT_EQ(rotation.bytes_apart(1, 150), 200u);
+  EXPECT_EQ((Rotation{2, 50, 150}.bytes_apart(5, 1000)), 100u) << "a flush is not inside a replay";
 }
 
 }  // namespace
