@@ -314,6 +314,41 @@ void no_data(const Schema& schema, const Args& args, int tensor) {
          "has no memory", "a data pointer", "NULL"});
 }
 
+void other_memory(const Schema& schema, const Args& args, int r, const TensorView& asked) {
+  const TensorView& made = args.result(r);
+  const auto strides = [](const TensorView& t) {
+    std::string s = "strides (";
+    for (int i = 0; i < t.rank; ++i) s += text(i ? ", " : "", t.strides[i]);
+    return s + ")";
+  };
+  const bool moved = strides(made) == strides(asked);
+  raise({ErrorKind::kArgument, form_name(schema, args),
+         tensor_name(schema, args, schema.num_inputs + r),
+         "is not in the memory that was asked of new_output",
+         moved ? text("an address that is a multiple of ", 1 << traits_of(asked).align_log2)
+               : strides(asked),
+         moved ? text("a multiple of ", 1 << traits_of(made).align_log2) : strides(made),
+         "pass such a result as an output instead"});
+}
+
+[[noreturn]] static void no_memory_for(const Schema& schema, const Args& args,
+                                       const std::string& what, std::size_t bytes) {
+  const bool gpu = args.tensors[0].device.type == DeviceType::kCuda;
+  raise({ErrorKind::kLaunch, form_name(schema, args), what, "could not be allocated",
+         text(bytes, " bytes"), "none",
+         text("free memory of the ", gpu ? "GPU" : "host", ", or call with smaller tensors")});
+}
+
+void no_memory(const Schema& schema, const Args& args, int r) {
+  const TensorView& t = args.result(r);
+  no_memory_for(schema, args, tensor_name(schema, args, schema.num_inputs + r),
+                static_cast<std::size_t>(t.numel()) * static_cast<std::size_t>(size_of(t.dtype)));
+}
+
+void no_workspace(const Schema& schema, const Args& args, std::size_t bytes) {
+  no_memory_for(schema, args, "workspace", bytes);
+}
+
 void nothing_fits(const std::string& op, const std::string& table) {
   throw Error(
       ErrorKind::kUnsupported,

@@ -47,6 +47,12 @@ namespace dlblas::complain {
 // launch
 [[noreturn]] void no_data(const Schema& schema, const Args& args, int tensor);
 
+/// The memory that new_output gave for result r is not as `asked` for.
+[[noreturn]] void other_memory(const Schema& schema, const Args& args, int r,
+                               const TensorView& asked);
+[[noreturn]] void no_memory(const Schema& schema, const Args& args, int r);
+[[noreturn]] void no_workspace(const Schema& schema, const Args& args, std::size_t bytes);
+
 // select
 [[noreturn]] void nothing_fits(const std::string& op, const std::string& table);
 

@@ -13,55 +13,20 @@
 namespace dlblas {
 namespace {
 
-constexpr std::size_t kResultAlign = 16;
-
-[[noreturn]] void no_memory(const Args& args, std::string_view what, std::size_t bytes) {
-  const bool gpu = args.tensors[0].device.type == DeviceType::kCuda;
-  throw Error(ErrorKind::kLaunch,
-              text(args.schema->name, ": ", what, " could not be allocated; expected ", bytes,
-                   " bytes, got none; free memory of the ", gpu ? "GPU" : "host",
-                   ", or call with smaller tensors"),
-              {args.schema->name, std::string(what), text(bytes, " bytes"), "none"});
-}
-
-std::string strides_of(const TensorView& t) {
-  std::string s = "strides (";
-  for (int i = 0; i < t.rank; ++i) s += text(i ? ", " : "", t.strides[i]);
-  return s + ")";
-}
-
-[[noreturn]] void other_memory(const Args& args, int r, const std::string& expected,
-                               const std::string& got) {
-  const std::string& name = args.schema->tensors[args.schema->num_inputs + r].name;
-  throw Error(ErrorKind::kArgument,
-              text(args.schema->name, ": ", name,
-                   " is not in the memory that was asked of new_output; expected ", expected,
-                   ", got ", got, "; pass such a result as an output instead"),
-              {args.schema->name, name, expected, got});
-}
-
-// The kernel was chosen, and compiled, for the strides asked for and for 16 bytes (see traits_of).
-void require_as_asked(const Args& args, int r, const TensorView& asked) {
-  const TensorView& made = args.result(r);
-  if (made.numel() == 0) return;
+// The kernel was chosen, and compiled, for these strides and an address of 16 (see traits_of).
+bool as_asked(const TensorView& made, const TensorView& asked) {
   for (int i = 0; i < asked.rank; ++i)
-    if (asked.shape[i] != 1 && made.strides[i] != asked.strides[i])
-      other_memory(args, r, strides_of(asked), strides_of(made));
-  if (reinterpret_cast<std::uintptr_t>(made.data) % kResultAlign == 0) return;
-  const int wanted = traits_of(asked).align_log2, got = traits_of(made).align_log2;
-  if (got < wanted)
-    other_memory(args, r, text("an address that is a multiple of ", 1 << wanted),
-                 text("a multiple of ", 1 << got));
+    if (asked.shape[i] != 1 && made.strides[i] != asked.strides[i]) return false;
+  return reinterpret_cast<std::uintptr_t>(made.data) % 16 == 0 ||
+         traits_of(made).align_log2 >= traits_of(asked).align_log2;
 }
 
-// A result yet to be made.
-void make_result(Args& args, int r, const Context& context) {
+void make_result(const Context& context, Args& args, int r) {
   TensorView& t = args.result(r);
   const TensorView asked = t;
-  if (context.new_output(context.self, r, &t) != 0 || (!t.data && t.numel() > 0))
-    no_memory(args, args.schema->tensors[args.schema->num_inputs + r].name,
-              static_cast<std::size_t>(t.numel()) * static_cast<std::size_t>(size_of(t.dtype)));
-  require_as_asked(args, r, asked);
+  const int code = context.new_output(context.self, r, &t);
+  if (code != 0 || (t.numel() > 0 && !t.data)) complain::no_memory(*args.schema, args, r);
+  if (t.numel() > 0 && !as_asked(t, asked)) complain::other_memory(*args.schema, args, r, asked);
 }
 
 [[noreturn]] void step_failed(const Args& args, const Kernel& kernel, int code) {
@@ -91,14 +56,14 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
   bool empty = true;  // zero-size results need no kernel
   for (int r = 0; r < schema.num_results; ++r) {
     TensorView& t = args.result(r);
-    if (!t.data && !args.inplace) make_result(args, r, context);
+    if (!t.data && !args.inplace) make_result(context, args, r);
     empty &= t.numel() == 0;
   }
   if (empty) return;
   void* workspace = nullptr;
   if (kernel.workspace_bytes > 0) {
     workspace = context.alloc(context.self, kernel.workspace_bytes, 64);
-    if (!workspace) no_memory(args, "workspace", kernel.workspace_bytes);
+    if (!workspace) complain::no_workspace(schema, args, kernel.workspace_bytes);
   }
   if (const int code = run_steps(kernel, args, context, workspace)) step_failed(args, kernel, code);
   count(g_counters.launched);
