@@ -96,24 +96,25 @@ __global__ void __launch_bounds__(C.threads) norm_block(const __grid_constant__ 
   const int64_t accesses = p.width / N, share = (accesses + C.cluster - 1) / C.cluster;
   const int64_t begin = C.cluster == 1 ? 0 : min(accesses, share * cluster_rank());
   const NormPart part = {begin, min(accesses, begin + share)};
-  const int64_t step = gridDim.x / C.cluster;
-  for (int64_t row = blockIdx.x / C.cluster; row < p.rows; row += step) {
-    const float sum = keep_and_sum<S, C>(kept, part, row, p);
-    const auto exact = [&] {
-      double wide = 0;
-      for (int64_t at = part.begin + threadIdx.x; at < part.end; at += C.threads)
-        wide += squares_wide<S>(h_base<S>(p), h_offset<S>(p, row) + at * N, N);
-      return wide;
-    };
-    const RowTotal total = row_total(sum, p, threads, blocks, exact);
-    if (!total.wide) {
-      normalize_part<S, C>(kept, part, row, norm_scale(total.sum, p), p);
-      continue;
-    }
-    // Every thread its own accesses: what it writes, only it reads.
+  const int64_t row = blockIdx.x / C.cluster;
+  const float sum = keep_and_sum<S, C>(kept, part, row, p);
+  const auto exact = [&] {
+    double wide = 0;
+#pragma unroll 1
     for (int64_t at = part.begin + threadIdx.x; at < part.end; at += C.threads)
-      normalize_wide<S>(p, row, at * N, N, wide_scale(total.exact, p));
+      wide += squares_wide<S>(h_base<S>(p), h_offset<S>(p, row) + at * N, N);
+    return wide;
+  };
+  const RowTotal total = row_total(sum, p, threads, blocks, exact);
+  if (!total.wide) {
+    normalize_part<S, C>(kept, part, row, norm_scale(total.sum, p), p);
+    return;
   }
+  // Every thread its own accesses: what it writes, only it reads.
+  const double scale = wide_scale(total.exact, p);
+#pragma unroll 1
+  for (int64_t at = part.begin + threadIdx.x; at < part.end; at += C.threads)
+    normalize_wide<S>(p, row, at * N, N, scale);
 }
 
 }  // namespace dlblas

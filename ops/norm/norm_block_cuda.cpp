@@ -13,7 +13,7 @@ namespace {
 
 /// Beside h: the slots of the sums.
 constexpr std::int64_t kStaticShared = 1024;
-constexpr std::int64_t kMaxBlocks = 1 << 20;  // the kernel's blocks go on to further rows
+constexpr std::int64_t kMaxBlocks = (std::int64_t{1} << 31) - 1;
 
 using Table = ConfigTable<NormBlockConfig>;
 const Table& shared_table() {
@@ -55,7 +55,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const State& state = kernel.load<State>();
   const NormCudaParams params = params_of(*state.slots, args);
   cuda::Launch how;
-  how.grid.x = static_cast<unsigned>(std::min(params.rows, kMaxBlocks) * state.config.cluster);
+  how.grid.x = static_cast<unsigned>(params.rows * state.config.cluster);
   how.block.x = static_cast<unsigned>(state.config.threads);
   how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
   how.cluster = static_cast<unsigned>(state.config.cluster);
@@ -95,6 +95,7 @@ struct Blocks {
 
   static Support supports(const Slots& slots, const Problem& problem, const DeviceInfo& device) {
     if (const Support rows = supports_rows(slots, problem); !rows) return rows;
+    if (problem.dims[kT] > kMaxBlocks / 8) return Support::no("more than {} rows", kMaxBlocks / 8);
     if (pick(slots, problem, device).threads == 0)
       return Support::no("a row has {} accesses; more than shared memory holds",
                          accesses(slots, problem));

@@ -122,10 +122,11 @@ NormMeeting MeetingLayout::in(void* workspace) const {
 }
 
 int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
-                    void* workspace) {
+                    void* workspace, bool dependent) {
   const NormClearParams params = {static_cast<std::uint32_t*>(workspace), bytes / 4};
   cuda::Launch how;
   how.block.x = 256;
+  how.dependent = dependent;
   how.grid.x = static_cast<unsigned>(std::clamp<std::int64_t>(params.count / 256, 1, 64));
   return cuda::launch(*kernel.entries[0], how, params, context.stream);
 }

@@ -72,7 +72,7 @@ struct MeetingLayout {
 };
 /// Launches norm_clear, the first of a kernel's entries, on the workspace's first `bytes`.
 int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
-                    void* workspace);
+                    void* workspace, bool dependent);
 KernelSource clear_source();
 
 /// The least of the values that `vectors` may have for `threads` threads to hold `accesses`; 0 when

@@ -49,7 +49,8 @@ struct NormRingConfig {
   int32_t vectors = 8;  // accesses of one thread and row
   int32_t step = 2;     // accesses of a stage: asked for, and waited for, together
   int32_t blocks = 1;   // that share a row
-  int32_t ahead = 2;    // stages between a row's last sum and its first result
+  int32_t depth = 3;    // stages in flight; the others that fit wait for their row's total
+  bool keep = false;    // the weight stays in shared memory; else it is read for every row, from L2
   bool meet = false;    // blocks meet in the workspace, a cooperative grid; else as a cluster
   bool pass = false;    // x, residual and results leave L2 first: the weight stays
 };
@@ -133,7 +134,7 @@ constexpr int norm_registers_needed(const NormCudaTraits& s, int vectors) {
 /// of them at once.
 constexpr int norm_registers_needed(const NormCudaTraits& s, const NormRegistersConfig& c) {
   const int row = c.vectors * ((norm_elements(s) * size_of(s.type) + 3) / 4);
-  const int more = (s.add && c.vectors > 8 ? row : 0) + (s.full || c.vectors < 3 ? 0 : 16);
+  const int more = (s.add && c.vectors > 4 ? row : 0) + (s.full || c.vectors < 3 ? 0 : 16);
   return more + (c.early_weight ? norm_registers_needed(s, c.vectors) : row + 32);
 }
 /// Blocks that a multiprocessor's registers are shared among. Left alone, ptxas keeps each 16-bit
@@ -162,26 +163,26 @@ constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
          norm_registers_needed(s, c.vectors) * c.threads * c.blocks <= 65536;
 }
 
+/// Stages of a row of cuda_ring.
 constexpr int norm_ring_stages(const NormRingConfig& c) { return c.vectors / c.step; }
-/// Stages of cuda_ring between a sum and its result.
-constexpr int norm_ring_lag(const NormRingConfig& c) { return norm_ring_stages(c) + c.ahead; }
 constexpr int norm_ring_weight_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
-  return c.threads * c.vectors * norm_elements(s) * size_of(s.weight);
+  return c.keep ? c.threads * c.vectors * norm_elements(s) * size_of(s.weight) : 0;
 }
-/// Stages in flight: what fits in shared memory beside the weight and the stages
-/// between sum and result. With `add`, both x and residual are in flight, and only h stays.
-constexpr int norm_ring_depth(const NormCudaTraits& s, const NormRingConfig& c) {
+/// Stages between a sum and its result: what fits in shared memory beside the weight and the stages
+/// in flight. With `add`, both x and residual are in flight, and only h stays. At most four rows.
+constexpr int norm_ring_lag(const NormCudaTraits& s, const NormRingConfig& c) {
   const int room = 227 * 1024 - 2048 - norm_ring_weight_bytes(s, c);
-  const int depth = (room / (c.threads * c.step * 16) - norm_ring_lag(c)) / (s.add ? 2 : 1);
-  return depth > 16 ? 16 : depth;
+  const int lag = room / (c.threads * c.step * 16) - c.depth * (s.add ? 2 : 1);
+  const int most = 4 * norm_ring_stages(c);
+  return lag > most ? most : lag;
 }
 constexpr int norm_ring_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
-  const int stages = norm_ring_lag(c) + norm_ring_depth(s, c) * (s.add ? 2 : 1);
+  const int stages = norm_ring_lag(s, c) + c.depth * (s.add ? 2 : 1);
   return norm_ring_weight_bytes(s, c) + stages * c.threads * c.step * 16;
 }
 constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch) {
-  return arch >= 90 && s.align == 16 && c.vectors % c.step == 0 && (!c.meet || c.blocks > 1) &&
-         (c.meet || c.blocks <= 8) && (c.blocks > 1 || c.ahead <= 2) && norm_ring_depth(s, c) >= 2;
+  return arch >= 90 && s.align == 16 && c.vectors % c.step == 0 &&
+         (c.meet ? c.blocks > 1 : c.blocks <= 8) && norm_ring_lag(s, c) > norm_ring_stages(c);
 }
 
 }  // namespace dlblas

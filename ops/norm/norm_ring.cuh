@@ -1,12 +1,12 @@
 // RMS norm of long rows as a stream: blocks stay on their multiprocessors, every thread asks for
 // elements of later rows (cp.async) while it sums one row and writes the row before, so reads and
-// writes never take turns. A row is shared by the blocks of a group, always in the same columns:
-// the weight is read once and stays. Each thread has a ring of its own accesses in shared memory:
+// writes never take turns. A row is shared by the blocks of a group, always in the same columns.
+// Each thread has a ring of its own accesses in shared memory:
 //
 //      stage k         k + 1 … k + depth − 1        k − lag
 //   wait > sum it    in flight                    write its result, then ask for stage k + depth
 //
-// Nobody waits for others but for a row's total, which is `ahead` stages old when it is needed: one
+// Nobody waits for others but for a row's total, which is some stages old when it is needed: one
 // more warp adds up what the others' lanes hold, meets the group's other blocks, and hands the
 // total back through barriers in shared memory. So no thread that writes results ever fences.
 // In: x [T, C], weight [C], and residual; rows aligned to 16 bytes. Out: y, and residual_out. A
@@ -23,12 +23,12 @@ namespace dlblas {
 /// Numbers of a configuration, in stages unless said otherwise.
 template <NormCudaTraits S, NormRingConfig C>
 struct RingShape {
-  static constexpr int kStages = norm_ring_stages(C), kLag = norm_ring_lag(C);
-  static constexpr int kDepth = norm_ring_depth(S, C), kSlots = kDepth + kLag;
+  static constexpr int kStages = norm_ring_stages(C), kLag = norm_ring_lag(S, C);
+  static constexpr int kDepth = C.depth, kSlots = kDepth + kLag;
   static constexpr int kWarps = C.threads / kWarp;
   /// Rows that a thread may have summed before it needs the total of the first of them; and one
   /// more set of sums, for whoever is behind.
-  static constexpr int kSets = (C.ahead + 1 + kStages) / kStages + 1;
+  static constexpr int kSets = (kLag + 1) / kStages + 1;
 };
 
 /// A block's sums on their way: warps' parts to the warp of sums, the row's total back.
@@ -161,16 +161,27 @@ struct NormRing {
     }
   }
 
+  using Weights = NormWeightVec<S>[C.step];
+  /// The weight of a stage: kept, or asked for well before it is used.
+  __device__ void load_weights(Weights& stage_weights, int stage) const {
+#pragma unroll
+    for (int j = 0; j < C.step; ++j) {
+      const int access = stage * C.step + j;
+      if constexpr (C.keep)
+        stage_weights[j] = weights[access * C.threads];
+      else if (holds(access))
+        stage_weights[j] = load_weight<S, Cache::kEarly>(p.weight, first + column(access));
+    }
+  }
   /// The result of a stage whose row has its total.
-  __device__ void write(const Cursor& at, float scale) const {
+  __device__ void write(const Cursor& at, const Weights& weight, float scale) const {
     const int64_t to = offset(at, p.y_stride);
-    const NormWeightVec<S>* weight = weights + at.stage * C.step * C.threads;
 #pragma unroll
     for (int j = 0; j < C.step; ++j)
       if (holds(at.stage * C.step + j))
         store_row<S, kResults>(
             p.y, to + column(j),
-            normalize<S>(kept[place(at.slot, j)], weight[j * C.threads], scale, p.weight_offset));
+            normalize<S>(kept[place(at.slot, j)], weight[j], scale, p.weight_offset));
   }
   /// The same where f32 cannot scale the row.
   __device__ void write_wide(const Cursor& at, double scale) const {
@@ -224,12 +235,15 @@ __device__ inline void stream_rows(const Ring& ring, RingSums<S, C>& sums) {
   typename Ring::Cursor asked, summed, written;
 #pragma unroll 1
   for (int i = 0; i < Shape::kDepth; ++i, asked.advance()) ring.ask(asked, i);
+  if constexpr (C.keep)
 #pragma unroll 1
-  for (int i = 0; i < C.vectors; ++i)
-    if (ring.holds(i))
-      ring.weights[i * C.threads] = load_weight<S>(p.weight, ring.first + Ring::column(i));
+    for (int i = 0; i < C.vectors; ++i)
+      if (ring.holds(i))
+        ring.weights[i * C.threads] = load_weight<S>(p.weight, ring.first + Ring::column(i));
 
   RingPlace<Shape::kSets> handed, ready;
+  typename Ring::Weights weights;
+  ring.load_weights(weights, 0);
   Squares squares;
   double total = 0;
   int residual_slot = 0;
@@ -260,8 +274,9 @@ __device__ inline void stream_rows(const Ring& ring, RingSums<S, C>& sums) {
       if (leaves_f32(total, p))
         ring.write_wide(written, wide_scale(total, p));
       else
-        ring.write(written, norm_scale(static_cast<float>(total), p));
+        ring.write(written, weights, norm_scale(static_cast<float>(total), p));
       written.advance();
+      ring.load_weights(weights, written.stage);
     }
     ring.ask(asked, residual_slot);
     if (++residual_slot == Shape::kDepth) residual_slot = 0;

@@ -21,7 +21,8 @@ const ConfigTable<NormRingConfig>& table() {
       field<&NormRingConfig::vectors>("vectors", {2, 4, 8, 16}),
       field<&NormRingConfig::step>("step", {2, 4}),
       field<&NormRingConfig::blocks>("blocks", {1, 2, 4, 8, 16, 32, 64, 128}),
-      field<&NormRingConfig::ahead>("ahead", {1, 2, 3}),
+      field<&NormRingConfig::depth>("depth", {2, 3, 4, 6}),
+      field<&NormRingConfig::keep>("keep", {0, 1}),
       field<&NormRingConfig::meet>("meet", {0, 1}),
   };
   return *knobs;
@@ -54,8 +55,9 @@ std::int64_t balanced(std::int64_t rows, std::int64_t most) {
 }
 
 int clear(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  return clear_workspace(meeting_bytes(kernel.load<State>().config, args.letters[kT]), kernel,
-                         context, workspace);
+  const State& state = kernel.load<State>();
+  return clear_workspace(meeting_bytes(state.config, args.letters[kT]), kernel, context, workspace,
+                         state.dependent);
 }
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
@@ -70,7 +72,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
   how.cluster = c.meet ? 1 : static_cast<unsigned>(c.blocks);
   how.cooperative = c.meet;
-  how.dependent = !c.meet && state.dependent;
+  how.dependent = state.dependent;
   return cuda::launch(*kernel.entries[c.meet ? 1 : 0], how, params, context.stream);
 }
 
@@ -103,7 +105,6 @@ NormRingConfig pick(const Slots& slots, const Problem& problem, const DeviceInfo
     // Clusters of 8 do not fill an H200; groups that meet in memory may be anywhere.
     c.meet = c.blocks > 4;
     c.vectors = ring_vectors(accesses(slots, problem), std::int64_t{c.threads} * c.blocks);
-    c.ahead = c.blocks > 1 ? 2 : 1;
     if (c.vectors > 0 && fits(slots, problem, c, device)) return c;
   }
   c.vectors = 0;
@@ -133,7 +134,7 @@ void constrain(const Slots& slots, const Problem& problem, const DeviceInfo& dev
                   return c.vectors == ring_vectors(row, std::int64_t{c.threads} * c.blocks);
                 });
   space.require("the ring fits the block's shared memory and registers",
-                {"threads", "vectors", "step", "blocks", "ahead", "meet"},
+                {"threads", "vectors", "step", "blocks", "depth", "keep", "meet"},
                 [slots, problem, device](const Config& config) {
                   return fits(slots, problem, table().restore(config), device);
                 });

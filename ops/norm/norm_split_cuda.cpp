@@ -17,7 +17,7 @@ constexpr std::int64_t kLeastAccesses = 2048;
 const ConfigTable<NormSplitConfig>& table() {
   static const auto* knobs = new ConfigTable<NormSplitConfig>{
       field<&NormSplitConfig::threads>("threads", {256, 512}),
-      field<&NormSplitConfig::vectors>("vectors", {4, 8}),
+      field<&NormSplitConfig::vectors>("vectors", {2, 4, 8}),
       field<&NormSplitConfig::blocks>("blocks", {2, 4}),
       field<&NormSplitConfig::ahead>("ahead", {1, 3}),
   };
@@ -49,8 +49,9 @@ Division divide(const State& state, std::int64_t rows, std::int64_t width) {
 }
 
 int clear(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const Division how = divide(kernel.load<State>(), args.letters[kT], args.letters[kC]);
-  return clear_workspace(how.meeting.parts_at(), kernel, context, workspace);
+  const State& state = kernel.load<State>();
+  const Division how = divide(state, args.letters[kT], args.letters[kC]);
+  return clear_workspace(how.meeting.parts_at(), kernel, context, workspace, state.dependent);
 }
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
