@@ -81,7 +81,8 @@ __device__ inline void normalize_part(const NormVec<S>* kept, NormPart part, int
 }
 
 template <NormCudaTraits S, NormBlockConfig C>
-__global__ void __launch_bounds__(C.threads) norm_block(const __grid_constant__ NormCudaParams p) {
+__global__ void __launch_bounds__(C.threads, kMaxBlockThreads / C.threads)
+    norm_block(const __grid_constant__ NormCudaParams p) {
   static_assert(valid(S, C, 90));
   constexpr int N = norm_elements(S);
   extern __shared__ __align__(16) unsigned char dynamic_shared[];

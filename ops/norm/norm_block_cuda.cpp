@@ -85,7 +85,8 @@ struct Blocks {
     const std::int64_t row = accesses(slots, problem);
     for (const std::int64_t share : {room(device) / 2, room(device)}) {
       for (c.cluster = 1; c.cluster <= (kKeep ? 8 : 1); c.cluster *= 2) {
-        c.threads = row / c.cluster >= 2048 ? 512 : row / c.cluster >= 512 ? 256 : 128;
+        const std::int64_t part = row / c.cluster;
+        c.threads = part >= 4096 ? 1024 : part >= 2048 ? 512 : part >= 1024 ? 256 : 128;
         if (kept_bytes(slots, problem, c) <= share && fits(slots, problem, c, device)) return c;
       }
     }

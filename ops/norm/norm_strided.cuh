@@ -22,7 +22,7 @@ __device__ inline int64_t row_offset(const NormRowMap& map, int64_t row) {
 }
 
 template <NormCudaTraits S, int kThreads>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     norm_strided(const __grid_constant__ NormStridedParams p) {
   __shared__ double slots[RowSum<kThreads>::kSlots];
   __shared__ int64_t offsets[kNormMaps];
