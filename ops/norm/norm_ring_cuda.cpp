@@ -98,14 +98,17 @@ bool fits(const Slots& slots, const Problem& problem, const NormRingConfig& c,
          valid(traits_of(slots, problem), c, device.arch);
 }
 
-/// The fewest blocks a row that fit. None: vectors = 0.
+/// The fewest blocks a row that fit, with eight accesses a thread before sixteen. None: vectors =
+/// 0.
 NormRingConfig pick(const Slots& slots, const Problem& problem, const DeviceInfo& device) {
   NormRingConfig c;
-  for (c.blocks = 1; c.blocks <= 128; c.blocks *= 2) {
-    // Clusters of 8 do not fill an H200; groups that meet in memory may be anywhere.
-    c.meet = c.blocks > 4;
-    c.vectors = ring_vectors(accesses(slots, problem), std::int64_t{c.threads} * c.blocks);
-    if (c.vectors > 0 && fits(slots, problem, c, device)) return c;
+  for (const int most : {8, 16}) {
+    for (c.blocks = 1; c.blocks <= 128; c.blocks *= 2) {
+      // Clusters of 8 do not fill an H200; groups that meet in memory may be anywhere.
+      c.meet = c.blocks > 4;
+      c.vectors = ring_vectors(accesses(slots, problem), std::int64_t{c.threads} * c.blocks);
+      if (c.vectors > 0 && c.vectors <= most && fits(slots, problem, c, device)) return c;
+    }
   }
   c.vectors = 0;
   return c;
