@@ -101,7 +101,7 @@ struct NormSplitParams {
 static_assert(sizeof(NormSplitParams) == 168, "host and device read the same bytes");
 struct NormRingParams {
   NormCudaParams call;
-  double* parts;  // with `meet`: [rows, blocks] sums of squares; all bits 0 before the launch
+  double* parts;  // with `meet`: [rows, copies, blocks] sums of squares; 0 before the launch
 };
 static_assert(sizeof(NormRingParams) == 128, "host and device read the same bytes");
 
@@ -163,6 +163,8 @@ constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
          norm_registers_needed(s, c.vectors) * c.threads * c.blocks <= 65536;
 }
 
+/// Copies of the parts of a row that so many blocks of cuda_ring share.
+constexpr int norm_ring_copies(int blocks) { return blocks < 64 ? 1 : 8; }
 /// Stages of a row of cuda_ring.
 constexpr int norm_ring_stages(const NormRingConfig& c) { return c.vectors / c.step; }
 constexpr int norm_ring_weight_bytes(const NormCudaTraits& s, const NormRingConfig& c) {

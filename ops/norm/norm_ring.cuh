@@ -48,28 +48,30 @@ struct RingSums {
 
 /// From a block's part to the total of the group's blocks, by a warp; every lane gets it. Values
 /// and flags are the same words (0 is "not there", so a sum of zero says −0): no fence, no order.
+/// `parts` are the row's: kCopies of them, so that many blocks do not all ask one place of L2.
 template <int kBlocks>
 __device__ inline double meet_in_memory(double part, double* parts, int member, int lane) {
-  constexpr int kEach = (kBlocks + kWarp - 1) / kWarp;
-  if (lane == 0)
-    asm volatile("st.relaxed.gpu.global.f64 [%0], %1;" ::"l"(parts + member),
+  constexpr int kEach = (kBlocks + kWarp - 1) / kWarp, kCopies = norm_ring_copies(kBlocks);
+  if (lane < kCopies)
+    asm volatile("st.relaxed.gpu.global.f64 [%0], %1;" ::"l"(parts + lane * kBlocks + member),
                  "d"(part == 0 ? -0.0 : part)
                  : "memory");
+  parts += member % kCopies * kBlocks;
   double values[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) values[i] = lane + i * kWarp < kBlocks ? 0 : -0.0;
   bool there;
   do {
     there = true;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      values[i] = -0.0;
-      const int other = lane + i * kWarp;
-      if (kBlocks % kWarp == 0 || other < kBlocks)
+    for (int i = 0; i < kEach; ++i)
+      if (__double_as_longlong(values[i]) == 0)
         asm volatile("ld.relaxed.gpu.global.f64 %0, [%1];"
                      : "=d"(values[i])
-                     : "l"(parts + other)
+                     : "l"(parts + lane + i * kWarp)
                      : "memory");
-      there = there && __double_as_longlong(values[i]) != 0;
-    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) there = there && __double_as_longlong(values[i]) != 0;
   } while (!__all_sync(0xffffffffu, there));
   double sum = values[0];
 #pragma unroll
@@ -216,8 +218,9 @@ __device__ inline void add_up(const Ring& ring, RingSums<S, C>& sums, Blocks& bl
     sums.summed[place.stage].wait(place.parity);
     double sum = warp_sum(lane < Shape::kWarps ? sums.parts[place.stage][lane] : 0.0);
     if constexpr (C.meet)
-      sum = meet_in_memory<C.blocks>(sum, parts + ring.row(i) * C.blocks, blockIdx.x % C.blocks,
-                                     lane);
+      sum =
+          meet_in_memory<C.blocks>(sum, parts + ring.row(i) * C.blocks * norm_ring_copies(C.blocks),
+                                   blockIdx.x % C.blocks, lane);
     else
       sum = blocks.sum(sum);
     __syncwarp();

@@ -45,7 +45,7 @@ std::int64_t groups_of(const NormRingConfig& c, const DeviceInfo& device) {
 }
 /// The parts of every row's sum.
 std::int64_t meeting_bytes(const NormRingConfig& c, std::int64_t rows) {
-  return c.meet ? rows * c.blocks * 8 : 0;
+  return c.meet ? rows * norm_ring_copies(c.blocks) * c.blocks * 8 : 0;
 }
 
 /// The least number of groups that takes as few rounds as the most would.
