@@ -163,13 +163,6 @@ struct NormRing {
     }
   }
 
-  /// The weight, into this thread's places in shared memory.
-  __device__ void keep_weights() const {
-    if constexpr (C.keep)
-#pragma unroll 1
-      for (int i = 0; i < C.vectors; ++i)
-        if (holds(i)) weights[i * C.threads] = load_weight<S>(p.weight, first + column(i));
-  }
   using Weights = NormWeightVec<S>[C.step];
   /// The weight of a stage: kept, or asked for well before it is used.
   __device__ void load_weights(Weights& stage_weights, int stage) const {
@@ -237,45 +230,45 @@ __device__ inline void add_up(const Ring& ring, RingSums<S, C>& sums, Blocks& bl
   }
 }
 
-/// A warp's part of a row is complete; its last stage is in `slot`.
-template <NormCudaTraits S, NormRingConfig C, typename Ring>
-__device__ inline void hand_in_row(const Ring& ring, const Squares& squares, int slot, int set,
-                                   RingSums<S, C>& sums) {
-  const SquareSum sum = sum_squares(
-      squares.sum(), ring.p, [](float v) { return warp_sum(v); },
-      [&] { return ring.sum_wide(slot); });
-  if (threadIdx.x % kWarp > 0) return;
-  sums.parts[set][threadIdx.x / kWarp] = sum.exact();
-  sums.summed[set].arrive();
-}
-
 /// All other warps: the stream.
 template <NormCudaTraits S, NormRingConfig C, typename Ring>
 __device__ inline void stream_rows(const Ring& ring, RingSums<S, C>& sums) {
   using Shape = RingShape<S, C>;
   const NormCudaParams& p = ring.p;
   typename Ring::Cursor asked, summed, written;
+#pragma unroll 1
+  for (int i = 0; i < Shape::kDepth; ++i, asked.advance()) ring.ask(asked, i);
+  if constexpr (C.keep)
+#pragma unroll 1
+    for (int i = 0; i < C.vectors; ++i)
+      if (ring.holds(i))
+        ring.weights[i * C.threads] = load_weight<S>(p.weight, ring.first + Ring::column(i));
+
   RingPlace<Shape::kSets> handed, ready;
   typename Ring::Weights weights;
+  ring.load_weights(weights, 0);
   Squares squares;
   double total = 0;
   int residual_slot = 0;
 #pragma unroll 1
-  for (int time = -Shape::kDepth; written.row < ring.rows; ++time) {
-    if (time == 0) ring.keep_weights();
-    if (time >= 0) {
-      cp_async_wait<Shape::kDepth - 1>();
-      if (summed.row < ring.rows) {
-        ring.sum(squares, summed, residual_slot);
-        if (summed.stage == Shape::kStages - 1) {
-          hand_in_row<S, C>(ring, squares, summed.slot, handed.stage, sums);
-          handed.advance();
-          squares = Squares();
+  for (int lag = Shape::kLag; written.row < ring.rows; asked.advance()) {
+    cp_async_wait<Shape::kDepth - 1>();
+    if (summed.row < ring.rows) {
+      ring.sum(squares, summed, residual_slot);
+      if (summed.stage == Shape::kStages - 1) {
+        const SquareSum sum = sum_squares(
+            squares.sum(), p, [](float v) { return warp_sum(v); },
+            [&] { return ring.sum_wide(summed.slot); });
+        squares = Squares();
+        if (threadIdx.x % kWarp == 0) {
+          sums.parts[handed.stage][threadIdx.x / kWarp] = sum.exact();
+          sums.summed[handed.stage].arrive();
         }
+        handed.advance();
       }
-      summed.advance();
     }
-    if (time >= Shape::kLag) {
+    summed.advance();
+    if (--lag < 0) {
       if (written.stage == 0) {
         sums.ready[ready.stage].wait(ready.parity);
         total = sums.totals[ready.stage];
@@ -286,16 +279,15 @@ __device__ inline void stream_rows(const Ring& ring, RingSums<S, C>& sums) {
       else
         ring.write(written, weights, norm_scale(static_cast<float>(total), p));
       written.advance();
+      ring.load_weights(weights, written.stage);
     }
     ring.ask(asked, residual_slot);
-    asked.advance();
-    ring.load_weights(weights, written.stage);  // until the next stage is written
     if (++residual_slot == Shape::kDepth) residual_slot = 0;
   }
 }
 
 template <NormCudaTraits S, NormRingConfig C>
-__global__ void __launch_bounds__(C.threads + kWarp, 1)
+__global__ void __launch_bounds__(C.threads + kWarp)
     norm_ring(const __grid_constant__ NormRingParams params) {
   static_assert(valid(S, C, 90));
   using Shape = RingShape<S, C>;

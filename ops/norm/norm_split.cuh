@@ -70,9 +70,9 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   launch_dependents();
   for (;;) {
     if (threadIdx.x == 0) {
-      const uint32_t item = atomicAdd(p.ticket, 1u), members = p.meeting.members;
-      shared_row = item / members;
-      shared_chunk = static_cast<int>(item % members);
+      const int64_t item = atomicAdd(p.ticket, 1u);
+      shared_row = item / p.meeting.members;
+      shared_chunk = static_cast<int>(item - shared_row * p.meeting.members);
     }
     __syncthreads();
     const int64_t row = shared_row;
