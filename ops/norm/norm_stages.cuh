@@ -83,10 +83,11 @@ __device__ inline bool leaves_f32(double sum, const NormCudaParams& p) {
 __device__ inline float norm_scale(float sum, const NormCudaParams& p) {
   return reciprocal_root(fmaf(sum, p.inverse_width_f32, p.eps_f32));
 }
-/// The same of any sum in f64: the root of the mean, times a power of 4 where f32 cannot hold it.
+/// The same of a sum that leaves f32: the root of the mean times a power of 4 that brings it back.
 __device__ inline double wide_scale(double sum, const NormCudaParams& p) {
   const double mean = fma(sum, p.inverse_width, p.eps);
-  const double factor = mean > 0x1p100 ? 0x1p-80 : mean < 0x1p-100 ? 0x1p110 : 1.0;
+  const bool large = mean > 1;
+  const double factor = large ? 0x1p-80 : 0x1p110;
   return reciprocal_root(static_cast<float>(mean * factor * factor)) * factor;
 }
 

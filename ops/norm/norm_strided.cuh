@@ -48,7 +48,11 @@ __global__ void __launch_bounds__(kThreads, 4)
       }
       sum += static_cast<double>(v) * v;
     }
-    const double scale = wide_scale(threads.sum(sum), call);
+    const double total = threads.sum(sum);
+    const double scale =
+        leaves_f32(total, call)
+            ? wide_scale(total, call)
+            : reciprocal_root(static_cast<float>(fma(total, call.inverse_width, call.eps)));
     for (int64_t c = threadIdx.x; c < call.width; c += kThreads) {
       double v = load_element<S.type, S.align>(
                      h, offsets[S.add ? kNormResidualOut : kNormX] + c * h_map.inner) *
