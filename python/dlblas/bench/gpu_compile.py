@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import re
 import statistics
@@ -22,7 +23,7 @@ from . import source
 
 Row = dict[str, Any]
 
-_ROWS, _WIDTH = 64, 4096
+_ROWS, _FEW_ROWS, _WIDTH = 64, 8, 4096
 _SAMPLES = 5
 _WGMMA_HEADER = "tests/device/wgmma_gemm.cuh"
 _WGMMA = "dlblas::wgmma_gemm<dlblas::WgmmaTraits{256, true, false, false, 4}>"
@@ -54,14 +55,16 @@ def _told(op: str | None, name: str, ours: Row) -> Row:
     }
 
 
-def _tensors(op: str, dtype: torch.dtype, width: int) -> tuple[torch.Tensor, ...]:
+def _tensors(
+    op: str, dtype: torch.dtype, width: int, rows: int = _ROWS
+) -> tuple[torch.Tensor, ...]:
     def made(*shape: int) -> torch.Tensor:
         return torch.empty(shape, device="cuda", dtype=dtype)
 
     if op == "matmul":
-        return made(_ROWS, width), made(width, _WIDTH)
-    x, weight = made(_ROWS, width), made(width)
-    return (x, weight, made(_ROWS, width)) if op == "add_rms_norm" else (x, weight)
+        return made(rows, width), made(width, _WIDTH)
+    x, weight = made(rows, width), made(width)
+    return (x, weight, made(rows, width)) if op == "add_rms_norm" else (x, weight)
 
 
 @functools.cache
@@ -75,11 +78,12 @@ def implementation(op: str, name: str) -> Row:
     _compiler_is_loaded()
     times: list[float] = []
     why = "every kernel was already there"
-    for width in (_WIDTH, 1024, 8192, 65536, 256, 1 << 22):
-        for dtype in (torch.bfloat16, torch.float16):
+    widths, dtypes = (_WIDTH, 1024, 8192, 65536, 256, 1 << 22), (torch.bfloat16, torch.float16)
+    for rows in (_ROWS, _FEW_ROWS):  # some implementations are for few rows alone
+        for width, dtype in itertools.product(widths, dtypes):
             if len(times) == _SAMPLES or (op == "matmul" and width > 8192):
                 continue
-            tensors = _tensors(op, dtype, width)
+            tensors = _tensors(op, dtype, width, rows)
             compiled = dlblas.counters()["compiled"]
             begin = time.perf_counter()
             try:
