@@ -14,7 +14,7 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "Squares are summed in f32, blocks of 4096 in f64; one rounding, at the store. "
             "cast_before_weight=True rounds to x's dtype before the weight (Hugging Face's Llama). "
-            "Same bits in any batch and on any number of threads."
+            "Same bits in any batch and on any number of threads; on a GPU, in every run."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
