@@ -120,8 +120,8 @@ struct ImplementationFlags {
   // The same bits in every run; on a CPU also in any batch and on any number of threads (on a GPU
   // another batch may get another configuration, which adds up in another order).
   bool deterministic = false;
-  bool capturable = false;     // may run under CUDA graph capture
-  bool oracle = false;         // the reference itself: always there, never searched, chosen last
+  bool capturable = false;  // may run under CUDA graph capture
+  bool oracle = false;      // the reference itself: always there, never searched, chosen last
   bool user = false;  // registered from outside; loses to built-in ones until measured or pinned
 };
 
