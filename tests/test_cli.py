@@ -360,6 +360,8 @@ def test_ctrl_c_keeps_what_was_measured(cli: Cli) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env=environment(cli.cache),
+        # A background job of a shell is told to ignore it, and so are its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     for line in process.stderr:

@@ -30,7 +30,7 @@ from .tuning import (
 )
 
 if _typing.TYPE_CHECKING:
-    from . import spaces
+    from . import nn, spaces
     from ._ops import *  # noqa: F403 - stubs of the operators, written by the build
 
 __version__ = _native.version()
@@ -53,6 +53,7 @@ __all__ = [
     "get_op",
     "info",
     "list_operators",
+    "nn",
     "pin",
     "pinned",
     "reference",
@@ -78,8 +79,8 @@ if hasattr(_sys.modules.get("torch"), "library"):  # without it, torch is being 
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name == "spaces":  # needed by searches alone, and so imported by them
+    if name in ("nn", "spaces"):  # needed by few, nn brings torch: imported by those who ask
         from importlib import import_module
 
-        return import_module("dlblas.spaces")
+        return import_module(f"dlblas.{name}")
     raise AttributeError(f"module 'dlblas' has no attribute {name!r}")
