@@ -53,7 +53,6 @@ __all__ = [
     "get_op",
     "info",
     "list_operators",
-    "nn",
     "pin",
     "pinned",
     "reference",
