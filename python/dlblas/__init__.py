@@ -30,7 +30,8 @@ from .tuning import (
 )
 
 if _typing.TYPE_CHECKING:
-    from . import nn, spaces
+    from . import nn as nn
+    from . import spaces
     from ._ops import *  # noqa: F403 - stubs of the operators, written by the build
 
 __version__ = _native.version()
