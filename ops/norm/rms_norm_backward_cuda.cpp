@@ -51,15 +51,6 @@ NormCudaTraits traits_of(const Problem& problem) {
   return s;
 }
 
-std::string literal(const NormCudaTraits& s) {
-  return text("dlblas::NormCudaTraits{.type = dlblas::FloatType(", static_cast<int>(s.type),
-              "), .weight = dlblas::FloatType(", static_cast<int>(s.weight),
-              "), .add = ", s.add ? "true" : "false",
-              ", .cast_before_weight = ", s.cast_before_weight ? "true" : "false",
-              ", .align = ", s.align, ", .weight_align = ", s.weight_align,
-              ", .full = ", s.full ? "true" : "false", "}");
-}
-
 // ---- one call ----------------------------------------------------------------------------------
 
 BackwardCudaParams params_of(const Args& args, void* partials) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cuda/cuda.hpp"
+#include "ops/norm/norm_cuda.hpp"
 #include "ops/norm/rms_norm_backward.hpp"
 #include "ops/norm/rms_norm_backward_cuda_config.hpp"
 
@@ -17,8 +18,6 @@ inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1
 bool rows_are_plain(const Problem& problem);
 /// `full` is for the kernel that fills a row to say.
 NormCudaTraits traits_of(const Problem& problem);
-/// As a C++ value, for a kernel's name.
-std::string literal(const NormCudaTraits& traits);
 
 BackwardCudaParams params_of(const Args& args, void* partials);
 /// The last step: `groups` partial sums of each column; none where there are no rows.
