@@ -2,9 +2,11 @@
 //   nvcc -std=c++20 -arch=sm_90a --expt-relaxed-constexpr -I. -cubin -o /dev/null tools/index.cu
 // The library never compiles it: NVRTC takes each kernel alone, with its traits and configuration.
 // tools/check_device_headers.py holds the list complete and runs the pass where there is an nvcc.
+#include "device/bulk_copy.cuh"
 #include "device/cluster.cuh"
 #include "device/cp_async.cuh"
 #include "device/element_f64.cuh"
+#include "device/grid.cuh"
 #include "device/mbarrier.cuh"
 #include "device/mma.cuh"
 #include "device/mma_tile.cuh"

@@ -42,17 +42,14 @@ struct NormBlockConfig {
   bool keep = true;     // h stays in shared memory; else it is read again, mostly from cache
 };
 
-/// cuda_ring: rows stream through shared memory; each thread keeps a ring of its own accesses. A
-/// warp beside the `threads` sums rows up.
+/// cuda_ring: rows stream through shared memory; each warp keeps a ring of its own. A warp beside
+/// the `threads` sums rows up, and the blocks of a row meet in the workspace, a cooperative grid.
 struct NormRingConfig {
   int32_t threads = 512;
   int32_t vectors = 8;  // accesses of one thread and row
   int32_t step = 2;     // accesses of a stage: asked for, and waited for, together
-  int32_t blocks = 1;   // that share a row
+  int32_t blocks = 8;   // that share a row
   int32_t depth = 3;    // stages in flight; the others that fit wait for their row's total
-  bool keep = false;    // the weight stays in shared memory; else it is read for every row, from L2
-  bool meet = false;    // blocks meet in the workspace, a cooperative grid; else as a cluster
-  bool pass = false;    // x, residual and results leave L2 first: the weight stays
 };
 
 /// cuda_split: rows in chunks of threads × vectors accesses, over the whole grid.
@@ -101,7 +98,7 @@ struct NormSplitParams {
 static_assert(sizeof(NormSplitParams) == 168, "host and device read the same bytes");
 struct NormRingParams {
   NormCudaParams call;
-  double* parts;  // with `meet`: [rows, copies, blocks] sums of squares; 0 before the launch
+  double* parts;  // [rows, copies, blocks] sums of squares; anything before the launch
 };
 static_assert(sizeof(NormRingParams) == 128, "host and device read the same bytes");
 
@@ -167,24 +164,34 @@ constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
 constexpr int norm_ring_copies(int blocks) { return blocks < 64 ? 1 : 8; }
 /// Stages of a row of cuda_ring.
 constexpr int norm_ring_stages(const NormRingConfig& c) { return c.vectors / c.step; }
-constexpr int norm_ring_weight_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
-  return c.keep ? c.threads * c.vectors * norm_elements(s) * size_of(s.weight) : 0;
+/// Registers of a thread: a block has one more warp, and warps get them in fours.
+constexpr int norm_ring_registers(const NormRingConfig& c) {
+  return 65536 / (c.threads + 128) / 8 * 8;
 }
-/// Stages between a sum and its result: what fits in shared memory beside the weight and the stages
-/// in flight. With `add`, both x and residual are in flight, and only h stays. At most four rows.
+constexpr int norm_ring_weight_registers(const NormCudaTraits& s, int accesses) {
+  return accesses * ((norm_elements(s) * size_of(s.weight) + 3) / 4);
+}
+/// Does the weight stay in registers? Else it is read for every row, from L2.
+constexpr bool norm_ring_holds_weight(const NormCudaTraits& s, const NormRingConfig& c) {
+  return norm_ring_weight_registers(s, c.vectors) <= norm_ring_registers(c) * 2 / 5;
+}
+/// Stages between a sum and its result: what fits in shared memory beside the stages in flight.
+/// With `add`, both x and residual are in flight, and only h stays. At most three rows.
 constexpr int norm_ring_lag(const NormCudaTraits& s, const NormRingConfig& c) {
-  const int room = 227 * 1024 - 2048 - norm_ring_weight_bytes(s, c);
+  const int room = 227 * 1024 - 3072;
   const int lag = room / (c.threads * c.step * 16) - c.depth * (s.add ? 2 : 1);
-  const int most = 4 * norm_ring_stages(c);
+  const int most = 3 * norm_ring_stages(c);
   return lag > most ? most : lag;
 }
 constexpr int norm_ring_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
-  const int stages = norm_ring_lag(s, c) + c.depth * (s.add ? 2 : 1);
-  return norm_ring_weight_bytes(s, c) + stages * c.threads * c.step * 16;
+  return (norm_ring_lag(s, c) + c.depth * (s.add ? 2 : 1)) * c.threads * c.step * 16;
 }
 constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch) {
+  const int weights =
+      norm_ring_weight_registers(s, norm_ring_holds_weight(s, c) ? c.vectors : c.step);
   return arch >= 90 && s.align == 16 && c.vectors % c.step == 0 &&
-         (c.meet ? c.blocks > 1 : c.blocks <= 8) && norm_ring_lag(s, c) > norm_ring_stages(c);
+         norm_ring_lag(s, c) > norm_ring_stages(c) &&
+         weights + 8 * c.step + 40 <= norm_ring_registers(c);
 }
 
 }  // namespace dlblas

@@ -137,16 +137,29 @@ __device__ inline RowTotal row_total(float part, const NormCudaParams& p, RowSum
   return {static_cast<float>(total), total, leaves_f32(total, p)};
 }
 
+/// A row's scale as a product: h · first is exact, a power of 2 that brings rows which leave f32
+/// back into it; 1 for all others.
+struct RowScale {
+  float first, second;
+};
+__device__ inline RowScale row_scale(double sum, const NormCudaParams& p) {
+  if (!leaves_f32(sum, p)) return {1, norm_scale(static_cast<float>(sum), p)};
+  const double mean = fma(sum, p.inverse_width, p.eps);
+  const float first = mean > 1 ? 0x1p-66f : 0x1p110f;
+  const double square = static_cast<double>(first) * first;
+  return {first, reciprocal_root(static_cast<float>(mean * square))};
+}
+
 /// y = h · scale · (weight + offset), or with h · scale rounded first.
 template <NormCudaTraits S>
 __device__ inline NormVec<S> normalize(const NormVec<S>& h, const NormWeightVec<S>& weight,
-                                       float scale, float offset) {
+                                       RowScale scale, float offset) {
   NormVec<S> y;
 #pragma unroll
   for (int i = 0; i < NormVec<S>::kPairs; ++i) {
     FloatPair v = h.pair(i);
     const FloatPair w = weight.pair(i);
-    v.low *= scale, v.high *= scale;
+    v.low = v.low * scale.first * scale.second, v.high = v.high * scale.first * scale.second;
     if constexpr (S.cast_before_weight) {
       y.set_pair(i, v.low, v.high);
       v = y.pair(i);
@@ -154,6 +167,12 @@ __device__ inline NormVec<S> normalize(const NormVec<S>& h, const NormWeightVec<
     y.set_pair(i, v.low * (w.low + offset), v.high * (w.high + offset));
   }
   return y;
+}
+
+template <NormCudaTraits S>
+__device__ inline NormVec<S> normalize(const NormVec<S>& h, const NormWeightVec<S>& weight,
+                                       float scale, float offset) {
+  return normalize<S>(h, weight, RowScale{1, scale}, offset);
 }
 
 // Rows that f32 cannot scale are summed and written element by element in f64: right, a hundred

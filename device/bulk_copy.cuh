@@ -1,0 +1,24 @@
+// Hopper's copy engine on plain memory: whole runs of bytes from global to shared memory, issued by
+// one thread, counted at an Mbarrier. No tensor map, so any address and length of 16 bytes will do.
+// In: addresses and a length, multiples of 16 bytes. sm_90 and later; including needs less.
+// Read next: device/tma.cuh (tiles), ops/norm/norm_ring.cuh.
+#pragma once
+
+#include "device/mbarrier.cuh"
+
+namespace dlblas {
+
+/// The bytes count at `full`. They are read once: the first to leave L2 (H200, November 2026: 2 %
+/// of a copy that is larger than L2).
+__device__ __forceinline__ void bulk_load_once(void* to, const void* from, uint32_t bytes,
+                                               Mbarrier& full) {
+  asm volatile(
+      "{\n .reg .b64 policy;\n"
+      " createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+      " cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1], %2, [%3], policy;\n}" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(&full))
+      : "memory");
+}
+
+}  // namespace dlblas
