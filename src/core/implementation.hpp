@@ -123,6 +123,7 @@ struct ImplementationFlags {
   bool capturable = false;  // may run under CUDA graph capture
   bool oracle = false;      // the reference itself: always there, never searched, chosen last
   bool user = false;  // registered from outside; loses to built-in ones until measured or pinned
+  bool local = false;  // made in this process and nowhere else (a closure): no worker can measure it
 };
 
 struct Implementation {
