@@ -261,10 +261,11 @@ __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& s
     asked.advance();
     if (++asked_stage == kStages) asked_stage = 0, ++asked_row;
   };
-#pragma unroll 1
-  for (int i = 0; i < Shape::kDepth; ++i) ask(i);
+  // The weight first: it would wait behind the rows (H200, 16×4194304: 75.4 → 74.7 µs).
   typename NormRing<S, C>::Weights weights;
   if constexpr (Shape::kHeld) ring.load_weights(weights, 0, kStages);
+#pragma unroll 1
+  for (int i = 0; i < Shape::kDepth; ++i) ask(i);
 
   RingPlace<Shape::kSets> handed, ready;
   RowScale scale = {1, 0};
