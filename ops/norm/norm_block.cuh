@@ -55,7 +55,7 @@ __device__ inline float keep_and_sum(NormVec<S>* kept, NormPart part, int64_t ro
 /// The second pass.
 template <NormCudaTraits S, NormBlockConfig C>
 __device__ inline void normalize_part(const NormVec<S>* kept, NormPart part, int64_t row,
-                                      float scale, const NormCudaParams& p) {
+                                      RowScale scale, const NormCudaParams& p) {
   constexpr int N = norm_elements(S);
   for (int64_t first = part.begin + threadIdx.x; first < part.end; first += C.threads * C.vectors) {
     NormVec<S> h[C.vectors];
@@ -67,7 +67,7 @@ __device__ inline void normalize_part(const NormVec<S>* kept, NormPart part, int
       if constexpr (C.keep)
         h[i] = kept[at - part.begin];
       else
-        h[i] = load_row<S, Cache::kStream>(h_base<S>(p), h_offset<S>(p, row) + at * N);
+        h[i] = load_row<S, Cache::kStream>(h_of<S>(p, row), at * N);
       weight[i] = load_weight<S>(p.weight, at * N);
     }
 #pragma unroll
@@ -99,23 +99,12 @@ __global__ void __launch_bounds__(C.threads, kMaxBlockThreads / C.threads)
   const NormPart part = {begin, min(accesses, begin + share)};
   const int64_t row = blockIdx.x / C.cluster;
   const float sum = keep_and_sum<S, C>(kept, part, row, p);
-  const auto exact = [&] {
-    double wide = 0;
-#pragma unroll 1
-    for (int64_t at = part.begin + threadIdx.x; at < part.end; at += C.threads)
-      wide += squares_wide<S>(h_base<S>(p), h_offset<S>(p, row) + at * N, N);
-    return wide;
-  };
-  const RowTotal total = row_total(sum, p, threads, blocks, exact);
-  if (!total.wide) {
-    normalize_part<S, C>(kept, part, row, norm_scale(total.sum, p), p);
-    return;
-  }
   // Every thread its own accesses: what it writes, only it reads.
-  const double scale = wide_scale(total.exact, p);
-#pragma unroll 1
-  for (int64_t at = part.begin + threadIdx.x; at < part.end; at += C.threads)
-    normalize_wide<S>(p, row, at * N, N, scale);
+  const int64_t first = (part.begin + threadIdx.x) * N, end = part.end * N;
+  const RowScale scale = row_scale(sum, p, threads, blocks, [&] {
+    return squares_wide<S, C.threads>(h_of<S>(p, row), first, end);
+  });
+  normalize_part<S, C>(kept, part, row, scale, p);
 }
 
 }  // namespace dlblas

@@ -39,16 +39,12 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   blocks.start();
   tile.add(h, x, residual);
   if (S.add && mine) tile.store(p.residual_out, row * p.residual_out_stride, h);
-  const RowTotal total = row_total(tile.squares(h), p, threads, blocks, [&] {
-    return tile.squares_wide(h_base<S>(p), h_offset<S>(p, row));
-  });
-  if (mine && total.wide) {
-    tile.normalize_wide(p, row, 0, wide_scale(total.exact, p));
-  } else if (mine) {
-    if constexpr (!C.early_weight) tile.load_weights(weights, p.weight, 0);
-    tile.normalize(h, weights, norm_scale(total.sum, p), p);
-    tile.store(p.y, row * p.y_stride, h);
-  }
+  const RowScale scale =
+      row_scale(tile.squares(h), p, threads, blocks, [&] { return tile.squares_wide(p, row, 0); });
+  if (!mine) return;
+  if constexpr (!C.early_weight) tile.load_weights(weights, p.weight, 0);
+  tile.normalize(h, weights, scale, p.weight_offset);
+  tile.store(p.y, row * p.y_stride, h);
 }
 
 }  // namespace dlblas

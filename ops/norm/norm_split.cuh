@@ -29,7 +29,7 @@ __device__ inline void sum_chunk(Tile tile, int64_t row, int chunk, RowSum<C.thr
   if constexpr (S.add) tile.store(call.residual_out, row * call.residual_out_stride + start, h);
   const SquareSum sum = sum_squares(
       tile.squares(h), call, [&](float v) { return threads.sum(v); },
-      [&] { return tile.squares_wide(h_base<S>(call), h_offset<S>(call, row) + start); });
+      [&] { return tile.squares_wide(call, row, start); });
   // RowSum's barrier came after every thread's writes of h: thread 0 hands them in with the sum.
   if (threadIdx.x < kWarp) hand_in(sum.exact(), row, chunk, p.meeting);
 }
@@ -48,12 +48,8 @@ __device__ inline void scale_chunk(Tile tile, int64_t row, int chunk, double* sh
   if constexpr (!S.add) tile.load(h, call.x, row * call.x_stride + start);
   const double total = total_of(row, shared, p.meeting);
   if constexpr (S.add) tile.load(h, call.residual_out, row * call.residual_out_stride + start);
-  if (leaves_f32(total, call)) {
-    tile.normalize_wide(call, row, start, wide_scale(total, call));
-  } else {
-    tile.normalize(h, weights, norm_scale(static_cast<float>(total), call), call);
-    tile.template store<Cache::kStream>(call.y, row * call.y_stride + start, h);
-  }
+  tile.normalize(h, weights, row_scale(total, call), call.weight_offset);
+  tile.template store<Cache::kStream>(call.y, row * call.y_stride + start, h);
 }
 
 template <NormCudaTraits S, NormSplitConfig C>

@@ -2,7 +2,7 @@
 // round(x + residual), the sum of squares, the scale, the result.
 // Numerics: squares are summed in f32 in chains of at most a few hundred terms, then in trees;
 // one rounding at the store. Where a sum leaves the range of f32 (values below 1e-15 with eps = 0,
-// or above 1e19) the row is summed and scaled again in f64, element by element.
+// or above 1e19) the row is summed again in f64, element by element, and scaled in two exact steps.
 // Read next: ops/norm/norm_registers.cuh.
 #pragma once
 
@@ -83,12 +83,21 @@ __device__ inline bool leaves_f32(double sum, const NormCudaParams& p) {
 __device__ inline float norm_scale(float sum, const NormCudaParams& p) {
   return reciprocal_root(fmaf(sum, p.inverse_width_f32, p.eps_f32));
 }
-/// The same of a sum that leaves f32: the root of the mean times a power of 4 that brings it back.
-__device__ inline double wide_scale(double sum, const NormCudaParams& p) {
+/// A row's scale as a product: h · first is exact in h's type, a power of 2 that brings rows which
+/// leave f32 back into it; 1 for all others.
+struct RowScale {
+  float first, second;
+};
+/// For a sum that leaves f32.
+__device__ inline RowScale wide_scale(double sum, const NormCudaParams& p) {
   const double mean = fma(sum, p.inverse_width, p.eps);
-  const bool large = mean > 1;
-  const double factor = large ? 0x1p-80 : 0x1p110;
-  return reciprocal_root(static_cast<float>(mean * factor * factor)) * factor;
+  // Large rows hardly shrink: their small elements stay what they are.
+  if (mean > 1) return {0x1p-16f, reciprocal_root(static_cast<float>(mean * 0x1p-132)) * 0x1p-50f};
+  return {0x1p110f, reciprocal_root(static_cast<float>(mean * 0x1p220))};
+}
+__device__ inline RowScale row_scale(double sum, const NormCudaParams& p) {
+  return leaves_f32(sum, p) ? wide_scale(sum, p)
+                            : RowScale{1, norm_scale(static_cast<float>(sum), p)};
 }
 
 /// A sum of squares over threads. Where f32 lost it, `exact_part` sums a thread's squares again in
@@ -97,6 +106,9 @@ struct SquareSum {
   float sum;
   double unit;  // 1, or f32 lost the sum
   __device__ double exact() const { return sum * unit; }
+  __device__ RowScale scale(const NormCudaParams& p) const {
+    return unit == 1 ? RowScale{1, norm_scale(sum, p)} : wide_scale(exact(), p);
+  }
 };
 /// The threads agree on whether f32 lost the sum; with kSharedWarps, several sums share a warp, and
 /// the others come along and keep their own.
@@ -119,47 +131,32 @@ __device__ inline SquareSum sum_squares(float part, const NormCudaParams& p, Sum
   }
 }
 
-/// A row's sum of squares, known to all of its threads.
-struct RowTotal {
-  float sum;
-  double exact;
-  bool wide;  // f32 cannot scale this row: it is for normalize_wide and `exact`
-};
-
-/// From a thread's part to the row's total, over its threads and the cluster's blocks.
+/// From a thread's part of a row's squares to the row's scale, over its threads and the cluster's
+/// blocks.
 template <int kThreads, int kBlocks, typename Exact>
-__device__ inline RowTotal row_total(float part, const NormCudaParams& p, RowSum<kThreads>& threads,
+__device__ inline RowScale row_scale(float part, const NormCudaParams& p, RowSum<kThreads>& threads,
                                      ClusterSum<kBlocks>& blocks, Exact exact_part) {
   const SquareSum sum = sum_squares<(kThreads < kWarp)>(
       part, p, [&](float v) { return threads.sum(v); }, exact_part);
-  if constexpr (kBlocks == 1) return {sum.sum, sum.exact(), sum.unit != 1};
-  const double total = blocks.sum(sum.exact());
-  return {static_cast<float>(total), total, leaves_f32(total, p)};
+  if constexpr (kBlocks == 1) return sum.scale(p);
+  return row_scale(blocks.sum(sum.exact()), p);
 }
 
-/// A row's scale as a product: h · first is exact, a power of 2 that brings rows which leave f32
-/// back into it; 1 for all others.
-struct RowScale {
-  float first, second;
-};
-__device__ inline RowScale row_scale(double sum, const NormCudaParams& p) {
-  if (!leaves_f32(sum, p)) return {1, norm_scale(static_cast<float>(sum), p)};
-  const double mean = fma(sum, p.inverse_width, p.eps);
-  const float first = mean > 1 ? 0x1p-66f : 0x1p110f;
-  const double square = static_cast<double>(first) * first;
-  return {first, reciprocal_root(static_cast<float>(mean * square))};
-}
-
-/// y = h · scale · (weight + offset), or with h · scale rounded first.
+/// y = h · scale · (weight + offset), or with h · scale rounded first. The first factor goes onto
+/// packed words: the compiler, which cannot know it, keeps these over a barrier, and not the twice
+/// as many floats that it already made of them (102 registers for 64, at 4 accesses of bf16).
 template <NormCudaTraits S>
-__device__ inline NormVec<S> normalize(const NormVec<S>& h, const NormWeightVec<S>& weight,
-                                       RowScale scale, float offset) {
+__device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& weight, RowScale scale,
+                                       float offset) {
   NormVec<S> y;
+#pragma unroll
+  for (int i = 0; i < NormVec<S>::kWords; ++i)
+    h.words[i] = scale_word<S.type>(h.words[i], scale.first);
 #pragma unroll
   for (int i = 0; i < NormVec<S>::kPairs; ++i) {
     FloatPair v = h.pair(i);
     const FloatPair w = weight.pair(i);
-    v.low = v.low * scale.first * scale.second, v.high = v.high * scale.first * scale.second;
+    v.low *= scale.second, v.high *= scale.second;
     if constexpr (S.cast_before_weight) {
       y.set_pair(i, v.low, v.high);
       v = y.pair(i);
@@ -169,14 +166,7 @@ __device__ inline NormVec<S> normalize(const NormVec<S>& h, const NormWeightVec<
   return y;
 }
 
-template <NormCudaTraits S>
-__device__ inline NormVec<S> normalize(const NormVec<S>& h, const NormWeightVec<S>& weight,
-                                       float scale, float offset) {
-  return normalize<S>(h, weight, RowScale{1, scale}, offset);
-}
-
-// Rows that f32 cannot scale are summed and written element by element in f64: right, a hundred
-// times slower, and little code. An element's address is aligned to itself, or to nothing.
+// One element; its address is aligned to itself, or to nothing.
 template <FloatType T, int kAlign>
 __device__ inline float load_element(const void* base, int64_t offset) {
   float v[1];
@@ -195,47 +185,33 @@ __device__ inline void* at_element(const void* base, int64_t offset) {
   return const_cast<char*>(static_cast<const char*>(base)) + offset * size_of(T);
 }
 
-/// Squares of `count` elements of h from `offset` on.
-template <NormCudaTraits S>
-__device__ inline double squares_wide(const void* h, int64_t offset, int count) {
+/// Column `i` of those that a thread has from `first` on: in accesses kThreads apart. One loop over
+/// them instead of one in another is a tenth of a kernel's compile time.
+template <NormCudaTraits S, int kThreads>
+__device__ inline int64_t own_column(int64_t first, uint64_t i) {
+  constexpr int N = norm_elements(S);
+  return first + static_cast<int64_t>(i / N * (kThreads * N) + i % N);
+}
+
+/// Squares of a thread's columns of h, from `first` to before `end`, where f32 lost them: read
+/// again and summed one by one in f64, which is right, a hundred times slower, and little code.
+template <NormCudaTraits S, int kThreads = 1>
+__device__ inline double squares_wide(const void* h, int64_t first, int64_t end) {
   double sum = 0;
 #pragma unroll 1
-  for (int i = 0; i < count; ++i) {
-    const double v = load_element<S.type, S.align>(h, offset + i);
+  for (uint64_t i = 0;; ++i) {
+    const int64_t c = own_column<S, kThreads>(first, i);
+    if (c >= end) return sum;
+    const double v = load_element<S.type, S.align>(h, c);
     sum += v * v;
   }
-  return sum;
 }
 
 /// Where a row's h is: x, or residual_out once it is written.
 template <NormCudaTraits S>
-__device__ inline const void* h_base(const NormCudaParams& p) {
-  return S.add ? p.residual_out : p.x;
-}
-template <NormCudaTraits S>
-__device__ inline int64_t h_offset(const NormCudaParams& p, int64_t row) {
-  return row * (S.add ? p.residual_out_stride : p.x_stride);
-}
-
-/// As `normalize`, from memory to memory: `count` elements; y may be h.
-template <NormCudaTraits S>
-__device__ inline void normalize_wide(void* y, const void* h, const void* weight, int count,
-                                      double scale, float offset) {
-#pragma unroll 1
-  for (int i = 0; i < count; ++i) {
-    double v = load_element<S.type, S.align>(h, i) * scale;
-    if constexpr (S.cast_before_weight) v = round_to<S.type>(static_cast<float>(v));
-    v *= load_element<S.weight, S.weight_align>(weight, i) + static_cast<double>(offset);
-    store_element<S.type, S.align>(y, i, static_cast<float>(v));
-  }
-}
-/// The same of a row from `column` on, h from where it is.
-template <NormCudaTraits S>
-__device__ inline void normalize_wide(const NormCudaParams& p, int64_t row, int64_t column,
-                                      int count, double scale) {
-  normalize_wide<S>(at_element<S.type>(p.y, row * p.y_stride + column),
-                    at_element<S.type>(h_base<S>(p), h_offset<S>(p, row) + column),
-                    at_element<S.weight>(p.weight, column), count, scale, p.weight_offset);
+__device__ inline const void* h_of(const NormCudaParams& p, int64_t row) {
+  return at_element<S.type>(S.add ? p.residual_out : p.x,
+                            row * (S.add ? p.residual_out_stride : p.x_stride));
 }
 
 }  // namespace dlblas

@@ -49,19 +49,15 @@ __global__ void __launch_bounds__(kThreads, 4)
       sum += static_cast<double>(v) * v;
     }
     const double total = threads.sum(sum);
-    const double scale =
-        leaves_f32(total, call)
-            ? wide_scale(total, call)
-            : reciprocal_root(static_cast<float>(fma(total, call.inverse_width, call.eps)));
+    const RowScale scale = row_scale(total, call);
     for (int64_t c = threadIdx.x; c < call.width; c += kThreads) {
-      double v = load_element<S.type, S.align>(
-                     h, offsets[S.add ? kNormResidualOut : kNormX] + c * h_map.inner) *
-                 scale;
-      if constexpr (S.cast_before_weight) v = round_to<S.type>(static_cast<float>(v));
-      const double weight =
-          load_element<S.weight, S.weight_align>(call.weight, c * p.weight_stride);
+      float v = load_element<S.type, S.align>(
+                    h, offsets[S.add ? kNormResidualOut : kNormX] + c * h_map.inner) *
+                scale.first * scale.second;
+      if constexpr (S.cast_before_weight) v = round_to<S.type>(v);
+      const float weight = load_element<S.weight, S.weight_align>(call.weight, c * p.weight_stride);
       store_element<S.type, S.align>(call.y, offsets[kNormY] + c * p.maps[kNormY].inner,
-                                     static_cast<float>(v * (weight + call.weight_offset)));
+                                     v * (weight + call.weight_offset));
     }
   }
 }

@@ -22,21 +22,24 @@ struct NormTile {
 
   template <Cache kCache = Cache::kDefault>
   __device__ void load(Row& row, const void* base, int64_t offset) const {
+    const void* at = at_element<S.type>(base, offset + first);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
-      row[i] = holds(i) ? load_row<S, kCache>(base, offset + column(i)) : NormVec<S>::zero();
+      row[i] = holds(i) ? load_row<S, kCache>(at, i * kThreads * N) : NormVec<S>::zero();
   }
   template <Cache kCache = Cache::kDefault>
   __device__ void store(void* base, int64_t offset, const Row& row) const {
+    void* at = at_element<S.type>(base, offset + first);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
-      if (holds(i)) store_row<S, kCache>(base, offset + column(i), row[i]);
+      if (holds(i)) store_row<S, kCache>(at, i * kThreads * N, row[i]);
   }
   __device__ void load_weights(Weights& weights, const void* base, int64_t offset) const {
+    const void* at = at_element<S.weight>(base, offset + first);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
-      weights[i] = holds(i) ? load_weight<S, Cache::kEarly>(base, offset + column(i))
-                            : NormWeightVec<S>::zero();
+      weights[i] =
+          holds(i) ? load_weight<S, Cache::kEarly>(at, i * kThreads * N) : NormWeightVec<S>::zero();
   }
 
   __device__ static void add(Row& h, const Row& x, const Row& residual) {
@@ -53,27 +56,15 @@ struct NormTile {
     for (int i = 0; i < kVectors; ++i) squares.take(h[i]);
     return squares.sum();
   }
-  __device__ static void normalize(Row& h, const Weights& weights, float scale,
-                                   const NormCudaParams& p) {
+  __device__ static void normalize(Row& h, const Weights& weights, RowScale scale, float offset) {
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i)
-      h[i] = dlblas::normalize<S>(hide(h[i], p.zero), weights[i], scale, p.weight_offset);
+    for (int i = 0; i < kVectors; ++i) h[i] = dlblas::normalize<S>(h[i], weights[i], scale, offset);
   }
 
-  // Cold, so h is read again instead of unrolled over registers.
-  __device__ double squares_wide(const void* h, int64_t offset) const {
-    double sum = 0;
-#pragma unroll 1
-    for (int i = 0; i < kVectors; ++i)
-      if (holds(i)) sum += dlblas::squares_wide<S>(h, offset + column(i), N);
-    return sum;
-  }
-  /// `start`: the tile's first column in the row.
-  __device__ void normalize_wide(const NormCudaParams& p, int64_t row, int64_t start,
-                                 double scale) const {
-#pragma unroll 1
-    for (int i = 0; i < kVectors; ++i)
-      if (holds(i)) dlblas::normalize_wide<S>(p, row, start + column(i), N, scale);
+  // Cold, so h is read again instead of unrolled over registers. `start`: column 0 in the row.
+  __device__ double squares_wide(const NormCudaParams& p, int64_t row, int64_t start) const {
+    const int64_t end = start + min(width, first + kColumns);
+    return dlblas::squares_wide<S, kThreads>(h_of<S>(p, row), start + first, end);
   }
 };
 
