@@ -135,6 +135,18 @@ std::int64_t now_us() {
   return std::chrono::duration_cast<microseconds>(now).count();
 }
 
+// What changes no instruction, and older compilers refuse: 12.0, 12.4, 12.6, 12.8, 12.9 were tried.
+std::vector<const char*> more_options(const Nvrtc& n) {
+  const int version = n.major * 100 + n.minor;
+  std::vector<const char*> options;
+  // No textures, no device runtime: 3 to 7 ms less a kernel.
+  if (version >= 1204) options.push_back("--minimal");
+  // Names of local entities are random otherwise: the same source, the same cubin. And NVRTC's own
+  // cache, which asks the driver, is left alone: there is ours.
+  if (version >= 1209) options.insert(options.end(), {"--frandom-seed=dlblas", "--no-cache"});
+  return options;
+}
+
 // The log's first lines that say what is wrong: whole logs run to pages.
 std::string errors_of(const std::string& log) {
   std::string kept;
@@ -191,9 +203,7 @@ std::string compiler_version() {
 std::string arch_name(int arch) { return text("sm_", arch, arch >= 90 ? "a" : ""); }
 
 std::vector<std::string> options_for(int arch) {
-  return {"-arch=" + arch_name(arch), "-std=c++20", "-default-device", "--ptxas-options=-v",
-          // Names of local entities are random otherwise: the same source, the same cubin.
-          "--frandom-seed=dlblas"};
+  return {"-arch=" + arch_name(arch), "-std=c++20", "-default-device", "--ptxas-options=-v"};
 }
 
 Cubin run_nvrtc(const KernelSource& source, const std::vector<Header>& headers, int arch) {
@@ -204,7 +214,9 @@ Cubin run_nvrtc(const KernelSource& source, const std::vector<Header>& headers, 
                 {.op = "jit", .argument = "compiler", .expected = "NVRTC", .got = n.why_not});
   const std::int64_t begin = now_us();
   Compilation compilation(n, source, headers);
-  const int code = compilation.run(options_for(arch));
+  std::vector<std::string> options = options_for(arch);
+  for (const char* option : more_options(n)) options.emplace_back(option);
+  const int code = compilation.run(options);
   const std::string log = compilation.log();
   Cubin cubin;
   if (code == 0) cubin.image = compilation.image();

@@ -17,7 +17,7 @@ const std::string& compiler_missing();
 /// "sm_80", "sm_90a": from 9.0 on the exact architecture, whose instructions kernels use.
 std::string arch_name(int arch);
 
-/// The options of every compilation, for the cache's key too.
+/// The options that decide what is compiled, for the cache's key too: the same for every compiler.
 std::vector<std::string> options_for(int arch);
 
 /// Throws Error(kCompile): no compiler, or its log.
