@@ -1,7 +1,7 @@
 // rms_norm_backward for any width and any layout: one kernel makes r and s of every row, a second
 // takes a tile of columns down a group of rows. Everything is read twice, so it is for what
 // cuda_registers does not hold. In: dy, x [T, C], weight [C], and dresidual, each with strides of
-// its own. Out: dx, and partial sums of dweight [groups, C] in f32. Numerics: r and s in f64.
+// its own. Out: dx, and partial sums of dweight [groups, C] in f32. Numerics: the sums behind r and s in f64.
 // Flow: call > validate > select > compile > [launch].
 // Read next: ops/norm/rms_norm_backward_stages.cuh.
 #pragma once
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kBackwardColumnsBlock)
   const int local = threadIdx.x / C.threads, thread = threadIdx.x % C.threads;
   Sum threads(slots + local * Sum::kSlots, 1 + local, thread);
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + local;
-  double squares = 0, products = 0;
+  WideGradientSums sums;
   if (row < p.call.rows) {
     const int64_t x0 = offset_of_row<S>(p.x, row), dy0 = offset_of_row<S>(p.dy, row);
     for (int64_t c = thread * N; c < p.call.width; c += C.threads * N) {
@@ -42,15 +42,14 @@ __global__ void __launch_bounds__(kBackwardColumnsBlock)
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const double factor = static_cast<double>(weight[i]) + p.call.weight_offset;
-        squares += static_cast<double>(x[i]) * x[i];
-        products += dy[i] * factor * x[i];
+        sums.squares += static_cast<double>(x[i]) * x[i];
+        sums.products += dy[i] * factor * x[i];
       }
     }
   }
-  squares = threads.sum(squares);
-  products = threads.sum(products);
+  sums.add_up(threads);
   if (row < p.call.rows && thread == 0)
-    static_cast<BackwardScale*>(p.scales)[row] = backward_scale(squares, products, p.call);
+    static_cast<BackwardScale*>(p.scales)[row] = backward_scale(sums, p.call);
 }
 
 /// dx and a group's sums of dweight. Blocks are tiles of C.threads · N columns, then groups.

@@ -25,9 +25,10 @@ struct BackwardRegisters {
   __device__ bool holds(int i) const { return S.full || column(i) < width; }
 
   __device__ void load(Row& row, const void* base, int64_t offset) const {
+    const void* at = at_element<S.type>(base, offset + first);
 #pragma unroll
     for (int i = 0; i < C.vectors; ++i)
-      row[i] = holds(i) ? load_row<S>(base, offset + column(i)) : NormVec<S>::zero();
+      row[i] = holds(i) ? load_row<S>(at, i * C.threads * N) : NormVec<S>::zero();
   }
   __device__ void load_weights(Weights& weights, const void* base) const {
 #pragma unroll
@@ -46,11 +47,9 @@ struct BackwardRegisters {
     const bool wide = leaves_f32(sums, p);
     if (C.threads < kWarp ? !__any_sync(0xffffffffu, wide) : !wide) return backward_scale(sums, p);
     WideGradientSums exact;
-#pragma unroll 1
-    for (int i = 0; i < C.vectors; ++i)
-      if (holds(i)) exact.take<S>(p, row, column(i), N);
-    const double squares = threads.sum(exact.squares), products = threads.sum(exact.products);
-    return wide ? backward_scale(squares, products, p) : backward_scale(sums, p);
+    exact.take<S, C.threads>(p, row, first, width);
+    exact.add_up(threads);
+    return wide ? backward_scale(exact, p) : backward_scale(sums, p);
   }
 };
 

@@ -44,20 +44,33 @@ struct GradientSums {
   }
 };
 
-/// The same in f64, where no product is lost: `count` elements of a row, from memory, one by one,
-/// which takes next to no registers from the usual path.
+/// The same in f64, where no product is lost.
 struct WideGradientSums {
   double squares = 0, products = 0;
 
-  template <NormCudaTraits S>
-  __device__ void take(const BackwardCudaParams& p, int64_t row, int64_t column, int count) {
+  /// A thread's columns of a row, from `first` to before `end`: from memory, one by one, which
+  /// takes next to no registers from the usual path.
+  template <NormCudaTraits S, int kThreads>
+  __device__ void take(const BackwardCudaParams& p, int64_t row, int64_t first, int64_t end) {
 #pragma unroll 1
-    for (int64_t c = column; c < column + count; ++c) {
+    for (uint64_t i = 0;; ++i) {
+      const int64_t c = own_column<S, kThreads>(first, i);
+      if (c >= end) break;
       const double x = load_element<S.type, S.align>(p.x, row * p.x_stride + c);
       const double dy = load_element<S.type, S.align>(p.dy, row * p.dy_stride + c);
       const double weight = load_element<S.weight, S.weight_align>(p.weight, c);
       squares += x * x;
       products += dy * (weight + p.weight_offset) * x;
+    }
+  }
+  /// Over the row's threads: one after the other, in code that is compiled once.
+  template <int kThreads>
+  __device__ void add_up(RowSum<kThreads>& threads) {
+#pragma unroll 1
+    for (int i = 0; i < 2; ++i) {
+      const double sum = threads.sum(squares);
+      squares = products;
+      products = sum;
     }
   }
 };
@@ -72,13 +85,14 @@ __device__ inline BackwardScale backward_scale(SumPair sums, const BackwardCudaP
   const float r = reciprocal_root(fmaf(sums.first, p.inverse_width_f32, p.eps_f32));
   return {r, 1.0f, sums.second * p.inverse_width_f32 * r};
 }
-/// For any row: r of a float's extremes is divided into two factors.
-__device__ inline BackwardScale backward_scale(double squares, double products,
+/// For any row: where the mean leaves f32, a power of 2 brings it back.
+__device__ inline BackwardScale backward_scale(const WideGradientSums& sums,
                                                const BackwardCudaParams& p) {
-  const double r = rsqrt(fma(squares, p.inverse_width, p.eps));
-  const double second = r > 0x1p100 ? 0x1p64 : r < 0x1p-100 ? 0x1p-64 : 1.0;
-  return {static_cast<float>(r / second), static_cast<float>(second),
-          static_cast<float>(products * p.inverse_width * r)};
+  const double mean = fma(sums.squares, p.inverse_width, p.eps);
+  const double second = mean > 0x1p120 ? 0x1p-66 : mean < 0x1p-100 ? 0x1p110 : 1.0;
+  const float first = reciprocal_root(static_cast<float>(mean * second * second));
+  return {first, static_cast<float>(second),
+          static_cast<float>(sums.products * p.inverse_width * first * second)};
 }
 
 /// dx of one access, and its terms added to `sums`.
