@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   launch_dependents();
   for (;;) {
     if (threadIdx.x == 0) {
-      const int64_t item = atomicAdd(p.ticket, 1u);
-      shared_row = item / p.meeting.members;
-      shared_chunk = static_cast<int>(item - shared_row * p.meeting.members);
+      const uint32_t item = atomicAdd(p.ticket, 1u), row = item / p.meeting.members;
+      shared_row = row;
+      shared_chunk = static_cast<int>(item - row * p.meeting.members);
     }
     __syncthreads();
     const int64_t row = shared_row;

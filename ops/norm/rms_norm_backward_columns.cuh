@@ -1,8 +1,8 @@
 // rms_norm_backward for any width and any layout: one kernel makes r and s of every row, a second
 // takes a tile of columns down a group of rows. Everything is read twice, so it is for what
 // cuda_registers does not hold. In: dy, x [T, C], weight [C], and dresidual, each with strides of
-// its own. Out: dx, and partial sums of dweight [groups, C] in f32. Numerics: the sums behind r and s in f64.
-// Flow: call > validate > select > compile > [launch].
+// its own. Out: dx, and partial sums of dweight [groups, C] in f32. Numerics: the sums behind r and
+// s in f64. Flow: call > validate > select > compile > [launch].
 // Read next: ops/norm/rms_norm_backward_stages.cuh.
 #pragma once
 
