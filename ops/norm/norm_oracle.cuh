@@ -13,7 +13,7 @@ namespace norm_oracle {
 constexpr int kThreads = 256;
 
 // h of one element: x, or x + residual made in f32 and rounded to x's dtype.
-__device__ inline double hidden(const NormOracleParams& p, int64_t at) {
+__device__ __noinline__ double hidden(const NormOracleParams& p, int64_t at) {
   const double x = f64::load(p.x, f64::offset_of(p.x, at));
   if (p.residual.data == nullptr) return x;
   const double r = f64::load(p.residual, f64::offset_of(p.residual, at));
@@ -34,7 +34,9 @@ __device__ inline double block_sum(double mine) {
 // The distance between neighbours of a dtype around v.
 __device__ inline double spacing(int32_t dtype, double v) {
   const f64::Limits limits = f64::limits_of(dtype);
-  return fmax(exp2(floor(log2(fabs(v)))) * limits.eps, limits.tiny);
+  // v with its exponent alone, a power of 2: exp2 and log2 took a third of the time to compile.
+  const double power = __longlong_as_double(__double_as_longlong(v) & 0x7ff0000000000000);
+  return fmax(power * limits.eps, limits.tiny);
 }
 
 }  // namespace norm_oracle
