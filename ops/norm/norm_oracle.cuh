@@ -13,7 +13,7 @@ namespace norm_oracle {
 constexpr int kThreads = 256;
 
 // h of one element: x, or x + residual made in f32 and rounded to x's dtype.
-__device__ __noinline__ double hidden(const NormOracleParams& p, int64_t at) {
+__device__ inline double hidden(const NormOracleParams& p, int64_t at) {
   const double x = f64::load(p.x, f64::offset_of(p.x, at));
   if (p.residual.data == nullptr) return x;
   const double r = f64::load(p.residual, f64::offset_of(p.residual, at));
