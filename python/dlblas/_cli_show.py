@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from . import _native, _specs, cache, tuning
+from . import _native, _specs, _why, cache, tuning
 from ._text import columns, milliseconds, size
 
 OK, FAILED = 0, 1
@@ -62,7 +62,7 @@ def describe_machine(info: Row) -> str:
 
 def info(args: argparse.Namespace) -> int:
     if args.why:
-        return _why(args)
+        return _explain_machine(args)
     info = _native.info()
     if args.json:
         print_json(info)
@@ -79,9 +79,11 @@ def info(args: argparse.Namespace) -> int:
     return OK
 
 
-def _why(args: argparse.Namespace) -> int:
-    """Which implementations of one operator serve it here: each of its tuning cases explained."""
-    row, form, fixed = _specs.operator_row(args.why)
+def _explain_machine(args: argparse.Namespace) -> int:
+    """What the machine has for one operator, and each of its tuning cases explained."""
+    info = _native.info()
+    row, form, fixed = _specs.operator_row(args.why, info)
+    machine = _why.diagnose(info, row)
     device = _specs.choose_device(args.device) if args.device else "cpu"
     found = []
     for case in _specs.cases(row, "tune") or _specs.cases(row, "test"):
@@ -90,8 +92,10 @@ def _why(args: argparse.Namespace) -> int:
         )
         found.append(tuning.explain(form, **named))
     if args.json:
-        print_json([explanation.as_dict() for explanation in found])
+        cases = [explanation.as_dict() for explanation in found]
+        print_json({"machine": [finding._asdict() for finding in machine], "cases": cases})
     else:
+        print(_why.describe(args.why, machine))
         print(f"{row['schema']}\n" + "\n".join(str(explanation) for explanation in found), end="")
     return OK
 
