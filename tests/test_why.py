@@ -54,8 +54,8 @@ TOO_NEW_NVRTC = """\
 rms_norm on this machine
   cpu    yes  baseline, 1 thread: {cpu} implementations of rms_norm
   gpu    yes  driver 12.8, cuda:0 Stub GPU (sm_90): {cuda} implementations of rms_norm
-  nvrtc  no   {stubs}/libnvrtc.so.13 is NVRTC 13.0, newer than the driver's CUDA 12; kernels that no \
-cache holds cannot be compiled
+  nvrtc  no   {stubs}/libnvrtc.so.13 is NVRTC 13.0, newer than the driver's CUDA 12; kernels that \
+no cache holds cannot be compiled
               to do: pip install nvidia-cuda-nvrtc-cu12
   torch  yes  2.10.0
   cache  yes  {cache}/v1
