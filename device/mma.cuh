@@ -44,4 +44,20 @@ __device__ __forceinline__ void load_tiles(uint32_t (&r)[4], uint32_t row_addres
   }
 }
 
+/// As load_tiles, of two tiles: lanes 0 … 15 give the addresses.
+template <bool kTranspose>
+__device__ __forceinline__ void load_two_tiles(uint32_t& r0, uint32_t& r1, uint32_t row_address) {
+  if constexpr (kTranspose) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r0), "=r"(r1)
+                 : "r"(row_address)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r0), "=r"(r1)
+                 : "r"(row_address)
+                 : "memory");
+  }
+}
+
 }  // namespace dlblas

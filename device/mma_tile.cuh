@@ -12,18 +12,30 @@
 
 namespace dlblas {
 
+/// Copies 16 bytes, or writes 16 zeros and reads nothing.
+__device__ __forceinline__ void cp_async_or_zero(uint32_t to_shared, const void* from, bool valid) {
+  asm volatile(
+      "{\n.reg .pred nothing;\nsetp.eq.s32 nothing, %2, 0;\n"
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, nothing;\n}" ::"r"(to_shared),
+      "l"(from), "r"(static_cast<int32_t>(valid))
+      : "memory");
+}
+
 enum class MmaOperand : int32_t { kA, kB };
 
-/// Where one thread's share of the next tile comes from.
+/// Where one thread's share of a tile comes from.
 struct TileSource {
-  const char* from;      // this thread's first chunk
+  const char* from;      // this thread's next chunk
   int64_t next_row;      // bytes between this thread's rows (kRowStep rows of the matrix)
-  int64_t next_tile;     // bytes from one tile to the next along depth
+  int64_t next_tile;     // bytes from behind its last row to the first of the next tile
   int32_t row;           // of the first chunk, in the tile
   int32_t column_bytes;  // before the first chunk, in the tile
 };
 
-template <MmaOperand kOperand, int kOuter, int kDepth, bool kDepthContiguous, int kThreads>
+/// kWhole: rows of the storage end where a chunk ends, so that a chunk is copied whole or not at
+/// all. That takes 4 instructions a copy, counting bytes takes 12.
+template <MmaOperand kOperand, int kOuter, int kDepth, bool kDepthContiguous, bool kWhole,
+          int kThreads>
 struct MmaTile {
   static constexpr int kRows = kDepthContiguous ? kOuter : kDepth;
   static constexpr int kRowChunks = (kDepthContiguous ? kDepth : kOuter) / 8;
@@ -45,25 +57,30 @@ struct MmaTile {
   __device__ static __forceinline__ TileSource source(const void* matrix, int64_t pitch) {
     const int row = static_cast<int>(threadIdx.x) / kRowChunks;
     const int chunk = static_cast<int>(threadIdx.x) % kRowChunks;
+    const int64_t tile = kDepthContiguous ? kDepth * 2 : kDepth * pitch;
     return {static_cast<const char*>(matrix) + row * pitch + chunk * 16, kRowStep * pitch,
-            kDepthContiguous ? kDepth * 2 : kDepth * pitch, row, chunk * 16};
+            tile - kCopies * kRowStep * pitch, row, chunk * 16};
   }
 
-  /// Copies one tile. `outer_left`, `depth_left`: elements of the matrix from the tile's start on;
-  /// what lies beyond becomes zero, and no address beyond is read.
-  __device__ static __forceinline__ void copy(uint32_t buffer, const TileSource& s,
+  /// This thread's copy `i` of a tile, 0 … kCopies - 1 in turn. `outer_left`, `depth_left`:
+  /// elements of the matrix from the tile's start on; what lies beyond becomes zero, and no address
+  /// beyond is read.
+  __device__ static __forceinline__ void copy(uint32_t buffer, TileSource& s, int i,
                                               int32_t outer_left, int32_t depth_left) {
-    const int32_t rows_left = kDepthContiguous ? outer_left : depth_left;
+    const int32_t rows_left = (kDepthContiguous ? outer_left : depth_left) - s.row;
     const int32_t bytes_left = (kDepthContiguous ? depth_left : outer_left) * 2 - s.column_bytes;
-    const int32_t valid = bytes_left < 0 ? 0 : bytes_left > 16 ? 16 : bytes_left;
-    const char* from = s.from;
-#pragma unroll
-    for (int i = 0; i < kCopies; ++i, from += s.next_row) {
-      const int row = s.row + i * kRowStep;
-      if (kChunks % kThreads != 0 && row >= kRows) break;
+    const int row = s.row + i * kRowStep;
+    if (kChunks % kThreads == 0 || i < kCopies - 1 || row < kRows) {
       const int at = row * kRowBytes + ((s.column_bytes / 16) ^ swizzle(row)) * 16;
-      cp_async(buffer + at, from, row < rows_left ? valid : 0);
+      if constexpr (kWhole) {
+        cp_async_or_zero(buffer + at, s.from, i * kRowStep < rows_left && bytes_left > 0);
+      } else {
+        const int32_t valid = bytes_left < 0 ? 0 : bytes_left > 16 ? 16 : bytes_left;
+        cp_async(buffer + at, s.from, i * kRowStep < rows_left ? valid : 0);
+      }
     }
+    s.from += s.next_row;
+    if (i == kCopies - 1) s.from += s.next_tile;
   }
 
   /// Byte offset, in the buffer, of what this lane loads for outer 0 … 15 of the warp's part and
@@ -83,11 +100,19 @@ struct MmaTile {
   /// the part's share no bit, so that an exclusive or adds them under the swizzle.
   __device__ static __forceinline__ void load(uint32_t (&r)[4], uint32_t buffer, uint32_t offset,
                                               int i, int k) {
-    if constexpr (kDepthContiguous) {
-      load_tiles<false>(r, buffer + (offset ^ (k * 32)) + i * 16 * kRowBytes);
-    } else {
-      load_tiles<true>(r, buffer + (offset ^ (i * 32)) + k * 16 * kRowBytes);
-    }
+    load_tiles<!kDepthContiguous>(r, buffer + part_offset(offset, i, k));
+  }
+  /// The first eight of b's 16, where a warp's share ends with them.
+  __device__ static __forceinline__ void load_eight(uint32_t (&r)[4], uint32_t buffer,
+                                                    uint32_t offset, int i, int k) {
+    static_assert(kOperand == MmaOperand::kB, "lanes 16 … 31 name the other eight");
+    load_two_tiles<!kDepthContiguous>(r[0], r[1], buffer + part_offset(offset, i, k));
+  }
+
+ private:
+  __device__ static __forceinline__ uint32_t part_offset(uint32_t offset, int i, int k) {
+    return kDepthContiguous ? (offset ^ (k * 32)) + i * 16 * kRowBytes
+                            : (offset ^ (i * 32)) + k * 16 * kRowBytes;
   }
 };
 

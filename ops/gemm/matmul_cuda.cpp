@@ -40,6 +40,9 @@ MatmulTraits matmul_traits(const Problem& p, std::int32_t rows) {
   s.out = static_cast<FloatType>(p.tensors[kOut].dtype);
   s.a_by_depth = p.tensors[kA].layout != Layout::kTransposed;
   s.b_by_depth = p.tensors[kB].layout == Layout::kTransposed;
+  // A problem holds M's bucket: an a that is contiguous along M may end anywhere.
+  s.a_whole = s.a_by_depth && p.dims[kK] % 8 == 0;
+  s.b_whole = p.dims[s.b_by_depth ? kK : kN] % 8 == 0;
   s.out_vector = has_vector_rows(p);
   s.aligned = std::all_of(p.tensors, p.tensors + kOperands, is_aligned);
   s.has_bias = p.tensors[kBias].dtype != DType::kAbsent;
@@ -69,7 +72,8 @@ std::string matmul_entry(const char* kernel, const MatmulTraits& s,
                          const std::string& configuration) {
   return text("dlblas::gemm::", kernel, "<dlblas::gemm::MatmulTraits{.type = ", literal(s.type),
               ", .out = ", literal(s.out), ", .a_by_depth = ", literal(s.a_by_depth),
-              ", .b_by_depth = ", literal(s.b_by_depth), ", .out_vector = ", literal(s.out_vector),
+              ", .b_by_depth = ", literal(s.b_by_depth), ", .a_whole = ", literal(s.a_whole),
+              ", .b_whole = ", literal(s.b_whole), ", .out_vector = ", literal(s.out_vector),
               ", .aligned = ", literal(s.aligned), ", .has_bias = ", literal(s.has_bias),
               ", .bias = ", literal(s.bias), ", .activation = dlblas::gemm::Activation(",
               static_cast<int>(s.activation), "), .rows = ", s.rows, "}, ", configuration, ">");

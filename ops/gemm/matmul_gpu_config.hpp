@@ -16,6 +16,8 @@ struct MatmulTraits {
   FloatType out;
   bool a_by_depth;  // a is contiguous along K, not along M
   bool b_by_depth;  // b is contiguous along K (a linear layer's weight), not along N
+  bool a_whole;     // the contiguous dimension is a multiple of eight: chunks are whole
+  bool b_whole;
   bool out_vector;  // rows of out are contiguous and 16-byte aligned
   bool aligned;     // every element is aligned to its size (a view of bytes need not be)
   bool has_bias;
@@ -46,17 +48,20 @@ struct MatmulMmaConfig {
   constexpr int threads() const { return 32 * warps_m * warps_n; }
   constexpr int warp_m() const { return block_m / warps_m; }
   constexpr int warp_n() const { return block_n / warps_n; }
+  /// Floats from row to row of a warp's sums in shared memory: an odd number of eights, so that
+  /// pairs of four rows meet all banks.
+  constexpr int pitch() const { return warp_n() / 8 % 2 == 0 ? warp_n() + 8 : warp_n(); }
   constexpr int shared_bytes() const {
     const int ring = stages * (block_m + block_n) * block_k * 2;
-    const int epilogue = warps_m * warps_n * 16 * (warp_n() + 8) * 4;
+    const int epilogue = warps_m * warps_n * 16 * pitch() * 4;
     return ring > epilogue ? ring : epilogue;
   }
 };
-/// Registers: 64 × 64 sums of a warp are 128 a thread, beside 64 of operands.
+/// Registers: 48 × 88 sums of a warp are 132 a thread, beside 68 of operands.
 constexpr bool valid(const MatmulMmaConfig& c) {
-  return c.warp_m() >= 16 && c.warp_n() >= 16 && c.warp_m() * c.warps_m == c.block_m &&
-         c.warp_n() * c.warps_n == c.block_n && c.warp_m() * c.warp_n() <= 64 * 64 &&
-         c.threads() >= 64 && c.threads() <= 256 && c.stages >= 2;
+  return c.block_m % (16 * c.warps_m) == 0 && c.block_n % (8 * c.warps_n) == 0 &&
+         c.warp_n() >= 16 && c.warp_m() * c.warp_n() <= 48 * 88 && c.threads() >= 64 &&
+         c.threads() <= 256 && c.stages >= 2;
 }
 
 /// Threads of a block of matmul_mma_finish.

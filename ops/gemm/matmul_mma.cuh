@@ -17,18 +17,20 @@ namespace dlblas::gemm {
 
 template <MatmulTraits S, MatmulMmaConfig C>
 struct MmaShape {
-  using TileA = MmaTile<MmaOperand::kA, C.block_m, C.block_k, S.a_by_depth, C.threads()>;
-  using TileB = MmaTile<MmaOperand::kB, C.block_n, C.block_k, S.b_by_depth, C.threads()>;
+  using TileA = MmaTile<MmaOperand::kA, C.block_m, C.block_k, S.a_by_depth, S.a_whole, C.threads()>;
+  using TileB = MmaTile<MmaOperand::kB, C.block_n, C.block_k, S.b_by_depth, S.b_whole, C.threads()>;
   static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
-  static constexpr int kRows = C.warp_m() / 16;  // 16 × 16 parts of the warp's share
-  static constexpr int kColumns = C.warp_n() / 16;
+  static constexpr int kRows = C.warp_m() / 16;            // 16 × 16 parts of the warp's share
+  static constexpr int kColumns = (C.warp_n() + 15) / 16;  // the last may be half of one
+  static constexpr int kEights = C.warp_n() / 8;
   static constexpr int kSteps = C.block_k / 16;
+  static constexpr int kCopies = TileA::kCopies + TileB::kCopies;  // of one thread and tile
   static_assert(kSteps % 2 == 0, "fragments alternate between two sets of registers");
 
   struct Fragments {
     uint32_t a[kRows][4], b[kColumns][4];
   };
-  using Sums = float[kRows][2 * kColumns][4];
+  using Sums = float[kRows][kEights][4];
 };
 
 /// This block's part of the problem.
@@ -64,8 +66,8 @@ __device__ __forceinline__ MmaPlace mma_place(const MatmulGpuParams& p) {
   return at;
 }
 
-/// Copies tile after tile into the ring, in order, and closes one group of copies a call, also when
-/// there is no tile left, so that waiting counts groups alone.
+/// Copies tile after tile into the ring, in order. A tile is one group of copies, also when there
+/// is none left, so that waiting counts groups alone.
 template <MatmulTraits S, MatmulMmaConfig C>
 struct TileFetcher {
   using Shape = MmaShape<S, C>;
@@ -82,14 +84,21 @@ struct TileFetcher {
                              2 * (S.b_by_depth ? p.b_col : p.b_row));
   }
 
-  __device__ __forceinline__ void next(uint32_t stage) {
+  /// Copies `first` … `last` - 1 of the next tile; the last of all closes the group.
+  __device__ __forceinline__ void copy(uint32_t stage, int first, int last) {
     if (depth_left > 0) {
-      Shape::TileA::copy(stage, a, rows, depth_left);
-      Shape::TileB::copy(stage + Shape::TileA::kBytes, b, cols, depth_left);
-      a.from += a.next_tile;
-      b.from += b.next_tile;
-      depth_left -= C.block_k;
+#pragma unroll
+      for (int i = first; i < last; ++i) {
+        if (i < Shape::TileA::kCopies) {
+          Shape::TileA::copy(stage, a, i, rows, depth_left);
+        } else {
+          Shape::TileB::copy(stage + Shape::TileA::kBytes, b, i - Shape::TileA::kCopies, cols,
+                             depth_left);
+        }
+      }
     }
+    if (last < Shape::kCopies) return;
+    depth_left -= C.block_k;
     cp_async_commit();
   }
 };
@@ -103,7 +112,11 @@ __device__ __forceinline__ void load_fragments(typename MmaShape<S, C>::Fragment
   for (int i = 0; i < Shape::kRows; ++i) Shape::TileA::load(f.a[i], stage, a_lane, i, step);
 #pragma unroll
   for (int j = 0; j < Shape::kColumns; ++j) {
-    Shape::TileB::load(f.b[j], stage + Shape::TileA::kBytes, b_lane, j, step);
+    if (2 * j + 1 < Shape::kEights) {
+      Shape::TileB::load(f.b[j], stage + Shape::TileA::kBytes, b_lane, j, step);
+    } else {
+      Shape::TileB::load_eight(f.b[j], stage + Shape::TileA::kBytes, b_lane, j, step);
+    }
   }
 }
 
@@ -115,9 +128,9 @@ __device__ __forceinline__ void multiply_fragments(typename MmaShape<S, C>::Sums
 #pragma unroll
   for (int i = 0; i < Shape::kRows; ++i) {
 #pragma unroll
-    for (int j = 0; j < Shape::kColumns; ++j) {
-      mma_16x8x16<kBf16>(d[i][2 * j], f.a[i], f.b[j][0], f.b[j][1]);
-      mma_16x8x16<kBf16>(d[i][2 * j + 1], f.a[i], f.b[j][2], f.b[j][3]);
+    for (int j = 0; j < Shape::kEights; ++j) {
+      const uint32_t* b = f.b[j / 2] + j % 2 * 2;
+      mma_16x8x16<kBf16>(d[i][j], f.a[i], b[0], b[1]);
     }
   }
 }
@@ -132,11 +145,14 @@ __device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, u
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const uint32_t a_lane = Shape::TileA::lane_offset(warp / C.warps_n * C.warp_m());
   const uint32_t b_lane = Shape::TileB::lane_offset(warp % C.warps_n * C.warp_n());
-#pragma unroll
-  for (int s = 0; s < C.stages - 1; ++s) fetcher.next(ring + s * Shape::kStageBytes);
+#pragma unroll 1
+  for (int s = 0; s < C.stages - 1; ++s) {
+    fetcher.copy(ring + s * Shape::kStageBytes, 0, Shape::kCopies);
+  }
   cp_async_wait<C.stages - 2>();
   __syncthreads();
 
+  constexpr int kTurns = Shape::kSteps - 1;  // the copies of a tile, spread over the steps
   const uint32_t end = ring + C.stages * Shape::kStageBytes;
   uint32_t reading = ring, filling = end - Shape::kStageBytes;
   typename Shape::Fragments f[2];
@@ -150,8 +166,10 @@ __device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, u
         reading = reading + Shape::kStageBytes == end ? ring : reading + Shape::kStageBytes;
       }
       load_fragments<S, C>(f[(step + 1) % 2], reading, a_lane, b_lane, (step + 1) % Shape::kSteps);
-      if (step == 0) {
-        fetcher.next(filling);
+      if (step < kTurns) {
+        fetcher.copy(filling, step * Shape::kCopies / kTurns, (step + 1) * Shape::kCopies / kTurns);
+      }
+      if (step == kTurns - 1) {
         filling = filling + Shape::kStageBytes == end ? ring : filling + Shape::kStageBytes;
       }
       multiply_fragments<S, C>(d, f[step % 2]);
@@ -168,8 +186,7 @@ template <MatmulTraits S, MatmulMmaConfig C>
 __device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d, float* shared,
                                           const MatmulGpuParams& p, const MmaPlace& at) {
   using Shape = MmaShape<S, C>;
-  constexpr int kPitch = C.warp_n() + 8;  // 8 apart: pairs of four rows meet all banks
-  constexpr int kEights = C.warp_n() / 8;
+  constexpr int kPitch = C.pitch(), kEights = Shape::kEights;
   constexpr int kWarps = C.warps_m * C.warps_n;
   constexpr bool kFits = kWarps * C.warp_m() * kPitch * 4 <= C.stages * Shape::kStageBytes;
   constexpr int kTurn = kFits ? Shape::kRows : 1;
@@ -179,8 +196,8 @@ __device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d
 #pragma unroll
   for (int first = 0; first < Shape::kRows; first += kTurn) {
 #pragma unroll
-    for (int e = 0; e < kTurn * 2 * Shape::kColumns; ++e) {
-      const int i = e / (2 * Shape::kColumns), j = e % (2 * Shape::kColumns);
+    for (int e = 0; e < kTurn * kEights; ++e) {
+      const int i = e / kEights, j = e % kEights;
       const float(&sums)[4] = d[first + i][j];
       float* to = mine + (i * 16 + lane / 4) * kPitch + j * 8 + lane % 4 * 2;
       *reinterpret_cast<float2*>(to) = make_float2(sums[0], sums[1]);
