@@ -27,12 +27,13 @@ class Body {
   void* ctx_;
 };
 
-/// A result to be made: contiguous memory of this many bytes.
+/// A result to be made: contiguous memory of this many bytes on this device, at a multiple of 16.
 struct NewOutput {
   int index;  // of the result
   DType dtype;
   Dims shape;
   std::size_t bytes;
+  Device device;
 };
 
 namespace detail {
@@ -75,7 +76,8 @@ int call_new_output(void* self, std::int32_t index, dlblas_tensor* out) noexcept
         std::span<const std::int64_t>(out->shape, static_cast<std::size_t>(out->ndim)));
     const DType dtype = dtype_from(out->dtype);
     const auto bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
-    out->data = static_cast<H*>(self)->new_output(NewOutput{index, dtype, shape, bytes});
+    const Device device = {static_cast<Device::Type>(out->device.type), out->device.index};
+    out->data = static_cast<H*>(self)->new_output(NewOutput{index, dtype, shape, bytes, device});
     return out->data || bytes == 0 ? 0 : 1;
   } catch (...) {
     return 1;
@@ -88,12 +90,15 @@ void call_parallel_for(void* self, std::int64_t begin, std::int64_t end, std::in
 }
 }  // namespace detail
 
-/// Default: the library's own memory and threads. Copied freely; `host` must outlive it.
+/// The caller's side of a call: memory, threads, stream, and what a result must promise. Copied
+/// freely; the host object must outlive it.
 class Context {
  public:
+  /// The library's own memory and threads; on a GPU the device's default stream.
   Context() { c_.size = sizeof c_; }
   /// Uses whichever of these members `host` has (the library's own serve for the rest):
-  ///   void* alloc(size_t bytes, size_t align)      workspace, valid until the call ends
+  ///   void* alloc(size_t bytes, size_t align)      workspace, valid until the call ends; on a GPU
+  ///   until the stream has come past it (memory that is used again in stream order is)
   ///   void* new_output(const NewOutput& spec)      memory of a result; stays the host's own
   ///   void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body)   returns when all
   ///   is done
@@ -114,6 +119,7 @@ class Context {
     c_.num_threads = count;
     return *this;
   }
+  /// On a GPU, the stream to work in: a CUstream or cudaStream_t of the tensors' device.
   Context& stream(void* handle) {
     c_.stream = handle;
     return *this;
@@ -123,7 +129,9 @@ class Context {
   Context& deterministic(bool on = true) { return flag(DLBLAS_DETERMINISTIC, on); }
   /// f32 products may round their inputs to TF32.
   Context& allow_tf32(bool on = true) { return flag(DLBLAS_ALLOW_TF32, on); }
+  /// The C ABI's view.
   const dlblas_context* get() const { return &c_; }
+  /// DLBLAS_DETERMINISTIC, DLBLAS_ALLOW_TF32.
   std::uint32_t flags() const { return flags_; }
 
  private:

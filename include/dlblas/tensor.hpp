@@ -1,7 +1,8 @@
 // Tensors of the C++ API: TensorRef (memory that is read), OutRef (memory that is written), Tensor
-// (a result). In: the caller's pointers, spans or vectors with a shape and strides in elements.
-// Out: dlblas_tensor descriptors. References own nothing and allocate nothing; they are copied by
-// value and must not outlive the memory. Read next: value.hpp, operator.hpp.
+// (a result). In: the caller's pointers, spans or vectors with a shape and strides in elements, in
+// the host's memory or, said so, in a GPU's. Out: dlblas_tensor descriptors. References own nothing
+// and allocate nothing; they are copied by value and must not outlive the memory. Read next:
+// value.hpp, operator.hpp.
 #ifndef DLBLAS_TENSOR_HPP_
 #define DLBLAS_TENSOR_HPP_
 
@@ -23,6 +24,7 @@
 namespace dlblas {
 inline namespace v1 {
 
+/// The type of an element.
 enum class DType : std::uint8_t {
   kF32,
   kF16,
@@ -57,10 +59,21 @@ constexpr std::size_t size_of(DType t) {
   return detail::kDTypes[static_cast<int>(t)].code.bits / 8u;
 }
 
-/// Bits of a half or bfloat16 number: storage only, arithmetic is the caller's own.
+/// Where memory is: the host (the default), or a CUDA device.
+struct Device {
+  enum class Type : std::int32_t { kCpu = 1, kCuda = 2 };
+  Type type = Type::kCpu;
+  std::int32_t index = 0;
+  /// The CUDA device that the driver counts as `index`.
+  static constexpr Device cuda(std::int32_t index = 0) { return {Type::kCuda, index}; }
+  friend constexpr bool operator==(const Device&, const Device&) = default;
+};
+
+/// Bits of a half-precision number: storage only, arithmetic is the caller's own.
 struct F16 {
   std::uint16_t bits;
 };
+/// Bits of a bfloat16 number: storage only, arithmetic is the caller's own.
 struct BF16 {
   std::uint16_t bits;
 };
@@ -203,16 +216,28 @@ class TensorRef {
                     std::to_string(shape.size()) + " strides", std::to_string(strides.size()));
   }
 
+  /// The same, in that device's memory: `TensorRef(p, {T, C}).on(Device::cuda())`. Tensors are the
+  /// host's until this is said; it is not looked up.
+  TensorRef on(Device device) const {
+    TensorRef there = *this;
+    there.device_ = device;
+    return there;
+  }
+
+  /// False for the empty one.
   explicit operator bool() const { return present_; }
   DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
   const Dims& shape() const { return shape_; }
+  /// In elements.
   const Dims& strides() const { return strides_; }
   const void* data() const { return data_; }
+  /// Elements.
   std::int64_t numel() const { return shape_.numel(); }
   /// The C ABI's view; its shape and strides point into this object.
   dlblas_tensor descriptor() const {
     return {data_,
-            {1, 0},
+            {static_cast<std::int32_t>(device_.type), device_.index},
             shape_.size(),
             detail::kDTypes[static_cast<int>(dtype_)].code,
             const_cast<std::int64_t*>(shape_.begin()),
@@ -223,6 +248,7 @@ class TensorRef {
  protected:
   void* data_ = nullptr;
   Dims shape_, strides_;
+  Device device_;
   DType dtype_ = DType::kF32;
   bool present_ = false;
 };
@@ -245,6 +271,12 @@ class OutRef : public TensorRef {
   OutRef(void* data, DType dtype, const Dims& shape) : TensorRef(data, dtype, shape) {}
   OutRef(void* data, DType dtype, const Dims& shape, const Dims& strides)
       : TensorRef(data, dtype, shape, strides) {}
+  /// The same, in that device's memory.
+  OutRef on(Device device) const {
+    OutRef there = *this;
+    there.device_ = device;
+    return there;
+  }
   void* data() const { return data_; }
 };
 
@@ -271,13 +303,14 @@ class Tensor {
   operator TensorRef() const { return view_; }
   explicit operator bool() const { return static_cast<bool>(view_); }
   DType dtype() const { return view_.dtype(); }
+  Device device() const { return view_.device(); }
   const Dims& shape() const { return view_.shape(); }
   const Dims& strides() const { return view_.strides(); }
   std::int64_t numel() const { return view_.numel(); }
   void* data() { return view_.data(); }
   const void* data() const { return view_.data(); }
   /// The elements in row-major order; throws UnsupportedDtypeError for another type than the
-  /// tensor's.
+  /// tensor's, DeviceError where they are not in the host's memory.
   template <Element T>
   requires(!std::is_const_v<T>) std::span<T> span() {
     check_type(DTypeOf<T>::value);
@@ -294,6 +327,9 @@ class Tensor {
     if (!view_ || dtype() != wanted)
       detail::raise(DLBLAS_DTYPE, "tensor", "is read as another type",
                     view_ ? name_of(dtype()) : "a tensor", name_of(wanted));
+    if (device().type != Device::Type::kCpu)
+      detail::raise(DLBLAS_DEVICE, "tensor", "is not in the host's memory", "one on the CPU",
+                    "cuda:" + std::to_string(device().index));
   }
   OutRef view_;
   void (*release_)(void*) = nullptr;

@@ -179,8 +179,10 @@ class Outputs {
   Tensor take(int r, void (*release)(void*)) {
     const dlblas_tensor& t = tensors_[r];
     const auto rank = static_cast<std::size_t>(t.ndim);
+    const Device device = {static_cast<Device::Type>(t.device.type), t.device.index};
     return Tensor(OutRef(t.data, dtype_from(t.dtype), std::span<const std::int64_t>(t.shape, rank),
-                         std::span<const std::int64_t>(t.strides, rank)),
+                         std::span<const std::int64_t>(t.strides, rank))
+                      .on(device),
                   release);
   }
 
