@@ -1,68 +1,253 @@
-"""A C++ project finds, builds against and runs an installed dlblas; from source it gets no more."""
+"""A C++ project finds, builds against and runs an installed dlblas, shared or static; from source
+it gets no more. The examples in examples/cpp build against that tree and run."""
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
+import sysconfig
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONSUMER = ROOT / "tests" / "consumer"
+EXAMPLES = ROOT / "examples" / "cpp"
 VERSION = (ROOT / "VERSION").read_text().strip()
+STATIC = (ROOT / "build" / "libdlblas.a").exists()
+needs_static = pytest.mark.skipif(not STATIC, reason="build/ was made without DLBLAS_STATIC")
+
+# What each example must have said.
+SAYS = {
+    "minimal": ["19 22 43 50"],
+    "rms_norm": ["new ", "given ", "in place ", "implementation"],
+    "matmul_tuned": ["out[0] = 64, expected 64", "measured: "],
+    "own_stream": [
+        "a new result, in memory of the program's: right",
+        "into a destination: right",
+        "rms_norm: weight has length 1023; expected C = 1024",
+        "asked of the program: 1 results",
+        "\nok\n",
+    ],
+}
 
 
-def run(*command: str | pathlib.Path) -> str:
+def attempt(
+    *command: str | pathlib.Path, timeout: int = 300, **more: str
+) -> subprocess.CompletedProcess[str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("DLBLAS_")}
-    done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, env=env, timeout=300
+    return subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        env={**env, **more},
+        timeout=timeout,
     )
+
+
+def run(*command: str | pathlib.Path, timeout: int = 300, **more: str) -> str:
+    done = attempt(*command, timeout=timeout, **more)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_find_package_from_an_installed_tree(tmp_path: pathlib.Path) -> None:
-    prefix, build = tmp_path / "prefix", tmp_path / "build"
-    run("cmake", "--install", ROOT / "build", "--prefix", prefix)
-    # Nothing of Python's, and nothing that is not meant for the public.
-    assert sorted(p.name for p in prefix.iterdir()) == ["include", "lib"]
-    run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
-    assert str(prefix) in (build / "CMakeCache.txt").read_text()
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """An installed tree that was moved since: nothing in it may remember where it was."""
+    folder = tmp_path_factory.mktemp("installed")
+    run("cmake", "--install", ROOT / "build", "--prefix", folder / "prefix")
+    return (folder / "prefix").rename(folder / "moved")
+
+
+def configure(source: pathlib.Path, build: pathlib.Path, *options: str) -> None:
+    run("cmake", "-S", source, "-B", build, "-G", "Ninja", *options)
+
+
+def build_consumer(installed: pathlib.Path, build: pathlib.Path, component: str) -> pathlib.Path:
+    options = [f"-DCMAKE_PREFIX_PATH={installed}", f"-DDLBLAS_COMPONENT={component}"]
+    configure(CONSUMER, build, *options)
+    assert str(installed) in (build / "CMakeCache.txt").read_text()
     run("cmake", "--build", build)
-    # The installed tree may move: the program is pointed at where it is now.
-    moved = prefix.rename(tmp_path / "moved")
-    env = f"LD_LIBRARY_PATH={moved / 'lib'}"
-    assert run("env", env, build / "consumer") == f"dlblas {VERSION} ok\n"
+    return build / "consumer"
 
 
-def test_a_wrong_version_is_not_found(tmp_path: pathlib.Path) -> None:
-    run("cmake", "--install", ROOT / "build", "--prefix", tmp_path / "prefix")
-    text = (CONSUMER / "CMakeLists.txt").read_text().replace("dlblas 0.1", "dlblas 9.9")
-    (tmp_path / "CMakeLists.txt").write_text(text)
-    command = [
-        "cmake",
-        "-S",
-        tmp_path,
-        "-B",
-        tmp_path / "b",
-        f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}",
-    ]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+def test_find_package_from_an_installed_tree(
+    installed: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    # Nothing of Python's, and nothing that is not meant for the public.
+    assert sorted(p.name for p in installed.iterdir()) == ["include", "lib"]
+    consumer = build_consumer(installed, tmp_path / "build", "shared")
+    assert run(consumer) == f"dlblas {VERSION} ok\n"
+
+
+def test_no_installed_text_names_a_folder(installed: pathlib.Path) -> None:
+    texts = [p for p in installed.rglob("*") if p.suffix in {".cmake", ".h", ".hpp"}]
+    assert len(texts) > 12
+    for path in texts:
+        text = path.read_text(encoding="utf-8")
+        assert str(ROOT) not in text and str(installed.parent) not in text, path
+
+
+def test_two_components_are_the_whole(installed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for component in ("runtime", "development"):
+        prefix = tmp_path / component
+        run("cmake", "--install", ROOT / "build", "--prefix", prefix, "--component", component)
+    parts = {
+        component: {
+            p.relative_to(tmp_path / component) for p in (tmp_path / component).rglob("*.*")
+        }
+        for component in ("runtime", "development")
+    }
+    assert [p for p in parts["runtime"] if not re.match(r"libdlblas\.so\.\d", p.name)] == []
+    assert not parts["runtime"] & parts["development"]
+    whole = {p.relative_to(installed) for p in installed.rglob("*.*")}
+    assert whole - {pathlib.Path("lib/dlblas_worker")} == parts["runtime"] | parts["development"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("dlblas 9.9 REQUIRED", f"version: {VERSION}"),
+        ("dlblas 0.1 REQUIRED COMPONENTS fortran", "without its component 'fortran'"),
+    ],
+)
+def test_what_is_not_there_is_said(
+    asked: str, said: str, installed: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    text = "cmake_minimum_required(VERSION 3.25)\nproject(asks LANGUAGES CXX)\n"
+    (tmp_path / "CMakeLists.txt").write_text(f"{text}find_package({asked})\n")
+    done = attempt(
+        "cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={installed}"
+    )
     assert done.returncode != 0
-    assert f"version: {VERSION}" in done.stderr
+    assert said in " ".join(done.stderr.split())
 
 
-def test_from_source_only_the_library_is_added(tmp_path: pathlib.Path) -> None:
-    run("cmake", "-S", CONSUMER, "-B", tmp_path, "-G", "Ninja", f"-DDLBLAS_TREE={ROOT}")
+def defined(*options: str) -> set[str]:
+    return {line.split()[-1] for line in run("nm", "--defined-only", *options).splitlines() if line}
+
+
+@needs_static
+def test_the_static_library_shows_what_the_shared_one_does(installed: pathlib.Path) -> None:
+    """Not one symbol of the C++ runtime, nor of what is inside."""
+    archive = installed / "lib" / "libdlblas.a"
+    shown = {name for name in defined("-g", str(archive)) if not name.endswith(":")}
+    assert shown == defined("-D", str(installed / "lib" / "libdlblas.so"))
+
+
+@needs_static
+def test_a_program_with_the_static_library_stands_alone(
+    installed: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    static = build_consumer(installed, tmp_path / "static", "static")
+    shared = build_consumer(installed, tmp_path / "shared", "shared")
+    assert run(static) == f"dlblas {VERSION} ok\n"
+    assert "libdlblas" not in run("readelf", "-d", static)
+    # Everything is registered: no operator or implementation was dropped by the linker.
+    inventories = []
+    for program in (static, shared):
+        told = json.loads(run(program, "--info"))
+        inventories.append({o["name"]: o["implementations"] for o in told["operators"]})
+    assert inventories[0] == inventories[1]
+    assert inventories[0]
+    # A shared object with the library inside exports none of it.
+    assert defined("-D", str(tmp_path / "static" / "libplugin.so")) == {"plugin_works"}
+
+
+def test_fetch_content_adds_the_library_only(tmp_path: pathlib.Path) -> None:
+    configure(CONSUMER, tmp_path, f"-DDLBLAS_TREE={ROOT}")
     targets = run("cmake", "--build", tmp_path, "--target", "help")
     assert "libdlblas.so" in targets
-    assert not re.search(r"python_stage|^test_\w+:", targets, re.MULTILINE)
+    assert not re.search(r"python_stage|libdlblas\.a|^test_\w+:", targets, re.MULTILINE)
+
+
+def copy_of_the_tree(to: pathlib.Path) -> None:
+    """What building reads; no .git, no build."""
+    for name in ("CMakeLists.txt", "VERSION"):
+        shutil.copy2(ROOT / name, to / name)
+    for name in ("bindings", "cmake", "cpu", "device", "include", "ops", "src", "tools"):
+        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def test_fetch_content_builds_and_runs(tmp_path: pathlib.Path) -> None:
+    """With both libraries. The copy makes paths that a warm compiler cache knows from build/."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    copy_of_the_tree(tree)
+    ccache = shutil.which("ccache")
+    options = [f"-DDLBLAS_TREE={tree}", "-DDLBLAS_STATIC=ON", "-DDLBLAS_COMPONENT=static"]
+    options += [f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []
+    werror = "DLBLAS_WERROR:BOOL=ON" in (ROOT / "build" / "CMakeCache.txt").read_text()
+    options += ["-DCMAKE_BUILD_TYPE=Release", f"-DDLBLAS_WERROR={'ON' if werror else 'OFF'}"]
+    build = tree / "build"
+    configure(CONSUMER, build, *options)
+    run("cmake", "--build", build, "--target", "consumer", timeout=1500, CCACHE_BASEDIR=str(tree))
+    assert run(build / "consumer") == f"dlblas {VERSION} ok\n"
+    assert "libdlblas" not in run("readelf", "-d", build / "consumer")
+
+
+@pytest.mark.parametrize("static", [False, pytest.param(True, marks=needs_static)])
+def test_the_examples_build_and_run(
+    static: bool, installed: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    names = sorted(p.stem for p in EXAMPLES.glob("*.cpp"))
+    assert names == sorted(SAYS)
+    options = [f"-DSTATIC={'ON' if static else 'OFF'}", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON"]
+    build = tmp_path / "b"
+    configure(EXAMPLES, build, f"-DCMAKE_PREFIX_PATH={installed}", *options)
+    run("cmake", "--build", build)
+    env = {"DLBLAS_CACHE": str(tmp_path / "cache"), "CUDA_VISIBLE_DEVICES": ""}
+    for name in names:
+        said = run(build / name, **env)
+        for text in SAYS[name]:
+            assert text in said, f"{name}: {text!r} is not in\n{said}"
+    assert "no GPU (" in run(build / "own_stream", **env)
+
+
+def test_an_example_sees_a_wrong_result(installed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Its check is one: where the caller's parallel_for leaves out a row, the program fails."""
+    text = (EXAMPLES / "own_stream.cpp").read_text(encoding="utf-8")
+    broken = text.replace("body(middle, end);", "body(middle, end - 1);")
+    assert broken != text
+    for path in EXAMPLES.iterdir():
+        shutil.copy(path, tmp_path)
+    (tmp_path / "own_stream.cpp").write_text(broken, encoding="utf-8")
+    configure(tmp_path, tmp_path / "b", f"-DCMAKE_PREFIX_PATH={installed}")
+    run("cmake", "--build", tmp_path / "b", "--target", "own_stream")
+    own = {"DLBLAS_CACHE": str(tmp_path / "cache"), "CUDA_VISIBLE_DEVICES": ""}
+    done = attempt(tmp_path / "b" / "own_stream", **own)
+    assert done.returncode == 1
+    assert "is wrong" in done.stderr
+
+
+@pytest.mark.gpu
+def test_own_stream_on_a_gpu(tmp_path: pathlib.Path) -> None:
+    """Built here from the tree's headers and the package's library; NVRTC is torch's."""
+    import dlblas
+
+    library = pathlib.Path(dlblas.__file__).parent / "lib" / "libdlblas.so"
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if not compiler:
+        pytest.skip("no C++ compiler here")
+    program = tmp_path / "own_stream"
+    flags = ["-std=c++20", "-O1", f"-I{ROOT / 'include'}", f"-Wl,-rpath,{library.parent}"]
+    source = EXAMPLES / "own_stream.cpp"
+    run(compiler, *flags, source, library, "-o", program, "-pthread", "-ldl")
+    site = pathlib.Path(sysconfig.get_path("purelib"))
+    folders = {str(p.parent) for p in site.glob("nvidia/**/libnvrtc.so*")}
+    said = run(program, DLBLAS_CACHE=str(tmp_path / "cache"), DLBLAS_LIBS=":".join(folders))
+    if "no GPU (" in said:
+        pytest.skip(said.splitlines()[0])
+    assert "a replayed graph: right" in said
+    assert said.endswith("ok\n")
 
 
 def test_another_platform_is_refused_in_one_sentence(tmp_path: pathlib.Path) -> None:
     platform = ["-DCMAKE_SYSTEM_NAME=FreeBSD", "-DCMAKE_SYSTEM_PROCESSOR=riscv64"]
-    command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path), "-G", "Ninja", *platform]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = attempt("cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", *platform)
     assert done.returncode != 0
     said = " ".join(done.stderr.split())
     assert "dlblas builds on Linux x86-64 and aarch64 only, and this is FreeBSD riscv64." in said

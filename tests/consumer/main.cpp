@@ -1,5 +1,6 @@
 // The smallest program that uses an installed dlblas from C++: one operator call, one typed error,
-// no Python. Prints the version and "ok"; any other outcome is a failure of tests/test_consumer.py.
+// no Python. Prints the version and "ok", with --info the inventory; any other outcome is a failure
+// of tests/test_consumer.py.
 #include <dlblas/version.h>
 #include <dlblas/ops.hpp>
 
@@ -31,7 +32,9 @@ int fail(const char* what) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--info") == 0)
+    return std::puts(dlblas::info().c_str()) < 0 ? fail("cannot write") : 0;
   if (dlblas_abi_version() != DLBLAS_ABI_VERSION) return fail("header and library differ");
   if (std::strcmp(dlblas_version(), DLBLAS_VERSION) != 0)
     return fail("version.h and library differ");
