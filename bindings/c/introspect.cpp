@@ -151,7 +151,8 @@ void write_implementation(JsonWriter& w, const Implementation& impl) {
   w.field("deterministic", impl.flags.deterministic)
       .field("capturable", impl.flags.capturable)
       .field("oracle", impl.flags.oracle)
-      .field("user", impl.flags.user);
+      .field("user", impl.flags.user)
+      .field("local", impl.flags.local);
   w.key("knobs").open_array();
   for (const Knob& knob : impl.table().knobs()) {
     w.open_object().field("name", knob.name).key("values").open_array();

@@ -3,6 +3,7 @@
 // the memory back.
 #include "bindings/python/array.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "bindings/python/numpy.hpp"
@@ -110,11 +111,12 @@ bool read_tuple(Object* answer, const Place& place, Array& array) {
 }
 
 void delete_managed(Managed* m) {
-  {
+  if (m->context) {
     const Locked locked;  // a consumer may let go on any thread
     api.dec_ref(static_cast<Object*>(m->context));
   }
   delete[] m->tensor.shape;
+  delete[] m->tensor.strides;
   delete m;
 }
 
@@ -182,6 +184,17 @@ Object* make_capsule(void* data, dlblas_dtype dtype, Object* shape, Object* owne
   api.inc_ref(owner);
   m->context = owner;
   m->deleter = delete_managed;
+  Object* capsule = api.capsule_new(m, kPlain, destroy_capsule);
+  if (!capsule) delete_managed(m);
+  return capsule;
+}
+
+Object* make_view_capsule(const dlblas_tensor& tensor) {
+  auto* m = new Managed{tensor, nullptr, delete_managed};
+  m->tensor.shape = new std::int64_t[tensor.ndim + 1];
+  m->tensor.strides = new std::int64_t[tensor.ndim + 1];
+  std::copy_n(tensor.shape, tensor.ndim, m->tensor.shape);
+  std::copy_n(tensor.strides, tensor.ndim, m->tensor.strides);
   Object* capsule = api.capsule_new(m, kPlain, destroy_capsule);
   if (!capsule) delete_managed(m);
   return capsule;

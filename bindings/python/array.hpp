@@ -45,4 +45,7 @@ Object* make_array(const Array* like, dlblas_tensor& spec, Array& scratch);
 /// A "dltensor" capsule over memory that `owner` keeps alive.
 Object* make_capsule(void* data, dlblas_dtype dtype, Object* shape, Object* owner);
 
+/// The same over any tensor, of whose memory nobody is told: it is valid during a call.
+Object* make_view_capsule(const dlblas_tensor& tensor);
+
 }  // namespace dlblas::py

@@ -9,6 +9,7 @@
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/flags.hpp"
 #include "bindings/python/marshal.hpp"
+#include "bindings/python/own.hpp"
 #include "bindings/python/torch.hpp"
 
 namespace dlblas::py {
@@ -291,6 +292,10 @@ const ControlEntry kControlFunctions[] = {{"explain", explain},
                                           {"set_deterministic", set_deterministic},
                                           {"torch_register", torch_register},
                                           {"torch_attach", torch_attach},
+                                          {"own_register", own_register},
+                                          {"own_unregister", own_unregister},
+                                          {"own_register_operator", own_register_operator},
+                                          {"own_functions", own_functions},
                                           {nullptr, nullptr}};
 
 }  // namespace dlblas::py

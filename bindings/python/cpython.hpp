@@ -68,6 +68,9 @@ inline constexpr int kKeywords = 0x2;
   F(function_new, PyCFunction_NewEx, Object*, (MethodDef*, Object*, Object*))     \
   F(module_create, PyModule_Create2, Object*, (void*, int))                       \
   F(module_state, PyModule_GetState, void*, (Object*))                            \
+  F(str, PyObject_Str, Object*, (Object*))                                        \
+  F(is_initialized, Py_IsInitialized, int, ())                                    \
+  F(set_interrupt, PyErr_SetInterrupt, void, ())                                  \
   F(capsule_new, PyCapsule_New, Object*, (void*, const char*, void (*)(Object*))) \
   F(capsule_is, PyCapsule_IsValid, int, (Object*, const char*))                   \
   F(capsule_get, PyCapsule_GetPointer, void*, (Object*, const char*))

@@ -41,7 +41,7 @@ struct Function {
 
 /// Makes the Function of a form; `text` is the rest of its docstring. Lives as long as the process.
 Function* make_function(const Form& form, const char* text);
-/// By name; null when there is none. Filled by make_function, at import only.
+/// By name; null when there is none. Filled by make_function, under the interpreter's lock.
 const Function* find_function(const char* name);
 /// `x, weight, eps=1e-06, *, weight_offset=0.0, out=None`: what inspect.signature shows.
 std::string signature(const Function& function);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/python/control.hpp"
+#include "bindings/python/init.hpp"
 #include "bindings/python/marshal.hpp"
 #include "bindings/python/torch.hpp"
 
@@ -95,11 +96,17 @@ Object* make_entry(const Form& form, std::size_t header_bytes, Object* package) 
   return entry;
 }
 
-Object* make_entries(std::size_t header_bytes, Object* package) {
+std::size_t g_header_bytes = 0;  // of an object; set by start()
+
+}  // namespace
+
+Object* new_entries() {
+  Ref package(api.intern("dlblas"));
   std::vector<Object*> entries;
   for (const Operator* op : Registry::process().operators())
     for (const Form& form : op->forms) {
-      Object* entry = make_entry(form, header_bytes, package);
+      if (find_function(std::string(form.name).c_str())) continue;
+      Object* entry = make_entry(form, g_header_bytes, package.get());
       if (!entry) return nullptr;
       entries.push_back(entry);
     }
@@ -109,13 +116,16 @@ Object* make_entries(std::size_t header_bytes, Object* package) {
   return tuple;
 }
 
+namespace {
+
 Object* start(Object* hook_table, std::size_t header_bytes) {
   if (const char* missing = read_hooks(hook_table))
     return raise({DLBLAS_INTERNAL, "dlblas", "hooks", "lack an entry", missing, "none",
                   "reinstall the package"});
   Ref package(api.intern("dlblas"));
   Ref table(api.dict_new());
-  Ref entries(make_entries(header_bytes, package.get()));
+  g_header_bytes = header_bytes;
+  Ref entries(new_entries());
   if (!entries || api.dict_set(table.get(), "functions", entries.get()) != 0) return nullptr;
   std::size_t n = 0;
   while (kControlFunctions[n].name) ++n;

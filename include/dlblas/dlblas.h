@@ -20,9 +20,11 @@
 extern "C" {
 #endif
 
+/* Of this header; the library's is dlblas_abi_version(). */
 #define DLBLAS_ABI_VERSION 1
 #define DLBLAS_MAX_RANK 8
 
+/* How a call ended; dlblas_last_error() has the words. */
 typedef enum dlblas_status {
   DLBLAS_OK = 0,
   DLBLAS_SHAPE = 1,
@@ -264,6 +266,154 @@ typedef struct dlblas_counters {
   int64_t quarantined; /* bad files set aside */
 } dlblas_counters;
 DLBLAS_API void dlblas_get_counters(dlblas_counters* counters);
+
+/* ---- Users' own implementations and operators: docs/own.md, <dlblas/implementation.hpp> ---------
+ * A registered implementation competes with the built-in ones on equal terms: asked whether it
+ * supports a problem, searched over its knobs, compared with the oracle, timed, remembered. Until
+ * it was measured for a problem it loses to the others, unless pinned. Everything pointed to is
+ * copied, but for `user` and the functions, which must live as long as the process: a replaced
+ * implementation may still be running. The functions are called without any lock of the library's,
+ * from any thread, and must not let an exception out. */
+
+/* How a tensor lies in memory, as far as a choice may depend on it. */
+typedef enum dlblas_layout {
+  DLBLAS_CONTIGUOUS = 0,
+  DLBLAS_ROW_STRIDED = 1, /* contiguous rows at one stride */
+  DLBLAS_ROWS_OUTER = 2,  /* contiguous rows, leading dimensions at several strides */
+  DLBLAS_TRANSPOSED = 3,
+  DLBLAS_BROADCAST = 4,
+  DLBLAS_OTHER = 5
+} dlblas_layout;
+/* What may decide whether, and with which configuration, an implementation serves a call. */
+typedef struct dlblas_problem_tensor {
+  dlblas_dtype dtype; /* bits 0: an optional tensor that is absent */
+  int32_t layout;
+  int32_t alignment;   /* of the address and of every row, in bytes, at most 16 */
+  int32_t in_place_of; /* results: the index of the input whose memory this is, or -1 */
+} dlblas_problem_tensor;
+typedef struct dlblas_problem {
+  size_t size;
+  const char* op;
+  dlblas_device device;
+  int32_t arch;    /* CUDA: compute capability times 10; CPU: 0 */
+  int32_t units;   /* CUDA: multiprocessors; CPU: hardware threads */
+  int32_t threads; /* CPU: that the call may use */
+  uint32_t flags;  /* DLBLAS_DETERMINISTIC, DLBLAS_ALLOW_TF32 */
+  int32_t num_letters;
+  int32_t num_inputs;
+  int32_t num_results;
+  int32_t num_scalars;
+  const int64_t* letters;               /* in schema order; a bucketed one holds its upper end */
+  const dlblas_problem_tensor* tensors; /* inputs, then results */
+  const dlblas_value* scalars;          /* in schema order; run-time ones are DLBLAS_NONE */
+} dlblas_problem;
+
+/* What a step gets: everything in schema order. */
+typedef struct dlblas_step_args {
+  size_t size;
+  const dlblas_tensor* tensors; /* inputs, then results; an absent input has data NULL, dtype 0 */
+  int32_t num_inputs;
+  int32_t num_results;
+  const int64_t* letters; /* exact */
+  int32_t num_letters;
+  int32_t num_scalars;
+  const dlblas_value* scalars; /* a dtype scalar that is not given is DLBLAS_NONE */
+  const int64_t* config;       /* a value for each knob, in their order */
+  int32_t num_knobs;
+  int32_t reserved;
+  void* workspace; /* of the bytes that `workspace` asked for */
+} dlblas_step_args;
+
+/* Writes the results. 0, or a code of its own; dlblas_fail() before says why in words. On a GPU the
+ * device's context is current, and the work goes on context->stream. */
+typedef int32_t (*dlblas_step)(const dlblas_step_args* args, const dlblas_context* context,
+                               void* user);
+/* For a step or a reference that is about to return a code: what the error will say. It is the
+ * thread's last error too. */
+DLBLAS_API void dlblas_fail(const char* why);
+
+/* One thing to search: numbers, or (labels not NULL) names for them. */
+typedef struct dlblas_knob {
+  const char* name;
+  const int64_t* values;
+  const char* const* labels;
+  int32_t num_values;
+  int32_t reserved;
+} dlblas_knob;
+
+/* CUDA text instead of a step, compiled by the library: `entry` names its __global__ function,
+ * which takes pointers to the results, pointers to the inputs, the letters as long, and the scalars
+ * (float, long, bool; an enumeration is its index), in schema order; an absent tensor is a null
+ * pointer. Every knob is a macro: its value, or its label. `own::x` is the element type of tensor x
+ * (device/own.cuh). Only contiguous tensors are served.
+ * grid, block and shared_bytes are expressions over letters and knobs: + - * / %, parentheses,
+ * ceil_div(a, b), min(a, b), max(a, b); an empty one counts as 1 (block: 256, shared_bytes: 0). */
+typedef struct dlblas_cuda_text {
+  size_t size;
+  const char* text;
+  const char* entry;
+  const char* grid[3];
+  const char* block[3];
+  const char* shared_bytes;
+} dlblas_cuda_text;
+
+typedef struct dlblas_implementation {
+  size_t size;
+  const char* name;
+  const char* source_hash; /* of what it does: records of another one are stale. NULL: the digest of
+                              the CUDA text, or of the shared object that `source` lies in */
+  const void* source;      /* NULL: the step */
+  int32_t device;          /* 1: CPU, 2: CUDA */
+  uint32_t flags;
+  int32_t min_arch; /* CUDA: compute capability times 10; 0 for any */
+  int32_t max_arch;
+  const dlblas_knob* knobs;
+  const int64_t* configs; /* the valid configurations, num_knobs values each; NULL: all products */
+  int32_t num_knobs;
+  int32_t num_configs;
+  const int64_t* preset; /* the default configuration; NULL: the first valid one */
+  /* NULL for yes, else why not: one line, which lives as long as the process. NULL: always yes. */
+  const char* (*supports)(const dlblas_problem* problem, void* user);
+  /* Is this configuration valid for the problem? NULL: all are. */
+  int32_t (*allowed)(const dlblas_problem* problem, const int64_t* config, void* user);
+  /* Bytes of workspace. NULL: none. */
+  int64_t (*workspace)(const dlblas_problem* problem, const int64_t* config, void* user);
+  dlblas_step step;
+  const dlblas_cuda_text* cuda; /* where step is NULL */
+  void* user;
+} dlblas_implementation;
+#define DLBLAS_IS_DETERMINISTIC 1u
+#define DLBLAS_IS_CAPTURABLE 2u /* may run while a CUDA graph is captured */
+#define DLBLAS_IS_LOCAL 4u      /* made in this process alone: no worker process can measure it */
+
+/* Adds an implementation, or replaces the user's one of the same name. From the next call on, what
+ * this operator had chosen is chosen anew. */
+DLBLAS_API dlblas_status dlblas_register(dlblas_op_t op, const dlblas_implementation* own);
+DLBLAS_API dlblas_status dlblas_unregister(dlblas_op_t op, const char* name);
+
+/* A new operator. The reference is the oracle: it writes values[r] and magnitudes[r], f64, of the
+ * listed rows (indices into the flattened leading dimensions; each row has the result's last
+ * dimension) for each result r, and returns 0. Rows that a result does not have are left out by
+ * leaving them unwritten. */
+typedef struct dlblas_operator_def {
+  size_t size;
+  const char* schema;
+  const char* const* inplace; /* in-place forms, as in docs/add_an_operator.md */
+  int32_t num_inplace;
+  int32_t whole;       /* 1: computes all rows however few are asked for; it is then asked once */
+  const char* formula; /* one line for people, or NULL */
+  const char* source_hash; /* as in dlblas_implementation; NULL `source`: the reference */
+  const void* source;
+  int32_t (*reference)(const dlblas_step_args* args, const int64_t* rows, int64_t num_rows,
+                       double* const* values, double* const* magnitudes, void* user);
+  /* The error allowed to an element of a result: bound[0]*magnitude + bound[1]*|value| + bound[2].
+   * NULL: f32's rounding over as many terms as the inputs hold for an element of the results, and
+   * four roundings of the result. */
+  void (*bound)(const dlblas_problem* problem, int32_t result, double* bound, void* user);
+  void* user;
+} dlblas_operator_def;
+/* A second registration of the same schema replaces reference and bound; `op` may be NULL. */
+DLBLAS_API dlblas_status dlblas_register_operator(const dlblas_operator_def* def, dlblas_op_t* op);
 
 /* Nanoseconds of host time of one warm call, launch and allocation stubbed: the minimum over
  * rounds. */

@@ -31,8 +31,10 @@ from .tuning import (
 
 if _typing.TYPE_CHECKING:
     from . import nn as nn
+    from . import own as own
     from . import spaces
     from ._ops import *  # noqa: F403 - stubs of the operators, written by the build
+    from .own import register, register_operator, unregister
 
 __version__ = _native.version()
 
@@ -57,8 +59,11 @@ __all__ = [
     "pin",
     "pinned",
     "reference",
+    "register",
+    "register_operator",
     "spaces",
     "tune",
+    "unregister",
     "verify",
     "warmup",
 ]
@@ -79,8 +84,10 @@ if hasattr(_sys.modules.get("torch"), "library"):  # without it, torch is being 
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name in ("nn", "spaces"):  # needed by few, nn brings torch: imported by those who ask
-        from importlib import import_module
+    from importlib import import_module
 
+    if name in ("nn", "own", "spaces"):  # nn brings torch
         return import_module(f"dlblas.{name}")
+    if name in ("register", "register_operator", "unregister"):
+        return getattr(import_module("dlblas.own"), name)
     raise AttributeError(f"module 'dlblas' has no attribute {name!r}")

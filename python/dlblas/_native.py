@@ -133,9 +133,16 @@ def _start() -> dict[str, Any]:
 
 plane: dict[str, Any] = _start()
 FUNCTIONS: dict[str, Function] = {}
-for _name, _call, _operator, _family, _schema, _params, _results in plane.pop("functions"):
-    _parameters = tuple(Parameter(*p) for p in _params)
-    FUNCTIONS[_name] = Function(_name, _call, _operator, _family, _schema, _parameters, _results)
+
+
+def add_functions(entries: tuple[Any, ...]) -> list[Function]:
+    """Enters callable forms; what is new."""
+    made = [Function(*e[:5], tuple(Parameter(*p) for p in e[5]), e[6]) for e in entries]
+    FUNCTIONS.update({function.name: function for function in made})
+    return made
+
+
+add_functions(plane.pop("functions"))
 
 
 def _take_text(pointer: ctypes.c_void_p) -> str:

@@ -11,6 +11,7 @@ import difflib
 import json
 import math
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -192,8 +193,9 @@ def cases(row: Row, use: str) -> list[Row]:
     """The operator's rows of its family's cases.json that are meant for ``use``."""
     folder = os.path.dirname(os.path.dirname(_native.library_path()))
     path = os.path.join(folder, "ops", f"{row['family']}.cases.json")
-    if not os.path.exists(path):
-        return []
+    if not os.path.exists(path):  # a user's operator, or a family without cases
+        own = sys.modules.get("dlblas.own")
+        return list(own.cases(row["name"], use)) if own else []
     with open(path, encoding="utf-8") as file:
         rows = json.load(file)
     return [case for case in rows if case["op"] == row["name"] and use in case["use"]]

@@ -224,6 +224,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="dlblas", description="Fused operators: chosen, tuned, remembered, explained."
     )
+    parser.add_argument(
+        "--import", metavar="MODULE",
+        help="import it first: what it registers (dlblas.register) takes part; repeatable, with "
+        "any command",
+    )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"dlblas {_native.version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for name, command in COMMANDS.items():
@@ -233,7 +238,31 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _import_modules(argv: Sequence[str]) -> list[str]:
+    """Imports what ``--import MODULE`` names, anywhere among the words; the other words."""
+    from importlib import import_module
+
+    rest, words = [], iter(argv)
+    for word in words:
+        if word != "--import" and not word.startswith("--import="):
+            rest.append(word)
+            continue
+        name = word.partition("=")[2] or next(words, "")
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())  # where `python -m` would look as well
+        try:
+            import_module(name)
+        except (ImportError, ValueError) as reason:
+            remedy = "run where `python -c 'import …'` finds it"
+            raise _specs.refuse(
+                "dlblas", "--import", "cannot be imported", "a module", f"{name!r} ({reason})",
+                remedy,
+            ) from None  # fmt: skip
+    return rest
+
+
 def _dispatch(argv: Sequence[str]) -> int:
+    argv = _import_modules(argv)
     if argv and argv[0] == "test":  # its options are the harness's own
         return _test(argv[1:])
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:

@@ -1,6 +1,6 @@
-// A cursor over a schema's text: the tokens that the grammar is made of, and its one way to fail.
-// In: text with single spaces. Every function that takes a token also skips the space after it.
-// Read next: core/schema.cpp (the grammar's rules).
+// A cursor over a schema's (or an expression's) text: the tokens that the grammar is made of, and
+// its one way to fail. In: text with single spaces. Every function that takes a token also skips
+// the space after it. Read next: core/schema.cpp (the grammar's rules).
 #pragma once
 
 #include <cctype>
@@ -16,7 +16,10 @@ namespace dlblas {
 
 class Cursor {
  public:
-  explicit Cursor(std::string_view text) : text_(text) { skip(); }
+  /// `what` is being read: its name in messages.
+  explicit Cursor(std::string_view text, const char* what = "schema") : what_(what), text_(text) {
+    skip();
+  }
 
   bool done() const { return at_ == text_.size(); }
   bool peek(std::string_view token) const { return text_.substr(at_).starts_with(token); }
@@ -86,9 +89,9 @@ class Cursor {
   [[noreturn]] void fail(const std::string& expected) const {
     const std::string got(done() ? "the end" : std::string(text_.substr(at_, 12)));
     throw Error(ErrorKind::kArgument,
-                text("schema: text is malformed at column ", at_ + 1, "; expected ", expected,
+                text(what_, ": text is malformed at column ", at_ + 1, "; expected ", expected,
                      ", got ", got, "; in ", text_),
-                {.argument = "schema", .expected = expected, .got = got});
+                {.argument = what_, .expected = expected, .got = got});
   }
 
  private:
@@ -101,6 +104,7 @@ class Cursor {
     at_ = static_cast<std::size_t>(end - text_.data());
     skip();
   }
+  const char* what_;
   std::string_view text_;
   std::size_t at_ = 0;
 };

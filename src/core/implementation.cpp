@@ -5,6 +5,7 @@ namespace dlblas {
 
 std::string Support::text() const {
   if (!reason_) return "yes";
+  if (as_it_is_) return reason_;
   std::string s;
   int next = 0;
   for (const char* c = reason_; *c; ++c) {

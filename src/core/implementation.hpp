@@ -32,6 +32,13 @@ class Support {
     s.numbers_[0] = a, s.numbers_[1] = b, s.numbers_[2] = c;
     return s;
   }
+  /// A user's reason, as it is: no numbers go into it. It lives as long as the process.
+  static Support no_in_words(const char* reason) {
+    Support s;
+    s.reason_ = reason;
+    s.as_it_is_ = true;
+    return s;
+  }
   constexpr explicit operator bool() const { return reason_ == nullptr; }
   std::string text() const;  // the reason with its numbers; "yes" when supported
 
@@ -39,6 +46,7 @@ class Support {
   constexpr Support() = default;
   const char* reason_ = nullptr;
   std::int64_t numbers_[3] = {0, 0, 0};
+  bool as_it_is_ = false;
 };
 
 /// The caller's side of one call: where results and workspace come from, and which threads may run.
@@ -123,7 +131,8 @@ struct ImplementationFlags {
   bool capturable = false;  // may run under CUDA graph capture
   bool oracle = false;      // the reference itself: always there, never searched, chosen last
   bool user = false;  // registered from outside; loses to built-in ones until measured or pinned
-  bool local = false;  // made in this process and nowhere else (a closure): no worker can measure it
+  bool local =
+      false;  // made in this process and nowhere else (a closure): no worker can measure it
 };
 
 struct Implementation {
@@ -142,6 +151,9 @@ struct Implementation {
   void (*constrain)(const Problem&, const DeviceInfo&, Space&) = nullptr;
   /// The default configuration, inside the space; may be null when there are no knobs.
   Config (*heuristic)(const Problem&, const DeviceInfo&) = nullptr;
+  /// The same two for a user's implementation, whose space is data behind `user`; may be null.
+  void (*own_constrain)(const Problem&, Space&, const Implementation&) = nullptr;
+  Config (*own_default)(const Problem&, const Implementation&) = nullptr;
   /// Predicted milliseconds; may be null.
   double (*estimate)(const Problem&, const Config&, const DeviceInfo&,
                      const Implementation&) = nullptr;
@@ -168,9 +180,11 @@ struct Implementation {
   Space space(const Problem& problem, const DeviceInfo& device) const {
     Space s(table());
     if (constrain) constrain(problem, device, s);
+    if (own_constrain) own_constrain(problem, s, *this);
     return s;
   }
   Config default_config(const Problem& problem, const DeviceInfo& device) const {
+    if (own_default) return own_default(problem, *this);
     return heuristic ? heuristic(problem, device) : Config{};
   }
 };

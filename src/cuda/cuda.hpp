@@ -62,6 +62,8 @@ template <typename Params>
 int launch(const Function& function, const Launch& how, const Params& params, void* stream) {
   return launch(function, how, &params, sizeof(Params), stream);
 }
+/// As launch, with a pointer to each of the kernel's parameters: for kernels that are not ours.
+int launch_list(const Function& function, const Launch& how, void** parameters, void* stream);
 /// A step's code is the driver's, or this and cuBLASLt's status added up: both count from 1.
 inline constexpr int kCublasStatus = 100000;
 /// "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered"; or "cuBLASLt

@@ -47,6 +47,11 @@ int Function::blocks_per_unit(int threads, int dynamic_shared_bytes) const {
 
 int launch(const Function& function, const Launch& how, const void* params, std::size_t,
            void* stream) {
+  void* parameters[] = {const_cast<void*>(params)};
+  return launch_list(function, how, parameters, stream);
+}
+
+int launch_list(const Function& function, const Launch& how, void** parameters, void* stream) {
   LaunchAttribute attributes[3];
   LaunchConfig config = {{how.grid.x, how.grid.y, how.grid.z},
                          {how.block.x, how.block.y, how.block.z},
@@ -69,8 +74,7 @@ int launch(const Function& function, const Launch& how, const void* params, std:
     a.id = kLaunchCooperative;
     a.cooperative = 1;
   }
-  void* arguments[] = {const_cast<void*>(params)};
-  return driver().launch_kernel(&config, function.function, arguments, nullptr);
+  return driver().launch_kernel(&config, function.function, parameters, nullptr);
 }
 
 }  // namespace dlblas::cuda

@@ -20,10 +20,9 @@
 namespace dlblas {
 namespace {
 
+// By name: a user's implementation may be registered again, or go.
 struct Pin {
-  const Implementation* implementation;
-  bool has_config;
-  Config config;
+  std::string implementation, config;  // an empty configuration: the default one
 };
 std::mutex g_pins_mutex;
 std::map<const Operator*, Pin>& pins() {
@@ -72,17 +71,21 @@ bool splits_elements(const Problem& problem) {
 // Why a pinned implementation cannot serve, above the table of all that could.
 [[noreturn]] void pin_does_not_fit(const Operator& op, const Problem& problem, const Pin& pin,
                                    const std::string& why) {
-  complain::nothing_fits(op.schema.name, text("  pinned: ", pin.implementation->name, ": no: ", why,
-                                              "\n", print_table(explain_candidates(op, problem))));
+  complain::nothing_fits(op.schema.name, text("  pinned: ", pin.implementation, ": no: ", why, "\n",
+                                              print_table(explain_candidates(op, problem))));
 }
 
 std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const DeviceInfo& device,
                                const Pin& pin) {
-  const Implementation& impl = *pin.implementation;
+  const Implementation* known = op.find(pin.implementation);
+  if (!known) pin_does_not_fit(op, problem, pin, "is registered no more");
+  const Implementation& impl = *known;
   if (const Support s = check_support(impl, problem, device); !s)
     pin_does_not_fit(op, problem, pin, s.text());
-  const Config config = pin.has_config ? pin.config : impl.default_config(problem, device);
-  if (pin.has_config) {
+  const bool has_config = !pin.config.empty();
+  const Config config =
+      has_config ? impl.table().parse(pin.config, impl.name) : impl.default_config(problem, device);
+  if (has_config) {
     const Space space = impl.space(problem, device);
     if (!space.contains(config))
       pin_does_not_fit(op, problem, pin,
@@ -141,9 +144,13 @@ std::unique_ptr<Plan> from_model(const Problem& problem, const std::vector<Prese
                        : nullptr;
 }
 
-// The operator's own order; a user's implementation that was never measured loses to built-in ones.
+// The operator's own order. A user's implementation that was never measured was never checked
+// either: it loses to built-in ones, and to the reference.
 std::unique_ptr<Plan> from_order(const Problem& problem, const std::vector<Preset>& presets) {
-  const auto first = std::find_if(presets.begin(), presets.end(), built_in);
+  auto first = std::find_if(presets.begin(), presets.end(), built_in);
+  if (first == presets.end())
+    first = std::find_if(presets.begin(), presets.end(),
+                         [](const Preset& p) { return p.implementation->flags.oracle; });
   const Preset& p = first == presets.end() ? presets.front() : *first;
   return make_plan(problem, p.implementation, p.config, Why::kHeuristic);
 }
@@ -265,10 +272,9 @@ void pin(const Operator& op, std::string_view name, std::string_view config) {
                        ", got ", name),
                   {op.schema.name, "implementation", known, std::string(name)});
     }
-    Pin pin{impl, !config.empty(), {}};
-    if (pin.has_config) pin.config = impl->table().parse(config, impl->name);
+    if (!config.empty()) impl->table().parse(config, impl->name);
     std::lock_guard lock(g_pins_mutex);
-    pins()[&op] = pin;
+    pins()[&op] = {std::string(name), std::string(config)};
   }
   forget(op);
 }

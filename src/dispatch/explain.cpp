@@ -34,7 +34,11 @@ std::string why_sentence(const Explanation& e) {
       return text(name, " has the smallest predicted time; nothing is measured for this key yet");
     case Why::kHeuristic:
       if (plan.implementation->flags.oracle)
-        return "no fast implementation supports this call: the reference runs";
+        return "no fast built-in implementation supports this call: the reference runs";
+      if (plan.implementation->flags.user)
+        return text(name,
+                    " is registered from outside and not measured yet; nothing else supports "
+                    "this call");
       return text(name,
                   " is the first in the operator's order that supports this call; nothing is "
                   "measured for this key yet");

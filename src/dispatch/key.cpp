@@ -68,6 +68,7 @@ Fields store_key(const Operator& op, const Problem& problem) {
              {"scalars", print_scalars(op.schema, problem)},
              {"flags", std::to_string(problem.flags)},
              {"device.model", device.model}};
+  if (op.def.reference_hash) key.push_back({"reference", op.def.reference_hash(op.def)});
   if (problem.device_type == DeviceType::kCpu) {
     key.push_back({"device.isa", std::string(name_of(device.isa))});
     key.push_back({"device.threads", std::to_string(problem.threads)});

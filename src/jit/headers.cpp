@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 
 #include "core/env.hpp"
 #include "core/error.hpp"
@@ -20,6 +22,24 @@ bool read_live(const std::string& name, std::string* out) {
   std::ifstream file(text(root, "/", name), std::ios::binary);
   if (!file) return false;
   out->assign(std::istreambuf_iterator<char>(file), {});
+  return true;
+}
+
+// What add_header was given.
+struct Added {
+  std::mutex mutex;
+  std::map<std::string, std::string> texts;
+};
+Added& added() {
+  static auto* const headers = new Added;
+  return *headers;
+}
+
+bool read_added(const std::string& name, std::string* out) {
+  const std::lock_guard lock(added().mutex);
+  const auto at = added().texts.find(name);
+  if (at == added().texts.end()) return false;
+  *out = at->second;
   return true;
 }
 
@@ -56,7 +76,8 @@ std::vector<Header> closure_of(const std::string& include) {
     pending.pop_back();
     const auto known = [&](const Header& h) { return h.name == header.name; };
     if (std::any_of(found.begin(), found.end(), known)) continue;
-    if (!read_live(header.name, &header.text) && !read_embedded(header.name, &header.text))
+    if (!read_added(header.name, &header.text) && !read_live(header.name, &header.text) &&
+        !read_embedded(header.name, &header.text))
       throw Error(ErrorKind::kCompile,
                   text("jit: header is unknown; expected a file of the library or of "
                        "DLBLAS_SOURCE_DIR, got ",
@@ -68,6 +89,11 @@ std::vector<Header> closure_of(const std::string& include) {
   std::sort(found.begin(), found.end(),
             [](const Header& a, const Header& b) { return a.name < b.name; });
   return found;
+}
+
+void add_header(const std::string& name, const std::string& text) {
+  const std::lock_guard lock(added().mutex);
+  added().texts.emplace(name, text);
 }
 
 const char* source_version() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -55,6 +56,12 @@ struct OperatorDef {
   std::vector<std::string_view>
       letters;  // asserted against the schema, so the family's enums stay true
   ReferenceFn reference = nullptr;
+  /// The reference makes all rows at once, however few are asked for: it is then asked once.
+  bool reference_is_whole = false;
+  /// A user's operator: its data, and what its reference is made of, which is part of the store's
+  /// key. Null for built-in ones.
+  void* user = nullptr;
+  std::string (*reference_hash)(const OperatorDef&) = nullptr;
   BoundFn bound = nullptr;
   DeviceOracle device_oracle = {};
   /// Validation beyond the schema; throws a typed Error. May be null.

@@ -1,7 +1,10 @@
 // The reference as an implementation: runs an operator's oracle over every row and rounds once.
 // It takes any dtype, layout and size; it is what runs where nothing faster does, and it is never
 // searched. In: Args. Out: results. Flow: call > validate > select > compile > [launch].
+#include <algorithm>
 #include <memory>
+#include <numeric>
+#include <vector>
 
 #include "core/element.hpp"
 #include "core/log.hpp"
@@ -19,21 +22,24 @@ std::int64_t row_width(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t
 int run_reference(const Args& args, const Context&, const Kernel& kernel, void*) {
   const Operator& op = *kernel.load<State>().op;
   const int results = op.schema.num_results;
-  constexpr std::int64_t kBlock = 64;
   std::int64_t num_rows = 0;
-  OracleOut out[kMaxResults];
-  std::unique_ptr<double[]> buffers[kMaxResults];
   for (int r = 0; r < results; ++r) {
     const TensorView& t = args.result(r);
     num_rows = std::max(num_rows, t.rank == 0 ? 1 : rows_of(t).count);
-    buffers[r].reset(new double[2 * kBlock * row_width(t) + 1]);
-    out[r] = {buffers[r].get(), buffers[r].get() + kBlock * row_width(t)};
   }
-  for (std::int64_t begin = 0; begin < num_rows; begin += kBlock) {
-    std::int64_t rows[kBlock];
-    const std::int64_t count = std::min(kBlock, num_rows - begin);
-    for (std::int64_t i = 0; i < count; ++i) rows[i] = begin + i;
-    op.def.reference(args, rows, count, out);
+  const std::int64_t block = op.def.reference_is_whole ? num_rows : 64;
+  OracleOut out[kMaxResults];
+  std::unique_ptr<double[]> buffers[kMaxResults];
+  for (int r = 0; r < results; ++r) {
+    const std::int64_t width = row_width(args.result(r));
+    buffers[r].reset(new double[2 * block * width + 1]);
+    out[r] = {buffers[r].get(), buffers[r].get() + block * width};
+  }
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(block));
+  for (std::int64_t begin = 0; begin < num_rows; begin += block) {
+    const std::int64_t count = std::min(block, num_rows - begin);
+    std::iota(rows.begin(), rows.begin() + count, begin);
+    op.def.reference(args, rows.data(), count, out);
     for (int r = 0; r < results; ++r) {
       const TensorView& t = args.result(r);
       const std::int64_t width = row_width(t);

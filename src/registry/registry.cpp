@@ -98,10 +98,49 @@ void Registry::add_implementation(const Operator& op, const Implementation& impl
                 text(op.schema.name, ": name is taken; expected a new implementation name, got ",
                      implementation.name),
                 {.op = op.schema.name, .argument = "name"});
-  auto* list = &lists_.emplace_back(op.candidates());
-  list->insert(list->end() - 1, &implementations_.emplace_back(implementation));
-  const_cast<Operator&>(op).implementations.store(list, std::memory_order_release);
+  std::vector<const Implementation*> list = op.candidates();
+  list.insert(list.end() - 1, &implementations_.emplace_back(implementation));
+  publish(op, list);
+}
+
+void Registry::publish(const Operator& op, const std::vector<const Implementation*>& list) {
+  const_cast<Operator&>(op).implementations.store(&lists_.emplace_back(list),
+                                                  std::memory_order_release);
   op.generation.fetch_add(1, std::memory_order_release);
+}
+
+namespace {
+[[noreturn]] void refuse_name(const Operator& op, std::string_view name, const char* problem,
+                              const char* expected) {
+  throw Error(ErrorKind::kArgument,
+              text(op.schema.name, ": name ", problem, "; expected ", expected, ", got ", name),
+              {op.schema.name, "name", expected, std::string(name)});
+}
+}  // namespace
+
+void Registry::put_user_implementation(const Operator& op, const Implementation& implementation) {
+  std::lock_guard lock(mutex_);
+  std::vector<const Implementation*> list = op.candidates();
+  const Implementation* known = op.find(implementation.name);
+  if (known && !known->flags.user)
+    refuse_name(op, implementation.name, "is taken by a built-in implementation",
+                "a name of your own");
+  const Implementation* made = &implementations_.emplace_back(implementation);
+  if (known)
+    *std::find(list.begin(), list.end(), known) = made;
+  else
+    list.insert(list.end() - 1, made);
+  publish(op, list);
+}
+
+void Registry::remove_user_implementation(const Operator& op, std::string_view name) {
+  std::lock_guard lock(mutex_);
+  const Implementation* known = op.find(name);
+  if (!known || !known->flags.user)
+    refuse_name(op, name, "is not a registered one", "an implementation that was registered");
+  std::vector<const Implementation*> list = op.candidates();
+  list.erase(std::find(list.begin(), list.end(), known));
+  publish(op, list);
 }
 
 std::vector<const Operator*> Registry::operators() const {

@@ -55,6 +55,12 @@ class Registry {
   /// Adds an implementation to an operator, before its reference; the fast map forgets the
   /// operator.
   void add_implementation(const Operator& op, const Implementation& implementation);
+  /// As add_implementation; a user's implementation of the same name goes. What is replaced stays
+  /// in memory: plans of calls that run now may still hold it. Throws Error(kArgument) where the
+  /// name is a built-in one's.
+  void put_user_implementation(const Operator& op, const Implementation& implementation);
+  /// Takes a user's implementation away; throws Error(kArgument) where there is none of the name.
+  void remove_user_implementation(const Operator& op, std::string_view name);
 
   /// Ids run from 1 to this; what is kept per operator elsewhere has room for as many.
   static constexpr int kMaxOperators = 4096;
@@ -69,7 +75,9 @@ class Registry {
   const Form& at(std::string_view name) const;
 
  private:
-  void check_new_name(const Schema& schema, std::string_view name) const;  // the mutex is held
+  // With the mutex held:
+  void check_new_name(const Schema& schema, std::string_view name) const;
+  void publish(const Operator& op, const std::vector<const Implementation*>& list);
 
   mutable std::mutex mutex_;
   std::deque<Operator> operators_;  // stable addresses

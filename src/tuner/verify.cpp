@@ -142,7 +142,8 @@ Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
   }
   // One row at a time would lose what a reference shares between rows (a packed weight, say).
   constexpr std::int64_t kGrain = 4;
-  context.run(0, static_cast<std::int64_t>(rows_.size()), kGrain,
+  const auto count = static_cast<std::int64_t>(rows_.size());
+  context.run(0, count, op.def.reference_is_whole ? count : kGrain,
               [&](std::int64_t begin, std::int64_t end) {
                 OracleOut out[kMaxResults];
                 for (int r = 0; r < results; ++r) {

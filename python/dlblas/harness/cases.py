@@ -8,6 +8,7 @@ arguments are one case. Read next: run.py.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -45,6 +46,8 @@ class Case(NamedTuple):
             f"python -m dlblas test --op {self.op} --impl {implementation} --case {self.name} "
             f"--dtype {self.dtype} --layout {self.layout} --values {self.values} --seed {seed}"
         )
+        own = sys.modules.get("dlblas.own")
+        text += "".join(f" --import {module}" for module in (own.modules() if own else ()))
         return text if config is None else f"{text} --config '{config}'"
 
 
@@ -81,7 +84,15 @@ def load_registry() -> Registry:
             formulas.update(import_module(f"dlblas.ops.{family}_formulas").FORMULAS)
         except ModuleNotFoundError:  # an operator without one: its reference counts for nothing
             continue
+    for name in operators:
+        rows += _registered_cases(name)
     return Registry(operators, info["devices"][0], formulas, rows, _why_no_cuda(info))
+
+
+def _registered_cases(op: str) -> list[dict[str, Any]]:
+    """Of a user's operator; a process that registered none does not import dlblas.own."""
+    own = sys.modules.get("dlblas.own")
+    return own.cases(op) if own else []
 
 
 def _why_no_cuda(info: dict[str, Any]) -> str:

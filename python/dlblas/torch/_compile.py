@@ -8,7 +8,7 @@ imports it, at the first torch.compile. Read next: torch.compiler.substitute_in_
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -66,8 +66,9 @@ def traceable(function: _native.Function) -> Callable[..., Any]:
     return traced
 
 
-def _substitute() -> None:
-    for function in _native.FUNCTIONS.values():
+def _substitute(names: Iterable[str]) -> None:
+    for name in names:
+        function = _native.FUNCTIONS[name]
         torch.compiler.substitute_in_graph(function.call, skip_signature_check=True)(
             traceable(function)
         )
@@ -89,15 +90,21 @@ class _Watcher:
 
         def run_and_substitute(module: ModuleType) -> None:
             run(module)
-            _substitute()
+            _substitute(_native.FUNCTIONS)
 
         spec.loader.exec_module = run_and_substitute  # type: ignore[method-assign]
         return spec
 
 
+def extend(names: Iterable[str]) -> None:
+    """Functions that came later; a tracer that is not there yet will get all."""
+    if _TRACER in sys.modules:
+        _substitute(names)
+
+
 def register() -> None:
     """Now where the tracer is there, else when it comes."""
     if _TRACER in sys.modules:
-        _substitute()
+        _substitute(_native.FUNCTIONS)
     else:
         sys.meta_path.insert(0, _Watcher())

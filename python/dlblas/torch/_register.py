@@ -142,6 +142,24 @@ def _register() -> None:
     _compile.register()
 
 
+def extend() -> None:
+    """Operators that were registered since: they have no gradient of ours."""
+    from . import _autograd, _compile, _fakes
+
+    with _lock:
+        if _state != "":
+            return  # torch cannot have them, or gets all of them later
+        rows = _native.plane["torch_register"](())
+        new = {operation.name: operation for operation in map(_operation, rows)}
+        OPERATIONS.update(new)
+        for operation in new.values():
+            torch.library.register_fake(f"dlblas::{operation.name}", _fakes.fake_of(operation))
+        forms = dict.fromkeys(operation.form for operation in new.values())
+        rows = tuple(_row(form, _autograd.FUNCTIONS) for form in forms)
+        _native.plane["torch_attach"]((), rows)
+        _compile.extend(forms)
+
+
 def attach() -> str:
     """Empty, or in words why this torch cannot have the operators."""
     global _state

@@ -1,0 +1,76 @@
+// A user's implementation or operator as the inside holds it, and the inside's values as the C ABI
+// shows them to a user's functions. In: structs of dlblas.h, copied at registration. Out: plain
+// structs for callbacks, on the caller's stack. Read next: bindings/c/register.cpp.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "core/expression.hpp"
+#include "core/implementation.hpp"
+#include "dlblas/dlblas.h"
+#include "registry/registry.hpp"
+
+namespace dlblas {
+
+/// CUDA text, read.
+struct OwnCuda {
+  std::string header;  // its name for the JIT
+  std::string entry;
+  Expression grid[3], block[3], shared_bytes;
+};
+
+/// What Implementation::user points to. Lives as long as the process: plans may hold it.
+struct OwnImplementation {
+  const Operator* op = nullptr;
+  dlblas_implementation c = {};  // functions, `user` and flags; its pointers to texts are not used
+  std::string name, source_hash;
+  std::deque<std::string> words;  // the knobs' names and labels, which `table` refers to
+  KnobTable table;
+  std::vector<Config> listed;  // the only valid configurations, where there are any
+  Config preset;
+  bool has_preset = false;
+  OwnCuda cuda;
+};
+
+/// A Problem as a user's functions see it. Copied where a predicate outlives a call.
+class ProblemView {
+ public:
+  ProblemView(const Operator& op, const Problem& problem);
+  ProblemView(const ProblemView& other) : ProblemView(*other.op_, other.problem_) {}
+  ProblemView& operator=(const ProblemView&) = delete;
+  const dlblas_problem* get() const { return &view_; }
+
+ private:
+  const Operator* op_;
+  Problem problem_;
+  dlblas_problem_tensor tensors_[kMaxTensors];
+  dlblas_value scalars_[kMaxScalars];
+  dlblas_problem view_;
+};
+
+/// One call as a user's step or reference sees it; `args` outlives it.
+class StepView {
+ public:
+  StepView(const Args& args, const std::int64_t* config, int num_knobs, void* workspace);
+  StepView(const StepView&) = delete;
+  StepView& operator=(const StepView&) = delete;
+  const dlblas_step_args* get() const { return &view_; }
+
+ private:
+  dlblas_tensor tensors_[kMaxTensors];
+  dlblas_value scalars_[kMaxScalars];
+  dlblas_step_args view_;
+};
+
+/// What dlblas_fail() said on this thread since the last call of this; empty: nothing.
+std::string take_failure();
+
+/// The parts of an implementation that CUDA text makes: `c.cuda` of it is read.
+void read_cuda_text(OwnImplementation& own, Implementation& impl);
+
+/// The file of the shared object that holds this address, digested; empty where there is none.
+std::string digest_of_object(const void* address);
+
+}  // namespace dlblas

@@ -1,0 +1,303 @@
+// dlblas_register: a user's implementation becomes an Implementation of the registry, and from then
+// on nothing tells it from a built-in one but its flag. In: dlblas_implementation. Out: functions
+// of the inside that call the user's, without a lock. Read next: bindings/c/own.hpp,
+// bindings/c/register_cuda.cpp, docs/own.md.
+#include <algorithm>
+#include <cctype>
+#include <memory>
+
+#include "bindings/c/guard.hpp"
+#include "bindings/c/own.hpp"
+#include "core/error.hpp"
+
+namespace dlblas {
+namespace {
+
+const OwnImplementation& own_of(const Implementation& impl) {
+  return *static_cast<const OwnImplementation*>(impl.user);
+}
+
+// ---- what the inside calls ---------------------------------------------------------------------
+
+struct State {
+  const OwnImplementation* own;
+  std::int64_t config[kMaxKnobs];
+};
+static_assert(sizeof(State) <= Kernel::kStateBytes);
+
+[[noreturn]] void step_failed(const OwnImplementation& own, const std::string& why) {
+  throw Error(ErrorKind::kLaunch,
+              text(own.op->schema.name, ": ", own.name, " failed; expected 0, got ", why),
+              {own.op->schema.name, own.name, "0", why});
+}
+
+int run_step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const State& state = kernel.load<State>();
+  const OwnImplementation& own = *state.own;
+  const StepView view(args, state.config, own.table.size(), workspace);
+  dlblas_context side = {};
+  side.size = sizeof side;
+  side.stream = context.stream;
+  side.self = context.self;
+  side.num_threads = context.num_threads;
+  side.alloc = context.alloc;
+  side.parallel_for = context.parallel_for;
+  take_failure();
+  const int code = own.c.step(view.get(), &side, own.c.user);
+  if (code == 0) return 0;
+  const std::string why = take_failure();
+  step_failed(own, why.empty() ? text("code ", code) : why);
+}
+
+Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
+               const Implementation& impl) {
+  const OwnImplementation& own = own_of(impl);
+  State state{&own, {}};
+  std::copy_n(config.values.begin(), kMaxKnobs, state.config);
+  Kernel kernel;
+  kernel.steps[0] = run_step;
+  kernel.num_steps = 1;
+  if (own.c.workspace) {
+    const ProblemView view(*own.op, problem);
+    const std::int64_t bytes = own.c.workspace(view.get(), config.values.data(), own.c.user);
+    kernel.workspace_bytes = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
+  }
+  kernel.store(state);
+  return kernel;
+}
+
+// Every prefix of a configuration must be one of the list, so that the product is cut early.
+void constrain(const Problem& problem, Space& space, const Implementation& impl) {
+  const OwnImplementation& own = own_of(impl);
+  std::vector<std::string_view> names;
+  for (const Knob& knob : own.table.knobs()) {
+    names.push_back(knob.name);
+    if (own.listed.empty()) continue;
+    const auto length = static_cast<std::ptrdiff_t>(names.size());
+    space.require("configs", names, [&own, length](const Config& config) {
+      return std::binary_search(
+          own.listed.begin(), own.listed.end(), config, [length](const Config& a, const Config& b) {
+            return std::lexicographical_compare(a.values.begin(), a.values.begin() + length,
+                                                b.values.begin(), b.values.begin() + length);
+          });
+    });
+  }
+  if (!own.c.allowed || names.empty()) return;
+  const auto view = std::make_shared<ProblemView>(*own.op, problem);
+  space.require("allowed", names, [&own, view](const Config& config) {
+    return own.c.allowed(view->get(), config.values.data(), own.c.user) != 0;
+  });
+}
+
+Config default_config(const Problem& problem, const Implementation& impl) {
+  const OwnImplementation& own = own_of(impl);
+  Space space(own.table);
+  constrain(problem, space, impl);
+  if (own.has_preset && space.contains(own.preset)) return own.preset;
+  const std::vector<Config>& all = space.configs();
+  return all.empty() ? own.preset : all.front();
+}
+
+Support supports(const Problem& problem, const DeviceInfo&, const Implementation& impl) {
+  const OwnImplementation& own = own_of(impl);
+  if (own.c.supports) {
+    const ProblemView view(*own.op, problem);
+    if (const char* why = own.c.supports(view.get(), own.c.user))
+      return Support::no_in_words(*why ? why : "its supports() said no without a reason");
+  }
+  if (own.c.allowed && own.table.size() > 0) {
+    Space space(own.table);
+    constrain(problem, space, impl);
+    if (!space.contains(default_config(problem, impl)))
+      return Support::no("no configuration of its space is valid for this problem");
+  }
+  return Support::yes();
+}
+
+// ---- what the user gave, read and refused in words
+// -----------------------------------------------
+
+constexpr std::int64_t kMaxConfigs = std::int64_t{1} << 20;
+
+[[noreturn]] void refuse_own(const Operator& op, const Refusal& refusal) {
+  refuse(ErrorKind::kArgument, op.schema.name, refusal);
+}
+
+bool is_identifier(std::string_view s) {
+  return !s.empty() && !std::isdigit(static_cast<unsigned char>(s.front())) &&
+         std::all_of(s.begin(), s.end(),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+// A label stands in `knob=label` of a configuration's text.
+bool is_word(std::string_view s) {
+  return !s.empty() && std::all_of(s.begin(), s.end(), [](unsigned char c) {
+    return c > ' ' && c < 127 && c != ',' && c != '=';
+  });
+}
+
+Knob read_knob(OwnImplementation& own, const dlblas_knob& from) {
+  const std::string name = from.name ? from.name : "";
+  if (!is_identifier(name)) refuse_own(*own.op, {"knobs", "has a bad name", "an identifier", name});
+  if (!from.values || from.num_values < 1)
+    refuse_own(*own.op, {"knobs", "has no values", "at least one value of " + name, "none"});
+  Knob knob{own.words.emplace_back(name), {from.values, from.values + from.num_values}, {}};
+  for (std::size_t i = 0; i < knob.values.size(); ++i)
+    if (std::count(knob.values.begin(), knob.values.end(), knob.values[i]) != 1)
+      refuse_own(*own.op, {"knobs", "has a value twice", "different values of " + name,
+                           std::to_string(knob.values[i])});
+  for (int i = 0; from.labels && i < from.num_values; ++i) {
+    const std::string label = from.labels[i] ? from.labels[i] : "";
+    if (!is_word(label))
+      refuse_own(*own.op, {"knobs", "has a bad label", "a word without spaces, = and ,", label});
+    knob.labels.push_back(own.words.emplace_back(label));
+  }
+  return knob;
+}
+
+void read_knobs(OwnImplementation& own, const dlblas_implementation& from) {
+  if (from.num_knobs < 0 || from.num_knobs > kMaxKnobs || (from.num_knobs > 0 && !from.knobs))
+    refuse_own(*own.op, {"knobs", "has a wrong number", text("at most ", kMaxKnobs),
+                         std::to_string(from.num_knobs)});
+  std::vector<Knob> knobs;
+  for (int i = 0; i < from.num_knobs; ++i) {
+    Knob knob = read_knob(own, from.knobs[i]);
+    for (const Knob& other : knobs)
+      if (other.name == knob.name)
+        refuse_own(*own.op,
+                   {"knobs", "has a name twice", "different names", std::string(knob.name)});
+    knobs.push_back(std::move(knob));
+  }
+  own.table = KnobTable(std::move(knobs));
+}
+
+Config read_config(const OwnImplementation& own, const std::int64_t* values, const char* argument) {
+  Config config;
+  for (int i = 0; i < own.table.size(); ++i) config.values[config.count++] = values[i];
+  if (!own.table.contains(config))
+    refuse_own(*own.op, {argument, "has a value outside its knob's", "values of the knobs",
+                         own.table.print(config)});
+  return config;
+}
+
+void read_configs(OwnImplementation& own, const dlblas_implementation& from) {
+  const int knobs = own.table.size();
+  if (from.configs && knobs > 0) {
+    if (from.num_configs < 1)
+      refuse_own(*own.op, {"configs", "is empty", "at least one configuration", "none"});
+    for (int i = 0; i < from.num_configs; ++i)
+      own.listed.push_back(
+          read_config(own, from.configs + static_cast<std::ptrdiff_t>(i) * knobs, "configs"));
+  }
+  std::int64_t product = 1;
+  for (const Knob& knob : own.table.knobs())
+    product = std::min(kMaxConfigs + 1, product * static_cast<std::int64_t>(knob.values.size()));
+  if (own.listed.empty() && product > kMaxConfigs)
+    refuse_own(*own.op,
+               {"knobs", "make too many configurations", text("at most ", kMaxConfigs), "more"});
+  own.has_preset = from.preset && knobs > 0;
+  if (own.has_preset) own.preset = read_config(own, from.preset, "preset");
+  const auto listed = std::find(own.listed.begin(), own.listed.end(), own.preset);
+  if (own.has_preset && !own.listed.empty() && listed == own.listed.end())
+    refuse_own(*own.op, {"preset", "is not among the configurations", "one of configs",
+                         own.table.print(own.preset)});
+  if (own.has_preset) return;
+  if (!own.listed.empty()) {
+    own.preset = own.listed.front();
+  } else {
+    for (const Knob& knob : own.table.knobs())
+      own.preset.values[own.preset.count++] = knob.values.front();
+  }
+}
+
+void sort_listed(OwnImplementation& own) {  // `constrain` looks prefixes up
+  std::sort(own.listed.begin(), own.listed.end(),
+            [](const Config& a, const Config& b) { return a.values < b.values; });
+}
+
+const Operator& check(dlblas_op_t handle, const dlblas_implementation* from) {
+  if (!handle)
+    refuse(ErrorKind::kArgument, "dlblas", {"op", "is null", "a handle of dlblas_op()", "NULL"});
+  const Operator& op = *reinterpret_cast<const Form*>(handle)->op;
+  if (!from || from->size < sizeof(dlblas_implementation))
+    refuse_own(op, {"implementation", "has a wrong size", text(sizeof(dlblas_implementation)),
+                    from ? text(from->size) : "NULL"});
+  const std::string name = from->name ? from->name : "";
+  if (!is_identifier(name)) refuse_own(op, {"name", "is no name", "an identifier", name});
+  if (from->device != 1 && from->device != 2)
+    refuse_own(op, {"device", "is unknown", "1 (CPU) or 2 (CUDA)", text(from->device)});
+  if (!from->step == !from->cuda)
+    refuse_own(op, {"step", from->step ? "is given beside CUDA text" : "is null",
+                    "a step, or CUDA text", from->step ? "both" : "neither"});
+  if (from->cuda && from->device != 2)
+    refuse_own(op, {"device", "does not fit CUDA text", "2 (CUDA)", text(from->device)});
+  constexpr std::uint32_t kKnown = DLBLAS_IS_DETERMINISTIC | DLBLAS_IS_CAPTURABLE | DLBLAS_IS_LOCAL;
+  if (from->flags & ~kKnown)
+    refuse_own(op, {"flags", "has an unknown bit", text("bits of ", kKnown), text(from->flags)});
+  return op;
+}
+
+void put(const Operator& op, const dlblas_implementation& from) {
+  auto own = std::make_unique<OwnImplementation>();
+  own->op = &op;
+  own->c = from;
+  own->name = from.name;
+  read_knobs(*own, from);
+  read_configs(*own, from);
+  sort_listed(*own);
+  Implementation impl;
+  impl.user = own.get();
+  if (from.source_hash)
+    own->source_hash = from.source_hash;
+  else if (from.step)
+    own->source_hash =
+        digest_of_object(from.source ? from.source : reinterpret_cast<const void*>(from.step));
+  impl.prepare = prepare;
+  if (from.cuda) read_cuda_text(*own, impl);
+  if (own->source_hash.empty())
+    refuse_own(op, {"source_hash", "is missing", "the digest of the source",
+                    "a step in no readable shared object"});
+  impl.name = own->name.c_str();
+  impl.source_hash = own->source_hash.c_str();
+  impl.backend = static_cast<DeviceType>(from.device);
+  impl.min_arch = from.min_arch;
+  if (from.max_arch > 0) impl.max_arch = from.max_arch;
+  impl.flags.deterministic = from.flags & DLBLAS_IS_DETERMINISTIC;
+  impl.flags.capturable = from.flags & DLBLAS_IS_CAPTURABLE;
+  impl.flags.local = from.flags & DLBLAS_IS_LOCAL;
+  impl.flags.user = true;
+  impl.knobs = &own->table;
+  if (!impl.supports) impl.supports = supports;
+  impl.own_constrain = constrain;
+  impl.own_default = default_config;
+  Registry::process().put_user_implementation(op, impl);
+  own.release();  // for the process: plans may hold it
+}
+
+}  // namespace
+
+Support own_supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
+  return supports(problem, device, impl);
+}
+
+}  // namespace dlblas
+
+extern "C" {
+
+using namespace dlblas;
+
+dlblas_status dlblas_register(dlblas_op_t handle, const dlblas_implementation* from) {
+  return guarded([&] { put(check(handle, from), *from); });
+}
+
+dlblas_status dlblas_unregister(dlblas_op_t handle, const char* name) {
+  return guarded([&] {
+    if (!handle || !name)
+      refuse(ErrorKind::kArgument, "dlblas",
+             {handle ? "name" : "op", "is null", "a handle and a registered name", "NULL"});
+    Registry::process().remove_user_implementation(*reinterpret_cast<const Form*>(handle)->op,
+                                                   name);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,198 @@
+// CUDA text as an implementation: compiled by the same JIT as the library's kernels, launched with
+// one parameter per tensor, letter and scalar. In: dlblas_cuda_text. Out: Implementation::sources
+// and a step. Read next: jit/headers.hpp, device/own.cuh, docs/own.md.
+#include <algorithm>
+
+#include "bindings/c/guard.hpp"
+#include "bindings/c/own.hpp"
+#include "core/error.hpp"
+#include "cuda/cuda.hpp"
+#include "jit/headers.hpp"
+#include "store/sha256.hpp"
+
+namespace dlblas {
+
+Support own_supports(const Problem&, const DeviceInfo&, const Implementation&);
+
+namespace {
+
+struct State {
+  const OwnImplementation* own;
+  std::int64_t config[kMaxKnobs];
+};
+
+const OwnImplementation& own_of(const Implementation& impl) {
+  return *static_cast<const OwnImplementation*>(impl.user);
+}
+
+std::string_view element_of(DType dtype) {
+  constexpr std::string_view kNames[] = {"float",         "f16",         "bf16",  "unsigned char",
+                                         "unsigned char", "signed char", "int",   "long",
+                                         "unsigned char", "bool",        "double"};
+  return dtype == DType::kAbsent ? "float" : kNames[static_cast<int>(dtype)];
+}
+
+// The text of one configuration and one set of dtypes: macros, element types, the user's text.
+std::string text_of(const OwnImplementation& own, const Problem& problem, const Config& config) {
+  std::string s;
+  for (int i = 0; i < own.table.size(); ++i) {
+    const Knob& knob = own.table.knobs()[static_cast<std::size_t>(i)];
+    const auto at = std::find(knob.values.begin(), knob.values.end(), config.values[i]);
+    s += knob.labels.empty()
+             ? text("#define ", knob.name, " ", config.values[i], "\n")
+             : text("#define ", knob.name, " ",
+                    knob.labels[static_cast<std::size_t>(at - knob.values.begin())], "\n");
+  }
+  s += "#include \"device/own.cuh\"\nnamespace own {\n";
+  for (std::size_t i = 0; i < own.op->schema.tensors.size(); ++i)
+    s += text("using ", own.op->schema.tensors[i].name, " = ", element_of(problem.tensors[i].dtype),
+              ";\n");
+  return s + text("}\n#include \"", own.cuda.header, "\"\n");
+}
+
+std::vector<KernelSource> sources(const Problem& problem, const Config& config, const DeviceInfo&,
+                                  const Implementation& impl) {
+  const OwnImplementation& own = own_of(impl);
+  const std::string all = text_of(own, problem, config);
+  const std::string header = "own/" + sha256_hex(all).substr(0, 32) + ".cuh";
+  jit::add_header(header, all);
+  std::int64_t values[kMaxLetters + kMaxKnobs];
+  std::copy_n(problem.dims, own.op->schema.letters.size(), values);
+  std::copy_n(config.values.begin(), own.table.size(), values + own.op->schema.letters.size());
+  // Of the bucket's upper end: an exact size asks for no more, where the expression grows with it.
+  const std::int64_t shared = own.cuda.shared_bytes.evaluate(values);
+  return {{header, own.cuda.entry,
+           static_cast<std::int32_t>(std::clamp<std::int64_t>(shared, 0, 1 << 20))}};
+}
+
+Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
+  const std::size_t count = own_of(impl).op->schema.tensors.size();
+  for (std::size_t i = 0; i < count; ++i)
+    if (const TensorTraits& t = problem.tensors[i];
+        t.dtype != DType::kAbsent && t.layout != Layout::kContiguous)
+      return Support::no("CUDA text reads contiguous tensors only, and tensor {} is not",
+                         static_cast<std::int64_t>(i));
+  return own_supports(problem, device, impl);
+}
+
+// One argument of a kernel: eight bytes hold any of them.
+union Argument {
+  const void* pointer;
+  std::int64_t integer;
+  float real;
+  bool flag;
+};
+
+std::size_t pack(const Args& args, Argument* to) {
+  const Schema& schema = *args.schema;
+  std::size_t n = 0;
+  const auto tensors = static_cast<int>(schema.tensors.size());
+  for (int i = schema.num_inputs; i < tensors; ++i) to[n++].pointer = args.tensors[i].data;
+  for (int i = 0; i < schema.num_inputs; ++i)
+    to[n++].pointer = args.has(i) ? args.tensors[i].data : nullptr;
+  for (std::size_t i = 0; i < schema.letters.size(); ++i) to[n++].integer = args.letters[i];
+  for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
+    const ScalarValue& value = args.scalars[i];
+    const ScalarType type = schema.scalars[i].type;
+    if (type == ScalarType::kFloat)
+      to[n++].real = static_cast<float>(value.f);
+    else if (type == ScalarType::kBool)
+      to[n++].flag = value.i != 0;
+    else
+      to[n++].integer = value.i;
+  }
+  return n;
+}
+
+constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
+constexpr int kInvalidValue = 1;  // CUDA_ERROR_INVALID_VALUE
+
+int run_kernel(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  const State& state = kernel.load<State>();
+  const OwnCuda& own = state.own->cuda;
+  std::int64_t values[kMaxLetters + kMaxKnobs];
+  const std::size_t letters = args.schema->letters.size();
+  std::copy_n(args.letters, letters, values);
+  std::copy_n(state.config, state.own->table.size(), values + letters);
+  unsigned sizes[6];
+  for (int i = 0; i < 6; ++i) {
+    const std::int64_t n = (i < 3 ? own.grid[i] : own.block[i - 3]).evaluate(values);
+    if (n < 1 || n > kMaxGrid) return kInvalidValue;
+    sizes[i] = static_cast<unsigned>(n);
+  }
+  const std::int64_t shared = own.shared_bytes.evaluate(values);
+  if (shared < 0 || shared > kMaxGrid) return kInvalidValue;
+  Argument packed[kMaxTensors + kMaxLetters + kMaxScalars];
+  void* pointers[std::size(packed)];
+  const std::size_t count = pack(args, packed);
+  for (std::size_t i = 0; i < count; ++i) pointers[i] = &packed[i];
+  const cuda::Launch how{{sizes[0], sizes[1], sizes[2]},
+                         {sizes[3], sizes[4], sizes[5]},
+                         static_cast<unsigned>(shared)};
+  return cuda::launch_list(*kernel.entries[0], how, pointers, context.stream);
+}
+
+Kernel prepare(const Problem&, const Config& config, const DeviceInfo&,
+               const Implementation& impl) {
+  State state{&own_of(impl), {}};
+  std::copy_n(config.values.begin(), kMaxKnobs, state.config);
+  Kernel kernel;
+  kernel.steps[0] = run_kernel;
+  kernel.num_steps = 1;
+  kernel.store(state);
+  return kernel;
+}
+
+Expression read_expression(const OwnImplementation& own, const char* argument, const char* from,
+                           const char* otherwise) {
+  std::vector<std::string_view> names;
+  for (const Letter& letter : own.op->schema.letters) names.push_back(letter.name);
+  for (const Knob& knob : own.table.knobs()) names.push_back(knob.name);
+  try {
+    return Expression(from && *from ? from : otherwise, names);
+  } catch (const Error& e) {
+    throw Error(e.kind(),
+                text(own.op->schema.name, ": ", argument, " of ", own.name, ": ", e.what()),
+                {own.op->schema.name, argument, e.detail().expected, e.detail().got});
+  }
+}
+
+// What the machine code comes from: the text, the library's headers below it, and how it is
+// launched.
+std::string digest_of(const OwnImplementation& own, const dlblas_cuda_text& from) {
+  std::string all = text(own.cuda.entry, "\n");
+  for (const jit::Header& h : jit::closure_of(own.cuda.header)) all += text(h.name, "\n", h.text);
+  for (int i = 0; i < 3; ++i)
+    all += text("\n", from.grid[i] ? from.grid[i] : "", "|", from.block[i] ? from.block[i] : "");
+  return sha256_hex(all + "|" + (from.shared_bytes ? from.shared_bytes : "")).substr(0, 16);
+}
+
+}  // namespace
+
+void read_cuda_text(OwnImplementation& own, Implementation& impl) {
+  const dlblas_cuda_text& from = *own.c.cuda;
+  const auto no = [&](const char* argument, const char* problem, const std::string& expected,
+                      const std::string& got) {
+    refuse(ErrorKind::kArgument, own.op->schema.name, {argument, problem, expected, got});
+  };
+  if (from.size < sizeof(dlblas_cuda_text))
+    no("cuda", "has a wrong size", text(sizeof(dlblas_cuda_text)), text(from.size));
+  if (!from.text || !*from.text) no("cuda", "has no text", "CUDA source text", "nothing");
+  if (!from.entry || !*from.entry) no("cuda", "has no entry", "a __global__ function", "nothing");
+  if (own.c.workspace) no("workspace", "is not for CUDA text", "NULL", "a function");
+  own.cuda.entry = from.entry;
+  own.cuda.header = "own/" + sha256_hex(from.text).substr(0, 32) + ".cuh";
+  jit::add_header(own.cuda.header, from.text);
+  constexpr const char* kBlock[] = {"256", "1", "1"};
+  for (int i = 0; i < 3; ++i) {
+    own.cuda.grid[i] = read_expression(own, "grid", from.grid[i], "1");
+    own.cuda.block[i] = read_expression(own, "block", from.block[i], kBlock[i]);
+  }
+  own.cuda.shared_bytes = read_expression(own, "shared_bytes", from.shared_bytes, "0");
+  if (own.source_hash.empty()) own.source_hash = digest_of(own, from);
+  impl.supports = supports;
+  impl.prepare = prepare;
+  impl.sources = sources;
+}
+
+}  // namespace dlblas

@@ -1,0 +1,181 @@
+// dlblas_register_operator: a user's operator, from a schema and a reference. In:
+// dlblas_operator_def. Out: an Operator of the registry; its oracle calls the user's reference, its
+// bound is the user's or one derived from the schema. Read next: registry/operator.hpp,
+// docs/own.md.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+
+#include "bindings/c/guard.hpp"
+#include "bindings/c/handle.hpp"
+#include "bindings/c/own.hpp"
+#include "core/element.hpp"
+#include "core/error.hpp"
+#include "dispatch/dispatch.hpp"
+
+namespace dlblas {
+namespace {
+
+// One registration's functions; never freed: a call may be in the middle of one.
+struct OwnReference {
+  dlblas_operator_def c = {};
+  std::string hash;
+};
+// What OperatorDef::user points to.
+struct OwnOperator {
+  std::string schema, formula;
+  std::vector<std::string> inplace;
+  std::atomic<const OwnReference*> reference{nullptr};
+};
+
+const OwnReference& reference_of(const OperatorDef& def) {
+  return *static_cast<const OwnOperator*>(def.user)->reference.load(std::memory_order_acquire);
+}
+
+void run_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                   OracleOut* out) {
+  const std::string& name = args.schema->name;
+  const OwnReference& own = reference_of(Registry::process().at(name).op->def);
+  double* values[kMaxResults] = {};
+  double* magnitudes[kMaxResults] = {};
+  for (int r = 0; r < args.schema->num_results; ++r)
+    values[r] = out[r].value, magnitudes[r] = out[r].magnitude;
+  const StepView view(args, nullptr, 0, nullptr);
+  take_failure();
+  const int code = own.c.reference(view.get(), rows, num_rows, values, magnitudes, own.c.user);
+  if (code == 0) return;
+  std::string why = take_failure();
+  if (why.empty()) why = text("code ", code);
+  throw Error(ErrorKind::kLaunch, text(name, ": reference failed; expected 0, got ", why),
+              {name, "reference", "0", why});
+}
+
+double elements_of(const Schema& schema, const Problem& problem, int begin, int end) {
+  double sum = 0;
+  for (int i = begin; i < end; ++i) {
+    double n = 1;
+    for (const DimExpr& dim : schema.tensors[static_cast<std::size_t>(i)].dims)
+      n *= static_cast<double>(dim.evaluate(problem.dims));
+    if (problem.tensors[i].dtype != DType::kAbsent) sum += n;
+  }
+  return sum;
+}
+
+// How many terms an element of the results may be a sum of: as a product of all letters has more
+// elements than the results do, at most.
+double terms_of(const Schema& schema, const Problem& problem, int result) {
+  double all = 1;
+  for (std::size_t i = 0; i < schema.letters.size(); ++i)
+    all *= std::max(1.0, static_cast<double>(problem.dims[i]));
+  const int at = schema.num_inputs + result;
+  const double reduced = all / std::max(1.0, elements_of(schema, problem, at, at + 1));
+  double longest = 1;  // a row's mean inside an element-wise result
+  for (int i = 0; i < schema.num_inputs; ++i)
+    if (const auto& dims = schema.tensors[static_cast<std::size_t>(i)].dims; !dims.empty())
+      longest = std::max(longest, static_cast<double>(dims.back().evaluate(problem.dims)));
+  return std::max(reduced, longest);
+}
+
+Bound bound_of(const Problem& problem, int result) {
+  const Operator& op = Registry::process().by_id(problem.op);
+  const OwnReference& own = reference_of(op.def);
+  if (own.c.bound) {
+    const ProblemView view(op, problem);
+    double bound[3] = {0, 0, 0};
+    own.c.bound(view.get(), result, bound, own.c.user);
+    return {bound[0], bound[1], bound[2]};
+  }
+  const DType dtype = problem.tensors[op.schema.num_inputs + result].dtype;
+  const FloatTraits f32 = float_traits(DType::kF32), out = float_traits(dtype);
+  // Rounding errors of a sum add up like a random walk; eight times that was never reached by ours.
+  const double terms = terms_of(op.schema, problem, result);
+  return {8 * std::sqrt(terms) * f32.eps, 4 * out.eps, 4 * out.tiny};
+}
+
+double work_per_row(const Problem& problem) {
+  const Operator& op = Registry::process().by_id(problem.op);
+  const Schema& schema = op.schema;
+  double all = 1, rows = 1;
+  for (std::size_t i = 0; i < schema.letters.size(); ++i)
+    all *= std::max(1.0, static_cast<double>(problem.dims[i]));
+  for (int r = 0; r < schema.num_results; ++r) {
+    const auto& dims = schema.tensors[static_cast<std::size_t>(schema.num_inputs + r)].dims;
+    double n = 1;
+    for (std::size_t i = 0; i + 1 < dims.size(); ++i)
+      n *= static_cast<double>(dims[i].evaluate(problem.dims));
+    rows = std::max(rows, n);
+  }
+  return all / rows;
+}
+
+void check(const dlblas_operator_def* def) {
+  const auto no = [](const char* argument, const char* problem, const std::string& expected,
+                     const std::string& got) {
+    refuse(ErrorKind::kArgument, "register_operator", {argument, problem, expected, got});
+  };
+  if (!def || def->size < sizeof(dlblas_operator_def))
+    no("operator", "has a wrong size", text(sizeof(dlblas_operator_def)),
+       def ? text(def->size) : "NULL");
+  if (!def->schema) no("schema", "is null", "an operator's schema", "NULL");
+  if (!def->reference) no("reference", "is null", "a function", "NULL");
+  if (def->num_inplace < 0 || (def->num_inplace > 0 && !def->inplace))
+    no("inplace", "is null", "the texts of in-place forms", "NULL");
+}
+
+// The user's operator of this very schema, or null; another one of the name is refused by add().
+const Operator* known_operator(const Schema& schema) {
+  const Form* form = Registry::process().find(schema.name);
+  if (!form || !form->op->def.user) return nullptr;
+  if (form->op->schema.hash != schema.hash)
+    refuse(ErrorKind::kArgument, schema.name,
+           {"schema", "differs from the one registered under this name", form->op->schema.text,
+            schema.text});
+  return form->op;
+}
+
+const Operator& put(const dlblas_operator_def& from) {
+  static std::mutex mutex;  // one registration at a time; none calls back
+  const std::lock_guard lock(mutex);
+  auto reference = std::make_unique<OwnReference>();
+  reference->c = from;
+  const void* source = from.source ? from.source : reinterpret_cast<const void*>(from.reference);
+  reference->hash = from.source_hash ? from.source_hash : digest_of_object(source);
+  if (const Operator* known = known_operator(parse_schema(from.schema))) {
+    auto* own = static_cast<OwnOperator*>(known->def.user);
+    own->reference.store(reference.release(), std::memory_order_release);
+    forget(*known);
+    return *known;
+  }
+  auto own = std::make_unique<OwnOperator>();
+  own->schema = from.schema;
+  own->formula = from.formula ? from.formula : "";
+  for (int i = 0; i < from.num_inplace; ++i) own->inplace.emplace_back(from.inplace[i]);
+  own->reference.store(reference.release(), std::memory_order_release);
+  OperatorDef def;
+  def.family = "own";
+  def.schema = own->schema;
+  def.inplace.assign(own->inplace.begin(), own->inplace.end());
+  def.formula = own->formula;
+  def.reference = run_reference;
+  def.reference_is_whole = from.whole != 0;
+  def.user = own.get();
+  def.reference_hash = [](const OperatorDef& d) { return reference_of(d).hash; };
+  def.bound = bound_of;
+  def.work_per_row = work_per_row;
+  const Operator& op = Registry::process().add(std::move(def));
+  own.release();
+  return op;
+}
+
+}  // namespace
+}  // namespace dlblas
+
+extern "C" dlblas_status dlblas_register_operator(const dlblas_operator_def* def, dlblas_op_t* op) {
+  using namespace dlblas;
+  return guarded([&] {
+    check(def);
+    const Operator& made = put(*def);
+    if (op) *op = handle_of(made.forms.front());
+  });
+}

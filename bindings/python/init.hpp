@@ -1,0 +1,12 @@
+// What init.cpp makes of the registry after the start as well. Read next: bindings/python/own.cpp.
+#pragma once
+
+#include "bindings/python/cpython.hpp"
+
+namespace dlblas::py {
+
+/// A tuple of (name, builtin, operator, family, schema, parameters, names of results), one for each
+/// callable form that has none yet. Null with a Python error set.
+Object* new_entries();
+
+}  // namespace dlblas::py

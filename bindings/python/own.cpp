@@ -1,0 +1,348 @@
+// Users' own implementations and operators in Python: a callable behind the C ABI's function
+// pointers. In: what python/dlblas/own/ has read and checked; its only caller. Out: dlblas_register
+// and dlblas_register_operator with functions that take the interpreter's lock and call it. None of
+// the library's locks is held then. A call costs about 10 µs of Python: docs/own.md has figures.
+// Read next: bindings/c/register.cpp, python/dlblas/own/_arrays.py.
+#include "bindings/python/own.hpp"
+
+#include <deque>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bindings/python/array.hpp"
+#include "bindings/python/hooks.hpp"
+#include "bindings/python/init.hpp"
+
+namespace dlblas::py {
+namespace {
+
+// What `user` points to; null members were not given. Lives as long as the process.
+struct Callables {
+  Object* run = nullptr;
+  Object* supports = nullptr;
+  Object* allowed = nullptr;
+  Object* bound = nullptr;
+  std::int32_t num_knobs = 0;
+  bool capsules = false;  // tensors go as DLPack capsules, else by address
+};
+
+Object* keep(Object* object) {
+  if (object == api.none) return nullptr;
+  api.inc_ref(object);
+  return object;
+}
+
+const char* text_of(Object* object) {
+  const char* utf8 = object && object != api.none ? api.utf8(object, nullptr) : nullptr;
+  return utf8 ? utf8 : "";
+}
+
+// Reasons of supports() must outlive every call; there are few different ones.
+const char* for_good(const std::string& reason) {
+  static std::mutex mutex;
+  static auto* const kept = new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return kept->insert(reason).first->c_str();
+}
+
+// The pending error in words, cleared. Ctrl-C stays what it is: it is raised again where Python
+// runs next.
+std::string take_error() {
+  Object *type = nullptr, *value = nullptr, *trace = nullptr;
+  api.err_fetch(&type, &value, &trace);
+  const Ref t(type), v(value), tb(trace);
+  if (!type) return "no answer";
+  Ref name(api.get_attr(type, "__name__"));
+  const std::string kind = text_of(name.get());
+  if (kind == "KeyboardInterrupt") api.set_interrupt();
+  Ref words(value ? api.str(value) : nullptr);
+  const std::string said = text_of(words.get());
+  api.err_clear();
+  return said.empty() ? kind : kind + ": " + said;
+}
+
+template <typename Read>
+Object* tuple_from(std::int64_t count, Read&& read) {
+  Object* tuple = api.tuple_new(static_cast<Size>(count));
+  for (std::int64_t i = 0; i < count; ++i) api.tuple_set(tuple, static_cast<Size>(i), read(i));
+  return tuple;
+}
+
+Object* integers(const std::int64_t* values, std::int64_t count) {
+  return tuple_from(count, [&](std::int64_t i) { return api.long_from(values[i]); });
+}
+
+Object* none() { return Ref::borrow(api.none).release(); }
+
+Object* scalar(const dlblas_value& v) {
+  switch (v.kind) {
+    case DLBLAS_INT:
+      return api.long_from(v.as.i);
+    case DLBLAS_FLOAT:
+      return api.float_from(v.as.f);
+    case DLBLAS_BOOL:
+      return Ref::borrow(v.as.i ? api.true_object : api.false_object).release();
+    case DLBLAS_STRING:
+      return make_text(v.as.s);
+    default:
+      return none();
+  }
+}
+
+// A capsule, or (address, code, bits, shape, byte strides); None where a tensor is absent.
+Object* tensor(const dlblas_tensor& t, bool capsule) {
+  if (t.dtype.bits == 0) return none();
+  if (capsule) return make_view_capsule(t);
+  Object* const fields[] = {api.long_from(reinterpret_cast<std::intptr_t>(t.data)),
+                            api.long_from(t.dtype.code), api.long_from(t.dtype.bits),
+                            integers(t.shape, t.ndim), tuple_from(t.ndim, [&](std::int64_t i) {
+                              return api.long_from(t.strides[i] * (t.dtype.bits / 8));
+                            })};
+  return tuple_from(std::size(fields), [&](std::int64_t i) { return fields[i]; });
+}
+
+// (letters, ((code, bits, layout, alignment, in place of) …), scalars, device type, index, arch,
+// units, threads, flags)
+Object* problem_tuple(const dlblas_problem& p) {
+  Object* tensors = tuple_from(p.num_inputs + p.num_results, [&](std::int64_t i) {
+    const dlblas_problem_tensor& t = p.tensors[i];
+    const std::int64_t row[] = {t.dtype.code, t.dtype.bits, t.layout, t.alignment, t.in_place_of};
+    return integers(row, std::size(row));
+  });
+  Object* scalars = tuple_from(p.num_scalars, [&](std::int64_t i) { return scalar(p.scalars[i]); });
+  const std::int64_t rest[] = {p.device.type, p.device.index, p.arch, p.units, p.threads, p.flags};
+  Object* const head[] = {integers(p.letters, p.num_letters), tensors, scalars};
+  return tuple_from(3 + std::size(rest),
+                    [&](std::int64_t i) { return i < 3 ? head[i] : api.long_from(rest[i - 3]); });
+}
+
+// None for done, else a text that says why not.
+std::int32_t judge(Object* answer) {
+  if (answer == api.none) return 0;
+  if (!answer)
+    dlblas_fail(take_error().c_str());
+  else
+    dlblas_fail(text_of(answer));
+  return 1;
+}
+
+bool finalized() {
+  if (api.is_initialized()) return false;
+  dlblas_fail("Python has ended");
+  return true;
+}
+
+// run(tensors, scalars, letters, config, stream, threads)
+std::int32_t run_step(const dlblas_step_args* args, const dlblas_context* context, void* user) {
+  if (finalized()) return 1;
+  const Locked locked;
+  const auto& own = *static_cast<const Callables*>(user);
+  Ref tensors(tuple_from(args->num_inputs + args->num_results,
+                         [&](std::int64_t i) { return tensor(args->tensors[i], own.capsules); }));
+  Ref scalars(
+      tuple_from(args->num_scalars, [&](std::int64_t i) { return scalar(args->scalars[i]); }));
+  Ref letters(integers(args->letters, args->num_letters));
+  Ref config(integers(args->config, args->num_knobs));
+  Ref stream(api.long_from(reinterpret_cast<std::intptr_t>(context->stream)));
+  Ref threads(api.long_from(context->num_threads));
+  Ref answer(api.call_args(own.run, tensors.get(), scalars.get(), letters.get(), config.get(),
+                           stream.get(), threads.get(), nullptr));
+  return judge(answer.get());
+}
+
+// supports(problem) -> None, or the reason
+const char* ask_supports(const dlblas_problem* problem, void* user) {
+  if (finalized()) return "Python has ended";
+  const Locked locked;
+  const auto& own = *static_cast<const Callables*>(user);
+  Ref view(problem_tuple(*problem));
+  Ref answer(api.call_args(own.supports, view.get(), nullptr));
+  if (answer.get() == api.none) return nullptr;
+  return for_good(answer ? text_of(answer.get()) : "its supports() raised " + take_error());
+}
+
+// allowed(letters, config) -> bool; one that raises allows nothing
+std::int32_t ask_allowed(const dlblas_problem* problem, const std::int64_t* config, void* user) {
+  if (!api.is_initialized()) return 0;
+  const Locked locked;
+  const auto& own = *static_cast<const Callables*>(user);
+  Ref letters(integers(problem->letters, problem->num_letters));
+  Ref codes(integers(config, own.num_knobs));
+  Ref answer(api.call_args(own.allowed, letters.get(), codes.get(), nullptr));
+  const int yes = answer ? api.is_true(answer.get()) : -1;
+  if (yes < 0) take_error();
+  return yes > 0;
+}
+
+// run(tensors, scalars, rows address, number of rows, value addresses, magnitude addresses)
+std::int32_t run_reference(const dlblas_step_args* args, const std::int64_t* rows,
+                           std::int64_t num_rows, double* const* values, double* const* magnitudes,
+                           void* user) {
+  if (finalized()) return 1;
+  const Locked locked;
+  const auto& own = *static_cast<const Callables*>(user);
+  Ref tensors(tuple_from(args->num_inputs + args->num_results,
+                         [&](std::int64_t i) { return tensor(args->tensors[i], false); }));
+  Ref scalars(
+      tuple_from(args->num_scalars, [&](std::int64_t i) { return scalar(args->scalars[i]); }));
+  Ref at(api.long_from(reinterpret_cast<std::intptr_t>(rows))), count(api.long_from(num_rows));
+  const auto addresses = [&](double* const* of) {
+    return tuple_from(args->num_results, [&](std::int64_t r) {
+      return api.long_from(reinterpret_cast<std::intptr_t>(of[r]));
+    });
+  };
+  Ref value(addresses(values)), magnitude(addresses(magnitudes));
+  Ref answer(api.call_args(own.run, tensors.get(), scalars.get(), at.get(), count.get(),
+                           value.get(), magnitude.get(), nullptr));
+  return judge(answer.get());
+}
+
+// bound(problem, result) -> (of the magnitude, of the value, absolute); one that raises allows
+// nothing
+void ask_bound(const dlblas_problem* problem, std::int32_t result, double* bound, void* user) {
+  if (!api.is_initialized()) return;
+  const Locked locked;
+  const auto& own = *static_cast<const Callables*>(user);
+  Ref view(problem_tuple(*problem)), index(api.long_from(result));
+  Ref answer(api.call_args(own.bound, view.get(), index.get(), nullptr));
+  for (Size i = 0; answer && i < 3; ++i) bound[i] = api.float_as(api.tuple_get(answer.get(), i));
+  if (!answer || api.err_occurred()) {
+    take_error();
+    bound[0] = bound[1] = bound[2] = 0;
+  }
+}
+
+// ---- registration
+// ---------------------------------------------------------------------------------
+
+std::vector<std::int64_t> read_integers(Object* tuple) {
+  std::vector<std::int64_t> values;
+  for (Size i = 0; i < api.tuple_size(tuple); ++i)
+    values.push_back(api.long_as(api.tuple_get(tuple, i)));
+  return values;
+}
+
+// ((name, values, labels or None) …), as the C ABI takes them.
+struct Knobs {
+  std::deque<std::vector<std::int64_t>> values;
+  std::deque<std::vector<const char*>> labels;
+  std::vector<dlblas_knob> knobs;
+
+  explicit Knobs(Object* rows) {
+    for (Size i = 0; i < api.tuple_size(rows); ++i) {
+      Object* row = api.tuple_get(rows, i);
+      Object* names = api.tuple_get(row, 2);
+      values.push_back(read_integers(api.tuple_get(row, 1)));
+      labels.emplace_back();
+      for (Size l = 0; names != api.none && l < api.tuple_size(names); ++l)
+        labels.back().push_back(api.utf8(api.tuple_get(names, l), nullptr));
+      knobs.push_back({api.utf8(api.tuple_get(row, 0), nullptr), values.back().data(),
+                       names == api.none ? nullptr : labels.back().data(),
+                       static_cast<std::int32_t>(values.back().size()), 0});
+    }
+  }
+};
+
+// (text, entry, (grid …), (block …), shared bytes), expressions as texts
+dlblas_cuda_text read_cuda(Object* row) {
+  dlblas_cuda_text cuda{};
+  cuda.size = sizeof cuda;
+  cuda.text = api.utf8(api.tuple_get(row, 0), nullptr);
+  cuda.entry = api.utf8(api.tuple_get(row, 1), nullptr);
+  for (Size i = 0; i < 3; ++i) {
+    cuda.grid[i] = api.utf8(api.tuple_get(api.tuple_get(row, 2), i), nullptr);
+    cuda.block[i] = api.utf8(api.tuple_get(api.tuple_get(row, 3), i), nullptr);
+  }
+  cuda.shared_bytes = api.utf8(api.tuple_get(row, 4), nullptr);
+  return cuda;
+}
+
+// The lock is given away: registering may wait for another thread's registration, which may wait
+// for the interpreter.
+template <typename F>
+dlblas_status unlocked(F&& work) {
+  void* thread = api.save_thread();
+  const dlblas_status status = work();
+  api.restore_thread(thread);
+  return status;
+}
+
+Object* done(dlblas_status status) { return status == DLBLAS_OK ? none() : raise_last_error(); }
+
+}  // namespace
+
+// (operator, name, source hash, device, flags, min arch, knobs, configurations as one tuple of
+// numbers or None, default configuration or None, supports, allowed, run, capsules, CUDA text or
+// None) -> None
+Object* own_register(Object*, Object* const* args, Size, Object*) {
+  dlblas_op_t op = nullptr;
+  if (dlblas_op(api.utf8(args[0], nullptr), &op) != DLBLAS_OK) return raise_last_error();
+  auto* own = new Callables;
+  own->supports = keep(args[9]), own->allowed = keep(args[10]), own->run = keep(args[11]);
+  own->capsules = api.is_true(args[12]) == 1;
+  const Knobs knobs(args[6]);
+  const std::vector<std::int64_t> configs =
+      args[7] == api.none ? std::vector<std::int64_t>() : read_integers(args[7]);
+  const std::vector<std::int64_t> preset =
+      args[8] == api.none ? std::vector<std::int64_t>() : read_integers(args[8]);
+  dlblas_cuda_text cuda{};
+  if (args[13] != api.none) cuda = read_cuda(args[13]);
+  dlblas_implementation c{};
+  c.size = sizeof c;
+  c.name = api.utf8(args[1], nullptr);
+  c.source_hash = args[2] == api.none ? nullptr : api.utf8(args[2], nullptr);
+  c.device = static_cast<std::int32_t>(api.long_as(args[3]));
+  c.flags = static_cast<std::uint32_t>(api.long_as(args[4]));
+  c.min_arch = static_cast<std::int32_t>(api.long_as(args[5]));
+  c.knobs = knobs.knobs.data();
+  c.num_knobs = static_cast<std::int32_t>(knobs.knobs.size());
+  c.configs = configs.empty() ? nullptr : configs.data();
+  own->num_knobs = c.num_knobs;
+  c.num_configs =
+      knobs.knobs.empty() ? 0 : static_cast<std::int32_t>(configs.size() / knobs.knobs.size());
+  c.preset = preset.empty() ? nullptr : preset.data();
+  c.supports = own->supports ? ask_supports : nullptr;
+  c.allowed = own->allowed ? ask_allowed : nullptr;
+  c.step = own->run ? run_step : nullptr;
+  c.cuda = cuda.size ? &cuda : nullptr;
+  c.user = own;
+  if (api.err_occurred()) return nullptr;
+  return done(unlocked([&] { return dlblas_register(op, &c); }));
+}
+
+// (operator, name) -> None
+Object* own_unregister(Object*, Object* const* args, Size, Object*) {
+  dlblas_op_t op = nullptr;
+  if (dlblas_op(api.utf8(args[0], nullptr), &op) != DLBLAS_OK) return raise_last_error();
+  const char* name = api.utf8(args[1], nullptr);
+  return done(unlocked([&] { return dlblas_unregister(op, name); }));
+}
+
+// (schema, in-place forms, formula, source hash, reference, bound or None) -> None
+Object* own_register_operator(Object*, Object* const* args, Size, Object*) {
+  auto* own = new Callables;
+  own->run = keep(args[4]), own->bound = keep(args[5]);
+  std::vector<const char*> inplace;
+  for (Size i = 0; i < api.tuple_size(args[1]); ++i)
+    inplace.push_back(api.utf8(api.tuple_get(args[1], i), nullptr));
+  dlblas_operator_def c{};
+  c.size = sizeof c;
+  c.schema = api.utf8(args[0], nullptr);
+  c.inplace = inplace.data();
+  c.num_inplace = static_cast<std::int32_t>(inplace.size());
+  c.whole = 1;
+  c.formula = api.utf8(args[2], nullptr);
+  c.source_hash = api.utf8(args[3], nullptr);
+  c.reference = run_reference;
+  c.bound = own->bound ? ask_bound : nullptr;
+  c.user = own;
+  if (api.err_occurred()) return nullptr;
+  return done(unlocked([&] { return dlblas_register_operator(&c, nullptr); }));
+}
+
+// () -> entries, as of dlblas_python_init, of the forms that Python does not have yet
+Object* own_functions(Object*, Object* const*, Size, Object*) { return new_entries(); }
+
+}  // namespace dlblas::py

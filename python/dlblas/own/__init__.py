@@ -1,0 +1,26 @@
+"""Users' own: implementations of any operator, and new operators, on equal terms with ours.
+
+``register`` takes a torch or NumPy function, a Triton kernel or CUDA source text;
+``register_operator`` a schema and a reference; ``load`` a shared object that registers through the
+C or C++ API. What is registered is asked, searched, checked against the oracle, timed, remembered
+and explained like a built-in implementation, and until it was measured it loses to one. Read next:
+docs/own.md, _register.py.
+"""
+
+from __future__ import annotations
+
+from ._load import load
+from ._operator import cases, register_operator
+from ._problem import Problem
+from ._register import register, unregister
+from ._source import modules
+
+__all__ = [
+    "Problem",
+    "cases",
+    "load",
+    "modules",
+    "register",
+    "register_operator",
+    "unregister",
+]

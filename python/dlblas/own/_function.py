@@ -1,0 +1,163 @@
+"""Python functions as implementations: which arguments they take, and the call itself.
+
+A function is called by name with what it declares: the operator's tensors and scalars, its results
+to write into, its knobs, and letters where it wants them. Optional tensors and key scalars that it
+does not declare are refused as a problem's, by name. Read next: _register.py, _arrays.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from . import _arrays
+from ._problem import Operator, Problem
+from ._space import Knobs
+from ._words import refuse
+
+Supports = Callable[[Problem], Any]
+
+
+class Signature(NamedTuple):
+    """What a callable takes of a call."""
+
+    names: tuple[str, ...]  # ours, in schema order: tensors, scalars, letters, knobs
+    untaken: tuple[str, ...]  # optional tensors and key scalars that a problem may not have
+
+
+def _declared(op: str, fn: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
+    """Parameter → must be given; and whether it takes any other."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return {}, True  # a builtin without a signature: gets everything
+    kinds = inspect.Parameter
+    rest = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
+    for p in parameters:
+        if p.kind is kinds.POSITIONAL_ONLY:
+            raise refuse(
+                op, "fn", f"takes {p.name} by position only", "parameters by name", p.name,
+                "drop the slash",
+            )  # fmt: skip
+    named = {
+        p.name: p.default is kinds.empty
+        for p in parameters
+        if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
+    }
+    return named, rest
+
+
+def bind(op: Operator, fn: Callable[..., Any], knobs: Knobs) -> Signature:
+    declared, rest = _declared(op.name, fn)
+    return match(op, knobs, declared, rest, "fn")
+
+
+def match(
+    op: Operator, knobs: Knobs, declared: dict[str, bool], rest: bool, argument: str
+) -> Signature:
+    """Declared names against the operator's; raises in words for what cannot be."""
+    every = (*op.tensors, *op.scalars, *op.letters, *knobs.domains)
+    twice = set(knobs.domains) & {*op.tensors, *op.scalars, *op.letters}
+    if twice:
+        raise refuse(
+            op.name, "space", "names a knob like an argument", "other names",
+            ", ".join(sorted(twice)), "rename it",
+        )  # fmt: skip
+    for name, needed in declared.items():
+        if needed and name not in every:
+            raise refuse(
+                op.name, argument, "takes an argument that is not there", ", ".join(every), name,
+                "give it a default, or add it to space",
+            )  # fmt: skip
+    missing = _needed(op, knobs) if not rest else ()
+    for name in missing:
+        if name not in declared:
+            raise refuse(
+                op.name, argument, f"does not take {name}", ", ".join(missing),
+                ", ".join(declared) or "nothing", "it is called by name with each of these",
+            )  # fmt: skip
+    # A torch-like **kwargs gets the arguments, but letters only where they are named.
+    taken = [n for n in every if n in declared or (rest and n not in op.letters)]
+    untaken = [n for n in (*op.optional, *op.keys) if n not in taken]
+    return Signature(tuple(taken), tuple(untaken))
+
+
+def _needed(op: Operator, knobs: Knobs) -> tuple[str, ...]:
+    """Inputs that are always there, scalars that a problem does not hold, results, knobs."""
+    inputs = [n for n in op.inputs if n not in op.optional]
+    scalars = [n for n in op.scalars if n not in op.keys or n in op.required]
+    return (*inputs, *scalars, *op.results, *knobs.domains)
+
+
+def supports_of(
+    op: Operator, signature: Signature, own: Supports | None, contiguous: bool = False
+) -> Callable[[tuple[Any, ...]], str | None] | None:
+    """What the library asks: the user's predicate, after what the signature rules out."""
+    if own is None and not signature.untaken and not contiguous:
+        return None
+
+    def ask(row: tuple[Any, ...]) -> str | None:
+        problem = Problem(op, row)
+        for name in signature.untaken:
+            if name in problem.dtypes or problem.scalars.get(
+                name, op.keys.get(name)
+            ) != op.keys.get(name):
+                return f"takes no {name}"
+        for name, layout in problem.layouts.items() if contiguous else ():
+            if layout != "contiguous":
+                return f"reads contiguous tensors only, and {name} is {layout}"
+        answer = True if own is None else own(problem)
+        if answer is None or answer is True:
+            return None
+        return answer if isinstance(answer, str) else "its supports() said no without a reason"
+
+    return ask
+
+
+def words_of(error: Exception) -> str:
+    """The error, and the last line of the user's that led to it."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" ({last[0].filename}:{last[0].lineno})" if last else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _picks(names: Iterable[str], wanted: tuple[str, ...]) -> list[tuple[str, int]]:
+    return [(name, i) for i, name in enumerate(names) if name in wanted]
+
+
+def step_of(
+    op: Operator, fn: Callable[..., Any], signature: Signature, knobs: Knobs, torch: bool
+) -> Callable[..., str | None]:
+    """What the library calls: None, or in words why it failed."""
+    tensors = _picks(op.tensors, signature.names)
+    scalars = _picks(op.scalars, signature.names)
+    letters = _picks(op.letters, signature.names)
+    read = _arrays.read_torch if torch else _arrays.read_numpy
+    num_inputs, decode, plain = len(op.inputs), knobs.decode, not knobs.domains
+
+    def step(
+        rows: Any, values: Any, sizes: Any, codes: Any, stream: int, threads: int
+    ) -> str | None:
+        try:
+            views = read(rows, num_inputs)
+            named = {name: views[i] for name, i in tensors}
+            for name, i in scalars:
+                named[name] = values[i]
+            for name, i in letters:
+                named[name] = sizes[i]
+            if not plain:
+                named.update(decode(codes))
+            device = views[-1].device if torch else None
+            side = _arrays.on_stream(stream, device) if torch and device.type == "cuda" else None
+            if side is None:
+                fn(**named)
+            else:
+                with side:
+                    fn(**named)
+        except Exception as error:
+            return words_of(error)
+        return None
+
+    return step

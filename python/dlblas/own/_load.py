@@ -1,0 +1,36 @@
+"""Shared objects that register through the C or C++ API: include/dlblas/implementation.hpp.
+
+In: a file that exports ``dlblas_status dlblas_own(void)``, as DLBLAS_OWN defines it. Out: what it
+registered. It finds libdlblas.so in this process, whichever it was linked against. Read next:
+docs/own.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+from .. import _native
+from . import _operator, _source
+from ._words import refuse
+
+
+def load(path: str | os.PathLike[str]) -> None:
+    """Opens a shared object and lets it register; it stays open for the process. Raises
+    ArgumentError where it cannot be opened, and whatever its registration raised."""
+    name = os.path.abspath(os.fspath(path))
+    # What it links against must be this very library, of which there is one in the process.
+    ctypes.CDLL(_native.library_path(), mode=ctypes.RTLD_GLOBAL)
+    try:
+        library = ctypes.CDLL(name)
+        own: Any = library.dlblas_own
+    except (OSError, AttributeError) as reason:
+        raise refuse(
+            "load", "path", "cannot be used", "a shared object that exports dlblas_own", reason,
+            "build it as docs/own.md says",
+        ) from None  # fmt: skip
+    _source.note_module()
+    own.restype = ctypes.c_int
+    _native.check(own())
+    _operator.announce()

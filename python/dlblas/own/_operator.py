@@ -1,0 +1,216 @@
+"""``register_operator``: a new operator from its schema and a reference.
+
+Out: ``dlblas.<name>``, ``torch.ops.dlblas.<name>`` and ``<name>_out`` with fakes where torch is
+there, cases for the harness, and a row for every command. The reference is called with f64 arrays
+(integers as they are) and returns its results. Read next: bindings/c/register_operator.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .. import _dtypes, _native
+from . import _arrays, _function, _source
+from ._problem import Operator, Problem, operator
+from ._space import Knobs
+from ._words import refuse, refuse_type
+
+_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
+_cases: dict[str, list[dict[str, Any]]] = {}
+
+Bound = tuple[float, float, float]
+
+
+def register_operator(
+    schema: str,
+    reference: Callable[..., Any],
+    bound: Bound | Callable[[Problem, str], Bound] | None = None,
+    *,
+    inplace: Iterable[str] = (),
+    formula: str = "",
+    cases: Iterable[Mapping[str, Any]] | None = None,
+    version: str = "",
+) -> Callable[..., Any]:
+    """Adds an operator; returns the function ``dlblas.<name>``.
+
+    ``schema``: as in docs/add_an_operator.md. ``reference``: called by name with f64 NumPy arrays
+    and scalars; returns one array, or a tuple in result order. ``bound``: the error allowed to an
+    element as (times its row's largest value, times its own, plus this much), or a function of a
+    ``Problem`` and a result's name that returns these; by default derived from the schema.
+    ``inplace``: in-place forms. ``cases``: rows as in ops/*/cases.json, without "op"; by default a
+    few of every kind. The same schema again replaces the reference. Raises ArgumentError.
+    """
+    found = _NAME.match(schema) if isinstance(schema, str) else None
+    if found is None:
+        raise refuse(
+            "register_operator", "schema", "is malformed", "name(x: f[*T, C], …) -> y: …",
+            repr(schema), "see docs/add_an_operator.md",
+        )  # fmt: skip
+    name = found[1]
+    package = sys.modules["dlblas"]
+    if name not in _native.FUNCTIONS and name in vars(package):
+        raise refuse(
+            name, "name", "would hide what dlblas has", "a new name", name, "choose another one"
+        )
+    if not callable(reference):
+        raise refuse_type(name, "reference", "a function", reference, "pass one")
+    texts = (inplace,) if isinstance(inplace, str) else tuple(inplace)
+    digest = _source.digest(_source.text_of(reference), bound, version)
+    shell = _Reference(name, reference)
+    ask = None if bound is None else _Bound(name, bound)
+    _native.plane["own_register_operator"](schema, texts, formula, digest, shell, ask)
+    _source.note_module()
+    announce()
+    facts = operator(name)
+    shell.bind(facts)
+    if ask is not None:
+        ask.facts = facts
+    made = _default_cases(facts) if cases is None else [dict(row) for row in cases]
+    _cases[name] = [{**row, "op": name} for row in made]
+    return _native.FUNCTIONS[name].call  # type: ignore[no-any-return]
+
+
+def announce() -> None:
+    """Functions of operators that Python does not have yet, in ``dlblas`` and in torch."""
+    package: Any = sys.modules["dlblas"]
+    fresh = _native.add_functions(_native.plane["own_functions"]())
+    for function in fresh:
+        if function.name not in vars(package):
+            setattr(package, function.name, function.call)
+            package.__all__ += [function.name]
+    register = sys.modules.get("dlblas.torch._register")
+    if fresh and register is not None:
+        register.extend()
+
+
+def cases(op: str, use: str | None = None) -> list[dict[str, Any]]:
+    """The harness's rows of a registered operator; of one use, where it is named."""
+    return [row for row in _cases.get(op, []) if use is None or use in row["use"]]
+
+
+class _Reference:
+    """What the library calls for the oracle's values of some rows."""
+
+    def __init__(self, op: str, fn: Callable[..., Any]) -> None:
+        self._op, self._fn = op, fn
+        self._facts: Operator | None = None
+        self._names: tuple[str, ...] = ()
+
+    def bind(self, facts: Operator) -> None:
+        """Which arguments the function takes: all but results, of which it has none."""
+        declared, rest = _function._declared(facts.name, self._fn)
+        given = facts._replace(results=(), letters=())  # sizes are its arrays'
+        self._names = _function.match(
+            given, Knobs(facts.name, {}), declared, rest, "reference"
+        ).names
+        self._facts = facts
+
+    def __call__(
+        self, rows: Any, scalars: Any, address: int, count: int, values: Any, magnitudes: Any
+    ) -> str | None:
+        try:
+            facts = self._facts or operator(self._op)
+            if self._facts is None:
+                self.bind(facts)
+            results = self._run(facts, rows, scalars)
+            _write(rows[len(facts.inputs) :], results, (address, count), values, magnitudes)
+        except Exception as error:
+            return _function.words_of(error)
+        return None
+
+    def _run(self, facts: Operator, rows: Any, scalars: Any) -> list[Any]:
+        import numpy as np
+
+        named: dict[str, Any] = {}
+        for name, row in zip(facts.inputs, rows, strict=False):
+            view = _arrays.numpy_view(row, True)
+            exact = view is None or view.dtype.kind in "iub"
+            named[name] = view if exact else view.astype(np.float64)
+        named.update(zip(facts.scalars, scalars, strict=True))
+        with np.errstate(all="ignore"):
+            made = self._fn(**{n: v for n, v in named.items() if n in self._names})
+        results = list(made) if isinstance(made, (tuple, list)) else [made]
+        if len(results) != len(facts.results):
+            raise ValueError(f"returned {len(results)} results, the schema has {facts.results}")
+        return results
+
+
+def _write(rows: Any, results: list[Any], chosen: Any, values: Any, magnitudes: Any) -> None:
+    """The chosen rows of each result, and beside each the largest value of its row."""
+    import ctypes
+
+    import numpy as np
+
+    def view(address: int, shape: tuple[int, ...], kind: Any) -> Any:
+        size = int(np.prod(shape)) * 8
+        if not size:
+            return np.empty(shape, kind)
+        return np.frombuffer((ctypes.c_char * size).from_address(address), kind).reshape(shape)
+
+    index = view(chosen[0], (chosen[1],), np.int64)
+    for row, made, value, magnitude in zip(rows, results, values, magnitudes, strict=True):
+        shape = tuple(row[3])
+        result = np.asarray(made, dtype=np.float64)
+        if result.shape != shape:
+            raise ValueError(f"returned a result of shape {result.shape}, expected {shape}")
+        width = shape[-1] if shape else 1
+        flat = result.reshape(-1, width)
+        there = index < len(flat)
+        picked = flat[index[there]]
+        view(value, (chosen[1], width), np.float64)[there] = picked
+        finite = np.where(np.isfinite(picked), np.abs(picked), 0.0)
+        view(magnitude, (chosen[1], width), np.float64)[there] = finite.max(-1, keepdims=True)
+
+
+class _Bound:
+    """What the library asks for the error that an element may have."""
+
+    def __init__(self, op: str, given: Any) -> None:
+        self._given = given
+        self._op = op
+        self.facts: Operator | None = None
+        if not callable(given):
+            fine = isinstance(given, tuple) and len(given) == 3
+            if not fine or not all(isinstance(n, (int, float)) and n >= 0 for n in given):
+                raise refuse(
+                    op, "bound", "is malformed", "three numbers from 0 on, or a function",
+                    repr(given), "see docs/own.md",
+                )  # fmt: skip
+
+    def __call__(self, row: tuple[Any, ...], result: int) -> Bound:
+        if not callable(self._given):
+            return tuple(map(float, self._given))  # type: ignore[return-value]
+        facts = self.facts or operator(self._op)
+        made = self._given(Problem(facts, row), facts.results[result])
+        return tuple(map(float, made))  # type: ignore[return-value]
+
+
+def _default_cases(facts: Operator) -> list[dict[str, Any]]:
+    """Small, odd, edge and ordinary sizes of every letter, in the floating types of the first
+    tensor."""
+    row = next(row for row in _native.info()["operators"] if row["name"] == facts.name)
+    dtypes = [d for d in row["tensors"][0]["dtypes"] if d in ("f32", "f16", "bf16")]
+    dtypes = dtypes or row["tensors"][0]["dtypes"][:1]
+    bucketed = {letter["name"] for letter in row["letters"] if letter["bucketed"]}
+    sizes = {
+        "ones": (1, 1), "small": (3, 8), "odd": (7, 33), "even": (16, 64), "plain": (64, 256),
+    }  # fmt: skip
+
+    def dims(tokens: int, other: int) -> dict[str, int]:
+        return {n: tokens if n in bucketed else other for n in facts.letters}
+
+    made: list[dict[str, Any]] = []
+    for name, (tokens, other) in sizes.items():
+        last = name == "plain"
+        made.append({
+            "name": name,
+            "dims": dims(tokens, other),
+            "dtypes": [d for d in dtypes if d in _dtypes.TABLE],
+            "layouts": ["contiguous", "row_strided"] if last else ["contiguous"],
+            "values": ["normal"],
+            "use": ["test", "tune", "bench"] if last else ["test"],
+        })  # fmt: skip
+    return made

@@ -1,0 +1,82 @@
+"""An operator's schema as registration needs it, and a problem as ``supports=`` sees it.
+
+In: a row of ``info()["operators"]``; the tuple that bindings/python/own.cpp makes of a Problem.
+Read next: _register.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .. import _dtypes, _native
+from ..tuning import resolve
+
+_LAYOUTS = ("contiguous", "row_strided", "rows_outer", "transposed", "broadcast", "other")
+
+
+class Operator(NamedTuple):
+    """Names in schema order."""
+
+    name: str
+    letters: tuple[str, ...]
+    inputs: tuple[str, ...]
+    results: tuple[str, ...]
+    scalars: tuple[str, ...]
+    optional: frozenset[str]  # inputs that may be absent
+    keys: Mapping[str, Any]  # scalars that a problem holds, with their defaults
+    required: frozenset[str]  # scalars without a default
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        return self.inputs + self.results
+
+
+def operator(name: str) -> Operator:
+    """Raises UnknownOperatorError, which lists the known ones."""
+    wanted = resolve(name)[0].operator
+    row = next(row for row in _native.info()["operators"] if row["name"] == wanted)
+    scalars = [p for p in row["forms"][0]["params"] if p["kind"] != "tensor"]
+    return Operator(
+        wanted,
+        tuple(letter["name"] for letter in row["letters"]),
+        tuple(t["name"] for t in row["tensors"]),
+        tuple(t["name"] for t in row["results"]),
+        tuple(p["name"] for p in scalars),
+        frozenset(t["name"] for t in row["tensors"] if t["optional"]),
+        {p["name"]: p["default"] for p in scalars if p["key"]},
+        frozenset(p["name"] for p in scalars if not p["has_default"]),
+    )
+
+
+class Problem:
+    """What a choice may depend on: ``letters`` (a token count is its bucket's upper end),
+    ``dtypes`` and ``layouts`` by tensor (absent ones are left out), ``alignments`` in bytes,
+    ``in_place`` (result → the input whose memory it is), key ``scalars``, ``device``, ``arch``,
+    ``units``, ``threads`` and ``deterministic``. ``problem.C`` is short for
+    ``problem.letters["C"]``."""
+
+    def __init__(self, op: Operator, row: tuple[Any, ...]) -> None:
+        letters, tensors, scalars, device, index, self.arch, self.units, self.threads, flags = row
+        self.op = op.name
+        self.letters = dict(zip(op.letters, letters, strict=True))
+        there = {n: t for n, t in zip(op.tensors, tensors, strict=True) if t[1]}
+        self.dtypes = {n: _dtypes.NAMES[t[0], t[1]] for n, t in there.items()}
+        self.layouts = {n: _LAYOUTS[t[2]] for n, t in there.items()}
+        self.alignments = {n: t[3] for n, t in there.items()}
+        self.in_place = {n: op.inputs[t[4]] for n, t in there.items() if t[4] >= 0}
+        self.scalars = {
+            n: value for n, value in zip(op.scalars, scalars, strict=True) if n in op.keys
+        }
+        self.device = "cpu" if device == 1 else f"cuda:{index}"
+        self.deterministic = bool(flags & 1)
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            return int(self.__dict__["letters"][name])
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __repr__(self) -> str:
+        letters = " ".join(f"{name}={size}" for name, size in self.letters.items())
+        return f"<{self.op} [{letters}] {self.dtypes} {self.device}>"

@@ -1,0 +1,211 @@
+"""``register``: one door for functions, Triton kernels and CUDA text.
+
+In: an operator's name, a name of one's own, and what computes it. Out: an implementation in the
+registry. Everything is checked here, by argument, before the library sees it. Read next:
+_function.py, _triton.py, _cuda.py, bindings/python/own.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .. import _native
+from . import _cuda, _function, _source, _triton
+from ._function import Supports
+from ._problem import Operator, operator
+from ._space import Knobs, read_space, read_where
+from ._words import refuse, refuse_type
+
+_DETERMINISTIC, _CAPTURABLE, _LOCAL = 1, 2, 4
+_DEVICES = {"cpu": 1, "cuda": 2}
+
+
+def register(
+    op: str,
+    name: str,
+    fn: Any = None,
+    devices: str | Iterable[str] | None = None,
+    *,
+    supports: Supports | None = None,
+    space: Any = None,
+    default: Mapping[str, Any] | None = None,
+    where: Any = None,
+    deterministic: bool = False,
+    capturable: bool = False,
+    grid: Any = None,
+    block: Any = None,
+    smem: Any = 0,
+    entry: str | None = None,
+    arrays: str | None = None,
+    arch: int = 0,
+    version: str = "",
+) -> Any:
+    """Adds an implementation of ``op``, or replaces your one of this name; returns ``fn``.
+
+    ``fn`` is a Python function on NumPy arrays or torch tensors, a Triton kernel, or CUDA source
+    text; without it the result is a decorator. All write into results that they are given.
+    ``devices``: "cpu", "cuda" or both (default: cpu for functions, cuda for kernels); with both,
+    the names get the device as a suffix. ``supports(problem)``: None, or a sentence that says why
+    not. ``space``: knobs and their values; ``where`` and ``default`` narrow and begin it.
+    ``grid``, ``block``, ``smem``, ``entry``: of kernels. ``arrays``: "numpy" or "torch", what a
+    function gets (default numpy on the CPU alone, else torch). ``arch``: the least compute
+    capability × 10. ``version``: anything that should make records stale beside the source itself.
+    Raises ArgumentError, or UnknownOperatorError. See docs/own.md.
+    """
+    if fn is None:
+        keywords = {k: v for k, v in locals().items() if k not in ("op", "name", "fn", "devices")}
+
+        def decorate(function: Any) -> Any:
+            return register(op, name, function, devices, **keywords)
+
+        return decorate
+    facts = operator(op)
+    _check_name(facts.name, name)
+    kernel, configs = (None, [])
+    if _triton.is_kernel(fn):
+        kernel, configs = _triton.unwrap(fn)
+    knobs = read_space(facts.name, configs if space is None and configs else space)
+    allowed = read_where(facts, where, knobs)
+    preset = None if default is None else knobs.encode(default, "default")
+    chosen = _devices(facts.name, devices, "cuda" if kernel or isinstance(fn, str) else "cpu")
+    made: dict[str, Any]
+    if isinstance(fn, str):
+        text = f"{fn}\n// {version}\n" if version else fn
+        made = _from_text(facts, text, supports, grid, block, smem, entry, chosen)
+    elif kernel is not None:
+        made = _from_kernel(facts, kernel, knobs, supports, grid, chosen)
+    elif callable(fn):
+        made = _from_function(facts, fn, knobs, supports, _arrays(facts.name, arrays, chosen))
+        _refuse_launch(facts.name, grid=grid, block=block, entry=entry)
+    else:
+        raise refuse_type(
+            facts.name, "fn", "a function, a Triton kernel or CUDA source text", fn, "pass one"
+        )
+    flags = deterministic * _DETERMINISTIC | capturable * _CAPTURABLE
+    flags |= 0 if _source.note_module() else _LOCAL
+    source = made["source"]
+    digest = None if source is None else _source.digest(source, version)
+    for device in chosen:
+        suffix = f"_{device}" if len(chosen) > 1 else ""
+        _native.plane["own_register"](
+            facts.name, name + suffix, digest, _DEVICES[device], flags, arch,
+            knobs.rows, knobs.flat_configs(), preset, made["supports"], allowed, made["run"],
+            made["torch"], made["cuda"],
+        )  # fmt: skip
+    return fn
+
+
+def unregister(op: str, name: str) -> None:
+    """Takes your implementation away; of one registered for both devices, both."""
+    facts = operator(op)
+    rows = next(r for r in _native.info()["operators"] if r["name"] == facts.name)
+    there = {row["name"] for row in rows["implementations"] if row["user"]}
+    names = [n for n in (name, f"{name}_cpu", f"{name}_cuda") if n in there]
+    for one in names or [name]:
+        _native.plane["own_unregister"](facts.name, one)
+
+
+def _check_name(op: str, name: Any) -> None:
+    if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
+        raise refuse(op, "name", "is no name", "an identifier", repr(name), "use letters, _ and 1")
+
+
+def _devices(op: str, devices: Any, otherwise: str) -> list[str]:
+    wanted = otherwise if devices is None else devices
+    chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+    for device in chosen:
+        if device not in _DEVICES:
+            raise refuse(
+                op, "devices", "is unknown", '"cpu", "cuda" or both', repr(device), "use these"
+            )
+    if not chosen:
+        raise refuse(op, "devices", "is empty", '"cpu", "cuda" or both', "none", "name one")
+    return list(dict.fromkeys(chosen))
+
+
+def _arrays(op: str, arrays: Any, devices: list[str]) -> bool:
+    """Whether a function gets torch tensors."""
+    if arrays not in (None, "numpy", "torch"):
+        raise refuse(op, "arrays", "is unknown", '"numpy" or "torch"', repr(arrays), "use one")
+    if arrays == "numpy" and "cuda" in devices:
+        raise refuse(
+            op, "arrays", "does not fit the devices", '"torch" on a GPU', '"numpy"',
+            "leave it out, or register for the CPU alone",
+        )  # fmt: skip
+    return arrays == "torch" or "cuda" in devices
+
+
+def _refuse_launch(op: str, **given: Any) -> None:
+    for argument, value in given.items():
+        if value is not None:
+            raise refuse(op, argument, "is for kernels", "None", repr(value), "leave it out")
+
+
+def _only_cuda(op: str, devices: list[str], what: str) -> None:
+    if devices != ["cuda"]:
+        raise refuse(
+            op, "devices", f"does not fit {what}", '"cuda"', ", ".join(devices), "leave it out"
+        )
+
+
+def _from_function(
+    op: Operator, fn: Callable[..., Any], knobs: Knobs, supports: Supports | None, torch: bool
+) -> dict[str, Any]:
+    signature = _function.bind(op, fn, knobs)
+    return {
+        "source": _source.text_of(fn),
+        "supports": _function.supports_of(op, signature, supports),
+        "run": _function.step_of(op, fn, signature, knobs, torch),
+        "torch": torch,
+        "cuda": None,
+    }
+
+
+def _from_kernel(
+    op: Operator, kernel: Any, knobs: Knobs, supports: Supports | None, grid: Any,
+    devices: list[str],
+) -> dict[str, Any]:  # fmt: skip
+    _only_cuda(op.name, devices, "a Triton kernel")
+    signature, theirs = _triton.bind(op, kernel, knobs)
+    launch = _triton.call_of(op, kernel, theirs, _triton.check_grid(op.name, grid))
+    # The grid may want every letter and knob, whether the kernel takes it or not.
+    every = dict.fromkeys((*signature.names, *op.letters, *knobs.domains))
+    wide = signature._replace(names=tuple(every))
+    source = _triton.source_of(kernel)
+    if callable(grid):
+        source += _source.text_of(grid)
+    return {
+        "source": source,
+        "supports": _function.supports_of(op, signature, supports, contiguous=True),
+        "run": _function.step_of(op, launch, wide, knobs, torch=True),
+        "torch": True,
+        "cuda": None,
+    }
+
+
+def _from_text(
+    op: Operator, text: str, supports: Supports | None, grid: Any, block: Any, smem: Any,
+    entry: str | None, devices: list[str],
+) -> dict[str, Any]:  # fmt: skip
+    _only_cuda(op.name, devices, "CUDA text")
+    if grid is None:
+        raise refuse(
+            op.name, "grid", "is missing", "numbers or expressions in letters and knobs", "None",
+            'pass for example grid="T"',
+        )  # fmt: skip
+    signature = _function.Signature((), ())
+    cuda = (
+        text,
+        _cuda.entry_of(op.name, text, entry),
+        _cuda.expressions(op.name, "grid", grid, "1"),
+        _cuda.expressions(op.name, "block", block, "256"),
+        _cuda.expressions(op.name, "smem", smem, "0")[0],
+    )
+    return {
+        "source": None,  # the library's: it knows the headers that the text includes
+        "supports": _function.supports_of(op, signature, supports),
+        "run": None,
+        "torch": False,
+        "cuda": cuda,
+    }

@@ -1,0 +1,150 @@
+"""The knobs of a user's implementation: Python values to the library's integers and back.
+
+In: ``space=`` (a mapping of knobs to spaces or values, or a list of whole configurations) and
+``where=``. Out: what the library searches. Integers and truth values go as they are, others by a
+label. Read next: ../spaces.py, src/core/config.hpp.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from .. import spaces
+from ._problem import Operator
+from ._words import refuse, refuse_type
+
+_MOST = 1 << 16  # configurations that are looked at one by one here
+
+
+def values_of(op: str, knob: str, space: Any) -> list[Any]:
+    """The values of a space, one by one."""
+    if isinstance(space, spaces.PowerOfTwoSpace):
+        powers = itertools.takewhile(lambda n: n <= space.high, (1 << i for i in range(63)))
+        found: list[Any] = [n for n in powers if n in space]
+    elif isinstance(space, spaces.DiscreteSpace):
+        found = list(itertools.islice(range(int(space.low), int(space.high) + 1), _MOST + 1))
+        found = [n for n in found if n in space]
+    elif isinstance(space, spaces.RangeSpace):
+        raise refuse(
+            op, "space", f"gives {knob} a range of numbers", "values that can be listed",
+            repr(space), "use ChoiceSpace or DiscreteSpace",
+        )  # fmt: skip
+    elif isinstance(space, spaces.ChoiceSpace):
+        found = list(space.values)
+    elif isinstance(space, (str, int, float)):
+        found = [space]
+    elif isinstance(space, Iterable):
+        found = list(space)
+    else:
+        raise refuse_type(op, f"space[{knob!r}]", "a space or a list of values", space, "list them")
+    if not found or len(found) > _MOST:
+        raise refuse(
+            op, "space", f"gives {knob} a wrong number of values", f"1 to {_MOST}", len(found),
+            "list what is worth trying",
+        )  # fmt: skip
+    return list(dict.fromkeys(found))
+
+
+class Knobs:
+    """``rows`` is what the library gets; ``configs`` the valid configurations, where these are not
+    every combination."""
+
+    def __init__(self, op: str, domains: Mapping[str, Sequence[Any]]) -> None:
+        self._op = op
+        self.domains = {name: list(values) for name, values in domains.items()}
+        self.rows: tuple[Any, ...] = tuple(self._row(*item) for item in self.domains.items())
+        self._codes = {row[0]: list(row[1]) for row in self.rows}
+        self.configs: list[tuple[int, ...]] | None = None
+
+    @staticmethod
+    def _row(name: str, values: list[Any]) -> tuple[Any, ...]:
+        if all(isinstance(value, int) for value in values):
+            return (name, tuple(map(int, values)), None)
+        return (name, tuple(range(len(values))), tuple(str(value) for value in values))
+
+    def encode(self, config: Mapping[str, Any], argument: str) -> tuple[int, ...]:
+        """A whole configuration; raises for a knob or a value that is not of the space."""
+        known = ", ".join(self.domains) or "no knob"
+        if set(config) != set(self.domains):
+            raise refuse(
+                self._op, argument, "names other knobs than space", known,
+                ", ".join(map(str, config)) or "none", "give each knob a value",
+            )  # fmt: skip
+        return tuple(self._code(name, config[name], argument) for name in self.domains)
+
+    def _code(self, name: str, value: Any, argument: str) -> int:
+        if value not in self.domains[name]:
+            raise refuse(
+                self._op, argument, f"gives {name} a value outside its space",
+                ", ".join(map(str, self.domains[name])), value, "use one of these",
+            )  # fmt: skip
+        return int(self._codes[name][self.domains[name].index(value)])
+
+    def decode(self, codes: Sequence[int]) -> dict[str, Any]:
+        """What the implementation is called with."""
+        return {
+            name: values[self._codes[name].index(code)]
+            for (name, values), code in zip(self.domains.items(), codes, strict=True)
+        }
+
+    def flat_configs(self) -> tuple[int, ...] | None:
+        return None if self.configs is None else tuple(itertools.chain(*self.configs))
+
+
+def read_space(op: str, space: Any) -> Knobs:
+    """A mapping, or a list of whole configurations."""
+    if space is None:
+        return Knobs(op, {})
+    if isinstance(space, Mapping):
+        return Knobs(op, {str(name): values_of(op, name, value) for name, value in space.items()})
+    listed = space.values if isinstance(space, spaces.ChoiceSpace) else space
+    configs = list(listed) if isinstance(listed, Iterable) else []
+    if not configs or not all(isinstance(config, Mapping) for config in configs):
+        raise refuse_type(
+            op, "space", "a mapping of knobs, or a list of configurations", space, "pass a dict"
+        )
+    domains: dict[str, dict[Any, None]] = {name: {} for name in configs[0]}
+    for config in configs:
+        if set(config) != set(domains):
+            raise refuse(
+                op, "space", "lists configurations of different knobs", ", ".join(domains),
+                ", ".join(config), "give each configuration every knob",
+            )  # fmt: skip
+        for name, value in config.items():
+            domains[name][value] = None
+    knobs = Knobs(op, {name: list(values) for name, values in domains.items()})
+    knobs.configs = [knobs.encode(config, "space") for config in configs]
+    return knobs
+
+
+Allowed = Callable[[Sequence[int], Sequence[int]], bool]
+
+
+def read_where(op: Operator, where: Any, knobs: Knobs) -> Allowed | None:
+    """Predicates over knobs cut ``knobs.configs`` now; those that name letters too become a
+    function (letters, configuration) → bool."""
+    if where is None:
+        return None
+    wanted = [where] if isinstance(where, str) or callable(where) else list(where)
+    predicates = [spaces._predicate(p, {*knobs.domains, *op.letters}) for p in wanted]
+    fixed = [p for p in predicates if not set(p[0]) & set(op.letters)]
+    others = [p for p in predicates if set(p[0]) & set(op.letters)]
+
+    def holds(predicates: list[Any], values: Mapping[str, Any]) -> bool:
+        return all(function(*(values[name] for name in names)) for names, function in predicates)
+
+    if fixed:
+        every = knobs.configs or itertools.product(*(codes for _, codes, _ in knobs.rows))
+        kept = [tuple(codes) for codes in every if holds(fixed, knobs.decode(codes))]
+        if not kept:
+            raise refuse(
+                op.name, "where", "leaves no configuration", "at least one", "none", "widen it"
+            )
+        knobs.configs = kept
+    if not others:
+        return None
+    return lambda letters, codes: holds(
+        others, {**dict(zip(op.letters, letters, strict=True)), **knobs.decode(codes)}
+    )
