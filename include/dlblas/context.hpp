@@ -97,11 +97,12 @@ class Context {
   /// The library's own memory and threads; on a GPU the device's default stream.
   Context() { c_.size = sizeof c_; }
   /// Uses whichever of these members `host` has (the library's own serve for the rest):
-  ///   void* alloc(size_t bytes, size_t align)      workspace, valid until the call ends; on a GPU
-  ///   until the stream has come past it (memory that is used again in stream order is)
+  ///   void* alloc(size_t bytes, size_t align)      workspace: the call's, then the host's again
   ///   void* new_output(const NewOutput& spec)      memory of a result; stays the host's own
   ///   void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body)   returns when all
   ///   is done
+  /// On a GPU memory is given and taken back in the order of the stream: the kernels that use the
+  /// workspace may still wait there when the call returns.
   template <typename H>
   requires(detail::HasAlloc<H> || detail::HasParallelFor<H> ||
            detail::HasNewOutput<H>) explicit Context(H& host, int num_threads = 0,

@@ -70,6 +70,7 @@ typedef struct dlblas_tensor {
   uint64_t byte_offset;
 } dlblas_tensor;
 
+/* What a dlblas_value holds. */
 typedef enum dlblas_kind {
   DLBLAS_NONE = 0, /* absent: the default, or no tensor for an optional one */
   DLBLAS_TENSOR = 1,
@@ -78,6 +79,7 @@ typedef enum dlblas_kind {
   DLBLAS_BOOL = 4,
   DLBLAS_STRING = 5 /* an enumerated value, or a dtype's name */
 } dlblas_kind;
+/* One argument of a call. */
 typedef struct dlblas_value {
   int32_t kind;
   int32_t reserved;
@@ -132,11 +134,15 @@ typedef struct dlblas_context {
  * process. */
 typedef const struct dlblas_op_s* dlblas_op_t;
 
+/* DLBLAS_ABI_VERSION and DLBLAS_VERSION of the library that runs. */
 DLBLAS_API uint32_t dlblas_abi_version(void);
 DLBLAS_API const char* dlblas_version(void);
+/* Fills in what the calling thread's last failed call had to say. */
 DLBLAS_API void dlblas_last_error(dlblas_error* error);
+/* Gives back a text or a result of the library's; NULL is nothing. */
 DLBLAS_API void dlblas_free(void* memory);
 
+/* Finds a form by its name; an unknown one is DLBLAS_UNKNOWN_OPERATOR, and the error lists all. */
 DLBLAS_API dlblas_status dlblas_op(const char* name, dlblas_op_t* op);
 /* The name of an argument that the form writes into: of the one called `name`, or, where that is
  * NULL, of the one at `position`. NULL when it is only read, or there is none. Lives as long as the
@@ -156,6 +162,7 @@ DLBLAS_API dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* args,
 DLBLAS_API dlblas_status dlblas_warmup(dlblas_op_t op, const dlblas_args* args,
                                        const dlblas_context* context);
 
+/* The steps of a search, in dlblas_event. */
 typedef enum dlblas_event_kind {
   DLBLAS_EVENT_START = 0,    /* candidates and budget are known */
   DLBLAS_EVENT_MEASURED = 1, /* one configuration has a time */
@@ -163,6 +170,7 @@ typedef enum dlblas_event_kind {
   DLBLAS_EVENT_FINAL = 3,    /* the interleaved final begins */
   DLBLAS_EVENT_DONE = 4      /* the winner is known; note says why it won */
 } dlblas_event_kind;
+/* What on_event is told; its texts live until it returns. */
 typedef struct dlblas_event {
   size_t size;
   int32_t kind;
@@ -179,6 +187,7 @@ typedef struct dlblas_event {
   double budget_s;
 } dlblas_event;
 
+/* How to search. Zeros in all but size: everything there is, within DLBLAS_TUNE_SECONDS a key. */
 typedef struct dlblas_tune_options {
   size_t size;
   double seconds;       /* budget a key; <= 0: DLBLAS_TUNE_SECONDS, default 10 */
@@ -357,6 +366,7 @@ typedef struct dlblas_cuda_text {
   const char* shared_bytes;
 } dlblas_cuda_text;
 
+/* A user's implementation of an operator: a step, or CUDA text. */
 typedef struct dlblas_implementation {
   size_t size;
   const char* name;
@@ -382,6 +392,7 @@ typedef struct dlblas_implementation {
   const dlblas_cuda_text* cuda; /* where step is NULL */
   void* user;
 } dlblas_implementation;
+/* Flags of an implementation; deterministic: the same bits every time. */
 #define DLBLAS_IS_DETERMINISTIC 1u
 #define DLBLAS_IS_CAPTURABLE 2u /* may run while a CUDA graph is captured */
 #define DLBLAS_IS_LOCAL 4u      /* made in this process alone: no worker process can measure it */

@@ -40,9 +40,11 @@ class Error : public std::runtime_error {
 class ShapeMismatchError : public Error {
   using Error::Error;
 };
+/// A dtype outside an argument's class; a result read as another type.
 class UnsupportedDtypeError : public Error {
   using Error::Error;
 };
+/// Tensors on different devices, or on one that this build or machine does not serve.
 class DeviceError : public Error {
   using Error::Error;
 };
@@ -50,6 +52,7 @@ class DeviceError : public Error {
 class ArgumentError : public Error {
   using Error::Error;
 };
+/// No such name; the message lists those there are.
 class UnknownOperatorError : public Error {
   using Error::Error;
 };
@@ -57,6 +60,7 @@ class UnknownOperatorError : public Error {
 class UnsupportedError : public Error {
   using Error::Error;
 };
+/// A kernel could not be compiled, or a compiler is not there; the message says which.
 class CompileError : public Error {
   using Error::Error;
 };
@@ -64,9 +68,11 @@ class CompileError : public Error {
 class LaunchError : public Error {
   using Error::Error;
 };
+/// Nothing that was measured was right; the message lists what failed, and how.
 class TuningFailedError : public Error {
   using Error::Error;
 };
+/// The library's own fault, or its machine's: no memory, a broken installation.
 class InternalError : public Error {
   using Error::Error;
 };

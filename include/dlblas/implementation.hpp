@@ -79,11 +79,11 @@ class Step {
       if (begin < end) body(begin, end);
       return;
     }
-    using Body = std::remove_reference_t<F>;
+    using Work = std::remove_reference_t<F>;
     context_->parallel_for(
         context_->self, begin, end, grain,
         [](std::int64_t b, std::int64_t e, void* ctx) noexcept {
-          (*static_cast<Body*>(ctx))(b, e);
+          (*static_cast<Work*>(ctx))(b, e);
         },
         const_cast<void*>(static_cast<const void*>(&body)));
   }

@@ -19,6 +19,7 @@ using Counters = dlblas_counters;
 /// Measured ceilings of this machine; see dlblas_machine.
 using Machine = dlblas_machine;
 
+/// "0.1.0", of the library that runs.
 inline std::string version() { return dlblas_version(); }
 
 /// Devices, libraries found or why not, environment variables, operators, implementations and
@@ -36,6 +37,7 @@ inline std::string cache(const std::string& command) {
   return detail::take_text(text);
 }
 
+/// What this process has done so far.
 inline Counters counters() {
   Counters c = {};
   c.size = sizeof c;

@@ -25,6 +25,7 @@ using Values = std::initializer_list<Value>;
 /// Arguments by name: `{{"activation", "relu"}, {"bias", bias}}`.
 using NamedValues = std::initializer_list<NamedValue>;
 
+/// Of a text about a call: for programs, or for people.
 enum class Format { kJson = 0, kTable = 1 };
 
 /// What the oracle says of results; see dlblas_verdict.
@@ -132,6 +133,7 @@ class Operator {
     detail::check(
         dlblas_pin(op_, implementation.c_str(), config.empty() ? nullptr : config.c_str()));
   }
+  /// Chooses freely again.
   void unpin() const { detail::check(dlblas_pin(op_, nullptr, nullptr)); }
 
   /// Compares results with the oracle; `values` as they were before the call. No rows: every row.
@@ -149,13 +151,14 @@ class Operator {
     return verdict;
   }
 
+  /// For calls of the C ABI.
   dlblas_op_t handle() const { return op_; }
 
  private:
   dlblas_op_t op_;
 };
 
-/// `std::cout << explain("matmul", {a, b})`.
+/// Operator::explain by name: `std::cout << explain("matmul", {a, b})`.
 inline std::string explain(const Operator& op, Values values, NamedValues named = {},
                            Format format = Format::kTable, const Context& context = {}) {
   return op.explain(values, named, format, context);

@@ -299,9 +299,12 @@ class Tensor {
     if (release_ && view_.data()) release_(view_.data());
   }
 
+  /// The memory that a call reads or writes, where an argument or a destination is wanted.
   operator OutRef() { return view_; }
   operator TensorRef() const { return view_; }
+  /// Is there a result?
   explicit operator bool() const { return static_cast<bool>(view_); }
+  /// What is there, and where; strides in elements.
   DType dtype() const { return view_.dtype(); }
   Device device() const { return view_.device(); }
   const Dims& shape() const { return view_.shape(); }

@@ -39,6 +39,7 @@ struct Narrow {
   std::string values;  // "64,128"
 };
 
+/// How to search. The defaults search all that there is, within DLBLAS_TUNE_SECONDS a key.
 struct TuneOptions {
   double seconds = 0;         // budget of a key; 0: DLBLAS_TUNE_SECONDS, default 10
   std::string strategy = {};  // "exhaustive", "random"; empty: by the size of the space

@@ -54,6 +54,7 @@ class Value {
   Value(const std::string& text) : Value(text.c_str()) {}
   Value(DType dtype) : Value(name_of(dtype)) {}
 
+  /// The tensor, or the scalar as the C ABI reads it; an absent tensor is empty.
   const TensorRef& tensor() const { return tensor_; }
   const dlblas_value& scalar() const { return value_; }
   /// The tensor came as an OutRef, or as what converts to one: a Tensor or vector that is not
