@@ -14,7 +14,7 @@ CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-asan test-tsan build wheel lint format check bench clean setup-demo setup-test
+.PHONY: help demo test test-asan test-tsan build wheel lint format check bench docs clean setup-demo setup-docs setup-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -56,11 +56,17 @@ format: setup-test  ## format C++ and Python in place
 bench: build  ## run the benchmarks (dlblas bench)
 	.venv/bin/python -m dlblas bench
 
+docs: setup-docs build  ## build the documentation site, build/site/index.html
+	.venv/bin/python tools/make_docs.py
+
 clean:  ## remove build/ and dist/ (.venv stays)
 	rm -rf build dist
 
 setup-demo:
 	@$(PYTHON) tools/setup.py demo
+
+setup-docs:
+	@$(PYTHON) tools/setup.py docs
 
 setup-test:
 	@$(PYTHON) tools/setup.py test

@@ -33,3 +33,8 @@ endif()
 add_executable(dlblas_compile_all tools/compile_all.cpp)
 target_link_libraries(dlblas_compile_all PRIVATE dlblas_objects)
 add_dependencies(dlblas_compile_all dlblas_generated)
+
+# What implementations say of themselves, for the pages of `make docs` and tests/test_website.py.
+add_executable(dlblas_describe tools/describe.cpp)
+target_link_libraries(dlblas_describe PRIVATE dlblas_objects)
+add_dependencies(dlblas_describe dlblas_generated)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes .venv, and what Debian alone has in build/deps: all set-up behind `make demo` and `make
-test`.
+"""Makes .venv, and what Debian alone has in build/deps: all set-up behind `make demo`, `make test`,
+`make docs` and `make release-wheel`.
 
-python3 tools/setup.py demo|test. Needs a Python >= 3.10 with venv, and nothing else; touches only
-the tree. A stamp with the hash of the requirement files makes a second run do nothing, so it works
-offline. Exit codes: 0 done, 1 a fetch failed (one sentence names the package), 2 this machine lacks
-something.
+python3 tools/setup.py demo|docs|test|release. Needs a Python >= 3.10 with venv, and nothing else;
+touches only the tree. A stamp with the hash of the requirement files makes a second run do nothing,
+so it works offline. Exit codes: 0 done, 1 a fetch failed (one sentence names the package), 2 this
+machine lacks something.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-REQUIREMENTS = {"demo": ["demo"], "test": ["demo", "test"]}
+REQUIREMENTS = {"demo": ["demo"], "docs": ["demo", "docs"], "test": ["demo", "test", "docs"]}
+REQUIREMENTS["release"] = [*REQUIREMENTS["test"], "release"]
 DEBIAN = ["libgtest-dev", "googletest"]
 
 

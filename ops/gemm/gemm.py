@@ -29,3 +29,12 @@ DOCS: dict[str, dict[str, str]] = {
         "source": "Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.",
     },
 }
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "a": "the left factor",
+    "b": "the right factor; weight.T of a linear layer, without a copy",
+    "activation": "acts on the sum with the bias; empty: none",
+    "bias": "added to every row of the product, in the product's unit",
+    "out_dtype": "dtype of the result; without it, a's",
+}

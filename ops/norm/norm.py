@@ -1,6 +1,6 @@
 """Docstring pieces of the norm operators; the functions themselves are generated from the schemas.
 
-And what their gradients are made of. Pure data: no imports, nothing computed.
+And what arguments mean, and what gradients are made of. Pure data: no imports, nothing computed.
 Read next: ops/norm/README.md, python/dlblas/torch/_autograd.py (who reads AUTOGRAD).
 """
 
@@ -71,6 +71,18 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "source": "The derivative of Zhang and Sennrich, 2019; no paper's kernel.",
     },
+}
+
+# Argument -> what it is, in which unit; one name means one thing in all of the family.
+ARGUMENTS: dict[str, str] = {
+    "x": "rows to normalise; of the gradients, what the forward call normalised",
+    "weight": "a factor for each column",
+    "residual": "added to x first, in x's unit",
+    "dy": "the gradient that arrives at y",
+    "dresidual": "the gradient that arrives at residual_out; added to dx",
+    "eps": "added to the mean square: x's unit squared",
+    "weight_offset": "added to every weight, in its unit",
+    "cast_before_weight": "round to x's dtype before the weight is applied",
 }
 
 # Operator -> its gradient, as one call of another operator. `saves` and `takes`: the backward

@@ -1,0 +1,122 @@
+"""The documentation site: it builds from this tree without a warning, every operator has its page,
+every link leads somewhere, nothing comes from another site, and the search knows every operator."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGE = pathlib.Path(os.environ.get("DLBLAS_TEST_PYTHON", ROOT / "build" / "python"))
+DESCRIBE = os.environ.get("DLBLAS_DESCRIBE", str(ROOT / "build" / "dlblas_describe"))
+
+sys.path.insert(0, str(ROOT / "tools"))
+from website import check, operators, stage  # noqa: E402
+
+
+def test_the_site(tmp_path: pathlib.Path) -> None:
+    import dlblas
+
+    site = tmp_path / "site"
+    command = [sys.executable, str(ROOT / "tools" / "make_docs.py"), "--out", str(site)]
+    command += ["--package", str(PACKAGE), "--describe", DESCRIBE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert check.problems(site) == []
+
+    index = check.search_index(site)
+    titles = dict(zip(index["docnames"], index["titles"], strict=True))
+    for operator in dlblas.info()["operators"]:
+        document = f"operators/{operator['name']}"
+        assert titles[document] == operator["name"]
+        text = (site / f"{document}.html").read_text(encoding="utf-8")
+        for implementation in operator["implementations"]:
+            assert f'{implementation["name"]}<a class="headerlink"' in text
+            for knob in implementation["knobs"]:
+                assert f">{knob['name']}<" in text
+        for tensor in operator["tensors"]:
+            assert f">{tensor['name']}<" in text
+        assert "Refuses, in its own words" in text
+        for place in ("arguments", "errors", "implementations", "figures", "cases", "sources"):
+            assert f'id="{place}"' in text
+    for document in stage.find_pages(ROOT).values():
+        assert (site / f"{document}.html").is_file()
+        assert document == "index" or f'"{document}.html"' in (site / "index.html").read_text()
+
+
+def test_no_operator_is_named_by_the_tools() -> None:
+    import dlblas
+
+    for path in [ROOT / "tools" / "make_docs.py", *(ROOT / "tools" / "website").glob("*.py")]:
+        text = path.read_text(encoding="utf-8")
+        assert not [name for name in dlblas.list_operators() if name in text], path
+
+
+PAGES = {
+    "good.html": '<h1 id="top">x</h1><a href="sub/other.html#here">y</a><a href="#top">z</a>',
+    "sub/other.html": '<p id="here"><a href="../good.html">back</a><a href="https://a.org/b">o</a>',
+    "style.css": "a { background: url(data:image/png;base64,AA) }",
+}
+WRONG = {
+    "a page that is not there": ("a.html", '<a href="gone.html">x</a>', "leads nowhere"),
+    "a place that is not there": ("a.html", '<a href="good.html#gone">x</a>', "names no place"),
+    "a script from elsewhere": ("a.html", '<script src="https://cdn.x/a.js"></script>', "fetches"),
+    "a style from elsewhere": ("a.html", '<link rel="stylesheet" href="//x/a.css">', "fetches"),
+    "a picture that is not there": ("a.html", '<img src="gone.png">', "fetches gone.png"),
+    "a font from elsewhere": ("b.css", "@font-face { src: url('https://x/f.woff2') }", "fetches"),
+    "a malformed address": ("a.html", '<a href="http://a.org">x</a>', "is no https address"),
+}
+
+
+def plant(folder: pathlib.Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def test_a_clean_site_has_no_problems(tmp_path: pathlib.Path) -> None:
+    plant(tmp_path, PAGES)
+    assert check.problems(tmp_path) == []
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_wrong_is_found(wrong: str, tmp_path: pathlib.Path) -> None:
+    name, text, expected = WRONG[wrong]
+    plant(tmp_path, {**PAGES, name: text})
+    found = check.problems(tmp_path)
+    assert len(found) == 1 and name in found[0] and expected in found[0], found
+
+
+TREE = {
+    "README.md": "# lib\n\nSee [docs](docs/use.md#how), `ops/f/f.cpp`, [x](gone.md).\n",
+    "docs/index.md": "# lib\n\n## Use\n\n- [All of it](../README.md): more\n\n<!-- operators -->\n",
+    "docs/use.md": "# Use\n\n```cpp\nauto f = [](int) {};  // `ops/f/f.cpp`\n```\n\n## How\n",
+    "ops/f/README.md": "# f\n\n`f.cpp` and [back](../../docs/use.md)\n",
+    "ops/f/f.cpp": "int f();\n",
+}
+
+
+def test_links_of_a_page_lead_to_the_site(tmp_path: pathlib.Path) -> None:
+    plant(tmp_path / "tree", TREE)
+    staged = stage.Stage(tmp_path / "tree", tmp_path / "out")
+    staged.copy_pages(lambda document: f"table for {document}")
+    texts = {p.stem: p.read_text() for p in (tmp_path / "out").rglob("*.md")}
+    assert texts["overview"].startswith("# All of it\n")  # not the site's own title again
+    assert "[docs](use.md#how)" in texts["overview"]
+    assert '<a class="source" href="source/ops/f/f.cpp.html">`ops/f/f.cpp`</a>' in texts["overview"]
+    assert 'href="../source/ops/f/f.cpp.html"' in texts["f"] and "(../use.md)" in texts["f"]
+    assert "auto f = [](int) {};  // `ops/f/f.cpp`" in texts["use"]
+    assert "table for index" in texts["index"] and "operators/index" in texts["index"]
+    assert staged.broken == [stage.Broken("README.md", "gone.md")]
+    assert staged.sources == {"ops/f/f.cpp"}
+    assert ":caption: More" in texts["index"] and "families/f" in texts["index"]
+
+
+def test_text_is_no_markdown() -> None:
+    assert operators.plain("x [*T, C] a_b <c>|d`") == r"x \[\*T, C\] a\_b \<c\>\|d\`"
+    made = operators.table(["a", "b", "c"], [["`x|y`", "", "1"], ["z", "", "2"]])
+    assert made == "| a | c |\n| --- | --- |\n| `x\\|y` | 1 |\n| z | 2 |\n\n"

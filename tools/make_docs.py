@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Builds the documentation site: the tree's Markdown, and a page an operator from the registry.
+
+In: docs/, the folders' README.md, the built package and dlblas_describe. Out: build/site, which
+works offline and from a folder; exit code 1, and a line for each, where a link leads nowhere,
+something would be fetched, or Sphinx warns. Run by `make docs`. Read next: website/stage.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import figures
+from website import check, operators, sources, stage
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SETTINGS = pathlib.Path(__file__).resolve().parent / "website"
+
+
+def ask_library(root: pathlib.Path, describe: pathlib.Path) -> operators.Library:
+    """What the pages of operators are made of; the package is on sys.path by now."""
+    import dlblas
+
+    info = dlblas.info()
+    found = [library["path"] for library in info["libraries"] if library["found"]]
+    places = os.pathsep.join(filter(None, [os.environ.get("DLBLAS_LIBS", ""), *found]))
+    done = subprocess.run(
+        [str(describe)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "DLBLAS_LIBS": places},
+    )
+    results = figures.newest(root / "benchmarks" / "results")
+    current = figures.current_source(root)
+    return operators.Library(info, json.loads(done.stdout), results, current)
+
+
+def run_sphinx(staged: pathlib.Path, out: pathlib.Path) -> list[str]:
+    """Its warnings, one line each."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-b", "html", "-d", f"{staged}-trees"]
+    command += ["-c", str(SETTINGS), str(staged), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = [line.replace(f"{staged}/", "") for line in done.stderr.splitlines() if line.strip()]
+    if done.returncode and not lines:
+        lines = ["sphinx failed without a word"]
+    return lines
+
+
+def build(root: pathlib.Path, out: pathlib.Path, describe: pathlib.Path) -> list[str]:
+    """Makes the site anew; all that is wrong with it."""
+    staged = stage.Stage(root, out.with_name(f"{out.name}-pages"))
+    for folder in (out, staged.out):
+        shutil.rmtree(folder, ignore_errors=True)
+    library = ask_library(root, describe)
+    operators.write_pages(library, staged)
+    staged.copy_pages(lambda document: operators.overview(library, document))
+    wrong = [f"{page}: {target} leads nowhere" for page, target in staged.broken]
+    wrong += run_sphinx(staged.out, out)
+    sources.write_pages(root, out, staged.sources)
+    return wrong + check.problems(out)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
+    parser.add_argument("--out", type=pathlib.Path, help="default build/site")
+    parser.add_argument("--package", type=pathlib.Path, help="folder of dlblas; build/python")
+    parser.add_argument("--describe", type=pathlib.Path, help="default build/dlblas_describe")
+    args = parser.parse_args()
+    root = args.root.resolve()
+    sys.path.insert(0, str(args.package or root / "build" / "python"))
+    out = (args.out or root / "build" / "site").resolve()
+    wrong = build(root, out, args.describe or root / "build" / "dlblas_describe")
+    for line in wrong:
+        print(f"docs: {line}", file=sys.stderr)
+    pages = len(list(out.rglob("*.html")))
+    print(f"docs: {pages} pages, {len(wrong)} problems; open {out / 'index.html'}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What `make docs` is made of: see ../make_docs.py."""

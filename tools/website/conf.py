@@ -1,0 +1,33 @@
+"""Sphinx's settings for the site. Every script, style and font is the site's own: it works offline,
+from a folder too. Read next: ../make_docs.py, which runs Sphinx on what stage.py wrote."""
+
+project = "dlblas"
+author = "the authors of dlblas"
+html_title = "dlblas"
+language = "en"
+
+extensions = ["myst_parser"]
+myst_heading_anchors = 4  # GitHub's anchors, so that a link to a heading works in both places
+myst_links_external_new_tab = False
+suppress_warnings = ["misc.highlighting_failure", "myst.header"]
+
+html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#0f766e",
+        "color-brand-content": "#0f766e",
+        "font-stack": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
+        "font-stack--monospace": "ui-monospace, 'SF Mono', 'DejaVu Sans Mono', monospace",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#5eead4",
+        "color-brand-content": "#5eead4",
+    },
+}

@@ -1,0 +1,374 @@
+"""The operators' pages: all that the library says of an operator, as Markdown.
+
+In: dlblas.info(), the docstring pieces and AUTOGRAD of dlblas.ops.<family>, what dlblas_describe
+prints (tools/describe.cpp), ops/<family>/cases.json, benchmarks/results. Out: a document an
+operator, and a table of all. No operator is named here. Read next: stage.py, ../figures.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import textwrap
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import figures
+import figures_gpu
+
+from . import stage
+
+Row = dict[str, Any]
+BACKENDS = {"cpu": "CPUs", "cuda": "NVIDIA GPUs"}
+FACTS = ("shapes", "dtypes", "aliasing", "numerics")
+# What a letter counts, wherever it stands in a schema, a message or a kernel.
+LETTERS = {
+    "M": "rows of the product",
+    "N": "columns of the product",
+    "K": "terms of each sum of products",
+    "T": "tokens: all leading dimensions together",
+    "C": "elements of a row, the normalised width",
+    "F": "elements of the feed-forward width",
+    "B": "sequences of a batch",
+    "S": "tokens of the query",
+    "L": "tokens of keys and values",
+    "H": "query heads",
+    "Hkv": "heads of keys and values",
+    "D": "elements of a head",
+    "E": "experts",
+    "topk": "experts a token goes to",
+    "G": "elements that share a scale",
+}
+
+
+def plain(text: str) -> str:
+    """Text in which nothing is Markdown."""
+    return re.sub(r"([\\`*_\[\]<>|#~$])", r"\\\1", text)
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Without the columns that say nothing. A bar inside a cell would end it, also within code."""
+    cells = [[re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in row] for row in rows]
+    kept = [i for i in range(len(head)) if any(row[i] for row in cells)]
+    some = [[row[i] for i in kept] for row in cells]
+    return figures_gpu.markdown([head[i] for i in kept], some) + "\n"
+
+
+def fold(text: str, language: str = "text") -> str:
+    """Code of long lines, which are read rather than copied."""
+    lines = (textwrap.fill(line, 84, subsequent_indent="    ") for line in text.split("\n"))
+    return f"```{language}\n" + "\n".join(lines) + "\n```\n\n"
+
+
+class Library(NamedTuple):
+    """What is asked once for all pages."""
+
+    info: Row
+    described: Row  # operator → implementation → facts, of dlblas_describe
+    results: list[Row]  # rows of benchmarks/results
+    current: Callable[[Row], str]  # the hash of the sources behind a row, as they are now
+
+    def words(self, row: Row, name: str) -> Row:
+        """A table of ops/<family>/<family>.py; a family need not have one."""
+        try:
+            found = getattr(import_module(f"dlblas.ops.{row['family']}"), name, {})
+        except ModuleNotFoundError:
+            found = {}
+        return dict(found)
+
+
+def _shape(tensor: Row) -> str:
+    inside = re.search(r"\[.*\]", tensor["type"])
+    return inside[0] if inside else "[]"
+
+
+def _dtypes(tensor: Row) -> str:
+    """``f32, f16, bf16``, or by another argument: ``as x``."""
+    kind = re.split(r"[\[|]", tensor["type"])[0]
+    named = [f"as {code(kind)} says"] if "like" not in kind and not tensor["dtypes"] else []
+    like = [f"as {code(tensor['like'])}"] if tensor["like"] else []
+    return ", ".join([*named, *like, *tensor["dtypes"]])
+
+
+def _default(param: Row) -> str:
+    if param["kind"] == "tensor":
+        return "absent" if param["optional"] else "required"
+    value = param.get("default")
+    if not param.get("has_default"):
+        return "required"
+    return code(json.dumps(value)) if param["kind"] == "enum" else code(str(value))
+
+
+def _what(param: Row, tensors: dict[str, Row]) -> str:
+    if param["kind"] == "tensor":
+        tensor = tensors[param["name"]]
+        return f"{code(_shape(tensor))} {_dtypes(tensor)}"
+    if param.get("values"):
+        values = (json.dumps(v) if param["kind"] == "enum" else v for v in param["values"])
+        return "one of " + ", ".join(code(value) for value in values)
+    return str(param["kind"])
+
+
+def _call(library: Library, row: Row) -> str:
+    import dlblas
+
+    name = row["name"]
+    inplace = [form["name"] for form in row["forms"] if form["inplace"]]
+    lines = []
+    for form in row["forms"]:
+        signature = inspect.signature(getattr(dlblas, form["name"]))
+        results = [r["name"] for r in row["results"]]
+        returned = "" if form["inplace"] else " -> " + ", ".join(results)
+        lines.append(f"dlblas.{form['name']}{signature}{returned}")
+    text = fold("\n".join(lines), "python")
+    in_torch = [name, f"{name}_out", *inplace]
+    forms = ", ".join(code(f"torch.ops.dlblas.{form}") for form in in_torch)
+    text += f"In torch {forms}; in C++ {code(f'dlblas::{name}')} of `<dlblas/ops.hpp>`. "
+    return f"{text}All of them are made from the schema:\n\n{fold(row['schema'])}"
+
+
+def _arguments(library: Library, row: Row) -> str:
+    tensors = {t["name"]: t for t in row["tensors"]}
+    notes = library.words(row, "ARGUMENTS")
+    params = row["forms"][0]["params"]
+    rows = []
+    for param in params:
+        name = code(param["name"]) + (" (keyword)" if param["keyword_only"] else "")
+        note = notes.get(param["name"], "")
+        rows.append([name, _what(param, tensors), _default(param), plain(note)])
+    text = table(["argument", "what", "default", "meaning"], rows)
+    results = [[code(r["name"]), f"{code(_shape(r))} {_dtypes(r)}"] for r in row["results"]]
+    text += table(["result", "what"], results)
+    letters = []
+    for letter in row["letters"]:
+        kind = "any; choices are kept by buckets" if letter["bucketed"] else "exact"
+        letters.append([code(letter["name"]), LETTERS.get(letter["name"], ""), kind])
+    return text + table(["letter", "counts", "in a choice's key"], letters)
+
+
+def _inplace(library: Library, row: Row) -> str:
+    forms = library.described.get(row["name"], {}).get("inplace", {})
+    if not forms:
+        return "None: results share no memory with inputs.\n\n"
+    text = ""
+    for name, schema in forms.items():
+        pairs = re.findall(r"(\w+)!(\w+)", schema)
+        over = ", ".join(f"{code(result)} over {code(into)}" for into, result in pairs)
+        text += f"{code(name)} writes {over}, and returns nothing.\n\n"
+    return text
+
+
+def _errors(row: Row, docs: Row) -> str:
+    """The texts themselves: calls with one thing wrong, which are never launched."""
+    from dlblas import Spec, errors, explain
+
+    tensors = [t for t in row["tensors"] if not t["optional"]]
+    right = {t["name"]: (tuple(8 for _ in t["dims"]), "f32") for t in tensors}
+    first, last = tensors[0]["name"], tensors[-1]["name"]
+    shape = right[last][0]
+    wrong: list[dict[str, Any]] = [
+        {**right, last: ((*shape[:-1], 7), "f32")},
+        {**right, first: (right[first][0], "i64")},
+        {name: spec for name, spec in right.items() if name != last},
+    ]
+    rows = []
+    for call in wrong:
+        try:
+            explain(row["name"], **{name: Spec(*spec) for name, spec in call.items()})
+        except errors.Error as error:
+            rows.append([code(type(error).__name__), plain(str(error))])
+    return f"{plain(docs.get('errors', ''))}\n\n" + table(["class", "for example"], rows)
+
+
+def _knobs(impl: Row, facts: Row) -> str:
+    if not impl["knobs"]:
+        return "No knobs.\n\n"
+    preset = dict(word.split("=", 1) for word in facts.get("config", "").split() if "=" in word)
+    rows = [
+        [code(k["name"]), ", ".join(map(str, k["values"])), code(preset.get(k["name"], ""))]
+        for k in impl["knobs"]
+    ]
+    text = table(["knob", "values", "default"], rows)
+    return text + f"Defaults are those of {code(facts['problem'])}.\n\n" if preset else text
+
+
+def _refusals(facts: Row) -> str:
+    if not facts.get("refusals"):
+        return ""
+    rows = [[plain(r["reason"]), code(r["problem"])] for r in facts["refusals"]]
+    return "Refuses, in its own words:\n\n" + table(["reason", "for example"], rows)
+
+
+def _implementation(staged: stage.Stage, document: str, impl: Row, facts: Row, knobs: str) -> str:
+    marks = ["the oracle: always there, chosen last"] if impl["oracle"] else []
+    if facts.get("min_arch"):
+        marks.append(f"from sm_{facts['min_arch']}")
+    marks.append("the same bits every time" if impl["deterministic"] else "bits may vary")
+    if impl["backend"] == "cuda":
+        marks.append("may be captured in a CUDA graph" if impl["capturable"] else "not capturable")
+    links = (
+        f'<a class="source" href="{staged.source_link(kernel, document)}">`{kernel}`</a>'
+        for kernel in facts.get("kernels", [])
+    )
+    if facts.get("kernels"):
+        marks.append(f"kernels in {', '.join(links)}")
+    said = "; ".join(marks)
+    text = f"#### {impl['name']}\n\n{said[:1].upper()}{said[1:]}.\n\n"
+    return text + knobs + _refusals(facts)
+
+
+def _implementations(library: Library, staged: stage.Stage, row: Row, document: str) -> str:
+    text = (
+        "In the order in which they are considered. Which one a call gets, and why, is what "
+        f"`dlblas explain {row['name']} --dims …` prints.\n\n"
+    )
+    described = library.described.get(row["name"], {}).get("implementations", {})
+    seen: dict[str, str] = {}  # knobs → who has them already
+    for backend, title in BACKENDS.items():
+        there = [i for i in row["implementations"] if i["backend"] == backend]
+        if there:
+            text += f"### On {title}\n\n"
+        for impl in there:
+            facts = described.get(impl["name"], {})
+            knobs = _knobs(impl, facts)
+            first = seen.setdefault(knobs, impl["name"])
+            if impl["knobs"] and first != impl["name"]:
+                knobs = f"Knobs and defaults are those of {code(first)}.\n\n"
+            text += _implementation(staged, document, impl, facts, knobs)
+    return text
+
+
+def _gradients(library: Library, row: Row) -> str:
+    name = row["name"]
+    autograd = library.words(row, "AUTOGRAD")
+    text = ""
+    if name in autograd:
+        gradient = autograd[name]
+        text = f"Differentiable in torch, by [{code(gradient['backward'])}]"
+        text += f"({gradient['backward']}.md).\n\n"
+        text += table(
+            ["input", "its gradient"],
+            [[code(into), code(result)] for into, result in gradient["gives"].items()],
+        )
+    serves = [code(op) for op, entry in autograd.items() if entry["backward"] == name]
+    if serves:
+        text += f"Itself the gradient of {', '.join(serves)}. "
+    if name not in autograd:
+        text += "A tensor that requires grad is refused in words.\n\n"
+    return text
+
+
+def _cases(staged: stage.Stage, row: Row, document: str) -> str:
+    path = f"ops/{row['family']}/cases.json"
+    if not (staged.root / path).is_file():
+        return "None.\n\n"
+    every = json.loads((staged.root / path).read_text(encoding="utf-8"))
+    cases = [case for case in every if case["op"] == row["name"]]
+    uses = sorted({use for case in cases for use in case["use"]})
+    counts = (f"{sum(use in case['use'] for case in cases)} for {use}" for use in uses)
+    link = staged.source_link(path, document)
+    text = f'{len(cases)} shapes: {", ".join(counts)}; from <a class="source" href="{link}">'
+    text += f"`{path}`</a>.\n\n<details><summary>All of them</summary>\n\n"
+    rows = []
+    for case in cases:
+        dims = " ".join(f"{k}={v}" for k, v in case["dims"].items())
+        args = " ".join(f"{k}={v}" for k, v in case.get("args", {}).items())
+        lists = [", ".join(case.get(column, [])) for column in ("dtypes", "layouts", "values")]
+        rows.append([case["name"], dims, *lists, args, ", ".join(case["use"])])
+    head = ["case", "sizes", "dtypes", "layouts", "values", "arguments", "use"]
+    every = stage.wide(table(head, [[plain(cell) for cell in row] for row in rows]))
+    return f"{text}{every}</details>\n\n"
+
+
+def _figures(library: Library, row: Row) -> str:
+    mine = [r for r in library.results if r.get("op") == row["name"]]
+    text = ""
+    for name, (kinds, _) in figures.TABLES.items():
+        if any(r["what"] in kinds for r in mine):
+            made = figures.make_table(name, mine, library.current)
+            text += f"### {name.replace('gpu_', '').replace('_', ' ').capitalize()}"
+            text += f"{', on a GPU' if name.startswith('gpu_') else ''}\n\n{stage.wide(made)}"
+    if not text:
+        return "None yet.\n\n"
+    return (
+        "Out of `benchmarks/results/`; a table says **Stale** where the sources behind it have "
+        f"changed since it was measured.\n\n{text}"
+    )
+
+
+def _sources(staged: stage.Stage, row: Row, document: str) -> str:
+    folder = f"ops/{row['family']}"
+    rows = []
+    for path in sorted((staged.root / folder).iterdir()):
+        if path.suffix not in (".cpp", ".hpp", ".cuh", ".py"):
+            continue
+        lines = path.read_text(encoding="utf-8").split("\n")[:8]
+        said = []
+        for line in lines:
+            if not line.startswith(("//", '"""', "#")):
+                break
+            said.append(line.strip('/"# '))
+        first = re.split(r"(?<=[.]) (?=[A-Z])", " ".join(said))[0].rstrip(".")
+        link = staged.source_link(f"{folder}/{path.name}", document)
+        rows.append([f'<a class="source" href="{link}">`{path.name}`</a>', plain(first)])
+    if f"{folder}/README.md" not in staged.pages:
+        return table(["file", "is"], rows)
+    family = os.path.relpath(f"{staged.pages[f'{folder}/README.md']}.md", "operators")
+    return f"The family: [{row['family']}]({family}).\n\n" + table(["file", "is"], rows)
+
+
+def page(library: Library, staged: stage.Stage, row: Row) -> str:
+    """The whole document of one operator."""
+    document = f"operators/{row['name']}"
+    docs = library.words(row, "DOCS").get(row["name"], {})
+    facts = [f"**{name.capitalize()}.** {plain(docs[name])}" for name in FACTS if name in docs]
+    text = f"# {row['name']}\n\n{plain(docs.get('summary', ''))}\n\n"
+    text += "```text\n" + str(row["formula"]).replace("; ", "\n") + "\n```\n\n"
+    text += _call(library, row) + "\n\n".join(facts) + "\n\n"
+    for title, body in (
+        ("Arguments", _arguments(library, row)),
+        ("In place", _inplace(library, row)),
+        ("Gradients", _gradients(library, row)),
+        ("Errors", _errors(row, docs)),
+        ("Implementations", _implementations(library, staged, row, document)),
+        ("Figures", _figures(library, row)),
+        ("Cases", _cases(staged, row, document)),
+        ("Sources", _sources(staged, row, document)),
+    ):
+        text += f"## {title}\n\n{body}"
+    if docs.get("source"):
+        text += f"\nAfter: {plain(docs['source'])}\n"
+    return text
+
+
+def overview(library: Library, document: str) -> str:
+    """The table of all operators, with links as seen from a document."""
+    rows = []
+    for row in library.info["operators"]:
+        link = os.path.relpath(f"operators/{row['name']}.md", os.path.dirname(document) or ".")
+        counts = []
+        for backend, title in BACKENDS.items():
+            there = [i for i in row["implementations"] if i["backend"] == backend]
+            counts += [f"{len(there)} on {title}"] if there else []
+        rows.append([f"[{code(row['name'])}]({link})", plain(row["formula"]), ", ".join(counts)])
+    return table(["operator", "computes", "implementations"], rows)
+
+
+def write_pages(library: Library, staged: stage.Stage) -> list[str]:
+    """All of the operators' documents; their names."""
+    names = []
+    for row in library.info["operators"]:
+        names.append(row["name"])
+        staged.write(f"operators/{row['name']}", page(library, staged, row))
+    listed = "\n".join(names)
+    text = "# Every operator\n\nMade from the registry: what the library says of itself.\n\n"
+    text += overview(library, "operators/index")
+    staged.write("operators/index", f"{text}\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n")
+    return names
