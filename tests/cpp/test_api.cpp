@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tests/cpp/golden/odd_ops.hpp"
@@ -312,6 +313,38 @@ TEST(Descriptors, WithoutMemoryAreExplainedButNotCalled) {
   EXPECT_THROW(rms_norm_({static_cast<float*>(nullptr), {2, 64}}, weight), ArgumentError);
 }
 
+// ---- devices -----------------------------------------------------
+
+// A device that no machine has: what is said of it must reach the library, with a GPU or without.
+constexpr Device kNowhere = Device::cuda(63);
+
+TEST_F(Norm, TensorsAreTheHostsUntilOnSaysOtherwise) {
+  EXPECT_EQ(rows().device(), Device());
+  EXPECT_EQ(rows().descriptor().device.type, 1);
+  const OutRef there = OutRef(x, {kT, kC}).on(kNowhere);
+  EXPECT_EQ(there.device(), kNowhere);
+  EXPECT_EQ(there.shape(), rows().shape());
+  EXPECT_EQ(there.descriptor().device.type, 2);
+  EXPECT_EQ(there.descriptor().device.index, 63);
+  EXPECT_EQ(rows().device(), Device()) << "a copy moved, not the reference";
+}
+
+TEST_F(Norm, ADeviceThatIsNotThereIsADeviceError) {
+  const TensorRef there = rows().on(kNowhere), scale = TensorRef(weight).on(kNowhere);
+  EXPECT_THROW(rms_norm(there, scale), DeviceError);
+  EXPECT_THROW(rms_norm(rows(), scale), DeviceError) << "tensors on two devices";
+  std::vector<float> y(x.size());
+  EXPECT_THROW(rms_norm_out(OutRef(y, {kT, kC}).on(kNowhere), rows(), weight), DeviceError);
+}
+
+TEST_F(Norm, ElementsElsewhereAreNotReadAsTheHosts) {
+  Tensor y(OutRef(x, {kT, kC}).on(kNowhere), nullptr);
+  EXPECT_EQ(y.device(), kNowhere);
+  EXPECT_EQ(TensorRef(y).device(), kNowhere);
+  EXPECT_THROW(y.span<float>(), DeviceError);
+  EXPECT_THROW(std::as_const(y).span<float>(), DeviceError);
+}
+
 // ---- explain -----------------------------------------------------
 
 TEST_F(Norm, ExplainNamesEveryCandidateAndRunsNothing) {
@@ -344,6 +377,7 @@ struct Host {
   std::vector<std::vector<char>> memory;
 
   void* new_output(const NewOutput& spec) {
+    EXPECT_EQ(spec.device, Device()) << "where the call's tensors are";
     if (spec.bytes > (1u << 26)) throw std::bad_alloc();
     results.emplace_back(spec.bytes / sizeof(float));
     return results.back().data();
