@@ -16,6 +16,8 @@ add_custom_command(
   COMMAND_EXPAND_LISTS
   VERBATIM)
 
+set_target_properties(dlblas_objects PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)  # `ld -r` reads machine code
+
 add_library(dlblas_static STATIC ${one_object})
 add_library(dlblas::static ALIAS dlblas_static)
 set_source_files_properties(${one_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
@@ -25,7 +27,8 @@ target_include_directories(dlblas_static INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${DLBLAS_GENERATED}/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(dlblas_static INTERFACE cxx_std_20)
-target_link_libraries(dlblas_static INTERFACE Threads::Threads ${CMAKE_DL_LIBS} m)
+# A project that has no C++ compiler links with its C compiler.
+target_link_libraries(dlblas_static INTERFACE $<$<LINK_LANGUAGE:C>:stdc++> Threads::Threads ${CMAKE_DL_LIBS} m)
 # A shared object that holds the library exports none of it, and stays loaded: its threads run on after dlclose.
 target_link_options(dlblas_static INTERFACE -Wl,--exclude-libs,libdlblas.a -Wl,-z,nodelete)
 if(DLBLAS_SANITIZE)

@@ -145,7 +145,16 @@ def test_a_program_with_the_static_library_stands_alone(
     static = build_consumer(installed, tmp_path / "static", "static")
     shared = build_consumer(installed, tmp_path / "shared", "shared")
     assert run(static) == f"dlblas {VERSION} ok\n"
-    assert "libdlblas" not in run("readelf", "-d", static)
+    needed = set(re.findall(r"NEEDED.*\[(.+?)\.so", run("readelf", "-d", static)))
+    assert needed <= {
+        "libstdc++",
+        "libgcc_s",
+        "libm",
+        "libc",
+        "libdl",
+        "libpthread",
+        "ld-linux-x86-64",
+    }
     # Everything is registered: no operator or implementation was dropped by the linker.
     inventories = []
     for program in (static, shared):
@@ -155,6 +164,16 @@ def test_a_program_with_the_static_library_stands_alone(
     assert inventories[0]
     # A shared object with the library inside exports none of it.
     assert defined("-D", str(tmp_path / "static" / "libplugin.so")) == {"plugin_works"}
+
+
+@pytest.mark.parametrize("component", ["shared", pytest.param("static", marks=needs_static)])
+def test_a_project_without_cpp(
+    component: str, installed: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    options = [f"-DCMAKE_PREFIX_PATH={installed}", f"-DDLBLAS_COMPONENT={component}"]
+    configure(CONSUMER / "c", tmp_path, *options, "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror")
+    run("cmake", "--build", tmp_path)
+    assert run(tmp_path / "consumer") == f"dlblas {VERSION} ok\n"
 
 
 def test_fetch_content_adds_the_library_only(tmp_path: pathlib.Path) -> None:
