@@ -3,7 +3,8 @@ what came.
 
 Every text reads ``<op>: <argument> <problem>; expected <x>, got <y>; <what to do>``. The classes
 take the arguments that users of Triton Fused Operators know; the library fills the same
-attributes. Raised by: _hooks.error. Read next: bindings/python/hooks.hpp.
+attributes, in their own order or behind a message. Raised by: _hooks.error. Read next:
+bindings/python/hooks.hpp.
 """
 
 from __future__ import annotations
@@ -32,6 +33,25 @@ def _rebuild(cls: type[Error], message: str, state: dict[str, Any]) -> Error:
     error = cls.__new__(cls, message)
     error.__dict__.update(state)
     return error
+
+
+def _read(
+    names: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[str, list[Any]]:
+    """A constructor's message, if it has one, and the values called ``names``: they come in this
+    order, by name, or either way behind a message; None where nobody gave one."""
+    left = [name for name in names if name not in named]
+    begins_with_text = bool(args) and isinstance(args[0], str)
+    has_message = begins_with_text and (
+        len(args) == 1 or len(args) > len(left) or names[0] in named
+    )
+    values = args[1:] if has_message else args
+    unknown = sorted(set(named) - set(names))
+    if unknown or len(values) > len(left):
+        wanted = ", ".join(names)
+        raise TypeError(f"takes a message and {wanted}; got {len(args)} values and {unknown}")
+    given = {**named, **dict(zip(left, values, strict=False))}
+    return args[0] if has_message else "", [given.get(name) for name in names]
 
 
 class Error(Exception):
@@ -63,14 +83,17 @@ TritonKernelError = Error
 
 
 class ShapeMismatchError(Error, ValueError):
-    """A shape that the operator's letters do not allow."""
+    """A shape that the operator's letters do not allow: ``(expected, actual, tensor_name)``."""
 
     actual: Any = ""
     tensor_name: str | None = None
 
-    def __init__(self, expected: Any, actual: Any, tensor_name: str | None = None) -> None:
+    def __init__(self, *args: Any, **named: Any) -> None:
+        names = ("expected", "actual", "tensor_name")
+        message, (expected, actual, tensor_name) = _read(names, args, named)
         super().__init__(
-            f"{tensor_name or 'tensor'} has the wrong shape; expected {expected}, got {actual}"
+            message
+            or f"{tensor_name or 'tensor'} has the wrong shape; expected {expected}, got {actual}"
         )
         self.expected, self.got, self.argument = expected, actual, tensor_name or ""
         self._fill()
@@ -80,16 +103,20 @@ class ShapeMismatchError(Error, ValueError):
 
 
 class UnsupportedDtypeError(Error, TypeError):
-    """A dtype that the operator does not take."""
+    """A dtype that the operator does not take: ``(dtype, supported_dtypes, tensor_name)``."""
 
     dtype: Any = ""
     supported_dtypes: Any = ()
     tensor_name: str | None = None
 
-    def __init__(self, dtype: Any, supported_dtypes: Any, tensor_name: str | None = None) -> None:
-        allowed = ", ".join(map(str, supported_dtypes))
+    def __init__(self, *args: Any, **named: Any) -> None:
+        names = ("dtype", "supported_dtypes", "tensor_name")
+        message, (dtype, supported_dtypes, tensor_name) = _read(names, args, named)
+        allowed = ", ".join(map(str, supported_dtypes or ()))
         super().__init__(
-            f"{tensor_name or 'tensor'} has an unsupported dtype; expected {allowed}, got {dtype}"
+            message
+            or f"{tensor_name or 'tensor'} has an unsupported dtype; "
+            f"expected {allowed}, got {dtype}"
         )
         self.expected, self.got, self.argument = allowed, dtype, tensor_name or ""
         self._fill()
@@ -103,17 +130,19 @@ class UnsupportedDtypeError(Error, TypeError):
 
 
 class DeviceError(Error, ValueError):
-    """A tensor on another device than the call's, or on one the library cannot reach."""
+    """A tensor on another device than the call's, or on one the library cannot reach:
+    ``(expected_device, actual_device, tensor_name)``."""
 
     expected_device: Any = ""
     actual_device: Any = ""
     tensor_name: str | None = None
 
-    def __init__(
-        self, expected_device: Any, actual_device: Any, tensor_name: str | None = None
-    ) -> None:
+    def __init__(self, *args: Any, **named: Any) -> None:
+        names = ("expected_device", "actual_device", "tensor_name")
+        message, (expected_device, actual_device, tensor_name) = _read(names, args, named)
         super().__init__(
-            f"{tensor_name or 'tensor'} is on the wrong device; "
+            message
+            or f"{tensor_name or 'tensor'} is on the wrong device; "
             f"expected {expected_device}, got {actual_device}"
         )
         self.expected, self.got, self.argument = expected_device, actual_device, tensor_name or ""
@@ -163,15 +192,19 @@ class LaunchError(Error, RuntimeError):
 
 
 class TuningFailedError(Error, RuntimeError):
-    """A search ended without a single correct candidate."""
+    """A search ended without a single correct candidate:
+    ``(problem_size, configs_tried, last_error)``."""
 
     problem_size: Any = None
     configs_tried: int | None = None
     last_error: Any = None
 
-    def __init__(self, problem_size: Any, configs_tried: int, last_error: Any = None) -> None:
+    def __init__(self, *args: Any, **named: Any) -> None:
+        names = ("problem_size", "configs_tried", "last_error")
+        message, (problem_size, configs_tried, last_error) = _read(names, args, named)
         super().__init__(
-            f"no configuration worked for {problem_size}; "
+            message
+            or f"no configuration worked for {problem_size}; "
             f"expected one of {configs_tried} to run, got {last_error}"
         )
         self.problem_size, self.configs_tried, self.last_error = (
