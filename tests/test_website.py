@@ -116,6 +116,14 @@ def test_links_of_a_page_lead_to_the_site(tmp_path: pathlib.Path) -> None:
     assert ":caption: More" in texts["index"] and "families/f" in texts["index"]
 
 
+def test_figures_of_one_operator() -> None:
+    made = "| operator | ours | by | peer |\n| --- | --- | --- | --- |\n| a | 1 µs |  | – |\n"
+    made += "| a | 2 µs | x | – |\n\nA card, a day.\n\n**Stale**: so.\n"
+    narrow, _, rest = operators._narrow(made).partition("\n\n")
+    assert narrow == "| ours | by |\n| --- | --- |\n| 1 µs |  |\n| 2 µs | x |"
+    assert rest == 'A card, a day.\n\n<strong class="stale">Stale</strong>: so.\n'
+
+
 def test_text_is_no_markdown() -> None:
     assert operators.plain("x [*T, C] a_b <c>|d`") == r"x \[\*T, C\] a\_b \<c\>\|d\`"
     made = operators.table(["a", "b", "c"], [["`x|y`", "", "1"], ["z", "", "2"]])

@@ -287,12 +287,25 @@ def _cases(staged: stage.Stage, row: Row, document: str) -> str:
     return f"{text}{every}</details>\n\n"
 
 
+def _narrow(made: str) -> str:
+    """A table of one operator's figures, without its name and without peers that never ran."""
+    cells = [line[2:-2].split(" | ") for line in made.split("\n") if line.startswith("|")]
+    head, rows = cells[0], cells[2:]
+    said = [any(row[i] not in ("–", "") for row in rows) for i in range(len(head))]
+    kept = [i for i, name in enumerate(head) if said[i] and name != "operator"]
+    rest = made[made.index("\n\n") + 1 :].replace(
+        "**Stale**", '<strong class="stale">Stale</strong>'
+    )
+    narrow = [[row[i] for i in kept] for row in cells]
+    return figures_gpu.markdown(narrow[0], narrow[2:]) + rest
+
+
 def _figures(library: Library, row: Row) -> str:
     mine = [r for r in library.results if r.get("op") == row["name"]]
     text = ""
     for name, (kinds, _) in figures.TABLES.items():
         if any(r["what"] in kinds for r in mine):
-            made = figures.make_table(name, mine, library.current)
+            made = _narrow(figures.make_table(name, mine, library.current))
             text += f"### {name.replace('gpu_', '').replace('_', ' ').capitalize()}"
             text += f"{', on a GPU' if name.startswith('gpu_') else ''}\n\n{stage.wide(made)}"
     if not text:
