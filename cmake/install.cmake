@@ -11,6 +11,7 @@ if(DLBLAS_STATIC)
   install(EXPORT dlblas_static NAMESPACE dlblas:: FILE dlblasStaticTargets.cmake DESTINATION ${package_dir}
     COMPONENT development)
 endif()
+install(TARGETS dlblas_worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 install(DIRECTORY include/dlblas ${DLBLAS_GENERATED}/include/dlblas DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 write_basic_package_version_file(${DLBLAS_GENERATED}/dlblasConfigVersion.cmake COMPATIBILITY SameMinorVersion)

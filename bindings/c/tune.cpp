@@ -5,6 +5,7 @@
 
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
+#include "bindings/c/worker.hpp"
 
 namespace dlblas {
 namespace {
@@ -17,8 +18,10 @@ dlblas_status run_tuning(TuneFn run, dlblas_op_t op, const dlblas_args* call,
                          char** report) {
   return guarded([&] {
     const BoundCall bound_call(op, call, user);
-    const TuneReport done = run(bound_call.op, bound_call.problem, &bound_call.args,
-                                bound_call.side.context(), options_from(options));
+    TuneOptions chosen = options_from(options);
+    chosen.start_worker = worker_starter();
+    const TuneReport done =
+        run(bound_call.op, bound_call.problem, &bound_call.args, bound_call.side.context(), chosen);
     give_text(report ? print_json(done) : std::string(), report);
   });
 }

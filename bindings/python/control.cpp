@@ -95,6 +95,10 @@ int on_event(void* self, const dlblas_event* e) {
   if (search.stopped()) return 1;
   const Locked locked;
   Ref answer;
+  if (e->kind == DLBLAS_EVENT_WAITING) {  // for Ctrl-C alone: there is no progress to tell
+    if (api.check_signals() != 0) search.keep_error();
+    return search.stopped();
+  }
   if (api.check_signals() == 0) {
     Object* const fields[] = {
         api.long_from(e->kind),   api.long_from(e->done),          api.long_from(e->planned),
@@ -117,7 +121,7 @@ const char* text_or_null(Object* object) {
 
 // (name, args, kwargs, options, force_search) -> str. options: a tuple of seconds, strategy, seed,
 // most evaluations, force, implementations, narrowings ((implementation, knob, values) …), where,
-// progress.
+// progress, measure_in.
 Object* tune(Object*, Object* const* args, Size, Object*) {
   const Function* function = function_of(args);
   if (!function) return nullptr;
@@ -141,6 +145,7 @@ Object* tune(Object*, Object* const* args, Size, Object*) {
   o.knob_implementations = columns[0].data();
   o.knob_names = columns[1].data();
   o.knob_values = columns[2].data();
+  o.measure_in = static_cast<std::int32_t>(api.long_as(option(9)));
   o.self = &search;
   o.where = search.where == api.none ? nullptr : keep_configuration;
   o.on_event = on_event;

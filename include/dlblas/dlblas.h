@@ -168,7 +168,8 @@ typedef enum dlblas_event_kind {
   DLBLAS_EVENT_MEASURED = 1, /* one configuration has a time */
   DLBLAS_EVENT_FAILED = 2,   /* one configuration failed; note says how */
   DLBLAS_EVENT_FINAL = 3,    /* the interleaved final begins */
-  DLBLAS_EVENT_DONE = 4      /* the winner is known; note says why it won */
+  DLBLAS_EVENT_DONE = 4,     /* the winner is known; note says why it won */
+  DLBLAS_EVENT_WAITING = 5   /* a worker has run a candidate for 0.1 s; asks whether to go on */
 } dlblas_event_kind;
 /* What on_event is told; its texts live until it returns. */
 typedef struct dlblas_event {
@@ -200,7 +201,7 @@ typedef struct dlblas_tune_options {
   /* Narrowing: knob_names[i] of implementation knob_implementations[i] ("" for any) takes only the
    * values in the comma list knob_values[i]. */
   int32_t num_knobs;
-  int32_t reserved;
+  int32_t measure_in; /* 0: as the library thinks best, 1: a worker process, 2: this process */
   const char* const* knob_implementations;
   const char* const* knob_names;
   const char* const* knob_values;
@@ -221,6 +222,14 @@ DLBLAS_API dlblas_status dlblas_tune(dlblas_op_t op, const dlblas_args* args,
 DLBLAS_API dlblas_status dlblas_get_op(dlblas_op_t op, const dlblas_args* args,
                                        const dlblas_context* context,
                                        const dlblas_tune_options* options, char** report);
+
+/* Candidates are measured in a worker: a process that may hang or crash. This is its whole life: it
+ * serves one search over the socket `socket`, and its status is the process' exit status. */
+DLBLAS_API int32_t dlblas_worker_main(int32_t socket);
+/* The program that becomes one: argv and environment ("NAME=value", over this process's) end in
+ * NULL; it finds its socket under descriptor 3. NULL argv: dlblas_worker, beside the library. */
+DLBLAS_API dlblas_status dlblas_set_worker(const char* const* argv,
+                                           const char* const* environment);
 
 /* From now on, this process serves `op` with this implementation (and configuration, NULL: its
  * default) wherever it supports the problem; elsewhere the call fails and says why. NULL

@@ -22,7 +22,8 @@ inline namespace v1 {
 
 /// One step of a search. Texts live for the callback only.
 struct TuneEvent {
-  enum class Kind { kStart = 0, kMeasured = 1, kFailed = 2, kFinal = 3, kDone = 4 };
+  /// kWaiting: a worker has run a candidate for 0.1 s; only the times are set.
+  enum class Kind { kStart = 0, kMeasured = 1, kFailed = 2, kFinal = 3, kDone = 4, kWaiting = 5 };
   Kind kind;
   int done, planned, failed;  // configurations
   std::string_view implementation, config, note;
@@ -39,6 +40,10 @@ struct Narrow {
   std::string values;  // "64,128"
 };
 
+/// Where candidates run: in a process of their own, which may hang or crash, or in this one. kAuto:
+/// in a worker where the budget is worth its start, and users' own always.
+enum class MeasureIn { kAuto = 0, kWorker = 1, kProcess = 2 };
+
 /// How to search. The defaults search all that there is, within DLBLAS_TUNE_SECONDS a key.
 struct TuneOptions {
   double seconds = 0;         // budget of a key; 0: DLBLAS_TUNE_SECONDS, default 10
@@ -48,6 +53,7 @@ struct TuneOptions {
   bool force = false;                // measure every candidate again
   std::string implementations = {};  // comma list; empty: all that support the problem
   std::vector<Narrow> space = {};
+  MeasureIn measure_in = MeasureIn::kAuto;
   /// False drops the configuration ("block_m=64 order=kmn").
   std::function<bool(std::string_view implementation, std::string_view config)> where = {};
   /// Progress; false stops, and what was measured is kept.
@@ -72,6 +78,7 @@ class TuneCall {
     c_.seed = options.seed;
     c_.max_evaluations = options.max_evaluations;
     c_.force = options.force;
+    c_.measure_in = static_cast<std::int32_t>(options.measure_in);
     c_.implementations = text(options.implementations);
     c_.num_knobs = static_cast<std::int32_t>(knobs_.size());
     c_.knob_implementations = implementations_.data();

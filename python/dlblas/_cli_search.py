@@ -120,6 +120,7 @@ def tune(args: argparse.Namespace) -> int:
                     space=_parse_space(args.space),
                     where=args.where or None,
                     progress=progress,
+                    worker=args.worker,
                 )
             )
         finally:

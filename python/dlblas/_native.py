@@ -93,6 +93,11 @@ def _load() -> ctypes.PyDLL:
 _lib = _load()
 
 
+def library() -> ctypes.PyDLL:
+    """For functions that only one module calls."""
+    return _lib
+
+
 def check(status: int) -> None:
     """Raises the typed error of the calling thread's last failure."""
     if status == 0:

@@ -97,5 +97,7 @@ def check_options(what: str, options: Mapping[str, Any], known: Collection[str])
             _check_kind(what, name, value, isinstance(value, str), "the name of a strategy")
         elif name == "space":
             _check_kind(what, name, value, isinstance(value, Mapping), "knobs and their values")
+        elif name == "worker":
+            _check_kind(what, name, value, isinstance(value, bool), "True, False or None")
         elif name == "progress":
             _check_kind(what, name, value, callable(value), "a function of a ProgressEvent")

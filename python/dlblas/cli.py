@@ -106,6 +106,11 @@ def _tune_options(tune: argparse.ArgumentParser) -> None:
     tune.add_argument("--seed", type=int, default=0)
     tune.add_argument("--max-evaluations", type=int, metavar="N")
     tune.add_argument("--force", action="store_true", help="measure again what is known")
+    tune.add_argument(
+        "--worker",
+        action=argparse.BooleanOptionalAction,
+        help="measure in a process that may hang or crash, or in this one (default: as it pays)",
+    )
     tune.add_argument("--implementations", metavar="NAME,…", help="consider these alone")
     tune.add_argument(
         "--space",

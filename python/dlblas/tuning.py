@@ -164,6 +164,7 @@ def _packed(
     space: Mapping[str, Any] | None = None,
     where: Any = None,
     progress: Callable[[ProgressEvent], Any] | None = None,
+    worker: bool | None = None,
 ) -> tuple[Any, ...]:
     """The options of a search as the data plane takes them, in its order."""
     names = implementations.split(",") if isinstance(implementations, str) else implementations
@@ -194,7 +195,18 @@ def _packed(
         tuple(rows),
         keep,
         None if progress is None else report,
+        _measure_in(worker),
     )
+
+
+def _measure_in(worker: bool | None) -> int:
+    """The C ABI's number: 0 the library's choice, 1 a worker, 2 this process."""
+    from . import _worker
+
+    if _worker.serving:
+        return 2
+    _worker.announce()
+    return 0 if worker is None else 1 if worker else 2
 
 
 def tune(
@@ -207,7 +219,8 @@ def tune(
     ``DLBLAS_TUNE_SECONDS``, 10), ``strategy`` ("exhaustive" or "random"; by the size of the
     space), ``seed``, ``max_evaluations``, ``force`` (measure again what is known),
     ``implementations`` (names to consider), ``space`` and ``where`` (see ``dlblas.spaces``),
-    ``progress`` (called with a ``ProgressEvent``).
+    ``progress`` (called with a ``ProgressEvent``), ``worker`` (True: candidates run in a process
+    of their own, which may hang or crash; False: in this one; None: as docs/tuning.md says).
 
     Ctrl-C ends the search, keeps what was measured, and is raised again.
     """

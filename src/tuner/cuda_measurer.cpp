@@ -12,21 +12,9 @@
 namespace dlblas {
 namespace {
 
-// A replay is long against the 5 µs or so that the start of a graph takes, and that its time holds.
-constexpr double kReplayMs = 0.2;
-// Longer, where all sets then have their turn; else so long that a flush's write-backs (10 µs) do
-// not count.
-constexpr double kTurnMs = 1.0;
-constexpr int kReplays = 5;             // timed in one sample, of which the median counts
-constexpr double kSampleMs = 2.0;       // fewer replays where one is long
-constexpr std::size_t kMaxSets = 160;   // 200 µs of the shortest kernels (1.4 µs in a graph)
 constexpr std::size_t kMaxGraphs = 16;  // the finalists', and some
 // Rotated sets of tensors, with what they fill at least beside one large set.
 constexpr double kMaxShareOfMemory = 0.5;
-
-int replays_for(double replay_ms) {
-  return static_cast<int>(std::clamp(kSampleMs / std::max(replay_ms, 1e-3), 1.0, kReplays + 0.0));
-}
 
 std::string reasons_of(std::uint64_t throttle) {
   char digits[24];
@@ -34,49 +22,32 @@ std::string reasons_of(std::uint64_t throttle) {
   return digits;
 }
 
-[[noreturn]] void throw_under_capture(const Operator& op) {
-  throw Error(ErrorKind::kTuning,
-              text(op.schema.name,
-                   ": stream is being captured into a graph; expected one outside capture, got one "
-                   "inside; tune, or call get_op, before the capture begins"),
-              {op.schema.name, "stream", "a stream outside capture", "one inside"});
-}
-
 }  // namespace
 
-// Whole turns over the sets where they take no longer than kTurnMs; a part of a turn, behind a
-// flush, for those that are slow.
-int Rotation::launches(double ms) const {
-  const double n = static_cast<double>(sets), each = std::max(ms, 1e-4);
-  const double timed = std::ceil(kReplayMs / each);
-  if (timed < n || sets * bytes < wanted)
-    return static_cast<int>(std::min(n, std::max(timed, std::ceil(kTurnMs / each))));
-  const double most = std::max(1.0, std::floor(kMaxSets / n));
-  return static_cast<int>(n * std::min(most, std::ceil(timed / n)));
-}
-
-std::size_t Rotation::bytes_apart(int launches, std::size_t flushed) const {
-  const auto count = static_cast<std::size_t>(launches);
-  const std::size_t across = (count % sets ? count % sets : sets) * bytes + flushed;
-  return count > sets ? std::min(sets * bytes, across) : across;
+void refuse_under_capture(const MeasureRequest& request) {
+  if (request.problem.device_type != DeviceType::kCuda) return;
+  const cuda::CurrentDevice current(request.problem.device_index);
+  if (!cuda::capturing(request.context.stream)) return;
+  const std::string& op = request.op.schema.name;
+  throw Error(ErrorKind::kTuning,
+              text(op,
+                   ": stream is being captured into a graph; expected one outside capture, got one "
+                   "inside; tune, or call get_op, before the capture begins"),
+              {op, "stream", "a stream outside capture", "one inside"});
 }
 
 std::unique_ptr<Measurer> make_cuda_measurer(const MeasureRequest& request) {
-  const int device = request.problem.device_index;
-  {
-    const cuda::CurrentDevice current(device);
-    if (cuda::capturing(request.context.stream)) throw_under_capture(request.op);
-  }
+  refuse_under_capture(request);
   return std::make_unique<CudaMeasurer>(
-      request, std::make_unique<CudaMemory>(device, request.context.stream));
+      request, std::make_unique<CudaMemory>(request.problem.device_index, request.context.stream));
 }
 
 CudaMeasurer::CudaMeasurer(const MeasureRequest& request, std::unique_ptr<CudaMemory> memory)
-    : Measurer(request, std::move(memory)) {
+    : InProcessMeasurer(request, std::move(memory)) {
   context_.stream = this->memory().stream();
   open(request);
   make_sets();
-  for (int i = 0; i < kReplays; ++i) timers_.push_back(std::make_unique<cuda::Timer>());
+  for (int i = 0; i < kMaxReplays; ++i) timers_.push_back(std::make_unique<cuda::Timer>());
 }
 
 CudaMeasurer::~CudaMeasurer() { (void)alive(); }  // nothing may run when graphs and tensors go
@@ -93,7 +64,8 @@ void CudaMeasurer::make_sets() {
   const auto wanted = 3 * static_cast<std::size_t>(memory().device().l2_bytes);
   rotation_ = {1, one, wanted};
   if (one >= wanted) return;  // it fills the cache alone
-  const std::size_t count = std::clamp<std::size_t>((wanted + one - 1) / one, 1, kMaxSets);
+  const std::size_t count =
+      std::clamp<std::size_t>((wanted + one - 1) / one, 1, Rotation::kMaxSets);
   const double room = kMaxShareOfMemory * memory().capacity();
   while (sets_.size() < count &&
          static_cast<double>((sets_.size() + 1) * one) + static_cast<double>(wanted) < room)
@@ -254,11 +226,6 @@ double CudaMeasurer::sample(const Plan& plan, double ms) {
     times.push_back(timers_[static_cast<std::size_t>(i)]->milliseconds() / unrolled.count);
   std::nth_element(times.begin(), times.begin() + replays / 2, times.end());
   return times[static_cast<std::size_t>(replays / 2)];
-}
-
-double CudaMeasurer::sample_cost_ms(double ms) const {
-  const double replay_ms = std::max(ms * rotation_.launches(ms), 0.01);
-  return replay_ms * (1 + replays_for(replay_ms)) + (flushed_ ? 0.05 * kReplays : 0);
 }
 
 Fields CudaMeasurer::conditions() const {

@@ -1,33 +1,22 @@
 // Measuring on a CUDA device: replays of a graph of unrolled launches over inputs that no launch
 // finds in a cache. In-process: a kernel that breaks the context ends the run, and the process' use
-// of the device. Flow: tune > inputs > [measure].  Read next: tuner/measure.hpp, docs/tuning.md.
+// of the device. Flow: tune > inputs > [measure].  Read next: tuner/in_process.hpp, docs/tuning.md.
 #pragma once
 
 #include <list>
 
 #include "tuner/cuda_memory.hpp"
-#include "tuner/measure.hpp"
+#include "tuner/in_process.hpp"
 
 namespace dlblas {
 
-/// How launches go about the sets of tensors, so that none finds its own in the L2 cache.
-struct Rotation {
-  std::size_t sets, bytes;  // bytes of one set
-  std::size_t wanted;       // bytes that empty the cache
-  /// Launches of one replay, for a kernel that takes `ms`.
-  int launches(double ms) const;
-  /// The least that is touched from one launch on a set to the next on it, replay after replay:
-  /// each begins with set 0, `flushed` bytes after the last.
-  std::size_t bytes_apart(int launches, std::size_t flushed) const;
-};
-
-class CudaMeasurer final : public Measurer {
+class CudaMeasurer final : public InProcessMeasurer {
  public:
   CudaMeasurer(const MeasureRequest& request, std::unique_ptr<CudaMemory> memory);
   ~CudaMeasurer() override;
 
   double sample(const Plan& plan, double ms) override;
-  double sample_cost_ms(double ms) const override;
+  SampleCost sample_cost() const override { return {true, 0, rotation_, flushed_ != nullptr}; }
   int compiles_at_once() const override;
   void compile_ahead(std::vector<const Plan*>& plans) override;
   Fields conditions() const override;

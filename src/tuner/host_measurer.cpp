@@ -1,9 +1,9 @@
-// Measuring on the CPU: a steady clock around batches; see measure.hpp.
+// Measuring on the CPU: a steady clock around batches; see in_process.hpp.
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.hpp"
-#include "tuner/measure.hpp"
+#include "tuner/in_process.hpp"
 
 namespace dlblas {
 namespace {
@@ -16,10 +16,11 @@ int batch_for(double ms) {
   return static_cast<int>(std::clamp(std::ceil(kSampleMs / std::max(1e-6, ms)), 1.0, 10'000.0));
 }
 
-class HostMeasurer final : public Measurer {
+class HostMeasurer final : public InProcessMeasurer {
  public:
   explicit HostMeasurer(const MeasureRequest& request)
-      : Measurer(request, std::make_unique<HostMemory>(request.context)), clock_(request.clock) {
+      : InProcessMeasurer(request, std::make_unique<HostMemory>(request.context)),
+        clock_(request.clock) {
     open(request);
     make_sets();
   }
@@ -36,7 +37,7 @@ class HostMeasurer final : public Measurer {
         throw Error(ErrorKind::kLaunch, words_of(code));
     return static_cast<double>(clock_() - begin) * 1e-6 / batch;
   }
-  double sample_cost_ms(double ms) const override { return std::max(ms, kSampleMs); }
+  SampleCost sample_cost() const override { return {.least_ms = kSampleMs}; }
   Fields conditions() const override { return {{"cache", rotates_ ? "rotated" : "warm"}}; }
 
  private:

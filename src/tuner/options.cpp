@@ -39,6 +39,10 @@ TuneOptions options_from(const dlblas_tune_options* options) {
   result.seed = options->seed;
   result.max_evaluations = options->max_evaluations;
   result.force = options->force != 0;
+  if (options->measure_in < 0 || options->measure_in > 2)
+    refuse("measure_in", "is unknown", "0 (the library's choice), 1 (a worker) or 2 (this process)",
+           std::to_string(options->measure_in));
+  result.measure_in = static_cast<MeasureIn>(options->measure_in);
   result.implementations = split(options->implementations);
   if (options->implementations && result.implementations.empty())
     refuse("implementations", "names none",

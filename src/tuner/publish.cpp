@@ -105,4 +105,12 @@ void throw_lost(const TuneReport& report) {
               {report.op->schema.name, "context", "a kernel that runs", last.note});
 }
 
+void throw_ended(const TuneReport& report, const std::string& why) {
+  throw Error(ErrorKind::kTuning,
+              text(report.op->schema.name,
+                   ": worker cannot be started again; expected a process that measures, got: ", why,
+                   "; what was measured is kept: tune again"),
+              {report.op->schema.name, "worker", "a process that measures", why});
+}
+
 }  // namespace dlblas

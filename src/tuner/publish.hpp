@@ -16,4 +16,7 @@ void publish(const TuneReport& report, Store& store);
 /// Throws Error(kTuning): one of them, which it names, broke the device's context.
 [[noreturn]] void throw_lost(const TuneReport& report);
 
+/// Throws Error(kTuning): no worker could be had any more; what was measured is in the store.
+[[noreturn]] void throw_ended(const TuneReport& report, const std::string& why);
+
 }  // namespace dlblas

@@ -90,6 +90,7 @@ int Race::evaluate_all(const RaceInput& input, const std::vector<int>& ids) {
     made.emplace(e.plan.get(), std::move(e));
   }
   if (!stopped_) measurer_.compile_ahead(order);
+  stopped_ |= measurer_.interrupted();
   const bool is_first = &ids == &input.first;
   int done = 0;
   for (const Plan* plan : order) {
@@ -106,13 +107,23 @@ bool Race::survives(Evaluated& e, const Launch& launch) {
   try {
     launch();
     return true;
+  } catch (const CandidateError& error) {
+    e.failure = error.failure();
+    e.note = error.what();
   } catch (const Error& error) {  // right twice, and yet it cannot be repeated, or captured
     e.failure = Failure::kLaunchError;
     e.note = error.what();
-    e.samples_ms.clear();
-    measurer_.look_after_failure();
+  }
+  if (measurer_.interrupted()) {  // its own doing it was not
+    e.failure = Failure::kNone;
+    e.note.clear();
+    stopped_ = true;
     return false;
   }
+  e.samples_ms.clear();
+  measurer_.look_after_failure();
+  if (measurer_.lost()) e.failure = Failure::kIllegalAccess;
+  return false;
 }
 
 // Who was measured, and fails later: its times are gone, those of the others stay.
@@ -142,7 +153,12 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
   e.failure = check.failure;
   e.note = check.note;
   e.error = check.error;
-  if (e.failure == Failure::kNone) survives(e, [&] { measure(e, check); });
+  if (e.failure == Failure::kNone && !measurer_.interrupted())
+    survives(e, [&] { measure(e, check); });
+  if (measurer_.interrupted()) {  // not measured, and not its fault: it is as if it had not begun
+    stopped_ = true;
+    return;
+  }
   e.broke_device = measurer_.lost();
   const int id = e.id;
   if (e.failure == Failure::kNone) {
@@ -211,8 +227,11 @@ void Race::run_final(const RaceInput& input) {
       const std::size_t k = (step + static_cast<std::size_t>(round)) % chosen.size();
       Evaluated& e = evaluated_[chosen[k]];
       if (stopped_ || e.failure != Failure::kNone) continue;
-      if (!survives(e, [&] { samples[k].push_back(measurer_.sample(*e.plan, score(e))); })) drop(e);
+      if (!survives(e, [&] { samples[k].push_back(measurer_.sample(*e.plan, score(e))); }) &&
+          !measurer_.interrupted())
+        drop(e);
     }
+    if (stopped_) break;  // a part of a round decides nothing
     round_s = std::max(0.5 * round_s, elapsed_s() - begin);
     final_rounds_ = round + 1;
     if (round + 1 < kFinalSamples && elapsed_s() > 1.05 * limits_.budget_s)
@@ -245,11 +264,12 @@ void Race::settle(const RaceInput& input) {
     if (winner_ < 0 || !whole || stopped_) break;
     Evaluated& e = evaluated_[static_cast<std::size_t>(winner_)];
     Check check;
-    if (survives(e, [&] { check = measurer_.check_whole(*e.plan); })) {
+    if (survives(e, [&] { check = measurer_.check_whole(*e.plan); }) && !measurer_.interrupted()) {
       e.failure = check.failure;
       e.note = check.note;
       e.error = std::max(e.error, check.error);
     }
+    stopped_ |= measurer_.interrupted();
     if (e.failure == Failure::kNone) break;
     drop(e);
   }

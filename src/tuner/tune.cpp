@@ -11,6 +11,8 @@
 #include "core/error.hpp"
 #include "store/ranking.hpp"
 #include "tuner/candidates.hpp"
+#include "tuner/choose_measurer.hpp"
+#include "tuner/inputs.hpp"
 #include "tuner/publish.hpp"
 
 namespace dlblas {
@@ -86,7 +88,8 @@ TuneReport search(TuneReport report, const Candidates& candidates, const Args* c
   const auto strategy = make_strategy(report.strategy, candidates.space(), options.seed);
 
   const Problem problem = report.problem;
-  const auto measurer = make_measurer({*report.op, problem, options.seed, caller, context, clock});
+  const auto measurer = choose_measurer({*report.op, problem, options.seed, caller, context, clock},
+                                        candidates.space(), options, limits);
   Race race(problem, *measurer, limits, clock, options.on_event);
   const RaceInput input = candidates.race_input(*strategy);
   race.run(input);
@@ -94,11 +97,13 @@ TuneReport search(TuneReport report, const Candidates& candidates, const Args* c
   report.stopped = race.stopped();
   report.mistrusted = measurer->mistrusted();
   report.evaluated = race.take();
+  report.place = measurer->place();
   report.conditions = measurer->conditions();
 
   publish(report, store_of(options));
   forget(*report.op);
   if (measurer->lost()) throw_lost(report);
+  if (const std::string why = measurer->ended_because(); !why.empty()) throw_ended(report, why);
   if (race.winner() >= 0) {
     const Evaluated& won = report.evaluated[static_cast<std::size_t>(race.winner())];
     report.winner = won.plan->implementation;

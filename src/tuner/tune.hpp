@@ -13,8 +13,13 @@
 #include "store/store.hpp"
 #include "tuner/measure.hpp"
 #include "tuner/race.hpp"
+#include "tuner/worker_link.hpp"
 
 namespace dlblas {
+
+/// Where candidates run. kAuto: in a worker, where one can be had and the budget is worth its
+/// start; users' own always, whatever the budget; what only this process has, here.
+enum class MeasureIn : std::uint8_t { kAuto, kWorker, kProcess };
 
 /// "Knob `knob` of `implementation` (empty: of any that has it) takes only these values."
 struct KnobRestriction {
@@ -35,6 +40,8 @@ struct TuneOptions {
   Race::OnEvent on_event;
   ClockFn clock = steady_nanoseconds;
   Store* store = nullptr;  // null: the user's
+  MeasureIn measure_in = MeasureIn::kAuto;
+  worker::Start start_worker;  // empty: there is none
 };
 /// From the C ABI's structure (null: defaults).
 TuneOptions options_from(const dlblas_tune_options* options);
@@ -60,6 +67,7 @@ struct TuneReport {
   std::vector<TuneCandidate> candidates;
   std::vector<Evaluated> evaluated;
   std::string strategy;
+  std::string place;  // "worker", "process"; empty: nothing was measured
   Fields conditions;  // how it was measured: "cache" first ("warm", "rotated", "cold"), …
   std::uint64_t seed = 0;
   double budget_s = 0, elapsed_s = 0;
@@ -70,7 +78,8 @@ std::string print_json(const TuneReport& report);
 
 /// Measures every candidate. `caller` (may be null) lends index-valued tensors only.
 /// Throws Error(kUnsupported) when nothing supports the problem, Error(kArgument) for options that
-/// leave nothing or name what is not there, Error(kTuning) when every configuration fails.
+/// leave nothing or name what is not there, Error(kTuning) when every configuration fails, and when
+/// a worker was asked for and cannot be had.
 TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
                 const Context& context, const TuneOptions& options);
 

@@ -13,6 +13,7 @@
 
 #include "core/counters.hpp"
 #include "core/element.hpp"
+#include "tuner/inputs.hpp"
 #include "tuner/tune.hpp"
 
 namespace dlblas::test {

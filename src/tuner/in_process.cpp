@@ -1,8 +1,9 @@
-// Checking candidates, on any device; see measure.hpp.
-#include "tuner/measure.hpp"
+// Checking candidates in this process, on any device; see in_process.hpp.
+#include "tuner/in_process.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "core/counters.hpp"
 #include "core/error.hpp"
@@ -28,8 +29,18 @@ std::int64_t steady_nanoseconds() {
 }
 
 std::string_view name_of(Failure failure) {
-  constexpr std::string_view kNames[] = {
-      "", "compile_error", "launch_error", "out_of_bounds", "unwritten", "wrong_result"};
+  constexpr std::string_view kNames[] = {"",
+                                         "compile_error",
+                                         "compile_timeout",
+                                         "launch_error",
+                                         "illegal_access",
+                                         "out_of_memory",
+                                         "timeout",
+                                         "crash",
+                                         "out_of_bounds",
+                                         "unwritten",
+                                         "wrong_result"};
+  static_assert(std::size(kNames) == kNumFailures);
   return kNames[static_cast<int>(failure)];
 }
 
@@ -38,7 +49,7 @@ std::unique_ptr<Measurer> make_measurer(const MeasureRequest& request) {
                                                           : make_host_measurer(request);
 }
 
-Measurer::Measurer(const MeasureRequest& request, std::unique_ptr<Memory> memory)
+InProcessMeasurer::InProcessMeasurer(const MeasureRequest& request, std::unique_ptr<Memory> memory)
     : op_(request.op),
       problem_(request.problem),
       context_(request.context),
@@ -47,7 +58,7 @@ Measurer::Measurer(const MeasureRequest& request, std::unique_ptr<Memory> memory
   context_.new_output = no_new_output;
 }
 
-void Measurer::open(const MeasureRequest& request) {
+void InProcessMeasurer::open(const MeasureRequest& request) {
   sets_.emplace_back(op_, problem_, request.seed, request.caller, *memory_);
   const Args& args = sets_.front().args();
   std::vector<std::int64_t> rows =
@@ -56,7 +67,7 @@ void Measurer::open(const MeasureRequest& request) {
   judge_ = make_judge(std::move(rows), request.clock);
 }
 
-void Measurer::reserve_workspace(const Kernel& kernel) {
+void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {
   workspace_bytes_ = kernel.workspace_bytes;
   const std::size_t room = workspace_bytes_ + 2 * kWorkspaceGuard;
   if (workspace_room_ < room) {
@@ -70,27 +81,29 @@ void Measurer::reserve_workspace(const Kernel& kernel) {
                kWorkspaceGuard);
 }
 
-bool Measurer::workspace_intact() const {
+bool InProcessMeasurer::workspace_intact() const {
   const std::byte* end = workspace_.get() + kWorkspaceGuard + workspace_bytes_;
   return memory_->all_equal(workspace_.get(), GuardedTensor::kGuardByte, kWorkspaceGuard) &&
          memory_->all_equal(end, GuardedTensor::kGuardByte, kWorkspaceGuard);
 }
 
-int Measurer::run(const Kernel& kernel, const CallData& data) {
+int InProcessMeasurer::run(const Kernel& kernel, const CallData& data) {
   return run_steps(kernel, data.args(), context_,
                    workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard : nullptr);
 }
 
-std::string Measurer::words_of(int code) const {
+std::string InProcessMeasurer::words_of(int code) const {
   return problem_.device_type == DeviceType::kCuda ? cuda::error_text(code)
                                                    : text("a step returned code ", code);
 }
 
-Check Measurer::check(const Plan& plan) {
+Check InProcessMeasurer::check(const Plan& plan) {
   Check result;
   const Kernel* kernel = nullptr;
   try {
     kernel = &compile(plan);
+  } catch (const std::bad_alloc&) {
+    return {Failure::kOutOfMemory, "more memory than there is, while it was prepared"};
   } catch (const std::exception& e) {
     return {Failure::kCompileError, e.what()};
   }
@@ -114,24 +127,44 @@ Check Measurer::check(const Plan& plan) {
   return result;
 }
 
+// A device's driver, out of memory.
+bool InProcessMeasurer::is_out_of_memory(int code) const {
+  constexpr int kCudaOutOfMemory = 2;
+  return problem_.device_type == DeviceType::kCuda && code == kCudaOutOfMemory;
+}
+
+Check InProcessMeasurer::try_run(const Kernel& kernel) {
+  Check result;
+  try {
+    reserve_workspace(kernel);
+    const int code = run_once(kernel, sets_.front(), result.ms);
+    if (code == 0) return result;
+    result.failure = is_out_of_memory(code) ? Failure::kOutOfMemory : Failure::kLaunchError;
+    result.note = words_of(code);
+  } catch (const std::bad_alloc&) {
+    result.failure = Failure::kOutOfMemory;
+    result.note =
+        text("more memory than there is; its workspace has ", kernel.workspace_bytes, " bytes");
+  } catch (const std::exception& e) {
+    result.failure = Failure::kLaunchError;
+    result.note = e.what();
+  }
+  look_after_failure();
+  if (lost_) result.failure = Failure::kIllegalAccess;
+  return result;
+}
+
 // One run on poisoned results; false: `result` says how it failed.
-bool Measurer::check_run(const Kernel& kernel, int pattern, Suspects& suspects, Check& result) {
+bool InProcessMeasurer::check_run(const Kernel& kernel, int pattern, Suspects& suspects,
+                                  Check& result) {
   CallData& data = sets_.front();
   data.restore();
   data.poison_results(pattern);
-  reserve_workspace(kernel);
-  result.failure = Failure::kLaunchError;
-  try {
-    if (const int code = run_once(kernel, data, result.ms)) {
-      result.note = words_of(code);
-      look_after_failure();
-      return false;
-    }
-  } catch (const std::exception& e) {
-    result.note = e.what();
-    look_after_failure();
-    return false;
-  }
+  const Check ran = try_run(kernel);
+  result.ms = ran.ms;
+  result.failure = ran.failure;
+  result.note = ran.note;
+  if (ran.failure != Failure::kNone) return false;
   if (!data.guards_intact() || !workspace_intact()) {
     result.failure = Failure::kOutOfBounds;
     result.note = "bytes outside the results were written";
@@ -140,7 +173,7 @@ bool Measurer::check_run(const Kernel& kernel, int pattern, Suspects& suspects, 
   return check_written(pattern, suspects, result);
 }
 
-bool Measurer::check_written(int pattern, Suspects& suspects, Check& result) {
+bool InProcessMeasurer::check_written(int pattern, Suspects& suspects, Check& result) {
   const std::vector<GuardedTensor*> results = sets_.front().own_results();
   for (std::size_t r = 0; r < results.size(); ++r) {
     std::vector<std::int64_t> kept = results[r]->elements_equal_to(pattern);
@@ -161,7 +194,7 @@ bool Measurer::check_written(int pattern, Suspects& suspects, Check& result) {
   return true;
 }
 
-Check Measurer::check_whole(const Plan& plan) {
+Check InProcessMeasurer::check_whole(const Plan& plan) {
   CallData& data = sets_.front();
   data.restore();
   data.poison_results(kPatterns[0]);
@@ -182,7 +215,7 @@ Check Measurer::check_whole(const Plan& plan) {
   return result;
 }
 
-Verdict Measurer::compare_whole() {
+Verdict InProcessMeasurer::compare_whole() {
   const CallData& data = sets_.front();
   if (!data.has_written_inputs()) return judge_->compare_whole(data.args());
   // Results in place have overwritten what the oracle reads: it gets the inputs of a fresh copy.
@@ -193,7 +226,7 @@ Verdict Measurer::compare_whole() {
   return judge_->compare_whole(args);
 }
 
-double Measurer::whole_cost_ms() const {
+double InProcessMeasurer::whole_cost_ms() const {
   return judge_->row_ms() * static_cast<double>(count_rows(sets_.front().args()));
 }
 

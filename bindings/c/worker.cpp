@@ -1,0 +1,79 @@
+// Both ends of measuring in a worker, as the C ABI has them: what a worker process runs, and which
+// program becomes one. Read next: tuner/worker_serve.hpp, tuner/worker_process.hpp.
+#include "bindings/c/worker.hpp"
+
+#include <unistd.h>
+
+#include <mutex>
+#include <optional>
+
+#include "bindings/c/context.hpp"
+#include "bindings/c/guard.hpp"
+#include "core/library.hpp"
+#include "tuner/worker_process.hpp"
+#include "tuner/worker_serve.hpp"
+
+namespace dlblas {
+namespace {
+
+std::mutex g_mutex;
+worker::Command& command() {
+  static auto* const set = new worker::Command;
+  return *set;
+}
+
+std::vector<std::string> list_of(const char* const* texts) {
+  std::vector<std::string> result;
+  for (; texts && *texts; ++texts) result.emplace_back(*texts);
+  return result;
+}
+
+worker::Command current_command() {
+  {
+    const std::lock_guard lock(g_mutex);
+    if (!command().argv.empty()) return command();
+  }
+  const std::string beside = own_folder() + "/dlblas_worker";
+  return access(beside.c_str(), X_OK) == 0 ? worker::Command{{beside}, {}} : worker::Command{};
+}
+
+bool g_is_worker = false;  // set before anything runs in it
+
+}  // namespace
+
+worker::Start worker_starter() {
+  if (g_is_worker) return {};
+  worker::Command found = current_command();
+  return [found](const worker::Waiting& waiting) { return worker::start(found, waiting); };
+}
+
+}  // namespace dlblas
+
+extern "C" {
+
+int32_t dlblas_worker_main(int32_t socket) {
+  using namespace dlblas;
+  g_is_worker = true;
+  int32_t status = 1;
+  (void)guarded([&] {
+    std::optional<CallSide> side;
+    dlblas_context threads{};
+    threads.size = sizeof threads;
+    status = worker::serve(socket, [&](const Problem& problem) -> const Context& {
+      threads.num_threads = problem.threads;
+      side.emplace(&threads, nullptr);
+      side->set_device(problem.device());
+      return side->context();
+    });
+  });
+  return status;
+}
+
+dlblas_status dlblas_set_worker(const char* const* argv, const char* const* environment) {
+  return dlblas::guarded([&] {
+    const std::lock_guard lock(dlblas::g_mutex);
+    dlblas::command() = {dlblas::list_of(argv), dlblas::list_of(environment)};
+  });
+}
+
+}  // extern "C"

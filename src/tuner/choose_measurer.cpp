@@ -1,0 +1,68 @@
+// See choose_measurer.hpp.
+#include "tuner/choose_measurer.hpp"
+
+#include <algorithm>
+
+#include "core/log.hpp"
+#include "tuner/worker_measurer.hpp"
+
+namespace dlblas {
+namespace {
+
+// A worker's start takes about a tenth of a second (Python and its imports), on a GPU half of one
+// (a context). Built-in kernels are tested; below this budget that is not worth it.
+constexpr double kWorthAWorkerSeconds = 2;
+
+bool wants_worker(const SearchSpace& space, const TuneOptions& options, const RaceLimits& limits) {
+  if (options.measure_in != MeasureIn::kAuto) return options.measure_in == MeasureIn::kWorker;
+  if (!options.start_worker) return false;
+  const auto any = [&](const auto& is) {
+    return std::any_of(space.points.begin(), space.points.end(),
+                       [&](const Point& p) { return is(p.implementation->flags); });
+  };
+  if (any([](const ImplementationFlags& f) { return f.user && !f.local; })) return true;
+  return limits.budget_s >= kWorthAWorkerSeconds &&
+         any([](const ImplementationFlags& f) { return !f.local; });
+}
+
+worker::Waiting waiting_of(const TuneOptions& options, const MeasureRequest& request,
+                           const RaceLimits& limits) {
+  if (!options.on_event) return {};
+  return [on_event = options.on_event, clock = request.clock, limits] {
+    dlblas_event event{};
+    event.size = sizeof event;
+    event.kind = DLBLAS_EVENT_WAITING;
+    event.implementation = event.config = event.note = event.best = "";
+    event.milliseconds = event.best_ms = -1;
+    event.elapsed_s = static_cast<double>(clock() - limits.begin_ns) * 1e-9;
+    event.budget_s = limits.budget_s;
+    return on_event(event);
+  };
+}
+
+}  // namespace
+
+std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const SearchSpace& space,
+                                          const TuneOptions& options, const RaceLimits& limits) {
+  if (!wants_worker(space, options, limits)) return make_measurer(request);
+  const std::string& op = request.op.schema.name;
+  std::string why;
+  try {
+    if (!options.start_worker) throw worker::Unusable("no program is known that could be one");
+    return std::make_unique<WorkerMeasurer>(
+        request, WorkerTerms{options.start_worker, waiting_of(options, request, limits),
+                             limits.budget_s, limits.begin_ns});
+  } catch (const worker::Unusable& reason) {
+    why = reason.what();
+  }
+  if (options.measure_in == MeasureIn::kWorker)
+    throw Error(ErrorKind::kTuning,
+                text(op, ": worker cannot be had; expected a process that measures, got: ", why,
+                     "; measure in this process instead (worker=False)"),
+                {op, "worker", "a process that measures", why});
+  log_once(LogLevel::kWarn, "no-worker-" + why,
+           text(op, ": no worker, so this process measures: ", why));
+  return make_measurer(request);
+}
+
+}  // namespace dlblas

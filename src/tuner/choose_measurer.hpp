@@ -1,0 +1,15 @@
+// Who measures a search: this process or a worker. In: what takes part, the budget, the options.
+// Out: a Measurer. Flow: tune > [choose] > race > measure.  Read next: tuner/worker_measurer.hpp,
+// docs/tuning.md ("In a worker").
+#pragma once
+
+#include "tuner/tune.hpp"
+
+namespace dlblas {
+
+/// Throws Error(kTuning) where a worker was asked for and none can be had; where nobody asked, this
+/// process measures instead, and says so.
+std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const SearchSpace& space,
+                                          const TuneOptions& options, const RaceLimits& limits);
+
+}  // namespace dlblas

@@ -1,0 +1,77 @@
+// Measuring in this process: checking candidates is one flow for every device; memory, oracle and
+// timing are the device's. A candidate that hangs or crashes takes the process with it, which is
+// why another one usually does this (worker_measurer.hpp). Flow: tune > inputs > [measure].  Read
+// next: tuner/host_measurer.cpp, tuner/cuda_measurer.hpp.
+#pragma once
+
+#include <deque>
+
+#include "tuner/inputs.hpp"
+#include "tuner/judge.hpp"
+#include "tuner/measure.hpp"
+
+namespace dlblas {
+
+class InProcessMeasurer : public Measurer {
+ public:
+  Check check(const Plan& plan) override;
+  Check check_whole(const Plan& plan) override;
+  double whole_cost_ms() const override;
+  bool checks_whole() const override { return checks_whole_; }
+  bool mistrusted() const override { return mistrusted_; }
+  bool lost() const override { return lost_; }
+  void look_after_failure() override { lost_ = lost_ || !alive(); }
+  std::string_view place() const override { return "process"; }
+
+ protected:
+  InProcessMeasurer(const MeasureRequest& request, std::unique_ptr<Memory> memory);
+  /// Makes set 0 and its judge. Called by the constructors of the devices' measurers.
+  void open(const MeasureRequest& request);
+  virtual std::unique_ptr<Judge> make_judge(std::vector<std::int64_t> rows, ClockFn clock) = 0;
+  /// Runs once and waits; `ms` is the time. Returns a step's code, or throws.
+  virtual int run_once(const Kernel& kernel, const CallData& data, double& ms) = 0;
+  /// Why the compiled kernel cannot be launched; empty when it can.
+  virtual std::string refusal_of(const Plan&, const Kernel&) const { return {}; }
+  /// After a failed launch: can this process still use the device?
+  virtual bool alive() { return true; }
+
+  int run(const Kernel& kernel, const CallData& data);
+  /// A step's code in words.
+  std::string words_of(int code) const;
+  /// Memory for the kernel's workspace, with fresh guards.
+  void reserve_workspace(const Kernel& kernel);
+  virtual void workspace_moves() {}
+  bool workspace_intact() const;
+
+  const Operator& op_;
+  const Problem problem_;
+  Context context_;
+  const std::unique_ptr<Memory> memory_;
+  std::deque<CallData> sets_;  // set 0 is the one that is checked
+  std::unique_ptr<Judge> judge_;
+
+ private:
+  struct Suspects {  // per result: elements that kept the first pattern
+    std::vector<std::vector<std::int64_t>> kept;
+  };
+  bool check_run(const Kernel& kernel, int pattern, Suspects& suspects, Check& result);
+  /// One run; what a step's code, an exception or a full memory say about it.
+  Check try_run(const Kernel& kernel);
+  bool is_out_of_memory(int code) const;
+  Verdict compare_whole();
+  bool check_written(int pattern, Suspects& suspects, Check& result);
+
+  struct Release {
+    Memory* memory;
+    void operator()(std::byte* p) const { memory->release(p); }
+  };
+  bool checks_whole_ = false;
+  bool mistrusted_ = false;
+  bool lost_ = false;
+  std::unique_ptr<std::byte, Release> workspace_;
+  std::size_t workspace_room_ = 0, workspace_bytes_ = 0;
+};
+
+std::unique_ptr<Measurer> make_host_measurer(const MeasureRequest& request);
+
+}  // namespace dlblas

@@ -1,0 +1,324 @@
+// Asking a worker; see worker_measurer.hpp.
+#include "tuner/worker_measurer.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <new>
+
+#include "core/counters.hpp"
+#include "core/element.hpp"
+#include "core/log.hpp"
+#include "tuner/cuda_memory.hpp"
+#include "tuner/inputs.hpp"
+
+namespace dlblas {
+namespace {
+
+using worker::Answer;
+using worker::Ask;
+using worker::Ending;
+
+// A candidate that takes this much longer than every one that was right, compiling and comparing
+// included, wins nothing any more.
+constexpr double kTimesTheSlowest = 20;
+constexpr double kTimesTheFirst = 3;
+// Of what is left of the budget; so that what hangs leaves something for the next.
+constexpr double kShareOfTheRest = 0.5;
+// A whole compilation, whatever the others took: from a kernel of 0.1 s to one of several seconds
+// is not far.
+constexpr double kCompileSeconds = 5;
+// Built-in kernels, while nothing else is known: a default is measured however slow it is.
+constexpr double kFirstSeconds = 30;
+// Inputs and the oracle's rows, on any machine: nothing of a candidate runs yet.
+constexpr double kOpenSeconds = 120;
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+// A tensor of the caller's, in whatever memory and with whatever strides, as row-major bytes.
+worker::IndexTensor copy_of(int tensor, const TensorView& from, void* stream) {
+  std::vector<std::byte> kept;
+  TensorView view = from;
+  if (from.device.type == DeviceType::kCuda) {
+    CudaMemory memory(from.device.index, stream);
+    view = fetch(from, memory, kept);
+  }
+  const auto size = static_cast<std::size_t>(size_of(view.dtype));
+  std::string bytes(static_cast<std::size_t>(view.numel()) * size, '\0');
+  const Rows rows = rows_of(view, 0);
+  for (std::int64_t i = 0; i < view.numel(); ++i)
+    std::memcpy(
+        bytes.data() + static_cast<std::size_t>(i) * size,
+        static_cast<const std::byte*>(view.data) + rows.offset(i) * static_cast<std::int64_t>(size),
+        size);
+  view.data = nullptr;
+  std::int64_t stride = 1;
+  for (int i = view.rank - 1; i >= 0; --i) {
+    view.strides[i] = stride;
+    stride *= view.shape[i];
+  }
+  return {tensor, view, std::move(bytes)};
+}
+
+worker::Opening opening_of(const MeasureRequest& request) {
+  const Schema& schema = request.op.schema;
+  worker::Opening opening{schema.name, schema.hash, request.problem, request.seed, {}, {}};
+  const Args* caller = request.caller;
+  if (!caller) return opening;
+  for (std::size_t i = 0; i < schema.scalars.size(); ++i)
+    opening.scalars.push_back(caller->scalars[i]);
+  for (int i = 0; i < schema.num_inputs; ++i) {
+    if (holds_indices(schema.tensors[i].fill) && caller->has(i) && caller->tensors[i].data)
+      opening.indices.push_back(copy_of(i, caller->tensors[i], request.context.stream));
+  }
+  return opening;
+}
+
+}  // namespace
+
+WorkerMeasurer::WorkerMeasurer(const MeasureRequest& request, WorkerTerms terms)
+    : request_(request), problem_(request.problem), terms_(std::move(terms)) {
+  refuse_under_capture(request);
+  opening_ = encode(opening_of(request));
+  link_ = terms_.start(terms_.waiting);
+  open();
+}
+
+void WorkerMeasurer::open() {
+  const worker::Exchange got = link_->exchange(opening_, kOpenSeconds);
+  if (got.ending != Ending::kReplied) link_.reset();
+  if (got.ending == Ending::kStopped) {
+    interrupted_ = true;
+    return;
+  }
+  if (got.ending != Ending::kReplied) throw worker::Unusable(text("it made no inputs: ", got.how));
+  worker::Reader from(got.reply);
+  switch (from.get<Answer>()) {
+    case Answer::kDone:
+      break;
+    case Answer::kNoMemory:
+      throw_no_memory(request_.op, problem_);
+    case Answer::kUnknown:
+      throw worker::Unusable(text("it does not know ", request_.op.schema.name));
+    case Answer::kError: {
+      const auto kind = from.get<ErrorKind>();
+      const std::string message(from.text());
+      std::string words[4];
+      for (std::string& word : words) word = from.text();
+      throw Error(kind, message, {words[0], words[1], words[2], words[3]});
+    }
+  }
+  opened_ = worker::decode_opened(from);
+  if (opened_.key != store_key(request_.op, problem_))
+    throw worker::Unusable("it sees another device, or other settings, than this process");
+  conditions_ = opened_.conditions;
+  met_.clear();
+}
+
+bool WorkerMeasurer::ready() {
+  if (interrupted_) return false;
+  if (link_) return true;
+  try {
+    link_ = terms_.start(terms_.waiting);
+    open();
+  } catch (const std::exception& e) {  // it worked before: the machine's doing, or somebody's
+    ended_because_ = e.what();
+    interrupted_ = true;
+  }
+  return !interrupted_;
+}
+
+// At most a share of what is left, so that a search of hanging candidates ends in time; at least
+// what a neighbour's load may cost.
+double WorkerMeasurer::room_s(double wanted_s) const {
+  const double least = std::clamp(0.05 * terms_.budget_s, 0.1, 1.0);
+  const double left = terms_.budget_s - seconds_since(terms_.begin_ns);
+  return std::clamp(wanted_s, least, std::max(least, kShareOfTheRest * left));
+}
+
+// The first run of an implementation may bring much along: imports, a compiler, a library's start.
+// So may its first in a fresh worker, about as much.
+WorkerMeasurer::Limits WorkerMeasurer::limits_of(const Plan& plan) const {
+  const Implementation& impl = *plan.implementation;
+  Limits limits{room_s(kUnlimited), room_s(kUnlimited)};
+  if (const auto first = first_check_s_.find(&impl); first != first_check_s_.end()) {
+    limits.compile_s = room_s(std::max(kCompileSeconds, kTimesTheSlowest * slowest_compile_s_));
+    limits.run_s =
+        room_s(std::max(kTimesTheSlowest * slowest_check_s_, kTimesTheFirst * first->second));
+  }
+  if (!any_right_ && !impl.flags.user)
+    limits = {std::max(limits.compile_s, kFirstSeconds), std::max(limits.run_s, kFirstSeconds)};
+  return limits;
+}
+
+worker::Candidate WorkerMeasurer::candidate_of(const Plan& plan) const {
+  const Implementation& impl = *plan.implementation;
+  std::string& identity = identities_[&impl];
+  if (identity.empty()) identity = impl.identity();
+  return {impl.name, identity, impl.table().print(plan.config)};
+}
+
+std::optional<worker::Outcome> WorkerMeasurer::ask(Ask what, const Plan& plan, double limit_s,
+                                                   double ms) {
+  const worker::Candidate candidate = candidate_of(plan);
+  worker::Writer request;
+  request.put(what);
+  encode(request, candidate);
+  if (what == Ask::kSample) request.put(ms);
+  const std::string bytes = request.take();
+  for (bool again = false;; again = true) {
+    if (!ready()) return worker::Outcome{{Failure::kCrash, ended_because_}};
+    met_.insert(candidate.implementation + " " + candidate.config);
+    const worker::Exchange got = link_->exchange(bytes, limit_s);
+    if (got.ending == Ending::kReplied) return read(got.reply);
+    link_.reset();
+    const bool blameless = got.outside || met_.size() > 1;
+    if (got.ending == Ending::kDied && blameless && !again) continue;
+    return ended(what, got, limit_s);
+  }
+}
+
+worker::Outcome WorkerMeasurer::ended(Ask what, const worker::Exchange& exchange, double limit_s) {
+  if (exchange.ending == Ending::kStopped) {
+    interrupted_ = true;
+    return {{Failure::kTimeout, "stopped"}};
+  }
+  if (exchange.ending == Ending::kDied) return {{Failure::kCrash, "the worker " + exchange.how}};
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.2g s", limit_s);
+  const bool compiling = what == Ask::kPrepare;
+  return {{compiling ? Failure::kCompileTimeout : Failure::kTimeout,
+           text(compiling ? "not compiled within " : "did not come back within ", seconds)}};
+}
+
+std::optional<worker::Outcome> WorkerMeasurer::read(const std::string& reply) {
+  try {
+    worker::Reader from(reply);
+    const auto answer = from.get<Answer>();
+    if (answer == Answer::kUnknown) return std::nullopt;
+    if (answer == Answer::kNoMemory)
+      return worker::Outcome{{Failure::kOutOfMemory, "more memory than there is"}};
+    if (answer == Answer::kError) {
+      (void)from.get<ErrorKind>();
+      return worker::Outcome{{Failure::kLaunchError, std::string(from.text())}};
+    }
+    worker::Outcome outcome = worker::decode_outcome(from);
+    mistrusted_ |= outcome.mistrusted;
+    g_counters.measured += outcome.measured;
+    g_counters.compiled += outcome.compiled;
+    g_counters.prepared += outcome.prepared;
+    // Who wrote outside its results has written elsewhere too; who broke the context broke it for
+    // all: the others get a fresh one.
+    if (outcome.lost || outcome.check.failure == Failure::kOutOfBounds) link_.reset();
+    return outcome;
+  } catch (const Error& e) {
+    link_.reset();
+    return worker::Outcome{{Failure::kCrash, e.what()}};
+  }
+}
+
+Measurer* WorkerMeasurer::here(const Plan& plan) {
+  const Implementation* impl = plan.implementation;
+  if (impl->flags.local) keep_here(plan);
+  return kept_here_.count(impl) ? local_.get() : nullptr;
+}
+
+void WorkerMeasurer::keep_here(const Plan& plan) {
+  const Implementation* impl = plan.implementation;
+  if (!impl->flags.local)
+    log_once(
+        LogLevel::kWarn, text("worker-lacks-", request_.op.schema.name, impl->name),
+        text(request_.op.schema.name, ": ", impl->name,
+             " is not in the worker and is measured in this process; register it from a module "
+             "that can be imported"));
+  if (!local_) local_ = make_measurer(request_);
+  kept_here_.insert(impl);
+}
+
+Check WorkerMeasurer::check(const Plan& plan) {
+  if (Measurer* local = here(plan)) return local->check(plan);
+  const Limits limits = limits_of(plan);
+  const std::int64_t begin = request_.clock();
+  const auto prepared = ask(Ask::kPrepare, plan, limits.compile_s);
+  if (!prepared) {
+    keep_here(plan);
+    return local_->check(plan);
+  }
+  if (prepared->check.failure != Failure::kNone || interrupted_) return prepared->check;
+  const double compile_s = seconds_since(begin);
+  const auto checked = ask(Ask::kCheck, plan, limits_of(plan).run_s);
+  if (!checked) return {Failure::kCrash, "the worker has forgotten it"};
+  if (checked->check.failure == Failure::kNone) {
+    any_right_ = true;
+    const double check_s = seconds_since(begin) - compile_s;
+    slowest_compile_s_ = std::max(slowest_compile_s_, compile_s);
+    if (!first_check_s_.emplace(plan.implementation, check_s).second)
+      slowest_check_s_ = std::max(slowest_check_s_, check_s);
+  }
+  return checked->check;
+}
+
+double WorkerMeasurer::sample(const Plan& plan, double ms) {
+  if (Measurer* local = here(plan)) return local->sample(plan, ms);
+  const double expected_s = 1e-3 * sample_cost_ms(ms);
+  const double wanted_s = kTimesTheSlowest * std::max(expected_s, slowest_check_s_);
+  // It has run before: what that took it may take again, however little is left.
+  const double limit_s = std::max(room_s(wanted_s), kTimesTheFirst * expected_s);
+  const auto sampled = ask(Ask::kSample, plan, limit_s, ms);
+  const Check none{Failure::kCrash, "the worker has forgotten it"};
+  const Check& check = sampled ? sampled->check : none;
+  if (check.failure != Failure::kNone) throw CandidateError(check.failure, check.note);
+  return check.ms;
+}
+
+Check WorkerMeasurer::check_whole(const Plan& plan) {
+  if (Measurer* local = here(plan)) return local->check_whole(plan);
+  const double limit_s = std::max(kFirstSeconds, kTimesTheSlowest * 1e-3 * opened_.whole_ms);
+  const auto checked = ask(Ask::kWhole, plan, limit_s);
+  return checked ? checked->check : Check{Failure::kCrash, "the worker has forgotten it"};
+}
+
+// A batch that does not end in time says nothing about any of its candidates: each is compiled
+// alone then, by `check`.
+void WorkerMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
+  if (opened_.compiles_at_once <= 1) return;
+  std::vector<const Plan*> sent, rest;
+  for (const Plan* plan : plans) (here(*plan) ? rest : sent).push_back(plan);
+  if (rest.size() > 0) local_->compile_ahead(rest);
+  if (sent.empty() || !ready()) return;
+  worker::Writer request;
+  request.put(Ask::kAhead).put(static_cast<std::uint32_t>(sent.size()));
+  for (const Plan* plan : sent) encode(request, candidate_of(*plan));
+  const worker::Exchange got = link_->exchange(request.take(), room_s(kUnlimited));
+  interrupted_ |= got.ending == Ending::kStopped;
+  if (got.ending != Ending::kReplied) return link_.reset();
+  worker::Reader from(got.reply);
+  if (from.get<Answer>() != Answer::kDone) return;
+  g_counters.compiled += from.get<std::int64_t>();
+  g_counters.prepared += from.get<std::int64_t>();
+  std::vector<const Plan*> order;
+  for (auto left = from.get<std::uint32_t>(); left > 0; --left)
+    if (const auto i = from.get<std::uint32_t>();
+        i < sent.size() && std::find(order.begin(), order.end(), sent[i]) == order.end())
+      order.push_back(sent[i]);
+  for (const std::vector<const Plan*>* left : {&sent, &rest})
+    for (const Plan* plan : *left)
+      if (std::find(order.begin(), order.end(), plan) == order.end()) order.push_back(plan);
+  plans = std::move(order);
+}
+
+void WorkerMeasurer::look_after_failure() {
+  if (local_) local_->look_after_failure();
+}
+
+Fields WorkerMeasurer::conditions() const {
+  if (!link_) return conditions_;
+  const worker::Exchange got =
+      link_->exchange(worker::Writer().put(Ask::kConditions).take(), kFirstSeconds);
+  if (got.ending != Ending::kReplied) return conditions_;
+  worker::Reader from(got.reply);
+  if (from.get<Answer>() == Answer::kDone) conditions_ = worker::decode_fields(from);
+  return conditions_;
+}
+
+}  // namespace dlblas

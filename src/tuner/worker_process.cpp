@@ -1,0 +1,180 @@
+// See worker_process.hpp. One thread, one poll loop: the socket both ways and the worker's standard
+// error, which is read all the time, or a talkative worker would stop.
+#include "tuner/worker_process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/log.hpp"
+#include "tuner/worker_spawn.hpp"
+#include "tuner/worker_wire.hpp"
+
+namespace dlblas::worker {
+namespace {
+
+// Python's start and its imports; a user's modules bring torch or Triton with them.
+constexpr double kGreetingSeconds = 60;
+constexpr int kSliceMs = 100;             // how often the caller is asked whether to go on
+constexpr std::size_t kLastWords = 1500;  // of standard error, for the failure's text
+constexpr double kFarewellSeconds = 1;    // from the socket's end to the process'
+
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+class ProcessLink final : public Link {
+ public:
+  ProcessLink(const Command& command, Waiting waiting) : waiting_(std::move(waiting)) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      throw Unusable(text("no socket: ", std::strerror(errno)));
+    Descriptor first(ends[0]), second(ends[1]);
+    socket_ = move_up(first.release());
+    const Descriptor theirs = move_up(second.release());
+    int words[2];
+    if (pipe2(words, O_CLOEXEC) != 0) throw Unusable(text("no pipe: ", std::strerror(errno)));
+    Descriptor read_end(words[0]), write_end(words[1]);
+    errors_ = move_up(read_end.release());
+    const Descriptor their_errors = move_up(write_end.release());
+    for (const int fd : {socket_.get(), errors_.get()}) fcntl(fd, F_SETFL, O_NONBLOCK);
+    child_ = spawn({command.argv, command.environment, theirs.get(), their_errors.get()});
+  }
+
+  // It is idle, or of no use: there is nothing that it could still do well.
+  ~ProcessLink() override {
+    if (child_ > 0) end_child(child_, 0);
+  }
+
+  Exchange exchange(std::string_view request, double limit_s) override {
+    if (child_ <= 0) return {Ending::kDied, {}, "has ended before", false};
+    FrameHeader header;
+    header.bytes = request.size();
+    out_.assign(reinterpret_cast<const char*>(&header), sizeof header);
+    body_ = request;
+    sent_ = 0;
+    return converse(limit_s);
+  }
+
+  /// The first frame, which nobody asks for.
+  Exchange greeting() {
+    out_.clear();
+    body_ = {};
+    sent_ = 0;
+    return converse(kGreetingSeconds);
+  }
+
+ private:
+  Exchange converse(double limit_s) {
+    in_.clear();
+    const std::int64_t end = steady_nanoseconds() + static_cast<std::int64_t>(limit_s * 1e9);
+    for (;;) {
+      const double left_ms = static_cast<double>(end - steady_nanoseconds()) * 1e-6;
+      if (left_ms <= 0) return finish(Ending::kTimedOut, 0);
+      pollfd polled[2] = {{socket_.get(), POLLIN, 0}, {errors_.get(), POLLIN, 0}};
+      if (sent_ < out_.size() + body_.size()) polled[0].events |= POLLOUT;
+      const int ready = poll(polled, 2, static_cast<int>(std::min(left_ms + 1, kSliceMs + 0.0)));
+      if (ready <= 0 && waiting_ && waiting_()) return finish(Ending::kStopped, 0);
+      if (polled[1].revents) listen();
+      if (polled[0].revents & POLLOUT) send_some();
+      if (!(polled[0].revents & (POLLIN | POLLHUP | POLLERR))) continue;
+      if (!receive_some()) return finish(Ending::kDied, kFarewellSeconds);
+      if (const Exchange done = whole_reply(); done.ending != Ending::kReplied || has_reply_)
+        return done;
+    }
+  }
+
+  void send_some() {
+    const std::string_view rest = sent_ < out_.size() ? std::string_view(out_).substr(sent_)
+                                                      : body_.substr(sent_ - out_.size());
+    const ssize_t sent = send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (sent > 0) sent_ += static_cast<std::size_t>(sent);
+  }
+
+  // False: the other end is closed.
+  bool receive_some() {
+    char buffer[65536];
+    const ssize_t got = recv(socket_.get(), buffer, sizeof buffer, 0);
+    if (got > 0) in_.append(buffer, static_cast<std::size_t>(got));
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+
+  Exchange whole_reply() {
+    has_reply_ = false;
+    if (in_.size() < sizeof(FrameHeader)) return {};
+    FrameHeader header;
+    std::memcpy(&header, in_.data(), sizeof header);
+    const bool sane = header.mark == FrameHeader::kMark &&
+                      header.version == FrameHeader::kVersion && header.bytes <= kMaxReply &&
+                      in_.size() - sizeof header <= header.bytes;
+    if (!sane) return finish(Ending::kDied, 0, "sent what is no reply");
+    if (in_.size() - sizeof header < header.bytes) return {};
+    has_reply_ = true;
+    return {Ending::kReplied, in_.substr(sizeof header), {}, false};
+  }
+
+  // Standard error and output: the last of it is kept, for the words about an end.
+  void listen() {
+    char buffer[4096];
+    for (ssize_t got; (got = read(errors_.get(), buffer, sizeof buffer)) > 0;) {
+      said_.append(buffer, static_cast<std::size_t>(got));
+      if (log_level() >= LogLevel::kInfo) (void)!write(2, buffer, static_cast<std::size_t>(got));
+      if (said_.size() > 4 * kLastWords) said_.erase(0, said_.size() - kLastWords);
+    }
+  }
+
+  // The last lines, as one.
+  std::string last_words() {
+    if (said_.size() > kLastWords) said_.erase(0, said_.size() - kLastWords);
+    std::string line;
+    for (const char c : said_) {
+      if (c == '\n' && !line.empty() && line.back() != '\n') line += '\n';
+      if (static_cast<unsigned char>(c) >= ' ' && c != 0x7f) line += c;
+    }
+    while (!line.empty() && is_space(line.back())) line.pop_back();
+    std::string joined;
+    for (const char c : line)
+      if (c == '\n')
+        joined += " | ";
+      else
+        joined += c;
+    return joined;
+  }
+
+  Exchange finish(Ending ending, double limit_s, const char* instead = nullptr) {
+    const int status = end_child(std::exchange(child_, -1), limit_s);
+    listen();
+    std::string how = instead ? instead : words_of_status(status);
+    if (const std::string words = last_words(); !words.empty()) how += ": " + words;
+    return {ending, {}, std::move(how), ending == Ending::kDied && ended_from_outside(status)};
+  }
+
+  const Waiting waiting_;
+  pid_t child_ = -1;
+  Descriptor socket_, errors_;
+  std::string out_, in_, said_;
+  std::string_view body_;
+  std::size_t sent_ = 0;
+  bool has_reply_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> start(const Command& command, const Waiting& waiting) {
+  if (command.argv.empty()) throw Unusable("no program is known that could be one");
+  auto link = std::make_unique<ProcessLink>(command, waiting);
+  const Exchange greeting = link->greeting();
+  if (greeting.ending == Ending::kTimedOut)
+    throw Unusable(text(command.argv[0], " said nothing for ", static_cast<int>(kGreetingSeconds),
+                        " s: ", greeting.how));
+  if (greeting.ending != Ending::kReplied) throw Unusable(text(command.argv[0], " ", greeting.how));
+  if (greeting.reply != build_id())
+    throw Unusable(text(command.argv[0], " is another build of the library: expected ", build_id(),
+                        ", got ", greeting.reply));
+  return link;
+}
+
+}  // namespace dlblas::worker

@@ -1,0 +1,254 @@
+// See worker_serve.hpp.
+#include "tuner/worker_serve.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <new>
+
+#include "core/counters.hpp"
+#include "core/error.hpp"
+#include "tuner/worker_wire.hpp"
+
+namespace dlblas::worker {
+namespace {
+
+// False: the other end is closed, or says what no tuner says.
+bool read_all(int fd, void* to, std::size_t bytes) {
+  for (auto* at = static_cast<char*>(to); bytes > 0;) {
+    const ssize_t got = read(fd, at, bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+bool write_frame(int fd, std::string_view body) {
+  FrameHeader header;
+  header.bytes = body.size();
+  std::string frame(reinterpret_cast<const char*>(&header), sizeof header);
+  frame += body;
+  for (std::string_view rest = frame; !rest.empty();) {
+    const ssize_t sent = write(fd, rest.data(), rest.size());
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    rest.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+bool read_frame(int fd, std::string& body) {
+  FrameHeader header;
+  if (!read_all(fd, &header, sizeof header)) return false;
+  const FrameHeader good;
+  if (header.mark != good.mark || header.version != good.version || header.bytes > kMaxRequest)
+    return false;
+  body.resize(static_cast<std::size_t>(header.bytes));
+  return read_all(fd, body.data(), body.size());
+}
+
+void write_number(const char* path, const char* digits) {
+  const int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  (void)!write(fd, digits, std::char_traits<char>::length(digits));
+  close(fd);
+}
+
+// What a candidate may allocate beyond what is there now: three quarters of what the machine has
+// free, so that the system kills nobody. Data, not address space: runtimes reserve much of that and
+// use little. A device's memory is the driver's to refuse.
+void limit_memory() {
+  std::int64_t available_kib = -1, data_pages = -1;
+  char line[256];
+  if (std::FILE* file = std::fopen("/proc/meminfo", "re")) {
+    long long value = 0;
+    while (available_kib < 0 && std::fgets(line, sizeof line, file))
+      if (std::sscanf(line, "MemAvailable: %lld kB", &value) == 1) available_kib = value;
+    std::fclose(file);
+  }
+  if (std::FILE* file = std::fopen("/proc/self/statm", "re")) {
+    long long pages = 0;
+    if (std::fscanf(file, "%*d %*d %*d %*d %*d %lld", &pages) == 1) data_pages = pages;
+    std::fclose(file);
+  }
+  if (available_kib < 0 || data_pages < 0) return;
+  rlimit limit{};
+  getrlimit(RLIMIT_DATA, &limit);
+  const auto wanted = static_cast<rlim_t>(data_pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) +
+                      static_cast<rlim_t>(available_kib) * 1024 / 4 * 3;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
+struct Counted {
+  std::int64_t measured = g_counters.measured, compiled = g_counters.compiled,
+               prepared = g_counters.prepared;
+};
+
+class Session {
+ public:
+  explicit Session(const MakeContext& make_context) : make_context_(make_context) {}
+
+  std::string answer(std::string_view request) {
+    Reader from(request);
+    Writer to;
+    try {
+      const Ask ask = from.get<Ask>();
+      if (ask == Ask::kOpen) return open(from);
+      if (!measurer_) return Writer().put(Answer::kUnknown).take();
+      if (ask == Ask::kAhead) return compile_ahead(from);
+      if (ask == Ask::kConditions) {
+        to.put(Answer::kDone);
+        encode(to, measurer_->conditions());
+        return to.take();
+      }
+      return judge(ask, from);
+    } catch (const Error& e) {
+      to.put(Answer::kError).put(e.kind()).put(std::string_view(e.what()));
+      const ErrorDetail& d = e.detail();
+      to.put(d.op).put(d.argument).put(d.expected).put(d.got);
+    } catch (const std::bad_alloc&) {
+      to.put(Answer::kNoMemory);
+    }
+    return to.take();
+  }
+
+ private:
+  std::string open(Reader& from) {
+    opening_ = decode_opening(from);
+    const Form* form = Registry::process().find(opening_.op);
+    if (!form || form->op->schema.hash != opening_.schema_hash)
+      return Writer().put(Answer::kUnknown).take();
+    op_ = form->op;
+    opening_.problem.op = op_->id;
+    const Context& context = make_context_(opening_.problem);
+    const Args caller = caller_of();
+    measurer_ = make_measurer(
+        {*op_, opening_.problem, opening_.seed, &caller, context, steady_nanoseconds});
+    if (opening_.problem.device_type == DeviceType::kCpu) limit_memory();
+    Opened opened;
+    opened.key = store_key(*op_, opening_.problem);
+    opened.checks_whole = measurer_->checks_whole();
+    opened.whole_ms = measurer_->whole_cost_ms();
+    opened.cost = measurer_->sample_cost();
+    opened.compiles_at_once = measurer_->compiles_at_once();
+    opened.conditions = measurer_->conditions();
+    Writer to;
+    to.put(Answer::kDone);
+    encode(to, opened);
+    return to.take();
+  }
+
+  // What a caller lends: its runtime scalars and copies of its index-valued tensors.
+  Args caller_of() {
+    Args args;
+    args.schema = &op_->schema;
+    for (std::size_t i = 0; i < kMaxScalars; ++i)
+      args.scalars[i] = i < opening_.scalars.size() ? opening_.scalars[i] : ScalarValue{};
+    for (IndexTensor& index : opening_.indices) {
+      args.present |= 1u << index.tensor;
+      args.tensors[index.tensor] = index.view;
+      args.tensors[index.tensor].data = index.bytes.data();
+    }
+    return args;
+  }
+
+  // Null: not here, or not the same.
+  const Plan* plan_of(const Candidate& candidate) {
+    const Implementation* impl = op_->find(candidate.implementation);
+    if (!impl || impl->identity() != candidate.identity) return nullptr;
+    std::unique_ptr<Plan>& plan = plans_[candidate.implementation + " " + candidate.config];
+    if (!plan) {
+      auto made = std::make_unique<Plan>();
+      made->problem = opening_.problem;
+      made->implementation = impl;
+      made->config = impl->table().parse(candidate.config, impl->name);
+      plan = std::move(made);
+    }
+    return plan.get();
+  }
+
+  std::string judge(Ask ask, Reader& from) {
+    const Plan* plan = plan_of(decode_candidate(from));
+    if (!plan) return Writer().put(Answer::kUnknown).take();
+    const double ms = ask == Ask::kSample ? from.get<double>() : 0;
+    const Counted before;
+    Outcome outcome;
+    Check& check = outcome.check;
+    try {
+      if (ask == Ask::kPrepare) {
+        check.failure = Failure::kCompileError;
+        compile(*plan);
+        check.failure = Failure::kNone;
+      } else if (ask == Ask::kCheck) {
+        check = measurer_->check(*plan);
+      } else if (ask == Ask::kWhole) {
+        check = measurer_->check_whole(*plan);
+      } else {
+        check.ms = measurer_->sample(*plan, ms);
+      }
+    } catch (const std::bad_alloc&) {
+      check.failure = Failure::kOutOfMemory;
+      check.note = "more memory than there is";
+    } catch (const std::exception& e) {
+      if (check.failure == Failure::kNone) check.failure = Failure::kLaunchError;
+      check.note = e.what();
+      measurer_->look_after_failure();
+    }
+    const Counted after;
+    outcome.mistrusted = measurer_->mistrusted();
+    outcome.lost = measurer_->lost();
+    outcome.measured = after.measured - before.measured;
+    outcome.compiled = after.compiled - before.compiled;
+    outcome.prepared = after.prepared - before.prepared;
+    Writer to;
+    to.put(Answer::kDone);
+    encode(to, outcome);
+    return to.take();
+  }
+
+  // The order in which they are to be tried, as indices into those that were sent.
+  std::string compile_ahead(Reader& from) {
+    std::vector<const Plan*> plans, sent;
+    for (auto left = from.get<std::uint32_t>(); left > 0; --left)
+      sent.push_back(plan_of(decode_candidate(from)));
+    std::copy_if(sent.begin(), sent.end(), std::back_inserter(plans),
+                 [](const Plan* plan) { return plan != nullptr; });
+    const Counted before;
+    measurer_->compile_ahead(plans);
+    const Counted after;
+    Writer to;
+    to.put(Answer::kDone).put(after.compiled - before.compiled);
+    to.put(after.prepared - before.prepared).put(static_cast<std::uint32_t>(plans.size()));
+    for (const Plan* plan : plans)
+      to.put(static_cast<std::uint32_t>(std::find(sent.begin(), sent.end(), plan) - sent.begin()));
+    return to.take();
+  }
+
+  const MakeContext& make_context_;
+  Opening opening_;
+  const Operator* op_ = nullptr;
+  std::unique_ptr<Measurer> measurer_;
+  std::map<std::string, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace
+
+int serve(int socket, const MakeContext& make_context) {
+  fcntl(socket, F_SETFD, FD_CLOEXEC);
+  write_number("/proc/self/oom_score_adj", "1000");  // rather this process than who waits for it
+  if (!write_frame(socket, build_id())) return 1;
+  Session session(make_context);
+  for (std::string request; read_frame(socket, request);)
+    if (!write_frame(socket, session.answer(request))) return 1;
+  return 0;
+}
+
+}  // namespace dlblas::worker

@@ -1,0 +1,50 @@
+// The few steps between a process and its exec'ed child, and what is left to do when the child is
+// gone. Between vfork and exec the child shares our memory, so it makes system calls and nothing
+// else. In: argv, environment, descriptors. Out: a pid; later, how it ended.
+// Flow: worker_process > [spawn].  Read next: tuner/worker_process.cpp.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace dlblas::worker {
+
+/// Closed at the end; −1: none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor() { reset(); }
+  int get() const { return fd_; }
+  int release();
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+struct Spawn {
+  const std::vector<std::string>& argv;
+  const std::vector<std::string>& environment;  // over this process's
+  int socket;                                   // becomes kWorkerSocket
+  int errors;                                   // becomes standard output and standard error
+};
+/// The child's pid, which is its process group as well. Throws Unusable.
+pid_t spawn(const Spawn& what);
+
+/// A descriptor above those that the child gives out again, closed by exec. Takes `fd` over.
+Descriptor move_up(int fd);
+
+/// Waits `limit_s` for the child to end, then kills it with its group, and reaps it. The status of
+/// waitpid; −1 where somebody else has reaped it.
+int end_child(pid_t child, double limit_s);
+/// "was killed by signal 11 (segmentation fault)", "exited with status 3".
+std::string words_of_status(int status);
+/// By a signal that comes from outside: the system out of memory, a person, a terminal.
+bool ended_from_outside(int status);
+
+}  // namespace dlblas::worker

@@ -1,0 +1,124 @@
+// What the tuner and its worker say to each other, as bytes: one request, one reply, in frames with
+// a mark and a length. Both ends are one build of one library on one machine (the greeting says
+// so), so numbers go as they lie in memory; lengths are checked all the same, since a candidate may
+// have written over whatever the worker sends. No pickle, no text to evaluate. In: plain values.
+// Out: strings of bytes. Flow: measure > [wire] > worker.  Read next: tuner/worker_measurer.cpp
+// (asks), tuner/worker_serve.cpp (answers).
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tuner/measure.hpp"
+
+namespace dlblas::worker {
+
+/// Of every frame: then its body. "DLBW" and the version of what is below.
+struct FrameHeader {
+  std::uint32_t mark = kMark;
+  std::uint32_t version = kVersion;
+  std::uint64_t bytes = 0;
+  static constexpr std::uint32_t kMark = 0x57424c44, kVersion = 1;
+};
+static_assert(sizeof(FrameHeader) == 16);
+/// Requests carry index-valued arguments; replies a few numbers and words.
+inline constexpr std::uint64_t kMaxRequest = std::uint64_t{1} << 32;
+inline constexpr std::uint64_t kMaxReply = std::uint64_t{1} << 20;
+/// The worker's first frame: which library it has. From the linker's build id, else the version.
+const std::string& build_id();
+
+class Writer {
+ public:
+  template <typename T>
+  requires std::is_trivially_copyable_v<T> Writer& put(const T& value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  Writer& put(std::string_view text) {
+    put(static_cast<std::uint64_t>(text.size()));
+    bytes_.append(text);
+    return *this;
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+/// Throws Error(kInternal) where the bytes end early.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  template <typename T>
+  requires std::is_trivially_copyable_v<T> T get() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string_view text() { return take(get<std::uint64_t>()); }
+
+ private:
+  std::string_view take(std::uint64_t bytes);
+  std::string_view rest_;
+};
+
+enum class Ask : std::uint8_t { kOpen, kPrepare, kCheck, kWhole, kSample, kAhead, kConditions };
+enum class Answer : std::uint8_t {
+  kDone,
+  kError,     // a typed error of the library, for the whole search
+  kNoMemory,  // not even the inputs fit
+  kUnknown,   // no such operator or implementation there, or another one of that name
+};
+
+/// A copy of one index-valued argument of the caller, row-major.
+struct IndexTensor {
+  std::int32_t tensor = 0;
+  TensorView view;  // of `bytes`
+  std::string bytes;
+};
+/// What a search is about. The problem's operator goes by name: ids are a process' own.
+struct Opening {
+  std::string op, schema_hash;
+  Problem problem;
+  std::uint64_t seed = 0;
+  std::vector<ScalarValue> scalars;
+  std::vector<IndexTensor> indices;
+};
+std::string encode(const Opening& opening);
+Opening decode_opening(Reader& from);
+
+/// What the worker found out about it.
+struct Opened {
+  Fields key;  // the store's: both must mean the same machine and problem
+  bool checks_whole = false;
+  double whole_ms = 0;
+  SampleCost cost;
+  std::int32_t compiles_at_once = 1;
+  Fields conditions;  // as they are before anything has run
+};
+void encode(Writer& to, const Opened& opened);
+Opened decode_opened(Reader& from);
+
+/// The name, the identity and the configuration of a candidate.
+struct Candidate {
+  std::string implementation, identity, config;
+};
+void encode(Writer& to, const Candidate& candidate);
+Candidate decode_candidate(Reader& from);
+
+/// A verdict on one candidate; and what this request added to the process' counters.
+struct Outcome {
+  Check check;
+  bool mistrusted = false, lost = false;
+  std::int64_t measured = 0, compiled = 0, prepared = 0;
+};
+void encode(Writer& to, const Outcome& outcome);
+Outcome decode_outcome(Reader& from);
+
+void encode(Writer& to, const Fields& fields);
+Fields decode_fields(Reader& from);
+
+}  // namespace dlblas::worker

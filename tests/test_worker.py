@@ -1,0 +1,196 @@
+"""Measuring in a worker, from Python: the same results as in this process, Ctrl-C in the middle,
+nothing left behind. The ways to fail are tests/cpp/test_worker.cpp's.
+
+Read next: python/dlblas/_worker.py, docs/tuning.md ("In a worker").
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import dlblas
+import pytest
+
+PACKAGE = Path(dlblas.__file__).parent.parent
+
+
+def child(code: str, cache: Path, **env: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "DLBLAS_CACHE": str(cache), "PYTHONPATH": str(PACKAGE), **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(code: str, cache: Path, **env: str) -> tuple[Any, str]:
+    """The JSON that the code prints last, and its standard error."""
+    process = child(code, cache, **env)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return json.loads(out.splitlines()[-1]), err
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(word) for word in (task / "children").read_text().split()]
+    return found
+
+
+def ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+TUNE = """
+    import json, os, dlblas
+    x, w = dlblas.Spec((32, 512), "f32"), dlblas.Spec((512,), "f32")
+    fds = len(os.listdir("/proc/self/fd"))
+    report = dlblas.tune("rms_norm", (x, w), seconds=3, max_evaluations=6, worker={worker})
+    try:
+        os.waitpid(-1, os.WNOHANG)
+        children = True
+    except ChildProcessError:
+        children = False
+    rows = dlblas.cache.show(dlblas.cache.ls()[0]["hash"])["candidates"]
+    print(json.dumps(dict(
+        place=report["measured_in"], winner=bool(report["winner"]), children=children,
+        leaked=len(os.listdir("/proc/self/fd")) - fds, counters=dlblas.counters(),
+        evaluated=len(report["evaluated"]), conditions=report["cache"],
+        rows=sorted([r["implementation"], r["config"], r["failure"]] for r in rows),
+    )))
+"""
+
+
+def test_a_worker_measures_what_this_process_would(tmp_path):
+    there, err = run(TUNE.format(worker=None), tmp_path / "there")
+    here, _ = run(TUNE.format(worker=False), tmp_path / "here")
+    assert err == ""
+    assert (there["place"], here["place"]) == ("worker", "process")
+    assert there["winner"] and not there["children"] and there["leaked"] == 0
+    assert there["rows"] == here["rows"]
+    for key in ("evaluated", "conditions"):
+        assert there[key] == here[key]
+    assert there["counters"]["measured"] == here["counters"]["measured"] > 0
+
+
+def test_ctrl_c_in_the_middle_keeps_what_was_measured(tmp_path):
+    process = child(
+        """
+        import json, dlblas
+        def tell(event):
+            print(event.kind, flush=True)
+        x, w = dlblas.Spec((64, 4096), "bf16"), dlblas.Spec((4096,), "bf16")
+        try:
+            dlblas.tune("rms_norm", (x, w), seconds=60, worker=True, progress=tell)
+        except KeyboardInterrupt:
+            print(json.dumps({"kept": len(dlblas.cache.ls())}))
+        """,
+        tmp_path,
+    )
+    assert process.stdout is not None
+    while process.stdout.readline().strip() != "measured":
+        pass
+    (worker,) = children_of(process.pid)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert json.loads(out.splitlines()[-1]) == {"kept": 1}
+    assert ended(worker)
+
+
+def test_a_worker_goes_with_its_parent(tmp_path):
+    process = child(
+        """
+        import dlblas
+        a = dlblas.Spec((512, 512), "f32")
+        dlblas.tune("matmul", (a, a), seconds=60, worker=True,
+                    progress=lambda event: print(event.kind, flush=True))
+        """,
+        tmp_path,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    (worker,) = children_of(process.pid)
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + 20
+    while not ended(worker) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert ended(worker)
+
+
+MISSING = """
+    import json, sys, dlblas
+    sys.executable = "/nowhere/python"
+    x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
+    report = dlblas.tune("rms_norm", (x, w), seconds=2, max_evaluations=2)
+    try:
+        dlblas.tune("rms_norm", (x, w), seconds=2, max_evaluations=2, worker=True)
+        error = ""
+    except dlblas.errors.TuningFailedError as reason:
+        error = str(reason)
+    print(json.dumps({"place": report["measured_in"], "error": error}))
+"""
+
+
+def test_without_an_executable_this_process_measures_and_says_so(tmp_path):
+    got, err = run(MISSING, tmp_path)
+    why = "/nowhere/python cannot be executed: No such file or directory"
+    assert got["place"] == "process"
+    assert err == f"dlblas: rms_norm: no worker, so this process measures: {why}\n"
+    assert got["error"] == (
+        "rms_norm: worker cannot be had; expected a process that measures, got: "
+        f"{why}; measure in this process instead (worker=False)"
+    )
+
+
+IMPORTING = """
+    import json, sys, types, dlblas
+    own = types.ModuleType("dlblas.own")
+    own.modules = lambda: ["{module}"]
+    sys.modules["dlblas.own"] = own
+    x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
+    report = dlblas.tune("rms_norm", (x, w), seconds=2, max_evaluations=2)
+    print(json.dumps(report["measured_in"]))
+"""
+
+
+def test_the_worker_imports_what_registers_users_own(tmp_path):
+    note = tmp_path / "imported"
+    (tmp_path / "mine.py").write_text(
+        f"""
+import os, dlblas
+x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
+report = dlblas.tune("rms_norm", (x, w), seconds=2, max_evaluations=2)
+open({str(note)!r}, "w").write(report["measured_in"])
+"""
+    )
+    path = os.pathsep.join([str(PACKAGE), str(tmp_path)])
+    place, err = run(IMPORTING.format(module="mine"), tmp_path / "cache", PYTHONPATH=path)
+    assert (place, err) == ("worker", "")
+    assert note.read_text() == "process"  # a worker starts no worker
+
+
+def test_a_module_that_fails_to_import_is_named(tmp_path):
+    place, err = run(IMPORTING.format(module="no_such_module"), tmp_path)
+    assert place == "process"
+    assert "no worker, so this process measures: " in err
+    assert "ModuleNotFoundError: No module named 'no_such_module'" in err
+
+
+def test_the_option_is_checked():
+    with pytest.raises(TypeError, match="worker"):
+        dlblas.tune("rms_norm", (), worker="yes")

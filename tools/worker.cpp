@@ -1,0 +1,6 @@
+// dlblas_worker: the process that candidates are measured in, for programs that are not Python. The
+// library starts it (its socket is descriptor 3) and kills it; nobody else has a use for it.
+// Read next: bindings/c/worker.cpp.
+#include "dlblas/dlblas.h"
+
+int main() { return dlblas_worker_main(3); }
