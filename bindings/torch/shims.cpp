@@ -12,7 +12,7 @@
 
 namespace dlblas::torch {
 
-Shims shims;
+constinit Shims shims{};
 
 namespace {
 
