@@ -300,6 +300,7 @@ const ControlEntry kControlFunctions[] = {{"explain", explain},
                                           {"own_register", own_register},
                                           {"own_unregister", own_unregister},
                                           {"own_register_operator", own_register_operator},
+                                          {"own_schema", own_schema},
                                           {"own_functions", own_functions},
                                           {nullptr, nullptr}};
 

@@ -14,6 +14,7 @@
 #include "bindings/python/array.hpp"
 #include "bindings/python/hooks.hpp"
 #include "bindings/python/init.hpp"
+#include "core/schema.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -340,6 +341,41 @@ Object* own_register_operator(Object*, Object* const* args, Size, Object*) {
   c.user = own;
   if (api.err_occurred()) return nullptr;
   return done(unlocked([&] { return dlblas_register_operator(&c, nullptr); }));
+}
+
+// (schema) -> (name, letters, ((input, optional) …), results, ((scalar, key, default) …)); only
+// read
+Object* own_schema(Object*, Object* const* args, Size, Object*) {
+  try {
+    const Schema schema = parse_schema(api.utf8(args[0], nullptr));
+    const auto truth = [](bool b) { return Ref::borrow(b ? api.true_object : api.false_object); };
+    const auto row = [](const std::string& name, Ref a, Ref b = Ref()) {
+      Object* const items[] = {make_text(name), a.release(), b.release()};
+      return tuple_from(items[2] ? 3 : 2, [&](std::int64_t i) { return items[i]; });
+    };
+    const auto tensor_at = [&](std::int64_t i) -> const TensorSpec& {
+      return schema.tensors[static_cast<std::size_t>(i)];
+    };
+    Object* const fields[] = {
+        make_text(schema.name),
+        tuple_from(static_cast<std::int64_t>(schema.letters.size()),
+                   [&](std::int64_t i) {
+                     return make_text(schema.letters[static_cast<std::size_t>(i)].name);
+                   }),
+        tuple_from(
+            schema.num_inputs,
+            [&](std::int64_t i) { return row(tensor_at(i).name, truth(tensor_at(i).optional)); }),
+        tuple_from(
+            schema.num_results,
+            [&](std::int64_t i) { return make_text(tensor_at(schema.num_inputs + i).name); }),
+        tuple_from(static_cast<std::int64_t>(schema.scalars.size()), [&](std::int64_t i) {
+          const ScalarSpec& s = schema.scalars[static_cast<std::size_t>(i)];
+          return row(s.name, truth(s.key), truth(s.has_default));
+        })};
+    return tuple_from(std::size(fields), [&](std::int64_t i) { return fields[i]; });
+  } catch (const Error& error) {
+    return raise(error);
+  }
 }
 
 // () -> entries, as of dlblas_python_init, of the forms that Python does not have yet

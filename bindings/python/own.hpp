@@ -8,6 +8,7 @@ namespace dlblas::py {
 Object* own_register(Object* self, Object* const* args, Size nargs, Object* kwnames);
 Object* own_unregister(Object* self, Object* const* args, Size nargs, Object* kwnames);
 Object* own_register_operator(Object* self, Object* const* args, Size nargs, Object* kwnames);
+Object* own_schema(Object* self, Object* const* args, Size nargs, Object* kwnames);
 Object* own_functions(Object* self, Object* const* args, Size nargs, Object* kwnames);
 
 }  // namespace dlblas::py

@@ -142,7 +142,8 @@ FUNCTIONS: dict[str, Function] = {}
 
 def add_functions(entries: tuple[Any, ...]) -> list[Function]:
     """Enters callable forms; what is new."""
-    made = [Function(*e[:5], tuple(Parameter(*p) for p in e[5]), e[6]) for e in entries]
+    read = [(*entry[:5], tuple(Parameter(*p) for p in entry[5]), entry[6]) for entry in entries]
+    made = [Function._make(row) for row in read]
     FUNCTIONS.update({function.name: function for function in made})
     return made
 

@@ -5,9 +5,45 @@ Thin calls of the real ones; nothing inside the library depends on this file. Re
 
 from __future__ import annotations
 
-from .tuning import get_op, list_operators, resolve
+from typing import Any
 
-__all__ = ["get_args_from_op_name", "get_list_op_names", "get_op"]
+from . import tuning
+from .own._dlblas import AutotuneConfig, SymVar, Tensor, register_dlblas_op
+from .spaces import (
+    ChoiceSpace,
+    DictSpace,
+    DiscreteSpace,
+    FixedSpace,
+    PowerOfTwoSpace,
+    RangeSpace,
+)
+from .tuning import Operation, list_operators, resolve
+
+RangeSapce = RangeSpace  # as DLBlas spells it
+
+__all__ = [
+    "AutotuneConfig",
+    "ChoiceSpace",
+    "DictSpace",
+    "DiscreteSpace",
+    "FixedSpace",
+    "PowerOfTwoSpace",
+    "RangeSapce",
+    "RangeSpace",
+    "SymVar",
+    "Tensor",
+    "get_args_from_op_name",
+    "get_list_op_names",
+    "get_op",
+    "register_dlblas_op",
+]
+
+
+def get_op(
+    name: str, args: tuple[Any, ...], config: AutotuneConfig | None = None, **options: Any
+) -> Operation:
+    """``dlblas.get_op``; ``config`` limits its search."""
+    return tuning.get_op(name, args, **{**(config.options() if config else {}), **options})
 
 
 def get_list_op_names() -> list[str]:

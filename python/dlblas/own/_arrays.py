@@ -48,7 +48,7 @@ def torch_view(capsule: Any) -> Any:
         return None
     import torch
 
-    return torch.utils.dlpack.from_dlpack(capsule)  # type: ignore[attr-defined]
+    return torch.utils.dlpack.from_dlpack(capsule)
 
 
 def read_numpy(rows: tuple[Any, ...], num_inputs: int) -> list[Any]:

@@ -27,7 +27,7 @@ class Signature(NamedTuple):
     untaken: tuple[str, ...]  # optional tensors and key scalars that a problem may not have
 
 
-def _declared(op: str, fn: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
+def declared_by(op: str, fn: Callable[..., Any], argument: str) -> tuple[dict[str, bool], bool]:
     """Parameter → must be given; and whether it takes any other."""
     try:
         parameters = inspect.signature(fn).parameters.values()
@@ -38,8 +38,8 @@ def _declared(op: str, fn: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
     for p in parameters:
         if p.kind is kinds.POSITIONAL_ONLY:
             raise refuse(
-                op, "fn", f"takes {p.name} by position only", "parameters by name", p.name,
-                "drop the slash",
+                op, argument, f"takes {p.name} by position only", "parameters by name", p.name,
+                "wrap it in a function",
             )  # fmt: skip
     named = {
         p.name: p.default is kinds.empty
@@ -50,7 +50,7 @@ def _declared(op: str, fn: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
 
 
 def bind(op: Operator, fn: Callable[..., Any], knobs: Knobs) -> Signature:
-    declared, rest = _declared(op.name, fn)
+    declared, rest = declared_by(op.name, fn, "fn")
     return match(op, knobs, declared, rest, "fn")
 
 
@@ -149,8 +149,9 @@ def step_of(
                 named[name] = sizes[i]
             if not plain:
                 named.update(decode(codes))
-            device = views[-1].device if torch else None
-            side = _arrays.on_stream(stream, device) if torch and device.type == "cuda" else None
+            device = views[-1].device if torch else None  # of a result, which is always there
+            gpu = device is not None and device.type == "cuda"
+            side = _arrays.on_stream(stream, device) if gpu else None
             if side is None:
                 fn(**named)
             else:

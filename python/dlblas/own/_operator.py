@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import _dtypes, _native
 from . import _arrays, _function, _source
-from ._problem import Operator, Problem, operator
+from ._problem import Operator, Problem, of_schema
 from ._space import Knobs
 from ._words import refuse, refuse_type
 
@@ -59,15 +59,12 @@ def register_operator(
         raise refuse_type(name, "reference", "a function", reference, "pass one")
     texts = (inplace,) if isinstance(inplace, str) else tuple(inplace)
     digest = _source.digest(_source.text_of(reference), bound, version)
-    shell = _Reference(name, reference)
-    ask = None if bound is None else _Bound(name, bound)
+    facts = of_schema(schema)
+    shell = _Reference(facts, reference)
+    ask = None if bound is None else _Bound(facts, bound)
     _native.plane["own_register_operator"](schema, texts, formula, digest, shell, ask)
     _source.note_module()
     announce()
-    facts = operator(name)
-    shell.bind(facts)
-    if ask is not None:
-        ask.facts = facts
     made = _default_cases(facts) if cases is None else [dict(row) for row in cases]
     _cases[name] = [{**row, "op": name} for row in made]
     return _native.FUNCTIONS[name].call  # type: ignore[no-any-return]
@@ -94,36 +91,27 @@ def cases(op: str, use: str | None = None) -> list[dict[str, Any]]:
 class _Reference:
     """What the library calls for the oracle's values of some rows."""
 
-    def __init__(self, op: str, fn: Callable[..., Any]) -> None:
-        self._op, self._fn = op, fn
-        self._facts: Operator | None = None
-        self._names: tuple[str, ...] = ()
-
-    def bind(self, facts: Operator) -> None:
-        """Which arguments the function takes: all but results, of which it has none."""
-        declared, rest = _function._declared(facts.name, self._fn)
+    def __init__(self, facts: Operator, fn: Callable[..., Any]) -> None:
+        self._facts, self._fn = facts, fn
+        declared, rest = _function.declared_by(facts.name, fn, "reference")
         given = facts._replace(results=(), letters=())  # sizes are its arrays'
-        self._names = _function.match(
-            given, Knobs(facts.name, {}), declared, rest, "reference"
-        ).names
-        self._facts = facts
+        no_knobs = Knobs(facts.name, {})
+        self._names = _function.match(given, no_knobs, declared, rest, "reference").names
 
     def __call__(
         self, rows: Any, scalars: Any, address: int, count: int, values: Any, magnitudes: Any
     ) -> str | None:
         try:
-            facts = self._facts or operator(self._op)
-            if self._facts is None:
-                self.bind(facts)
-            results = self._run(facts, rows, scalars)
-            _write(rows[len(facts.inputs) :], results, (address, count), values, magnitudes)
+            results = self._run(rows, scalars)
+            _write(rows[len(self._facts.inputs) :], results, (address, count), values, magnitudes)
         except Exception as error:
             return _function.words_of(error)
         return None
 
-    def _run(self, facts: Operator, rows: Any, scalars: Any) -> list[Any]:
+    def _run(self, rows: Any, scalars: Any) -> list[Any]:
         import numpy as np
 
+        facts = self._facts
         named: dict[str, Any] = {}
         for name, row in zip(facts.inputs, rows, strict=False):
             view = _arrays.numpy_view(row, True)
@@ -148,7 +136,8 @@ def _write(rows: Any, results: list[Any], chosen: Any, values: Any, magnitudes: 
         size = int(np.prod(shape)) * 8
         if not size:
             return np.empty(shape, kind)
-        return np.frombuffer((ctypes.c_char * size).from_address(address), kind).reshape(shape)
+        memory = memoryview((ctypes.c_char * size).from_address(address))
+        return np.frombuffer(memory, kind).reshape(shape)
 
     index = view(chosen[0], (chosen[1],), np.int64)
     for row, made, value, magnitude in zip(rows, results, values, magnitudes, strict=True):
@@ -168,23 +157,20 @@ def _write(rows: Any, results: list[Any], chosen: Any, values: Any, magnitudes: 
 class _Bound:
     """What the library asks for the error that an element may have."""
 
-    def __init__(self, op: str, given: Any) -> None:
-        self._given = given
-        self._op = op
-        self.facts: Operator | None = None
+    def __init__(self, facts: Operator, given: Any) -> None:
+        self._given, self._facts = given, facts
         if not callable(given):
             fine = isinstance(given, tuple) and len(given) == 3
             if not fine or not all(isinstance(n, (int, float)) and n >= 0 for n in given):
                 raise refuse(
-                    op, "bound", "is malformed", "three numbers from 0 on, or a function",
+                    facts.name, "bound", "is malformed", "three numbers from 0 on, or a function",
                     repr(given), "see docs/own.md",
                 )  # fmt: skip
 
     def __call__(self, row: tuple[Any, ...], result: int) -> Bound:
         if not callable(self._given):
             return tuple(map(float, self._given))  # type: ignore[return-value]
-        facts = self.facts or operator(self._op)
-        made = self._given(Problem(facts, row), facts.results[result])
+        made = self._given(Problem(self._facts, row), self._facts.results[result])
         return tuple(map(float, made))  # type: ignore[return-value]
 
 

@@ -49,6 +49,22 @@ def operator(name: str) -> Operator:
     )
 
 
+def of_schema(schema: str) -> Operator:
+    """Of a schema that is not registered; raises ArgumentError for one that does not parse. Key
+    scalars are there without their defaults."""
+    name, letters, inputs, results, scalars = _native.plane["own_schema"](schema)
+    return Operator(
+        name,
+        letters,
+        tuple(row[0] for row in inputs),
+        results,
+        tuple(row[0] for row in scalars),
+        frozenset(row[0] for row in inputs if row[1]),
+        {row[0]: None for row in scalars if row[1]},
+        frozenset(row[0] for row in scalars if not row[2]),
+    )
+
+
 class Problem:
     """What a choice may depend on: ``letters`` (a token count is its bucket's upper end),
     ``dtypes`` and ``layouts`` by tensor (absent ones are left out), ``alignments`` in bytes,

@@ -62,7 +62,8 @@ def register(
         return decorate
     facts = operator(op)
     _check_name(facts.name, name)
-    kernel, configs = (None, [])
+    kernel: Any = None
+    configs: list[dict[str, Any]] = []
     if _triton.is_kernel(fn):
         kernel, configs = _triton.unwrap(fn)
     knobs = read_space(facts.name, configs if space is None and configs else space)

@@ -1,0 +1,230 @@
+"""DLBlas' way to register: ``register_dlblas_op(name, space, args, call, bench_fn, kernel)`` with
+symbolic arguments. A thin layer over ``register``; the measuring is the library's own.
+
+There, a call returns its results and the tuner hands a configuration to the Triton kernel inside
+it: here as well, with the results copied into what the caller gave. Read next: ../utils.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _dtypes, _native, spaces
+from . import _source
+from ._problem import Operator, Problem, operator
+from ._register import register
+from ._words import refuse, refuse_type
+
+_LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+@dataclass(frozen=True)
+class SymVar:
+    """A size that a kernel takes any value of."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor argument without data: its rank, dtype and device are what a call must have."""
+
+    shape: tuple[Any, ...]
+    device: Any = None
+    dtype: Any = None
+
+    def __init__(self, shape: Any, *, device: Any, dtype: Any) -> None:
+        object.__setattr__(self, "shape", tuple(shape))
+        object.__setattr__(self, "device", device)
+        object.__setattr__(self, "dtype", dtype)
+
+
+@dataclass
+class AutotuneConfig:
+    """How long a search may be; ``get_op(name, args, AutotuneConfig(…))``."""
+
+    total_iteration: int = 5
+    tunner: str = "enumeration"
+
+    def options(self) -> dict[str, Any]:
+        """As ``dlblas.tune`` takes them."""
+        strategies = {"enumeration": "exhaustive"}
+        strategy = strategies.get(self.tunner, self.tunner)
+        return {"max_evaluations": self.total_iteration, "strategy": strategy}
+
+
+def register_dlblas_op(
+    name: str, space: Any, args: Any, call: Callable[..., Any], bench_fn: Any, kernel: Any
+) -> None:
+    """Adds ``call`` as an implementation of the operator ``name``.
+
+    ``args``: one entry for each argument of ``call``: ``Tensor`` for a tensor, a text for a value
+    that is fixed, anything else (``SymVar``, ``torch.SymFloat``) for a scalar. Tensors are the
+    operator's in order, scalars likewise. ``space``: None, ``ChoiceSpace`` of Triton
+    configurations or of mappings, or ``DictSpace``; a knob that ``call`` names is passed to it, any
+    other to each launch of ``kernel``. ``bench_fn`` is not called. Of an unknown operator, register
+    schema and reference first: ``dlblas.register_operator``.
+    """
+    facts = operator(name)
+    if not isinstance(args, tuple):
+        raise refuse_type(facts.name, "args", "a tuple of symbolic arguments", args, "write (x,)")
+    if not callable(call):
+        raise refuse_type(facts.name, "call", "a function", call, "pass one")
+    plan = _Plan(facts, args)
+    domains = _read_space(facts.name, space)
+    devices = {str(t.device).partition(":")[0] for t in plan.tensors.values()} or {"cpu"}
+    for device in devices:
+        if device not in ("cpu", "cuda") or len(devices) > 1:
+            raise refuse(
+                facts.name, "args", "is on an unknown device", "cpu or cuda, all the same",
+                ", ".join(sorted(devices)), "name one",
+            )  # fmt: skip
+    dtypes = "_".join(dict.fromkeys(plan.dtypes.values()))
+    words = f"{call.__module__.rpartition('.')[2]}_{call.__name__}_{dtypes}"
+    run = _runner(facts, plan, call, kernel, domains)
+    register(
+        facts.name,
+        re.sub(r"\W", "_", words),
+        run,
+        next(iter(devices)),
+        supports=functools.partial(_supports, plan),
+        space=domains,
+        arrays="torch",
+        version=_source.text_of(call) + str(getattr(kernel, "src", "")) + repr(args),
+    )
+
+
+class _Plan:
+    """Which argument of ``call`` is which of ours."""
+
+    def __init__(self, facts: Operator, args: tuple[Any, ...]) -> None:
+        self.facts = facts
+        self.places: list[str] = []
+        self.tensors: dict[str, Tensor] = {}
+        self.fixed: dict[str, Any] = {}
+        row = next(r for r in _native.info()["operators"] if r["name"] == facts.name)
+        self.dims = {t["name"]: t["dims"] for t in row["tensors"]}
+        labels = {p["name"]: p["values"] for p in row["forms"][0]["params"] if p["kind"] == "enum"}
+        inputs, scalars = list(facts.inputs), list(facts.scalars)
+        for arg in args:
+            if isinstance(arg, Tensor):
+                self.tensors[self._take(inputs, "tensors")] = arg
+            elif isinstance(arg, str):
+                fits = [n for n in scalars if arg in labels.get(n, ())]
+                if not fits:
+                    raise refuse(
+                        facts.name, "args", "holds a text that no argument takes",
+                        ", ".join(v for row in labels.values() for v in row) or "none", arg,
+                        "use one of these",
+                    )  # fmt: skip
+                scalars.remove(fits[0])
+                self.fixed[fits[0]] = arg
+                self.places.append(fits[0])
+            else:
+                self._take(scalars, "scalars")
+        self.dtypes = {n: str(_dtypes.name_of(t.dtype)) for n, t in self.tensors.items()}
+
+    def _take(self, names: list[str], what: str) -> str:
+        if not names:
+            raise refuse(
+                self.facts.name, "args", f"has more {what} than the operator",
+                ", ".join(self.facts.inputs + self.facts.scalars), "one more", "drop it",
+            )  # fmt: skip
+        self.places.append(names.pop(0))
+        return str(self.places[-1])
+
+
+def _supports(plan: _Plan, problem: Problem) -> str | None:
+    for name, dtype in problem.dtypes.items():
+        wanted = plan.dtypes.get(name)
+        if name in plan.facts.inputs and wanted is None:
+            return f"takes no {name}"
+        if wanted not in (None, dtype):
+            return f"takes {name} in {wanted}, and it is {dtype}"
+    for name in plan.tensors:
+        if name not in problem.dtypes:
+            return f"needs {name}"
+    for name, value in problem.scalars.items():
+        wanted = plan.fixed.get(name, plan.facts.keys[name])
+        if name not in plan.places and value != wanted:
+            return f"takes no {name}"
+        if name in plan.fixed and value != wanted:
+            return f"was registered for {name}={wanted!r}"
+    for name, tensor in plan.tensors.items():
+        for size, dim in zip(reversed(tensor.shape), reversed(plan.dims[name]), strict=False):
+            letter = dim["letter"]
+            plain = dim["coefficient"] == dim["divisor"] == 1 and not dim["addend"]
+            if letter and plain and isinstance(size, int) and problem.letters[letter] != size:
+                return f"was registered for {letter} = {size}"
+    return None
+
+
+def _read_space(op: str, space: Any) -> Any:
+    """What ``register`` takes: a mapping, or a list of configurations."""
+    if space is None or (isinstance(space, Mapping) and not space):
+        return None
+    if isinstance(space, Mapping):
+        return space
+    if not isinstance(space, spaces.ChoiceSpace):
+        raise refuse_type(op, "space", "ChoiceSpace, DictSpace or None", space, "use one")
+    configs = []
+    for config in space.values:
+        kwargs: Any = getattr(config, "kwargs", config)
+        launch = {n: getattr(config, n, None) for n in _LAUNCH}
+        configs.append({**kwargs, **{n: v for n, v in launch.items() if v is not None}})
+    return configs
+
+
+_current: ContextVar[Mapping[str, Any]] = ContextVar("dlblas_configuration")
+
+
+def _inject(kernel: Any) -> None:
+    """Each launch of the kernel gets what the configuration says and the launch does not."""
+    plain = getattr(kernel, "run", None)
+    if plain is None or hasattr(plain, "dlblas"):
+        return
+
+    @functools.wraps(plain)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return plain(*args, **{**_current.get({}), **kwargs})
+
+    run.dlblas = True  # type: ignore[attr-defined]
+    kernel.run = run
+
+
+def _runner(
+    facts: Operator, plan: _Plan, call: Callable[..., Any], kernel: Any, domains: Any
+) -> Callable[..., None]:
+    knobs = list(domains[0]) if isinstance(domains, list) else list(domains or ())
+    named = set(inspect.signature(call).parameters) & set(knobs)
+    if set(knobs) - named:
+        if kernel is None or not hasattr(kernel, "run"):
+            raise refuse(
+                facts.name, "kernel", "cannot be given its knobs", "a Triton kernel",
+                type(kernel).__name__, "let call take them by name",
+            )  # fmt: skip
+        _inject(kernel)
+    ranks = {name: len(tensor.shape) for name, tensor in plan.tensors.items()}
+
+    def flat(name: str, value: Any) -> Any:
+        extra = value.dim() - ranks[name] if name in ranks else 0
+        return value.flatten(0, extra) if extra > 0 else value
+
+    def run(**given: Any) -> None:
+        config = {n: given[n] for n in knobs}
+        token = _current.set({n: v for n, v in config.items() if n not in named})
+        try:
+            made = call(*(flat(n, given[n]) for n in plan.places), **{n: config[n] for n in named})
+        finally:
+            _current.reset(token)
+        results = made if isinstance(made, (tuple, list)) else (made,)
+        for name, result in zip(facts.results, results, strict=True):
+            given[name].copy_(result.reshape(given[name].shape))
+
+    return run

@@ -1,0 +1,191 @@
+"""DLBlas' way to register, through ``dlblas.utils``: symbolic arguments, spaces, calls that return
+their results. Read next: python/dlblas/own/_dlblas.py, examples/own_dlblas.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import dlblas
+import pytest
+from dlblas import utils
+from dlblas.errors import ArgumentError, UnknownOperatorError, UnsupportedError
+
+torch = pytest.importorskip("torch")
+
+
+def user_names(op: str) -> set[str]:
+    row = next(r for r in dlblas.info()["operators"] if r["name"] == op)
+    return {i["name"] for i in row["implementations"] if i["user"]}
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    before = {op: user_names(op) for op in dlblas.list_operators()}
+    yield
+    for op, names in before.items():
+        for name in user_names(op) - names:
+            dlblas.unregister(op, name)
+
+
+def tensors(dtype: Any = None) -> tuple[Any, Any]:
+    m, n, k = utils.SymVar("m"), utils.SymVar("n"), utils.SymVar("k")
+    kind = dtype or torch.float32
+    return (
+        utils.Tensor((m, k), dtype=kind, device="cpu"),
+        utils.Tensor((k, n), dtype=kind, device="cpu"),
+    )
+
+
+def row_of(op: str, name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    rows = dlblas.explain(op, *args, **kwargs).as_dict()["candidates"]
+    return next(row for row in rows if row["implementation"] == name)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+NAME = f"{__name__.rpartition('.')[2]}_matmul_f32"
+
+
+def test_a_call_is_registered_tuned_and_served() -> None:
+    utils.register_dlblas_op("matmul", None, tensors(), matmul, None, matmul)
+    a, b = torch.randn(33, 48), torch.randn(48, 20)
+    with dlblas.pinned("matmul", NAME):
+        torch.testing.assert_close(dlblas.matmul(a, b), a @ b)
+        batch = torch.randn(2, 3, 48)  # the operator's leading dimensions, flattened for the call
+        torch.testing.assert_close(dlblas.matmul(batch, b), batch @ b)
+    op = utils.get_op("matmul", (a, b), utils.AutotuneConfig(total_iteration=20), seconds=4)
+    torch.testing.assert_close(op(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    assert "measured_ms" in row_of("matmul", NAME, a, b)
+
+
+def test_what_it_was_not_registered_for_is_refused() -> None:
+    utils.register_dlblas_op("matmul", None, tensors(), matmul, None, None)
+    a, b = torch.randn(4, 8), torch.randn(8, 6)
+    assert row_of("matmul", NAME, a.half(), b.half())["reason"] == "takes a in f32, and it is f16"
+    assert row_of("matmul", NAME, a, b, activation="relu")["reason"] == "takes no activation"
+    with dlblas.pinned("matmul", NAME), pytest.raises(UnsupportedError, match="takes no bias"):
+        dlblas.matmul(a, b, bias=torch.randn(6))
+
+
+def test_a_literal_is_the_value_it_serves_and_a_size_too() -> None:
+    def relu_of(a: Any, b: Any, activation: str) -> Any:
+        assert activation == "relu"
+        return torch.relu(a @ b)
+
+    a8 = utils.Tensor((utils.SymVar("m"), 8), dtype=torch.float32, device="cpu")
+    utils.register_dlblas_op("matmul", None, (a8, tensors()[1], "relu"), relu_of, None, None)
+    (name,) = {n for n in user_names("matmul") if "relu_of" in n}
+    a, b = torch.randn(4, 8), torch.randn(8, 6)
+    assert row_of("matmul", name, a, b)["reason"] == "was registered for activation='relu'"
+    wide = row_of("matmul", name, torch.randn(4, 9), torch.randn(9, 6), activation="relu")
+    assert wide["reason"] == "was registered for K = 8"
+    with dlblas.pinned("matmul", name):
+        torch.testing.assert_close(dlblas.matmul(a, b, activation="relu"), torch.relu(a @ b))
+
+
+def test_tensors_and_scalars_go_in_order_and_results_are_several() -> None:
+    def call(hidden: Any, weight: Any, eps: float, residual: Any) -> Any:
+        h = hidden + residual
+        f = h.float()
+        return (f * torch.rsqrt(f.square().mean(-1, keepdim=True) + eps) * weight).to(h.dtype), h
+
+    t, c = utils.SymVar("T"), utils.SymVar("C")
+    x, r = (utils.Tensor((t, c), dtype=torch.float32, device="cpu") for _ in range(2))
+    w = utils.Tensor((c,), dtype=torch.float32, device="cpu")
+    scalars = (utils.SymVar("eps"), utils.SymVar("weight_offset"))
+
+    def with_offset(hidden: Any, weight: Any, eps: float, residual: Any, offset: float) -> Any:
+        return call(hidden, weight + offset, eps, residual)
+
+    args = (x, w, scalars[0], r, scalars[1])
+    utils.register_dlblas_op("add_rms_norm", None, args, with_offset, None, None)
+    (name,) = user_names("add_rms_norm")
+    x, r, w = torch.randn(5, 64), torch.randn(5, 64), torch.randn(64)
+    with dlblas.pinned("add_rms_norm", name):
+        y, h = dlblas.add_rms_norm(x, w, r, 1e-5)
+    assert dlblas.verify("add_rms_norm", (x, w, r, 1e-5), (y, h)).ok
+
+
+def test_knobs_go_to_the_call_or_to_the_kernels_launches() -> None:
+    launches: list[dict[str, Any]] = []
+
+    class Kernel:
+        src = "def kernel(): ..."
+
+        def run(self, *args: Any, **kwargs: Any) -> None:
+            launches.append(kwargs)
+
+    kernel = Kernel()
+
+    def call(a: Any, b: Any, split: int) -> Any:
+        kernel.run(split=split)
+        kernel.run(BLOCK=3)
+        return a @ b
+
+    space = utils.DictSpace(
+        split=utils.ChoiceSpace([1, 2]), BLOCK=utils.PowerOfTwoSpace(16, 32), num_warps=[4]
+    )
+    utils.register_dlblas_op("matmul", space, tensors(), call, None, kernel)
+    (name,) = user_names("matmul")
+    a, b = torch.randn(4, 8), torch.randn(8, 6)
+    with dlblas.pinned("matmul", name, "split=2 BLOCK=32 num_warps=4"):
+        dlblas.matmul(a, b)
+    assert launches == [
+        {"split": 2, "BLOCK": 32, "num_warps": 4},
+        {"BLOCK": 3, "num_warps": 4},
+    ]
+    launches.clear()
+    kernel.run(x=1)  # outside a call nothing is added
+    assert launches == [{"x": 1}]
+
+
+class Config:
+    """As triton.Config."""
+
+    def __init__(self, kwargs: dict[str, Any], num_warps: int, num_stages: int) -> None:
+        self.kwargs, self.num_warps, self.num_stages = kwargs, num_warps, num_stages
+
+
+def test_triton_configurations_are_a_space() -> None:
+    class Kernel:
+        def run(self, **kwargs: Any) -> None: ...
+
+    configs = [Config({"BLOCK": 64}, 4, 2), Config({"BLOCK": 128}, 8, 3)]
+    utils.register_dlblas_op(
+        "matmul",
+        utils.ChoiceSpace(configs),
+        tensors(),
+        matmul,
+        None,
+        Kernel(),  # type: ignore[arg-type]
+    )
+    row = row_of("matmul", NAME, torch.randn(4, 8), torch.randn(8, 6))
+    assert row["config"] == "BLOCK=64 num_warps=4 num_stages=2"
+
+
+def test_names_that_dlblas_users_know() -> None:
+    assert utils.RangeSapce is utils.RangeSpace
+    assert utils.AutotuneConfig().total_iteration == 5
+    assert utils.AutotuneConfig().tunner == "enumeration"
+    assert "matmul" in utils.get_list_op_names()
+    assert utils.get_args_from_op_name("matmul")[:2] == ["a", "b"]
+
+
+def test_errors_name_the_argument() -> None:
+    a, b = tensors()
+    with pytest.raises(UnknownOperatorError):
+        utils.register_dlblas_op("matmuls", None, (a, b), matmul, None, None)
+    for args, argument, words in (
+        ([a, b], "args", "has the wrong type"),
+        ((a, b, a, a, a), "args", "has more tensors than the operator"),
+        ((a, b, "tanhh"), "args", "holds a text that no argument takes"),
+    ):
+        with pytest.raises(ArgumentError, match=words) as caught:
+            utils.register_dlblas_op("matmul", None, args, matmul, None, None)
+        assert caught.value.argument == argument
+    with pytest.raises(ArgumentError, match="kernel cannot be given its knobs"):
+        utils.register_dlblas_op("matmul", utils.DictSpace(x=[1]), (a, b), matmul, None, None)
