@@ -12,12 +12,13 @@ myst_links_external_new_tab = False
 suppress_warnings = ["misc.highlighting_failure", "myst.header"]
 
 html_theme = "furo"
+html_favicon = "static/icon.svg"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
-pygments_style = "friendly"
+pygments_style = "a11y-high-contrast-light"  # of accessible-pygments, which the theme brings
 pygments_dark_style = "github-dark"
 html_theme_options = {
     "light_css_variables": {

@@ -17,7 +17,7 @@ from pygments.lexers import get_lexer_for_filename
 from pygments.lexers.special import TextLexer
 from pygments.util import ClassNotFound
 
-LIGHT, DARK = "friendly", "github-dark"
+LIGHT, DARK = "a11y-high-contrast-light", "github-dark"
 # What Pygments does not know by its suffix.
 SAME_AS = {".cuh": "a.cpp", ".cu": "a.cpp", ".hpp": "a.cpp", ".h": "a.cpp", ".jsonl": "a.txt"}
 # The reader's choice of light and dark, as the theme of the other pages keeps it.
@@ -50,7 +50,7 @@ header a { color: inherit; font-weight: 600; text-decoration: none; }
 header span { color: var(--quiet); font-family: ui-monospace, monospace; overflow-wrap: anywhere; }
 main { overflow-x: auto; padding: .5rem 1rem 2rem; }
 main pre { margin: 0; font: .82rem/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
-main .highlight { background: none !important; }
+main .highlight, main .highlight pre { background: none !important; }
 main a { text-decoration: none; }
 main .linenos { color: var(--quiet) !important; background: none !important; user-select: none;
   padding-right: 1rem; }
