@@ -3,6 +3,7 @@
 // set aside and compiled again; it is never loaded. Read next: jit/jit.hpp, store/files.hpp.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "jit/jit.hpp"
@@ -11,13 +12,29 @@ namespace dlblas::jit {
 
 /// `digest` names what was compiled, `compiler` by what ("13.0"; empty: by any).
 bool read_cubin(const std::string& digest, const std::string& compiler, Cubin* cubin);
-/// Failing disks cost a compilation next time, nothing else.
-void write_cubin(const std::string& digest, const std::string& compiler, const Cubin& cubin);
+/// True: on the disk, and it survives a crash from here on. A failing disk costs a compilation next
+/// time, nothing else.
+bool write_cubin(const std::string& digest, const std::string& compiler, const Cubin& cubin);
+
+struct CubinCheck {
+  std::int64_t good = 0, bad = 0;  // the bad ones are in quarantine/ now, or skipped
+};
+/// Reads every cubin again, sets bad ones aside, removes leftovers of killed writers.
+CubinCheck verify_cubins();
 
 namespace detail {
-/// The file's bytes, and the strict inverse: false unless every byte is as written.
-std::string pack(const std::string& digest, const Cubin& cubin);
-bool unpack(std::string_view bytes, const std::string& digest, Cubin* cubin);
+/// The file's bytes, and the strict inverse: false unless every byte is as written, for this
+/// digest, by this compiler.
+std::string pack(const std::string& digest, const std::string& compiler, const Cubin& cubin);
+bool unpack(std::string_view bytes, const std::string& digest, const std::string& compiler,
+            Cubin* cubin);
+
+/// The same in a store's folder `root`, not the process's.
+bool read_cubin(const std::string& root, const std::string& digest, const std::string& compiler,
+                Cubin* cubin);
+bool write_cubin(const std::string& root, const std::string& digest, const std::string& compiler,
+                 const Cubin& cubin);
+CubinCheck verify_cubins(const std::string& root);
 }  // namespace detail
 
 }  // namespace dlblas::jit

@@ -15,8 +15,9 @@
 namespace dlblas::jit {
 namespace {
 
-// Bumped when a kernel's host side would not fit yesterday's cubin of the same source.
-constexpr int kAbi = 1;
+// Bumped when a kernel's host side would not fit yesterday's cubin of the same source, and with the
+// container's format, so that an older library's file is never looked at.
+constexpr int kAbi = 2;
 
 // A value made once under its own lock; a failure is thrown again at every use, and tried again.
 template <typename T>

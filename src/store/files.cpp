@@ -100,12 +100,6 @@ int sync(int fd) {
   return 0;
 }
 
-// Some file systems cannot sync a folder and say EINVAL; the rename is as durable there as it gets.
-int sync_folder(int fd) {
-  const int error = sync(fd);
-  return error == EINVAL ? 0 : error;
-}
-
 // A name that no other process or thread uses; O_EXCL settles what is left (hosts that share NFS
 // and a pid).
 std::string temporary_name() {
@@ -133,6 +127,8 @@ Flaw flaw_of(int error) {
     case EMFILE:
     case ENFILE:
     case ENOMEM:
+    case EAGAIN:
+    case EINTR:
       return Flaw::kBusy;
     case ELOOP:
       return Flaw::kNotRegular;
@@ -170,8 +166,16 @@ Folder open_folder(int parent, const std::string& name, Trust trust, Missing mis
   return open_checked(parent, name.c_str(), trust, name);
 }
 
-std::vector<std::string> list_folder(int folder, bool hidden) {
+std::string printable(std::string_view name) {
+  std::string s(name);
+  for (char& c : s)
+    if (c < 0x20 || c > 0x7e) c = '?';
+  return s;
+}
+
+std::vector<std::string> list_folder(int folder, bool hidden, bool* complete) {
   std::vector<std::string> names;
+  if (complete) *complete = false;
   // A fresh description: the offset of `folder` itself may be another thread's.
   const int fd = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* dir = fd >= 0 ? ::fdopendir(fd) : nullptr;
@@ -179,11 +183,12 @@ std::vector<std::string> list_folder(int folder, bool hidden) {
     if (fd >= 0) ::close(fd);
     return names;
   }
-  while (const dirent* entry = ::readdir(dir)) {
+  for (const dirent* entry; errno = 0, (entry = ::readdir(dir)) != nullptr;) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == ".." || (name[0] == '.' && !hidden)) continue;
     names.emplace_back(name);
   }
+  if (complete) *complete = errno == 0;
   ::closedir(dir);
   std::sort(names.begin(), names.end());
   return names;
@@ -233,8 +238,14 @@ int write_file(int folder, const std::string& name, std::string_view text) {
     return error;
   }
   error = after(StoreStep::kRenamed);
-  if (!error) error = sync_folder(folder);
+  if (!error) error = sync_names(folder);
   return error ? error : after(StoreStep::kFolderSynced);
+}
+
+// Some file systems cannot sync a folder and say EINVAL; a rename is as durable there as it gets.
+int sync_names(int folder) {
+  const int error = sync(folder);
+  return error == EINVAL ? 0 : error;
 }
 
 int sync_parents(int folder, int levels) {
@@ -244,7 +255,7 @@ int sync_parents(int folder, int levels) {
     if (!next)
       return errno == EACCES ? 0 : errno;  // a home that we may pass but not list: not made by us
     parent = std::move(next);
-    if (const int error = sync_folder(parent.get())) return error == EROFS ? 0 : error;
+    if (const int error = sync_names(parent.get())) return error == EROFS ? 0 : error;
   }
   return 0;
 }

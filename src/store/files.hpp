@@ -73,8 +73,12 @@ Folder open_folder(int parent, const std::string& name, Trust trust, Missing mis
 std::string probe_root(const std::string& path);
 
 /// Names in a folder, sorted; those that start with a dot (temporary files, NFS leftovers) only on
-/// demand.
-std::vector<std::string> list_folder(int folder, bool hidden = false);
+/// demand. `*complete`, where asked for: false when the system refused part of the listing, so that
+/// an absent name says nothing.
+std::vector<std::string> list_folder(int folder, bool hidden = false, bool* complete = nullptr);
+
+/// A file's name for a log or a terminal: what is not plain ASCII becomes `?`.
+std::string printable(std::string_view name);
 
 /// The whole of a regular file of at most `most` bytes. Never blocks: anything else is not opened.
 Flaw read_file(int folder, const std::string& name, Trust trust, std::string* out,
@@ -84,6 +88,9 @@ Flaw read_file(int folder, const std::string& name, Trust trust, std::string* ou
 /// that failed, with nothing left behind (unless the folder's sync failed: then the file is there,
 /// perhaps not for good).
 int write_file(int folder, const std::string& name, std::string_view text);
+
+/// Puts the names in a folder on the disk. 0 or an errno.
+int sync_names(int folder);
 
 /// Puts the names of a folder and of those above it on the disk, whoever made them: another process
 /// may have made them a moment ago and not have synced yet. 0 or an errno.

@@ -137,7 +137,9 @@ bool Store::replace(const Folder& folder, const std::string& hash, Shelf& shelf)
     std::string why;
     if (!there && write(hash, p.name, p.text, &why) != 0) return false;
   }
-  if (after(StoreStep::kMerged) != 0) return false;
+  // A merged record that was there already may be another process's, not synced yet: its name must
+  // be on the disk before a source goes.
+  if (sync_names(folder.fd.get()) != 0 || after(StoreStep::kMerged) != 0) return false;
   for (const auto& [name, held] : shelf.records) {
     if (!held.durable || keep.count(name)) continue;
     ::unlinkat(folder.fd.get(), name.c_str(), 0);

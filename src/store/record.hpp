@@ -63,7 +63,7 @@ enum class Flaw {
   kWrongKey,     // the key inside does not hash to the folder's name: moved or copied
   kNotRegular,   // a symlink, FIFO, socket, device or folder
   kForeign,      // owned by, or writable by, somebody else
-  kUnreadable,   // the system refused to read it
+  kUnreadable,   // the system refused to read it: it is passed over where it lies, never moved
   kBusy,         // out of descriptors or memory: nothing wrong with the file
   kVanished,     // gone since it was listed: compacted or cleared by another process
 };

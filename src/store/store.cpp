@@ -23,11 +23,11 @@ constexpr std::size_t kCompactEvery = 32;
 // may have cleared them); dlblas and .cache too when a store first writes.
 constexpr int kParents = 2, kParentsAtFirst = 4;
 
+// At least 1, whatever the clock says: 0 is "not stamped", and no record has a negative time.
 std::int64_t now_ns() {
   using std::chrono::nanoseconds;
-  return std::chrono::duration_cast<nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::max<std::int64_t>(1, std::chrono::duration_cast<nanoseconds>(now).count());
 }
 
 // The working directory may change later; the store stays where it was.
@@ -45,6 +45,17 @@ auto identity(const Record::Candidate& c) {
 
 bool newer(const Merged::Row& a, const Merged::Row& b) {
   return std::tie(a.candidate.measured_at, a.record) > std::tie(b.candidate.measured_at, b.record);
+}
+
+// Reads one file and holds it to the name and the folder it should have.
+Flaw examine(int folder, const std::string& file, Trust trust, const std::string& hash,
+             const std::string& name, Record* record) {
+  std::string bytes;
+  Flaw flaw = read_file(folder, file, trust, &bytes);
+  if (flaw == Flaw::kNone) flaw = parse(bytes, record);
+  if (flaw == Flaw::kNone && name != digest_of(bytes)) flaw = Flaw::kWrongName;
+  if (flaw == Flaw::kNone && hash != key_hash(record->key)) flaw = Flaw::kWrongKey;
+  return flaw;
 }
 
 }  // namespace
@@ -190,10 +201,10 @@ const std::shared_ptr<const Merged>& Store::refresh(const std::string& hash) {
   Shelf& shelf = shelves_[hash];
   const Folder folder = open_key(hash, Missing::kFail);
   std::set<std::string> seen;
-  bool changed = !shelf.merged;
+  bool changed = !shelf.merged, complete = false;
   for (int round = 0; folder.fd && round < kMaxRounds; ++round) {
     bool news = false;
-    for (const std::string& name : list_folder(folder.fd.get())) {
+    for (const std::string& name : list_folder(folder.fd.get(), false, &complete)) {
       if (!seen.insert(name).second || shelf.records.count(name) || shelf.skipped.count(name))
         continue;
       news = true;
@@ -204,8 +215,9 @@ const std::shared_ptr<const Merged>& Store::refresh(const std::string& hash) {
                     [&](const auto& r) { return !r.second.durable || seen.count(r.first); });
     if (!news && (round > 0 || (all_there && !seen.empty()))) break;
   }
-  // Nothing is forgotten because the folder could not be opened (no descriptors left, say).
-  if (folder.fd || folder.error == ENOENT)
+  // Nothing is forgotten because the folder could not be opened or listed (no descriptors left,
+  // say).
+  if (folder.fd ? complete : folder.error == ENOENT)
     changed |= std::erase_if(shelf.records, [&](const auto& r) {
                  return r.second.durable && !seen.count(r.first);
                }) > 0;
@@ -230,13 +242,9 @@ const std::shared_ptr<const Merged>& Store::refresh(const std::string& hash) {
 // Reads one file onto the shelf, or sets it aside. True when the shelf changed.
 bool Store::take(const Folder& folder, const std::string& hash, const std::string& name,
                  Shelf& shelf) {
-  std::string bytes;
   Record record;
-  Flaw flaw = read_file(folder.fd.get(), name, trust_, &bytes);
+  const Flaw flaw = examine(folder.fd.get(), name, trust_, hash, name, &record);
   if (flaw == Flaw::kVanished || flaw == Flaw::kBusy) return false;
-  if (flaw == Flaw::kNone) flaw = parse(bytes, &record);
-  if (flaw == Flaw::kNone && name != digest_of(bytes)) flaw = Flaw::kWrongName;
-  if (flaw == Flaw::kNone && hash != key_hash(record.key)) flaw = Flaw::kWrongKey;
   if (flaw != Flaw::kNone) {
     if (!set_aside(folder, hash, name, flaw)) shelf.skipped.insert(name);
     return false;
@@ -246,21 +254,27 @@ bool Store::take(const Folder& folder, const std::string& hash, const std::strin
 }
 
 // Moves a bad file to quarantine/<start of the key's hash>-<name>.<reason>. False: it is still
-// there.
+// there. Between reading the bad file and moving it, another process may have published the very
+// same record over it: what was moved is read again, and goes back when it is good. One that could
+// merely not be read is not moved at all.
 bool Store::set_aside(const Folder& folder, const std::string& hash, const std::string& name,
                       Flaw flaw) {
   constexpr std::size_t kKeyPart = 16, kNamePart = 100;  // within NAME_MAX whatever the name was
   bool moved = false;
-  if (trust_ == Trust::kOurs) {
+  if (trust_ == Trust::kOurs && flaw != Flaw::kUnreadable) {
     const Folder quarantine = open_child("quarantine", Missing::kCreate);
     std::string to =
         text(hash.substr(0, kKeyPart), "-", name.substr(0, kNamePart), ".", name_of(flaw));
     moved = quarantine.fd &&
             ::renameat(folder.fd.get(), name.c_str(), quarantine.fd.get(), to.c_str()) == 0;
     if (!moved && errno == ENOENT && quarantine.fd) return true;  // another process was faster
+    Record record;
+    if (moved && examine(quarantine.fd.get(), to, trust_, hash, name, &record) == Flaw::kNone)
+      return ::renameat(quarantine.fd.get(), to.c_str(), folder.fd.get(), name.c_str()) == 0;
   }
   quarantined_.fetch_add(1);
-  log(LogLevel::kInfo, text("cache: ", hash, "/", name, " is not used; ", name_of(flaw)));
+  log(LogLevel::kInfo,
+      text("cache: ", hash, "/", printable(name), " is not used; ", name_of(flaw)));
   return moved;
 }
 

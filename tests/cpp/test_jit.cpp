@@ -102,22 +102,23 @@ TEST(Log, RegistersSpillsAndWarnings) {
 }
 
 TEST(Container, EveryByteCounts) {
-  const std::string packed = jit::detail::pack("abc", sample());
+  const std::string packed = jit::detail::pack("abc", "13.0", sample());
   jit::Cubin out;
-  ASSERT_TRUE(jit::detail::unpack(packed, "abc", &out));
+  ASSERT_TRUE(jit::detail::unpack(packed, "abc", "13.0", &out));
   EXPECT_EQ(out.image, sample().image);
   EXPECT_EQ(out.registers, 40);
-  EXPECT_FALSE(jit::detail::unpack(packed, "xyz", &out)) << "another source's";
+  EXPECT_FALSE(jit::detail::unpack(packed, "xyz", "13.0", &out)) << "another source's";
+  EXPECT_FALSE(jit::detail::unpack(packed, "abc", "12.8", &out)) << "another compiler's";
   for (std::size_t i = 0; i < packed.size(); ++i) {
     std::string flipped = packed;
     flipped[i] = static_cast<char>(flipped[i] ^ 1);
-    EXPECT_FALSE(jit::detail::unpack(flipped, "abc", &out)) << "byte " << i;
-    EXPECT_FALSE(jit::detail::unpack(packed.substr(0, i), "abc", &out)) << "cut at " << i;
+    EXPECT_FALSE(jit::detail::unpack(flipped, "abc", "13.0", &out)) << "byte " << i;
+    EXPECT_FALSE(jit::detail::unpack(packed.substr(0, i), "abc", "13.0", &out)) << "cut at " << i;
   }
   // A digest over something else that is well formed: lengths and names are checked all the same.
   std::string longer = packed.substr(0, packed.size() - 64) + "x";
   longer += sha256_hex(longer);
-  EXPECT_FALSE(jit::detail::unpack(longer, "abc", &out));
+  EXPECT_FALSE(jit::detail::unpack(longer, "abc", "13.0", &out));
 }
 
 TEST(Headers, ClosureAndWhatIsMissing) {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "../store_battery/battery.hpp"
+#include "../store_battery/expect.hpp"
 
 namespace dlblas {
 namespace {

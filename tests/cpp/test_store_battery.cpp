@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "../store_battery/battery.hpp"
+#include "../store_battery/expect.hpp"
 
 namespace {
 // What the store did, in order, with the fsyncs that the system really saw: a lost one fails

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <limits>
 
-#include "../store_battery/battery.hpp"
+#include "../store_battery/expect.hpp"
 #include "store/record.hpp"
 #include "store/sha256.hpp"
 
