@@ -54,13 +54,24 @@ inline double bench_host(const Operator& op, Values values, NamedValues named = 
   return nanoseconds;
 }
 
+namespace detail {
+inline Machine bench_machine(int threads, std::int64_t bytes, Device device) {
+  Machine machine = {};
+  machine.size = sizeof machine;
+  machine.device = {static_cast<std::int32_t>(device.type), device.index};
+  check(dlblas_bench_machine(threads, bytes, &machine));
+  return machine;
+}
+}  // namespace detail
+
 /// A threaded copy of `bytes`, and the peak of independent f32 multiply-adds; takes part of a
 /// second.
 inline Machine bench_machine(int threads, std::int64_t bytes) {
-  Machine machine = {};
-  machine.size = sizeof machine;
-  detail::check(dlblas_bench_machine(threads, bytes, &machine));
-  return machine;
+  return detail::bench_machine(threads, bytes, Device());
+}
+/// The same of a GPU.
+inline Machine bench_machine(Device device, std::int64_t bytes) {
+  return detail::bench_machine(1, bytes, device);
 }
 
 }  // namespace v1

@@ -332,6 +332,7 @@ TEST_F(Norm, TensorsAreTheHostsUntilOnSaysOtherwise) {
 TEST_F(Norm, ADeviceThatIsNotThereIsADeviceError) {
   const TensorRef there = rows().on(kNowhere), scale = TensorRef(weight).on(kNowhere);
   EXPECT_THROW(rms_norm(there, scale), DeviceError);
+  EXPECT_THROW(bench_machine(kNowhere, 1 << 20), DeviceError);
   EXPECT_THROW(rms_norm(rows(), scale), DeviceError) << "tensors on two devices";
   std::vector<float> y(x.size());
   EXPECT_THROW(rms_norm_out(OutRef(y, {kT, kC}).on(kNowhere), rows(), weight), DeviceError);
