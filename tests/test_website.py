@@ -15,7 +15,7 @@ PACKAGE = pathlib.Path(os.environ.get("DLBLAS_TEST_PYTHON", ROOT / "build" / "py
 DESCRIBE = os.environ.get("DLBLAS_DESCRIBE", str(ROOT / "build" / "dlblas_describe"))
 
 sys.path.insert(0, str(ROOT / "tools"))
-from website import check, operators, stage  # noqa: E402
+from website import check, operators, python_api, stage  # noqa: E402
 
 
 def test_the_site(tmp_path: pathlib.Path) -> None:
@@ -43,6 +43,10 @@ def test_the_site(tmp_path: pathlib.Path) -> None:
         assert "Refuses, in its own words" in text
         for place in ("arguments", "errors", "implementations", "figures", "cases", "sources"):
             assert f'id="{place}"' in text
+    reference = (site / "python_reference.html").read_text(encoding="utf-8")
+    forms = {form["name"] for row in dlblas.info()["operators"] for form in row["forms"]}
+    for name in set(dlblas.__all__) - forms - {"cache", "errors", "spaces"}:
+        assert f">{name}<" in reference, name
     for document in stage.find_pages(ROOT).values():
         assert (site / f"{document}.html").is_file()
         assert document == "index" or f'"{document}.html"' in (site / "index.html").read_text()
@@ -103,7 +107,7 @@ TREE = {
 def test_links_of_a_page_lead_to_the_site(tmp_path: pathlib.Path) -> None:
     plant(tmp_path / "tree", TREE)
     staged = stage.Stage(tmp_path / "tree", tmp_path / "out")
-    staged.copy_pages(lambda document: f"table for {document}")
+    staged.copy_pages({"operators/index": lambda document: f"table for {document}"})
     texts = {p.stem: p.read_text() for p in (tmp_path / "out").rglob("*.md")}
     assert texts["overview"].startswith("# All of it\n")  # not the site's own title again
     assert "[docs](use.md#how)" in texts["overview"]
@@ -114,6 +118,21 @@ def test_links_of_a_page_lead_to_the_site(tmp_path: pathlib.Path) -> None:
     assert staged.broken == [stage.Broken("README.md", "gone.md")]
     assert staged.sources == {"ops/f/f.cpp"}
     assert ":caption: More" in texts["index"] and "families/f" in texts["index"]
+
+
+def test_docstrings_become_markdown() -> None:
+    doc = """Finds ``a_b`` or `c`, *not* d::
+
+        find("a")
+          again
+
+    Returns [T, C].
+    """
+    assert python_api.prose(doc) == (
+        'Finds `a_b` or `c`, \\*not\\* d:\n\n```python\nfind("a")\n  again\n```\n\n'
+        "Returns \\[T, C\\].\n\n"
+    )
+    assert python_api.prose("One ``a\n b``.") == "One `a b`.\n\n"
 
 
 def test_figures_of_one_operator() -> None:

@@ -17,9 +17,10 @@ import subprocess
 import sys
 
 import figures
-from website import check, operators, sources, stage
+from website import check, operators, python_api, sources, stage
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTHON_ENTRY = "- [The Python reference](python_reference.md): every public name"
 SETTINGS = pathlib.Path(__file__).resolve().parent / "website"
 
 
@@ -42,6 +43,13 @@ def ask_library(root: pathlib.Path, describe: pathlib.Path) -> operators.Library
     return operators.Library(info, json.loads(done.stdout), results, current)
 
 
+def python_reference(library: operators.Library) -> str:
+    import dlblas
+
+    forms = {form["name"] for row in library.info["operators"] for form in row["forms"]}
+    return python_api.page(dlblas, forms)
+
+
 def run_sphinx(staged: pathlib.Path, out: pathlib.Path) -> list[str]:
     """Its warnings, one line each."""
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-b", "html", "-d", f"{staged}-trees"]
@@ -60,7 +68,13 @@ def build(root: pathlib.Path, out: pathlib.Path, describe: pathlib.Path) -> list
         shutil.rmtree(folder, ignore_errors=True)
     library = ask_library(root, describe)
     operators.write_pages(library, staged)
-    staged.copy_pages(lambda document: operators.overview(library, document))
+    staged.write("python_reference", python_reference(library))
+    staged.copy_pages(
+        {
+            "operators/index": lambda document: operators.overview(library, document),
+            "python_reference": lambda _: PYTHON_ENTRY,
+        }
+    )
     wrong = [f"{page}: {target} leads nowhere" for page, target in staged.broken]
     wrong += run_sphinx(staged.out, out)
     sources.write_pages(root, out, staged.sources)

@@ -11,6 +11,8 @@ myst_heading_anchors = 4  # GitHub's anchors, so that a link to a heading works 
 myst_links_external_new_tab = False
 suppress_warnings = ["misc.highlighting_failure", "myst.header"]
 
+smartquotes = False  # quotes here are often code
+
 html_theme = "furo"
 html_favicon = "static/icon.svg"
 html_static_path = ["static"]

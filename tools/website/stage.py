@@ -18,7 +18,8 @@ from typing import NamedTuple
 # Folders whose README.md are pages.
 FOLDERS = ("ops", "benchmarks", "examples", "device", "cpu", "src", "bindings", "tests", "tools")
 ROOT_PAGES = {"README.md": "overview", "CONTRIBUTING.md": "contributing", "CHANGELOG.md": "changes"}
-OPERATORS_HERE = "<!-- operators -->"
+# Where made pages stand in the lists of the first page: marker → document.
+MADE = {"<!-- operators -->": "operators/index", "<!-- python reference -->": "python_reference"}
 MORE = "More"
 
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
@@ -139,8 +140,9 @@ class Stage:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    def copy_pages(self, operators: Callable[[str], str]) -> None:
-        """Every page; ``operators`` makes the table that stands for its marker."""
+    def copy_pages(self, made: dict[str, Callable[[str], str]]) -> None:
+        """Every page; ``made[document]`` gives what stands for that document's marker, as seen from
+        the document it is asked for."""
         first = "docs/index.md"
         contents = (self.root / first).read_text(encoding="utf-8")
         title = contents.partition("\n")[0]
@@ -151,7 +153,9 @@ class Stage:
             if page in named and text.startswith(f"{title}\n"):  # one page has the site's name
                 text = f"# {named[page]}{text.removeprefix(title)}"
             staged = _FIGURES.sub(lambda match: wide(match[1]), self.rewrite(text, page, document))
-            staged = staged.replace(OPERATORS_HERE, operators(document))
+            for marker, target in MADE.items():
+                if marker in staged:
+                    staged = staged.replace(marker, made[target](document))
             if page == first:
                 staged += self._navigation(contents, page)
             self.write(document, staged)
@@ -164,8 +168,8 @@ class Stage:
             if line.startswith("## "):
                 heading = line[3:].strip()
             entry = _LISTED.match(line)
-            if line.strip() == OPERATORS_HERE:
-                parts.setdefault(heading, []).append(Entry("", "", "operators/index"))
+            if line.strip() in MADE:
+                parts.setdefault(heading, []).append(Entry("", "", MADE[line.strip()]))
             elif entry and heading:
                 target = os.path.normpath(os.path.join(os.path.dirname(page), entry[2]))
                 if target in self.pages:
