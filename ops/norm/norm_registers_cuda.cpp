@@ -163,11 +163,11 @@ struct Registers {
   static double estimate(const Slots& slots, const Problem& problem, const Config& config,
                          const DeviceInfo& device) {
     const NormRegistersConfig c = restore(config);
-    // bf16 on H200, 2026-11-21: 1024×65536 takes 67.7 µs, where a copy takes 65. A block of a
-    // cluster of 8 has a multiprocessor to itself, so that reads and writes take turns: 256×262144
+    // bf16 on H200, 2026-11-21: 1024×65536 takes 67.7 µs, where a copy takes 65. With large parts
+    // of rows a multiprocessor has few blocks, so that reads and writes take turns: 256×262144
     // takes 85.8 µs; less so where two tensors are read and two written (134.9, a copy 130).
-    const bool alone = c.cluster >= 8 && !slots.adds();
-    const double share = alone ? 1.28 : kCluster ? 1.03 : 1.0, meeting = kCluster ? 1e-3 : 0;
+    const bool turns = norm_blocks(traits_of(slots, problem), c) < 4 && !slots.adds();
+    const double share = !kCluster ? 1.0 : turns ? 1.28 : 1.03, meeting = kCluster ? 1e-3 : 0;
     return meeting + model_ms(share * bytes_of(slots, problem), problem,
                               static_cast<double>(device.units) / c.cluster, device);
   }

@@ -1,7 +1,7 @@
 // RMS norm of long rows as a stream: blocks stay on their multiprocessors, the copy engine brings
 // later rows while one row is summed and the row before written, so reads and writes never take
-// turns. The blocks of a group share each row, always in the same columns, so the weight stays in
-// registers. Each warp streams on its own, through a ring of its own in shared memory:
+// turns. The blocks of a group share each row. Each warp streams on its own, through a ring of its
+// own in shared memory:
 //
 //      stage k         k + 1 … k + depth            k − lag
 //   wait > sum it    in flight                    write its result, then ask for stage k + depth
@@ -27,8 +27,8 @@ struct RingShape {
   static constexpr int kStages = norm_ring_stages(C), kLag = norm_ring_lag(S, C);
   static constexpr int kDepth = C.depth, kSlots = kDepth + kLag;
   static constexpr int kWarps = C.threads / kWarp;
-  static constexpr int kStage = C.step * kWarp;  // accesses of a warp
-  static constexpr bool kHeld = norm_ring_holds_weight(S, C);
+  static constexpr int kStage = C.step * kWarp;                 // accesses of a warp
+  static constexpr int kWeights = C.hold ? C.vectors : C.step;  // that a thread has at a time
   /// Rows that a warp may have summed before it needs the total of the first of them; and one
   /// more set of sums, for whoever is behind.
   static constexpr int kSets = (kLag + 1) / kStages + 2;
@@ -40,15 +40,16 @@ struct RingSums {
   using Shape = RingShape<S, C>;
   double parts[Shape::kSets][Shape::kWarps];
   double totals[Shape::kSets];
-  uint32_t zeros[Shape::kSets];  // NormCudaParams::zero again, unknown anew for every row
+  uint32_t zeros[Shape::kSets];  // 0, which the compiler must not know: anew for every row
   Mbarrier summed[Shape::kSets], ready[Shape::kSets];
   Mbarrier full[Shape::kWarps][Shape::kDepth];  // stages in flight
 
+  /// Every thread; then a barrier. In a loop it would be a tenth of the kernel's code.
   __device__ void init() {
-    for (Mbarrier& barrier : summed) barrier.init(Shape::kWarps);
-    for (Mbarrier& barrier : ready) barrier.init(1);
-    for (auto& stages : full)
-      for (Mbarrier& barrier : stages) barrier.init(1);
+    constexpr int kFull = Shape::kWarps * Shape::kDepth;
+    const int i = threadIdx.x;
+    if (i < kFull) full[i / Shape::kDepth][i % Shape::kDepth].init(1);
+    if (i < Shape::kSets) summed[i].init(Shape::kWarps), ready[i].init(1);
     fence_mbarrier_init();
   }
 };
@@ -95,136 +96,165 @@ struct RingMeeting {
     double sum = values[0];
 #pragma unroll
     for (int i = 1; i < kEach; ++i) sum += values[i];
-    return warp_sum(sum);
+    return warp_sum_in_loop(sum);
   }
 };
 
 /// The group's rows, and this block's columns of them: a row is kStages fronts, a front is divided
 /// evenly among the blocks, so that all blocks together read one piece of memory after the other.
+template <NormCudaTraits S, NormRingConfig C>
 struct RingRows {
   int64_t group, groups;  // rows group, group + groups, …
   int count;              // of them
-  int64_t front;          // accesses
-  int begin, share;       // this block's accesses of a front
+  int width, front;       // accesses of a row, of a front
+  int begin, share;       // this block's of a front
 
-  __device__ RingRows(const NormCudaParams& p, int64_t accesses, int stages, int blocks)
-      : group(blockIdx.x / blocks),
-        groups(gridDim.x / blocks),
+  __device__ explicit RingRows(const NormCudaParams& p)
+      : group(blockIdx.x / C.blocks),
+        groups(gridDim.x / C.blocks),
         count(static_cast<int>((p.rows - group + groups - 1) / groups)),
-        front((accesses + stages - 1) / stages) {
-    const int most = static_cast<int>((front + blocks - 1) / blocks);
-    begin = most * static_cast<int>(blockIdx.x % blocks);
-    share = static_cast<int>(min(int64_t{most}, front - begin));
+        width(static_cast<int>(p.width / norm_elements(S))) {
+    constexpr int kStages = norm_ring_stages(C), kMost = C.threads * C.step;
+    front = S.full ? kMost * C.blocks : (width + kStages - 1) / kStages;
+    const int most = S.full ? kMost : (front + C.blocks - 1) / C.blocks;
+    begin = most * static_cast<int>(blockIdx.x % C.blocks);
+    share = min(most, front - begin);
   }
   __device__ int64_t row(int i) const { return group + i * groups; }
+  /// Where the first of the rows has its access `first`, and from one row to the next.
+  __device__ char* start(const void* base, int64_t stride, int first) const {
+    return static_cast<char*>(at_element<S.type>(base, group * stride)) + int64_t{first} * 16;
+  }
+  __device__ int64_t step(int64_t stride) const { return groups * stride * size_of(S.type); }
 };
 
-/// One warp's view of the stream; `first`: this lane's first access within a front.
+/// One warp's view of the stream.
 template <NormCudaTraits S, NormRingConfig C>
 struct NormRing {
   using Shape = RingShape<S, C>;
-  static constexpr int N = norm_elements(S);
+  using Vector = NormVec<S>;
 
   const NormCudaParams& p;
-  const RingRows& rows;
-  NormVec<S>*kept, *residuals;  // this lane's places in the first slot
+  const RingRows<S, C>& rows;
+  Vector *kept, *residuals;  // this lane's places in the first slot
   Mbarrier* full;
-  int64_t first;
-  int left, lane;  // accesses of the warp and those behind it, in this block's share of a front
+  int first, left, lane;  // this lane's access of a front; the warp's and those behind it there
 
   /// Accesses of the warp's part of a stage.
   __device__ int count(int stage) const {
     if constexpr (S.full) return Shape::kStage;
-    const int64_t row = p.width / N - stage * rows.front - (first - lane);
-    return static_cast<int>(max(int64_t{0}, min(int64_t{min(left, Shape::kStage)}, row)));
+    return max(0, min(min(left, Shape::kStage), rows.width - stage * rows.front - first + lane));
   }
   __device__ bool holds(int stage, int j) const {
     return S.full || j * kWarp + lane < count(stage);
   }
-  /// Column of this lane's first access to a stage.
-  __device__ int64_t column(int stage) const { return (first + stage * rows.front) * N; }
-  __device__ NormVec<S>* slot(int slot) const { return kept + slot * Shape::kStage; }
-
-  /// One lane asks for a stage of a row.
-  __device__ void ask(int row, int stage, int to, int place) const {
-    const uint32_t bytes = count(stage) * 16;
-    full[place].arrive_expect_tx(bytes * (S.add ? 2 : 1));
-    if (bytes == 0) return;
-    const int64_t r = rows.row(row), c = column(stage);
-    bulk_load_once(slot(to), at_element<S.type>(p.x, r * p.x_stride + c), bytes, full[place]);
-    if constexpr (S.add)
-      bulk_load_once(residuals + place * Shape::kStage,
-                     at_element<S.type>(p.residual, r * p.residual_stride + c), bytes, full[place]);
-  }
+  /// Bytes from a row's pointer to a stage of it.
+  __device__ int64_t bytes(int stage) const { return int64_t{stage * rows.front} * 16; }
+  __device__ Vector* slot(int slot) const { return kept + slot * Shape::kStage; }
 
   /// Squares of a stage that has landed; with `add`, h takes x's place and is written.
-  __device__ void sum(Squares& squares, int row, int stage, int at, int place) const {
-    const int64_t to = rows.row(row) * p.residual_out_stride + column(stage);
+  __device__ void sum(Squares& squares, char* to, int stage, int at, int place) const {
 #pragma unroll
     for (int j = 0; j < C.step; ++j) {
       if (!holds(stage, j)) continue;
-      NormVec<S>& x = slot(at)[j * kWarp];
-      NormVec<S> h = x;
+      Vector& x = slot(at)[j * kWarp];
+      Vector h = x;
       if constexpr (S.add) {
         x = h = add_residual<S>(h, residuals[place * Shape::kStage + j * kWarp]);
-        store_row<S, Cache::kStream>(p.residual_out, to + j * kWarp * N, h);
+        store_row<S, Cache::kStream>(to + bytes(stage) + j * kWarp * 16, 0, h);
       }
       squares.take(h);
     }
   }
 
-  using Weights = NormWeightVec<S>[Shape::kHeld ? C.vectors : C.step];
-  /// Of `count` stages, from `stage` on.
-  __device__ void load_weights(Weights& weights, int stage, int count) const {
+  using Weights = NormWeightVec<S>[Shape::kWeights];
+  /// From a stage on, well before they are used: from L2, which the rows leave first.
+  __device__ void load_weights(Weights& weights, int stage) const {
+    constexpr int N = norm_elements(S);
 #pragma unroll
-    for (int k = 0; k < count; ++k)
-#pragma unroll
-      for (int j = 0; j < C.step; ++j)
-        weights[k * C.step + j] =
-            holds(stage + k, j)
-                ? load_weight<S, Cache::kEarly>(p.weight, column(stage + k) + j * kWarp * N)
-                : NormWeightVec<S>::zero();
+    for (int i = 0; i < Shape::kWeights; ++i) {
+      const int k = stage + i / C.step, j = i % C.step;
+      if (holds(k, j))
+        weights[i] = load_weight<S, Cache::kEarly>(
+            p.weight, (int64_t{k * rows.front} + first + j * kWarp) * N);
+    }
   }
 
-  /// The result of a stage whose row has its total; its weights start at `weight`.
-  __device__ void write(int row, int stage, int at, const NormWeightVec<S>* weight, RowScale scale,
-                        uint32_t zero) const {
-    const int64_t to = rows.row(row) * p.y_stride + column(stage);
+  /// The result of a stage whose row has its total. Unhidden, weights that are held would be
+  /// unpacked once and for all, to twice as many registers.
+  __device__ void write(char* to, int stage, int at, const NormWeightVec<S>* weights,
+                        RowScale scale, uint32_t zero) const {
 #pragma unroll
     for (int j = 0; j < C.step; ++j)
       if (holds(stage, j))
         store_row<S, Cache::kStream>(
-            p.y, to + j * kWarp * N,
-            normalize<S>(slot(at)[j * kWarp], hide(weight[j], zero), scale, p.weight_offset));
+            to + bytes(stage) + j * kWarp * 16, 0,
+            normalize<S>(slot(at)[j * kWarp], hide(weights[j], zero), scale, p.weight_offset));
   }
+
   /// Squares of a row again, in f64; its last stage is in slot `at`.
   __device__ double sum_wide(int at) const {
     double sum = 0;
 #pragma unroll 1
-    for (int stage = Shape::kStages - 1; stage >= 0; --stage) {
-      for (int j = 0; j < C.step; ++j)
-        if (holds(stage, j)) sum += squares_wide<S>(slot(at) + j * kWarp, 0, N);
-      at = (at > 0 ? at : Shape::kSlots) - 1;
+    for (int i = C.vectors - 1; i >= 0; --i) {
+      if (holds(i / C.step, i % C.step))
+        sum += squares_wide<S>(slot(at) + i % C.step * kWarp, 0, norm_elements(S));
+      if (i % C.step == 0) at = (at > 0 ? at : Shape::kSlots) - 1;
     }
     return sum;
   }
 };
 
+/// What one lane of a warp asks the copy engine for: stage after stage, row after row.
+template <NormCudaTraits S, NormRingConfig C>
+struct RingRequests {
+  using Shape = RingShape<S, C>;
+  const char *x, *residual;
+  int64_t x_step, residual_step;
+  int rows, stage = 0;
+
+  __device__ explicit RingRequests(const NormRing<S, C>& ring)
+      : x(ring.rows.start(ring.p.x, ring.p.x_stride, ring.first)),
+        residual(ring.rows.start(ring.p.residual, ring.p.residual_stride, ring.first)),
+        x_step(ring.rows.step(ring.p.x_stride)),
+        residual_step(ring.rows.step(ring.p.residual_stride)),
+        rows(ring.rows.count) {}
+
+  /// The next stage, to slot `to` and barrier `place`.
+  __device__ void ask(const NormRing<S, C>& ring, int to, int place) {
+    if (rows == 0) return;
+    const uint32_t bytes = ring.count(stage) * 16;
+    Mbarrier& full = ring.full[place];
+    full.arrive_expect_tx(bytes * (S.add ? 2 : 1));
+    if (bytes > 0) {
+      bulk_load_once(ring.slot(to), x + ring.bytes(stage), bytes, full);
+      if constexpr (S.add)
+        bulk_load_once(ring.residuals + place * Shape::kStage, residual + ring.bytes(stage), bytes,
+                       full);
+    }
+    if (++stage < Shape::kStages) return;
+    stage = 0, --rows;
+    x += x_step, residual += residual_step;
+  }
+};
+
 /// The warp of sums: rows in order, until the last one's total is handed back.
 template <NormCudaTraits S, NormRingConfig C>
-__device__ inline void add_up(const NormRingParams& params, const RingRows& rows,
+__device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>& rows,
                               RingSums<S, C>& sums) {
   using Shape = RingShape<S, C>;
   const int lane = threadIdx.x % kWarp;
   const RingMeeting<C.blocks> meeting = {params.parts, static_cast<int>(blockIdx.x % C.blocks)};
+#pragma unroll 1
   for (int i = 0; i < rows.count; ++i) meeting.clear(rows.row(i), lane);
   __syncwarp();
   if (lane == 0) grid_sync();
   __syncwarp();
   RingPlace<Shape::kSets> place;
+#pragma unroll 1
   for (int i = 0; i < rows.count; ++i, place.advance()) {
     sums.summed[place.stage].wait(place.parity);
-    double sum = warp_sum(lane < Shape::kWarps ? sums.parts[place.stage][lane] : 0.0);
+    double sum = warp_sum_in_loop(lane < Shape::kWarps ? sums.parts[place.stage][lane] : 0.0);
     sum = meeting.meet(rows.row(i), sum, lane);
     __syncwarp();
     if (lane > 0) continue;
@@ -239,7 +269,7 @@ template <NormCudaTraits S, NormRingConfig C>
 __device__ inline void hand_in(const NormRing<S, C>& ring, const Squares& squares, int at, int set,
                                RingSums<S, C>& sums) {
   const SquareSum sum = sum_squares(
-      squares.sum(), ring.p, [](float v) { return warp_sum(v); },
+      squares.sum(), ring.p, [](float v) { return warp_sum_in_loop(v); },
       [&] { return ring.sum_wide(at); });
   if (ring.lane > 0) return;
   sums.parts[set][threadIdx.x / kWarp] = sum.exact();
@@ -252,56 +282,57 @@ __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& s
   using Shape = RingShape<S, C>;
   constexpr int kStages = Shape::kStages, kLag = Shape::kLag;
   constexpr int kBehind = (kLag + kStages - 1) / kStages;  // rows, rounded up
-  const int count = ring.rows.count;
-  int asked_row = 0, asked_stage = 0;
-  RingPlace<Shape::kSlots> asked, summed, written;
-  RingPlace<Shape::kDepth> place;
-  const auto ask = [&](int to) {
-    if (ring.lane == 0 && asked_row < count) ring.ask(asked_row, asked_stage, asked.stage, to);
-    asked.advance();
-    if (++asked_stage == kStages) asked_stage = 0, ++asked_row;
-  };
+  constexpr int kUnroll = C.hold ? kStages : 1;            // registers have no index
+  const NormCudaParams& p = ring.p;
+  RingRequests<S, C> requests(ring);
   // The weight first: it would wait behind the rows (H200, 16×4194304: 75.4 → 74.7 µs).
   typename NormRing<S, C>::Weights weights;
-  if constexpr (Shape::kHeld) ring.load_weights(weights, 0, kStages);
+  ring.load_weights(weights, 0);
+  if (ring.lane == 0)
 #pragma unroll 1
-  for (int i = 0; i < Shape::kDepth; ++i) ask(i);
+    for (int i = 0; i < Shape::kDepth; ++i) requests.ask(ring, i, i);
 
+  // The slot of the stage to sum; of the stage to write, which the next request takes.
+  RingPlace<Shape::kSlots> summed, written = {Shape::kDepth, 0};
+  RingPlace<Shape::kDepth> place;
   RingPlace<Shape::kSets> handed, ready;
+  char* h = ring.rows.start(p.residual_out, p.residual_out_stride, ring.first);
+  char* y = ring.rows.start(p.y, p.y_stride, ring.first);
+  const int rows = ring.rows.count;
   RowScale scale = {1, 0};
   uint32_t zero = 0;
 #pragma unroll 1
-  for (int row = 0; row < count + kBehind; ++row) {
+  for (int row = 0; row < rows + kBehind; ++row) {
     Squares squares;
-#pragma unroll
+#pragma unroll kUnroll
     for (int stage = 0; stage < kStages; ++stage) {
-      // What was summed kLag stages ago.
-      const int old_stage = (stage + kBehind * kStages - kLag) % kStages;
-      const int old_row = row - (kLag - stage + kStages - 1) / kStages;
-      if constexpr (!Shape::kHeld) ring.load_weights(weights, old_stage, 1);
-      if (row < count) {
+      if (row < rows) {
         ring.full[place.stage].wait(place.parity);
-        ring.sum(squares, row, stage, summed.stage, place.stage);
+        ring.sum(squares, h, stage, summed.stage, place.stage);
         if (stage == kStages - 1) {
           hand_in(ring, squares, summed.stage, handed.stage, sums);
           handed.advance();
+          h += ring.rows.step(p.residual_out_stride);
         }
-        summed.advance();
       }
-      if (old_row >= 0 && old_row < count) {
+      // What was summed kLag stages ago.
+      const int old_stage = (stage + kBehind * kStages - kLag) % kStages;
+      const int old_row = row - (kLag - stage + kStages - 1) / kStages;
+      if (old_row >= 0 && old_row < rows) {
         if (old_stage == 0) {
           sums.ready[ready.stage].wait(ready.parity);
-          scale = row_scale(sums.totals[ready.stage], ring.p), zero = sums.zeros[ready.stage];
+          scale = row_scale(sums.totals[ready.stage], p), zero = sums.zeros[ready.stage];
           ready.advance();
         }
-        ring.write(old_row, old_stage, written.stage,
-                   weights + (Shape::kHeld ? old_stage * C.step : 0), scale, zero);
-        written.advance();
+        ring.write(y, old_stage, written.stage, weights + (C.hold ? old_stage * C.step : 0), scale,
+                   zero);
+        if (old_stage == kStages - 1) y += ring.rows.step(p.y_stride);
+        if constexpr (!C.hold) ring.load_weights(weights, (old_stage + 1) % kStages);
       }
       if constexpr (S.add) fence_async_shared();  // h lies where a copy will
       __syncwarp();
-      ask(place.stage);
-      place.advance();
+      if (ring.lane == 0) requests.ask(ring, written.stage, place.stage);
+      summed.advance(), written.advance(), place.advance();
     }
   }
 }
@@ -314,12 +345,14 @@ __global__ void __launch_bounds__(C.threads + kWarp, 1)
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   __shared__ RingSums<S, C> sums;
   const NormCudaParams& p = params.call;
-  const RingRows rows(p, p.width / norm_elements(S), Shape::kStages, C.blocks);
-  if (threadIdx.x == 0) sums.init();
+  const RingRows<S, C> rows(p);
+  sums.init();
   __syncthreads();
   wait_for_dependencies();
   launch_dependents();
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  // Known to be the same for a warp: its shuffles need no code for the case that lanes went apart.
+  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / kWarp), 0);
+  const int lane = threadIdx.x % kWarp;
   if (warp == Shape::kWarps) {
     add_up<S, C>(params, rows, sums);
     return;
@@ -327,13 +360,14 @@ __global__ void __launch_bounds__(C.threads + kWarp, 1)
   auto* kept = reinterpret_cast<NormVec<S>*>(dynamic_shared) + warp * Shape::kSlots * Shape::kStage;
   auto* residuals = reinterpret_cast<NormVec<S>*>(dynamic_shared) +
                     (Shape::kWarps * Shape::kSlots + warp * Shape::kDepth) * Shape::kStage;
+  const int place = warp * Shape::kStage;
   const NormRing<S, C> ring = {p,
                                rows,
                                kept + lane,
                                residuals + lane,
                                sums.full[warp],
-                               rows.begin + warp * Shape::kStage + lane,
-                               rows.share - warp * Shape::kStage,
+                               rows.begin + place + lane,
+                               rows.share - place,
                                lane};
   stream_rows<S, C>(ring, sums);
 }
