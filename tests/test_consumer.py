@@ -9,7 +9,7 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sysconfig
+import sys
 
 import pytest
 
@@ -251,12 +251,10 @@ def test_own_stream_on_a_gpu(tmp_path: pathlib.Path) -> None:
     flags = ["-std=c++20", "-O1", f"-I{ROOT / 'include'}", f"-Wl,-rpath,{tmp_path}"]
     source = EXAMPLES / "own_stream.cpp"
     run(compiler, *flags, source, library, "-o", program, "-pthread", "-ldl")
-    site = pathlib.Path(sysconfig.get_path("purelib"))
-    folders = {str(p.parent) for p in site.glob("nvidia/**/libnvrtc.so*")}
+    compilers = (p for f in sys.path for p in pathlib.Path(f).glob("nvidia/**/libnvrtc.so*"))
+    folders = sorted({str(p.parent) for p in compilers})
     said = run(program, DLBLAS_CACHE=str(tmp_path / "cache"), DLBLAS_LIBS=":".join(folders))
-    if "no GPU (" in said:
-        pytest.skip(said.splitlines()[0])
-    assert "a replayed graph: right" in said
+    assert "a replayed graph: right" in said, said
     assert said.endswith("ok\n")
 
 
