@@ -194,3 +194,73 @@ def test_a_module_that_fails_to_import_is_named(tmp_path):
 def test_the_option_is_checked():
     with pytest.raises(TypeError, match="worker"):
         dlblas.tune("rms_norm", (), worker="yes")
+
+
+# A user's own candidates, each wrong in a way of its own; the module is what the worker imports.
+CANDIDATES = """
+import os, time
+import numpy as np
+import dlblas
+
+@dlblas.register("rms_norm", "mine_hangs", devices="cpu")
+def hangs(x, weight, y, **_):
+    time.sleep(1000)
+
+@dlblas.register("rms_norm", "mine_crashes", devices="cpu")
+def crashes(x, weight, y, **_):
+    import ctypes
+    ctypes.string_at(8)
+
+@dlblas.register("rms_norm", "mine_exits", devices="cpu")
+def exits(x, weight, y, **_):
+    os._exit(0)
+
+@dlblas.register("rms_norm", "mine_nan", devices="cpu")
+def nan(x, weight, y, **_):
+    y[...] = np.nan
+
+@dlblas.register("rms_norm", "mine_raises", devices="cpu")
+def raises(x, weight, y, **_):
+    raise ValueError("not today")
+
+@dlblas.register("rms_norm", "mine_works", devices="cpu")
+def works(x, weight, y, eps=1e-6, weight_offset=0.0, cast_before_weight=False):
+    mean = np.mean(np.square(x, dtype=np.float64), axis=-1, keepdims=True)
+    y[...] = x / np.sqrt(mean + eps) * (weight + weight_offset)
+"""
+
+USERS = """
+    import json, os, dlblas
+    import candidates
+    runs = []
+    def closure(x, weight, y, **_):
+        runs.append(os.getpid())
+        candidates.works(x, weight, y)
+    dlblas.register("rms_norm", "mine_here", closure, devices="cpu")
+    x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
+    report = dlblas.tune("rms_norm", (x, w), seconds=6, max_evaluations=30)
+    failures = {e["implementation"]: [e.get("failure", ""), e.get("note", "")]
+                for e in report["evaluated"]}
+    print(json.dumps([report["measured_in"], report["winner"]["implementation"], failures,
+                      set(runs) == {os.getpid()}]))
+"""
+
+
+def test_what_users_bring_fails_by_its_kind_and_takes_nobody_along(tmp_path):
+    (tmp_path / "candidates.py").write_text(CANDIDATES)
+    path = os.pathsep.join([str(PACKAGE), str(tmp_path)])
+    (place, winner, failures, ran_here), _ = run(USERS, tmp_path / "cache", PYTHONPATH=path)
+    assert place == "worker" and not winner.startswith("mine_")
+    kinds = {name: failures[name][0] for name in failures if name.startswith("mine_")}
+    assert kinds == {
+        "mine_hangs": "timeout",
+        "mine_crashes": "crash",
+        "mine_exits": "crash",
+        "mine_nan": "wrong_result",
+        "mine_raises": "launch_error",
+        "mine_works": "",
+        "mine_here": "",
+    }
+    assert "segmentation fault" in failures["mine_crashes"][1]
+    assert "candidates.py" in failures["mine_crashes"][1]  # faulthandler says where
+    assert ran_here  # the closure, and only the closure

@@ -70,14 +70,16 @@ class ProcessLink final : public Link {
  private:
   Exchange converse(double limit_s) {
     in_.clear();
-    const std::int64_t end = steady_nanoseconds() + static_cast<std::int64_t>(limit_s * 1e9);
+    const std::int64_t begin = steady_nanoseconds();
+    const std::int64_t end = begin + static_cast<std::int64_t>(limit_s * 1e9);
+    ask_at_ = begin + kSliceMs * std::int64_t{1'000'000};
     for (;;) {
       const double left_ms = static_cast<double>(end - steady_nanoseconds()) * 1e-6;
       if (left_ms <= 0) return finish(Ending::kTimedOut, 0);
       pollfd polled[2] = {{socket_.get(), POLLIN, 0}, {errors_.get(), POLLIN, 0}};
       if (sent_ < out_.size() + body_.size()) polled[0].events |= POLLOUT;
-      const int ready = poll(polled, 2, static_cast<int>(std::min(left_ms + 1, kSliceMs + 0.0)));
-      if (ready <= 0 && waiting_ && waiting_()) return finish(Ending::kStopped, 0);
+      poll(polled, 2, static_cast<int>(std::min(left_ms + 1, kSliceMs + 0.0)));
+      if (wants_to_stop()) return finish(Ending::kStopped, 0);
       if (polled[1].revents) listen();
       if (polled[0].revents & POLLOUT) send_some();
       if (!(polled[0].revents & (POLLIN | POLLHUP | POLLERR))) continue;
@@ -85,6 +87,14 @@ class ProcessLink final : public Link {
       if (const Exchange done = whole_reply(); done.ending != Ending::kReplied || has_reply_)
         return done;
     }
+  }
+
+  // Asked by the clock, not when poll had nothing to tell: a worker may write all the time.
+  bool wants_to_stop() {
+    const std::int64_t now = steady_nanoseconds();
+    if (!waiting_ || now < ask_at_) return false;
+    ask_at_ = now + kSliceMs * std::int64_t{1'000'000};
+    return waiting_();
   }
 
   void send_some() {
@@ -119,11 +129,13 @@ class ProcessLink final : public Link {
   // Standard error and output: the last of it is kept, for the words about an end.
   void listen() {
     char buffer[4096];
-    for (ssize_t got; (got = read(errors_.get(), buffer, sizeof buffer)) > 0;) {
+    ssize_t got;
+    while ((got = read(errors_.get(), buffer, sizeof buffer)) > 0) {
       said_.append(buffer, static_cast<std::size_t>(got));
       if (log_level() >= LogLevel::kInfo) (void)!write(2, buffer, static_cast<std::size_t>(got));
       if (said_.size() > 4 * kLastWords) said_.erase(0, said_.size() - kLastWords);
     }
+    if (got == 0) errors_.reset();  // closed: poll would tell so for ever
   }
 
   // The last lines, as one.
@@ -132,7 +144,9 @@ class ProcessLink final : public Link {
     std::string line;
     for (const char c : said_) {
       if (c == '\n' && !line.empty() && line.back() != '\n') line += '\n';
-      if (static_cast<unsigned char>(c) >= ' ' && c != 0x7f) line += c;
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte >= 0x80) line += '?';  // half a character, or none: texts of ours are UTF-8
+      if (byte >= ' ' && byte < 0x7f) line += c;
     }
     while (!line.empty() && is_space(line.back())) line.pop_back();
     std::string joined;
@@ -158,6 +172,7 @@ class ProcessLink final : public Link {
   std::string out_, in_, said_;
   std::string_view body_;
   std::size_t sent_ = 0;
+  std::int64_t ask_at_ = 0;
   bool has_reply_ = false;
 };
 

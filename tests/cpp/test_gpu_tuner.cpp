@@ -6,97 +6,15 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <deque>
 #include <limits>
 
-#include "cuda/view.hpp"
-#include "device/tuner_params.hpp"
-#include "jit/jit.hpp"
-#include "tests/cpp/tuner_dummy.hpp"
+#include "tests/cpp/gpu_dummy.hpp"
 #include "tuner/cuda_judge.hpp"
 #include "tuner/cuda_measurer.hpp"
 #include "tuner/machine.hpp"
 
 namespace dlblas::test {
 namespace {
-
-std::string no_gpu() {
-  if (std::string why = cuda::unavailable(); !why.empty()) return why;
-  if (cuda::device_count() == 0) return "the driver shows no device";
-  return jit::unavailable();
-}
-
-enum class Broken { kNone, kWrong, kTail, kPastEnd, kCode, kEager, kTooLarge };
-
-// y = 0, by the tuner's own kernel that sets elements: no test needs device code of its own.
-int run_zeros(const Args& args, const Context& context, const Kernel& kernel, void*) {
-  const auto broken = kernel.load<Broken>();
-  if (broken == Broken::kCode) return 1;  // CUDA_ERROR_INVALID_VALUE
-  TunerBytesParams p{};
-  p.t = cuda::device_view(args.result(0));
-  p.numel = args.result(0).numel();
-  if (broken == Broken::kTail) p.numel -= 1;
-  if (broken == Broken::kPastEnd) {
-    p.t.rank = 1, p.t.shape[0] = p.numel + 1, p.t.strides[0] = 1;
-    p.numel += 1;
-  }
-  p.byte = broken == Broken::kWrong ? 0x3f : 0;
-  return cuda::launch(*kernel.entries[0], {.grid = {64}, .block = {256}}, p, context.stream);
-}
-
-Implementation zeros(const char* name, Broken broken) {
-  Implementation impl;
-  impl.name = name;
-  impl.backend = DeviceType::kCuda;
-  impl.source_hash = "zeros";
-  impl.flags.deterministic = true;
-  impl.flags.capturable = broken != Broken::kEager;
-  impl.user = new Broken(broken);
-  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
-    return Support::yes();
-  };
-  impl.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation& self) {
-    Kernel kernel;
-    kernel.steps[0] = run_zeros;
-    kernel.num_steps = 1;
-    kernel.store(*static_cast<const Broken*>(self.user));
-    return kernel;
-  };
-  impl.sources = [](const Problem&, const Config&, const DeviceInfo& device,
-                    const Implementation& self) {
-    const bool too_large = *static_cast<const Broken*>(self.user) == Broken::kTooLarge;
-    const int bytes = too_large ? device.shared_bytes_per_unit + 1024 : 0;
-    return std::vector<KernelSource>{
-        {"device/tuner_inputs.cuh", "dlblas::tuner_set_elements", bytes}};
-  };
-  return impl;
-}
-
-const Operator& make_zeros(std::vector<Implementation> implementations) {
-  static int count = 0;
-  static auto* const schemas = new std::deque<std::string>;
-  schemas->push_back("gpu_zeros_" + std::to_string(count++) +
-                     "(x: f[*T, C]) -> y: like(x)[*T, C] where T: bucket(tokens)");
-  OperatorDef def;
-  def.family = "test";
-  def.schema = schemas->back();
-  def.formula = "y = 0";
-  def.letters = {"T", "C"};
-  def.reference = [](const Args& args, const std::int64_t*, std::int64_t n, OracleOut* out) {
-    std::fill_n(out[0].value, n * args.letters[1], 0.0);
-    std::fill_n(out[0].magnitude, n * args.letters[1], 0.0);
-  };
-  def.bound = [](const Problem&, int) { return Bound{0, 0, 1e-6}; };
-  def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[1]); };
-  def.implementations = std::move(implementations);
-  return Registry::process().add(std::move(def));
-}
-
-Problem on_gpu(Problem problem) {
-  problem.device_type = DeviceType::kCuda;
-  problem.threads = 0;
-  return problem;
-}
 
 class GpuTuner : public TunerTest {
  public:

@@ -1,0 +1,93 @@
+// Measuring in a worker on a GPU: kernels that break their context or never end cost a worker each,
+// and this process goes on using its own context. The program is its own worker. Skipped, with the
+// reason, where no GPU or no compiler is. Read next: tests/cpp/test_worker.cpp.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "tests/cpp/gpu_dummy.hpp"
+#include "tuner/cuda_memory.hpp"
+#include "tuner/worker_process.hpp"
+#include "tuner/worker_serve.hpp"
+
+namespace dlblas::test {
+namespace {
+
+// The same in the test and in its workers.
+const Operator& broken() {
+  static const Operator& made =
+      make_zeros({zeros("right", Broken::kNone), zeros("illegal", Broken::kIllegal),
+                  zeros("hang", Broken::kHang), zeros("huge", Broken::kHuge),
+                  zeros("past_end", Broken::kPastEnd), zeros("wrong", Broken::kWrong)});
+  return made;
+}
+
+int serve_tests() {
+  Context context;
+  return worker::serve(worker::kWorkerSocket, [&](const Problem& problem) -> const Context& {
+    context.device = problem.device();
+    return context;
+  });
+}
+
+std::string own_path() {
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  return std::string(path, n > 0 ? static_cast<std::size_t>(n) : 0);
+}
+
+class GpuWorker : public TunerTest {
+ protected:
+  void SetUp() override {
+    if (const std::string why = no_gpu(); !why.empty()) GTEST_SKIP() << why;
+    TunerTest::SetUp();
+    options_.clock = steady_nanoseconds;
+    options_.seconds = 12;
+    options_.measure_in = MeasureIn::kWorker;
+    options_.start_worker = [](const worker::Waiting& waiting) {
+      return worker::start({{own_path(), "--worker"}, {}}, waiting);
+    };
+    context_.device = {DeviceType::kCuda, 0};
+  }
+  void TearDown() override {
+    if (!folder_.empty()) TunerTest::TearDown();
+  }
+};
+
+TEST_F(GpuWorker, WhatBreaksAContextBreaksAWorkerAndNothingHere) {
+  CudaMemory mine(0, nullptr);  // this process's context, before and after
+  std::byte* const kept = mine.allocate(64);
+  mine.set(kept, 0x5c, 64);
+  const Problem problem = on_gpu(make_problem(broken(), 64, 256));
+  const TuneReport report = tune(broken(), problem, nullptr, context_, options_);
+  ASSERT_NE(report.winner, nullptr);
+  EXPECT_STREQ(report.winner->name, "right");
+  EXPECT_EQ(report.place, "worker");
+  const auto expect = [&](const char* name, Failure failure) {
+    const Evaluated* e = find(report, name);
+    EXPECT_EQ(name_of(e->failure), name_of(failure)) << name << ": " << e->note;
+  };
+  expect("illegal", Failure::kIllegalAccess);
+  expect("hang", Failure::kTimeout);
+  expect("huge", Failure::kOutOfMemory);
+  expect("past_end", Failure::kOutOfBounds);
+  expect("wrong", Failure::kWrongResult);
+  EXPECT_TRUE(mine.all_equal(kept, 0x5c, 64)) << "the context lives, and its memory";
+  mine.release(kept);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD) << "no worker is left";
+  options_.measure_in = MeasureIn::kProcess;
+  options_.implementations = {"right"};
+  EXPECT_EQ(tune(broken(), problem, nullptr, context_, options_).place, "process");
+}
+
+}  // namespace
+}  // namespace dlblas::test
+
+int main(int argc, char** argv) {
+  dlblas::test::broken();
+  if (argc > 1 && std::string(argv[1]) == "--worker") return dlblas::test::serve_tests();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
