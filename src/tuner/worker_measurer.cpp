@@ -80,18 +80,29 @@ WorkerMeasurer::WorkerMeasurer(const MeasureRequest& request, WorkerTerms terms)
     : request_(request), problem_(request.problem), terms_(std::move(terms)) {
   refuse_under_capture(request);
   opening_ = encode(opening_of(request));
-  link_ = terms_.start(terms_.waiting);
-  open();
+  if (terms_.waiting) waiting_ = [this] { return stop_ = stop_ || terms_.waiting(); };
+  try {
+    link_ = terms_.start(waiting_);
+    open();
+  } catch (const worker::Unusable&) {
+    if (!stop_) throw;
+    interrupted_ = true;
+  }
 }
 
 void WorkerMeasurer::open() {
   const worker::Exchange got = link_->exchange(opening_, kOpenSeconds);
   if (got.ending != Ending::kReplied) link_.reset();
-  if (got.ending == Ending::kStopped) {
-    interrupted_ = true;
-    return;
+  if (got.ending == Ending::kStopped) throw worker::Unusable("it was stopped");
+  if (got.ending != Ending::kReplied) {  // here it would be this process
+    const std::string& op = request_.op.schema.name;
+    const std::string how = got.ending == Ending::kTimedOut ? "took longer" : got.how;
+    throw Error(ErrorKind::kTuning,
+                text(op, ": worker made no inputs and no reference; expected both within ",
+                     static_cast<int>(kOpenSeconds), " s, got: it ", how,
+                     "; is there memory for a second copy?"),
+                {op, "worker", "inputs and a reference", how});
   }
-  if (got.ending != Ending::kReplied) throw worker::Unusable(text("it made no inputs: ", got.how));
   worker::Reader from(got.reply);
   switch (from.get<Answer>()) {
     case Answer::kDone:
@@ -105,6 +116,8 @@ void WorkerMeasurer::open() {
       const std::string message(from.text());
       std::string words[4];
       for (std::string& word : words) word = from.text();
+      // A device that admits one process, say: this one may have it.
+      if (kind == ErrorKind::kDevice) throw worker::Unusable(message);
       throw Error(kind, message, {words[0], words[1], words[2], words[3]});
     }
   }
@@ -119,11 +132,12 @@ bool WorkerMeasurer::ready() {
   if (interrupted_) return false;
   if (link_) return true;
   try {
-    link_ = terms_.start(terms_.waiting);
+    link_ = terms_.start(waiting_);
     open();
   } catch (const std::exception& e) {  // it worked before: the machine's doing, or somebody's
-    ended_because_ = e.what();
+    if (!stop_) ended_because_ = e.what();
     interrupted_ = true;
+    link_.reset();
   }
   return !interrupted_;
 }

@@ -74,6 +74,8 @@ class WorkerMeasurer final : public Measurer {
   const MeasureRequest request_;
   const Problem problem_;
   const WorkerTerms terms_;
+  worker::Waiting waiting_;  // the terms', remembering a stop
+  bool stop_ = false;
   std::string opening_;  // as it is sent to every worker of this search
   worker::Opened opened_;
   mutable std::unique_ptr<worker::Link> link_;

@@ -214,6 +214,47 @@ TEST_F(ScriptedWorker, WhenNoMoreWorkersCanBeHadWhatWasMeasuredIsKept) {
   EXPECT_EQ(kept, (std::set<std::string>{"good ", "hang timeout"}));
 }
 
+// What ends a worker before any candidate has run would end this process as well.
+TEST_F(ScriptedWorker, AWorkerThatMakesNoInputsIsATypedError) {
+  const Operator& op = make_operator({dummy("good", kPlain)});
+  stage_.opening = [] { return worker::Exchange{Ending::kDied, {}, "was killed", true}; };
+  try {
+    run(op);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kTuning);
+    EXPECT_EQ(std::string(e.what()),
+              op.schema.name +
+                  ": worker made no inputs and no reference; expected both within 120 "
+                  "s, got: it was killed; is there memory for a second copy?");
+  }
+}
+
+TEST_F(ScriptedWorker, ADeviceThatAdmitsOneProcessIsThisOnes) {
+  const Operator& op = make_operator({dummy("good", kPlain)});
+  stage_.opening = [] {
+    worker::Writer to;
+    to.put(worker::Answer::kError).put(ErrorKind::kDevice).put(std::string_view("exclusive"));
+    for (int i = 0; i < 4; ++i) to.put(std::string_view());
+    return worker::Exchange{Ending::kReplied, to.take(), {}, false};
+  };
+  EXPECT_EQ(run(op).place, "process");
+}
+
+TEST_F(ScriptedWorker, AStopWhileOneStartsMeasuresNothingAndIsNoError) {
+  const Operator& op = make_operator({dummy("good", kPlain)});
+  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_WAITING; };
+  stage_.key = store_key(op, make_problem(op));
+  options_.start_worker = [](const worker::Waiting& waiting) -> std::unique_ptr<worker::Link> {
+    EXPECT_TRUE(waiting());
+    throw worker::Unusable("it was stopped");
+  };
+  const TuneReport report = run_tune(op);
+  EXPECT_TRUE(report.stopped);
+  EXPECT_TRUE(report.evaluated.empty());
+  EXPECT_EQ(report.place, "worker");
+}
+
 TEST_F(ScriptedWorker, SmallBudgetsOfBuiltInKernelsStayHere) {
   const Operator& op = make_operator({dummy("good", kPlain)});
   stage_.script = [](Ask what, const Candidate&) { return right(what, 0.2); };

@@ -22,6 +22,7 @@ using Script = std::function<Act(worker::Ask what, const worker::Candidate& cand
 struct Stage {
   Script script;
   Fields key;
+  std::function<worker::Exchange()> opening;  // empty: it goes well
   double start_s = 0.1;
   int starts = 0, most_starts = 1000;
   std::vector<std::string> asked;  // "check slow"
@@ -39,6 +40,7 @@ class ScriptedLink final : public worker::Link {
     const auto what = from.get<worker::Ask>();
     worker::Writer to;
     to.put(worker::Answer::kDone);
+    if (what == worker::Ask::kOpen && stage_.opening) return stage_.opening();
     if (what == worker::Ask::kOpen) {
       encode(to, worker::Opened{stage_.key, true, 0, {.least_ms = 0.02}, 1, {{"cache", "warm"}}});
       return {worker::Ending::kReplied, to.take(), {}, false};
