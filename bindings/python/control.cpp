@@ -37,7 +37,7 @@ template <typename F>
 dlblas_status unlocked(F&& work) {
   void* thread = api.save_thread();
   const dlblas_status status = work();
-  api.restore_thread(thread);
+  retake_lock(thread);
   return status;
 }
 

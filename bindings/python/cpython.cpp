@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <initializer_list>
@@ -47,7 +48,27 @@ bool type_is_second_word() {
   return true;
 }
 
+// Until 3.14, Python ends a daemon thread that asks for the lock of an ending interpreter by
+// pthread_exit, whose unwinding would run destructors that give references back without the lock: a
+// crash, measured on 3.12 and 3.13. So the thread stays here for good, which is what 3.14 does.
+template <typename Take>
+auto take_or_stay(Take&& take) {
+  try {
+    return take();
+  } catch (...) {
+    for (;;) pause();
+  }
+}
+
 }  // namespace
+
+void retake_lock(void* thread) {
+  take_or_stay([&] { api.restore_thread(thread); });
+}
+
+int take_lock() {
+  return take_or_stay([] { return api.gil_ensure(); });
+}
 
 Object* Api::call_vector(Object* callable, Object* const* args, Size count) const {
   if (vectorcall) return vectorcall(callable, args, static_cast<std::size_t>(count), nullptr);

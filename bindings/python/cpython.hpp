@@ -144,11 +144,16 @@ class Ref {
   Object* object_ = nullptr;
 };
 
+/// The interpreter's lock, taken again or for the first time. A daemon thread that comes here when
+/// the interpreter ends never returns: see cpython.cpp.
+void retake_lock(void* thread);
+int take_lock();
+
 /// The interpreter's lock inside a callback. Declared before any Ref, so that it is given back
 /// after them.
 class Locked {
  public:
-  Locked() : state_(api.gil_ensure()) {}
+  Locked() : state_(take_lock()) {}
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
   ~Locked() { api.gil_release(state_); }

@@ -293,7 +293,7 @@ const Array* Call::first() const {
 
 int Call::new_output(void* self, std::int32_t index, dlblas_tensor* spec) {
   Call& call = *static_cast<Call*>(self);
-  if (call.thread_) api.restore_thread(call.thread_);
+  if (call.thread_) retake_lock(call.thread_);
   const Array* like = call.first();
   Array scratch;
   Object*& made = call.made_[index];
@@ -367,7 +367,7 @@ Object* Call::run() {
   context.new_output = new_output;
   if (bytes_ >= kReleaseBytes) thread_ = api.save_thread();
   const dlblas_status status = dlblas_call(function_.handle, &args_, &context);
-  if (thread_) api.restore_thread(thread_);
+  if (thread_) retake_lock(thread_);
   thread_ = nullptr;
   if (status != DLBLAS_OK) return api.err_occurred() ? nullptr : raise_last_error();
   return tell_written() ? results() : nullptr;
