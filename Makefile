@@ -14,7 +14,7 @@ CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-asan test-tsan build wheel lint format check bench docs clean setup-demo setup-docs setup-test
+.PHONY: help demo test test-asan test-tsan build wheel release-wheel lint format check bench docs clean setup-demo setup-docs setup-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -47,6 +47,10 @@ build: setup-demo  ## configure and build (PRESET=release|debug|asan|tsan)
 wheel: setup-test  ## build the py3-none wheel into dist/
 	.venv/bin/python -m pip wheel . --no-deps --no-build-isolation --wheel-dir dist
 
+release-wheel: setup-release  ## build and test the wheels for glibc 2.28, x86-64 and arm64, into dist/
+	.venv/bin/python tools/release_wheel.py
+	DLBLAS_TEST_WHEELS=$(CURDIR)/dist .venv/bin/python -m pytest -q tests/test_release_wheel.py
+
 lint: setup-test build  ## every check of tools/, clang-format, clang-tidy names, ruff, mypy, codespell
 	.venv/bin/python tools/lint.py
 
@@ -70,3 +74,6 @@ setup-docs:
 
 setup-test:
 	@$(PYTHON) tools/setup.py test
+
+setup-release:
+	@$(PYTHON) tools/setup.py release

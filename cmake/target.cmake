@@ -49,8 +49,11 @@ target_include_directories(dlblas INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(dlblas INTERFACE cxx_std_20)
 # Hidden visibility alone still exports std symbols; libgcc_s stays shared, or an exception that crosses it aborts.
-target_link_options(dlblas PRIVATE
-  -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map -Wl,--exclude-libs,ALL)
+# zig's linker driver knows no --exclude-libs; the version script alone hides as much.
+include(CheckLinkerFlag)
+check_linker_flag(CXX -Wl,--exclude-libs,ALL DLBLAS_HAS_EXCLUDE_LIBS)
+target_link_options(dlblas PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map
+  $<$<BOOL:${DLBLAS_HAS_EXCLUDE_LIBS}>:-Wl,--exclude-libs,ALL>)
 if(DLBLAS_SANITIZE)
   target_compile_options(dlblas_objects PUBLIC
     -fsanitize=${DLBLAS_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
