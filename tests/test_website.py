@@ -15,7 +15,7 @@ PACKAGE = pathlib.Path(os.environ.get("DLBLAS_TEST_PYTHON", ROOT / "build" / "py
 DESCRIBE = os.environ.get("DLBLAS_DESCRIBE", str(ROOT / "build" / "dlblas_describe"))
 
 sys.path.insert(0, str(ROOT / "tools"))
-from website import check, operators, python_api, stage  # noqa: E402
+from website import check, markdown, operators, python_api, stage  # noqa: E402
 
 
 def test_the_site(tmp_path: pathlib.Path) -> None:
@@ -144,6 +144,6 @@ def test_figures_of_one_operator() -> None:
 
 
 def test_text_is_no_markdown() -> None:
-    assert operators.plain("x [*T, C] a_b <c>|d`") == r"x \[\*T, C\] a\_b \<c\>\|d\`"
-    made = operators.table(["a", "b", "c"], [["`x|y`", "", "1"], ["z", "", "2"]])
+    assert markdown.plain("x [*T, C] a_b <c>|d`") == r"x \[\*T, C\] a\_b \<c\>\|d\`"
+    made = markdown.table(["a", "b", "c"], [["`x|y`", "", "1"], ["z", "", "2"]])
     assert made == "| a | c |\n| --- | --- |\n| `x\\|y` | 1 |\n| z | 2 |\n\n"

@@ -11,7 +11,6 @@ import inspect
 import json
 import os
 import re
-import textwrap
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ import figures
 import figures_gpu
 
 from . import stage
+from .markdown import code, fold, plain, table, wide
 
 Row = dict[str, Any]
 BACKENDS = {"cpu": "CPUs", "cuda": "NVIDIA GPUs"}
@@ -42,29 +42,6 @@ LETTERS = {
     "topk": "experts a token goes to",
     "G": "elements that share a scale",
 }
-
-
-def plain(text: str) -> str:
-    """Text in which nothing is Markdown."""
-    return re.sub(r"([\\`*_\[\]<>|#~$])", r"\\\1", text)
-
-
-def code(text: str) -> str:
-    return f"`{text}`" if text else ""
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Without the columns that say nothing. A bar inside a cell would end it, also within code."""
-    cells = [[re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in row] for row in rows]
-    kept = [i for i in range(len(head)) if any(row[i] for row in cells)]
-    some = [[row[i] for i in kept] for row in cells]
-    return figures_gpu.markdown([head[i] for i in kept], some) + "\n"
-
-
-def fold(text: str, language: str = "text") -> str:
-    """Code of long lines, which are read rather than copied."""
-    lines = (textwrap.fill(line, 84, subsequent_indent="    ") for line in text.split("\n"))
-    return f"```{language}\n" + "\n".join(lines) + "\n```\n\n"
 
 
 class Library(NamedTuple):
@@ -167,23 +144,24 @@ def _inplace(library: Library, row: Row) -> str:
 
 def _errors(row: Row, docs: Row) -> str:
     """The texts themselves: calls with one thing wrong, which are never launched."""
-    from dlblas import Spec, errors, explain
+    from dlblas import Spec, _specs, errors, explain
 
-    tensors = [t for t in row["tensors"] if not t["optional"]]
-    right = {t["name"]: (tuple(8 for _ in t["dims"]), "f32") for t in tensors}
-    first, last = tensors[0]["name"], tensors[-1]["name"]
-    shape = right[last][0]
-    wrong: list[dict[str, Any]] = [
-        {**right, last: ((*shape[:-1], 7), "f32")},
-        {**right, first: (right[first][0], "i64")},
-        {name: spec for name, spec in right.items() if name != last},
-    ]
-    rows = []
+    right = _specs.tensor_specs(row, {letter["name"]: 8 for letter in row["letters"]}, {}, {})
+    names = list(right)
+    first, last = right[names[0]], right[names[-1]]
+    wrong: list[dict[str, Spec]] = []
+    for i in range(len(last.shape)):  # one of its sizes is bound by the tensors before it
+        shape = (*last.shape[:i], 7, *last.shape[i + 1 :])
+        wrong.append({**right, names[-1]: Spec(shape, last.dtype)})
+    wrong.append({**right, names[0]: Spec(first.shape, "i64" if first.dtype != "i64" else "f32")})
+    wrong.append({name: right[name] for name in names[:-1]})
+    texts: dict[str, str] = {}
     for call in wrong:
         try:
-            explain(row["name"], **{name: Spec(*spec) for name, spec in call.items()})
+            explain(row["name"], **call)
         except errors.Error as error:
-            rows.append([code(type(error).__name__), plain(str(error))])
+            texts.setdefault(type(error).__name__, str(error))
+    rows = [[code(name), plain(text)] for name, text in texts.items()]
     return f"{plain(docs.get('errors', ''))}\n\n" + table(["class", "for example"], rows)
 
 
@@ -283,7 +261,7 @@ def _cases(staged: stage.Stage, row: Row, document: str) -> str:
         lists = [", ".join(case.get(column, [])) for column in ("dtypes", "layouts", "values")]
         rows.append([case["name"], dims, *lists, args, ", ".join(case["use"])])
     head = ["case", "sizes", "dtypes", "layouts", "values", "arguments", "use"]
-    every = stage.wide(table(head, [[plain(cell) for cell in row] for row in rows]))
+    every = wide(table(head, [[plain(cell) for cell in row] for row in rows]))
     return f"{text}{every}</details>\n\n"
 
 
@@ -307,7 +285,7 @@ def _figures(library: Library, row: Row) -> str:
         if any(r["what"] in kinds for r in mine):
             made = _narrow(figures.make_table(name, mine, library.current))
             text += f"### {name.replace('gpu_', '').replace('_', ' ').capitalize()}"
-            text += f"{', on a GPU' if name.startswith('gpu_') else ''}\n\n{stage.wide(made)}"
+            text += f"{', on a GPU' if name.startswith('gpu_') else ''}\n\n{wide(made)}"
     if not text:
         return "None yet.\n\n"
     return (

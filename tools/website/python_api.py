@@ -1,7 +1,7 @@
 """The Python reference: every public name of the package, with its signature and its docstring.
 
 In: dlblas, imported. Out: one document; operators are left out, since each has a page of its own.
-Read next: operators.py, ../make_docs.py.
+Read next: markdown.py, ../make_docs.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from . import operators
+from .markdown import fold, plain
 
 MODULES = ("errors", "spaces", "cache", "utils")  # sections after the package's own names
 # For readers of the file, not of the reference.
@@ -25,9 +25,9 @@ def _spans(text: str) -> str:
     parts, end = [], 0
     for match in _CODE.finditer(text):
         span = " ".join((match[1] or match[2]).split())
-        parts += [operators.plain(text[end : match.start()]), f"`{span}`"]
+        parts += [plain(text[end : match.start()]), f"`{span}`"]
         end = match.end()
-    return "".join([*parts, operators.plain(text[end:])])
+    return "".join([*parts, plain(text[end:])])
 
 
 def prose(doc: str) -> str:
@@ -61,7 +61,7 @@ def _signature(name: str, value: Any) -> str:
     signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", signature).replace("(self, ", "(")
     # How a default prints where it is an object: its address would change with every build.
     signature = re.sub(r"<([\w.]+) object at 0x[0-9a-f]+>", r"<\1>", signature)
-    return operators.fold(f"{name}{signature}".replace("(self)", "()"), "python")
+    return fold(f"{name}{signature}".replace("(self)", "()"), "python")
 
 
 def _members(value: type) -> Iterator[tuple[str, Any]]:
@@ -84,7 +84,7 @@ def _entry(name: str, value: Any) -> str:
         return f"{text}A kind of {kinds}.\n\n"
     for member, function in _members(value):
         if isinstance(function, property):
-            text += f"**{operators.plain(member)}** {prose(function.__doc__ or '')}"
+            text += f"**{plain(member)}** {prose(function.__doc__ or '')}"
         else:
             raw = (
                 function.__func__ if isinstance(function, (classmethod, staticmethod)) else function

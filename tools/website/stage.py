@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .markdown import wide
+
 # Folders whose README.md are pages.
 FOLDERS = ("ops", "benchmarks", "examples", "device", "cpu", "src", "bindings", "tests", "tools")
 ROOT_PAGES = {"README.md": "overview", "CONTRIBUTING.md": "contributing", "CHANGELOG.md": "changes"}
@@ -58,11 +60,6 @@ def find_pages(root: pathlib.Path) -> dict[str, str]:
                 f"families/{inside.name}" if family else str(inside)
             )
     return pages
-
-
-def wide(text: str) -> str:
-    """Around a table of short cells: they do not break, and the table scrolls in its own box."""
-    return f'<div class="wide">\n\n{text}\n</div>\n\n'
 
 
 class Stage:
