@@ -307,7 +307,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: pathlib.Path, caplog)
     assert cache.get("gemm", (8,), "cuda:0") == {"BLOCK_M": 64}  # in memory all the same
 
 
-class OutOfResources(Exception):
+class OutOfResources(Exception):  # noqa: N818
     """As Triton's own, which derives from Exception alone."""
 
 
