@@ -34,6 +34,20 @@ struct OwnImplementation {
   OwnCuda cuda;
 };
 
+inline const OwnImplementation& own_of(const Implementation& impl) {
+  return *static_cast<const OwnImplementation*>(impl.user);
+}
+
+/// A prepared kernel's own: Kernel::state.
+struct OwnState {
+  const OwnImplementation* own;
+  std::int64_t config[kMaxKnobs];
+};
+static_assert(sizeof(OwnState) <= Kernel::kStateBytes);
+
+/// What the user's functions say, and whether any configuration is valid for the problem.
+Support own_supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl);
+
 /// A Problem as a user's functions see it. Copied where a predicate outlives a call.
 class ProblemView {
  public:

@@ -13,17 +13,7 @@
 namespace dlblas {
 namespace {
 
-const OwnImplementation& own_of(const Implementation& impl) {
-  return *static_cast<const OwnImplementation*>(impl.user);
-}
-
 // ---- what the inside calls ---------------------------------------------------------------------
-
-struct State {
-  const OwnImplementation* own;
-  std::int64_t config[kMaxKnobs];
-};
-static_assert(sizeof(State) <= Kernel::kStateBytes);
 
 [[noreturn]] void step_failed(const OwnImplementation& own, const std::string& why) {
   throw Error(ErrorKind::kLaunch,
@@ -32,7 +22,7 @@ static_assert(sizeof(State) <= Kernel::kStateBytes);
 }
 
 int run_step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const State& state = kernel.load<State>();
+  const OwnState& state = kernel.load<OwnState>();
   const OwnImplementation& own = *state.own;
   const StepView view(args, state.config, own.table.size(), workspace);
   dlblas_context side = {};
@@ -52,7 +42,7 @@ int run_step(const Args& args, const Context& context, const Kernel& kernel, voi
 Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
                const Implementation& impl) {
   const OwnImplementation& own = own_of(impl);
-  State state{&own, {}};
+  OwnState state{&own, {}};
   std::copy_n(config.values.begin(), kMaxKnobs, state.config);
   Kernel kernel;
   kernel.steps[0] = run_step;
@@ -96,22 +86,6 @@ Config default_config(const Problem& problem, const Implementation& impl) {
   if (own.has_preset && space.contains(own.preset)) return own.preset;
   const std::vector<Config>& all = space.configs();
   return all.empty() ? own.preset : all.front();
-}
-
-Support supports(const Problem& problem, const DeviceInfo&, const Implementation& impl) {
-  const OwnImplementation& own = own_of(impl);
-  if (own.c.supports) {
-    const ProblemView view(*own.op, problem);
-    if (const char* why = own.c.supports(view.get(), own.c.user))
-      return Support::no_in_words(*why ? why : "its supports() said no without a reason");
-  }
-  if (own.c.allowed && own.table.size() > 0) {
-    Space space(own.table);
-    constrain(problem, space, impl);
-    if (!space.contains(default_config(problem, impl)))
-      return Support::no("no configuration of its space is valid for this problem");
-  }
-  return Support::yes();
 }
 
 // ---- what the user gave, read and refused in words
@@ -267,7 +241,7 @@ void put(const Operator& op, const dlblas_implementation& from) {
   impl.flags.local = from.flags & DLBLAS_IS_LOCAL;
   impl.flags.user = true;
   impl.knobs = &own->table;
-  if (!impl.supports) impl.supports = supports;
+  if (!impl.supports) impl.supports = own_supports;
   impl.own_constrain = constrain;
   impl.own_default = default_config;
   Registry::process().put_user_implementation(op, impl);
@@ -276,8 +250,20 @@ void put(const Operator& op, const dlblas_implementation& from) {
 
 }  // namespace
 
-Support own_supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
-  return supports(problem, device, impl);
+Support own_supports(const Problem& problem, const DeviceInfo&, const Implementation& impl) {
+  const OwnImplementation& own = own_of(impl);
+  if (own.c.supports) {
+    const ProblemView view(*own.op, problem);
+    if (const char* why = own.c.supports(view.get(), own.c.user))
+      return Support::no_in_words(*why ? why : "its supports() said no without a reason");
+  }
+  if (own.c.allowed && own.table.size() > 0) {
+    Space space(own.table);
+    constrain(problem, space, impl);
+    if (!space.contains(default_config(problem, impl)))
+      return Support::no("no configuration of its space is valid for this problem");
+  }
+  return Support::yes();
 }
 
 }  // namespace dlblas

@@ -12,18 +12,7 @@
 
 namespace dlblas {
 
-Support own_supports(const Problem&, const DeviceInfo&, const Implementation&);
-
 namespace {
-
-struct State {
-  const OwnImplementation* own;
-  std::int64_t config[kMaxKnobs];
-};
-
-const OwnImplementation& own_of(const Implementation& impl) {
-  return *static_cast<const OwnImplementation*>(impl.user);
-}
 
 std::string_view element_of(DType dtype) {
   constexpr std::string_view kNames[] = {"float",         "f16",         "bf16",  "unsigned char",
@@ -108,7 +97,7 @@ constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
 constexpr int kInvalidValue = 1;  // CUDA_ERROR_INVALID_VALUE
 
 int run_kernel(const Args& args, const Context& context, const Kernel& kernel, void*) {
-  const State& state = kernel.load<State>();
+  const OwnState& state = kernel.load<OwnState>();
   const OwnCuda& own = state.own->cuda;
   std::int64_t values[kMaxLetters + kMaxKnobs];
   const std::size_t letters = args.schema->letters.size();
@@ -134,7 +123,7 @@ int run_kernel(const Args& args, const Context& context, const Kernel& kernel, v
 
 Kernel prepare(const Problem&, const Config& config, const DeviceInfo&,
                const Implementation& impl) {
-  State state{&own_of(impl), {}};
+  OwnState state{&own_of(impl), {}};
   std::copy_n(config.values.begin(), kMaxKnobs, state.config);
   Kernel kernel;
   kernel.steps[0] = run_kernel;
