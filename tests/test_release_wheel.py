@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ if not WHEELS:
 sys.path.insert(0, str(ROOT / "tools"))
 import arm64  # noqa: E402
 import check_exports  # noqa: E402
+import tree  # noqa: E402
 
 VERSION = (ROOT / "VERSION").read_text().strip()
 FLOOR = (2, 28)
@@ -52,13 +54,6 @@ def run(*command: str | pathlib.Path, **env: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def readme_example() -> str:
-    """The README's first lines of Python."""
-    found = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
-    assert found
-    return found.group(1)
 
 
 @pytest.fixture(params=MACHINES)
@@ -158,8 +153,28 @@ def empty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_readme_example_in_an_empty_environment(
     empty: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    said = run(empty, "-c", readme_example(), DLBLAS_CACHE=str(tmp_path), DLBLAS_TUNE_SECONDS="0.3")
+    said = run(
+        empty,
+        "-c",
+        tree.readme_python(ROOT)[0],
+        DLBLAS_CACHE=str(tmp_path),
+        DLBLAS_TUNE_SECONDS="0.3",
+    )
     assert re.search(r"^  > +\w+ +yes", said, re.M), said
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="cpuid is x86's")
+def test_finds_the_instruction_sets_of_this_cpu(empty: pathlib.Path) -> None:
+    """Whatever the compiler's runtime knows of CPUs: the kernel's own list is the judge."""
+    (line,) = set(re.findall(r"^flags.*", pathlib.Path("/proc/cpuinfo").read_text(), re.M))
+    flags = set(line.split())
+    expected = "baseline"
+    if flags >= {"avx2", "fma", "f16c"}:
+        expected = "avx2"
+        if flags >= {"avx512f", "avx512bw", "avx512vl", "avx512dq"}:
+            expected = "avx512"
+    said = run(empty, "-c", "import dlblas; print(dlblas.info()['devices'][0]['isa_hardware'])")
+    assert said.strip() == expected
 
 
 def test_a_thread_that_python_ends_inside_a_call_ends_alone(
@@ -202,7 +217,7 @@ def test_arm64_runs_the_readme_example(tmp_path: pathlib.Path) -> None:
     said = run(
         *arm64.python(),
         "-c",
-        readme_example() + check,
+        tree.readme_python(ROOT)[0] + check,
         PYTHONPATH=str(site),
         DLBLAS_CACHE=str(tmp_path / "cache"),
         DLBLAS_TUNE_SECONDS="2",

@@ -21,16 +21,21 @@
 namespace dlblas {
 namespace {
 
+// By cpuid itself: __builtin_cpu_supports reads a table of the compiler's runtime, which zig's
+// leaves empty.
 Isa hardware_isa() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  // clang 14's __builtin_cpu_supports does not know f16c; where AVX2 may be used, so may it.
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  return avx2 && avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kBaseline;
+  constexpr unsigned kFirst = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & kFirst) != kFirst) return Isa::kBaseline;
+  // What the kernel saves at a task switch: xmm and ymm; and masks and zmm.
+  constexpr unsigned kYmm = 0x06, kZmm = 0xe6;
+  unsigned saved = 0;
+  __asm__("xgetbv" : "=a"(saved), "=d"(edx) : "c"(0));
+  const bool leaf = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx);
+  if (!leaf || !(ebx & bit_AVX2) || (saved & kYmm) != kYmm) return Isa::kBaseline;
+  constexpr unsigned kWide = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ;
+  return (ebx & kWide) == kWide && (saved & kZmm) == kZmm ? Isa::kAvx512 : Isa::kAvx2;
 #else
   return Isa::kBaseline;
 #endif
