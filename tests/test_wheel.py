@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import email
 import fcntl
+import importlib.util
 import json
 import os
 import pathlib
@@ -18,9 +19,12 @@ import zipfile
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import tree  # noqa: E402
+
 VERSION = (ROOT / "VERSION").read_text().strip()
 MOST_BYTES = 10 << 20
-# What g++ on Debian 12 needs; a release for older systems is built against an older glibc.
+# What g++ on Debian 12 needs; for a release see test_release_wheel.py.
 NEWEST_GLIBC = (2, 36)
 
 
@@ -121,3 +125,16 @@ def test_imports_in_a_clean_environment(clean_venv: pathlib.Path, tmp_path: path
     info = json.loads(run(clean_venv / "bin" / "dlblas", "info", "--json", **home))
     assert info["version"] == VERSION
     assert {"matmul", "rms_norm", "add_rms_norm"} <= {op["name"] for op in info["operators"]}
+
+
+def test_readme_example_after_pip_install(clean_venv: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """With this environment's NumPy and nothing else of it: no registry is asked."""
+    numpy = importlib.util.find_spec("numpy")
+    assert numpy and numpy.origin
+    for package in pathlib.Path(numpy.origin).parent.parent.glob("numpy*"):
+        (tmp_path / package.name).symlink_to(package)
+    env = {"PYTHONPATH": str(tmp_path), "DLBLAS_CACHE": str(tmp_path / "cache")}
+    said = run(
+        clean_venv / "bin" / "python", "-c", tree.readme_python(ROOT)[0], **env, HOME=str(tmp_path)
+    )
+    assert re.search(r"^  > +\w+ +yes", said, re.M), said

@@ -54,6 +54,11 @@ def includes(root: pathlib.Path, path: pathlib.Path) -> list[str]:
     return found
 
 
+def readme_python(root: pathlib.Path) -> list[str]:
+    """The README's blocks of Python, in order."""
+    return re.findall(r"^```python\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)
+
+
 def without_comments(text: str) -> str:
     """The text with comments blanked, lines kept."""
     return _COMMENT.sub(lambda m: m.group(1) or re.sub(r"[^\n]", " ", m.group(0)), text)
