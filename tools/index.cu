@@ -11,6 +11,7 @@
 #include "device/mma.cuh"
 #include "device/mma_tile.cuh"
 #include "device/numeric.cuh"
+#include "device/own.cuh"
 #include "device/pdl.cuh"
 #include "device/reduce.cuh"
 #include "device/shared.cuh"
