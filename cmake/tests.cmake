@@ -14,6 +14,15 @@ elseif(test_sources)
     add_dependencies(${name} dlblas_generated)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
   endforeach()
+  # The battery on the store and the cubins: sampled here by a printed seed, whole by tools/reliability.
+  file(GLOB battery_sources CONFIGURE_DEPENDS tests/store_battery/*.cpp)
+  add_executable(store_battery ${battery_sources})
+  target_link_libraries(store_battery PRIVATE dlblas_objects GTest::gtest)
+  # g++ 12 warns wrongly of a char that std::string's operator+ copies.
+  target_compile_options(store_battery PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  add_dependencies(store_battery dlblas_generated)
+  add_test(NAME store_battery COMMAND store_battery --sample)
+  set_tests_properties(store_battery PROPERTIES TIMEOUT 300)
   # The driver's real header, where a toolkit is installed: our prototypes are compared with it.
   find_path(DLBLAS_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES include)
   if(DLBLAS_CUDA_INCLUDE)

@@ -1,0 +1,181 @@
+// Records that are whole, signed and the user's own by every sign, and say what must not be
+// believed: configurations outside the space, code, strangers' implementations, stale sources,
+// wrong results, other problems. Asked is what a call would run. Read next:
+// src/dispatch/decide.cpp.
+#include "attacks.hpp"
+#include "dispatch/decide.hpp"
+#include "tests/cpp/schema_dummy.hpp"
+
+namespace dlblas::battery {
+namespace {
+
+/// A call whose best implementation has knobs, and the honest record of it.
+struct Scene {
+  const Operator* op;
+  Problem problem;
+  Record honest;  // its only candidate would be served
+  const Implementation* implementation;
+
+  Scene() : op(Registry::process().at("rms_norm").op) {
+    problem = test::Call(op->forms[0])
+                  .tensor({{512, 4096}, {}, DType::kF32})
+                  .tensor({{4096}, {}, DType::kF32})
+                  .problem(2);
+    const DeviceInfo& device = device_info(problem.device());
+    for (const Implementation* impl : op->candidates())
+      if (!impl->flags.oracle && impl->table().size() > 1 && check_support(*impl, problem, device))
+        implementation = impl;
+    Record::Candidate c;
+    c.implementation = implementation->name;
+    c.source_hash = implementation->identity();
+    const Space space = implementation->space(problem, device);
+    const Config preset = implementation->default_config(problem, device);
+    for (const Config& config : space.configs())
+      if (!(config == preset)) c.config = implementation->table().print(config);
+    c.samples_ms = {0.001, 0.001, 0.001, 0.001, 0.001};
+    c.measured_at = 1;
+    honest = {store_key(*op, problem), {{"seed", "7"}}, {c}};
+  }
+  Record::Candidate& candidate() { return honest.candidates[0]; }
+};
+
+/// Puts a text into the process' store under the name and key it should have; "" is nothing.
+void put(const Fields& key, const std::string& text) {
+  const std::string folder = Store::process().path() + "/results/" + key_hash(key);
+  fs::create_directories(folder);
+  for (fs::path at = folder; at != fs::path(Store::process().path()).parent_path();
+       at = at.parent_path())
+    ::chmod(at.c_str(), 0700);
+  spill(folder + "/" + std::string(digest_of(text)), text);
+}
+
+enum Code { kNotServed, kServed, kNotEvenHonest = 3, kThrew };
+
+// In a process of the victim's, whose store is main.cpp's: the honest record alone would be served,
+// the spoiled one not.
+Code served(const std::function<std::string(Scene&)>& spoil) {
+  try {
+    Store::process().clear();
+    Scene scene;
+    const Fields key = scene.honest.key;
+    put(key, print(scene.honest));
+    const auto honest = decide(*scene.op, scene.problem);
+    if (honest->why != Why::kStore) return kNotEvenHonest;
+    Store::process().clear();
+    put(key, spoil(scene));
+    return decide(*scene.op, scene.problem)->why == Why::kStore ? kServed : kNotServed;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return kThrew;
+  }
+}
+
+void believed(Trial& t, const std::function<std::string(Scene&)>& spoil) {
+  t.tried();
+  const int code = as_user(kNobody, [&] { return static_cast<int>(served(spoil)); });
+  if (code == kServed) return t.wrong("was served");
+  if (code != kNotServed) t.stopped("code " + std::to_string(code));
+}
+
+void with(Trial& t, const std::function<void(Record::Candidate&)>& spoil) {
+  believed(t, [&](Scene& scene) {
+    spoil(scene.candidate());
+    return print(scene.honest);
+  });
+}
+
+void with_config(Trial& t, const std::function<std::string(std::string)>& change) {
+  with(t, [&](Record::Candidate& c) { c.config = change(c.config); });
+}
+
+void with_key(Trial& t, const char* field, const char* value) {
+  believed(t, [&](Scene& scene) {
+    for (Record::Field& f : scene.honest.key)
+      if (f.name == field) f.value = value;
+    return print(scene.honest);
+  });
+}
+
+std::string first_knob(const std::string& config) { return config.substr(0, config.find(' ')); }
+
+// A valid value of every knob, together outside the space, where the space has a constraint.
+std::string outside_space(Scene& scene) {
+  const DeviceInfo& device = device_info(scene.problem.device());
+  const Implementation& impl = *scene.implementation;
+  const Space space = impl.space(scene.problem, device);
+  Config config = impl.default_config(scene.problem, device);
+  for (int k = 0; k < impl.table().size(); ++k)
+    for (const std::int64_t value : impl.table().knobs()[static_cast<std::size_t>(k)].values) {
+      Config tried = config;
+      tried.values[static_cast<std::size_t>(k)] = value;
+      if (!space.contains(tried)) return impl.table().print(tried);
+    }
+  return "";
+}
+
+}  // namespace
+
+const std::vector<Attack>& content_attacks() {
+  static const std::vector<Attack> attacks = {
+      {"value outside its domain",
+       [](Trial& t) {
+         with_config(t, [](std::string c) {
+           return first_knob(c) + "9999" + c.substr(first_knob(c).size());
+         });
+       }},
+      {"valid values outside the space",
+       [](Trial& t) {
+         believed(t, [](Scene& scene) {
+           scene.candidate().config = outside_space(scene);
+           return print(scene.honest);
+         });
+       }},
+      {"knob twice",
+       [](Trial& t) { with_config(t, [](std::string c) { return first_knob(c) + " " + c; }); }},
+      {"knob missing",
+       [](Trial& t) { with_config(t, [](std::string c) { return c.substr(c.find(' ') + 1); }); }},
+      {"unknown knob",
+       [](Trial& t) { with_config(t, [](std::string c) { return c + " evil=1"; }); }},
+      {"knobs in another order",
+       [](Trial& t) {
+         with_config(t,
+                     [](std::string c) { return c.substr(c.find(' ') + 1) + " " + first_knob(c); });
+       }},
+      {"C++ in a configuration",
+       [](Trial& t) { with_config(t, [](std::string c) { return c + ")}; __trap(); //"; }); }},
+      {"shell in a configuration",
+       [](Trial& t) { with_config(t, [](std::string c) { return c + ";$(id)"; }); }},
+      {"format in a configuration",
+       [](Trial& t) { with_config(t, [](std::string) { return std::string("%s%n{}{0}"); }); }},
+      {"empty configuration",
+       [](Trial& t) { with_config(t, [](std::string) { return std::string(); }); }},
+      {"configuration of 200 kB",
+       [](Trial& t) {
+         with_config(t, [](std::string c) { return c + std::string(200000, '9'); });
+       }},
+      {"unknown implementation",
+       [](Trial& t) { with(t, [](auto& c) { c.implementation = "evil"; }); }},
+      {"path as implementation",
+       [](Trial& t) { with(t, [](auto& c) { c.implementation = "../../evil.so"; }); }},
+      {"another source",
+       [](Trial& t) { with(t, [](auto& c) { c.source_hash = "0000000000000000"; }); }},
+      {"no source", [](Trial& t) { with(t, [](auto& c) { c.source_hash = ""; }); }},
+      {"wrong result, and fast", [](Trial& t) { with(t, [](auto& c) { c.error = 1.5; }); }},
+      {"result without a number, and fast",
+       [](Trial& t) { with(t, [](auto& c) { c.error = 1e300; }); }},
+      {"failure with samples", [](Trial& t) { with(t, [](auto& c) { c.failure = "crashed"; }); }},
+      {"no samples", [](Trial& t) { with(t, [](auto& c) { c.samples_ms.clear(); }); }},
+      {"not a number as sample",
+       [](Trial& t) { with(t, [](auto& c) { c.samples_ms = {std::nan("")}; }); }},
+      {"negative sample", [](Trial& t) { with(t, [](auto& c) { c.samples_ms = {-1}; }); }},
+      {"another problem's key", [](Trial& t) { with_key(t, "dims", "T=1 C=1"); }},
+      {"another CPU's key", [](Trial& t) { with_key(t, "device.model", "evil"); }},
+      {"another instruction set's key", [](Trial& t) { with_key(t, "device.isa", "sve2"); }},
+      {"another thread count's key", [](Trial& t) { with_key(t, "device.threads", "64"); }},
+      {"another schema's key", [](Trial& t) { with_key(t, "schema", "0000000000000000"); }},
+      {"another dtype's key", [](Trial& t) { with_key(t, "tensors", "x:bf16:contiguous:16"); }},
+  };
+  return attacks;
+}
+
+}  // namespace dlblas::battery

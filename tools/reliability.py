@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Runs the battery on the store and the cubins, and writes its table into docs/reliability.md.
+
+.venv/bin/python tools/reliability.py runs it whole (some minutes, as root for the faults that need
+owners and mounts); --check runs nothing and fails when the page's tables name other faults than the
+program has. Needs the program: cmake --build build --target store_battery. Read next:
+tests/store_battery/main.cpp.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reliability.md"
+MARKED = re.compile(r"(<!-- battery:begin -->\n)(.*?)(<!-- battery:end -->)", re.DOTALL)
+Row = dict[str, Any]
+
+
+def run(program: pathlib.Path, options: list[str]) -> tuple[int, dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        kept = pathlib.Path(folder) / "battery.json"
+        done = subprocess.run([str(program), "--json", str(kept), *options])
+        counts = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"rows": []}
+    return done.returncode, counts
+
+
+def names(rows: list[Row]) -> list[str]:
+    """The faults in order, each once."""
+    return list(dict.fromkeys(row["fault"] for row in rows))
+
+
+def table(counts: dict[str, Any]) -> str:
+    rows: list[Row] = counts["rows"]
+    total = {key: sum(row[key] for row in rows) for key in ("tried", "lost", "wrong", "stopped")}
+    attacks = sum(row["of"] == "attack" for row in rows)
+    lines = [
+        f"A whole run, seed {counts['seed']}: **{total['tried']:,} faults tried, "
+        f"{total['lost']} lost, {total['wrong']} wrongly used, {total['stopped']} times the "
+        f"library stopped**; {attacks} of the rows are attacks.",
+        "",
+        "| fault | asserted | tried on results | on cubins | lost | wrongly used |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for name in names(rows):
+        of = {row["of"]: row for row in rows if row["fault"] == name}
+        if "attack" in of:
+            continue
+        cells = [name, next(iter(of.values()))["asserted"]]
+        for subject in ("results", "cubins"):
+            row = of.get(subject)
+            cells.append("–" if row is None else row["not_here"] or str(row["tried"]))
+        cells += [str(sum(row[key] for row in of.values())) for key in ("lost", "wrong")]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "| attack | tried | lost | wrongly used |", "|---|--:|--:|--:|"]
+    for row in rows:
+        if row["of"] == "attack":
+            tried_here = row["not_here"] or row["tried"]
+            lines.append(f"| {row['fault']} | {tried_here} | {row['lost']} | {row['wrong']} |")
+    return "\n".join(lines) + "\n"
+
+
+def listed(page: str) -> list[str]:
+    """The faults that the page's tables name."""
+    marked = MARKED.search(page)
+    lines = marked[2].splitlines() if marked else []
+    cells = [line[2:].split(" | ")[0] for line in lines if line.startswith("| ")]
+    return [cell for cell in cells if cell not in ("fault", "attack")]
+
+
+def check(program: pathlib.Path) -> int:
+    listing = subprocess.run([str(program), "--list"], capture_output=True, text=True, check=True)
+    odd = set(listed(PAGE.read_text(encoding="utf-8"))) ^ set(listing.stdout.splitlines())
+    if odd:
+        print(f"docs/reliability.md names other faults: {sorted(odd)}; run tools/reliability.py")
+    return 1 if odd else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="are the tables of this program")
+    parser.add_argument("--seed", help="of the run (default: random, printed)")
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "store_battery")
+    parser.add_argument("--from-json", type=pathlib.Path, help="counts of a whole run made before")
+    args = parser.parse_args()
+    if not args.from_json and not args.program.exists():
+        print(f"{args.program} is missing; run cmake --build build --target store_battery")
+        return 2
+    if args.check:
+        return check(args.program)
+    if args.from_json:
+        code, counts = 0, json.loads(args.from_json.read_text(encoding="utf-8"))
+    else:
+        code, counts = run(args.program, ["--seed", args.seed] if args.seed else [])
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(MARKED.sub(lambda m: m[1] + table(counts) + m[3], page), encoding="utf-8")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
