@@ -20,6 +20,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
+highlight_language = "none"  # of a block that names none
 pygments_style = "a11y-high-contrast-light"  # of accessible-pygments, which the theme brings
 pygments_dark_style = "github-dark"
 html_theme_options = {
