@@ -9,6 +9,7 @@
 
 #include "bindings/c/context.hpp"
 #include "bindings/c/guard.hpp"
+#include "core/env.hpp"
 #include "core/library.hpp"
 #include "tuner/worker_process.hpp"
 #include "tuner/worker_serve.hpp"
@@ -37,6 +38,17 @@ worker::Command current_command() {
   return access(beside.c_str(), X_OK) == 0 ? worker::Command{{beside}, {}} : worker::Command{};
 }
 
+// A worker finds what this process has found: torch, say, may have brought a compiler along, and is
+// not there. Where the driver is in use, that compiler will be; nothing else is opened for it.
+worker::Command with_libraries(worker::Command command) {
+  if (opened_libraries().find("libcuda.so") != std::string::npos) (void)find_library("nvrtc");
+  const std::string found = opened_libraries();
+  const std::string_view before = env(EnvVar::kLibs);
+  if (!found.empty())
+    command.environment.push_back(text("DLBLAS_LIBS=", found, before.empty() ? "" : ":", before));
+  return command;
+}
+
 bool g_is_worker = false;  // set before anything runs in it
 
 }  // namespace
@@ -44,7 +56,9 @@ bool g_is_worker = false;  // set before anything runs in it
 worker::Start worker_starter() {
   if (g_is_worker) return {};
   worker::Command found = current_command();
-  return [found](const worker::Waiting& waiting) { return worker::start(found, waiting); };
+  return [found](const worker::Waiting& waiting) {
+    return worker::start(with_libraries(found), waiting);
+  };
 }
 
 }  // namespace dlblas

@@ -38,6 +38,11 @@ std::string& announced() {
   return *folders;
 }
 
+std::map<std::string, Library, std::less<>>& found() {
+  static auto* libraries = new std::map<std::string, Library, std::less<>>;
+  return *libraries;
+}
+
 bool is_file(const std::string& path) {
   struct stat s {};
   return stat(path.c_str(), &s) == 0 && S_ISREG(s.st_mode);
@@ -91,9 +96,8 @@ void open(Library& library, const Known& known) {
 
 const Library& find_library(std::string_view name) {
   std::lock_guard lock(g_mutex);
-  static auto* found = new std::map<std::string, Library, std::less<>>;
-  if (const auto at = found->find(name); at != found->end()) return at->second;
-  Library& library = (*found)[std::string(name)];
+  if (const auto at = found().find(name); at != found().end()) return at->second;
+  Library& library = found()[std::string(name)];
   library.name = name;
   for (const Known& known : table())
     if (known.name == name) {
@@ -110,6 +114,15 @@ std::vector<std::string_view> known_libraries() {
   for (const Known& known : table())
     if (known.shown) names.push_back(known.name);
   return names;
+}
+
+std::string opened_libraries() {
+  std::lock_guard lock(g_mutex);
+  std::string files;
+  for (const auto& [name, library] : found())
+    if (library.handle && library.path.front() == '/')
+      files += text(files.empty() ? "" : ":", library.path);
+  return files;
 }
 
 void add_library_path(std::string_view folders) {

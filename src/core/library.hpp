@@ -22,6 +22,8 @@ struct Library {
 const Library& find_library(std::string_view name);
 /// Names that find_library knows, for `info`.
 std::vector<std::string_view> known_libraries();
+/// Colon list of the files that were opened so far: as DLBLAS_LIBS, another process finds the same.
+std::string opened_libraries();
 /// Colon list of folders to search too; call before the first find_library that should see them.
 void add_library_path(std::string_view folders);
 /// A symbol, or null.

@@ -9,6 +9,7 @@
 #include "core/counters.hpp"
 #include "core/element.hpp"
 #include "core/log.hpp"
+#include "jit/jit.hpp"
 #include "tuner/cuda_memory.hpp"
 #include "tuner/inputs.hpp"
 
@@ -125,6 +126,10 @@ void WorkerMeasurer::open() {
   if (opened_.key != store_key(request_.op, problem_))
     throw worker::Unusable("it sees another device, or other settings, than this process");
   conditions_ = opened_.conditions;
+  for (const Record::Field& field : conditions_)
+    if (field.name == "nvrtc" && field.value != jit::compiler_version())
+      throw worker::Unusable(text("it compiles with NVRTC ", field.value, ", this process with ",
+                                  jit::compiler_version()));
   met_.clear();
 }
 
