@@ -117,6 +117,13 @@ inline Implementation dummy(const char* name, const Behaviour& behaviour,
   return impl;
 }
 
+inline const Behaviour kPlain{Defect::kNone, [](std::int64_t) -> std::int64_t { return 200'000; }};
+/// As if it had been registered from outside.
+inline Implementation user(Implementation impl) {
+  impl.flags.user = true;
+  return impl;
+}
+
 /// A new operator with these implementations, and the reference; `bound` of the exact error.
 inline const Operator& make_operator(
     std::vector<Implementation> implementations, BoundFn bound = [](const Problem&, int) {

@@ -1,0 +1,280 @@
+// Measuring in a worker that is a script on the fake clock: who is given how long, who gets another
+// chance, what a budget is worth. Read next: src/tuner/worker_measurer.hpp,
+// tests/cpp/test_worker.cpp (processes).
+#include <set>
+
+#include "tests/cpp/worker_script.hpp"
+
+namespace dlblas::test {
+namespace {
+
+using worker::Ask;
+using worker::Candidate;
+using worker::Ending;
+
+class ScriptedWorker : public TunerTest {
+ protected:
+  TuneReport run(const Operator& op) {
+    stage_.key = store_key(op, make_problem(op));
+    options_.start_worker = start_of(stage_);
+    return run_tune(op);
+  }
+  int asked(const std::string& what) const {
+    return static_cast<int>(std::count(stage_.asked.begin(), stage_.asked.end(), what));
+  }
+  Stage stage_;
+};
+
+TEST_F(ScriptedWorker, TheFastestWinsAndNothingRunsHere) {
+  const Behaviour here{Defect::kNone, [](std::int64_t) -> std::int64_t {
+                         ADD_FAILURE() << "ran in this process";
+                         return 0;
+                       }};
+  const Operator& op = make_operator({dummy("slow", here), dummy("fast", here)});
+  stage_.script = [](Ask what, const Candidate& c) {
+    return right(what, c.implementation == "fast" ? 0.01 : 0.2);
+  };
+  const std::int64_t before = measured();
+  const TuneReport report = run(op);
+  EXPECT_STREQ(report.winner->name, "fast");
+  EXPECT_EQ(report.place, "worker");
+  EXPECT_EQ(report.final_rounds, 30);
+  EXPECT_EQ(stage_.starts, 1) << "one worker serves a whole search";
+  EXPECT_EQ(measured() - before, 2) << "what workers measured counts";
+  EXPECT_EQ(run_get_op(op).source, "store");
+}
+
+// Hanging implementations are defaults: each is tried. They share what is left, and the budget
+// holds.
+class HangingBudget : public ScriptedWorker, public ::testing::WithParamInterface<double> {};
+TEST_P(HangingBudget, HoldsWithinTenPercent) {
+  std::vector<Implementation> all{dummy("good", kPlain)};
+  static const char* const kNames[] = {"hang0", "hang1", "hang2", "hang3"};
+  for (const char* name : kNames) all.push_back(user(dummy(name, kPlain)));
+  all.push_back(dummy("wide", kPlain, &wide_table()));
+  const Operator& op = make_operator(all);
+  stage_.script = [](Ask what, const Candidate& c) {
+    const bool hang = c.implementation.compare(0, 4, "hang") == 0;
+    return hang && what == Ask::kCheck ? hangs() : right(what, 5);
+  };
+  options_.seconds = GetParam();
+  const TuneReport report = run(op);
+  EXPECT_STREQ(report.winner->name, "good");
+  EXPECT_LE(report.elapsed_s, 1.1 * GetParam());
+  for (const char* name : kNames) EXPECT_EQ(find(report, name)->failure, Failure::kTimeout) << name;
+  EXPECT_EQ(stage_.starts, 5) << "a fresh worker after each that had to be killed, and no more";
+}
+INSTANTIATE_TEST_SUITE_P(Seconds, HangingBudget, ::testing::Values(3.0, 10.0, 60.0));
+
+TEST_F(ScriptedWorker, AConfigurationThatHangsCostsWhatTheOthersTookAndNoMore) {
+  const Operator& op = make_operator({dummy("wide", kPlain, &wide_table())});
+  stage_.script = [](Ask what, const Candidate& c) {
+    const bool odd = c.config.find_first_of("13579", c.config.size() - 1) != std::string::npos;
+    return odd && c.config != "block=1" && what == Ask::kCheck ? hangs() : right(what, 5);
+  };
+  options_.seconds = 20;
+  const TuneReport report = run(op);
+  EXPECT_LE(report.elapsed_s, 22);
+  int hung = 0;
+  for (const Evaluated& e : report.evaluated) hung += e.failure == Failure::kTimeout;
+  EXPECT_GE(hung, 3) << "each costs a second, not half of what is left";
+  ASSERT_NE(report.winner, nullptr);
+}
+
+TEST_F(ScriptedWorker, ASlowCompilationIsToldFromAHang) {
+  const Operator& op = make_operator({dummy("good", kPlain), user(dummy("slow", kPlain))});
+  stage_.script = [](Ask what, const Candidate& c) {
+    return c.implementation == "slow" && what == Ask::kPrepare ? hangs() : right(what, 0.2);
+  };
+  EXPECT_EQ(find(run(op), "slow")->failure, Failure::kCompileTimeout);
+}
+
+TEST_F(ScriptedWorker, TheFirstBuiltInDefaultIsWaitedForHoweverSmallTheBudget) {
+  const Operator& op = make_operator({dummy("heavy", kPlain)});
+  stage_.script = [](Ask what, const Candidate&) { return right(what, 4000, 9); };
+  options_.seconds = 2;
+  EXPECT_STREQ(run(op).winner->name, "heavy");
+}
+
+// Whoever runs when a worker ends may suffer from the one before: a fresh worker tells.
+TEST_F(ScriptedWorker, ACrashAmongOthersGetsAnotherChanceInAFreshWorker) {
+  const Operator& op = make_operator({dummy("good", kPlain), dummy("victim", kPlain)});
+  int crashes = 0;
+  stage_.script = [&](Ask what, const Candidate& c) {
+    if (c.implementation == "victim" && what == Ask::kCheck && crashes++ == 0) return dies();
+    return right(what, c.implementation == "victim" ? 0.01 : 0.2);
+  };
+  const TuneReport report = run(op);
+  EXPECT_STREQ(report.winner->name, "victim");
+  EXPECT_EQ(stage_.starts, 2);
+}
+
+TEST_F(ScriptedWorker, WhoCrashesAFreshWorkerTooIsOut) {
+  const Operator& op = make_operator({dummy("good", kPlain), dummy("crash", kPlain)});
+  stage_.script = [](Ask what, const Candidate& c) {
+    return c.implementation == "crash" && what == Ask::kCheck ? dies() : right(what, 0.2);
+  };
+  const TuneReport report = run(op);
+  EXPECT_EQ(find(report, "crash")->failure, Failure::kCrash);
+  EXPECT_EQ(find(report, "crash")->note, "the worker was scripted to end");
+  EXPECT_EQ(asked("check crash"), 2);
+  EXPECT_EQ(run_get_op(op).source, "store") << "the failure is known";
+}
+
+TEST_F(ScriptedWorker, ACrashInTheFinalCostsTheCandidateAlone) {
+  const Operator& op = make_operator({dummy("good", kPlain), dummy("late", kPlain)});
+  int samples = 0;
+  stage_.script = [&](Ask what, const Candidate& c) {
+    if (c.implementation != "late") return right(what, 0.2);
+    return what == Ask::kSample && ++samples > 8 ? dies() : right(what, 0.01);
+  };
+  const TuneReport report = run(op);
+  EXPECT_STREQ(report.winner->name, "good");
+  EXPECT_EQ(find(report, "late")->failure, Failure::kCrash);
+  EXPECT_EQ(find(report, "good")->samples_ms.size(), 30u);
+}
+
+TEST_F(ScriptedWorker, WhoWritesOutsideItsResultsLeavesNoWorkerToTheOthers) {
+  const Operator& op =
+      make_operator({dummy("good", kPlain), dummy("corrupt", kPlain), dummy("next", kPlain)});
+  stage_.script = [](Ask what, const Candidate& c) {
+    Act act = right(what, 0.2);
+    if (c.implementation == "corrupt" && what == Ask::kCheck)
+      act.outcome.check = {Failure::kOutOfBounds, "bytes outside"};
+    return act;
+  };
+  const TuneReport report = run(op);
+  EXPECT_EQ(find(report, "corrupt")->failure, Failure::kOutOfBounds);
+  EXPECT_EQ(find(report, "next")->failure, Failure::kNone);
+  EXPECT_EQ(stage_.starts, 2);
+}
+
+TEST_F(ScriptedWorker, ALostDeviceIsTheWorkersAlone) {
+  const Operator& op = make_operator({dummy("good", kPlain), dummy("wild", kPlain)});
+  stage_.script = [](Ask what, const Candidate& c) {
+    Act act = right(what, 0.2);
+    if (c.implementation == "wild" && what == Ask::kCheck) {
+      act.outcome.check = {Failure::kIllegalAccess, "an illegal address"};
+      act.outcome.lost = true;
+    }
+    return act;
+  };
+  const TuneReport report = run(op);
+  EXPECT_STREQ(report.winner->name, "good");
+  EXPECT_EQ(find(report, "wild")->failure, Failure::kIllegalAccess);
+  EXPECT_EQ(stage_.starts, 2);
+}
+
+TEST_F(ScriptedWorker, WhenNoMoreWorkersCanBeHadWhatWasMeasuredIsKept) {
+  const Operator& op =
+      make_operator({dummy("good", kPlain), dummy("hang", kPlain), dummy("next", kPlain)});
+  stage_.most_starts = 1;
+  stage_.script = [](Ask what, const Candidate& c) {
+    return c.implementation == "hang" && what == Ask::kCheck ? hangs() : right(what, 0.2);
+  };
+  try {
+    run(op);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kTuning);
+    EXPECT_EQ(std::string(e.what()),
+              op.schema.name +
+                  ": worker cannot be started again; expected a process that measures, "
+                  "got: the stage is closed; what was measured is kept: tune again");
+  }
+  const auto rows = store_->load(store_key(op, make_problem(op)))->rows;
+  std::set<std::string> kept;
+  for (const Merged::Row& row : rows)
+    kept.insert(row.candidate.implementation + " " + row.candidate.failure);
+  EXPECT_EQ(kept, (std::set<std::string>{"good ", "hang timeout"}));
+}
+
+// What ends a worker before any candidate has run would end this process as well.
+TEST_F(ScriptedWorker, AWorkerThatMakesNoInputsIsATypedError) {
+  const Operator& op = make_operator({dummy("good", kPlain)});
+  stage_.opening = [] { return worker::Exchange{Ending::kDied, {}, "was killed", true}; };
+  try {
+    run(op);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kTuning);
+    EXPECT_EQ(std::string(e.what()),
+              op.schema.name +
+                  ": worker made no inputs and no reference; expected both within 120 "
+                  "s, got: it was killed; is there memory for a second copy?");
+  }
+}
+
+TEST_F(ScriptedWorker, ADeviceThatAdmitsOneProcessIsThisOnes) {
+  const Operator& op = make_operator({dummy("good", kPlain)});
+  stage_.opening = [] {
+    worker::Writer to;
+    to.put(worker::Answer::kError).put(ErrorKind::kDevice).put(std::string_view("exclusive"));
+    for (int i = 0; i < 4; ++i) to.put(std::string_view());
+    return worker::Exchange{Ending::kReplied, to.take(), {}, false};
+  };
+  EXPECT_EQ(run(op).place, "process");
+}
+
+TEST_F(ScriptedWorker, AStopWhileOneStartsMeasuresNothingAndIsNoError) {
+  const Operator& op = make_operator({dummy("good", kPlain)});
+  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_WAITING; };
+  stage_.key = store_key(op, make_problem(op));
+  options_.start_worker = [](const worker::Waiting& waiting) -> std::unique_ptr<worker::Link> {
+    EXPECT_TRUE(waiting());
+    throw worker::Unusable("it was stopped");
+  };
+  const TuneReport report = run_tune(op);
+  EXPECT_TRUE(report.stopped);
+  EXPECT_TRUE(report.evaluated.empty());
+  EXPECT_EQ(report.place, "worker");
+}
+
+TEST_F(ScriptedWorker, SmallBudgetsOfBuiltInKernelsStayHere) {
+  const Operator& op = make_operator({dummy("good", kPlain)});
+  stage_.script = [](Ask what, const Candidate&) { return right(what, 0.2); };
+  options_.seconds = 1;
+  EXPECT_EQ(run(op).place, "process");
+  const Operator& theirs = make_operator({dummy("good", kPlain), user(dummy("theirs", kPlain))});
+  EXPECT_EQ(run(theirs).place, "worker") << "users' own go there whatever the budget";
+  options_.seconds = 10;
+  options_.measure_in = MeasureIn::kProcess;
+  EXPECT_EQ(run(theirs).place, "process") << "as asked";
+}
+
+TEST_F(ScriptedWorker, AClosureIsMeasuredHereBesideTheOthers) {
+  static Behaviour counted{Defect::kNone, [](std::int64_t) -> std::int64_t { return 1000; }};
+  Implementation closure = user(dummy("closure", counted));
+  closure.flags.local = true;
+  const Operator& op = make_operator({dummy("good", kPlain), closure});
+  stage_.script = [](Ask what, const Candidate& c) {
+    EXPECT_EQ(c.implementation, "good");
+    return right(what, 0.2);
+  };
+  const TuneReport report = run(op);
+  EXPECT_STREQ(report.winner->name, "closure");
+  EXPECT_GT(counted.runs, 30);
+}
+
+TEST(WorkerWire, AMessageThatEndsEarlyIsRefusedAtEveryByte) {
+  worker::Opening opening{"an_operator", "0123", {}, 7, {{1, 2.0}}, {}};
+  TensorView view{};
+  view.rank = 1;
+  view.shape[0] = 3;
+  view.dtype = DType::kI32;
+  opening.indices.push_back({2, view, "twelve bytes"});
+  const std::string bytes = encode(opening);
+  for (std::size_t end = 1; end < bytes.size(); ++end) {
+    worker::Reader from(std::string_view(bytes).substr(1, end - 1));
+    EXPECT_THROW(worker::decode_opening(from), Error) << end;
+  }
+  worker::Reader from(std::string_view(bytes).substr(1));
+  const worker::Opening read = worker::decode_opening(from);
+  EXPECT_EQ(read.op, opening.op);
+  EXPECT_EQ(read.seed, 7u);
+  EXPECT_EQ(read.indices.at(0).bytes, "twelve bytes");
+  EXPECT_EQ(read.indices.at(0).view.shape[0], 3);
+}
+
+}  // namespace
+}  // namespace dlblas::test
