@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include <atomic>
 #include <charconv>
 
 #include "core/error.hpp"
@@ -151,14 +152,14 @@ bool read_cubin(const std::string& root, const std::string& digest, const std::s
 }
 
 bool write_cubin(const std::string& root, const std::string& digest, const std::string& compiler,
-                 const Cubin& cubin) {
+                 const Cubin& cubin, bool rooted) {
   const Folder folder = open_cubins(root, Missing::kCreate);
   if (!folder.fd) return false;  // the store has said why already, or will
   const std::string bytes = pack(digest, compiler, cubin);
   Cubin back;  // what could not be read back (a symbol with a newline) is never written
   return bytes.size() <= kMaxCubinBytes && unpack(bytes, digest, compiler, &back) &&
          write_file(folder.fd.get(), text(digest, "-", compiler), bytes) == 0 &&
-         sync_parents(folder.fd.get(), kParents) == 0;
+         sync_parents(folder.fd.get(), rooted ? 0 : kParents) == 0;
 }
 
 CubinCheck verify_cubins(const std::string& root) {
@@ -182,7 +183,12 @@ bool read_cubin(const std::string& digest, const std::string& compiler, Cubin* c
 }
 
 bool write_cubin(const std::string& digest, const std::string& compiler, const Cubin& cubin) {
-  return detail::write_cubin(Store::process().path(), digest, compiler, cubin);
+  // Four syncs less for every kernel but the first: the folders' names are on the disk by then.
+  static std::atomic<bool> rooted{false};
+  const bool written =
+      detail::write_cubin(Store::process().path(), digest, compiler, cubin, rooted.load());
+  if (written) rooted = true;
+  return written;
 }
 
 CubinCheck verify_cubins() { return detail::verify_cubins(Store::process().path()); }

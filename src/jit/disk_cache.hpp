@@ -32,8 +32,9 @@ bool unpack(std::string_view bytes, const std::string& digest, const std::string
 /// The same in a store's folder `root`, not the process's.
 bool read_cubin(const std::string& root, const std::string& digest, const std::string& compiler,
                 Cubin* cubin);
+/// `rooted`: the folders' names are on the disk already.
 bool write_cubin(const std::string& root, const std::string& digest, const std::string& compiler,
-                 const Cubin& cubin);
+                 const Cubin& cubin, bool rooted = false);
 CubinCheck verify_cubins(const std::string& root);
 }  // namespace detail
 
