@@ -50,7 +50,8 @@ bool parse_value(const Knob& knob, std::string_view word, std::int64_t* value) {
     return true;
   }
   const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), *value);
-  return failed == std::errc{} && end == word.data() + word.size();
+  return failed == std::errc{} && end == word.data() + word.size() &&
+         std::to_string(*value) == word;  // one text a value: no leading zeros
 }
 }  // namespace
 
