@@ -157,6 +157,29 @@ def test_without_an_executable_this_process_measures_and_says_so(tmp_path):
     )
 
 
+PROGRAM = """
+    import ctypes, json, os, dlblas
+    from dlblas import _native, _worker
+    _worker.announce = lambda: None  # as in a program that is not Python
+    folder = os.path.dirname(os.path.realpath(_native.library_path()))
+    program = os.path.join(folder, "dlblas_worker")
+    argv = (ctypes.c_char_p * 2)(program.encode(), None)
+    _native.check(_native.library().dlblas_set_worker(argv, None))
+    x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
+    report = dlblas.tune("rms_norm", (x, w), seconds=60, max_evaluations=3, worker=True)
+    print(json.dumps([report["measured_in"], len(report["evaluated"])]))
+"""
+
+
+def test_a_program_that_is_not_python_has_one_too(tmp_path):
+    beside = (PACKAGE / "dlblas" / "lib" / "libdlblas.so").resolve().parent / "dlblas_worker"
+    if not beside.exists():
+        pytest.skip(f"no {beside}: a wheel has none, its workers are Python's")
+    got, err = run(PROGRAM, tmp_path)
+    assert got == ["worker", 3]
+    assert err == ""
+
+
 IMPORTING = """
     import json, sys, types, dlblas
     own = types.ModuleType("dlblas.own")
