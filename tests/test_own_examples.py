@@ -108,9 +108,10 @@ print({i["name"]: i["source_hash"] for i in row["implementations"]}["own_cpp"])
 """
 
 
-def check(tmp_path: pathlib.Path, made: pathlib.Path) -> list[str]:
-    (tmp_path / "check.py").write_text(CHECK, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+def check(tmp_path: pathlib.Path, made: pathlib.Path, script: str = CHECK) -> list[str]:
+    (tmp_path / "check.py").write_text(script, encoding="utf-8")
+    cache = str(tmp_path / "cache")
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "DLBLAS_CACHE": cache}
     done = subprocess.run(
         [sys.executable, str(tmp_path / "check.py"), str(made)],
         env=environment, capture_output=True, text=True, timeout=120,
@@ -174,18 +175,20 @@ DLBLAS_OWN() {
 }
 """
 
+USE = """
+import sys, dlblas
+import numpy as np
+dlblas.own.load(sys.argv[1])
+x = np.random.default_rng(0).standard_normal((6, 10)).astype(np.float32)
+np.testing.assert_allclose(dlblas.own_cpp_exp(x), np.exp(x), rtol=1e-6)
+
+@dlblas.register("own_cpp_exp", "by_numpy")
+def by_numpy(x, y):
+    np.exp(x, out=y)
+
+print(dlblas.tune("own_cpp_exp", (x,), seconds=1)["winner"]["implementation"])
+"""
+
 
 def test_an_operator_from_a_shared_object(tmp_path: pathlib.Path) -> None:
-    import numpy as np
-
-    dlblas.own.load(build(tmp_path, OPERATOR, "operator"))
-    x = np.random.default_rng(0).standard_normal((6, 10)).astype(np.float32)
-    y = dlblas.own_cpp_exp(x)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(y, np.exp(x), rtol=1e-6)
-
-    def by_numpy(x: object, y: object) -> None:
-        np.exp(x, out=y)  # type: ignore[call-overload]
-
-    dlblas.register("own_cpp_exp", "by_numpy", by_numpy)
-    report = dlblas.tune("own_cpp_exp", (x,), seconds=1)
-    assert report["winner"]["implementation"] == "by_numpy"
+    assert check(tmp_path, build(tmp_path, OPERATOR, "own_exp"), USE) == ["by_numpy"]

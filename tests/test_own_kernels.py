@@ -245,17 +245,3 @@ def test_a_torch_function_on_a_gpu_runs_on_the_calls_stream() -> None:
     assert dlblas.verify(OP, (x, w), y).ok
     report = dlblas.tune(OP, (x, w), seconds=3, implementations=["by_torch"])
     assert report["winner"]["implementation"] == "by_torch"
-
-
-@pytest.mark.gpu
-def test_a_new_operator_on_a_gpu_is_judged_by_its_reference() -> None:
-    torch = pytest.importorskip("torch")
-    dlblas.register_operator("own_gpu_cube(x: f[*T, C]) -> y: like(x)[*T, C]", lambda x: x**3)
-
-    def cube(x: Any, y: Any) -> None:
-        torch.mul(x * x, x, out=y)
-
-    dlblas.register("own_gpu_cube", "cube", cube, devices="cuda")
-    x = on_gpu("float32")[0]
-    assert dlblas.tune("own_gpu_cube", (x,), seconds=2)["winner"]["implementation"] == "cube"
-    torch.testing.assert_close(torch.ops.dlblas.own_gpu_cube(x), x**3)
