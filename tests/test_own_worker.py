@@ -22,6 +22,7 @@ def test_none_of_them_wins_and_none_takes_this_process_down() -> None:
     rng = np.random.default_rng(0)
     x: Any = rng.standard_normal((40, 96)).astype(np.float32)
     w: Any = rng.standard_normal(96).astype(np.float32)
+    assert "own_bad_module" in dlblas.own.modules()
     try:
         begin = time.monotonic()
         report = dlblas.tune(
@@ -47,3 +48,4 @@ def test_none_of_them_wins_and_none_takes_this_process_down() -> None:
     finally:
         for name in NAMES:
             dlblas.unregister("rms_norm", name)
+    assert "own_bad_module" not in dlblas.own.modules()  # nothing of it is left

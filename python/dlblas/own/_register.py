@@ -84,7 +84,7 @@ def register(
             facts.name, "fn", "a function, a Triton kernel or CUDA source text", fn, "pass one"
         )
     flags = deterministic * _DETERMINISTIC | capturable * _CAPTURABLE
-    flags |= 0 if _source.note_module() else _LOCAL
+    flags |= 0 if _source.note_module(f"{facts.name}.{name}") else _LOCAL
     source = made["source"]
     digest = None if source is None else _source.digest(source, version)
     for device in chosen:
@@ -105,6 +105,7 @@ def unregister(op: str, name: str) -> None:
     names = [n for n in (name, f"{name}_cpu", f"{name}_cuda") if n in there]
     for one in names or [name]:
         _native.plane["own_unregister"](facts.name, one)
+    _source.forget(f"{facts.name}.{name}")
 
 
 def _check_name(op: str, name: Any) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-_modules: dict[str, None] = {}  # in order of registration
+_modules: dict[str, set[str]] = {}  # in order of registration: what each has registered
 
 
 def digest(*parts: Any) -> str:
@@ -44,12 +44,22 @@ def registering_module() -> str | None:
     return None
 
 
-def note_module() -> bool:
-    """Remembers who registers now; False where only this process can: a script, a closure."""
+def note_module(what: str) -> bool:
+    """Remembers who registers ``what`` now; False where only this process can: a script, a
+    closure."""
+    forget(what)
     name = registering_module()
     if name is not None:
-        _modules[name] = None
+        _modules.setdefault(name, set()).add(what)
     return name is not None
+
+
+def forget(what: str) -> None:
+    """It was taken away, or comes from elsewhere now."""
+    for name, registered in list(_modules.items()):
+        registered.discard(what)
+        if not registered:
+            del _modules[name]
 
 
 def modules() -> list[str]:
