@@ -189,6 +189,7 @@ TEST_F(ProcessWorker, EveryWayToFailIsRecordedByItsKindAndTheRightOneWins) {
 TEST_F(ProcessWorker, ItsRecordsAreThoseOfThisProcess) {
   options_.max_evaluations = 6;
   options_.seconds = 60;
+  options_.strategy = "exhaustive";  // random looks at times when it draws
   const Operator& op = operators().plain;
   std::set<std::string> texts[2];
   for (const MeasureIn where : {MeasureIn::kWorker, MeasureIn::kProcess}) {
