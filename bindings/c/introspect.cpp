@@ -1,5 +1,5 @@
 // Everything the C ABI tells about the library without running an operator: handles, explain, pin,
-// info, counters, the cache's maintenance. JSON goes out; none comes in.
+// info, counters. JSON goes out; none comes in.
 #include <cstring>
 
 #include "bindings/c/bound_call.hpp"
@@ -220,63 +220,6 @@ std::string info_json() {
   return w.text();
 }
 
-void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
-  w.open_object().field("hash", key_hash(merged.key)).key("key").open_object();
-  for (const auto& [name, value] : merged.key) w.field(name, value);
-  w.close_object().field("records", static_cast<std::int64_t>(merged.records));
-  w.field("rows", static_cast<std::int64_t>(merged.rows.size()));
-  if (candidates) {
-    w.key("candidates").open_array();
-    for (const Merged::Row& row : merged.rows) {
-      const Record::Candidate& c = row.candidate;
-      w.open_object().field("implementation", c.implementation).field("source_hash", c.source_hash);
-      w.field("config", c.config).field("failure", c.failure).field("error", c.error);
-      w.field("default", c.is_default).field("record", row.record).key("samples_ms").open_array();
-      for (double ms : c.samples_ms) w.value(ms);
-      w.close_array().close_object();
-    }
-    w.close_array();
-  }
-  w.close_object();
-}
-
-void forget_all() {
-  for (const Operator* op : Registry::process().operators()) forget(*op);
-}
-
-std::string run_cache_command(std::string_view command) {
-  Store& store = Store::process();
-  JsonWriter w;
-  w.open_object().field("path", store.path()).field("memory_only_because", store.reason());
-  if (command == "ls") {
-    w.key("keys").open_array();
-    for (const auto& merged : store.ls()) write_record(w, *merged, false);
-    w.close_array();
-  } else if (command.starts_with("show ")) {
-    const auto merged = store.show(std::string(command.substr(5)));
-    if (!merged)
-      refuse(ErrorKind::kArgument, "cache",
-             {"key", "is not in the store",
-              "a hash, or a prefix that only one key has, from `cache ls`",
-              std::string(command.substr(5))});
-    w.key("result");
-    write_record(w, *merged, true);
-  } else if (command == "verify") {
-    const StoreCheck check = store.verify();
-    forget_all();
-    w.field("good", check.good).field("bad", check.bad);
-  } else if (command == "clear") {
-    w.field("removed", store.clear());
-    forget_all();
-  } else if (command != "path") {
-    refuse(
-        ErrorKind::kArgument, "cache",
-        {"command", "is unknown", "path, ls, show <key>, verify or clear", std::string(command)});
-  }
-  w.close_object();
-  return w.text();
-}
-
 }  // namespace
 }  // namespace dlblas
 
@@ -321,10 +264,6 @@ dlblas_status dlblas_pin(dlblas_op_t op, const char* implementation, const char*
     pin(*reinterpret_cast<const Form*>(op)->op, implementation ? implementation : "",
         config ? config : "");
   });
-}
-
-dlblas_status dlblas_cache(const char* command, char** out) {
-  return guarded([&] { give_text(run_cache_command(command ? command : ""), out); });
 }
 
 dlblas_status dlblas_info(char** out) {

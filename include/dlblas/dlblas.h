@@ -259,7 +259,10 @@ typedef struct dlblas_verdict {
 DLBLAS_API dlblas_status dlblas_verify(dlblas_op_t op, const dlblas_args* args, const int64_t* rows,
                                        int64_t num_rows, dlblas_verdict* verdict);
 
-/* command: "path", "ls", "show <key>", "verify", "clear". JSON. */
+/* command: a word, then its arguments, each on a line of its own ("show\n<key>"). JSON.
+ * path, ls, verify, clear, compact; show <key>; export <file>; import <file>; merge <folder>;
+ * pin | forbid <op> <implementation> [<config>] [<key>], which hold in every process from then on;
+ * unpin <op> "" "" [<key>]; allow <op> <implementation> [<config>] [<key>]; rules. */
 DLBLAS_API dlblas_status dlblas_cache(const char* command, char** text);
 /* Version, devices, libraries found or why not, environment variables, operators with schemas,
  * implementations and knobs, cache state. JSON. */

@@ -1,4 +1,4 @@
-"""``dlblas info``, ``list`` and ``cache``: what the library knows and remembers, as text or JSON.
+"""``dlblas info`` and ``list``: what the library knows, as text or JSON.
 
 Each command takes its parsed options and returns an exit code. Read next: cli.py.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from typing import Any
 
-from . import _native, _specs, _why, cache, tuning
-from ._text import columns, milliseconds, size
+from . import _native, _specs, _why, tuning
+from ._text import columns, size
 
 OK, FAILED = 0, 1
 Row = dict[str, Any]
@@ -118,65 +117,3 @@ def list_operators(args: argparse.Namespace) -> int:
             rows.append([impl["name"], ", ".join(filter(None, [knobs or "no knobs", *marks]))])
         print(columns(rows))
     return OK
-
-
-def _cache_ls(args: argparse.Namespace) -> tuple[Any, str]:
-    keys = cache.ls()
-    rows = [
-        [
-            k["hash"][:12],
-            k["key"].get("op", ""),
-            k["key"].get("dims", ""),
-            k["key"].get("tensors", ""),
-            f"{k['rows']} candidates",
-            f"{k['records']} records",
-        ]
-        for k in keys
-    ]
-    return keys, columns(rows, indent="") if rows else "the store is empty"
-
-
-def _cache_show(args: argparse.Namespace) -> tuple[Any, str]:
-    result = cache.show(args.key)
-    rows = []
-    known = [c for c in result["candidates"] if c["samples_ms"]]
-    failed = [c for c in result["candidates"] if not c["samples_ms"]]
-    for c in sorted(known, key=lambda c: min(c["samples_ms"])):
-        rows.append(
-            [
-                milliseconds(min(c["samples_ms"])),
-                f"{len(c['samples_ms'])} samples",
-                c["implementation"],
-                c["config"],
-            ]
-        )
-    rows += [["-", f"failed: {c['failure']}", c["implementation"], c["config"]] for c in failed]
-    fields = [[name, value] for name, value in result["key"].items()]
-    return result, columns(fields) + ("\n" + columns(rows) if rows else "")
-
-
-def cache_command(args: argparse.Namespace) -> int:
-    code = OK
-    if args.action == "ls":
-        value, text = _cache_ls(args)
-    elif args.action == "show":
-        value, text = _cache_show(args)
-    elif args.action == "verify":
-        value = cache.verify()
-        text = f"{value['good']} good, {value['bad']} bad (set aside)"
-        code = FAILED if value["bad"] else OK
-    elif args.action == "clear":
-        removed = cache.clear()
-        value, text = {"removed": removed}, f"{removed} removed"
-    else:
-        reason = _native.info()["cache"]["memory_only_because"]
-        where = "" if reason else cache.path()
-        value, text = {"path": where, "memory_only_because": reason}, where
-        if not where:
-            sys.stderr.write(f"dlblas cache: the store is in memory only: {reason}\n")
-            code = FAILED
-    if args.json:
-        print_json(value)
-    elif text:
-        print(text)
-    return code

@@ -1,39 +1,152 @@
 """The store of tuning results: where it is, what it knows, and keeping it in order.
 
-Read next: docs/architecture.md, src/store/store.hpp.
+Records travel by ``export`` and ``import_file`` (one sealed file) or ``merge`` (another store's
+folder); what comes in is checked record by record. ``pin`` and ``forbid`` decide for good: they
+hold in every process until ``unpin`` and ``allow``, and ``dlblas.explain`` says so. Errors are
+``dlblas.Error``. Read next: docs/store.md, src/store/store.hpp.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
-from . import _native
+from . import _native, tuning
+from .errors import ArgumentError
 
-__all__ = ["clear", "ls", "path", "show", "verify"]
+__all__ = [
+    "allow",
+    "clear",
+    "compact",
+    "export",
+    "forbid",
+    "import_file",
+    "ls",
+    "merge",
+    "path",
+    "pin",
+    "rules",
+    "show",
+    "unpin",
+    "verify",
+]
+
+
+def _run(*words: str) -> dict[str, Any]:
+    """One command, its arguments a line each."""
+    for word in words:
+        if "\n" in word or "\0" in word:
+            raise ArgumentError(
+                f"cache: argument has a line break; expected one line, got {word!r}; remove it",
+                "cache", "argument", "one line", word,
+            )  # fmt: skip
+    return _native.cache_command("\n".join(words))
 
 
 def path() -> str:
     """The store's folder; ``info()["cache"]["memory_only_because"]`` says when it is not used."""
-    return str(_native.cache_command("path")["path"])
+    return str(_run("path")["path"])
 
 
 def ls() -> list[dict[str, Any]]:
     """One entry a key: its hash and fields, and how many records and candidates it has."""
-    keys: list[dict[str, Any]] = _native.cache_command("ls")["keys"]
+    keys: list[dict[str, Any]] = _run("ls")["keys"]
     return keys
 
 
 def show(key: str) -> dict[str, Any]:
     """Every candidate of a key (a hash, or a prefix that only one key has), with raw samples."""
-    result: dict[str, Any] = _native.cache_command(f"show {key}")["result"]
+    result: dict[str, Any] = _run("show", key)["result"]
     return result
 
 
 def verify() -> dict[str, Any]:
-    """Reads every file strictly, sets bad ones aside, and counts ``good`` and ``bad``."""
-    return _native.cache_command("verify")
+    """Reads every file strictly, sets bad ones aside, and counts records (``good``, ``bad``),
+    compiled kernels (``good_cubins``, ``bad_cubins``) and ``bad_rules``."""
+    return _run("verify")
 
 
 def clear() -> int:
-    """Removes every record; how many there were."""
-    return int(_native.cache_command("clear")["removed"])
+    """Removes every record and compiled kernel, not the rules; how many there were."""
+    return int(_run("clear")["removed"])
+
+
+def compact() -> dict[str, Any]:
+    """Rewrites every key's records as few: ``keys``, ``records`` now, and how many ``failed``."""
+    return _run("compact")
+
+
+def export(path: str | os.PathLike[str]) -> int:
+    """Writes every record into one sealed file; how many there are."""
+    return int(_run("export", os.fspath(path))["records"])
+
+
+def import_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Takes what an export holds: how many records were new (``imported``), how many ``known``, and
+    the ones ``refused``, a line each. A file that is no whole export is an ArgumentError."""
+    return _run("import", os.fspath(path))
+
+
+def merge(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Takes what another store's folder holds; counts as ``import_file``. That store is not written
+    to, and bad files in it are refused."""
+    return _run("merge", os.fspath(path))
+
+
+def _rule(
+    verb: str,
+    op: str,
+    implementation: str,
+    config: str | Mapping[str, Any] | None,
+    key: str | None,
+) -> dict[str, Any]:
+    text = tuning._config_text(config) or ""
+    return _run(verb, op, implementation, text, key or "")
+
+
+def pin(
+    op: str,
+    implementation: str,
+    config: str | Mapping[str, Any] | None = None,
+    *,
+    key: str | None = None,
+) -> None:
+    """From now on every process serves ``op``, or the one problem of ``key``, with this
+    implementation, and this configuration or its default. Where it cannot serve a problem it is
+    passed over, and ``explain`` says why. ``dlblas.pin`` comes before it, for its process."""
+    _rule("pin", op, implementation, config, key)
+
+
+def unpin(op: str, *, key: str | None = None) -> bool:
+    """Lifts the pin of an operator, or of one key of it; whether there was one."""
+    return bool(_rule("unpin", op, "", None, key)["lifted"])
+
+
+def forbid(
+    op: str,
+    implementation: str,
+    config: str | Mapping[str, Any] | None = None,
+    *,
+    key: str | None = None,
+) -> None:
+    """From now on no process chooses or measures this implementation, or this configuration of it,
+    for ``op``, or for the one problem of ``key``."""
+    _rule("forbid", op, implementation, config, key)
+
+
+def allow(
+    op: str,
+    implementation: str,
+    config: str | Mapping[str, Any] | None = None,
+    *,
+    key: str | None = None,
+) -> bool:
+    """Lifts the same ``forbid``; whether there was one."""
+    return bool(_rule("allow", op, implementation, config, key)["lifted"])
+
+
+def rules() -> list[dict[str, Any]]:
+    """What is pinned and forbidden, read again; other processes' decisions hold from here on."""
+    found: list[dict[str, Any]] = _run("rules")["rules"]
+    return found

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
-from . import _cli_search, _cli_show, _native, _specs, tuning
+from . import _cli_cache, _cli_search, _cli_show, _native, _specs, tuning
 from ._options import check_seconds
 from .errors import Error, UnknownOperatorError
 
@@ -155,17 +155,10 @@ def _cache_options(kept: argparse.ArgumentParser) -> None:
     actions = kept.add_subparsers(
         dest="action", metavar="ACTION", required=True, parser_class=_Parser
     )
-    for name, text in (
-        ("ls", "keys"),
-        ("show", "every candidate of a key"),
-        ("verify", "read every file strictly; 1 when one is bad"),
-        ("clear", "remove all"),
-        ("path", "the folder in use"),
-    ):
-        action = actions.add_parser(name, help=text, description=text)
-        if name == "show":
-            action.add_argument("key", help="its hash, or a prefix that only one key has")
-        _takes_json(action)
+    for name, action in _cli_cache.ACTIONS.items():
+        made = actions.add_parser(name, help=action.text, description=action.text)
+        _cli_cache.options(made, name)
+        _takes_json(made)
 
 
 def _demo_options(demo: argparse.ArgumentParser) -> None:
@@ -218,7 +211,7 @@ COMMANDS = {
     "test": _Command(
         lambda _: _test([]), _nothing, "replay cases of the harness by name (dlblas test --help)"
     ),
-    "cache": _Command(_cli_show.cache_command, _cache_options, "the store of tuned results"),
+    "cache": _Command(_cli_cache.command, _cache_options, "the store of tuned results"),
     "demo": _Command(
         _demo, _demo_options, "tune a Llama-3-8B layer here, then serve it again from the store"
     ),

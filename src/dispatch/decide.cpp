@@ -1,7 +1,7 @@
 // The decision behind a Plan, made once per Problem; see decide.hpp. Everything here is cold.
-// Lookup order: pin, the store's record of exactly this key, the shipped table's, the model, the
-// heuristic. Read next: store/ranking.hpp (who wins among measured rows), dispatch/explain.cpp (the
-// same, in words).
+// Lookup order: pin (this process', then a kept one), the store's record of exactly this key, the
+// shipped table's, the model, the heuristic. Read next: store/ranking.hpp (who wins among measured
+// rows), dispatch/explain.cpp (the same, in words).
 #include "dispatch/decide.hpp"
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "core/library.hpp"
 #include "core/log.hpp"
 #include "dispatch/complain.hpp"
+#include "dispatch/ruled.hpp"
 #include "jit/jit.hpp"
 #include "store/ranking.hpp"
 
@@ -95,6 +96,25 @@ std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const
   return make_plan(problem, &impl, config, Why::kPinned);
 }
 
+// A kept pin outlives libraries: what it names may be gone, or serve less. Then `why_not` says so,
+// and the choice is made as without it.
+std::unique_ptr<Plan> from_rule(const Operator& op, const Problem& problem,
+                                const DeviceInfo& device, const Rule& rule, std::string* why_not) {
+  const Implementation* impl = op.find(rule.implementation);
+  if (!impl) return *why_not = "is registered no more", nullptr;
+  if (const Support s = check_support(*impl, problem, device); !s)
+    return *why_not = s.text(), nullptr;
+  try {
+    const Config config = rule.config.empty() ? impl->default_config(problem, device)
+                                              : impl->table().parse(rule.config, impl->name);
+    if (config_forbidden(op, problem, *impl, config)) return *why_not = "is forbidden", nullptr;
+    if (rule.config.empty() || impl->space(problem, device).contains(config))
+      return make_plan(problem, impl, config, Why::kPinned);
+  } catch (const Error&) {  // the knobs are others by now
+  }
+  return *why_not = rule.config + " is no configuration of it here", nullptr;
+}
+
 std::unique_ptr<Plan> from_store(const Operator& op, const Problem& problem, Store& store,
                                  Why why) {
   const auto merged = store.load(store_key(op, problem));
@@ -117,6 +137,7 @@ std::vector<Preset> presets_of(const Operator& op, const Problem& problem,
   for (const Implementation* impl : op.candidates()) {
     if (!check_support(*impl, problem, device)) continue;
     const Config config = impl->default_config(problem, device);
+    if (config_forbidden(op, problem, *impl, config)) continue;
     if (impl->flags.oracle || !known_failure(*merged, *impl, config))
       presets.push_back({impl, config});
   }
@@ -181,6 +202,7 @@ Support check_support(const Implementation& impl, const Problem& problem,
     return Support::no(
         "an element lies at an address that is not a multiple of its size, which a GPU cannot "
         "read");
+  if (const Support s = allowed(Registry::process().by_id(problem.op), problem, impl); !s) return s;
   return impl.supports(problem, device, impl);
 }
 
@@ -200,7 +222,8 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
       if (!c.failure.empty() || c.samples_ms.empty() || !(c.error <= 1)) continue;
       try {
         const Config config = impl->table().parse(c.config, impl->name);
-        if (space.contains(config)) rows.push_back({impl, config, first && config == preset, &c});
+        if (space.contains(config) && !config_forbidden(op, problem, *impl, config))
+          rows.push_back({impl, config, first && config == preset, &c});
       } catch (const Error&) {
         log(LogLevel::kInfo, text(op.schema.name, ": a stored configuration of ", impl->name,
                                   " is no longer valid: ", c.config));
@@ -234,6 +257,13 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
 std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem) {
   const DeviceInfo& device = device_info(problem.device());
   if (Pin pin{}; pin_of(op, &pin)) return from_pin(op, problem, device, pin);
+  std::string why_not;
+  if (const auto rule = kept_pin(op, problem)) {
+    if (auto plan = from_rule(op, problem, device, *rule, &why_not)) return plan;
+    log_once(LogLevel::kWarn, text("rule/", op.schema.name, rule->key),
+             text(op.schema.name, ": the kept pin of ", rule->implementation,
+                  " is passed over: it ", why_not, "; see `dlblas cache rules`"));
+  }
   const std::vector<Preset> presets = presets_of(op, problem, device);
   if (presets.empty())
     complain::nothing_fits(op.schema.name, print_table(explain_candidates(op, problem)));
@@ -255,6 +285,18 @@ std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem) {
              text(op.schema.name, ": no fast implementation supports ", print_problem(op, problem),
                   "; the reference runs (correct, slow); see dlblas.explain"));
   return plan;
+}
+
+bool pinned_in_process(const Operator& op) {
+  Pin pin{};
+  return pin_of(op, &pin);
+}
+
+std::string passed_over(const Operator& op, const Problem& problem) {
+  std::string why_not;
+  const auto rule = pinned_in_process(op) ? std::nullopt : kept_pin(op, problem);
+  if (!rule || from_rule(op, problem, device_info(problem.device()), *rule, &why_not)) return {};
+  return text("; the kept pin of ", rule->implementation, " is passed over: it ", why_not);
 }
 
 void pin(const Operator& op, std::string_view name, std::string_view config) {

@@ -6,7 +6,8 @@
 
 #include "core/error.hpp"
 #include "core/json.hpp"
-#include "dispatch/dispatch.hpp"
+#include "dispatch/decide.hpp"
+#include "dispatch/ruled.hpp"
 #include "store/ranking.hpp"
 
 namespace dlblas {
@@ -24,7 +25,9 @@ std::string why_sentence(const Explanation& e) {
   const std::string name = plan.implementation->name;
   switch (plan.why) {
     case Why::kPinned:
-      return text(name, " is pinned in this process");
+      if (pinned_in_process(*e.op)) return text(name, " is pinned in this process");
+      return text(name, " is pinned for good, by `dlblas cache pin`, for this ",
+                  kept_pin(*e.op, e.problem)->key.empty() ? "operator" : "problem");
     case Why::kStore:
       return text(name, " won among ", e.measured,
                   " measured configurations of this key in the results store");
@@ -81,6 +84,7 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
       if (impl->estimate) row.estimate_ms = impl->estimate(problem, row.config, device, *impl);
       if (const Record::Candidate* failed = known_failure(*merged, *impl, row.config))
         row.failure = failed->failure.empty() ? "wrong_result" : failed->failure;
+      if (config_forbidden(op, problem, *impl, row.config)) row.failure = "forbidden";
     }
     for (const CurrentRow& known : rows) {
       const double ms = score_ms(known.candidate->samples_ms);
@@ -107,7 +111,7 @@ Explanation explain(const Operator& op, const Problem& problem) {
     row.chosen = row.implementation == e.plan->implementation;
     if (row.chosen) row.config = e.plan->config;
   }
-  e.why = why_sentence(e);
+  e.why = why_sentence(e) + passed_over(op, problem);
   return e;
 }
 

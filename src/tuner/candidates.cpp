@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "dispatch/complain.hpp"
+#include "dispatch/ruled.hpp"
 
 namespace dlblas {
 namespace {
@@ -115,6 +116,7 @@ void Candidates::add_space(const Operator& op, const Implementation& impl,
   bool has_default = false;
   for (const Config& config : space.configs()) {
     if (options.where && !options.where(impl.name, impl.table().print(config))) continue;
+    if (config_forbidden(op, problem_, impl, config)) continue;
     if (first_kept < 0) first_kept = static_cast<int>(space_.points.size());
     has_default |= config == preset;
     space_.points.push_back({&impl, config});

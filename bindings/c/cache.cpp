@@ -1,0 +1,259 @@
+// `dlblas_cache`: what is kept, and keeping it in order. A command is a word; its arguments follow
+// on lines of their own. JSON goes out; what comes in (a file, another store) is checked record by
+// record. Read next: store/exchange.hpp, store/rules.hpp.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "bindings/c/guard.hpp"
+#include "core/json.hpp"
+#include "dispatch/dispatch.hpp"
+#include "jit/disk_cache.hpp"
+#include "store/exchange.hpp"
+#include "store/rules.hpp"
+
+namespace dlblas {
+namespace {
+
+using Words = std::vector<std::string>;
+
+[[noreturn]] void refuse_argument(const char* argument, const std::string& problem,
+                                  const std::string& expected, const std::string& got) {
+  refuse(ErrorKind::kArgument, "cache", {argument, problem, expected, got});
+}
+
+void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
+  w.open_object().field("hash", key_hash(merged.key)).key("key").open_object();
+  for (const auto& [name, value] : merged.key) w.field(name, value);
+  w.close_object().field("records", static_cast<std::int64_t>(merged.records));
+  w.field("rows", static_cast<std::int64_t>(merged.rows.size()));
+  if (candidates) {
+    w.key("candidates").open_array();
+    for (const Merged::Row& row : merged.rows) {
+      const Record::Candidate& c = row.candidate;
+      w.open_object().field("implementation", c.implementation).field("source_hash", c.source_hash);
+      w.field("config", c.config).field("failure", c.failure).field("error", c.error);
+      w.field("default", c.is_default).field("record", row.record).key("samples_ms").open_array();
+      for (double ms : c.samples_ms) w.value(ms);
+      w.close_array().close_object();
+    }
+    w.close_array();
+  }
+  w.close_object();
+}
+
+// `pin\nop\nname`: the word, then one argument a line; a space may follow the word instead.
+Words split(std::string_view command) {
+  std::size_t end = std::min(command.find_first_of(" \n"), command.size());
+  Words words{std::string(command.substr(0, end))};
+  while (end < command.size()) {
+    command.remove_prefix(end + 1);
+    end = std::min(command.find('\n'), command.size());
+    words.emplace_back(command.substr(0, end));
+  }
+  return words;
+}
+
+void forget_all() {
+  for (const Operator* op : Registry::process().operators()) forget(*op);
+}
+
+std::string absolute(const std::string& path) {
+  if (path.empty()) refuse_argument("path", "is empty", "a file's or folder's name", "none");
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+void write_keys(JsonWriter& w, Store& store) {
+  w.key("keys").open_array();
+  for (const auto& merged : store.ls()) write_record(w, *merged, false);
+  w.close_array();
+}
+
+std::shared_ptr<const Merged> known_key(Store& store, const std::string& prefix) {
+  auto merged = store.show(prefix);
+  if (!merged)
+    refuse_argument("key", "is not in the store",
+                    "a hash, or a prefix that only one key has, from `cache ls`", prefix);
+  return merged;
+}
+
+void write_verify(JsonWriter& w, Store& store) {
+  const StoreCheck check = store.verify();
+  const jit::CubinCheck cubins = jit::verify_cubins();
+  w.field("good", check.good).field("bad", check.bad);
+  w.field("good_cubins", cubins.good).field("bad_cubins", cubins.bad);
+  w.field("bad_rules", Rules::process().bad());
+}
+
+void write_compact(JsonWriter& w, Store& store) {
+  std::int64_t keys = 0, failed = 0, records = 0;
+  for (const auto& merged : store.ls()) {
+    ++keys;
+    failed += !store.compact(merged->key);
+    records += static_cast<std::int64_t>(store.load(merged->key)->records);
+  }
+  w.field("keys", keys).field("failed", failed).field("records", records);
+}
+
+void export_to(JsonWriter& w, Store& store, const std::string& path) {
+  const std::filesystem::path file = absolute(path);
+  const std::string all = export_text(store);
+  const Folder folder = open_root(file.parent_path().string(), Trust::kAnyone, Missing::kFail);
+  const int error =
+      folder.fd ? write_file(folder.fd.get(), file.filename().string(), all) : folder.error;
+  if (error != 0)
+    refuse_argument("path", "cannot be written", "a file in a folder that exists",
+                    text(file.string(), " (", std::strerror(error), ")"));
+  std::vector<std::string_view> records;
+  split_export(all, &records);
+  w.field("file", file.string()).field("records", static_cast<std::int64_t>(records.size()));
+}
+
+void write_exchange(JsonWriter& w, const Exchange& exchange) {
+  if (!exchange.failed.empty())
+    refuse(ErrorKind::kTuning, "cache",
+           {"store", "cannot be written", "a store that takes records", exchange.failed});
+  w.field("imported", exchange.records).field("known", exchange.known).key("refused").open_array();
+  for (const std::string& line : exchange.refused) w.value(line);
+  w.close_array();
+  forget_all();
+}
+
+void import_from(JsonWriter& w, Store& store, const std::string& path) {
+  const std::string file = absolute(path);
+  std::string all;
+  Flaw flaw = read_file(AT_FDCWD, file, Trust::kAnyone, &all, kMaxExportBytes);
+  std::vector<std::string_view> records;
+  if (flaw == Flaw::kNone) flaw = split_export(all, &records);
+  if (flaw != Flaw::kNone)
+    refuse_argument("path", "is no export", "a whole file of `dlblas cache export`",
+                    text(file, " (", name_of(flaw), ")"));
+  write_exchange(w, import_records(store, records));
+}
+
+void merge_from(JsonWriter& w, Store& store, const std::string& path) {
+  std::string folder = absolute(path);
+  if (std::filesystem::is_directory(folder + "/v1/results")) folder += "/v1";
+  if (!std::filesystem::is_directory(folder + "/results"))
+    refuse_argument("path", "is no store", "a folder with results/ or v1/results/", folder);
+  Store other = Store::shipped(folder);
+  write_exchange(w, merge_store(store, other));
+}
+
+// op, implementation, configuration, key; the last two may be empty. Names must be known now: a
+// typing error would never hold.
+Rule rule_of(Store& store, Rule::Kind kind, const Words& words, bool lifting) {
+  const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string(); };
+  Rule rule{kind, "", "", word(2), word(3)};
+  const Operator& op = *Registry::process().at(word(1)).op;
+  rule.op = op.schema.name;
+  if (!word(4).empty()) {
+    const auto merged = known_key(store, word(4));
+    rule.key = key_hash(merged->key);
+    for (const Record::Field& f : merged->key)
+      if (f.name == "op" && f.value != rule.op)
+        refuse_argument("key", "is another operator's", "a key of " + rule.op, f.value);
+  }
+  if (lifting) return rule;
+  const Implementation* impl = op.find(rule.implementation);
+  if (!impl) {
+    std::string known;
+    for (const Implementation* i : op.candidates())
+      known += text(known.empty() ? "" : ", ", i->name);
+    refuse_argument("implementation", "is unknown", "one of " + known, rule.implementation);
+  }
+  if (!rule.config.empty()) impl->table().parse(rule.config, impl->name);
+  return rule;
+}
+
+void keep_rule(JsonWriter& w, const Rule& rule) {
+  if (const std::string why = Rules::process().keep(rule); !why.empty())
+    refuse(ErrorKind::kTuning, "cache",
+           {"rule", "cannot be kept", "a store that can be written", why});
+  forget_all();
+  w.field("kept", true);
+}
+
+void write_rules(JsonWriter& w) {
+  Rules::process().refresh();
+  forget_all();
+  w.key("rules").open_array();
+  for (const Rule& rule : *Rules::process().current()) {
+    w.open_object().field("kind", name_of(rule.kind)).field("op", rule.op).field("key", rule.key);
+    w.field("implementation", rule.implementation).field("config", rule.config).close_object();
+  }
+  w.close_array().field("bad_rules", Rules::process().bad());
+}
+
+void lift_rule(JsonWriter& w, const Rule& rule) {
+  w.field("lifted", Rules::process().lift(rule));
+  forget_all();
+}
+
+bool change_rules(JsonWriter& w, Store& store, const Words& words) {
+  using Kind = Rule::Kind;
+  const std::string& verb = words[0];
+  if (verb == "pin")
+    keep_rule(w, rule_of(store, Kind::kPin, words, false));
+  else if (verb == "forbid")
+    keep_rule(w, rule_of(store, Kind::kForbid, words, false));
+  else if (verb == "unpin")
+    lift_rule(w, rule_of(store, Kind::kPin, words, true));
+  else if (verb == "allow")
+    lift_rule(w, rule_of(store, Kind::kForbid, words, true));
+  else if (verb == "rules")
+    write_rules(w);
+  else
+    return false;
+  return true;
+}
+
+std::string run_cache_command(std::string_view command) {
+  Store& store = Store::process();
+  const Words words = split(command);
+  const std::string &verb = words[0], argument = words.size() > 1 ? words[1] : std::string();
+  JsonWriter w;
+  w.open_object().field("path", store.path()).field("memory_only_because", store.reason());
+  if (verb == "ls") {
+    write_keys(w, store);
+  } else if (verb == "show") {
+    const auto merged = known_key(store, argument);
+    w.key("result");
+    write_record(w, *merged, true);
+  } else if (verb == "verify") {
+    write_verify(w, store);
+    forget_all();
+  } else if (verb == "clear") {
+    w.field("removed", store.clear());
+    forget_all();
+  } else if (verb == "compact") {
+    write_compact(w, store);
+  } else if (verb == "export") {
+    export_to(w, store, argument);
+  } else if (verb == "import") {
+    import_from(w, store, argument);
+  } else if (verb == "merge") {
+    merge_from(w, store, argument);
+  } else if (verb != "path" && !change_rules(w, store, words)) {
+    refuse_argument("command", "is unknown",
+                    "path, ls, show, verify, clear, compact, export, import, merge, pin, unpin, "
+                    "forbid, allow or rules",
+                    verb);
+  }
+  w.close_object();
+  return w.text();
+}
+
+}  // namespace
+}  // namespace dlblas
+
+extern "C" {
+
+using namespace dlblas;
+
+dlblas_status dlblas_cache(const char* command, char** out) {
+  return guarded([&] { give_text(run_cache_command(command ? command : ""), out); });
+}
+}

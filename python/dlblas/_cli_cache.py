@@ -1,0 +1,203 @@
+"""``dlblas cache``: what is kept, as text or JSON, and keeping it in order.
+
+Each action takes its parsed options and returns a value for JSON, a text, and an exit code. Read
+next: cache.py, cli.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import _native, cache
+from ._cli_show import FAILED, OK, print_json
+from ._text import columns, milliseconds
+
+Shown = tuple[Any, str, int]
+
+
+def _ls(args: argparse.Namespace) -> Shown:
+    keys = cache.ls()
+    rows = [
+        [
+            k["hash"][:12],
+            k["key"].get("op", ""),
+            k["key"].get("dims", ""),
+            k["key"].get("tensors", ""),
+            f"{k['rows']} candidates",
+            f"{k['records']} records",
+        ]
+        for k in keys
+    ]
+    return keys, columns(rows, indent="") if rows else "the store is empty", OK
+
+
+def _show(args: argparse.Namespace) -> Shown:
+    result = cache.show(args.key)
+    rows = []
+    known = [c for c in result["candidates"] if c["samples_ms"]]
+    failed = [c for c in result["candidates"] if not c["samples_ms"]]
+    for c in sorted(known, key=lambda c: min(c["samples_ms"])):
+        rows.append(
+            [
+                milliseconds(min(c["samples_ms"])),
+                f"{len(c['samples_ms'])} samples",
+                c["implementation"],
+                c["config"],
+            ]
+        )
+    rows += [["-", f"failed: {c['failure']}", c["implementation"], c["config"]] for c in failed]
+    fields = [[name, value] for name, value in result["key"].items()]
+    return result, columns(fields) + ("\n" + columns(rows) if rows else ""), OK
+
+
+def _verify(args: argparse.Namespace) -> Shown:
+    value = cache.verify()
+    bad = value["bad"] + value["bad_cubins"] + value["bad_rules"]
+    text = f"{value['good']} good, {value['bad']} bad (set aside)"
+    if value["good_cubins"] or value["bad_cubins"]:
+        text += f"; compiled kernels: {value['good_cubins']} good, {value['bad_cubins']} bad"
+    if value["bad_rules"]:
+        text += f"; rules: {value['bad_rules']} bad"
+    return value, text, FAILED if bad else OK
+
+
+def _clear(args: argparse.Namespace) -> Shown:
+    removed = cache.clear()
+    return {"removed": removed}, f"{removed} removed", OK
+
+
+def _compact(args: argparse.Namespace) -> Shown:
+    value = cache.compact()
+    text = f"{value['keys']} keys, {value['records']} records now"
+    if value["failed"]:
+        text += f"; {value['failed']} keys as they were: another process is at it, or a full disk"
+    return value, text, FAILED if value["failed"] else OK
+
+
+def _export(args: argparse.Namespace) -> Shown:
+    records = cache.export(args.file)
+    return {"records": records}, f"{records} records in {args.file}", OK
+
+
+def _came_in(value: dict[str, Any]) -> Shown:
+    refused = value["refused"]
+    lines = [f"{value['imported']} new, {value['known']} known, {len(refused)} refused"]
+    return value, "\n".join([*lines, *(f"  {line}" for line in refused)]), FAILED if refused else OK
+
+
+def _import(args: argparse.Namespace) -> Shown:
+    return _came_in(cache.import_file(args.file))
+
+
+def _merge(args: argparse.Namespace) -> Shown:
+    return _came_in(cache.merge(args.folder))
+
+
+def _pin(args: argparse.Namespace) -> Shown:
+    cache.pin(args.op, args.implementation, args.config, key=args.key)
+    return {"kept": True}, f"{args.op}: {args.implementation} is pinned", OK
+
+
+def _forbid(args: argparse.Namespace) -> Shown:
+    cache.forbid(args.op, args.implementation, args.config, key=args.key)
+    return {"kept": True}, f"{args.op}: {args.implementation} is forbidden", OK
+
+
+def _lifted(lifted: bool, what: str) -> Shown:
+    text = f"{what} is lifted" if lifted else f"{what}: there was none; see dlblas cache rules"
+    return {"lifted": lifted}, text, OK if lifted else FAILED
+
+
+def _unpin(args: argparse.Namespace) -> Shown:
+    return _lifted(cache.unpin(args.op, key=args.key), f"the pin of {args.op}")
+
+
+def _allow(args: argparse.Namespace) -> Shown:
+    lifted = cache.allow(args.op, args.implementation, args.config, key=args.key)
+    return _lifted(lifted, f"the rule that forbids {args.implementation} for {args.op}")
+
+
+def _rules(args: argparse.Namespace) -> Shown:
+    rules = cache.rules()
+    rows = [
+        [
+            r["kind"],
+            r["op"],
+            f"key {r['key'][:12]}" if r["key"] else "every problem",
+            r["implementation"],
+            r["config"] or ("default" if r["kind"] == "pin" else "every configuration"),
+        ]
+        for r in rules
+    ]
+    return rules, columns(rows, indent="") if rows else "nothing is pinned or forbidden", OK
+
+
+def _path(args: argparse.Namespace) -> Shown:
+    reason = _native.info()["cache"]["memory_only_because"]
+    where = "" if reason else cache.path()
+    if not where:
+        sys.stderr.write(f"dlblas cache: the store is in memory only: {reason}\n")
+    value = {"path": where, "memory_only_because": reason}
+    return value, where, OK if where else FAILED
+
+
+class _Action(NamedTuple):
+    run: Callable[[argparse.Namespace], Shown]
+    text: str
+    words: tuple[str, ...] = ()
+
+
+_WORDS = {
+    "key": "its hash, or a prefix that only one key has",
+    "file": "a file",
+    "folder": "a cache folder, or the v1 in it",
+    "op": "an operator",
+    "implementation": "one of its implementations",
+    "config": "one configuration, as 'block_m=64 order=kmn' (default: see above)",
+}
+ACTIONS = {
+    "ls": _Action(_ls, "keys"),
+    "show": _Action(_show, "every candidate of a key", ("key",)),
+    "verify": _Action(_verify, "read every file strictly; 1 when one is bad"),
+    "compact": _Action(_compact, "rewrite every key's records as few"),
+    "export": _Action(_export, "write every record into one file", ("file",)),
+    "import": _Action(_import, "take the records of an export; 1 when one is refused", ("file",)),
+    "merge": _Action(_merge, "take the records of another store's folder", ("folder",)),
+    "pin": _Action(
+        _pin,
+        "serve OP with this implementation in every process; with its default configuration",
+        ("op", "implementation", "config"),
+    ),
+    "unpin": _Action(_unpin, "lift the pin of OP", ("op",)),
+    "forbid": _Action(
+        _forbid,
+        "never choose or measure this implementation of OP; every configuration",
+        ("op", "implementation", "config"),
+    ),
+    "allow": _Action(_allow, "lift the same forbid", ("op", "implementation", "config")),
+    "rules": _Action(_rules, "what is pinned and forbidden"),
+    "clear": _Action(_clear, "remove all records and compiled kernels, not the rules"),
+    "path": _Action(_path, "the folder in use"),
+}
+RULED = ("pin", "unpin", "forbid", "allow")
+
+
+def options(action: argparse.ArgumentParser, name: str) -> None:
+    """The arguments of one action."""
+    for word in ACTIONS[name].words:
+        nargs = "?" if word == "config" else None
+        action.add_argument(word, nargs=nargs, help=_WORDS[word])
+    if name in RULED:
+        action.add_argument("--key", help="for this key alone, from dlblas cache ls")
+
+
+def command(args: argparse.Namespace) -> int:
+    value, text, code = ACTIONS[args.action].run(args)
+    if args.json:
+        print_json(value)
+    elif text:
+        print(text)
+    return code

@@ -1,0 +1,143 @@
+// One file a rule; see rules.hpp. The printer defines the text, and the parser accepts what prints
+// back to itself. Read next: dispatch/ruled.cpp.
+#include "store/rules.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "store/sha256.hpp"
+#include "store/store.hpp"
+
+namespace dlblas {
+namespace {
+
+constexpr std::string_view kFirstLine = "dlblas-rule 1\n";
+// Folders above `rules` whose names a first rule may have made: v1, dlblas, .cache.
+constexpr int kParents = 4;
+
+// Two pins of one operator and key are one file: the later stands.
+std::string file_of(const Rule& rule) {
+  const bool pin = rule.kind == Rule::Kind::kPin;
+  return text(name_of(rule.kind), "-",
+              sha256_hex(text(rule.op, "\n", rule.key, "\n", pin ? "" : rule.implementation, "\n",
+                              pin ? "" : rule.config, "\n")));
+}
+
+Folder open_rules(const std::string& root_path, Missing missing) {
+  Folder root = open_root(root_path, Trust::kOurs, missing);
+  if (!root.fd) return root;
+  return open_folder(root.fd.get(), "rules", Trust::kOurs, missing);
+}
+
+bool take_line(std::string_view& s, std::string_view name, std::string* value) {
+  const std::size_t end = s.find('\n');
+  if (end == s.npos || !s.starts_with(name)) return false;
+  *value = s.substr(name.size(), end - name.size());
+  s.remove_prefix(end + 1);
+  return true;
+}
+
+}  // namespace
+
+struct Rules::State {
+  std::mutex mutex;
+  std::shared_ptr<const std::vector<Rule>> current;
+};
+
+struct Rules::Read {
+  std::vector<Rule> rules;
+  std::int64_t bad = 0;
+};
+
+std::shared_ptr<Rules::State> Rules::make_state() { return std::make_shared<State>(); }
+
+std::string_view name_of(Rule::Kind kind) { return kind == Rule::Kind::kPin ? "pin" : "forbid"; }
+
+std::string print(const Rule& rule) {
+  return seal(text(kFirstLine, "rule.config ", rule.config, "\nrule.implementation ",
+                   rule.implementation, "\nrule.key ", rule.key, "\nrule.kind ", name_of(rule.kind),
+                   "\nrule.op ", rule.op, "\n"));
+}
+
+bool parse(std::string_view all, Rule* out) {
+  Rule rule;
+  std::string kind;
+  std::string_view s = all;
+  if (!s.starts_with(kFirstLine)) return false;
+  s.remove_prefix(kFirstLine.size());
+  if (!take_line(s, "rule.config ", &rule.config) ||
+      !take_line(s, "rule.implementation ", &rule.implementation) ||
+      !take_line(s, "rule.key ", &rule.key) || !take_line(s, "rule.kind ", &kind) ||
+      !take_line(s, "rule.op ", &rule.op))
+    return false;
+  rule.kind = kind == "pin" ? Rule::Kind::kPin : Rule::Kind::kForbid;
+  if (rule.op.empty() || rule.implementation.empty() || print(rule) != all) return false;
+  *out = std::move(rule);
+  return true;
+}
+
+Rules& Rules::process() {
+  static auto* rules = new Rules(Store::process().path());
+  return *rules;
+}
+
+Rules::Read Rules::read() const {
+  Read found;
+  const Folder folder = open_rules(root_, Missing::kFail);
+  if (!folder.fd) return found;
+  for (const std::string& name : list_folder(folder.fd.get())) {
+    std::string bytes;
+    Rule rule;
+    const Flaw flaw = read_file(folder.fd.get(), name, Trust::kOurs, &bytes);
+    if (flaw == Flaw::kNone && parse(bytes, &rule) && name == file_of(rule)) {
+      found.rules.push_back(std::move(rule));
+      continue;
+    }
+    ++found.bad;
+    log_once(LogLevel::kWarn, "rule/" + name,
+             text("cache: rules/", printable(name),
+                  " is no rule, so what it pinned or forbade does not hold; see `dlblas cache "
+                  "rules` and decide again"));
+  }
+  return found;
+}
+
+std::shared_ptr<const std::vector<Rule>> Rules::current() {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->current) state_->current = std::make_shared<const std::vector<Rule>>(read().rules);
+  return state_->current;
+}
+
+void Rules::refresh() {
+  const std::lock_guard lock(state_->mutex);
+  state_->current = nullptr;
+}
+
+std::string Rules::keep(const Rule& rule) {
+  const Folder folder = open_rules(root_, Missing::kCreate);
+  if (!folder.fd) return folder.reason;
+  Rule back;
+  const std::string all = print(rule);
+  if (!parse(all, &back) || !(back == rule)) return "it could not be read back";
+  int error = write_file(folder.fd.get(), file_of(rule), all);
+  if (error == 0) error = sync_parents(folder.fd.get(), kParents);
+  refresh();
+  return error == 0 ? "" : std::strerror(error);
+}
+
+std::int64_t Rules::lift(const Rule& rule) {
+  const Folder folder = open_rules(root_, Missing::kFail);
+  const bool gone = folder.fd && ::unlinkat(folder.fd.get(), file_of(rule).c_str(), 0) == 0;
+  if (gone) sync_names(folder.fd.get());
+  refresh();
+  return gone;
+}
+
+std::int64_t Rules::bad() { return read().bad; }
+
+}  // namespace dlblas

@@ -1,0 +1,202 @@
+"""`dlblas cache export|import|merge|pin|forbid|compact`, from Python and from the shell: what comes
+in is checked, decisions hold in new processes and explain says so, refusals are typed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+ASK = (
+    "import json, dlblas, numpy as np; x = np.ones((64, 256), np.float32); "
+    "w = np.ones(256, np.float32); "
+)
+TUNE = ASK + "dlblas.get_op('rms_norm', (x, w), seconds=0.2)"
+EXPLAIN = ASK + "print(json.dumps(dlblas.explain('rms_norm', x, w).as_dict()))"
+
+
+def run(cache: pathlib.Path, *command: str, code: int = 0) -> str:
+    """One fresh process with its own idea of the store; its stdout, stderr behind it."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "DLBLAS_CACHE": str(cache)}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def shell(cache: pathlib.Path, *words: str, code: int = 0) -> str:
+    return run(cache, "-m", "dlblas", "cache", *words, code=code)
+
+
+def ask(cache: pathlib.Path, *words: str, code: int = 0) -> Any:
+    return json.JSONDecoder().raw_decode(shell(cache, *words, "--json", code=code))[0]
+
+
+def explained(cache: pathlib.Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(cache, "-c", EXPLAIN).splitlines()[0])
+    return found
+
+
+def row(found: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(r for r in found["candidates"] if r["implementation"] == name)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    cache = tmp_path_factory.mktemp("tuned")
+    run(cache, "-c", TUNE)
+    return cache
+
+
+def sealed(body: str) -> str:
+    return f"{body}sha256 {hashlib.sha256(body.encode()).hexdigest()}\n"
+
+
+def test_records_travel_whole(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file, here = tmp_path / "all.txt", tmp_path / "here"
+    assert ask(tuned, "export", str(file))["records"] >= 1
+    assert ask(here, "import", str(file))["imported"] >= 1
+    again = ask(here, "import", str(file))
+    assert again["imported"] == 0 and again["known"] >= 1
+    assert explained(here)["source"] == "store"
+    key = ask(here, "ls")[0]["hash"]
+    theirs = ask(tuned, "show", key)["candidates"]
+    ours = ask(here, "show", key)["candidates"]
+    plain = [{k: v for k, v in c.items() if k != "record"} for c in theirs]
+    assert plain == [{k: v for k, v in c.items() if k != "record"} for c in ours]
+
+
+def test_merge_reads_another_store_and_leaves_it(
+    tuned: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    before = sorted(str(p) for p in tuned.rglob("*"))
+    assert ask(tmp_path, "merge", str(tuned))["imported"] >= 1
+    assert ask(tmp_path, "merge", str(tuned / "v1"))["known"] >= 1
+    assert sorted(str(p) for p in tuned.rglob("*")) == before
+    assert explained(tmp_path)["source"] == "store"
+
+
+def test_every_record_that_comes_in_is_checked(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "all.txt"
+    shell(tuned, "export", str(file))
+    text = file.read_text()
+    head, count, length, rest = text.split("\n", 3)
+    record = rest[: int(length.split()[1])]
+    bad = record.replace("cand.0.default", "cand.0.evil", 1)
+    for wrong in (bad, record.replace("dlblas-result 1", "dlblas-result 9")):
+        resealed = sealed(wrong[:-72])
+        size = len(resealed.encode())
+        body = f"{head}\n{count}\n{length}\n{record}record {size}\n{resealed}"
+        body = body.replace(count, f"records {int(count.split()[1]) + 1}", 1)
+        if count == "records 1":
+            file.write_text(sealed(body))
+            value = ask(tmp_path / "new", "import", str(file), code=1)
+            assert len(value["refused"]) == 1 and "record 2" in value["refused"][0]
+    for broken in (text[:-1], text[:-80], text.replace("records ", "records 1", 1), "", "x" * 100):
+        file.write_text(broken)
+        said = shell(tmp_path / "other", "import", str(file), code=2)
+        assert "cache: path is no export" in said
+    assert ask(tmp_path / "other", "ls") == []
+
+
+def test_refusals_are_typed(tmp_path: pathlib.Path) -> None:
+    import dlblas
+    from dlblas import cache
+    from dlblas.errors import UnknownOperatorError
+
+    with pytest.raises(dlblas.Error, match="cache: path is no export"):
+        cache.import_file(tmp_path / "nothing")
+    with pytest.raises(dlblas.Error, match="cache: path is no store"):
+        cache.merge(tmp_path)
+    with pytest.raises(dlblas.Error, match="cache: path cannot be written"):
+        cache.export(tmp_path / "no" / "folder")
+    with pytest.raises(UnknownOperatorError):
+        cache.pin("no_such_op", "cpu_baseline")
+    with pytest.raises(dlblas.Error, match="cache: implementation is unknown"):
+        cache.pin("rms_norm", "evil")
+    with pytest.raises(dlblas.Error, match="config"):
+        cache.forbid("rms_norm", "cpu_baseline", "evil=1")
+    with pytest.raises(dlblas.Error, match="cache: key is not in the store"):
+        cache.pin("rms_norm", "cpu_baseline", key="00")
+    with pytest.raises(dlblas.Error, match="line break"):
+        cache.pin("rms_norm", "cpu_baseline\nx")
+
+
+def test_forbidden_is_never_chosen_nor_measured(
+    tuned: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    ask(tmp_path, "merge", str(tuned))
+    winner = explained(tmp_path)["implementation"]
+    shell(tmp_path, "forbid", "rms_norm", winner)
+    found = explained(tmp_path)
+    assert found["implementation"] != winner
+    assert "forbidden for this operator" in row(found, winner)["reason"]
+    report = run(tmp_path, "-c", ASK + "print(dlblas.tune('rms_norm', (x, w), seconds=0.2))")
+    assert explained(tmp_path)["implementation"] != winner, report
+    assert ask(tmp_path, "rules")[0]["kind"] == "forbid"
+    shell(tmp_path, "allow", "rms_norm", winner)
+    assert row(explained(tmp_path), winner)["supports"]
+    assert "there was none" in shell(tmp_path, "allow", "rms_norm", winner, code=1)
+
+
+def test_one_configuration_is_forbidden(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    ask(tmp_path, "merge", str(tuned))
+    found = explained(tmp_path)
+    shell(tmp_path, "forbid", "rms_norm", found["implementation"], found["config"])
+    after = explained(tmp_path)
+    assert (after["implementation"], after["config"]) != (found["implementation"], found["config"])
+    assert row(after, found["implementation"])["supports"]
+
+
+def test_a_pin_holds_in_new_processes_and_says_so(
+    tuned: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    ask(tmp_path, "merge", str(tuned))
+    shell(tmp_path, "pin", "rms_norm", "reference")
+    found = explained(tmp_path)
+    assert (found["implementation"], found["source"]) == ("reference", "pinned")
+    assert "pinned for good" in found["why"] and "operator" in found["why"]
+    key = ask(tmp_path, "ls")[0]["hash"][:12]
+    shell(tmp_path, "pin", "rms_norm", "cpu_baseline", "--key", key)
+    found = explained(tmp_path)
+    assert found["implementation"] == "cpu_baseline" and "this problem" in found["why"]
+    shell(tmp_path, "forbid", "rms_norm", "cpu_baseline")
+    found = explained(tmp_path)
+    assert found["implementation"] != "cpu_baseline"
+    assert "kept pin of cpu_baseline is passed over" in found["why"]
+    shell(tmp_path, "unpin", "rms_norm", "--key", key)
+    assert explained(tmp_path)["implementation"] == "reference"
+    shell(tmp_path, "clear")
+    assert explained(tmp_path)["implementation"] == "reference", "rules outlive a clear"
+    shell(tmp_path, "unpin", "rms_norm")
+    assert explained(tmp_path)["source"] != "pinned"
+
+
+def test_a_broken_rule_is_said(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    shell(tmp_path, "pin", "rms_norm", "reference")
+    (file,) = (tmp_path / "v1" / "rules").iterdir()
+    file.write_bytes(file.read_bytes().replace(b"reference", b"cpu_avx29"))
+    file.chmod(0o600)
+    found = explained(tmp_path)
+    assert found["source"] != "pinned"
+    assert "is no rule" in run(tmp_path, "-c", EXPLAIN)
+    assert ask(tmp_path, "verify", code=1)["bad_rules"] == 1
+
+
+def test_compact_keeps_what_is_known(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    ask(tmp_path, "merge", str(tuned))
+    before = explained(tmp_path)
+    value = ask(tmp_path, "compact")
+    assert value["failed"] == 0 and value["keys"] == 1
+    after = explained(tmp_path)
+    assert (after["implementation"], after["config"]) == (
+        before["implementation"],
+        before["config"],
+    )
