@@ -1,0 +1,27 @@
+// Any bytes as a cubin's container, with and without a digest that holds: refused, or exactly what
+// packs back.
+// fuzz: src/jit/disk_cache.cpp src/store/record.cpp src/store/sha256.cpp src/store/store.cpp
+// fuzz: src/store/files.cpp src/store/maintain.cpp src/core/env.cpp src/core/log.cpp
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "jit/disk_cache.hpp"
+#include "store/sha256.hpp"
+
+namespace {
+void read(const std::string& bytes) {
+  using namespace dlblas::jit;
+  Cubin cubin;
+  if (detail::unpack(bytes, "abc", "13.0", &cubin) &&
+      detail::pack("abc", "13.0", cubin) != bytes)
+    std::abort();
+}
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  read(bytes);
+  read(bytes + dlblas::sha256_hex(bytes));
+  return 0;
+}

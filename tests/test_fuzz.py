@@ -1,0 +1,91 @@
+"""Fuzzing in CI: one C++ target by a printed seed for seconds, or its corpus where clang is
+missing; cases.json and the command line by Hypothesis, derandomised. `make fuzz` runs every target
+longer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import pathlib
+import random
+import subprocess
+import sys
+from typing import Any
+
+import dlblas
+import pytest
+from dlblas import _specs, cli
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGETS = sorted(p.stem for p in (ROOT / "tests" / "fuzz").glob("fuzz_*.cpp"))
+
+
+def test_a_target_by_a_printed_seed() -> None:
+    seed = random.randrange(1, 1 << 30)
+    target = TARGETS[seed % len(TARGETS)]
+    print(f"seed {seed}: {target}")
+    command = [sys.executable, str(ROOT / "tools" / "fuzz.py"), "--only", target]
+    command += ["--seconds", "5", "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+LINE = (
+    "info list explain tune cache ls show verify rules pin unpin forbid allow export import merge "
+    "compact path rms_norm matmul cpu_avx2 --dims T=4,C=8 T= =4 C=-1 T=2x256 --dtype bf16 f32 "
+    "--arg eps=1e-6 bias=true --device cpu cuda:9 --json --seconds 0 nan -1 --strategy random "
+    "--space a=b,c --where x*y<=2 --implementations --max-evaluations --key --help -- - x"
+)
+WORDS = st.sampled_from(LINE.split())
+SAFE = {"explain", "cache", "list", "info"}
+LINES = st.lists(WORDS | st.text(max_size=12), max_size=8)
+
+
+@settings(max_examples=150, derandomize=True, deadline=None)
+@given(first=st.sampled_from(sorted(SAFE)), rest=LINES)
+def test_a_command_line_ends_in_a_word(
+    first: str, rest: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A code of the contract and, unless it is 0, a line that says why; never a traceback."""
+    if {"export", "import", "merge", "pin", "forbid", "clear"} & set(rest):
+        return  # these change things: tests/test_cache.py
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = cli.main([first, *rest])
+        except SystemExit as end:
+            code = int(end.code or 0)
+    assert code in (0, 1, 2)
+    if code == 2:
+        assert err.getvalue().strip() or "usage" in out.getvalue()
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+ROW: dict[str, Any] = json.loads(
+    (ROOT / "ops" / "norm" / "cases.json").read_text(encoding="utf-8")
+)[0]
+
+
+@settings(max_examples=150, derandomize=True, deadline=None)
+@given(
+    args=st.dictionaries(st.sampled_from(["x", "weight", "eps", "no_such"]) | st.text(), VALUES),
+    dtype=st.sampled_from(["f32", "bf16", "f8"]) | st.text(max_size=6),
+)
+def test_a_row_of_cases_is_taken_or_refused(args: dict[str, Any], dtype: str) -> None:
+    """Arguments and dtypes of any shape in a row of cases.json: a problem, or dlblas.Error."""
+    operator, _, fixed = _specs.operator_row(ROW["op"])
+    with contextlib.suppress(dlblas.Error):
+        _specs.named_arguments(operator, ROW["dims"], {"": dtype}, {**args, **fixed}, "cpu")

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Fuzzes every parser of the library: tests/fuzz/fuzz_*.cpp, each with the sources it names.
+
+tools/fuzz.py [--seconds 20] [--only NAME]: with clang's libFuzzer, AddressSanitizer and UBSan, from
+tests/fuzz/corpus/NAME; new inputs stay in build/fuzz. Without clang the corpora are replayed with
+the C++ compiler there is, and the last line says so. Exit 1 on any finding. cases.json and the
+command line are fuzzed by tests/test_fuzz.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HOME = ROOT / "tests" / "fuzz"
+BUILD = ROOT / "build" / "fuzz"
+NAMED = re.compile(r"^// fuzz: (.*)$", re.MULTILINE)
+INCLUDES = [f"-I{ROOT / part}" for part in (".", "src", "include", "build/generated/include")]
+
+
+def sources(target: pathlib.Path) -> list[pathlib.Path]:
+    """What a target is linked from: itself and what its comment names."""
+    lines = NAMED.findall(target.read_text(encoding="utf-8"))
+    return [target, *(ROOT / name for line in lines for name in line.split())]
+
+
+def has_libfuzzer(compiler: str | None) -> bool:
+    if compiler is None:
+        return False
+    probe = 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) {return 0;}'
+    BUILD.mkdir(parents=True, exist_ok=True)
+    command = [compiler, "-xc++", "-", "-fsanitize=fuzzer,address", "-o", str(BUILD / "probe")]
+    return subprocess.run(command, input=probe, text=True, capture_output=True).returncode == 0
+
+
+def build(target: pathlib.Path, compiler: str, fuzzer: bool) -> pathlib.Path:
+    program = BUILD / (target.stem + ("" if fuzzer else "_replay"))
+    wanted = sources(target) if fuzzer else [*sources(target), HOME / "replay.cpp"]
+    newest = max(path.stat().st_mtime for path in [*wanted, *(ROOT / "src").rglob("*.hpp")])
+    if program.exists() and program.stat().st_mtime > newest:
+        return program
+    sanitize = "fuzzer,address,undefined" if fuzzer else "address,undefined"
+    flags = ["-std=c++20", "-O1", "-g", f"-fsanitize={sanitize}", "-fno-sanitize-recover=all"]
+    command = [compiler, *flags, "-DDLBLAS_BUILDING", *INCLUDES, *map(str, wanted)]
+    program.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([*command, "-o", str(program), "-ldl", "-lpthread"], check=True)
+    return program
+
+
+def fuzz(target: pathlib.Path, compiler: str, fuzzer: bool, seconds: int, seed: int) -> bool:
+    name = target.stem.removeprefix("fuzz_")
+    corpus = HOME / "corpus" / name
+    program = build(target, compiler, fuzzer)
+    command = [str(program), *map(str, sorted(corpus.iterdir()))]
+    if fuzzer:
+        grown = BUILD / "corpus" / name
+        grown.mkdir(parents=True, exist_ok=True)
+        limits = [
+            f"-max_total_time={seconds}",
+            "-max_len=4096",
+            "-timeout=10",
+            "-rss_limit_mb=2048",
+        ]
+        words = HOME / f"{name}.dict"
+        limits += [f"-dict={words}"] if words.exists() else []
+        found = f"-artifact_prefix={BUILD}/{name}-"
+        command = [str(program), *limits, f"-seed={seed}", found, str(grown), str(corpus)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    last = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["no output"]
+    print(f"{name}: {'ok' if done.returncode == 0 else 'FAILED'}; {last[0]}", flush=True)
+    if done.returncode != 0:
+        print(done.stderr[-6000:])
+    return done.returncode == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=20, help="each target (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 1 << 30))
+    parser.add_argument("--only", default="", help="targets whose name contains this")
+    args = parser.parse_args()
+    clang = shutil.which("clang++")
+    fuzzer = has_libfuzzer(clang)
+    compiler = clang if fuzzer and clang else shutil.which("c++") or "c++"
+    print(f"seed {args.seed}")
+    targets = [t for t in sorted(HOME.glob("fuzz_*.cpp")) if args.only in t.stem]
+    good = [fuzz(t, compiler, fuzzer, args.seconds, args.seed) for t in targets]
+    if not fuzzer:
+        print("no clang with libFuzzer here: the corpora were replayed, nothing was fuzzed")
+    return 0 if good and all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
