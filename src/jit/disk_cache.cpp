@@ -95,7 +95,8 @@ bool take_number(std::string_view& bytes, std::string_view name, T* value) {
   std::string_view word;
   if (!take_line(bytes, name, &word)) return false;
   const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), *value);
-  return failed == std::errc{} && end == word.data() + word.size() && *value >= 0;
+  return failed == std::errc{} && end == word.data() + word.size() && *value >= 0 &&
+         std::to_string(*value) == word;  // one text a number
 }
 
 }  // namespace

@@ -13,8 +13,7 @@ namespace {
 void read(const std::string& bytes) {
   using namespace dlblas::jit;
   Cubin cubin;
-  if (detail::unpack(bytes, "abc", "13.0", &cubin) &&
-      detail::pack("abc", "13.0", cubin) != bytes)
+  if (detail::unpack(bytes, "abc", "13.0", &cubin) && detail::pack("abc", "13.0", cubin) != bytes)
     std::abort();
 }
 }  // namespace

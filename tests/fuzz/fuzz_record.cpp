@@ -1,7 +1,8 @@
 // Any bytes as a record, as an export and as a rule: refused, or exactly what prints back. The
 // digest is made to hold for half of the inputs, so that what lies behind it is reached.
 // fuzz: src/store/record.cpp src/store/sha256.cpp src/store/rules.cpp src/store/exchange.cpp
-// fuzz: src/store/store.cpp src/store/files.cpp src/store/maintain.cpp src/core/env.cpp src/core/log.cpp
+// fuzz: src/store/store.cpp src/store/files.cpp src/store/maintain.cpp
+// fuzz: src/core/env.cpp src/core/log.cpp
 #include <cstdint>
 #include <cstdlib>
 #include <string>
