@@ -14,7 +14,7 @@ CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-asan test-tsan build wheel release-wheel lint format check bench docs clean setup-demo setup-docs setup-test
+.PHONY: help demo test test-asan test-tsan fuzz mutate reliability build wheel release-wheel lint format check bench docs clean setup-demo setup-docs setup-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -56,6 +56,15 @@ lint: setup-test build  ## every check of tools/, clang-format, clang-tidy names
 
 format: setup-test  ## format C++ and Python in place
 	.venv/bin/python tools/lint.py --fix
+
+fuzz: setup-test build  ## fuzz every parser (SECONDS=20 each; without clang, replay the corpora)
+	.venv/bin/python tools/fuzz.py --seconds $(or $(SECONDS),20)
+
+mutate: setup-test build  ## seed bugs into a copy of the tree; each must be caught by its test
+	.venv/bin/python tools/mutate.py
+
+reliability: setup-test build  ## the whole battery on store and cubins; writes docs/reliability.md
+	.venv/bin/python tools/reliability.py
 
 bench: build  ## run the benchmarks (dlblas bench)
 	.venv/bin/python -m dlblas bench

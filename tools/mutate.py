@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Seeds one bug after another into a copy of the tree and sees that the named test catches each.
+
+tools/mutate.py [--only NAME] [--sample N --seed S]: every tests/mutants/*.patch opens with lines
+`caught-by: COMMAND` (run in the copy's build folder; it must fail) and `builds: TARGETS`; `device:`
+in place of these says which GPU check catches it, and it is listed, not run. The copy is in
+build/mutants, built with the same ccache, so a mutant costs one file and a link. Prints `12/12
+caught`; exit 1 when one is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HOME = ROOT / "tests" / "mutants"
+
+
+class Mutant(NamedTuple):
+    path: pathlib.Path
+    builds: list[str]
+    caught_by: str
+    device: str
+
+
+def read(path: pathlib.Path) -> Mutant:
+    head = dict(
+        line.split(": ", 1)
+        for line in path.read_text(encoding="utf-8").split("--- ", 1)[0].splitlines()
+        if ": " in line
+    )
+    builds = head.get("builds", "").split()
+    return Mutant(path, builds, head.get("caught-by", ""), head.get("device", ""))
+
+
+def make_copy(copy: pathlib.Path) -> None:
+    """Tracked and new files, only where they differ: an earlier copy's objects stay good. What the
+    tree has no more goes, or the build would find it."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout
+    names = {os.fsdecode(name) for name in listed.split(b"\0") if name}
+    names = {name for name in names if (ROOT / name).is_file()}
+    for name in names:
+        here, there = ROOT / name, copy / name
+        if there.is_file() and there.read_bytes() == here.read_bytes():
+            continue
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(here, there)
+        there.chmod(here.stat().st_mode)
+    for part in ("src", "bindings", "ops", "cpu", "device", "tests", "tools", "python", "cmake"):
+        for path in (copy / part).rglob("*"):
+            known = str(path.relative_to(copy)) in names
+            if path.is_file() and not known and "__pycache__" not in path.parts:
+                path.unlink()
+
+
+def environment(copy: pathlib.Path) -> dict[str, str]:
+    """The tree's ccache, with paths that count from the copy."""
+    ccache = os.environ.get("CCACHE_DIR", str(ROOT / "build" / "ccache"))
+    path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+    own = {"CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1", "CCACHE_DIR": ccache}
+    return {**os.environ, **own, "PATH": path}
+
+
+def configure(copy: pathlib.Path) -> None:
+    for shared in (".venv", "build/deps"):
+        link, target = copy / shared, ROOT / shared
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not link.exists():
+            link.symlink_to(target)
+    if (copy / "build" / "build.ninja").exists():
+        return
+    command = ["cmake", "--preset", "release", "--log-level=NOTICE"]
+    subprocess.run(command, cwd=copy, env=environment(copy), check=True, stdout=subprocess.DEVNULL)
+
+
+def patch(copy: pathlib.Path, mutant: Mutant, reverse: bool = False) -> bool:
+    command = ["patch", "-p1", "--quiet", "--forward", "-i", str(mutant.path)]
+    command += ["--reverse"] if reverse else []
+    return subprocess.run(command, cwd=copy).returncode == 0
+
+
+def run(copy: pathlib.Path, command: list[str] | str, folder: str = "build") -> tuple[int, str]:
+    done = subprocess.run(
+        command, cwd=copy / folder, env=environment(copy), shell=isinstance(command, str),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def try_mutant(copy: pathlib.Path, mutant: Mutant, jobs: int) -> str:
+    """Empty when it was caught, else why not."""
+    if not patch(copy, mutant):
+        return "its patch does not apply"
+    try:
+        code, said = run(copy, ["cmake", "--build", ".", f"-j{jobs}", "--target", *mutant.builds])
+        if code != 0:
+            return f"it does not build:\n{said[-2000:]}"
+        code, said = run(copy, mutant.caught_by)
+        return "" if code != 0 else f"`{mutant.caught_by}` passed"
+    finally:
+        patch(copy, mutant, reverse=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="mutants whose name contains this")
+    parser.add_argument("--sample", type=int, default=0, help="so many, by --seed")
+    parser.add_argument("--seed", type=int, default=random.randrange(1000000))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--copy", type=pathlib.Path, default=ROOT / "build" / "mutants")
+    args = parser.parse_args()
+    mutants = [read(p) for p in sorted(HOME.glob("*.patch")) if args.only in p.stem]
+    here = [m for m in mutants if not m.device]
+    if args.sample:
+        print(f"seed {args.seed}")
+        here = random.Random(args.seed).sample(here, min(args.sample, len(here)))
+    make_copy(args.copy)
+    configure(args.copy)
+    caught = 0
+    for mutant in here:
+        start = time.monotonic()
+        why = try_mutant(args.copy, mutant, args.jobs)
+        caught += not why
+        state = "caught" if not why else f"MISSED: {why}"
+        print(f"{mutant.path.stem}: {state} ({time.monotonic() - start:.0f} s)", flush=True)
+    for mutant in mutants:
+        if mutant.device:
+            print(f"{mutant.path.stem}: on a GPU, by {mutant.device}")
+    print(f"{caught}/{len(here)} caught")
+    return 0 if here and caught == len(here) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
