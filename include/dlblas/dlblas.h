@@ -228,8 +228,7 @@ DLBLAS_API dlblas_status dlblas_get_op(dlblas_op_t op, const dlblas_args* args,
 DLBLAS_API int32_t dlblas_worker_main(int32_t socket);
 /* The program that becomes one: argv and environment ("NAME=value", over this process's) end in
  * NULL; it finds its socket under descriptor 3. NULL argv: dlblas_worker, beside the library. */
-DLBLAS_API dlblas_status dlblas_set_worker(const char* const* argv,
-                                           const char* const* environment);
+DLBLAS_API dlblas_status dlblas_set_worker(const char* const* argv, const char* const* environment);
 
 /* From now on, this process serves `op` with this implementation (and configuration, NULL: its
  * default) wherever it supports the problem; elsewhere the call fails and says why. NULL

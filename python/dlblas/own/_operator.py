@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .. import _dtypes, _native
+from .. import _dtypes, _hooks, _native
 from . import _arrays, _function, _source
 from ._problem import Operator, Problem, of_schema
 from ._space import Knobs
@@ -81,6 +81,8 @@ def announce() -> None:
     register = sys.modules.get("dlblas.torch._register")
     if fresh and register is not None:
         register.extend()
+    elif fresh and hasattr(sys.modules.get("torch"), "library"):  # as after `import dlblas`
+        _hooks.attach_torch()
 
 
 def cases(op: str, use: str | None = None) -> list[dict[str, Any]]:
