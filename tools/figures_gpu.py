@@ -84,14 +84,15 @@ def _teraflops(row: Row, ms: float) -> str:
 
 
 def matmul_table(rows: list[Row]) -> str:
-    head = ["M×N×K", "chosen", "by", "cuBLAS in torch", "chosen ÷ cuBLAS (0.99)", "own (0.55)"]
+    head = ["M×N×K", "chosen", "by", "cuBLAS in torch", "chosen ÷ cuBLAS (0.99)", "own `cuda_mma`, untuned (0.55)"]
     lines = []
     for row in rows:
         ours, theirs = row["ours"], _best_of(row, "cublas")
         if "missing" in ours or theirs is None:
             lines.append([_shape(row), _ours(row), "", "–" if theirs is None else "", "", ""])
             continue
-        own: Row = next((v for v in row["variants"] if v["name"] == "own tuned"), {})
+        named = (v for v in row["variants"] if row["large"] and v["name"] == "cuda_mma")
+        own: Row = next(named, {})
         shown = f"{theirs / own['median_ms']:.2f}" if "median_ms" in own else ""
         times = [_teraflops(row, ms) for ms in (ours["median_ms"], theirs)]
         lines.append([_shape(row), times[0], f"`{ours['name']}`", times[1], _ratio(row), shown])
