@@ -59,9 +59,10 @@ std::string open(Nvrtc& n) {
   if (missing)
     return text(library.path, " has no ", missing, "; run `pip install nvidia-cuda-nvrtc`");
   n.version(&n.major, &n.minor);
-  if (n.major < 12)
+  // 12.0 lacks st.async, which kernels of clusters are written with.
+  if (n.major * 100 + n.minor < 1201)
     return text(library.path, " is NVRTC ", n.major, ".", n.minor,
-                "; expected 12 or later; run `pip install nvidia-cuda-nvrtc`");
+                "; expected 12.1 or later; run `pip install nvidia-cuda-nvrtc`");
   // One of a newer minor version loads.
   const int driver = cuda::driver().why_not.empty() ? cuda::driver().version / 1000 : n.major;
   if (n.major > driver)
@@ -210,7 +211,7 @@ Cubin run_nvrtc(const KernelSource& source, const std::vector<Header>& headers, 
   const Nvrtc& n = nvrtc();
   if (!n.why_not.empty())
     throw Error(ErrorKind::kCompile,
-                text("jit: compiler is missing; expected NVRTC 12 or later, got: ", n.why_not),
+                text("jit: compiler is missing; expected NVRTC 12.1 or later, got: ", n.why_not),
                 {.op = "jit", .argument = "compiler", .expected = "NVRTC", .got = n.why_not});
   const std::int64_t begin = now_us();
   Compilation compilation(n, source, headers);
