@@ -134,7 +134,7 @@ def _gpu_row(what: str, op: str, problem: dict[str, Any], **more: Any) -> dict[s
         "problem": problem,
         "dtype": "bf16",
         "ours": timed("rows", 0.05),
-        "variants": [timed("own tuned", 0.1)],
+        "variants": [timed("cuda_mma", 0.1)],
         "peers": [
             timed("copy", 0.04),
             timed("inductor", 0.08),

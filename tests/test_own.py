@@ -6,6 +6,9 @@ Every test takes away what it registered. Read next: docs/own.md, python/dlblas/
 
 from __future__ import annotations
 
+import functools
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +17,7 @@ import dlblas
 import numpy as np
 import pytest
 from dlblas.errors import ArgumentError, LaunchError, UnknownOperatorError, UnsupportedError
+from dlblas.own import _source
 
 OP = "rms_norm"
 
@@ -461,3 +465,41 @@ def test_a_torch_function() -> None:
         assert isinstance(y, np.ndarray)
     report = dlblas.tune(OP, (x, w), seconds=2, implementations=["by_torch"])
     assert report["winner"]["implementation"] == "by_torch"
+
+
+def _scaled(by: Any) -> Any:
+    def scaled(x: Any, y: Any, more: Any = None) -> None:
+        y[...] = x * by
+
+    return scaled
+
+
+class _Scaled:
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def __call__(self, x: Any, y: Any) -> None:
+        y[...] = x * self.by
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _scaled,
+        lambda by: functools.partial(_scaled(1), more=by),
+        lambda by: functools.wraps(_scaled(by))(_scaled(1)),
+        lambda by: _scaled(np.arange(9999) + by),
+        _Scaled,
+    ],
+    ids=["closure", "partial", "wrapper", "array", "object"],
+)
+def test_what_a_function_holds_is_part_of_its_hash(make: Any) -> None:
+    digest = [_source.digest(_source.text_of(make(by))) for by in (2, 2, 3)]
+    assert digest[0] == digest[1] != digest[2]
+
+
+def test_what_has_no_lasting_text_is_of_this_process() -> None:
+    held = "(lambda q: lambda x: q)(object())"
+    code = f"from dlblas.own import _source as s; print(s.digest(s.text_of({held})))"
+    told = {subprocess.check_output([sys.executable, "-c", code], text=True) for _ in range(2)}
+    assert len(told) == 2

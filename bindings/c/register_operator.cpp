@@ -150,7 +150,8 @@ const Operator& put(const dlblas_operator_def& from) {
   auto own = std::make_unique<OwnOperator>();
   own->schema = from.schema;
   own->formula = from.formula ? from.formula : "";
-  for (int i = 0; i < from.num_inplace; ++i) own->inplace.emplace_back(from.inplace[i]);
+  for (int i = 0; i < from.num_inplace; ++i)
+    own->inplace.emplace_back(from.inplace[i] ? from.inplace[i] : "");
   own->reference.store(reference.release(), std::memory_order_release);
   OperatorDef def;
   def.family = "own";

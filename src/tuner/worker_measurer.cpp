@@ -244,12 +244,13 @@ Measurer* WorkerMeasurer::here(const Plan& plan) {
 
 void WorkerMeasurer::keep_here(const Plan& plan) {
   const Implementation* impl = plan.implementation;
-  if (!impl->flags.local)
-    log_once(
-        LogLevel::kWarn, text("worker-lacks-", request_.op.schema.name, impl->name),
-        text(request_.op.schema.name, ": ", impl->name,
-             " is not in the worker and is measured in this process; register it from a module "
-             "that can be imported"));
+  // Said aloud: what hangs or crashes here takes the caller with it.
+  log_once(
+      LogLevel::kWarn, text("worker-lacks-", request_.op.schema.name, impl->name),
+      text(
+          request_.op.schema.name, ": ", impl->name,
+          impl->flags.local ? " was registered in a script or a function" : " is not in the worker",
+          " and is measured in this process; register it from a module that can be imported"));
   if (!local_) local_ = make_measurer(request_);
   kept_here_.insert(impl);
 }
@@ -335,8 +336,11 @@ Fields WorkerMeasurer::conditions() const {
   const worker::Exchange got =
       link_->exchange(worker::Writer().put(Ask::kConditions).take(), kFirstSeconds);
   if (got.ending != Ending::kReplied) return conditions_;
-  worker::Reader from(got.reply);
-  if (from.get<Answer>() == Answer::kDone) conditions_ = worker::decode_fields(from);
+  try {
+    worker::Reader from(got.reply);
+    if (from.get<Answer>() == Answer::kDone) conditions_ = worker::decode_fields(from);
+  } catch (const Error&) {  // a candidate wrote over its memory; what was measured is still good
+  }
   return conditions_;
 }
 

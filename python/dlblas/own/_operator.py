@@ -58,7 +58,8 @@ def register_operator(
     if not callable(reference):
         raise refuse_type(name, "reference", "a function", reference, "pass one")
     texts = (inplace,) if isinstance(inplace, str) else tuple(inplace)
-    digest = _source.digest(_source.text_of(reference), bound, version)
+    judge = _source.text_of(bound) if callable(bound) else bound
+    digest = _source.digest(_source.text_of(reference), judge, version)
     facts = of_schema(schema)
     shell = _Reference(facts, reference)
     ask = None if bound is None else _Bound(facts, bound)

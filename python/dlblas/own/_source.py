@@ -6,11 +6,19 @@ A changed hash makes that candidate's records stale, and nobody else's. Read nex
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import inspect
+import secrets
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from enum import Enum
+from types import BuiltinFunctionType, ModuleType
+from typing import Any, NamedTuple
+
+_PLAIN = (bool, int, float, complex, str, bytes)
+_PROCESS = secrets.token_hex(8)  # in no other process's text
 
 _modules: dict[str, set[str]] = {}  # in order of registration: what each has registered
 
@@ -20,15 +28,74 @@ def digest(*parts: Any) -> str:
 
 
 def text_of(fn: Callable[..., Any]) -> str:
-    """The function's source; where there is none (a shell without history), its byte code. What it
-    calls is not looked into: ``version=`` is for that."""
-    plain = inspect.unwrap(fn)
-    plain = getattr(plain, "func", plain)  # of a partial
+    """All that the function is made of and that can be read: its source (where there is none, in a
+    shell without history, its byte code), what it wraps, its defaults, what it closes over, the
+    arguments of a partial, the state of an object. What it calls is not looked into: ``version=``
+    is for that. A value that has no lasting text (a tensor, an open file) makes the hash this
+    process's own: such a candidate is measured anew in the next."""
+    return "\0".join(_words(fn, set()))
+
+
+def _words(value: Any, seen: set[int]) -> Iterator[str]:
+    if value is None or isinstance(value, _PLAIN):
+        yield f"{type(value).__name__} {value!r}"
+        return
+    if id(value) in seen:
+        yield "again"
+        return
+    seen.add(id(value))
+    yield type(value).__qualname__
+    for part in _parts(value):
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _words(part.value, seen)
+
+
+class _Part(NamedTuple):
+    value: Any  # looked into, too
+
+
+def _parts(value: Any) -> list[str | _Part]:
+    """Texts, and the values that belong to a value."""
+    if isinstance(value, dict):
+        return [_Part(part) for item in value.items() for part in item]
+    if isinstance(value, (list, tuple)):
+        return [_Part(part) for part in value]
+    if isinstance(value, functools.partial):
+        return [_Part(value.func), _Part(value.args), _Part(value.keywords)]
+    if inspect.ismethod(value):
+        return [_Part(value.__func__), _Part(value.__self__)]
+    if inspect.isfunction(value):
+        wrapped = getattr(value, "__wrapped__", None)
+        held = (wrapped, value.__defaults__, value.__kwdefaults__, _cells(value))
+        return [_code_of(value), *map(_Part, held)]
+    if isinstance(value, (type, ModuleType, BuiltinFunctionType)):
+        return [f"{getattr(value, '__module__', '')} {value.__name__}"]
+    if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
+        return [f"{value.dtype} {value.shape}", hashlib.sha256(value.tobytes()).hexdigest()]
+    if type(value).__name__ == "dtype" or isinstance(value, Enum):
+        return [repr(value)]
+    if inspect.isfunction(vars(type(value)).get("__call__")) and hasattr(value, "__dict__"):
+        return [_code_of(type(value)), _Part(vars(value))]
+    return [_PROCESS]
+
+
+def _cells(fn: Any) -> list[Any]:
+    """What a function closes over; a name that has no value yet holds nothing."""
+    found = []
+    for cell in fn.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            found.append(cell.cell_contents)
+    return found
+
+
+def _code_of(what: Any) -> str:
     try:
-        return inspect.getsource(plain)
+        return inspect.getsource(what)
     except (OSError, TypeError):
-        code = getattr(plain, "__code__", None)
-        return f"{code.co_code!r}{code.co_consts!r}{code.co_names!r}" if code else repr(plain)
+        code = getattr(what, "__code__", None)
+        return f"{code.co_code!r}{code.co_consts!r}{code.co_names!r}" if code else _PROCESS
 
 
 def registering_module() -> str | None:
