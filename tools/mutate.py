@@ -97,11 +97,16 @@ def run(copy: pathlib.Path, command: list[str] | str, folder: str = "build") -> 
 
 
 def try_mutant(copy: pathlib.Path, mutant: Mutant, jobs: int) -> str:
-    """Empty when it was caught, else why not."""
+    """Empty when it was caught, by a test that passes without it; else why not."""
+    build = ["cmake", "--build", ".", f"-j{jobs}", "--target", *mutant.builds]
+    for command in (build, mutant.caught_by):
+        code, said = run(copy, command)
+        if code != 0:
+            return f"`{command}` fails without it:\n{said[-2000:]}"
     if not patch(copy, mutant):
         return "its patch does not apply"
     try:
-        code, said = run(copy, ["cmake", "--build", ".", f"-j{jobs}", "--target", *mutant.builds])
+        code, said = run(copy, build)
         if code != 0:
             return f"it does not build:\n{said[-2000:]}"
         code, said = run(copy, mutant.caught_by)

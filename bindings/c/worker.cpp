@@ -2,6 +2,8 @@
 // program becomes one. Read next: tuner/worker_serve.hpp, tuner/worker_process.hpp.
 #include "bindings/c/worker.hpp"
 
+#include <fcntl.h>
+
 #include <unistd.h>
 
 #include <mutex>
@@ -67,6 +69,8 @@ extern "C" {
 
 int32_t dlblas_worker_main(int32_t socket) {
   using namespace dlblas;
+  if (fcntl(socket, F_GETFD) < 0)
+    return 1;  // not a worker's descriptor: this process stays as it is
   g_is_worker = true;
   int32_t status = 1;
   (void)guarded([&] {
