@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "core/error.hpp"
 #include "dlblas/version.h"
@@ -61,11 +62,14 @@ std::string number(double value) {
 }  // namespace
 
 void publish(const TuneReport& report, Store& store) {
+  constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max();
   Record record;
   record.key = store_key(*report.op, report.problem);
-  const std::int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                               std::chrono::system_clock::now().time_since_epoch())
-                               .count();
+  const std::int64_t clock = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                 std::chrono::system_clock::now().time_since_epoch())
+                                 .count();
+  // After what it saw, whatever the clock says: one that was ahead once must not rule for good.
+  const std::int64_t now = std::max(clock, std::min(report.newest_known, kLatest - 1) + 1);
   for (const Evaluated* e : kept(report))
     record.candidates.push_back(candidate_of(report, *e, now));
   if (record.candidates.empty()) return;

@@ -137,6 +137,12 @@ TuneReport empty_report(TuneReport report, const Candidates& candidates) {
                  "the results have no elements: nothing runs");
 }
 
+std::int64_t newest_of(const Merged& merged) {
+  std::int64_t newest = 0;
+  for (const Merged::Row& row : merged.rows) newest = std::max(newest, row.candidate.measured_at);
+  return newest;
+}
+
 TuneReport open_report(const Operator& op, const Problem& problem) {
   TuneReport report;
   report.op = &op;
@@ -152,6 +158,7 @@ TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
   Candidates candidates(op, problem, options, report.candidates);
   if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
   const auto merged = store_of(options).load(store_key(op, problem));
+  report.newest_known = newest_of(*merged);
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
   candidates.add_anchors(best_row(rows));
   return measure(std::move(report), candidates, caller, context, options);
@@ -164,6 +171,7 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
   Candidates candidates(op, problem, options, report.candidates);
   if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
   const auto merged = store_of(options).load(store_key(op, problem));
+  report.newest_known = newest_of(*merged);
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
   const CurrentRow* best = best_row(rows);
   const std::vector<CurrentRow> asked_for = candidates.inside(rows);

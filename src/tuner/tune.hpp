@@ -70,6 +70,7 @@ struct TuneReport {
   std::string place;  // "worker", "process"; empty: nothing was measured
   Fields conditions;  // how it was measured: "cache" first ("warm", "rotated", "cold"), …
   std::uint64_t seed = 0;
+  std::int64_t newest_known = 0;  // when the newest stored sample says it was taken
   double budget_s = 0, elapsed_s = 0;
   int final_rounds = 0;
   bool stopped = false, mistrusted = false;

@@ -178,6 +178,25 @@ TEST_F(TunerTest, AHitMeasuresNothingAndCountsOnce) {
   EXPECT_EQ(measured() - before, 5);
 }
 
+TEST_F(TunerTest, AClockThatWasAheadDoesNotRuleForGood) {
+  constexpr std::int64_t kFar = 9'000'000'000'000'000'000;  // the year 2255
+  const Operator& op = make_operator({dummy("slow", kSlow), dummy("fast", kFast)});
+  run_tune(op);
+  const Fields key = store_key(op, make_problem(op));
+  Record ahead{key, {}, {}};
+  for (const Merged::Row& row : store_->load(key)->rows) ahead.candidates.push_back(row.candidate);
+  for (Record::Candidate& c : ahead.candidates) {
+    c.measured_at = kFar;
+    if (c.implementation == "slow") c.samples_ms.assign(c.samples_ms.size(), 1e-6);
+  }
+  store_->publish(ahead);
+  EXPECT_STREQ(run_get_op(op).winner->name, "slow") << "that is what the newest record says";
+  options_.force = true;
+  run_get_op(op);
+  options_.force = false;
+  EXPECT_STREQ(run_get_op(op).winner->name, "fast") << "measured since";
+}
+
 TEST_F(TunerTest, OnlyANewCandidateIsMeasuredBesideDefaultAndIncumbent) {
   const Operator& op =
       make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
