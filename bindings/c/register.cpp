@@ -50,7 +50,12 @@ Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
   if (own.c.workspace) {
     const ProblemView view(*own.op, problem);
     const std::int64_t bytes = own.c.workspace(view.get(), config.values.data(), own.c.user);
-    kernel.workspace_bytes = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
+    if (bytes < 0)
+      throw Error(ErrorKind::kLaunch,
+                  text(own.op->schema.name, ": ", impl.name,
+                       " has a workspace of the wrong size; expected 0 bytes or more, got ", bytes),
+                  {own.op->schema.name, "workspace", "0 bytes or more", std::to_string(bytes)});
+    kernel.workspace_bytes = static_cast<std::size_t>(bytes);
   }
   kernel.store(state);
   return kernel;
@@ -113,6 +118,13 @@ bool is_word(std::string_view s) {
 Knob read_knob(OwnImplementation& own, const dlblas_knob& from) {
   const std::string name = from.name ? from.name : "";
   if (!is_identifier(name)) refuse_own(*own.op, {"knobs", "has a bad name", "an identifier", name});
+  // Expressions, macros and arguments by name have one namespace.
+  const Schema& schema = own.op->schema;
+  const bool is_tensor = std::any_of(schema.tensors.begin(), schema.tensors.end(),
+                                     [&](const TensorSpec& t) { return t.name == name; });
+  if (is_tensor || schema.find_param(name) >= 0 || schema.find_letter(name) >= 0)
+    refuse_own(*own.op, {"knobs", "has a name that is taken",
+                         "none of the schema's tensors, scalars and letters", name});
   if (!from.values || from.num_values < 1)
     refuse_own(*own.op, {"knobs", "has no values", "at least one value of " + name, "none"});
   Knob knob{own.words.emplace_back(name), {from.values, from.values + from.num_values}, {}};
