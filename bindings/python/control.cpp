@@ -32,15 +32,6 @@ Object* take_text(char* text) {
   return made;
 }
 
-// Without the interpreter's lock: explaining may read the store, tuning takes seconds.
-template <typename F>
-dlblas_status unlocked(F&& work) {
-  void* thread = api.save_thread();
-  const dlblas_status status = work();
-  retake_lock(thread);
-  return status;
-}
-
 // (name, args, kwargs, format) -> str
 Object* explain(Object*, Object* const* args, Size, Object*) {
   const Function* function = function_of(args);

@@ -149,6 +149,16 @@ class Ref {
 void retake_lock(void* thread);
 int take_lock();
 
+/// Work without the interpreter's lock: what reads the store, takes seconds, or waits for another
+/// thread that may wait for the interpreter.
+template <typename F>
+auto unlocked(F&& work) {
+  void* thread = api.save_thread();
+  const auto status = work();
+  retake_lock(thread);
+  return status;
+}
+
 /// The interpreter's lock inside a callback. Declared before any Ref, so that it is given back
 /// after them.
 class Locked {

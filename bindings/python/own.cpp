@@ -260,16 +260,6 @@ dlblas_cuda_text read_cuda(Object* row) {
   return cuda;
 }
 
-// The lock is given away: registering may wait for another thread's registration, which may wait
-// for the interpreter.
-template <typename F>
-dlblas_status unlocked(F&& work) {
-  void* thread = api.save_thread();
-  const dlblas_status status = work();
-  retake_lock(thread);
-  return status;
-}
-
 Object* done(dlblas_status status) { return status == DLBLAS_OK ? none() : raise_last_error(); }
 
 }  // namespace

@@ -85,9 +85,9 @@ bool fits(const Slots& slots, const Problem& problem, const NormRingConfig& c,
          valid(traits_of(slots, problem), c, device.arch);
 }
 
-/// The stages in flight, and whether the weight is held: that pays where it is as long as L2's
-/// share of the streams (16×4194304 on H200: 77.5 → 74.8 µs, 256×262144 the same), and takes half
-/// again as long to compile.
+/// The stages in flight, and whether the weight is held: that paid where it is as long as L2's
+/// share of the streams (16×4194304 on H200, before the kernel's code was halved: 77.5 → 74.8 µs,
+/// 256×262144 the same; since then 78.6 when held), and takes half again as long to compile.
 bool settle(const Slots& slots, const Problem& problem, const DeviceInfo& device,
             NormRingConfig* c) {
   for (c->depth = 3; c->depth > 0; --c->depth)

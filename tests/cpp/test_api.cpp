@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "tests/cpp/golden/odd_ops.hpp"
+#include "tests/cpp/temporary_store.hpp"
 
 namespace {
 std::atomic<long> g_allocations{0};
@@ -44,20 +45,7 @@ namespace {
 
 using namespace dlblas;
 
-class TemporaryStore : public testing::Environment {
- public:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "dlblas-api-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    path_ = name;
-    setenv("DLBLAS_CACHE", name.c_str(), 1);
-  }
-  void TearDown() override { std::filesystem::remove_all(path_); }
-
- private:
-  std::filesystem::path path_;
-};
-const auto* const kStore = testing::AddGlobalTestEnvironment(new TemporaryStore);
+const auto* const kStore = testing::AddGlobalTestEnvironment(new test::TemporaryStore("api"));
 
 std::vector<float> sequence(std::size_t n, int modulus) {
   std::vector<float> v(n);

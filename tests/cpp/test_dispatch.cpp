@@ -18,6 +18,7 @@
 #include "core/counters.hpp"
 #include "core/element.hpp"
 #include "tests/cpp/schema_dummy.hpp"
+#include "tests/cpp/temporary_store.hpp"
 
 namespace dlblas::test {
 namespace {
@@ -25,20 +26,7 @@ namespace {
 constexpr int kThreads = 8;
 
 /// The store of this process is a folder of its own.
-class TemporaryStore : public testing::Environment {
- public:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "dlblas-dispatch-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    path_ = name;
-    setenv("DLBLAS_CACHE", name.c_str(), 1);
-  }
-  void TearDown() override { std::filesystem::remove_all(path_); }
-
- private:
-  std::filesystem::path path_;
-};
-const auto* const kStore = testing::AddGlobalTestEnvironment(new TemporaryStore);
+const auto* const kStore = testing::AddGlobalTestEnvironment(new test::TemporaryStore("dispatch"));
 
 // ---- y[0] = 2 · x[0] … , y[1] = who ran --------------------------------
 // One row of results: column 0 is computed, column 1 is the mark of the implementation.

@@ -1,6 +1,6 @@
 // Users' own through the C ABI: a function and CUDA text as implementations, an operator, what is
-// refused, and that text compiles (no GPU is needed for it). The C++ header is in test_own_api.cpp.
-// Read next: bindings/c/register.cpp, docs/own.md.
+// refused, and that text compiles (no GPU is needed for it). The C++ header:
+// tests/test_own_examples.py. Read next: bindings/c/register.cpp, docs/own.md.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -14,24 +14,12 @@
 #include "bindings/c/handle.hpp"
 #include "core/expression.hpp"
 #include "jit/jit.hpp"
+#include "tests/cpp/temporary_store.hpp"
 
 namespace dlblas::test {
 namespace {
 
-class Store : public testing::Environment {
- public:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "dlblas-own-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    path_ = name;
-    setenv("DLBLAS_CACHE", name.c_str(), 1);
-  }
-  void TearDown() override { std::filesystem::remove_all(path_); }
-
- private:
-  std::filesystem::path path_;
-};
-const auto* const kStore = testing::AddGlobalTestEnvironment(new Store);
+const auto* const kStore = testing::AddGlobalTestEnvironment(new test::TemporaryStore("own"));
 
 dlblas_op_t op_of(const char* name) {
   dlblas_op_t op = nullptr;
