@@ -223,7 +223,7 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
       try {
         const Config config = impl->table().parse(c.config, impl->name);
         if (space.contains(config) && !config_forbidden(op, problem, *impl, config))
-          rows.push_back({impl, config, first && config == preset, &c});
+          rows.push_back({impl, config, first && config == preset, &c, row.env.get()});
       } catch (const Error&) {
         log(LogLevel::kInfo, text(op.schema.name, ": a stored configuration of ", impl->name,
                                   " is no longer valid: ", c.config));

@@ -77,6 +77,7 @@ struct CurrentRow {
   Config config;
   bool is_default;  // the default configuration of the first supporting implementation
   const Record::Candidate* candidate;
+  const Fields* env;  // what it was measured under
 };
 std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
                                      const Merged& merged);

@@ -8,6 +8,7 @@
 #include "core/json.hpp"
 #include "dispatch/decide.hpp"
 #include "dispatch/ruled.hpp"
+#include "dispatch/stale.hpp"
 #include "store/ranking.hpp"
 
 namespace dlblas {
@@ -47,6 +48,17 @@ std::string why_sentence(const Explanation& e) {
                   "measured for this key yet");
   }
   return {};
+}
+
+// Half a sentence where a stored choice was measured under another driver or compiler.
+std::string aged(const Explanation& e) {
+  if (e.plan->why != Why::kStore) return {};
+  const auto merged = Store::process().load(store_key(*e.op, e.problem));
+  const std::vector<CurrentRow> rows = current_rows(*e.op, e.problem, *merged);
+  const CurrentRow* best = best_row(rows);
+  const std::string changed = best ? changed_since(*best, surroundings(e.problem)) : std::string();
+  if (changed.empty()) return {};
+  return text("; it was measured under ", changed, ": the next get_op or tune measures it again");
 }
 
 // Left-aligned columns, two spaces between.
@@ -111,7 +123,7 @@ Explanation explain(const Operator& op, const Problem& problem) {
     row.chosen = row.implementation == e.plan->implementation;
     if (row.chosen) row.config = e.plan->config;
   }
-  e.why = why_sentence(e) + passed_over(op, problem);
+  e.why = why_sentence(e) + aged(e) + passed_over(op, problem);
   return e;
 }
 

@@ -123,6 +123,7 @@ void Candidates::add_space(const Operator& op, const Implementation& impl,
     extras_.push_back({true, config == preset});
     ++seen.configs;
   }
+  if (has_default && !preset_) preset_ = &impl, preset_config_ = preset;
   if (first_kept < 0)
     seen.refused = "has no valid configuration left by space= and where=";
   else if (!has_default)
@@ -143,8 +144,11 @@ int Candidates::find(const SearchSpace& in, const Implementation& impl, const Co
 
 std::vector<CurrentRow> Candidates::inside(const std::vector<CurrentRow>& rows) const {
   std::vector<CurrentRow> kept;
-  for (const CurrentRow& row : rows)
-    if (find(narrowed_, *row.implementation, row.config) >= 0) kept.push_back(row);
+  for (const CurrentRow& row : rows) {
+    if (find(narrowed_, *row.implementation, row.config) < 0) continue;
+    kept.push_back(row);
+    kept.back().is_default = row.implementation == preset_ && row.config == preset_config_;
+  }
   return kept;
 }
 
@@ -199,18 +203,29 @@ void Candidates::add_anchor(const Implementation& impl, const Config& config) {
   extras_.insert(extras_.begin() + static_cast<std::ptrdiff_t>(at), {eligible, true});
 }
 
-void Candidates::add_anchors(const CurrentRow* incumbent) {
+void Candidates::drop_all() {
+  space_.points.clear();
+  extras_.clear();
+}
+
+void Candidates::add_anchors(const CurrentRow* incumbent,
+                             const std::vector<const CurrentRow*>& again) {
   add_anchor(first(), default_config_);
-  if (!incumbent ||
-      (incumbent->implementation->flags.oracle && &first() != incumbent->implementation))
-    return;
+  if (preset_) add_anchor(*preset_, preset_config_);
+  const auto timed = [&](const CurrentRow& row) {  // the oracle is not, beside others
+    return !row.implementation->flags.oracle || &first() == row.implementation;
+  };
+  for (const CurrentRow* row : again)
+    if (timed(*row)) add_anchor(*row->implementation, row->config);
+  if (!incumbent || !timed(*incumbent)) return;
   incumbent_ = incumbent->implementation;
   incumbent_config_ = incumbent->config;
   add_anchor(*incumbent_, incumbent_config_);
 }
 
 RaceInput Candidates::race_input(Strategy& strategy) const {
-  RaceInput input{space_, strategy, {}, {}, find(space_, first(), default_config_), -1};
+  RaceInput input{space_, strategy, {}, {}, find(space_, first(), default_config_)};
+  if (preset_) input.preset_id = find(space_, *preset_, preset_config_);
   if (incumbent_) input.incumbent_id = find(space_, *incumbent_, incumbent_config_);
   for (std::size_t i = 0; i < extras_.size(); ++i) {
     input.eligible.push_back(extras_[i].eligible);

@@ -18,14 +18,18 @@ class Candidates {
   Candidates(const Operator& op, const Problem& problem, const TuneOptions& options,
              std::vector<TuneCandidate>& seen);
 
-  /// Of the store's rows, those of a configuration inside the user's narrowing.
+  /// Of the store's rows, those of a configuration inside the user's narrowing; the default is the
+  /// first one inside.
   std::vector<CurrentRow> inside(const std::vector<CurrentRow>& rows) const;
   /// Drops the implementations of which the store holds a current sample or failure inside the
   /// user's narrowing, unless that is all of them. True when it is.
   bool keep_unknown(const Merged& merged);
   /// The default and the key's current winner take part, whatever is searched: results are compared
   /// only within a run, and a narrow one must not hide what is faster.
-  void add_anchors(const CurrentRow* incumbent);
+  /// So do `again`, those of another driver or compiler.
+  void add_anchors(const CurrentRow* incumbent, const std::vector<const CurrentRow*>& again);
+  /// Leaves the anchors alone to be measured.
+  void drop_all();
 
   /// The first supporting implementation and its default: what has to be beaten.
   const Implementation& first() const { return *supporting_.front(); }
@@ -48,6 +52,8 @@ class Candidates {
   std::vector<const Implementation*>
       supporting_;  // in registry order; the reference only when alone
   Config default_config_;
+  const Implementation* preset_ = nullptr;  // the first default inside the user's narrowing
+  Config preset_config_;
   SearchSpace space_;  // sorted: an id is a rank
   std::vector<Extra> extras_;
   SearchSpace narrowed_;  // as the user narrowed it, known implementations included

@@ -24,10 +24,14 @@ std::string reasons_of(std::uint64_t throttle) {
 
 }  // namespace
 
+bool under_capture(const Problem& problem, const Context& context) {
+  if (problem.device_type != DeviceType::kCuda) return false;
+  const cuda::CurrentDevice current(problem.device_index);
+  return cuda::capturing(context.stream);
+}
+
 void refuse_under_capture(const MeasureRequest& request) {
-  if (request.problem.device_type != DeviceType::kCuda) return;
-  const cuda::CurrentDevice current(request.problem.device_index);
-  if (!cuda::capturing(request.context.stream)) return;
+  if (!under_capture(request.problem, request.context)) return;
   const std::string& op = request.op.schema.name;
   throw Error(ErrorKind::kTuning,
               text(op,

@@ -114,6 +114,8 @@ class Measurer {
 /// The measurer of the problem's device, in this process. Throws Error(kTuning) where nothing may
 /// be measured now.
 std::unique_ptr<Measurer> make_measurer(const MeasureRequest& request);
+/// Is the caller's stream being captured into a graph? Nothing is measured meanwhile.
+bool under_capture(const Problem& problem, const Context& context);
 /// Throws Error(kTuning) while the caller's stream is being captured into a graph: whoever
 /// measures, nothing may be measured then.
 void refuse_under_capture(const MeasureRequest& request);

@@ -9,6 +9,7 @@
 #include "core/counters.hpp"
 #include "core/env.hpp"
 #include "core/error.hpp"
+#include "dispatch/stale.hpp"
 #include "store/ranking.hpp"
 #include "tuner/candidates.hpp"
 #include "tuner/choose_measurer.hpp"
@@ -110,7 +111,7 @@ TuneReport search(TuneReport report, const Candidates& candidates, const Args* c
     report.config = won.plan->config;
     const Evaluated* preset = nullptr;
     for (const Evaluated& e : report.evaluated)
-      if (e.id == input.default_id) preset = &e;
+      if (e.id == input.preset_id) preset = &e;
     report.why = sentence(report, won, preset);
   } else if (!report.stopped) {
     throw_all_failed(report);
@@ -143,6 +144,30 @@ std::int64_t newest_of(const Merged& merged) {
   return newest;
 }
 
+// What the store holds is the answer; `rows` are all of it, the winner is of the `asked_for`.
+TuneReport hit_report(TuneReport report, const std::vector<CurrentRow>& rows,
+                      const CurrentRow& winner, std::size_t asked_for) {
+  count(g_counters.store_hits);
+  for (TuneCandidate& candidate : report.candidates)
+    for (const CurrentRow& row : rows) {
+      const double ms = score_ms(row.candidate->samples_ms);
+      if (row.implementation == candidate.implementation &&
+          (candidate.stored_ms < 0 || ms < candidate.stored_ms))
+        candidate.stored_ms = ms;
+    }
+  report = settled(std::move(report), "store", winner.implementation, winner.config,
+                   text("the fastest of ", asked_for, " measured configurations in the store"));
+  const CurrentRow* best = best_row(rows);
+  report.served = best->implementation;  // a narrowed question changes nothing for calls
+  report.served_config = best->config;
+  return report;
+}
+
+// Where nothing may be measured, what was measured under another driver or compiler is the answer.
+bool must_hit(const Problem& problem, const Context& context) {
+  return env_flag(EnvVar::kRequireHit) || under_capture(problem, context);
+}
+
 TuneReport open_report(const Operator& op, const Problem& problem) {
   TuneReport report;
   report.op = &op;
@@ -160,7 +185,7 @@ TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
   const auto merged = store_of(options).load(store_key(op, problem));
   report.newest_known = newest_of(*merged);
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
-  candidates.add_anchors(best_row(rows));
+  candidates.add_anchors(best_row(rows), stale_rows(rows, surroundings(problem)));
   return measure(std::move(report), candidates, caller, context, options);
 }
 
@@ -176,22 +201,11 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
   const CurrentRow* best = best_row(rows);
   const std::vector<CurrentRow> asked_for = candidates.inside(rows);
   const CurrentRow* winner = best_row(asked_for);
-  if (winner && candidates.keep_unknown(*merged)) {
-    count(g_counters.store_hits);
-    for (TuneCandidate& candidate : report.candidates)
-      for (const CurrentRow& row : rows) {
-        const double ms = score_ms(row.candidate->samples_ms);
-        if (row.implementation == candidate.implementation &&
-            (candidate.stored_ms < 0 || ms < candidate.stored_ms))
-          candidate.stored_ms = ms;
-      }
-    report = settled(
-        std::move(report), "store", winner->implementation, winner->config,
-        text("the fastest of ", asked_for.size(), " measured configurations in the ", "store"));
-    report.served = best->implementation;  // a narrowed question changes nothing for calls
-    report.served_config = best->config;
-    return report;
-  }
+  const bool complete = winner && candidates.keep_unknown(*merged);
+  const std::vector<const CurrentRow*> again = stale_rows(asked_for, surroundings(problem));
+  if (complete && (again.empty() || must_hit(problem, context)))
+    return hit_report(std::move(report), rows, *winner, asked_for.size());
+  if (complete) candidates.drop_all();
   count(g_counters.store_misses);
   if (env_flag(EnvVar::kRequireHit))
     throw Error(
@@ -201,7 +215,7 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
              print_problem(op, problem),
              ", got none; run `dlblas tune` where measuring is allowed"),
         {op.schema.name, "result", "a record", "none"});
-  candidates.add_anchors(best);
+  candidates.add_anchors(best, again);
   return measure(std::move(report), candidates, caller, context, options);
 }
 
