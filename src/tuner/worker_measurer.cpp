@@ -31,6 +31,7 @@ constexpr double kShareOfTheRest = 0.5;
 constexpr double kCompileSeconds = 5;
 // Built-in kernels, while nothing else is known: a default is measured however slow it is.
 constexpr double kFirstSeconds = 30;
+constexpr double kConditionsSeconds = 5;
 // Inputs and the oracle's rows, on any machine: nothing of a candidate runs yet.
 constexpr double kOpenSeconds = 120;
 
@@ -53,6 +54,7 @@ worker::IndexTensor copy_of(int tensor, const TensorView& from, void* stream) {
         static_cast<const std::byte*>(view.data) + rows.offset(i) * static_cast<std::int64_t>(size),
         size);
   view.data = nullptr;
+  view.device = {};
   std::int64_t stride = 1;
   for (int i = view.rank - 1; i >= 0; --i) {
     view.strides[i] = stride;
@@ -81,14 +83,22 @@ WorkerMeasurer::WorkerMeasurer(const MeasureRequest& request, WorkerTerms terms)
     : request_(request), problem_(request.problem), terms_(std::move(terms)) {
   refuse_under_capture(request);
   opening_ = encode(opening_of(request));
+  if (opening_.size() > worker::kMaxRequest)
+    throw worker::Unusable(text("its copies of indices have ", opening_.size(), " bytes"));
   if (terms_.waiting) waiting_ = [this] { return stop_ = stop_ || terms_.waiting(); };
   try {
-    link_ = terms_.start(waiting_);
-    open();
+    begin();
   } catch (const worker::Unusable&) {
     if (!stop_) throw;
     interrupted_ = true;
   }
+}
+
+void WorkerMeasurer::begin() {
+  const std::int64_t begin_ns = request_.clock();
+  link_ = terms_.start(waiting_);
+  open();
+  start_s_ = seconds_since(begin_ns);
 }
 
 void WorkerMeasurer::open() {
@@ -104,25 +114,7 @@ void WorkerMeasurer::open() {
                      "; is there memory for a second copy?"),
                 {op, "worker", "inputs and a reference", how});
   }
-  worker::Reader from(got.reply);
-  switch (from.get<Answer>()) {
-    case Answer::kDone:
-      break;
-    case Answer::kNoMemory:
-      throw_no_memory(request_.op, problem_);
-    case Answer::kUnknown:
-      throw worker::Unusable(text("it does not know ", request_.op.schema.name));
-    case Answer::kError: {
-      const auto kind = from.get<ErrorKind>();
-      const std::string message(from.text());
-      std::string words[4];
-      for (std::string& word : words) word = from.text();
-      // A device that admits one process, say: this one may have it.
-      if (kind == ErrorKind::kDevice) throw worker::Unusable(message);
-      throw Error(kind, message, {words[0], words[1], words[2], words[3]});
-    }
-  }
-  opened_ = worker::decode_opened(from);
+  opened_ = read_opened(got.reply);
   if (opened_.key != store_key(request_.op, problem_))
     throw worker::Unusable("it sees another device, or other settings, than this process");
   conditions_ = opened_.conditions;
@@ -133,12 +125,34 @@ void WorkerMeasurer::open() {
   met_.clear();
 }
 
+worker::Opened WorkerMeasurer::read_opened(const std::string& reply) const {
+  worker::Reader from(reply);
+  std::optional<Error> told;
+  try {
+    switch (worker::decode_answer(from)) {
+      case Answer::kDone:
+        return worker::decode_opened(from);
+      case Answer::kNoMemory:
+        break;
+      case Answer::kUnknown:
+        throw worker::Unusable(text("it does not know ", request_.op.schema.name));
+      case Answer::kError:
+        told = worker::decode_error(from);
+    }
+  } catch (const Error& malformed) {
+    throw worker::Unusable(malformed.what());
+  }
+  if (!told) throw_no_memory(request_.op, problem_);
+  // A device that admits one process, say: this one may have it.
+  if (told->kind() == ErrorKind::kDevice) throw worker::Unusable(told->what());
+  throw *told;
+}
+
 bool WorkerMeasurer::ready() {
   if (interrupted_) return false;
   if (link_) return true;
   try {
-    link_ = terms_.start(waiting_);
-    open();
+    begin();
   } catch (const std::exception& e) {  // it worked before: the machine's doing, or somebody's
     if (!stop_) ended_because_ = e.what();
     interrupted_ = true;
@@ -147,12 +161,15 @@ bool WorkerMeasurer::ready() {
   return !interrupted_;
 }
 
-// At most a share of what is left, so that a search of hanging candidates ends in time; at least
-// what a neighbour's load may cost.
+// What a neighbour's load may cost.
+double WorkerMeasurer::patience_s() const { return std::clamp(0.05 * terms_.budget_s, 0.05, 1.0); }
+double WorkerMeasurer::left_s() const { return terms_.budget_s - seconds_since(terms_.begin_ns); }
+double WorkerMeasurer::least_s() const { return patience_s() + (link_ ? 0 : start_s_); }
+
+// At most a share of what is left, so that a search of hanging candidates ends in time.
 double WorkerMeasurer::room_s(double wanted_s) const {
-  const double least = std::clamp(0.05 * terms_.budget_s, 0.1, 1.0);
-  const double left = terms_.budget_s - seconds_since(terms_.begin_ns);
-  return std::clamp(wanted_s, least, std::max(least, kShareOfTheRest * left));
+  const double least = patience_s();
+  return std::clamp(wanted_s, least, std::max(least, kShareOfTheRest * left_s()));
 }
 
 // The first run of an implementation may bring much along: imports, a compiler, a library's start.
@@ -191,7 +208,8 @@ std::optional<worker::Outcome> WorkerMeasurer::ask(Ask what, const Plan& plan, d
     const worker::Exchange got = link_->exchange(bytes, limit_s);
     if (got.ending == Ending::kReplied) return read(got.reply);
     link_.reset();
-    const bool blameless = got.outside || met_.size() > 1;
+    const bool blameless =
+        got.outside || (met_.size() > 1 && (!any_right_ || least_s() < left_s()));
     if (got.ending == Ending::kDied && blameless && !again) continue;
     return ended(what, got, limit_s);
   }
@@ -213,14 +231,12 @@ worker::Outcome WorkerMeasurer::ended(Ask what, const worker::Exchange& exchange
 std::optional<worker::Outcome> WorkerMeasurer::read(const std::string& reply) {
   try {
     worker::Reader from(reply);
-    const auto answer = from.get<Answer>();
+    const Answer answer = worker::decode_answer(from);
     if (answer == Answer::kUnknown) return std::nullopt;
     if (answer == Answer::kNoMemory)
       return worker::Outcome{{Failure::kOutOfMemory, "more memory than there is"}};
-    if (answer == Answer::kError) {
-      (void)from.get<ErrorKind>();
-      return worker::Outcome{{Failure::kLaunchError, std::string(from.text())}};
-    }
+    if (answer == Answer::kError)
+      return worker::Outcome{{Failure::kLaunchError, worker::decode_error(from).what()}};
     worker::Outcome outcome = worker::decode_outcome(from);
     mistrusted_ |= outcome.mistrusted;
     g_counters.measured += outcome.measured;
@@ -291,9 +307,11 @@ double WorkerMeasurer::sample(const Plan& plan, double ms) {
   return check.ms;
 }
 
+// The oracle's rows beside the check that it had before.
 Check WorkerMeasurer::check_whole(const Plan& plan) {
   if (Measurer* local = here(plan)) return local->check_whole(plan);
-  const double limit_s = std::max(kFirstSeconds, kTimesTheSlowest * 1e-3 * opened_.whole_ms);
+  const double expected_s = slowest_check_s_ + 1e-3 * opened_.whole_ms;
+  const double limit_s = std::max(room_s(kTimesTheSlowest * expected_s), 2 * expected_s);
   const auto checked = ask(Ask::kWhole, plan, limit_s);
   return checked ? checked->check : Check{Failure::kCrash, "the worker has forgotten it"};
 }
@@ -312,15 +330,17 @@ void WorkerMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
   const worker::Exchange got = link_->exchange(request.take(), room_s(kUnlimited));
   interrupted_ |= got.ending == Ending::kStopped;
   if (got.ending != Ending::kReplied) return link_.reset();
-  worker::Reader from(got.reply);
-  if (from.get<Answer>() != Answer::kDone) return;
-  g_counters.compiled += from.get<std::int64_t>();
-  g_counters.prepared += from.get<std::int64_t>();
   std::vector<const Plan*> order;
-  for (auto left = from.get<std::uint32_t>(); left > 0; --left)
-    if (const auto i = from.get<std::uint32_t>();
-        i < sent.size() && std::find(order.begin(), order.end(), sent[i]) == order.end())
-      order.push_back(sent[i]);
+  try {
+    worker::Reader from(got.reply);
+    if (worker::decode_answer(from) != Answer::kDone) return;
+    const worker::Ahead ahead = worker::decode_ahead(from, sent.size());
+    g_counters.compiled += ahead.compiled;
+    g_counters.prepared += ahead.prepared;
+    for (const std::uint32_t i : ahead.order) order.push_back(sent[i]);
+  } catch (const Error&) {  // malformed: as if it had ended
+    return link_.reset();
+  }
   for (const std::vector<const Plan*>* left : {&sent, &rest})
     for (const Plan* plan : *left)
       if (std::find(order.begin(), order.end(), plan) == order.end()) order.push_back(plan);
@@ -334,11 +354,11 @@ void WorkerMeasurer::look_after_failure() {
 Fields WorkerMeasurer::conditions() const {
   if (!link_) return conditions_;
   const worker::Exchange got =
-      link_->exchange(worker::Writer().put(Ask::kConditions).take(), kFirstSeconds);
+      link_->exchange(worker::Writer().put(Ask::kConditions).take(), room_s(kConditionsSeconds));
   if (got.ending != Ending::kReplied) return conditions_;
   try {
     worker::Reader from(got.reply);
-    if (from.get<Answer>() == Answer::kDone) conditions_ = worker::decode_fields(from);
+    if (worker::decode_answer(from) == Answer::kDone) conditions_ = worker::decode_fields(from);
   } catch (const Error&) {  // a candidate wrote over its memory; what was measured is still good
   }
   return conditions_;

@@ -36,6 +36,7 @@ class WorkerMeasurer final : public Measurer {
   bool checks_whole() const override { return opened_.checks_whole; }
   double sample(const Plan& plan, double ms) override;
   SampleCost sample_cost() const override { return opened_.cost; }
+  double least_s() const override;
   int compiles_at_once() const override { return opened_.compiles_at_once; }
   void compile_ahead(std::vector<const Plan*>& plans) override;
   Fields conditions() const override;
@@ -53,10 +54,14 @@ class WorkerMeasurer final : public Measurer {
   };
   Limits limits_of(const Plan& plan) const;
   double room_s(double wanted_s) const;
+  double patience_s() const;
+  double left_s() const;
 
   /// A worker with the search open. False: none can be had any more, and measuring ends.
   bool ready();
+  void begin();
   void open();
+  worker::Opened read_opened(const std::string& reply) const;
   /// Asks about a candidate. An end of the worker is its failure, unless the worker had run others:
   /// then it gets another chance in a fresh one. Nullopt: the worker does not have it.
   std::optional<worker::Outcome> ask(worker::Ask what, const Plan& plan, double limit_s,
@@ -86,6 +91,7 @@ class WorkerMeasurer final : public Measurer {
   std::set<std::string> met_;  // candidates that this worker was asked about
   // What the first right check of an implementation took: imports, a compiler, a library's start.
   std::map<const Implementation*, double> first_check_s_;
+  double start_s_ = 0;  // of the last worker, until its search was open
   double slowest_compile_s_ = 0, slowest_check_s_ = 0;  // of right ones; checks: after the first
   bool any_right_ = false;
   bool mistrusted_ = false, interrupted_ = false;

@@ -117,9 +117,7 @@ class ProcessLink final : public Link {
     if (in_.size() < sizeof(FrameHeader)) return {};
     FrameHeader header;
     std::memcpy(&header, in_.data(), sizeof header);
-    const bool sane = header.mark == FrameHeader::kMark &&
-                      header.version == FrameHeader::kVersion && header.bytes <= kMaxReply &&
-                      in_.size() - sizeof header <= header.bytes;
+    const bool sane = is_frame(header, kMaxReply) && in_.size() - sizeof header <= header.bytes;
     if (!sane) return finish(Ending::kDied, 0, "sent what is no reply");
     if (in_.size() - sizeof header < header.bytes) return {};
     has_reply_ = true;

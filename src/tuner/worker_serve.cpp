@@ -45,13 +45,16 @@ bool write_frame(int fd, std::string_view body) {
 }
 
 bool read_frame(int fd, std::string& body) {
+  constexpr std::size_t kStep = std::size_t{1} << 20;  // no more room than came, and this
   FrameHeader header;
-  if (!read_all(fd, &header, sizeof header)) return false;
-  const FrameHeader good;
-  if (header.mark != good.mark || header.version != good.version || header.bytes > kMaxRequest)
-    return false;
-  body.resize(static_cast<std::size_t>(header.bytes));
-  return read_all(fd, body.data(), body.size());
+  if (!read_all(fd, &header, sizeof header) || !is_frame(header, kMaxRequest)) return false;
+  body.clear();
+  while (body.size() < header.bytes) {
+    const std::size_t have = body.size();
+    body.resize(have + std::min<std::size_t>(kStep, header.bytes - have));
+    if (!read_all(fd, body.data() + have, body.size() - have)) return false;
+  }
+  return true;
 }
 
 void write_number(const char* path, const char* digits) {
@@ -100,20 +103,20 @@ class Session {
     Reader from(request);
     Writer to;
     try {
-      const Ask ask = from.get<Ask>();
+      const Ask ask = decode_ask(from);
       if (ask == Ask::kOpen) return open(from);
       if (!measurer_) return Writer().put(Answer::kUnknown).take();
       if (ask == Ask::kAhead) return compile_ahead(from);
       if (ask == Ask::kConditions) {
+        from.end();
         to.put(Answer::kDone);
         encode(to, measurer_->conditions());
         return to.take();
       }
       return judge(ask, from);
     } catch (const Error& e) {
-      to.put(Answer::kError).put(e.kind()).put(std::string_view(e.what()));
-      const ErrorDetail& d = e.detail();
-      to.put(d.op).put(d.argument).put(d.expected).put(d.got);
+      to.put(Answer::kError);
+      encode(to, e);
     } catch (const std::bad_alloc&) {
       to.put(Answer::kNoMemory);
     }
@@ -124,7 +127,7 @@ class Session {
   std::string open(Reader& from) {
     opening_ = decode_opening(from);
     const Form* form = Registry::process().find(opening_.op);
-    if (!form || form->op->schema.hash != opening_.schema_hash)
+    if (!form || form->op->schema.hash != opening_.schema_hash || !fits(opening_, form->op->schema))
       return Writer().put(Answer::kUnknown).take();
     op_ = form->op;
     opening_.problem.op = op_->id;
@@ -176,9 +179,11 @@ class Session {
   }
 
   std::string judge(Ask ask, Reader& from) {
-    const Plan* plan = plan_of(decode_candidate(from));
+    const Candidate candidate = decode_candidate(from);
+    const double ms = ask == Ask::kSample ? decode_duration(from) : 0;
+    from.end();
+    const Plan* plan = plan_of(candidate);
     if (!plan) return Writer().put(Answer::kUnknown).take();
-    const double ms = ask == Ask::kSample ? from.get<double>() : 0;
     const Counted before;
     Outcome outcome;
     Check& check = outcome.check;
@@ -217,18 +222,19 @@ class Session {
   // The order in which they are to be tried, as indices into those that were sent.
   std::string compile_ahead(Reader& from) {
     std::vector<const Plan*> plans, sent;
-    for (auto left = from.get<std::uint32_t>(); left > 0; --left)
-      sent.push_back(plan_of(decode_candidate(from)));
+    for (const Candidate& candidate : decode_batch(from)) sent.push_back(plan_of(candidate));
     std::copy_if(sent.begin(), sent.end(), std::back_inserter(plans),
                  [](const Plan* plan) { return plan != nullptr; });
     const Counted before;
     measurer_->compile_ahead(plans);
     const Counted after;
-    Writer to;
-    to.put(Answer::kDone).put(after.compiled - before.compiled);
-    to.put(after.prepared - before.prepared).put(static_cast<std::uint32_t>(plans.size()));
+    Ahead ahead{after.compiled - before.compiled, after.prepared - before.prepared, {}};
     for (const Plan* plan : plans)
-      to.put(static_cast<std::uint32_t>(std::find(sent.begin(), sent.end(), plan) - sent.begin()));
+      ahead.order.push_back(
+          static_cast<std::uint32_t>(std::find(sent.begin(), sent.end(), plan) - sent.begin()));
+    Writer to;
+    to.put(Answer::kDone);
+    encode(to, ahead);
     return to.take();
   }
 

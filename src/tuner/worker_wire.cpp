@@ -4,7 +4,11 @@
 #include <elf.h>
 #include <link.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "dlblas/version.h"
+#include "tuner/filler.hpp"
 
 namespace dlblas::worker {
 namespace {
@@ -65,6 +69,102 @@ std::string_view Reader::take(std::uint64_t bytes) {
   return taken;
 }
 
+bool Reader::flag() {
+  const auto byte = get<std::uint8_t>();
+  if (byte > 1) throw_malformed("0 or 1");
+  return byte != 0;
+}
+
+std::uint32_t Reader::count(std::uint32_t most) {
+  const auto n = get<std::uint32_t>();
+  if (n > most) throw_malformed("fewer things");
+  return n;
+}
+
+double Reader::finite() {
+  const auto value = get<double>();
+  if (!std::isfinite(value)) throw_malformed("a finite number");
+  return value;
+}
+
+void Reader::end() const {
+  if (!rest_.empty()) throw_malformed("the end of the message");
+}
+
+bool is_frame(const FrameHeader& header, std::uint64_t most) {
+  return header.mark == FrameHeader::kMark && header.version == FrameHeader::kVersion &&
+         header.bytes <= most;
+}
+
+namespace {
+
+// An enumerator, of which `last` is the last.
+template <typename Enum>
+Enum enumerator(Reader& from, Enum first, Enum last, const char* what) {
+  const auto value = from.get<std::underlying_type_t<Enum>>();
+  if (value < static_cast<std::underlying_type_t<Enum>>(first) ||
+      value > static_cast<std::underlying_type_t<Enum>>(last))
+    throw_malformed(what);
+  return static_cast<Enum>(value);
+}
+
+bool is_dtype(DType dtype) { return dtype <= DType::kAbsent; }
+bool is_device(DeviceType type) { return type == DeviceType::kCpu || type == DeviceType::kCuda; }
+
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 48;  // no memory has an end that far
+constexpr std::uint16_t kMaxThreads = 8192;
+
+bool is_sane(const Problem& p) {
+  bool sane = is_device(p.device_type) && p.device_index >= 0 && p.threads <= kMaxThreads &&
+              p.flags <= (kDeterministic | kAllowTf32);
+  for (const TensorTraits& t : p.tensors)
+    sane = sane && is_dtype(t.dtype) && t.layout <= Layout::kOther && t.align_log2 <= 4 &&
+           t.alias <= kMaxTensors;
+  for (const std::int64_t n : p.dims) sane = sane && n >= 0 && n <= kMaxSize;
+  return sane;
+}
+
+// Exactly its bytes, row-major.
+bool is_sane(const IndexTensor& index) {
+  const TensorView& v = index.view;
+  if (index.tensor < 0 || index.tensor >= kMaxTensors || v.rank < 0 || v.rank > kMaxRank ||
+      !is_dtype(v.dtype) || v.dtype == DType::kAbsent || v.data ||
+      v.device.type != DeviceType::kCpu)
+    return false;
+  const auto most = static_cast<std::int64_t>(index.bytes.size());
+  std::int64_t numel = 1;
+  for (int i = v.rank; i-- > 0;) {
+    if (v.shape[i] < 0 || v.strides[i] != numel) return false;
+    if (numel > 0 && v.shape[i] > most / numel) return false;
+    numel *= v.shape[i];
+  }
+  return numel * size_of(v.dtype) == most;
+}
+
+}  // namespace
+
+Ask decode_ask(Reader& from) { return enumerator(from, Ask::kOpen, Ask::kConditions, "a request"); }
+Answer decode_answer(Reader& from) {
+  return enumerator(from, Answer::kDone, Answer::kUnknown, "an answer");
+}
+
+void encode(Writer& to, const Error& error) {
+  const ErrorDetail& d = error.detail();
+  to.put(error.kind()).put(std::string_view(error.what()));
+  to.put(d.op).put(d.argument).put(d.expected).put(d.got);
+}
+
+Error decode_error(Reader& from) {
+  const ErrorKind kind =
+      enumerator(from, ErrorKind::kShape, ErrorKind::kInternal, "a kind of error");
+  const std::string message(from.text());
+  ErrorDetail detail;
+  for (std::string* word : {&detail.op, &detail.argument, &detail.expected, &detail.got})
+    *word = from.text();
+  from.end();
+  return Error(kind, message, detail);
+}
+
 void encode(Writer& to, const Fields& fields) {
   to.put(static_cast<std::uint32_t>(fields.size()));
   for (const Record::Field& field : fields) to.put(field.name).put(field.value);
@@ -72,7 +172,7 @@ void encode(Writer& to, const Fields& fields) {
 
 Fields decode_fields(Reader& from) {
   Fields fields;
-  for (auto left = from.get<std::uint32_t>(); left > 0; --left) {
+  for (auto left = from.count(kMaxFields); left > 0; --left) {
     const std::string_view name = from.text(), value = from.text();
     fields.push_back({std::string(name), std::string(value)});
   }
@@ -95,35 +195,74 @@ Opening decode_opening(Reader& from) {
   opening.op = from.text();
   opening.schema_hash = from.text();
   opening.problem = from.get<Problem>();
+  if (!is_sane(opening.problem)) throw_malformed("a problem");
   opening.seed = from.get<std::uint64_t>();
-  for (auto left = from.get<std::uint32_t>(); left > 0; --left)
+  for (auto left = from.count(kMaxScalars); left > 0; --left)
     opening.scalars.push_back(from.get<ScalarValue>());
-  for (auto left = from.get<std::uint32_t>(); left > 0; --left) {
+  for (auto left = from.count(kMaxTensors); left > 0; --left) {
     IndexTensor& index = opening.indices.emplace_back();
     index.tensor = from.get<std::int32_t>();
     index.view = from.get<TensorView>();
     index.bytes = from.text();
-    const bool fits = index.tensor >= 0 && index.tensor < kMaxTensors && index.view.rank >= 0 &&
-                      index.view.rank <= kMaxRank;
-    if (!fits) throw_malformed("a tensor of the operator");
+    if (!is_sane(index)) throw_malformed("a tensor of indices");
   }
+  from.end();
   return opening;
+}
+
+bool fits(const Opening& opening, const Schema& schema) {
+  const Problem& p = opening.problem;
+  const auto num_tensors = schema.tensors.size();
+  for (std::size_t i = 0; i < kMaxTensors; ++i) {
+    const TensorTraits& t = p.tensors[i];
+    const bool absent = t.dtype == DType::kAbsent;
+    if (i >= num_tensors ? t.alias != 0 : absent && !schema.tensors[i].optional) return false;
+    const auto source = static_cast<std::size_t>(t.alias) - 1;
+    if (t.alias && (i < static_cast<std::size_t>(schema.num_inputs) ||
+                    source >= static_cast<std::size_t>(schema.num_inputs) ||
+                    p.tensors[source].dtype == DType::kAbsent || p.tensors[source].alias))
+      return false;
+  }
+  for (const ScalarSpec& s : schema.scalars) {
+    if (!s.key) continue;
+    const std::int64_t value = p.scalars[s.key_slot];
+    const auto labels = static_cast<std::int64_t>(s.labels.size());
+    if (s.type == ScalarType::kBool && (value < 0 || value > 1)) return false;
+    if (s.type == ScalarType::kEnum && (value < 0 || value >= labels)) return false;
+    if (s.type == ScalarType::kDType && (value < -1 || value >= kNumDTypes)) return false;
+  }
+  if (!opening.scalars.empty() && opening.scalars.size() != schema.scalars.size()) return false;
+  return std::all_of(opening.indices.begin(), opening.indices.end(), [&](const IndexTensor& t) {
+    return t.tensor < schema.num_inputs && holds_indices(schema.tensors[t.tensor].fill);
+  });
 }
 
 void encode(Writer& to, const Opened& opened) {
   encode(to, opened.key);
-  to.put(opened.checks_whole).put(opened.whole_ms).put(opened.cost).put(opened.compiles_at_once);
+  const SampleCost& cost = opened.cost;
+  to.put(opened.checks_whole).put(opened.whole_ms).put(cost.replays).put(cost.least_ms);
+  to.put(cost.rotation).put(cost.flushes).put(opened.compiles_at_once);
   encode(to, opened.conditions);
 }
 
 Opened decode_opened(Reader& from) {
   Opened opened;
   opened.key = decode_fields(from);
-  opened.checks_whole = from.get<std::uint8_t>() != 0;
-  opened.whole_ms = from.get<double>();
-  opened.cost = from.get<SampleCost>();
+  opened.checks_whole = from.flag();
+  opened.whole_ms = from.finite();
+  SampleCost& cost = opened.cost;
+  cost.replays = from.flag();
+  cost.least_ms = from.finite();
+  cost.rotation = from.get<Rotation>();
+  cost.flushes = from.flag();
   opened.compiles_at_once = from.get<std::int32_t>();
+  if (opened.whole_ms < 0 || cost.least_ms < 0 || cost.rotation.sets < 1 ||
+      cost.rotation.sets > Rotation::kMaxSets || cost.rotation.bytes > kMaxSize ||
+      cost.rotation.wanted > kMaxSize || opened.compiles_at_once < 1 ||
+      opened.compiles_at_once > static_cast<std::int32_t>(kMaxBatch))
+    throw_malformed("what a search costs");
   opened.conditions = decode_fields(from);
+  from.end();
   return opened;
 }
 
@@ -139,26 +278,72 @@ Candidate decode_candidate(Reader& from) {
   return candidate;
 }
 
+std::vector<Candidate> decode_batch(Reader& from) {
+  std::vector<Candidate> batch;
+  for (auto left = from.count(kMaxBatch); left > 0; --left) batch.push_back(decode_candidate(from));
+  from.end();
+  return batch;
+}
+
+double decode_duration(Reader& from) {
+  const double ms = from.finite();
+  if (ms < 0) throw_malformed("a duration");
+  return ms;
+}
+
 void encode(Writer& to, const Outcome& outcome) {
   to.put(outcome.check.failure).put(outcome.check.note).put(outcome.check.error);
   to.put(outcome.check.ms).put(outcome.mistrusted).put(outcome.lost);
   to.put(outcome.measured).put(outcome.compiled).put(outcome.prepared);
 }
 
+namespace {
+
+// Added to this process' counters.
+std::int64_t decode_counter(Reader& from) {
+  const auto n = from.get<std::int64_t>();
+  if (n < 0 || n > kMaxSize) throw_malformed("a counter");
+  return n;
+}
+
+}  // namespace
+
 Outcome decode_outcome(Reader& from) {
   Outcome outcome;
-  const auto failure = from.get<std::uint8_t>();
-  if (failure >= kNumFailures) throw_malformed("a kind of failure");
-  outcome.check.failure = static_cast<Failure>(failure);
+  outcome.check.failure =
+      enumerator(from, Failure::kNone, static_cast<Failure>(kNumFailures - 1), "a kind of failure");
   outcome.check.note = from.text();
-  outcome.check.error = from.get<double>();
-  outcome.check.ms = from.get<double>();
-  outcome.mistrusted = from.get<std::uint8_t>() != 0;
-  outcome.lost = from.get<std::uint8_t>() != 0;
-  outcome.measured = from.get<std::int64_t>();
-  outcome.compiled = from.get<std::int64_t>();
-  outcome.prepared = from.get<std::int64_t>();
+  outcome.check.error = from.get<double>();  // infinite where a result was
+  outcome.check.ms = decode_duration(from);
+  if (std::isnan(outcome.check.error) || outcome.check.error < 0) throw_malformed("an error");
+  outcome.mistrusted = from.flag();
+  outcome.lost = from.flag();
+  outcome.measured = decode_counter(from);
+  outcome.compiled = decode_counter(from);
+  outcome.prepared = decode_counter(from);
+  from.end();
   return outcome;
+}
+
+void encode(Writer& to, const Ahead& ahead) {
+  to.put(ahead.compiled).put(ahead.prepared);
+  to.put(static_cast<std::uint32_t>(ahead.order.size()));
+  for (const std::uint32_t i : ahead.order) to.put(i);
+}
+
+Ahead decode_ahead(Reader& from, std::size_t sent) {
+  Ahead ahead;
+  ahead.compiled = decode_counter(from);
+  ahead.prepared = decode_counter(from);
+  std::vector<bool> seen(sent, false);
+  for (auto left = from.count(static_cast<std::uint32_t>(sent)); left > 0; --left) {
+    const auto i = from.get<std::uint32_t>();
+    if (i >= sent || seen[i]) throw_malformed("an order");
+    seen[i] = true;
+    ahead.order.push_back(i);
+  }
+  from.end();
+  return ahead;
 }
 
 }  // namespace dlblas::worker

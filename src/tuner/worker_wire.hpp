@@ -1,9 +1,10 @@
 // What the tuner and its worker say to each other, as bytes: one request, one reply, in frames with
 // a mark and a length. Both ends are one build of one library on one machine (the greeting says
-// so), so numbers go as they lie in memory; lengths are checked all the same, since a candidate may
-// have written over whatever the worker sends. No pickle, no text to evaluate. In: plain values.
-// Out: strings of bytes. Flow: measure > [wire] > worker.  Read next: tuner/worker_measurer.cpp
-// (asks), tuner/worker_serve.cpp (answers).
+// so), so numbers go as they lie in memory. Every length, count, enumerator and size is checked all
+// the same, both ways, since a candidate may have written over whatever the worker sends; what is
+// kept is never larger than what came. No pickle, no text to evaluate. In: plain values. Out:
+// strings of bytes. Flow: measure > [wire] > worker.  Read next: tuner/worker_measurer.cpp (asks),
+// tuner/worker_serve.cpp (answers), tests/fuzz/fuzz_worker.cpp.
 #pragma once
 
 #include <cstring>
@@ -27,6 +28,10 @@ static_assert(sizeof(FrameHeader) == 16);
 /// Requests carry index-valued arguments; replies a few numbers and words.
 inline constexpr std::uint64_t kMaxRequest = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kMaxReply = std::uint64_t{1} << 20;
+/// Candidates of one batch; fields of a record.
+inline constexpr std::uint32_t kMaxBatch = 1024, kMaxFields = 256;
+/// True: the header of a frame that may have `most` bytes.
+bool is_frame(const FrameHeader& header, std::uint64_t most);
 /// The worker's first frame: which library it has. From the linker's build id, else the version.
 const std::string& build_id();
 
@@ -48,7 +53,7 @@ class Writer {
   std::string bytes_;
 };
 
-/// Throws Error(kInternal) where the bytes end early.
+/// Throws Error(kInternal) where the bytes end early, or are none of what they should be.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
@@ -59,6 +64,12 @@ class Reader {
     return value;
   }
   std::string_view text() { return take(get<std::uint64_t>()); }
+  bool flag();
+  /// Of at most `most` things that follow.
+  std::uint32_t count(std::uint32_t most);
+  double finite();
+  /// The message ends here.
+  void end() const;
 
  private:
   std::string_view take(std::uint64_t bytes);
@@ -66,12 +77,17 @@ class Reader {
 };
 
 enum class Ask : std::uint8_t { kOpen, kPrepare, kCheck, kWhole, kSample, kAhead, kConditions };
+Ask decode_ask(Reader& from);
 enum class Answer : std::uint8_t {
   kDone,
   kError,     // a typed error of the library, for the whole search
   kNoMemory,  // not even the inputs fit
   kUnknown,   // no such operator or implementation there, or another one of that name
 };
+Answer decode_answer(Reader& from);
+/// What follows kError.
+void encode(Writer& to, const Error& error);
+Error decode_error(Reader& from);
 
 /// A copy of one index-valued argument of the caller, row-major.
 struct IndexTensor {
@@ -88,7 +104,10 @@ struct Opening {
   std::vector<IndexTensor> indices;
 };
 std::string encode(const Opening& opening);
+/// Its values lie in their ranges; whether they are the operator's is its finder's to ask (fits).
 Opening decode_opening(Reader& from);
+/// Is it about this operator: its tensors, scalars and letters, its index-valued arguments?
+bool fits(const Opening& opening, const Schema& schema);
 
 /// What the worker found out about it.
 struct Opened {
@@ -108,6 +127,10 @@ struct Candidate {
 };
 void encode(Writer& to, const Candidate& candidate);
 Candidate decode_candidate(Reader& from);
+/// Of kAhead: those to be compiled.
+std::vector<Candidate> decode_batch(Reader& from);
+/// Of kSample: what a run takes, milliseconds.
+double decode_duration(Reader& from);
 
 /// A verdict on one candidate; and what this request added to the process' counters.
 struct Outcome {
@@ -117,6 +140,15 @@ struct Outcome {
 };
 void encode(Writer& to, const Outcome& outcome);
 Outcome decode_outcome(Reader& from);
+
+/// What compiling ahead did, and in which order the candidates are to be tried: indices into those
+/// that were sent, none twice.
+struct Ahead {
+  std::int64_t compiled = 0, prepared = 0;
+  std::vector<std::uint32_t> order;
+};
+void encode(Writer& to, const Ahead& ahead);
+Ahead decode_ahead(Reader& from, std::size_t sent);
 
 void encode(Writer& to, const Fields& fields);
 Fields decode_fields(Reader& from);
