@@ -90,6 +90,10 @@ class Measurer {
   /// What `sample` takes altogether, milliseconds.
   double sample_cost_ms(double ms) const { return sample_cost().of(ms); }
 
+  /// What the next candidate may take though it does nothing: the start of a worker, and the wait
+  /// until it is called hanging. Seconds.
+  virtual double least_s() const { return 0; }
+
   /// How many candidates are compiled side by side.
   virtual int compiles_at_once() const { return 1; }
   /// Compiles them, and moves those that spill registers to the end. Who does not compile is told

@@ -11,13 +11,16 @@ namespace dlblas {
 namespace {
 
 constexpr int kRaceSamples = 2;  // for all; with kMoreSamples still fewer than a finalist has
-constexpr int kMoreSamples = 2;  // for those within kClose of the best
-constexpr double kClose = 1.25;
+constexpr int kMoreSamples = 2;  // for those within kNear of the best
+// Clocks fall under load, and rise from idle: by a quarter on an H200 (November 2026). Who is
+// further off than this is not slow by that.
+constexpr double kNear = 2;
 constexpr double kLongRunMs = 1.0;
 constexpr double kVeryLongRunMs = 20.0;
 constexpr int kFinalists = 8;
 constexpr int kFinalRounds = 30;
 constexpr double kFinalShare = 0.25;  // of the budget, at most
+constexpr double kOverrun = 1.05;  // of the budget: here a final that has not decided is given up
 static_assert(kRaceSamples + kMoreSamples < kFinalSamples,
               "ranking tells finalists by their samples");
 
@@ -50,13 +53,21 @@ void Race::run(const RaceInput& input) {
   settle(input);
 }
 
+bool Race::compares_whole() const {
+  return !measurer_.checks_whole() && measurer_.whole_cost_ms() < 100 * limits_.budget_s;
+}
+double Race::whole_s() const { return compares_whole() ? 1e-3 * measurer_.whole_cost_ms() : 0; }
+
 // What the final is going to take, from the best so far: set aside while searching.
 double Race::reserve_s() const {
-  double reserve = 1.2e-3 * measurer_.sample_cost_ms(best_ms_) * kFinalRounds * (kFinalists + 1);
-  reserve = std::min(reserve, kFinalShare * limits_.budget_s);
-  if (!measurer_.checks_whole())
-    reserve += std::min(0.1 * limits_.budget_s, measurer_.whole_cost_ms() * 1e-3);
-  return reserve;
+  const double reserve =
+      1.2e-3 * measurer_.sample_cost_ms(best_ms_) * kFinalRounds * (kFinalists + 1);
+  return std::min(reserve, kFinalShare * limits_.budget_s) + whole_s();
+}
+
+// For one more candidate, and the final after it.
+bool Race::has_room(double for_s) const {
+  return elapsed_s() + measurer_.least_s() + for_s + reserve_s() <= limits_.budget_s;
 }
 
 void Race::search(const RaceInput& input) {
@@ -65,8 +76,7 @@ void Race::search(const RaceInput& input) {
   int searched = 0;
   while (!stopped_ && evaluated_.size() < limit) {
     // What one evaluation takes, as far as this search knows; a slower one eats into the final.
-    const double expected_s = searched > 0 ? (elapsed_s() - begin) / searched : 0;
-    if (elapsed_s() + expected_s + reserve_s() > limits_.budget_s) return;
+    if (!has_room(searched > 0 ? (elapsed_s() - begin) / searched : best_took_s_)) return;
     const int room = static_cast<int>(limit - evaluated_.size());
     const std::vector<int> ids = input.strategy.ask(std::min(room, measurer_.compiles_at_once()));
     if (ids.empty()) return;
@@ -74,7 +84,8 @@ void Race::search(const RaceInput& input) {
   }
 }
 
-// In the order that compiling ahead leaves, within the budget but for the points that come first.
+// In the order that compiling ahead leaves, within the budget. The points that come first may
+// exceed it, but for those that are left when hanging ones have used it up.
 int Race::evaluate_all(const RaceInput& input, const std::vector<int>& ids) {
   std::map<const Plan*, Evaluated> made;
   std::vector<const Plan*> order;
@@ -94,8 +105,13 @@ int Race::evaluate_all(const RaceInput& input, const std::vector<int>& ids) {
   const bool is_first = &ids == &input.first;
   int done = 0;
   for (const Plan* plan : order) {
-    if (stopped_ || (!is_first && done > 0 && elapsed_s() + reserve_s() > limits_.budget_s)) break;
-    evaluate(input, std::move(made[plan]));
+    if (stopped_) break;
+    Evaluated& e = made[plan];
+    const bool must = is_first && (!hung_ || best_ < 0 || input.anchors(e.id));
+    const bool fits =
+        is_first ? elapsed_s() + measurer_.least_s() <= limits_.budget_s : has_room(0);
+    if (!must && !fits) continue;
+    evaluate(input, std::move(e));
     ++done;
   }
   return std::max(1, done);
@@ -135,20 +151,55 @@ void Race::drop(Evaluated& e) {
   tell(DLBLAS_EVENT_FAILED, &e, text(dlblas::name_of(e.failure), ": ", e.note));
 }
 
+// Minutes may lie between two candidates, and clocks fall under load. So who may be the best is
+// measured in turn with the best so far, and told the times it would have had when that one was
+// measured. A long run needs no batch. On the host the one that was checked is a sample, and often
+// says enough; on a device its time held the host's launch, and caches that were warm.
 void Race::measure(Evaluated& e, const Check& check) {
-  // A long run needs no batch. On the host the one that was checked is a sample, and often says
-  // enough; on a device its time held the host's launch, and caches that were warm.
-  const bool is_long = check.ms > kLongRunMs;
+  const bool is_long = check.ms > kLongRunMs, is_very_long = check.ms > kVeryLongRunMs;
   const bool is_sample = is_long && problem_.device_type == DeviceType::kCpu;
   for (int i = 0; i < (is_long ? 1 : kRaceSamples); ++i)
     e.samples_ms.push_back(is_sample ? check.ms : measurer_.sample(*e.plan, check.ms));
-  const bool close = best_ms_ < 0 || score(e) < kClose * best_ms_;
-  const int more = check.ms > kVeryLongRunMs ? 1 : kMoreSamples;
-  for (int i = 0; i < more && close; ++i)
-    e.samples_ms.push_back(measurer_.sample(*e.plan, check.ms));
+  const double ms = score(e) / slowdown_;
+  const bool near = best_ < 0 || ms < kNear * best_ms_;
+  const bool paced = best_ >= 0 && near && best_ms_ < kNear * ms;
+  const double more_s = (paced ? 3e-3 : 1e-3) * measurer_.sample_cost_ms(ms);
+  std::vector<double> beside;
+  for (int i = 0; i < (is_very_long ? 1 : kMoreSamples) && near && !stopped_; ++i) {
+    if (elapsed_s() + more_s > limits_.budget_s) break;
+    if (paced) pace(beside);
+    if (!stopped_) e.samples_ms.push_back(measurer_.sample(*e.plan, check.ms));
+    if (paced && !is_very_long) pace(beside);
+  }
+  if (!beside.empty()) slowdown_ = score_ms(beside) / best_ms_;
+  for (double& sample : e.samples_ms) sample /= slowdown_;
+}
+
+// One more sample of the best so far.
+void Race::pace(std::vector<double>& beside) {
+  if (best_ < 0 || stopped_) return;
+  Evaluated& best = evaluated_[static_cast<std::size_t>(best_)];
+  const auto sample = [&] { beside.push_back(measurer_.sample(*best.plan, best_ms_)); };
+  if (survives(best, sample) || measurer_.interrupted()) return;
+  drop(best);
+  beside.clear();
+  find_best();
+}
+
+void Race::find_best() {
+  best_ = -1;
+  best_ms_ = -1;
+  for (std::size_t i = 0; i < evaluated_.size(); ++i) {
+    const Evaluated& e = evaluated_[i];
+    if (e.failure != Failure::kNone || (best_ >= 0 && score(e) >= best_ms_)) continue;
+    best_ = static_cast<int>(i);
+    best_ms_ = score(e);
+    best_name_ = name_of(*e.plan);
+  }
 }
 
 void Race::evaluate(const RaceInput& input, Evaluated e) {
+  const double begin = elapsed_s();
   const Check check = measurer_.check(*e.plan);
   e.failure = check.failure;
   e.note = check.note;
@@ -160,34 +211,26 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
     return;
   }
   e.broke_device = measurer_.lost();
-  const int id = e.id;
-  if (e.failure == Failure::kNone) {
-    if (best_ms_ < 0 || score(e) < best_ms_) {
-      best_ms_ = score(e);
-      best_name_ = name_of(*e.plan);
-    }
-    input.strategy.tell(id, score(e));
-  } else {
-    ++failed_;
-    input.strategy.tell(id, -1);
-  }
+  hung_ |= e.failure == Failure::kTimeout || e.failure == Failure::kCompileTimeout;
+  const bool ok = e.failure == Failure::kNone;
+  failed_ += !ok;
+  input.strategy.tell(e.id, ok ? score(e) : -1);
   evaluated_.push_back(std::move(e));
+  find_best();
   const Evaluated& kept = evaluated_.back();
-  const bool ok = kept.failure == Failure::kNone;
+  if (best_ + 1 == static_cast<int>(evaluated_.size())) best_took_s_ = elapsed_s() - begin;
   stopped_ |= kept.broke_device;
   tell(ok ? DLBLAS_EVENT_MEASURED : DLBLAS_EVENT_FAILED, &kept,
        ok ? std::string() : text(dlblas::name_of(kept.failure), ": ", kept.note));
 }
 
-// Indices into evaluated_: default and incumbent, then the fastest, as many as five rounds of them
+// Indices into evaluated_: defaults and incumbent, then the fastest, as many as five rounds of them
 // fit into what is left.
 std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < evaluated_.size(); ++i)
     if (evaluated_[i].failure == Failure::kNone) order.push_back(i);
-  const auto seeded = [&](std::size_t i) {
-    return evaluated_[i].id == input.default_id || evaluated_[i].id == input.incumbent_id;
-  };
+  const auto seeded = [&](std::size_t i) { return input.anchors(evaluated_[i].id); };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     if (seeded(a) != seeded(b)) return seeded(a);
     return score(evaluated_[a]) < score(evaluated_[b]);
@@ -211,36 +254,43 @@ void Race::run_final(const RaceInput& input) {
   double round_s = 0;
   for (const std::size_t i : chosen)
     round_s += 1e-3 * measurer_.sample_cost_ms(score(evaluated_[i]));
-  if (elapsed_s() + kFinalSamples * round_s > 1.05 * limits_.budget_s) return;
+  if (is_late(kFinalSamples * round_s)) return;
   tell(DLBLAS_EVENT_FINAL, nullptr, text(chosen.size(), " configurations, interleaved"));
 
-  const double whole_s = measurer_.checks_whole()
-                             ? 0
-                             : std::min(0.1 * limits_.budget_s, 1e-3 * measurer_.whole_cost_ms());
   std::vector<std::vector<double>> samples(chosen.size());
-  for (int round = 0; round < kFinalRounds && !stopped_; ++round) {
+  while (final_rounds_ < kFinalRounds && !stopped_) {
     const double begin = elapsed_s();
-    if (round >= kFinalSamples && begin + round_s + whole_s > limits_.budget_s) break;
-    for (std::size_t step = 0; step < chosen.size(); ++step) {
-      // Each round begins one further on: a rival's threads may spin on for a while after its run,
-      // and it should not always be the same candidate that runs beside them.
-      const std::size_t k = (step + static_cast<std::size_t>(round)) % chosen.size();
-      Evaluated& e = evaluated_[chosen[k]];
-      if (stopped_ || e.failure != Failure::kNone) continue;
-      if (!survives(e, [&] { samples[k].push_back(measurer_.sample(*e.plan, score(e))); }) &&
-          !measurer_.interrupted())
-        drop(e);
-    }
-    if (stopped_) break;  // a part of a round decides nothing
+    if (final_rounds_ >= kFinalSamples && begin + round_s + whole_s() > limits_.budget_s) break;
+    if (!run_round(chosen, samples)) break;  // a part of a round decides nothing
     round_s = std::max(0.5 * round_s, elapsed_s() - begin);
-    final_rounds_ = round + 1;
-    if (round + 1 < kFinalSamples && elapsed_s() > 1.05 * limits_.budget_s)
-      return;  // slower than the race said
+    ++final_rounds_;
   }
-  if (final_rounds_ < kFinalSamples) return;  // stopped: the race's times stay
+  if (final_rounds_ < kFinalSamples) return;  // stopped, or too slow: the race's times stay
   for (std::size_t k = 0; k < chosen.size(); ++k)
     if (evaluated_[chosen[k]].failure == Failure::kNone)
       evaluated_[chosen[k]].samples_ms = std::move(samples[k]);
+}
+
+// With what the next candidate may take though it does nothing.
+bool Race::is_late(double for_s) const {
+  return elapsed_s() + measurer_.least_s() + for_s > kOverrun * limits_.budget_s;
+}
+
+// One sample of each. False: it was stopped, or time is up.
+bool Race::run_round(const std::vector<std::size_t>& chosen,
+                     std::vector<std::vector<double>>& samples) {
+  for (std::size_t step = 0; step < chosen.size(); ++step) {
+    // Each round begins one further on: a rival's threads may spin on for a while after its run,
+    // and it should not always be the same candidate that runs beside them.
+    const std::size_t k = (step + static_cast<std::size_t>(final_rounds_)) % chosen.size();
+    Evaluated& e = evaluated_[chosen[k]];
+    if (stopped_ || is_late(0)) return false;
+    if (e.failure != Failure::kNone) continue;
+    if (!survives(e, [&] { samples[k].push_back(measurer_.sample(*e.plan, score(e))); }) &&
+        !measurer_.interrupted())
+      drop(e);
+  }
+  return !stopped_;
 }
 
 int Race::pick(const RaceInput& input) const {
@@ -249,7 +299,7 @@ int Race::pick(const RaceInput& input) const {
     const bool eligible = input.eligible[static_cast<std::size_t>(e.id)];
     contenders.push_back(
         {eligible ? std::span<const double>(e.samples_ms) : std::span<const double>(),
-         e.id == input.default_id});
+         e.id == input.preset_id});
   }
   return pick_winner(contenders);
 }
@@ -257,14 +307,14 @@ int Race::pick(const RaceInput& input) const {
 // The winner's whole output is compared with the oracle, where `check` compared chosen rows and the
 // oracle can afford it; a winner that fails is out, and the next one is tried.
 void Race::settle(const RaceInput& input) {
-  const bool whole =
-      !measurer_.checks_whole() && measurer_.whole_cost_ms() < 100 * limits_.budget_s;
   for (;;) {
     winner_ = pick(input);
-    if (winner_ < 0 || !whole || stopped_) break;
+    if (winner_ < 0 || stopped_ || !compares_whole()) break;
+    if (elapsed_s() + whole_s() > kOverrun * limits_.budget_s) break;
     Evaluated& e = evaluated_[static_cast<std::size_t>(winner_)];
     Check check;
     if (survives(e, [&] { check = measurer_.check_whole(*e.plan); }) && !measurer_.interrupted()) {
+      if (check.failure == Failure::kTimeout) break;  // an oracle's time is a guess: no verdict
       e.failure = check.failure;
       e.note = check.note;
       e.error = std::max(e.error, check.error);

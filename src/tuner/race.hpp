@@ -20,10 +20,12 @@ struct Evaluated {
   int id = -1;  // in the search space
   std::unique_ptr<Plan> plan;
   Failure failure = Failure::kNone;
-  std::string note;                // how it failed
-  bool broke_device = false;       // nothing can be measured in this process after it
-  double error = 0;                // over its bound
-  std::vector<double> samples_ms;  // of the race; a finalist's are those of the final alone
+  std::string note;           // how it failed
+  bool broke_device = false;  // nothing can be measured in this process after it
+  double error = 0;           // over its bound
+  // Of the race, at the pace that the machine had when it began; a finalist's are those of the
+  // final alone, as they were measured.
+  std::vector<double> samples_ms;
 };
 
 struct RaceLimits {
@@ -38,7 +40,9 @@ struct RaceInput {
   std::vector<int> first;      // ids tried before the strategy is asked: defaults, the incumbent
   std::vector<bool> eligible;  // by id: may win; the others are there to be compared with
   int default_id = -1;         // the first implementation's default
+  int preset_id = -1;          // the first one's that is eligible: what a winner has to beat
   int incumbent_id = -1;       // what the store serves so far; -1: nothing
+  bool anchors(int id) const { return id == default_id || id == preset_id || id == incumbent_id; }
 };
 
 class Race {
@@ -62,14 +66,22 @@ class Race {
   int evaluate_all(const RaceInput& input, const std::vector<int>& ids);
   void evaluate(const RaceInput& input, Evaluated e);
   void measure(Evaluated& e, const Check& check);
+  void pace(std::vector<double>& beside);
+  void find_best();
+  bool has_room(double for_s) const;
   template <typename Launch>
   bool survives(Evaluated& e, const Launch& launch);
   void drop(Evaluated& e);
   void search(const RaceInput& input);
   std::vector<std::size_t> finalists(const RaceInput& input) const;
   void run_final(const RaceInput& input);
+  bool run_round(const std::vector<std::size_t>& chosen, std::vector<std::vector<double>>& samples);
+  bool is_late(double for_s) const;
   void settle(const RaceInput& input);
   int pick(const RaceInput& input) const;
+  /// Is the winner compared whole, and how long does that take?
+  bool compares_whole() const;
+  double whole_s() const;
   double reserve_s() const;
   void tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note);
   double score(const Evaluated& e) const;
@@ -81,9 +93,11 @@ class Race {
   const OnEvent on_event_;
   std::vector<Evaluated> evaluated_;
   std::string best_name_;
-  double best_ms_ = -1;
+  double best_ms_ = -1, best_took_s_ = 0;  // to be checked and measured
+  int best_ = -1;                          // index into evaluated_
+  double slowdown_ = 1;                    // of the machine, since the search began
   int planned_ = 0, failed_ = 0, winner_ = -1, final_rounds_ = 0;
-  bool stopped_ = false;
+  bool stopped_ = false, hung_ = false;  // some candidate has
 };
 
 }  // namespace dlblas
