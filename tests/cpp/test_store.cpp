@@ -1,5 +1,5 @@
 // What a store promises when nothing goes wrong: merging, staleness by source, memory, other
-// processes, listing, compaction, the shipped table. What goes wrong is test_store_battery.cpp.
+// processes, listing, compaction, the shipped table. What goes wrong is test_store_damage.cpp.
 #include "store/store.hpp"
 
 #include <gtest/gtest.h>

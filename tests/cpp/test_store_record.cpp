@@ -1,5 +1,5 @@
 // Records as text: SHA-256 on the NIST vectors, one text per record, and a reason for every other
-// text. The battery on files is test_store_battery.cpp; this one needs no disk.
+// text. What happens to files is test_store_damage.cpp; this one needs no disk.
 #include <gtest/gtest.h>
 
 #include <algorithm>
