@@ -39,16 +39,6 @@ __device__ inline V warp_sum(V value) {
   return value;
 }
 
-/// The same sum in a loop. Where lanes may have gone apart each unrolled shuffle costs 20
-/// instructions, which the compiler takes its time over; for what a row needs once.
-template <typename V>
-__device__ inline V warp_sum_in_loop(V value) {
-#pragma unroll 1
-  for (int distance = kWarp / 2; distance > 0; distance /= 2)
-    value += detail::shuffle_xor(value, distance);
-  return value;
-}
-
 /// Waits until `threads` threads (whole warps) have come to barrier `id`, 0 to 15; 0 is
 /// __syncthreads'.
 __device__ inline void barrier_sync(int id, int threads) {

@@ -50,7 +50,6 @@ struct NormRingConfig {
   int32_t step = 2;     // accesses of a stage: asked for, and waited for, together
   int32_t blocks = 8;   // that share a row
   int32_t depth = 3;    // stages in flight; the others that fit wait for their row's total
-  bool hold = false;    // the weight stays in registers; else it is read for every row, from L2
 };
 
 /// cuda_split: rows in chunks of threads × vectors accesses, over the whole grid.
@@ -73,7 +72,6 @@ struct NormCudaParams {
   double eps, inverse_width;
   float eps_f32, inverse_width_f32;
   float weight_offset;
-  uint32_t zero;  // 0, which the compiler must not know: see hide in norm_stages.cuh
 };
 static_assert(sizeof(NormCudaParams) == 120, "host and device read the same bytes");
 
@@ -176,13 +174,9 @@ constexpr int norm_ring_lag(const NormCudaTraits& s, const NormRingConfig& c) {
 constexpr int norm_ring_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
   return (norm_ring_lag(s, c) + c.depth * (s.add ? 2 : 1)) * c.threads * c.step * 16;
 }
-/// With 512 threads and one more warp each has 96 registers (warps get them in fours), with 256
-/// 168; the rest of the kernel takes some 60.
 constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch) {
-  const int weights = c.vectors * ((norm_elements(s) * size_of(s.weight) + 3) / 4);
-  const bool holds = weights <= (c.threads > 256 ? 32 : 64) && (c.threads <= 256 || c.step < 4);
   return arch >= 90 && s.align == 16 && c.vectors % c.step == 0 &&
-         norm_ring_lag(s, c) > norm_ring_stages(c) && (holds || !c.hold);
+         norm_ring_lag(s, c) > norm_ring_stages(c);
 }
 
 }  // namespace dlblas

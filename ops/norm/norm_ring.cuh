@@ -27,8 +27,7 @@ struct RingShape {
   static constexpr int kStages = norm_ring_stages(C), kLag = norm_ring_lag(S, C);
   static constexpr int kDepth = C.depth, kSlots = kDepth + kLag;
   static constexpr int kWarps = C.threads / kWarp;
-  static constexpr int kStage = C.step * kWarp;                 // accesses of a warp
-  static constexpr int kWeights = C.hold ? C.vectors : C.step;  // that a thread has at a time
+  static constexpr int kStage = C.step * kWarp;  // accesses of a warp
   /// Rows that a warp may have summed before it needs the total of the first of them; and one
   /// more set of sums, for whoever is behind.
   static constexpr int kSets = (kLag + 1) / kStages + 2;
@@ -40,7 +39,6 @@ struct RingSums {
   using Shape = RingShape<S, C>;
   double parts[Shape::kSets][Shape::kWarps];
   double totals[Shape::kSets];
-  uint32_t zeros[Shape::kSets];  // 0, which the compiler must not know: anew for every row
   Mbarrier summed[Shape::kSets], ready[Shape::kSets];
   Mbarrier full[Shape::kWarps][Shape::kDepth];  // stages in flight
 
@@ -96,7 +94,7 @@ struct RingMeeting {
     double sum = values[0];
 #pragma unroll
     for (int i = 1; i < kEach; ++i) sum += values[i];
-    return warp_sum_in_loop(sum);
+    return warp_sum(sum);
   }
 };
 
@@ -167,29 +165,26 @@ struct NormRing {
     }
   }
 
-  using Weights = NormWeightVec<S>[Shape::kWeights];
-  /// From a stage on, well before they are used: from L2, which the rows leave first.
+  using Weights = NormWeightVec<S>[C.step];
+  /// Of the stage that is written next: from L2, which the rows leave first. Held in registers over
+  /// all rows they cost more than they save (H200, 16×4194304: 79 µs for 76).
   __device__ void load_weights(Weights& weights, int stage) const {
     constexpr int N = norm_elements(S);
 #pragma unroll
-    for (int i = 0; i < Shape::kWeights; ++i) {
-      const int k = stage + i / C.step, j = i % C.step;
-      if (holds(k, j))
-        weights[i] = load_weight<S, Cache::kEarly>(
-            p.weight, (int64_t{k * rows.front} + first + j * kWarp) * N);
-    }
+    for (int j = 0; j < C.step; ++j)
+      if (holds(stage, j))
+        weights[j] = load_weight<S, Cache::kEarly>(
+            p.weight, (int64_t{stage * rows.front} + first + j * kWarp) * N);
   }
 
-  /// The result of a stage whose row has its total. Unhidden, weights that are held would be
-  /// unpacked once and for all, to twice as many registers.
-  __device__ void write(char* to, int stage, int at, const NormWeightVec<S>* weights,
-                        RowScale scale, uint32_t zero) const {
+  /// The result of a stage whose row has its total.
+  __device__ void write(char* to, int stage, int at, const Weights& weights, RowScale scale) const {
 #pragma unroll
     for (int j = 0; j < C.step; ++j)
       if (holds(stage, j))
         store_row<S, Cache::kStream>(
             to + bytes(stage) + j * kWarp * 16, 0,
-            normalize<S>(slot(at)[j * kWarp], hide(weights[j], zero), scale, p.weight_offset));
+            normalize<S>(slot(at)[j * kWarp], weights[j], scale, p.weight_offset));
   }
 
   /// Squares of a row again, in f64; its last stage is in slot `at`.
@@ -254,12 +249,11 @@ __device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>
 #pragma unroll 1
   for (int i = 0; i < rows.count; ++i, place.advance()) {
     sums.summed[place.stage].wait(place.parity);
-    double sum = warp_sum_in_loop(lane < Shape::kWarps ? sums.parts[place.stage][lane] : 0.0);
+    double sum = warp_sum(lane < Shape::kWarps ? sums.parts[place.stage][lane] : 0.0);
     sum = meeting.meet(rows.row(i), sum, lane);
     __syncwarp();
     if (lane > 0) continue;
     sums.totals[place.stage] = sum;
-    sums.zeros[place.stage] = params.call.zero;
     sums.ready[place.stage].arrive();
   }
 }
@@ -269,7 +263,7 @@ template <NormCudaTraits S, NormRingConfig C>
 __device__ inline void hand_in(const NormRing<S, C>& ring, const Squares& squares, int at, int set,
                                RingSums<S, C>& sums) {
   const SquareSum sum = sum_squares(
-      squares.sum(), ring.p, [](float v) { return warp_sum_in_loop(v); },
+      squares.sum(), ring.p, [](float v) { return warp_sum(v); },
       [&] { return ring.sum_wide(at); });
   if (ring.lane > 0) return;
   sums.parts[set][threadIdx.x / kWarp] = sum.exact();
@@ -282,7 +276,6 @@ __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& s
   using Shape = RingShape<S, C>;
   constexpr int kStages = Shape::kStages, kLag = Shape::kLag;
   constexpr int kBehind = (kLag + kStages - 1) / kStages;  // rows, rounded up
-  constexpr int kUnroll = C.hold ? kStages : 1;            // registers have no index
   const NormCudaParams& p = ring.p;
   RingRequests<S, C> requests(ring);
   // The weight first: it would wait behind the rows (H200, 16×4194304: 75.4 → 74.7 µs).
@@ -300,11 +293,10 @@ __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& s
   char* y = ring.rows.start(p.y, p.y_stride, ring.first);
   const int rows = ring.rows.count;
   RowScale scale = {1, 0};
-  uint32_t zero = 0;
 #pragma unroll 1
   for (int row = 0; row < rows + kBehind; ++row) {
     Squares squares;
-#pragma unroll kUnroll
+#pragma unroll 1
     for (int stage = 0; stage < kStages; ++stage) {
       if (row < rows) {
         ring.full[place.stage].wait(place.parity);
@@ -321,13 +313,12 @@ __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& s
       if (old_row >= 0 && old_row < rows) {
         if (old_stage == 0) {
           sums.ready[ready.stage].wait(ready.parity);
-          scale = row_scale(sums.totals[ready.stage], p), zero = sums.zeros[ready.stage];
+          scale = row_scale(sums.totals[ready.stage], p);
           ready.advance();
         }
-        ring.write(y, old_stage, written.stage, weights + (C.hold ? old_stage * C.step : 0), scale,
-                   zero);
+        ring.write(y, old_stage, written.stage, weights, scale);
         if (old_stage == kStages - 1) y += ring.rows.step(p.y_stride);
-        if constexpr (!C.hold) ring.load_weights(weights, (old_stage + 1) % kStages);
+        ring.load_weights(weights, (old_stage + 1) % kStages);
       }
       if constexpr (S.add) fence_async_shared();  // h lies where a copy will
       __syncwarp();

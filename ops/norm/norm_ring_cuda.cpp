@@ -24,7 +24,6 @@ const ConfigTable<NormRingConfig>& table() {
       field<&NormRingConfig::step>("step", {2, 4}),
       field<&NormRingConfig::blocks>("blocks", {2, 4, 8, 16, 32, 64, 128}),
       field<&NormRingConfig::depth>("depth", {1, 2, 3, 4}),
-      field<&NormRingConfig::hold>("hold", {0, 1}),
   };
   return *knobs;
 }
@@ -85,16 +84,11 @@ bool fits(const Slots& slots, const Problem& problem, const NormRingConfig& c,
          valid(traits_of(slots, problem), c, device.arch);
 }
 
-/// The stages in flight, and whether the weight is held: that paid where it is as long as L2's
-/// share of the streams (16×4194304 on H200, before the kernel's code was halved: 77.5 → 74.8 µs,
-/// 256×262144 the same; since then 78.6 when held), and takes half again as long to compile.
+/// The most stages in flight that fit, up to three.
 bool settle(const Slots& slots, const Problem& problem, const DeviceInfo& device,
             NormRingConfig* c) {
   for (c->depth = 3; c->depth > 0; --c->depth)
-    for (const bool hold : {c->blocks == 128, false}) {
-      c->hold = hold;
-      if (fits(slots, problem, *c, device)) return true;
-    }
+    if (fits(slots, problem, *c, device)) return true;
   return false;
 }
 
@@ -134,7 +128,7 @@ void constrain(const Slots& slots, const Problem& problem, const DeviceInfo& dev
                   return c.vectors == ring_vectors(row, std::int64_t{c.threads} * c.blocks);
                 });
   space.require("the ring fits the block's shared memory and registers",
-                {"threads", "vectors", "step", "blocks", "depth", "hold"},
+                {"threads", "vectors", "step", "blocks", "depth"},
                 [slots, problem, device](const Config& config) {
                   return fits(slots, problem, table().restore(config), device);
                 });
