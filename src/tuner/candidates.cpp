@@ -83,6 +83,7 @@ Candidates::Candidates(const Operator& op, const Problem& problem, const TuneOpt
   if (supporting_.empty())
     complain::nothing_fits(op.schema.name, print_table(explain(op, problem)));
   default_config_ = first().default_config(problem, device);
+  default_allowed_ = !config_forbidden(op, problem, first(), default_config_);
 
   for (TuneCandidate& candidate : seen) {
     if (!candidate.refused.empty()) continue;
@@ -210,7 +211,7 @@ void Candidates::drop_all() {
 
 void Candidates::add_anchors(const CurrentRow* incumbent,
                              const std::vector<const CurrentRow*>& again) {
-  add_anchor(first(), default_config_);
+  if (default_allowed_) add_anchor(first(), default_config_);
   if (preset_) add_anchor(*preset_, preset_config_);
   const auto timed = [&](const CurrentRow& row) {  // the oracle is not, beside others
     return !row.implementation->flags.oracle || &first() == row.implementation;

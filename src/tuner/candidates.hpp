@@ -52,6 +52,7 @@ class Candidates {
   std::vector<const Implementation*>
       supporting_;  // in registry order; the reference only when alone
   Config default_config_;
+  bool default_allowed_ = true;             // no kept rule forbids it
   const Implementation* preset_ = nullptr;  // the first default inside the user's narrowing
   Config preset_config_;
   SearchSpace space_;  // sorted: an id is a rank
