@@ -1,17 +1,11 @@
-// The tuner as a whole, on a dummy operator and a fake clock: who may win, what is measured again,
-// what a budget means, what a stop keeps. Read next: tests/cpp/tuner_dummy.hpp.
-#include <set>
-
+// The tuner as a whole, on a dummy operator and a fake clock: who may win, and who never does.
+// Read next: tests/cpp/tuner_dummy.hpp; test_tuner_known.cpp (what is measured again),
+// test_tuner_budget.cpp (how long it takes), test_tuner_drift.cpp (clocks that fall).
 #include "store/ranking.hpp"
 #include "tests/cpp/tuner_dummy.hpp"
 
 namespace dlblas::test {
 namespace {
-
-const Behaviour kSlow{Defect::kNone, [](std::int64_t) -> std::int64_t { return 200'000; }};
-const Behaviour kKnobbed{Defect::kNone,
-                         [](std::int64_t b) -> std::int64_t { return b == 4 ? 25'000 : 50'000; }};
-const Behaviour kFast{Defect::kNone, [](std::int64_t) -> std::int64_t { return 10'000; }};
 
 TEST_F(TunerTest, TheFastestRightOneWinsAndIsServed) {
   const Operator& op =
@@ -124,16 +118,6 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LateInTheEnd,
                                            Late{Defect::kWrong, Failure::kWrongResult}),
                          kLateName);
 
-TEST_F(TunerTest, AStopBeforeTheFinalKeepsTheTimesOfTheRace) {
-  const Operator& op = make_operator({dummy("slow", kSlow), dummy("fast", kFast)});
-  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
-  const TuneReport report = run_tune(op);
-  EXPECT_TRUE(report.stopped);
-  EXPECT_EQ(report.final_rounds, 0);
-  ASSERT_NE(report.winner, nullptr);
-  EXPECT_EQ(find(report, "fast")->samples_ms.size(), 4u);
-}
-
 TEST_F(TunerTest, AllBrokenIsATypedErrorThatNamesTheFailure) {
   static const Behaviour wrong{Defect::kWrong};
   const Operator& op = make_operator({dummy("wrong", wrong)});
@@ -159,97 +143,6 @@ TEST_F(TunerTest, TiesGoToTheDefaultThenToTheLowerId) {
   EXPECT_STREQ(run_tune(three).winner->name, "a");
 }
 
-TEST_F(TunerTest, AHitMeasuresNothingAndCountsOnce) {
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
-  std::int64_t before = measured();
-  EXPECT_EQ(run_get_op(op).source, "tuned");
-  EXPECT_EQ(measured() - before, 5);
-  before = measured();
-  Store reopened(folder_ + "/v1");
-  options_.store = &reopened;
-  const TuneReport hit = run_get_op(op);
-  EXPECT_EQ(hit.source, "store");
-  EXPECT_STREQ(hit.winner->name, "knobbed");
-  EXPECT_EQ(hit.config.values[0], 4);
-  EXPECT_EQ(measured(), before);
-  options_.force = true;
-  EXPECT_EQ(run_get_op(op).source, "tuned");
-  EXPECT_EQ(measured() - before, 5);
-}
-
-TEST_F(TunerTest, AClockThatWasAheadDoesNotRuleForGood) {
-  constexpr std::int64_t kFar = 9'000'000'000'000'000'000;  // the year 2255
-  const Operator& op = make_operator({dummy("slow", kSlow), dummy("fast", kFast)});
-  run_tune(op);
-  const Fields key = store_key(op, make_problem(op));
-  Record ahead{key, {}, {}};
-  for (const Merged::Row& row : store_->load(key)->rows) ahead.candidates.push_back(row.candidate);
-  for (Record::Candidate& c : ahead.candidates) {
-    c.measured_at = kFar;
-    if (c.implementation == "slow") c.samples_ms.assign(c.samples_ms.size(), 1e-6);
-  }
-  store_->publish(ahead);
-  EXPECT_STREQ(run_get_op(op).winner->name, "slow") << "that is what the newest record says";
-  options_.force = true;
-  run_get_op(op);
-  options_.force = false;
-  EXPECT_STREQ(run_get_op(op).winner->name, "fast") << "measured since";
-}
-
-TEST_F(TunerTest, OnlyANewCandidateIsMeasuredBesideDefaultAndIncumbent) {
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
-  run_get_op(op);
-  static const Implementation late = dummy("late", kFast);
-  Registry::process().add_implementation(op, late);
-  const TuneReport report = run_get_op(op);
-  std::set<std::string> names;
-  for (const Evaluated& e : report.evaluated)
-    names.insert(e.plan->implementation->name + std::string(" ") +
-                 e.plan->implementation->table().print(e.plan->config));
-  EXPECT_EQ(names, (std::set<std::string>{"slow default", "knobbed block=4", "late default"}));
-  EXPECT_STREQ(report.winner->name, "late");
-  EXPECT_STREQ(report.served->name, "late");
-  EXPECT_EQ(run_get_op(op).source, "store");
-}
-
-TEST_F(TunerTest, AChangedSourceMakesOnlyThatCandidateStale) {
-  // Two operators with the same key would need the same name; the record is written by hand
-  // instead.
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
-  run_get_op(op);
-  const auto merged = store_->load(store_key(op, make_problem(op)));
-  Record record{merged->key, *merged->rows.front().env, {}};
-  for (const Merged::Row& row : merged->rows) {
-    record.candidates.push_back(row.candidate);
-    if (row.candidate.implementation == "knobbed") record.candidates.back().source_hash = "older";
-  }
-  store_->clear();
-  store_->publish(record);
-  const std::int64_t before = measured();
-  EXPECT_EQ(run_get_op(op).source, "tuned");
-  EXPECT_EQ(measured() - before, 5) << "four of knobbed, and the default again";
-}
-
-TEST_F(TunerTest, AnUpgradedLibraryMakesOnlyItsCandidateStale) {
-  static const char* version = "3.1.0";
-  Implementation rival = dummy("rival", kFast);
-  rival.version = [] { return version; };
-  const Operator& op = make_operator({dummy("slow", kSlow), rival});
-  run_get_op(op);
-  EXPECT_EQ(op.find("rival")->identity(), "s1-3.1.0");
-  EXPECT_EQ(run_get_op(op).source, "store");
-  version = "3.2.0";
-  const std::int64_t before = measured();
-  const TuneReport report = run_get_op(op);
-  EXPECT_EQ(report.source, "tuned");
-  EXPECT_STREQ(report.winner->name, "rival");
-  EXPECT_EQ(measured() - before, 2) << "the rival, and the default beside it";
-  EXPECT_EQ(run_get_op(op).source, "store");
-}
-
 TEST_F(TunerTest, ASeedReproducesTheRun) {
   const Operator& op = make_operator({dummy("wide", kKnobbed, &wide_table())});
   options_.max_evaluations = 20;
@@ -264,107 +157,6 @@ TEST_F(TunerTest, ASeedReproducesTheRun) {
   EXPECT_EQ(first.size(), 20u);
   EXPECT_EQ(first, tried(1));
   EXPECT_NE(first, tried(2));
-}
-
-class Budget : public TunerTest, public ::testing::WithParamInterface<double> {};
-TEST_P(Budget, HoldsWithinTenPercentAndIsUsed) {
-  static const Behaviour heavy{
-      Defect::kNone, [](std::int64_t b) -> std::int64_t { return 10'000'000 + 100'000 * b; }};
-  const Operator& op = make_operator({dummy("heavy", heavy, &wide_table())});
-  options_.seconds = GetParam();
-  const TuneReport report = run_tune(op);
-  EXPECT_LE(report.elapsed_s, 1.1 * GetParam());
-  EXPECT_GE(report.elapsed_s, 0.7 * GetParam());
-  EXPECT_LT(report.evaluated.size(), 200u);
-  EXPECT_GE(report.final_rounds, kFinalSamples);
-  EXPECT_LE(report.config.values[0], 10) << "close to the fastest of what was drawn";
-}
-INSTANTIATE_TEST_SUITE_P(Seconds, Budget, ::testing::Values(2.0, 5.0, 8.0));
-
-TEST_F(TunerTest, EveryDefaultIsMeasuredHoweverSmallTheBudget) {
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
-  options_.seconds = 1e-6;
-  const TuneReport report = run_tune(op);
-  EXPECT_EQ(report.evaluated.size(), 2u);
-  EXPECT_STREQ(report.winner->name, "knobbed");
-}
-
-TEST_F(TunerTest, AStopKeepsAndPublishesWhatWasMeasured) {
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
-  options_.on_event = [](const dlblas_event& event) {
-    return event.kind == DLBLAS_EVENT_MEASURED && event.done == 2;
-  };
-  const TuneReport report = run_tune(op);
-  EXPECT_TRUE(report.stopped);
-  EXPECT_EQ(report.evaluated.size(), 2u);
-  EXPECT_STREQ(report.served->name, "knobbed");
-  EXPECT_EQ(store_->load(store_key(op, make_problem(op)))->rows.size(), 2u);
-}
-
-TEST_F(TunerTest, EventsTellTheWholeStory) {
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
-  std::vector<int> kinds;
-  std::string best;
-  options_.on_event = [&](const dlblas_event& event) {
-    kinds.push_back(event.kind);
-    best = event.best;
-    EXPECT_EQ(event.planned, 5);
-    return false;
-  };
-  run_tune(op);
-  EXPECT_EQ(kinds, (std::vector<int>{0, 1, 1, 1, 1, 1, 3, 4}));
-  EXPECT_EQ(best, "knobbed block=4");
-}
-
-TEST_F(TunerTest, NarrowingIsHonouredAndNothingFasterIsForgotten) {
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
-  run_tune(op);
-  options_.knobs = {{"", "block", {"1", "2"}}};
-  options_.implementations = {"knobbed"};
-  options_.where = [](std::string_view, std::string_view config) { return config != "block=1"; };
-  const TuneReport report = run_tune(op);
-  EXPECT_STREQ(report.winner->name, "knobbed");
-  EXPECT_EQ(report.config.values[0], 2) << "all that the narrowing leaves";
-  EXPECT_EQ(report.served_config.values[0], 4) << "the incumbent took part and stays";
-}
-
-TEST_F(TunerTest, ANarrowedHitStaysInsideTheNarrowing) {
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
-  run_tune(op);
-  const std::int64_t before = measured();
-  options_.implementations = {"slow"};
-  const TuneReport slow = run_get_op(op);
-  EXPECT_EQ(slow.source, "store");
-  EXPECT_STREQ(slow.winner->name, "slow");
-  EXPECT_STREQ(slow.served->name, "knobbed");
-  EXPECT_EQ(slow.served_config.values[0], 4);
-  options_.implementations.clear();
-  options_.knobs = {{"knobbed", "block", {"8"}}};
-  options_.where = [](std::string_view name, std::string_view) { return name == "knobbed"; };
-  const TuneReport eight = run_get_op(op);
-  EXPECT_EQ(eight.source, "store");
-  EXPECT_STREQ(eight.winner->name, "knobbed");
-  EXPECT_EQ(eight.config.values[0], 8);
-  EXPECT_EQ(eight.served_config.values[0], 4);
-  EXPECT_EQ(measured(), before) << "all of it was known";
-}
-
-TEST_F(TunerTest, ANarrowingThatNothingKnownMeetsIsMeasured) {
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
-  options_.knobs = {{"knobbed", "block", {"1", "2"}}};
-  run_get_op(op);
-  options_.knobs = {{"knobbed", "block", {"8"}}};
-  const TuneReport report = run_get_op(op);
-  EXPECT_EQ(report.source, "tuned");
-  EXPECT_NE(find(report, "knobbed", 8), nullptr);
-  EXPECT_STREQ(report.winner->name, "knobbed");
-  EXPECT_EQ(report.config.values[0], 8);
 }
 
 TEST_F(TunerTest, OptionsOfTheAbiAreCheckedInWords) {

@@ -1,6 +1,6 @@
 // Measuring in a worker that is a script on the fake clock: who is given how long, who gets another
-// chance, what a budget is worth. Read next: src/tuner/worker_measurer.hpp,
-// tests/cpp/test_worker.cpp (processes).
+// chance. Read next: src/tuner/worker_measurer.hpp, tests/cpp/test_worker.cpp (processes),
+// test_tuner_budget.cpp (what a budget is worth).
 #include <set>
 
 #include "tests/cpp/worker_script.hpp"
@@ -11,19 +11,6 @@ namespace {
 using worker::Ask;
 using worker::Candidate;
 using worker::Ending;
-
-class ScriptedWorker : public TunerTest {
- protected:
-  TuneReport run(const Operator& op) {
-    stage_.key = store_key(op, make_problem(op));
-    options_.start_worker = start_of(stage_);
-    return run_tune(op);
-  }
-  int asked(const std::string& what) const {
-    return static_cast<int>(std::count(stage_.asked.begin(), stage_.asked.end(), what));
-  }
-  Stage stage_;
-};
 
 TEST_F(ScriptedWorker, TheFastestWinsAndNothingRunsHere) {
   const Behaviour here{Defect::kNone, [](std::int64_t) -> std::int64_t {
@@ -43,28 +30,6 @@ TEST_F(ScriptedWorker, TheFastestWinsAndNothingRunsHere) {
   EXPECT_EQ(measured() - before, 2) << "what workers measured counts";
   EXPECT_EQ(run_get_op(op).source, "store");
 }
-
-// Hanging implementations are defaults: each is tried. They share what is left, and the budget
-// holds.
-class HangingBudget : public ScriptedWorker, public ::testing::WithParamInterface<double> {};
-TEST_P(HangingBudget, HoldsWithinTenPercent) {
-  std::vector<Implementation> all{dummy("good", kPlain)};
-  static const char* const kNames[] = {"hang0", "hang1", "hang2", "hang3"};
-  for (const char* name : kNames) all.push_back(user(dummy(name, kPlain)));
-  all.push_back(dummy("wide", kPlain, &wide_table()));
-  const Operator& op = make_operator(all);
-  stage_.script = [](Ask what, const Candidate& c) {
-    const bool hang = c.implementation.compare(0, 4, "hang") == 0;
-    return hang && what == Ask::kCheck ? hangs() : right(what, 5);
-  };
-  options_.seconds = GetParam();
-  const TuneReport report = run(op);
-  EXPECT_STREQ(report.winner->name, "good");
-  EXPECT_LE(report.elapsed_s, 1.1 * GetParam());
-  for (const char* name : kNames) EXPECT_EQ(find(report, name)->failure, Failure::kTimeout) << name;
-  EXPECT_LE(stage_.starts, 5) << "a fresh worker after each that had to be killed, and no more";
-}
-INSTANTIATE_TEST_SUITE_P(Seconds, HangingBudget, ::testing::Values(3.0, 10.0, 60.0));
 
 TEST_F(ScriptedWorker, AConfigurationThatHangsCostsWhatTheOthersTookAndNoMore) {
   const Operator& op = make_operator({dummy("wide", kPlain, &wide_table())});
@@ -254,27 +219,6 @@ TEST_F(ScriptedWorker, AClosureIsMeasuredHereBesideTheOthers) {
   const TuneReport report = run(op);
   EXPECT_STREQ(report.winner->name, "closure");
   EXPECT_GT(counted.runs, 30);
-}
-
-TEST(WorkerWire, AMessageThatEndsEarlyIsRefusedAtEveryByte) {
-  worker::Opening opening{"an_operator", "0123", {}, 7, {{1, 2.0}}, {}};
-  TensorView view{};
-  view.rank = 1;
-  view.shape[0] = 3;
-  view.strides[0] = 1;
-  view.dtype = DType::kI32;
-  opening.indices.push_back({2, view, "twelve bytes"});
-  const std::string bytes = encode(opening);
-  for (std::size_t end = 1; end < bytes.size(); ++end) {
-    worker::Reader from(std::string_view(bytes).substr(1, end - 1));
-    EXPECT_THROW(worker::decode_opening(from), Error) << end;
-  }
-  worker::Reader from(std::string_view(bytes).substr(1));
-  const worker::Opening read = worker::decode_opening(from);
-  EXPECT_EQ(read.op, opening.op);
-  EXPECT_EQ(read.seed, 7u);
-  EXPECT_EQ(read.indices.at(0).bytes, "twelve bytes");
-  EXPECT_EQ(read.indices.at(0).view.shape[0], 3);
 }
 
 }  // namespace

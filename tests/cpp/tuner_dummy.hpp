@@ -29,7 +29,14 @@ struct Behaviour {
   std::int64_t (*cost)(std::int64_t block) = [](std::int64_t) -> std::int64_t { return 100'000; };
   int from_run = 0;  // the defect shows from this run on, counted from 1
   mutable int runs = 0;
+  std::int64_t compile_ns = 0;
 };
+inline const Behaviour kSlow{Defect::kNone, [](std::int64_t) -> std::int64_t { return 200'000; }};
+inline const Behaviour kKnobbed{
+    Defect::kNone, [](std::int64_t b) -> std::int64_t { return b == 4 ? 25'000 : 50'000; }};
+inline const Behaviour kFast{Defect::kNone, [](std::int64_t) -> std::int64_t { return 10'000; }};
+/// Nanoseconds of a row of the reference.
+inline std::int64_t g_row_ns = 0;
 
 inline Memory& host_memory() {
   static HostMemory memory{Context{}};
@@ -103,6 +110,7 @@ inline Implementation dummy(const char* name, const Behaviour& behaviour,
   impl.prepare = [](const Problem&, const Config& config, const DeviceInfo&,
                     const Implementation& self) {
     const auto* b = static_cast<const Behaviour*>(self.user);
+    g_now += b->compile_ns;
     if (b->defect == Defect::kPrepare) throw Error(ErrorKind::kCompile, "dummy: will not build");
     Kernel kernel;
     kernel.steps[0] = run_dummy;
@@ -143,6 +151,7 @@ inline const Operator& make_operator(
     const TensorView& x = args.tensors[0];
     const Rows map = rows_of(x);
     const std::int64_t width = x.shape[x.rank - 1], stride = x.strides[x.rank - 1];
+    g_now += n * g_row_ns;
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t c = 0; c < width; ++c) {
         const double v = 2 * load_element(x, map.offset(rows[i]) + c * stride);

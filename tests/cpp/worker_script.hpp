@@ -2,6 +2,7 @@
 // costs what it says. So a search of candidates that hang for seconds takes no time, and is exact.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -23,7 +24,11 @@ struct Stage {
   Script script;
   Fields key;
   std::function<worker::Exchange()> opening;  // empty: it goes well
-  double start_s = 0.1;
+  double start_s = 0.1, open_s = 0;
+  double whole_ms = -1;  // the oracle's time for all rows; below zero: a check compares all
+  int at_once = 1;       // candidates of a batch, which comes back in reverse
+  double ahead_s = 0;    // compiling it
+  double conditions_s = 0;
   int starts = 0, most_starts = 1000;
   std::vector<std::string> asked;  // "check slow"
   std::vector<double> limits;      // of the same requests
@@ -40,31 +45,46 @@ class ScriptedLink final : public worker::Link {
     const auto what = from.get<worker::Ask>();
     worker::Writer to;
     to.put(worker::Answer::kDone);
-    if (what == worker::Ask::kOpen && stage_.opening) return stage_.opening();
     if (what == worker::Ask::kOpen) {
-      encode(to, worker::Opened{stage_.key, true, 0, {.least_ms = 0.02}, 1, {{"cache", "warm"}}});
-      return {worker::Ending::kReplied, to.take(), {}, false};
+      if (stage_.opening) return stage_.opening();
+      const double whole_ms = std::max(0.0, stage_.whole_ms);
+      encode(to, worker::Opened{stage_.key,
+                                stage_.whole_ms < 0,
+                                whole_ms,
+                                {.least_ms = 0.02},
+                                stage_.at_once,
+                                {{"cache", "warm"}}});
+      return after(stage_.open_s, limit_s, to);
     }
     if (what == worker::Ask::kConditions) {
       encode(to, Fields{{"cache", "warm"}});
-      return {worker::Ending::kReplied, to.take(), {}, false};
+      return after(stage_.conditions_s, limit_s, to);
+    }
+    if (what == worker::Ask::kAhead) {
+      worker::Ahead ahead;
+      for (std::size_t i = worker::decode_batch(from).size(); i-- > 0;)
+        ahead.order.push_back(static_cast<std::uint32_t>(i));
+      encode(to, ahead);
+      return after(stage_.ahead_s, limit_s, to);
     }
     const worker::Candidate candidate = worker::decode_candidate(from);
     constexpr const char* kWords[] = {"open", "prepare", "check", "whole", "sample"};
     stage_.asked.push_back(text(kWords[static_cast<int>(what)], " ", candidate.implementation));
     stage_.limits.push_back(limit_s);
     const Act act = stage_.script(what, candidate);
-    if (act.ending == worker::Ending::kReplied && act.seconds <= limit_s) {
-      advance(act.seconds);
-      encode(to, act.outcome);
-      return {worker::Ending::kReplied, to.take(), {}, false};
-    }
-    const bool late = act.seconds > limit_s;
-    advance(late ? limit_s : act.seconds);
-    return {late ? worker::Ending::kTimedOut : act.ending, {}, "was scripted to end", act.outside};
+    encode(to, act.outcome);
+    if (act.ending == worker::Ending::kReplied || act.seconds > limit_s)
+      return after(act.seconds, limit_s, to);
+    advance(act.seconds);
+    return {act.ending, {}, "was scripted to end", act.outside};
   }
 
  private:
+  static worker::Exchange after(double seconds, double limit_s, worker::Writer& reply) {
+    advance(std::min(seconds, limit_s));
+    if (seconds > limit_s) return {worker::Ending::kTimedOut, {}, "was scripted to end", false};
+    return {worker::Ending::kReplied, reply.take(), {}, false};
+  }
   Stage& stage_;
 };
 
@@ -76,6 +96,20 @@ inline worker::Start start_of(Stage& stage) {
     return std::make_unique<ScriptedLink>(stage);
   };
 }
+
+/// Tunes with a scripted worker.
+class ScriptedWorker : public TunerTest {
+ protected:
+  TuneReport run(const Operator& op) {
+    stage_.key = store_key(op, make_problem(op));
+    options_.start_worker = start_of(stage_);
+    return run_tune(op);
+  }
+  int asked(const std::string& what) const {
+    return static_cast<int>(std::count(stage_.asked.begin(), stage_.asked.end(), what));
+  }
+  Stage stage_;
+};
 
 /// A right candidate: `ms` a run, and `check_s` for being checked.
 inline Act right(worker::Ask what, double ms, double check_s = 0.01) {

@@ -1,0 +1,102 @@
+// A device whose clock changes while it is measured, as a GPU's does under its power limit: who is
+// measured early must neither win nor lose by that. Read next: docs/tuning.md ("How time is
+// measured"), src/tuner/race.cpp.
+#include "store/ranking.hpp"
+#include "tests/cpp/worker_script.hpp"
+
+namespace dlblas::test {
+namespace {
+
+/// From `g_turn` on the device runs at `g_pace` of its time before.
+std::int64_t g_turn = 0;
+double g_pace = 1;
+std::int64_t paced(double nanoseconds) {
+  return static_cast<std::int64_t>(nanoseconds * (g_now < g_turn ? 1 : g_pace));
+}
+
+class Drift : public TunerTest {
+ protected:
+  // After so much of a fake second of load.
+  void turn(double after_s, double pace) {
+    g_turn = g_now + static_cast<std::int64_t>(1e9 * after_s);
+    g_pace = pace;
+    options_.strategy = "exhaustive";  // in the order of their ids
+    options_.seconds = 60;
+  }
+};
+
+// 1 … 200; a search takes about 2 s.
+const Behaviour kBest150{Defect::kNone, [](std::int64_t block) -> std::int64_t {
+                           return paced(block == 150 ? 880'000 : 1'000'000 - block);
+                         }};
+const Behaviour kBestIsTheDefault{Defect::kNone, [](std::int64_t block) -> std::int64_t {
+                                    return paced(block == 1 ? 800'000 : 1'000'000 + block);
+                                  }};
+const Behaviour kAllTheSame{Defect::kNone,
+                            [](std::int64_t) -> std::int64_t { return paced(1'000'000); }};
+const Behaviour kFirst{Defect::kNone, [](std::int64_t) -> std::int64_t { return paced(900'000); }};
+
+TEST_F(Drift, AClockThatFallsUnderLoadDoesNotHideTheBestThatIsMeasuredLate) {
+  const Operator& op =
+      make_operator({dummy("first", kFirst), dummy("wide", kBest150, &wide_table())});
+  turn(0.5, 1.25);
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "wide");
+  EXPECT_EQ(report.config.values[0], 150);
+  EXPECT_EQ(report.final_rounds, 30);
+}
+
+TEST_F(Drift, AClockThatRisesFromIdleDoesNotHideTheDefaultOfANarrowedSearch) {
+  const Operator& op =
+      make_operator({dummy("first", kFirst), dummy("wide", kBestIsTheDefault, &wide_table())});
+  turn(0.012, 0.7);  // the default of "wide" has been measured, and little else
+  options_.implementations = {"wide"};
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "wide");
+  EXPECT_EQ(report.config.values[0], 1);
+  EXPECT_EQ(find(report, "wide", 1)->samples_ms.size(), 30u) << "it was in the final";
+  EXPECT_NE(report.why.find("the default, "), std::string::npos) << report.why;
+}
+
+// A stop, or the end of the budget, leaves the race's times: these are compared as if they had been
+// measured at one pace.
+TEST_F(Drift, WithoutAFinalTheDefaultStillWinsTies) {
+  const Operator& op = make_operator({dummy("wide", kAllTheSame, &wide_table())});
+  turn(0.05, 0.7);
+  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
+  const TuneReport report = run_tune(op);
+  EXPECT_EQ(report.final_rounds, 0);
+  EXPECT_EQ(report.config.values[0], 1) << report.why;
+  options_.on_event = {};
+  EXPECT_EQ(run_get_op(op).config.values[0], 1) << "what is stored says the same";
+}
+
+TEST_F(Drift, ANarrowedSearchHasADefaultThatWinsTies) {
+  static const Behaviour nearly{Defect::kNone, [](std::int64_t block) -> std::int64_t {
+                                  return paced(block == 3 ? 995'000 : 1'000'000);
+                                }};
+  const Operator& op =
+      make_operator({dummy("first", kFirst), dummy("wide", nearly, &wide_table())});
+  turn(0.05, 1.25);
+  options_.implementations = {"wide"};
+  const TuneReport report = run_tune(op);
+  EXPECT_EQ(report.config.values[0], 1) << "0.5 % is not faster";
+  EXPECT_STREQ(report.served->name, "first");
+  EXPECT_EQ(run_get_op(op).config.values[0], 1) << "a hit inside the narrowing says the same";
+}
+
+// Batches come back in another order: the default is measured last, and is the default all the
+// same.
+TEST_F(ScriptedWorker, TheDefaultNeedNotBeMeasuredFirst) {
+  const Operator& op = make_operator({dummy("a", kPlain), dummy("b", kPlain), dummy("c", kPlain)});
+  stage_.at_once = 8;
+  stage_.script = [](worker::Ask what, const worker::Candidate& c) {
+    return right(what, c.implementation == "c" ? 0.995 : 1);
+  };
+  const TuneReport report = run(op);
+  EXPECT_EQ(stage_.asked.at(1), "check c");
+  EXPECT_STREQ(report.winner->name, "a");
+}
+
+}  // namespace
+}  // namespace dlblas::test

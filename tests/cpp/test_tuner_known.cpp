@@ -1,0 +1,150 @@
+// What a tuned key is worth later: hits, what makes a result stale, questions narrower than the one
+// that was answered. Read next: tests/cpp/test_tuner.cpp, src/tuner/candidates.hpp.
+#include <set>
+
+#include "tests/cpp/tuner_dummy.hpp"
+
+namespace dlblas::test {
+namespace {
+
+TEST_F(TunerTest, AHitMeasuresNothingAndCountsOnce) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  std::int64_t before = measured();
+  EXPECT_EQ(run_get_op(op).source, "tuned");
+  EXPECT_EQ(measured() - before, 5);
+  before = measured();
+  Store reopened(folder_ + "/v1");
+  options_.store = &reopened;
+  const TuneReport hit = run_get_op(op);
+  EXPECT_EQ(hit.source, "store");
+  EXPECT_STREQ(hit.winner->name, "knobbed");
+  EXPECT_EQ(hit.config.values[0], 4);
+  EXPECT_EQ(measured(), before);
+  options_.force = true;
+  EXPECT_EQ(run_get_op(op).source, "tuned");
+  EXPECT_EQ(measured() - before, 5);
+}
+
+TEST_F(TunerTest, AClockThatWasAheadDoesNotRuleForGood) {
+  constexpr std::int64_t kFar = 9'000'000'000'000'000'000;  // the year 2255
+  const Operator& op = make_operator({dummy("slow", kSlow), dummy("fast", kFast)});
+  run_tune(op);
+  const Fields key = store_key(op, make_problem(op));
+  Record ahead{key, {}, {}};
+  for (const Merged::Row& row : store_->load(key)->rows) ahead.candidates.push_back(row.candidate);
+  for (Record::Candidate& c : ahead.candidates) {
+    c.measured_at = kFar;
+    if (c.implementation == "slow") c.samples_ms.assign(c.samples_ms.size(), 1e-6);
+  }
+  store_->publish(ahead);
+  EXPECT_STREQ(run_get_op(op).winner->name, "slow") << "that is what the newest record says";
+  options_.force = true;
+  run_get_op(op);
+  options_.force = false;
+  EXPECT_STREQ(run_get_op(op).winner->name, "fast") << "measured since";
+}
+
+TEST_F(TunerTest, OnlyANewCandidateIsMeasuredBesideDefaultAndIncumbent) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  run_get_op(op);
+  static const Implementation late = dummy("late", kFast);
+  Registry::process().add_implementation(op, late);
+  const TuneReport report = run_get_op(op);
+  std::set<std::string> names;
+  for (const Evaluated& e : report.evaluated)
+    names.insert(e.plan->implementation->name + std::string(" ") +
+                 e.plan->implementation->table().print(e.plan->config));
+  EXPECT_EQ(names, (std::set<std::string>{"slow default", "knobbed block=4", "late default"}));
+  EXPECT_STREQ(report.winner->name, "late");
+  EXPECT_STREQ(report.served->name, "late");
+  EXPECT_EQ(run_get_op(op).source, "store");
+}
+
+TEST_F(TunerTest, AChangedSourceMakesOnlyThatCandidateStale) {
+  // Two operators with the same key would need the same name; the record is written by hand
+  // instead.
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  run_get_op(op);
+  const auto merged = store_->load(store_key(op, make_problem(op)));
+  Record record{merged->key, *merged->rows.front().env, {}};
+  for (const Merged::Row& row : merged->rows) {
+    record.candidates.push_back(row.candidate);
+    if (row.candidate.implementation == "knobbed") record.candidates.back().source_hash = "older";
+  }
+  store_->clear();
+  store_->publish(record);
+  const std::int64_t before = measured();
+  EXPECT_EQ(run_get_op(op).source, "tuned");
+  EXPECT_EQ(measured() - before, 5) << "four of knobbed, and the default again";
+}
+
+TEST_F(TunerTest, AnUpgradedLibraryMakesOnlyItsCandidateStale) {
+  static const char* version = "3.1.0";
+  Implementation rival = dummy("rival", kFast);
+  rival.version = [] { return version; };
+  const Operator& op = make_operator({dummy("slow", kSlow), rival});
+  run_get_op(op);
+  EXPECT_EQ(op.find("rival")->identity(), "s1-3.1.0");
+  EXPECT_EQ(run_get_op(op).source, "store");
+  version = "3.2.0";
+  const std::int64_t before = measured();
+  const TuneReport report = run_get_op(op);
+  EXPECT_EQ(report.source, "tuned");
+  EXPECT_STREQ(report.winner->name, "rival");
+  EXPECT_EQ(measured() - before, 2) << "the rival, and the default beside it";
+  EXPECT_EQ(run_get_op(op).source, "store");
+}
+
+TEST_F(TunerTest, NarrowingIsHonouredAndNothingFasterIsForgotten) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  run_tune(op);
+  options_.knobs = {{"", "block", {"1", "2"}}};
+  options_.implementations = {"knobbed"};
+  options_.where = [](std::string_view, std::string_view config) { return config != "block=1"; };
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "knobbed");
+  EXPECT_EQ(report.config.values[0], 2) << "all that the narrowing leaves";
+  EXPECT_EQ(report.served_config.values[0], 4) << "the incumbent took part and stays";
+}
+
+TEST_F(TunerTest, ANarrowedHitStaysInsideTheNarrowing) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  run_tune(op);
+  const std::int64_t before = measured();
+  options_.implementations = {"slow"};
+  const TuneReport slow = run_get_op(op);
+  EXPECT_EQ(slow.source, "store");
+  EXPECT_STREQ(slow.winner->name, "slow");
+  EXPECT_STREQ(slow.served->name, "knobbed");
+  EXPECT_EQ(slow.served_config.values[0], 4);
+  options_.implementations.clear();
+  options_.knobs = {{"knobbed", "block", {"8"}}};
+  options_.where = [](std::string_view name, std::string_view) { return name == "knobbed"; };
+  const TuneReport eight = run_get_op(op);
+  EXPECT_EQ(eight.source, "store");
+  EXPECT_STREQ(eight.winner->name, "knobbed");
+  EXPECT_EQ(eight.config.values[0], 8);
+  EXPECT_EQ(eight.served_config.values[0], 4);
+  EXPECT_EQ(measured(), before) << "all of it was known";
+}
+
+TEST_F(TunerTest, ANarrowingThatNothingKnownMeetsIsMeasured) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  options_.knobs = {{"knobbed", "block", {"1", "2"}}};
+  run_get_op(op);
+  options_.knobs = {{"knobbed", "block", {"8"}}};
+  const TuneReport report = run_get_op(op);
+  EXPECT_EQ(report.source, "tuned");
+  EXPECT_NE(find(report, "knobbed", 8), nullptr);
+  EXPECT_STREQ(report.winner->name, "knobbed");
+  EXPECT_EQ(report.config.values[0], 8);
+}
+
+}  // namespace
+}  // namespace dlblas::test
