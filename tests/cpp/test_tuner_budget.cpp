@@ -90,16 +90,16 @@ struct Phase {
   Defect defect;         // of every configuration but the default
   std::int64_t (*cost)(std::int64_t block);
 };
-std::int64_t short_run(std::int64_t) { return share(1e-4); }
+std::int64_t short_run(std::int64_t) { return share(1e-3); }
 const Phase kPhases[] = {
     {"oracle", 0.05, 0, Defect::kNone, short_run},
     {"compile", 0, 0.02, Defect::kNone, short_run},
     {"check", 0, 0, Defect::kNone, [](std::int64_t) { return share(0.008); }},
     {"race", 0, 0, Defect::kNone, [](std::int64_t b) { return share(1e-3) + b; }},
-    {"mixed", 0, 0, Defect::kNone, [](std::int64_t b) { return share(b % 7 ? 1e-4 : 0.01); }},
+    {"mixed", 0, 0, Defect::kNone, [](std::int64_t b) { return share(b % 7 ? 1e-3 : 0.01); }},
     {"final", 0, 0, Defect::kNone,  // ever slower: the final takes longer than the race said
-     [](std::int64_t) { return share(2e-4) + g_now % g_budget_ns / 2000; }},
-    {"failures", 0, 1e-3, Defect::kCode, short_run},
+     [](std::int64_t) { return share(1e-3) + g_now % g_budget_ns / 500; }},
+    {"failures", 0, 4e-3, Defect::kCode, short_run},
 };
 class HereBudget : public TunerTest,
                    public ::testing::WithParamInterface<std::tuple<double, Phase>> {};
@@ -119,6 +119,7 @@ TEST_P(HereBudget, HoldsWithinTenPercent) {
   const TuneReport report = run_tune(op);
   g_row_ns = 0;
   EXPECT_LE(report.elapsed_s, 1.1 * seconds);
+  EXPECT_LT(report.evaluated.size(), 201u) << "it is the budget that ended it";
   ASSERT_NE(report.winner, nullptr);
 }
 INSTANTIATE_TEST_SUITE_P(Phases, HereBudget,
@@ -151,7 +152,7 @@ struct Trouble {
   void (*set)(Stage& stage, double budget_s);
   Act (*act)(Ask what, int config, double budget_s);  // of "wide"; config: 1 … 200
 };
-Act quick(Ask what, double budget_s) { return right(what, 0.1 * budget_s, 1e-3 * budget_s); }
+Act quick(Ask what, double budget_s) { return right(what, 0.05 * budget_s, 5e-3 * budget_s); }
 Act plain(Ask what, int, double budget_s) { return quick(what, budget_s); }
 Act hang_at(Ask where, Ask what, int config, double budget_s) {
   return what == where && config % 2 == 0 ? hangs() : quick(what, budget_s);
@@ -190,7 +191,7 @@ const Trouble kTroubles[] = {
        if (what == Ask::kSample) act.seconds *= ++g_samples > 60 ? 20 : 1;
        return act;
      }},
-    {"crashes_and_slow_restarts", [](Stage& s, double b) { s.start_s = 0.1 * b; },
+    {"crashes_and_slow_restarts", [](Stage& s, double b) { s.start_s = 0.15 * b; },
      [](Ask what, int c, double b) {
        return what == Ask::kCheck && c % 3 == 0 ? dies() : quick(what, b);
      }},
@@ -229,13 +230,14 @@ TEST_P(WorkerBudget, HoldsWithinTenPercent) {
   stage_.start_s = 0.01 * seconds;
   trouble.set(stage_, seconds);
   stage_.script = [=](Ask what, const Candidate& c) {
-    if (c.implementation == "good") return quick(what, seconds);
+    if (c.implementation == "good") return right(what, 0.1 * seconds, 5e-3 * seconds);
     return act(what, std::atoi(c.config.c_str() + std::strlen("block=")), seconds);
   };
   options_.seconds = seconds;
   options_.measure_in = MeasureIn::kWorker;
   const TuneReport report = run(op);
   EXPECT_LE(report.elapsed_s, 1.1 * seconds);
+  EXPECT_LT(report.evaluated.size(), 201u) << "it is the budget that ended it";
   EXPECT_EQ(report.place, "worker");
   ASSERT_NE(report.winner, nullptr);
 }
