@@ -42,7 +42,7 @@ Object* describe(const Form& form, const dlblas::torch::Slot& slot) {
 }
 
 // (name, torch's schema, form, operator, arguments, letters, tensors, number of inputs, number of
-// returned results, writes)
+// returned results, writes, its kernel refuses what requires grad)
 Object* describe(const dlblas::torch::Operation& op) {
   const Schema& schema = op.form->op->schema;
   std::vector<Object*> arguments, letters, tensors;
@@ -52,7 +52,8 @@ Object* describe(const dlblas::torch::Operation& op) {
   return tuple_of({make_text(op.name), make_text(op.schema), make_text(op.form->name),
                    make_text(schema.name), tuple_of(arguments), tuple_of(letters),
                    tuple_of(tensors), number(schema.num_inputs), number(op.num_returned),
-                   number(op.written)});
+                   number(op.written),
+                   number(dlblas::torch::shims.impl_requires_grad != nullptr)});
 }
 
 Object* default_value(const Parameter& p) {

@@ -8,6 +8,7 @@ names an operator. Read next: bindings/torch/register.cpp, _fakes.py, _autograd.
 from __future__ import annotations
 
 import threading
+from collections.abc import Container, Iterable
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ class Operation(NamedTuple):
     num_inputs: int
     num_returned: int
     writes: bool
+    refuses_grad: bool  # its kernel does, of tensors that require grad in grad mode
 
 
 def _tensor(name: str, dims: Any, dtypes: Any, like: int, scalar: int, optional: int) -> Tensor:
@@ -62,12 +64,15 @@ def _tensor(name: str, dims: Any, dtypes: Any, like: int, scalar: int, optional:
 def _operation(row: tuple[Any, ...]) -> Operation:
     made = Operation(*row)
     read = tuple(_tensor(*tensor) for tensor in made.tensors)
-    return made._replace(tensors=read, writes=bool(made.writes))
+    return made._replace(
+        tensors=read, writes=bool(made.writes), refuses_grad=bool(made.refuses_grad)
+    )
 
 
 OPERATIONS: dict[str, Operation] = {}
 """Every operation that torch has of us, by name."""
 
+_library = torch.library.Library("dlblas", "FRAGMENT")
 _lock = threading.RLock()
 _state: str | None = None  # None: not tried yet; empty: done; else why not
 
@@ -116,6 +121,14 @@ def _samples() -> tuple[torch.Tensor, ...]:
         return ()
 
 
+def _skip_autograd(operations: Iterable[Operation], differentiable: Container[str]) -> None:
+    """Operations without a formula go past autograd's own fallback, which would only warn in
+    backward() of what our kernels refuse at the call: 0.1 to 0.3 µs less, of 2.3 in all."""
+    for operation in operations:
+        if operation.refuses_grad and operation.name not in differentiable:
+            _library.impl(operation.name, torch.library.fallthrough_kernel, "Autograd")
+
+
 def _register() -> None:
     from . import _autograd, _compile, _fakes
 
@@ -126,6 +139,7 @@ def _register() -> None:
     for operation in new.values():
         torch.library.register_fake(f"dlblas::{operation.name}", _fakes.fake_of(operation))
     _autograd.register(declarations)
+    _skip_autograd(new.values(), declarations)
     transform = getattr(torch._C._functorch, "peek_interpreter_stack", lambda: None)
     forward = torch.autograd.forward_ad
     facts = (
@@ -154,6 +168,7 @@ def extend() -> None:
         OPERATIONS.update(new)
         for operation in new.values():
             torch.library.register_fake(f"dlblas::{operation.name}", _fakes.fake_of(operation))
+        _skip_autograd(new.values(), ())
         forms = dict.fromkeys(operation.form for operation in new.values())
         rows = tuple(_row(form, _autograd.FUNCTIONS) for form in forms)
         _native.plane["torch_attach"]((), rows)
