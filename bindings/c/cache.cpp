@@ -20,8 +20,9 @@ namespace {
 using Words = std::vector<std::string>;
 
 [[noreturn]] void refuse_argument(const char* argument, const std::string& problem,
-                                  const std::string& expected, const std::string& got) {
-  refuse(ErrorKind::kArgument, "cache", {argument, problem, expected, got});
+                                  const std::string& expected, const std::string& got,
+                                  const std::string& advice) {
+  refuse(ErrorKind::kArgument, "cache", {argument, problem, expected, got, advice});
 }
 
 void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
@@ -37,7 +38,9 @@ void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
       w.field("config", c.config).field("failure", c.failure).field("error", c.error);
       w.field("default", c.is_default).field("record", row.record).key("samples_ms").open_array();
       for (double ms : c.samples_ms) w.value(ms);
-      w.close_array().close_object();
+      w.close_array().field("measured_at", c.measured_at).key("env").open_object();
+      for (const auto& [name, value] : *row.env) w.field(name, value);
+      w.close_object().close_object();
     }
     w.close_array();
   }
@@ -61,7 +64,8 @@ void forget_all() {
 }
 
 std::string absolute(const std::string& path) {
-  if (path.empty()) refuse_argument("path", "is empty", "a file's or folder's name", "none");
+  if (path.empty())
+    refuse_argument("path", "is empty", "a file's or folder's name", "none", "name one");
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
@@ -74,8 +78,8 @@ void write_keys(JsonWriter& w, Store& store) {
 std::shared_ptr<const Merged> known_key(Store& store, const std::string& prefix) {
   auto merged = store.show(prefix);
   if (!merged)
-    refuse_argument("key", "is not in the store",
-                    "a hash, or a prefix that only one key has, from `cache ls`", prefix);
+    refuse_argument("key", "is not in the store", "a hash, or a prefix that only one key has",
+                    prefix, "`dlblas cache ls` lists them");
   return merged;
 }
 
@@ -105,7 +109,8 @@ void export_to(JsonWriter& w, Store& store, const std::string& path) {
       folder.fd ? write_file(folder.fd.get(), file.filename().string(), all) : folder.error;
   if (error != 0)
     refuse_argument("path", "cannot be written", "a file in a folder that exists",
-                    text(file.string(), " (", std::strerror(error), ")"));
+                    text(file.string(), " (", std::strerror(error), ")"),
+                    "choose a folder that you may write, on a disk with room");
   std::vector<std::string_view> records;
   split_export(all, &records);
   w.field("file", file.string()).field("records", static_cast<std::int64_t>(records.size()));
@@ -114,11 +119,33 @@ void export_to(JsonWriter& w, Store& store, const std::string& path) {
 void write_exchange(JsonWriter& w, const Exchange& exchange) {
   if (!exchange.failed.empty())
     refuse(ErrorKind::kTuning, "cache",
-           {"store", "cannot be written", "a store that takes records", exchange.failed});
+           {"store", "cannot be written", "a store that takes records", exchange.failed,
+            "what was read before stays; make room, or set DLBLAS_CACHE, and import again"});
   w.field("imported", exchange.records).field("known", exchange.known).key("refused").open_array();
   for (const std::string& line : exchange.refused) w.value(line);
   w.close_array();
   forget_all();
+}
+
+// The store's words are about its own files; these are about a user's.
+std::string words_of(Flaw flaw) {
+  switch (flaw) {
+    case Flaw::kVanished:
+      return "there is none";
+    case Flaw::kNotRegular:
+      return "it is no file";
+    case Flaw::kUnreadable:
+      return "it may not be read";
+    case Flaw::kVersion:
+      return "it is of another version of the format";
+    case Flaw::kTruncated:
+    case Flaw::kMissing:
+      return "its end is missing";
+    case Flaw::kDigest:
+      return "its digest is another one: it was changed or cut";
+    default:
+      return std::string(name_of(flaw));
+  }
 }
 
 void import_from(JsonWriter& w, Store& store, const std::string& path) {
@@ -129,7 +156,8 @@ void import_from(JsonWriter& w, Store& store, const std::string& path) {
   if (flaw == Flaw::kNone) flaw = split_export(all, &records);
   if (flaw != Flaw::kNone)
     refuse_argument("path", "is no export", "a whole file of `dlblas cache export`",
-                    text(file, " (", name_of(flaw), ")"));
+                    text(file, " (", words_of(flaw), ")"),
+                    "write one with `dlblas cache export`, and copy all of it");
   write_exchange(w, import_records(store, records));
 }
 
@@ -137,7 +165,8 @@ void merge_from(JsonWriter& w, Store& store, const std::string& path) {
   std::string folder = absolute(path);
   if (std::filesystem::is_directory(folder + "/v1/results")) folder += "/v1";
   if (!std::filesystem::is_directory(folder + "/results"))
-    refuse_argument("path", "is no store", "a folder with results/ or v1/results/", folder);
+    refuse_argument("path", "is no store", "a folder with results/ or v1/results/", folder,
+                    "name a cache folder that you may read, as `dlblas cache path` prints it");
   Store other = Store::shipped(folder);
   write_exchange(w, merge_store(store, other));
 }
@@ -154,7 +183,8 @@ Rule rule_of(Store& store, Rule::Kind kind, const Words& words, bool lifting) {
     rule.key = key_hash(merged->key);
     for (const Record::Field& f : merged->key)
       if (f.name == "op" && f.value != rule.op)
-        refuse_argument("key", "is another operator's", "a key of " + rule.op, f.value);
+        refuse_argument("key", "is another operator's", "a key of " + rule.op, "one of " + f.value,
+                        "`dlblas cache ls` shows whose each is");
   }
   if (lifting) return rule;
   const Implementation* impl = op.find(rule.implementation);
@@ -162,7 +192,8 @@ Rule rule_of(Store& store, Rule::Kind kind, const Words& words, bool lifting) {
     std::string known;
     for (const Implementation* i : op.candidates())
       known += text(known.empty() ? "" : ", ", i->name);
-    refuse_argument("implementation", "is unknown", "one of " + known, rule.implementation);
+    refuse_argument("implementation", "is unknown", "one of " + known, rule.implementation,
+                    "`dlblas list` says what each is for");
   }
   if (!rule.config.empty()) impl->table().parse(rule.config, impl->name);
   return rule;
@@ -171,7 +202,8 @@ Rule rule_of(Store& store, Rule::Kind kind, const Words& words, bool lifting) {
 void keep_rule(JsonWriter& w, const Rule& rule) {
   if (const std::string why = Rules::process().keep(rule); !why.empty())
     refuse(ErrorKind::kTuning, "cache",
-           {"rule", "cannot be kept", "a store that can be written", why});
+           {"rule", "cannot be kept", "a store that can be written", why,
+            "make room, or set DLBLAS_CACHE to a folder of your own"});
   forget_all();
   w.field("kept", true);
 }
@@ -240,7 +272,7 @@ std::string run_cache_command(std::string_view command) {
     refuse_argument("command", "is unknown",
                     "path, ls, show, verify, clear, compact, export, import, merge, pin, unpin, "
                     "forbid, allow or rules",
-                    verb);
+                    verb, "see `dlblas cache --help`");
   }
   w.close_object();
   return w.text();

@@ -8,6 +8,7 @@
 
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/flags.hpp"
+#include "bindings/python/kept.hpp"
 #include "bindings/python/marshal.hpp"
 #include "bindings/python/own.hpp"
 #include "bindings/python/torch.hpp"
@@ -293,6 +294,10 @@ const ControlEntry kControlFunctions[] = {{"explain", explain},
                                           {"own_register_operator", own_register_operator},
                                           {"own_schema", own_schema},
                                           {"own_functions", own_functions},
+                                          {"kept_publish", kept_publish},
+                                          {"kept_rows", kept_rows},
+                                          {"kept_keys", kept_keys},
+                                          {"kept_remove", kept_remove},
                                           {nullptr, nullptr}};
 
 }  // namespace dlblas::py

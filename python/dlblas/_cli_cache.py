@@ -49,6 +49,9 @@ def _show(args: argparse.Namespace) -> Shown:
             ]
         )
     rows += [["-", f"failed: {c['failure']}", c["implementation"], c["config"]] for c in failed]
+    newest = max(result["candidates"], key=lambda c: c["measured_at"])
+    if "chosen" in newest["env"]:  # of a ConfigCache: a search's winner, or what was set by hand
+        rows.append(["", "chosen", "", newest["env"]["chosen"]])
     fields = [[name, value] for name, value in result["key"].items()]
     return result, columns(fields) + ("\n" + columns(rows) if rows else ""), OK
 
@@ -79,7 +82,8 @@ def _compact(args: argparse.Namespace) -> Shown:
 
 def _export(args: argparse.Namespace) -> Shown:
     records = cache.export(args.file)
-    return {"records": records}, f"{records} records in {args.file}", OK
+    file = args.file.encode(errors="replace").decode()  # any bytes may name a file
+    return {"records": records}, f"{records} records in {file}", OK
 
 
 def _came_in(value: dict[str, Any]) -> Shown:

@@ -89,16 +89,26 @@ std::int64_t Store::clear() {
   shelves_.clear();
   if (trust_ == Trust::kAnyone) return 0;
   std::int64_t gone = 0;
-  const Folder results = open_child("results", Missing::kFail);
-  for (const std::string& hash : key_folders()) {
-    const Folder folder = open_folder(results.fd.get(), hash, trust_, Missing::kFail);
-    if (folder.fd) gone += empty_folder(folder.fd.get());
-    ::unlinkat(results.fd.get(), hash.c_str(), AT_REMOVEDIR);
-  }
+  for (const std::string& hash : key_folders()) gone += unlink_key(hash);
   for (const char* name : {"cubins", "quarantine"}) {
     const Folder folder = open_child(name, Missing::kFail);
     if (folder.fd) gone += empty_folder(folder.fd.get());
   }
+  return gone;
+}
+
+std::int64_t Store::remove(const std::string& hash) {
+  const std::lock_guard lock(mutex_);
+  shelves_.erase(hash);
+  return trust_ == Trust::kOurs && is_hash(hash) ? unlink_key(hash) : 0;
+}
+
+std::int64_t Store::unlink_key(const std::string& hash) const {
+  const Folder results = open_child("results", Missing::kFail);
+  if (!results.fd) return 0;
+  const Folder folder = open_folder(results.fd.get(), hash, trust_, Missing::kFail);
+  const std::int64_t gone = folder.fd ? empty_folder(folder.fd.get()) : 0;
+  ::unlinkat(results.fd.get(), hash.c_str(), AT_REMOVEDIR);
   return gone;
 }
 

@@ -77,6 +77,9 @@ class Store {
   /// Removes all records, compiled kernels and the quarantine, here and on the disk; how many files
   /// went.
   std::int64_t clear();
+  /// Removes the records of one key, by its whole key_hash, here and on the disk; how many files
+  /// went.
+  std::int64_t remove(const std::string& hash);
   /// Rewrites a key's records as few: one per environment, superseded samples dropped. Safe to kill
   /// at any point: sources go only after the merged ones are synced. False when another process is
   /// at it, or the disk refused. `publish` calls it at every 32nd record of a key.
@@ -104,6 +107,7 @@ class Store {
   Folder open_child(const std::string& name, Missing missing) const;
   Folder open_key(const std::string& hash, Missing missing) const;
   std::vector<std::string> key_folders() const;
+  std::int64_t unlink_key(const std::string& hash) const;
   int write(const std::string& hash, const std::string& name, const std::string& text,
             std::string* why);
   void complain(const std::string& why);

@@ -1,35 +1,89 @@
-"""``ConfigCache``: the best configuration of a kernel, a problem and a device, kept in a folder.
+"""``ConfigCache``: the best configuration of a kernel, a problem and a device.
 
-In: kernel type, sizes, device. Out: the configuration, or None. A file holds one key, is published
-by renaming a complete one over it, and ends in a digest: a process that is killed loses nothing,
-and a file that is damaged, or is another key's, counts as absent. Read next: tuner.py.
+In: kernel type, sizes, device. Out: the configuration, or None. With a folder it is kept in a store
+like the library's own (docs/store.md), ``v1`` in that folder: nothing that was set is lost, nothing
+that is damaged or foreign is used, and ``DLBLAS_CACHE=folder dlblas cache`` shows, exports, merges
+and compacts it. Records of the same device name, model and sizes count; what was set last rules.
+Read next: tuner.py, bindings/python/kept.cpp.
 """
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import hashlib
 import json
-import logging
 import os
 import pathlib
-import tempfile
+import sys
 import threading
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-_log = logging.getLogger(__name__)
+import torch
+
+from ... import _native
+from .configs import Config
+
+_PREFIX = "triton_ops/"
+_MOST_SAMPLES = 32  # kept of a candidate
+
+Key = tuple[tuple[str, str], ...]
 
 
-def _key(kernel_type: str, problem_size: tuple[int, ...], device: str) -> str:
-    return json.dumps([kernel_type, list(problem_size), device], separators=(",", ":"))
+class Candidate(NamedTuple):
+    """One configuration of a search: what it took, or how it failed."""
+
+    config: Config
+    samples_ms: tuple[float, ...] = ()
+    failure: str = ""
+    error: float = 0.0  # distance from the default's results over what is allowed
+    is_default: bool = False
 
 
-def _name(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:32]
+class Kept(NamedTuple):
+    """What rules for a key: chosen by a search of a kernel of this source, or set by hand."""
+
+    config: Config
+    source: str | None  # None: set by hand, never measured
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _text(value: Any) -> str:
+    """One text a value, without control characters."""
+    return json.dumps(value, default=str, separators=(",", ":"))
+
+
+def _config_text(config: Config) -> str:
+    return json.dumps(config, separators=(",", ":"))
+
+
+@functools.cache
+def _cpu_model() -> str:
+    devices = _native.info()["devices"]
+    return next((str(row["model"]) for row in devices if row["device"] == "cpu"), "")
+
+
+def _model(name: str) -> str:
+    """Which device goes by this name here: another one's configurations are not for it."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        return ""  # "H200": a name of the user's own
+    if device.type == "cpu":
+        return _cpu_model()
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return ""
+    facts = torch.cuda.get_device_properties(device)
+    return f"{facts.name} sm_{facts.major}{facts.minor} {facts.multi_processor_count}"
+
+
+def key_of(kernel_type: str, problem_size: tuple[int, ...], device: str) -> Key:
+    sizes = list(problem_size) if isinstance(problem_size, Iterable) else problem_size
+    return (
+        ("op", _PREFIX + _text(str(kernel_type))[1:-1]),
+        ("dims", _text(sizes)),
+        ("device.name", _text(str(device))[1:-1]),
+        ("device.model", _text(_model(str(device)))[1:-1]),
+    )
 
 
 class ConfigCache:
@@ -37,46 +91,39 @@ class ConfigCache:
 
     def __init__(self, cache_dir: str | os.PathLike[str] | None = None) -> None:
         self.cache_dir = pathlib.Path(cache_dir) if cache_dir else None
-        self._known: dict[str, dict[str, Any]] = {}
+        self._memory: dict[Key, Kept] = {}
         self._lock = threading.Lock()
+        self._folder = ""
         if self.cache_dir is not None:
             self.cache_dir.mkdir(parents=True, exist_ok=True)
+            self._folder = str(self.cache_dir.absolute() / "v1")
 
-    def get(
-        self, kernel_type: str, problem_size: tuple[int, ...], device: str
-    ) -> dict[str, Any] | None:
-        key = _key(kernel_type, problem_size, device)
-        with self._lock:
-            config = self._known.get(_name(key)) or self._read(key)
-            if config is None:
-                return None
-            self._known[_name(key)] = config
-            return dict(config)
+    def get(self, kernel_type: str, problem_size: tuple[int, ...], device: str) -> Config | None:
+        """What was set last, by any process; a copy."""
+        kept = self.kept(key_of(kernel_type, problem_size, device))
+        return None if kept is None else kept.config
 
     def set(
-        self, kernel_type: str, problem_size: tuple[int, ...], device: str, config: dict[str, Any]
+        self, kernel_type: str, problem_size: tuple[int, ...], device: str, config: Config
     ) -> None:
-        """Kept from now on; a folder that cannot be written is said in the log and forgotten."""
-        key = _key(kernel_type, problem_size, device)
-        text = json.dumps({"key": key, "config": config}, sort_keys=True)
-        with self._lock:
-            self._known[_name(key)] = dict(config)
-            try:
-                self._publish(_name(key), f"{text}\n{_digest(text)}\n")
-            except OSError as error:
-                _log.warning("dlblas: %s is not kept in %s: %s", key, self.cache_dir, error)
+        """Kept from now on, of values that JSON has. What the disk refuses is kept in this
+        process, with one warning."""
+        by_hand = [Candidate(config, failure="not_measured")]
+        self.keep(key_of(kernel_type, problem_size, device), config, by_hand, None)
 
     def clear(self) -> None:
+        """Forgets every configuration, here and in the folder; other records in it stay."""
         with self._lock:
-            self._known.clear()
-            for path in self._files():
-                with contextlib.suppress(OSError):
-                    path.unlink()
+            self._memory.clear()
+        for name in self._stored():
+            _native.plane["kept_remove"](self._folder, name)
 
     def get_all_keys(self) -> list[str]:
-        """Names of all keys, in memory or in the folder."""
+        """A name for each key: what ``dlblas cache show`` takes where there is a folder."""
+        if self._folder:
+            return sorted(self._stored())
         with self._lock:
-            return sorted({*self._known, *(path.stem for path in self._files())})
+            return sorted(hashlib.sha256(repr(key).encode()).hexdigest() for key in self._memory)
 
     def __contains__(self, item: tuple[str, tuple[int, ...], str]) -> bool:
         return self.get(*item) is not None
@@ -84,34 +131,53 @@ class ConfigCache:
     def __len__(self) -> int:
         return len(self.get_all_keys())
 
-    def _files(self) -> list[pathlib.Path]:
-        return [] if self.cache_dir is None else list(self.cache_dir.glob("*.json"))
+    def kept(self, key: Key) -> Kept | None:
+        """As ``get``, with where it comes from."""
+        if self._folder:
+            return _ruling(json.loads(_native.plane["kept_rows"](self._folder, key)))
+        with self._lock:
+            kept = self._memory.get(key)
+        return kept and kept._replace(config=dict(kept.config))
 
-    def _read(self, key: str) -> dict[str, Any] | None:
-        if self.cache_dir is None:
-            return None
-        try:
-            text = (self.cache_dir / f"{_name(key)}.json").read_text(encoding="utf-8")
-            body, digest = text.rstrip("\n").rsplit("\n", 1)
-            record = json.loads(body) if digest == _digest(body) else None
-        except (OSError, ValueError):
-            return None
-        if not isinstance(record, dict) or record.get("key") != key:
-            return None
-        config = record.get("config")
-        return config if isinstance(config, dict) else None
-
-    def _publish(self, name: str, text: str) -> None:
-        if self.cache_dir is None:
+    def keep(
+        self, key: Key, chosen: Config, found: Iterable[Candidate], source: str | None
+    ) -> None:
+        """A search, or a decision, under the key: every candidate, and which one rules."""
+        if not self._folder:
+            with self._lock:
+                self._memory[key] = Kept(dict(chosen), source)
             return
-        handle, temporary = tempfile.mkstemp(dir=self.cache_dir, prefix=name, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.cache_dir / f"{name}.json")
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        rows = {
+            _config_text(c.config): (
+                "kernel", source or "-", _config_text(c.config),
+                c.samples_ms[:_MOST_SAMPLES], c.failure, float(c.error), c.is_default,
+            )
+            for c in found
+        }  # fmt: skip
+        environment = (("chosen", _config_text(chosen)), *_versions())
+        _native.plane["kept_publish"](self._folder, key, environment, tuple(rows.values()))
+
+    def _stored(self) -> list[str]:
+        if not self._folder:
+            return []
+        keys = json.loads(_native.plane["kept_keys"](self._folder))
+        return [name for name, key in keys.items() if str(key.get("op", "")).startswith(_PREFIX)]
+
+
+def _versions() -> list[tuple[str, str]]:
+    triton = getattr(sys.modules.get("triton"), "__version__", "")
+    return [
+        ("library", str(_native.info()["version"])),
+        ("torch", str(torch.__version__)),
+        ("triton", str(triton)),
+    ]
+
+
+def _ruling(rows: list[dict[str, Any]]) -> Kept | None:
+    """Rows come newest first; a run's share one environment, which names the chosen one."""
+    for row in rows:
+        if row["config"] == row["env"].get("chosen"):
+            config = json.loads(row["config"])
+            source = None if row["failure"] else str(row["source_hash"])
+            return Kept(config, source) if isinstance(config, dict) else None
+    return None

@@ -1,35 +1,42 @@
-"""``TritonAutoTuner``: the fastest of a kernel's configurations, measured in turns.
+"""``TritonAutoTuner``: the fastest of a kernel's configurations that are as right as the default.
 
-In: a function that takes its configuration as keyword arguments. Out: ``TuningResult``. All
-configurations that run are timed round by round in one process, so that a neighbour on the machine
-slows all of them; the latency of each is the median. On CUDA tensors CUDA events time the current
-stream, else the host's clock (bench/timing.py). Results are not checked against anything: a kernel
-that should be is registered (``dlblas.register``). Read next: cache.py, ../models.py.
+In: a function that takes its configuration as keyword arguments. Out: ``TuningResult``. Each
+configuration runs on the arguments as they were given and is compared with the default one; those
+that raise or differ are left out and recorded with their kind. The others are timed round by round
+in this process; the latency of each is the median. Read next: check.py, clock.py, cache.py.
 """
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 import statistics
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 
-from ...bench import timing
 from ...errors import TuningFailedError
+from ...own import _source
 from ..models import KernelMetrics, TuningResult
-from .cache import ConfigCache
-from .configs import Config, generate_configs
+from . import clock
+from .cache import Candidate, ConfigCache, key_of
+from .check import Check, tensors_in
+from .configs import Config, generate_configs, get_default_config
 
 
-def _on_gpu(values: Iterable[Any], device: str | None) -> bool:
-    """Do the arguments, or else the device's name, say that kernels go to a stream?"""
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    if tensors:
-        return any(tensor.is_cuda for tensor in tensors)
-    return bool(device) and torch.cuda.is_available() and str(device).startswith("cuda")
+class _Found(NamedTuple):
+    candidates: list[Candidate]
+    last: Exception | None  # of the configurations that failed
+
+    def timed(self) -> list[tuple[Config, KernelMetrics]]:
+        return [
+            (dict(c.config), KernelMetrics(statistics.median(c.samples_ms), 0.0, 0.0, 0.0))
+            for c in self.candidates
+            if c.samples_ms
+        ]
 
 
 class TritonAutoTuner:
@@ -56,24 +63,34 @@ class TritonAutoTuner:
         kernel_type: str = "unknown",
         **kwargs: Any,
     ) -> TuningResult:
-        """With a problem size and a device the winner is remembered, and only measured anew when
-        it is asked for again. A configuration that raises is left out with a warning; when all do,
-        TuningFailedError carries the last error."""
-        gpu = _on_gpu([*args, *kwargs.values()], device)
-        known = (
-            problem_size and device and self.get_cached_config(problem_size, device, kernel_type)
-        )
-        if known:
-            found, _ = self._measure([known], args, kwargs, gpu)
-            if found:
-                return TuningResult(known, found[0][1], [], problem_size, device)
-        found, error = self._measure(self.all_configs, args, kwargs, gpu)
-        if not found:
-            raise TuningFailedError(problem_size, len(self.all_configs), error) from error
-        best, metrics = min(found, key=lambda entry: entry[1].latency_ms)
-        if problem_size and device:
-            self.cache.set(kernel_type, problem_size, device, best)
-        return TuningResult(dict(best), metrics, found, problem_size, device)
+        """With a problem size and a device the winner is remembered, and only timed anew when it is
+        asked for again, until the kernel's source or the space is another. A configuration that
+        raises, or whose results are not the default one's (that of ``get_default_config`` where the
+        space has it, else the first that runs), is left out with a warning; when all are,
+        TuningFailedError carries the last error. Tensors are left as one run of the winner on what
+        was given leaves them."""
+        source = _source_of(self.kernel_fn)
+        key = key_of(kernel_type, problem_size, device) if problem_size and device else None
+        with _device_of([*args, *kwargs.values()], device) as gpu:
+            search = _Search(self, args, kwargs, gpu)
+            default = self._default(kernel_type)
+            known = self.cache.kept(key) if key else None
+            if known and known.config in self.all_configs and known.source in (None, source):
+                # What a search chose it has checked; what was set by hand is checked now.
+                right = default if known.source is None else known.config
+                for config, metrics in search.run([known.config], right).timed():
+                    search.leave(config)
+                    return TuningResult(config, metrics, [], problem_size, device)
+            found = search.run(self.all_configs, default)
+            timed = found.timed()
+            if not timed:
+                tried = len(self.all_configs)
+                raise TuningFailedError(problem_size, tried, found.last) from found.last
+            best, metrics = min(timed, key=lambda entry: entry[1].latency_ms)
+            search.leave(best)
+        if key:
+            self.cache.keep(key, best, found.candidates, source)
+        return TuningResult(dict(best), metrics, timed, problem_size, device)
 
     def get_cached_config(
         self, problem_size: tuple[int, ...], device: str, kernel_type: str = "unknown"
@@ -83,48 +100,99 @@ class TritonAutoTuner:
     def clear_cache(self) -> None:
         self.cache.clear()
 
-    def _measure(
-        self, configs: list[Config], args: tuple[Any, ...], kwargs: dict[str, Any], gpu: bool
-    ) -> tuple[list[tuple[Config, KernelMetrics]], Exception | None]:
-        """Those that run with what they took, in order, and the last error of the others."""
-        runs: dict[str, Callable[[], Any]] = {}
+    def _default(self, kernel_type: str) -> Config:
+        preset = get_default_config(kernel_type)
+        return preset if preset in self.all_configs else self.all_configs[0]
+
+
+class _Search:
+    """One call of tune(): its arguments, and what the default computes from them."""
+
+    def __init__(
+        self, tuner: TritonAutoTuner, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: bool
+    ) -> None:
+        self._kernel, self._args, self._kwargs = tuner.kernel_fn, args, kwargs
+        self._warmup_runs = max(1, tuner.warmup_runs)
+        self._rounds = max(1, tuner.benchmark_runs)
+        self._gpu = gpu
+        self._check = Check(args, kwargs)
+
+    def run(self, configs: list[Config], default: Config) -> _Found:
+        """Checks all against the default, or else the first that runs; times those that agree."""
+        learned: Config | None = None
         last: Exception | None = None
-        for index, config in enumerate(configs):
-
-            def run(config: Config = config) -> Any:
-                return self.kernel_fn(*args, **config, **kwargs)
-
+        failed: dict[int, Candidate] = {}
+        everyone = configs if default in configs else [*configs, default]
+        for i in sorted(range(len(everyone)), key=lambda i: everyone[i] != default):
             try:
-                for _ in range(max(1, self.warmup_runs)):
-                    run()
-                if gpu:
-                    torch.cuda.synchronize()
-                runs[str(index)] = run
+                if learned is None:
+                    self._check.learn(self._run_of(everyone[i]))
+                    learned, wrong = everyone[i], None
+                else:
+                    wrong = self._check.difference(self._run_of(everyone[i]))
             except Exception as error:  # of the kernel, or of its compiler
-                warnings.warn(f"configuration {config} failed: {error}", stacklevel=3)
-                last = error
-        rounds = max(1, self.benchmark_runs)
-        times = _events(runs, rounds) if gpu else _host(runs, rounds)
+                last, words = error, str(error)
+                failed[i] = Candidate(everyone[i], failure=_kind_of(error))
+            else:
+                if wrong is None:
+                    continue
+                words = wrong.note
+                failed[i] = Candidate(everyone[i], failure="wrong_result", error=wrong.error)
+            warnings.warn(f"configuration {everyone[i]} failed: {words}", stacklevel=3)
+        self._check.restore()
+        times = self._times({i: self._run_of(c) for i, c in enumerate(configs) if i not in failed})
         found = [
-            (dict(configs[int(name)]), KernelMetrics(latency_ms, 0.0, 0.0, 0.0))
-            for name, latency_ms in times.items()
+            failed.get(i) or Candidate(c, tuple(times[i]), is_default=c == learned)
+            for i, c in enumerate(configs)
         ]
-        return found, last
+        return _Found(found, last)
+
+    def leave(self, config: Config) -> None:
+        """The tensors as one run of this configuration leaves them."""
+        self._check.restore()
+        self._run_of(config)()
+
+    def _run_of(self, config: Config) -> Callable[[], Any]:
+        return lambda: self._kernel(*self._args, **config, **self._kwargs)
+
+    def _times(self, runs: dict[int, Callable[[], Any]]) -> dict[int, list[float]]:
+        for run in runs.values():
+            for _ in range(self._warmup_runs):
+                run()
+        measure = clock.on_gpu if self._gpu else clock.on_host
+        return measure(runs, self._rounds)
 
 
-def _host(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    measured = timing.interleaved(runs, rounds=rounds)
-    return {name: samples.median_ms for name, samples in measured.items()}
+def _source_of(kernel: Callable[..., Any]) -> str:
+    """Its own text: what it calls, or closes over, does not count here."""
+    function = inspect.unwrap(getattr(kernel, "fn", kernel))
+    try:
+        return _source.digest(inspect.getsource(function))
+    except (OSError, TypeError):  # made in a shell, or no function
+        return _source.digest(getattr(kernel, "__qualname__", type(kernel).__qualname__))
 
 
-def _events(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            run()
-            end.record()
-            end.synchronize()
-            times[name].append(begin.elapsed_time(end))
-    return {name: statistics.median(samples) for name, samples in times.items()}
+def _kind_of(error: Exception) -> str:
+    """A failure's word, as the library's records have it. Triton is not imported for this."""
+    name = type(error).__name__
+    if name in ("OutOfMemoryError", "MemoryError"):
+        return "out_of_memory"
+    if name in ("CompilationError", "OutOfResources", "PTXASError"):
+        return "compile_error"
+    return "launch_error"
+
+
+@contextlib.contextmanager
+def _device_of(values: Iterable[Any], device: str | None) -> Iterator[bool]:
+    """Whether kernels go to a GPU, by the arguments or else by the device's name; that GPU is the
+    current one inside."""
+    found = [t.device for t in tensors_in(list(values))]
+    if not any(isinstance(value, torch.Tensor) for value in values):
+        with contextlib.suppress(RuntimeError):  # a name of the user's own
+            found = [torch.device(str(device))] if device else []
+    gpus = [d for d in found if d.type == "cuda"] if torch.cuda.is_available() else []
+    if not gpus:
+        yield False
+        return
+    with torch.cuda.device(gpus[0]):
+        yield True
