@@ -129,6 +129,68 @@ def test_refusals_are_typed(tmp_path: pathlib.Path) -> None:
         cache.pin("rms_norm", "cpu_baseline\nx")
 
 
+def test_bad_files_and_names_are_said_and_change_nothing(
+    tuned: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """From the shell: what is wrong with the file, what to do; the store is as it was."""
+    shell(tmp_path, "pin", "rms_norm", "reference")
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    file = tmp_path.parent / "export.txt"
+    shell(tuned, "export", str(file))
+    text = file.read_bytes()
+    cases = {
+        "there is none": None,
+        "its end is missing": text[:-1],
+        "it was changed or cut": text.replace(b"rms_norm", b"rms_mron", 1),
+        "another version": sealed(text[:-72].decode().replace("export 1", "export 2", 1)).encode(),
+        "unknown_line": sealed("dlblas-export 1\nrecord 0\n" + " " * 80 + "\n").encode(),
+    }
+    for words, content in cases.items():
+        bad = tmp_path.parent / "bad.txt"
+        bad.unlink(missing_ok=True)
+        if content is not None:
+            bad.write_bytes(content)
+        said = shell(tmp_path, "import", str(bad), code=2)
+        assert words in said and said.endswith("`dlblas cache export`, and copy all of it\n"), said
+    for words in (
+        ("import", str(tmp_path)), ("import", ""), ("merge", str(file)), ("merge", "/nowhere"),
+        ("export", str(tmp_path)), ("export", "/nowhere/x"), ("show", "zz"), ("pin", "x", "y"),
+        ("pin", "rms_norm", "y"), ("forbid", "rms_norm", "reference", "y=1"),
+        ("pin", "rms_norm", "reference", "--key", "zz"), ("unpin", "y"),
+    ):  # fmt: skip
+        said = shell(tmp_path, *words, code=2)
+        assert said.count("\n") == 1 and "; expected " in said, said
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_bytes_that_are_no_text_are_names_of_files_too(tuned: pathlib.Path) -> None:
+    odd = os.fsdecode(bytes(tuned.parent) + b"/o\xffdd")
+    assert "1 records in " in shell(tuned, "export", odd)
+    store = pathlib.Path(odd + "-store")
+    assert ask(store, "import", odd)["imported"] == 1
+    assert "imported" in shell(store, "merge", str(tuned), "--json")
+    assert shell(store, "path").endswith("-store/v1\n")
+    assert "is unknown" in shell(store, "pin", "rms_norm", "\udcff", code=2)
+    assert "argument is no text" in run(store, "-m", "dlblas", "explain", "\udcff", code=2)
+
+
+def test_what_another_device_measured_is_kept_and_not_served(
+    tuned: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """An export of another machine is no error: its records are of other keys."""
+    file, here = tmp_path / "theirs.txt", tmp_path / "here"
+    shell(tuned, "export", str(file))
+    head, count, length, rest = file.read_text().split("\n", 3)
+    record = rest[: int(length.split()[1])]
+    model = next(line for line in record.splitlines() if line.startswith("key.device.model"))
+    theirs = sealed(record[:-72].replace(model, "key.device.model another", 1))
+    size = len(theirs.encode())
+    file.write_text(sealed(f"{head}\nrecords 1\nrecord {size}\n{theirs}"))
+    assert count == "records 1" and ask(here, "import", str(file))["imported"] == 1
+    assert ask(here, "ls")[0]["key"]["device.model"] == "another"
+    assert explained(here)["source"] != "store"
+
+
 def test_forbidden_is_never_chosen_nor_measured(
     tuned: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -25,9 +25,9 @@ dlblas_status guarded(F&& body) noexcept {
 }
 
 /// The words of a refusal at this border: "<op>: <argument> <problem>; expected <expected>, got
-/// <got>".
+/// <got>; <advice>".
 struct Refusal {
-  std::string argument, problem, expected, got;
+  std::string argument, problem, expected, got, advice = {};
 };
 [[noreturn]] void refuse(ErrorKind kind, const std::string& op, const Refusal& refusal);
 

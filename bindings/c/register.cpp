@@ -285,7 +285,10 @@ extern "C" {
 using namespace dlblas;
 
 dlblas_status dlblas_register(dlblas_op_t handle, const dlblas_implementation* from) {
-  return guarded([&] { put(check(handle, from), *from); });
+  return guarded([&] {
+    const Operator& op = check(handle, from);
+    put(op, *from);
+  });
 }
 
 dlblas_status dlblas_unregister(dlblas_op_t handle, const char* name) {

@@ -98,13 +98,18 @@ def library() -> ctypes.PyDLL:
     return _lib
 
 
+def _text(text: bytes) -> str:
+    """Messages repeat what they refuse: paths and words of any bytes."""
+    return text.decode(errors="replace")
+
+
 def check(status: int) -> None:
     """Raises the typed error of the calling thread's last failure."""
     if status == 0:
         return
     e = _Error(size=ctypes.sizeof(_Error))
     _lib.dlblas_last_error(ctypes.byref(e))
-    texts = (text.decode() for text in (e.message, e.op, e.argument, e.expected, e.got))
+    texts = (_text(text) for text in (e.message, e.op, e.argument, e.expected, e.got))
     raise _hooks.error(e.status, *texts)
 
 
@@ -122,7 +127,7 @@ def _library_folders() -> list[str]:
 
 
 def _start() -> dict[str, Any]:
-    check(_lib.dlblas_add_library_path(":".join(_library_folders()).encode()))
+    check(_lib.dlblas_add_library_path(os.fsencode(":".join(_library_folders()))))
     init = _lib.dlblas_python_init
     init.restype = ctypes.py_object
     init.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p)]
@@ -178,7 +183,7 @@ def info() -> dict[str, Any]:
 
 def cache_command(command: str) -> dict[str, Any]:
     pointer = ctypes.c_void_p()
-    return _json(_lib.dlblas_cache(command.encode(), ctypes.byref(pointer)), pointer)
+    return _json(_lib.dlblas_cache(os.fsencode(command), ctypes.byref(pointer)), pointer)
 
 
 def counters() -> dict[str, int]:

@@ -79,19 +79,19 @@ def compact() -> dict[str, Any]:
 
 def export(path: str | os.PathLike[str]) -> int:
     """Writes every record into one sealed file; how many there are."""
-    return int(_run("export", os.fspath(path))["records"])
+    return int(_run("export", os.fsdecode(path))["records"])
 
 
 def import_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Takes what an export holds: how many records were new (``imported``), how many ``known``, and
     the ones ``refused``, a line each. A file that is no whole export is an ArgumentError."""
-    return _run("import", os.fspath(path))
+    return _run("import", os.fsdecode(path))
 
 
 def merge(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Takes what another store's folder holds; counts as ``import_file``. That store is not written
     to, and bad files in it are refused."""
-    return _run("merge", os.fspath(path))
+    return _run("merge", os.fsdecode(path))
 
 
 def _rule(

@@ -286,6 +286,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}{_specs.nearest(str(error.got or error.op), names)}\n")
     except Error as error:
         sys.stderr.write(f"{error}\n")
+    except UnicodeEncodeError as error:  # the shell's bytes, where text is due
+        got = ascii(error.object)
+        sys.stderr.write(f"dlblas: argument is no text; expected UTF-8, got {got}; retype it\n")
     except BrokenPipeError:  # as in `dlblas list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK

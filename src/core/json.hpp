@@ -1,6 +1,6 @@
 // Writes JSON for people and scripts: explain, info, tuning reports. The library never parses any.
-// In: calls in document order. Out: one line of UTF-8 text. Numbers that JSON has no word for (NaN,
-// infinities) become null.
+// In: calls in document order. Out: one line of UTF-8 text, whatever the bytes of a path or of a
+// variable are. Numbers that JSON has no word for (NaN, infinities) become null.
 //
 //   JsonWriter w;
 //   w.open_object().field("name", "matmul").key("ms").open_array().value(0.5).close_array();
@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+
+#include "core/utf8.hpp"
 
 namespace dlblas {
 
@@ -31,7 +33,7 @@ class JsonWriter {
   JsonWriter& value(std::string_view v) {
     separate();
     text_ += '"';
-    for (const char c : v) append_escaped(c);
+    while (!v.empty()) v.remove_prefix(append_character(v));
     text_ += '"';
     return *this;
   }
@@ -85,6 +87,16 @@ class JsonWriter {
   void separate() {
     if (comma_) text_ += ',';
     comma_ = true;
+  }
+  // The first character of `s`, or of bytes that are none the replacement character; its length.
+  std::size_t append_character(std::string_view s) {
+    std::uint32_t code = 0;
+    const std::size_t length = utf8_character(s, &code);
+    if (length == 1)
+      append_escaped(s[0]);
+    else
+      text_ += length ? s.substr(0, length) : "\xef\xbf\xbd";
+    return length ? length : 1;
   }
   void append_escaped(char c) {
     constexpr char kHex[] = "0123456789abcdef";

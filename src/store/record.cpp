@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/utf8.hpp"
 #include "store/sha256.hpp"
 
 namespace dlblas {
@@ -56,29 +57,13 @@ void append_line(std::string& s, std::string_view prefix, std::string_view name,
   ((((s += prefix) += name) += ' ') += value) += '\n';
 }
 
-// Length of the UTF-8 sequence at the start of `s`: 0 for what is not one, or is a control
-// character. Overlong forms, surrogates and values past U+10FFFF are refused; so are C0, DEL and C1
-// (a terminal obeys them).
-std::size_t character(std::string_view s) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f;
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || s.size() < length) return 0;
-  std::uint32_t code = lead & (0xff >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::uint32_t kSmallest[] = {0, 0, 0xa0, 0x800, 0x10000};
-  return code >= kSmallest[length] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? length
-                                                                                           : 0;
-}
-
+// UTF-8, lines aside without C0, DEL and C1: a terminal obeys these.
 bool is_clean(std::string_view s) {
   while (!s.empty()) {
-    const std::size_t length = s[0] == '\n' ? 1 : character(s);
-    if (length == 0) return false;
+    std::uint32_t code = 0;
+    const std::size_t length = utf8_character(s, &code);
+    const bool control = (code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0);
+    if (length == 0 || control) return false;
     s.remove_prefix(length);
   }
   return true;
