@@ -1,6 +1,6 @@
 """Fuzzing in CI: one C++ target by a printed seed for seconds, or its corpus where clang is
-missing; cases.json and the command line by Hypothesis, derandomised. `make fuzz` runs every target
-longer.
+missing; the command line, rows of cases.json and the environment by Hypothesis, derandomised.
+`make fuzz` runs every target longer: it sets DLBLAS_FUZZ_EXAMPLES and a seed of its own.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -17,13 +18,22 @@ from typing import Any
 import dlblas
 import pytest
 from dlblas import _specs, cli
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+EXAMPLES = int(os.environ.get("DLBLAS_FUZZ_EXAMPLES", "0"))
 TARGETS = sorted(p.stem for p in (ROOT / "tests" / "fuzz").glob("fuzz_*.cpp"))
 
 
+def examples(usual: int) -> settings:
+    """So many of the same ones every time, or as many others as tools/fuzz.py asks for."""
+    return settings(
+        max_examples=EXAMPLES or usual, derandomize=not EXAMPLES, deadline=None, database=None
+    )
+
+
+@pytest.mark.skipif(bool(EXAMPLES), reason="tools/fuzz.py runs this")
 def test_a_target_by_a_printed_seed() -> None:
     seed = random.randrange(1, 1 << 30)
     target = TARGETS[seed % len(TARGETS)]
@@ -43,10 +53,12 @@ LINE = (
 )
 WORDS = st.sampled_from(LINE.split())
 SAFE = {"explain", "cache", "list", "info"}
-LINES = st.lists(WORDS | st.text(max_size=12), max_size=8)
+# What the shell hands over: any bytes, those that are no UTF-8 as lone surrogates.
+BYTES = st.binary(max_size=6).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"")))
+LINES = st.lists(WORDS | st.text(max_size=12) | BYTES, max_size=8)
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@examples(150)
 @given(first=st.sampled_from(sorted(SAFE)), rest=LINES)
 def test_a_command_line_ends_in_a_word(
     first: str, rest: list[str], tmp_path_factory: pytest.TempPathFactory
@@ -79,7 +91,7 @@ ROW: dict[str, Any] = json.loads(
 )[0]
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@examples(150)
 @given(
     args=st.dictionaries(st.sampled_from(["x", "weight", "eps", "no_such"]) | st.text(), VALUES),
     dtype=st.sampled_from(["f32", "bf16", "f8"]) | st.text(max_size=6),
@@ -89,3 +101,31 @@ def test_a_row_of_cases_is_taken_or_refused(args: dict[str, Any], dtype: str) ->
     operator, _, fixed = _specs.operator_row(ROW["op"])
     with contextlib.suppress(dlblas.Error):
         _specs.named_arguments(operator, ROW["dims"], {"": dtype}, {**args, **fixed}, "cpu")
+
+
+VARIABLES = [entry["name"] for entry in dlblas.info()["environment"]]
+USUAL = st.sampled_from(
+    ["", "0", "1", "-1", "nan", "1e999", "99999999999999999999", "off", "/", ":"]
+)
+USE = (
+    "import dlblas, numpy as np; x = np.ones((4, 8), 'f'); w = x[0].copy(); dlblas.info(); "
+    "dlblas.rms_norm(x, w); str(dlblas.explain('rms_norm', x, w)); dlblas.cache.ls()"
+)
+
+
+@examples(6)
+@example(values={name: os.fsdecode(b"\xff\xfe") for name in VARIABLES})
+@given(values=st.fixed_dictionaries({}, optional=dict.fromkeys(VARIABLES, USUAL | BYTES)))
+def test_an_environment_of_any_bytes_stops_nothing(
+    values: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A process under it calls, explains and lists. One variable alone makes a call an error, in words."""
+    folder = os.fspath(tmp_path_factory.mktemp("cache"))
+    root = f"{folder}/{values.get('DLBLAS_CACHE', '').replace('/', '_')}"
+    environment = {**os.environ, **values, "DLBLAS_CACHE": root}
+    done = subprocess.run(
+        [sys.executable, "-c", USE], env=environment, capture_output=True, text=True,
+        errors="replace", timeout=60,
+    )  # fmt: skip
+    refused = "DLBLAS_REQUIRE_HIT" in values and "DLBLAS_REQUIRE_HIT is set" in done.stderr
+    assert done.returncode == 0 or refused, done.stderr

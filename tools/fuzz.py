@@ -3,19 +3,21 @@
 
 tools/fuzz.py [--seconds 20] [--only NAME]: with clang's libFuzzer, AddressSanitizer and UBSan, from
 tests/fuzz/corpus/NAME; new inputs stay in build/fuzz. Without clang the corpora are replayed with
-the C++ compiler there is, and the last line says so. Exit 1 on any finding. cases.json and the
-command line are fuzzed by tests/test_fuzz.py.
+the C++ compiler there is, and the last line says so. The command line, rows of cases.json and the
+environment are Python's: Hypothesis on tests/test_fuzz.py, for as long. Exit 1 on any finding.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 import random
 import re
 import shutil
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOME = ROOT / "tests" / "fuzz"
@@ -79,6 +81,29 @@ def fuzz(target: pathlib.Path, compiler: str, fuzzer: bool, seconds: int, seed: 
     return done.returncode == 0
 
 
+PYTHON = {"cli": "command_line", "cases": "row_of_cases", "environment": "environment_of"}
+
+
+def fuzz_python(name: str, seconds: int, seed: int) -> bool:
+    """Rounds of Hypothesis, each by a seed of its own, until the time is over."""
+    end, rounds = time.monotonic() + seconds, 0
+    examples = 40 if name == "environment" else 1000  # a process an example there
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [str(ROOT / "tests" / "test_fuzz.py"), "-k", PYTHON[name]]
+    while time.monotonic() < end:
+        own = {"DLBLAS_FUZZ_EXAMPLES": str(examples)}
+        done = subprocess.run(
+            [*command, f"--hypothesis-seed={seed + rounds}"], env={**os.environ, **own},
+            capture_output=True, text=True,
+        )  # fmt: skip
+        rounds += 1
+        if done.returncode != 0:
+            print(f"{name}: FAILED by seed {seed + rounds - 1}\n{done.stdout[-6000:]}", flush=True)
+            return False
+    print(f"{name}: ok; Done {rounds * examples} examples in {seconds} second(s)", flush=True)
+    return True
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=20, help="each target (default %(default)s)")
@@ -91,6 +116,7 @@ def main() -> int:
     print(f"seed {args.seed}")
     targets = [t for t in sorted(HOME.glob("fuzz_*.cpp")) if args.only in t.stem]
     good = [fuzz(t, compiler, fuzzer, args.seconds, args.seed) for t in targets]
+    good += [fuzz_python(n, args.seconds, args.seed) for n in PYTHON if args.only in n]
     if not fuzzer:
         print("no clang with libFuzzer here: the corpora were replayed, nothing was fuzzed")
     return 0 if good and all(good) else 1
