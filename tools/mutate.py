@@ -5,7 +5,7 @@ tools/mutate.py [--only NAME] [--sample N --seed S]: every tests/mutants/*.patch
 `caught-by: COMMAND` (run in the copy's build folder; it must fail) and `builds: TARGETS`; `device:`
 in place of these says which GPU check catches it, and it is listed, not run. The copy is in
 build/mutants, built with the same ccache, so a mutant costs one file and a link. Prints `12/12
-caught`; exit 1 when one is missed.
+caught`; exit 1 when one is missed. A run of all writes the table of docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -22,23 +23,30 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOME = ROOT / "tests" / "mutants"
+PAGE = ROOT / "docs" / "reliability.md"
+MARKED = re.compile(r"(<!-- mutants:begin -->\n)(.*?)(<!-- mutants:end -->)", re.DOTALL)
 
 
 class Mutant(NamedTuple):
     path: pathlib.Path
+    what: str
+    file: str  # that it is seeded into
     builds: list[str]
     caught_by: str
     device: str
 
 
+class Outcome(NamedTuple):
+    why_not: str  # empty: caught
+    seconds: float  # of building it and of its test
+
+
 def read(path: pathlib.Path) -> Mutant:
-    head = dict(
-        line.split(": ", 1)
-        for line in path.read_text(encoding="utf-8").split("--- ", 1)[0].splitlines()
-        if ": " in line
-    )
+    lines, _, diff = path.read_text(encoding="utf-8").partition("--- a/")
+    head = dict(line.split(": ", 1) for line in lines.splitlines() if ": " in line)
+    what, file = lines.splitlines()[0].rstrip("."), diff.splitlines()[0]
     builds = head.get("builds", "").split()
-    return Mutant(path, builds, head.get("caught-by", ""), head.get("device", ""))
+    return Mutant(path, what, file, builds, head.get("caught-by", ""), head.get("device", ""))
 
 
 def make_copy(copy: pathlib.Path) -> None:
@@ -96,23 +104,55 @@ def run(copy: pathlib.Path, command: list[str] | str, folder: str = "build") -> 
     return done.returncode, done.stdout
 
 
-def try_mutant(copy: pathlib.Path, mutant: Mutant, jobs: int) -> str:
-    """Empty when it was caught, by a test that passes without it; else why not."""
+def try_mutant(copy: pathlib.Path, mutant: Mutant, jobs: int) -> Outcome:
+    """Caught is what fails with it and passes without."""
     build = ["cmake", "--build", ".", f"-j{jobs}", "--target", *mutant.builds]
     for command in (build, mutant.caught_by):
         code, said = run(copy, command)
         if code != 0:
-            return f"`{command}` fails without it:\n{said[-2000:]}"
+            return Outcome(f"`{command}` fails without it:\n{said[-2000:]}", 0)
     if not patch(copy, mutant):
-        return "its patch does not apply"
+        return Outcome("its patch does not apply", 0)
     try:
+        start = time.monotonic()
         code, said = run(copy, build)
         if code != 0:
-            return f"it does not build:\n{said[-2000:]}"
+            return Outcome(f"it does not build:\n{said[-2000:]}", 0)
         code, said = run(copy, mutant.caught_by)
-        return "" if code != 0 else f"`{mutant.caught_by}` passed"
+        why_not = "" if code != 0 else f"`{mutant.caught_by}` passed"
+        return Outcome(why_not, time.monotonic() - start)
     finally:
         patch(copy, mutant, reverse=True)
+
+
+def shown(command: str) -> str:
+    """The test in a command: its program or file, and which part of it."""
+    words = re.search(r"(test_\w+(?:\.py)?|store_battery|dlblas test|fuzz\.py)", command)
+    part = re.search(r'(?:--only "?|-k |--gtest_filter=|--impl )([^"]+?)(?:"| --|$)', command)
+    return (words[1] if words else command) + (f", {part[1].strip('*')}" if part else "")
+
+
+def table(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
+    caught = sum(not o.why_not for o in outcomes.values())
+    lines = [
+        f"One run of all: **{caught} of {len(outcomes)} caught**; those of device code are for the "
+        "GPU checks.",
+        "",
+        "| mutant | seeded into | what it does | caught by | seconds |",
+        "|---|---|---|---|--:|",
+    ]
+    for m in mutants:
+        outcome = outcomes.get(m.path.stem)
+        end = f"{outcome.seconds:.0f}" if outcome else "on a GPU"
+        by = shown(m.caught_by or m.device)
+        by = by if not outcome or not outcome.why_not else "**nothing**"
+        lines.append(f"| {m.path.stem} | `{m.file}` | {m.what} | {by} | {end} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_table(text: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(MARKED.sub(lambda m: m[1] + text + m[3], page), encoding="utf-8")
 
 
 def main() -> int:
@@ -130,17 +170,19 @@ def main() -> int:
         here = random.Random(args.seed).sample(here, min(args.sample, len(here)))
     make_copy(args.copy)
     configure(args.copy)
-    caught = 0
+    outcomes = {}
     for mutant in here:
-        start = time.monotonic()
-        why = try_mutant(args.copy, mutant, args.jobs)
-        caught += not why
-        state = "caught" if not why else f"MISSED: {why}"
-        print(f"{mutant.path.stem}: {state} ({time.monotonic() - start:.0f} s)", flush=True)
+        name = mutant.path.stem
+        outcome = outcomes[name] = try_mutant(args.copy, mutant, args.jobs)
+        state = f"MISSED: {outcome.why_not}" if outcome.why_not else "caught"
+        print(f"{name}: {state} ({outcome.seconds:.0f} s)", flush=True)
     for mutant in mutants:
         if mutant.device:
             print(f"{mutant.path.stem}: on a GPU, by {mutant.device}")
+    caught = sum(not outcome.why_not for outcome in outcomes.values())
     print(f"{caught}/{len(here)} caught")
+    if not args.only and not args.sample:
+        write_table(table(mutants, outcomes))
     return 0 if here and caught == len(here) else 1
 
 
