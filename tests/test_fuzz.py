@@ -119,7 +119,7 @@ USE = (
 def test_an_environment_of_any_bytes_stops_nothing(
     values: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A process under it calls, explains and lists. One variable alone makes a call an error, in words."""
+    """A process under it calls, explains and lists; one variable alone makes a call an error."""
     folder = os.fspath(tmp_path_factory.mktemp("cache"))
     root = f"{folder}/{values.get('DLBLAS_CACHE', '').replace('/', '_')}"
     environment = {**os.environ, **values, "DLBLAS_CACHE": root}
