@@ -159,6 +159,7 @@ Act hang_at(Ask where, Ask what, int config, double budget_s) {
 }
 void nothing(Stage&, double) {}
 int g_samples = 0;
+std::int64_t g_began = 0;
 
 const Trouble kTroubles[] = {
     {"slow_start", [](Stage& s, double b) { s.start_s = 0.4 * b; }, plain},
@@ -195,6 +196,11 @@ const Trouble kTroubles[] = {
      [](Ask what, int c, double b) {
        return what == Ask::kCheck && c % 3 == 0 ? dies() : quick(what, b);
      }},
+    {"a_late_crash_gets_no_other_chance", [](Stage& s, double b) { s.start_s = 0.2 * b; },
+     [](Ask what, int, double b) {
+       const bool late = static_cast<double>(g_now - g_began) * 1e-9 > 0.9 * b;
+       return late && what == Ask::kCheck ? dies() : quick(what, b);
+     }},
     {"quick_failures", nothing,
      [](Ask what, int, double b) {
        Act act = quick(what, b);
@@ -227,6 +233,7 @@ TEST_P(WorkerBudget, HoldsWithinTenPercent) {
   const auto act = trouble.act;
   const Operator& op = make_operator({dummy("good", kPlain), dummy("wide", kPlain, &wide_table())});
   g_samples = 0;
+  g_began = g_now;
   stage_.start_s = 0.01 * seconds;
   trouble.set(stage_, seconds);
   stage_.script = [=](Ask what, const Candidate& c) {
