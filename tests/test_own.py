@@ -275,6 +275,37 @@ def test_where_may_name_letters() -> None:
     assert reason == "no configuration of its space is valid for this problem"
 
 
+def test_a_call_asks_few_configurations_of_a_large_space() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def large(
+        x: Any, weight: Any, eps: float, weight_offset: float, y: Any, i: int, j: int
+    ) -> None:
+        y[...] = normalise(x, weight, eps, weight_offset)
+
+    def allowed(i: int, j: int, C: int) -> bool:  # noqa: N803
+        asked.append((i, j))
+        return C == 64 or i * j > 8000
+
+    def told(columns: int) -> dict[str, Any]:
+        asked.clear()
+        return row_of(dlblas.explain(OP, *arrays(4, columns)), "large")
+
+    space = {"i": list(range(1, 101)), "j": list(range(1, 101))}
+    dlblas.register(OP, "large", large, space=space, where=allowed)
+    assert told(64)["config"] == "i=1 j=1" and len(asked) == 1
+    none = "none of the first 4096 configurations of its space is valid for this problem"
+    assert told(32)["reason"] == none
+    assert len(asked) == 1 + 4096 and asked[-1] == (41, 96)  # the default, then in order
+    assert told(32)["reason"] == none and asked == []  # once a problem
+    default = {"i": 90, "j": 100}
+    dlblas.register(OP, "large", large, space=space, where=allowed, default=default)
+    assert told(32)["config"] == "i=90 j=100"
+    listed = [{"i": i, "j": j} for i, j in ((3, 4), (99, 99), (100, 100), (5, 6))]
+    dlblas.register(OP, "large", large, space=listed, where=allowed)
+    assert told(32)["config"] == "i=99 j=99" and len(asked) <= 3
+
+
 def test_a_list_of_configurations_is_a_space() -> None:
     def listed(
         x: Any, weight: Any, eps: float, weight_offset: float, y: Any, a: int, b: int

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <deque>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/expression.hpp"
@@ -21,6 +24,16 @@ struct OwnCuda {
   Expression grid[3], block[3], shared_bytes;
 };
 
+/// The first configuration that the user's `allowed` takes, by problem: found once, for it may be
+/// Python, and a call asks. The mutex is never held while the user's function runs.
+struct FirstValid {
+  struct Hash {
+    std::size_t operator()(const Problem& p) const { return p.hash(); }
+  };
+  std::mutex mutex;
+  std::unordered_map<Problem, std::optional<Config>, Hash> known;
+};
+
 /// What Implementation::user points to. Lives as long as the process: plans may hold it.
 struct OwnImplementation {
   const Operator* op = nullptr;
@@ -28,10 +41,13 @@ struct OwnImplementation {
   std::string name, source_hash;
   std::deque<std::string> words;  // the knobs' names and labels, which `table` refers to
   KnobTable table;
-  std::vector<Config> listed;  // the only valid configurations, where there are any
-  Config preset;
+  std::vector<Config> listed;  // the only valid configurations, where there are any, as given
+  std::vector<Config> sorted;  // the same, to be looked up in
+  std::int64_t points = 0;     // configurations to choose from
+  Config preset;               // the default, else the first
   bool has_preset = false;
   OwnCuda cuda;
+  mutable FirstValid first_valid;
 };
 
 inline const OwnImplementation& own_of(const Implementation& impl) {

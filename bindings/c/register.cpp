@@ -71,7 +71,7 @@ void constrain(const Problem& problem, Space& space, const Implementation& impl)
     const auto length = static_cast<std::ptrdiff_t>(names.size());
     space.require("configs", names, [&own, length](const Config& config) {
       return std::binary_search(
-          own.listed.begin(), own.listed.end(), config, [length](const Config& a, const Config& b) {
+          own.sorted.begin(), own.sorted.end(), config, [length](const Config& a, const Config& b) {
             return std::lexicographical_compare(a.values.begin(), a.values.begin() + length,
                                                 b.values.begin(), b.values.begin() + length);
           });
@@ -84,13 +84,55 @@ void constrain(const Problem& problem, Space& space, const Implementation& impl)
   });
 }
 
+// How many configurations a call looks through for a valid one: at 2 µs of Python each, 10 ms.
+constexpr std::int64_t kMostAsked = 4096;
+constexpr std::size_t kMostKnown = 4096;  // problems
+
+// The default where it is valid, else the first of the list, or of the product with the last knob
+// fastest.
+std::optional<Config> find_valid(const OwnImplementation& own, const Problem& problem) {
+  const ProblemView view(*own.op, problem);
+  const auto allowed = [&](const Config& config) {
+    return own.c.allowed(view.get(), config.values.data(), own.c.user) != 0;
+  };
+  if (allowed(own.preset)) return own.preset;
+  const std::vector<Knob>& knobs = own.table.knobs();
+  std::vector<std::size_t> at(knobs.size(), 0);
+  Config config = own.preset;
+  for (std::int64_t asked = 0; asked < kMostAsked; ++asked) {
+    const auto index = static_cast<std::size_t>(asked);
+    if (!own.listed.empty()) {
+      if (index == own.listed.size()) return {};
+      config = own.listed[index];
+    } else {
+      for (std::size_t k = 0; k < knobs.size(); ++k) config.values[k] = knobs[k].values[at[k]];
+    }
+    if (allowed(config)) return config;
+    std::size_t k = knobs.size();
+    while (k > 0 && ++at[k - 1] == knobs[k - 1].values.size()) at[--k] = 0;
+    if (k == 0 && own.listed.empty()) return {};
+  }
+  return {};
+}
+
+std::optional<Config> first_valid(const OwnImplementation& own, const Problem& problem) {
+  if (!own.c.allowed || own.table.size() == 0) return own.preset;
+  FirstValid& first = own.first_valid;
+  {
+    const std::lock_guard lock(first.mutex);
+    const auto at = first.known.find(problem);
+    if (at != first.known.end()) return at->second;
+  }
+  const std::optional<Config> found = find_valid(own, problem);
+  const std::lock_guard lock(first.mutex);
+  if (first.known.size() >= kMostKnown) first.known.clear();
+  first.known.emplace(problem, found);
+  return found;
+}
+
 Config default_config(const Problem& problem, const Implementation& impl) {
   const OwnImplementation& own = own_of(impl);
-  Space space(own.table);
-  constrain(problem, space, impl);
-  if (own.has_preset && space.contains(own.preset)) return own.preset;
-  const std::vector<Config>& all = space.configs();
-  return all.empty() ? own.preset : all.front();
+  return first_valid(own, problem).value_or(own.preset);
 }
 
 // ---- what the user gave, read and refused in words
@@ -181,6 +223,7 @@ void read_configs(OwnImplementation& own, const dlblas_implementation& from) {
   if (own.listed.empty() && product > kMaxConfigs)
     refuse_own(*own.op,
                {"knobs", "make too many configurations", text("at most ", kMaxConfigs), "more"});
+  own.points = own.listed.empty() ? product : static_cast<std::int64_t>(own.listed.size());
   own.has_preset = from.preset && knobs > 0;
   if (own.has_preset) own.preset = read_config(own, from.preset, "preset");
   const auto listed = std::find(own.listed.begin(), own.listed.end(), own.preset);
@@ -197,7 +240,8 @@ void read_configs(OwnImplementation& own, const dlblas_implementation& from) {
 }
 
 void sort_listed(OwnImplementation& own) {  // `constrain` looks prefixes up
-  std::sort(own.listed.begin(), own.listed.end(),
+  own.sorted = own.listed;
+  std::sort(own.sorted.begin(), own.sorted.end(),
             [](const Config& a, const Config& b) { return a.values < b.values; });
 }
 
@@ -269,11 +313,11 @@ Support own_supports(const Problem& problem, const DeviceInfo&, const Implementa
     if (const char* why = own.c.supports(view.get(), own.c.user))
       return Support::no_in_words(*why ? why : "its supports() said no without a reason");
   }
-  if (own.c.allowed && own.table.size() > 0) {
-    Space space(own.table);
-    constrain(problem, space, impl);
-    if (!space.contains(default_config(problem, impl)))
+  if (!first_valid(own, problem)) {
+    if (own.points <= kMostAsked)
       return Support::no("no configuration of its space is valid for this problem");
+    return Support::no("none of the first {} configurations of its space is valid for this problem",
+                       kMostAsked);
   }
   return Support::yes();
 }
