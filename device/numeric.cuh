@@ -41,23 +41,6 @@ __device__ inline uint32_t pack_pair(float low, float high) {
   return word;
 }
 
-/// A word of memory (two elements, or one f32) times a power of two, in one instruction; exact
-/// where nothing underflows. −0 is added: it keeps every sign.
-template <FloatType T>
-__device__ inline uint32_t scale_word(uint32_t word, float factor) {
-  if constexpr (T == FloatType::kF32) {
-    return bits_of_float(float_from_bits(word) * factor);
-  } else {
-    uint32_t scaled;
-    const uint32_t factors = pack_pair<T>(factor, factor), zeros = 0x80008000u;
-    if constexpr (T == FloatType::kBF16)
-      asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(scaled) : "r"(word), "r"(factors), "r"(zeros));
-    else
-      asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(scaled) : "r"(word), "r"(factors), "r"(zeros));
-    return scaled;
-  }
-}
-
 /// One element from its bits, in the lower bits of a word.
 template <FloatType T>
 __device__ inline float unpack_one(uint32_t bits) {

@@ -36,6 +36,7 @@
 #include "ops/norm/norm_stages.cuh"
 #include "ops/norm/norm_strided.cuh"
 #include "ops/norm/norm_tile.cuh"
+#include "ops/norm/norm_words.cuh"
 #include "ops/norm/rms_norm_backward_columns.cuh"
 #include "ops/norm/rms_norm_backward_registers.cuh"
 #include "ops/norm/rms_norm_backward_stages.cuh"

@@ -11,6 +11,7 @@ __global__ void norm_clear(const __grid_constant__ NormClearParams p) {
   wait_for_dependencies();  // whoever used the workspace before
   launch_dependents();
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+#pragma unroll 1
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.count;
        i += step)
     p.words[i] = 0;

@@ -32,9 +32,7 @@ __device__ inline void hand_in(double part, int64_t row, int member, const NormM
   __threadfence();  // lane 0 saw all arrive; now the warp sees what they wrote
   double total = 0;
   for (int i = lane; i < meeting.members; i += kWarp) total += __ldcg(parts + i);
-#pragma unroll 1  // once a row, and a tenth of the kernel's code otherwise
-  for (int distance = kWarp / 2; distance > 0; distance /= 2)
-    total += detail::shuffle_xor(total, distance);
+  total = warp_sum_in_loop(total);  // once a row
   // 0 is "not there": a row of zeros says so by the sign.
   if (lane == 0) {
     total = total == 0 ? -1.0 : total;

@@ -110,7 +110,9 @@ struct RingRows {
   __device__ explicit RingRows(const NormCudaParams& p)
       : group(blockIdx.x / C.blocks),
         groups(gridDim.x / C.blocks),
-        count(static_cast<int>((p.rows - group + groups - 1) / groups)),
+        // At most 2³⁰ rows; a division of 64 bits would be a tenth of the kernel's code.
+        count(static_cast<int>(static_cast<uint32_t>(p.rows - group + groups - 1) /
+                               static_cast<uint32_t>(groups))),
         width(static_cast<int>(p.width / norm_elements(S))) {
     constexpr int kStages = norm_ring_stages(C), kMost = C.threads * C.step;
     front = S.full ? kMost * C.blocks : (width + kStages - 1) / kStages;
@@ -187,16 +189,17 @@ struct NormRing {
             normalize<S>(slot(at)[j * kWarp], weights[j], scale, p.weight_offset));
   }
 
-  /// Squares of a row again, in f64; its last stage is in slot `at`.
+  /// Squares of the warp's part of a row again, in f64; its last stage is in slot `at`.
   __device__ double sum_wide(int at) const {
     double sum = 0;
+    __syncwarp();  // with `add`, h has taken x's place
 #pragma unroll 1
-    for (int i = C.vectors - 1; i >= 0; --i) {
-      if (holds(i / C.step, i % C.step))
-        sum += squares_wide<S>(slot(at) + i % C.step * kWarp, 0, norm_elements(S));
-      if (i % C.step == 0) at = (at > 0 ? at : Shape::kSlots) - 1;
+    for (int stage = Shape::kStages - 1; stage >= 0; --stage) {
+      sum +=
+          squares_wide<S>(slot(at) - lane, lane, int64_t{count(stage)} * norm_elements(S), kWarp);
+      at = (at > 0 ? at : Shape::kSlots) - 1;
     }
-    return sum;
+    return warp_sum_in_loop(sum);
   }
 };
 
@@ -262,11 +265,10 @@ __device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>
 template <NormCudaTraits S, NormRingConfig C>
 __device__ inline void hand_in(const NormRing<S, C>& ring, const Squares& squares, int at, int set,
                                RingSums<S, C>& sums) {
-  const SquareSum sum = sum_squares(
-      squares.sum(), ring.p, [](float v) { return warp_sum(v); },
-      [&] { return ring.sum_wide(at); });
+  const float sum = warp_sum(squares.sum());
+  const double part = leaves_f32(sum, ring.p) ? ring.sum_wide(at) : sum;
   if (ring.lane > 0) return;
-  sums.parts[set][threadIdx.x / kWarp] = sum.exact();
+  sums.parts[set][threadIdx.x / kWarp] = part;
   sums.summed[set].arrive();
 }
 

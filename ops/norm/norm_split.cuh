@@ -21,17 +21,18 @@ __device__ inline void sum_chunk(Tile tile, int64_t row, int chunk, RowSum<C.thr
                                  const NormSplitParams& p) {
   const NormCudaParams& call = p.call;
   const int64_t start = static_cast<int64_t>(chunk) * Tile::kColumns;
-  tile.width = static_cast<int>(min(call.width - start, static_cast<int64_t>(Tile::kColumns)));
+  tile.hold(call.width - start);
   typename Tile::Row x, residual, h;
   tile.load(x, call.x, row * call.x_stride + start);
   if constexpr (S.add) tile.load(residual, call.residual, row * call.residual_stride + start);
   tile.add(h, x, residual);
   if constexpr (S.add) tile.store(call.residual_out, row * call.residual_out_stride + start, h);
-  const SquareSum sum = sum_squares(
-      tile.squares(h), call, [&](float v) { return threads.sum(v); },
-      [&] { return tile.squares_wide(call, row, start); });
+  const float sum = threads.sum(tile.squares(h));
+  const double part = leaves_f32(sum, call)
+                          ? squares_wide<S>(h_of<S>(call, row), start, start + tile.width, threads)
+                          : sum;
   // RowSum's barrier came after every thread's writes of h: thread 0 hands them in with the sum.
-  if (threadIdx.x < kWarp) hand_in(sum.exact(), row, chunk, p.meeting);
+  if (threadIdx.x < kWarp) hand_in(part, row, chunk, p.meeting);
 }
 
 /// Scales chunk `chunk` of a row whose sums are on their way.
@@ -40,7 +41,7 @@ __device__ inline void scale_chunk(Tile tile, int64_t row, int chunk, double* sh
                                    const NormSplitParams& p) {
   const NormCudaParams& call = p.call;
   const int64_t start = static_cast<int64_t>(chunk) * Tile::kColumns;
-  tile.width = static_cast<int>(min(call.width - start, static_cast<int64_t>(Tile::kColumns)));
+  tile.hold(call.width - start);
   typename Tile::Weights weights;
   typename Tile::Row h;
   tile.load_weights(weights, call.weight, start);

@@ -8,8 +8,8 @@
 
 #include "device/cluster.cuh"
 #include "device/reduce.cuh"
-#include "device/vec.cuh"
 #include "ops/norm/norm_cuda_config.hpp"
+#include "ops/norm/norm_words.cuh"
 
 namespace dlblas {
 
@@ -47,10 +47,8 @@ template <NormCudaTraits S>
 __device__ inline NormVec<S> add_residual(const NormVec<S>& x, const NormVec<S>& residual) {
   NormVec<S> h;
 #pragma unroll
-  for (int i = 0; i < NormVec<S>::kPairs; ++i) {
-    const FloatPair a = x.pair(i), b = residual.pair(i);
-    h.set_pair(i, a.low + b.low, a.high + b.high);
-  }
+  for (int i = 0; i < NormVec<S>::kWords; ++i)
+    h.words[i] = add_words<S.type>(x.words[i], residual.words[i]);
   return h;
 }
 
@@ -61,11 +59,13 @@ struct Squares {
   template <FloatType T, int N>
   __device__ void take(const Vec<T, N>& h) {
 #pragma unroll
-    for (int i = 0; i < Vec<T, N>::kPairs; ++i) {
-      const FloatPair v = h.pair(i);
-      float &even = chains[2 * i % 4], &odd = chains[2 * i % 4 + 1];
-      even = fmaf(v.low, v.low, even);
-      if constexpr (N > 1) odd = fmaf(v.high, v.high, odd);
+    for (int i = 0; i < Vec<T, N>::kWords; ++i) {
+      if constexpr (T == FloatType::kF32) {
+        const float v = float_from_bits(h.words[i]);
+        chains[i % 4] = fmaf(v, v, chains[i % 4]);
+      } else {
+        add_squares<T>(h.words[i], chains[2 * i % 4], chains[2 * i % 4 + 1]);
+      }
     }
   }
   __device__ float sum() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
@@ -88,58 +88,28 @@ __device__ inline float norm_scale(float sum, const NormCudaParams& p) {
 struct RowScale {
   float first, second;
 };
-/// For a sum that leaves f32.
+/// For a sum that leaves f32. Large rows hardly shrink: their small elements stay what they are.
 __device__ inline RowScale wide_scale(double sum, const NormCudaParams& p) {
   const double mean = fma(sum, p.inverse_width, p.eps);
-  // Large rows hardly shrink: their small elements stay what they are.
-  if (mean > 1) return {0x1p-16f, reciprocal_root(static_cast<float>(mean * 0x1p-132)) * 0x1p-50f};
-  return {0x1p110f, reciprocal_root(static_cast<float>(mean * 0x1p220))};
+  const bool large = mean > 1;
+  const float root = reciprocal_root(static_cast<float>(mean * (large ? 0x1p-132 : 0x1p220)));
+  return {large ? 0x1p-16f : 0x1p110f, large ? root * 0x1p-50f : root};
 }
 __device__ inline RowScale row_scale(double sum, const NormCudaParams& p) {
   return leaves_f32(sum, p) ? wide_scale(sum, p)
                             : RowScale{1, norm_scale(static_cast<float>(sum), p)};
 }
 
-/// A sum of squares over threads. Where f32 lost it, `exact_part` sums a thread's squares again in
-/// f64, and these are added up as multiples of `unit`, in the same code: it is compiled once.
-struct SquareSum {
-  float sum;
-  double unit;  // 1, or f32 lost the sum
-  __device__ double exact() const { return sum * unit; }
-  __device__ RowScale scale(const NormCudaParams& p) const {
-    return unit == 1 ? RowScale{1, norm_scale(sum, p)} : wide_scale(exact(), p);
-  }
-};
-/// The threads agree on whether f32 lost the sum; with kSharedWarps, several sums share a warp, and
-/// the others come along and keep their own.
-template <bool kSharedWarps = false, typename Sum, typename Exact>
-__device__ inline SquareSum sum_squares(float part, const NormCudaParams& p, Sum sum_up,
-                                        Exact exact_part) {
-  SquareSum total = {0, 1};
-  bool again = false;
-#pragma unroll 1
-  for (;;) {
-    total.sum = sum_up(part);
-    const bool lost = !again && leaves_f32(total.sum, p);
-    if (!(kSharedWarps ? __any_sync(0xffffffffu, lost) : lost)) return total;
-    if (lost) {
-      const bool large = total.sum > 1;
-      total.unit = large ? 0x1p160 : 0x1p-220;
-      part = static_cast<float>(exact_part() * (large ? 0x1p-160 : 0x1p220));
-    }
-    again = true;
-  }
-}
-
 /// From a thread's part of a row's squares to the row's scale, over its threads and the cluster's
-/// blocks.
-template <int kThreads, int kBlocks, typename Exact>
+/// blocks. `wide`: the block's part in f64, where f32 lost it, from every thread.
+template <int kThreads, int kBlocks, typename Wide>
 __device__ inline RowScale row_scale(float part, const NormCudaParams& p, RowSum<kThreads>& threads,
-                                     ClusterSum<kBlocks>& blocks, Exact exact_part) {
-  const SquareSum sum = sum_squares<(kThreads < kWarp)>(
-      part, p, [&](float v) { return threads.sum(v); }, exact_part);
-  if constexpr (kBlocks == 1) return sum.scale(p);
-  return row_scale(blocks.sum(sum.exact()), p);
+                                     ClusterSum<kBlocks>& blocks, Wide wide) {
+  const float sum = threads.sum(part);
+  if constexpr (kBlocks == 1)
+    return leaves_f32(sum, p) ? wide_scale(wide(), p) : RowScale{1, norm_scale(sum, p)};
+  else
+    return row_scale(blocks.sum(leaves_f32(sum, p) ? wide() : sum), p);
 }
 
 /// y = h · scale · (weight + offset), or with h · scale rounded first. The first factor goes onto
@@ -149,19 +119,24 @@ template <NormCudaTraits S>
 __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& weight, RowScale scale,
                                        float offset) {
   NormVec<S> y;
+  if constexpr (S.type == FloatType::kF32) {
 #pragma unroll
-  for (int i = 0; i < NormVec<S>::kWords; ++i)
-    h.words[i] = scale_word<S.type>(h.words[i], scale.first);
+    for (int i = 0; i < NormVec<S>::kWords; ++i)
+      y.words[i] = bits_of_float(float_from_bits(h.words[i]) * scale.first * scale.second *
+                                 (float_from_bits(weight.words[i]) + offset));
+  } else {
+    const uint32_t first = pack_pair<S.type>(scale.first, scale.first);
 #pragma unroll
-  for (int i = 0; i < NormVec<S>::kPairs; ++i) {
-    FloatPair v = h.pair(i);
-    const FloatPair w = weight.pair(i);
-    v.low *= scale.second, v.high *= scale.second;
-    if constexpr (S.cast_before_weight) {
-      y.set_pair(i, v.low, v.high);
-      v = y.pair(i);
+    for (int i = 0; i < NormVec<S>::kWords; ++i) {
+      FloatPair v = scaled_pair<S.type>(h.words[i], first, scale.second);
+      if constexpr (S.cast_before_weight) v = unpack_pair<S.type>(pack_pair<S.type>(v.low, v.high));
+      if constexpr (S.weight == FloatType::kF32) {
+        const FloatPair w = weight.pair(i);
+        y.words[i] = pack_pair<S.type>(v.low * (w.low + offset), v.high * (w.high + offset));
+      } else {
+        y.words[i] = weighed_word<S.type>(v, weight.words[i], offset);
+      }
     }
-    y.set_pair(i, v.low * (w.low + offset), v.high * (w.high + offset));
   }
   return y;
 }
@@ -193,18 +168,29 @@ __device__ inline int64_t own_column(int64_t first, uint64_t i) {
   return first + static_cast<int64_t>(i / N * (kThreads * N) + i % N);
 }
 
-/// Squares of a thread's columns of h, from `first` to before `end`, where f32 lost them: read
-/// again and summed one by one in f64, which is right, a hundred times slower, and little code.
-template <NormCudaTraits S, int kThreads = 1>
-__device__ inline double squares_wide(const void* h, int64_t first, int64_t end) {
+/// Squares of h's columns `first`, first + step, … before `end`, where f32 lost them: read again
+/// and summed one by one in f64, which is right, a hundred times slower, and little code.
+template <NormCudaTraits S>
+__device__ inline double squares_wide(const void* h, int64_t first, int64_t end, int step) {
   double sum = 0;
 #pragma unroll 1
-  for (uint64_t i = 0;; ++i) {
-    const int64_t c = own_column<S, kThreads>(first, i);
-    if (c >= end) return sum;
+  for (int64_t c = first; c < end; c += step) {
     const double v = load_element<S.type, S.align>(h, c);
     sum += v * v;
   }
+  return sum;
+}
+/// All columns from `first` to before `end`, for every one of the threads that share them: each
+/// warp reads them all. Results may lie where h does, so nobody goes on before all have read.
+template <NormCudaTraits S, int kThreads>
+__device__ inline double squares_wide(const void* h, int64_t first, int64_t end,
+                                      const RowSum<kThreads>& threads) {
+  constexpr int kLanes = kThreads < kWarp ? 1 : kWarp;
+  threads.meet();
+  double sum = squares_wide<S>(h, first + threadIdx.x % kLanes, end, kLanes);
+  if constexpr (kLanes > 1) sum = warp_sum_in_loop(sum);
+  threads.meet();
+  return sum;
 }
 
 /// Where a row's h is: x, or residual_out once it is written.

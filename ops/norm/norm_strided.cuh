@@ -37,6 +37,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     if (threadIdx.x < kNormMaps) offsets[threadIdx.x] = row_offset(p.maps[threadIdx.x], row);
     __syncthreads();
     double sum = 0;
+#pragma unroll 2  // four cost a third of the compile time
     for (int64_t c = threadIdx.x; c < call.width; c += kThreads) {
       float v = load_element<S.type, S.align>(call.x, offsets[kNormX] + c * p.maps[kNormX].inner);
       if constexpr (S.add) {
@@ -50,6 +51,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     }
     const double total = threads.sum(sum);
     const RowScale scale = row_scale(total, call);
+#pragma unroll 2
     for (int64_t c = threadIdx.x; c < call.width; c += kThreads) {
       float v = load_element<S.type, S.align>(
                     h, offsets[S.add ? kNormResidualOut : kNormX] + c * h_map.inner) *

@@ -17,6 +17,10 @@ struct NormTile {
   int first;  // the thread's first column
   int width;  // columns of the row; with S.full the tile is all of them
 
+  /// Of the columns that are left, as many as fit.
+  __device__ void hold(int64_t left) {
+    width = static_cast<int>(min(left, static_cast<int64_t>(kColumns)));
+  }
   __device__ int column(int i) const { return first + i * kThreads * N; }
   __device__ bool holds(int i) const { return S.full || column(i) < width; }
 
@@ -50,21 +54,18 @@ struct NormTile {
       else
         h[i] = x[i];
   }
-  __device__ static float squares(const Row& h) {
-    Squares squares;
+  __device__ static void squares(Squares& sum, const Row& h) {
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) squares.take(h[i]);
-    return squares.sum();
+    for (int i = 0; i < kVectors; ++i) sum.take(h[i]);
+  }
+  __device__ static float squares(const Row& h) {
+    Squares sum;
+    squares(sum, h);
+    return sum.sum();
   }
   __device__ static void normalize(Row& h, const Weights& weights, RowScale scale, float offset) {
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) h[i] = dlblas::normalize<S>(h[i], weights[i], scale, offset);
-  }
-
-  // Cold, so h is read again instead of unrolled over registers. `start`: column 0 in the row.
-  __device__ double squares_wide(const NormCudaParams& p, int64_t row, int64_t start) const {
-    const int64_t end = start + min(width, first + kColumns);
-    return dlblas::squares_wide<S, kThreads>(h_of<S>(p, row), start + first, end);
   }
 };
 
