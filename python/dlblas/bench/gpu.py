@@ -240,10 +240,9 @@ class GpuBench:
         ops = torch.ops.dlblas
         out_op, plain_op, torch_norm = ops.rms_norm_out, ops.rms_norm, torch.nn.functional.rms_norm
         compiled = torch.compile(peers.eager_rms_norm, dynamic=False)
-        arguments = _out_arguments(out_op, x, weight, y)
         ours: dict[str, Callable[[], Any]] = {
-            "torch.ops.dlblas.rms_norm_out": lambda: out_op(*arguments),
-            "torch.ops.dlblas.rms_norm": lambda: plain_op(x, weight),
+            "torch.ops.dlblas.rms_norm_out(x, w, y)": lambda: out_op(x, weight, y),
+            "torch.ops.dlblas.rms_norm(x, w)": lambda: plain_op(x, weight),
             "dlblas.rms_norm(x, w, out=y)": lambda: dlblas.rms_norm(x, weight, out=y),
             "dlblas.rms_norm(x, w)": lambda: dlblas.rms_norm(x, weight),
         }
@@ -280,15 +279,6 @@ class GpuBench:
 
 
 _NORM_OPS = ("rms_norm", "add_rms_norm")
-
-
-def _out_arguments(op: Any, x: Any, weight: Any, y: Any) -> tuple[Any, ...]:
-    """The out form's arguments in the order of its schema, scalars at their defaults."""
-    given = {"x": x, "weight": weight}
-    return tuple(
-        given.get(a.name, a.default_value if a.has_default_value() else y)
-        for a in op.default._schema.arguments
-    )
 
 
 def _run_made(made: list[Callable[[], Any]], i: int) -> Any:
