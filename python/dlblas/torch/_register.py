@@ -72,7 +72,7 @@ def _operation(row: tuple[Any, ...]) -> Operation:
 OPERATIONS: dict[str, Operation] = {}
 """Every operation that torch has of us, by name."""
 
-_library = torch.library.Library("dlblas", "FRAGMENT")
+_library: Any = torch.library.Library("dlblas", "FRAGMENT")  # type: ignore[no-untyped-call]
 _lock = threading.RLock()
 _state: str | None = None  # None: not tried yet; empty: done; else why not
 
