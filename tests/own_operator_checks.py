@@ -203,6 +203,31 @@ def test_an_in_place_form_and_two_results() -> None:
     np.testing.assert_array_equal(x, y)
 
 
+def test_a_repetition_is_not_half_taken() -> None:
+    schema = "own_negate(x: f[*T]) -> y: like(x)[*T]"
+
+    def reference(x: Any) -> Any:
+        return -x
+
+    form = "own_negate_(x!y)"
+    dlblas.register_operator(schema, reference, inplace=form, formula="y = -x")
+    for given in ({}, {"inplace": form}, {"formula": "y = -x"}):
+        dlblas.register_operator(schema, reference, **given)
+    x = np.ones(4, np.float32)
+    dlblas.own_negate_(x)  # type: ignore[attr-defined]
+    assert x[0] == -1
+    differs = "differs from the one registered with this operator; expected"
+    for argument, given, words in (
+        ("formula", {"formula": "y = 0 - x"}, f"{differs} y = -x, got y = 0 - x"),
+        ("inplace", {"inplace": "own_negated_(x!y)"}, rf"{differs} own_negate_\(x!y\), got own_n"),
+        ("inplace", {"inplace": ("own_negate_(x!y)", "own_neg_(x!y)")}, "; own_neg_"),
+    ):
+        with pytest.raises(ArgumentError, match=words) as caught:
+            dlblas.register_operator(schema, lambda x: x, **given)  # type: ignore[arg-type]
+        assert caught.value.argument == argument
+    np.testing.assert_array_equal(dlblas.own_negate(x), -x)  # type: ignore[attr-defined]
+
+
 def test_a_bound_of_ones_own() -> None:
     schema = "own_rough(x: f[*T, C]) -> y: like(x)[*T, C]"
 

@@ -134,6 +134,32 @@ const Operator* known_operator(const Schema& schema) {
   return form->op;
 }
 
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& one : texts) all += (all.empty() ? "" : "; ") + one;
+  return all.empty() ? "none" : all;
+}
+
+// A repetition replaces the reference and its bound. What callers and torch have seen already stays
+// as it is: leaving it out is fine, another one is not.
+void check_repetition(const Operator& known, const dlblas_operator_def& from) {
+  const auto& own = *static_cast<const OwnOperator*>(known.def.user);
+  const auto no = [&](const char* argument, const std::string& expected, const std::string& got) {
+    refuse(ErrorKind::kArgument, known.schema.name,
+           {argument, "differs from the one registered with this operator", expected, got});
+  };
+  const std::string formula = from.formula ? from.formula : "";
+  if (!formula.empty() && formula != own.formula)
+    no("formula", own.formula.empty() ? "none" : own.formula, formula);
+  std::vector<std::string> forms, given;
+  for (const InplaceForm& form : known.inplace_forms) forms.push_back(form.text);
+  for (int i = 0; i < from.num_inplace; ++i)
+    given.push_back(parse_inplace(from.inplace[i] ? from.inplace[i] : "", known.schema).text);
+  if (!given.empty() && given != forms) no("inplace", joined(forms), joined(given));
+  if ((from.whole != 0) != known.def.reference_is_whole)
+    no("whole", known.def.reference_is_whole ? "1" : "0", text(from.whole));
+}
+
 const Operator& put(const dlblas_operator_def& from) {
   static std::mutex mutex;  // one registration at a time; none calls back
   const std::lock_guard lock(mutex);
@@ -142,6 +168,7 @@ const Operator& put(const dlblas_operator_def& from) {
   const void* source = from.source ? from.source : reinterpret_cast<const void*>(from.reference);
   reference->hash = from.source_hash ? from.source_hash : digest_of_object(source);
   if (const Operator* known = known_operator(parse_schema(from.schema))) {
+    check_repetition(*known, from);
     auto* own = static_cast<OwnOperator*>(known->def.user);
     own->reference.store(reference.release(), std::memory_order_release);
     forget(*known);

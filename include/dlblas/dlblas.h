@@ -434,7 +434,8 @@ typedef struct dlblas_operator_def {
   void (*bound)(const dlblas_problem* problem, int32_t result, double* bound, void* user);
   void* user;
 } dlblas_operator_def;
-/* A second registration of the same schema replaces reference and bound; `op` may be NULL. */
+/* A second registration of the same schema replaces reference and bound; another formula, in-place
+ * form or `whole` is an error, none of them keeps what there is. `op` may be NULL. */
 DLBLAS_API dlblas_status dlblas_register_operator(const dlblas_operator_def* def, dlblas_op_t* op);
 
 /* Nanoseconds of host time of one warm call, launch and allocation stubbed: the minimum over

@@ -230,6 +230,12 @@ TEST(Own, AnOperator) {
   ASSERT_EQ(dlblas_call(op, &n.args, nullptr), DLBLAS_OK) << last_message();
   EXPECT_EQ(n.y[3], 2 * n.x[3]);
   ASSERT_EQ(dlblas_register_operator(&def, nullptr), DLBLAS_OK) << "again";
+  def.whole = 1;
+  EXPECT_EQ(dlblas_register_operator(&def, nullptr), DLBLAS_ARGUMENT);
+  EXPECT_EQ(last_message(),
+            "own_double: whole differs from the one registered with this operator; expected 0, got "
+            "1");
+  def.whole = 0;
   def.schema = "own_double(x: f32[*T]) -> y: like(x)[*T]";
   EXPECT_EQ(dlblas_register_operator(&def, nullptr), DLBLAS_ARGUMENT);
   EXPECT_EQ(last_message().find("own_double: schema differs from the one registered"), 0u);

@@ -41,7 +41,8 @@ def register_operator(
     element as (times its row's largest value, times its own, plus this much), or a function of a
     ``Problem`` and a result's name that returns these; by default derived from the schema.
     ``inplace``: in-place forms. ``cases``: rows as in ops/*/cases.json, without "op"; by default a
-    few of every kind. The same schema again replaces the reference. Raises ArgumentError.
+    few of every kind. The same schema again replaces reference, bound and cases; another
+    formula or in-place form is an error, none keeps what there is. Raises ArgumentError.
     """
     found = _NAME.match(schema) if isinstance(schema, str) else None
     if found is None:
