@@ -57,10 +57,11 @@ std::string take_error() {
   if (!type) return "no answer";
   Ref name(api.get_attr(type, "__name__"));
   const std::string kind = text_of(name.get());
-  if (kind == "KeyboardInterrupt") api.set_interrupt();
   Ref words(value ? api.str(value) : nullptr);
   const std::string said = text_of(words.get());
   api.err_clear();
+  if (kind == "KeyboardInterrupt")
+    api.set_interrupt();  // last: str() would raise it, to be cleared
   return said.empty() ? kind : kind + ": " + said;
 }
 

@@ -206,7 +206,9 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
   e.error = check.error;
   if (e.failure == Failure::kNone && !measurer_.interrupted())
     survives(e, [&] { measure(e, check); });
-  if (measurer_.interrupted()) {  // not measured, and not its fault: it is as if it had not begun
+  // Not measured, and not its fault: it is as if it had not begun. Ctrl-C in a function of a
+  // user's, here, looks like a failure of the function.
+  if (measurer_.interrupted() || (e.failure != Failure::kNone && asked_to_stop())) {
     stopped_ = true;
     return;
   }
@@ -328,6 +330,11 @@ void Race::settle(const RaceInput& input) {
   best_ms_ = score(won);
   best_name_ = name_of(*won.plan);
   tell(DLBLAS_EVENT_DONE, &won, stopped_ ? "stopped" : "");
+}
+
+bool Race::asked_to_stop() {
+  tell(DLBLAS_EVENT_WAITING, nullptr, "");
+  return stopped_;
 }
 
 void Race::tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note) {

@@ -83,6 +83,7 @@ class Race {
   bool compares_whole() const;
   double whole_s() const;
   double reserve_s() const;
+  bool asked_to_stop();
   void tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note);
   double score(const Evaluated& e) const;
 
