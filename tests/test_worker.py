@@ -1,58 +1,17 @@
-"""Measuring in a worker, from Python: the same results as in this process, Ctrl-C in the middle,
-nothing left behind. The ways to fail are tests/cpp/test_worker.cpp's.
+"""Measuring in a worker, from Python: the same results as in this process, nothing left behind.
+The ways to fail are tests/cpp/test_worker.cpp's.
 
-Read next: python/dlblas/_worker.py, docs/tuning.md ("In a worker").
+Read next: python/dlblas/_worker.py, docs/tuning.md ("In a worker"), test_worker_ctrl_c.py.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
-import sys
-import textwrap
 import time
-from pathlib import Path
-from typing import Any
 
 import dlblas
 import pytest
-
-PACKAGE = Path(dlblas.__file__).parent.parent
-
-
-def child(code: str, cache: Path, **env: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, "DLBLAS_CACHE": str(cache), "PYTHONPATH": str(PACKAGE), **env},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run(code: str, cache: Path, **env: str) -> tuple[Any, str]:
-    """The JSON that the code prints last, and its standard error."""
-    process = child(code, cache, **env)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    return json.loads(out.splitlines()[-1]), err
-
-
-def children_of(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(word) for word in (task / "children").read_text().split()]
-    return found
-
-
-def ended(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
-
+from worker_children import PACKAGE, child, children_of, ended, run
 
 TUNE = """
     import json, os, dlblas
@@ -85,31 +44,6 @@ def test_a_worker_measures_what_this_process_would(tmp_path):
     for key in ("evaluated", "conditions"):
         assert there[key] == here[key]
     assert there["counters"]["measured"] == here["counters"]["measured"] > 0
-
-
-def test_ctrl_c_in_the_middle_keeps_what_was_measured(tmp_path):
-    process = child(
-        """
-        import json, dlblas
-        def tell(event):
-            print(event.kind, flush=True)
-        x, w = dlblas.Spec((64, 4096), "bf16"), dlblas.Spec((4096,), "bf16")
-        try:
-            dlblas.tune("rms_norm", (x, w), seconds=60, worker=True, progress=tell)
-        except KeyboardInterrupt:
-            print(json.dumps({"kept": len(dlblas.cache.ls())}))
-        """,
-        tmp_path,
-    )
-    assert process.stdout is not None
-    while process.stdout.readline().strip() != "measured":
-        pass
-    (worker,) = children_of(process.pid)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert json.loads(out.splitlines()[-1]) == {"kept": 1}
-    assert ended(worker)
 
 
 def test_a_worker_goes_with_its_parent(tmp_path):

@@ -86,7 +86,8 @@ struct Operators {
                      user(ending("wrong", End::kWrong)), user(ending("nan", End::kNan))});
   const Operator& plain = make_operator({ending("first", End::kNone), ending("wrong", End::kWrong),
                                          dummy("wide", kPlain, &wide_table())});
-  const Operator& stuck = make_operator({ending("right", End::kNone), ending("hang", End::kHang)});
+  const Operator& stuck = make_operator(
+      {ending("right", End::kNone), ending("hang", End::kHang), ending("slow", End::kSlowCompile)});
 };
 const Operators& operators() {
   static const Operators made;
@@ -265,22 +266,26 @@ TEST_F(ProcessWorker, KilledFromOutsideCostsNoCandidate) {
         << e.note;
 }
 
-TEST_F(ProcessWorker, AStopWhileACandidateHangsKeepsWhatWasMeasured) {
+// While it runs, and while it compiles.
+class StoppedWorker : public ProcessWorker, public ::testing::WithParamInterface<const char*> {};
+TEST_P(StoppedWorker, KeepsWhatWasMeasured) {
   options_.seconds = 60;
-  options_.implementations = {"right", "hang"};
+  options_.implementations = {"right", GetParam()};
   options_.on_event = [](const dlblas_event& event) {
     return event.kind == DLBLAS_EVENT_WAITING && event.elapsed_s > 0.2;
   };
-  const TuneReport report = run_tune(operators().stuck);
+  const Operator& op = operators().stuck;
+  const TuneReport report = run_tune(op);
   EXPECT_TRUE(report.stopped);
   EXPECT_LT(report.elapsed_s, 10);
   ASSERT_NE(report.winner, nullptr);
   EXPECT_STREQ(report.winner->name, "right");
   EXPECT_EQ(report.evaluated.size(), 1u) << "who was interrupted has not failed";
-  EXPECT_EQ(
-      store_->load(store_key(operators().stuck, make_problem(operators().stuck)))->rows.size(), 1u);
+  EXPECT_EQ(store_->load(store_key(op, make_problem(op)))->rows.size(), 1u);
   EXPECT_FALSE(has_children());
 }
+INSTANTIATE_TEST_SUITE_P(Stuck, StoppedWorker, ::testing::Values("hang", "slow"),
+                         [](const auto& i) { return std::string(i.param); });
 
 // A child of this test tunes with a candidate that hangs, and is killed: its worker goes with it.
 TEST_F(ProcessWorker, NoWorkerOutlivesWhoStartedIt) {
