@@ -169,7 +169,7 @@ typedef enum dlblas_event_kind {
   DLBLAS_EVENT_FAILED = 2,   /* one configuration failed; note says how */
   DLBLAS_EVENT_FINAL = 3,    /* the interleaved final begins */
   DLBLAS_EVENT_DONE = 4,     /* the winner is known; note says why it won */
-  DLBLAS_EVENT_WAITING = 5   /* a worker has run a candidate for 0.1 s; asks whether to go on */
+  DLBLAS_EVENT_WAITING = 5   /* asks whether to go on: one runs in a worker, or has failed */
 } dlblas_event_kind;
 /* What on_event is told; its texts live until it returns. */
 typedef struct dlblas_event {
