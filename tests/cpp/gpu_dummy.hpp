@@ -2,6 +2,9 @@
 // are right or broken in a chosen way.
 #pragma once
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <deque>
 
 #include "cuda/view.hpp"
@@ -27,7 +30,11 @@ enum class Broken {
   kTooLarge,
   kIllegal,
   kHang,
-  kHuge
+  kHuge,
+  kNan,
+  kCrash,
+  kExit,
+  kSlowCompile
 };
 
 // y = 0, by the tuner's own kernel that sets elements: no test needs device code of its own.
@@ -46,7 +53,9 @@ inline int run_zeros(const Args& args, const Context& context, const Kernel& ker
   if (broken == Broken::kHang) {  // for years
     p.t.rank = 1, p.t.shape[0] = p.numel = std::int64_t{1} << 60, p.t.strides[0] = 0;
   }
-  p.byte = broken == Broken::kWrong ? 0x3f : 0;
+  p.byte = broken == Broken::kWrong ? 0x3f : broken == Broken::kNan ? 0xff : 0;
+  if (broken == Broken::kCrash) std::abort();
+  if (broken == Broken::kExit) _exit(0);  // as if all were well
   return cuda::launch(*kernel.entries[0], {.grid = {64}, .block = {256}}, p, context.stream);
 }
 
@@ -62,6 +71,8 @@ inline Implementation zeros(const char* name, Broken broken) {
     return Support::yes();
   };
   impl.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation& self) {
+    if (*static_cast<const Broken*>(self.user) == Broken::kSlowCompile)
+      for (;;) pause();
     Kernel kernel;
     kernel.steps[0] = run_zeros;
     kernel.num_steps = 1;
