@@ -4,13 +4,17 @@ process goes on. Read next: own_bad_module.py, docs/tuning.md "In a worker".
 
 from __future__ import annotations
 
+import json
+import os
 import pathlib
+import subprocess
 import sys
 import time
 from typing import Any
 
 import dlblas
 import numpy as np
+import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 NAMES = ("own_crash", "own_exit", "own_hang", "own_huge", "own_good")
@@ -49,3 +53,101 @@ def test_none_of_them_wins_and_none_takes_this_process_down() -> None:
         for name in NAMES:
             dlblas.unregister("rms_norm", name)
     assert "own_bad_module" not in dlblas.own.modules()  # nothing of it is left
+
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(dlblas.__file__)))
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def python(*words: str, folder: pathlib.Path | None = None) -> str:
+    """What a fresh process prints."""
+    path = os.pathsep.join([PACKAGE, str(HERE), *sys.path])
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("how", ["file", "module"])
+@pytest.mark.parametrize("where", ["body", "guard"])
+def test_a_script_with_a_guard_is_imported_by_a_worker(where: str, how: str) -> None:
+    script = [str(HERE / "own_script.py")] if how == "file" else ["-m", "own_script"]
+    told = json.loads(python(*script, where))
+    shared = where == "body"
+    # In a worker the crash is its own; what stands below the guard only the caller can run.
+    kind = "crash" if shared else "launch_error"
+    assert told["rows"]["script_bad"] == kind and not told["rows"]["script_good"]
+    assert told["local"] == {"script_bad": not shared, "script_good": not shared}
+    assert told["modules"] == []
+
+
+def test_a_script_without_a_guard_stays_here(tmp_path: pathlib.Path) -> None:
+    text = (HERE / "own_script.py").read_text().replace('if __name__ == "__main__":', "if True:")
+    (tmp_path / "plain.py").write_text(text)
+    told = json.loads(python(str(tmp_path / "plain.py"), "body"))
+    assert told["rows"]["script_bad"] == "launch_error" and told["local"]["script_bad"]
+
+
+TEXT = """
+__global__ void copied(own::y* y, const own::x* x, const own::weight* w, long T, long C, float eps,
+                       float offset, bool cast) {}
+"""
+
+
+def test_cuda_text_needs_no_module() -> None:
+    from dlblas import _worker
+    from dlblas.own import _source
+
+    knobs = {"BLOCK": [128, 256], "ORDER": ["up", "down"]}
+
+    def rows_of(name: str) -> list[dict[str, Any]]:
+        op = next(op for op in dlblas.info()["operators"] if op["name"] == "rms_norm")
+        return [row for row in op["implementations"] if row["name"] == name]
+
+    def register(name: str, text: str = TEXT, **options: Any) -> None:
+        dlblas.register("rms_norm", name, text, grid="T", block="BLOCK", space=knobs, **options)
+
+    try:
+        register(
+            "text", where="BLOCK < 256 or ORDER == 'up'", default={"BLOCK": 256, "ORDER": "up"}
+        )
+        register("asked", supports=lambda problem: None)
+        register("large", TEXT + "//" + "x" * (1 << 19))
+        (there,) = rows_of("text")
+        assert not there["local"] and rows_of("asked")[0]["local"] and rows_of("large")[0]["local"]
+        assert len(_source.rows()) == 1
+        variables = _worker._rows_out(_source.rows() * 400)  # in parts
+        assert len(variables) > 1 and max(map(len, variables)) < 1 << 17
+        variables = _worker._rows_out(_source.rows())
+        code = "\n".join(
+            (
+                "import dlblas, json",
+                "from dlblas import _worker",
+                "from dlblas.own._register import register_again",
+                "for row in _worker._rows_in(): register_again(row)",
+                "op = next(o for o in dlblas.info()['operators'] if o['name'] == 'rms_norm')",
+                "print(json.dumps([i for i in op['implementations'] if i['user']]))",
+            )
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([PACKAGE, *sys.path]),
+                **dict(v.split("=", 1) for v in variables),
+            },
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == [there]  # the same source hash, knobs and flags
+    finally:
+        for name in ("text", "asked", "large"):
+            dlblas.unregister("rms_norm", name)
+    assert _source.rows() == []

@@ -2,19 +2,23 @@
 
 The library starts it (socket under descriptor 3, standard error captured) with the command that
 ``announce`` names, serves one search in it, and kills it. The modules are those whose import
-registers users' own implementations. Read next: bindings/c/worker.cpp, docs/tuning.md.
+registers users' own implementations; a script with a guard is imported as well, and CUDA text from
+elsewhere comes as it is. Read next: bindings/c/worker.cpp, docs/tuning.md.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from . import _native
 
 _SOCKET = 3
+_ROWS, _PART, _MOST_PARTS = "DLBLAS_WORKER_ROWS_", 100_000, 16
 # In a worker: what a user's module tunes while it is imported is measured where it is.
 serving = False
 
@@ -25,13 +29,17 @@ def announce() -> None:
     if serving or not sys.executable:
         return
     own = sys.modules.get("dlblas.own")  # nobody who has registered nothing imports it
-    modules = own.modules() if own is not None else []
     argv = [sys.executable, "-m", "dlblas._worker"]
-    for module in modules:
-        argv += ["--import", module]
+    environment = []
+    if own is not None:
+        for module in own.modules():
+            argv += ["--import", module]
+        if script := own._source.script():
+            argv += ["--script", *script, *sys.argv]
+        environment += _rows_out(own._source.rows())
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = [package, *(os.path.abspath(folder) for folder in sys.path)]
-    environment = [
+    environment += [
         f"PYTHONPATH={os.pathsep.join(dict.fromkeys(path))}",
         "PYTHONSAFEPATH=1",  # -m would put the current folder first
     ]
@@ -50,6 +58,34 @@ def _modules(arguments: Sequence[str]) -> list[str]:
     return [next(words) for word in words if word == "--import"]
 
 
+def _rows_out(rows: Sequence[Any]) -> list[str]:
+    """CUDA texts by the environment, in parts: one variable has room for 128 KiB."""
+    text = json.dumps(rows) if rows else ""
+    parts = range(0, len(text), _PART)
+    return [f"{_ROWS}{i}={text[begin : begin + _PART]}" for i, begin in enumerate(parts)]
+
+
+def _rows_in() -> list[Any]:
+    parts = [os.environ.pop(f"{_ROWS}{i}", "") for i in range(_MOST_PARTS)]
+    return list(json.loads("".join(parts) or "[]"))
+
+
+def _run_script(file: str, package: str, arguments: Sequence[str]) -> None:
+    """As multiprocessing does: its body without what stands below the guard."""
+    import importlib.util
+
+    from .own import _source
+
+    spec = importlib.util.spec_from_file_location(_source.SCRIPT, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    module.__package__ = package
+    sys.modules[spec.name] = module
+    sys.argv[:] = arguments
+    spec.loader.exec_module(module)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Imports, then serves until the tuner hangs up; the exit status."""
     global serving
@@ -58,8 +94,16 @@ def main(arguments: Sequence[str]) -> int:
     import importlib
 
     faulthandler.enable()  # a crash in a user's function says where, on the captured standard error
-    for module in _modules(arguments):
+    at = arguments.index("--script") if "--script" in arguments else len(arguments)
+    for module in _modules(arguments[:at]):
         importlib.import_module(module)
+    if at < len(arguments):
+        file, package, *theirs = arguments[at + 1 :]
+        _run_script(file, package, theirs)
+    for row in _rows_in():
+        from .own._register import register_again
+
+        register_again(row)
     # Without the interpreter's lock, as every long call: users' functions take it.
     run = ctypes.CDLL(_native.library_path()).dlblas_worker_main
     run.argtypes, run.restype = [ctypes.c_int32], ctypes.c_int32

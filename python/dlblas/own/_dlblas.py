@@ -86,7 +86,7 @@ def register_dlblas_op(
                 ", ".join(sorted(devices)), "name one",
             )  # fmt: skip
     dtypes = "_".join(dict.fromkeys(plan.dtypes.values()))
-    words = f"{call.__module__.rpartition('.')[2]}_{call.__name__}_{dtypes}"
+    words = f"{_source.module_of(call).rpartition('.')[2]}_{call.__name__}_{dtypes}"
     run = _runner(facts, plan, call, kernel, domains)
     register(
         facts.name,

@@ -84,17 +84,33 @@ def register(
             facts.name, "fn", "a function, a Triton kernel or CUDA source text", fn, "pass one"
         )
     flags = deterministic * _DETERMINISTIC | capturable * _CAPTURABLE
-    flags |= 0 if _source.note_module(f"{facts.name}.{name}") else _LOCAL
     source = made["source"]
     digest = None if source is None else _source.digest(source, version)
-    for device in chosen:
-        suffix = f"_{device}" if len(chosen) > 1 else ""
-        _native.plane["own_register"](
-            facts.name, name + suffix, digest, _DEVICES[device], flags, arch,
-            knobs.rows, knobs.flat_configs(), preset, made["supports"], allowed, made["run"],
-            made["torch"], made["cuda"],
-        )  # fmt: skip
+    rows = [
+        [
+            facts.name, f"{name}_{device}" if len(chosen) > 1 else name, digest, _DEVICES[device],
+            flags, arch, knobs.rows, knobs.flat_configs(), preset, made["supports"], allowed,
+            made["run"], made["torch"], made["cuda"],
+        ]
+        for device in chosen
+    ]  # fmt: skip
+    # CUDA text without functions of Python's is all there: a worker needs no module for it.
+    whole = made["cuda"] is not None and made["supports"] is None and allowed is None
+    if not _source.note_module(f"{facts.name}.{name}", rows[0] if whole else None):
+        for row in rows:
+            row[4] |= _LOCAL
+    for row in rows:
+        _native.plane["own_register"](*row)
     return fn
+
+
+def register_again(row: Any) -> None:
+    """In a worker: a row that came as JSON."""
+
+    def exact(value: Any) -> Any:
+        return tuple(map(exact, value)) if isinstance(value, list) else value
+
+    _native.plane["own_register"](*map(exact, row))
 
 
 def unregister(op: str, name: str) -> None:

@@ -6,10 +6,13 @@ A changed hash makes that candidate's records stale, and nobody else's. Read nex
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import hashlib
 import inspect
+import json
+import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator
@@ -17,10 +20,15 @@ from enum import Enum
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, NamedTuple
 
+SCRIPT = "__dlblas_script__"  # what a worker calls the script that its caller runs as __main__
 _PLAIN = (bool, int, float, complex, str, bytes)
 _PROCESS = secrets.token_hex(8)  # in no other process's text
 
 _modules: dict[str, set[str]] = {}  # in order of registration: what each has registered
+_rows: dict[str, list[Any]] = {}  # what needs no module: CUDA text, as the library takes it
+_script: list[str] = []  # file and package of the script in _modules["__main__"]
+_local: set[str] = set()  # what only this process can register
+_MOST_BYTES = 1 << 19  # of rows: an environment has room for 2 MiB
 
 
 def digest(*parts: Any) -> str:
@@ -71,7 +79,7 @@ def _parts(value: Any) -> list[str | _Part]:
         held = (wrapped, value.__defaults__, value.__kwdefaults__, _cells(value))
         return [_code_of(value), *map(_Part, held)]
     if isinstance(value, (type, ModuleType, BuiltinFunctionType)):
-        return [f"{getattr(value, '__module__', '')} {value.__name__}"]
+        return [f"{module_of(value)} {value.__name__}"]
     if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
         return [f"{value.dtype} {value.shape}", hashlib.sha256(value.tobytes()).hexdigest()]
     if type(value).__name__ == "dtype" or isinstance(value, Enum):
@@ -98,31 +106,79 @@ def _code_of(what: Any) -> str:
         return f"{code.co_code!r}{code.co_consts!r}{code.co_names!r}" if code else _PROCESS
 
 
+def module_of(value: Any) -> str:
+    """The same in a worker, where a script is imported under another name."""
+    name = str(getattr(value, "__module__", ""))
+    return "__main__" if name == SCRIPT else name
+
+
 def registering_module() -> str | None:
-    """The module whose body is running and led here; None in ``__main__`` and in functions called
-    later, which no import would repeat."""
+    """The module whose body is running and led here; None for what no import would repeat: a
+    function called later, a shell, a script that no worker may import."""
     frame = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if frame.f_code.co_name == "<module>" and not name.startswith("dlblas."):
+            if name == "__main__":
+                return name if _repeatable(frame.f_globals, frame.f_lineno) else None
             spec = getattr(sys.modules.get(name), "__spec__", None)
-            return name if spec is not None and name != "__main__" else None
+            return name if spec is not None else None
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
 
-def note_module(what: str) -> bool:
-    """Remembers who registers ``what`` now; False where only this process can: a script, a
-    closure."""
+def _repeatable(namespace: dict[str, Any], line: int) -> bool:
+    """Whether a worker may import the script that runs, as a process of multiprocessing would: it
+    has ``if __name__ == "__main__":``, and this line is not below it."""
+    main = sys.modules.get("__main__")
+    if main is None or vars(main) is not namespace:
+        return False
+    file = str(namespace.get("__file__") or "")
+    guards = _guards(file)
+    if not guards or any(line in guard for guard in guards):
+        return False
+    _script[:] = [os.path.abspath(file), str(namespace.get("__package__") or "")]
+    return True
+
+
+@functools.cache
+def _guards(file: str) -> tuple[range, ...]:
+    try:
+        with open(file, "rb") as script:
+            body = ast.parse(script.read()).body
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    asked = ast.dump(ast.parse("__name__ == '__main__'", mode="eval").body)
+    return tuple(
+        range(part.lineno, (part.end_lineno or part.lineno) + 1)
+        for part in body
+        if isinstance(part, ast.If) and ast.dump(part.test) == asked
+    )
+
+
+def note_module(what: str, row: list[Any] | None = None) -> bool:
+    """Remembers who registers ``what`` now; False where only this process can: a script without a
+    guard, a closure. ``row``: what registers it without any module."""
     forget(what)
     name = registering_module()
     if name is not None:
         _modules.setdefault(name, set()).add(what)
-    return name is not None
+    elif row is not None and what.partition(".")[0] not in _local and _fits(row):
+        _rows[what] = row
+    else:
+        _local.add(what)
+        return False
+    return True
+
+
+def _fits(row: list[Any]) -> bool:
+    return len(json.dumps([*_rows.values(), row])) <= _MOST_BYTES
 
 
 def forget(what: str) -> None:
     """It was taken away, or comes from elsewhere now."""
+    _local.discard(what)
+    _rows.pop(what, None)
     for name, registered in list(_modules.items()):
         registered.discard(what)
         if not registered:
@@ -131,4 +187,14 @@ def forget(what: str) -> None:
 
 def modules() -> list[str]:
     """Modules whose import registers what is registered now: what a worker process imports."""
-    return list(_modules)
+    return [name for name in _modules if name != "__main__"]
+
+
+def script() -> list[str]:
+    """File and package of the script whose import registers something; else empty."""
+    return _script if "__main__" in _modules else []
+
+
+def rows() -> list[list[Any]]:
+    """What a worker registers without a module."""
+    return list(_rows.values())
