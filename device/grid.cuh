@@ -1,7 +1,7 @@
-// A barrier over all blocks of a cooperative launch, by one thread of each block, so that the
+// A barrier over all blocks of a cooperative launch, by one warp of each block, so that the
 // others go on. The memory it counts in is the driver's, and ready at every launch: nothing has to
 // be cleared first, which as a kernel of its own takes 2 to 4 µs.
-// In: a kernel launched with cuda::Launch::cooperative. Out: what the calling threads wrote before
+// In: a kernel launched with cuda::Launch::cooperative. Out: what the calling warps wrote before
 // is visible to them all after. Read next: ops/norm/norm_ring.cuh.
 #pragma once
 
@@ -19,19 +19,24 @@ __device__ inline uint32_t* grid_barrier_word() {
   return reinterpret_cast<uint32_t*>(static_cast<uint64_t>(high) << 32 | low) + 1;
 }
 
-/// One thread of every block. The additions of all blocks make 2³¹, so the top bit turns when the
-/// last has come, and the word is ready for the next barrier.
-__device__ inline void grid_sync() {
+/// One warp of every block. The additions of all blocks make 2³¹, so the top bit turns when the
+/// last has come, and the word is ready for the next barrier. All lanes wait: after a loop for one
+/// lane the compiler doubts that the warp meets again, and every shuffle gets code for lanes apart.
+__device__ inline void grid_sync(int lane) {
   uint32_t* word = grid_barrier_word();
   const uint32_t mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1;
-  uint32_t before, now;
-  asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;"
-               : "=r"(before)
-               : "l"(word), "r"(mine)
-               : "memory");
+  uint32_t before = 0, now;
+  __syncwarp();
+  if (lane == 0)
+    asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(word), "r"(mine)
+                 : "memory");
+  before = __shfl_sync(0xffffffffu, before, 0);
   do {
     asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");
   } while (((before ^ now) & 0x80000000u) == 0);
+  __syncwarp();
 }
 
 }  // namespace dlblas

@@ -245,9 +245,7 @@ __device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>
   const RingMeeting<C.blocks> meeting = {params.parts, static_cast<int>(blockIdx.x % C.blocks)};
 #pragma unroll 1
   for (int i = 0; i < rows.count; ++i) meeting.clear(rows.row(i), lane);
-  __syncwarp();
-  if (lane == 0) grid_sync();
-  __syncwarp();
+  grid_sync(lane);
   RingPlace<Shape::kSets> place;
 #pragma unroll 1
   for (int i = 0; i < rows.count; ++i, place.advance()) {
@@ -266,7 +264,10 @@ template <NormCudaTraits S, NormRingConfig C>
 __device__ inline void hand_in(const NormRing<S, C>& ring, const Squares& squares, int at, int set,
                                RingSums<S, C>& sums) {
   const float sum = warp_sum(squares.sum());
-  const double part = leaves_f32(sum, ring.p) ? ring.sum_wide(at) : sum;
+  // A vote, so that the compiler knows the lanes to go one way: shuffles after a loop that some
+  // lanes alone may have run need code for lanes that went apart, which was a fifth of the kernel.
+  const bool wide = __any_sync(0xffffffffu, leaves_f32(sum, ring.p));
+  const double part = wide ? ring.sum_wide(at) : sum;
   if (ring.lane > 0) return;
   sums.parts[set][threadIdx.x / kWarp] = part;
   sums.summed[set].arrive();
