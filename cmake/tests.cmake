@@ -22,7 +22,8 @@ elseif(test_sources)
   target_compile_options(store_battery PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   add_dependencies(store_battery dlblas_generated)
   add_test(NAME store_battery COMMAND store_battery --sample)
-  set_tests_properties(store_battery PROPERTIES TIMEOUT 300)
+  # Thousands of forks, each with a sanitizer's shadow: 10 s without, minutes with.
+  set_tests_properties(store_battery PROPERTIES TIMEOUT $<IF:$<BOOL:${DLBLAS_SANITIZE}>,1500,300>)
   # The corpora of the parsers' fuzzers, each input once; fuzzed by tools/fuzz.py.
   file(GLOB fuzz_sources CONFIGURE_DEPENDS tests/fuzz/fuzz_*.cpp)
   foreach(source IN LISTS fuzz_sources)

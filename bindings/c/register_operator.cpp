@@ -21,6 +21,7 @@ namespace {
 struct OwnReference {
   dlblas_operator_def c = {};
   std::string hash;
+  const OwnReference* replaced = nullptr;  // kept: a call may be inside
 };
 // What OperatorDef::user points to.
 struct OwnOperator {
@@ -170,6 +171,7 @@ const Operator& put(const dlblas_operator_def& from) {
   if (const Operator* known = known_operator(parse_schema(from.schema))) {
     check_repetition(*known, from);
     auto* own = static_cast<OwnOperator*>(known->def.user);
+    reference->replaced = own->reference.load(std::memory_order_acquire);
     own->reference.store(reference.release(), std::memory_order_release);
     forget(*known);
     return *known;

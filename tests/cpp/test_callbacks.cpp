@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -94,8 +96,14 @@ Implementation doubling(const char* name) {
 const Operator& add_doubled(const std::string& name) {
   OperatorDef def;
   def.family = "test";
-  def.schema = *new std::string(  // as long as the process; operators are added by many threads
-      name + "(x: f32[T, C]) -> y: f32[T, C] where T: bucket(tokens)");
+  // As long as the process; operators are added by many threads.
+  static std::mutex mutex;
+  static auto* const schemas = new std::deque<std::string>;
+  {
+    const std::lock_guard lock(mutex);
+    def.schema =
+        schemas->emplace_back(name + "(x: f32[T, C]) -> y: f32[T, C] where T: bucket(tokens)");
+  }
   def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t n, OracleOut* out) {
     const std::int64_t width = args.tensors[0].shape[1];
     for (std::int64_t i = 0; i < n * width; ++i) {
