@@ -7,6 +7,7 @@ Read next: python/dlblas/_worker.py, docs/tuning.md ("In a worker"), test_worker
 from __future__ import annotations
 
 import os
+import shutil
 import time
 
 import dlblas
@@ -93,33 +94,37 @@ def test_without_an_executable_this_process_measures_and_says_so(tmp_path):
 
 
 PROGRAM = """
-    import ctypes, json, os, dlblas
-    from dlblas import _native, _worker
+    import json, dlblas
+    from dlblas import _worker
     _worker.announce = lambda: None  # as in a program that is not Python
-    folder = os.path.dirname(os.path.realpath(_native.library_path()))
-    program = os.path.join(folder, "dlblas_worker")
-    argv = (ctypes.c_char_p * 2)(program.encode(), None)
-    _native.check(_native.library().dlblas_set_worker(argv, None))
     x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
-    report = dlblas.tune("rms_norm", (x, w), seconds=60, max_evaluations=3, worker=True)
-    print(json.dumps([report["measured_in"], len(report["evaluated"])]))
+    report = dlblas.tune("rms_norm", (x, w), seconds=60, max_evaluations=3)
+    print(json.dumps([report["measured_in"], report["no_worker"], len(report["evaluated"])]))
 """
 
 
-def test_a_program_that_is_not_python_has_one_too(tmp_path):
-    beside = (PACKAGE / "dlblas" / "lib" / "libdlblas.so").resolve().parent / "dlblas_worker"
-    if not beside.exists():
-        pytest.skip(f"no {beside}: a wheel has none, its workers are Python's")
-    got, err = run(PROGRAM, tmp_path)
-    assert got == ["worker", 3]
+def test_a_program_that_is_not_python_has_one_beside_the_library(tmp_path):
+    """As installed; and as in a wheel, whose lib/ has the library alone."""
+    program = (PACKAGE / "dlblas" / "lib" / "libdlblas.so").resolve().parent / "dlblas_worker"
+    if not program.exists():
+        pytest.skip(f"no {program}: a wheel has none, its workers are Python's")
+    there = tmp_path / "there"
+    shutil.copytree(PACKAGE / "dlblas", there / "dlblas")
+    beside = there / "dlblas" / "lib" / "dlblas_worker"
+    got, err = run(PROGRAM, tmp_path / "cache", PYTHONPATH=str(there))
+    why = f"there is no {beside}, and dlblas_set_worker named none"
+    assert got == ["process", why, 3]
+    assert err == f"dlblas: rms_norm: no worker, so this process measures: {why}\n"
+    shutil.copy(program, beside)
+    got, err = run(PROGRAM, tmp_path / "cache", PYTHONPATH=str(there))
+    assert got == ["worker", "", 3]
     assert err == ""
 
 
 IMPORTING = """
-    import json, sys, types, dlblas
-    own = types.ModuleType("dlblas.own")
-    own.modules = lambda: ["{module}"]
-    sys.modules["dlblas.own"] = own
+    import json, dlblas
+    from dlblas import own
+    own.modules = lambda: ["{module}"]  # as if they had registered something
     x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
     report = dlblas.tune("rms_norm", (x, w), seconds=2, max_evaluations=2)
     print(json.dumps(report["measured_in"]))

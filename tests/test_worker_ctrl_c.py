@@ -1,6 +1,6 @@
 """Ctrl-C during a search keeps what was measured, leaves no process behind, and the caller goes on:
-in a worker and in this process, while one is measured, hangs, or a worker starts. The signal goes to
-the whole group, as a terminal sends it. While one compiles: tests/cpp/test_worker.cpp.
+in a worker and in this process, while one is measured, hangs, or a worker starts. The signal goes
+to the whole group, as a terminal sends it. While one compiles: tests/cpp/test_worker.cpp.
 
 Read next: docs/tuning.md ("In a worker"), bindings/python/control.cpp (who looks for signals).
 """
@@ -61,7 +61,7 @@ CLOSURE = """
 
 
 def interrupt(process: subprocess.Popen[str], at: str, after_s: float = 0.0) -> tuple[str, str]:
-    """Ctrl-C once a line begins with `at`; what the process wrote after it. Its workers are gone."""
+    """Ctrl-C once a line begins with `at`; what the process wrote after it. Its workers end."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(at):

@@ -31,13 +31,15 @@ std::vector<std::string> list_of(const char* const* texts) {
   return result;
 }
 
+std::string beside() { return own_folder() + "/dlblas_worker"; }
+
 worker::Command current_command() {
   {
     const std::lock_guard lock(g_mutex);
     if (!command().argv.empty()) return command();
   }
-  const std::string beside = own_folder() + "/dlblas_worker";
-  return access(beside.c_str(), X_OK) == 0 ? worker::Command{{beside}, {}} : worker::Command{};
+  const std::string program = beside();
+  return access(program.c_str(), X_OK) == 0 ? worker::Command{{program}, {}} : worker::Command{};
 }
 
 // A worker finds what this process has found: torch, say, may have brought a compiler along, and is
@@ -59,6 +61,8 @@ worker::Start worker_starter() {
   if (g_is_worker) return {};
   worker::Command found = current_command();
   return [found](const worker::Waiting& waiting) {
+    if (found.argv.empty())
+      throw worker::Unusable(text("there is no ", beside(), ", and dlblas_set_worker named none"));
     return worker::start(with_libraries(found), waiting);
   };
 }

@@ -13,16 +13,20 @@ namespace {
 // besides. Built-in kernels are tested; below this budget that is not worth it.
 constexpr double kWorthAWorkerSeconds = 2;
 
-bool wants_worker(const SearchSpace& space, const TuneOptions& options, const RaceLimits& limits) {
-  if (options.measure_in != MeasureIn::kAuto) return options.measure_in == MeasureIn::kWorker;
-  if (!options.start_worker) return false;
+// Why this process measures without having tried for a worker; empty: it should try.
+std::string why_here(const SearchSpace& space, const TuneOptions& options,
+                     const RaceLimits& limits) {
+  if (options.measure_in == MeasureIn::kWorker) return {};
+  if (options.measure_in == MeasureIn::kProcess) return "as asked";
+  if (!options.start_worker) return "this is one";
   const auto any = [&](const auto& is) {
     return std::any_of(space.points.begin(), space.points.end(),
                        [&](const Point& p) { return is(p.implementation->flags); });
   };
-  if (any([](const ImplementationFlags& f) { return f.user && !f.local; })) return true;
-  return limits.budget_s >= kWorthAWorkerSeconds &&
-         any([](const ImplementationFlags& f) { return !f.local; });
+  if (any([](const ImplementationFlags& f) { return f.user && !f.local; })) return {};
+  if (!any([](const ImplementationFlags& f) { return !f.local; }))
+    return "only this process has the candidates";
+  return limits.budget_s < kWorthAWorkerSeconds ? "built-in kernels in less than 2 s" : "";
 }
 
 worker::Waiting waiting_of(const TuneOptions& options, const MeasureRequest& request,
@@ -43,25 +47,26 @@ worker::Waiting waiting_of(const TuneOptions& options, const MeasureRequest& req
 }  // namespace
 
 std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const SearchSpace& space,
-                                          const TuneOptions& options, const RaceLimits& limits) {
-  if (!wants_worker(space, options, limits)) return make_measurer(request);
+                                          const TuneOptions& options, const RaceLimits& limits,
+                                          std::string& no_worker) {
+  no_worker = why_here(space, options, limits);
+  if (!no_worker.empty()) return make_measurer(request);
   const std::string& op = request.op.schema.name;
-  std::string why;
   try {
     if (!options.start_worker) throw worker::Unusable("no program is known that could be one");
     return std::make_unique<WorkerMeasurer>(
         request, WorkerTerms{options.start_worker, waiting_of(options, request, limits),
                              limits.budget_s, limits.begin_ns});
   } catch (const worker::Unusable& reason) {
-    why = reason.what();
+    no_worker = reason.what();
   }
   if (options.measure_in == MeasureIn::kWorker)
     throw Error(ErrorKind::kTuning,
-                text(op, ": worker cannot be had; expected a process that measures, got: ", why,
-                     "; measure in this process instead (worker=False)"),
-                {op, "worker", "a process that measures", why});
-  log_once(LogLevel::kWarn, "no-worker-" + why,
-           text(op, ": no worker, so this process measures: ", why));
+                text(op, ": worker cannot be had; expected a process that measures, got: ",
+                     no_worker, "; measure in this process instead (worker=False)"),
+                {op, "worker", "a process that measures", no_worker});
+  log_once(LogLevel::kWarn, "no-worker-" + no_worker,
+           text(op, ": no worker, so this process measures: ", no_worker));
   return make_measurer(request);
 }
 

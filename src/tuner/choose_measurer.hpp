@@ -8,8 +8,9 @@
 namespace dlblas {
 
 /// Throws Error(kTuning) where a worker was asked for and none can be had; where nobody asked, this
-/// process measures instead, and says so.
+/// process measures instead, and says so. `no_worker`: why it is this process, in words.
 std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const SearchSpace& space,
-                                          const TuneOptions& options, const RaceLimits& limits);
+                                          const TuneOptions& options, const RaceLimits& limits,
+                                          std::string& no_worker);
 
 }  // namespace dlblas

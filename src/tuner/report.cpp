@@ -77,7 +77,8 @@ std::string print_json(const TuneReport& report) {
   w.field("failures", failures).field("strategy", report.strategy).field("seed", report.seed);
   if (report.conditions.empty()) w.field("cache", "");  // nothing was measured
   for (const Record::Field& field : report.conditions) w.field(field.name, field.value);
-  w.field("measured_in", report.place).field("final_rounds", report.final_rounds);
+  w.field("measured_in", report.place).field("no_worker", report.no_worker);
+  w.field("final_rounds", report.final_rounds);
   w.field("stopped", report.stopped).field("mistrusted", report.mistrusted);
   w.field("budget_s", report.budget_s).field("elapsed_s", report.elapsed_s);
   w.key("counters").open_object();

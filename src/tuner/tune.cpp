@@ -90,7 +90,7 @@ TuneReport search(TuneReport report, const Candidates& candidates, const Args* c
 
   const Problem problem = report.problem;
   const auto measurer = choose_measurer({*report.op, problem, options.seed, caller, context, clock},
-                                        candidates.space(), options, limits);
+                                        candidates.space(), options, limits, report.no_worker);
   Race race(problem, *measurer, limits, clock, options.on_event);
   const RaceInput input = candidates.race_input(*strategy);
   race.run(input);

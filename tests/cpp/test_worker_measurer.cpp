@@ -178,7 +178,9 @@ TEST_F(ScriptedWorker, ADeviceThatAdmitsOneProcessIsThisOnes) {
     for (int i = 0; i < 4; ++i) to.put(std::string_view());
     return worker::Exchange{Ending::kReplied, to.take(), {}, false};
   };
-  EXPECT_EQ(run(op).place, "process");
+  const TuneReport report = run(op);
+  EXPECT_EQ(report.place, "process");
+  EXPECT_EQ(report.no_worker, "exclusive");
 }
 
 TEST_F(ScriptedWorker, AStopWhileOneStartsMeasuresNothingAndIsNoError) {
@@ -199,7 +201,9 @@ TEST_F(ScriptedWorker, SmallBudgetsOfBuiltInKernelsStayHere) {
   const Operator& op = make_operator({dummy("good", kPlain)});
   stage_.script = [](Ask what, const Candidate&) { return right(what, 0.2); };
   options_.seconds = 1;
-  EXPECT_EQ(run(op).place, "process");
+  const TuneReport small = run(op);
+  EXPECT_EQ(small.place, "process");
+  EXPECT_EQ(small.no_worker, "built-in kernels in less than 2 s");
   const Operator& theirs = make_operator({dummy("good", kPlain), user(dummy("theirs", kPlain))});
   EXPECT_EQ(run(theirs).place, "worker") << "users' own go there whatever the budget";
   options_.seconds = 10;
