@@ -151,3 +151,55 @@ def test_cuda_text_needs_no_module() -> None:
         for name in ("text", "asked", "large"):
             dlblas.unregister("rms_norm", name)
     assert _source.rows() == []
+
+
+GPU_SCRIPT = """
+import json
+
+import dlblas
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_norm(x, weight, y, C, eps, weight_offset, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    f = tl.load(x + tl.program_id(0) * C + at, mask=at < C, other=0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(f * f) / C + eps)
+    w = tl.load(weight + at, mask=at < C, other=0.0).to(tl.float32) + weight_offset
+    tl.store(y + tl.program_id(0) * C + at, f * scale * w, mask=at < C)
+
+
+dlblas.register(
+    "rms_norm", "script_triton", row_norm, space={"BLOCK": [1024, 2048]}, where="BLOCK >= C",
+    grid=lambda meta: (meta["T"],),
+)
+
+
+def wild():  # a function: only its text goes to the worker
+    head = "__global__ void k(own::y* y, const own::x* x, const own::weight* w, long T, long C, "
+    body = "float eps, float offset, bool cast) { *(volatile float*)8 = 1; }"
+    dlblas.register("rms_norm", "script_wild", head + body, grid="T")
+
+
+if __name__ == "__main__":
+    wild()
+    x = torch.randn(256, 1000, device="cuda")
+    w = torch.ones(1000, device="cuda")
+    names = ["script_triton", "script_wild"]
+    report = dlblas.tune("rms_norm", (x, w), seconds=10, implementations=names)
+    failures = {e["implementation"]: e.get("failure", "") for e in report["evaluated"]}
+    y = dlblas.rms_norm(x, w)
+    right = dlblas.verify("rms_norm", (x, w), y).ok
+    print(json.dumps([report["measured_in"], report["winner"]["implementation"], failures, right]))
+"""
+
+
+@pytest.mark.gpu
+def test_a_scripts_kernels_are_measured_in_a_worker_on_a_gpu(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("triton")
+    (tmp_path / "script.py").write_text(GPU_SCRIPT)
+    place, winner, failures, right = json.loads(python(str(tmp_path / "script.py")))
+    assert (place, winner, right) == ("worker", "script_triton", True), (place, winner, failures)
+    assert failures["script_wild"] == "illegal_access", failures
