@@ -271,8 +271,10 @@ class StoppedWorker : public ProcessWorker, public ::testing::WithParamInterface
 TEST_P(StoppedWorker, KeepsWhatWasMeasured) {
   options_.seconds = 60;
   options_.implementations = {"right", GetParam()};
-  options_.on_event = [](const dlblas_event& event) {
-    return event.kind == DLBLAS_EVENT_WAITING && event.elapsed_s > 0.2;
+  bool measured = false;  // then the other one is at work, however slow the machine is
+  options_.on_event = [&measured](const dlblas_event& event) {
+    measured |= event.kind == DLBLAS_EVENT_MEASURED;
+    return measured && event.kind == DLBLAS_EVENT_WAITING;
   };
   const Operator& op = operators().stuck;
   const TuneReport report = run_tune(op);
