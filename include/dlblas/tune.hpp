@@ -22,7 +22,7 @@ inline namespace v1 {
 
 /// One step of a search. Texts live for the callback only.
 struct TuneEvent {
-  /// kWaiting: a worker has run a candidate for 0.1 s; only the times are set.
+  /// kWaiting: asks whether to go on while one runs in a worker; only the times are set.
   enum class Kind { kStart = 0, kMeasured = 1, kFailed = 2, kFinal = 3, kDone = 4, kWaiting = 5 };
   Kind kind;
   int done, planned, failed;  // configurations
