@@ -4,6 +4,11 @@ their results. Read next: python/dlblas/own/_dlblas.py, examples/own_dlblas.py.
 
 from __future__ import annotations
 
+import json
+import os
+import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -142,6 +147,92 @@ def test_knobs_go_to_the_call_or_to_the_kernels_launches() -> None:
     launches.clear()
     kernel.run(x=1)  # outside a call nothing is added
     assert launches == [{"x": 1}]
+
+
+def test_what_differs_in_its_arguments_is_another_implementation() -> None:
+    def call(a: Any, b: Any, activation: str = "none") -> Any:
+        return torch.relu(a @ b) if activation == "relu" else a @ b
+
+    a, b = tensors()
+    utils.register_dlblas_op("matmul", None, (a, b), call, None, None)
+    utils.register_dlblas_op("matmul", None, (a, b, "relu"), call, None, None)
+    a16, b16 = tensors(torch.float16)
+    utils.register_dlblas_op("matmul", None, (a16, b16), call, None, None)
+    utils.register_dlblas_op("matmul", None, (a16, b16), call, None, None)  # the same again
+    mixed = [n for n in user_names("matmul") if "_call_" in n]
+    assert sorted(n.partition("_call_")[2] for n in mixed) == ["f16", "f32", "f32_relu"]
+
+
+def test_a_symbol_that_stands_twice_is_one_size() -> None:
+    def square(a: Any, b: Any) -> Any:
+        return a @ b
+
+    n, k = utils.SymVar("n"), utils.SymVar("k")
+    kind = {"dtype": torch.float32, "device": "cpu"}
+    args = (utils.Tensor((utils.SymVar("m"), k), **kind), utils.Tensor((k, k), **kind))
+    utils.register_dlblas_op("matmul", None, args, square, None, None)
+    (name,) = {n for n in user_names("matmul") if "square" in n}
+    reason = row_of("matmul", name, torch.randn(4, 8), torch.randn(8, 6))["reason"]
+    assert reason == "was registered for K = N"
+    assert row_of("matmul", name, torch.randn(4, 8), torch.randn(8, 8))["supports"]
+    args = (utils.Tensor((n, k), **kind), utils.Tensor((k, n), **kind))  # M is a bucket's end
+    utils.register_dlblas_op("matmul", None, args, square, None, None)
+    (other,) = {n for n in user_names("matmul") if "square" in n}
+    reason = row_of("matmul", other, torch.randn(8, 4), torch.randn(4, 8))["reason"]
+    assert reason == "was registered for M = N, and sizes in between are chosen as one"
+
+
+SCRIPT = """
+import json, sys
+import dlblas, torch
+from dlblas import utils
+
+
+def call(a, b, parts):
+    return torch.cat([a @ p for p in b.chunk(parts, 1)], 1)
+
+
+m, n, k = (utils.SymVar(x) for x in "mnk")
+a, b = (utils.Tensor(s, dtype=torch.float32, device="cpu") for s in ((m, k), (k, n)))
+space = utils.DictSpace(parts=[1, 2])
+utils.register_dlblas_op("matmul", space, (a, b), call, None, None)
+if __name__ == "__main__":
+    x, y = torch.randn(16, 32), torch.randn(32, 24)
+    (name,) = [
+        i["name"]
+        for o in dlblas.info()["operators"]
+        if o["name"] == "matmul"
+        for i in o["implementations"]
+        if i["user"]
+    ]
+    rows = dlblas.explain("matmul", x, y).as_dict()["candidates"]
+    known = any("measured_ms" in row for row in rows if row["implementation"] == name)
+    report = dlblas.tune("matmul", (x, y), seconds=3, implementations=[name])
+    rows = [e for e in report["evaluated"] if e["implementation"] == name]
+    rows = {e["config"]: e.get("failure", "") for e in rows}
+    print(json.dumps([name, known, report["measured_in"], rows]))
+"""
+
+
+def test_it_is_remembered_and_measured_in_a_worker(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    package = os.path.dirname(os.path.dirname(os.path.abspath(dlblas.__file__)))
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([package, *sys.path]),
+        "DLBLAS_CACHE": str(tmp_path / "cache"),
+    }
+    told = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "script.py")], env=env, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "measured in this process" not in done.stderr, done.stderr
+        told.append(json.loads(done.stdout))
+    name, known, place, rows = told[0]
+    assert name == "__main___call_f32" and place == "worker"
+    assert rows == {"parts=1": "", "parts=2": ""}
+    assert not known and told[1][1]  # another process, the same source
 
 
 class Config:

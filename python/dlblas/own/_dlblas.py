@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from .. import _dtypes, _native, spaces
-from . import _source
+from . import _source, _triton
 from ._problem import Operator, Problem, operator
 from ._register import register
 from ._words import refuse, refuse_type
@@ -85,18 +85,18 @@ def register_dlblas_op(
                 facts.name, "args", "is on an unknown device", "cpu or cuda, all the same",
                 ", ".join(sorted(devices)), "name one",
             )  # fmt: skip
-    dtypes = "_".join(dict.fromkeys(plan.dtypes.values()))
-    words = f"{_source.module_of(call).rpartition('.')[2]}_{call.__name__}_{dtypes}"
+    device = next(iter(devices))
+    words = f"{_source.module_of(call).rpartition('.')[2]}_{call.__name__}_{plan.words(device)}"
     run = _runner(facts, plan, call, kernel, domains)
+    _source.made_of(run, _source.text_of(call), _triton.source_of(kernel), repr(args))
     register(
         facts.name,
         re.sub(r"\W", "_", words),
         run,
-        next(iter(devices)),
+        device,
         supports=functools.partial(_supports, plan),
         space=domains,
         arrays="torch",
-        version=_source.text_of(call) + str(getattr(kernel, "src", "")) + repr(args),
     )
 
 
@@ -110,6 +110,7 @@ class _Plan:
         self.fixed: dict[str, Any] = {}
         row = next(r for r in _native.info()["operators"] if r["name"] == facts.name)
         self.dims = {t["name"]: t["dims"] for t in row["tensors"]}
+        self.bucketed = {letter["name"] for letter in row["letters"] if letter["bucketed"]}
         labels = {p["name"]: p["values"] for p in row["forms"][0]["params"] if p["kind"] == "enum"}
         inputs, scalars = list(facts.inputs), list(facts.scalars)
         for arg in args:
@@ -129,6 +130,27 @@ class _Plan:
             else:
                 self._take(scalars, "scalars")
         self.dtypes = {n: str(_dtypes.name_of(t.dtype)) for n, t in self.tensors.items()}
+
+    def words(self, device: str) -> str:
+        """What tells one registration of a call from another: DLBlas keeps them all."""
+        dtypes = list(self.dtypes.values())
+        one = len(set(dtypes)) == 1
+        other = [n for n in self.places if n in self.facts.scalars and n not in self.fixed]
+        sizes = [str(s) for t in self.tensors.values() for s in t.shape if isinstance(s, int)]
+        fixed = [str(value) for value in self.fixed.values()]
+        gpu = [device] if device != "cpu" else []
+        return "_".join([*(dtypes[:1] if one else dtypes), *fixed, *other, *sizes, *gpu])
+
+    def sizes(self) -> Iterator[tuple[Any, str]]:
+        """A symbol or an integer of a shape, and the operator's letter that it stands for."""
+        for name, tensor in self.tensors.items():
+            for size, dim in zip(reversed(tensor.shape), reversed(self.dims[name]), strict=False):
+                if (
+                    dim["letter"]
+                    and dim["coefficient"] == dim["divisor"] == 1
+                    and not dim["addend"]
+                ):
+                    yield size, dim["letter"]
 
     def _take(self, names: list[str], what: str) -> str:
         if not names:
@@ -156,12 +178,15 @@ def _supports(plan: _Plan, problem: Problem) -> str | None:
             return f"takes no {name}"
         if name in plan.fixed and value != wanted:
             return f"was registered for {name}={wanted!r}"
-    for name, tensor in plan.tensors.items():
-        for size, dim in zip(reversed(tensor.shape), reversed(plan.dims[name]), strict=False):
-            letter = dim["letter"]
-            plain = dim["coefficient"] == dim["divisor"] == 1 and not dim["addend"]
-            if letter and plain and isinstance(size, int) and problem.letters[letter] != size:
-                return f"was registered for {letter} = {size}"
+    same: dict[Any, str] = {}  # symbol → the first letter that it stood for
+    for size, letter in plan.sizes():
+        if isinstance(size, int) and problem.letters[letter] != size:
+            return f"was registered for {letter} = {size}"
+        first = same.setdefault(size, letter) if not isinstance(size, int) else letter
+        if first != letter and {first, letter} & plan.bucketed:
+            return f"was registered for {first} = {letter}, and sizes in between are chosen as one"
+        if first != letter and problem.letters[first] != problem.letters[letter]:
+            return f"was registered for {first} = {letter}"
     return None
 
 
