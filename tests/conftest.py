@@ -22,6 +22,7 @@ FLOOR = ROOT / "tests" / "coverage_floor.json"
 
 # DLBLAS_TEST_PYTHON: the package of another build, a sanitised one say.
 sys.path.insert(0, os.environ.get("DLBLAS_TEST_PYTHON", str(ROOT / "build" / "python")))
+sys.path.append(str(ROOT / "tests"))  # modules that tests share
 # The results store of the tests is their own: a user's tuned results must change no test.
 if "DLBLAS_CACHE" not in os.environ:
     os.environ["DLBLAS_CACHE"] = tempfile.mkdtemp(prefix="dlblas-test-cache-")
