@@ -12,8 +12,7 @@ namespace {
 
 constexpr int kRaceSamples = 2;  // for all; with kMoreSamples still fewer than a finalist has
 constexpr int kMoreSamples = 2;  // for those within kNear of the best
-// Clocks fall under load, and rise from idle: by a quarter on an H200 (November 2026). Who is
-// further off than this is not slow by that.
+// Clocks fall under load, and rise from idle. Who is further off than this is not slow by that.
 constexpr double kNear = 2;
 constexpr double kLongRunMs = 1.0;
 constexpr double kVeryLongRunMs = 20.0;
