@@ -7,6 +7,7 @@
 #include "device/cp_async.cuh"
 #include "device/element_f64.cuh"
 #include "device/grid.cuh"
+#include "device/guarded.cuh"
 #include "device/mbarrier.cuh"
 #include "device/mma.cuh"
 #include "device/mma_tile.cuh"

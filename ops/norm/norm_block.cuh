@@ -34,7 +34,7 @@ __device__ inline float keep_and_sum(Tile tile, void* kept, const NormPart& part
     tile.add(h, x, residual);
     tile.squares(squares, h);
     if constexpr (S.add) tile.store(p.residual_out, part.row * p.residual_out_stride + at, h);
-    if constexpr (C.keep) tile.store(kept, start, h);
+    if constexpr (C.keep) tile.keep(kept, start, h);
     if (++rounds % 64 == 0) {
       sum += squares.sum();
       squares = Squares();
@@ -54,7 +54,7 @@ __device__ inline void normalize_part(Tile tile, const void* kept, const NormPar
     typename Tile::Weights weights;
     tile.hold(part.columns - start);
     if constexpr (C.keep)
-      tile.load(h, kept, start);
+      tile.load_kept(h, kept, start);
     else
       tile.template load<Cache::kStream>(h, h_of<S>(p, part.row), at);
     tile.load_weights(weights, p.weight, at);

@@ -189,17 +189,20 @@ struct NormRing {
             normalize<S>(slot(at)[j * kWarp], weights[j], scale, p.weight_offset));
   }
 
-  /// Squares of the warp's part of a row again, in f64; its last stage is in slot `at`.
+  /// Squares of the warp's part of a row again, in f64 and one by one; its last stage is in slot `at`.
   __device__ double sum_wide(int at) const {
+    constexpr int N = norm_elements(S);
     double sum = 0;
-    __syncwarp();  // with `add`, h has taken x's place
 #pragma unroll 1
-    for (int stage = Shape::kStages - 1; stage >= 0; --stage) {
-      sum +=
-          squares_wide<S>(slot(at) - lane, lane, int64_t{count(stage)} * norm_elements(S), kWarp);
-      at = (at > 0 ? at : Shape::kSlots) - 1;
+    for (int i = 0; i < C.vectors * N; ++i) {
+      const int stage = i / (C.step * N), j = i / N % C.step;
+      const int place = at - (Shape::kStages - 1 - stage);
+      if (!holds(stage, j)) continue;
+      const Vector* from = slot(place < 0 ? place + Shape::kSlots : place) + j * kWarp;
+      const double v = load_element<S.type, S.align>(from, i % N);
+      sum += v * v;
     }
-    return warp_sum_in_loop(sum);
+    return warp_sum(sum);
   }
 };
 

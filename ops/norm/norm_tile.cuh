@@ -3,6 +3,7 @@
 // Read next: ops/norm/norm_registers.cuh, ops/norm/norm_split.cuh.
 #pragma once
 
+#include "device/guarded.cuh"
 #include "ops/norm/norm_stages.cuh"
 
 namespace dlblas {
@@ -24,26 +25,58 @@ struct NormTile {
   __device__ int column(int i) const { return first + i * kThreads * N; }
   __device__ bool holds(int i) const { return S.full || column(i) < width; }
 
+  /// Whole accesses go by predicates, others by branches.
+  static constexpr bool kGuarded = !S.full && S.align == 16;
+
   template <Cache kCache = Cache::kDefault>
   __device__ void load(Row& row, const void* base, int64_t offset) const {
     const void* at = at_element<S.type>(base, offset + first);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
-      row[i] = holds(i) ? load_row<S, kCache>(at, i * kThreads * N) : NormVec<S>::zero();
+      if constexpr (kGuarded)
+        load_if<kCache>(holds(i), row[i].words, at_element<S.type>(at, i * kThreads * N));
+      else
+        row[i] = holds(i) ? load_row<S, kCache>(at, i * kThreads * N) : NormVec<S>::zero();
   }
   template <Cache kCache = Cache::kDefault>
   __device__ void store(void* base, int64_t offset, const Row& row) const {
     void* at = at_element<S.type>(base, offset + first);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
-      if (holds(i)) store_row<S, kCache>(at, i * kThreads * N, row[i]);
+      if constexpr (kGuarded)
+        store_if<kCache>(holds(i), at_element<S.type>(at, i * kThreads * N), row[i].words);
+      else if (holds(i))
+        store_row<S, kCache>(at, i * kThreads * N, row[i]);
+  }
+  /// The row's place in shared memory.
+  __device__ void load_kept(Row& row, const void* base, int64_t offset) const {
+    const void* at = at_element<S.type>(base, offset + first);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i)
+      if constexpr (kGuarded)
+        load_shared_if(holds(i), row[i].words, at_element<S.type>(at, i * kThreads * N));
+      else
+        row[i] = holds(i) ? load_row<S>(at, i * kThreads * N) : NormVec<S>::zero();
+  }
+  __device__ void keep(void* base, int64_t offset, const Row& row) const {
+    void* at = at_element<S.type>(base, offset + first);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i)
+      if constexpr (kGuarded)
+        store_shared_if(holds(i), at_element<S.type>(at, i * kThreads * N), row[i].words);
+      else if (holds(i))
+        store_row<S>(at, i * kThreads * N, row[i]);
   }
   __device__ void load_weights(Weights& weights, const void* base, int64_t offset) const {
     const void* at = at_element<S.weight>(base, offset + first);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
-      weights[i] =
-          holds(i) ? load_weight<S, Cache::kEarly>(at, i * kThreads * N) : NormWeightVec<S>::zero();
+      if constexpr (kGuarded && S.weight == S.type)
+        load_if<Cache::kEarly>(holds(i), weights[i].words,
+                               at_element<S.weight>(at, i * kThreads * N));
+      else
+        weights[i] = holds(i) ? load_weight<S, Cache::kEarly>(at, i * kThreads * N)
+                              : NormWeightVec<S>::zero();
   }
 
   __device__ static void add(Row& h, const Row& x, const Row& residual) {
