@@ -458,6 +458,22 @@ def test_without_a_winner_the_last_error_is_told():
     assert str(error.last_error) == "no room for 2"
 
 
+def test_nothing_to_search_is_a_failed_search_and_a_late_failure_one_of_its_configuration():
+    with pytest.raises(exceptions.TuningFailedError) as caught:
+        triton_ops.TritonAutoTuner(lambda **config: None, {"BLOCK": []}).tune()
+    assert caught.value.configs_tried == 0
+    calls: list[int] = []
+
+    def kernel(BLOCK):  # noqa: N803
+        calls.append(BLOCK)
+        if BLOCK == 2 and calls.count(2) > 2:
+            raise RuntimeError("twice, and no more")
+
+    tuner = triton_ops.TritonAutoTuner(kernel, {"BLOCK": [1, 2]}, 5, 1)
+    with pytest.warns(UserWarning, match="'BLOCK': 2.* failed: twice, and no more"):
+        assert tuner.tune().best_config == {"BLOCK": 1}
+
+
 def test_ctrl_c_is_not_a_failed_configuration():
     def kernel(BLOCK):  # noqa: N803
         raise KeyboardInterrupt

@@ -4,6 +4,7 @@ Thin calls of the real ones; nothing inside the library depends on this package,
 imports torch. Read next: models.py, validation.py, autotuner/tuner.py.
 """
 
+from . import validation
 from .autotuner import (
     FP8_GEMM_CONFIGS,
     GATED_MLP_CONFIGS,
@@ -48,4 +49,5 @@ __all__ = [
     "TuningFailedError",
     "TuningResult",
     "UnsupportedDtypeError",
+    "validation",
 ]

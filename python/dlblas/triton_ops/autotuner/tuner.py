@@ -13,7 +13,7 @@ import inspect
 import os
 import statistics
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -102,7 +102,7 @@ class TritonAutoTuner:
 
     def _default(self, kernel_type: str) -> Config:
         preset = get_default_config(kernel_type)
-        return preset if preset in self.all_configs else self.all_configs[0]
+        return preset if preset in self.all_configs else next(iter(self.all_configs), {})
 
 
 class _Search:
@@ -122,14 +122,19 @@ class _Search:
         learned: Config | None = None
         last: Exception | None = None
         failed: dict[int, Candidate] = {}
-        everyone = configs if default in configs else [*configs, default]
+        everyone = configs if default in configs or not configs else [*configs, default]
         for i in sorted(range(len(everyone)), key=lambda i: everyone[i] != default):
+            run = self._run_of(everyone[i])
             try:
                 if learned is None:
-                    self._check.learn(self._run_of(everyone[i]))
+                    self._check.learn(run)
                     learned, wrong = everyone[i], None
                 else:
-                    wrong = self._check.difference(self._run_of(everyone[i]))
+                    wrong = self._check.difference(run)
+                for _ in range(self._warmup_runs if wrong is None else 0):
+                    run()
+                if self._gpu:
+                    torch.cuda.synchronize()
             except Exception as error:  # of the kernel, or of its compiler
                 last, words = error, str(error)
                 failed[i] = Candidate(everyone[i], failure=_kind_of(error))
@@ -139,8 +144,8 @@ class _Search:
                 words = wrong.note
                 failed[i] = Candidate(everyone[i], failure="wrong_result", error=wrong.error)
             warnings.warn(f"configuration {everyone[i]} failed: {words}", stacklevel=3)
-        self._check.restore()
-        times = self._times({i: self._run_of(c) for i, c in enumerate(configs) if i not in failed})
+        runs = {i: self._run_of(c) for i, c in enumerate(configs) if i not in failed}
+        times = self._times(runs) if runs else {}
         found = [
             failed.get(i) or Candidate(c, tuple(times[i]), is_default=c == learned)
             for i, c in enumerate(configs)
@@ -156,9 +161,7 @@ class _Search:
         return lambda: self._kernel(*self._args, **config, **self._kwargs)
 
     def _times(self, runs: dict[int, Callable[[], Any]]) -> dict[int, list[float]]:
-        for run in runs.values():
-            for _ in range(self._warmup_runs):
-                run()
+        self._check.restore()
         measure = clock.on_gpu if self._gpu else clock.on_host
         return measure(runs, self._rounds)
 
@@ -183,13 +186,13 @@ def _kind_of(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _device_of(values: Iterable[Any], device: str | None) -> Iterator[bool]:
+def _device_of(values: list[Any], device: str | None) -> Iterator[bool]:
     """Whether kernels go to a GPU, by the arguments or else by the device's name; that GPU is the
     current one inside."""
-    found = [t.device for t in tensors_in(list(values))]
-    if not any(isinstance(value, torch.Tensor) for value in values):
+    found = [t.device for t in tensors_in(values)]
+    if not found and device:
         with contextlib.suppress(RuntimeError):  # a name of the user's own
-            found = [torch.device(str(device))] if device else []
+            found = [torch.device(str(device))]
     gpus = [d for d in found if d.type == "cuda"] if torch.cuda.is_available() else []
     if not gpus:
         yield False
