@@ -4,6 +4,7 @@
 // src/dispatch/decide.cpp.
 #include "attacks.hpp"
 #include "dispatch/decide.hpp"
+#include "dispatch/stale.hpp"
 #include "tests/cpp/schema_dummy.hpp"
 
 namespace dlblas::battery {
@@ -96,6 +97,29 @@ void with_key(Trial& t, const char* field, const char* value) {
   });
 }
 
+// What was measured under another driver, NVRTC or compiler is of the same code: lost is what is
+// not served any more, wrongly used what no search would measure again.
+void other_surroundings(Trial& t, const Subject&) {
+  for (const char* changed : {"driver", "nvrtc", "compiler"}) {
+    t.tried();
+    const int code = as_user(kNobody, [&] {
+      Store::process().clear();
+      Scene scene;
+      scene.honest.env = {{changed, "before"}};
+      const Fields key = scene.honest.key;
+      put(key, print(scene.honest));
+      if (decide(*scene.op, scene.problem)->why != Why::kStore) return 1;
+      const auto merged = Store::process().load(key);
+      const std::vector<CurrentRow> rows = current_rows(*scene.op, scene.problem, *merged);
+      const bool same = stale_rows(rows, {{changed, "before"}}).empty();
+      return same && stale_rows(rows, {{changed, "now"}}).size() == 1 ? 0 : 2;
+    });
+    if (code == 1) t.lost(std::string("of another ") + changed);
+    if (code == 2) t.wrong(std::string("of another ") + changed);
+    if (code != 0 && code != 1 && code != 2) t.stopped("code " + std::to_string(code));
+  }
+}
+
 std::string first_knob(const std::string& config) { return config.substr(0, config.find(' ')); }
 
 // A valid value of every knob, together outside the space, where the space has a constraint.
@@ -114,6 +138,14 @@ std::string outside_space(Scene& scene) {
 }
 
 }  // namespace
+
+const std::vector<Fault>& surroundings_faults() {
+  static const std::vector<Fault> faults = {
+      {"another driver, NVRTC or compiler of the library", "served; measured again by get_op",
+       other_surroundings, true, false},
+  };
+  return faults;
+}
 
 const std::vector<Attack>& content_attacks() {
   static const std::vector<Attack> attacks = {

@@ -130,8 +130,8 @@ int run(int argc, char** argv) {
     std::printf("seed %llu%s\n", static_cast<unsigned long long>(options.seed),
                 options.sample ? ", sampled" : "");
   Run all(options);
-  for (const std::vector<Fault>& faults :
-       {damage_faults(), trust_faults(), death_faults(), disk_faults(), crowd_faults()})
+  for (const std::vector<Fault>& faults : {damage_faults(), surroundings_faults(), trust_faults(),
+                                           death_faults(), disk_faults(), crowd_faults()})
     for (const Fault& f : faults)
       for (const Subject* s : {&kResults, &kCubins})
         if (s == &kResults ? f.results : f.cubins)

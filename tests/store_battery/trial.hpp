@@ -99,6 +99,7 @@ const std::vector<Fault>& trust_faults();
 const std::vector<Fault>& death_faults();
 const std::vector<Fault>& disk_faults();
 const std::vector<Fault>& crowd_faults();
+const std::vector<Fault>& surroundings_faults();
 
 /// An attack on a user's store, each tried on its own.
 struct Attack {
