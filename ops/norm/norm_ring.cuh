@@ -189,7 +189,8 @@ struct NormRing {
             normalize<S>(slot(at)[j * kWarp], weights[j], scale, p.weight_offset));
   }
 
-  /// Squares of the warp's part of a row again, in f64 and one by one; its last stage is in slot `at`.
+  /// Squares of the warp's part of a row again, in f64; its last stage is in slot `at`. One loop:
+  /// loops take the compiler longest.
   __device__ double sum_wide(int at) const {
     constexpr int N = norm_elements(S);
     double sum = 0;

@@ -25,8 +25,9 @@ struct NormTile {
   __device__ int column(int i) const { return first + i * kThreads * N; }
   __device__ bool holds(int i) const { return S.full || column(i) < width; }
 
-  /// Whole accesses go by predicates, others by branches.
-  static constexpr bool kGuarded = !S.full && S.align == 16;
+  /// Whole accesses go by predicates, others by branches. Full rows have neither: with more than
+  /// four accesses the statements are what is compiled sooner, with more than eight they spill.
+  static constexpr bool kGuarded = S.align == 16 && (!S.full || (kVectors > 4 && kVectors <= 8));
 
   template <Cache kCache = Cache::kDefault>
   __device__ void load(Row& row, const void* base, int64_t offset) const {
