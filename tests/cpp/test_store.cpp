@@ -115,6 +115,24 @@ TEST(Store, SeesWhatOthersPublishAndClear) {
   EXPECT_EQ(ids_of(*theirs.load(sample_key())), std::set<int>{3});
 }
 
+TEST(Store, RemovesOneKeyAndNothingElse) {
+  const Scratch scratch;
+  Store mine(scratch.root()), theirs(scratch.root());
+  for (const int which : {0, 1}) ASSERT_TRUE(mine.publish(sample_record(which, which)));
+  ASSERT_TRUE(theirs.publish(sample_record(2)));
+  spill(scratch.path() + "/outside", "dear");
+  for (const char* none : {"", "..", "../../outside", "0", "../results"})
+    EXPECT_EQ(mine.remove(none), 0) << none;
+  EXPECT_EQ(mine.remove(key_hash(sample_key(7))), 0) << "a key without records";
+  EXPECT_EQ(mine.remove(key_hash(sample_key())), 2) << "another process' record as well";
+  EXPECT_TRUE(mine.load(sample_key())->rows.empty());
+  EXPECT_TRUE(theirs.load(sample_key())->rows.empty());
+  EXPECT_EQ(fresh_ids(scratch.root(), 1), Ids{1});
+  EXPECT_EQ(slurp(scratch.path() + "/outside"), "dear");
+  ASSERT_TRUE(mine.publish(sample_record(3))) << "the folder comes back";
+  EXPECT_EQ(fresh_ids(scratch.root()), Ids{3});
+}
+
 TEST(Store, ListsAndShows) {
   const Scratch scratch;
   Store store(scratch.root());
