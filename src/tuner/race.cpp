@@ -240,7 +240,8 @@ std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
   double left_ms = (limits_.budget_s - elapsed_s()) * 1e3;
   int fastest = 0;  // besides the seeded
   for (const std::size_t i : order) {
-    const double cost_ms = kFinalSamples * measurer_.sample_cost_ms(score(evaluated_[i]));
+    const double cost_ms =
+        kFinalSamples * measurer_.sample_cost_ms(slowdown_ * score(evaluated_[i]));
     if (!seeded(i) && (fastest == kFinalists || cost_ms > left_ms)) break;
     fastest += !seeded(i);
     left_ms -= cost_ms;
@@ -250,11 +251,11 @@ std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
 }
 
 void Race::run_final(const RaceInput& input) {
-  const std::vector<std::size_t> chosen = finalists(input);
+  std::vector<std::size_t> chosen = finalists(input);
   if (chosen.empty()) return;
   double round_s = 0;
   for (const std::size_t i : chosen)
-    round_s += 1e-3 * measurer_.sample_cost_ms(score(evaluated_[i]));
+    round_s += 1e-3 * measurer_.sample_cost_ms(slowdown_ * score(evaluated_[i]));
   if (is_late(kFinalSamples * round_s)) return;
   tell(DLBLAS_EVENT_FINAL, nullptr, text(chosen.size(), " configurations, interleaved"));
 
@@ -265,6 +266,12 @@ void Race::run_final(const RaceInput& input) {
     if (!run_round(chosen, samples)) break;  // a part of a round decides nothing
     round_s = std::max(0.5 * round_s, elapsed_s() - begin);
     ++final_rounds_;
+    // Slower than the race said: the slowest leave, so that the others come to a decision.
+    while (chosen.size() > 2 && is_late((kFinalSamples - final_rounds_) * round_s) &&
+           !input.anchors(evaluated_[chosen.back()].id) && final_rounds_ < kFinalSamples) {
+      round_s *= static_cast<double>(chosen.size() - 1) / static_cast<double>(chosen.size());
+      chosen.pop_back();
+    }
   }
   if (final_rounds_ < kFinalSamples) return;  // stopped, or too slow: the race's times stay
   for (std::size_t k = 0; k < chosen.size(); ++k)

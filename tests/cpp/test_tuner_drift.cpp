@@ -85,6 +85,24 @@ TEST_F(Drift, ANarrowedSearchHasADefaultThatWinsTies) {
   EXPECT_EQ(run_get_op(op).config.values[0], 1) << "a hit inside the narrowing says the same";
 }
 
+// Half as fast from the final on: fewer finalists come to a decision, rather than none.
+TEST_F(Drift, AFinalThatIsSlowerThanTheRaceSaidHasFewerFinalists) {
+  static const Behaviour heavy{Defect::kNone, [](std::int64_t block) -> std::int64_t {
+                                 return paced(static_cast<double>(20'000'000 + 100'000 * block));
+                               }};
+  const Operator& op = make_operator({dummy("wide", heavy, &wide_table())});
+  turn(1e3, 2);
+  options_.seconds = 4;
+  options_.on_event = [](const dlblas_event& event) {
+    if (event.kind == DLBLAS_EVENT_FINAL) g_turn = g_now;
+    return false;
+  };
+  const TuneReport report = run_tune(op);
+  EXPECT_GE(report.final_rounds, kFinalSamples);
+  EXPECT_LE(report.elapsed_s, 1.1 * 4);
+  EXPECT_GE(find(report, "wide", 1)->samples_ms.size(), static_cast<std::size_t>(kFinalSamples));
+}
+
 // Batches come back in another order: the default is measured last, and is the default all the
 // same.
 TEST_F(ScriptedWorker, TheDefaultNeedNotBeMeasuredFirst) {
