@@ -18,7 +18,7 @@ from typing import Any
 from . import _native
 
 _SOCKET = 3
-_ROWS, _PART, _MOST_PARTS = "DLBLAS_WORKER_ROWS_", 100_000, 16
+_ROWS, _PART, _MOST_PARTS = "dlblas_worker_rows_", 100_000, 16
 # In a worker: what a user's module tunes while it is imported is measured where it is.
 serving = False
 
