@@ -64,7 +64,7 @@ __device__ inline void normalize_part(Tile tile, const void* kept, const NormPar
 }
 
 template <NormCudaTraits S, NormBlockConfig C>
-__global__ void __launch_bounds__(C.threads, kMaxBlockThreads / C.threads)
+__global__ void __launch_bounds__(C.threads, norm_blocks(S, C))
     norm_block(const __grid_constant__ NormCudaParams p) {
   static_assert(valid(S, C, 90) && !S.full);
   using Tile = NormTile<S, C.threads, C.vectors>;

@@ -143,6 +143,14 @@ constexpr int norm_blocks(const NormCudaTraits& s, const NormRegistersConfig& c)
   return blocks < 1 || most < 1 ? 1 : blocks > most ? most : blocks;
 }
 
+/// The same of a block in two passes, which has two accesses of each vector at a time: x and
+/// residual, then h and the weight.
+constexpr int norm_blocks(const NormCudaTraits& s, const NormBlockConfig& c) {
+  const int needed = norm_registers_needed(s, c.vectors) - 8;
+  const int blocks = 65536 / (needed * c.threads), most = 1536 / c.threads;
+  return blocks < 1 ? 1 : blocks > most ? most : blocks;
+}
+
 /// May this configuration be compiled for these traits? Host spaces and static_asserts in kernels.
 constexpr bool valid(const NormCudaTraits& s, const NormRegistersConfig& c, int arch) {
   const int block = c.threads * c.rows;

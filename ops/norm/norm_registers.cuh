@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   typename Tile::Row x, residual, h;
   tile.load(x, p.x, row * p.x_stride);
   if constexpr (S.add) tile.load(residual, p.residual, row * p.residual_stride);
+  if constexpr (C.early_weight) ask_here(p);
   blocks.start();
   tile.add(h, x, residual);
   if (S.add && mine) tile.store(p.residual_out, row * p.residual_out_stride, h);
