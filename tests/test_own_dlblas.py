@@ -207,7 +207,7 @@ if __name__ == "__main__":
     ]
     rows = dlblas.explain("matmul", x, y).as_dict()["candidates"]
     known = any("measured_ms" in row for row in rows if row["implementation"] == name)
-    report = dlblas.tune("matmul", (x, y), seconds=3, implementations=[name])
+    report = dlblas.tune("matmul", (x, y), seconds=20, implementations=[name])
     rows = [e for e in report["evaluated"] if e["implementation"] == name]
     rows = {e["config"]: e.get("failure", "") for e in rows}
     print(json.dumps([name, known, report["measured_in"], rows]))

@@ -122,6 +122,10 @@ def test_cuda_text_needs_no_module() -> None:
         (there,) = rows_of("text")
         assert not there["local"] and rows_of("asked")[0]["local"] and rows_of("large")[0]["local"]
         assert len(_source.rows()) == 1
+        for name, problem in (("reference", "taken"), ("text", "CUDA text|is malformed|expected")):
+            with pytest.raises(dlblas.errors.ArgumentError, match=problem):
+                dlblas.register("rms_norm", name, TEXT, grid="T +" if name == "text" else "T")
+        assert len(_source.rows()) == 1 and rows_of("text") == [there]  # as it was
         variables = _worker._rows_out(_source.rows() * 400)  # in parts
         assert len(variables) > 1 and max(map(len, variables)) < 1 << 17
         variables = _worker._rows_out(_source.rows())

@@ -30,7 +30,7 @@ def load(path: str | os.PathLike[str]) -> None:
             "load", "path", "cannot be used", "a shared object that exports dlblas_own", reason,
             "build it as docs/own.md says",
         ) from None  # fmt: skip
-    _source.note_module(name)
     own.restype = ctypes.c_int
     _native.check(own())
+    _source.note(name, _source.place_of(name))
     _operator.announce()

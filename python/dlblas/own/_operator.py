@@ -65,7 +65,7 @@ def register_operator(
     shell = _Reference(facts, reference)
     ask = None if bound is None else _Bound(facts, bound)
     _native.plane["own_register_operator"](schema, texts, formula, digest, shell, ask)
-    _source.note_module(name)
+    _source.note(name, _source.place_of(name))
     announce()
     made = _default_cases(facts) if cases is None else [dict(row) for row in cases]
     _cases[name] = [{**row, "op": name} for row in made]

@@ -96,11 +96,12 @@ def register(
     ]  # fmt: skip
     # CUDA text without functions of Python's is all there: a worker needs no module for it.
     whole = made["cuda"] is not None and made["supports"] is None and allowed is None
-    if not _source.note_module(f"{facts.name}.{name}", rows[0] if whole else None):
-        for row in rows:
-            row[4] |= _LOCAL
+    what, alone = f"{facts.name}.{name}", rows[0] if whole else None
+    place = _source.place_of(what, alone)
     for row in rows:
+        row[4] |= _LOCAL if place is None else 0
         _native.plane["own_register"](*row)
+    _source.note(what, place, alone)
     return fn
 
 

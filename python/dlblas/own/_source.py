@@ -163,19 +163,24 @@ def _guards(file: str) -> tuple[range, ...]:
     )
 
 
-def note_module(what: str, row: list[Any] | None = None) -> bool:
-    """Remembers who registers ``what`` now; False where only this process can: a script without a
-    guard, a closure. ``row``: what registers it without any module."""
-    forget(what)
+def place_of(what: str, row: list[Any] | None = None) -> str | None:
+    """What registers ``what`` anew in a worker: a module's name; "" for the ``row`` itself, which
+    needs none; None where only this process can: a script without a guard, a closure."""
     name = registering_module()
-    if name is not None:
-        _modules.setdefault(name, set()).add(what)
-    elif row is not None and what.partition(".")[0] not in _local and _fits(row):
+    if name is None and row is not None and what.partition(".")[0] not in _local and _fits(row):
+        return ""
+    return name
+
+
+def note(what: str, place: str | None, row: list[Any] | None = None) -> None:
+    """It is registered, from there."""
+    forget(what)
+    if place:
+        _modules.setdefault(place, set()).add(what)
+    elif place == "" and row is not None:
         _rows[what] = row
     else:
         _local.add(what)
-        return False
-    return True
 
 
 def _fits(row: list[Any]) -> bool:
