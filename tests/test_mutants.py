@@ -24,6 +24,14 @@ def test_there_are_at_least_twelve() -> None:
     assert len(PATCHES) >= 12
 
 
+def test_the_table_is_of_these_and_none_was_missed() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    table = page.split("<!-- mutants:begin -->")[1].split("<!-- mutants:end -->")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if " | " in line][1:]
+    assert sorted(row[0] for row in rows) == [path.stem for path in PATCHES]
+    assert not [row[0] for row in rows if row[3] == "**nothing**"]
+
+
 @pytest.mark.skipif(shutil.which("patch") is None, reason="no patch(1)")
 @pytest.mark.parametrize("path", PATCHES, ids=lambda p: p.stem)
 def test_it_applies_and_names_its_test(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
