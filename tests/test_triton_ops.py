@@ -586,6 +586,30 @@ def test_other_orders_of_a_sum_are_right_and_random_results_decide_nothing():
     found = triton_ops.TritonAutoTuner(noise, {"BLOCK": [64, 128]}, 1, 1).tune()
     assert len(found.all_results) == 2
 
+    def broken(BLOCK):  # noqa: N803
+        return torch.randn(100) * (math.nan if BLOCK == 128 else 1)
+
+    with pytest.warns(UserWarning, match="'BLOCK': 128.* has NaN, and the default's has none"):
+        found = triton_ops.TritonAutoTuner(broken, {"BLOCK": [64, 128]}, 1, 1).tune()
+    assert len(found.all_results) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float64", "complex64", "int8"]
+)
+def test_one_other_element_shows_in_every_dtype(name):
+    def kernel(x, out, wrong):
+        out.copy_(x)
+        out.view(-1)[5:6].copy_(torch.tensor(4.0 if wrong else 2.0))
+
+    out = torch.zeros(8, 8).to(getattr(torch, name))
+    tuner = triton_ops.TritonAutoTuner(kernel, {"wrong": [False, True]}, 1, 1)
+    with pytest.warns(UserWarning, match="'wrong': True"):
+        found = tuner.tune(torch.randn(8, 8), out)
+    assert found.best_config == {"wrong": False} and len(found.all_results) == 1
+    again = triton_ops.TritonAutoTuner(kernel, {"wrong": [False]}, 1, 1)
+    assert len(again.tune(torch.randn(8, 8), out).all_results) == 1
+
 
 def test_the_kernels_own_default_is_what_is_right():
     def kernel(x, BLOCK_SIZE, num_warps, num_stages):  # noqa: N803

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-# An element may be off by 8 roundings of its own, and by this share of its row's largest: sums in
-# another order, and in f16 or bf16 partial sums that were rounded on the way.
-_ROUNDINGS = 8
+# An element may be off by 4 roundings of its own (one in f8), and by this share of its row's
+# largest: sums in another order, and in f16 or bf16 partial sums that were rounded on the way.
+_ROUNDINGS, _ROUNDINGS_F8 = 4, 1
 _OF_THE_ROW = {torch.float64: 2.0**-43, torch.float32: 2.0**-14}
 _NARROW = 2.0**-10
 _BLOCK = 1 << 22  # elements that are compared at a time
@@ -83,8 +83,8 @@ class Check:
             words = f"returns {len(results) - count} tensors, not {len(self._expected) - count}"
             return Difference(words, math.inf)
         worst = None
-        for index, (got, want) in enumerate(zip(results, self._expected, strict=True)):
-            found = _compare(got, want, self._known[index])
+        for got, want, known in zip(results, self._expected, self._known, strict=True):
+            found = _compare(got, want, known)
             if found and (worst is None or found.error > worst.error):
                 worst = found
         return worst
@@ -134,6 +134,8 @@ def _compare(got: torch.Tensor, want: torch.Tensor, known: torch.Tensor) -> Diff
         far = _distance(a, b, want.dtype)[there]
         wrong += int((far > 1).sum())
         error = max(error, float(far.max()) if far.numel() else 0.0)
+    if not wrong and got.isnan().any() and not want.isnan().any():  # where nothing is known, too
+        return Difference("a result has NaN, and the default's has none", math.inf)
     if not wrong:
         return None
     return Difference(f"{wrong} of {want.numel()} elements differ from the default's", error)
@@ -157,7 +159,8 @@ def _distance(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> torc
     largest = torch.where(b.isfinite(), b.abs(), 0.0).amax(-1, keepdim=True)
     facts = torch.finfo(dtype)
     share = _OF_THE_ROW.get(dtype, _NARROW)
-    allowed = _ROUNDINGS * facts.eps * b.abs() + share * largest + facts.tiny
+    roundings = _ROUNDINGS_F8 if facts.bits == 8 else _ROUNDINGS
+    allowed = roundings * facts.eps * b.abs() + share * largest + facts.tiny
     far = ((a - b).abs() / allowed).nan_to_num(nan=math.inf, posinf=math.inf)
     # An infinite value allows any distance: what is not the same there is wrong.
     far = torch.where(b.isfinite(), far, math.inf)
