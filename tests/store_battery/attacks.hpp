@@ -36,7 +36,8 @@ class Victim {
     if (::lchown(path.c_str(), owner, owner) != 0 && ::geteuid() == 0)
       trial_.stopped("giving " + path);
   }
-  /// A whole store of the attacker's, poison inside, beside the victim's.
+  /// A whole store of the attacker's, poison inside, beside the victim's. All may read it and only
+  /// the attacker may write: nothing but the owner tells.
   std::string attackers_store() const {
     const std::string at = parent() + "/theirs";
     subject_.keep(at, kPoison, 3);
@@ -44,9 +45,9 @@ class Victim {
     give(at, kAttacker);
     for (const auto& entry : fs::recursive_directory_iterator(at, none)) {
       give(entry.path().string(), kAttacker);
-      ::chmod(entry.path().c_str(), 0777);
+      ::chmod(entry.path().c_str(), entry.is_directory() ? 0755 : 0644);
     }
-    ::chmod(at.c_str(), 0777);
+    ::chmod(at.c_str(), 0755);
     return at;
   }
   /// The victim looks: never the poison; its own unless the attack hides the store (`hidden`).

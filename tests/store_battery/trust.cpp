@@ -50,18 +50,21 @@ void owners(Trial& t, const Subject& s) {
     look_as_user(
         t, s, "file",
         [&](const std::string& root) {
-          return ::chown(s.file(root, 1).c_str(), owner, owner) == 0;
+          const std::string file = s.file(root, 1);  // readable: the owner alone tells
+          return ::chown(file.c_str(), owner, owner) == 0 && ::chmod(file.c_str(), 0644) == 0;
         },
         true);
     const std::size_t levels = s.folders("").size();
     for (std::size_t level = 0; level < levels; ++level)
-      look_as_user(
-          t, s, "folder " + std::to_string(level),
-          [&](const std::string& root) {
-            const std::string folder = s.folders(root)[level];
-            return ::chown(folder.c_str(), owner, owner) == 0 && ::chmod(folder.c_str(), 0777) == 0;
-          },
-          false);
+      for (const mode_t mode : {mode_t{0755}, mode_t{0777}})
+        look_as_user(
+            t, s, "folder " + std::to_string(level),
+            [&](const std::string& root) {
+              const std::string folder = s.folders(root)[level];
+              return ::chown(folder.c_str(), owner, owner) == 0 &&
+                     ::chmod(folder.c_str(), mode) == 0;
+            },
+            false);
   }
 }
 
