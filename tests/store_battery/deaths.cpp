@@ -195,6 +195,27 @@ void errors_while_reading(Trial& t, const Subject& s) {
       }
 }
 
+// A sector that cannot be read today, while names can be changed: the files stay where they are.
+void unreadable_today(Trial& t, const Subject& s) {
+  const Scratch scratch;
+  make_six(t, s, scratch.root());
+  for (const int error : {EIO, EACCES, EPERM, ENOMEM, ESTALE, EINVAL}) {
+    t.tried();
+    const int status = wait_for(spawn([&] {
+      syscalls::fail(1, error, Which::kRead, true);
+      int wrong = 0;
+      for (int id = 0; id < 6; ++id) wrong += s.look(scratch.root(), id, 3) == Seen::kWrong;
+      syscalls::calm();
+      return wrong;
+    }));
+    const std::string when = "reads fail with errno " + std::to_string(error);
+    if (!WIFEXITED(status)) t.stopped(when);
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0) t.wrong(when);
+    kept_six(t, s, scratch.root(), "after " + when);
+    if (fs::exists(scratch.root() + "/quarantine")) t.lost("moved away, " + when);
+  }
+}
+
 // What a process knows it does not forget because a listing failed.
 void errors_do_not_forget(Trial& t, const Subject& s) {
   const Scratch scratch;
@@ -279,6 +300,8 @@ const std::vector<Fault>& death_faults() {
        errors_while_keeping},
       {"16 errors and short reads from every call of reading", "nothing moved away, nothing wrong",
        errors_while_reading},
+      {"every read fails, and tomorrow none", "all there again, nothing moved away",
+       unreadable_today},
       {"errors from every call of a second load", "what was known is still known",
        errors_do_not_forget, true, false},
       {"kept again while its broken copy is set aside", "there", good_over_bad},

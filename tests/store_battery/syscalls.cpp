@@ -38,9 +38,15 @@ std::function<void()>& mover() {
 
 enum class Verdict { kGo, kFail, kShort };
 
-Verdict ask(bool writes) {
-  if (g_plan.act == Plan::Do::kNothing || (!writes && g_plan.which == Which::kWriting))
-    return Verdict::kGo;
+enum class Call { kWrites, kReads, kLooks };
+
+bool meant(Call call) {
+  if (g_plan.which == Which::kRead) return call == Call::kReads;
+  return g_plan.which == Which::kAll || call == Call::kWrites;
+}
+
+Verdict ask(Call call) {
+  if (g_plan.act == Plan::Do::kNothing || !meant(call)) return Verdict::kGo;
   ++g_plan.count;
   const bool now = g_plan.count == g_plan.at || (g_plan.forever && g_plan.count > g_plan.at);
   if (g_plan.act == Plan::Do::kCount || !now) return Verdict::kGo;
@@ -117,28 +123,28 @@ int openat(int folder, const char* name, int flags, ...) {
     mode = va_arg(rest, mode_t);
     va_end(rest);
   }
-  if (ask(true) == Verdict::kFail) return -1;
+  if (ask(Call::kWrites) == Verdict::kFail) return -1;
   const int fd = static_cast<int>(::syscall(SYS_openat, folder, name, flags, mode));
   if (fd >= 0 && (flags & O_CREAT) && g_disk) note(What::kCreate, join(folder, name));
   return fd;
 }
 
 int mkdir(const char* path, mode_t mode) {
-  if (ask(true) == Verdict::kFail) return -1;
+  if (ask(Call::kWrites) == Verdict::kFail) return -1;
   const int done = static_cast<int>(::syscall(SYS_mkdirat, AT_FDCWD, path, mode));
   if (done == 0) note(What::kMakeFolder, path);
   return done;
 }
 
 int mkdirat(int folder, const char* name, mode_t mode) {
-  if (ask(true) == Verdict::kFail) return -1;
+  if (ask(Call::kWrites) == Verdict::kFail) return -1;
   const int done = static_cast<int>(::syscall(SYS_mkdirat, folder, name, mode));
   if (done == 0 && g_disk) note(What::kMakeFolder, join(folder, name));
   return done;
 }
 
 ssize_t write(int fd, const void* bytes, size_t length) {
-  const Verdict verdict = ask(true);
+  const Verdict verdict = ask(Call::kWrites);
   if (verdict == Verdict::kFail) return -1;
   if (verdict == Verdict::kShort) length = (length + 1) / 2;
   const ssize_t n = ::syscall(SYS_write, fd, bytes, length);
@@ -149,7 +155,7 @@ ssize_t write(int fd, const void* bytes, size_t length) {
 }
 
 int fsync(int fd) {
-  if (ask(true) == Verdict::kFail) return -1;
+  if (ask(Call::kWrites) == Verdict::kFail) return -1;
   struct stat st;
   if (g_disk && ::syscall(SYS_fstat, fd, &st) == 0)
     note(S_ISDIR(st.st_mode) ? What::kSyncFolder : What::kSyncFile, path_of(fd));
@@ -157,7 +163,7 @@ int fsync(int fd) {
 }
 
 int renameat(int from, const char* name, int to, const char* name_there) {
-  if (ask(true) == Verdict::kFail) return -1;
+  if (ask(Call::kWrites) == Verdict::kFail) return -1;
   if (from != to && mover()) std::exchange(mover(), {})();
   const int done = static_cast<int>(::syscall(SYS_renameat2, from, name, to, name_there, 0));
   if (done == 0 && g_disk) note(What::kRename, join(from, name), join(to, name_there));
@@ -165,7 +171,7 @@ int renameat(int from, const char* name, int to, const char* name_there) {
 }
 
 int unlinkat(int folder, const char* name, int flags) {
-  if (ask(true) == Verdict::kFail) return -1;
+  if (ask(Call::kWrites) == Verdict::kFail) return -1;
   const int done = static_cast<int>(::syscall(SYS_unlinkat, folder, name, flags));
   if (done == 0 && g_disk) note(What::kUnlink, join(folder, name));
   return done;
@@ -174,29 +180,29 @@ int unlinkat(int folder, const char* name, int flags) {
 // By its symbol: `flock` is a struct's name too, and hiding that is a warning.
 int locks(int fd, int operation) __asm__("flock");
 int locks(int fd, int operation) {
-  if (ask(true) == Verdict::kFail) return -1;
+  if (ask(Call::kWrites) == Verdict::kFail) return -1;
   return static_cast<int>(::syscall(SYS_flock, fd, operation));
 }
 
 ssize_t read(int fd, void* bytes, size_t length) {
-  const Verdict verdict = ask(false);
+  const Verdict verdict = ask(Call::kReads);
   if (verdict == Verdict::kFail) return -1;
   if (verdict == Verdict::kShort) length = (length + 1) / 2;
   return ::syscall(SYS_read, fd, bytes, length);
 }
 
 int fstat(int fd, struct stat* st) noexcept {
-  if (ask(false) == Verdict::kFail) return -1;
+  if (ask(Call::kLooks) == Verdict::kFail) return -1;
   return static_cast<int>(::syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH));
 }
 
 int fstatat(int folder, const char* name, struct stat* st, int flags) noexcept {
-  if (ask(false) == Verdict::kFail) return -1;
+  if (ask(Call::kLooks) == Verdict::kFail) return -1;
   return static_cast<int>(::syscall(SYS_newfstatat, folder, name, st, flags));
 }
 
 dirent* readdir(DIR* folder) {
-  if (ask(false) == Verdict::kFail) return nullptr;
+  if (ask(Call::kLooks) == Verdict::kFail) return nullptr;
   static auto* const next = real<dirent*(DIR*)>("readdir");
   return next(folder);
 }

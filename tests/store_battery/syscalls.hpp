@@ -22,8 +22,8 @@ struct DiskStep {
 namespace syscalls {
 
 /// Calls that change the disk (mkdir, openat, write, fsync, renameat, unlinkat, flock), and all of
-/// them (fstat, fstatat, read, readdir too).
-enum class Which { kWriting, kAll };
+/// them (fstat, fstatat, read, readdir too); or `read` alone, as of a disk with a bad sector.
+enum class Which { kWriting, kAll, kRead };
 
 /// Counts calls from now on.
 void count(Which which);
