@@ -128,11 +128,18 @@ def wgmma_test_kernel() -> Row:
     return _row(None, name, times)
 
 
+def _version(nvrtc: ctypes.CDLL) -> tuple[int, int]:
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
+
+
 def _compile(nvrtc: ctypes.CDLL, headers: dict[str, str]) -> float:
     program = ctypes.c_void_p()
     texts = (ctypes.c_char_p * len(headers))(*(t.encode() for t in headers.values()))
     names = (ctypes.c_char_p * len(headers))(*(n.encode() for n in headers))
     options = [b"-std=c++20", b"-default-device", b"-arch=sm_90a", b"--ptxas-options=-v"]
+    options += [b"--minimal", b"--no-cache"] if _version(nvrtc) >= (12, 9) else []
     main = f'#include "{_WGMMA_HEADER}"\n'.encode()
     begin = time.perf_counter()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), main, b"dlblas.cu", len(headers), texts, names)
