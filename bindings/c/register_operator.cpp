@@ -181,7 +181,7 @@ const Operator& put(const dlblas_operator_def& from) {
   own->formula = from.formula ? from.formula : "";
   for (int i = 0; i < from.num_inplace; ++i)
     own->inplace.emplace_back(from.inplace[i] ? from.inplace[i] : "");
-  own->reference.store(reference.release(), std::memory_order_release);
+  own->reference.store(reference.get(), std::memory_order_release);
   OperatorDef def;
   def.family = "own";
   def.schema = own->schema;
@@ -193,8 +193,9 @@ const Operator& put(const dlblas_operator_def& from) {
   def.reference_hash = [](const OperatorDef& d) { return reference_of(d).hash; };
   def.bound = bound_of;
   def.work_per_row = work_per_row;
-  const Operator& op = Registry::process().add(std::move(def));
+  const Operator& op = Registry::process().add(std::move(def));  // may refuse the name
   own.release();
+  reference.release();
   return op;
 }
 
