@@ -52,8 +52,7 @@ Object* describe(const dlblas::torch::Operation& op) {
   return tuple_of({make_text(op.name), make_text(op.schema), make_text(op.form->name),
                    make_text(schema.name), tuple_of(arguments), tuple_of(letters),
                    tuple_of(tensors), number(schema.num_inputs), number(op.num_returned),
-                   number(op.written),
-                   number(dlblas::torch::shims.impl_requires_grad != nullptr)});
+                   number(op.written), number(dlblas::torch::shims.impl_requires_grad != nullptr)});
 }
 
 Object* default_value(const Parameter& p) {

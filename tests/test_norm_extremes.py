@@ -1,0 +1,63 @@
+"""Rows whose mean square leaves f32, or nearly does, in every implementation of the norms.
+
+With eps = 0 a row's scale is free, so the result is that of the row at an ordinary scale, which f64
+tells. 2^-51 and 2^-53.5 lie on the two sides of where kernels turn to f64. GPU: ``-m gpu``.
+Read next: ops/norm/norm_stages.cuh, ops/norm/norm_ref.cpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlblas
+import pytest
+
+torch = pytest.importorskip("torch")
+
+SHAPES = [(3, 64), (7, 1000), (5, 4096), (2, 65536)]
+SCALES = [2.0**-51, 2.0**-53.5, 1e-20, 1e-30, 1e20, 1e30]
+OPERATORS = ["rms_norm", "rms_norm_", "add_rms_norm", "add_rms_norm_"]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def implementations(op: str, device: str) -> list[str]:
+    row = next(row for row in dlblas.info()["operators"] if row["name"] == op)
+    return [i["name"] for i in row["implementations"] if i["backend"] == device]
+
+
+def wrong(op: str, x: Any, weight: Any, residual: Any) -> float:
+    """The largest error, of results and 0.01 beside them."""
+    h = (x.float() + residual.float()).to(x.dtype) if "add" in op else x
+    wide = h.double()
+    expected = wide / wide.square().mean(-1, keepdim=True).sqrt() * weight.double()
+    x, residual = x.clone(), residual.clone()
+    tensors = (x, weight, residual) if "add" in op else (x, weight)
+    made = getattr(dlblas, op)(*tensors, eps=0.0)
+    y = made[0] if isinstance(made, tuple) else made
+    if "add" in op:
+        assert torch.equal(made[1], h)
+    return float(((y.double() - expected).abs() / (expected.abs() + 0.01)).max())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_rows_that_leave_f32_are_normalised(op: str, dtype: Any, device: str) -> None:
+    torch.manual_seed(3)
+    most = 3e-5 if dtype == torch.float32 else 0.02
+    ran = 0
+    for rows, width in SHAPES:
+        weight = torch.randn(width, device=device).to(dtype)
+        for scale in SCALES:
+            x, residual = (torch.randn(rows, width, device=device) for _ in range(2))
+            x[1:] *= scale  # the first row stays ordinary
+            residual[1:] *= scale
+            for name in implementations(op.rstrip("_"), device):
+                try:
+                    with dlblas.pinned(op.rstrip("_"), name):
+                        error = wrong(op, x.to(dtype), weight, residual.to(dtype))
+                except dlblas.errors.UnsupportedError:
+                    continue
+                assert error < most, f"{name} [{rows}, {width}] times {scale:g}: {error:g}"
+                ran += 1
+    assert ran >= len(SHAPES) * len(SCALES)
