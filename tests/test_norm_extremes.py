@@ -30,12 +30,15 @@ def wrong(op: str, x: Any, weight: Any, residual: Any) -> float:
     h = (x.float() + residual.float()).to(x.dtype) if "add" in op else x
     wide = h.double()
     expected = wide / wide.square().mean(-1, keepdim=True).sqrt() * weight.double()
-    x, residual = x.clone(), residual.clone()
-    tensors = (x, weight, residual) if "add" in op else (x, weight)
-    made = getattr(dlblas, op)(*tensors, eps=0.0)
-    y = made[0] if isinstance(made, tuple) else made
+    named = {"x": x.clone(), "weight": weight}
     if "add" in op:
-        assert torch.equal(made[1], h)
+        named["residual"] = residual.clone()
+    made = getattr(dlblas, op)(**named, eps=0.0)
+    if op.endswith("_"):
+        made = named["x"], named.get("residual")
+    y, total = made if isinstance(made, tuple) else (made, None)
+    if "add" in op:
+        assert torch.equal(total, h)
     return float(((y.double() - expected).abs() / (expected.abs() + 0.01)).max())
 
 
