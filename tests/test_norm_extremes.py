@@ -43,6 +43,20 @@ def wrong(op: str, x: Any, weight: Any, residual: Any) -> float:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_rows_of_zeros_stay_zeros_however_small_eps_is(dtype: Any, device: str) -> None:
+    for rows, width in SHAPES:
+        x, weight = (torch.zeros(n, device=device, dtype=dtype) for n in ((rows, width), (width,)))
+        for name in implementations("rms_norm", device):
+            try:
+                with dlblas.pinned("rms_norm", name):
+                    y = dlblas.rms_norm(x, weight + 1, eps=1e-31)
+            except dlblas.errors.UnsupportedError:
+                continue
+            assert torch.equal(y, x), f"{name} [{rows}, {width}]"
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_rows_that_leave_f32_are_normalised(op: str, dtype: Any, device: str) -> None:

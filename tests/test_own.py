@@ -260,6 +260,24 @@ def test_a_space_is_searched_and_its_values_arrive() -> None:
         assert seen == {(4, "up", False, 0.5)}
 
 
+def test_a_where_that_raises_is_asked_again_by_the_next_call() -> None:
+    raising = True
+
+    def where(block: int) -> bool:
+        if raising:
+            raise KeyboardInterrupt
+        return block == 16
+
+    def picky(x: Any, weight: Any, eps: float, weight_offset: float, y: Any, block: int) -> None:
+        y[...] = normalise(x, weight, eps, weight_offset)
+
+    dlblas.register(OP, "picky", picky, space={"block": [8, 16]}, where=where)
+    reason = "no configuration of its space is valid for this problem"
+    assert row_of(dlblas.explain(OP, *arrays(5, 9)), "picky")["reason"] == reason
+    raising = False
+    assert row_of(dlblas.explain(OP, *arrays(5, 9)), "picky")["config"] == "block=16"
+
+
 def test_where_may_name_letters() -> None:
     def blocked(x: Any, weight: Any, eps: float, weight_offset: float, y: Any, block: int) -> None:
         y[...] = normalise(x, weight, eps, weight_offset)

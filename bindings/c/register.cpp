@@ -80,7 +80,7 @@ void constrain(const Problem& problem, Space& space, const Implementation& impl)
   if (!own.c.allowed || names.empty()) return;
   const auto view = std::make_shared<ProblemView>(*own.op, problem);
   space.require("allowed", names, [&own, view](const Config& config) {
-    return own.c.allowed(view->get(), config.values.data(), own.c.user) != 0;
+    return own.c.allowed(view->get(), config.values.data(), own.c.user) > 0;
   });
 }
 
@@ -89,11 +89,14 @@ constexpr std::int64_t kMostAsked = 4096;
 constexpr std::size_t kMostKnown = 4096;  // problems
 
 // The default where it is valid, else the first of the list, or of the product with the last knob
-// fastest.
-std::optional<Config> find_valid(const OwnImplementation& own, const Problem& problem) {
+// fastest. `unsure`: some answer was neither yes nor no.
+std::optional<Config> find_valid(const OwnImplementation& own, const Problem& problem,
+                                 bool* unsure) {
   const ProblemView view(*own.op, problem);
   const auto allowed = [&](const Config& config) {
-    return own.c.allowed(view.get(), config.values.data(), own.c.user) != 0;
+    const std::int32_t answer = own.c.allowed(view.get(), config.values.data(), own.c.user);
+    *unsure |= answer < 0;
+    return answer > 0;
   };
   if (allowed(own.preset)) return own.preset;
   const std::vector<Knob>& knobs = own.table.knobs();
@@ -123,7 +126,9 @@ std::optional<Config> first_valid(const OwnImplementation& own, const Problem& p
     const auto at = first.known.find(problem);
     if (at != first.known.end()) return at->second;
   }
-  const std::optional<Config> found = find_valid(own, problem);
+  bool unsure = false;
+  const std::optional<Config> found = find_valid(own, problem, &unsure);
+  if (!found && unsure) return found;  // asked again by the next call
   const std::lock_guard lock(first.mutex);
   if (first.known.size() >= kMostKnown) first.known.clear();
   first.known.emplace(problem, found);

@@ -165,7 +165,7 @@ const char* ask_supports(const dlblas_problem* problem, void* user) {
   return for_good(answer ? text_of(answer.get()) : "its supports() raised " + take_error());
 }
 
-// allowed(letters, config) -> bool; one that raises allows nothing
+// allowed(letters, config) -> bool; one that raises, as by Ctrl-C, allows nothing for now
 std::int32_t ask_allowed(const dlblas_problem* problem, const std::int64_t* config, void* user) {
   if (!api.is_initialized()) return 0;
   const Locked locked;
@@ -175,7 +175,7 @@ std::int32_t ask_allowed(const dlblas_problem* problem, const std::int64_t* conf
   Ref answer(api.call_args(own.allowed, letters.get(), codes.get(), nullptr));
   const int yes = answer ? api.is_true(answer.get()) : -1;
   if (yes < 0) take_error();
-  return yes > 0;
+  return yes;
 }
 
 // run(tensors, scalars, rows address, number of rows, value addresses, magnitude addresses)

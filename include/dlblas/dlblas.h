@@ -395,7 +395,8 @@ typedef struct dlblas_implementation {
   const int64_t* preset; /* the default configuration; NULL: the first valid one */
   /* NULL for yes, else why not: one line, which lives as long as the process. NULL: always yes. */
   const char* (*supports)(const dlblas_problem* problem, void* user);
-  /* Is this configuration valid for the problem? NULL: all are. */
+  /* Is this configuration valid for the problem? Above 0: yes. 0: no. Below: no for now, and to be
+   * asked again. NULL: all are. */
   int32_t (*allowed)(const dlblas_problem* problem, const int64_t* config, void* user);
   /* Bytes of workspace. NULL: none. */
   int64_t (*workspace)(const dlblas_problem* problem, const int64_t* config, void* user);

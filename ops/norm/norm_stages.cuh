@@ -131,7 +131,9 @@ __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& wei
       y.words[i] = bits_of_float(float_from_bits(h.words[i]) * scale.first * scale.second *
                                  (float_from_bits(weight.words[i]) + offset));
   } else {
-    const uint32_t first = pack_pair<S.type>(scale.first, scale.first);
+    // No sum of f16's squares leaves f32 but those of zeros and of infinities: these stay right.
+    const float factor = S.type == FloatType::kF16 ? 1 : scale.first;
+    const uint32_t first = pack_pair<S.type>(factor, factor);
 #pragma unroll
     for (int i = 0; i < NormVec<S>::kWords; ++i) {
       FloatPair v = scaled_pair<S.type>(h.words[i], first, scale.second);

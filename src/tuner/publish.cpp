@@ -61,6 +61,10 @@ std::string number(double value) {
 
 }  // namespace
 
+std::string identity_of(const Record::Candidate& c) {
+  return text(c.implementation, " ", c.source_hash, " ", c.config);
+}
+
 void publish(const TuneReport& report, Store& store) {
   constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max();
   Record record;
@@ -70,8 +74,12 @@ void publish(const TuneReport& report, Store& store) {
                                  .count();
   // After what it saw, whatever the clock says: one that was ahead once must not rule for good.
   const std::int64_t now = std::max(clock, std::min(report.newest_known, kLatest - 1) + 1);
-  for (const Evaluated* e : kept(report))
-    record.candidates.push_back(candidate_of(report, *e, now));
+  for (const Evaluated* e : kept(report)) {
+    Record::Candidate c = candidate_of(report, *e, now);
+    const bool decided = report.final_rounds < kFinalSamples && e->failure == Failure::kNone &&
+                         report.known_finals.count(identity_of(c)) > 0;
+    if (!decided) record.candidates.push_back(std::move(c));
+  }
   if (record.candidates.empty()) return;
   record.env = {
       {"library", DLBLAS_VERSION},           {"compiler", __VERSION__},

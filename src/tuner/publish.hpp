@@ -7,8 +7,12 @@
 namespace dlblas {
 
 /// Writes one record: the 32 fastest, every default, and up to 32 failures. Samples of one run
-/// share `measured_at`. Nothing measured: nothing written.
+/// share `measured_at`. Nothing measured: nothing written. A run that came to no final leaves
+/// stored finals as they are: its few samples decide nothing that more of them decided.
 void publish(const TuneReport& report, Store& store);
+
+/// Of a stored row: implementation, source and configuration.
+std::string identity_of(const Record::Candidate& c);
 
 /// Throws Error(kTuning): how many were tried, and how the last one failed.
 [[noreturn]] void throw_all_failed(const TuneReport& report);

@@ -59,8 +59,8 @@ double Race::whole_s() const { return compares_whole() ? 1e-3 * measurer_.whole_
 
 // What the final is going to take, from the best so far: set aside while searching.
 double Race::reserve_s() const {
-  const double reserve =
-      1.2e-3 * measurer_.sample_cost_ms(best_ms_) * kFinalRounds * (kFinalists + 1);
+  const double sample_ms = measurer_.sample_cost_ms(slowdown_ * best_ms_);
+  const double reserve = 1.2e-3 * sample_ms * kFinalRounds * (kFinalists + 1);
   return std::min(reserve, kFinalShare * limits_.budget_s) + whole_s();
 }
 
@@ -151,9 +151,11 @@ void Race::drop(Evaluated& e) {
 }
 
 // Minutes may lie between two candidates, and clocks fall under load. So who may be the best is
-// measured in turn with the best so far, and told the times it would have had when that one was
-// measured. A long run needs no batch. On the host the one that was checked is a sample, and often
-// says enough; on a device its time held the host's launch, and caches that were warm.
+// measured in turn with a reference, and told the times it would have had when that one was
+// measured. The reference stays the same: the best so far has been lucky, and against it every
+// newcomer would look slowed down. A long run needs no batch. On the host the one that was checked
+// is a sample, and often says enough; on a device its time held the host's launch, and caches that
+// were warm.
 void Race::measure(Evaluated& e, const Check& check) {
   const bool is_long = check.ms > kLongRunMs, is_very_long = check.ms > kVeryLongRunMs;
   const bool is_sample = is_long && problem_.device_type == DeviceType::kCpu;
@@ -161,8 +163,8 @@ void Race::measure(Evaluated& e, const Check& check) {
     e.samples_ms.push_back(is_sample ? check.ms : measurer_.sample(*e.plan, check.ms));
   const double ms = score(e) / slowdown_;
   const bool near = best_ < 0 || ms < kNear * best_ms_;
-  const bool paced = best_ >= 0 && near && best_ms_ < kNear * ms;
-  const double more_s = (paced ? 3e-3 : 1e-3) * measurer_.sample_cost_ms(ms);
+  const bool paced = reference_ >= 0 && near && reference_ms_ < kNear * ms;
+  const double more_s = (paced ? 3e-3 : 1e-3) * measurer_.sample_cost_ms(slowdown_ * ms);
   std::vector<double> beside;
   for (int i = 0; i < (is_very_long ? 1 : kMoreSamples) && near && !stopped_; ++i) {
     if (elapsed_s() + more_s > limits_.budget_s) break;
@@ -170,19 +172,31 @@ void Race::measure(Evaluated& e, const Check& check) {
     if (!stopped_) e.samples_ms.push_back(measurer_.sample(*e.plan, check.ms));
     if (paced && !is_very_long) pace(beside);
   }
-  if (!beside.empty()) slowdown_ = score_ms(beside) / best_ms_;
+  if (!beside.empty()) slowdown_ = score_ms(beside) / reference_ms_;
   for (double& sample : e.samples_ms) sample /= slowdown_;
 }
 
-// One more sample of the best so far.
+// One more sample of the reference.
 void Race::pace(std::vector<double>& beside) {
-  if (best_ < 0 || stopped_) return;
-  Evaluated& best = evaluated_[static_cast<std::size_t>(best_)];
-  const auto sample = [&] { beside.push_back(measurer_.sample(*best.plan, best_ms_)); };
-  if (survives(best, sample) || measurer_.interrupted()) return;
-  drop(best);
+  if (reference_ < 0 || stopped_) return;
+  Evaluated& e = evaluated_[static_cast<std::size_t>(reference_)];
+  const auto sample = [&] {
+    beside.push_back(measurer_.sample(*e.plan, slowdown_ * reference_ms_));
+  };
+  if (survives(e, sample) || measurer_.interrupted()) return;
+  drop(e);
   beside.clear();
   find_best();
+  keep_reference();
+}
+
+// The first that was right, until it fails, or one comes that is far ahead of it.
+void Race::keep_reference() {
+  const bool alive =
+      reference_ >= 0 && evaluated_[static_cast<std::size_t>(reference_)].failure == Failure::kNone;
+  if (alive && reference_ms_ < kNear * best_ms_) return;
+  reference_ = best_;
+  reference_ms_ = best_ms_;
 }
 
 void Race::find_best() {
@@ -218,6 +232,7 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
   input.strategy.tell(e.id, ok ? score(e) : -1);
   evaluated_.push_back(std::move(e));
   find_best();
+  keep_reference();
   const Evaluated& kept = evaluated_.back();
   if (best_ + 1 == static_cast<int>(evaluated_.size())) best_took_s_ = elapsed_s() - begin;
   stopped_ |= kept.broke_device;
@@ -294,7 +309,8 @@ bool Race::run_round(const std::vector<std::size_t>& chosen,
     Evaluated& e = evaluated_[chosen[k]];
     if (stopped_ || is_late(0)) return false;
     if (e.failure != Failure::kNone) continue;
-    if (!survives(e, [&] { samples[k].push_back(measurer_.sample(*e.plan, score(e))); }) &&
+    const double ms = slowdown_ * score(e);
+    if (!survives(e, [&] { samples[k].push_back(measurer_.sample(*e.plan, ms)); }) &&
         !measurer_.interrupted())
       drop(e);
   }

@@ -68,6 +68,7 @@ class Race {
   void measure(Evaluated& e, const Check& check);
   void pace(std::vector<double>& beside);
   void find_best();
+  void keep_reference();
   bool has_room(double for_s) const;
   template <typename Launch>
   bool survives(Evaluated& e, const Launch& launch);
@@ -96,7 +97,10 @@ class Race {
   std::string best_name_;
   double best_ms_ = -1, best_took_s_ = 0;  // to be checked and measured
   int best_ = -1;                          // index into evaluated_
-  double slowdown_ = 1;                    // of the machine, since the search began
+  // Whom others are measured beside, and its time when it came.
+  int reference_ = -1;
+  double reference_ms_ = -1;
+  double slowdown_ = 1;  // of the machine, since the search began
   int planned_ = 0, failed_ = 0, winner_ = -1, final_rounds_ = 0;
   bool stopped_ = false, hung_ = false;  // some candidate has
 };

@@ -138,10 +138,12 @@ TuneReport empty_report(TuneReport report, const Candidates& candidates) {
                  "the results have no elements: nothing runs");
 }
 
-std::int64_t newest_of(const Merged& merged) {
-  std::int64_t newest = 0;
-  for (const Merged::Row& row : merged.rows) newest = std::max(newest, row.candidate.measured_at);
-  return newest;
+void note_known(const Merged& merged, TuneReport& report) {
+  for (const Merged::Row& row : merged.rows) {
+    report.newest_known = std::max(report.newest_known, row.candidate.measured_at);
+    if (row.candidate.samples_ms.size() >= kFinalSamples)
+      report.known_finals.insert(identity_of(row.candidate));
+  }
 }
 
 // What the store holds is the answer; `rows` are all of it, the winner is of the `asked_for`.
@@ -183,7 +185,7 @@ TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
   Candidates candidates(op, problem, options, report.candidates);
   if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
   const auto merged = store_of(options).load(store_key(op, problem));
-  report.newest_known = newest_of(*merged);
+  note_known(*merged, report);
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
   candidates.add_anchors(best_row(rows), stale_rows(rows, surroundings(problem)));
   return measure(std::move(report), candidates, caller, context, options);
@@ -196,7 +198,7 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
   Candidates candidates(op, problem, options, report.candidates);
   if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
   const auto merged = store_of(options).load(store_key(op, problem));
-  report.newest_known = newest_of(*merged);
+  note_known(*merged, report);
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
   const CurrentRow* best = best_row(rows);
   const std::vector<CurrentRow> asked_for = candidates.inside(rows);

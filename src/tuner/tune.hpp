@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,7 +72,8 @@ struct TuneReport {
   std::string no_worker;  // why this process measured; empty: a worker did, or nobody
   Fields conditions;      // how it was measured: "cache" first ("warm", "rotated", "cold"), …
   std::uint64_t seed = 0;
-  std::int64_t newest_known = 0;  // when the newest stored sample says it was taken
+  std::int64_t newest_known = 0;       // when the newest stored sample says it was taken
+  std::set<std::string> known_finals;  // identities of stored rows that come from a final
   double budget_s = 0, elapsed_s = 0;
   int final_rounds = 0;
   bool stopped = false, mistrusted = false;

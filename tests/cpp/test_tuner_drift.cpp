@@ -1,6 +1,8 @@
 // A device whose clock changes while it is measured, as a GPU's does under its power limit: who is
 // measured early must neither win nor lose by that. Read next: docs/tuning.md ("How time is
 // measured"), src/tuner/race.cpp.
+#include <cmath>
+
 #include "store/ranking.hpp"
 #include "tests/cpp/worker_script.hpp"
 
@@ -34,6 +36,15 @@ const Behaviour kBestIsTheDefault{Defect::kNone, [](std::int64_t block) -> std::
                                   }};
 const Behaviour kAllTheSame{Defect::kNone,
                             [](std::int64_t) -> std::int64_t { return paced(1'000'000); }};
+// Equal but for noise that only adds, as load does: exponential, a tenth of the time.
+double noisy_tenth() {
+  static std::uint64_t state = 1;
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return -0.1 * std::log((static_cast<double>(state >> 40) + 1) / 16777217.0);
+}
+const Behaviour kNoisy{Defect::kNone, [](std::int64_t) -> std::int64_t {
+                         return static_cast<std::int64_t>(500'000 * (1 + noisy_tenth()));
+                       }};
 const Behaviour kFirst{Defect::kNone, [](std::int64_t) -> std::int64_t { return paced(900'000); }};
 
 TEST_F(Drift, AClockThatFallsUnderLoadDoesNotHideTheBestThatIsMeasuredLate) {
@@ -56,6 +67,19 @@ TEST_F(Drift, AClockThatRisesFromIdleDoesNotHideTheDefaultOfANarrowedSearch) {
   EXPECT_EQ(report.config.values[0], 1);
   EXPECT_EQ(find(report, "wide", 1)->samples_ms.size(), 30u) << "it was in the final";
   EXPECT_NE(report.why.find("the default, "), std::string::npos) << report.why;
+}
+
+// Else the last of two hundred would win, with a time that no machine has.
+TEST_F(Drift, NoiseIsNotTakenForAChangeOfPace) {
+  const Operator& op = make_operator({dummy("wide", kNoisy, &wide_table())});
+  turn(1e6, 1);
+  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
+  const TuneReport report = run_tune(op);
+  ASSERT_EQ(report.evaluated.size(), 200u);
+  for (const Evaluated& e : report.evaluated) {
+    EXPECT_GT(score_ms(e.samples_ms), 0.4) << e.id;
+    EXPECT_LT(score_ms(e.samples_ms), 0.8) << e.id;
+  }
 }
 
 // A stop, or the end of the budget, leaves the race's times: these are compared as if they had been

@@ -45,6 +45,29 @@ TEST_F(TunerTest, AClockThatWasAheadDoesNotRuleForGood) {
   EXPECT_STREQ(run_get_op(op).winner->name, "fast") << "measured since";
 }
 
+// Two samples decide nothing that thirty have decided.
+TEST_F(TunerTest, ARunThatIsStoppedBeforeItsFinalChangesNoChoice) {
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
+  run_tune(op);
+  const auto samples_of_best = [&] {
+    std::size_t most = 0;
+    for (const Merged::Row& row : store_->load(store_key(op, make_problem(op)))->rows)
+      if (row.candidate.config == "block=4") most = row.candidate.samples_ms.size();
+    return most;
+  };
+  ASSERT_EQ(samples_of_best(), 30u);
+  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
+  const TuneReport stopped = run_tune(op);
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.final_rounds, 0);
+  EXPECT_EQ(samples_of_best(), 30u);
+  options_.on_event = {};
+  const TuneReport hit = run_get_op(op);
+  EXPECT_EQ(hit.source, "store");
+  EXPECT_EQ(hit.config.values[0], 4);
+}
+
 TEST_F(TunerTest, OnlyANewCandidateIsMeasuredBesideDefaultAndIncumbent) {
   const Operator& op =
       make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
