@@ -265,7 +265,7 @@ def test_a_where_that_raises_is_asked_again_by_the_next_call() -> None:
 
     def where(block: int) -> bool:
         if raising:
-            raise KeyboardInterrupt
+            raise MemoryError
         return block == 16
 
     def picky(x: Any, weight: Any, eps: float, weight_offset: float, y: Any, block: int) -> None:

@@ -92,8 +92,12 @@ def main(arguments: Sequence[str]) -> int:
     serving = True
     import faulthandler
     import importlib
+    import signal
 
     faulthandler.enable()  # a crash in a user's function says where, on the captured standard error
+    # Ctrl-C is the caller's. One that a user's function raises here would else come again in the
+    # next candidate's.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     at = arguments.index("--script") if "--script" in arguments else len(arguments)
     for module in _modules(arguments[:at]):
         importlib.import_module(module)

@@ -20,6 +20,7 @@ constexpr int kFinalists = 8;
 constexpr int kFinalRounds = 30;
 constexpr double kFinalShare = 0.25;  // of the budget, at most
 constexpr double kOverrun = 1.05;  // of the budget: here a final that has not decided is given up
+constexpr double kMostOverrun = 1.1;  // what it may take in the end
 static_assert(kRaceSamples + kMoreSamples < kFinalSamples,
               "ranking tells finalists by their samples");
 
@@ -328,17 +329,23 @@ int Race::pick(const RaceInput& input) const {
   return pick_winner(contenders);
 }
 
-// The winner's whole output is compared with the oracle, where `check` compared chosen rows and the
-// oracle can afford it; a winner that fails is out, and the next one is tried.
+// The winner is checked once more: it was right twice, and has run many times since. Its whole
+// output is compared with the oracle, where `check` compares chosen rows and the oracle can afford
+// it. A winner that fails is out, and the next one is tried.
 void Race::settle(const RaceInput& input) {
   for (;;) {
     winner_ = pick(input);
-    if (winner_ < 0 || stopped_ || !compares_whole()) break;
-    if (elapsed_s() + whole_s() > kOverrun * limits_.budget_s) break;
+    if (winner_ < 0 || stopped_) break;
+    if (elapsed_s() + measurer_.least_s() > kMostOverrun * limits_.budget_s) break;
+    const bool whole = compares_whole() && elapsed_s() + whole_s() <= kOverrun * limits_.budget_s;
     Evaluated& e = evaluated_[static_cast<std::size_t>(winner_)];
     Check check;
-    if (survives(e, [&] { check = measurer_.check_whole(*e.plan); }) && !measurer_.interrupted()) {
-      if (check.failure == Failure::kTimeout) break;  // an oracle's time is a guess: no verdict
+    const auto again = [&] {
+      check = whole ? measurer_.check_whole(*e.plan) : measurer_.check(*e.plan);
+    };
+    if (survives(e, again) && !measurer_.interrupted()) {
+      // An oracle's time is a guess: no verdict.
+      if (whole && check.failure == Failure::kTimeout) break;
       e.failure = check.failure;
       e.note = check.note;
       e.error = std::max(e.error, check.error);

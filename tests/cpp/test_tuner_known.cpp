@@ -45,6 +45,16 @@ TEST_F(TunerTest, AClockThatWasAheadDoesNotRuleForGood) {
   EXPECT_STREQ(run_get_op(op).winner->name, "fast") << "measured since";
 }
 
+// As one whose semaphore is never reset: checked again when it has run many times, it is out.
+TEST_F(TunerTest, WhoIsRightAtFirstOnlyDoesNotWin) {
+  static const Behaviour tires{Defect::kWrong, [](std::int64_t) -> std::int64_t { return 10'000; },
+                               6};
+  const Operator& op = make_operator({dummy("slow", kSlow), dummy("tires", tires)});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "slow");
+  EXPECT_EQ(find(report, "tires")->failure, Failure::kWrongResult);
+}
+
 // Two samples decide nothing that thirty have decided.
 TEST_F(TunerTest, ARunThatIsStoppedBeforeItsFinalChangesNoChoice) {
   const Operator& op =
