@@ -261,7 +261,7 @@ def test_a_space_is_searched_and_its_values_arrive() -> None:
 
 
 def test_a_where_that_raises_is_asked_again_by_the_next_call() -> None:
-    raising = True
+    raising = False
 
     def where(block: int) -> bool:
         if raising:
@@ -272,6 +272,7 @@ def test_a_where_that_raises_is_asked_again_by_the_next_call() -> None:
         y[...] = normalise(x, weight, eps, weight_offset)
 
     dlblas.register(OP, "picky", picky, space={"block": [8, 16]}, where=where)
+    raising = True
     reason = "no configuration of its space is valid for this problem"
     assert row_of(dlblas.explain(OP, *arrays(5, 9)), "picky")["reason"] == reason
     raising = False
