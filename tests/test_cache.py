@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -163,6 +164,34 @@ def test_bad_files_and_names_are_said_and_change_nothing(
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
+def test_an_export_replaces_regular_files_alone(
+    tuned: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a socket's name has little room
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo("fifo")
+    for link, target in (("link", "kept"), ("dangling", "nothing"), ("folder_link", "folder")):
+        os.symlink(target, link)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("socket")
+    before = {n: (os.lstat(n).st_ino, os.lstat(n).st_mode) for n in os.listdir()}
+    for name, kind in {
+        "fifo": "a FIFO", "socket": "a socket", "folder": "a folder", "link": "a symbolic link",
+        "dangling": "a symbolic link", "folder_link": "a symbolic link",
+    }.items():  # fmt: skip
+        said = shell(tuned, "export", name, code=2)
+        assert said.startswith("cache: path is there and is no regular file; expected")
+        assert f"got {tmp_path / name} ({kind}); give the name of a new or a regular file" in said
+    listener.close()
+    assert before == {n: (os.lstat(n).st_ino, os.lstat(n).st_mode) for n in os.listdir()}
+    assert kept.read_text() == "mine" and not os.listdir("folder")
+    assert ask(tuned, "export", "kept")["records"] == 1, "a regular file is replaced"
+    assert kept.read_text().startswith("dlblas-export 1\n")
+    assert ask(tuned, "export", "folder_link/new")["records"] == 1, "a folder may be a link's"
+
+
 def test_bytes_that_are_no_text_are_names_of_files_too(tuned: pathlib.Path) -> None:
     odd = os.fsdecode(bytes(tuned.parent) + b"/o\xffdd")
     assert "1 records in " in shell(tuned, "export", odd)
@@ -244,6 +273,14 @@ def test_a_pin_holds_in_new_processes_and_says_so(
     assert explained(tmp_path)["implementation"] == "reference", "rules outlive a clear"
     shell(tmp_path, "unpin", "rms_norm")
     assert explained(tmp_path)["source"] != "pinned"
+
+
+def test_lifting_nothing_exits_as_the_table_says(tmp_path: pathlib.Path) -> None:
+    page = pathlib.Path(__file__).resolve().parents[1] / "docs" / "cli.md"
+    (failed,) = [line for line in page.read_text().splitlines() if line.startswith("| 1 |")]
+    for words in (("unpin", "rms_norm"), ("allow", "rms_norm", "reference")):
+        said = shell(tmp_path, *words, code=1)
+        assert "there was none" in said and f"`cache {words[0]}`" in failed
 
 
 def test_a_broken_rule_is_said(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:

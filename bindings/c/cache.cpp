@@ -2,6 +2,7 @@
 // on lines of their own. JSON goes out; what comes in (a file, another store) is checked record by
 // record. Read next: store/exchange.hpp, store/rules.hpp.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -101,10 +102,30 @@ void write_compact(JsonWriter& w, Store& store) {
   w.field("keys", keys).field("failed", failed).field("records", records);
 }
 
+const char* kind_of(mode_t mode) {
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+// The export takes its name by a rename, which would put a file where a FIFO, a device node or a
+// link was: only a regular file is replaced.
+void refuse_irregular(const Folder& folder, const std::filesystem::path& file) {
+  struct stat st;
+  const std::string name = file.filename().string();
+  if (!folder.fd || ::fstatat(folder.fd.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (!S_ISREG(st.st_mode))
+    refuse_argument("path", "is there and is no regular file", "a new name, or a regular file's",
+                    text(file.string(), " (", kind_of(st.st_mode), ")"),
+                    "give the name of a new or a regular file; nothing was written");
+}
+
 void export_to(JsonWriter& w, Store& store, const std::string& path) {
   const std::filesystem::path file = absolute(path);
-  const std::string all = export_text(store);
   const Folder folder = open_root(file.parent_path().string(), Trust::kAnyone, Missing::kFail);
+  refuse_irregular(folder, file);
+  const std::string all = export_text(store);
   const int error =
       folder.fd ? write_file(folder.fd.get(), file.filename().string(), all) : folder.error;
   if (error != 0)

@@ -78,7 +78,8 @@ def compact() -> dict[str, Any]:
 
 
 def export(path: str | os.PathLike[str]) -> int:
-    """Writes every record into one sealed file; how many there are."""
+    """Writes every record into one sealed file; how many there are. A file of that name is replaced
+    whole; anything else (a link, a folder, a device) is an ArgumentError and stays."""
     return int(_run("export", os.fsdecode(path))["records"])
 
 
