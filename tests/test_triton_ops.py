@@ -16,9 +16,11 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 
 import pytest
 
+np = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch")
 from dlblas import errors, triton_ops  # noqa: E402
 from dlblas.triton_ops import autotuner, exceptions, models, validation  # noqa: E402
@@ -609,6 +611,94 @@ def test_one_other_element_shows_in_every_dtype(name):
     assert found.best_config == {"wrong": False} and len(found.all_results) == 1
     again = triton_ops.TritonAutoTuner(kernel, {"wrong": [False]}, 1, 1)
     assert len(again.tune(torch.randn(8, 8), out).all_results) == 1
+
+
+def compared(kernel, *args):
+    """How many of the configurations ``wrong=False`` and ``wrong=True`` are timed; the first's
+    arguments are what is left."""
+    tuner = triton_ops.TritonAutoTuner(kernel, {"wrong": [False, True]}, 1, 1)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = tuner.tune(*args)
+    assert not [w for w in said if "configuration" not in str(w.message)]
+    assert found.all_results[0][0] == {"wrong": False}
+    return len(found.all_results)
+
+
+def test_conjugates_and_negatives_are_compared_by_value():
+    z = torch.randn(4, dtype=torch.complex64)
+    views = {
+        "conj": (lambda t: t.conj(), lambda t: t.conj().resolve_conj()),
+        "negative": (lambda t: t.conj().imag, lambda t: -t.imag),
+        "both": (lambda t: torch._neg_view(t.conj()), lambda t: -t.conj().resolve_conj()),
+    }
+    for name, (lazy, plain) in views.items():
+        assert compared(lambda wrong, a=lazy, b=plain: b(z) if wrong else a(z)) == 2, name
+        assert compared(lambda wrong, a=lazy: a(z) if not wrong else a(z * 2)) == 1, name
+
+        def into(x, out, wrong):
+            out.mul_(x * (3 if wrong else 2))
+
+        out = lazy(torch.ones(4, dtype=torch.complex64) * (2 + 1j))  # given as a view
+        before = out.clone()
+        assert compared(into, 1.0, out) == 1, name
+        assert torch.equal(out.clone(), before * 2), f"{name}: one run on what was given"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["float32", "float16", "float64", "longdouble", "complex64", "clongdouble", ">f4", "<U4", "O",
+     "int8", "uint16", "uint64", ">i4", "bool", "datetime64[s]", "i4,f8", "f4,i1"],
+)  # fmt: skip
+def test_numpy_arrays_are_compared(name):
+    def array(other=False):
+        values = [0, 1, 0, 1 if other else 0, 1, 1]
+        if "," in name:
+            return np.array([(v, v) for v in values], name).reshape(2, 3)
+        return np.array(values).astype(name).reshape(2, 3)
+
+    def returns(wrong):
+        return {"all": [array(wrong)]}
+
+    def writes(out, wrong):
+        out[...] = array(wrong)
+
+    def steps(wrong):  # neither rows nor forward
+        return array().T[::-1].copy()[::-1].T if wrong else array()
+
+    assert compared(returns) == 1 and compared(steps) == 2
+    for out in (np.zeros_like(array()), np.zeros_like(array().T).T, np.zeros_like(array())[::-1]):
+        assert compared(writes, out) == (2 if name == "O" else 1)  # objects are kept nowhere
+        if name != "O":
+            assert (out == array()).all(), "one run of the winner"
+
+
+def test_shape_dtype_and_nan_of_numpy_arrays_count():
+    plain = np.arange(6, dtype=np.float32)
+    others = [
+        plain * 2, plain[:-1], plain.reshape(2, 3), plain.astype(np.float64), plain.astype(">f4"),
+        plain.astype(np.longdouble), np.where(plain == 3, np.nan, plain), plain.astype(object), 7,
+    ]  # fmt: skip
+    for other in others:
+        assert compared(lambda wrong, other=other: other if wrong else plain) == 1, other
+    fixed = np.broadcast_to(plain, (2, 6))  # not to be written
+    for same in (plain + 1e-7, plain[::-1].copy()[::-1], fixed[0], torch.from_numpy(plain.copy())):
+        assert compared(lambda wrong, same=same: same if wrong else plain) == 2, same
+    assert compared(lambda x, wrong: x * 1, fixed) == 2
+    for scalar, other in (
+        (np.float32(2), np.float32(3)), (np.float64(2), np.float64(2.001)), (2j, 3j),
+        (np.uint16(2), np.uint16(3)), (np.bool_(True), np.bool_(False)),
+        (np.datetime64(2, "s"), np.datetime64(3, "s")),
+        (np.datetime64(0, "s"), np.datetime64(0, "D")),
+    ):  # fmt: skip
+        assert compared(lambda wrong, s=scalar: s) == 2, scalar
+        assert compared(lambda wrong, s=scalar, o=other: o if wrong else s) == 1, scalar
+    rows = np.zeros(6, np.dtype([("tag", "i1"), ("x", "f4")]))  # x is at odd places
+
+    def into(field, wrong):
+        field[:] = 3 if wrong else 2
+
+    assert compared(into, rows["x"]) == 1 and (rows["x"] == 2).all() and not rows["tag"].any()
 
 
 def test_the_kernels_own_default_is_what_is_right():

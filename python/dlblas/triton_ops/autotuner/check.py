@@ -1,18 +1,20 @@
 """Does a configuration compute what the default one does?
 
 In: a kernel's arguments, and runs of it. Out: None, or in words why not, with a distance. What a
-kernel returns and what it leaves in its tensor arguments are its results. They are compared where
-the default agrees with itself, so that memory nobody wrote and random numbers decide nothing.
-Read next: tuner.py.
+kernel returns and what it leaves in its arguments are its results: tensors, NumPy arrays, numbers.
+They are compared where the default agrees with itself, so that memory nobody wrote and random
+numbers decide nothing. Read next: arrays.py, tuner.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+
+from . import arrays
 
 # An element may be off by 4 roundings of its own (one in f8), and by this share of its row's
 # largest: sums in another order, and in f16 or bf16 partial sums that were rounded on the way.
@@ -27,27 +29,13 @@ class Difference(NamedTuple):
     error: float  # over what is allowed; inf for NaN, another shape, another integer
 
 
-def tensors_in(value: Any, numbers: bool = False) -> Iterator[torch.Tensor]:
-    """Tensors, through lists, tuples and mappings; numbers as such where they are asked for."""
-    if isinstance(value, torch.Tensor):
-        if value.layout is torch.strided:
-            yield torch.view_as_real(value.detach()) if value.is_complex() else value.detach()
-    elif numbers and isinstance(value, (bool, int, float)):
-        yield torch.tensor(value)
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from tensors_in(part, numbers)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from tensors_in(part, numbers)
-
-
 class Check:
     """Made before anything runs: keeps the arguments as they are."""
 
     def __init__(self, *arguments: Any) -> None:
         # One element in many places cannot be a result, nor be written back.
-        given = (t for t in tensors_in(arguments) if 0 not in t.stride() or t.numel() <= 1)
+        memory = arrays.memory_in(arguments)
+        given = (t for t in memory if 0 not in t.stride() or t.numel() <= 1)
         self._arguments = list({(t.data_ptr(), t.shape, t.stride()): t for t in given}.values())
         self._before = [t.clone() for t in self._arguments]
         self._poisoned: list[int] = []  # arguments that are only written
@@ -80,7 +68,7 @@ class Check:
         results = self._results(run)
         if len(results) != len(self._expected):
             count = len(self._arguments)
-            words = f"returns {len(results) - count} tensors, not {len(self._expected) - count}"
+            words = f"returns {len(results) - count} results, not {len(self._expected) - count}"
             return Difference(words, math.inf)
         worst = None
         for got, want, known in zip(results, self._expected, self._known, strict=True):
@@ -101,7 +89,7 @@ class Check:
         for i in self._poisoned:
             self._arguments[i].copy_(torch.tensor(math.nan))
         returned = run()
-        return [t.clone() for t in (*self._arguments, *tensors_in(returned, numbers=True))]
+        return [t.clone() for t in (*self._arguments, *arrays.results_in(returned))]
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

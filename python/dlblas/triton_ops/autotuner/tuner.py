@@ -21,9 +21,9 @@ import torch
 from ...errors import TuningFailedError
 from ...own import _source
 from ..models import KernelMetrics, TuningResult
-from . import clock
+from . import arrays, clock
 from .cache import Candidate, ConfigCache, key_of
-from .check import Check, tensors_in
+from .check import Check
 from .configs import Config, generate_configs, get_default_config
 
 
@@ -67,8 +67,8 @@ class TritonAutoTuner:
         asked for again, until the kernel's source or the space is another. A configuration that
         raises, or whose results are not the default one's (that of ``get_default_config`` where the
         space has it, else the first that runs), is left out with a warning; when all are,
-        TuningFailedError carries the last error. Tensors are left as one run of the winner on what
-        was given leaves them."""
+        TuningFailedError carries the last error. Tensors and arrays are left as one run of the
+        winner on what was given leaves them."""
         source = _source_of(self.kernel_fn)
         key = key_of(kernel_type, problem_size, device) if problem_size and device else None
         with _device_of([*args, *kwargs.values()], device) as gpu:
@@ -189,7 +189,7 @@ def _kind_of(error: Exception) -> str:
 def _device_of(values: list[Any], device: str | None) -> Iterator[bool]:
     """Whether kernels go to a GPU, by the arguments or else by the device's name; that GPU is the
     current one inside."""
-    found = [t.device for t in tensors_in(values)]
+    found = [t.device for t in arrays.tensors_in(values)]
     if not found and device:
         with contextlib.suppress(RuntimeError):  # a name of the user's own
             found = [torch.device(str(device))]
