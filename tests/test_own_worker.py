@@ -87,6 +87,18 @@ def test_a_script_with_a_guard_is_imported_by_a_worker(where: str, how: str) -> 
     assert told["modules"] == []
 
 
+@pytest.mark.parametrize("link", [False, True], ids=["file", "link"])
+def test_a_script_needs_no_suffix(tmp_path: pathlib.Path, link: bool) -> None:
+    script = tmp_path / "tool"
+    if link:
+        script.symlink_to(HERE / "own_script.py")
+    else:
+        script.write_text((HERE / "own_script.py").read_text())
+    told = json.loads(python(str(script), "body"))
+    assert told["rows"]["script_bad"] == "crash" and not told["rows"]["script_good"]
+    assert not told["local"]["script_bad"]
+
+
 def test_a_script_without_a_guard_stays_here(tmp_path: pathlib.Path) -> None:
     text = (HERE / "own_script.py").read_text().replace('if __name__ == "__main__":', "if True:")
     (tmp_path / "plain.py").write_text(text)

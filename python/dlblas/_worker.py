@@ -72,11 +72,14 @@ def _rows_in() -> list[Any]:
 
 def _run_script(file: str, package: str, arguments: Sequence[str]) -> None:
     """As multiprocessing does: its body without what stands below the guard."""
+    import importlib.machinery
     import importlib.util
 
     from .own import _source
 
-    spec = importlib.util.spec_from_file_location(_source.SCRIPT, file)
+    # A script needs no suffix, by which a loader would be found.
+    loader = importlib.machinery.SourceFileLoader(_source.SCRIPT, file)
+    spec = importlib.util.spec_from_file_location(_source.SCRIPT, file, loader=loader)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
