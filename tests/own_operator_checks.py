@@ -257,9 +257,83 @@ def test_a_reference_that_raises_says_so() -> None:
         dlblas.own_shape(np.ones((2, 2), np.float32))  # type: ignore[attr-defined]
 
 
+def row(**change: Any) -> list[dict[str, Any]]:
+    """cases= of one row; a key that is None is left out."""
+    plain = {"name": "a", "dims": {"T": 3, "C": 8}, "dtypes": ["f32"], "use": ["test"]}
+    return [{key: value for key, value in {**plain, **change}.items() if value is not None}]
+
+
+def named(name: str) -> dict[str, str]:
+    return {"schema": f"{name}(x: f[*T, C]) -> y: like(x)[*T, C]"}
+
+
+def test_cases_of_ones_own() -> None:
+    made = row(
+        dims={"T": [2, 3], "C": 8}, layouts=["nt", "row_strided_x", "inplace"], values=["nan"],
+        args={"x": True},
+    )  # fmt: skip
+    dlblas.register_operator(named("own_cased")["schema"], lambda x: x, cases=iter(made))
+    assert dlblas.own.cases("own_cased", "test") == [{**made[0], "op": "own_cased"}]
+
+
 @pytest.mark.parametrize(
     ("change", "argument", "words"),
     [
+        *(
+            (named(name), "name", "would hide what dlblas has")
+            for name in (
+                "register",
+                "unregister",
+                "register_operator",
+                "nn",
+                "torch",
+                "utils",
+                "spaces",
+                "triton_ops",
+                "bench",
+                "cli",
+                "harness",
+                "ops",
+                "own",
+                "_worker",
+                "__getattr__",
+                "name",
+            )
+        ),
+        (named("class"), "name", "is a keyword"),
+        (named("rms_norm_out"), "name", "is taken; expected a name apart from rms_norm, "),
+        (named("_own_power"), "name", "is taken"),
+        ({"inplace": "unregister(x!y)"}, "inplace", "would hide what dlblas has"),
+        ({"inplace": "del(x!y)"}, "inplace", "is a keyword"),
+        ({"inplace": "own_power_out(x!y)"}, "inplace", "is taken"),
+        ({"inplace": ("own_es_(x!y)", "own_es_(x!y)")}, "inplace", "is taken"),
+        ({**named("own_eq"), "inplace": "own_eq(x!y)"}, "inplace", "is taken"),
+        ({**named("own_eq"), "inplace": "own_eq_out(x!y)"}, "inplace", "is taken"),
+        ({"schema": "own_ek(x: f[*T], if: float) -> y: like(x)[*T]"}, "schema", "by a keyword"),
+        ({"schema": named("own_eu")["schema"] + "\ud800"}, "schema", "is not valid Unicode"),
+        ({"formula": 5}, "formula", "has the wrong type"),
+        ({"formula": "\ud800"}, "formula", "is not valid Unicode"),
+        ({"inplace": 5}, "inplace", "has the wrong type"),
+        ({"inplace": (5,)}, "inplace", "has the wrong type"),
+        ({"cases": "abc"}, "cases", "is no list of rows"),
+        ({"cases": 5}, "cases", "is no list of rows"),
+        ({"cases": [5]}, "cases", "is no list of rows"),
+        ({"cases": [{"bad": 1}]}, "cases", "cases[0]; expected name, dims, dtypes, use"),
+        ({"cases": row(use=None)}, "cases", "cases[0]; expected name, dims, dtypes, use"),
+        ({"cases": row() + row(more=1)}, "cases", "cases[1]; expected no key but"),
+        ({"cases": row(name="A b")}, "cases", "cases[0]['name']"),
+        ({"cases": row(dims={"T": 1})}, "cases", "expected a size for each of T, C"),
+        ({"cases": row(dims={"T": 1, "C": [1]})}, "cases", "expected C to be a size"),
+        ({"cases": row(dims={"T": -1, "C": 1})}, "cases", "expected T to be a size"),
+        ({"cases": row(dtypes=["f33"])}, "cases", "cases[0]['dtypes']"),
+        ({"cases": row(dtypes="f32")}, "cases", "cases[0]['dtypes']"),
+        ({"cases": row(dtypes=["f32", "f32"])}, "cases", "cases[0]['dtypes']"),
+        ({"cases": row(use=[])}, "cases", "cases[0]['use']"),
+        ({"cases": row(use=["tests"])}, "cases", "cases[0]['use']"),
+        ({"cases": row(layouts=["row_strided_q"])}, "cases", "cases[0]['layouts']"),
+        ({"cases": row(values=["odd"])}, "cases", "cases[0]['values']"),
+        ({"cases": row(args={"q": 1})}, "cases", "expected values of some of x"),
+        ({"cases": row(args={"x": []})}, "cases", "expected x to be a number"),
         ({"schema": "nonsense"}, "schema", "is malformed"),
         ({"schema": "own_bad(x: q[*T]) -> y: f[*T]"}, "schema", "malformed at column"),
         ({"schema": "rms_norm(x: f[*T]) -> y: like(x)[*T]"}, "name", "is taken"),
@@ -281,11 +355,41 @@ def test_errors_are_typed_and_name_the_argument(
     }
     if "reference" not in change:
         given["reference"] = lambda x: x
+    before, functions = dlblas.list_operators(), set(vars(dlblas))
     with pytest.raises(ArgumentError) as caught:
         dlblas.register_operator(**given)
     assert caught.value.argument == argument, str(caught.value)
     assert words in str(caught.value)
-    assert not [name for name in dlblas.list_operators() if name.startswith("own_e")]
+    assert dlblas.list_operators() == before
+    new = set(vars(dlblas)) - functions - {"harness"}  # which checks of cases import
+    assert not new, new
+
+
+def test_after_refused_names_torch_has_every_operator() -> None:
+    pytest.importorskip("torch")
+    code = "\n".join(
+        (
+            "import dlblas",
+            "from dlblas.errors import ArgumentError",
+            "def refused(name, **more):",
+            "    schema = name + '(x: f[*T]) -> y: like(x)[*T]'",
+            "    try: dlblas.register_operator(schema, lambda x: x, **more)",
+            "    except ArgumentError: return True",
+            "assert refused('rms_norm_out') and refused('class') and refused('register')",
+            "assert refused('q', inplace='q(x!y)') and refused('q', inplace='q_out(x!y)')",
+            "assert not refused('q', inplace='q_(x!y)')",
+            "import dlblas.torch, torch",
+            "y = torch.ops.dlblas.rms_norm(torch.ones(2, 4, device='meta'), None)",
+            "assert y.is_meta and torch.ops.dlblas.q(torch.ones(3)).sum() == 3",
+            "dlblas.register('rms_norm', 'mine', lambda **given: None)",
+        )
+    )
+    package = pathlib.Path(dlblas.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(package)},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.gpu

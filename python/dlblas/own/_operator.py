@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .. import _dtypes, _hooks, _native
-from . import _arrays, _function, _source
+from . import _arrays, _function, _names, _source
+from . import _cases as _case_rows
 from ._problem import Operator, Problem, of_schema
 from ._space import Knobs
-from ._words import refuse, refuse_type
+from ._words import refuse, refuse_type, text_of
 
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _cases: dict[str, list[dict[str, Any]]] = {}
@@ -51,25 +52,35 @@ def register_operator(
             repr(schema), "see docs/add_an_operator.md",
         )  # fmt: skip
     name = found[1]
-    package = sys.modules["dlblas"]
-    if name not in _native.FUNCTIONS and name in vars(package):
-        raise refuse(
-            name, "name", "would hide what dlblas has", "a new name", name, "choose another one"
-        )
     if not callable(reference):
         raise refuse_type(name, "reference", "a function", reference, "pass one")
-    texts = (inplace,) if isinstance(inplace, str) else tuple(inplace)
+    text_of(name, "schema", schema)
+    text_of(name, "formula", formula)
+    texts = _forms(name, inplace)
     judge = _source.text_of(bound) if callable(bound) else bound
     digest = _source.digest(_source.text_of(reference), judge, version)
     facts = of_schema(schema)
+    known = _native.FUNCTIONS.get(name)
+    if known is None or (known.operator, known.family) != (name, "own"):  # no repetition
+        named = [("inplace", form[1]) for form in map(_NAME.match, texts) if form]
+        arguments = (*facts.inputs, *facts.scalars, *facts.results)
+        _names.check(name, [("name", name), *named], arguments)
+    rows = None if cases is None else _case_rows.read(facts, schema, cases)
     shell = _Reference(facts, reference)
     ask = None if bound is None else _Bound(facts, bound)
     _native.plane["own_register_operator"](schema, texts, formula, digest, shell, ask)
     _source.note(name, _source.place_of(name))
     announce()
-    made = _default_cases(facts) if cases is None else [dict(row) for row in cases]
+    made = _default_cases(facts) if rows is None else rows
     _cases[name] = [{**row, "op": name} for row in made]
     return _native.FUNCTIONS[name].call  # type: ignore[no-any-return]
+
+
+def _forms(op: str, inplace: Any) -> tuple[str, ...]:
+    given = (inplace,) if isinstance(inplace, str) else inplace
+    if not isinstance(given, Iterable):
+        raise refuse_type(op, "inplace", "texts of in-place forms", inplace, 'write "name_(x!y)"')
+    return tuple(text_of(op, "inplace", form) for form in given)
 
 
 def announce() -> None:
@@ -77,7 +88,7 @@ def announce() -> None:
     package: Any = sys.modules["dlblas"]
     fresh = _native.add_functions(_native.plane["own_functions"]())
     for function in fresh:
-        if function.name not in vars(package):
+        if not _names.reserved(function.name):  # a shared object's may be
             setattr(package, function.name, function.call)
             package.__all__ += [function.name]
     register = sys.modules.get("dlblas.torch._register")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..errors import ArgumentError, ArgumentTypeError
 
 
@@ -16,6 +18,19 @@ def refuse(
 ) -> Exception:
     message = f"{op}: {argument} {problem}; expected {expected}, got {got}; {remedy}"
     return kind.from_library(message, op, argument, expected, str(got))
+
+
+def text_of(op: str, argument: str, given: Any) -> str:
+    """A text that the library can be given."""
+    if not isinstance(given, str):
+        raise refuse_type(op, argument, "a text", given, "write one")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise refuse(
+            op, argument, "is not valid Unicode", "no lone surrogate", ascii(given), "leave it out"
+        ) from None
+    return given
 
 
 def refuse_type(op: str, argument: str, expected: str, got: object, remedy: str) -> Exception:
