@@ -263,7 +263,7 @@ def test_a_space_is_searched_and_its_values_arrive() -> None:
 def test_a_where_that_raises_is_asked_again_by_the_next_call() -> None:
     raising = False
 
-    def where(block: int) -> bool:
+    def where(block: int, C: int) -> bool:  # noqa: N803 - a letter: it is asked by calls
         if raising:
             raise MemoryError
         return block == 16
@@ -457,6 +457,26 @@ def no_result(x: Any, weight: Any, eps: float, weight_offset: float) -> None: ..
         ({"space": {"rows": []}}, "space", "gives rows a wrong number of values"),
         ({"space": {"rows": dlblas.spaces.RangeSpace(0, 1)}}, "space", "gives rows a range"),
         ({"default": {"rows": 1}}, "default", "names other knobs than space"),
+        ({"space": {"rows": [2**70]}}, "space['rows']", "has a value beyond 64 bits"),
+        ({"space": {"rows": [None]}}, "space['rows']", "has the wrong type"),
+        ({"space": {"rows": [[1]]}}, "space['rows']", "has the wrong type"),
+        ({"space": [{"rows": None}]}, "space['rows']", "has the wrong type"),
+        ({"space": {"rows": ["\ud800"]}}, "space['rows']", "is not valid Unicode"),
+        ({"space": {"\ud800": [1]}}, "space", "is not valid Unicode"),
+        ({"space": {5: [1]}}, "space", "has the wrong type"),
+        ({"space": {"rows": [1]}, "where": lambda rows: 1 / 0}, "where", "raised"),
+        ({"space": {"rows": [1]}, "where": max}, "where", "does not tell its parameters"),
+        ({"where": 5}, "where", "has the wrong type"),
+        ({"default": 5}, "default", "has the wrong type"),
+        ({"supports": 5}, "supports", "has the wrong type"),
+        ({"devices": 5}, "devices", "has the wrong type"),
+        ({"devices": [["cpu"]]}, "devices", "is unknown"),
+        ({"arch": 2**70}, "arch", "is no compute capability"),
+        ({"op": 5}, "op", "has the wrong type"),
+        ({"op": "\ud800"}, "op", "is not valid Unicode"),
+        ({"fn": "__global__ void f() {} //\ud800", "grid": "T"}, "fn", "is not valid Unicode"),
+        ({"fn": "__global__ void f() {}", "grid": "\ud800"}, "grid", "is not valid Unicode"),
+        ({"fn": "", "grid": "T", "entry": 5}, "entry", "has the wrong type"),
         ({"grid": "T"}, "grid", "is for kernels"),
         ({"fn": "extern", "devices": "cpu"}, "devices", "does not fit CUDA text"),
         ({"fn": "__global__ void f() {}"}, "grid", "is missing"),
@@ -468,11 +488,23 @@ def no_result(x: Any, weight: Any, eps: float, weight_offset: float) -> None: ..
 def test_errors_are_typed_and_name_the_argument(
     change: dict[str, Any], argument: str, words: str
 ) -> None:
-    given = {"name": "mine", "fn": mine, **change}
+    given = {"op": OP, "name": "mine", "fn": mine, **change}
+    before = dlblas.info()["operators"]
     with pytest.raises(ArgumentError) as caught:
-        dlblas.register(OP, **given)
+        dlblas.register(**given)
+    assert dlblas.info()["operators"] == before
     assert caught.value.argument == argument, str(caught.value)
     assert words in str(caught.value) and "expected" in str(caught.value)
+
+
+def test_truth_values_of_numpy_are_knobs() -> None:
+    def knobs(x: Any, weight: Any, eps: float, weight_offset: float, y: Any, k: Any) -> None: ...
+
+    space = {"k": [np.bool_(True), np.float32(1.5), "a", 2]}
+    dlblas.register(OP, "knobs", knobs, space=space, where=lambda k: k != 2)
+    row = next(r for r in dlblas.info()["operators"] if r["name"] == OP)
+    (made,) = (i for i in row["implementations"] if i["name"] == "knobs")
+    assert made["knobs"][0]["values"] == ["True", "1.5", "a", "2"]
 
 
 def test_an_unknown_operator_and_an_unknown_name() -> None:

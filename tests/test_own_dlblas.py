@@ -4,6 +4,7 @@ their results. Read next: python/dlblas/own/_dlblas.py, examples/own_dlblas.py.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
@@ -163,6 +164,30 @@ def test_what_differs_in_its_arguments_is_another_implementation() -> None:
     assert sorted(n.partition("_call_")[2] for n in mixed) == ["f16", "f32", "f32_relu"]
 
 
+class _Product:
+    def __call__(self, a: Any, b: Any) -> Any:
+        return a @ b
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (functools.partial(functools.partial(matmul)), NAME),
+        (_Product(), NAME.replace("matmul_f32", "_Product_f32")),
+        (_Product().__call__, NAME.replace("matmul_f32", "__call___f32")),
+        (torch.matmul, "_matmul_f32"),
+    ],
+    ids=["partial", "object", "method", "builtin"],
+)
+def test_whatever_can_be_called_is_a_call(call: Any, name: str) -> None:
+    utils.register_dlblas_op("matmul", None, tensors(), call, None, None)
+    (made,) = user_names("matmul")
+    assert made.endswith(name)
+    a, b = torch.randn(5, 7), torch.randn(7, 3)
+    with dlblas.pinned("matmul", made):
+        torch.testing.assert_close(dlblas.matmul(a, b), a @ b)
+
+
 def test_a_symbol_that_stands_twice_is_one_size() -> None:
     def square(a: Any, b: Any) -> Any:
         return a @ b
@@ -279,5 +304,9 @@ def test_errors_name_the_argument() -> None:
         with pytest.raises(ArgumentError, match=words) as caught:
             utils.register_dlblas_op("matmul", None, args, matmul, None, None)
         assert caught.value.argument == argument
+    for space in (utils.FixedSpace(4), utils.ChoiceSpace([{"x": 1}, 4]), 4):
+        with pytest.raises(ArgumentError, match="matmul: space has the wrong type") as caught:
+            utils.register_dlblas_op("matmul", space, (a, b), matmul, None, None)
+        assert caught.value.argument == "space"
     with pytest.raises(ArgumentError, match="kernel cannot be given its knobs"):
         utils.register_dlblas_op("matmul", utils.DictSpace(x=[1]), (a, b), matmul, None, None)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ._words import refuse, refuse_type
+from ._words import refuse, refuse_type, text_of
 
 _ENTRY = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+"
                     r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")  # fmt: skip
@@ -18,7 +18,7 @@ _ENTRY = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+"
 def entry_of(op: str, text: str, entry: str | None) -> str:
     """The text's one kernel, or the one that was named."""
     if entry is not None:
-        return entry
+        return text_of(op, "entry", entry)
     found = _ENTRY.findall(text)
     if len(found) != 1:
         raise refuse(
@@ -39,5 +39,5 @@ def expressions(op: str, argument: str, given: Any, otherwise: str) -> tuple[str
             op, argument, "one to three numbers or expressions in letters and knobs", given,
             'write for example ("ceil_div(C, BLOCK)", "T")',
         )  # fmt: skip
-    texts = [str(part) for part in parts] + ["1", "1"]
+    texts = [text_of(op, argument, str(part)) for part in parts] + ["1", "1"]
     return texts[0], texts[1], texts[2]

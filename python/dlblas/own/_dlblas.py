@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +86,7 @@ def register_dlblas_op(
                 ", ".join(sorted(devices)), "name one",
             )  # fmt: skip
     device = next(iter(devices))
-    words = f"{_source.module_of(call).rpartition('.')[2]}_{call.__name__}_{plan.words(device)}"
+    words = f"{_called(call)}_{plan.words(device)}"
     run = _runner(facts, plan, call, kernel, domains)
     _source.made_of(run, _source.text_of(call), _triton.source_of(kernel), repr(args))
     register(
@@ -98,6 +98,14 @@ def register_dlblas_op(
         space=domains,
         arrays="torch",
     )
+
+
+def _called(call: Any) -> str:
+    """Its module and name; of an object that is called, its class's."""
+    while isinstance(call, functools.partial):
+        call = call.func
+    name = getattr(call, "__name__", type(call).__name__)
+    return f"{_source.module_of(call).rpartition('.')[2]}_{name}"
 
 
 class _Plan:
@@ -201,6 +209,11 @@ def _read_space(op: str, space: Any) -> Any:
     configs = []
     for config in space.values:
         kwargs: Any = getattr(config, "kwargs", config)
+        if not isinstance(kwargs, Mapping):
+            raise refuse_type(
+                op, "space", "configurations: Triton's, or mappings of knobs", config,
+                "name the knob: DictSpace(BLOCK=…)",
+            )  # fmt: skip
         launch = {n: getattr(config, n, None) for n in _LAUNCH}
         configs.append({**kwargs, **{n: v for n, v in launch.items() if v is not None}})
     return configs
@@ -223,11 +236,18 @@ def _inject(kernel: Any) -> None:
     kernel.run = run
 
 
+def _parameters(call: Callable[..., Any]) -> Iterable[str]:
+    try:
+        return inspect.signature(call).parameters
+    except (TypeError, ValueError):  # of some builtins, which tell nothing
+        return ()
+
+
 def _runner(
     facts: Operator, plan: _Plan, call: Callable[..., Any], kernel: Any, domains: Any
 ) -> Callable[..., None]:
     knobs = list(domains[0]) if isinstance(domains, list) else list(domains or ())
-    named = set(inspect.signature(call).parameters) & set(knobs)
+    named = set(_parameters(call)) & set(knobs)
     if set(knobs) - named:
         if kernel is None or not hasattr(kernel, "run"):
             raise refuse(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from .. import _dtypes, _native
 from ..tuning import resolve
+from ._words import text_of
 
 _LAYOUTS = ("contiguous", "row_strided", "rows_outer", "transposed", "broadcast", "other")
 
@@ -33,8 +34,8 @@ class Operator(NamedTuple):
 
 
 def operator(name: str) -> Operator:
-    """Raises UnknownOperatorError, which lists the known ones."""
-    wanted = resolve(name)[0].operator
+    """Raises UnknownOperatorError, which lists the known ones; ArgumentError for no text."""
+    wanted = resolve(text_of("register", "op", name))[0].operator
     row = next(row for row in _native.info()["operators"] if row["name"] == wanted)
     scalars = [p for p in row["forms"][0]["params"] if p["kind"] != "tensor"]
     return Operator(

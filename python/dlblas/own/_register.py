@@ -15,7 +15,7 @@ from . import _cuda, _function, _source, _triton
 from ._function import Supports
 from ._problem import Operator, operator
 from ._space import Knobs, read_space, read_where
-from ._words import refuse, refuse_type
+from ._words import refuse, refuse_type, text_of
 
 _DETERMINISTIC, _CAPTURABLE, _LOCAL = 1, 2, 4
 _DEVICES = {"cpu": 1, "cuda": 2}
@@ -62,6 +62,8 @@ def register(
         return decorate
     facts = operator(op)
     _check_name(facts.name, name)
+    if supports is not None and not callable(supports):
+        raise refuse_type(facts.name, "supports", "a function or None", supports, "pass one")
     kernel: Any = None
     configs: list[dict[str, Any]] = []
     if _triton.is_kernel(fn):
@@ -83,7 +85,12 @@ def register(
         raise refuse_type(
             facts.name, "fn", "a function, a Triton kernel or CUDA source text", fn, "pass one"
         )
-    flags = deterministic * _DETERMINISTIC | capturable * _CAPTURABLE
+    flags = bool(deterministic) * _DETERMINISTIC | bool(capturable) * _CAPTURABLE
+    if not isinstance(arch, int) or not 0 <= arch < 1 << 31:
+        raise refuse(
+            facts.name, "arch", "is no compute capability", "an integer such as 90", ascii(arch),
+            "leave it out for any",
+        )  # fmt: skip
     source = made["source"]
     digest = None if source is None else _source.digest(source, version)
     rows = [
@@ -132,9 +139,11 @@ def _check_name(op: str, name: Any) -> None:
 
 def _devices(op: str, devices: Any, otherwise: str) -> list[str]:
     wanted = otherwise if devices is None else devices
+    if not isinstance(wanted, Iterable):
+        raise refuse_type(op, "devices", '"cpu", "cuda" or both', devices, "use these")
     chosen = [wanted] if isinstance(wanted, str) else list(wanted)
     for device in chosen:
-        if device not in _DEVICES:
+        if not isinstance(device, str) or device not in _DEVICES:
             raise refuse(
                 op, "devices", "is unknown", '"cpu", "cuda" or both', repr(device), "use these"
             )
@@ -208,6 +217,7 @@ def _from_text(
     entry: str | None, devices: list[str],
 ) -> dict[str, Any]:  # fmt: skip
     _only_cuda(op.name, devices, "CUDA text")
+    text_of(op.name, "fn", text)
     if grid is None:
         raise refuse(
             op.name, "grid", "is missing", "numbers or expressions in letters and knobs", "None",

@@ -32,7 +32,8 @@ _MOST_BYTES = 1 << 19  # of rows: an environment has room for 2 MiB
 
 
 def digest(*parts: Any) -> str:
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]
+    text = "\0".join(map(str, parts)).encode(errors="surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def text_of(fn: Callable[..., Any]) -> str:

@@ -8,14 +8,17 @@ label. Read next: ../spaces.py, src/core/config.hpp.
 from __future__ import annotations
 
 import itertools
+import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import spaces
+from ..errors import ArgumentError
 from ._problem import Operator
-from ._words import refuse, refuse_type
+from ._words import refuse, refuse_type, text_of
 
 _MOST = 1 << 16  # configurations that are looked at one by one here
+_WORD = range(-(1 << 63), 1 << 63)  # what the library's integers hold
 
 
 def values_of(op: str, knob: str, space: Any) -> list[Any]:
@@ -44,7 +47,23 @@ def values_of(op: str, knob: str, space: Any) -> list[Any]:
             op, "space", f"gives {knob} a wrong number of values", f"1 to {_MOST}", len(found),
             "list what is worth trying",
         )  # fmt: skip
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(_value(op, knob, value) for value in found))
+
+
+def _value(op: str, knob: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return text_of(op, f"space[{knob!r}]", value)
+    # NumPy's truth value is bool_ or bool, and no number.
+    if not isinstance(value, numbers.Real) and type(value).__name__.rstrip("_") != "bool":
+        raise refuse_type(
+            op, f"space[{knob!r}]", "numbers, truth values or texts", value, "use one of these"
+        )
+    if isinstance(value, int) and value not in _WORD:
+        raise refuse(
+            op, f"space[{knob!r}]", "has a value beyond 64 bits", "-2**63 to 2**63 - 1", value,
+            "use a smaller one, or a text",
+        )  # fmt: skip
+    return value
 
 
 class Knobs:
@@ -66,6 +85,8 @@ class Knobs:
 
     def encode(self, config: Mapping[str, Any], argument: str) -> tuple[int, ...]:
         """A whole configuration; raises for a knob or a value that is not of the space."""
+        if not isinstance(config, Mapping):
+            raise refuse_type(self._op, argument, "a mapping of knobs", config, "pass a dict")
         known = ", ".join(self.domains) or "no knob"
         if set(config) != set(self.domains):
             raise refuse(
@@ -98,25 +119,38 @@ def read_space(op: str, space: Any) -> Knobs:
     if space is None:
         return Knobs(op, {})
     if isinstance(space, Mapping):
-        return Knobs(op, {str(name): values_of(op, name, value) for name, value in space.items()})
+        named = ((text_of(op, "space", name), value) for name, value in space.items())
+        return Knobs(op, {name: values_of(op, name, value) for name, value in named})
     listed = space.values if isinstance(space, spaces.ChoiceSpace) else space
     configs = list(listed) if isinstance(listed, Iterable) else []
     if not configs or not all(isinstance(config, Mapping) for config in configs):
         raise refuse_type(
             op, "space", "a mapping of knobs, or a list of configurations", space, "pass a dict"
         )
-    domains: dict[str, dict[Any, None]] = {name: {} for name in configs[0]}
+    domains: dict[str, dict[Any, None]] = {text_of(op, "space", name): {} for name in configs[0]}
     for config in configs:
         if set(config) != set(domains):
             raise refuse(
                 op, "space", "lists configurations of different knobs", ", ".join(domains),
-                ", ".join(config), "give each configuration every knob",
+                ", ".join(map(str, config)), "give each configuration every knob",
             )  # fmt: skip
         for name, value in config.items():
-            domains[name][value] = None
+            domains[name][_value(op, name, value)] = None
     knobs = Knobs(op, {name: list(values) for name, values in domains.items()})
     knobs.configs = [knobs.encode(config, "space") for config in configs]
     return knobs
+
+
+def _predicate(op: Operator, given: Any, knobs: Knobs) -> Any:
+    try:
+        return spaces._predicate(given, {*knobs.domains, *op.letters})
+    except ArgumentError:
+        raise
+    except (TypeError, ValueError) as error:  # of inspect.signature(), for some builtins
+        raise refuse(
+            op.name, "where", "does not tell its parameters", "a function of knobs and letters",
+            error, "wrap it in one",
+        ) from None  # fmt: skip
 
 
 Allowed = Callable[[Sequence[int], Sequence[int]], bool]
@@ -127,8 +161,12 @@ def read_where(op: Operator, where: Any, knobs: Knobs) -> Allowed | None:
     function (letters, configuration) → bool."""
     if where is None:
         return None
-    wanted = [where] if isinstance(where, str) or callable(where) else list(where)
-    predicates = [spaces._predicate(p, {*knobs.domains, *op.letters}) for p in wanted]
+    single = isinstance(where, str) or callable(where)
+    if not single and not isinstance(where, Iterable):
+        raise refuse_type(
+            op.name, "where", "a function, a text, or a list of them", where, "pass one"
+        )
+    predicates = [_predicate(op, p, knobs) for p in ([where] if single else where)]
     fixed = [p for p in predicates if not set(p[0]) & set(op.letters)]
     others = [p for p in predicates if set(p[0]) & set(op.letters)]
 
@@ -137,7 +175,15 @@ def read_where(op: Operator, where: Any, knobs: Knobs) -> Allowed | None:
 
     if fixed:
         every = knobs.configs or itertools.product(*(codes for _, codes, _ in knobs.rows))
-        kept = [tuple(codes) for codes in every if holds(fixed, knobs.decode(codes))]
+        try:
+            kept = [tuple(codes) for codes in every if holds(fixed, knobs.decode(codes))]
+        except ArgumentError:
+            raise
+        except Exception as error:
+            raise refuse(
+                op.name, "where", "raised", "a truth value for each configuration",
+                f"{type(error).__name__}: {error}", "let it return False",
+            ) from error  # fmt: skip
         if not kept:
             raise refuse(
                 op.name, "where", "leaves no configuration", "at least one", "none", "widen it"
