@@ -9,9 +9,10 @@
 namespace dlblas {
 namespace {
 
-// A worker's start took 0.05 s (Python and its imports, 2 cores); on a GPU it makes a context
-// besides. Built-in kernels are tested; below this budget that is not worth it.
-constexpr double kWorthAWorkerSeconds = 2;
+// A worker's start took 0.05 s (Python and its imports, 2 cores); on a GPU, where it makes a
+// context and loads torch's libraries, 1.7 s (H200). Built-in kernels are tested; below this budget
+// that is not worth it.
+constexpr double kWorthAWorkerSeconds = 5;
 
 // Why this process measures without having tried for a worker; empty: it should try.
 std::string why_here(const SearchSpace& space, const TuneOptions& options,
@@ -26,7 +27,7 @@ std::string why_here(const SearchSpace& space, const TuneOptions& options,
   if (any([](const ImplementationFlags& f) { return f.user && !f.local; })) return {};
   if (!any([](const ImplementationFlags& f) { return !f.local; }))
     return "only this process has the candidates";
-  return limits.budget_s < kWorthAWorkerSeconds ? "built-in kernels in less than 2 s" : "";
+  return limits.budget_s < kWorthAWorkerSeconds ? "built-in kernels in less than 5 s" : "";
 }
 
 worker::Waiting waiting_of(const TuneOptions& options, const MeasureRequest& request,

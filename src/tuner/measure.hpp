@@ -45,6 +45,7 @@ struct Check {
   std::string note = {};  // what exactly, for people
   double error = 0;       // worst |out − ref| over its bound
   double ms = 0;          // of one run, the second
+  double limit_s = 0;     // of one that was ended for its time: how much it had
 };
 
 /// What `sample` and `check_whole` throw where more is known than that a launch failed.

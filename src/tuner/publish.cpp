@@ -14,6 +14,14 @@ namespace dlblas {
 namespace {
 
 constexpr std::size_t kMaxKept = 32;
+// A short budget leaves less to a candidate, and says nothing of it: its first run may load a
+// library or a compiler. Whoever was ended sooner is tried again by the next search.
+constexpr double kFairSeconds = 1;
+
+bool was_hurried(const Evaluated& e) {
+  return (e.failure == Failure::kTimeout || e.failure == Failure::kCompileTimeout) &&
+         e.limit_s > 0 && e.limit_s < kFairSeconds;
+}
 
 bool is_default(const TuneReport& report, const Evaluated& e) {
   const Implementation& impl = *e.plan->implementation;
@@ -78,7 +86,7 @@ void publish(const TuneReport& report, Store& store) {
     Record::Candidate c = candidate_of(report, *e, now);
     const bool decided = report.final_rounds < kFinalSamples && e->failure == Failure::kNone &&
                          report.known_finals.count(identity_of(c)) > 0;
-    if (!decided) record.candidates.push_back(std::move(c));
+    if (!decided && !was_hurried(*e)) record.candidates.push_back(std::move(c));
   }
   if (record.candidates.empty()) return;
   record.env = {

@@ -218,6 +218,7 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
   e.failure = check.failure;
   e.note = check.note;
   e.error = check.error;
+  e.limit_s = check.limit_s;
   if (e.failure == Failure::kNone && !measurer_.interrupted())
     survives(e, [&] { measure(e, check); });
   // Not measured, and not its fault: it is as if it had not begun. Ctrl-C in a function of a

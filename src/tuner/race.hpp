@@ -23,6 +23,7 @@ struct Evaluated {
   std::string note;           // how it failed
   bool broke_device = false;  // nothing can be measured in this process after it
   double error = 0;           // over its bound
+  double limit_s = 0;         // of one that was ended for its time: how much it had
   // Of the race, at the pace that the machine had when it began; a finalist's are those of the
   // final alone, as they were measured.
   std::vector<double> samples_ms;

@@ -31,6 +31,8 @@ constexpr double kShareOfTheRest = 0.5;
 constexpr double kCompileSeconds = 5;
 // Built-in kernels, while nothing else is known: a default is measured however slow it is.
 constexpr double kFirstSeconds = 30;
+// And then: they are tested, so what takes long compiles, or loads a library, and is not hanging.
+constexpr double kTestedSeconds = 5;
 constexpr double kConditionsSeconds = 5;
 // Inputs and the oracle's rows, on any machine: nothing of a candidate runs yet.
 constexpr double kOpenSeconds = 120;
@@ -182,8 +184,10 @@ WorkerMeasurer::Limits WorkerMeasurer::limits_of(const Plan& plan) const {
     limits.run_s =
         room_s(std::max(kTimesTheSlowest * slowest_check_s_, kTimesTheFirst * first->second));
   }
-  if (!any_right_ && !impl.flags.user)
-    limits = {std::max(limits.compile_s, kFirstSeconds), std::max(limits.run_s, kFirstSeconds)};
+  if (!impl.flags.user) {
+    const double least = any_right_ ? kTestedSeconds : kFirstSeconds;
+    limits = {std::max(limits.compile_s, least), std::max(limits.run_s, least)};
+  }
   return limits;
 }
 
@@ -224,8 +228,11 @@ worker::Outcome WorkerMeasurer::ended(Ask what, const worker::Exchange& exchange
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.2g s", limit_s);
   const bool compiling = what == Ask::kPrepare;
-  return {{compiling ? Failure::kCompileTimeout : Failure::kTimeout,
-           text(compiling ? "not compiled within " : "did not come back within ", seconds)}};
+  worker::Outcome outcome{
+      {compiling ? Failure::kCompileTimeout : Failure::kTimeout,
+       text(compiling ? "not compiled within " : "did not come back within ", seconds)}};
+  outcome.check.limit_s = limit_s;
+  return outcome;
 }
 
 std::optional<worker::Outcome> WorkerMeasurer::read(const std::string& reply) {
