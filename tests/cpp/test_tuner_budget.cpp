@@ -231,7 +231,8 @@ TEST_P(WorkerBudget, HoldsWithinTenPercent) {
   const auto& [budget_s, trouble] = GetParam();
   const double seconds = budget_s;
   const auto act = trouble.act;
-  const Operator& op = make_operator({dummy("good", kPlain), dummy("wide", kPlain, &wide_table())});
+  const Operator& op =
+      make_operator({dummy("good", kPlain), user(dummy("wide", kPlain, &wide_table()))});
   g_samples = 0;
   g_began = g_now;
   stage_.start_s = 0.01 * seconds;
