@@ -45,7 +45,7 @@ GPU_SECTIONS: dict[str, float] = {
     "gpu_compile": 0.5,
     "gpu_host": 0.5,
     "gpu_norm": 1.0,
-    "gpu_norm_long": 2.0,
+    "gpu_norm_long": 4.0,
     "gpu_norm_backward": 3.0,
     "gpu_matmul": 2.0,
 }
