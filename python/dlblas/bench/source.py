@@ -73,10 +73,10 @@ def tree_hash(root: str | None, what: str) -> str:
 
 def family_hash(info: Row, op: str, backend: str = "cpu") -> str:
     """Of every implementation of that backend in the operator's family, as the library was
-    built."""
+    built; which version of a rival's library is there is the row's own matter."""
     family = next((row["family"] for row in info["operators"] if row["name"] == op), None)
     parts = [
-        f"{row['name']} {impl['name']} {impl['source_hash']}".encode()
+        f"{row['name']} {impl['name']} {impl['source_hash'].partition('-')[0]}".encode()
         for row in info["operators"]
         if row["family"] == family
         for impl in row["implementations"]
