@@ -72,9 +72,9 @@ MISSING = """
     import json, sys, dlblas
     sys.executable = "/nowhere/python"
     x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
-    report = dlblas.tune("rms_norm", (x, w), seconds=2, max_evaluations=2)
+    report = dlblas.tune("rms_norm", (x, w), seconds=60, max_evaluations=2)
     try:
-        dlblas.tune("rms_norm", (x, w), seconds=2, max_evaluations=2, worker=True)
+        dlblas.tune("rms_norm", (x, w), seconds=60, max_evaluations=2, worker=True)
         error = ""
     except dlblas.errors.TuningFailedError as reason:
         error = str(reason)
@@ -126,7 +126,7 @@ IMPORTING = """
     from dlblas import own
     own.modules = lambda: ["{module}"]  # as if they had registered something
     x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
-    report = dlblas.tune("rms_norm", (x, w), seconds=2, max_evaluations=2)
+    report = dlblas.tune("rms_norm", (x, w), seconds=60, max_evaluations=2)
     print(json.dumps(report["measured_in"]))
 """
 
