@@ -16,8 +16,6 @@ namespace {
 // the three upper bytes.
 constexpr std::uint64_t kTorchAbi = std::uint64_t{2} << 56 | std::uint64_t{10} << 48;
 constexpr char kNamespace[] = "dlblas";
-constexpr char kHere[] =
-    "bindings/torch/register.cpp";  // __FILE__ would name a folder of the builder's
 
 void check(int code, const std::string& name, const char* what) {
   if (code != 0)
@@ -34,12 +32,12 @@ struct Libraries {
   Library* cuda = nullptr;
   Library* lazy[3] = {};
   Libraries() {
-    check(shims.library_fragment(kNamespace, kHere, __LINE__, &fragment), kNamespace, "open");
-    check(shims.library_kernels(kNamespace, "CPU", kHere, __LINE__, &cpu), kNamespace, "open");
-    check(shims.library_kernels(kNamespace, "CUDA", kHere, __LINE__, &cuda), kNamespace, "open");
+    check(shims.library_fragment(kNamespace, __FILE__, __LINE__, &fragment), kNamespace, "open");
+    check(shims.library_kernels(kNamespace, "CPU", __FILE__, __LINE__, &cpu), kNamespace, "open");
+    check(shims.library_kernels(kNamespace, "CUDA", __FILE__, __LINE__, &cuda), kNamespace, "open");
     const char* const keys[] = {"Negative", "Conjugate", "ZeroTensor"};
     for (int i = 0; i < 3; ++i)
-      check(shims.library_kernels(kNamespace, keys[i], kHere, __LINE__, &lazy[i]), kNamespace,
+      check(shims.library_kernels(kNamespace, keys[i], __FILE__, __LINE__, &lazy[i]), kNamespace,
             "open");
   }
 };
