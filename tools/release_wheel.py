@@ -122,7 +122,9 @@ def build(root: pathlib.Path, arch: str, out: pathlib.Path) -> pathlib.Path:
     }
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", str(root)]
     command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(made)]
-    run([*command, *(f"-C{key}={value}" for key, value in settings.items())], toolchain.env)
+    # __FILE__, which torch is told at registration, names no folder of whoever builds.
+    env = {**toolchain.env, "CXXFLAGS": f"-ffile-prefix-map={root}=."}
+    run([*command, *(f"-C{key}={value}" for key, value in settings.items())], env)
     (wheel,) = made.glob("*.whl")
     out.mkdir(parents=True, exist_ok=True)
     return pathlib.Path(shutil.copy2(wheel, out))
