@@ -186,6 +186,10 @@ def nan(x, weight, y, **_):
 def raises(x, weight, y, **_):
     raise ValueError("not today")
 
+@dlblas.register("rms_norm", "mine_interrupts", devices="cpu")
+def interrupts(x, weight, y, **_):
+    raise KeyboardInterrupt
+
 @dlblas.register("rms_norm", "mine_works", devices="cpu")
 def works(x, weight, y, eps=1e-6, weight_offset=0.0, cast_before_weight=False):
     mean = np.mean(np.square(x, dtype=np.float64), axis=-1, keepdims=True)
@@ -221,6 +225,7 @@ def test_what_users_bring_fails_by_its_kind_and_takes_nobody_along(tmp_path):
         "mine_exits": "crash",
         "mine_nan": "wrong_result",
         "mine_raises": "launch_error",
+        "mine_interrupts": "launch_error",  # and is nobody else's: mine_works comes after it
         "mine_works": "",
         "mine_here": "",
     }

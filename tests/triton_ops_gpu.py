@@ -1,4 +1,4 @@
-"""A Triton kernel and its search, for test_triton_ops.py: run in a process of its own, twice."""
+"""A Triton kernel and its search, for test_triton_tuner.py: run in a process of its own, twice."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@
 #include "bindings/python/kept.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -63,16 +62,6 @@ Record::Candidate read_candidate(Object* row) {
   return c;
 }
 
-// Later than all that is known of the key, whatever the clock says: what is published last rules.
-std::int64_t stamp_after(const Merged& merged) {
-  using std::chrono::nanoseconds;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  std::int64_t stamp =
-      std::max<std::int64_t>(1, std::chrono::duration_cast<nanoseconds>(now).count());
-  for (const Merged::Row& row : merged.rows) stamp = std::max(stamp, row.candidate.measured_at + 1);
-  return stamp;
-}
-
 void write_fields(JsonWriter& w, const char* name, const Fields& fields) {
   w.key(name).open_object();
   for (const Record::Field& field : fields) w.field(field.name, field.value);
@@ -90,7 +79,10 @@ Object* kept_publish(Object*, Object* const* args, Size, Object*) {
   if (api.err_occurred()) return nullptr;
   const bool durable = unlocked([&] {
     Store& store = store_at(folder);
-    const std::int64_t stamp = stamp_after(*store.load(record.key));
+    std::int64_t newest = 0;
+    for (const Merged::Row& row : store.load(record.key)->rows)
+      newest = std::max(newest, row.candidate.measured_at);
+    const std::int64_t stamp = stamp_after(newest);
     for (Record::Candidate& c : record.candidates) c.measured_at = stamp;
     return store.publish(std::move(record));
   });

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <tuple>
 
 #include "core/env.hpp"
@@ -59,6 +60,11 @@ Flaw examine(int folder, const std::string& file, Trust trust, const std::string
 }
 
 }  // namespace
+
+std::int64_t stamp_after(std::int64_t newest) {
+  constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max();
+  return std::max(now_ns(), std::min(newest, kLatest - 1) + 1);
+}
 
 namespace detail {
 

@@ -46,6 +46,10 @@ struct StoreCheck {
   std::int64_t good = 0, bad = 0;  // record files; the bad ones are in quarantine/ now
 };
 
+/// A time for what is measured now. It is after `newest`, the newest stamp of what was known,
+/// whatever the clock says: one that was ahead once must not rule for good.
+std::int64_t stamp_after(std::int64_t newest);
+
 /// Thread-safe. Loads hold a mutex while they read; publishing writes and syncs without it.
 class Store {
  public:

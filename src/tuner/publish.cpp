@@ -2,9 +2,7 @@
 #include "tuner/publish.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <limits>
 
 #include "core/error.hpp"
 #include "dlblas/version.h"
@@ -74,14 +72,9 @@ std::string identity_of(const Record::Candidate& c) {
 }
 
 void publish(const TuneReport& report, Store& store) {
-  constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max();
   Record record;
   record.key = store_key(*report.op, report.problem);
-  const std::int64_t clock = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                 std::chrono::system_clock::now().time_since_epoch())
-                                 .count();
-  // After what it saw, whatever the clock says: one that was ahead once must not rule for good.
-  const std::int64_t now = std::max(clock, std::min(report.newest_known, kLatest - 1) + 1);
+  const std::int64_t now = stamp_after(report.newest_known);
   for (const Evaluated* e : kept(report)) {
     Record::Candidate c = candidate_of(report, *e, now);
     const bool decided = report.final_rounds < kFinalSamples && e->failure == Failure::kNone &&
