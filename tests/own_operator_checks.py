@@ -297,9 +297,9 @@ def test_cases_of_ones_own() -> None:
                 "own",
                 "_worker",
                 "__getattr__",
-                "name",
             )
         ),
+        (named("name"), "name", "is reserved"),
         (named("class"), "name", "is a keyword"),
         (named("rms_norm_out"), "name", "is taken; expected a name apart from rms_norm, "),
         (named("_own_power"), "name", "is taken"),

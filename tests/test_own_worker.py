@@ -30,7 +30,7 @@ def test_none_of_them_wins_and_none_takes_this_process_down() -> None:
     try:
         begin = time.monotonic()
         report = dlblas.tune(
-            "rms_norm", (x, w), seconds=8, implementations=list(NAMES), worker=True
+            "rms_norm", (x, w), seconds=20, implementations=list(NAMES), worker=True
         )
         assert time.monotonic() - begin < 60
         assert report["measured_in"] == "worker"

@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/fork.hpp"
+#include "registry/names.hpp"
 
 namespace dlblas {
 
@@ -48,15 +49,6 @@ void check_definition(const OperatorDef& def, const Schema& schema) {
 }
 }  // namespace
 
-void Registry::check_new_name(const Schema& schema, std::string_view name) const {
-  for (const Operator& known : operators_)
-    for (const Form& form : known.forms)
-      if (form.name == name)
-        throw Error(ErrorKind::kArgument,
-                    text(schema.name, ": name is taken; expected a new operator name, got ", name),
-                    {.op = schema.name, .argument = "name", .got = std::string(name)});
-}
-
 const Operator& Registry::add(OperatorDef def) {
   Schema schema = parse_schema(def.schema);
   check_definition(def, schema);
@@ -64,8 +56,10 @@ const Operator& Registry::add(OperatorDef def) {
   for (std::string_view form : def.inplace) inplace_forms.push_back(parse_inplace(form, schema));
 
   std::lock_guard lock(mutex_);
-  check_new_name(schema, schema.name);
-  for (const InplaceForm& form : inplace_forms) check_new_name(schema, form.name);
+  std::vector<std::string_view> known;
+  for (const Operator& op : operators_)
+    for (const Form& form : op.forms) known.push_back(form.name);
+  check_names(schema, inplace_forms, known);
   if (operators_.size() == kMaxOperators)
     throw Error(ErrorKind::kArgument,
                 text(schema.name, ": registration has no room; expected at most ", kMaxOperators,

@@ -75,8 +75,7 @@ class Registry {
   const Form& at(std::string_view name) const;
 
  private:
-  // With the mutex held:
-  void check_new_name(const Schema& schema, std::string_view name) const;
+  // With the mutex held.
   void publish(const Operator& op, const std::vector<const Implementation*>& list);
 
   mutable std::mutex mutex_;

@@ -241,7 +241,45 @@ TEST(Own, AnOperator) {
   EXPECT_EQ(last_message().find("own_double: schema differs from the one registered"), 0u);
   def.schema = "rms_norm(x: f32[*T]) -> y: like(x)[*T]";
   EXPECT_EQ(dlblas_register_operator(&def, nullptr), DLBLAS_ARGUMENT);
-  EXPECT_EQ(last_message(), "rms_norm: name is taken; expected a new operator name, got rms_norm");
+  EXPECT_EQ(
+      last_message(),
+      "rms_norm: name is taken; expected a name apart from rms_norm, rms_norm_out and _rms_norm, "
+      "got rms_norm; choose another one");
+}
+
+// Names that Python or torch could not call: one of them, and torch would have no operator at all.
+TEST(Own, AnOperatorsNames) {
+  const std::size_t before = Registry::process().operators().size();
+  const auto refused = [](const std::string& schema, const char* inplace = nullptr) {
+    dlblas_operator_def def{};
+    def.size = sizeof def;
+    def.schema = schema.c_str();
+    def.reference = double_rows;
+    def.inplace = &inplace;
+    def.num_inplace = inplace ? 1 : 0;
+    EXPECT_EQ(dlblas_register_operator(&def, nullptr), DLBLAS_ARGUMENT) << schema;
+    const std::string said = last_message();
+    return said.substr(0, said.find(", got "));
+  };
+  const std::string rest = "(x: f32[*T, C]) -> y: like(x)[*T, C]";
+  const std::string ours =
+      " is taken; expected a name apart from rms_norm, rms_norm_out and _rms_norm";
+  EXPECT_EQ(refused("rms_norm_out" + rest), "rms_norm_out: name" + ours);
+  EXPECT_EQ(refused("_rms_norm" + rest), "_rms_norm: name" + ours);
+  EXPECT_EQ(refused("own_fresh" + rest, "rms_norm_out(x!y)"), "own_fresh: inplace" + ours);
+  EXPECT_EQ(refused("own_fresh" + rest, "own_fresh_out(x!y)"),
+            "own_fresh: inplace is taken; expected a name apart from own_fresh, own_fresh_out and "
+            "_own_fresh");
+  EXPECT_EQ(refused("lambda" + rest),
+            "lambda: name is a keyword; expected a name that Python can call");
+  EXPECT_EQ(refused("name" + rest),
+            "name: name is reserved; expected a name that torch.ops can hold");
+  EXPECT_EQ(refused("__own" + rest),
+            "__own: name is reserved; expected a name that torch.ops can hold");
+  EXPECT_EQ(refused("own_fresh(x: f32[*T, C], is: float = 1) -> y: like(x)[*T, C]"),
+            "own_fresh: schema names an argument by a keyword; expected a name that Python's calls "
+            "take");
+  EXPECT_EQ(Registry::process().operators().size(), before);
 }
 
 constexpr const char* kText = R"(

@@ -63,8 +63,7 @@ def register_operator(
     known = _native.FUNCTIONS.get(name)
     if known is None or (known.operator, known.family) != (name, "own"):  # no repetition
         named = [("inplace", form[1]) for form in map(_NAME.match, texts) if form]
-        arguments = (*facts.inputs, *facts.scalars, *facts.results)
-        _names.check(name, [("name", name), *named], arguments)
+        _names.check(name, [("name", name), *named])
     rows = None if cases is None else _case_rows.read(facts, schema, cases)
     shell = _Reference(facts, reference)
     ask = None if bound is None else _Bound(facts, bound)
