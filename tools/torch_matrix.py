@@ -93,7 +93,7 @@ def try_one(root: pathlib.Path, folder: pathlib.Path, entry: str, wheel: pathlib
     say(f"{entry}: {len(tests)} files of tests")
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(root)]
     command += ["--import-mode=importlib", "-rf", "-m", "not gpu", *tests]
-    done = run(command, root, DLBLAS_TEST_PYTHON=site)
+    done = run(command, root, DLBLAS_TEST_PYTHON=site, COLUMNS="400")  # reasons in whole
     lines = done.stdout.splitlines()
     for line in lines:
         if line.startswith(("FAILED", "ERROR")):
