@@ -252,6 +252,42 @@ def test_one_configuration_is_forbidden(tuned: pathlib.Path, tmp_path: pathlib.P
     assert measured and [found["implementation"], found["config"]] not in measured
 
 
+def forbid_defaults(cache: pathlib.Path) -> dict[str, str]:
+    """Of an empty store, whose `explain` shows them; the configuration of each implementation."""
+    rows = explained(cache)["candidates"]
+    found = {r["implementation"]: r["config"] for r in rows if r["supports"]}
+    del found["reference"]
+    for name, config in found.items():
+        shell(cache, "forbid", "rms_norm", name, config)
+    return found
+
+
+def test_the_first_allowed_configuration_stands_for_a_forbidden_default(
+    tmp_path: pathlib.Path,
+) -> None:
+    defaults = forbid_defaults(tmp_path)
+    found = explained(tmp_path)
+    chosen = found["implementation"]
+    assert chosen != "reference" and "no fast" not in found["why"]
+    for name, config in defaults.items():
+        assert row(found, name)["config"] != config
+    run(tmp_path, "-c", f"{ASK}dlblas.pin('rms_norm', '{chosen}'); dlblas.rms_norm(x, w)")
+    pin = f"dlblas.pin('rms_norm', '{chosen}', '{defaults[chosen]}'); dlblas.rms_norm(x, w)"
+    said = run(tmp_path, "-c", ASK + pin, code=1)
+    assert f"{defaults[chosen]} is forbidden, by `dlblas cache forbid`" in said
+
+
+def test_what_the_store_holds_is_served_where_no_default_may_be(
+    tuned: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    forbid_defaults(tmp_path)
+    shell(tmp_path, "forbid", "rms_norm", "reference")
+    ask(tmp_path, "merge", str(tuned))
+    found = explained(tmp_path)
+    assert found["source"] == "store" and found["implementation"] != "reference", found
+    run(tmp_path, "-c", ASK + "dlblas.rms_norm(x, w)")
+
+
 def test_a_pin_holds_in_new_processes_and_says_so(
     tuned: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -266,8 +302,8 @@ def test_a_pin_holds_in_new_processes_and_says_so(
     assert found["implementation"] == "cpu_baseline" and "this problem" in found["why"]
     shell(tmp_path, "forbid", "rms_norm", "cpu_baseline")
     found = explained(tmp_path)
-    assert found["implementation"] != "cpu_baseline"
-    assert "kept pin of cpu_baseline is passed over" in found["why"]
+    assert (found["implementation"], found["source"]) == ("reference", "pinned")
+    assert "for this operator; the kept pin of cpu_baseline is passed over" in found["why"]
     shell(tmp_path, "unpin", "rms_norm", "--key", key)
     assert explained(tmp_path)["implementation"] == "reference"
     shell(tmp_path, "clear")

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "core/counters.hpp"
 #include "core/env.hpp"
@@ -83,16 +84,20 @@ std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const
   const Implementation& impl = *known;
   if (const Support s = check_support(impl, problem, device); !s)
     pin_does_not_fit(op, problem, pin, s.text());
-  const bool has_config = !pin.config.empty();
-  const Config config =
-      has_config ? impl.table().parse(pin.config, impl.name) : impl.default_config(problem, device);
-  if (has_config) {
-    const Space space = impl.space(problem, device);
-    if (!space.contains(config))
-      pin_does_not_fit(op, problem, pin,
-                       text(impl.table().print(config),
-                            " breaks the constraint: ", space.broken_constraint(config)));
+  if (pin.config.empty()) {
+    const std::optional<Config> config = first_allowed(op, problem, impl, device);
+    if (!config) pin_does_not_fit(op, problem, pin, "each of its configurations is forbidden");
+    return make_plan(problem, &impl, *config, Why::kPinned);
   }
+  const Config config = impl.table().parse(pin.config, impl.name);
+  const Space space = impl.space(problem, device);
+  if (!space.contains(config))
+    pin_does_not_fit(op, problem, pin,
+                     text(impl.table().print(config),
+                          " breaks the constraint: ", space.broken_constraint(config)));
+  if (config_forbidden(op, problem, impl, config))
+    pin_does_not_fit(op, problem, pin,
+                     text(impl.table().print(config), " is forbidden, by `dlblas cache forbid`"));
   return make_plan(problem, &impl, config, Why::kPinned);
 }
 
@@ -105,11 +110,13 @@ std::unique_ptr<Plan> from_rule(const Operator& op, const Problem& problem,
   if (const Support s = check_support(*impl, problem, device); !s)
     return *why_not = s.text(), nullptr;
   try {
-    const Config config = rule.config.empty() ? impl->default_config(problem, device)
-                                              : impl->table().parse(rule.config, impl->name);
-    if (config_forbidden(op, problem, *impl, config)) return *why_not = "is forbidden", nullptr;
-    if (rule.config.empty() || impl->space(problem, device).contains(config))
-      return make_plan(problem, impl, config, Why::kPinned);
+    const bool any = rule.config.empty();
+    const std::optional<Config> config = any ? first_allowed(op, problem, *impl, device)
+                                             : impl->table().parse(rule.config, impl->name);
+    if (!config || config_forbidden(op, problem, *impl, *config))
+      return *why_not = "is forbidden", nullptr;
+    if (any || impl->space(problem, device).contains(*config))
+      return make_plan(problem, impl, *config, Why::kPinned);
   } catch (const Error&) {  // the knobs are others by now
   }
   return *why_not = rule.config + " is no configuration of it here", nullptr;
@@ -123,8 +130,8 @@ std::unique_ptr<Plan> from_store(const Operator& op, const Problem& problem, Sto
   return best ? make_plan(problem, best->implementation, best->config, why) : nullptr;
 }
 
-// A supporting implementation with its default configuration, which did not fail when it was
-// measured.
+// A supporting implementation with its default configuration, or the first that is not forbidden,
+// which did not fail when it was measured.
 struct Preset {
   const Implementation* implementation;
   Config config;
@@ -136,10 +143,9 @@ std::vector<Preset> presets_of(const Operator& op, const Problem& problem,
   std::vector<Preset> presets;
   for (const Implementation* impl : op.candidates()) {
     if (!check_support(*impl, problem, device)) continue;
-    const Config config = impl->default_config(problem, device);
-    if (config_forbidden(op, problem, *impl, config)) continue;
-    if (impl->flags.oracle || !known_failure(*merged, *impl, config))
-      presets.push_back({impl, config});
+    const std::optional<Config> config = first_allowed(op, problem, *impl, device);
+    if (config && (impl->flags.oracle || !known_failure(*merged, *impl, *config)))
+      presets.push_back({impl, *config});
   }
   return presets;
 }
@@ -174,6 +180,24 @@ std::unique_ptr<Plan> from_order(const Problem& problem, const std::vector<Prese
                          [](const Preset& p) { return p.implementation->flags.oracle; });
   const Preset& p = first == presets.end() ? presets.front() : *first;
   return make_plan(problem, p.implementation, p.config, Why::kHeuristic);
+}
+
+// What runs where nothing was measured: the shipped table's word, the model's, the order's.
+std::unique_ptr<Plan> unmeasured(const Operator& op, const Problem& problem,
+                                 const DeviceInfo& device) {
+  auto plan = from_store(op, problem, shipped_store(), Why::kShipped);
+  const std::vector<Preset> presets = presets_of(op, problem, device);
+  if (!plan && presets.empty())
+    complain::nothing_fits(op.schema.name, print_table(explain_candidates(op, problem)));
+  if (env_flag(EnvVar::kRequireHit))
+    throw Error(
+        ErrorKind::kTuning,
+        text(op.schema.name,
+             ": call has no tuned result and DLBLAS_REQUIRE_HIT is set; expected a record for ",
+             print_problem(op, problem), ", got none; tune it with dlblas.get_op or `dlblas tune`"),
+        {.op = op.schema.name, .argument = "call"});
+  if (!plan) plan = from_model(problem, presets, device);
+  return plan ? std::move(plan) : from_order(problem, presets);
 }
 
 }  // namespace
@@ -257,29 +281,11 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
 std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem) {
   const DeviceInfo& device = device_info(problem.device());
   if (Pin pin{}; pin_of(op, &pin)) return from_pin(op, problem, device, pin);
-  std::string why_not;
-  if (const auto rule = kept_pin(op, problem)) {
-    if (auto plan = from_rule(op, problem, device, *rule, &why_not)) return plan;
-    log_once(LogLevel::kWarn, text("rule/", op.schema.name, rule->key),
-             text(op.schema.name, ": the kept pin of ", rule->implementation,
-                  " is passed over: it ", why_not, "; see `dlblas cache rules`"));
-  }
-  const std::vector<Preset> presets = presets_of(op, problem, device);
-  if (presets.empty())
-    complain::nothing_fits(op.schema.name, print_table(explain_candidates(op, problem)));
+  if (Kept kept = kept_choice(op, problem); kept.plan) return std::move(kept.plan);
 
   auto plan = from_store(op, problem, Store::process(), Why::kStore);
   count(plan ? g_counters.store_hits : g_counters.store_misses);
-  if (!plan && env_flag(EnvVar::kRequireHit))
-    throw Error(
-        ErrorKind::kTuning,
-        text(op.schema.name,
-             ": call has no tuned result and DLBLAS_REQUIRE_HIT is set; expected a record for ",
-             print_problem(op, problem), ", got none; tune it with dlblas.get_op or `dlblas tune`"),
-        {.op = op.schema.name, .argument = "call"});
-  if (!plan) plan = from_store(op, problem, shipped_store(), Why::kShipped);
-  if (!plan) plan = from_model(problem, presets, device);
-  if (!plan) plan = from_order(problem, presets);
+  if (!plan) plan = unmeasured(op, problem, device);
   if (plan->implementation->flags.oracle)
     log_once(LogLevel::kWarn, text("reference/", op.schema.name),
              text(op.schema.name, ": no fast implementation supports ", print_problem(op, problem),
@@ -292,11 +298,21 @@ bool pinned_in_process(const Operator& op) {
   return pin_of(op, &pin);
 }
 
-std::string passed_over(const Operator& op, const Problem& problem) {
-  std::string why_not;
-  const auto rule = pinned_in_process(op) ? std::nullopt : kept_pin(op, problem);
-  if (!rule || from_rule(op, problem, device_info(problem.device()), *rule, &why_not)) return {};
-  return text("; the kept pin of ", rule->implementation, " is passed over: it ", why_not);
+Kept kept_choice(const Operator& op, const Problem& problem) {
+  Kept kept;
+  const DeviceInfo& device = device_info(problem.device());
+  for (const Rule& rule : kept_pins(op, problem)) {
+    std::string why_not;
+    kept.plan = from_rule(op, problem, device, rule, &why_not);
+    kept.of_problem = !rule.key.empty();
+    if (kept.plan) break;
+    const std::string said =
+        text("the kept pin of ", rule.implementation, " is passed over: it ", why_not);
+    log_once(LogLevel::kWarn, text("rule/", op.schema.name, rule.key),
+             text(op.schema.name, ": ", said, "; see `dlblas cache rules`"));
+    kept.passed_over += "; " + said;
+  }
+  return kept;
 }
 
 void pin(const Operator& op, std::string_view name, std::string_view config) {

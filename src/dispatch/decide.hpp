@@ -14,7 +14,12 @@ std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem);
 
 /// Whether `pin` holds here, in this process alone; a kept pin comes after it.
 bool pinned_in_process(const Operator& op);
-/// Half a sentence on a kept pin that does not serve this problem; empty when there is none.
-std::string passed_over(const Operator& op, const Problem& problem);
+/// What the kept pins come to for this problem.
+struct Kept {
+  std::unique_ptr<Plan> plan;  // of the first that can serve; null: none
+  bool of_problem = false;     // it names this problem, not the operator
+  std::string passed_over;     // half a sentence on each before it; empty when there is none
+};
+Kept kept_choice(const Operator& op, const Problem& problem);
 
 }  // namespace dlblas

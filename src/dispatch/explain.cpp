@@ -28,7 +28,7 @@ std::string why_sentence(const Explanation& e) {
     case Why::kPinned:
       if (pinned_in_process(*e.op)) return text(name, " is pinned in this process");
       return text(name, " is pinned for good, by `dlblas cache pin`, for this ",
-                  kept_pin(*e.op, e.problem)->key.empty() ? "operator" : "problem");
+                  kept_choice(*e.op, e.problem).of_problem ? "problem" : "operator");
     case Why::kStore:
       return text(name, " won among ", e.measured,
                   " measured configurations of this key in the results store");
@@ -92,11 +92,12 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
   for (const Implementation* impl : op.candidates()) {
     CandidateRow row{impl, check_support(*impl, problem, device), {}, -1, -1, {}, false};
     if (row.support) {
-      row.config = impl->default_config(problem, device);
+      const std::optional<Config> allowed = first_allowed(op, problem, *impl, device);
+      row.config = allowed ? *allowed : impl->default_config(problem, device);
       if (impl->estimate) row.estimate_ms = impl->estimate(problem, row.config, device, *impl);
       if (const Record::Candidate* failed = known_failure(*merged, *impl, row.config))
         row.failure = failed->failure.empty() ? "wrong_result" : failed->failure;
-      if (config_forbidden(op, problem, *impl, row.config)) row.failure = "forbidden";
+      if (!allowed) row.failure = "forbidden";
     }
     for (const CurrentRow& known : rows) {
       const double ms = score_ms(known.candidate->samples_ms);
@@ -123,7 +124,8 @@ Explanation explain(const Operator& op, const Problem& problem) {
     row.chosen = row.implementation == e.plan->implementation;
     if (row.chosen) row.config = e.plan->config;
   }
-  e.why = why_sentence(e) + aged(e) + passed_over(op, problem);
+  e.why = why_sentence(e) + aged(e);
+  if (!pinned_in_process(op)) e.why += kept_choice(op, problem).passed_over;
   return e;
 }
 

@@ -49,12 +49,22 @@ bool config_forbidden(const Operator& op, const Problem& problem, const Implemen
   return false;
 }
 
-std::optional<Rule> kept_pin(const Operator& op, const Problem& problem) {
+std::optional<Config> first_allowed(const Operator& op, const Problem& problem,
+                                    const Implementation& impl, const DeviceInfo& device) {
+  const Config preset = impl.default_config(problem, device);
+  if (!config_forbidden(op, problem, impl, preset)) return preset;
+  for (const Config& config : impl.space(problem, device).configs())
+    if (!config_forbidden(op, problem, impl, config)) return config;
+  return std::nullopt;
+}
+
+std::vector<Rule> kept_pins(const Operator& op, const Problem& problem) {
   Subject subject(op, problem);
-  std::optional<Rule> found;
-  for (const Rule& rule : *Rules::process().current())
-    if (rule.kind == Rule::Kind::kPin && subject.meets(rule) && (!found || found->key.empty()))
-      found = rule;
+  std::vector<Rule> found;
+  for (const bool of_problem : {true, false})
+    for (const Rule& rule : *Rules::process().current())
+      if (rule.kind == Rule::Kind::kPin && rule.key.empty() != of_problem && subject.meets(rule))
+        found.push_back(rule);
   return found;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "dispatch/dispatch.hpp"
 #include "store/rules.hpp"
@@ -16,7 +17,11 @@ Support allowed(const Operator& op, const Problem& problem, const Implementation
 /// Whether this configuration alone is forbidden.
 bool config_forbidden(const Operator& op, const Problem& problem, const Implementation& impl,
                       const Config& config);
-/// The pin that holds: of the problem's key, else of the operator.
-std::optional<Rule> kept_pin(const Operator& op, const Problem& problem);
+/// The default configuration, or the first of the space where that one is forbidden; none where all
+/// are.
+std::optional<Config> first_allowed(const Operator& op, const Problem& problem,
+                                    const Implementation& impl, const DeviceInfo& device);
+/// The pins that may hold, the problem's own before those of the operator.
+std::vector<Rule> kept_pins(const Operator& op, const Problem& problem);
 
 }  // namespace dlblas

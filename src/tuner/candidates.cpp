@@ -209,7 +209,7 @@ void Candidates::drop_all() {
   extras_.clear();
 }
 
-void Candidates::add_anchors(const CurrentRow* incumbent,
+void Candidates::add_anchors(const CurrentRow* incumbent, const CurrentRow* narrowed_incumbent,
                              const std::vector<const CurrentRow*>& again) {
   if (default_allowed_) add_anchor(first(), default_config_);
   if (preset_) add_anchor(*preset_, preset_config_);
@@ -218,16 +218,18 @@ void Candidates::add_anchors(const CurrentRow* incumbent,
   };
   for (const CurrentRow* row : again)
     if (timed(*row)) add_anchor(*row->implementation, row->config);
-  if (!incumbent || !timed(*incumbent)) return;
-  incumbent_ = incumbent->implementation;
-  incumbent_config_ = incumbent->config;
-  add_anchor(*incumbent_, incumbent_config_);
+  for (const CurrentRow* row : {incumbent, narrowed_incumbent}) {
+    if (!row || !timed(*row)) continue;
+    incumbents_.push_back({row->implementation, row->config});
+    add_anchor(*row->implementation, row->config);
+  }
 }
 
 RaceInput Candidates::race_input(Strategy& strategy) const {
-  RaceInput input{space_, strategy, {}, {}, find(space_, first(), default_config_)};
+  RaceInput input{space_, strategy, {}, {}, find(space_, first(), default_config_), -1, {}};
   if (preset_) input.preset_id = find(space_, *preset_, preset_config_);
-  if (incumbent_) input.incumbent_id = find(space_, *incumbent_, incumbent_config_);
+  for (const Point& p : incumbents_)
+    input.incumbent_ids.push_back(find(space_, *p.implementation, p.config));
   for (std::size_t i = 0; i < extras_.size(); ++i) {
     input.eligible.push_back(extras_[i].eligible);
     if (extras_[i].first) input.first.push_back(static_cast<int>(i));

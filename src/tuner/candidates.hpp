@@ -24,10 +24,11 @@ class Candidates {
   /// Drops the implementations of which the store holds a current sample or failure inside the
   /// user's narrowing, unless that is all of them. True when it is.
   bool keep_unknown(const Merged& merged);
-  /// The default and the key's current winner take part, whatever is searched: results are compared
-  /// only within a run, and a narrow one must not hide what is faster.
-  /// So do `again`, those of another driver or compiler.
-  void add_anchors(const CurrentRow* incumbent, const std::vector<const CurrentRow*>& again);
+  /// The default and the key's current winner take part, whatever is searched, and the winner
+  /// inside the user's narrowing: results are compared only within a run, and none must hide what
+  /// is faster. So do `again`, those of another driver or compiler.
+  void add_anchors(const CurrentRow* incumbent, const CurrentRow* narrowed_incumbent,
+                   const std::vector<const CurrentRow*>& again);
   /// Leaves the anchors alone to be measured.
   void drop_all();
 
@@ -58,8 +59,7 @@ class Candidates {
   SearchSpace space_;  // sorted: an id is a rank
   std::vector<Extra> extras_;
   SearchSpace narrowed_;  // as the user narrowed it, known implementations included
-  const Implementation* incumbent_ = nullptr;
-  Config incumbent_config_;
+  std::vector<Point> incumbents_;
 };
 
 }  // namespace dlblas

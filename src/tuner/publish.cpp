@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/error.hpp"
 #include "dlblas/version.h"
@@ -41,7 +42,8 @@ Record::Candidate candidate_of(const TuneReport& report, const Evaluated& e, std
   return c;
 }
 
-// The fastest, the defaults and some failures: a record stays small whatever was searched.
+// The fastest, the defaults, the best of each implementation, which else would count as never
+// measured, and some failures: a record stays small whatever was searched.
 std::vector<const Evaluated*> kept(const TuneReport& report) {
   std::vector<const Evaluated*> timed, failed, result;
   for (const Evaluated& e : report.evaluated)
@@ -53,10 +55,25 @@ std::vector<const Evaluated*> kept(const TuneReport& report) {
     if (a_final != b_final) return a_final;
     return score_ms(a->samples_ms) < score_ms(b->samples_ms);
   });
-  for (std::vector<const Evaluated*>* group : {&timed, &failed})
-    for (std::size_t i = 0; i < group->size(); ++i)
-      if (i < kMaxKept || is_default(report, *(*group)[i])) result.push_back((*group)[i]);
+  for (std::vector<const Evaluated*>* group : {&timed, &failed}) {
+    std::set<const Implementation*> seen;
+    for (std::size_t i = 0; i < group->size(); ++i) {
+      const Evaluated& e = *(*group)[i];
+      const bool first = seen.insert(e.plan->implementation).second;
+      if (i < kMaxKept || first || is_default(report, e)) result.push_back(&e);
+    }
+  }
   return result;
+}
+
+std::string joined(std::string_view implementation, std::string_view source_hash,
+                   std::string_view config) {
+  return text(implementation, " ", source_hash, " ", config);
+}
+
+std::string identity_of(const Evaluated& e) {
+  const Implementation& impl = *e.plan->implementation;
+  return joined(impl.name, impl.identity(), impl.table().print(e.plan->config));
 }
 
 std::string number(double value) {
@@ -68,18 +85,31 @@ std::string number(double value) {
 }  // namespace
 
 std::string identity_of(const Record::Candidate& c) {
-  return text(c.implementation, " ", c.source_hash, " ", c.config);
+  return joined(c.implementation, c.source_hash, c.config);
 }
 
 void publish(const TuneReport& report, Store& store) {
   Record record;
   record.key = store_key(*report.op, report.problem);
   const std::int64_t now = stamp_after(report.newest_known);
+  const auto& all = report.evaluated;
+  const bool seen_again = std::any_of(all.begin(), all.end(), [&](const Evaluated& e) {
+    return identity_of(e) == report.stale_winner;
+  });
   for (const Evaluated* e : kept(report)) {
+    if (was_hurried(*e)) continue;
     Record::Candidate c = candidate_of(report, *e, now);
-    const bool decided = report.final_rounds < kFinalSamples && e->failure == Failure::kNone &&
-                         report.known_finals.count(identity_of(c)) > 0;
-    if (!decided && !was_hurried(*e)) record.candidates.push_back(std::move(c));
+    const std::string identity = identity_of(c);
+    // Without a final, what a final has decided stays. Where that was under another driver or
+    // compiler, its times stand for these, if its winner was seen: else every process would measure
+    // again what none has the time to decide.
+    if (report.final_rounds < kFinalSamples && e->failure == Failure::kNone &&
+        report.known_finals.count(identity) > 0) {
+      const auto times = report.stale_finals.find(identity);
+      if (!seen_again || times == report.stale_finals.end()) continue;
+      c.samples_ms = times->second;
+    }
+    record.candidates.push_back(std::move(c));
   }
   if (record.candidates.empty()) return;
   record.env = {

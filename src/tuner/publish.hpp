@@ -6,9 +6,10 @@
 
 namespace dlblas {
 
-/// Writes one record: the 32 fastest, every default, and up to 32 failures. Samples of one run
-/// share `measured_at`. Nothing measured: nothing written. A run that came to no final leaves
-/// stored finals as they are: its few samples decide nothing that more of them decided.
+/// Writes one record: the 32 fastest, every default, the best of each implementation, and up to 32
+/// failures. Samples of one run share `measured_at`. Nothing measured: nothing written. A run that
+/// came to no final leaves stored finals as they are: its few samples decide nothing that more of
+/// them decided. Of another driver or compiler, they are written again as of this one.
 void publish(const TuneReport& report, Store& store);
 
 /// Of a stored row: implementation, source and configuration.

@@ -4,6 +4,7 @@
 // Flow: tune > [race] > measure.  Read next: store/ranking.hpp, who wins.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,8 +43,11 @@ struct RaceInput {
   std::vector<bool> eligible;  // by id: may win; the others are there to be compared with
   int default_id = -1;         // the first implementation's default
   int preset_id = -1;          // the first one's that is eligible: what a winner has to beat
-  int incumbent_id = -1;       // what the store serves so far; -1: nothing
-  bool anchors(int id) const { return id == default_id || id == preset_id || id == incumbent_id; }
+  std::vector<int> incumbent_ids;  // what the store serves so far: of all, and of what may win
+  bool anchors(int id) const {
+    return id == default_id || id == preset_id ||
+           std::find(incumbent_ids.begin(), incumbent_ids.end(), id) != incumbent_ids.end();
+  }
 };
 
 class Race {

@@ -146,6 +146,16 @@ void note_known(const Merged& merged, TuneReport& report) {
   }
 }
 
+void note_stale(const std::vector<const CurrentRow*>& again, const CurrentRow* winner,
+                TuneReport& report) {
+  if (again.empty()) return;
+  report.stale_winner = identity_of(*winner->candidate);
+  for (const CurrentRow* row : again)
+    if (row->candidate->measured_at == winner->candidate->measured_at &&
+        row->candidate->samples_ms.size() >= kFinalSamples)
+      report.stale_finals[identity_of(*row->candidate)] = row->candidate->samples_ms;
+}
+
 // What the store holds is the answer; `rows` are all of it, the winner is of the `asked_for`.
 TuneReport hit_report(TuneReport report, const std::vector<CurrentRow>& rows,
                       const CurrentRow& winner, std::size_t asked_for) {
@@ -187,7 +197,10 @@ TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
   const auto merged = store_of(options).load(store_key(op, problem));
   note_known(*merged, report);
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
-  candidates.add_anchors(best_row(rows), stale_rows(rows, surroundings(problem)));
+  const CurrentRow* best = best_row(rows);
+  const std::vector<const CurrentRow*> again = stale_rows(rows, surroundings(problem));
+  note_stale(again, best, report);
+  candidates.add_anchors(best, best_row(candidates.inside(rows)), again);
   return measure(std::move(report), candidates, caller, context, options);
 }
 
@@ -217,7 +230,8 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
              print_problem(op, problem),
              ", got none; run `dlblas tune` where measuring is allowed"),
         {op.schema.name, "result", "a record", "none"});
-  candidates.add_anchors(best, again);
+  note_stale(again, winner, report);
+  candidates.add_anchors(best, winner, again);
   return measure(std::move(report), candidates, caller, context, options);
 }
 

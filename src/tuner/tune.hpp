@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -74,6 +75,10 @@ struct TuneReport {
   std::uint64_t seed = 0;
   std::int64_t newest_known = 0;       // when the newest stored sample says it was taken
   std::set<std::string> known_finals;  // identities of stored rows that come from a final
+  /// The finalists of the run that decided, where its winner was measured under another driver or
+  /// compiler: a budget too short for a final sees that they still run, and leaves their times.
+  std::map<std::string, std::vector<double>> stale_finals;
+  std::string stale_winner;  // identity
   double budget_s = 0, elapsed_s = 0;
   int final_rounds = 0;
   bool stopped = false, mistrusted = false;

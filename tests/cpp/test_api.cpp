@@ -313,11 +313,11 @@ TEST(Generated, OddSchemasMarshalToTheirOperator) {
       [&] { odd_two(x, {.bias = x, .mode = OddTwoMode::kAB_, .out_dtype = DType::kF16}); },
       "odd_two");
   expect_unknown([&] { odd_two_(x, {.bias = x, .mode = OddTwoMode::kNone}); }, "odd_two_");
-  expect_unknown([&] { class_(x, x, 3); }, "class");
+  expect_unknown([&] { switch_(x, x, 3); }, "switch");
   expect_unknown([&] { odd_after(x, DType::kBF16, OddAfterMode::kNone_, {.x = x}); }, "odd_after");
   expect_unknown([&] { odd_no_tensor(4, {.seed = 1}); }, "odd_no_tensor");
   static_assert(std::is_same_v<decltype(odd_two(TensorRef())), OddTwoResults>);
-  static_assert(!std::is_invocable_v<decltype(class_), const std::vector<float>&, TensorRef, int>,
+  static_assert(!std::is_invocable_v<decltype(switch_), const std::vector<float>&, TensorRef, int>,
                 "a written input refuses const memory");
   EXPECT_STREQ(name_of(OddTwoMode::kAB), "a-b");
 }

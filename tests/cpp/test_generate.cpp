@@ -28,7 +28,7 @@ OperatorDef define(std::string_view schema, std::vector<std::string_view> inplac
 }
 
 // Two results, an optional tensor, enumerated labels that collide, `2F`, a dtype scalar,
-// keyword-only arguments, an in-place form with fewer arguments; names that are keywords; a
+// keyword-only arguments, an in-place form with fewer arguments; names that are keywords of C++; a
 // required argument after an optional one; no tensor at all; a written input; a scalar result.
 void add_odd_operators(Registry& registry) {
   registry.add(
@@ -39,7 +39,7 @@ void add_odd_operators(Registry& registry) {
              "(y: out_dtype|like(x)[*T, F], scale_out: f32[*T, F/128]) where T: bucket(tokens)",
              {"odd_two_(x!y, bias!scale_out, mode)"}));
   registry.add(define(
-      "class(default: i8[B+1]! ~offsets, options: index[B] ~index<B, k: int) -> default: f32[]"));
+      "switch(default: i8[B+1]! ~offsets, options: index[B] ~index<B, k: int) -> default: f32[]"));
   registry.add(define(
       "odd_after(x: f[N]?, y: f[N], dt: dtype(f), mode: \"none\"|\"\") -> y: dt|like(y)[N]"));
   registry.add(define("odd_no_tensor(n: int, seed: int = -7) -> y: f32[4]"));

@@ -199,9 +199,11 @@ TEST(Registration, ARefusedOperatorLeavesNothingBehind) {
 TEST(Registration, NamesOfAllFormsAreTaken) {
   register_schema("reg_name(x: f[T]) -> y: f[T]", {"reg_name_(x!y)"});
   EXPECT_EQ(error_of([] { register_schema("reg_name_(x: f[T]) -> y: f[T]"); }),
-            "reg_name_: name is taken; expected a new operator name, got reg_name_");
+            "reg_name_: name is taken; expected a name apart from reg_name_, reg_name__out and "
+            "_reg_name_, got reg_name_; choose another one");
   EXPECT_EQ(error_of([] { register_schema("reg_other(x: f[T]) -> y: f[T]", {"reg_name(x!y)"}); }),
-            "reg_other: name is taken; expected a new operator name, got reg_name");
+            "reg_other: inplace is taken; expected a name apart from reg_name, reg_name_out and "
+            "_reg_name, got reg_name; choose another one");
 }
 
 // ---- keys ---------------------------------------------------------

@@ -51,6 +51,35 @@ TEST_F(StaleTest, TheBestFourAndTheDefaultAreMeasuredAgainOnce) {
   EXPECT_EQ(measured(), before);
 }
 
+// Else every process would measure again what none has the time to decide.
+TEST_F(StaleTest, ABudgetTooShortForAFinalMeasuresAgainOnceToo) {
+  const Operator& op = tuned_under({{"compiler", "another"}});
+  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
+  const TuneReport report = run_get_op(op);
+  EXPECT_EQ(report.source, "tuned");
+  EXPECT_EQ(report.final_rounds, 0);
+  EXPECT_EQ(report.served_config.values[0], 8) << "what the old final decided";
+  options_.on_event = {};
+  const std::int64_t before = measured();
+  const TuneReport hit = run_get_op(op);
+  EXPECT_EQ(hit.source, "store");
+  EXPECT_EQ(hit.config.values[0], 8);
+  EXPECT_EQ(measured(), before);
+}
+
+TEST_F(StaleTest, ARunThatDidNotComeToTheWinnerSaysNothingOfIt) {
+  const Operator& op = tuned_under({{"compiler", "another"}});
+  options_.on_event = [](const dlblas_event& event) {
+    return event.kind == DLBLAS_EVENT_MEASURED && event.done == 2;  // the default, block=1
+  };
+  const TuneReport report = run_get_op(op);
+  EXPECT_EQ(find(report, "faster", 8), nullptr);
+  options_.on_event = {};
+  const TuneReport whole = run_get_op(op);
+  EXPECT_EQ(whole.source, "tuned");
+  EXPECT_EQ(whole.config.values[0], 8);
+}
+
 TEST_F(StaleTest, ItIsServedUntilThen) {
   const Operator& op = tuned_under({{"compiler", "another"}});
   const auto merged = store_->load(store_key(op, make_problem(op)));

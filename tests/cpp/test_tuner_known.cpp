@@ -166,6 +166,37 @@ TEST_F(TunerTest, ANarrowedHitStaysInsideTheNarrowing) {
   EXPECT_EQ(measured(), before) << "all of it was known";
 }
 
+// Its samples would be the newest final inside the narrowing, and hide what is known there.
+TEST_F(TunerTest, ANewcomerInsideANarrowingHasTheBestThereBesideIt) {
+  static const Behaviour good{Defect::kNone, [](std::int64_t) -> std::int64_t { return 20'000; }};
+  const Operator& op =
+      make_operator({dummy("slow", kSlow), dummy("best", kFast), dummy("good", good)});
+  run_get_op(op);
+  static const Implementation late = dummy("late", kPlain);
+  Registry::process().add_implementation(op, late);
+  options_.implementations = {"good", "late"};
+  const TuneReport report = run_get_op(op);
+  EXPECT_STREQ(report.winner->name, "good");
+  EXPECT_STREQ(report.served->name, "best");
+  const TuneReport hit = run_get_op(op);
+  EXPECT_EQ(hit.source, "store");
+  EXPECT_STREQ(hit.winner->name, "good");
+}
+
+// A record keeps the 32 fastest: an implementation with none among them was measured all the same.
+TEST_F(TunerTest, TheBestOfEachImplementationIsKept) {
+  static const Behaviour quick{Defect::kNone,
+                               [](std::int64_t b) -> std::int64_t { return 10'000 + b; }};
+  const Operator& op = make_operator(
+      {dummy("quick", quick, &wide_table()), dummy("knobbed", kKnobbed, &dummy_table())});
+  options_.where = [](std::string_view, std::string_view config) { return config != "block=1"; };
+  const TuneReport report = run_get_op(op);
+  ASSERT_EQ(report.evaluated.size(), 199u + 3u + 1u) << "and the default, left out by where";
+  const std::int64_t before = measured();
+  EXPECT_EQ(run_get_op(op).source, "store");
+  EXPECT_EQ(measured(), before);
+}
+
 TEST_F(TunerTest, ANarrowingThatNothingKnownMeetsIsMeasured) {
   const Operator& op =
       make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});

@@ -24,15 +24,6 @@ class PythonWriter {
   }
 
  private:
-  static std::string python_name(std::string_view name) {
-    static const std::set<std::string, std::less<>> taken = {
-        "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
-        "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
-        "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
-        "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
-    return apart(std::string(name), taken);
-  }
-
   static std::string scalar_type(const ScalarSpec& s) {
     switch (s.type) {
       case ScalarType::kInt:
@@ -81,7 +72,7 @@ class PythonWriter {
   static std::string parameter(const Form& form, std::size_t i, bool first_tensor) {
     const Schema& schema = form.op->schema;
     const Param& p = (*form.params)[i];
-    std::string s = python_name(schema.param_name(p)) + ": ";
+    std::string s = std::string(schema.param_name(p)) + ": ";
     std::string fallback = "None";
     if (p.is_tensor) {
       s += first_tensor ? "_A" : "_Array";
@@ -121,7 +112,7 @@ class PythonWriter {
       items.push_back("out: " + result + " | None = None");
     }
     const std::string tail = ") -> " + result + ":\n";
-    out_ += "\n" + signature("def " + python_name(form.name) + "(", items, tail) + docstring(form) +
+    out_ += "\n" + signature("def " + std::string(form.name) + "(", items, tail) + docstring(form) +
             "    ...\n";
   }
 
@@ -145,7 +136,7 @@ class PythonWriter {
     for (const Param& p : *form.params) {
       std::string line = describe(form, p);
       std::erase(line, '`');
-      s += wrap(python_name(schema.param_name(p)) + ": " + line + ".", "    ");
+      s += wrap(std::string(schema.param_name(p)) + ": " + line + ".", "    ");
     }
     return s + "    \"\"\"\n";
   }

@@ -94,26 +94,26 @@ inline void odd_two_(
   detail::call_inplace(op, arguments, context);
 }
 
-// class, schema 4edda2d5fc98549c ------------------------------------------------------------
+// switch, schema 4d1e73212153e1f6 ------------------------------------------------------------
 
 /// y = f(x)
-/// class(default: i8[B+1]! ~offsets, options: index[B] ~index<B, k: int) -> default: f32[]
-inline Tensor class_(
+/// switch(default: i8[B+1]! ~offsets, options: index[B] ~index<B, k: int) -> default: f32[]
+inline Tensor switch_(
     const OutRef& default_,
     const TensorRef& options_,
     std::int64_t k,
     const Context& context = {}) {
-  static const dlblas_op_t op = detail::find_op("class");
+  static const dlblas_op_t op = detail::find_op("switch");
   const detail::Arguments arguments(default_, options_, k);
   return std::move(detail::call_new<1>(op, arguments, context)[0]);
 }
-inline void class_out(
+inline void switch_out(
     const OutRef& default__out,
     const OutRef& default_,
     const TensorRef& options_,
     std::int64_t k,
     const Context& context = {}) {
-  static const dlblas_op_t op = detail::find_op("class");
+  static const dlblas_op_t op = detail::find_op("switch");
   const detail::Arguments arguments(default_, options_, k);
   detail::call_into(op, arguments, context, default__out);
 }

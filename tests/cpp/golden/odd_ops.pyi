@@ -52,10 +52,10 @@ def odd_two_(
     """
     ...
 
-def class_(default: _A, options: _Array, k: int, *, out: _A | None = None) -> _A:
+def switch(default: _A, options: _Array, k: int, *, out: _A | None = None) -> _A:
     """y = f(x)
 
-    class(default: i8[B+1]! ~offsets, options: index[B] ~index<B, k: int) -> default: f32[]
+    switch(default: i8[B+1]! ~offsets, options: index[B] ~index<B, k: int) -> default: f32[]
 
     default: i8[B+1]!, written.
     options: index[B].
