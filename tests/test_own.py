@@ -123,6 +123,26 @@ def test_a_bad_one_never_wins(bad: Any, kind: str) -> None:
     assert dlblas.verify(OP, (x, w), y).ok
 
 
+@pytest.mark.parametrize("change", ["sub_", "mul_", "copy_"])
+def test_who_writes_its_input_fails_alone(change: str) -> None:
+    """Even where its result is right: a call would change what it was given."""
+    torch = pytest.importorskip("torch")
+
+    def spoils(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
+        scale = (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+        y.copy_(x * scale * (weight + weight_offset))
+        getattr(x, change)(torch.full_like(x, 1.5))
+
+    dlblas.register(OP, "spoils", spoils, arrays="torch")
+    dlblas.register(OP, "mine", mine)
+    x, w = arrays()
+    report = dlblas.tune(OP, (x, w), seconds=0.5)
+    rows = {row["implementation"]: row for row in report["evaluated"]}
+    assert rows["spoils"]["failure"] == "out_of_bounds"
+    assert "the input x was written" in rows["spoils"]["note"]
+    assert all("failure" not in row for name, row in rows.items() if name != "spoils"), rows
+
+
 def test_a_failure_of_a_call_says_what_was_raised_and_where() -> None:
     dlblas.register(OP, "raising", raising)
     x, w = arrays()

@@ -60,10 +60,10 @@ bool g_is_worker = false;  // set before anything runs in it
 worker::Start worker_starter() {
   if (g_is_worker) return {};
   worker::Command found = current_command();
-  return [found](const worker::Waiting& waiting) {
+  return [found](const worker::Waiting& waiting, double limit_s) {
     if (found.argv.empty())
       throw worker::Unusable(text("there is no ", beside(), ", and dlblas_set_worker named none"));
-    return worker::start(with_libraries(found), waiting);
+    return worker::start(with_libraries(found), waiting, limit_s);
   };
 }
 

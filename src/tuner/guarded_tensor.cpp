@@ -2,6 +2,7 @@
 // it. See inputs.hpp.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "tuner/inputs.hpp"
 
@@ -52,6 +53,19 @@ std::size_t span_of(const TensorView& t) {
   std::int64_t last = 0;
   for (int i = 0; i < t.rank; ++i) last += std::max<std::int64_t>(0, t.shape[i] - 1) * t.strides[i];
   return static_cast<std::size_t>((last + 1) * size_of(t.dtype));
+}
+
+// Four lanes of words: as fast as the bytes arrive. `bytes` is a multiple of Memory::kAlign.
+std::uint64_t digest_of(const std::byte* at, std::size_t bytes, std::uint64_t start) {
+  constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15;
+  std::uint64_t lanes[4] = {start, start + 1, start + 2, start + 3};
+  for (std::size_t i = 0; i < bytes; i += sizeof lanes)
+    for (std::size_t lane = 0; lane < 4; ++lane) {
+      std::uint64_t word;
+      std::memcpy(&word, at + i + lane * sizeof word, sizeof word);
+      lanes[lane] = (std::rotl(lanes[lane], 23) ^ word) * kPrime;
+    }
+  return lanes[0] ^ std::rotl(lanes[1], 16) ^ std::rotl(lanes[2], 32) ^ std::rotl(lanes[3], 48);
 }
 
 }  // namespace
@@ -108,6 +122,18 @@ void GuardedTensor::poison(int pattern) {
 
 std::vector<std::int64_t> GuardedTensor::elements_equal_to(int pattern) const {
   return memory_->elements_equal_to(view_, pattern);
+}
+
+std::uint64_t GuardedTensor::digest() const {
+  constexpr std::size_t kPart = std::size_t{1} << 20;
+  std::vector<std::byte> part(std::min(kPart, size_));
+  std::uint64_t digest = 0;
+  for (std::size_t at = 0; at < size_; at += kPart) {
+    const std::size_t bytes = std::min(kPart, size_ - at);
+    memory_->copy_out(part.data(), base_ + at, bytes);
+    digest = digest_of(part.data(), bytes, digest);
+  }
+  return digest;
 }
 
 bool GuardedTensor::guards_intact() const {

@@ -54,6 +54,7 @@ InProcessMeasurer::InProcessMeasurer(const MeasureRequest& request, std::unique_
       problem_(request.problem),
       context_(request.context),
       memory_(std::move(memory)),
+      seed_(request.seed),
       workspace_(nullptr, Release{memory_.get()}) {
   context_.new_output = no_new_output;
 }
@@ -109,10 +110,11 @@ Check InProcessMeasurer::check(const Plan& plan) {
   }
   if (std::string no = refusal_of(plan, *kernel); !no.empty())
     return {Failure::kCompileError, std::move(no)};
+  renew_inputs(plan);
   Suspects suspects;
   Check wrong;
   for (const int pattern : kPatterns) {
-    if (!check_run(*kernel, pattern, suspects, result)) return result;
+    if (!check_run(plan, *kernel, pattern, suspects, result)) return result;
     const Verdict verdict = judge_->compare(sets_.front().args());
     mistrusted_ |= verdict.mistrusted;
     if (verdict.wrong > 0 && wrong.failure == Failure::kNone)
@@ -154,9 +156,28 @@ Check InProcessMeasurer::try_run(const Kernel& kernel) {
   return result;
 }
 
+// Built-in kernels leave their inputs alone: the harness sees to that. What a user's candidate
+// wrote there would be every other one's input, and the oracle's.
+void InProcessMeasurer::renew_inputs(const Plan& plan) {
+  const bool user = plan.implementation->flags.user;
+  CallData& data = sets_.front();
+  if (user && !digests_) digests_ = data.digests();
+  if (doubtful_ && data.digests() != *digests_) data.remake(problem_, seed_);
+  doubtful_ = user;
+}
+
+std::string InProcessMeasurer::written_input(const Plan& plan) {
+  if (!plan.implementation->flags.user) return {};
+  const auto now = sets_.front().digests();
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (now[i] != (*digests_)[i])
+      return text("the input ", op_.schema.tensors[i].name, " was written");
+  return {};
+}
+
 // One run on poisoned results; false: `result` says how it failed.
-bool InProcessMeasurer::check_run(const Kernel& kernel, int pattern, Suspects& suspects,
-                                  Check& result) {
+bool InProcessMeasurer::check_run(const Plan& plan, const Kernel& kernel, int pattern,
+                                  Suspects& suspects, Check& result) {
   CallData& data = sets_.front();
   data.restore();
   data.poison_results(pattern);
@@ -168,6 +189,11 @@ bool InProcessMeasurer::check_run(const Kernel& kernel, int pattern, Suspects& s
   if (!data.guards_intact() || !workspace_intact()) {
     result.failure = Failure::kOutOfBounds;
     result.note = "bytes outside the results were written";
+    return false;
+  }
+  if (std::string written = written_input(plan); !written.empty()) {
+    result.failure = Failure::kOutOfBounds;
+    result.note = std::move(written);
     return false;
   }
   return check_written(pattern, suspects, result);
@@ -195,6 +221,7 @@ bool InProcessMeasurer::check_written(int pattern, Suspects& suspects, Check& re
 }
 
 Check InProcessMeasurer::check_whole(const Plan& plan) {
+  renew_inputs(plan);
   CallData& data = sets_.front();
   data.restore();
   data.poison_results(kPatterns[0]);
@@ -207,6 +234,8 @@ Check InProcessMeasurer::check_whole(const Plan& plan) {
     result.note = words_of(code);
     return result;
   }
+  if (std::string written = written_input(plan); !written.empty())
+    return {Failure::kOutOfBounds, std::move(written)};
   const Verdict verdict = compare_whole();
   result.error = verdict.worst;
   if (verdict.wrong == 0) return result;

@@ -4,8 +4,11 @@
 // next: tuner/host_measurer.cpp, tuner/cuda_measurer.hpp.
 #pragma once
 
+#include <array>
 #include <deque>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "tuner/inputs.hpp"
 #include "tuner/judge.hpp"
@@ -55,7 +58,12 @@ class InProcessMeasurer : public Measurer {
   struct Suspects {  // per result: elements that kept the first pattern
     std::vector<std::vector<std::int64_t>> kept;
   };
-  bool check_run(const Kernel& kernel, int pattern, Suspects& suspects, Check& result);
+  bool check_run(const Plan& plan, const Kernel& kernel, int pattern, Suspects& suspects,
+                 Check& result);
+  /// Before a user's candidate runs, and after one has: the inputs are what they were made as.
+  void renew_inputs(const Plan& plan);
+  /// After a user's candidate ran: an input that it wrote, which no other must read; or empty.
+  std::string written_input(const Plan& plan);
   /// One run; what a step's code, an exception or a full memory say about it.
   Check try_run(const Kernel& kernel);
   bool is_out_of_memory(int code) const;
@@ -68,6 +76,9 @@ class InProcessMeasurer : public Measurer {
   };
   bool checks_whole_ = false;
   std::set<const Kernel*> right_;  // so far: a second check of one counts no second candidate
+  const std::uint64_t seed_;
+  std::optional<std::array<std::uint64_t, kMaxTensors>> digests_;  // once a user's candidate came
+  bool doubtful_ = false;  // a user's candidate has run since the inputs were looked at
   bool mistrusted_ = false;
   bool lost_ = false;
   std::unique_ptr<std::byte, Release> workspace_;

@@ -126,6 +126,7 @@ void CallData::make_input(int tensor, const Problem& problem, std::uint64_t seed
     host.fill(made, filler);
   }
   tensors_[tensor]->copy_in(staged);
+  indices_.push_back({tensor, std::make_unique<GuardedTensor>(*tensors_[tensor])});
 }
 
 CallData::CallData(const CallData& other)
@@ -140,6 +141,8 @@ CallData::CallData(const CallData& other)
   }
   for (const Pristine& p : other.pristine_)
     pristine_.push_back({p.tensor, std::make_unique<GuardedTensor>(*p.copy)});
+  for (const Pristine& p : other.indices_)
+    indices_.push_back({p.tensor, std::make_unique<GuardedTensor>(*p.copy)});
 }
 
 void CallData::make_shapes(const Problem& problem) {
@@ -194,6 +197,29 @@ std::size_t CallData::bytes() const {
 
 void CallData::restore() {
   for (const Pristine& p : pristine_) tensors_[p.tensor]->restore(*p.copy);
+}
+
+bool CallData::is_read_only(int tensor) const {
+  return tensor < op_->schema.num_inputs && tensors_[tensor] &&
+         std::none_of(pristine_.begin(), pristine_.end(),
+                      [tensor](const Pristine& p) { return p.tensor == tensor; });
+}
+
+std::array<std::uint64_t, kMaxTensors> CallData::digests() const {
+  std::array<std::uint64_t, kMaxTensors> found{};
+  for (int i = 0; i < op_->schema.num_inputs; ++i)
+    if (is_read_only(i)) found[static_cast<std::size_t>(i)] = tensors_[i]->digest();
+  return found;
+}
+
+void CallData::remake(const Problem& problem, std::uint64_t seed) {
+  for (int i = 0; i < op_->schema.num_inputs; ++i) {
+    if (!is_read_only(i) || holds_indices(op_->schema.tensors[i].fill)) continue;
+    tensors_[i]->poison(GuardedTensor::kGuardByte);
+    make_input(i, problem, seed, nullptr);
+  }
+  for (const Pristine& p : indices_)
+    if (is_read_only(p.tensor)) tensors_[p.tensor]->restore(*p.copy);
 }
 
 std::vector<GuardedTensor*> CallData::own_results() {

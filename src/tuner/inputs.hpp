@@ -5,6 +5,7 @@
 // Flow: tune > [inputs] > measure.  Read next: tuner/measure.hpp.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,8 @@ class GuardedTensor {
   std::vector<std::int64_t> elements_equal_to(int pattern) const;
   /// True while nothing outside the elements was written.
   bool guards_intact() const;
+  /// Of all bytes, guards included: another one says that one was written.
+  std::uint64_t digest() const;
 
  private:
   std::size_t offset() const;  // of the first element
@@ -74,6 +77,10 @@ class CallData {
   /// Puts back the inputs that a call writes; results in place are such inputs.
   void restore();
   bool has_written_inputs() const { return !pristine_.empty(); }
+  /// Digests of the inputs that a call must leave as they are; 0 for every other tensor.
+  std::array<std::uint64_t, kMaxTensors> digests() const;
+  /// Makes these inputs again, in the same memory.
+  void remake(const Problem& problem, std::uint64_t seed);
   /// The results that have memory of their own, poisoned.
   void poison_results(int pattern);
   std::vector<GuardedTensor*> own_results();
@@ -85,6 +92,7 @@ class CallData {
     int tensor;
     std::unique_ptr<GuardedTensor> copy;
   };
+  bool is_read_only(int tensor) const;
   void make_shapes(const Problem& problem);
   void make_input(int tensor, const Problem& problem, std::uint64_t seed, const Args* caller);
   void make_scalars(const Problem& problem, const Args* caller);
@@ -94,6 +102,7 @@ class CallData {
   Args args_;
   std::unique_ptr<GuardedTensor> tensors_[kMaxTensors];  // null: absent, or a result in place
   std::vector<Pristine> pristine_;
+  std::vector<Pristine> indices_;  // what the caller lent cannot be made again
 };
 
 }  // namespace dlblas

@@ -33,8 +33,8 @@ class Link {
 
 /// Asked several times a second while an answer is waited for; true: stop.
 using Waiting = std::function<bool()>;
-/// Starts one. Throws Unusable.
-using Start = std::function<std::unique_ptr<Link>(const Waiting& waiting)>;
+/// Starts one, which has `limit_s` seconds to say that it is there. Throws Unusable.
+using Start = std::function<std::unique_ptr<Link>(const Waiting& waiting, double limit_s)>;
 
 /// No worker can be had; says why.
 class Unusable : public std::runtime_error {

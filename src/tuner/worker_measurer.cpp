@@ -34,6 +34,9 @@ constexpr double kFirstSeconds = 30;
 // And then: they are tested, so what takes long compiles, or loads a library, and is not hanging.
 constexpr double kTestedSeconds = 5;
 constexpr double kConditionsSeconds = 5;
+// Python's start and its imports; a user's modules bring torch or Triton with them. Within the
+// budget, but for one that no worker could keep.
+constexpr double kLeastStartSeconds = 5, kMostStartSeconds = 60;
 // Inputs and the oracle's rows, on any machine: nothing of a candidate runs yet.
 constexpr double kOpenSeconds = 120;
 
@@ -98,7 +101,7 @@ WorkerMeasurer::WorkerMeasurer(const MeasureRequest& request, WorkerTerms terms)
 
 void WorkerMeasurer::begin() {
   const std::int64_t begin_ns = request_.clock();
-  link_ = terms_.start(waiting_);
+  link_ = terms_.start(waiting_, std::clamp(left_s(), kLeastStartSeconds, kMostStartSeconds));
   open();
   start_s_ = seconds_since(begin_ns);
 }

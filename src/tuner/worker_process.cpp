@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include "core/log.hpp"
@@ -18,8 +19,6 @@
 namespace dlblas::worker {
 namespace {
 
-// Python's start and its imports; a user's modules bring torch or Triton with them.
-constexpr double kGreetingSeconds = 60;
 constexpr int kSliceMs = 100;             // how often the caller is asked whether to go on
 constexpr std::size_t kLastWords = 1500;  // of standard error, for the failure's text
 constexpr double kFarewellSeconds = 1;    // from the socket's end to the process'
@@ -60,11 +59,11 @@ class ProcessLink final : public Link {
   }
 
   /// The first frame, which nobody asks for.
-  Exchange greeting() {
+  Exchange greeting(double limit_s) {
     out_.clear();
     body_ = {};
     sent_ = 0;
-    return converse(kGreetingSeconds);
+    return converse(limit_s);
   }
 
  private:
@@ -176,12 +175,12 @@ class ProcessLink final : public Link {
 
 }  // namespace
 
-std::unique_ptr<Link> start(const Command& command, const Waiting& waiting) {
+std::unique_ptr<Link> start(const Command& command, const Waiting& waiting, double limit_s) {
   if (command.argv.empty()) throw Unusable("no program is known that could be one");
   auto link = std::make_unique<ProcessLink>(command, waiting);
-  const Exchange greeting = link->greeting();
+  const Exchange greeting = link->greeting(limit_s);
   if (greeting.ending == Ending::kTimedOut)
-    throw Unusable(text(command.argv[0], " said nothing for ", static_cast<int>(kGreetingSeconds),
+    throw Unusable(text(command.argv[0], " said nothing for ", static_cast<int>(std::ceil(limit_s)),
                         " s: ", greeting.how));
   if (greeting.ending != Ending::kReplied) throw Unusable(text(command.argv[0], " ", greeting.how));
   if (greeting.reply != build_id())

@@ -19,8 +19,8 @@ struct Command {
   std::vector<std::string> environment;  // "NAME=value", beside and over what this process has
 };
 
-/// Starts it and waits for its greeting. Throws Unusable: it cannot be executed, says nothing in
-/// time, or is another build of the library.
-std::unique_ptr<Link> start(const Command& command, const Waiting& waiting);
+/// Starts it and waits `limit_s` seconds for its greeting. Throws Unusable: it cannot be executed,
+/// says nothing in time, or is another build of the library.
+std::unique_ptr<Link> start(const Command& command, const Waiting& waiting, double limit_s);
 
 }  // namespace dlblas::worker

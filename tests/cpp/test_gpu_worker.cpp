@@ -52,8 +52,8 @@ class GpuWorker : public TunerTest {
     options_.clock = steady_nanoseconds;
     options_.seconds = 30;  // each that ends its worker costs a start, with a context
     options_.measure_in = MeasureIn::kWorker;
-    options_.start_worker = [](const worker::Waiting& waiting) {
-      return worker::start({{own_path(), "--worker"}, {}}, waiting);
+    options_.start_worker = [](const worker::Waiting& waiting, double limit_s) {
+      return worker::start({{own_path(), "--worker"}, {}}, waiting, limit_s);
     };
     context_.device = {DeviceType::kCuda, 0};
   }

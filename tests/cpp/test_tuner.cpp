@@ -130,6 +130,30 @@ TEST_F(TunerTest, AllBrokenIsATypedErrorThatNamesTheFailure) {
   }
 }
 
+// What it leaves there would be every other one's input, and the oracle's: all would be wrong.
+TEST_F(TunerTest, AUsersCandidateThatWritesAnInputFailsAlone) {
+  static const Behaviour spoils{Defect::kWritesInput,
+                                [](std::int64_t) -> std::int64_t { return 1'000; }};
+  static const Behaviour throws{Defect::kThrow};
+  const Operator& op = make_operator({user(dummy("spoils", spoils)), user(dummy("throws", throws)),
+                                      dummy("slow", kSlow), user(dummy("fast", kFast))});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "fast");
+  EXPECT_EQ(find(report, "spoils")->failure, Failure::kOutOfBounds);
+  EXPECT_EQ(find(report, "spoils")->note, "the input x was written");
+  EXPECT_EQ(find(report, "slow")->failure, Failure::kNone);
+}
+
+TEST_F(TunerTest, AUsersCandidateThatWritesAnInputLaterDoesNotWin) {
+  static const Behaviour spoils{Defect::kWritesInput,
+                                [](std::int64_t) -> std::int64_t { return 1'000; }, 15};
+  const Operator& op = make_operator({dummy("slow", kSlow), user(dummy("spoils", spoils))});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "slow");
+  EXPECT_EQ(find(report, "spoils")->failure, Failure::kOutOfBounds);
+  EXPECT_EQ(find(report, "slow")->failure, Failure::kNone);
+}
+
 TEST_F(TunerTest, TiesGoToTheDefaultThenToTheLowerId) {
   const Behaviour* same = &kSlow;
   const Operator& op = make_operator({dummy("first", *same), dummy("second", *same)});

@@ -134,8 +134,8 @@ class ProcessWorker : public TunerTest {
     start_with({{own_path(), "--worker"}, {}});
   }
   void start_with(worker::Command command) {
-    options_.start_worker = [command](const worker::Waiting& waiting) {
-      return worker::start(command, waiting);
+    options_.start_worker = [command](const worker::Waiting& waiting, double limit_s) {
+      return worker::start(command, waiting, limit_s);
     };
   }
   std::string error_of(const Operator& op) {
@@ -329,8 +329,8 @@ int tune_and_hang(int report_to) {
   options.seconds = 600;
   options.implementations = {"right", "hang"};
   options.measure_in = MeasureIn::kWorker;
-  options.start_worker = [](const worker::Waiting& waiting) {
-    return worker::start({{own_path(), "--worker"}, {}}, waiting);
+  options.start_worker = [](const worker::Waiting& waiting, double limit_s) {
+    return worker::start({{own_path(), "--worker"}, {}}, waiting, limit_s);
   };
   options.on_event = [report_to](const dlblas_event& event) {
     const pid_t child = child_of_mine();

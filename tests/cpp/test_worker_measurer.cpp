@@ -187,7 +187,8 @@ TEST_F(ScriptedWorker, AStopWhileOneStartsMeasuresNothingAndIsNoError) {
   const Operator& op = make_operator({dummy("good", kPlain)});
   options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_WAITING; };
   stage_.key = store_key(op, make_problem(op));
-  options_.start_worker = [](const worker::Waiting& waiting) -> std::unique_ptr<worker::Link> {
+  options_.start_worker = [](const worker::Waiting& waiting,
+                             double) -> std::unique_ptr<worker::Link> {
     EXPECT_TRUE(waiting());
     throw worker::Unusable("it was stopped");
   };
@@ -195,6 +196,24 @@ TEST_F(ScriptedWorker, AStopWhileOneStartsMeasuresNothingAndIsNoError) {
   EXPECT_TRUE(report.stopped);
   EXPECT_TRUE(report.evaluated.empty());
   EXPECT_EQ(report.place, "worker");
+}
+
+// Else a module whose import hangs takes a minute of a search of seconds.
+TEST_F(ScriptedWorker, AStartIsWithinTheBudget) {
+  const Operator& op = make_operator({dummy("good", kPlain), user(dummy("theirs", kPlain))});
+  stage_.script = [](Ask what, const Candidate&) { return right(what, 0.2); };
+  options_.seconds = 8;
+  EXPECT_EQ(run(op).place, "worker");
+  EXPECT_DOUBLE_EQ(stage_.start_limit_s, 8);
+  stage_.start_s = 1000;
+  const std::int64_t begin = fake_clock();
+  const TuneReport report = run(op);
+  EXPECT_EQ(report.no_worker, "it said nothing");
+  EXPECT_STREQ(report.winner->name, "good");
+  EXPECT_LT(static_cast<double>(fake_clock() - begin) * 1e-9, 1.1 * 8);
+  options_.seconds = 0.5;
+  run(op);
+  EXPECT_DOUBLE_EQ(stage_.start_limit_s, 5) << "below that none could start";
 }
 
 TEST_F(ScriptedWorker, SmallBudgetsOfBuiltInKernelsStayHere) {

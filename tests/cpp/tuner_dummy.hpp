@@ -21,7 +21,18 @@ namespace dlblas::test {
 inline std::int64_t g_now = 0;
 inline std::int64_t fake_clock() { return g_now; }
 
-enum class Defect { kNone, kWrong, kNan, kTail, kPastEnd, kCode, kThrow, kPrepare, kSecondRun };
+enum class Defect {
+  kNone,
+  kWrong,
+  kNan,
+  kTail,
+  kPastEnd,
+  kCode,
+  kThrow,
+  kPrepare,
+  kSecondRun,
+  kWritesInput
+};
 
 struct Behaviour {
   Defect defect = Defect::kNone;
@@ -85,6 +96,8 @@ inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, voi
       if (last && defect == Defect::kSecondRun && ++runs % 2 == 0) v += 1;
       store_element(y, to.offset(t) + c * sy, v);
     }
+  if (defect == Defect::kWritesInput)
+    store_element(x, from.offset(0), load_element(x, from.offset(0)) + 1);
   if (defect == Defect::kPastEnd) store_element(y, to.offset(from.count - 1) + width * sy, 0);
   return 0;
 }

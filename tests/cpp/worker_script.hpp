@@ -25,9 +25,10 @@ struct Stage {
   Fields key;
   std::function<worker::Exchange()> opening;  // empty: it goes well
   double start_s = 0.1, open_s = 0;
-  double whole_ms = -1;  // the oracle's time for all rows; below zero: a check compares all
-  int at_once = 1;       // candidates of a batch, which comes back in reverse
-  double ahead_s = 0;    // compiling it
+  double start_limit_s = 0;  // what the last one was given
+  double whole_ms = -1;      // the oracle's time for all rows; below zero: a check compares all
+  int at_once = 1;           // candidates of a batch, which comes back in reverse
+  double ahead_s = 0;        // compiling it
   double conditions_s = 0;
   int starts = 0, most_starts = 1000;
   std::vector<std::string> asked;  // "check slow"
@@ -89,7 +90,12 @@ class ScriptedLink final : public worker::Link {
 };
 
 inline worker::Start start_of(Stage& stage) {
-  return [&stage](const worker::Waiting&) -> std::unique_ptr<worker::Link> {
+  return [&stage](const worker::Waiting&, double limit_s) -> std::unique_ptr<worker::Link> {
+    stage.start_limit_s = limit_s;
+    if (limit_s < stage.start_s) {
+      advance(limit_s);
+      throw worker::Unusable("it said nothing");
+    }
     if (stage.starts == stage.most_starts) throw worker::Unusable("the stage is closed");
     ++stage.starts;
     advance(stage.start_s);
