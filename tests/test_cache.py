@@ -312,6 +312,49 @@ def test_a_pin_holds_in_new_processes_and_says_so(
     assert explained(tmp_path)["source"] != "pinned"
 
 
+def test_a_rule_of_a_key_is_lifted_after_the_key_is_gone(
+    tuned: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    ask(tmp_path, "merge", str(tuned))
+    (entry,) = ask(tmp_path, "ls")
+    key = entry["hash"]
+    shell(tmp_path, "pin", "rms_norm", "reference", "--key", key[:12])
+    shell(tmp_path, "forbid", "rms_norm", "cpu_baseline", "--key", key)
+    shell(tmp_path, "clear")
+    assert explained(tmp_path)["implementation"] == "reference"
+    said = shell(tmp_path, "unpin", "matmul", "--key", key, code=2)
+    assert "cache: key is another operator's; expected a key of matmul, got one of rms_norm" in said
+    said = shell(tmp_path, "pin", "rms_norm", "reference", "--key", key, code=2)
+    assert "cache: key is not in the store" in said, "what is decided anew names a key in the store"
+    shell(tmp_path, "unpin", "rms_norm", "--key", key)
+    shell(tmp_path, "allow", "rms_norm", "cpu_baseline", "--key", key[:12])
+    assert ask(tmp_path, "rules") == []
+    assert explained(tmp_path)["source"] != "pinned"
+    said = shell(tmp_path, "unpin", "rms_norm", "--key", key, code=2)
+    assert "cache: key is of no record and no rule; expected a hash, or a prefix" in said
+
+
+def test_a_prefix_of_two_keys_lifts_nothing(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """One key is in the store; another, of a rule alone, begins with the same letters."""
+    ask(tmp_path, "merge", str(tuned))
+    (entry,) = ask(tmp_path, "ls")
+    key = entry["hash"]
+    shell(tmp_path, "pin", "rms_norm", "reference", "--key", key)
+    (file,) = (tmp_path / "v1" / "rules").iterdir()
+    other = key[:20] + ("0" if key[20] != "0" else "1") + key[21:]
+    name = hashlib.sha256(f"rms_norm\n{other}\n\n\n".encode()).hexdigest()
+    twin = file.with_name(f"pin-{name}")
+    twin.write_text(sealed(file.read_text()[:-72].replace(key, other)))
+    twin.chmod(0o600)
+    assert {r["key"] for r in ask(tmp_path, "rules")} == {key, other}
+    said = shell(tmp_path, "unpin", "rms_norm", "--key", key[:20], code=2)
+    assert "cache: key stands for several; expected a hash, or a prefix that only one" in said
+    assert len(ask(tmp_path, "rules")) == 2
+    shell(tmp_path, "unpin", "rms_norm", "--key", other)
+    shell(tmp_path, "unpin", "rms_norm", "--key", key[:20])
+    assert ask(tmp_path, "rules") == []
+
+
 def test_lifting_nothing_exits_as_the_table_says(tmp_path: pathlib.Path) -> None:
     page = pathlib.Path(__file__).resolve().parents[1] / "docs" / "cli.md"
     (failed,) = [line for line in page.read_text().splitlines() if line.startswith("| 1 |")]

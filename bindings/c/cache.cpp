@@ -7,6 +7,9 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "bindings/c/guard.hpp"
 #include "core/json.hpp"
@@ -76,12 +79,35 @@ void write_keys(JsonWriter& w, Store& store) {
   w.close_array();
 }
 
+std::string op_of(const Fields& key) {
+  for (const Record::Field& f : key)
+    if (f.name == "op") return f.value;
+  return {};
+}
+
 std::shared_ptr<const Merged> known_key(Store& store, const std::string& prefix) {
   auto merged = store.show(prefix);
   if (!merged)
     refuse_argument("key", "is not in the store", "a hash, or a prefix that only one key has",
                     prefix, "`dlblas cache ls` lists them");
   return merged;
+}
+
+// A rule outlives the records it was made for, so lifting one looks among the rules' keys too. The
+// hash, and whose key it is: empty where the record does not say.
+std::pair<std::string, std::string> ruled_key(Store& store, const std::string& prefix) {
+  std::map<std::string, std::string> found;
+  for (const auto& merged : store.ls())
+    if (const std::string hash = key_hash(merged->key); hash.starts_with(prefix))
+      found.emplace(hash, op_of(merged->key));
+  Rules::process().refresh();  // another process may have decided since
+  for (const Rule& rule : *Rules::process().current())
+    if (!rule.key.empty() && rule.key.starts_with(prefix)) found.emplace(rule.key, rule.op);
+  if (found.empty() || found.size() > 1)
+    refuse_argument("key", found.empty() ? "is of no record and no rule" : "stands for several",
+                    "a hash, or a prefix that only one key has", prefix,
+                    "`dlblas cache rules` and `dlblas cache ls` list them");
+  return *found.begin();
 }
 
 void write_verify(JsonWriter& w, Store& store) {
@@ -200,12 +226,17 @@ Rule rule_of(Store& store, Rule::Kind kind, const Words& words, bool lifting) {
   const Operator& op = *Registry::process().at(word(1)).op;
   rule.op = op.schema.name;
   if (!word(4).empty()) {
-    const auto merged = known_key(store, word(4));
-    rule.key = key_hash(merged->key);
-    for (const Record::Field& f : merged->key)
-      if (f.name == "op" && f.value != rule.op)
-        refuse_argument("key", "is another operator's", "a key of " + rule.op, "one of " + f.value,
-                        "`dlblas cache ls` shows whose each is");
+    std::string whose;
+    if (lifting) {
+      std::tie(rule.key, whose) = ruled_key(store, word(4));
+    } else {
+      const auto merged = known_key(store, word(4));
+      rule.key = key_hash(merged->key);
+      whose = op_of(merged->key);
+    }
+    if (!whose.empty() && whose != rule.op)
+      refuse_argument("key", "is another operator's", "a key of " + rule.op, "one of " + whose,
+                      "`dlblas cache ls` shows whose each is");
   }
   if (lifting) return rule;
   const Implementation* impl = op.find(rule.implementation);

@@ -195,7 +195,7 @@ def options(action: argparse.ArgumentParser, name: str) -> None:
         nargs = "?" if word == "config" else None
         action.add_argument(word, nargs=nargs, help=_WORDS[word])
     if name in RULED:
-        action.add_argument("--key", help="for this key alone, from dlblas cache ls")
+        action.add_argument("--key", help="for this key alone, from dlblas cache ls or rules")
 
 
 def command(args: argparse.Namespace) -> int:
