@@ -355,6 +355,25 @@ def test_a_prefix_of_two_keys_lifts_nothing(tuned: pathlib.Path, tmp_path: pathl
     assert ask(tmp_path, "rules") == []
 
 
+@pytest.mark.parametrize("verb", ["pin", "forbid", "unpin", "allow"])
+def test_an_empty_key_is_refused(verb: str, tmp_path: pathlib.Path) -> None:
+    """From a shell's variable that is not set: it would decide for every problem."""
+    import dlblas
+    from dlblas import _native, cache
+
+    shell(tmp_path, "forbid", "rms_norm", "cpu_baseline")
+    before = ask(tmp_path, "rules")
+    words = ("rms_norm",) if verb == "unpin" else ("rms_norm", "cpu_baseline")
+    said = shell(tmp_path, verb, *words, "--key", "", code=2)
+    assert said.startswith("cache: key is empty; expected a hash, or a prefix"), said
+    assert "leave it out for every problem" in said and said.count("\n") == 1
+    assert ask(tmp_path, "rules") == before
+    with pytest.raises(dlblas.Error, match="cache: key is empty"):
+        getattr(cache, verb)(*words, key="")
+    with pytest.raises(dlblas.Error, match="cache: key is empty"):
+        _native.cache_command("\n".join([verb, "rms_norm", "cpu_baseline", "", ""]))
+
+
 def test_lifting_nothing_exits_as_the_table_says(tmp_path: pathlib.Path) -> None:
     page = pathlib.Path(__file__).resolve().parents[1] / "docs" / "cli.md"
     (failed,) = [line for line in page.read_text().splitlines() if line.startswith("| 1 |")]

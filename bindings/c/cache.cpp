@@ -218,13 +218,16 @@ void merge_from(JsonWriter& w, Store& store, const std::string& path) {
   write_exchange(w, merge_store(store, other));
 }
 
-// op, implementation, configuration, key; the last two may be empty. Names must be known now: a
-// typing error would never hold.
+// op, implementation, configuration, key. An empty configuration is none; without a key's line, all
+// problems are meant. Names must be known now: a typing error would never hold.
 Rule rule_of(Store& store, Rule::Kind kind, const Words& words, bool lifting) {
   const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string(); };
   Rule rule{kind, "", "", word(2), word(3)};
   const Operator& op = *Registry::process().at(word(1)).op;
   rule.op = op.schema.name;
+  if (words.size() > 4 && word(4).empty())  // a shell's variable that was not set, say
+    refuse_argument("key", "is empty", "a hash, or a prefix that only one key has", "none",
+                    "leave it out for every problem");
   if (!word(4).empty()) {
     std::string whose;
     if (lifting) {

@@ -261,7 +261,8 @@ DLBLAS_API dlblas_status dlblas_verify(dlblas_op_t op, const dlblas_args* args, 
 /* command: a word, then its arguments, each on a line of its own ("show\n<key>"). JSON.
  * path, ls, verify, clear, compact; show <key>; export <file>; import <file>; merge <folder>;
  * pin | forbid <op> <implementation> [<config>] [<key>], which hold in every process from then on;
- * unpin <op> "" "" [<key>]; allow <op> <implementation> [<config>] [<key>]; rules. */
+ * unpin <op> "" "" [<key>]; allow <op> <implementation> [<config>] [<key>]; rules. Without <key>:
+ * for every problem. */
 DLBLAS_API dlblas_status dlblas_cache(const char* command, char** text);
 /* Version, devices, libraries found or why not, environment variables, operators with schemas,
  * implementations and knobs, cache state. JSON. */

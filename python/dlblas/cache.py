@@ -103,7 +103,7 @@ def _rule(
     key: str | None,
 ) -> dict[str, Any]:
     text = tuning._config_text(config) or ""
-    return _run(verb, op, implementation, text, key or "")
+    return _run(verb, op, implementation, text, *([] if key is None else [key]))
 
 
 def pin(
