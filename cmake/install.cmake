@@ -1,5 +1,6 @@
 # `cmake --install`: the library, the public headers, and a package that find_package(dlblas) reads. Every path in it
-# is relative to the package, so the tree may move. Components: runtime (the shared library), development (the rest).
+# is relative to the package, so the tree may move. Components: runtime (the shared library and its worker),
+# development (the rest).
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dlblas)
 
