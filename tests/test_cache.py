@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -218,6 +219,27 @@ def test_what_another_device_measured_is_kept_and_not_served(
     assert count == "records 1" and ask(here, "import", str(file))["imported"] == 1
     assert ask(here, "ls")[0]["key"]["device.model"] == "another"
     assert explained(here)["source"] != "store"
+
+
+def stamped(tuned: pathlib.Path, file: pathlib.Path, stamp: int) -> None:
+    """An export of the tuned store whose candidates were all measured at one time."""
+    shell(tuned, "export", str(file))
+    head, count, length, rest = file.read_text().split("\n", 3)
+    assert count == "records 1"
+    body = rest[: int(length.split()[1])][:-72]
+    record = sealed(re.sub(r"measured_at \d+", f"measured_at {stamp}", body))
+    file.write_text(sealed(f"{head}\n{count}\nrecord {len(record.encode())}\n{record}"))
+
+
+def test_a_time_that_no_run_can_follow_is_refused(
+    tuned: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    file, here = tmp_path / "far.txt", tmp_path / "here"
+    for stamp in ((1 << 63) - 1, 9_200_000_000_000_000_001):
+        stamped(tuned, file, stamp)
+        value = ask(here, "import", str(file), code=1)
+        assert value["refused"] == ["record 1: number"] and value["imported"] == 0
+    assert ask(here, "ls") == []
 
 
 def test_forbidden_is_never_chosen_nor_measured(

@@ -161,7 +161,7 @@ class Lines {
       case kError:
         return read_number(value, &c.error);
       case kMeasuredAt:
-        return read_number(value, &c.measured_at);
+        return read_number(value, &c.measured_at) && c.measured_at <= kLatestStamp;
       case kSamples:
         return samples(value, &c.samples_ms);
     }

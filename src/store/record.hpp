@@ -15,6 +15,9 @@
 namespace dlblas {
 
 inline constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20;
+/// The latest time that a record may give, in 2261: one at the end of the numbers would leave no
+/// later time for the runs that come.
+inline constexpr std::int64_t kLatestStamp = 9'200'000'000'000'000'000;
 
 struct Record {
   /// One `name value` pair. Names are [a-z0-9_.]{1,64}; values are UTF-8 without control
@@ -57,7 +60,7 @@ enum class Flaw {
   kUnknownLine,  // a line, name or field that no record has
   kDuplicate,    // the same name, or the same candidate, twice
   kUnsorted,     // names or sections out of order
-  kNumber,       // not finite, negative, or not written the shortest way
+  kNumber,       // not finite, negative, not written the shortest way, a time after kLatestStamp
   kMissing,      // no key, no candidate, a candidate without a field, or without sample and failure
   kWrongName,    // the file is not named by its digest
   kWrongKey,     // the key inside does not hash to the folder's name: moved or copied

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <tuple>
 
 #include "core/env.hpp"
@@ -24,11 +23,13 @@ constexpr std::size_t kCompactEvery = 32;
 // may have cleared them); dlblas and .cache too when a store first writes.
 constexpr int kParents = 2, kParentsAtFirst = 4;
 
-// At least 1, whatever the clock says: 0 is "not stamped", and no record has a negative time.
+// From 1 to kLatestStamp: 0 is "not stamped", and no record has another time. A clock beyond them
+// says nothing, so it counts as the earliest.
 std::int64_t now_ns() {
   using std::chrono::nanoseconds;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::max<std::int64_t>(1, std::chrono::duration_cast<nanoseconds>(now).count());
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  const std::int64_t now = std::chrono::duration_cast<nanoseconds>(since).count();
+  return now < 1 || now > kLatestStamp ? 1 : now;
 }
 
 // The working directory may change later; the store stays where it was.
@@ -62,8 +63,7 @@ Flaw examine(int folder, const std::string& file, Trust trust, const std::string
 }  // namespace
 
 std::int64_t stamp_after(std::int64_t newest) {
-  constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max();
-  return std::max(now_ns(), std::min(newest, kLatest - 1) + 1);
+  return std::max(now_ns(), std::min(newest, kLatestStamp - 1) + 1);
 }
 
 namespace detail {

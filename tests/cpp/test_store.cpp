@@ -91,6 +91,24 @@ TEST(Store, StampsCandidatesWithoutATime) {
   EXPECT_GT(store.load(sample_key())->rows[0].candidate.measured_at, std::int64_t{1} << 60);
 }
 
+// A stamp that has no successor would tie with all later ones: such a record is refused, so that
+// what is measured after any record that was taken is newer than it.
+TEST(Store, EveryTimeThatIsTakenHasALaterOne) {
+  const Scratch scratch;
+  Store store(scratch.root());
+  Record record = sample_record(1);
+  record.candidates[0].measured_at = INT64_MAX;
+  EXPECT_FALSE(store.publish(record));
+  EXPECT_TRUE(store.load(sample_key())->rows.empty());
+  for (const std::int64_t stamp : {std::int64_t{0}, std::int64_t{1} << 62, kLatestStamp - 1}) {
+    const std::int64_t later = stamp_after(stamp);
+    EXPECT_GT(later, stamp);
+    record.candidates[0].measured_at = later;
+    EXPECT_TRUE(store.publish(record)) << later;
+  }
+  EXPECT_EQ(stamp_after(INT64_MAX), kLatestStamp) << "what is published reads back";
+}
+
 TEST(Store, RepeatedLoadReadsNothingAgain) {
   const Scratch scratch;
   ASSERT_TRUE(Store(scratch.root()).publish(sample_record(1)));

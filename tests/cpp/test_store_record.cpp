@@ -166,6 +166,8 @@ TEST(StoreRecord, ForgedTextsHaveDistinctReasons) {
       {"cand.0.error 0.25\n", "cand.0.error 1e999\n", Flaw::kNumber},
       {"cand.0.error 0.25\n", "cand.0.error 0x1p3\n", Flaw::kNumber},
       {"cand.0.measured_at 1000\n", "cand.0.measured_at 1e3\n", Flaw::kNumber},
+      {"cand.0.measured_at 1000\n", "cand.0.measured_at 9223372036854775807\n", Flaw::kNumber},
+      {"cand.0.measured_at 1000\n", "cand.0.measured_at 9200000000000000001\n", Flaw::kNumber},
       {"cand.0.samples_ms ", "cand.0.samples_ms  ", Flaw::kNumber},
       {"\ncand.0.source_hash", " \ncand.0.source_hash", Flaw::kNumber},
       {"key.op rms_norm\n", "key.op rms_norm\r\n", Flaw::kEncoding},

@@ -2,6 +2,7 @@
 // and verifying, every errno from every call, short reads and writes. What was promised must be
 // there, what was not is whole or absent. Read next: disk.cpp, where the plug is pulled.
 #include <algorithm>
+#include <chrono>
 
 #include "jit/disk_cache.hpp"
 #include "syscalls.hpp"
@@ -259,13 +260,16 @@ void good_over_bad(Trial& t, const Subject& s) {
   }
 }
 
-// Clocks that lie: before 1970, years back between two, standing still, far ahead.
+// Clocks that lie: before 1970, years back between two, standing still, ahead, later than any
+// record may say.
 void clocks(Trial& t, const Subject& s) {
   constexpr std::int64_t kHour = 3600ll * 1000000000, kYear = 8766 * kHour;
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  const std::int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
   const Scratch scratch;
   int id = 0;
   for (const std::int64_t shift : {-100 * kYear, -57 * kYear, -10 * kYear, -kHour, kHour,
-                                   30 * kYear, 150 * kYear, -20 * kYear})
+                                   30 * kYear, kLatestStamp + kHour - now, -20 * kYear})
     for (const bool frozen : {false, true}) {
       t.tried();
       const int status = wait_for(spawn([&] {
