@@ -242,6 +242,24 @@ def test_a_time_that_no_run_can_follow_is_refused(
     assert ask(here, "ls") == []
 
 
+def test_records_without_a_time_come_in_once(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file, here = tmp_path / "none.txt", tmp_path / "here"
+    stamped(tuned, file, 0)
+    assert ask(here, "import", str(file))["imported"] == 1
+    for _ in range(2):
+        value = ask(here, "import", str(file))
+        assert (value["imported"], value["known"]) == (0, 1)
+    assert ask(here, "ls")[0]["records"] == 1
+    # They say nothing of when: what has a time is newer, and then nothing in them is new.
+    assert ask(here, "merge", str(tuned))["imported"] == 1
+    (key,) = ask(tuned, "ls")
+    theirs = [c["measured_at"] for c in ask(tuned, "show", key["hash"])["candidates"]]
+    assert [c["measured_at"] for c in ask(here, "show", key["hash"])["candidates"]] == theirs
+    assert ask(here, "import", str(file))["known"] == 1
+    shell(here, "compact")
+    assert ask(here, "import", str(file))["known"] == 1
+
+
 def test_forbidden_is_never_chosen_nor_measured(
     tuned: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

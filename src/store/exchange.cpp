@@ -41,16 +41,29 @@ bool take_count(std::string_view& s, std::string_view name, std::size_t* value) 
   return true;
 }
 
+// The same row, or the same code and configuration as measured later.
+bool covers(const Record::Candidate& known, const Record::Candidate& c) {
+  if (known == c) return true;
+  return known.implementation == c.implementation && known.source_hash == c.source_hash &&
+         known.config == c.config && known.measured_at > c.measured_at;
+}
+
 bool knows(Store& store, const Record& record) {
   const auto merged = store.load(record.key);
   return std::all_of(
       record.candidates.begin(), record.candidates.end(), [&](const Record::Candidate& c) {
         return std::any_of(merged->rows.begin(), merged->rows.end(),
-                           [&](const Merged::Row& row) { return row.candidate == c; });
+                           [&](const Merged::Row& row) { return covers(row.candidate, c); });
       });
 }
 
+// What comes without a time was not measured now, as publishing would say, and each time anew: it
+// is older than all that has one.
+constexpr std::int64_t kEarliest = 1;
+
 void take(Store& store, Record record, Exchange* exchange) {
+  for (Record::Candidate& c : record.candidates)
+    if (c.measured_at == 0) c.measured_at = kEarliest;
   if (knows(store, record)) {
     ++exchange->known;
   } else if (store.publish(std::move(record))) {

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxExportBytes = std::size_t{1} << 30;
 /// What came in.
 struct Exchange {
   std::int64_t records = 0;          // kept: something in them was new here
-  std::int64_t known = 0;            // all of them was here already
+  std::int64_t known = 0;            // all of them was here already, or as measured later
   std::vector<std::string> refused;  // one line each: which, and its flaw
   std::string failed;  // why a record could not be kept; empty while the disk takes it
 };
