@@ -433,6 +433,34 @@ def test_a_broken_rule_is_said(tuned: pathlib.Path, tmp_path: pathlib.Path) -> N
     assert ask(tmp_path, "verify", code=1)["bad_rules"] == 1
 
 
+def test_verify_sets_damaged_rules_aside(tmp_path: pathlib.Path) -> None:
+    """As it does with records: the next one finds all well, and a clear removes them."""
+    shell(tmp_path, "pin", "rms_norm", "reference")
+    rules = tmp_path / "v1" / "rules"
+    (good,) = rules.iterdir()
+    shell(tmp_path, "forbid", "rms_norm", "cpu_baseline")
+    (cut,) = (p for p in rules.iterdir() if p != good)
+    cut.write_bytes(cut.read_bytes()[:-1])
+    (rules / "notes.txt").write_text("junk")
+    (rules / "copy").write_bytes(good.read_bytes())
+    (rules / "link").symlink_to(good)
+    for file in rules.iterdir():
+        file.chmod(0o600)
+    listed = "notes.txt is no rule"
+    assert listed in shell(tmp_path, "rules") and len(list(rules.iterdir())) == 5
+    assert ask(tmp_path, "verify", code=1)["bad_rules"] == 4
+    assert list(rules.iterdir()) == [good]
+    assert sorted(p.name for p in (tmp_path / "v1" / "quarantine").iterdir()) == sorted(
+        f"rule-{name}" for name in (f"{cut.name}.digest", "notes.txt.digest", "copy.name",
+                                    "link.not_regular")
+    )  # fmt: skip
+    assert ask(tmp_path, "verify")["bad_rules"] == 0
+    assert "is no rule" not in shell(tmp_path, "rules")
+    assert explained(tmp_path)["implementation"] == "reference"
+    assert ask(tmp_path, "clear")["removed"] == 4
+    assert explained(tmp_path)["implementation"] == "reference"
+
+
 def test_compact_keeps_what_is_known(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:
     ask(tmp_path, "merge", str(tuned))
     before = explained(tmp_path)

@@ -115,7 +115,7 @@ void write_verify(JsonWriter& w, Store& store) {
   const jit::CubinCheck cubins = jit::verify_cubins();
   w.field("good", check.good).field("bad", check.bad);
   w.field("good_cubins", cubins.good).field("bad_cubins", cubins.bad);
-  w.field("bad_rules", Rules::process().bad());
+  w.field("bad_rules", Rules::process().verify());
 }
 
 void write_compact(JsonWriter& w, Store& store) {

@@ -63,12 +63,14 @@ def show(key: str) -> dict[str, Any]:
 
 def verify() -> dict[str, Any]:
     """Reads every file strictly, sets bad ones aside, and counts records (``good``, ``bad``),
-    compiled kernels (``good_cubins``, ``bad_cubins``) and ``bad_rules``."""
+    compiled kernels (``good_cubins``, ``bad_cubins``) and ``bad_rules``. ``clear`` removes what was
+    set aside."""
     return _run("verify")
 
 
 def clear() -> int:
-    """Removes every record and compiled kernel, not the rules; how many there were."""
+    """Removes every record, compiled kernel and file that was set aside, not the rules; how many
+    there were."""
     return int(_run("clear")["removed"])
 
 

@@ -3,10 +3,12 @@
 #include "store/rules.hpp"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -34,12 +36,40 @@ Folder open_rules(const std::string& root_path, Missing missing) {
   return open_folder(root.fd.get(), "rules", Trust::kOurs, missing);
 }
 
+// Reads one file and holds it to the name it should have.
+Flaw examine(int folder, const std::string& file, const std::string& name, Rule* rule) {
+  std::string bytes;
+  if (const Flaw flaw = read_file(folder, file, Trust::kOurs, &bytes); flaw != Flaw::kNone)
+    return flaw;
+  if (!parse(bytes, rule)) return Flaw::kDigest;
+  return name == file_of(*rule) ? Flaw::kNone : Flaw::kWrongName;
+}
+
 bool take_line(std::string_view& s, std::string_view name, std::string* value) {
   const std::size_t end = s.find('\n');
   if (end == s.npos || !s.starts_with(name)) return false;
   *value = s.substr(name.size(), end - name.size());
   s.remove_prefix(end + 1);
   return true;
+}
+
+// Moves a bad file to quarantine/rule-<name>.<reason>; where it cannot be moved it stays. Another
+// process may have decided the same again meanwhile: what was moved is read once more, and goes
+// back when it is good.
+void set_aside(const std::string& root_path, const Folder& folder, const std::string& name,
+               Flaw flaw) {
+  constexpr std::size_t kNamePart = 200;  // within NAME_MAX whatever the name was
+  if (flaw == Flaw::kUnreadable || flaw == Flaw::kBusy) return;  // says nothing of its content
+  const Folder root = open_root(root_path, Trust::kOurs, Missing::kFail);
+  const Folder quarantine =
+      root.fd ? open_folder(root.fd.get(), "quarantine", Trust::kOurs, Missing::kCreate) : Folder();
+  const std::string to = text("rule-", name.substr(0, kNamePart), ".", name_of(flaw));
+  if (!quarantine.fd ||
+      ::renameat(folder.fd.get(), name.c_str(), quarantine.fd.get(), to.c_str()) != 0)
+    return;
+  Rule rule;
+  if (examine(quarantine.fd.get(), to, name, &rule) == Flaw::kNone)
+    ::renameat(quarantine.fd.get(), to.c_str(), folder.fd.get(), name.c_str());
 }
 
 }  // namespace
@@ -51,7 +81,7 @@ struct Rules::State {
 
 struct Rules::Read {
   std::vector<Rule> rules;
-  std::int64_t bad = 0;
+  std::vector<std::pair<std::string, Flaw>> bad;  // a file's name, and what is wrong with it
 };
 
 std::shared_ptr<Rules::State> Rules::make_state() { return std::make_shared<State>(); }
@@ -91,18 +121,18 @@ Rules::Read Rules::read() const {
   const Folder folder = open_rules(root_, Missing::kFail);
   if (!folder.fd) return found;
   for (const std::string& name : list_folder(folder.fd.get())) {
-    std::string bytes;
     Rule rule;
-    const Flaw flaw = read_file(folder.fd.get(), name, Trust::kOurs, &bytes);
-    if (flaw == Flaw::kNone && parse(bytes, &rule) && name == file_of(rule)) {
+    const Flaw flaw = examine(folder.fd.get(), name, name, &rule);
+    if (flaw == Flaw::kVanished) continue;  // another process lifted it
+    if (flaw == Flaw::kNone) {
       found.rules.push_back(std::move(rule));
       continue;
     }
-    ++found.bad;
+    found.bad.emplace_back(name, flaw);
     log_once(LogLevel::kWarn, "rule/" + name,
              text("cache: rules/", printable(name),
                   " is no rule, so what it pinned or forbade does not hold; see `dlblas cache "
-                  "rules` and decide again"));
+                  "rules` and decide again; `dlblas cache verify` sets it aside"));
   }
   return found;
 }
@@ -138,6 +168,16 @@ std::int64_t Rules::lift(const Rule& rule) {
   return gone;
 }
 
-std::int64_t Rules::bad() { return read().bad; }
+std::int64_t Rules::bad() { return static_cast<std::int64_t>(read().bad.size()); }
+
+std::int64_t Rules::verify() {
+  const Read found = read();
+  const Folder folder = open_rules(root_, Missing::kFail);
+  for (const auto& [name, flaw] : found.bad)
+    if (folder.fd) set_aside(root_, folder, name, flaw);
+  if (folder.fd) sweep_folder(folder.fd.get());
+  refresh();
+  return static_cast<std::int64_t>(found.bad.size());
+}
 
 }  // namespace dlblas

@@ -46,6 +46,9 @@ class Rules {
   std::int64_t lift(const Rule& rule);
   /// How many files are no rules.
   std::int64_t bad();
+  /// The same, and they are set aside in quarantine/, as bad records are. One that the system
+  /// refuses to read is counted and stays.
+  std::int64_t verify();
 
  private:
   struct Read;
