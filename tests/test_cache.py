@@ -185,6 +185,10 @@ def test_an_export_replaces_regular_files_alone(
         said = shell(tuned, "export", name, code=2)
         assert said.startswith("cache: path is there and is no regular file; expected")
         assert f"got {tmp_path / name} ({kind}); give the name of a new or a regular file" in said
+    for name in (".", "..", "folder/", "new/"):
+        said = shell(tuned, "export", name, code=2)
+        assert said.startswith("cache: path names a folder; expected a new name, or a regular")
+        assert os.path.normpath(tmp_path / name) in said and "No such file" not in said, said
     listener.close()
     assert before == {n: (os.lstat(n).st_ino, os.lstat(n).st_mode) for n in os.listdir()}
     assert kept.read_text() == "mine" and not os.listdir("folder")

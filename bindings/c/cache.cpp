@@ -149,6 +149,9 @@ void refuse_irregular(const Folder& folder, const std::filesystem::path& file) {
 
 void export_to(JsonWriter& w, Store& store, const std::string& path) {
   const std::filesystem::path file = absolute(path);
+  if (!file.has_filename())  // ".", "..", "name/"
+    refuse_argument("path", "names a folder", "a new name, or a regular file's", file.string(),
+                    "add the name of a new or a regular file; nothing was written");
   const Folder folder = open_root(file.parent_path().string(), Trust::kAnyone, Missing::kFail);
   refuse_irregular(folder, file);
   const std::string all = export_text(store);
