@@ -41,9 +41,11 @@ bool pin_of(const Operator& op, Pin* pin) {
 
 bool listed(std::string_view list, std::string_view name) {
   while (!list.empty()) {
-    const std::string_view word = list.substr(0, list.find(','));
-    if (word == name) return true;
+    std::string_view word = list.substr(0, list.find(','));
     list.remove_prefix(std::min(list.size(), word.size() + 1));
+    while (word.starts_with(' ')) word.remove_prefix(1);
+    while (word.ends_with(' ')) word.remove_suffix(1);
+    if (word == name) return true;
   }
   return false;
 }
