@@ -71,6 +71,37 @@ def test_get_op_tunes_once_and_a_new_process_measures_nothing(tmp_path):
     assert second["source"] == "store"
 
 
+BUDGET = (
+    "import dlblas; "
+    "x, w = dlblas.Spec((4, 64), 'f32'), dlblas.Spec((64,), 'f32'); "
+    "[dlblas.tune('rms_norm', (x, w), max_evaluations=1) for _ in range(2)]"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "warned"),
+    [(word, True) for word in ("abc", "10s", "-1", "0", "nan", "inf", "1e999", " ")]
+    + [(word, False) for word in ("", "0.5", "1e1")],
+)
+def test_a_budget_in_the_environment_that_is_none_is_said(
+    given: str, warned: bool, tmp_path: Path
+) -> None:
+    """As of the other variables, once, and the default holds."""
+    package = Path(dlblas.__file__).parent.parent
+    env = {"DLBLAS_CACHE": str(tmp_path), "PYTHONPATH": str(package), "DLBLAS_TUNE_SECONDS": given}
+    done = subprocess.run(
+        [sys.executable, "-c", BUDGET],
+        env={**os.environ, **env}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    line = (
+        "dlblas: DLBLAS_TUNE_SECONDS has a wrong value; expected a number of seconds above 0, "
+        f"got {given}; it is ignored\n"
+    )
+    assert done.stderr.count("DLBLAS_TUNE_SECONDS") == warned
+    assert (line in done.stderr) == warned, done.stderr
+
+
 TUNE = """
     import json, dlblas
     x, w = dlblas.Spec((16, 256), "f32"), dlblas.Spec((256,), "f32")

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <new>
 
 #include "core/counters.hpp"
 #include "core/env.hpp"
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "dispatch/stale.hpp"
 #include "store/ranking.hpp"
 #include "tuner/candidates.hpp"
@@ -23,9 +25,15 @@ double budget_of(const TuneOptions& options) {
   if (options.seconds > 0) return options.seconds;
   constexpr double kDefaultSeconds = 10;
   const std::string_view given = env(EnvVar::kTuneSeconds);
+  if (given.empty()) return kDefaultSeconds;
   double seconds = 0;
-  std::from_chars(given.data(), given.data() + given.size(), seconds);
-  return seconds > 0 ? seconds : kDefaultSeconds;
+  const char* const end = given.data() + given.size();
+  const auto [read, failed] = std::from_chars(given.data(), end, seconds);
+  if (failed == std::errc{} && read == end && seconds > 0 && std::isfinite(seconds)) return seconds;
+  log_once(LogLevel::kWarn, "DLBLAS_TUNE_SECONDS",
+           text("DLBLAS_TUNE_SECONDS has a wrong value; expected a number of seconds above 0, got ",
+                given, "; it is ignored"));
+  return kDefaultSeconds;
 }
 
 Store& store_of(const TuneOptions& options) {
