@@ -90,6 +90,22 @@ WRONG = [
         ["explain", "rms_norm", "--dims", "T"],
         "--dims is malformed; expected name=value,…, got 'T';",
     ),
+    (
+        ["explain", "rms_norm", "--dims", "T=4,C=1,C=2"],
+        "rms_norm: --dims C is given twice; expected it once, got C=1 and C=2; keep one",
+    ),
+    (
+        ["explain", "rms_norm", *SMALL, "--arg", "eps=1", "--arg", "eps=2"],
+        "rms_norm: --arg eps is given twice; expected it once, got eps=1 and eps=2; keep one",
+    ),
+    (
+        ["explain", "rms_norm", *SMALL, "--dtype", "f32,bf16"],
+        "rms_norm: --dtype is given twice; expected it once, got f32 and bf16; keep one",
+    ),
+    (
+        ["explain", "rms_norm", *SMALL, "--dtype", "weight=f32,weight=f32"],
+        "rms_norm: --dtype weight is given twice; expected it once, got weight=f32 and",
+    ),
     (["explain", "rms_norm", *SMALL, "--dtype", "bf61"], "got bf61; did you mean bf16?"),
     (["explain", "rms_norm", *SMALL, "--dtype", "i8"], "rms_norm: x has dtype i8; expected "),
     (

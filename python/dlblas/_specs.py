@@ -50,14 +50,21 @@ def shape_of(dims: Sequence[Row], sizes: Sizes) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _pairs(op: str, option: str, text: str) -> list[tuple[str, str]]:
-    pairs = []
-    for word in filter(None, text.replace(" ", "").split(",")):
+def _twice(op: str, what: str, first: str, second: str) -> Exception:
+    """The last would hold without a word."""
+    return refuse(op, what, "is given twice", "it once", f"{first} and {second}", "keep one")
+
+
+def _pairs(op: str, option: str, *texts: str) -> Iterable[tuple[str, str]]:
+    pairs: dict[str, str] = {}
+    for word in filter(None, ",".join(texts).replace(" ", "").split(",")):
         name, equals, value = word.partition("=")
         if not (name and equals and value):
             raise refuse(op, option, "is malformed", "name=value,…", repr(word), "write T=512")
-        pairs.append((name, value))
-    return pairs
+        if name in pairs:
+            raise _twice(op, f"{option} {name}", f"{name}={pairs[name]}", word)
+        pairs[name] = value
+    return pairs.items()
 
 
 def parse_dims(row: Row, text: str) -> Sizes:
@@ -112,25 +119,28 @@ def parse_arguments(row: Row, form: str, texts: Sequence[str]) -> Row:
     params = {p["name"]: p for f in row["forms"] if f["name"] == form for p in f["params"]}
     free = {n: p for n, p in params.items() if p["kind"] != "tensor" or p["optional"]}
     given: Row = {}
-    for text in texts:
-        for name, value in _pairs(op, "--arg", text):
-            if name not in free:
-                known = ", ".join(free) or "none"
-                near = nearest(name, free).removeprefix("; ") or "see dlblas list"
-                raise refuse(op, "--arg", "names no argument to set", known, name, near)
-            given[name] = parse_value(op, free[name], value)
+    for name, value in _pairs(op, "--arg", *texts):
+        if name not in free:
+            known = ", ".join(free) or "none"
+            near = nearest(name, free).removeprefix("; ") or "see dlblas list"
+            raise refuse(op, "--arg", "names no argument to set", known, name, near)
+        given[name] = parse_value(op, free[name], value)
     return given
 
 
 def parse_dtypes(op: str, text: str) -> dict[str, str]:
     """``bf16``, or ``bf16,weight=f32``; the dtype of no particular tensor goes by ""."""
     chosen: dict[str, str] = {}
+    words: dict[str, str] = {}
     for word in filter(None, text.replace(" ", "").split(",")):
         tensor, _, name = word.rpartition("=")
         dtype = _dtypes.name_of(name)
         if dtype is None:
             near = nearest(name, _dtypes.TABLE).removeprefix("; ") or "use one of these"
             raise refuse(op, "--dtype", "is unknown", ", ".join(_dtypes.TABLE), name, near)
+        if tensor in words:
+            raise _twice(op, f"--dtype {tensor}".rstrip(), words[tensor], word)
+        words[tensor] = word
         chosen[tensor] = dtype
     return chosen
 
