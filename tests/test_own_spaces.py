@@ -9,7 +9,7 @@ from typing import Any
 
 import dlblas
 import pytest
-from dlblas.errors import UnsupportedError
+from dlblas.errors import ArgumentError, UnsupportedError
 from own_shared import OP, arrays, clean, normalise, row_of  # noqa: F401 (clean: a fixture)
 
 
@@ -108,6 +108,17 @@ def test_a_call_asks_few_configurations_of_a_large_space() -> None:
     listed = [{"i": i, "j": j} for i, j in ((3, 4), (99, 99), (100, 100), (5, 6))]
     dlblas.register(OP, "large", large, space=listed, where=allowed)
     assert told(32)["config"] == "i=99 j=99" and len(asked) <= 3
+
+
+@pytest.mark.parametrize("values", [[1, "1"], [True, "True"], [0.5, "0.5", 2]])
+def test_values_that_read_alike_are_refused(values: list[Any]) -> None:
+    def alike(x: Any, weight: Any, eps: float, weight_offset: float, y: Any, k: Any) -> None: ...
+
+    words = f"{values[0]!r} and {values[1]!r}"
+    for space in ({"k": values}, [{"k": value} for value in values]):
+        with pytest.raises(ArgumentError, match="has values that read alike") as caught:
+            dlblas.register(OP, "alike", alike, space=space)
+        assert caught.value.argument == "space['k']" and words in str(caught.value)
 
 
 def test_a_list_of_configurations_is_a_space() -> None:

@@ -97,6 +97,9 @@ class StepView {
 /// What dlblas_fail() said on this thread since the last call of this; empty: nothing.
 std::string take_failure();
 
+/// Refuses a hash that a record cannot hold: it is a word in a line of the store's.
+void check_hash(const std::string& op, const std::string& hash);
+
 /// The parts of an implementation that CUDA text makes: `c.cuda` of it is read.
 void read_cuda_text(OwnImplementation& own, Implementation& impl);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <mutex>
+#include <set>
 
 #include "bindings/c/guard.hpp"
 #include "bindings/c/own.hpp"
@@ -155,12 +157,17 @@ bool is_identifier(std::string_view s) {
                      [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
-// A label stands in `knob=label` of a configuration's text.
+// What a record holds in a line of its own, or as a part of one: a line that cannot be read back
+// loses the whole record.
+constexpr std::size_t kMaxWord = 256;
+
 bool is_word(std::string_view s) {
-  return !s.empty() && std::all_of(s.begin(), s.end(), [](unsigned char c) {
-    return c > ' ' && c < 127 && c != ',' && c != '=';
-  });
+  return !s.empty() && s.size() <= kMaxWord &&
+         std::all_of(s.begin(), s.end(), [](unsigned char c) { return c > ' ' && c < 127; });
 }
+
+// A label stands in `knob=label` of a configuration's text.
+bool is_label(std::string_view s) { return is_word(s) && s.find_first_of(",=") == s.npos; }
 
 Knob read_knob(OwnImplementation& own, const dlblas_knob& from) {
   const std::string name = from.name ? from.name : "";
@@ -179,10 +186,13 @@ Knob read_knob(OwnImplementation& own, const dlblas_knob& from) {
     if (std::count(knob.values.begin(), knob.values.end(), knob.values[i]) != 1)
       refuse_own(*own.op, {"knobs", "has a value twice", "different values of " + name,
                            std::to_string(knob.values[i])});
+  std::set<std::string> different;
   for (int i = 0; from.labels && i < from.num_values; ++i) {
     const std::string label = from.labels[i] ? from.labels[i] : "";
-    if (!is_word(label))
+    if (!is_label(label))
       refuse_own(*own.op, {"knobs", "has a bad label", "a word without spaces, = and ,", label});
+    if (!different.insert(label).second)  // one configuration's text for two
+      refuse_own(*own.op, {"knobs", "has a label twice", "different labels of " + name, label});
     knob.labels.push_back(own.words.emplace_back(label));
   }
   return knob;
@@ -289,6 +299,7 @@ void put(const Operator& op, const dlblas_implementation& from) {
         digest_of_object(from.source ? from.source : reinterpret_cast<const void*>(from.step));
   impl.prepare = prepare;
   if (from.cuda) read_cuda_text(*own, impl);
+  if (from.source_hash) check_hash(op.schema.name, own->source_hash);
   if (own->source_hash.empty())
     refuse_own(op, {"source_hash", "is missing", "the digest of the source",
                     "a step in no readable shared object"});
@@ -310,6 +321,12 @@ void put(const Operator& op, const dlblas_implementation& from) {
 }
 
 }  // namespace
+
+void check_hash(const std::string& op, const std::string& hash) {
+  if (!is_word(hash))
+    refuse(ErrorKind::kArgument, op,
+           {"source_hash", "is no word", text("1 to ", kMaxWord, " letters without spaces"), hash});
+}
 
 Support own_supports(const Problem& problem, const DeviceInfo&, const Implementation& impl) {
   const OwnImplementation& own = own_of(impl);

@@ -168,6 +168,7 @@ const Operator& put(const dlblas_operator_def& from) {
   reference->c = from;
   const void* source = from.source ? from.source : reinterpret_cast<const void*>(from.reference);
   reference->hash = from.source_hash ? from.source_hash : digest_of_object(source);
+  if (from.source_hash) check_hash("register_operator", reference->hash);
   if (const Operator* known = known_operator(parse_schema(from.schema))) {
     check_repetition(*known, from);
     auto* own = static_cast<OwnOperator*>(known->def.user);

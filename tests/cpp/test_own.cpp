@@ -201,6 +201,17 @@ TEST(Own, WhatIsWrongIsSaid) {
             "rms_norm: flags has an unknown bit; expected bits of 7, got 64");
   EXPECT_EQ(refused([&](auto& c) { c.knobs = &same, c.num_knobs = 1; }),
             "rms_norm: knobs has a value twice; expected different values of block, got 1");
+  const int64_t both[] = {1, 2};
+  const char* const alike[] = {"p", "p"};
+  const dlblas_knob labelled{"block", both, alike, 2, 0};
+  EXPECT_EQ(refused([&](auto& c) { c.knobs = &labelled, c.num_knobs = 1; }),
+            "rms_norm: knobs has a label twice; expected different labels of block, got p");
+  const std::string long_hash(257, 'a');
+  for (const char* hash : {"", "q r", "z\nq", "\x7f", "\xc3\xa9", long_hash.c_str()})
+    EXPECT_EQ(refused([&](auto& c) { c.source_hash = hash; }),
+              std::string("rms_norm: source_hash is no word; expected 1 to 256 letters without "
+                          "spaces, got ") +
+                  hash);
   EXPECT_EQ(refused([&](auto& c) { c.knobs = &good, c.num_knobs = 1, c.preset = two; }),
             "rms_norm: preset has a value outside its knob's; expected values of the knobs, got "
             "block=2");

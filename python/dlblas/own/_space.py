@@ -77,11 +77,18 @@ class Knobs:
         self._codes = {row[0]: list(row[1]) for row in self.rows}
         self.configs: list[tuple[int, ...]] | None = None
 
-    @staticmethod
-    def _row(name: str, values: list[Any]) -> tuple[Any, ...]:
+    def _row(self, name: str, values: list[Any]) -> tuple[Any, ...]:
         if all(isinstance(value, int) for value in values):
             return (name, tuple(map(int, values)), None)
-        return (name, tuple(range(len(values))), tuple(str(value) for value in values))
+        labels: dict[str, Any] = {}
+        for value in values:  # records and pins know a configuration by its text
+            other = labels.setdefault(str(value), value)
+            if other is not value:
+                raise refuse(
+                    self._op, f"space[{name!r}]", "has values that read alike",
+                    "a text of its own for each", f"{other!r} and {value!r}", "leave one out",
+                )  # fmt: skip
+        return (name, tuple(range(len(values))), tuple(labels))
 
     def encode(self, config: Mapping[str, Any], argument: str) -> tuple[int, ...]:
         """A whole configuration; raises for a knob or a value that is not of the space."""
