@@ -245,6 +245,19 @@ def test_a_bound_of_ones_own() -> None:
     assert dlblas.tune("own_rough", (x,), seconds=1)["winner"]["implementation"] == "rough"
 
 
+def test_a_bound_that_cannot_be_told_is_a_failure_in_words() -> None:
+    schema = "own_unbound(x: f[*T, C]) -> y: like(x)[*T, C]"
+    x, _ = arrays(6, 10)
+    for bound, words in (
+        (lambda p, result: 1 / 0, "got ZeroDivisionError: division by zero"),
+        (lambda p, result: (0, -1, 0), "got -1"),
+        (lambda p, result: (0, float("nan"), 0), "got -?nan"),
+    ):
+        dlblas.register_operator(schema, lambda x: x, bound=bound)
+        with pytest.raises(LaunchError, match="own_unbound: bound failed; .*" + words):
+            dlblas.verify("own_unbound", (x,), x.copy())
+
+
 def test_a_reference_that_raises_says_so() -> None:
     def broken(x: Any) -> Any:
         raise ValueError("no oracle today")

@@ -192,3 +192,58 @@ print(dlblas.tune("own_cpp_exp", (x,), seconds=1)["winner"]["implementation"])
 
 def test_an_operator_from_a_shared_object(tmp_path: pathlib.Path) -> None:
     assert check(tmp_path, build(tmp_path, OPERATOR, "own_exp"), USE) == ["by_numpy"]
+
+
+THROWING = r"""
+#include <dlblas/implementation.hpp>
+#include <stdexcept>
+using dlblas::ProblemRef, dlblas::Step;
+static void run(const Step& step) {
+  step.parallel_for(0, 4096, 1, [](std::int64_t, std::int64_t) {
+    throw std::runtime_error("run words");
+  });
+}
+static const char* supports(const ProblemRef&) { throw std::runtime_error("supports words"); }
+static std::int64_t workspace(const ProblemRef&, const std::int64_t*) {
+  throw std::runtime_error("workspace words");
+}
+static void reference(const Step&, std::span<const std::int64_t>, double* const*,
+                      double* const*) {}
+static void bound(const ProblemRef&, int, double*) { throw std::runtime_error("bound words"); }
+DLBLAS_OWN() {
+  dlblas::register_implementation("rms_norm", {.name = "t_run", .run = run});
+  dlblas::register_implementation("rms_norm", {.name = "t_says", .run = run,
+                                               .supports = supports});
+  dlblas::register_implementation("rms_norm", {.name = "t_room", .run = run,
+                                               .workspace = workspace});
+  dlblas::register_operator({.schema = "own_thrown(x: f32[*T, C]) -> y: like(x)[*T, C]",
+                             .reference = reference, .bound = bound});
+}
+"""
+
+CATCH = """
+import sys, dlblas
+import numpy as np
+dlblas.own.load(sys.argv[1])
+x, w = np.ones((8, 32), np.float32), np.ones(32, np.float32)
+for name in ("t_run", "t_says", "t_room"):
+    with dlblas.pinned("rms_norm", name):
+        try:
+            dlblas.rms_norm(x, w)
+        except dlblas.Error as error:
+            print(type(error).__name__, [s for s in str(error).splitlines() if "words" in s][0])
+try:
+    dlblas.verify("own_thrown", (x,), dlblas.own_thrown(x))
+except dlblas.Error as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_nothing_thrown_ends_the_process(tmp_path: pathlib.Path) -> None:
+    assert check(tmp_path, build(tmp_path, THROWING, "throwing"), CATCH) == [
+        "LaunchError rms_norm: t_run failed; expected 0, got run words",
+        "UnsupportedError   pinned: t_says: no: its supports() threw supports words",
+        "LaunchError rms_norm: workspace of t_room failed; expected 0 bytes or more, got "
+        "workspace words",
+        "LaunchError own_thrown: bound failed; expected three numbers from 0 on, got bound words",
+    ]

@@ -50,7 +50,7 @@ def test_a_where_that_raises_is_asked_again_by_the_next_call() -> None:
 
     def where(block: int, C: int) -> bool:  # noqa: N803 - a letter: it is asked by calls
         if raising:
-            raise MemoryError
+            raise MemoryError("full")
         return block == 16
 
     def picky(x: Any, weight: Any, eps: float, weight_offset: float, y: Any, block: int) -> None:
@@ -59,7 +59,8 @@ def test_a_where_that_raises_is_asked_again_by_the_next_call() -> None:
     dlblas.register(OP, "picky", picky, space={"block": [8, 16]}, where=where)
     raising = True
     reason = "no configuration of its space is valid for this problem"
-    assert row_of(dlblas.explain(OP, *arrays(5, 9)), "picky")["reason"] == reason
+    told = row_of(dlblas.explain(OP, *arrays(5, 9)), "picky")["reason"]
+    assert told == f"{reason}: where raised MemoryError: full"
     raising = False
     assert row_of(dlblas.explain(OP, *arrays(5, 9)), "picky")["config"] == "block=16"
 

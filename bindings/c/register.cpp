@@ -51,7 +51,13 @@ Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
   kernel.num_steps = 1;
   if (own.c.workspace) {
     const ProblemView view(*own.op, problem);
+    take_failure();
     const std::int64_t bytes = own.c.workspace(view.get(), config.values.data(), own.c.user);
+    if (const std::string why = bytes < 0 ? take_failure() : ""; !why.empty())
+      throw Error(ErrorKind::kLaunch,
+                  text(own.op->schema.name, ": workspace of ", impl.name,
+                       " failed; expected 0 bytes or more, got ", why),
+                  {own.op->schema.name, "workspace", "0 bytes or more", why});
     if (bytes < 0)
       throw Error(ErrorKind::kLaunch,
                   text(own.op->schema.name, ": ", impl.name,
@@ -91,13 +97,14 @@ constexpr std::int64_t kMostAsked = 4096;
 constexpr std::size_t kMostKnown = 4096;  // problems
 
 // The default where it is valid, else the first of the list, or of the product with the last knob
-// fastest. `unsure`: some answer was neither yes nor no.
+// fastest. `unsure`: some answer was neither yes nor no, and its words, where it has any.
 std::optional<Config> find_valid(const OwnImplementation& own, const Problem& problem,
-                                 bool* unsure) {
+                                 std::optional<std::string>* unsure) {
   const ProblemView view(*own.op, problem);
+  take_failure();
   const auto allowed = [&](const Config& config) {
     const std::int32_t answer = own.c.allowed(view.get(), config.values.data(), own.c.user);
-    *unsure |= answer < 0;
+    if (answer < 0 && !*unsure) *unsure = take_failure();
     return answer > 0;
   };
   if (allowed(own.preset)) return own.preset;
@@ -120,7 +127,8 @@ std::optional<Config> find_valid(const OwnImplementation& own, const Problem& pr
   return {};
 }
 
-std::optional<Config> first_valid(const OwnImplementation& own, const Problem& problem) {
+std::optional<Config> first_valid(const OwnImplementation& own, const Problem& problem,
+                                  std::string* why = nullptr) {
   if (!own.c.allowed || own.table.size() == 0) return own.preset;
   FirstValid& first = own.first_valid;
   {
@@ -128,9 +136,12 @@ std::optional<Config> first_valid(const OwnImplementation& own, const Problem& p
     const auto at = first.known.find(problem);
     if (at != first.known.end()) return at->second;
   }
-  bool unsure = false;
+  std::optional<std::string> unsure;
   const std::optional<Config> found = find_valid(own, problem, &unsure);
-  if (!found && unsure) return found;  // asked again by the next call
+  if (!found && unsure) {  // asked again by the next call
+    if (why) *why = *unsure;
+    return found;
+  }
   const std::lock_guard lock(first.mutex);
   if (first.known.size() >= kMostKnown) first.known.clear();
   first.known.emplace(problem, found);
@@ -320,6 +331,22 @@ void put(const Operator& op, const dlblas_implementation& from) {
   own.release();  // for the process: plans may hold it
 }
 
+// Reasons must outlive every call; there are few different ones.
+const char* for_good(const std::string& reason) {
+  static std::mutex mutex;
+  static auto* const kept = new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return kept->insert(reason).first->c_str();
+}
+
+Support no_configuration(const OwnImplementation& own, const std::string& why) {
+  const std::string which = own.points <= kMostAsked
+                                ? "no configuration"
+                                : text("none of the first ", kMostAsked, " configurations");
+  return Support::no_in_words(for_good(
+      text(which, " of its space is valid for this problem", why.empty() ? "" : ": ", why)));
+}
+
 }  // namespace
 
 void check_hash(const std::string& op, const std::string& hash) {
@@ -335,12 +362,8 @@ Support own_supports(const Problem& problem, const DeviceInfo&, const Implementa
     if (const char* why = own.c.supports(view.get(), own.c.user))
       return Support::no_in_words(*why ? why : "its supports() said no without a reason");
   }
-  if (!first_valid(own, problem)) {
-    if (own.points <= kMostAsked)
-      return Support::no("no configuration of its space is valid for this problem");
-    return Support::no("none of the first {} configurations of its space is valid for this problem",
-                       kMostAsked);
-  }
+  std::string why;
+  if (!first_valid(own, problem, &why)) return no_configuration(own, why);
   return Support::yes();
 }
 

@@ -78,13 +78,24 @@ double terms_of(const Schema& schema, const Problem& problem, int result) {
   return std::max(reduced, longest);
 }
 
+[[noreturn]] void bound_failed(const std::string& name, double part) {
+  std::string why = take_failure();
+  if (why.empty()) why = text(part);
+  throw Error(ErrorKind::kLaunch,
+              text(name, ": bound failed; expected three numbers from 0 on, got ", why),
+              {name, "bound", "three numbers from 0 on", why});
+}
+
 Bound bound_of(const Problem& problem, int result) {
   const Operator& op = Registry::process().by_id(problem.op);
   const OwnReference& own = reference_of(op.def);
   if (own.c.bound) {
     const ProblemView view(op, problem);
     double bound[3] = {0, 0, 0};
+    take_failure();
     own.c.bound(view.get(), result, bound, own.c.user);
+    for (const double part : bound)
+      if (!(part >= 0)) bound_failed(op.schema.name, part);
     return {bound[0], bound[1], bound[2]};
   }
   const DType dtype = problem.tensors[op.schema.num_inputs + result].dtype;

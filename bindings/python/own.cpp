@@ -6,6 +6,7 @@
 #include "bindings/python/own.hpp"
 
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <string>
@@ -174,7 +175,7 @@ std::int32_t ask_allowed(const dlblas_problem* problem, const std::int64_t* conf
   Ref codes(integers(config, own.num_knobs));
   Ref answer(api.call_args(own.allowed, letters.get(), codes.get(), nullptr));
   const int yes = answer ? api.is_true(answer.get()) : -1;
-  if (yes < 0) take_error();
+  if (yes < 0) dlblas_fail(("where raised " + take_error()).c_str());
   return yes;
 }
 
@@ -201,18 +202,19 @@ std::int32_t run_reference(const dlblas_step_args* args, const std::int64_t* row
   return judge(answer.get());
 }
 
-// bound(problem, result) -> (of the magnitude, of the value, absolute); one that raises allows
-// nothing
+// bound(problem, result) -> (of the magnitude, of the value, absolute); one that raises is a
+// failure, in its words
 void ask_bound(const dlblas_problem* problem, std::int32_t result, double* bound, void* user) {
-  if (!api.is_initialized()) return;
+  bound[0] = std::numeric_limits<double>::quiet_NaN();
+  if (finalized()) return;
   const Locked locked;
   const auto& own = *static_cast<const Callables*>(user);
   Ref view(problem_tuple(*problem)), index(api.long_from(result));
   Ref answer(api.call_args(own.bound, view.get(), index.get(), nullptr));
   for (Size i = 0; answer && i < 3; ++i) bound[i] = api.float_as(api.tuple_get(answer.get(), i));
   if (!answer || api.err_occurred()) {
-    take_error();
-    bound[0] = bound[1] = bound[2] = 0;
+    dlblas_fail(take_error().c_str());
+    bound[0] = std::numeric_limits<double>::quiet_NaN();
   }
 }
 

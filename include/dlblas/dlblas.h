@@ -349,8 +349,8 @@ typedef struct dlblas_step_args {
  * device's context is current, and the work goes on context->stream. */
 typedef int32_t (*dlblas_step)(const dlblas_step_args* args, const dlblas_context* context,
                                void* user);
-/* For a step or a reference that is about to return a code: what the error will say. It is the
- * thread's last error too. */
+/* For a step or a reference that is about to return a code, and the other functions below where
+ * they can fail: what the error will say. It is the thread's last error too. */
 DLBLAS_API void dlblas_fail(const char* why);
 
 /* One thing to search: numbers, or (labels not NULL) names for them. */
@@ -397,9 +397,9 @@ typedef struct dlblas_implementation {
   /* NULL for yes, else why not: one line, which lives as long as the process. NULL: always yes. */
   const char* (*supports)(const dlblas_problem* problem, void* user);
   /* Is this configuration valid for the problem? Above 0: yes. 0: no. Below: no for now, and to be
-   * asked again. NULL: all are. */
+   * asked again; dlblas_fail() has the words of that. NULL: all are. */
   int32_t (*allowed)(const dlblas_problem* problem, const int64_t* config, void* user);
-  /* Bytes of workspace. NULL: none. */
+  /* Bytes of workspace; below 0: a failure, whose words dlblas_fail() has. NULL: none. */
   int64_t (*workspace)(const dlblas_problem* problem, const int64_t* config, void* user);
   dlblas_step step;
   const dlblas_cuda_text* cuda; /* where step is NULL */
@@ -431,8 +431,9 @@ typedef struct dlblas_operator_def {
   int32_t (*reference)(const dlblas_step_args* args, const int64_t* rows, int64_t num_rows,
                        double* const* values, double* const* magnitudes, void* user);
   /* The error allowed to an element of a result: bound[0]*magnitude + bound[1]*|value| + bound[2].
-   * NULL: f32's rounding over as many terms as the inputs hold for an element of the results, and
-   * four roundings of the result. */
+   * A NaN or a number below 0 is a failure, whose words dlblas_fail() has. NULL: f32's rounding
+   * over as many terms as the inputs hold for an element of the results, and four roundings of the
+   * result. */
   void (*bound)(const dlblas_problem* problem, int32_t result, double* bound, void* user);
   void* user;
 } dlblas_operator_def;

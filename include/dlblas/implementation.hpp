@@ -7,11 +7,17 @@
 
 #include <dlblas/dlblas.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <dlblas/context.hpp>
@@ -71,21 +77,31 @@ class Step {
   void* workspace() const { return args_->workspace; }
   void* stream() const { return context_->stream; }
   int num_threads() const { return context_->num_threads; }
-  /// Runs body(begin, end) over [begin, end) on the call's threads; returns when all is done. The
-  /// body does not throw.
+  /// Runs body(begin, end) over [begin, end) on the call's threads; returns when all is done. What
+  /// the body throws, of several the first, is thrown here then.
   template <typename F>
   void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain, F&& body) const {
     if (context_->num_threads <= 1 || end - begin <= grain) {
       if (begin < end) body(begin, end);
       return;
     }
-    using Work = std::remove_reference_t<F>;
+    struct Work {
+      std::remove_reference_t<F>& body;
+      std::atomic_flag failed = {};
+      std::exception_ptr thrown = {};
+    } work{body};
     context_->parallel_for(
         context_->self, begin, end, grain,
         [](std::int64_t b, std::int64_t e, void* ctx) noexcept {
-          (*static_cast<Work*>(ctx))(b, e);
+          auto& own = *static_cast<Work*>(ctx);
+          try {
+            own.body(b, e);
+          } catch (...) {
+            if (!own.failed.test_and_set()) own.thrown = std::current_exception();
+          }
         },
-        const_cast<void*>(static_cast<const void*>(&body)));
+        &work);
+    if (work.thrown) std::rethrow_exception(work.thrown);
   }
 
  private:
@@ -102,7 +118,7 @@ struct Knob {
 
 /// An implementation. The functions are plain ones (lambdas without captures are): they are called
 /// from any thread for as long as the process lives. What they throw is a failure of the call, in
-/// words.
+/// words; what `supports` throws is a no, in words.
 struct OwnImplementation {
   std::string name;
   void (*run)(const Step&) = nullptr;
@@ -118,7 +134,8 @@ struct OwnImplementation {
 };
 
 /// An operator. The reference writes values and magnitudes of the listed rows, f64; the allowed
-/// error is bound[0]·magnitude + bound[1]·|value| + bound[2].
+/// error is bound[0]·magnitude + bound[1]·|value| + bound[2]. What they throw is a failure of what
+/// asked for the operator's values, in words.
 struct OwnOperator {
   std::string schema;
   void (*reference)(const Step&, std::span<const std::int64_t> rows, double* const* values,
@@ -145,6 +162,14 @@ std::int32_t fail_in_words(F&& body) noexcept {
   return 1;
 }
 
+/// Reasons of supports() must outlive every call; there are few different ones.
+inline const char* for_good(const std::string& reason) {
+  static std::mutex mutex;
+  static auto* const kept = new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return kept->insert(reason).first->c_str();
+}
+
 inline dlblas_op_t op_of(const char* name) {
   dlblas_op_t op = nullptr;
   check(dlblas_op(name, &op));
@@ -162,13 +187,17 @@ struct OwnFunctions {
   static const char* supports(const dlblas_problem* problem, void* user) noexcept {
     try {
       return own_of(user).supports(ProblemRef(problem));
+    } catch (const std::exception& e) {
+      return for_good(std::string("its supports() threw ") + e.what());
     } catch (...) {
       return "its supports() threw an exception";
     }
   }
   static std::int64_t workspace(const dlblas_problem* problem, const std::int64_t* config,
                                 void* user) noexcept {
-    return own_of(user).workspace(ProblemRef(problem), config);
+    std::int64_t bytes = -1;
+    fail_in_words([&] { bytes = own_of(user).workspace(ProblemRef(problem), config); });
+    return bytes;
   }
   static std::int32_t reference(const dlblas_step_args* args, const std::int64_t* rows,
                                 std::int64_t num_rows, double* const* values,
@@ -181,7 +210,9 @@ struct OwnFunctions {
   }
   static void bound(const dlblas_problem* problem, std::int32_t result, double* bound,
                     void* user) noexcept {
-    static_cast<const OwnOperator*>(user)->bound(ProblemRef(problem), result, bound);
+    const std::int32_t failed = fail_in_words(
+        [&] { static_cast<const OwnOperator*>(user)->bound(ProblemRef(problem), result, bound); });
+    if (failed) bound[0] = std::numeric_limits<double>::quiet_NaN();
   }
 };
 

@@ -159,6 +159,51 @@ TEST(Own, AFailureIsInItsOwnWords) {
   dlblas_unregister(op_of("rms_norm"), "mine");
 }
 
+TEST(Own, AWorkspaceThatFailsIsInItsOwnWords) {
+  Seen seen;
+  dlblas_implementation c = plain(seen);
+  c.workspace = [](const dlblas_problem*, const int64_t*, void*) -> int64_t {
+    dlblas_fail("no room today");
+    return -1;
+  };
+  ASSERT_EQ(dlblas_register(op_of("rms_norm"), &c), DLBLAS_OK);
+  dlblas_pin(op_of("rms_norm"), "mine", nullptr);
+  Norm n;
+  EXPECT_EQ(dlblas_call(op_of("rms_norm"), &n.args, nullptr), DLBLAS_LAUNCH);
+  EXPECT_EQ(last_message(),
+            "rms_norm: workspace of mine failed; expected 0 bytes or more, got no room today");
+  dlblas_pin(op_of("rms_norm"), nullptr, nullptr);
+  dlblas_unregister(op_of("rms_norm"), "mine");
+}
+
+TEST(Own, AnAnswerThatFailsIsInItsOwnWords) {
+  Seen seen;
+  const int64_t one[] = {1, 2};
+  const dlblas_knob knob{"block", one, nullptr, 2, 0};
+  dlblas_implementation c = plain(seen);
+  c.knobs = &knob, c.num_knobs = 1;
+  c.allowed = [](const dlblas_problem*, const int64_t*, void*) -> int32_t {
+    dlblas_fail("cannot tell");
+    return -1;
+  };
+  ASSERT_EQ(dlblas_register(op_of("rms_norm"), &c), DLBLAS_OK);
+  Norm n;
+  EXPECT_NE(
+      n.explain().find("no: no configuration of its space is valid for this problem: cannot tell"),
+      std::string::npos)
+      << n.explain();
+  dlblas_unregister(op_of("rms_norm"), "mine");
+}
+
+TEST(Own, AnErrorOfAWrapperIsKept) {
+  dlblas_error error{sizeof(dlblas_error), DLBLAS_SHAPE, "a: b is c", "a", "b", "d", nullptr};
+  EXPECT_EQ(dlblas_keep_error(&error), DLBLAS_SHAPE);
+  EXPECT_EQ(last_message(), "a: b is c");
+  error.status = DLBLAS_OK;
+  EXPECT_EQ(dlblas_keep_error(&error), DLBLAS_INTERNAL);
+  EXPECT_EQ(dlblas_keep_error(nullptr), DLBLAS_INTERNAL);
+}
+
 TEST(Own, TheHashIsTheSharedObjectsWhereNoneIsGiven) {
   Seen seen;
   dlblas_implementation c = plain(seen);
@@ -256,6 +301,39 @@ TEST(Own, AnOperator) {
       last_message(),
       "rms_norm: name is taken; expected a name apart from rms_norm, rms_norm_out and _rms_norm, "
       "got rms_norm; choose another one");
+}
+
+TEST(Own, ABoundThatFailsIsInItsOwnWords) {
+  dlblas_operator_def def{};
+  def.size = sizeof def;
+  def.schema = "own_bounded(x: f32[*T, C]) -> y: like(x)[*T, C]";
+  def.reference = double_rows;
+  def.source_hash = "two words";
+  EXPECT_EQ(dlblas_register_operator(&def, nullptr), DLBLAS_ARGUMENT);
+  def.source_hash = "word";
+  double given = -1;
+  def.user = &given;
+  def.bound = [](const dlblas_problem*, int32_t, double* bound, void* user) {
+    bound[1] = *static_cast<double*>(user);
+    if (std::isnan(bound[1])) dlblas_fail("no bound today");
+  };
+  dlblas_op_t op = nullptr;
+  ASSERT_EQ(dlblas_register_operator(&def, &op), DLBLAS_OK) << last_message();
+  Norm n;
+  n.args.num_values = 1;
+  dlblas_verdict verdict{};
+  verdict.size = sizeof verdict;
+  ASSERT_EQ(dlblas_call(op, &n.args, nullptr), DLBLAS_OK) << last_message();
+  EXPECT_EQ(dlblas_verify(op, &n.args, nullptr, 0, &verdict), DLBLAS_LAUNCH);
+  EXPECT_EQ(last_message(),
+            "own_bounded: bound failed; expected three numbers from 0 on, got -1.000000");
+  given = std::nan("");
+  EXPECT_EQ(dlblas_verify(op, &n.args, nullptr, 0, &verdict), DLBLAS_LAUNCH);
+  EXPECT_EQ(last_message(),
+            "own_bounded: bound failed; expected three numbers from 0 on, got no bound today");
+  given = 0;
+  EXPECT_EQ(dlblas_verify(op, &n.args, nullptr, 0, &verdict), DLBLAS_OK);
+  EXPECT_EQ(verdict.wrong, 0);
 }
 
 // Names that Python or torch could not call: one of them, and torch would have no operator at all.
