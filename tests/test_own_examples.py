@@ -247,3 +247,36 @@ def test_nothing_thrown_ends_the_process(tmp_path: pathlib.Path) -> None:
         "workspace words",
         "LaunchError own_thrown: bound failed; expected three numbers from 0 on, got bound words",
     ]
+
+
+REFUSED = r"""
+#include <cstdlib>
+#include <dlblas/implementation.hpp>
+static void run(const dlblas::Step&) {}
+DLBLAS_OWN() {
+  const std::string what = std::getenv("WHAT");
+  dlblas::OwnImplementation own{.name = "t", .run = run, .knobs = {{"a", {1, 2}}}};
+  if (what == "preset") own.preset = {1, 1};
+  if (what == "labels") own.knobs[0].labels = {"p"};
+  if (what == "alike") own.knobs[0].labels = {"p", "p"};
+  if (what == "hash") own.source_hash = "two words";
+  dlblas::register_implementation("rms_norm", own);
+}
+"""
+
+
+def test_what_the_header_refuses_is_typed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = build(tmp_path, REFUSED, "refused")
+    for what, words in {
+        "preset": "dlblas: preset has a wrong length; expected 1, got 2",
+        "labels": "dlblas: knobs has a wrong number of labels for a; expected 2, got 1",
+        "alike": "rms_norm: knobs has a label twice; expected different labels of a, got p",
+        "hash": "rms_norm: source_hash is no word; expected 1 to 256 letters without spaces, got "
+        "two words",
+    }.items():
+        monkeypatch.setenv("WHAT", what)
+        with pytest.raises(dlblas.errors.ArgumentError) as caught:
+            dlblas.own.load(made)
+        assert str(caught.value) == words

@@ -64,6 +64,19 @@ void dlblas_last_error(dlblas_error* error) {
             last.argument.c_str(), last.expected.c_str(), last.got.c_str()};
 }
 
+dlblas_status dlblas_keep_error(const dlblas_error* error) {
+  using namespace dlblas;
+  return guarded([&] {
+    if (!error || error->size < sizeof(dlblas_error) || error->status < DLBLAS_SHAPE ||
+        error->status > DLBLAS_INTERNAL)
+      throw Error(ErrorKind::kInternal, "dlblas: error is no failure; expected one, got none");
+    const auto words = [](const char* from) { return std::string(from ? from : ""); };
+    throw Error(
+        static_cast<ErrorKind>(error->status), words(error->message),
+        {words(error->op), words(error->argument), words(error->expected), words(error->got)});
+  });
+}
+
 void dlblas_free(void* memory) {
   try {
     if (!dlblas::free_device_result(memory)) std::free(memory);

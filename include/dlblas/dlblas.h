@@ -352,6 +352,9 @@ typedef int32_t (*dlblas_step)(const dlblas_step_args* args, const dlblas_contex
 /* For a step or a reference that is about to return a code, and the other functions below where
  * they can fail: what the error will say. It is the thread's last error too. */
 DLBLAS_API void dlblas_fail(const char* why);
+/* For a wrapper that has errors of its own, at the end of a dlblas_own(): `error` becomes the
+ * thread's last error. Its status; DLBLAS_INTERNAL for one that is no failure. */
+DLBLAS_API dlblas_status dlblas_keep_error(const dlblas_error* error);
 
 /* One thing to search: numbers, or (labels not NULL) names for them. */
 typedef struct dlblas_knob {

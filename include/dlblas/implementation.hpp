@@ -222,6 +222,9 @@ struct KnobTable {
   std::vector<dlblas_knob> knobs;
   explicit KnobTable(const std::vector<Knob>& own) {
     for (const Knob& knob : own) {
+      if (!knob.labels.empty() && knob.labels.size() != knob.values.size())
+        raise(DLBLAS_ARGUMENT, "knobs", "has a wrong number of labels for " + knob.name,
+              std::to_string(knob.values.size()), std::to_string(knob.labels.size()));
       std::vector<const char*>& words = labels.emplace_back();
       for (const std::string& label : knob.labels) words.push_back(label.c_str());
     }
@@ -237,7 +240,11 @@ inline dlblas_status own_entry(void (*body)()) noexcept {
     body();
     return DLBLAS_OK;
   } catch (const Error& e) {
-    return e.status();  // the library keeps its words
+    // Raised here or by the library, and maybe caught in between: its words go with its status.
+    const dlblas_error words = {sizeof words,   e.status(),           e.what(),
+                                e.op().c_str(), e.argument().c_str(), e.expected().c_str(),
+                                e.got().c_str()};
+    return dlblas_keep_error(&words);
   } catch (const std::exception& e) {
     dlblas_fail(e.what());
   } catch (...) {
