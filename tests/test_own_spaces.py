@@ -5,6 +5,7 @@ Read next: docs/own.md, python/dlblas/own/_space.py.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import dlblas
@@ -109,6 +110,28 @@ def test_a_call_asks_few_configurations_of_a_large_space() -> None:
     listed = [{"i": i, "j": j} for i, j in ((3, 4), (99, 99), (100, 100), (5, 6))]
     dlblas.register(OP, "large", large, space=listed, where=allowed)
     assert told(32)["config"] == "i=99 j=99" and len(asked) <= 3
+
+
+def test_where_walks_through_no_more_than_it_says() -> None:
+    def huge(x: Any, weight: Any, eps: float, weight_offset: float, y: Any, **knobs: int) -> None:
+        y[...] = normalise(x, weight, eps, weight_offset)
+
+    asked: list[int] = []
+
+    def where(k0: int) -> bool:
+        asked.append(k0)
+        return k0 < 3
+
+    ten = {f"k{i}": [1, 2, 4, 8, 16, 32, 64, 128] for i in range(10)}
+    with pytest.raises(ArgumentError, match="at most 65536 combinations, got 1073741824") as caught:
+        dlblas.register(OP, "huge", huge, space=ten, where=where)
+    assert caught.value.argument == "where" and "list the configurations" in str(caught.value)
+    assert asked == []
+    dlblas.register(OP, "huge", huge, space={"k0": list(range(256)), "k1": [*range(256)]},
+                    where=where)  # fmt: skip
+    assert len(asked) == 65536
+    with pytest.raises(ArgumentError, match="wrong number of values"):
+        dlblas.register(OP, "huge", huge, space={"k0": itertools.count()})
 
 
 @pytest.mark.parametrize("values", [[1, "1"], [True, "True"], [0.5, "0.5", 2]])

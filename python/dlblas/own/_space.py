@@ -8,6 +8,7 @@ label. Read next: ../spaces.py, src/core/config.hpp.
 from __future__ import annotations
 
 import itertools
+import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from ..errors import ArgumentError
 from ._problem import Operator
 from ._words import refuse, refuse_type, text_of
 
-_MOST = 1 << 16  # configurations that are looked at one by one here
+_MOST = 1 << 16  # values of a knob, and configurations that are looked at one by one here
 _WORD = range(-(1 << 63), 1 << 63)  # what the library's integers hold
 
 
@@ -39,7 +40,7 @@ def values_of(op: str, knob: str, space: Any) -> list[Any]:
     elif isinstance(space, (str, int, float)):
         found = [space]
     elif isinstance(space, Iterable):
-        found = list(space)
+        found = list(itertools.islice(space, _MOST + 1))
     else:
         raise refuse_type(op, f"space[{knob!r}]", "a space or a list of values", space, "list them")
     if not found or len(found) > _MOST:
@@ -75,6 +76,10 @@ class Knobs:
         self.domains = {name: list(values) for name, values in domains.items()}
         self.rows: tuple[Any, ...] = tuple(self._row(*item) for item in self.domains.items())
         self._codes = {row[0]: list(row[1]) for row in self.rows}
+        self._values = {
+            name: dict(zip(self._codes[name], values, strict=True))
+            for name, values in self.domains.items()
+        }
         self.configs: list[tuple[int, ...]] | None = None
 
     def _row(self, name: str, values: list[Any]) -> tuple[Any, ...]:
@@ -113,8 +118,8 @@ class Knobs:
     def decode(self, codes: Sequence[int]) -> dict[str, Any]:
         """What the implementation is called with."""
         return {
-            name: values[self._codes[name].index(code)]
-            for (name, values), code in zip(self.domains.items(), codes, strict=True)
+            name: values[code]
+            for (name, values), code in zip(self._values.items(), codes, strict=True)
         }
 
     def flat_configs(self) -> tuple[int, ...] | None:
@@ -160,6 +165,16 @@ def _predicate(op: Operator, given: Any, knobs: Knobs) -> Any:
         ) from None  # fmt: skip
 
 
+def _refuse_many(op: str, knobs: Knobs) -> None:
+    """Before the product is walked through; a list of configurations is there already."""
+    count = math.prod(len(codes) for _, codes, _ in knobs.rows)
+    if knobs.configs is None and count > _MOST:
+        raise refuse(
+            op, "where", "narrows too large a space", f"at most {_MOST} combinations", count,
+            "give knobs fewer values, or list the configurations",
+        )  # fmt: skip
+
+
 Allowed = Callable[[Sequence[int], Sequence[int]], bool]
 
 
@@ -181,6 +196,7 @@ def read_where(op: Operator, where: Any, knobs: Knobs) -> Allowed | None:
         return all(function(*(values[name] for name in names)) for names, function in predicates)
 
     if fixed:
+        _refuse_many(op.name, knobs)
         every = knobs.configs or itertools.product(*(codes for _, codes, _ in knobs.rows))
         try:
             kept = [tuple(codes) for codes in every if holds(fixed, knobs.decode(codes))]
