@@ -64,6 +64,68 @@ def test_text_is_listed_and_hashed() -> None:
     assert put(TEXT, smem="BLOCK * 4") != first
 
 
+KERNEL = "__global__ void k(float* y) { int a[2] = {f(1), 2}; }\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KERNEL,
+        KERNEL.replace("void", "__launch_bounds__(BLOCK, min(2, 3)) void"),
+        KERNEL.replace("void", "void __launch_bounds__(BLOCK, (2))"),
+        KERNEL.replace("void", "inline void"),
+        KERNEL.replace("__global__ void", "void __global__"),
+        KERNEL.replace("__global__", 'extern "C" __global__ BOUNDS(4)'),
+        "__global__ void k(float* y);\n" + KERNEL,
+        "// __global__ void old(\n" + KERNEL,
+        "/* __global__ void old(int a) {} */" + KERNEL + "// \\\n __global__ void old(",
+        'const char* s = "__global__ void \\"old(";' + KERNEL,
+        'const char* s = R"x(" __global__ void old()x";' + KERNEL + "char c = '\"';",
+    ],
+)
+def test_the_one_kernel_of_a_text_is_found(text: str) -> None:
+    from dlblas.own import _cuda
+
+    assert _cuda.entry_of(OP, text, None) == "k"
+    with pytest.raises(ArgumentError, match="a __global__ function of it: k, got 'old'"):
+        _cuda.entry_of(OP, text, "old")
+
+
+def test_a_named_kernel_may_come_from_elsewhere() -> None:
+    from dlblas.own import _cuda
+
+    for text, entry in (
+        ("namespace n { template <int N> __global__ void k() {} }", "n::k<4>"),
+        ('#include "device/vec.cuh"\n', "k"),
+        ("#define MAKE(n) __global__ void k_##n() {}\nMAKE(1)", "k_1"),
+    ):
+        assert _cuda.entry_of(OP, text, entry) == entry
+
+
+@pytest.mark.parametrize(
+    ("change", "argument", "words"),
+    [
+        ({"grid": ""}, "grid", "has an empty expression"),
+        ({"grid": ("T", " ")}, "grid", "has an empty expression"),
+        ({"block": ""}, "block", "has an empty expression"),
+        ({"grid": -1}, "grid", "is out of range"),
+        ({"grid": "T/0"}, "grid", "expected a divisor other than 0"),
+        ({"block": 2000}, "block", "is out of range; expected 1 to 1024"),
+        ({"entry": "nope"}, "entry", "is not in the text"),
+        ({"entry": "k;"}, "entry", "is not in the text"),
+        ({"fn": KERNEL + "\0"}, "fn", "holds a NUL character"),
+        ({"grid": "T\0+"}, "grid", "holds a NUL character"),
+    ],
+)
+def test_what_no_launch_could_do_is_refused(
+    change: dict[str, Any], argument: str, words: str
+) -> None:
+    given: dict[str, Any] = {"fn": KERNEL, "grid": "T", **change}
+    with pytest.raises(ArgumentError) as caught:
+        dlblas.register(OP, "text", **given)
+    assert caught.value.argument == argument and words in str(caught.value), str(caught.value)
+
+
 class FakeKernel:
     """Has what ``register`` reads of a Triton kernel."""
 

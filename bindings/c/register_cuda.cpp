@@ -94,6 +94,7 @@ std::size_t pack(const Args& args, Argument* to) {
 }
 
 constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kMaxBlock = 1024;
 constexpr int kInvalidValue = 1;  // CUDA_ERROR_INVALID_VALUE
 
 int run_kernel(const Args& args, const Context& context, const Kernel& kernel, void*) {
@@ -132,8 +133,13 @@ Kernel prepare(const Problem&, const Config& config, const DeviceInfo&,
   return kernel;
 }
 
-Expression read_expression(const OwnImplementation& own, const char* argument, const char* from,
-                           const char* otherwise) {
+// What CUDA takes of it.
+struct Range {
+  std::int64_t least, most;
+};
+
+Expression parse(const OwnImplementation& own, const char* argument, const char* from,
+                 const char* otherwise) {
   std::vector<std::string_view> names;
   for (const Letter& letter : own.op->schema.letters) names.push_back(letter.name);
   for (const Knob& knob : own.table.knobs()) names.push_back(knob.name);
@@ -144,6 +150,17 @@ Expression read_expression(const OwnImplementation& own, const char* argument, c
                 text(own.op->schema.name, ": ", argument, " of ", own.name, ": ", e.what()),
                 {own.op->schema.name, argument, e.detail().expected, e.detail().got});
   }
+}
+
+// One without names is judged here, others by each launch.
+Expression read_expression(const OwnImplementation& own, const char* argument, Range range,
+                           const char* from, const char* otherwise) {
+  Expression made = parse(own, argument, from, otherwise);
+  const std::int64_t value = made.is_constant() ? made.evaluate(nullptr) : range.least;
+  if (value < range.least || value > range.most)
+    refuse(ErrorKind::kArgument, own.op->schema.name,
+           {argument, "is out of range", text(range.least, " to ", range.most), text(value)});
+  return made;
 }
 
 // What the machine code comes from: the text, the library's headers below it, and how it is
@@ -174,10 +191,11 @@ void read_cuda_text(OwnImplementation& own, Implementation& impl) {
   jit::add_header(own.cuda.header, from.text);
   constexpr const char* kBlock[] = {"256", "1", "1"};
   for (int i = 0; i < 3; ++i) {
-    own.cuda.grid[i] = read_expression(own, "grid", from.grid[i], "1");
-    own.cuda.block[i] = read_expression(own, "block", from.block[i], kBlock[i]);
+    own.cuda.grid[i] = read_expression(own, "grid", {1, kMaxGrid}, from.grid[i], "1");
+    own.cuda.block[i] = read_expression(own, "block", {1, kMaxBlock}, from.block[i], kBlock[i]);
   }
-  own.cuda.shared_bytes = read_expression(own, "shared_bytes", from.shared_bytes, "0");
+  own.cuda.shared_bytes =
+      read_expression(own, "shared_bytes", {0, kMaxGrid}, from.shared_bytes, "0");
   if (own.source_hash.empty()) own.source_hash = digest_of(own, from);
   impl.supports = supports;
   impl.prepare = prepare;

@@ -50,12 +50,24 @@ class Parser {
       if (cursor_.accept("*"))
         factor(depth), put(Kind::kMultiply);
       else if (cursor_.accept("/"))
-        factor(depth), put(Kind::kDivide);
+        divisor(depth), put(Kind::kDivide);
       else if (cursor_.accept("%"))
-        factor(depth), put(Kind::kModulo);
+        divisor(depth), put(Kind::kModulo);
       else
         return;
     }
+  }
+
+  // A 0 that is written out is a mistake; one that names come to is 0 at the launch.
+  void divisor(int depth) {
+    const Cursor before = cursor_;
+    factor(depth);
+    refuse_zero(before);
+  }
+
+  void refuse_zero(const Cursor& before) const {
+    if (steps_.back().kind == Kind::kConstant && steps_.back().operand == 0)
+      before.fail("a divisor other than 0");
   }
 
   void factor(int depth) {
@@ -83,7 +95,9 @@ class Parser {
       if (word == name && cursor_.accept("(")) {
         sum(depth + 1);
         cursor_.expect(",");
+        const Cursor second = cursor_;
         sum(depth + 1);
+        if (kind == Kind::kCeilDiv) refuse_zero(second);
         cursor_.expect(")");
         return put(kind);
       }
@@ -136,6 +150,11 @@ std::int64_t apply(Kind kind, std::int64_t a, std::int64_t b) {
 
 Expression::Expression(std::string_view text, const std::vector<std::string_view>& names)
     : steps_(Parser(text, names).run()) {}
+
+bool Expression::is_constant() const {
+  return std::none_of(steps_.begin(), steps_.end(),
+                      [](const Step& step) { return step.kind == Kind::kValue; });
+}
 
 std::int64_t Expression::evaluate(const std::int64_t* values) const {
   std::int64_t stack[kMaxSteps];

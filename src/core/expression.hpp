@@ -3,7 +3,8 @@
 // value.
 //
 //   sum     := product (('+' | '-') product)*
-//   product := factor (('*' | '/' | '%') factor)*         division rounds down, as for sizes
+//   product := factor (('*' | '/' | '%') factor)*         division rounds down, as for sizes;
+//                                                         a 0 written out is no divisor
 //   factor  := INT | NAME | '-' factor | '(' sum ')' | ('ceil_div' | 'min' | 'max') '(' sum ',' sum
 //   ')'
 // Read next: bindings/c/register_cuda.cpp.
@@ -22,6 +23,8 @@ class Expression {
   Expression(std::string_view text, const std::vector<std::string_view>& names);
   /// `values`: one for each name, in their order. A division by zero is 0, an overflow wraps.
   std::int64_t evaluate(const std::int64_t* values) const;
+  /// Does no name occur in it? Then its value needs no `values`.
+  bool is_constant() const;
 
   enum class Kind : std::uint8_t {
     kConstant,

@@ -462,6 +462,21 @@ TEST(CudaText, ABadExpressionOrHeaderIsSaidAtRegistration) {
   EXPECT_NE(last_message().find("cuda_fp16.h"), std::string::npos);
 }
 
+TEST(CudaText, ALaunchThatCannotBeIsSaidAtRegistration) {
+  const auto refused = [](auto&& change) {
+    Text t;
+    change(t.text);
+    EXPECT_EQ(dlblas_register(op_of("rms_norm"), &t.c), DLBLAS_ARGUMENT);
+    return last_message();
+  };
+  EXPECT_EQ(refused([](auto& text) { text.grid[1] = "1 - 2"; }),
+            "rms_norm: grid is out of range; expected 1 to 2147483647, got -1");
+  EXPECT_EQ(refused([](auto& text) { text.block[0] = "2000"; }),
+            "rms_norm: block is out of range; expected 1 to 1024, got 2000");
+  EXPECT_EQ(refused([](auto& text) { text.shared_bytes = "-4"; }),
+            "rms_norm: shared_bytes is out of range; expected 0 to 2147483647, got -4");
+}
+
 std::int64_t value_of(std::string_view text) {
   static const std::vector<std::string_view> kNames{"T", "C", "BLOCK"};
   constexpr std::int64_t kValues[] = {10, 7, 4};
@@ -481,8 +496,9 @@ TEST(Expressions, Evaluate) {
 }
 
 TEST(Expressions, RefuseInWords) {
-  for (const char* bad : {"", "T +", "(T", "T)", "Q", "T T", "ceil_div(T)", "min(T, C, C)", "1.5",
-                          "T ** 2", "99999999999", "f(T)", "T;"}) {
+  for (const char* bad :
+       {"", "T +", "(T", "T)", "Q", "T T", "ceil_div(T)", "min(T, C, C)", "1.5", "T ** 2",
+        "99999999999", "f(T)", "T;", "T / 0", "T % (0)", "ceil_div(T, 0)"}) {
     try {
       value_of(bad);
       ADD_FAILURE() << bad;

@@ -30,6 +30,11 @@ def text_of(op: str, argument: str, given: Any) -> str:
         raise refuse(
             op, argument, "is not valid Unicode", "no lone surrogate", ascii(given), "leave it out"
         ) from None
+    if "\0" in given:  # where C's texts end
+        raise refuse(
+            op, argument, "holds a NUL character", "a text without one",
+            f"one at index {given.index(chr(0))}", "leave it out",
+        )  # fmt: skip
     return given
 
 
