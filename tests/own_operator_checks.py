@@ -322,7 +322,14 @@ def test_cases_of_ones_own() -> None:
         ({"inplace": ("own_es_(x!y)", "own_es_(x!y)")}, "inplace", "is taken"),
         ({**named("own_eq"), "inplace": "own_eq(x!y)"}, "inplace", "is taken"),
         ({**named("own_eq"), "inplace": "own_eq_out(x!y)"}, "inplace", "is taken"),
-        ({"schema": "own_ek(x: f[*T], if: float) -> y: like(x)[*T]"}, "schema", "by a keyword"),
+        (
+            {
+                "schema": "own_ek(x: f[*T], if: float) -> y: like(x)[*T]",
+                "reference": lambda **given: given["x"],
+            },
+            "schema",
+            "by a keyword",
+        ),
         ({"schema": named("own_eu")["schema"] + "\ud800"}, "schema", "is not valid Unicode"),
         ({"formula": 5}, "formula", "has the wrong type"),
         ({"formula": "\ud800"}, "formula", "is not valid Unicode"),
