@@ -158,6 +158,21 @@ class FakeAutotuner(FakeKernel):
 FakeAutotuner.__module__ = "triton.runtime.autotuner"
 
 
+class Heuristics:
+    """As Triton's: no text of its own, the kernel below."""
+
+    arg_names = FakeKernel.arg_names
+
+    def __init__(self, fn: Any, values: dict[str, Any]) -> None:
+        self.fn, self.values = fn, values
+
+    def __getitem__(self, grid: Any) -> Any:
+        return self.fn[grid]
+
+
+Heuristics.__module__ = "triton.runtime.autotuner"
+
+
 def test_a_kernels_arguments_and_grid() -> None:
     from dlblas.own import _triton
     from dlblas.own._problem import operator
@@ -186,6 +201,19 @@ def test_a_kernel_is_registered_and_its_autotune_is_the_space() -> None:
     assert {k["name"]: k["values"] for k in rows["tuned"]["knobs"]} == {
         "BLOCK": [1024, 2048], "num_warps": [4, 8], "num_stages": [3],
     }  # fmt: skip
+
+
+def test_the_grid_and_heuristics_are_part_of_a_kernels_hash() -> None:
+    def put(grid: Any, warps: int = 4) -> str:
+        kernel = FakeKernel()
+        kernel = Heuristics(kernel, {"num_warps": lambda args: warps}) if warps > 4 else kernel
+        dlblas.register(OP, "fake", kernel, grid=grid, space={"BLOCK": [64]})
+        return str(user_rows()["fake"]["source_hash"])
+
+    told = [put(grid) for grid in ((1,), [1], (2,), lambda meta: (meta["T"],))]
+    told += [put((1,), warps) for warps in (8, 8, 16)]
+    assert told[0] == told[1] and told[4] == told[5]
+    assert len(set(told)) == 5
 
 
 def test_a_real_triton_kernel_is_recognised() -> None:

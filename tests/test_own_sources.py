@@ -5,10 +5,14 @@ Read next: docs/own.md, python/dlblas/own/_source.py.
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import functools
+import json
+import os
 import subprocess
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import dlblas
 import numpy as np
@@ -153,20 +157,168 @@ class _Scaled:
         y[...] = x * self.by
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        _scaled,
-        lambda by: functools.partial(_scaled(1), more=by),
-        lambda by: functools.wraps(_scaled(by))(_scaled(1)),
-        lambda by: _scaled(np.arange(9999) + by),
-        _Scaled,
-    ],
-    ids=["closure", "partial", "wrapper", "array", "object"],
-)
+class _Local:
+    """Holds nothing itself: its class does."""
+
+    def __new__(cls, by: float) -> Any:
+        class Local:
+            def __call__(self, x: Any, y: Any) -> None:
+                y[...] = x * by
+
+        return Local()
+
+
+@dataclasses.dataclass
+class _Data:
+    by: float
+    more: str = "a"
+
+    @property
+    def twice(self) -> float:
+        return 2 * self.by
+
+    def __call__(self, x: Any, y: Any) -> None:
+        y[...] = x * self.by
+
+    def run(self, x: Any, y: Any) -> None:
+        self(x, y)
+
+
+class _Listed(list[Any]):
+    def __call__(self, x: Any, y: Any) -> None: ...
+
+
+class _Pair(NamedTuple):
+    by: float
+    other: float
+
+
+class _Kind(enum.Enum):
+    TWO = 2
+    THREE = 3
+
+
+def _with(by: Any, **changed: Any) -> Any:
+    made = _scaled(1)
+    made.__defaults__, made.__kwdefaults__ = (by, None)[: "late" not in changed], changed or None
+    return made
+
+
+def _wrapper(by: Any) -> Any:
+    inner = _scaled(1)
+    if by == 2:
+
+        @functools.wraps(inner)
+        def outer(*args: Any) -> Any:
+            return 2 * inner(*args)
+    else:
+
+        @functools.wraps(inner)
+        def outer(*args: Any) -> Any:
+            return 3 * inner(*args)
+
+    return outer
+
+
+def _attribute(by: Any) -> Any:
+    made = _scaled(1)
+    made.by = by
+    return made
+
+
+def _cyclic(by: Any) -> Any:
+    def first(x: Any) -> Any:
+        return second(x)
+
+    def second(x: Any) -> Any:
+        return first(x) * by
+
+    return first
+
+
+def _ring(by: Any) -> Any:
+    ring: list[Any] = [1, by]
+    ring += [ring, {"ring": ring}]
+    return _scaled(ring)
+
+
+def _empty(first: bool) -> Any:
+    def early(x: Any) -> Any:
+        return a, b
+
+    if first:
+        a = 1
+    else:
+        b = 1
+    return early
+
+
+def _from_text(by: Any) -> Any:
+    made: dict[str, Any] = {}
+    exec(f"def f(x, y): y[...] = (lambda: x[..., 0] * {by} if x in {{1, 'b'}} else 0)()", made)
+    return made["f"]
+
+
+_MAKERS: dict[str, Any] = {
+    "closure": _scaled,
+    "second closure": lambda by: _scaled((_scaled(1), _scaled(by))),
+    "fourth of lists": lambda by: _scaled([[1], [1], [1], [by]]),
+    "last of many": lambda by: _scaled([_scaled(_scaled(n)) for n in [*range(50), by]]),
+    "nested": lambda by: _scaled(_scaled(_scaled({"a": {"b": (by, [])}}))),
+    "partial": lambda by: functools.partial(_scaled(1), more=by),
+    "partials": lambda by: _scaled([functools.partial(_scaled(n), n) for n in (1, by)]),
+    "wrapped": lambda by: functools.wraps(_scaled(by))(_scaled(1)),
+    "wrapper": _wrapper,
+    "array": lambda by: _scaled(np.arange(9999) + by),
+    "array of objects": lambda by: _scaled(np.array([_scaled(by), None])),
+    "dtype": lambda by: _scaled(np.dtype(f"f{4 * by - 4}")),
+    "object": _Scaled,
+    "objects": lambda by: _scaled([_Scaled(1), _Scaled(by)]),
+    "dataclass": _Data,
+    "methods": lambda by: _scaled([_Data(1).run, _Data(by).run]),
+    "class": _Local,
+    "list of a kind": lambda by: _Listed([by]),
+    "named": lambda by: _scaled(_Pair(1, by)),
+    "enumeration": lambda by: _scaled(_Kind(by)),
+    "default": _with,
+    "keyword": lambda by: _with(0, more=by),
+    "attribute": _attribute,
+    "cycle": _cyclic,
+    "ring": _ring,
+    "empty cell": lambda by: _empty(by == 2),
+    "grouping": lambda by: _scaled([[1], 2] if by == 2 else [[1, 2]]),
+    "which again": lambda by: (lambda a, b: _scaled([a, b, a if by == 2 else b]))([], []),
+    "words of another": lambda by: _scaled(["a", "b"] if by == 2 else ["a\0str 'b'"]),
+    "kind of number": lambda by: _scaled({2: 1, 3: True}[by]),
+    "sign of zero": lambda by: _scaled({2: 0.0, 3: -0.0}[by]),
+    "large": lambda by: _scaled(by << 20000),
+    "text's own": lambda by: _scaled((",;"[by == 2]).join),
+    "range": lambda by: _scaled((range(by), slice(by))),
+    "set": lambda by: _scaled({"a", by}),
+    "one line": lambda by: (lambda x: 2 * x) if by == 2 else (lambda x: 3 * x),
+    "no source": _from_text,
+}
+
+
+@pytest.mark.parametrize("make", _MAKERS.values(), ids=_MAKERS)
 def test_what_a_function_holds_is_part_of_its_hash(make: Any) -> None:
     digest = [_source.digest(_source.text_of(make(by))) for by in (2, 2, 3)]
     assert digest[0] == digest[1] != digest[2]
+
+
+def test_every_text_is_another_one_and_lasts() -> None:
+    code = (
+        "import json, test_own_sources as t; "
+        "print(json.dumps([t._source.text_of(m(by)) for m in t._MAKERS.values() for by in (2, 3)]))"
+    )
+    here = os.path.dirname(os.path.abspath(__file__))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *filter(None, sys.path)])}
+    told = {
+        subprocess.check_output([sys.executable, "-c", code], env=environment) for _ in range(2)
+    }
+    assert len(told) == 1
+    texts = json.loads(told.pop())
+    assert len(set(texts)) == len(texts) == 2 * len(_MAKERS)
 
 
 def test_what_has_no_lasting_text_is_of_this_process() -> None:

@@ -196,15 +196,13 @@ def _from_kernel(
 ) -> dict[str, Any]:  # fmt: skip
     _only_cuda(op.name, devices, "a Triton kernel")
     signature, theirs = _triton.bind(op, kernel, knobs)
-    launch = _triton.call_of(op, kernel, theirs, _triton.check_grid(op.name, grid))
+    size = _triton.check_grid(op.name, grid)
+    launch = _triton.call_of(op, kernel, theirs, size)
     # The grid may want every letter and knob, whether the kernel takes it or not.
     every = dict.fromkeys((*signature.names, *op.letters, *knobs.domains))
     wide = signature._replace(names=tuple(every))
-    source = _triton.source_of(kernel)
-    if callable(grid):
-        source += _source.text_of(grid)
     return {
-        "source": source,
+        "source": _source.digest(_triton.source_of(kernel), _source.text_of(size)),
         "supports": _function.supports_of(op, signature, supports, contiguous=True),
         "run": _function.step_of(op, launch, wide, knobs, torch=True),
         "torch": True,

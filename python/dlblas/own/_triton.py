@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from . import _text
 from ._function import Signature, match
 from ._problem import Operator
 from ._space import Knobs
@@ -36,10 +37,14 @@ def unwrap(fn: Any) -> tuple[Any, list[dict[str, Any]]]:
 
 
 def source_of(kernel: Any) -> str:
-    """The kernel's text and, where Triton tells, a digest of all that it calls."""
+    """The kernel's text, the functions of @triton.heuristics around it and, where Triton tells, a
+    digest of all that it calls."""
+    around = ""
     while hasattr(kernel, "fn") and not hasattr(kernel, "src"):
+        if isinstance(getattr(kernel, "values", None), Mapping):
+            around += _text.text_of(dict(kernel.values))
         kernel = kernel.fn
-    return f"{getattr(kernel, 'src', '')}\n{getattr(kernel, 'cache_key', '')}"
+    return f"{around}{getattr(kernel, 'src', '')}\n{getattr(kernel, 'cache_key', '')}"
 
 
 def bind(op: Operator, kernel: Any, knobs: Knobs) -> tuple[Signature, dict[str, str]]:

@@ -1,0 +1,228 @@
+"""What a callable is made of, as one text: different texts for all that is different.
+
+In: a user's function, partial, bound method or callable object. Out: ``text_of``, which ``_source``
+hashes. Every part carries its length and every value the number of its parts, so that no two
+structures read alike; a value that comes again is named by its place. Read next: _source.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import inspect
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from enum import Enum
+from types import BuiltinFunctionType, CodeType, GetSetDescriptorType, ModuleType
+from typing import Any, NamedTuple
+
+SCRIPT = "__dlblas_script__"  # what a worker calls the script that its caller runs as __main__
+_PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
+_PROCESS = secrets.token_hex(8)  # in no other process's text
+_TORCH = ("dtype", "device", "layout", "memory_format")
+# What a dataclass writes for itself, by what its source and its state say already.
+_WRITTEN = {
+    "__init__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__",
+    "__setattr__", "__delattr__", "__replace__",
+}  # fmt: skip
+
+
+class _Part(NamedTuple):
+    value: Any  # looked into, too
+
+
+def text_of(fn: Any) -> str:
+    """All that the function is made of and that can be read: its source and its byte code, what it
+    wraps, its defaults and attributes, what it closes over, the arguments of a partial, the state
+    and the class of an object. What it calls is not looked into: ``version=`` is for that. A value
+    that has no lasting text (a tensor, an open file) makes the text this process's own: such a
+    candidate is measured anew in the next."""
+    return "".join(f"{len(word)}:{word}" for word in _words(fn))
+
+
+def made_of(fn: Callable[..., Any], *texts: str) -> None:
+    """Of a function of this package that calls a user's: these, and not itself, are its text."""
+    fn.__dict__["_dlblas_text"] = texts
+
+
+def module_of(value: Any) -> str:
+    """The same in a worker, where a script is imported under another name."""
+    name = str(getattr(value, "__module__", ""))
+    return "__main__" if name == SCRIPT else name
+
+
+def _words(first: Any) -> Iterator[str]:
+    # The values are kept, not their ids alone: an id is another value's once its own is freed.
+    seen: dict[int, tuple[int, Any]] = {}
+    left: list[str | _Part] = [_Part(first)]
+    while left:
+        part = left.pop()
+        if isinstance(part, str):
+            yield part
+            continue
+        value = part.value
+        if type(value) in _PLAIN:
+            yield _plain(value)
+            continue
+        if id(value) in seen:
+            yield f"again {seen[id(value)][0]}"
+            continue
+        if not _is_flat(value):  # of equal constants, Python may or may not make one
+            seen[id(value)] = len(seen), value
+        parts = _parts(value)
+        yield f"{_name_of(type(value))} {len(parts)}"
+        left += reversed(parts)
+
+
+def _is_flat(value: Any) -> bool:
+    return type(value) is tuple and all(type(item) in _PLAIN for item in value)
+
+
+def _plain(value: Any) -> str:
+    # Hexadecimal: the decimal text of an integer may have 4300 digits at most.
+    return f"{type(value).__name__} {hex(value) if type(value) is int else repr(value)}"
+
+
+def _name_of(kind: Any) -> str:
+    return f"{module_of(kind)} {kind.__qualname__}"
+
+
+def _parts(value: Any) -> list[str | _Part]:
+    """Texts, and the values that belong to a value."""
+    kind = type(value)
+    if inspect.isfunction(value):
+        return _function(value)
+    if isinstance(value, CodeType):
+        return _code(value)
+    if kind is functools.partial:
+        return [_Part(value.func), _Part(value.args), _Part(value.keywords), _Part(vars(value))]
+    if inspect.ismethod(value):
+        return [_Part(value.__func__), _Part(value.__self__)]
+    if isinstance(value, type):
+        return [_name_of(value), *(_class(value) if _looked_into(value) else ())]
+    if isinstance(value, ModuleType):
+        return [value.__name__]
+    if isinstance(value, BuiltinFunctionType):  # "x".join is another one than "y".join
+        return [f"{module_of(value)} {value.__qualname__}", _Part(value.__self__)]
+    if isinstance(value, Enum):
+        return [str(value._name_), _Part(value._value_)]
+    if kind.__module__ == "torch" and kind.__name__ in _TORCH:
+        return [repr(value)]
+    if kind.__module__ == "numpy" or kind.__module__.startswith("numpy.dtypes"):
+        return _numpy(value)
+    return _contents(value)
+
+
+def _function(fn: Any) -> list[str | _Part]:
+    if "_dlblas_text" in vars(fn):
+        return list(vars(fn)["_dlblas_text"])
+    # The source of the code: of a function, inspect would show the one that it wraps. Both: two
+    # lambdas of one line have one source, and a file may have been edited since it was imported.
+    held = (fn.__code__, fn.__defaults__, fn.__kwdefaults__, vars(fn))
+    return [_source(fn.__code__), *map(_Part, held), *_cells(fn)]
+
+
+def _cells(fn: Any) -> Iterator[str | _Part]:
+    for cell in fn.__closure__ or ():
+        try:
+            yield _Part(cell.cell_contents)
+        except ValueError:  # a name that has no value yet
+            yield "empty"
+
+
+def _code(code: CodeType) -> list[str | _Part]:
+    """No line numbers, no file: a function that moves is the same."""
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    tables = getattr(code, "co_exceptiontable", b"")
+    return [_Part(part) for part in (code.co_code, tables, names, counts, code.co_consts)]
+
+
+def _source(what: Any) -> str:
+    try:
+        return inspect.getsource(what)
+    except (OSError, TypeError):  # made in a shell
+        return ""
+
+
+def _numpy(value: Any) -> list[str | _Part]:
+    if "dtype" in (kind.__name__ for kind in type(value).__mro__):
+        return [repr(value)]
+    if not hasattr(value, "tobytes"):
+        return [_PROCESS]
+    facts = f"{value.dtype!r} {value.shape}"
+    if value.dtype.hasobject:  # its bytes are addresses
+        return [facts, _Part(value.tolist())]
+    return [facts, hashlib.sha256(value.tobytes()).hexdigest()]
+
+
+def _contents(value: Any) -> list[str | _Part]:
+    """Of a container, or of an object that is called."""
+    kind = type(value)
+    if isinstance(value, (slice, range)):
+        return [_Part(part) for part in (value.start, value.stop, value.step)]
+    if kind in (set, frozenset) and all(map(_is_constant, value)):
+        return [*sorted("".join(_words(item)) for item in value)]
+    base: Any = next(b for b in (dict, list, tuple, object) if isinstance(value, b))
+    called = _is_called(kind)
+    if not _adds_nothing(kind, base) or (base is object and not called):
+        return [_PROCESS]
+    parts: list[str | _Part] = [_Part(kind)] if called else []
+    if base is dict:
+        parts += (_Part(part) for item in dict.items(value) for part in item)
+    elif base is not object:
+        parts += map(_Part, base.__iter__(value))
+    return [*parts, _Part(vars(value))] if hasattr(value, "__dict__") else parts
+
+
+def _is_constant(value: Any) -> bool:
+    kind = type(value)
+    return kind in _PLAIN or (kind in (tuple, frozenset) and all(map(_is_constant, value)))
+
+
+def _adds_nothing(kind: Any, base: Any) -> bool:
+    """Beside what ``base`` has, all state is in ``__dict__``: no slots, none of C's."""
+    words = (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    size = base.__basicsize__ + words * tuple.__itemsize__
+    return bool(kind.__basicsize__ == size and kind.__itemsize__ == base.__itemsize__)
+
+
+def _is_called(kind: Any) -> bool:
+    return inspect.isfunction(vars(kind).get("__call__"))
+
+
+def _looked_into(kind: type) -> bool:
+    """Else its name is enough: one that a function made may hold what that function was given."""
+    return "<locals>" in kind.__qualname__ or _is_called(kind)
+
+
+def _class(kind: type) -> Iterator[str | _Part]:
+    """Source and attributes, and those of what it derives from; Python's own by name."""
+    for base in kind.__mro__:
+        yield _name_of(base)
+        if base.__module__.partition(".")[0] in sys.stdlib_module_names:
+            continue
+        yield _source(base)
+        for name, held in vars(base).items():
+            if not _is_beside(base, name, held):
+                yield name
+                yield _Part(_unbound(held))
+
+
+def _is_beside(kind: type, name: str, held: Any) -> bool:
+    """What Python keeps in a class for itself."""
+    if name.startswith("__") and (isinstance(held, GetSetDescriptorType) or not _binds(held)):
+        return True
+    return name == "_abc_impl" or (dataclasses.is_dataclass(kind) and name in _WRITTEN)
+
+
+def _binds(held: Any) -> bool:
+    return hasattr(held, "__get__")
+
+
+def _unbound(held: Any) -> Any:
+    if isinstance(held, (staticmethod, classmethod)):
+        return held.__func__
+    return (held.fget, held.fset, held.fdel) if type(held) is property else held
