@@ -5,6 +5,7 @@ Read next: tests/test_triton_ops.py, docs/names.md.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -15,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import warnings
 
 import pytest
@@ -499,6 +501,29 @@ def test_what_was_set_by_hand_is_checked_before_it_is_used(tmp_path: pathlib.Pat
             result = tune_double(space, cache_dir=tmp_path)
         assert result.best_config["wrong"] == "" and len(result.all_results) == 2
         assert cache.get(*key) == result.best_config
+
+
+class _Scale:
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, x, out, BLOCK):  # noqa: N803
+        torch.mul(x, self.by if BLOCK == 2 else 2, out=out)
+        time.sleep(0.004 / BLOCK)
+
+
+@pytest.mark.parametrize("wrap", [lambda k: k, lambda k: functools.partial(k, BLOCK=1)])
+def test_what_a_kernel_holds_is_part_of_what_is_kept(tmp_path: pathlib.Path, wrap):
+    def tune(by):
+        x, out = torch.ones(8), torch.zeros(8)
+        kernel = wrap(_Scale(by))
+        tuner = triton_ops.TritonAutoTuner(kernel, {"BLOCK": [1, 2]}, 1, 3, cache_dir=tmp_path)
+        return tuner.tune(x, out, problem_size=(8,), device="cpu")
+
+    assert tune(2).best_config == {"BLOCK": 2}
+    assert tune(2).all_results == []  # kept
+    with pytest.warns(UserWarning, match="8 of 8 elements differ"):
+        assert tune(3).best_config == {"BLOCK": 1}
 
 
 def test_another_source_is_searched_anew(tmp_path: pathlib.Path):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _dtypes, _native, spaces
-from . import _source, _triton
+from . import _source
 from ._problem import Operator, Problem, operator
 from ._register import register
 from ._words import refuse, refuse_type
@@ -88,7 +88,7 @@ def register_dlblas_op(
     device = next(iter(devices))
     words = f"{_called(call)}_{plan.words(device)}"
     run = _runner(facts, plan, call, kernel, domains)
-    _source.made_of(run, _source.text_of(call), _triton.source_of(kernel), repr(args))
+    _source.made_of(run, _source.text_of(call), _source.text_of(kernel), repr(args))
     register(
         facts.name,
         re.sub(r"\W", "_", words),

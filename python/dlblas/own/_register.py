@@ -202,7 +202,7 @@ def _from_kernel(
     every = dict.fromkeys((*signature.names, *op.letters, *knobs.domains))
     wide = signature._replace(names=tuple(every))
     return {
-        "source": _source.digest(_triton.source_of(kernel), _source.text_of(size)),
+        "source": _source.digest(_source.text_of(kernel), _source.text_of(size)),
         "supports": _function.supports_of(op, signature, supports, contiguous=True),
         "run": _function.step_of(op, launch, wide, knobs, torch=True),
         "torch": True,

@@ -36,9 +36,9 @@ class _Part(NamedTuple):
 def text_of(fn: Any) -> str:
     """All that the function is made of and that can be read: its source and its byte code, what it
     wraps, its defaults and attributes, what it closes over, the arguments of a partial, the state
-    and the class of an object. What it calls is not looked into: ``version=`` is for that. A value
-    that has no lasting text (a tensor, an open file) makes the text this process's own: such a
-    candidate is measured anew in the next."""
+    and the class of an object, a Triton kernel's text. What it calls is not looked into:
+    ``version=`` is for that. A value that has no lasting text (a tensor, an open file) makes the
+    text this process's own: such a candidate is measured anew in the next."""
     return "".join(f"{len(word)}:{word}" for word in _words(fn))
 
 
@@ -51,6 +51,11 @@ def module_of(value: Any) -> str:
     """The same in a worker, where a script is imported under another name."""
     name = str(getattr(value, "__module__", ""))
     return "__main__" if name == SCRIPT else name
+
+
+def is_kernel(fn: Any) -> bool:
+    """Triton's JITFunction, or one inside @triton.autotune or @triton.heuristics."""
+    return type(fn).__module__.partition(".")[0] == "triton" and hasattr(fn, "arg_names")
 
 
 def _words(first: Any) -> Iterator[str]:
@@ -94,6 +99,8 @@ def _parts(value: Any) -> list[str | _Part]:
     kind = type(value)
     if inspect.isfunction(value):
         return _function(value)
+    if is_kernel(value):
+        return _kernel(value)
     if isinstance(value, CodeType):
         return _code(value)
     if kind is functools.partial:
@@ -122,6 +129,16 @@ def _function(fn: Any) -> list[str | _Part]:
     # lambdas of one line have one source, and a file may have been edited since it was imported.
     held = (fn.__code__, fn.__defaults__, fn.__kwdefaults__, vars(fn))
     return [_source(fn.__code__), *map(_Part, held), *_cells(fn)]
+
+
+def _kernel(kernel: Any) -> list[str | _Part]:
+    """Its text, what is around it and, where Triton tells, a digest of all that it calls."""
+    around: list[str | _Part] = []
+    while hasattr(kernel, "fn") and not hasattr(kernel, "src"):
+        configs = [vars(config) for config in getattr(kernel, "configs", ())]
+        around += _Part(configs), _Part(getattr(kernel, "values", None))
+        kernel = kernel.fn
+    return [*around, *(str(getattr(kernel, name, "")) for name in ("src", "cache_key"))]
 
 
 def _cells(fn: Any) -> Iterator[str | _Part]:

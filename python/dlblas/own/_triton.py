@@ -11,18 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import _text
 from ._function import Signature, match
 from ._problem import Operator
 from ._space import Knobs
+from ._text import is_kernel as is_kernel
 from ._words import refuse, refuse_type
 
 _LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-
-
-def is_kernel(fn: Any) -> bool:
-    """A JITFunction, or one inside @triton.autotune or @triton.heuristics."""
-    return type(fn).__module__.partition(".")[0] == "triton" and hasattr(fn, "arg_names")
 
 
 def unwrap(fn: Any) -> tuple[Any, list[dict[str, Any]]]:
@@ -34,17 +29,6 @@ def unwrap(fn: Any) -> tuple[Any, list[dict[str, Any]]]:
             configs.append({**config.kwargs, **{n: v for n, v in launch.items() if v is not None}})
         fn = fn.fn
     return fn, configs
-
-
-def source_of(kernel: Any) -> str:
-    """The kernel's text, the functions of @triton.heuristics around it and, where Triton tells, a
-    digest of all that it calls."""
-    around = ""
-    while hasattr(kernel, "fn") and not hasattr(kernel, "src"):
-        if isinstance(getattr(kernel, "values", None), Mapping):
-            around += _text.text_of(dict(kernel.values))
-        kernel = kernel.fn
-    return f"{around}{getattr(kernel, 'src', '')}\n{getattr(kernel, 'cache_key', '')}"
 
 
 def bind(op: Operator, kernel: Any, knobs: Knobs) -> tuple[Signature, dict[str, str]]:

@@ -9,7 +9,6 @@ in this process; the latency of each is the median. Read next: check.py, clock.p
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import statistics
 import warnings
@@ -64,12 +63,12 @@ class TritonAutoTuner:
         **kwargs: Any,
     ) -> TuningResult:
         """With a problem size and a device the winner is remembered, and only timed anew when it is
-        asked for again, until the kernel's source or the space is another. A configuration that
-        raises, or whose results are not the default one's (that of ``get_default_config`` where the
-        space has it, else the first that runs), is left out with a warning; when all are,
-        TuningFailedError carries the last error. Tensors and arrays are left as one run of the
-        winner on what was given leaves them."""
-        source = _source_of(self.kernel_fn)
+        asked for again, until the space is another, or the kernel by its source and what it holds.
+        A configuration that raises, or whose results are not the default one's (that of
+        ``get_default_config`` where the space has it, else the first that runs), is left out with
+        a warning; when all are, TuningFailedError carries the last error. Tensors and arrays are
+        left as one run of the winner on what was given leaves them."""
+        source = _source.digest(_source.text_of(self.kernel_fn))
         key = key_of(kernel_type, problem_size, device) if problem_size and device else None
         with _device_of([*args, *kwargs.values()], device) as gpu:
             search = _Search(self, args, kwargs, gpu)
@@ -164,15 +163,6 @@ class _Search:
         self._check.restore()
         measure = clock.on_gpu if self._gpu else clock.on_host
         return measure(runs, self._rounds)
-
-
-def _source_of(kernel: Callable[..., Any]) -> str:
-    """Its own text: what it calls, or closes over, does not count here."""
-    function = inspect.unwrap(getattr(kernel, "fn", kernel))
-    try:
-        return _source.digest(inspect.getsource(function))
-    except (OSError, TypeError):  # made in a shell, or no function
-        return _source.digest(getattr(kernel, "__qualname__", type(kernel).__qualname__))
 
 
 def _kind_of(error: Exception) -> str:
