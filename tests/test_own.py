@@ -153,6 +153,24 @@ def test_a_failure_of_a_call_says_what_was_raised_and_where() -> None:
     assert f"{__file__}:" in text and caught.value.argument == "raising"
 
 
+def test_words_that_are_no_unicode_are_told_and_leave_nothing_behind() -> None:
+    def bad(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
+        raise ValueError("caf\udc80 \0 é")
+
+    dlblas.register(OP, "bad", bad)
+    dlblas.register(OP, "no", mine, supports=lambda problem: "not \udc80 today")
+    dlblas.register(OP, "yes", mine)
+    with dlblas.pinned(OP, "bad"), pytest.raises(LaunchError, match=r"caf\\udc80 \\0 é"):
+        dlblas.rms_norm(*arrays())
+    assert row_of(dlblas.explain(OP, *arrays()), "no")["reason"] == r"not \udc80 today"
+    assert row_of(dlblas.explain(OP, *arrays()), "yes")["supports"]
+    for seed in range(3):  # the next candidate's run is not the one that fails
+        dlblas.tune(OP, arrays(), seconds=1, seed=seed, implementations=["bad", "yes"], force=True)
+        explained = dlblas.explain(OP, *arrays())
+        assert row_of(explained, "bad").get("failure") == "launch_error"
+        assert not row_of(explained, "yes").get("failure")
+
+
 def test_supports_refuses_with_its_reason() -> None:
     def even_rows(problem: dlblas.own.Problem) -> str | None:
         if problem.dtypes["x"] != "f32":

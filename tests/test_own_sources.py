@@ -107,6 +107,15 @@ def test_an_unknown_operator_and_an_unknown_name() -> None:
         dlblas.unregister(OP, "cpu_avx512")
 
 
+@pytest.mark.parametrize("name", [None, 5, "\udc80", "mine\0b", "mine b", ""])
+def test_no_name_takes_nothing_away(name: Any) -> None:
+    dlblas.register(OP, "mine", mine)
+    with pytest.raises(ArgumentError, match="name is no name; expected an identifier") as caught:
+        dlblas.unregister(OP, name)
+    assert caught.value.argument == "name"
+    dlblas.unregister(OP, "mine")
+
+
 def test_closures_are_local_and_modules_are_named() -> None:
     def local(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
         y[...] = normalise(x, weight, eps, weight_offset)

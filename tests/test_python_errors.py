@@ -106,6 +106,18 @@ def test_unknown_repeated_and_missing_names():
         dlblas.rms_norm(X, W, x=X)
 
 
+@pytest.mark.parametrize("array", [np.ones, pytest.param("torch", id="torch")])
+def test_names_that_are_no_unicode(array):
+    ones = pytest.importorskip("torch").ones if array == "torch" else array
+    x, w = ones((2, 4)), ones((4,))
+    for name, told in (("eps\udc80", r"eps\udc80"), ("eps\0", r"eps\0")):
+        with pytest.raises(errors.ArgumentError) as caught:
+            dlblas.rms_norm(x, w, **{name: 1e-6})
+        assert str(caught.value).startswith(f"rms_norm: {told} is not an argument; ")
+    with pytest.raises(errors.ArgumentError, match="activation has the wrong type"):
+        dlblas.matmul(x, ones((4, 2)), activation="relu\udc80")
+
+
 def test_attributes():
     with pytest.raises(errors.ShapeMismatchError) as shape:
         dlblas.rms_norm(X, W[:5])

@@ -78,6 +78,17 @@ Object* Api::call_vector(Object* callable, Object* const* args, Size count) cons
   return call(callable, tuple.get());
 }
 
+std::string words_of(Object* object) {
+  Ref text(object ? api.str(object) : nullptr);
+  Ref bytes(text ? api.encode(text.get(), "utf-8", "backslashreplace") : nullptr);
+  char* utf8 = nullptr;
+  Size size = 0;
+  if (!bytes || api.bytes_read(bytes.get(), &utf8, &size) != 0) return api.err_clear(), "";
+  std::string words;
+  for (Size i = 0; i < size; ++i) utf8[i] ? words += utf8[i] : words += "\\0";
+  return words;
+}
+
 const char* resolve() {
 #define DLBLAS_PY_RESOLVE(member, symbol, result, arguments)         \
   api.member = reinterpret_cast<result(*) arguments>(find(#symbol)); \

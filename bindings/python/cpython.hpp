@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace dlblas::py {
 
@@ -24,55 +26,57 @@ inline constexpr int kFastcall = 0x80;
 inline constexpr int kKeywords = 0x2;
 
 // One line a function: member, symbol, result, arguments.
-#define DLBLAS_PY_FUNCTIONS(F)                                                    \
-  F(inc_ref, Py_IncRef, void, (Object*))                                          \
-  F(dec_ref, Py_DecRef, void, (Object*))                                          \
-  F(object_type, PyObject_Type, Object*, (Object*))                               \
-  F(type_flags, PyType_GetFlags, unsigned long, (Object*))                        \
-  F(is_subtype, PyType_IsSubtype, int, (Object*, Object*))                        \
-  F(get_attr, PyObject_GetAttrString, Object*, (Object*, const char*))            \
-  F(get_attribute, PyObject_GetAttr, Object*, (Object*, Object*))                 \
-  F(call_args, PyObject_CallFunctionObjArgs, Object*, (Object*, ...))             \
-  F(call, PyObject_CallObject, Object*, (Object*, Object*))                       \
-  F(is_true, PyObject_IsTrue, int, (Object*))                                     \
-  F(intern, PyUnicode_InternFromString, Object*, (const char*))                   \
-  F(unicode, PyUnicode_FromStringAndSize, Object*, (const char*, Size))           \
-  F(utf8, PyUnicode_AsUTF8AndSize, const char*, (Object*, Size*))                 \
-  F(long_from, PyLong_FromLongLong, Object*, (long long))                         \
-  F(long_as, PyLong_AsLongLong, long long, (Object*))                             \
-  F(long_as_unsigned, PyLong_AsUnsignedLongLong, unsigned long long, (Object*))   \
-  F(index, PyNumber_Index, Object*, (Object*))                                    \
-  F(to_float, PyNumber_Float, Object*, (Object*))                                 \
-  F(float_from, PyFloat_FromDouble, Object*, (double))                            \
-  F(float_as, PyFloat_AsDouble, double, (Object*))                                \
-  F(tuple_new, PyTuple_New, Object*, (Size))                                      \
-  F(tuple_size, PyTuple_Size, Size, (Object*))                                    \
-  F(tuple_get, PyTuple_GetItem, Object*, (Object*, Size))                         \
-  F(tuple_set, PyTuple_SetItem, int, (Object*, Size, Object*))                    \
-  F(dict_new, PyDict_New, Object*, ())                                            \
-  F(dict_set, PyDict_SetItemString, int, (Object*, const char*, Object*))         \
-  F(dict_get, PyDict_GetItemString, Object*, (Object*, const char*))              \
-  F(dict_item, PyDict_GetItem, Object*, (Object*, Object*))                       \
-  F(dict_next, PyDict_Next, int, (Object*, Size*, Object**, Object**))            \
-  F(dict_size, PyDict_Size, Size, (Object*))                                      \
-  F(err_occurred, PyErr_Occurred, Object*, ())                                    \
-  F(err_set, PyErr_SetObject, void, (Object*, Object*))                           \
-  F(err_clear, PyErr_Clear, void, ())                                             \
-  F(err_fetch, PyErr_Fetch, void, (Object**, Object**, Object**))                 \
-  F(err_restore, PyErr_Restore, void, (Object*, Object*, Object*))                \
-  F(check_signals, PyErr_CheckSignals, int, ())                                   \
-  F(save_thread, PyEval_SaveThread, void*, ())                                    \
-  F(restore_thread, PyEval_RestoreThread, void, (void*))                          \
-  F(gil_ensure, PyGILState_Ensure, int, ())                                       \
-  F(gil_release, PyGILState_Release, void, (int))                                 \
-  F(function_new, PyCFunction_NewEx, Object*, (MethodDef*, Object*, Object*))     \
-  F(module_create, PyModule_Create2, Object*, (void*, int))                       \
-  F(module_state, PyModule_GetState, void*, (Object*))                            \
-  F(str, PyObject_Str, Object*, (Object*))                                        \
-  F(is_initialized, Py_IsInitialized, int, ())                                    \
-  F(set_interrupt, PyErr_SetInterrupt, void, ())                                  \
-  F(capsule_new, PyCapsule_New, Object*, (void*, const char*, void (*)(Object*))) \
-  F(capsule_is, PyCapsule_IsValid, int, (Object*, const char*))                   \
+#define DLBLAS_PY_FUNCTIONS(F)                                                       \
+  F(inc_ref, Py_IncRef, void, (Object*))                                             \
+  F(dec_ref, Py_DecRef, void, (Object*))                                             \
+  F(object_type, PyObject_Type, Object*, (Object*))                                  \
+  F(type_flags, PyType_GetFlags, unsigned long, (Object*))                           \
+  F(is_subtype, PyType_IsSubtype, int, (Object*, Object*))                           \
+  F(get_attr, PyObject_GetAttrString, Object*, (Object*, const char*))               \
+  F(get_attribute, PyObject_GetAttr, Object*, (Object*, Object*))                    \
+  F(call_args, PyObject_CallFunctionObjArgs, Object*, (Object*, ...))                \
+  F(call, PyObject_CallObject, Object*, (Object*, Object*))                          \
+  F(is_true, PyObject_IsTrue, int, (Object*))                                        \
+  F(intern, PyUnicode_InternFromString, Object*, (const char*))                      \
+  F(unicode, PyUnicode_FromStringAndSize, Object*, (const char*, Size))              \
+  F(utf8, PyUnicode_AsUTF8AndSize, const char*, (Object*, Size*))                    \
+  F(encode, PyUnicode_AsEncodedString, Object*, (Object*, const char*, const char*)) \
+  F(bytes_read, PyBytes_AsStringAndSize, int, (Object*, char**, Size*))              \
+  F(long_from, PyLong_FromLongLong, Object*, (long long))                            \
+  F(long_as, PyLong_AsLongLong, long long, (Object*))                                \
+  F(long_as_unsigned, PyLong_AsUnsignedLongLong, unsigned long long, (Object*))      \
+  F(index, PyNumber_Index, Object*, (Object*))                                       \
+  F(to_float, PyNumber_Float, Object*, (Object*))                                    \
+  F(float_from, PyFloat_FromDouble, Object*, (double))                               \
+  F(float_as, PyFloat_AsDouble, double, (Object*))                                   \
+  F(tuple_new, PyTuple_New, Object*, (Size))                                         \
+  F(tuple_size, PyTuple_Size, Size, (Object*))                                       \
+  F(tuple_get, PyTuple_GetItem, Object*, (Object*, Size))                            \
+  F(tuple_set, PyTuple_SetItem, int, (Object*, Size, Object*))                       \
+  F(dict_new, PyDict_New, Object*, ())                                               \
+  F(dict_set, PyDict_SetItemString, int, (Object*, const char*, Object*))            \
+  F(dict_get, PyDict_GetItemString, Object*, (Object*, const char*))                 \
+  F(dict_item, PyDict_GetItem, Object*, (Object*, Object*))                          \
+  F(dict_next, PyDict_Next, int, (Object*, Size*, Object**, Object**))               \
+  F(dict_size, PyDict_Size, Size, (Object*))                                         \
+  F(err_occurred, PyErr_Occurred, Object*, ())                                       \
+  F(err_set, PyErr_SetObject, void, (Object*, Object*))                              \
+  F(err_clear, PyErr_Clear, void, ())                                                \
+  F(err_fetch, PyErr_Fetch, void, (Object**, Object**, Object**))                    \
+  F(err_restore, PyErr_Restore, void, (Object*, Object*, Object*))                   \
+  F(check_signals, PyErr_CheckSignals, int, ())                                      \
+  F(save_thread, PyEval_SaveThread, void*, ())                                       \
+  F(restore_thread, PyEval_RestoreThread, void, (void*))                             \
+  F(gil_ensure, PyGILState_Ensure, int, ())                                          \
+  F(gil_release, PyGILState_Release, void, (int))                                    \
+  F(function_new, PyCFunction_NewEx, Object*, (MethodDef*, Object*, Object*))        \
+  F(module_create, PyModule_Create2, Object*, (void*, int))                          \
+  F(module_state, PyModule_GetState, void*, (Object*))                               \
+  F(str, PyObject_Str, Object*, (Object*))                                           \
+  F(is_initialized, Py_IsInitialized, int, ())                                       \
+  F(set_interrupt, PyErr_SetInterrupt, void, ())                                     \
+  F(capsule_new, PyCapsule_New, Object*, (void*, const char*, void (*)(Object*)))    \
+  F(capsule_is, PyCapsule_IsValid, int, (Object*, const char*))                      \
   F(capsule_get, PyCapsule_GetPointer, void*, (Object*, const char*))
 
 struct Api {
@@ -143,6 +147,20 @@ class Ref {
  private:
   Object* object_ = nullptr;
 };
+
+/// What a str may name; empty for any other object and for a lone surrogate. Leaves no error
+/// behind.
+inline std::string_view name_of(Object* object) {
+  Size size = 0;
+  const char* text = is_unicode(type_of(object)) ? api.utf8(object, &size) : nullptr;
+  if (text) return {text, static_cast<std::size_t>(size)};
+  api.err_clear();
+  return {};
+}
+
+/// Any object in words, as str() has it, lone surrogates and zeros escaped; empty for null and
+/// where str() fails. Leaves no error behind.
+std::string words_of(Object* object);
 
 /// The interpreter's lock, taken again or for the first time. A daemon thread that comes here when
 /// the interpreter ends never returns: see cpython.cpp.

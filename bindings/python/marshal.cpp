@@ -2,7 +2,6 @@
 #include "bindings/python/marshal.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,13 +27,6 @@ Object* stream_name() {
   return name;
 }
 
-bool same_text(Object* name, const char* text) {
-  Size size = 0;
-  const char* utf8 = api.utf8(name, &size);
-  return utf8 && std::strlen(text) == static_cast<std::size_t>(size) &&
-         std::memcmp(utf8, text, size) == 0;
-}
-
 void set_text(dlblas_value& value, Object* object) {
   value.kind = DLBLAS_STRING;
   value.as.s = api.utf8(object, nullptr);  // cached in the str, which the caller holds
@@ -42,8 +34,8 @@ void set_text(dlblas_value& value, Object* object) {
 
 std::string type_name(Object* object) {
   Ref name(api.get_attr(type_of(object), "__name__"));
-  const char* utf8 = name ? api.utf8(name.get(), nullptr) : nullptr;
-  return utf8 ? utf8 : "object";
+  const std::string words = words_of(name.get());
+  return words.empty() ? "object" : words;
 }
 
 }  // namespace
@@ -106,13 +98,12 @@ bool Call::place(Object* name, Object* value) {
       return values_[i].kind == DLBLAS_NONE ? convert(i, value)
                                             : refuse(params[i].name, &values_[i]);
   for (std::size_t i = 0; i < params.size(); ++i)
-    if (same_text(name, params[i].name))
+    if (name_of(name) == params[i].name)
       return values_[i].kind == DLBLAS_NONE ? convert(i, value)
                                             : refuse(params[i].name, &values_[i]);
-  if (function_.num_results > 0 && same_text(name, "out"))
+  if (function_.num_results > 0 && name_of(name) == "out")
     return value == api.none || read_out(value);
-  const char* utf8 = api.utf8(name, nullptr);
-  return utf8 && refuse(utf8, nullptr);
+  return refuse(words_of(name).c_str(), nullptr);
 }
 
 bool Call::read_stream(Object* value) {

@@ -97,10 +97,9 @@ bool ask_dtype(Object* descr, const Place& place, dlblas_dtype* dtype) {
   Ref answer(api.call_args(hooks.numpy_dtype, descr, nullptr));
   if (!answer) return false;
   if (is_unicode(type_of(answer.get()))) {
-    const char* got = api.utf8(answer.get(), nullptr);
+    const std::string got = words_of(answer.get());
     raise({DLBLAS_DTYPE, place.op, place.argument, "has a dtype that the library cannot read",
-           "a number type in native byte order", got ? got : "another",
-           "convert it with astype()"});
+           "a number type in native byte order", got.c_str(), "convert it with astype()"});
     return false;
   }
   *dtype = {static_cast<std::uint8_t>(api.long_as(api.tuple_get(answer.get(), 0))),

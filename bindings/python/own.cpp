@@ -36,11 +36,6 @@ Object* keep(Object* object) {
   return object;
 }
 
-const char* text_of(Object* object) {
-  const char* utf8 = object && object != api.none ? api.utf8(object, nullptr) : nullptr;
-  return utf8 ? utf8 : "";
-}
-
 // Reasons of supports() must outlive every call; there are few different ones.
 const char* for_good(const std::string& reason) {
   static std::mutex mutex;
@@ -57,10 +52,8 @@ std::string take_error() {
   const Ref t(type), v(value), tb(trace);
   if (!type) return "no answer";
   Ref name(api.get_attr(type, "__name__"));
-  const std::string kind = text_of(name.get());
-  Ref words(value ? api.str(value) : nullptr);
-  const std::string said = text_of(words.get());
-  api.err_clear();
+  const std::string kind = words_of(name.get());
+  const std::string said = words_of(value);
   if (kind == "KeyboardInterrupt")
     api.set_interrupt();  // last: str() would raise it, to be cleared
   return said.empty() ? kind : kind + ": " + said;
@@ -127,7 +120,7 @@ std::int32_t judge(Object* answer) {
   if (!answer)
     dlblas_fail(take_error().c_str());
   else
-    dlblas_fail(text_of(answer));
+    dlblas_fail(words_of(answer).c_str());
   return 1;
 }
 
@@ -163,7 +156,7 @@ const char* ask_supports(const dlblas_problem* problem, void* user) {
   Ref view(problem_tuple(*problem));
   Ref answer(api.call_args(own.supports, view.get(), nullptr));
   if (answer.get() == api.none) return nullptr;
-  return for_good(answer ? text_of(answer.get()) : "its supports() raised " + take_error());
+  return for_good(answer ? words_of(answer.get()) : "its supports() raised " + take_error());
 }
 
 // allowed(letters, config) -> bool; one that raises, as by Ctrl-C, allows nothing for now

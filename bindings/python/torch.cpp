@@ -75,10 +75,10 @@ int find_name(const Function& function, Object* name) {
   if (name == out && function.num_results > 0) return kOut;
   for (std::size_t i = 0; i < params.size(); ++i)
     if (params[i].interned == name) return static_cast<int>(i);
-  const char* text = api.utf8(name, nullptr);
-  for (std::size_t i = 0; text && i < params.size(); ++i)
-    if (std::string_view(params[i].name) == text) return static_cast<int>(i);
-  return text && function.num_results > 0 && std::string_view(text) == "out" ? kOut : -1;
+  const std::string_view text = name_of(name);
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (params[i].name == text) return static_cast<int>(i);
+  return function.num_results > 0 && text == "out" ? kOut : -1;
 }
 
 // A value that torch reads as we would. Others (a NumPy scalar, a wrong kind) go the slow way.
@@ -97,8 +97,9 @@ bool suits(const Torch& torch, const ScalarSpec& spec, Object* value) {
     case ScalarType::kEnum:
       break;
   }
-  const char* text = is_unicode(type) ? api.utf8(value, nullptr) : nullptr;
-  return text && std::find(spec.labels.begin(), spec.labels.end(), text) != spec.labels.end();
+  const std::string_view text = name_of(value);
+  return !text.empty() &&
+         std::find(spec.labels.begin(), spec.labels.end(), text) != spec.labels.end();
 }
 
 bool take_tensor(const Torch& torch, Object* value, Given& given) {

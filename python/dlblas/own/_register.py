@@ -124,6 +124,7 @@ def register_again(row: Any) -> None:
 def unregister(op: str, name: str) -> None:
     """Takes your implementation away; of one registered for both devices, both."""
     facts = operator(op)
+    _check_name(facts.name, name)
     rows = next(r for r in _native.info()["operators"] if r["name"] == facts.name)
     there = {row["name"] for row in rows["implementations"] if row["user"]}
     names = [n for n in (name, f"{name}_cpu", f"{name}_cuda") if n in there]
