@@ -4,6 +4,7 @@ for the process and other tests look at all there are. Read next: own_operator_c
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -31,3 +32,44 @@ def test_on_the_cpu() -> None:
 def test_on_a_gpu() -> None:
     pytest.importorskip("torch")
     assert "1 passed" in run("-m", "gpu")
+
+
+THREADS = """
+import threading, time, numpy as np, dlblas
+from dlblas import _native
+from dlblas.own import _source
+if with_torch: import torch
+add, note, missing = _native.add_functions, _source.note, []
+def slow(entries):
+    made = add(entries)
+    time.sleep(0.02)  # another thread finds these known, and not there yet
+    return made
+def slow_note(*row):
+    time.sleep(0.01)  # another thread brings what this one has registered
+    note(*row)
+_native.add_functions, _source.note = slow, slow_note
+def register(me):
+    for i in range(8):
+        name = f"threads_{me}_{i}"
+        made = dlblas.register_operator(f"{name}(x: f[*T, C]) -> y: like(x)[*T, C]", lambda x: x)
+        there = getattr(dlblas, name, None) is made and dlblas.__all__.count(name) == 1
+        if with_torch:
+            there = there and hasattr(torch.ops.dlblas, name + "_out")
+        missing.extend([] if there else [name])
+threads = [threading.Thread(target=register, args=(me,)) for me in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(missing, len([n for n in dlblas.list_operators() if n.startswith("threads_")]))
+"""
+
+
+@pytest.mark.parametrize("with_torch", [False, True])
+def test_what_threads_register_is_there_when_they_return(with_torch: bool) -> None:
+    if with_torch:
+        pytest.importorskip("torch")
+    code = f"with_torch = {with_torch}\n{THREADS}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stdout == "[] 32\n", done.stderr

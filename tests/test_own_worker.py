@@ -219,3 +219,15 @@ def test_a_scripts_kernels_are_measured_in_a_worker_on_a_gpu(tmp_path: pathlib.P
     place, winner, failures, right = json.loads(python(str(tmp_path / "script.py")))
     assert (place, winner, right) == ("worker", "script_triton", True), (place, winner, failures)
     assert failures["script_wild"] == "illegal_access", failures
+
+
+IMPORTING = """
+import sys, types, numpy as np, dlblas
+sys.modules["dlblas.own"] = types.ModuleType("dlblas.own")  # as another thread has it meanwhile
+report = dlblas.tune("rms_norm", (np.ones((4, 64), "f"), np.ones(64, "f")), seconds=0.1)
+print(bool(report["winner"]["implementation"]))
+"""
+
+
+def test_a_search_while_another_thread_imports_the_registration(tmp_path: pathlib.Path) -> None:
+    assert python("-c", IMPORTING, folder=tmp_path) == "True\n"

@@ -29,6 +29,8 @@ def announce() -> None:
     if serving or not sys.executable:
         return
     own = sys.modules.get("dlblas.own")  # nobody who has registered nothing imports it
+    if not hasattr(own, "modules"):  # another thread is importing it: nothing is registered yet
+        own = None
     argv = [sys.executable, "-m", "dlblas._worker"]
     environment = []
     if own is not None:

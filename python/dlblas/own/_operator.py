@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from ._words import refuse, refuse_type, text_of
 
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _cases: dict[str, list[dict[str, Any]]] = {}
+_announcing = threading.Lock()
 
 Bound = tuple[float, float, float]
 
@@ -83,18 +85,19 @@ def _forms(op: str, inplace: Any) -> tuple[str, ...]:
 
 
 def announce() -> None:
-    """Functions of operators that Python does not have yet, in ``dlblas`` and in torch."""
+    """Functions of operators that Python does not have yet, in ``dlblas`` and in torch: on return
+    all are there, whichever thread brought them."""
     package: Any = sys.modules["dlblas"]
-    fresh = _native.add_functions(_native.plane["own_functions"]())
-    for function in fresh:
-        if not _names.reserved(function.name):  # a shared object's may be
-            setattr(package, function.name, function.call)
-            package.__all__ += [function.name]
-    register = sys.modules.get("dlblas.torch._register")
-    if fresh and register is not None:
-        register.extend()
-    elif fresh and hasattr(sys.modules.get("torch"), "library"):  # as after `import dlblas`
+    with _announcing:  # no user's code runs in it, and no import of torch
+        for function in _native.add_functions(_native.plane["own_functions"]()):
+            if not _names.reserved(function.name):  # a shared object's may be
+                setattr(package, function.name, function.call)
+                package.__all__ += [function.name]
+    if hasattr(sys.modules.get("torch"), "library"):  # as after `import dlblas`
         _hooks.attach_torch()
+        register = sys.modules.get("dlblas.torch._register")
+        if register is not None:  # else torch is too old
+            register.extend()
 
 
 def cases(op: str, use: str | None = None) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import sys
+import threading
 from typing import Any
 
 from ._text import SCRIPT as SCRIPT
@@ -24,6 +25,7 @@ _modules: dict[str, set[str]] = {}  # in order of registration: what each has re
 _rows: dict[str, list[Any]] = {}  # what needs no module: CUDA text, as the library takes it
 _script: list[str] = []  # file and package of the script in _modules["__main__"]
 _local: set[str] = set()  # what only this process can register
+_lock = threading.RLock()  # of changes to these; readers copy at once
 _MOST_BYTES = 1 << 19  # of rows: an environment has room for 2 MiB
 
 
@@ -87,13 +89,14 @@ def place_of(what: str, row: list[Any] | None = None) -> str | None:
 
 def note(what: str, place: str | None, row: list[Any] | None = None) -> None:
     """It is registered, from there."""
-    forget(what)
-    if place:
-        _modules.setdefault(place, set()).add(what)
-    elif place == "" and row is not None:
-        _rows[what] = row
-    else:
-        _local.add(what)
+    with _lock:
+        forget(what)
+        if place:
+            _modules.setdefault(place, set()).add(what)
+        elif place == "" and row is not None:
+            _rows[what] = row
+        else:
+            _local.add(what)
 
 
 def _fits(row: list[Any]) -> bool:
@@ -102,17 +105,18 @@ def _fits(row: list[Any]) -> bool:
 
 def forget(what: str) -> None:
     """It was taken away, or comes from elsewhere now."""
-    _local.discard(what)
-    _rows.pop(what, None)
-    for name, registered in list(_modules.items()):
-        registered.discard(what)
-        if not registered:
-            del _modules[name]
+    with _lock:
+        _local.discard(what)
+        _rows.pop(what, None)
+        for name, registered in list(_modules.items()):
+            registered.discard(what)
+            if not registered:
+                del _modules[name]
 
 
 def modules() -> list[str]:
     """Modules whose import registers what is registered now: what a worker process imports."""
-    return [name for name in _modules if name != "__main__"]
+    return [name for name in list(_modules) if name != "__main__"]
 
 
 def script() -> list[str]:
