@@ -373,3 +373,12 @@ def test_stream_is_for_arrays_on_a_gpu():
     with pytest.raises(errors.ArgumentError, match="stream has the wrong type"):
         dlblas.rms_norm(x, w, stream="default")
     assert dlblas.rms_norm(x, w, stream=None).shape == x.shape
+
+
+def test_none_for_a_tensor_names_the_argument():
+    x, w = torch.ones(2, 4), torch.ones(4)
+    for args, name in (((x, None), "weight"), ((None, w), "x")):
+        with pytest.raises(RuntimeError, match=f"rms_norm: {name} is missing; expected a tensor"):
+            torch.ops.dlblas.rms_norm(*args)
+    with pytest.raises(RuntimeError, match="rms_norm_out: torch refused to describe out"):
+        torch.ops.dlblas.rms_norm_out(x, w, out=None)

@@ -49,6 +49,11 @@ std::string argument_name(const Operation& op, const Slot& slot) {
       {.op = std::string(op.form->name), .argument = name, .expected = expected, .got = got});
 }
 
+bool is_there(const Tensor* tensor) {
+  bool defined = true;
+  return !shims.is_defined || shims.is_defined(tensor, &defined) != 0 || defined;
+}
+
 class Call {
  public:
   Call(const Operation& op, StableValue* stack) : op_(op), stack_(stack) {}
@@ -65,7 +70,7 @@ class Call {
 
   void take(const Slot& slot, StableValue value);
   void take_scalar(const Slot& slot, StableValue value);
-  void read(Tensor* from, bool written, dlblas_tensor& to);
+  void read(Tensor* from, const Slot& slot, dlblas_tensor& to);
   void* stream() const;
   void mark_written();
 
@@ -116,8 +121,14 @@ void Call::take(const Slot& slot, StableValue value) {
       delete box;
   }
   if (slot.kind == Slot::Kind::kScalar) return take_scalar(slot, value);
+  auto* const handle = reinterpret_cast<Tensor*>(value);
+  if (slot.kind == Slot::Kind::kTensor && !is_there(handle)) {  // "… is missing", the library says
+    shims.delete_tensor(handle);
+    values_[slot.index].kind = DLBLAS_NONE;
+    return;
+  }
   const int i = num_tensors_++;
-  handles_[i] = reinterpret_cast<Tensor*>(value);
+  handles_[i] = handle;
   if (slot.kind == Slot::Kind::kResult) return;
   values_[slot.index].kind = DLBLAS_TENSOR;
   values_[slot.index].as.tensor = &tensors_[i];
@@ -153,16 +164,16 @@ void Call::take_scalar(const Slot& slot, StableValue value) {
   }
 }
 
-void Call::read(Tensor* from, bool written, dlblas_tensor& to) {
+void Call::read(Tensor* from, const Slot& slot, dlblas_tensor& to) {
   std::int64_t rank = 0;
   std::int32_t dtype = 0, device = 0;
   // Reading through the const pointer leaves a copy-on-write tensor shared.
   const int code = shims.dim(from, &rank) | shims.sizes(from, &to.shape) |
                    shims.strides(from, &to.strides) | shims.dtype(from, &dtype) |
                    shims.device_type(from, &device) |
-                   (written ? shims.mutable_data(from, &to.data)
-                            : shims.const_data(from, const_cast<const void**>(&to.data)));
-  check(code, op_, "describe a tensor");
+                   (slot.written ? shims.mutable_data(from, &to.data)
+                                 : shims.const_data(from, const_cast<const void**>(&to.data)));
+  if (code != 0) torch_refused(op_, ("describe " + argument_name(op_, slot)).c_str());
   to.ndim = static_cast<std::int32_t>(rank);
   to.dtype = dtype_of(dtype);
   to.byte_offset = 0;
@@ -269,7 +280,7 @@ bool Call::run() noexcept {
       if (slot.kind == Slot::Kind::kTensor && values_[slot.index].kind == DLBLAS_NONE) continue;
       if (grad_enabled && requires_grad(handles_[tensor])) refuse_grad(op_, slot);
       dlblas_tensor& t = tensors_[tensor];
-      read(handles_[tensor], slot.written, t);
+      read(handles_[tensor], slot, t);
       if (tensor++ == 0) device_ = t.device;
       if (slot.kind == Slot::Kind::kTensor) continue;
       if (!t.data) t.data = &g_nothing;

@@ -80,6 +80,8 @@ bool read_functions(void* cpu, std::string* missing) {
   if (!shims.member) return *missing = #symbol, false;
   DLBLAS_TORCH_FUNCTIONS(DLBLAS_TORCH_RESOLVE)
 #undef DLBLAS_TORCH_RESOLVE
+  shims.is_defined =
+      reinterpret_cast<int (*)(const Tensor*, bool*)>(dlsym(cpu, "aoti_torch_is_defined"));
   shims.delete_value =
       reinterpret_cast<int (*)(StableValue*)>(dlsym(cpu, "torch_delete_stable_ivalue"));
   shims.bump_version = reinterpret_cast<void (*)(const Tensor&)>(

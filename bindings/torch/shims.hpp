@@ -57,6 +57,9 @@ struct Shims {
 #undef DLBLAS_TORCH_MEMBER
   // Optional ones. Before 2.13 an optional argument's slot is freed with `delete`.
   int (*delete_value)(StableValue*) = nullptr;
+  // False of what torch makes of None for a tensor that is not optional. A torch without it refuses
+  // such a call in its own words.
+  int (*is_defined)(const Tensor*, bool*) = nullptr;
   // c10::TensorImpl::requires_grad() of libc10: the one thing asked for that no C function tells. A
   // torch without it does not refuse such tensors at the call; it warns in backward().
   bool (*impl_requires_grad)(const void* impl) = nullptr;
