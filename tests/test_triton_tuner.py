@@ -157,6 +157,14 @@ def test_keys_do_not_collide(tmp_path: pathlib.Path):
     assert cache.get("a", torch.Size([1, 2]), torch.device("cuda:0")) == {"index": 0}
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_integers_of_numpy_are_integers(tmp_path: pathlib.Path, kept):
+    cache = autotuner.ConfigCache(tmp_path if kept else None)
+    cache.set("gemm", (np.int64(8), 2), "cuda:0", {"BLOCK": np.int64(64), "deep": [np.int8(1)]})
+    assert cache.get("gemm", (8, np.int32(2)), "cuda:0") == {"BLOCK": 64, "deep": [1]}
+    assert cache.get("gemm", ("8", 2), "cuda:0") is None
+
+
 def test_a_damaged_file_is_as_if_absent(tmp_path: pathlib.Path):
     cache = autotuner.ConfigCache(tmp_path / "0")
     cache.set("gemm", (8,), "cuda:0", {"BLOCK_M": 64})

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import operator
 import os
 import pathlib
 import sys
@@ -49,11 +50,16 @@ class Kept(NamedTuple):
 
 def _text(value: Any) -> str:
     """One text a value, without control characters."""
-    return json.dumps(value, default=str, separators=(",", ":"))
+
+    def plain(part: Any) -> Any:
+        return operator.index(part) if hasattr(part, "__index__") else str(part)
+
+    return json.dumps(value, default=plain, separators=(",", ":"))
 
 
 def _config_text(config: Config) -> str:
-    return json.dumps(config, separators=(",", ":"))
+    """Integers of NumPy's are integers; what JSON lacks otherwise is a TypeError."""
+    return json.dumps(config, default=operator.index, separators=(",", ":"))
 
 
 @functools.cache
