@@ -300,6 +300,8 @@ def test_errors_name_the_argument() -> None:
         ([a, b], "args", "has the wrong type"),
         ((a, b, a, a, a), "args", "has more tensors than the operator"),
         ((a, b, "tanhh"), "args", "holds a text that no argument takes"),
+        ((a, utils.Tensor((8, 6), dtype="zzz", device="cpu")), "args", "gives b an unknown dtype"),
+        ((a, utils.Tensor((8, 6), dtype=None, device="cpu")), "args", "gives b an unknown dtype"),
     ):
         with pytest.raises(ArgumentError, match=words) as caught:
             utils.register_dlblas_op("matmul", None, args, matmul, None, None)

@@ -86,6 +86,12 @@ def register_dlblas_op(
                 ", ".join(sorted(devices)), "name one",
             )  # fmt: skip
     device = next(iter(devices))
+    for name, dtype in plan.dtypes.items():
+        if dtype is None:
+            raise refuse(
+                facts.name, "args", f"gives {name} an unknown dtype", "a dtype or its name",
+                repr(plan.tensors[name].dtype), "pass for example torch.bfloat16",
+            )  # fmt: skip
     words = f"{_called(call)}_{plan.words(device)}"
     run = _runner(facts, plan, call, kernel, domains)
     _source.made_of(run, _source.text_of(call), _source.text_of(kernel), repr(args))
@@ -137,11 +143,11 @@ class _Plan:
                 self.places.append(fits[0])
             else:
                 self._take(scalars, "scalars")
-        self.dtypes = {n: str(_dtypes.name_of(t.dtype)) for n, t in self.tensors.items()}
+        self.dtypes = {n: _dtypes.name_of(t.dtype) for n, t in self.tensors.items()}
 
     def words(self, device: str) -> str:
         """What tells one registration of a call from another: DLBlas keeps them all."""
-        dtypes = list(self.dtypes.values())
+        dtypes = list(map(str, self.dtypes.values()))
         one = len(set(dtypes)) == 1
         other = [n for n in self.places if n in self.facts.scalars and n not in self.fixed]
         sizes = [str(s) for t in self.tensors.values() for s in t.shape if isinstance(s, int)]
