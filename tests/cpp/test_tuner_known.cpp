@@ -168,19 +168,21 @@ TEST_F(TunerTest, ANarrowedHitStaysInsideTheNarrowing) {
 
 // Its samples would be the newest final inside the narrowing, and hide what is known there.
 TEST_F(TunerTest, ANewcomerInsideANarrowingHasTheBestThereBesideIt) {
-  static const Behaviour good{Defect::kNone, [](std::int64_t) -> std::int64_t { return 20'000; }};
-  const Operator& op =
-      make_operator({dummy("slow", kSlow), dummy("best", kFast), dummy("good", good)});
+  static const Behaviour between{Defect::kNone,
+                                 [](std::int64_t) -> std::int64_t { return 30'000; }};
+  const Operator& op = make_operator(
+      {dummy("slow", kSlow), dummy("best", kFast), dummy("knobbed", kKnobbed, &dummy_table())});
   run_get_op(op);
-  static const Implementation late = dummy("late", kPlain);
+  static const Implementation late = dummy("late", between);
   Registry::process().add_implementation(op, late);
-  options_.implementations = {"good", "late"};
+  options_.implementations = {"knobbed", "late"};
   const TuneReport report = run_get_op(op);
-  EXPECT_STREQ(report.winner->name, "good");
+  EXPECT_STREQ(report.winner->name, "knobbed");
+  EXPECT_EQ(report.config.values[0], 4);
   EXPECT_STREQ(report.served->name, "best");
   const TuneReport hit = run_get_op(op);
   EXPECT_EQ(hit.source, "store");
-  EXPECT_STREQ(hit.winner->name, "good");
+  EXPECT_STREQ(hit.winner->name, "knobbed");
 }
 
 // A record keeps the 32 fastest: an implementation with none among them was measured all the same.
