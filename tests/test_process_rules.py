@@ -126,7 +126,7 @@ def test_a_forked_child_goes_on_with_torch_tensors(device: str, tmp_path: pathli
 # ---- the end of a process -----------------------------------------------------------------------
 
 ENDING = """
-import atexit, sys
+import atexit, os, sys
 
 device, order, first_call = sys.argv[1:]
 
@@ -154,9 +154,9 @@ class Late:  # its object is deleted with the module's names, after every handle
     tensors = torch.ones(2, 8, device=device), torch.ones(8, device=device)
     call = staticmethod(dlblas.rms_norm)
 
-    def __del__(self, write=sys.stdout.write):
+    def __del__(self, write=os.write):  # sys.stdout may not be flushed any more
         y = self.call(*self.tensors)
-        write("module" if device != "cpu" or abs(float(y[0, 0]) - 1) < 1e-5 else "wrong")
+        write(1, b"module" if device != "cpu" or abs(float(y[0, 0]) - 1) < 1e-5 else b"wrong")
 
 late = Late()
 """
