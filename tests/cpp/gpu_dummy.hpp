@@ -34,7 +34,8 @@ enum class Broken {
   kNan,
   kCrash,
   kExit,
-  kSlowCompile
+  kSlowCompile,
+  kWritesInput
 };
 
 // y = 0, by the tuner's own kernel that sets elements: no test needs device code of its own.
@@ -54,6 +55,13 @@ inline int run_zeros(const Args& args, const Context& context, const Kernel& ker
     p.t.rank = 1, p.t.shape[0] = p.numel = std::int64_t{1} << 60, p.t.strides[0] = 0;
   }
   p.byte = broken == Broken::kWrong ? 0x3f : broken == Broken::kNan ? 0xff : 0;
+  if (broken == Broken::kWritesInput) {  // as many zeros as are right, in x first
+    TunerBytesParams input = p;
+    input.t = cuda::device_view(args.tensors[0]);
+    if (const int code =
+            cuda::launch(*kernel.entries[0], {.grid = {64}, .block = {256}}, input, context.stream))
+      return code;
+  }
   if (broken == Broken::kCrash) std::abort();
   if (broken == Broken::kExit) _exit(0);  // as if all were well
   return cuda::launch(*kernel.entries[0], {.grid = {64}, .block = {256}}, p, context.stream);

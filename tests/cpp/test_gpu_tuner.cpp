@@ -200,6 +200,18 @@ TEST_F(GpuTuner, TheRightKernelWinsAndTheBrokenAreNamed) {
   EXPECT_EQ(report.conditions.at(1).value, "graph");
 }
 
+// Its inputs are made again before another one reads them: the digest is that of fresh ones.
+TEST_F(GpuTuner, AUsersKernelThatWritesAnInputFailsAlone) {
+  const TuneReport report =
+      tune_zeros({user(zeros("spoils", Broken::kWritesInput)), zeros("right", Broken::kNone),
+                  user(zeros("theirs", Broken::kNone))});
+  ASSERT_NE(report.winner, nullptr);
+  EXPECT_EQ(find(report, "spoils")->failure, Failure::kOutOfBounds);
+  EXPECT_EQ(find(report, "spoils")->note, "the input x was written");
+  EXPECT_EQ(find(report, "right")->failure, Failure::kNone);
+  EXPECT_EQ(find(report, "theirs")->failure, Failure::kNone) << find(report, "theirs")->note;
+}
+
 TEST_F(GpuTuner, WhatMayNotBeCapturedIsTimedWithoutAGraph) {
   const TuneReport report = tune_zeros({zeros("eager", Broken::kEager)});
   ASSERT_NE(report.winner, nullptr);
