@@ -170,7 +170,7 @@ TEST_F(ProcessWorker, EveryWayToFailIsRecordedByItsKindAndTheRightOneWins) {
     EXPECT_NE(e->note.find(words), std::string::npos) << name << ": " << e->note;
   };
   expect("fault", Failure::kCrash,
-         kSanitized ? "about to write where nothing is"
+         kSanitized ? "the worker exited with status "  // and a report longer than the last words
                     : "the worker was killed by signal 11 (segmentation fault): about to write "
                       "where nothing is");
   expect("abort", Failure::kCrash, "signal 6 (abort)");
