@@ -11,6 +11,7 @@
 #include "bindings/c/guard.hpp"
 #include "bindings/c/own.hpp"
 #include "core/error.hpp"
+#include "core/kept_text.hpp"
 
 namespace dlblas {
 namespace {
@@ -331,19 +332,11 @@ void put(const Operator& op, const dlblas_implementation& from) {
   own.release();  // for the process: plans may hold it
 }
 
-// Reasons must outlive every call; there are few different ones.
-const char* for_good(const std::string& reason) {
-  static std::mutex mutex;
-  static auto* const kept = new std::set<std::string>;
-  const std::lock_guard lock(mutex);
-  return kept->insert(reason).first->c_str();
-}
-
 Support no_configuration(const OwnImplementation& own, const std::string& why) {
   const std::string which = own.points <= kMostAsked
                                 ? "no configuration"
                                 : text("none of the first ", kMostAsked, " configurations");
-  return Support::no_in_words(for_good(
+  return Support::no_in_words(kept_text(
       text(which, " of its space is valid for this problem", why.empty() ? "" : ": ", why)));
 }
 

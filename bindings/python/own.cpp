@@ -7,14 +7,13 @@
 
 #include <deque>
 #include <limits>
-#include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "bindings/python/array.hpp"
 #include "bindings/python/hooks.hpp"
 #include "bindings/python/init.hpp"
+#include "core/kept_text.hpp"
 #include "core/schema.hpp"
 
 namespace dlblas::py {
@@ -34,14 +33,6 @@ Object* keep(Object* object) {
   if (object == api.none) return nullptr;
   api.inc_ref(object);
   return object;
-}
-
-// Reasons of supports() must outlive every call; there are few different ones.
-const char* for_good(const std::string& reason) {
-  static std::mutex mutex;
-  static auto* const kept = new std::set<std::string>;
-  const std::lock_guard lock(mutex);
-  return kept->insert(reason).first->c_str();
 }
 
 // The pending error in words, cleared. Ctrl-C stays what it is: it is raised again where Python
@@ -156,7 +147,7 @@ const char* ask_supports(const dlblas_problem* problem, void* user) {
   Ref view(problem_tuple(*problem));
   Ref answer(api.call_args(own.supports, view.get(), nullptr));
   if (answer.get() == api.none) return nullptr;
-  return for_good(answer ? words_of(answer.get()) : "its supports() raised " + take_error());
+  return kept_text(answer ? words_of(answer.get()) : "its supports() raised " + take_error());
 }
 
 // allowed(letters, config) -> bool; one that raises, as by Ctrl-C, allows nothing for now
