@@ -25,7 +25,7 @@ __device__ inline uint32_t* grid_barrier_word() {
 __device__ inline void grid_sync(int lane) {
   uint32_t* word = grid_barrier_word();
   const uint32_t mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1;
-  uint32_t before = 0, now;
+  uint32_t before = 0;
   __syncwarp();
   if (lane == 0)
     asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;"
@@ -33,9 +33,18 @@ __device__ inline void grid_sync(int lane) {
                  : "l"(word), "r"(mine)
                  : "memory");
   before = __shfl_sync(0xffffffffu, before, 0);
-  do {
-    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");
-  } while (((before ^ now) & 0x80000000u) == 0);
+  asm volatile(
+      "{\n\t"
+      ".reg .pred p;\n\t"
+      ".reg .s32 now;\n\t"
+      "again:\n\t"
+      "ld.acquire.gpu.s32 now, [%0];\n\t"
+      "xor.b32 now, now, %1;\n\t"
+      "setp.ge.s32 p, now, 0;\n\t"
+      "@p bra again;\n\t"
+      "}" ::"l"(word),
+      "r"(before)
+      : "memory");
   __syncwarp();
 }
 

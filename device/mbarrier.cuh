@@ -69,29 +69,30 @@ struct Mbarrier {
     return done != 0;
   }
 
-  /// As try_wait, for arrivals of other blocks of the cluster: what they wrote or read before
-  /// arriving is ordered, too.
-  __device__ __forceinline__ bool try_wait_cluster(uint32_t parity) {
-    uint32_t done;
+  /// Loops, but one statement to the compiler, whom loops take longest.
+  __device__ __forceinline__ void wait(uint32_t parity) {
     asm volatile(
         "{\n\t"
-        ".reg .pred p;\n\t"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
-        "selp.u32 %0, 1, 0, p;\n\t"
-        "}"
-        : "=r"(done)
-        : "r"(shared_address(this)), "r"(parity)
+        ".reg .pred done;\n\t"
+        "again:\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
+        "@!done bra again;\n\t"
+        "}" ::"r"(shared_address(this)),
+        "r"(parity)
         : "memory");
-    return done != 0;
   }
-
-  __device__ __forceinline__ void wait(uint32_t parity) {
-    while (!try_wait(parity)) {
-    }
-  }
+  /// For arrivals of other blocks of the cluster: what they wrote or read before arriving is
+  /// ordered, too.
   __device__ __forceinline__ void wait_cluster(uint32_t parity) {
-    while (!try_wait_cluster(parity)) {
-    }
+    asm volatile(
+        "{\n\t"
+        ".reg .pred done;\n\t"
+        "again:\n\t"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
+        "@!done bra again;\n\t"
+        "}" ::"r"(shared_address(this)),
+        "r"(parity)
+        : "memory");
   }
 
   /// Before the memory serves anything else. Nobody may be waiting.

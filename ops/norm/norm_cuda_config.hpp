@@ -98,8 +98,10 @@ static_assert(sizeof(NormSplitParams) == 168, "host and device read the same byt
 struct NormRingParams {
   NormCudaParams call;
   double* parts;  // [rows, copies, blocks] sums of squares; anything before the launch
+  int32_t rounds;      // rows of a group of blocks; one fewer from group `last_round` on
+  int32_t last_round;  // groups that have a row in the last round
 };
-static_assert(sizeof(NormRingParams) == 128, "host and device read the same bytes");
+static_assert(sizeof(NormRingParams) == 136, "host and device read the same bytes");
 
 /// A tensor of any layout: element (t, c) is at Σ index(t)·strides + c·inner.
 struct NormRowMap {

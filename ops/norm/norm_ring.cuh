@@ -57,24 +57,21 @@ struct RingSums {
 /// zero says −0): no fence, no order.
 template <int kBlocks>
 struct RingMeeting {
-  static constexpr int kCopies = norm_ring_copies(kBlocks);
-  double* parts;  // [rows, kCopies, kBlocks]
+  static constexpr int kCopies = norm_ring_copies(kBlocks), kRow = kCopies * kBlocks;
   int member;
 
-  __device__ double* row(int64_t row) const { return parts + row * kCopies * kBlocks; }
   __device__ static void store(double* to, double part) {
     asm volatile("st.relaxed.gpu.global.f64 [%0], %1;" ::"l"(to), "d"(part) : "memory");
   }
-  /// Before anybody's hand_in: this block's parts of a row are not there.
-  __device__ void clear(int64_t at, int lane) const {
-    if (lane < kCopies) store(row(at) + lane * kBlocks + member, 0);
+  /// Before anybody's hand_in: this block's parts of the row at `row` are not there.
+  __device__ void clear(double* row, int lane) const {
+    if (lane < kCopies) store(row + lane * kBlocks + member, 0);
   }
   /// From a block's part to the row's total, by a warp; every lane gets it.
-  __device__ double meet(int64_t at, double part, int lane) const {
+  __device__ double meet(double* row, double part, int lane) const {
     constexpr int kEach = (kBlocks + kWarp - 1) / kWarp;
-    double* from = row(at);
-    if (lane < kCopies) store(from + lane * kBlocks + member, part == 0 ? -0.0 : part);
-    from += member % kCopies * kBlocks + lane;
+    if (lane < kCopies) store(row + lane * kBlocks + member, part == 0 ? -0.0 : part);
+    const double* from = row + member % kCopies * kBlocks + lane;
     double values[kEach];
 #pragma unroll
     for (int i = 0; i < kEach; ++i) values[i] = lane + i * kWarp < kBlocks ? 0 : -0.0;
@@ -83,12 +80,13 @@ struct RingMeeting {
       there = true;
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
-        if (__double_as_longlong(values[i]) == 0)
-          asm volatile("ld.relaxed.gpu.global.f64 %0, [%1];"
-                       : "=d"(values[i])
-                       : "l"(from + i * kWarp)
-                       : "memory");
-        there = there && __double_as_longlong(values[i]) != 0;
+        asm volatile(
+            "{\n .reg .pred p;\n .reg .b64 bits;\n mov.b64 bits, %0;\n setp.eq.b64 p, bits, 0;\n"
+            " @p ld.relaxed.gpu.global.f64 %0, [%1];\n}"
+            : "+d"(values[i])
+            : "l"(from + i * kWarp)
+            : "memory");
+        there &= __double_as_longlong(values[i]) != 0;
       }
     } while (!__all_sync(0xffffffffu, there));
     double sum = values[0];
@@ -107,20 +105,17 @@ struct RingRows {
   int width, front;       // accesses of a row, of a front
   int begin, share;       // this block's of a front
 
-  __device__ explicit RingRows(const NormCudaParams& p)
+  __device__ explicit RingRows(const NormRingParams& params)
       : group(blockIdx.x / C.blocks),
         groups(gridDim.x / C.blocks),
-        // At most 2³⁰ rows; a division of 64 bits would be a tenth of the kernel's code.
-        count(static_cast<int>(static_cast<uint32_t>(p.rows - group + groups - 1) /
-                               static_cast<uint32_t>(groups))),
-        width(static_cast<int>(p.width / norm_elements(S))) {
+        count(params.rounds - (group >= params.last_round)),
+        width(static_cast<int>(static_cast<uint64_t>(params.call.width) / norm_elements(S))) {
     constexpr int kStages = norm_ring_stages(C), kMost = C.threads * C.step;
     front = S.full ? kMost * C.blocks : (width + kStages - 1) / kStages;
     const int most = S.full ? kMost : (front + C.blocks - 1) / C.blocks;
     begin = most * static_cast<int>(blockIdx.x % C.blocks);
     share = min(most, front - begin);
   }
-  __device__ int64_t row(int i) const { return group + i * groups; }
   /// Where the first of the rows has its access `first`, and from one row to the next.
   __device__ char* start(const void* base, int64_t stride, int first) const {
     return static_cast<char*>(at_element<S.type>(base, group * stride)) + int64_t{first} * 16;
@@ -192,18 +187,31 @@ struct NormRing {
   /// Squares of the warp's part of a row again, in f64; its last stage is in slot `at`. One loop:
   /// loops take the compiler longest.
   __device__ double sum_wide(int at) const {
-    constexpr int N = norm_elements(S);
+    constexpr int N = Vector::kWords;
     double sum = 0;
 #pragma unroll 1
     for (int i = 0; i < C.vectors * N; ++i) {
       const int stage = i / (C.step * N), j = i / N % C.step;
       const int place = at - (Shape::kStages - 1 - stage);
-      if (!holds(stage, j)) continue;
-      const Vector* from = slot(place < 0 ? place + Shape::kSlots : place) + j * kWarp;
-      const double v = load_element<S.type, S.align>(from, i % N);
-      sum += v * v;
+      if (holds(stage, j))
+        add_squares_wide<S.type>(
+            slot(place < 0 ? place + Shape::kSlots : place)[j * kWarp].words[i % N], sum);
     }
-    return warp_sum(sum);
+    return sum;
+  }
+};
+
+/// A stage of a row; those before row 0 count down from it.
+template <int kStages>
+struct RingStage {
+  int row, stage;
+
+  __device__ static RingStage before(int turns) {
+    const int rows = (turns + kStages - 1) / kStages;
+    return {-rows, rows * kStages - turns};
+  }
+  __device__ void advance() {
+    if (++stage == kStages) stage = 0, ++row;
   }
 };
 
@@ -246,16 +254,19 @@ __device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>
                               RingSums<S, C>& sums) {
   using Shape = RingShape<S, C>;
   const int lane = threadIdx.x % kWarp;
-  const RingMeeting<C.blocks> meeting = {params.parts, static_cast<int>(blockIdx.x % C.blocks)};
+  using Meeting = RingMeeting<C.blocks>;
+  const Meeting meeting = {static_cast<int>(blockIdx.x % C.blocks)};
+  double* row = params.parts + rows.group * Meeting::kRow;
+  const int64_t step = rows.groups * Meeting::kRow;
 #pragma unroll 1
-  for (int i = 0; i < rows.count; ++i) meeting.clear(rows.row(i), lane);
+  for (int i = 0; i < rows.count; ++i) meeting.clear(row + i * step, lane);
   grid_sync(lane);
   RingPlace<Shape::kSets> place;
 #pragma unroll 1
-  for (int i = 0; i < rows.count; ++i, place.advance()) {
+  for (int i = 0; i < rows.count; ++i, place.advance(), row += step) {
     sums.summed[place.stage].wait(place.parity);
     double sum = warp_sum(lane < Shape::kWarps ? sums.parts[place.stage][lane] : 0.0);
-    sum = meeting.meet(rows.row(i), sum, lane);
+    sum = meeting.meet(row, sum, lane);
     __syncwarp();
     if (lane > 0) continue;
     sums.totals[place.stage] = sum;
@@ -267,11 +278,12 @@ __device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>
 template <NormCudaTraits S, NormRingConfig C>
 __device__ inline void hand_in(const NormRing<S, C>& ring, const Squares& squares, int at, int set,
                                RingSums<S, C>& sums) {
-  const float sum = warp_sum(squares.sum());
-  // A vote, so that the compiler knows the lanes to go one way: shuffles after a loop that some
+  const float sum = squares.sum();
+  // Each lane judges its own part, which leaves f32 where the row does; with eps = 0 it also does
+  // where the lane has zeros alone. A vote, so that the compiler knows the lanes to go one way: shuffles after a loop that some
   // lanes alone may have run need code for lanes that went apart, which was a fifth of the kernel.
   const bool wide = __any_sync(0xffffffffu, leaves_f32(sum, ring.p));
-  const double part = wide ? ring.sum_wide(at) : sum;
+  const double part = warp_sum(wide ? ring.sum_wide(at) : sum);
   if (ring.lane > 0) return;
   sums.parts[set][threadIdx.x / kWarp] = part;
   sums.summed[set].arrive();
@@ -281,57 +293,53 @@ __device__ inline void hand_in(const NormRing<S, C>& ring, const Squares& square
 template <NormCudaTraits S, NormRingConfig C>
 __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& sums) {
   using Shape = RingShape<S, C>;
-  constexpr int kStages = Shape::kStages, kLag = Shape::kLag;
-  constexpr int kBehind = (kLag + kStages - 1) / kStages;  // rows, rounded up
+  constexpr int kStages = Shape::kStages, kLag = Shape::kLag, kDepth = Shape::kDepth;
   const NormCudaParams& p = ring.p;
   RingRequests<S, C> requests(ring);
   // The weight first: it would wait behind the rows (H200, 16×4194304: 75.4 → 74.7 µs).
   typename NormRing<S, C>::Weights weights;
   ring.load_weights(weights, 0);
-  if (ring.lane == 0)
-#pragma unroll 1
-    for (int i = 0; i < Shape::kDepth; ++i) requests.ask(ring, i, i);
 
-  // The slot of the stage to sum; of the stage to write, which the next request takes.
-  RingPlace<Shape::kSlots> summed, written = {Shape::kDepth, 0};
-  RingPlace<Shape::kDepth> place;
+  // Each turn asks for a stage, sums the one that was asked for kDepth turns ago, and writes the
+  // one that was summed kLag turns ago; stages before the first row's and behind the last's are
+  // skipped. The slot of the stage to write is the slot of the stage to ask for.
+  RingStage<kStages> sum = RingStage<kStages>::before(kDepth);
+  RingStage<kStages> write = RingStage<kStages>::before(kDepth + kLag);
+  RingPlace<Shape::kSlots> summed = {kLag, 0}, written;
+  RingPlace<kDepth> place = {0, 1};
   RingPlace<Shape::kSets> handed, ready;
   char* h = ring.rows.start(p.residual_out, p.residual_out_stride, ring.first);
   char* y = ring.rows.start(p.y, p.y_stride, ring.first);
-  const int rows = ring.rows.count;
+  const uint32_t rows = ring.rows.count;
   RowScale scale = {1, 0};
+  Squares squares;
 #pragma unroll 1
-  for (int row = 0; row < rows + kBehind; ++row) {
-    Squares squares;
-#pragma unroll 1
-    for (int stage = 0; stage < kStages; ++stage) {
-      if (row < rows) {
-        ring.full[place.stage].wait(place.parity);
-        ring.sum(squares, h, stage, summed.stage, place.stage);
-        if (stage == kStages - 1) {
-          hand_in(ring, squares, summed.stage, handed.stage, sums);
-          handed.advance();
-          h += ring.rows.step(p.residual_out_stride);
-        }
+  while (write.row < ring.rows.count) {
+    if (static_cast<uint32_t>(sum.row) < rows) {
+      ring.full[place.stage].wait(place.parity);
+      ring.sum(squares, h, sum.stage, summed.stage, place.stage);
+      if (sum.stage == kStages - 1) {
+        hand_in(ring, squares, summed.stage, handed.stage, sums);
+        squares = {};
+        handed.advance();
+        h += ring.rows.step(p.residual_out_stride);
       }
-      // What was summed kLag stages ago.
-      const int old_stage = (stage + kBehind * kStages - kLag) % kStages;
-      const int old_row = row - (kLag - stage + kStages - 1) / kStages;
-      if (old_row >= 0 && old_row < rows) {
-        if (old_stage == 0) {
-          sums.ready[ready.stage].wait(ready.parity);
-          scale = row_scale(sums.totals[ready.stage], p);
-          ready.advance();
-        }
-        ring.write(y, old_stage, written.stage, weights, scale);
-        if (old_stage == kStages - 1) y += ring.rows.step(p.y_stride);
-        ring.load_weights(weights, (old_stage + 1) % kStages);
-      }
-      if constexpr (S.add) fence_async_shared();  // h lies where a copy will
-      __syncwarp();
-      if (ring.lane == 0) requests.ask(ring, written.stage, place.stage);
-      summed.advance(), written.advance(), place.advance();
     }
+    if (write.row >= 0) {
+      if (write.stage == 0) {
+        sums.ready[ready.stage].wait(ready.parity);
+        scale = row_scale(sums.totals[ready.stage], p);
+        ready.advance();
+      }
+      ring.write(y, write.stage, written.stage, weights, scale);
+      if (write.stage == kStages - 1) y += ring.rows.step(p.y_stride);
+      ring.load_weights(weights, (write.stage + 1) % kStages);
+    }
+    sum.advance(), write.advance();
+    if constexpr (S.add) fence_async_shared();  // h lies where a copy will
+    __syncwarp();
+    if (ring.lane == 0) requests.ask(ring, written.stage, place.stage);
+    summed.advance(), written.advance(), place.advance();
   }
 }
 
@@ -343,7 +351,7 @@ __global__ void __launch_bounds__(C.threads + kWarp, 1)
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   __shared__ RingSums<S, C> sums;
   const NormCudaParams& p = params.call;
-  const RingRows<S, C> rows(p);
+  const RingRows<S, C> rows(params);
   sums.init();
   __syncthreads();
   wait_for_dependencies();

@@ -53,8 +53,12 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   NormRingParams params{};
   params.call = params_of(*state.slots, args);
   params.parts = static_cast<double*>(workspace);
+  const std::int64_t rows = params.call.rows, groups = balanced(rows, state.most_groups);
+  const std::int64_t rounds = (rows + groups - 1) / groups;
+  params.rounds = static_cast<std::int32_t>(rounds);
+  params.last_round = static_cast<std::int32_t>(rows - (rounds - 1) * groups);
   cuda::Launch how;
-  how.grid.x = static_cast<unsigned>(balanced(params.call.rows, state.most_groups) * c.blocks);
+  how.grid.x = static_cast<unsigned>(groups * c.blocks);
   how.block.x = static_cast<unsigned>(c.threads + 32);  // and the warp of sums
   how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
   how.cooperative = true;

@@ -44,6 +44,18 @@ __device__ inline void add_squares(uint32_t word, float& even, float& odd) {
         : "r"(word));
 }
 
+/// sum += squares of the word's elements, in f64.
+template <FloatType T>
+__device__ inline void add_squares_wide(uint32_t word, double& sum) {
+  if constexpr (T == FloatType::kF32) {
+    const double v = float_from_bits(word);
+    sum += v * v;
+  } else {
+    const FloatPair v = unpack_pair<T>(word);
+    sum += static_cast<double>(v.low) * v.low + static_cast<double>(v.high) * v.high;
+  }
+}
+
 /// round(element · first) · second: two factors, both `first`s in a word. −0 is added, which keeps
 /// every sign.
 template <FloatType T>
