@@ -8,15 +8,15 @@
 
 namespace dlblas {
 
-/// The bytes count at `full`. They are read once: the first to leave L2 (H200, November 2026: 2 %
-/// of a copy that is larger than L2).
-__device__ __forceinline__ void bulk_load_once(void* to, const void* from, uint32_t bytes,
+/// `to`: a shared_address. The bytes count at `full`. They are read once: the first to leave L2
+/// (H200, November 2026: 2 % of a copy that is larger than L2).
+__device__ __forceinline__ void bulk_load_once(uint32_t to, const void* from, uint32_t bytes,
                                                Mbarrier& full) {
   asm volatile(
       "{\n .reg .b64 policy;\n"
       " createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
       " cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
-      " [%0], [%1], %2, [%3], policy;\n}" ::"r"(shared_address(to)),
+      " [%0], [%1], %2, [%3], policy;\n}" ::"r"(to),
       "l"(from), "r"(bytes), "r"(shared_address(&full))
       : "memory");
 }

@@ -126,8 +126,10 @@ def compile_table(rows: list[Row]) -> str:
     for row in rows:
         ours = row["ours"]
         shown = ours.get("missing") or f"{ours['median_ms']:.0f} ms"
+        if ours.get("kernels", 1) > 1:
+            shown += f" ({ours['min_ms']:.0f} to {ours['max_ms']:.0f})"
         lines.append([row["op"] or "", f"`{ours['name']}`", shown, _compile_goal(row)])
-    return markdown(["operator", "kernel", "first use, cold", "goal at most"], lines)
+    return markdown(["operator", "kernel", "first use, cold (of its kernels)", "goal at most"], lines)
 
 
 # Name between the markers: kinds of rows, and what makes the table.

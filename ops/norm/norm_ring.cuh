@@ -40,13 +40,12 @@ struct RingSums {
   double parts[Shape::kSets][Shape::kWarps];
   double totals[Shape::kSets];
   Mbarrier summed[Shape::kSets], ready[Shape::kSets];
-  Mbarrier full[Shape::kWarps][Shape::kDepth];  // stages in flight
+  Mbarrier full[Shape::kWarps * Shape::kDepth];  // of each warp: stages in flight
 
   /// Every thread; then a barrier. In a loop it would be a tenth of the kernel's code.
   __device__ void init() {
-    constexpr int kFull = Shape::kWarps * Shape::kDepth;
     const int i = threadIdx.x;
-    if (i < kFull) full[i / Shape::kDepth][i % Shape::kDepth].init(1);
+    if (i < Shape::kWarps * Shape::kDepth) full[i].init(1);
     if (i < Shape::kSets) summed[i].init(Shape::kWarps), ready[i].init(1);
     fence_mbarrier_init();
   }
@@ -58,6 +57,8 @@ struct RingSums {
 template <int kBlocks>
 struct RingMeeting {
   static constexpr int kCopies = norm_ring_copies(kBlocks), kRow = kCopies * kBlocks;
+  static constexpr int kEach = kBlocks <= kWarp ? 1 : kBlocks / kWarp;  // parts of a lane
+  static_assert(kEach == 1 || kEach == 2 || kEach == 4);
   int member;
 
   __device__ static void store(double* to, double part) {
@@ -67,31 +68,49 @@ struct RingMeeting {
   __device__ void clear(double* row, int lane) const {
     if (lane < kCopies) store(row + lane * kBlocks + member, 0);
   }
+  /// The sum of a lane's parts of a row, when all are there: a loop, but one statement to the
+  /// compiler.
+  __device__ static double wait_for(const double* from) {
+    double sum;
+    if constexpr (kEach == 1)
+      asm volatile(
+          "{\n .reg .pred p;\n .reg .b64 a;\nagain:\n"
+          " ld.relaxed.gpu.global.b64 a, [%1];\n"
+          " setp.eq.s64 p, a, 0;\n @p bra again;\n"
+          " mov.b64 %0, a;\n}"
+          : "=d"(sum)
+          : "l"(from)
+          : "memory");
+    else if constexpr (kEach == 2)
+      asm volatile(
+          "{\n .reg .pred p;\n .reg .b64 a, b;\n .reg .f64 v, w;\nagain:\n"
+          " ld.relaxed.gpu.global.v2.b64 {a, b}, [%1];\n"
+          " setp.eq.s64 p, a, 0;\n setp.eq.or.s64 p, b, 0, p;\n @p bra again;\n"
+          " mov.b64 v, a;\n mov.b64 w, b;\n add.rn.f64 %0, v, w;\n}"
+          : "=d"(sum)
+          : "l"(from)
+          : "memory");
+    else
+      asm volatile(
+          "{\n .reg .pred p;\n .reg .b64 a, b, c, d;\n .reg .f64 v, w;\nagain:\n"
+          " ld.relaxed.gpu.global.v2.b64 {a, b}, [%1];\n"
+          " ld.relaxed.gpu.global.v2.b64 {c, d}, [%1 + 16];\n"
+          " setp.eq.s64 p, a, 0;\n setp.eq.or.s64 p, b, 0, p;\n"
+          " setp.eq.or.s64 p, c, 0, p;\n setp.eq.or.s64 p, d, 0, p;\n @p bra again;\n"
+          " mov.b64 v, a;\n mov.b64 w, b;\n add.rn.f64 v, v, w;\n"
+          " mov.b64 w, c;\n add.rn.f64 v, v, w;\n mov.b64 w, d;\n add.rn.f64 %0, v, w;\n}"
+          : "=d"(sum)
+          : "l"(from)
+          : "memory");
+    return sum;
+  }
   /// From a block's part to the row's total, by a warp; every lane gets it.
   __device__ double meet(double* row, double part, int lane) const {
-    constexpr int kEach = (kBlocks + kWarp - 1) / kWarp;
     if (lane < kCopies) store(row + lane * kBlocks + member, part == 0 ? -0.0 : part);
-    const double* from = row + member % kCopies * kBlocks + lane;
-    double values[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) values[i] = lane + i * kWarp < kBlocks ? 0 : -0.0;
-    bool there;
-    do {
-      there = true;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        asm volatile(
-            "{\n .reg .pred p;\n .reg .b64 bits;\n mov.b64 bits, %0;\n setp.eq.b64 p, bits, 0;\n"
-            " @p ld.relaxed.gpu.global.f64 %0, [%1];\n}"
-            : "+d"(values[i])
-            : "l"(from + i * kWarp)
-            : "memory");
-        there &= __double_as_longlong(values[i]) != 0;
-      }
-    } while (!__all_sync(0xffffffffu, there));
-    double sum = values[0];
-#pragma unroll
-    for (int i = 1; i < kEach; ++i) sum += values[i];
+    // Lanes beyond the last block wait for its part with it, and add nothing.
+    const int mine = kBlocks < kWarp ? min(lane, kBlocks - 1) : lane * kEach;
+    double sum = wait_for(row + member % kCopies * kBlocks + mine);
+    if (kBlocks < kWarp && lane >= kBlocks) sum = -0.0;
     return warp_sum(sum);
   }
 };
@@ -131,7 +150,7 @@ struct NormRing {
 
   const NormCudaParams& p;
   const RingRows<S, C>& rows;
-  Vector *kept, *residuals;  // this lane's places in the first slot
+  uint32_t kept, residuals;  // this lane's places in the first slot, in shared memory
   Mbarrier* full;
   int first, left, lane;  // this lane's access of a front; the warp's and those behind it there
 
@@ -145,17 +164,26 @@ struct NormRing {
   }
   /// Bytes from a row's pointer to a stage of it.
   __device__ int64_t bytes(int stage) const { return int64_t{stage * rows.front} * 16; }
-  __device__ Vector* slot(int slot) const { return kept + slot * Shape::kStage; }
+  /// This lane's access `j` of a slot of the ring, and of a place among the residuals.
+  __device__ uint32_t slot(int slot, int j = 0) const {
+    return kept + (slot * Shape::kStage + j * kWarp) * 16;
+  }
+  __device__ uint32_t residual(int place, int j = 0) const {
+    return residuals + (place * Shape::kStage + j * kWarp) * 16;
+  }
 
   /// Squares of a stage that has landed; with `add`, h takes x's place and is written.
   __device__ void sum(Squares& squares, char* to, int stage, int at, int place) const {
 #pragma unroll
     for (int j = 0; j < C.step; ++j) {
       if (!holds(stage, j)) continue;
-      Vector& x = slot(at)[j * kWarp];
-      Vector h = x;
+      Vector h;
+      load_shared(h.words, slot(at, j));
       if constexpr (S.add) {
-        x = h = add_residual<S>(h, residuals[place * Shape::kStage + j * kWarp]);
+        Vector other;
+        load_shared(other.words, residual(place, j));
+        h = add_residual<S>(h, other);
+        store_shared(slot(at, j), h.words);
         store_row<S, Cache::kStream>(to + bytes(stage) + j * kWarp * 16, 0, h);
       }
       squares.take(h);
@@ -177,11 +205,13 @@ struct NormRing {
   /// The result of a stage whose row has its total.
   __device__ void write(char* to, int stage, int at, const Weights& weights, RowScale scale) const {
 #pragma unroll
-    for (int j = 0; j < C.step; ++j)
-      if (holds(stage, j))
-        store_row<S, Cache::kStream>(
-            to + bytes(stage) + j * kWarp * 16, 0,
-            normalize<S>(slot(at)[j * kWarp], weights[j], scale, p.weight_offset));
+    for (int j = 0; j < C.step; ++j) {
+      if (!holds(stage, j)) continue;
+      Vector h;
+      load_shared(h.words, slot(at, j));
+      store_row<S, Cache::kStream>(to + bytes(stage) + j * kWarp * 16, 0,
+                                   normalize<S>(h, weights[j], scale, p.weight_offset));
+    }
   }
 
   /// Squares of the warp's part of a row again, in f64; its last stage is in slot `at`. One loop:
@@ -195,7 +225,7 @@ struct NormRing {
       const int place = at - (Shape::kStages - 1 - stage);
       if (holds(stage, j))
         add_squares_wide<S.type>(
-            slot(place < 0 ? place + Shape::kSlots : place)[j * kWarp].words[i % N], sum);
+            load_shared_word(slot(place < 0 ? place + Shape::kSlots : place, j) + i % N * 4), sum);
     }
     return sum;
   }
@@ -239,8 +269,7 @@ struct RingRequests {
     if (bytes > 0) {
       bulk_load_once(ring.slot(to), x + ring.bytes(stage), bytes, full);
       if constexpr (S.add)
-        bulk_load_once(ring.residuals + place * Shape::kStage, residual + ring.bytes(stage), bytes,
-                       full);
+        bulk_load_once(ring.residual(place), residual + ring.bytes(stage), bytes, full);
     }
     if (++stage < Shape::kStages) return;
     stage = 0, --rows;
@@ -280,8 +309,9 @@ __device__ inline void hand_in(const NormRing<S, C>& ring, const Squares& square
                                RingSums<S, C>& sums) {
   const float sum = squares.sum();
   // Each lane judges its own part, which leaves f32 where the row does; with eps = 0 it also does
-  // where the lane has zeros alone. A vote, so that the compiler knows the lanes to go one way: shuffles after a loop that some
-  // lanes alone may have run need code for lanes that went apart, which was a fifth of the kernel.
+  // where the lane has zeros alone. A vote, so that the compiler knows the lanes to go one way:
+  // shuffles after a loop that some lanes alone may have run need code for lanes that went apart,
+  // which was a fifth of the kernel.
   const bool wide = __any_sync(0xffffffffu, leaves_f32(sum, ring.p));
   const double part = warp_sum(wide ? ring.sum_wide(at) : sum);
   if (ring.lane > 0) return;
@@ -363,15 +393,17 @@ __global__ void __launch_bounds__(C.threads + kWarp, 1)
     add_up<S, C>(params, rows, sums);
     return;
   }
-  auto* kept = reinterpret_cast<NormVec<S>*>(dynamic_shared) + warp * Shape::kSlots * Shape::kStage;
-  auto* residuals = reinterpret_cast<NormVec<S>*>(dynamic_shared) +
-                    (Shape::kWarps * Shape::kSlots + warp * Shape::kDepth) * Shape::kStage;
+  // Each warp's slots, then each warp's residuals.
+  const uint32_t mine = shared_address(dynamic_shared) + lane * 16;
+  const uint32_t kept = mine + warp * (Shape::kSlots * Shape::kStage * 16);
+  const uint32_t residuals =
+      mine + (Shape::kWarps * Shape::kSlots + warp * Shape::kDepth) * (Shape::kStage * 16);
   const int place = warp * Shape::kStage;
   const NormRing<S, C> ring = {p,
                                rows,
-                               kept + lane,
-                               residuals + lane,
-                               sums.full[warp],
+                               kept,
+                               residuals,
+                               sums.full + warp * Shape::kDepth,
                                rows.begin + place + lane,
                                rows.share - place,
                                lane};

@@ -64,15 +64,15 @@ struct Squares {
 
   template <FloatType T, int N>
   __device__ void take(const Vec<T, N>& h) {
+    constexpr int kWords = Vec<T, N>::kWords;
+    if constexpr (T != FloatType::kF32)
+      add_squares<T, kWords>(h.words, chains);
+    else
 #pragma unroll
-    for (int i = 0; i < Vec<T, N>::kWords; ++i) {
-      if constexpr (T == FloatType::kF32) {
+      for (int i = 0; i < kWords; ++i) {
         const float v = float_from_bits(h.words[i]);
         chains[i % 4] = fmaf(v, v, chains[i % 4]);
-      } else {
-        add_squares<T>(h.words[i], chains[2 * i % 4], chains[2 * i % 4 + 1]);
       }
-    }
   }
   __device__ float sum() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
 };
@@ -134,17 +134,19 @@ __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& wei
     // No sum of f16's squares leaves f32 but those of zeros and of infinities: these stay right.
     const float factor = S.type == FloatType::kF16 ? 1 : scale.first;
     const uint32_t first = pack_pair<S.type>(factor, factor);
+    constexpr int kWords = NormVec<S>::kWords;
+    if constexpr (S.weight == S.type)
+      normalize_words<S.type, S.cast_before_weight, kWords>(y.words, h.words, weight.words, first,
+                                                            scale.second, offset);
+    else
 #pragma unroll
-    for (int i = 0; i < NormVec<S>::kWords; ++i) {
-      FloatPair v = scaled_pair<S.type>(h.words[i], first, scale.second);
-      if constexpr (S.cast_before_weight) v = unpack_pair<S.type>(pack_pair<S.type>(v.low, v.high));
-      if constexpr (S.weight == FloatType::kF32) {
+      for (int i = 0; i < kWords; ++i) {
+        FloatPair v = scaled_pair<S.type>(h.words[i], first, scale.second);
+        if constexpr (S.cast_before_weight)
+          v = unpack_pair<S.type>(pack_pair<S.type>(v.low, v.high));
         const FloatPair w = weight.pair(i);
         y.words[i] = pack_pair<S.type>(v.low * (w.low + offset), v.high * (w.high + offset));
-      } else {
-        y.words[i] = weighed_word<S.type>(v, weight.words[i], offset);
       }
-    }
   }
   return y;
 }

@@ -1,7 +1,8 @@
 // A norm's arithmetic on words as memory holds them: two 16-bit elements, or one f32. Each function
-// is one statement to the compiler, which else spends a tenth of a kernel's compile time on moving
-// elements in and out of pairs; the instructions are the same. One rounding at every `round`.
-// In: words, f32 factors. Out: words. Read next: ops/norm/norm_stages.cuh.
+// is one statement to the compiler, of up to an access of four words, which else spends a tenth of
+// a kernel's compile time on moving elements in and out of pairs; the instructions are the same.
+// One rounding at every `round`. In: words, f32 factors. Out: words.
+// Read next: ops/norm/norm_stages.cuh.
 #pragma once
 
 #include "device/vec.cuh"
@@ -30,18 +31,38 @@ __device__ inline uint32_t add_words(uint32_t a, uint32_t b) {
   return sum;
 }
 
-/// even += low², odd += high². Of 16-bit types, as all that follow.
-template <FloatType T>
-__device__ inline void add_squares(uint32_t word, float& even, float& odd) {
-  static_assert(T != FloatType::kF32);
+// clang-format off
+// PTX: even += low², odd += high².
+#define DLBLAS_SQUARES(unpack, word, even, odd)  \
+  "{\n" unpack(word)                             \
+  " fma.rn.f32 " even ", l, l, " even ";\n"      \
+  " fma.rn.f32 " odd ", h, h, " odd ";\n}\n"
+#define DLBLAS_ADD_SQUARES(unpack)                                         \
+  do {                                                                     \
+    if constexpr (kWords == 4)                                             \
+      asm("{\n"                                                            \
+          DLBLAS_SQUARES(unpack, "%4", "%0", "%1")                         \
+          DLBLAS_SQUARES(unpack, "%5", "%2", "%3")                         \
+          DLBLAS_SQUARES(unpack, "%6", "%0", "%1")                         \
+          DLBLAS_SQUARES(unpack, "%7", "%2", "%3") "}"                     \
+          : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])     \
+          : "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));   \
+    else                                                                   \
+      for (int i = 0; i < kWords; ++i)                                     \
+        asm(DLBLAS_SQUARES(unpack, "%2", "%0", "%1")                       \
+            : "+f"(sums[2 * i]), "+f"(sums[2 * i + 1]) : "r"(words[i]));   \
+  } while (false)
+// clang-format on
+
+/// sums[0], [1] += squares of words 0 and 2, low and high; [2], [3] += those of words 1 and 3. Of
+/// 16-bit types.
+template <FloatType T, int kWords>
+__device__ inline void add_squares(const uint32_t* words, float (&sums)[4]) {
+  static_assert(T != FloatType::kF32 && (kWords == 4 || kWords <= 2));
   if constexpr (T == FloatType::kBF16)
-    asm("{\n" DLBLAS_UNPACK_BF16("%2") " fma.rn.f32 %0, l, l, %0;\n fma.rn.f32 %1, h, h, %1;\n}"
-        : "+f"(even), "+f"(odd)
-        : "r"(word));
+    DLBLAS_ADD_SQUARES(DLBLAS_UNPACK_BF16);
   else
-    asm("{\n" DLBLAS_UNPACK_F16("%2") " fma.rn.f32 %0, l, l, %0;\n fma.rn.f32 %1, h, h, %1;\n}"
-        : "+f"(even), "+f"(odd)
-        : "r"(word));
+    DLBLAS_ADD_SQUARES(DLBLAS_UNPACK_F16);
 }
 
 /// sum += squares of the word's elements, in f64.
@@ -76,22 +97,69 @@ __device__ inline FloatPair scaled_pair(uint32_t word, uint32_t first, float sec
   return v;
 }
 
-/// round(v · (weight + offset)).
-template <FloatType T>
-__device__ inline uint32_t weighed_word(FloatPair v, uint32_t weight, float offset) {
-  static_assert(T != FloatType::kF32);
-  uint32_t word;
-  if constexpr (T == FloatType::kBF16)
-    asm("{\n" DLBLAS_UNPACK_BF16("%3") " add.rn.f32 l, l, %4;\n add.rn.f32 h, h, %4;\n"
-        " mul.rn.f32 l, %1, l;\n mul.rn.f32 h, %2, h;\n cvt.rn.bf16x2.f32 %0, h, l;\n}"
-        : "=r"(word)
-        : "f"(v.low), "f"(v.high), "r"(weight), "f"(offset));
+// clang-format off
+// PTX: to = round(round(word · first) · second · (weight + offset)). −0 is added to the first
+// product, which keeps every sign. `cast`: what rounds before the weight, or nothing.
+#define DLBLAS_NORMALIZED(unpack, x2, cast, to, word, weight, first, second, offset)  \
+  "{\n .reg .b32 w;\n .reg .f32 u, v;\n"                                              \
+  " mov.b32 w, 0x80008000;\n fma.rn." x2 " w, " word ", " first ", w;\n"              \
+  "{\n" unpack("w")                                                                   \
+  " mul.rn.f32 u, l, " second ";\n mul.rn.f32 v, h, " second ";\n}\n"                 \
+  cast(unpack, x2)                                                                    \
+  "{\n" unpack(weight)                                                                \
+  " add.rn.f32 l, l, " offset ";\n add.rn.f32 h, h, " offset ";\n"                    \
+  " mul.rn.f32 u, u, l;\n mul.rn.f32 v, v, h;\n}\n"                                   \
+  " cvt.rn." x2 ".f32 " to ", v, u;\n}\n"
+#define DLBLAS_NO_CAST(unpack, x2) ""
+#define DLBLAS_CAST(unpack, x2)        \
+  " cvt.rn." x2 ".f32 w, v, u;\n"      \
+  "{\n" unpack("w") " mov.b32 u, l;\n mov.b32 v, h;\n}\n"
+
+#define DLBLAS_BF16(...)  \
+  DLBLAS_NORMALIZED(DLBLAS_UNPACK_BF16, "bf16x2", DLBLAS_NO_CAST, __VA_ARGS__)
+#define DLBLAS_BF16_CAST(...)  \
+  DLBLAS_NORMALIZED(DLBLAS_UNPACK_BF16, "bf16x2", DLBLAS_CAST, __VA_ARGS__)
+#define DLBLAS_F16(...)  \
+  DLBLAS_NORMALIZED(DLBLAS_UNPACK_F16, "f16x2", DLBLAS_NO_CAST, __VA_ARGS__)
+#define DLBLAS_F16_CAST(...)  \
+  DLBLAS_NORMALIZED(DLBLAS_UNPACK_F16, "f16x2", DLBLAS_CAST, __VA_ARGS__)
+
+// Of four words the results are moved last: else one could lie where an input waits to be read.
+#define DLBLAS_NORMALIZE(normalized)                                                            \
+  do {                                                                                          \
+    if constexpr (kWords == 4)                                                                  \
+      asm("{\n .reg .b32 y0, y1, y2, y3;\n"                                                     \
+          normalized("y0", "%4", "%8", "%12", "%13", "%14")                                     \
+          normalized("y1", "%5", "%9", "%12", "%13", "%14")                                     \
+          normalized("y2", "%6", "%10", "%12", "%13", "%14")                                    \
+          normalized("y3", "%7", "%11", "%12", "%13", "%14")                                    \
+          " mov.b32 %0, y0;\n mov.b32 %1, y1;\n mov.b32 %2, y2;\n mov.b32 %3, y3;\n}"           \
+          : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])                                  \
+          : "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(weights[0]),        \
+            "r"(weights[1]), "r"(weights[2]), "r"(weights[3]), "r"(first), "f"(second),         \
+            "f"(offset));                                                                       \
+    else                                                                                        \
+      for (int i = 0; i < kWords; ++i)                                                          \
+        asm(normalized("%0", "%1", "%2", "%3", "%4", "%5")                                      \
+            : "=r"(to[i])                                                                       \
+            : "r"(words[i]), "r"(weights[i]), "r"(first), "f"(second), "f"(offset));            \
+  } while (false)
+// clang-format on
+
+/// round(round(element · first) · second · (weight + offset)); both `first`s in a word. kCast: what
+/// the weight is multiplied with is rounded, too.
+template <FloatType T, bool kCast, int kWords>
+__device__ inline void normalize_words(uint32_t* to, const uint32_t* words, const uint32_t* weights,
+                                       uint32_t first, float second, float offset) {
+  static_assert(T != FloatType::kF32 && (kWords == 4 || kWords <= 2));
+  if constexpr (T == FloatType::kBF16 && kCast)
+    DLBLAS_NORMALIZE(DLBLAS_BF16_CAST);
+  else if constexpr (T == FloatType::kBF16)
+    DLBLAS_NORMALIZE(DLBLAS_BF16);
+  else if constexpr (kCast)
+    DLBLAS_NORMALIZE(DLBLAS_F16_CAST);
   else
-    asm("{\n" DLBLAS_UNPACK_F16("%3") " add.rn.f32 l, l, %4;\n add.rn.f32 h, h, %4;\n"
-        " mul.rn.f32 l, %1, l;\n mul.rn.f32 h, %2, h;\n cvt.rn.f16x2.f32 %0, h, l;\n}"
-        : "=r"(word)
-        : "f"(v.low), "f"(v.high), "r"(weight), "f"(offset));
-  return word;
+    DLBLAS_NORMALIZE(DLBLAS_F16);
 }
 
 }  // namespace dlblas

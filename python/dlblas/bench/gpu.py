@@ -271,10 +271,12 @@ class GpuBench:
     # --- cold compilation -------------------------------------------------------------------------
 
     def gpu_compile(self) -> Iterator[Row]:
-        for op in (*_NORM_OPS, "matmul"):
-            for name in self.cuda_implementations(op):
-                if not name.startswith(_LIBRARIES):
-                    yield gpu_compile.implementation(op, name)
+        yield from gpu_compile.implementations(
+            (op, name)
+            for op in (*_NORM_OPS, "matmul")
+            for name in self.cuda_implementations(op)
+            if not name.startswith(_LIBRARIES)
+        )
         yield gpu_compile.wgmma_test_kernel()
 
 

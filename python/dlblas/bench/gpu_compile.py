@@ -1,21 +1,25 @@
 """Milliseconds that a kernel's first use spends: selected, compiled by NVRTC, loaded.
 
-In a process with an empty store. Kernels of the registry through ``dlblas.warmup``; the WGMMA test
-kernel, which no operator serves, through NVRTC itself with the library's options. Used by: gpu.py.
+Kernels of the registry through ``dlblas.warmup``, in fresh processes that have an empty store
+(``python -m dlblas.bench.gpu_compile``); the WGMMA test kernel, which no operator serves, through
+NVRTC itself with the library's options. Processors are shared, so a kernel's time is its least of
+all rounds; an implementation's is the median of its kernels'. Used by: gpu.py.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
+import json
 import os
 import re
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
-
-import torch
 
 import dlblas
 
@@ -24,21 +28,12 @@ from . import source
 Row = dict[str, Any]
 
 _ROWS, _FEW_ROWS, _WIDTH = 64, 8, 4096
-_SAMPLES = 5
+_WIDTHS, _DTYPES = (_WIDTH, 1024, 8192, 65536, 256, 1 << 22), ("bfloat16", "float16")
+_KERNELS = 5  # of an implementation
+_ROUNDS = 3  # processes, each compiling every kernel once
 _WGMMA_HEADER = "tests/device/wgmma_gemm.cuh"
 _WGMMA = "dlblas::wgmma_gemm<dlblas::WgmmaTraits{256, true, false, false, 4}>"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-
-
-def _row(op: str | None, name: str, ms: list[float], **more: Any) -> Row:
-    middle = statistics.median(ms)
-    times = {
-        "min_ms": min(ms),
-        "median_ms": middle,
-        "mad_ms": statistics.median(abs(m - middle) for m in ms),
-        "rounds": len(ms),
-    }
-    return _told(op, name, {"name": name, **times, **more})
 
 
 def _told(op: str | None, name: str, ours: Row) -> Row:
@@ -47,19 +42,33 @@ def _told(op: str | None, name: str, ours: Row) -> Row:
         "op": op,
         "problem": {"kernel": name},
         "dtype": "bf16",
-        "method": {"clock": "steady", "statistic": "median of cold compilations"},
-        "ours": ours,
+        "method": {
+            "clock": "steady",
+            "statistic": "of each kernel the least of all rounds, of kernels the median",
+        },
+        "ours": {"name": name, **ours},
         "peers": [],
         "against": None,
         "ratio": None,
     }
 
 
-def _tensors(
-    op: str, dtype: torch.dtype, width: int, rows: int = _ROWS
-) -> tuple[torch.Tensor, ...]:
-    def made(*shape: int) -> torch.Tensor:
-        return torch.empty(shape, device="cuda", dtype=dtype)
+def _times(best: list[float], rounds: int) -> Row:
+    """Of the kernels of one implementation, in milliseconds."""
+    middle = statistics.median(best)
+    return {
+        "min_ms": min(best),
+        "median_ms": middle,
+        "max_ms": max(best),
+        "mad_ms": statistics.median(abs(ms - middle) for ms in best),
+        "kernels": len(best),
+        "rounds": rounds,
+    }
+
+
+def _arrays(op: str, dtype: str, width: int, rows: int) -> tuple[dlblas.Spec, ...]:
+    def made(*shape: int) -> dlblas.Spec:
+        return dlblas.Spec(shape, dtype, device="cuda")
 
     if op == "matmul":
         return made(rows, width), made(width, _WIDTH)
@@ -67,38 +76,52 @@ def _tensors(
     return (x, weight, made(rows, width)) if op == "add_rms_norm" else (x, weight)
 
 
-@functools.cache
-def _compiler_is_loaded() -> None:
-    """The first compilation of a process also loads NVRTC; that is not a kernel's price."""
-    dlblas.warmup("rms_norm", *_tensors("rms_norm", torch.float32, 1000))
-
-
-def implementation(op: str, name: str) -> Row:
-    """Kernels of one implementation: both 16-bit dtypes and some widths, whatever compiles anew."""
-    _compiler_is_loaded()
-    times: list[float] = []
+def _first_uses(op: str, name: str) -> tuple[dict[str, float], str]:
+    """Milliseconds of some kernels: widths and 16-bit dtypes, whatever compiles anew. And why none
+    did."""
+    times: dict[str, float] = {}
     why = "every kernel was already there"
-    widths, dtypes = (_WIDTH, 1024, 8192, 65536, 256, 1 << 22), (torch.bfloat16, torch.float16)
-    for rows in (_ROWS, _FEW_ROWS):  # some implementations are for few rows alone
-        for width, dtype in itertools.product(widths, dtypes):
-            if len(times) == _SAMPLES or (op == "matmul" and width > 8192):
-                continue
-            tensors = _tensors(op, dtype, width, rows)
-            compiled = dlblas.counters()["compiled"]
-            begin = time.perf_counter()
-            try:
-                with dlblas.pinned(op, name):
-                    dlblas.warmup(op, *tensors)
-            except dlblas.Error as error:
-                why = " ".join(str(error).split())[:160]
-                continue
-            elapsed = (time.perf_counter() - begin) * 1e3
-            kernels = dlblas.counters()["compiled"] - compiled
-            if kernels:
-                times.append(elapsed / kernels)
-    if not times:
-        return _told(op, name, {"name": name, "missing": why})
-    return _row(op, name, times)
+    # Some implementations are for few rows alone.
+    for rows, width, dtype in itertools.product((_ROWS, _FEW_ROWS), _WIDTHS, _DTYPES):
+        if len(times) == _KERNELS or (op == "matmul" and width > 8192):
+            continue
+        arrays = _arrays(op, dtype, width, rows)
+        compiled = dlblas.counters()["compiled"]
+        begin = time.perf_counter()
+        try:
+            with dlblas.pinned(op, name):
+                dlblas.warmup(op, *arrays)
+        except dlblas.Error as error:
+            why = " ".join(str(error).split())[:160]
+            continue
+        elapsed = (time.perf_counter() - begin) * 1e3
+        if kernels := dlblas.counters()["compiled"] - compiled:
+            times[f"{rows}x{width} {dtype}"] = elapsed / kernels
+    return times, why
+
+
+def _round(wanted: list[tuple[str, str]]) -> list[tuple[dict[str, float], str]]:
+    """The times of all wanted implementations, in a process of its own with an empty store."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__],
+            env={**os.environ, "DLBLAS_CACHE": folder},
+            input=json.dumps(wanted),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    return [(times, why) for times, why in json.loads(done.stdout)]
+
+
+def implementations(wanted: Iterable[tuple[str, str]]) -> Iterator[Row]:
+    """A row for each (operator, implementation)."""
+    wanted = list(wanted)
+    rounds = [_round(wanted) for _ in range(_ROUNDS)]
+    for (op, name), *tries in zip(wanted, *rounds, strict=True):
+        least = {kernel: min(times[kernel] for times, _ in tries) for kernel in tries[0][0]}
+        missing = {"missing": tries[0][1]}
+        yield _told(op, name, _times(list(least.values()), _ROUNDS) if least else missing)
 
 
 def _closure(root: str, name: str, found: dict[str, str]) -> dict[str, str]:
@@ -115,17 +138,17 @@ def wgmma_test_kernel() -> Row:
     name = "wgmma test kernel"
     root = source.tree_root()
     if root is None:
-        return _told(None, name, {"name": name, "missing": "not run from a source tree"})
+        return _told(None, name, {"missing": "not run from a source tree"})
     library = next((r for r in dlblas.info()["libraries"] if r["name"] == "nvrtc"), None)
     if library is None or not library["found"]:
-        return _told(None, name, {"name": name, "missing": "no NVRTC"})
+        return _told(None, name, {"missing": "no NVRTC"})
     nvrtc = ctypes.CDLL(library["path"])
     headers = _closure(root, _WGMMA_HEADER, {})
     try:
-        times = [_compile(nvrtc, headers) for _ in range(_SAMPLES)]
+        least = min(_compile(nvrtc, headers) for _ in range(_ROUNDS))
     except RuntimeError as error:
-        return _told(None, name, {"name": name, "missing": str(error)[:200]})
-    return _row(None, name, times)
+        return _told(None, name, {"missing": str(error)[:200]})
+    return _told(None, name, _times([least], _ROUNDS))
 
 
 def _version(nvrtc: ctypes.CDLL) -> tuple[int, int]:
@@ -156,3 +179,15 @@ def _compile(nvrtc: ctypes.CDLL, headers: dict[str, str]) -> float:
     if code != 0:
         raise RuntimeError(f"NVRTC error {code}: {' '.join(log.value.decode().split())}")
     return elapsed
+
+
+def main() -> int:
+    """One round: pairs of operator and implementation come in, their times go out."""
+    # The first compilation of a process also loads NVRTC; that is not a kernel's price.
+    dlblas.warmup("rms_norm", *_arrays("rms_norm", "float32", 1000, _ROWS))
+    json.dump([_first_uses(op, name) for op, name in json.load(sys.stdin)], sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
