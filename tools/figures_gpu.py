@@ -129,7 +129,7 @@ def compile_table(rows: list[Row]) -> str:
         if ours.get("kernels", 1) > 1:
             shown += f" ({ours['min_ms']:.0f} to {ours['max_ms']:.0f})"
         lines.append([row["op"] or "", f"`{ours['name']}`", shown, _compile_goal(row)])
-    return markdown(["operator", "kernel", "first use, cold (of its kernels)", "goal at most"], lines)
+    return markdown(["operator", "kernel", "first use, cold", "goal at most"], lines)
 
 
 # Name between the markers: kinds of rows, and what makes the table.

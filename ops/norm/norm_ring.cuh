@@ -57,8 +57,6 @@ struct RingSums {
 template <int kBlocks>
 struct RingMeeting {
   static constexpr int kCopies = norm_ring_copies(kBlocks), kRow = kCopies * kBlocks;
-  static constexpr int kEach = kBlocks <= kWarp ? 1 : kBlocks / kWarp;  // parts of a lane
-  static_assert(kEach == 1 || kEach == 2 || kEach == 4);
   int member;
 
   __device__ static void store(double* to, double part) {
@@ -68,49 +66,32 @@ struct RingMeeting {
   __device__ void clear(double* row, int lane) const {
     if (lane < kCopies) store(row + lane * kBlocks + member, 0);
   }
-  /// The sum of a lane's parts of a row, when all are there: a loop, but one statement to the
-  /// compiler.
-  __device__ static double wait_for(const double* from) {
-    double sum;
-    if constexpr (kEach == 1)
-      asm volatile(
-          "{\n .reg .pred p;\n .reg .b64 a;\nagain:\n"
-          " ld.relaxed.gpu.global.b64 a, [%1];\n"
-          " setp.eq.s64 p, a, 0;\n @p bra again;\n"
-          " mov.b64 %0, a;\n}"
-          : "=d"(sum)
-          : "l"(from)
-          : "memory");
-    else if constexpr (kEach == 2)
-      asm volatile(
-          "{\n .reg .pred p;\n .reg .b64 a, b;\n .reg .f64 v, w;\nagain:\n"
-          " ld.relaxed.gpu.global.v2.b64 {a, b}, [%1];\n"
-          " setp.eq.s64 p, a, 0;\n setp.eq.or.s64 p, b, 0, p;\n @p bra again;\n"
-          " mov.b64 v, a;\n mov.b64 w, b;\n add.rn.f64 %0, v, w;\n}"
-          : "=d"(sum)
-          : "l"(from)
-          : "memory");
-    else
-      asm volatile(
-          "{\n .reg .pred p;\n .reg .b64 a, b, c, d;\n .reg .f64 v, w;\nagain:\n"
-          " ld.relaxed.gpu.global.v2.b64 {a, b}, [%1];\n"
-          " ld.relaxed.gpu.global.v2.b64 {c, d}, [%1 + 16];\n"
-          " setp.eq.s64 p, a, 0;\n setp.eq.or.s64 p, b, 0, p;\n"
-          " setp.eq.or.s64 p, c, 0, p;\n setp.eq.or.s64 p, d, 0, p;\n @p bra again;\n"
-          " mov.b64 v, a;\n mov.b64 w, b;\n add.rn.f64 v, v, w;\n"
-          " mov.b64 w, c;\n add.rn.f64 v, v, w;\n mov.b64 w, d;\n add.rn.f64 %0, v, w;\n}"
-          : "=d"(sum)
-          : "l"(from)
-          : "memory");
-    return sum;
-  }
-  /// From a block's part to the row's total, by a warp; every lane gets it.
+  /// From a block's part to the row's total, by a warp; every lane gets it. What is there is not
+  /// asked for again: all parts in each turn, two at a time, took 2 % longer (H200, 16×4194304).
   __device__ double meet(double* row, double part, int lane) const {
+    constexpr int kEach = (kBlocks + kWarp - 1) / kWarp;
     if (lane < kCopies) store(row + lane * kBlocks + member, part == 0 ? -0.0 : part);
-    // Lanes beyond the last block wait for its part with it, and add nothing.
-    const int mine = kBlocks < kWarp ? min(lane, kBlocks - 1) : lane * kEach;
-    double sum = wait_for(row + member % kCopies * kBlocks + mine);
-    if (kBlocks < kWarp && lane >= kBlocks) sum = -0.0;
+    const double* from = row + member % kCopies * kBlocks + lane;
+    double values[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) values[i] = lane + i * kWarp < kBlocks ? 0 : -0.0;
+    bool there;
+    do {
+      there = true;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        asm volatile(
+            "{\n .reg .pred p;\n .reg .b64 bits;\n mov.b64 bits, %0;\n setp.eq.b64 p, bits, 0;\n"
+            " @p ld.relaxed.gpu.global.f64 %0, [%1];\n}"
+            : "+d"(values[i])
+            : "l"(from + i * kWarp)
+            : "memory");
+        there &= __double_as_longlong(values[i]) != 0;
+      }
+    } while (!__all_sync(0xffffffffu, there));
+    double sum = values[0];
+#pragma unroll
+    for (int i = 1; i < kEach; ++i) sum += values[i];
     return warp_sum(sum);
   }
 };
