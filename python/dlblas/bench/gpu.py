@@ -277,7 +277,7 @@ class GpuBench:
             for name in self.cuda_implementations(op)
             if not name.startswith(_LIBRARIES)
         )
-        yield gpu_compile.wgmma_test_kernel()
+        yield from gpu_compile.other_kernels()
 
 
 _NORM_OPS = ("rms_norm", "add_rms_norm")

@@ -1,9 +1,10 @@
 """Milliseconds that a kernel's first use spends: selected, compiled by NVRTC, loaded.
 
 Kernels of the registry through ``dlblas.warmup``, in fresh processes that have an empty store
-(``python -m dlblas.bench.gpu_compile``); the WGMMA test kernel, which no operator serves, through
-NVRTC itself with the library's options. Processors are shared, so a kernel's time is its least of
-all rounds; an implementation's is the median of its kernels'. Used by: gpu.py.
+(``python -m dlblas.bench.gpu_compile``); the WGMMA test kernel, which no operator serves, and an
+empty kernel, which says how fast this machine compiles, through NVRTC itself with the library's
+options. Processors are shared, so a kernel's time is its least of all rounds; an implementation's
+is the median of its kernels'. Used by: gpu.py.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ Row = dict[str, Any]
 
 _ROWS, _FEW_ROWS, _WIDTH = 64, 8, 4096
 _WIDTHS, _DTYPES = (_WIDTH, 1024, 8192, 65536, 256, 1 << 22), ("bfloat16", "float16")
-_KERNELS = 5  # of an implementation
+_KERNELS = 2  # of an implementation
 _ROUNDS = 3  # processes, each compiling every kernel once
+_TRIES = 5  # of what goes through NVRTC itself
 _WGMMA_HEADER = "tests/device/wgmma_gemm.cuh"
 _WGMMA = "dlblas::wgmma_gemm<dlblas::WgmmaTraits{256, true, false, false, 4}>"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -133,22 +135,26 @@ def _closure(root: str, name: str, found: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def wgmma_test_kernel() -> Row:
-    """The smallest whole Hopper GEMM of tests/device, with the options of the library's JIT."""
-    name = "wgmma test kernel"
+def other_kernels() -> Iterator[Row]:
+    """The smallest whole Hopper GEMM of tests/device, and nothing."""
     root = source.tree_root()
-    if root is None:
-        return _told(None, name, {"missing": "not run from a source tree"})
     library = next((r for r in dlblas.info()["libraries"] if r["name"] == "nvrtc"), None)
-    if library is None or not library["found"]:
-        return _told(None, name, {"missing": "no NVRTC"})
-    nvrtc = ctypes.CDLL(library["path"])
-    headers = _closure(root, _WGMMA_HEADER, {})
-    try:
-        least = min(_compile(nvrtc, headers) for _ in range(_ROUNDS))
-    except RuntimeError as error:
-        return _told(None, name, {"missing": str(error)[:200]})
-    return _told(None, name, _times([least], _ROUNDS))
+    headers = {} if root is None else _closure(root, _WGMMA_HEADER, {})
+    for name, main, entry in (
+        ("wgmma test kernel", f'#include "{_WGMMA_HEADER}"\n', _WGMMA),
+        ("empty kernel", "__global__ void empty() {}\n", "empty"),
+    ):
+        if root is None or library is None or not library["found"]:
+            why = "not run from a source tree" if root is None else "no NVRTC"
+            yield _told(None, name, {"missing": why})
+            continue
+        nvrtc = ctypes.CDLL(library["path"])
+        try:
+            least = min(_compile(nvrtc, headers, main, entry) for _ in range(_TRIES))
+        except RuntimeError as error:
+            yield _told(None, name, {"missing": str(error)[:200]})
+            continue
+        yield _told(None, name, _times([least], _TRIES))
 
 
 def _version(nvrtc: ctypes.CDLL) -> tuple[int, int]:
@@ -157,16 +163,16 @@ def _version(nvrtc: ctypes.CDLL) -> tuple[int, int]:
     return major.value, minor.value
 
 
-def _compile(nvrtc: ctypes.CDLL, headers: dict[str, str]) -> float:
+def _compile(nvrtc: ctypes.CDLL, headers: dict[str, str], main: str, entry: str) -> float:
     program = ctypes.c_void_p()
     texts = (ctypes.c_char_p * len(headers))(*(t.encode() for t in headers.values()))
     names = (ctypes.c_char_p * len(headers))(*(n.encode() for n in headers))
     options = [b"-std=c++20", b"-default-device", b"-arch=sm_90a", b"--ptxas-options=-v"]
     options += [b"--minimal", b"--no-cache"] if _version(nvrtc) >= (12, 9) else []
-    main = f'#include "{_WGMMA_HEADER}"\n'.encode()
+    text, count = main.encode(), len(headers)
     begin = time.perf_counter()
-    nvrtc.nvrtcCreateProgram(ctypes.byref(program), main, b"dlblas.cu", len(headers), texts, names)
-    nvrtc.nvrtcAddNameExpression(program, _WGMMA.encode())
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"dlblas.cu", count, texts, names)
+    nvrtc.nvrtcAddNameExpression(program, entry.encode())
     code = nvrtc.nvrtcCompileProgram(
         program, len(options), (ctypes.c_char_p * len(options))(*options)
     )

@@ -7,6 +7,7 @@ Used by: gpu.py. Read next: gpu_timing.py.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,6 +42,8 @@ class Contest:
         self._why: dict[str, str] = {}
         self._times: Mapping[str, Samples] = {}
         self._turn = Rotation(1, 0)
+        self._took: dict[str, float] = {}
+        self._mark = time.monotonic()
 
     def add(
         self, name: str, version: str, run: Run, prepare: Callable[[], Any] | None = None
@@ -48,12 +51,19 @@ class Contest:
         self._runs[name], self._versions[name] = run, version
         self._prepare[name] = prepare or functools.partial(_unpin, self._op)
 
+    def took(self, what: str) -> None:
+        """Seconds since the last of these go to `what`: where the time of a problem went."""
+        now = time.monotonic()
+        self._took[what] = round(self._took.get(what, 0) + now - self._mark, 3)
+        self._mark = now
+
     def missing(self, name: str, why: str, version: str = "") -> None:
         self._versions[name], self._why[name] = version, why
 
     def check(self, reference: tuple[torch.Tensor, ...], written: Callable[[], Any] | None) -> None:
         """One run of each against the f32 formula: what is wrong or fails takes no part."""
         torch.cuda.synchronize()
+        self.took("making")
         for name, run in list(self._runs.items()):
             if name == peers.COPY:
                 continue
@@ -72,6 +82,7 @@ class Contest:
                 self._why[name] = one_line(error)
                 del self._runs[name]
                 _still_usable(name, error)
+            self.took(f"first {name}")
         _unpin(self._op)
 
     def hold(self, turn: Rotation) -> None:
@@ -81,6 +92,7 @@ class Contest:
         )
         self._why.update(failed)
         _unpin(self._op)
+        self.took("timing")
 
     def _told(self, name: str, shown: str, **more: Any) -> Row:
         samples = self._times.get(name)
@@ -115,6 +127,7 @@ class Contest:
             "peers": [self._told(n, n) for n in rivals],
             "against": against,
             "ratio": ratio,
+            "took_s": self._took,
         }
 
 
