@@ -205,7 +205,7 @@ def test_bytes_that_are_no_text_are_names_of_files_too(tuned: pathlib.Path) -> N
     assert "imported" in shell(store, "merge", str(tuned), "--json")
     assert shell(store, "path").endswith("-store/v1\n")
     assert "is unknown" in shell(store, "pin", "rms_norm", "\udcff", code=2)
-    assert "argument is no text" in run(store, "-m", "dlblas", "explain", "\udcff", code=2)
+    assert "operator is unknown" in run(store, "-m", "dlblas", "explain", "\udcff", code=2)
 
 
 def test_what_another_device_measured_is_kept_and_not_served(
@@ -416,6 +416,26 @@ def test_an_empty_key_is_refused(verb: str, tmp_path: pathlib.Path) -> None:
         getattr(cache, verb)(*words, key="")
     with pytest.raises(dlblas.Error, match="cache: key is empty"):
         _native.cache_command("\n".join([verb, "rms_norm", "cpu_baseline", "", ""]))
+
+
+@pytest.mark.parametrize("verb", ["forbid", "allow"])
+def test_an_empty_configuration_is_refused(verb: str, tmp_path: pathlib.Path) -> None:
+    """It would decide for every configuration."""
+    said = shell(tmp_path, verb, "rms_norm", "cpu_baseline", "", code=2)
+    assert said.startswith("cache: config is empty; expected one configuration"), said
+    assert "leave it out for every configuration" in said and said.count("\n") == 1
+    assert ask(tmp_path, "rules") == []
+
+
+def test_rules_of_an_operator_that_is_not_here_are_lifted(tmp_path: pathlib.Path) -> None:
+    """A user's, whose module this process does not import."""
+    own = "import dlblas; from dlblas import cache; dlblas.register_operator('leaky(x: f[*T, C]) -> y: like(x)[*T, C] where T: bucket(tokens)', lambda x: x); "  # noqa: E501
+    run(tmp_path, "-c", own + "cache.pin('leaky', 'reference')")
+    assert [r["op"] for r in ask(tmp_path, "rules")] == ["leaky"]
+    assert "leaky: operator is unknown" in shell(tmp_path, "forbid", "leaky", "reference", code=2)
+    shell(tmp_path, "unpin", "leaky")
+    assert ask(tmp_path, "rules") == []
+    assert "leaky: operator is unknown" in shell(tmp_path, "unpin", "leaky", code=2)
 
 
 def test_lifting_nothing_exits_as_the_table_says(tmp_path: pathlib.Path) -> None:

@@ -114,7 +114,7 @@ def test_names_that_are_no_unicode(array):
         with pytest.raises(errors.ArgumentError) as caught:
             dlblas.rms_norm(x, w, **{name: 1e-6})
         assert str(caught.value).startswith(f"rms_norm: {told} is not an argument; ")
-    with pytest.raises(errors.ArgumentError, match="activation has the wrong type"):
+    with pytest.raises(errors.ArgumentError, match="activation is no name; expected a text"):
         dlblas.matmul(x, ones((4, 2)), activation="relu\udc80")
 
 
@@ -134,6 +134,26 @@ def test_attributes():
     with pytest.raises(NameError, match="rms_norm") as name:
         dlblas.get_op("rms_nrom", (X, W))
     assert isinstance(name.value, errors.UnknownOperatorError)
+
+
+@pytest.mark.parametrize("name", ["reference\0x", "\udc80"])
+def test_a_name_that_no_c_string_holds_is_nobodys(name: str):
+    """It never ends where the NUL is: that could be a name."""
+    for call in (
+        lambda: dlblas.pin("rms_norm", name),
+        lambda: dlblas.pin("rms_norm", "cpu_baseline", f"unroll=2{name}"),
+        lambda: dlblas.tune("rms_norm", (X, W), strategy=name),
+        lambda: dlblas.tune("rms_norm", (X, W), implementations=[name]),
+        lambda: dlblas.tune("rms_norm", (X, W), space={name: [1]}),
+        lambda: dlblas.explain("rms_norm", X, W, eps=name),
+        lambda: dlblas.matmul(X, X.T, activation=f"silu{name}"),
+        lambda: dlblas.matmul(X, X.T, out_dtype=f"f32{name}"),
+    ):
+        with pytest.raises(errors.ArgumentError):
+            call()
+    for ask in (dlblas.explain, lambda op, *args: dlblas.get_op(op, args), dlblas.warmup):
+        with pytest.raises(errors.UnknownOperatorError):
+            ask(f"rms_norm{name}", X, W)
 
 
 def test_constructors_that_users_know():

@@ -221,13 +221,23 @@ void merge_from(JsonWriter& w, Store& store, const std::string& path) {
   write_exchange(w, merge_store(store, other));
 }
 
+/// The operator's own name for a form of it. Who lifts a rule may name what this process does not
+/// know: a user's operator that is not imported here.
+std::string operator_of(const std::string& name, bool lifting) {
+  if (lifting && !Registry::process().find(name)) {
+    Rules::process().refresh();
+    for (const Rule& rule : *Rules::process().current())
+      if (rule.op == name) return name;
+  }
+  return Registry::process().at(name).op->schema.name;
+}
+
 // op, implementation, configuration, key. An empty configuration is none; without a key's line, all
 // problems are meant. Names must be known now: a typing error would never hold.
 Rule rule_of(Store& store, Rule::Kind kind, const Words& words, bool lifting) {
   const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string(); };
   Rule rule{kind, "", "", word(2), word(3)};
-  const Operator& op = *Registry::process().at(word(1)).op;
-  rule.op = op.schema.name;
+  rule.op = operator_of(word(1), lifting);
   if (words.size() > 4 && word(4).empty())  // a shell's variable that was not set, say
     refuse_argument("key", "is empty", "a hash, or a prefix that only one key has", "none",
                     "leave it out for every problem");
@@ -245,6 +255,7 @@ Rule rule_of(Store& store, Rule::Kind kind, const Words& words, bool lifting) {
                       "`dlblas cache ls` shows whose each is");
   }
   if (lifting) return rule;
+  const Operator& op = *Registry::process().at(rule.op).op;
   const Implementation* impl = op.find(rule.implementation);
   if (!impl) {
     std::string known;

@@ -2,6 +2,7 @@
 #include "bindings/python/marshal.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,9 +28,13 @@ Object* stream_name() {
   return name;
 }
 
-void set_text(dlblas_value& value, Object* object) {
+/// False for what no C string can hold: lone surrogates, NUL characters.
+bool set_text(dlblas_value& value, Object* object) {
+  Size size = 0;
   value.kind = DLBLAS_STRING;
-  value.as.s = api.utf8(object, nullptr);  // cached in the str, which the caller holds
+  value.as.s = api.utf8(object, &size);  // cached in the str, which the caller holds
+  if (!value.as.s) api.err_clear();
+  return value.as.s && !std::memchr(value.as.s, '\0', static_cast<std::size_t>(size));
 }
 
 std::string type_name(Object* object) {
@@ -184,7 +189,12 @@ bool Call::convert_scalar(const Parameter& parameter, Object* value, dlblas_valu
     out.kind = DLBLAS_FLOAT;
     out.as.f = api.float_as(value);
   } else if (is_unicode(type)) {
-    set_text(out, value);
+    if (!set_text(out, value)) {
+      raise({DLBLAS_ARGUMENT, function_.name.c_str(), parameter.name, "is no name",
+             "a text without lone surrogates and NUL characters", words_of(value).c_str(),
+             "leave them out"});
+      return false;
+    }
     if (parameter.scalar && parameter.scalar->type == ScalarType::kDType) {
       Ref name(api.call_args(hooks.dtype_name, value, nullptr));  // "float32" and "f32" are one
       if (!name) return false;

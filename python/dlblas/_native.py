@@ -194,15 +194,21 @@ def counters() -> dict[str, int]:
     return {name: getattr(c, name) for name in COUNTER_NAMES}
 
 
+def plain(name: str) -> str:
+    """The name, or one that is nobody's: lone surrogates and NULs, which no C string can hold, as
+    escapes. So the library says that it does not know the name."""
+    return name.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
+
+
 def _handle(name: str) -> ctypes.c_void_p:
     handle = ctypes.c_void_p()
-    check(_lib.dlblas_op(name.encode(), ctypes.byref(handle)))
+    check(_lib.dlblas_op(plain(name).encode(), ctypes.byref(handle)))
     return handle
 
 
 def set_pin(op: str, implementation: str | None, config: str | None) -> None:
     """``None`` for the implementation takes the pin away."""
-    texts = (None if text is None else text.encode() for text in (implementation, config))
+    texts = (None if t is None else plain(t).encode() for t in (implementation, config))
     check(_lib.dlblas_pin(_handle(op), *texts))
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from . import _native, tuning
+from . import _native, _options, tuning
 from .errors import ArgumentError
 
 __all__ = [
@@ -105,6 +105,11 @@ def _rule(
     key: str | None,
 ) -> dict[str, Any]:
     text = tuning._config_text(config) or ""
+    if verb in ("forbid", "allow") and config is not None and not text.strip():
+        raise _options.refuse(  # a shell's variable that was not set, say
+            "cache", "config", "is empty", "one configuration, as 'unroll=2'", "none",
+            "leave it out for every configuration",
+        )  # fmt: skip
     return _run(verb, op, implementation, text, *([] if key is None else [key]))
 
 

@@ -187,11 +187,11 @@ def _packed(
 
     return (
         float(seconds or 0.0),
-        strategy,
+        None if strategy is None else _native.plain(strategy),
         seed,
         max_evaluations or 0,
         force,
-        None if chosen is None else ",".join(chosen),
+        None if chosen is None else _native.plain(",".join(chosen)),
         tuple(rows),
         keep,
         None if progress is None else report,
