@@ -97,7 +97,7 @@ struct NormSplitParams {
 static_assert(sizeof(NormSplitParams) == 168, "host and device read the same bytes");
 struct NormRingParams {
   NormCudaParams call;
-  double* parts;  // [rows, copies, blocks] sums of squares; anything before the launch
+  double* parts;       // [rows, copies, blocks] sums of squares; anything before the launch
   int32_t rounds;      // rows of a group of blocks; one fewer from group `last_round` on
   int32_t last_round;  // groups that have a row in the last round
 };
