@@ -65,14 +65,15 @@ struct Squares {
   template <FloatType T, int N>
   __device__ void take(const Vec<T, N>& h) {
     constexpr int kWords = Vec<T, N>::kWords;
-    if constexpr (T != FloatType::kF32)
+    if constexpr (T != FloatType::kF32) {
       add_squares<T, kWords>(h.words, chains);
-    else
+    } else {
 #pragma unroll
       for (int i = 0; i < kWords; ++i) {
         const float v = float_from_bits(h.words[i]);
         chains[i % 4] = fmaf(v, v, chains[i % 4]);
       }
+    }
   }
   __device__ float sum() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
 };
@@ -135,10 +136,10 @@ __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& wei
     const float factor = S.type == FloatType::kF16 ? 1 : scale.first;
     const uint32_t first = pack_pair<S.type>(factor, factor);
     constexpr int kWords = NormVec<S>::kWords;
-    if constexpr (S.weight == S.type)
+    if constexpr (S.weight == S.type) {
       normalize_words<S.type, S.cast_before_weight, kWords>(y.words, h.words, weight.words, first,
                                                             scale.second, offset);
-    else
+    } else {
 #pragma unroll
       for (int i = 0; i < kWords; ++i) {
         FloatPair v = scaled_pair<S.type>(h.words[i], first, scale.second);
@@ -147,6 +148,7 @@ __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& wei
         const FloatPair w = weight.pair(i);
         y.words[i] = pack_pair<S.type>(v.low * (w.low + offset), v.high * (w.high + offset));
       }
+    }
   }
   return y;
 }
