@@ -79,12 +79,25 @@ def _measure(section: str, threads: int, seconds: float, quick: bool) -> list[Ro
         return rows
 
 
+def _gpu_environment(folder: str) -> dict[str, str]:
+    """What was chosen by timing lives in ``folder``, with the section: our store, and all that
+    Inductor keeps (configurations, timings, and graphs whose code holds such a choice). What Triton
+    compiled, a function of source and options alone, may outlive it."""
+    home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")
+    compiled = os.environ.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton", "cache")
+    return _environment(
+        DLBLAS_CACHE=os.path.join(folder, "store"),
+        TORCHINDUCTOR_CACHE_DIR=os.path.join(folder, "inductor"),
+        TRITON_CACHE_DIR=compiled,  # or Inductor would take a folder within its own
+    )
+
+
 def _measure_gpu(section: str, seconds: float, quick: bool) -> tuple[list[Row], BenchError | None]:
     """The rows that came out, and what ended the process before its last one."""
-    with tempfile.TemporaryDirectory(prefix="dlblas-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="dlblas-bench-", ignore_cleanup_errors=True) as folder:
         result = os.path.join(folder, "rows.jsonl")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
-        env = _environment(DLBLAS_CACHE=os.path.join(folder, "store"))
+        env = _gpu_environment(folder)
         command = [sys.executable, "-m", "dlblas.bench.gpu"]
         done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
         rows: list[Row] = []
