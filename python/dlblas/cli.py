@@ -50,7 +50,9 @@ def _bench(args: argparse.Namespace) -> int:
     from . import bench
 
     threads = None if args.threads is None else [int(n) for n in args.threads.split(",")]
-    return bench.run(args.section, args.out, threads, args.seconds, args.quick, args.commit)
+    return bench.run(
+        args.section, args.out, threads, args.seconds, args.quick, args.commit, args.prepare
+    )
 
 
 def _test(argv: Sequence[str]) -> int:
@@ -148,6 +150,12 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
     bench.add_argument("--seconds", type=_seconds, help="search budget a key")
     bench.add_argument(
         "--quick", action="store_true", help="tiny shapes: tries the tool, says nothing"
+    )
+    bench.add_argument(
+        "--prepare",
+        action="store_true",
+        help="measure nothing: have the kernels that a GPU section is measured against compiled, "
+        "which the section then finds in Triton's and QuACK's caches",
     )
 
 

@@ -2,12 +2,14 @@
 
 In: sections and thread counts. Each (section, thread count) runs in a process of its own, with an
 empty store; the GPU's sections have no thread count and are asked for by name, or all by "gpu".
-Out: rows as benchmarks/README.md describes them; tools/figures.py makes tables of them. Read next:
-children.py and gpu.py, which measure.
+Out: rows as benchmarks/README.md describes them; tools/figures.py makes tables of them. ``prepare``
+has others' kernels compiled beforehand and measures nothing. Read next: children.py and gpu.py,
+which measure.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import datetime
 import glob
 import importlib.util
@@ -48,6 +50,12 @@ GPU_SECTIONS: dict[str, float] = {
     "gpu_norm_long": 4.0,
     "gpu_norm_backward": 3.0,
     "gpu_matmul": 2.0,
+}
+# Sections whose peers take long to compile: of which operators, each prepared in its own process.
+_PREPARED: dict[str, tuple[str, ...]] = {
+    "gpu_norm": ("rms_norm", "add_rms_norm"),
+    "gpu_norm_long": ("rms_norm", "add_rms_norm"),
+    "gpu_norm_backward": ("rms_norm_backward",),
 }
 
 
@@ -92,11 +100,15 @@ def _gpu_environment(folder: str) -> dict[str, str]:
     )
 
 
-def _measure_gpu(section: str, seconds: float, quick: bool) -> tuple[list[Row], BenchError | None]:
-    """The rows that came out, and what ended the process before its last one."""
+def _run_gpu(
+    section: str, seconds: float, quick: bool, prepare: str = ""
+) -> tuple[list[Row], BenchError | None]:
+    """The rows that came out, and what ended the process before its last one. ``prepare``: an
+    operator, whose peers are compiled; no rows."""
     with tempfile.TemporaryDirectory(prefix="dlblas-bench-", ignore_cleanup_errors=True) as folder:
         result = os.path.join(folder, "rows.jsonl")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
+        request["prepare"] = prepare
         env = _gpu_environment(folder)
         command = [sys.executable, "-m", "dlblas.bench.gpu"]
         done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
@@ -104,8 +116,24 @@ def _measure_gpu(section: str, seconds: float, quick: bool) -> tuple[list[Row], 
         if os.path.exists(result):
             with open(result, encoding="utf-8") as file:
                 rows = [json.loads(line) for line in file if line.endswith("\n")]
-    code = done.returncode
-    return rows, BenchError(f"{section} ended with exit code {code}") if code else None
+    code, what = done.returncode, f"{section} {prepare}".strip()
+    return rows, BenchError(f"{what} ended with exit code {code}") if code else None
+
+
+def _prepare(names: list[str], quick: bool) -> int:
+    """Side by side, since compiling takes a core each; 0 when every process came through."""
+    parts = [(name, op) for name in names for op in _PREPARED.get(name, ())]
+    if not parts:
+        known = f"{', '.join(_PREPARED)} or gpu"
+        remedy = "run it without --prepare"
+        raise _specs.refuse("bench", "--prepare", "has no work", known, names[0], remedy)
+    with concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
+        done = list(pool.map(lambda part: _run_gpu(part[0], 0.0, quick, part[1]), parts))
+    failures = [failure for _, failure in done if failure is not None]
+    for failure in failures:
+        sys.stderr.write(f"dlblas bench: {failure}\n")
+    print(f"prepared: {len(parts) - len(failures)} of {len(parts)} parts", flush=True)
+    return 1 if failures else 0
 
 
 def _import_times(module: str) -> float:
@@ -272,7 +300,7 @@ def _gpu_section(
     name: str, seconds: float | None, quick: bool, stamp: _Stamp
 ) -> tuple[list[Row], bool]:
     budget = _QUICK_SECONDS if quick else GPU_SECTIONS[name]
-    found, failure = _measure_gpu(name, budget if seconds is None else seconds, quick)
+    found, failure = _run_gpu(name, budget if seconds is None else seconds, quick)
     rows = _complete_gpu(found, quick, stamp)
     for row in rows:
         print(describe(row), flush=True)
@@ -307,10 +335,14 @@ def run(
     seconds: float | None,
     quick: bool,
     commit: str | None = None,
+    prepare: bool = False,
 ) -> int:
     """Measures and writes; 0 when every section came through, else 1. ``out``: a file for all, or
-    a folder with a file a section."""
-    names, stamp = _check_section(section), _stamp(commit)
+    a folder with a file a section. ``prepare``: only has the sections' peers compiled."""
+    names = _check_section(section)
+    if prepare:
+        return _prepare(names, quick)
+    stamp = _stamp(commit)
     everything, any_failed = list[Row](), False
     folder = out if out is not None and (out.endswith("/") or os.path.isdir(out)) else None
     for name in names:

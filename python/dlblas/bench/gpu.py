@@ -3,7 +3,8 @@
 ``python -m dlblas.bench.gpu`` with a JSON request on stdin: section, quick, seconds, file for the
 rows. "Ours" is what the library itself chooses after a search of ``seconds`` a key; the variants
 beside it are each CUDA implementation with its default configuration. Ratios are a peer's median
-over ours. Needs torch. Read next: gpu_timing.py (how), peers.py (against whom).
+over ours. With "prepare", an operator, its peers alone run once, so that they compile: a line of
+text a problem, no rows. Needs torch. Read next: gpu_timing.py (how), peers.py (against whom).
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class GpuBench:
     def __init__(self, request: Row) -> None:
         self.quick: bool = request["quick"]
         self.seconds: float = request["seconds"]
+        self.preparing: bool = bool(request.get("prepare"))
+        self.ops: tuple[str, ...] = (request["prepare"],) if self.preparing else _NORM_OPS
         self.rounds = 5 if self.quick else ROUNDS
         self.info = dlblas.info()
         torch.manual_seed(7)
@@ -80,6 +83,8 @@ class GpuBench:
         return made.mul_(scale).add_(offset)
 
     def rotation(self, bytes_a_set: int) -> Rotation:
+        if self.preparing:
+            return Rotation(1, bytes_a_set)
         return rotation(bytes_a_set, 4) if self.quick else rotation(bytes_a_set)
 
     def cuda_implementations(self, op: str) -> list[str]:
@@ -91,12 +96,12 @@ class GpuBench:
 
     def gpu_norm(self) -> Iterator[Row]:
         for problem in [(8, 256), (3, 64)] if self.quick else _NORMS:
-            for op in _NORM_OPS:
+            for op in self.ops:
                 yield self._norm("gpu_norm", op, *problem)
 
     def gpu_norm_long(self) -> Iterator[Row]:
         for problem in [(2, 65536)] if self.quick else _LONG:
-            for op in _NORM_OPS:
+            for op in self.ops:
                 yield self._norm("gpu_norm_long", op, *problem)
 
     def _norm_arrays(self, op: str, rows: int, width: int) -> tuple[peers.NormArrays, Rotation]:
@@ -112,20 +117,11 @@ class GpuBench:
     def _norm(self, what: str, op: str, rows: int, width: int) -> Row:
         torch.compiler.reset()  # another problem is another program: no recompilation limit
         arrays, turn = self._norm_arrays(op, rows, width)
-        x, weight, residual, y, total = arrays
-        tensors = (x[0], weight) if residual is None else (x[0], weight, residual[0])
-        call = dlblas.get_op(op, tensors, seconds=self.seconds)
-        function = getattr(dlblas, op)
-
-        def run(i: int) -> Any:
-            if residual is None or total is None:
-                return function(x[i], weight, out=y[i])
-            return function(x[i], weight, residual[i], out=(y[i], total[i]))
-
-        contest = Contest(op, self.rounds)
-        contest.add("dlblas", dlblas.__version__, run)
-        for name in self.cuda_implementations(op):
-            contest.add(f"default {name}", "", run, functools.partial(dlblas.pin, op, name))
+        _, _, _, y, total = arrays
+        chosen = ("", "") if self.preparing else self._search_norm(op, arrays)
+        contest, problem = Contest(op, self.rounds), {"T": rows, "C": width}
+        if not self.preparing:
+            self._add_norms(contest, op, arrays)
         for peer in peers.norm_peers():
             if isinstance(peer, peers.Missing):
                 contest.missing(peer.name, peer.why)
@@ -137,11 +133,31 @@ class GpuBench:
         contest.check(
             _norm_reference(arrays), lambda: (y[0], total[0] if total is not None else None)
         )
+        if self.preparing:
+            return contest.prepared(what, problem)
         contest.hold(turn)
-        implementation, config = _plan(call)
-        row = contest.row(what, {"T": rows, "C": width}, implementation, config)
+        row = contest.row(what, problem, *chosen)
         row["bytes"] = turn.bytes_a_set
         return row
+
+    def _search_norm(self, op: str, arrays: peers.NormArrays) -> tuple[str, str]:
+        x, weight, residual, _, _ = arrays
+        tensors = (x[0], weight) if residual is None else (x[0], weight, residual[0])
+        return _plan(dlblas.get_op(op, tensors, seconds=self.seconds))
+
+    def _add_norms(self, contest: Contest, op: str, arrays: peers.NormArrays) -> None:
+        """Ours: what the search chose, and each implementation with its default configuration."""
+        x, weight, residual, y, total = arrays
+        function = getattr(dlblas, op)
+
+        def run(i: int) -> Any:
+            if residual is None or total is None:
+                return function(x[i], weight, out=y[i])
+            return function(x[i], weight, residual[i], out=(y[i], total[i]))
+
+        contest.add("dlblas", dlblas.__version__, run)
+        for name in self.cuda_implementations(op):
+            contest.add(f"default {name}", "", run, functools.partial(dlblas.pin, op, name))
 
     # --- backward ---------------------------------------------------------------------------------
 
@@ -156,14 +172,16 @@ class GpuBench:
         x, dy = self.normal(sets, rows, width), self.normal(sets, rows, width)
         weight = self.normal(width, scale=0.1, offset=1.0)
         op = "rms_norm_backward"
-        chosen = ("", "")
-        if op in dlblas.list_operators():
+        chosen, problem = ("", ""), {"T": rows, "C": width}
+        if op in dlblas.list_operators() and not self.preparing:
             named = {"dy": dy[0], "x": x[0], "weight": weight}
             chosen = _plan(dlblas.get_op(op, (), kwargs=named, seconds=self.seconds))
         contest = Contest(op, self.rounds)
         stream = contest.stream
         with torch.cuda.stream(stream):
             for name, (version, make) in peers.backward_peers(dlblas.rms_norm).items():
+                if self.preparing and name == "dlblas":
+                    continue
                 try:
                     made = [make(x[i], weight, dy[i]) for i in range(sets)]
                     contest.add(name, version, functools.partial(_run_made, made))
@@ -172,8 +190,10 @@ class GpuBench:
         to = torch.empty_like(x)
         contest.add(peers.COPY, torch.__version__, lambda i: to[i].copy_(x[i]))
         contest.check(_backward_reference(x[0], weight, dy[0]), None)
+        if self.preparing:
+            return contest.prepared("gpu_norm_backward", problem)
         contest.hold(turn)
-        row = contest.row("gpu_norm_backward", {"T": rows, "C": width}, *chosen)
+        row = contest.row("gpu_norm_backward", problem, *chosen)
         row["bytes"] = needed
         copied = next(p for p in row["peers"] if p["name"] == peers.COPY)
         if "median_ms" in copied and "median_ms" in row["ours"]:  # rates, not times: bytes differ
@@ -310,29 +330,48 @@ SECTIONS: dict[str, Callable[[GpuBench], Iterator[Row]]] = {
 }
 
 
-def main() -> int:
+def _measure(rows: Iterator[Row], result: str) -> int:
     """Each row is on the disk before the next is measured: a run that is cut short has its rows."""
+    with open(result, "w", encoding="utf-8") as file:
+        before = card()
+        for row in rows:
+            after = card()
+            row["card"], row["driver"] = before["name"], before["driver"]
+            row["clocks"] = {"before": before.get("clocks"), "after": after.get("clocks")}
+            row["torch"] = torch.__version__
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            before = after
+    return 0
+
+
+def _prepare(rows: Iterator[Row]) -> int:
+    """A line a problem; 1 when nothing but the copy ran in any, for then nothing was prepared."""
+    ran = 0
+    for row in rows:
+        dims = " ".join(f"{name}={value}" for name, value in row["problem"].items())
+        done = [f"{name} {s:.1f} s" for name, s in row["ran"].items() if name != peers.COPY]
+        not_done = [f"not {name}: {why}" for name, why in row["missing"].items()]
+        print(f"{row['what']} {row['op']} {dims}: {', '.join(done + not_done)}", flush=True)
+        ran += len(done)
+        torch.cuda.empty_cache()  # tests beside it ask what memory is free
+    return 0 if ran else 1
+
+
+def main() -> int:
     request = json.load(sys.stdin)
     if not torch.cuda.is_available():
         sys.stderr.write(f"{request['section']}: torch sees no CUDA device\n")
         return 2
     try:
-        with open(request["result"], "w", encoding="utf-8") as file:
-            before = card()
-            for row in SECTIONS[request["section"]](GpuBench(request)):
-                after = card()
-                row["card"], row["driver"] = before["name"], before["driver"]
-                row["clocks"] = {"before": before.get("clocks"), "after": after.get("clocks")}
-                row["torch"] = torch.__version__
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                before = after
+        bench = GpuBench(request)
+        rows = SECTIONS[request["section"]](bench)
+        return _prepare(rows) if bench.preparing else _measure(rows, request["result"])
     except dlblas.Error as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except KeyboardInterrupt:
         return 130
-    return 0
 
 
 if __name__ == "__main__":

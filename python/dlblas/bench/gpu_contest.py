@@ -94,6 +94,12 @@ class Contest:
         _unpin(self._op)
         self.took("timing")
 
+    def prepared(self, what: str, problem: Row) -> Row:
+        """After ``check``, where nothing is to be timed: who ran, in seconds, and who did not."""
+        ran = {name: self._took.get(f"first {name}", 0.0) for name in self._runs}
+        missing = dict(self._why)
+        return {"what": what, "op": self._op, "problem": problem, "ran": ran, "missing": missing}
+
     def _told(self, name: str, shown: str, **more: Any) -> Row:
         samples = self._times.get(name)
         return entry(shown, self._versions[name], samples, self._why.get(name, ""), **more)
