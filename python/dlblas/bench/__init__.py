@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -108,7 +109,7 @@ def _run_gpu(
     with tempfile.TemporaryDirectory(prefix="dlblas-bench-", ignore_cleanup_errors=True) as folder:
         result = os.path.join(folder, "rows.jsonl")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
-        request["prepare"] = prepare
+        request |= {"prepare": prepare, "asked": time.time()}
         env = _gpu_environment(folder)
         command = [sys.executable, "-m", "dlblas.bench.gpu"]
         done = subprocess.run(command, input=json.dumps(request), text=True, env=env)

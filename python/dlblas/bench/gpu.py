@@ -13,6 +13,7 @@ import functools
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -118,8 +119,9 @@ class GpuBench:
         torch.compiler.reset()  # another problem is another program: no recompilation limit
         arrays, turn = self._norm_arrays(op, rows, width)
         _, _, _, y, total = arrays
-        chosen = ("", "") if self.preparing else self._search_norm(op, arrays)
         contest, problem = Contest(op, self.rounds), {"T": rows, "C": width}
+        chosen = ("", "") if self.preparing else self._search_norm(op, arrays)
+        contest.took("search")
         if not self.preparing:
             self._add_norms(contest, op, arrays)
         for peer in peers.norm_peers():
@@ -172,13 +174,13 @@ class GpuBench:
         x, dy = self.normal(sets, rows, width), self.normal(sets, rows, width)
         weight = self.normal(width, scale=0.1, offset=1.0)
         op = "rms_norm_backward"
+        contest = Contest(op, self.rounds)
         chosen, problem = ("", ""), {"T": rows, "C": width}
         if op in dlblas.list_operators() and not self.preparing:
             named = {"dy": dy[0], "x": x[0], "weight": weight}
             chosen = _plan(dlblas.get_op(op, (), kwargs=named, seconds=self.seconds))
-        contest = Contest(op, self.rounds)
-        stream = contest.stream
-        with torch.cuda.stream(stream):
+        contest.took("search")
+        with torch.cuda.stream(contest.stream):
             for name, (version, make) in peers.backward_peers(dlblas.rms_norm).items():
                 if self.preparing and name == "dlblas":
                     continue
@@ -216,12 +218,12 @@ class GpuBench:
         a, b = self.normal(sets, m, k), self.normal(sets, n, k, scale=k**-0.5)
         b = b.transpose(1, 2)  # [K, N] as nn.Linear has it: D = A·Bᵀ in the tables of the field
         out = torch.empty((sets, m, n), device="cuda", dtype=torch.bfloat16)
+        contest = Contest("matmul", self.rounds)
         call = dlblas.get_op("matmul", (a[0], b[0]), seconds=self.seconds)
 
         def run(i: int) -> Any:
             return dlblas.matmul(a[i], b[i], out=out[i])
 
-        contest = Contest("matmul", self.rounds)
         contest.add("dlblas", dlblas.__version__, run)
         names = self.cuda_implementations("matmul")
         own = [name for name in names if not name.startswith(_LIBRARIES)]
@@ -229,6 +231,7 @@ class GpuBench:
             contest.add(f"default {name}", "", run, functools.partial(dlblas.pin, "matmul", name))
         if own and large:
             self._best_own(contest, own, a[0], b[0], run)
+        contest.took("search")
         version = f"{torch.__version__} (cuBLAS)"
         contest.add("cublas", version, lambda i: torch.matmul(a[i], b[i], out=out[i]))
         reference = a[0].float() @ b[0].float()
@@ -365,6 +368,9 @@ def main() -> int:
         return 2
     try:
         bench = GpuBench(request)
+        print(
+            f"{request['section']}: begins after {time.time() - request['asked']:.1f} s", flush=True
+        )
         rows = SECTIONS[request["section"]](bench)
         return _prepare(rows) if bench.preparing else _measure(rows, request["result"])
     except dlblas.Error as error:
