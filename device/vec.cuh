@@ -13,6 +13,7 @@ namespace dlblas {
 enum class Cache : int32_t {
   kDefault,
   kStream,  // evict first: touched once
+  kLast,    // leaves L2 last, so what is written leaves it first and in long runs (16-byte loads)
   kEarly,   // asked for where it is written, not where ptxas likes it; for memory that no thread
             // of the kernel writes (16-byte loads only)
 };
@@ -75,6 +76,13 @@ __device__ inline void load_words(uint32_t* words, const char* from) {
       asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
                    : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                    : "l"(__cvta_generic_to_global(from)));
+    else if constexpr (kCache == Cache::kLast)
+      asm volatile(
+          "{\n .reg .b64 policy;\n createpolicy.fractional.L2::evict_last.b64 policy, 1.0;\n"
+          " ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy;\n}"
+          : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+          : "l"(__cvta_generic_to_global(from))
+          : "memory");
     else
       v = *reinterpret_cast<const uint4*>(from);
     words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;

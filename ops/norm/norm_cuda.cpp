@@ -78,6 +78,13 @@ double bytes_of(const Slots& slots, const Problem& problem) {
   return elements * size_of(problem.tensors[slots.x].dtype) * (slots.adds() ? 4 : 2);
 }
 
+bool may_be_last(const Slots& slots, const Problem& problem, const DeviceInfo& device) {
+  constexpr std::int64_t kLeastAccesses = 256;
+  constexpr double kLeastCaches = 8;
+  return traits_of(slots, problem).align == 16 && accesses(slots, problem) >= kLeastAccesses &&
+         bytes_of(slots, problem) > kLeastCaches * static_cast<double>(device.l2_bytes);
+}
+
 double model_ms(double bytes, const Problem& problem, double concurrent, const DeviceInfo& device) {
   constexpr double kLaunch = 2.5e-3;
   // H200: 4.1 TB/s over 132 multiprocessors; one alone reaches about three times its share.

@@ -31,6 +31,7 @@ struct NormRegistersConfig {
   int32_t rows = 4;          // rows of one block, each with a barrier of its own
   int32_t cluster = 1;       // blocks that share a row
   bool early_weight = true;  // the weight is asked for before the row's sum is waited for
+  bool last = false;         // x and residual leave L2 last
 };
 
 /// cuda_shared, cuda_cluster, cuda_rows: a block (or a cluster) takes a row of any length in two

@@ -34,8 +34,9 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   const bool mine = place < p.rows;
   const int64_t row = mine ? place : p.rows - 1;
   typename Tile::Row x, residual, h;
-  tile.load(x, p.x, row * p.x_stride);
-  if constexpr (S.add) tile.load(residual, p.residual, row * p.residual_stride);
+  constexpr Cache kRows = C.last ? Cache::kLast : Cache::kDefault;
+  tile.template load<kRows>(x, p.x, row * p.x_stride);
+  if constexpr (S.add) tile.template load<kRows>(residual, p.residual, row * p.residual_stride);
   if constexpr (C.early_weight) ask_here(p);
   blocks.start();
   tile.add(h, x, residual);

@@ -20,6 +20,7 @@ const Table& registers_table() {
       field<&NormRegistersConfig::threads>("threads", {4, 8, 16, 32, 64, 128, 256, 512, 1024}),
       field<&NormRegistersConfig::vectors>("vectors", {1, 2, 3, 4, 6, 8, 12, 16}),
       field<&NormRegistersConfig::rows>("rows", {1, 2, 4, 8, 16, 32}),
+      field<&NormRegistersConfig::last>("last", {0, 1}),
   };
   return *table;
 }
@@ -30,6 +31,7 @@ const Table& cluster_table() {
       field<&NormRegistersConfig::rows>("rows", {1}),
       field<&NormRegistersConfig::cluster>("cluster", {2, 4, 8, 16}),
       field<&NormRegistersConfig::early_weight>("early_weight", {0, 1}),
+      field<&NormRegistersConfig::last>("last", {0, 1}),
   };
   return *table;
 }
@@ -76,6 +78,7 @@ struct Registers {
                        threads = std::int64_t{c.threads} * c.cluster;
     return c.vectors == vectors_for(row, threads) &&
            (c.threads == kFewestThreads || threads < 2 * row) &&
+           (!c.last || may_be_last(slots, problem, device)) &&
            valid(traits_with(slots, problem, c), c, device.arch);
   }
 
@@ -102,6 +105,7 @@ struct Registers {
         c.threads = static_cast<std::int32_t>(threads);
         c.rows = std::clamp((few ? 32 : brief ? 128 : 512) / c.threads, 1, 32);
         if (!complete(slots, problem, device, most, c)) continue;
+        c.last = may_be_last(slots, problem, device);
         // Rows that end within an access take more registers: only small blocks fill them all.
         if (!traits_with(slots, problem, c).full)
           c.rows = std::min(c.rows, std::clamp(128 / c.threads, 1, 32));
@@ -117,6 +121,7 @@ struct Registers {
                                           const DeviceInfo& device) {
     NormRegistersConfig c;
     c.rows = 1;
+    c.last = may_be_last(slots, problem, device);
     for (const int most : {8, 16}) {
       for (const std::int64_t threads : kTable().knobs()[0].values) {
         c.threads = static_cast<std::int32_t>(threads);
@@ -168,7 +173,8 @@ struct Registers {
     // takes 85.8 µs; less so where two tensors are read and two written (134.9, a copy 130).
     const bool turns = norm_blocks(traits_of(slots, problem), c) < 4 && !slots.adds();
     const double share = !kCluster ? 1.0 : turns ? 1.28 : 1.03, meeting = kCluster ? 1e-3 : 0;
-    return meeting + model_ms(share * bytes_of(slots, problem), problem,
+    const double last = !c.last ? 1.0 : slots.adds() ? 0.96 : 0.985;
+    return meeting + model_ms(share * last * bytes_of(slots, problem), problem,
                               static_cast<double>(device.units) / c.cluster, device);
   }
 
