@@ -51,10 +51,10 @@ def test_results_are_right(op: str, name: str, width: int, dtype: Any) -> None:
     weight = torch.randn(width, device="cuda", dtype=dtype)
     inputs = (x,) if residual is None else (x, residual)
     before = [t.clone() for t in inputs]
-    tensors = (x, weight) if residual is None else (x, weight, residual)
+    named = {"x": x, "weight": weight} | ({} if residual is None else {"residual": residual})
     with dlblas.pinned(op.rstrip("_"), name):
-        assert "last=1" in str(dlblas.explain(op, *tensors, eps=0.0))
-        made = getattr(dlblas, op)(*tensors, eps=0.0)
+        assert "last=1" in str(dlblas.explain(op, **named, eps=0.0))
+        made = getattr(dlblas, op)(**named, eps=0.0)
     results = inputs if op.endswith("_") else made if adds else (made,)
     y, total = results[0], results[-1]
     most = 3e-5 if dtype == torch.float32 else 0.02
