@@ -87,7 +87,8 @@ struct Blocks {
       for (c.cluster = 1; c.cluster <= (kKeep ? 8 : 1); c.cluster *= 2) {
         const std::int64_t part = row / c.cluster;
         c.threads = part >= 4096 ? 1024 : part >= 2048 ? 512 : part >= 1024 ? 256 : 128;
-        if (kept_bytes(slots, problem, c) <= share && fits(slots, problem, c, device)) return c;
+        for (c.vectors = 4; c.vectors >= 2; c.vectors /= 2)
+          if (kept_bytes(slots, problem, c) <= share && fits(slots, problem, c, device)) return c;
       }
     }
     c.threads = 0;
@@ -105,7 +106,8 @@ struct Blocks {
 
   static void constrain(const Slots& slots, const Problem& problem, const DeviceInfo& device,
                         Space& space) {
-    space.require("what a block keeps fits its shared memory", {"cluster", "keep"},
+    space.require("what a block keeps and has in flight fits its shared memory and registers",
+                  {"threads", "vectors", "cluster", "keep"},
                   [slots, problem, device](const Config& config) {
                     return fits(slots, problem, kTable().restore(config), device);
                   });

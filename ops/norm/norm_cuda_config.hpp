@@ -146,10 +146,18 @@ constexpr int norm_blocks(const NormCudaTraits& s, const NormRegistersConfig& c)
   return blocks < 1 || most < 1 ? 1 : blocks > most ? most : blocks;
 }
 
+/// Is an access four words of 16-bit elements? One statement then normalises them.
+constexpr bool norm_takes_words(const NormCudaTraits& s) {
+  return s.align == 16 && size_of(s.type) == 2;
+}
 /// The same of a block in two passes, which has two accesses of each vector at a time: x and
-/// residual, then h and the weight.
+/// residual, then h and the weight. Beside four words of both there is also the block's part of a
+/// cluster's row; and f16, added, kept and rounded before the weight, takes the most steps of all.
 constexpr int norm_blocks(const NormCudaTraits& s, const NormBlockConfig& c) {
-  const int needed = norm_registers_needed(s, c.vectors) - 8;
+  const bool all_steps =
+      s.type == FloatType::kF16 && s.add && c.keep && s.cast_before_weight && c.vectors > 2;
+  const bool more = norm_takes_words(s) && s.weight == s.type && (c.cluster > 1 || all_steps);
+  const int needed = norm_registers_needed(s, c.vectors) - (more ? 0 : 8);
   const int blocks = 65536 / (needed * c.threads), most = 1536 / c.threads;
   return blocks < 1 ? 1 : blocks > most ? most : blocks;
 }
@@ -162,8 +170,18 @@ constexpr bool valid(const NormCudaTraits& s, const NormRegistersConfig& c, int 
          (c.cluster == 1 || (arch >= 90 && c.rows == 1 && c.threads >= 64)) &&
          norm_registers_needed(s, c) * block <= 65536;
 }
-constexpr bool valid(const NormCudaTraits&, const NormBlockConfig& c, int arch) {
-  return c.threads <= kMaxBlockThreads && (c.cluster == 1 || arch >= 90);
+/// Four accesses at a time do not fit the 64 registers that blocks of 1,024 threads leave each, or
+/// two of 512: of a cluster's row, with words that are converted (f16) or rounded before the
+/// weight; of bf16 rounded before an f32 weight, twice as long, where h is on its way from memory
+/// as well.
+constexpr bool valid(const NormCudaTraits& s, const NormBlockConfig& c, int arch) {
+  const bool four = norm_takes_words(s) && c.vectors > 2;
+  const bool part =
+      c.cluster > 1 && s.weight == s.type && (s.type == FloatType::kF16 || s.cast_before_weight);
+  const bool again = !c.keep && c.threads == kMaxBlockThreads && s.type == FloatType::kBF16 &&
+                     s.weight != s.type && s.cast_before_weight;
+  return c.threads <= kMaxBlockThreads && (c.cluster == 1 || arch >= 90) &&
+         !(four && (part || again));
 }
 constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
   return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 1536 &&
