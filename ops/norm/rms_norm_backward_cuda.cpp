@@ -229,6 +229,7 @@ std::vector<KernelSource> registers_sources(const Problem& problem, const Config
   NormCudaTraits s = traits_of(problem);
   const BackwardRegistersConfig c = registers_table().restore(config);
   s.full = std::int64_t{c.threads} * c.vectors * norm_elements(s) == problem.dims[kC];
+  s.full = s.full && valid(s, c);  // bounds to check keep accesses apart: fewer registers
   return {{"ops/norm/rms_norm_backward_registers.cuh",
            text("dlblas::norm_backward_registers<", literal(s), ", ",
                 registers_table().literal(config, "dlblas::BackwardRegistersConfig"), ">")},

@@ -76,8 +76,11 @@ constexpr int backward_held_words(const NormCudaTraits& s, const BackwardRegiste
 /// May this configuration be compiled for these traits?
 constexpr bool valid(const NormCudaTraits& s, const BackwardRegistersConfig& c) {
   const int block = c.threads * c.rows;
+  // Without bounds to check, one access is still floats, and floats again once they are rounded,
+  // when the next is begun.
+  const int rounded = s.full && s.cast_before_weight ? 2 * norm_elements(s) : 0;
   // Registers come in steps of 8 a thread, and a thread has 255 at most.
-  const int registers = (backward_held_words(s, c) + 40 + 7) / 8 * 8;
+  const int registers = (backward_held_words(s, c) + rounded + 40 + 7) / 8 * 8;
   return block >= 64 && block <= kMaxBlockThreads && block * c.blocks <= 1536 &&
          (c.threads <= 32 || c.rows <= kMaxNamedBarriers) && registers <= 248 &&
          registers * block * c.blocks <= 65536;

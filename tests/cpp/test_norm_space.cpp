@@ -67,5 +67,13 @@ TEST_F(NormSpace, DefaultsInTwoPassesHoldWhatIsInFlight) {
     expect_default_holds("cuda_rows", {"rms_norm", DType::kBF16, DType::kF32, true}, 65536, arch);
 }
 
+// A full row of four accesses a thread, the most that one block holds.
+TEST_F(NormSpace, DefaultsOfTheGradientHoldARoundedRow) {
+  for (const int arch : {80, 90})
+    for (const DType dtype : {DType::kF16, DType::kBF16})
+      expect_default_holds("cuda_registers", {"rms_norm_backward", dtype, dtype, true}, 16384,
+                           arch);
+}
+
 }  // namespace
 }  // namespace dlblas
