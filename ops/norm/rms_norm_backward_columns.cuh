@@ -21,9 +21,19 @@ __device__ inline int64_t offset_of_row(const NormRowMap& map, int64_t row) {
     return row_offset(map, row);
 }
 
+/// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes. Before sm_90 it likes
+/// eight of single f32 elements, and spills for them.
+template <NormCudaTraits S>
+constexpr int scales_blocks() {
+#if __CUDA_ARCH__ < 900
+  if (S.type == FloatType::kF32 && norm_elements(S) == 1) return 6;
+#endif
+  return 0;
+}
+
 /// scales[row] of every row: C.threads threads a row.
 template <NormCudaTraits S, BackwardColumnsConfig C>
-__global__ void __launch_bounds__(kBackwardColumnsBlock)
+__global__ void __launch_bounds__(kBackwardColumnsBlock, scales_blocks<S>())
     norm_backward_scales(const __grid_constant__ BackwardColumnsParams p) {
   constexpr int N = norm_elements(S), kRows = kBackwardColumnsBlock / C.threads;
   using Sum = RowSum<C.threads>;

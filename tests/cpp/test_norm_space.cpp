@@ -75,5 +75,12 @@ TEST_F(NormSpace, DefaultsOfTheGradientHoldARoundedRow) {
                            arch);
 }
 
+// Rows of an odd length, element by element.
+TEST_F(NormSpace, DefaultsOfTheGradientByColumnsHoldTheirSums) {
+  for (const int arch : {80, 90})
+    expect_default_holds("cuda_columns", {"rms_norm_backward", DType::kF32, DType::kF32, false},
+                         1001, arch);
+}
+
 }  // namespace
 }  // namespace dlblas
