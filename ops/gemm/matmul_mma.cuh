@@ -219,8 +219,20 @@ __device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d
   }
 }
 
+/// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes. Before sm_90 it likes
+/// seven of 32 × 64, and where an activation branches it spills for them.
 template <MatmulTraits S, MatmulMmaConfig C>
-__global__ void __launch_bounds__(C.threads())
+constexpr int mma_blocks() {
+#if __CUDA_ARCH__ < 900
+  constexpr bool kBranches =
+      S.activation == Activation::kLeakyRelu || S.activation == Activation::kSilu;
+  if (kBranches && C.block_m == 32 && C.block_n == 64 && C.block_k == 128) return 6;
+#endif
+  return 0;
+}
+
+template <MatmulTraits S, MatmulMmaConfig C>
+__global__ void __launch_bounds__(C.threads(), mma_blocks<S, C>())
     matmul_mma(const __grid_constant__ MatmulGpuParams p) {
   extern __shared__ __align__(128) unsigned char shared[];
   const MmaPlace at = mma_place<C>(p);

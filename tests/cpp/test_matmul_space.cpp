@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "jit/jit.hpp"
 #include "registry/registry.hpp"
 
 namespace dlblas {
@@ -81,6 +82,22 @@ TEST(MatmulSpace, DefaultsAreWhatWasFastest) {
     const Problem p = product(row.sizes, false, true);
     const std::string printed = mma.table().print(mma.default_config(p, device));
     EXPECT_EQ(printed.substr(0, std::string(row.config).size()), row.config);
+  }
+}
+
+// Small tiles with an activation that branches, b row-major: 72 registers and a spill for a seventh
+// block, before it was told of six.
+TEST(MatmulSpace, RegistersHoldASmallTile) {
+  if (const std::string why = jit::unavailable(); !why.empty()) GTEST_SKIP() << why;
+  const Implementation& mma = *matmul().find("cuda_mma");
+  const DeviceInfo device = typical_cuda_device(80);
+  for (const std::int64_t activation : {2, 4}) {  // leaky_relu, silu
+    Problem p = product({256, 1024, 128}, false, false);
+    p.scalars[0] = activation;
+    const Config config = mma.default_config(p, device);
+    ASSERT_TRUE(mma.table().print(config).starts_with("block_m=32 block_n=64 block_k=128"));
+    for (const KernelSource& source : mma.sources(p, config, device, mma))
+      EXPECT_EQ(jit::compile(source, 80).spill_bytes, 0) << source.entry;
   }
 }
 
