@@ -47,7 +47,7 @@ print("used")
     "imports",
     [
         "import torch, dlblas",
-        "import dlblas, torch",  # the first tensor registers
+        "import dlblas, torch",
         "import dlblas, torch; import dlblas.torch",
         "import dlblas.torch, torch",
         "from dlblas import torch as ours; import dlblas, torch",
@@ -57,9 +57,27 @@ def test_every_order_of_imports(imports):
     assert child(imports + "\n" + USE) == "used"
 
 
-def test_ops_are_there_as_soon_as_both_are_imported_in_that_order():
-    code = "import torch, dlblas; print(torch.ops.dlblas.rms_norm.default._schema)"
+@pytest.mark.parametrize("imports", ["import torch, dlblas", "import dlblas, torch"])
+def test_ops_are_there_as_soon_as_both_are_imported(imports):
+    code = f"{imports}; print(torch.ops.dlblas.rms_norm.default._schema)"
     assert child(code).startswith("dlblas::rms_norm(Tensor x, Tensor weight, float eps=")
+
+
+def test_a_late_torch_that_fails_to_register_is_imported_all_the_same():
+    code = """
+        import dlblas, dlblas._hooks
+        def fails():
+            raise RuntimeError("on purpose")
+        dlblas._hooks.attach_torch = fails
+        import warnings
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            import torch
+        print(torch.ones(2).sum().item())
+        print([str(w.message) for w in told if "dlblas" in str(w.message)])
+    """
+    text = "dlblas: torch has no operators of dlblas: RuntimeError('on purpose')"
+    assert child(code) == f'2.0\n["{text}"]'
 
 
 def test_the_first_call_is_already_torchs():
@@ -74,12 +92,25 @@ def test_the_first_call_is_already_torchs():
     assert child(code) == "True"
 
 
-def test_the_tracer_is_imported_late_and_early():
-    traced = """
-        f = torch.compile(lambda x, w: dlblas.rms_norm(x, w), fullgraph=True, backend="eager")
-        print(f(torch.randn(3, 8), torch.ones(8)).shape[0])
+@pytest.mark.parametrize(
+    "first",
+    ["lambda x: dlblas.rms_norm(x, w)", "dlblas.nn.RMSNorm(8)", "lambda x: ops.rms_norm(x, w)"],
+)
+def test_the_tracer_is_imported_late_and_early(first):
+    """Nothing of dlblas ran before: what is compiled is the first call."""
+    traced = f"""
+        ops, w = torch.ops.dlblas, torch.ones(8)
+        f = torch.compile({first}, fullgraph=True, backend="eager")
+        print(f(torch.randn(3, 8)).shape[0])
     """
-    for imports in ("import torch, dlblas", "import torch, torch._dynamo, dlblas"):
+    for imports in (
+        "import torch, dlblas",
+        "import torch, torch._dynamo, dlblas",
+        "import dlblas, torch",
+        "import dlblas, torch._dynamo",
+        "import dlblas.nn, torch",
+        "import dlblas.torch, torch",
+    ):
         assert child(imports + "\n" + textwrap.dedent(traced)) == "3"
 
 

@@ -10,6 +10,7 @@ import sys as _sys
 import typing as _typing
 
 from . import _hooks, _native, cache, errors
+from ._after_import import after_import as _after_import
 from ._array import Array, Spec
 from ._native import counters, info
 from .errors import Error
@@ -77,10 +78,10 @@ for _function in _native.FUNCTIONS.values():
     __all__ += [_function.name]
 del _function
 
-# Who has imported torch gets the operators now; else its first tensor here does that, or
-# `import dlblas.torch`.
-if hasattr(_sys.modules.get("torch"), "library"):  # without it, torch is being imported right now
-    _hooks.attach_torch()
+# torch has the operators as soon as both are imported. Where dlblas is imported from within torch's
+# own import, the first tensor here does that, or `import dlblas.torch`.
+if "torch" not in _sys.modules or hasattr(_sys.modules["torch"], "library"):
+    _after_import("torch", _hooks.attach_late_torch)
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -8,6 +8,7 @@ the caller has imported them and never imported before. Read next: bindings/pyth
 from __future__ import annotations
 
 import sys
+import warnings
 from operator import index
 from typing import Any
 
@@ -348,6 +349,17 @@ def attach_torch() -> str:
     except UnsupportedError as why:  # of the package's first line: a torch that is too old
         return str(why)
     return _register.attach()
+
+
+def attach_late_torch() -> None:
+    """The same as soon as torch is imported. A torch that cannot have them says so at the first
+    use; nobody's `import torch` fails for us. `import dlblas.torch` attaches by itself."""
+    if "dlblas.torch" in sys.modules:
+        return
+    try:
+        attach_torch()
+    except Exception as reason:
+        warnings.warn(f"dlblas: torch has no operators of dlblas: {reason!r}", stacklevel=2)
 
 
 def torch_error(form: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:

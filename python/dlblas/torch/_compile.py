@@ -8,15 +8,13 @@ imports it, at the first torch.compile. Read next: torch.compiler.substitute_in_
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from .. import _dtypes, _native
+from .._after_import import after_import
 from ._autograd import FUNCTIONS
 from ._fakes import TORCH_DTYPES, grad_error
 from ._register import OPERATIONS, operator
@@ -74,28 +72,6 @@ def _substitute(names: Iterable[str]) -> None:
         )
 
 
-class _Watcher:
-    """Sees torch._dynamo being imported, once."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name != _TRACER or self not in sys.meta_path:
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        run = spec.loader.exec_module
-
-        def run_and_substitute(module: ModuleType) -> None:
-            run(module)
-            _substitute(_native.FUNCTIONS)
-
-        spec.loader.exec_module = run_and_substitute  # type: ignore[method-assign]
-        return spec
-
-
 def extend(names: Iterable[str]) -> None:
     """Functions that came later; a tracer that is not there yet will get all."""
     if _TRACER in sys.modules:
@@ -104,7 +80,4 @@ def extend(names: Iterable[str]) -> None:
 
 def register() -> None:
     """Now where the tracer is there, else when it comes."""
-    if _TRACER in sys.modules:
-        _substitute(_native.FUNCTIONS)
-    else:
-        sys.meta_path.insert(0, _Watcher())
+    after_import(_TRACER, lambda: _substitute(_native.FUNCTIONS))
