@@ -115,20 +115,25 @@ struct Registers {
     c.vectors = 0;
     return c;
   }
-  /// Small blocks of many vectors: 1024×65536 with 128 threads × 16 vectors × 4 blocks 67.7 µs,
-  /// with 256 × 4 × 8 74 (bf16, H200, 2026-11-21).
+  /// Small blocks of many vectors, in µs with bf16 on H200, 2026-11-22: 1024×65536 with 128 threads
+  /// × 8 vectors × 8 blocks 66.3, with 256 × 4 × 8 74; 256×262144 with 128 × 16 × 16 70.5, with 256
+  /// × 8 × 16 86. With `add`, twice the registers: 256 × 8 × 16 129.7, 512 × 4 × 16 129.
   static NormRegistersConfig pick_cluster(const Slots& slots, const Problem& problem,
                                           const DeviceInfo& device) {
     NormRegistersConfig c;
     c.rows = 1;
     c.last = may_be_last(slots, problem, device);
-    for (const int most : {8, 16}) {
-      for (const std::int64_t threads : kTable().knobs()[0].values) {
-        c.threads = static_cast<std::int32_t>(threads);
-        for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2)
-          if (complete(slots, problem, device, most, c)) return c;
-      }
-    }
+    const auto found = [&](std::int64_t threads, int most) {
+      c.threads = static_cast<std::int32_t>(threads);
+      for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2)
+        if (complete(slots, problem, device, most, c)) return true;
+      return false;
+    };
+    const std::vector<std::int64_t>& all = kTable().knobs()[0].values;
+    if (!slots.adds() && (found(all[0], 8) || found(all[0], 16))) return c;
+    for (const int most : {8, 16})
+      for (const std::int64_t threads : all)
+        if (found(threads, most)) return c;
     c.vectors = 0;
     return c;
   }
@@ -168,11 +173,12 @@ struct Registers {
   static double estimate(const Slots& slots, const Problem& problem, const Config& config,
                          const DeviceInfo& device) {
     const NormRegistersConfig c = restore(config);
-    // bf16 on H200, 2026-11-21: 1024×65536 takes 67.7 µs, where a copy takes 65. With large parts
-    // of rows a multiprocessor has few blocks, so that reads and writes take turns: 256×262144
-    // takes 85.8 µs; less so where two tensors are read and two written (134.9, a copy 130).
-    const bool turns = norm_blocks(traits_of(slots, problem), c) < 4 && !slots.adds();
-    const double share = !kCluster ? 1.0 : turns ? 1.28 : 1.03, meeting = kCluster ? 1e-3 : 0;
+    // bf16 on H200, 2026-11-22: 1024×65536 takes 66.3 µs, where a copy takes 65. With few blocks a
+    // multiprocessor, reads and writes take turns: 256×262144 takes 70.5 with three and 86 with
+    // two; less so where two tensors are read and two written (129, as a copy).
+    const int blocks = norm_blocks(traits_of(slots, problem), c);
+    const double turns = slots.adds() || blocks > 3 ? 1.03 : blocks == 3 ? 1.09 : 1.28;
+    const double share = kCluster ? turns : 1.0, meeting = kCluster ? 1e-3 : 0;
     const double last = !c.last ? 1.0 : slots.adds() ? 0.96 : 0.985;
     return meeting + model_ms(share * last * bytes_of(slots, problem), problem,
                               static_cast<double>(device.units) / c.cluster, device);
