@@ -75,7 +75,8 @@ Config KnobTable::parse(std::string_view line, std::string_view who) const {
       refuse(who, text("has a value outside its domain; expected one of the declared values of ",
                        knob.name, ", got \"", word, "\""));
     config.values[config.count++] = value;
-    line.remove_prefix(std::min(line.size(), word.size() + 1));
+    line.remove_prefix(word.size());
+    if (config.count < size() && !line.empty()) line.remove_prefix(1);  // the space between two
   }
   if (!line.empty()) refuse(who, text("has trailing text; expected the end, got \"", line, "\""));
   return config;
