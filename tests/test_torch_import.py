@@ -57,10 +57,36 @@ def test_every_order_of_imports(imports):
     assert child(imports + "\n" + USE) == "used"
 
 
-@pytest.mark.parametrize("imports", ["import torch, dlblas", "import dlblas, torch"])
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import torch, dlblas",
+        "import dlblas, torch",
+        "import dlblas, importlib.util; importlib.util.find_spec('torch'); import torch",
+        "import dlblas, torch.nn; import torch",
+    ],
+)
 def test_ops_are_there_as_soon_as_both_are_imported(imports):
     code = f"{imports}; print(torch.ops.dlblas.rms_norm.default._schema)"
     assert child(code).startswith("dlblas::rms_norm(Tensor x, Tensor weight, float eps=")
+
+
+def test_a_late_torch_whose_first_import_fails(tmp_path):
+    """The second import, which succeeds, is watched, too."""
+    (tmp_path / "torch.py").write_text("raise RuntimeError('not yet')\n")
+    code = f"""
+        import dlblas, sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        try:
+            import torch
+        except RuntimeError as reason:
+            print(reason)
+        sys.path.pop(0)
+        sys.path_importer_cache.clear()
+        import torch
+        print(torch.ops.dlblas.rms_norm.default._schema.name)
+    """
+    assert child(code).splitlines() == ["not yet", "dlblas::rms_norm"]
 
 
 def test_a_late_torch_that_fails_to_register_is_imported_all_the_same():
