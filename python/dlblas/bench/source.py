@@ -16,6 +16,7 @@ Row = dict[str, Any]
 _HOST = ("src/core", "src/registry", "src/dispatch", "bindings/c")
 _IMPORTED = (
     "__init__",
+    "_after_import",
     "_array",
     "_dtypes",
     "_hooks",
