@@ -89,6 +89,48 @@ def test_a_late_torch_whose_first_import_fails(tmp_path):
     assert child(code).splitlines() == ["not yet", "dlblas::rms_norm"]
 
 
+def test_a_late_torch_that_fails_to_register_is_imported_where_warnings_are_errors():
+    code = """
+        import dlblas, dlblas._hooks, warnings
+        def fails():
+            raise RuntimeError("on purpose")
+        dlblas._hooks.attach_torch = fails
+        warnings.simplefilter("error", UserWarning)
+        import torch
+        print(torch.ones(2).sum().item())
+    """
+    assert child(code) == "2.0"
+
+
+def test_other_threads_import_while_torch_arrives(tmp_path):
+    """They walk along sys.meta_path: nothing may be taken from it."""
+    for i in range(400):
+        (tmp_path / f"one_of_many_{i}.py").write_text("")
+    (tmp_path / "torch.py").write_text("import time; time.sleep(0.02)")
+    code = f"""
+        import importlib, sys, threading
+        sys.path.insert(0, {str(tmp_path)!r})
+        import dlblas._after_import
+        failures = []
+        def work(seed):
+            for i in range(seed, 400, 8):
+                try:
+                    importlib.import_module(f"one_of_many_{{i}}")
+                except ImportError as reason:
+                    failures.append(str(reason))
+        for turn in range(20):
+            sys.modules.pop("torch", None)
+            for i in range(400): sys.modules.pop(f"one_of_many_{{i}}", None)
+            dlblas._after_import.after_import("torch", lambda: None)
+            threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+            for t in threads: t.start()
+            import torch
+            for t in threads: t.join()
+        print(failures)
+    """
+    assert child(code) == "[]"
+
+
 def test_a_late_torch_that_fails_to_register_is_imported_all_the_same():
     code = """
         import dlblas, dlblas._hooks

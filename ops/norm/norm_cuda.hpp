@@ -57,8 +57,8 @@ Support supports_rows(const Slots& slots, const Problem& problem);
 double bytes_of(const Slots& slots, const Problem& problem);
 /// May a configuration have what it reads leave L2 last? What it writes then leaves first, in long
 /// runs: add_rms_norm 16384×8192 takes 250 µs for 260, a copy 256 (bf16, H200, 2026-11-22). But who
-/// comes after finds less of y there, and pays 1 to 4 µs; so only where a call moves eight times
-/// what L2 holds. Rows of less than 256 accesses gain nothing.
+/// comes after finds less of y there, and pays 1 to 4 µs; so only where a call of the bucket's most
+/// rows moves eight times what L2 holds. Rows of less than 256 accesses gain nothing.
 bool may_be_last(const Slots& slots, const Problem& problem, const DeviceInfo& device);
 /// Milliseconds for `bytes` at the rate of a copy, where blocks that hold `concurrent` rows work at
 /// a time; it only ranks candidates before anything is measured.

@@ -176,7 +176,7 @@ struct Registers {
     // bf16 on H200, 2026-11-22: 1024×65536 takes 66.3 µs, where a copy takes 65. With few blocks a
     // multiprocessor, reads and writes take turns: 256×262144 takes 70.5 with three and 86 with
     // two; less so where two tensors are read and two written (129, as a copy).
-    const int blocks = norm_blocks(traits_of(slots, problem), c);
+    const int blocks = norm_blocks(traits_with(slots, problem, c), c);
     const double turns = slots.adds() || blocks > 3 ? 1.03 : blocks == 3 ? 1.09 : 1.28;
     const double share = kCluster ? turns : 1.0, meeting = kCluster ? 1e-3 : 0;
     const double last = !c.last ? 1.0 : slots.adds() ? 0.96 : 0.985;

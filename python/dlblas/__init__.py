@@ -10,7 +10,7 @@ import sys as _sys
 import typing as _typing
 
 from . import _hooks, _native, cache, errors
-from ._after_import import after_import as _after_import
+from ._after_import import after_import as _run_after_import
 from ._array import Array, Spec
 from ._native import counters, info
 from .errors import Error
@@ -81,7 +81,7 @@ del _function
 # torch has the operators as soon as both are imported. Where dlblas is imported from within torch's
 # own import, the first tensor here does that, or `import dlblas.torch`.
 if "torch" not in _sys.modules or hasattr(_sys.modules["torch"], "library"):
-    _after_import("torch", _hooks.attach_late_torch)
+    _run_after_import("torch", _hooks.attach_late_torch)
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -4,6 +4,7 @@ each, so dlblas waits for those who want them. Used by: __init__.py, torch/_comp
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -11,15 +12,17 @@ from typing import Any
 
 
 class _Watcher:
-    """A finder that finds nothing itself. Goes once the module is there: others ask where a module
-    is without importing it, and an import may fail and be tried again."""
+    """A finder that finds nothing itself. It does nothing more once the module is there; till then
+    others may ask where the module is without importing it, and an import may fail and be tried
+    again. It stays in sys.meta_path: imports of other threads are walking along that list."""
 
     def __init__(self, name: str, run: Callable[[], object]) -> None:
-        self._name, self._run = name, run
+        self._name = name
+        self._run: Callable[[], object] | None = run
         self._asking = threading.local()  # the other finders, which come back here
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != self._name or getattr(self._asking, "now", False):
+        if name != self._name or self._run is None or getattr(self._asking, "now", False):
             return None
         from importlib.util import find_spec
 
@@ -28,18 +31,24 @@ class _Watcher:
             spec = find_spec(name)
         finally:
             self._asking.now = False
-        if spec is None or spec.loader is None:
-            return spec
-        load = spec.loader.exec_module
+        if spec is not None and spec.loader is not None:
+            with contextlib.suppress(AttributeError):  # a loader that takes no attributes
+                self._watch(spec.loader)
+        return spec
+
+    def _watch(self, loader: Any) -> None:
+        load = loader.exec_module
 
         def load_and_run(module: Any) -> None:
             load(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-                self._run()
+            if module.__name__ != self._name:  # a loader of several modules
+                return
+            vars(loader).pop("exec_module", None)
+            run, self._run = self._run, None
+            if run is not None:
+                run()
 
-        spec.loader.exec_module = load_and_run  # type: ignore[method-assign]
-        return spec
+        loader.exec_module = load_and_run
 
 
 def after_import(name: str, run: Callable[[], object]) -> None:

@@ -7,6 +7,7 @@ the caller has imported them and never imported before. Read next: bindings/pyth
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from operator import index
@@ -359,7 +360,8 @@ def attach_late_torch() -> None:
     try:
         attach_torch()
     except Exception as reason:
-        warnings.warn(f"dlblas: torch has no operators of dlblas: {reason!r}", stacklevel=2)
+        with contextlib.suppress(Warning):  # where warnings are errors
+            warnings.warn(f"dlblas: torch has no operators of dlblas: {reason!r}", stacklevel=2)
 
 
 def torch_error(form: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "dispatch/dispatch.hpp"
 #include "registry/registry.hpp"
 
 namespace dlblas {
@@ -53,6 +54,34 @@ TEST(Estimates, WiderLevelsArePredictedFaster) {
       expect_levels_in_order(matmul, problem_of(matmul, dtype, {rows, 4096, 4096}), "cpu_row_");
     for (const std::int64_t rows : {16, 512})
       expect_levels_in_order(matmul, problem_of(matmul, dtype, {rows, 4096, 4096}), "cpu_");
+  }
+}
+
+/// The implementation that a call on such a GPU runs before anything is measured.
+std::string predicted_best(const char* name, std::int64_t rows, std::int64_t width) {
+  const Operator& op = *Registry::process().at(name).op;
+  Problem p = problem_of(op, DType::kBF16, {rows, width});
+  p.device_type = DeviceType::kCuda;
+  const DeviceInfo device = typical_cuda_device(90);
+  const Implementation* best = nullptr;
+  double least = 0;
+  for (const Implementation* impl : op.candidates()) {
+    if (impl->backend != DeviceType::kCuda || !check_support(*impl, p, device)) continue;
+    const double ms = impl->estimate(p, impl->default_config(p, device), device, *impl);
+    if (!best || ms < least) best = impl, least = ms;
+  }
+  return best ? best->name : "none";
+}
+
+// As they were fastest with bf16 on an H200: benchmarks/results, 2026-11-22.
+TEST(Estimates, NormsOnAGpuRunWhatWasMeasuredFastest) {
+  for (const char* op : {"rms_norm", "add_rms_norm"}) {
+    EXPECT_EQ(predicted_best(op, 1, 4096), "cuda_registers") << op;
+    EXPECT_EQ(predicted_best(op, 16384, 8192), "cuda_registers") << op;
+    EXPECT_EQ(predicted_best(op, 131072, 128), "cuda_registers") << op;
+    EXPECT_EQ(predicted_best(op, 1024, 65536), "cuda_cluster") << op;
+    EXPECT_EQ(predicted_best(op, 256, 262144), "cuda_cluster") << op;
+    EXPECT_EQ(predicted_best(op, 16, 4194304), "cuda_ring") << op;
   }
 }
 
