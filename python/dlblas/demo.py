@@ -25,7 +25,6 @@ Row = dict[str, Any]
 OPERATORS = ("matmul", "rms_norm", "add_rms_norm")
 SECONDS = 8.0  # a key: nine keys, their checks and timings stay below five minutes on two cores
 _TIMING_S = 5.0  # a key, at most
-_SETTLE_MS = 30.0
 _COPY_BYTES = 256 << 20
 
 _QUICK_DIMS = {
@@ -64,7 +63,6 @@ def _run_pass(
         "keys": _keys(quick),
         "ceilings": ceilings,
         "timing_s": 0.05 if quick else _TIMING_S,
-        "settle_ms": 0 if quick else _SETTLE_MS,
         "copy_bytes": (1 << 20) if quick else _COPY_BYTES,
     }
     env = {**os.environ, "DLBLAS_CACHE": os.path.join(root, "store")}
