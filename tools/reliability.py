@@ -3,9 +3,9 @@
 
 .venv/bin/python tools/reliability.py runs it whole (some minutes, as root for the faults that need
 owners and mounts); --attacks runs the attacks on everything else instead, the tests that report by
-the fixture `attacked`, at their full size (DLBLAS_ATTACKS=whole), and writes their table; --check runs nothing and fails when the page's tables name other faults than the
-program has. Needs the program: cmake --build build --target store_battery. Read next:
-tests/store_battery/main.cpp.
+the fixture `attacked`, at their full size (DLBLAS_ATTACKS=whole), and writes their table; --check
+runs nothing and fails when the page's tables name other faults than the program has. Needs the
+program: cmake --build build --target store_battery. Read next: tests/store_battery/main.cpp.
 """
 
 from __future__ import annotations
