@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from . import _hooks
@@ -98,7 +99,7 @@ def library() -> ctypes.PyDLL:
     return _lib
 
 
-def _text(text: bytes) -> str:
+def _text(text: bytes | None) -> str:
     """Messages repeat what they refuse: paths and words of any bytes."""
     return text.decode(errors="replace")
 
@@ -131,18 +132,18 @@ def _start() -> dict[str, Any]:
     init = _lib.dlblas_python_init
     init.restype = ctypes.py_object
     init.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p)]
-    missing = ctypes.c_char_p()
+    why_not = ctypes.c_char_p()
     try:
-        return dict(init(_hooks.TABLE, object.__basicsize__, ctypes.byref(missing)))
+        table: dict[str, Any] = init(_hooks.TABLE, object.__basicsize__, ctypes.byref(why_not))
     except ValueError:
-        symbol = (missing.value or b"").decode()
-        raise ImportError(
-            f"dlblas: Python lacks {symbol}; expected CPython 3.10 or later, got {sys.version}"
-        ) from None
+        words = (why_not.value or b"").decode()
+        raise ImportError(f"dlblas: {words}, got {sys.version}") from None
+    return table
 
 
+# The same objects for the life of the process, however often this module is loaded.
 plane: dict[str, Any] = _start()
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, Function] = plane.setdefault("made", {})
 
 
 def add_functions(entries: tuple[Any, ...]) -> list[Function]:
@@ -153,7 +154,24 @@ def add_functions(entries: tuple[Any, ...]) -> list[Function]:
     return made
 
 
-add_functions(plane.pop("functions"))
+if not FUNCTIONS:
+    add_functions(plane["functions"])
+
+
+def restore(package: ModuleType) -> None:
+    """Puts a package that was taken out of ``sys.modules`` back, and the modules below it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dlblas"]:
+        del sys.modules[name]
+    found = [package]
+    for module in found:
+        sys.modules[module.__name__] = module
+        found += [
+            child
+            for child in vars(module).values()
+            if isinstance(child, ModuleType)
+            and child.__name__.startswith(f"{module.__name__}.")
+            and child.__name__ not in sys.modules
+        ]
 
 
 def _take_text(pointer: ctypes.c_void_p) -> str:
