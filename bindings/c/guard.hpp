@@ -3,8 +3,7 @@
 // (dlblas_last_error).
 #pragma once
 
-#include <cxxabi.h>
-
+#include <exception>
 #include <string>
 
 #include "core/error.hpp"
@@ -19,7 +18,7 @@ dlblas_status keep_exception() noexcept;
 /// A thread that ends inside a call (pthread_cancel; Python's daemon threads at exit, in a callback
 /// of ctypes) unwinds by what is no C++ exception: this lets it go on. Only inside a catch (...).
 inline void let_thread_end() {
-  if (!abi::__cxa_current_exception_type()) throw;
+  if (!std::current_exception()) throw;
 }
 
 template <typename F>

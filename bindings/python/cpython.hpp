@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -198,12 +199,23 @@ inline std::string_view name_of(Object* object) {
 /// where str() fails. Leaves no error behind.
 std::string words_of(Object* object);
 
+/// A call of the library, in which a callback that is none of ours (of ctypes, say) may be ended.
+template <typename F>
+auto contained(F&& work) {
+  try {
+    return work();
+  } catch (...) {
+    if (std::current_exception()) throw;
+    stay();
+  }
+}
+
 /// Work without the interpreter's lock: what reads the store, takes seconds, or waits for another
 /// thread that may wait for the interpreter.
 template <typename F>
 auto unlocked(F&& work) {
   void* thread = api.save_thread();
-  const auto status = work();
+  const auto status = contained(work);
   api.restore_thread(thread);
   return status;
 }

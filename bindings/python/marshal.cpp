@@ -371,7 +371,8 @@ Object* Call::run() {
   context.self = this;
   context.new_output = new_output;
   if (bytes_ >= kReleaseBytes) thread_ = api.save_thread();
-  const dlblas_status status = dlblas_call(function_.handle, &args_, &context);
+  const dlblas_status status =
+      contained([&] { return dlblas_call(function_.handle, &args_, &context); });
   if (thread_) api.restore_thread(thread_);
   thread_ = nullptr;
   if (status != DLBLAS_OK) return api.err_occurred() ? nullptr : raise_last_error();

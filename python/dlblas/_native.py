@@ -99,17 +99,28 @@ def library() -> ctypes.PyDLL:
     return _lib
 
 
-def _text(text: bytes | None) -> str:
+def _text(text: bytes) -> str:
     """Messages repeat what they refuse: paths and words of any bytes."""
     return text.decode(errors="replace")
+
+
+def _last_error() -> _Error:
+    e = _Error(size=ctypes.sizeof(_Error))
+    _lib.dlblas_last_error(ctypes.byref(e))
+    return e
+
+
+def last_failure() -> tuple[int, str]:
+    """The status and the words of the calling thread's."""
+    e = _last_error()
+    return int(e.status), _text(e.message)
 
 
 def check(status: int) -> None:
     """Raises the typed error of the calling thread's last failure."""
     if status == 0:
         return
-    e = _Error(size=ctypes.sizeof(_Error))
-    _lib.dlblas_last_error(ctypes.byref(e))
+    e = _last_error()
     texts = (_text(text) for text in (e.message, e.op, e.argument, e.expected, e.got))
     raise _hooks.error(e.status, *texts)
 
@@ -130,14 +141,14 @@ def _library_folders() -> list[str]:
 def _start() -> dict[str, Any]:
     check(_lib.dlblas_add_library_path(os.fsencode(":".join(_library_folders()))))
     init = _lib.dlblas_python_init
-    init.restype = ctypes.py_object
+    init.restype = ctypes.c_void_p  # as py_object, a null pointer crashes in a subinterpreter
     init.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p)]
     why_not = ctypes.c_char_p()
-    try:
-        table: dict[str, Any] = init(_hooks.TABLE, object.__basicsize__, ctypes.byref(why_not))
-    except ValueError:
+    address = init(_hooks.TABLE, object.__basicsize__, ctypes.byref(why_not))
+    if not address:
         words = (why_not.value or b"").decode()
-        raise ImportError(f"dlblas: {words}, got {sys.version}") from None
+        raise ImportError(f"dlblas: {words}, got {sys.version}")
+    table: dict[str, Any] = ctypes.cast(address, ctypes.py_object).value
     return table
 
 
