@@ -1,5 +1,5 @@
-"""The package over the life of a process: imported twice, reloaded, in a subinterpreter, in a folder
-that is gone, under any umask, with threads that Python ends.
+"""The package over the life of a process: imported twice, reloaded, in a subinterpreter, in a
+folder that is gone, under any umask, with threads that Python ends.
 
 Each in a process of its own, with a deadline: what is looked for is often a crash or a wait that
 never ends. Read next: bindings/python/init.cpp, bindings/python/cpython.hpp (``Entry``).
@@ -182,7 +182,8 @@ def test_a_worker_finds_modules_in_a_folder_with_a_colon(tmp_path: pathlib.Path)
         "import dlblas\n"
         "@dlblas.register('rms_norm', 'beside')\n"
         "def beside(x, weight, eps, weight_offset, y):\n"
-        "    y[...] = x / ((x * x).mean(-1, keepdims=True) + eps) ** 0.5 * (weight + weight_offset)\n"
+        "    mean = (x * x).mean(-1, keepdims=True)\n"
+        "    y[...] = x / (mean + eps) ** 0.5 * (weight + weight_offset)\n"
     )
     head = f"sys.path.insert(0, {str(there)!r})\n"
     assert lines(head + COLON, tmp_path) == ["worker beside"]

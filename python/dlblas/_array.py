@@ -101,7 +101,7 @@ class Array:
     __slots__ = ("_buffer", "_code", "_data", "_shape")
 
     def __init__(self, shape: Sequence[int], dtype: Any) -> None:
-        code, bits = self._code = _code_and_bits(dtype)
+        _, bits = self._code = _code_and_bits(dtype)
         self._shape = _integers("Array", "shape", shape, bits // 8)
         size = bits // 8
         for n in self._shape:
