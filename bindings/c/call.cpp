@@ -16,8 +16,9 @@ const Form& form_of(dlblas_op_t op, const dlblas_args* call) {
   if (!op)
     refuse(ErrorKind::kArgument, "dlblas", {"op", "is null", "a handle of dlblas_op()", "NULL"});
   const Form& form = *reinterpret_cast<const Form*>(op);
-  if (!call || call->size < sizeof(dlblas_args) || (!call->values && call->num_values > 0) ||
-      (!call->names && call->num_named > 0) || (call->flags & ~kFlags) != 0)
+  if (!call || call->size < sizeof(dlblas_args) || call->num_values < 0 || call->num_named < 0 ||
+      (!call->values && call->num_values > 0) || (!call->names && call->num_named > 0) ||
+      (call->flags & ~kFlags) != 0)
     refuse(ErrorKind::kArgument, std::string(form.name),
            {"args", "is malformed", "size, values, names and flags of this header's dlblas_args",
             call ? "others" : "NULL"});
@@ -46,6 +47,7 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
     count(g_counters.calls);
     return DLBLAS_OK;
   } catch (...) {
+    let_thread_end();
     return keep_exception();
   }
 }

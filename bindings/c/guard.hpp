@@ -3,6 +3,7 @@
 // (dlblas_last_error).
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include "core/error.hpp"
@@ -14,12 +15,19 @@ namespace dlblas {
 /// catch.
 dlblas_status keep_exception() noexcept;
 
+/// A thread that ends inside a call (pthread_cancel; Python's daemon threads at exit, in a callback
+/// of ctypes) unwinds by what is no C++ exception: this lets it go on. Only inside a catch (...).
+inline void let_thread_end() {
+  if (!std::current_exception()) throw;
+}
+
 template <typename F>
-dlblas_status guarded(F&& body) noexcept {
+dlblas_status guarded(F&& body) {
   try {
     body();
     return DLBLAS_OK;
   } catch (...) {
+    let_thread_end();
     return keep_exception();
   }
 }

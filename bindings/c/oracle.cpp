@@ -13,12 +13,32 @@ namespace {
 
 void check_rows(const Operator& op, const Args& args, const std::int64_t* rows,
                 std::int64_t num_rows) {
+  const auto no = [&](const char* argument, const char* problem, const std::string& expected,
+                      const std::string& got) {
+    refuse(ErrorKind::kArgument, op.schema.name, {argument, problem, expected, got});
+  };
   const std::int64_t count = count_rows(args);
+  if (num_rows < 0)
+    no("num_rows", "is negative", "0 or the number of rows listed", std::to_string(num_rows));
+  if (num_rows > 0 && !rows) no("rows", "is null", text(num_rows, " indices"), "NULL");
   for (std::int64_t i = 0; i < num_rows; ++i)
     if (rows[i] < 0 || rows[i] >= count)
-      refuse(
-          ErrorKind::kArgument, op.schema.name,
-          {"rows", "has an index out of range", text("0 to ", count - 1), std::to_string(rows[i])});
+      no("rows", "has an index out of range", text("0 to ", count - 1), std::to_string(rows[i]));
+}
+
+// Where the reference is to write.
+void check_places(const Operator& op, std::int64_t num_rows, double* const* values,
+                  double* const* magnitudes, const void* bounds) {
+  const auto need = [&](const void* place, const char* argument) {
+    if (!place)
+      refuse(ErrorKind::kArgument, op.schema.name,
+             {argument, "is null", text("room for ", op.schema.num_results, " results"), "NULL"});
+  };
+  need(bounds, "bounds");
+  need(values, "values");
+  need(magnitudes, "magnitudes");
+  for (int r = 0; num_rows > 0 && r < op.schema.num_results; ++r)
+    need(values[r], "values"), need(magnitudes[r], "magnitudes");
 }
 
 void require_functional(const Form& form) {
@@ -45,6 +65,7 @@ dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, cons
     const Operator& op = bound_call.op;
     require_functional(bound_call.form);
     check_rows(op, bound_call.args, rows, num_rows);
+    check_places(op, num_rows, values, magnitudes, bounds);
     OracleOut out[kMaxResults];
     for (int r = 0; r < op.schema.num_results; ++r) {
       out[r] = {values[r], magnitudes[r]};

@@ -158,6 +158,7 @@ Config default_config(const Problem& problem, const Implementation& impl) {
 // -----------------------------------------------
 
 constexpr std::int64_t kMaxConfigs = std::int64_t{1} << 20;
+constexpr std::int32_t kMaxValues = 1 << 12;  // each is compared with all
 
 [[noreturn]] void refuse_own(const Operator& op, const Refusal& refusal) {
   refuse(ErrorKind::kArgument, op.schema.name, refusal);
@@ -191,6 +192,9 @@ Knob read_knob(OwnImplementation& own, const dlblas_knob& from) {
   if (is_tensor || schema.find_param(name) >= 0 || schema.find_letter(name) >= 0)
     refuse_own(*own.op, {"knobs", "has a name that is taken",
                          "none of the schema's tensors, scalars and letters", name});
+  if (from.num_values > kMaxValues)
+    refuse_own(*own.op, {"knobs", "has too many values", text("at most ", kMaxValues),
+                         text(from.num_values, " of ", name)});
   if (!from.values || from.num_values < 1)
     refuse_own(*own.op, {"knobs", "has no values", "at least one value of " + name, "none"});
   Knob knob{own.words.emplace_back(name), {from.values, from.values + from.num_values}, {}};
@@ -240,6 +244,9 @@ void read_configs(OwnImplementation& own, const dlblas_implementation& from) {
   if (from.configs && knobs > 0) {
     if (from.num_configs < 1)
       refuse_own(*own.op, {"configs", "is empty", "at least one configuration", "none"});
+    if (from.num_configs > kMaxConfigs)
+      refuse_own(*own.op,
+                 {"configs", "is too long", text("at most ", kMaxConfigs), text(from.num_configs)});
     for (int i = 0; i < from.num_configs; ++i)
       own.listed.push_back(
           read_config(own, from.configs + static_cast<std::ptrdiff_t>(i) * knobs, "configs"));

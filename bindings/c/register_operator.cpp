@@ -121,6 +121,8 @@ double work_per_row(const Problem& problem) {
   return all / rows;
 }
 
+constexpr std::int32_t kMaxInplace = 64;
+
 void check(const dlblas_operator_def* def) {
   const auto no = [](const char* argument, const char* problem, const std::string& expected,
                      const std::string& got) {
@@ -133,6 +135,8 @@ void check(const dlblas_operator_def* def) {
   if (!def->reference) no("reference", "is null", "a function", "NULL");
   if (def->num_inplace < 0 || (def->num_inplace > 0 && !def->inplace))
     no("inplace", "is null", "the texts of in-place forms", "NULL");
+  if (def->num_inplace > kMaxInplace)
+    no("inplace", "is too long", text("at most ", kMaxInplace), text(def->num_inplace));
 }
 
 // The user's operator of this very schema, or null; another one of the name is refused by add().

@@ -356,6 +356,6 @@ Object* own_schema(Object*, Object* const* args, Size, Object*) {
 }
 
 // () -> entries, as of dlblas_python_init, of the forms that Python does not have yet
-Object* own_functions(Object*, Object* const*, Size, Object*) { return new_entries(); }
+Object* own_functions(Object*, Object* const*, Size, Object*) { return new_entries(false); }
 
 }  // namespace dlblas::py

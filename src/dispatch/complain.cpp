@@ -144,6 +144,18 @@ void too_large(const Form& form, std::string_view name) {
          "at most 2^56", "more"});
 }
 
+void too_far(const Form& form, std::string_view name) {
+  raise({ErrorKind::kShape, std::string(form.name), std::string(name),
+         "has elements beyond the address space", "strides and an address of one block of memory",
+         "others"});
+}
+
+void bad_device(const Form& form, std::string_view name, const dlblas_device& got) {
+  const std::string words = text("DLPack device type ", got.type, ":", got.index);
+  raise({ErrorKind::kDevice, std::string(form.name), std::string(name), "is on " + words,
+         text("cpu (1:0) or cuda (2:0 to 2:", INT16_MAX, ")"), words});
+}
+
 void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& got) {
   std::string expected;
   switch (spec.type) {

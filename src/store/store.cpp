@@ -34,7 +34,7 @@ std::int64_t now_ns() {
 
 // The working directory may change later; the store stays where it was.
 std::string absolute(const std::string& path) {
-  if (path.empty()) return path;
+  if (path.empty() || path.front() == '~') return path;  // refused by open_root
   std::error_code failed;
   std::string s = std::filesystem::absolute(path, failed).lexically_normal().string();
   while (s.size() > 1 && s.back() == '/') s.pop_back();  // O_NOFOLLOW would follow "link/"
