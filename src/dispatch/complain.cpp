@@ -302,8 +302,11 @@ void self_overlap(const Schema& schema, const Args& args, int tensor) {
 void overlap(const Schema& schema, const Args& args, int result, int other) {
   const std::string& name = tensor_name(schema, args, other);
   const bool input = args.inplace || result < schema.num_inputs;  // one that the operator writes
+  const bool known = sharing_of(args.tensors[result], args.tensors[other]) == Sharing::kSome;
   raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, result),
-         text("overlaps ", name), "memory of its own", text("memory shared with ", name),
+         text(known ? "overlaps " : "may overlap ", name), "memory of its own",
+         known ? text("memory shared with ", name)
+               : text("strides that cross those of ", name, " in too many ways to tell"),
          input ? "give a copy of one of them" : "give another out, or call an in-place form"});
 }
 
