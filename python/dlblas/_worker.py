@@ -113,6 +113,7 @@ def main(arguments: Sequence[str]) -> int:
     """Imports, then serves until the tuner hangs up; the exit status."""
     global serving
     serving = True
+    pid = os.getpid()
     import faulthandler
     import importlib
     import signal
@@ -131,6 +132,8 @@ def main(arguments: Sequence[str]) -> int:
         from .own._register import register_again
 
         register_again(row)
+    if os.getpid() != pid:  # a module forked while it was imported: one of both serves
+        os._exit(0)
     # Without the interpreter's lock, as every long call: users' functions take it.
     run = ctypes.CDLL(_native.library_path()).dlblas_worker_main
     run.argtypes, run.restype = [ctypes.c_int32], ctypes.c_int32

@@ -89,8 +89,10 @@ bool InProcessMeasurer::workspace_intact() const {
 }
 
 int InProcessMeasurer::run(const Kernel& kernel, const CallData& data) {
-  return run_steps(kernel, data.args(), context_,
-                   workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard : nullptr);
+  const int code = run_steps(kernel, data.args(), context_,
+                             workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard : nullptr);
+  forks_.leave_if_child(&kernel);
+  return code;
 }
 
 std::string InProcessMeasurer::words_of(int code) const {
@@ -103,6 +105,8 @@ Check InProcessMeasurer::check(const Plan& plan) {
   const Kernel* kernel = nullptr;
   try {
     kernel = &compile(plan);
+    forks_.leave_if_child(&plan);
+    if (forks_.came_back(&plan)) return {Failure::kCompileError, ForkWatch::kWords};
   } catch (const std::bad_alloc&) {
     return {Failure::kOutOfMemory, "more memory than there is, while it was prepared"};
   } catch (const std::exception& e) {
@@ -140,6 +144,7 @@ Check InProcessMeasurer::try_run(const Kernel& kernel) {
   try {
     reserve_workspace(kernel);
     const int code = run_once(kernel, sets_.front(), result.ms);
+    if (forks_.came_back(&kernel)) return {Failure::kLaunchError, ForkWatch::kWords};
     if (code == 0) return result;
     result.failure = is_out_of_memory(code) ? Failure::kOutOfMemory : Failure::kLaunchError;
     result.note = words_of(code);
@@ -234,6 +239,7 @@ Check InProcessMeasurer::check_whole(const Plan& plan) {
     result.note = words_of(code);
     return result;
   }
+  if (forks_.came_back(&kernel)) return {Failure::kLaunchError, ForkWatch::kWords};
   if (std::string written = written_input(plan); !written.empty())
     return {Failure::kOutOfBounds, std::move(written)};
   const Verdict verdict = compare_whole();

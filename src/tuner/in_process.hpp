@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "tuner/fork_watch.hpp"
 #include "tuner/inputs.hpp"
 #include "tuner/judge.hpp"
 #include "tuner/measure.hpp"
@@ -81,6 +82,7 @@ class InProcessMeasurer : public Measurer {
   bool doubtful_ = false;  // a user's candidate has run since the inputs were looked at
   bool mistrusted_ = false;
   bool lost_ = false;
+  ForkWatch forks_;
   std::unique_ptr<std::byte, Release> workspace_;
   std::size_t workspace_room_ = 0, workspace_bytes_ = 0;
 };

@@ -17,7 +17,8 @@ constexpr std::size_t kMaxKept = 32;
 // library or a compiler. Whoever was ended sooner is tried again by the next search.
 constexpr double kFairSeconds = 1;
 
-bool was_hurried(const Evaluated& e) {
+bool says_nothing(const Evaluated& e) {
+  if (e.unsure) return true;
   return (e.failure == Failure::kTimeout || e.failure == Failure::kCompileTimeout) &&
          e.limit_s > 0 && e.limit_s < kFairSeconds;
 }
@@ -97,7 +98,7 @@ void publish(const TuneReport& report, Store& store) {
     return identity_of(e) == report.stale_winner;
   });
   for (const Evaluated* e : kept(report)) {
-    if (was_hurried(*e)) continue;
+    if (says_nothing(*e)) continue;
     Record::Candidate c = candidate_of(report, *e, now);
     const std::string identity = identity_of(c);
     // Without a final, what a final has decided stays. Where that was under another driver or
