@@ -132,7 +132,7 @@ Check InProcessMeasurer::check(const Plan& plan) {
     if (verdict.wrong > 0 && wrong.failure == Failure::kNone)
       wrong = {Failure::kWrongResult,
                text(verdict.wrong, " of ", verdict.checked, " elements are wrong, the first at ",
-                    verdict.first_wrong, " of result ", verdict.result)};
+                    verdict.first_wrong, " of ", judged_name(op_.schema, verdict.result))};
     result.error = std::max(result.error, verdict.worst);
   }
   result.failure = wrong.failure;  // told last: an unwritten element is also a wrong one
@@ -213,7 +213,7 @@ std::string InProcessMeasurer::wrong_for_others(double& error) {
     return "gave the first call's result for other values at the same addresses";
   return text(verdict.wrong, " of ", verdict.checked,
               " elements are wrong for other values at the same addresses, the first at ",
-              verdict.first_wrong, " of result ", verdict.result);
+              verdict.first_wrong, " of ", judged_name(op_.schema, verdict.result));
 }
 
 std::string InProcessMeasurer::written_input(const Plan& plan) {
@@ -307,13 +307,11 @@ Check InProcessMeasurer::check_whole(const Plan& plan) {
 
 Verdict InProcessMeasurer::compare_whole() {
   const CallData& data = sets_.front();
-  if (!data.has_written_inputs()) return judge_->compare_whole(data.args());
-  // Results in place have overwritten what the oracle reads: it gets the inputs of a fresh copy.
+  if (!data.has_written_inputs()) return judge_->compare_whole(data.args(), data.args());
+  // The call has overwritten what the oracle reads: it gets the inputs of a fresh copy.
   CallData before(data);
   before.restore();
-  Args args = data.args();
-  for (int i = 0; i < op_.schema.num_inputs; ++i) args.tensors[i] = before.args().tensors[i];
-  return judge_->compare_whole(args);
+  return judge_->compare_whole(before.args(), data.args());
 }
 
 double InProcessMeasurer::whole_cost_ms() const {
