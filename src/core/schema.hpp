@@ -110,6 +110,9 @@ struct Schema {
   std::vector<Letter> letters;  // in order of first appearance
   std::int32_t num_inputs = 0;
   std::int32_t num_results = 0;
+  /// What the oracle computes and a call's outcome is compared in: the results, then the inputs
+  /// marked `!`. Indices into `tensors`.
+  std::vector<std::int8_t> judged;
   std::string hash;  // 16 hex digits of the canonical text, part of the store's key
 
   std::string_view param_name(const Param& p) const {
@@ -117,6 +120,8 @@ struct Schema {
   }
   int find_param(std::string_view name) const;   // index into params, or -1
   int find_letter(std::string_view name) const;  // or -1
+  int num_judged() const { return static_cast<int>(judged.size()); }
+  bool writes_inputs() const { return num_judged() > num_results; }
 };
 
 /// Parses a schema; throws Error(kArgument) saying what was expected at which column.

@@ -53,12 +53,11 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
   for (int i = 0; i < schema.num_inputs; ++i)
     if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
       complain::no_data(schema, args, i);
-  bool empty = true;  // zero-size results need no kernel
-  for (int r = 0; r < schema.num_results; ++r) {
-    TensorView& t = args.result(r);
-    if (!t.data && !args.inplace) make_result(context, args, r);
-    empty &= t.numel() == 0;
-  }
+  for (int r = 0; r < schema.num_results; ++r)
+    if (!args.result(r).data && !args.inplace) make_result(context, args, r);
+  bool empty = true;  // no element to write: no kernel
+  for (int j = 0; j < schema.num_judged(); ++j)
+    empty &= !args.judges(j) || args.judged(j).numel() == 0;
   if (empty) return;
   void* workspace = nullptr;
   if (kernel.workspace_bytes > 0) {

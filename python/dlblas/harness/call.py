@@ -69,9 +69,8 @@ class Call:
         for t in present:
             name, given = t["name"], case.args.get(t["name"])
             dtype = numpy_dtype(given if isinstance(given, str) else self._dtype(t))
-            tensor = self.make(
-                shape_of(t["dims"], sizes), dtype, kind_of(case.layout, name, matrices, False)
-            )
+            kind = kind_of(case.layout, name, matrices, t["written"])
+            tensor = self.make(shape_of(t["dims"], sizes), dtype, kind)
             limit = sizes.get(t["fill_letter"], 0)
             limit = math.prod(limit) if isinstance(limit, list) else limit
             tensor.assign(
@@ -93,6 +92,10 @@ class Call:
             else:
                 kind = kind_of(case.layout, name, matrices, True)
                 self.results.append(self.make(shape, _hooks.numpy_descr(code, bits), kind))
+        # Results, then the inputs that the operator writes; None for one that is absent.
+        self.written = [t["name"] for t in specs if t["written"]]
+        self.judged = [*self.results, *(self.inputs.get(name) for name in self.written)]
+        self.judged_names = [*self.result_names, *self.written]
 
     def make(self, shape: Sequence[int], dtype: Any, kind: str) -> Guarded:
         """A tensor of this case, in the memory of its device."""
@@ -119,9 +122,13 @@ class Call:
         return {**{name: tensor.array for name, tensor in self.pristine.items()}, **self.scalars}
 
     def out(self) -> Any:
-        """The results as the host has them."""
-        arrays = tuple(r.array for r in self.results)
+        """Results and written inputs as the host has them after a call."""
+        arrays = tuple(None if r is None else r.array for r in self.judged)
         return arrays[0] if len(arrays) == 1 else arrays
+
+    def outcome(self) -> list[Guarded]:
+        """Those that are there."""
+        return [tensor for tensor in self.judged if tensor is not None]
 
     def targets(self) -> Any:
         """The results as a call takes them."""
@@ -129,6 +136,9 @@ class Call:
         return arguments[0] if len(arguments) == 1 else arguments
 
     def prepare(self, pattern: int) -> None:
+        for name in self.written:
+            if name in self.inputs:
+                self.inputs[name].restore(self.pristine[name])
         if self.form:
             for name in self.form["receives"]:
                 self.inputs[name].restore(self.pristine[name])
@@ -150,12 +160,13 @@ class Call:
         elif self.form:
             _native.FUNCTIONS[name].call(**self.named())
         else:
-            _native.FUNCTIONS[name].call(**self.named(), out=self.targets())
+            out = {"out": self.targets()} if self.results else {}
+            _native.FUNCTIONS[name].call(**self.named(), **out)
         for tensor in tensors:
             tensor.pull()
 
     def bits(self) -> list[bytes]:
-        return [result.bits() for result in self.results]
+        return [tensor.bits() for tensor in self.outcome()]
 
     def check_memory(self) -> None:
         """Guards and gaps intact, inputs as they were."""
@@ -165,5 +176,6 @@ class Call:
         for name, tensor in self.inputs.items():
             if not tensor.guards_intact():
                 raise FailedCheck(f"memory around {name} was written")
-            if tensor not in self.results and tensor.bits() != self.pristine[name].bits():
+            changes = name in self.written or tensor in self.results
+            if not changes and tensor.bits() != self.pristine[name].bits():
                 raise FailedCheck(f"input {name} was written")
