@@ -45,6 +45,9 @@ MatmulParams matmul_params(const Args& args) {
 
 namespace {
 
+static_assert(512 % kRun == 0 && kSpan % 512 == 0 && kRun == 128,
+              "a block of depth, 128 to 512, is whole runs of one span");
+
 constexpr std::int64_t kFloatBytes = sizeof(float);
 /// Rows whose f32 partial sums wait in scratch when the output cannot hold them. A multiple of
 /// every tile's height is made of it; more rows than this pack b again, once in a thousand rows.
@@ -174,8 +177,8 @@ struct Plan {
   std::int64_t columns;  // of b, per thread (split=columns) or in all
   std::int64_t block_n, block_k;
   std::int64_t a_floats, b_floats, scratch_floats;  // each slot's, each b block's, each scratch
-  std::int64_t scratch_rows;
-  int a_count, b_count;  // slots; b blocks (and scratches)
+  std::int64_t scratch_rows, plane;                 // see MatmulPartial
+  int a_count, b_count;                             // slots; b blocks (and scratches)
 };
 
 struct State {
@@ -183,6 +186,7 @@ struct State {
   MatmulConfig config;
   int slots;
   bool scratch;  // partial sums cannot stay in the output
+  bool spans;    // K has more than one: scratch keeps their total and its error, too
 };
 
 Plan plan_of(const State& s, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -200,7 +204,8 @@ Plan plan_of(const State& s, std::int64_t m, std::int64_t n, std::int64_t k) {
   const std::int64_t block_m = std::min<std::int64_t>(c.block_m, round_up(m, p.tile.m));
   p.a_floats = round_up(block_m * p.block_k + kPackSlack, kLine);
   p.b_floats = round_up(p.block_n * p.block_k + kPackSlack, kLine);
-  p.scratch_floats = s.scratch ? p.scratch_rows * p.block_n : 0;
+  p.plane = s.scratch ? p.scratch_rows * p.block_n : 0;
+  p.scratch_floats = p.plane * (s.spans ? 3 : 1);
   p.a_count = s.slots;
   p.b_count = by_columns ? s.slots : 1;
   return p;
@@ -219,9 +224,9 @@ struct Run {
     return workspace + plan.a_count * plan.a_floats + index * plan.b_floats;
   }
   MatmulPartial partial(std::int64_t index, std::int64_t j0) const {
-    if (!s.scratch) return {static_cast<float*>(p.out.data), p.out.row, 0, 0, false};
+    if (!s.scratch) return {static_cast<float*>(p.out.data), p.out.row, 0, 0, false, 0};
     float* data = b_buffer(plan.b_count) + index * plan.scratch_floats;
-    return {data, plan.block_n, i0, j0, true};
+    return {data, plan.block_n, i0, j0, true, plan.plane};
   }
   /// Calls fn(block) over columns [j0, j1) and the whole depth, once even when the depth is zero.
   template <typename F>
@@ -309,11 +314,12 @@ double estimate(const Problem& p, const Config& config, const DeviceInfo&, const
 template <typename Level>
 Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                const Implementation& implementation) {
-  State s{&Level::code(), table<Level>().restore(config), threads_of(p), false};
+  State s{&Level::code(), table<Level>().restore(config), threads_of(p), false, false};
   const TensorTraits& out = p.tensors[kOut];
   const bool holds_sums = out.dtype == DType::kF32 &&
                           (out.layout == Layout::kContiguous || out.layout == Layout::kRowStrided);
-  s.scratch = !holds_sums && p.dims[kK] > s.config.block_k;
+  s.spans = p.dims[kK] > kSpan;
+  s.scratch = s.spans || (!holds_sums && p.dims[kK] > s.config.block_k);
   // Whole tiles to a row block: a ragged one in every block would be paid every time.
   s.config.block_m =
       static_cast<std::int32_t>(round_up(s.config.block_m, s.level->tiles[s.config.tile].m));

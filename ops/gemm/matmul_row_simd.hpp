@@ -1,9 +1,10 @@
 // The few-row matmul of one instruction set: b is read once, in place, as it lies. Bound by memory:
 // what counts is the number of sequential streams in flight.
 // In: columns [j0, j1) of b, a as f32 rows. Out: the finished elements of those columns.
-// Numerics: row-major b accumulates in the order of k, as the blocked form does, bit for bit; a
-// transposed b sums kWidth lanes per column and adds them last, in one fixed order.
-// Flow: [launch], called by matmul_row_cpu.cpp.  Read next: matmul_epilogue_simd.hpp.
+// Numerics: row-major b accumulates as the blocked form does, bit for bit; a transposed b sums
+// kWidth lanes per column, in chains whose sums are added with their errors kept, and adds the
+// lanes last, in one fixed order. Flow: [launch], called by matmul_row_cpu.cpp.  Read next:
+// matmul_epilogue_simd.hpp.
 #pragma once
 
 #include "ops/gemm/matmul_epilogue_simd.hpp"
@@ -18,20 +19,47 @@ struct RowWork {
   const MatmulParams& p;
   int64_t j0, j1;     // the chunk
   const float* rows;  // first row of the group, k apart
-  float* sums;        // row r at sums + r · ld
+  float* sums;        // of spans, and the results: row r at sums + r · ld
   int64_t ld;
+  int64_t plane;  // floats to the sums of chains, then of runs, then all spans' total, its error
   int64_t ahead;  // bytes
 };
+
+/// The sum of a chain that ends before depth k meets what came before it.
+DLBLAS_INLINE void end_chain(const RowWork& w, float* span, Vec sum, int64_t k) {
+  const int64_t begin = (k - 1) / gemm::kChain * gemm::kChain;
+  float* const run = span + 2 * w.plane;
+  if (begin % gemm::kRun != 0) sum = add(load<Element::kF32>(run), sum);
+  if (k < w.p.k && k % gemm::kRun != 0) return store<Element::kF32>(run, sum);
+  const int64_t run_begin = begin / gemm::kRun * gemm::kRun;
+  if (run_begin % gemm::kSpan != 0) sum = add(load<Element::kF32>(span), sum);
+  store<Element::kF32>(span, sum);
+  if (w.p.k <= gemm::kSpan || (k < w.p.k && k % gemm::kSpan != 0)) return;
+  float *const total_at = span + 3 * w.plane, *const error_at = span + 4 * w.plane;
+  Vec total = sum, error = zero();
+  if (begin >= gemm::kSpan) {
+    total = load<Element::kF32>(total_at), error = load<Element::kF32>(error_at);
+    add_exactly(total, error, sum);
+  }
+  store<Element::kF32>(total_at, total);
+  store<Element::kF32>(error_at, error);
+  if (k == w.p.k) store<Element::kF32>(span, total_of(total, error));
+}
 
 /// U rows of b at depth k, over the chunk: every vector of b feeds R partial sums held in L1.
 template <Element E, int R, int U>
 void row_streams(const RowWork& w, int64_t k) {
+  static_assert(gemm::kChain % U == 0);
+  const bool begins = k % gemm::kChain == 0;
+  const bool ends = k + U == w.p.k || (k + U) % gemm::kChain == 0;
+  float* const chains = w.sums + w.plane;
   const char* b = address(w.p.b, k, w.j0);
   const int64_t step = w.p.b.row * kElementBytes<E>;
   const int64_t n = w.j1 - w.j0;
   for (int64_t v = 0; v < n; v += kWidth) {
     Vec sum[R];
-    for (int r = 0; r < R; ++r) sum[r] = load<Element::kF32>(w.sums + r * w.ld + v);
+    for (int r = 0; r < R; ++r)
+      sum[r] = begins ? zero() : load<Element::kF32>(chains + r * w.ld + v);
     for (int u = 0; u < U; ++u) {
       const char* from = at<E>(b + u * step, v);
       if (w.ahead) prefetch(from + w.ahead);
@@ -39,19 +67,28 @@ void row_streams(const RowWork& w, int64_t k) {
       for (int r = 0; r < R; ++r)
         sum[r] = fma(broadcast(w.rows[r * w.p.k + k + u]), column, sum[r]);
     }
-    for (int r = 0; r < R; ++r) store<Element::kF32>(w.sums + r * w.ld + v, sum[r]);
+    for (int r = 0; r < R; ++r) {
+      if (ends) {
+        end_chain(w, w.sums + r * w.ld + v, sum[r], k + U);
+      } else {
+        store<Element::kF32>(chains + r * w.ld + v, sum[r]);
+      }
+    }
   }
 }
 
 template <Element E, int R, int U>
 void row_major(const RowWork& w) {
-  for (int r = 0; r < R; ++r) {
-    for (int64_t v = 0; v < w.ld; v += kWidth) store<Element::kF32>(w.sums + r * w.ld + v, zero());
+  if (w.p.k == 0) {
+    for (int64_t v = 0; v < R * w.ld; v += kWidth) store<Element::kF32>(w.sums + v, zero());
   }
   int64_t k = 0;
   for (; k + U <= w.p.k; k += U) row_streams<E, R, U>(w, k);
   for (; k < w.p.k; ++k) row_streams<E, R, 1>(w, k);
 }
+
+/// Vectors of k in one chain of a dot product.
+constexpr int64_t kDotChain = 32;
 
 /// C columns of a transposed b: dot products along k, C · R vectors of partial sums.
 template <Element E, int R, int C>
@@ -59,23 +96,34 @@ void row_dots(const RowWork& w, int64_t j) {
   const char* b = address(w.p.b, 0, j);
   const int64_t step = w.p.b.col * kElementBytes<E>;
   const int64_t depth = w.p.k;
-  Vec sum[R][C];
+  Vec total[R][C], error[R][C];  // in L1
   for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) sum[r][c] = zero();
+    for (int c = 0; c < C; ++c) total[r][c] = error[r][c] = zero();
   }
-  for (int64_t k = 0; k < depth; k += kWidth) {
-    Vec row[R];
-    for (int r = 0; r < R; ++r)
-      row[r] = load_first<Element::kF32>(w.rows + r * depth + k, depth - k);
-    for (int c = 0; c < C; ++c) {
-      const char* from = at<E>(b + c * step, k);
-      if (w.ahead) prefetch(from + w.ahead);
-      const Vec column = load_first<E>(from, depth - k);
-      for (int r = 0; r < R; ++r) sum[r][c] = fma(row[r], column, sum[r][c]);
+  for (int64_t k = 0; k < depth;) {
+    const int64_t end = smaller(depth, k + kDotChain * kWidth);
+    Vec sum[R][C];
+    for (int r = 0; r < R; ++r) {
+      for (int c = 0; c < C; ++c) sum[r][c] = zero();
+    }
+    for (; k < end; k += kWidth) {
+      Vec row[R];
+      for (int r = 0; r < R; ++r)
+        row[r] = load_first<Element::kF32>(w.rows + r * depth + k, depth - k);
+      for (int c = 0; c < C; ++c) {
+        const char* from = at<E>(b + c * step, k);
+        if (w.ahead) prefetch(from + w.ahead);
+        const Vec column = load_first<E>(from, depth - k);
+        for (int r = 0; r < R; ++r) sum[r][c] = fma(row[r], column, sum[r][c]);
+      }
+    }
+    for (int r = 0; r < R; ++r) {
+      for (int c = 0; c < C; ++c) add_exactly(total[r][c], error[r][c], sum[r][c]);
     }
   }
   for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) w.sums[r * w.ld + (j - w.j0) + c] = reduce_add(sum[r][c]);
+    for (int c = 0; c < C; ++c)
+      w.sums[r * w.ld + (j - w.j0) + c] = reduce_add(total_of(total[r][c], error[r][c]));
   }
 }
 
@@ -88,25 +136,25 @@ void row_transposed(const RowWork& w) {
 }
 
 template <Element E, int R, int U>
-void row_chunk(const RowWork& w) {
-  if (w.p.b.col == 1) return row_major<E, R, U>(w);
-  row_transposed<E, R, U>(w);
+void row_chunk(const RowWork& w, bool dots) {
+  if (dots) return row_transposed<E, R, U>(w);
+  row_major<E, R, U>(w);
 }
 
 template <Element E, int R>
-void row_unrolled(const RowWork& w, int unroll) {
-  if (unroll == 2) return row_chunk<E, R, 2>(w);
-  if (unroll == 4) return row_chunk<E, R, 4>(w);
-  row_chunk<E, R, 8>(w);
+void row_unrolled(const RowWork& w, const MatmulRowConfig& c) {
+  if (c.unroll_k == 2) return row_chunk<E, R, 2>(w, c.dots);
+  if (c.unroll_k == 4) return row_chunk<E, R, 4>(w, c.dots);
+  row_chunk<E, R, 8>(w, c.dots);
 }
 
 /// Rows of a group: the smallest of 1, 2, 4, 8 that holds them; the surplus rows of a are zero.
 template <Element E>
-void row_group(const RowWork& w, int64_t rows, int unroll) {
-  if (rows <= 1) return row_unrolled<E, 1>(w, unroll);
-  if (rows <= 2) return row_unrolled<E, 2>(w, unroll);
-  if (rows <= 4) return row_unrolled<E, 4>(w, unroll);
-  row_unrolled<E, gemm::kMaxRowGroup>(w, unroll);
+void row_group(const RowWork& w, int64_t rows, const MatmulRowConfig& c) {
+  if (rows <= 1) return row_unrolled<E, 1>(w, c);
+  if (rows <= 2) return row_unrolled<E, 2>(w, c);
+  if (rows <= 4) return row_unrolled<E, 4>(w, c);
+  row_unrolled<E, gemm::kMaxRowGroup>(w, c);
 }
 
 void row(const MatmulParams& p, const MatmulRowConfig& c, int64_t j0, int64_t j1, const float* rows,
@@ -114,18 +162,19 @@ void row(const MatmulParams& p, const MatmulRowConfig& c, int64_t j0, int64_t j1
   for (int64_t i = 0; i < p.m; i += gemm::kMaxRowGroup) {
     const int64_t group = smaller(gemm::kMaxRowGroup, p.m - i);
     for (int64_t j = j0; j < j1; j += c.block_n) {
-      const RowWork w{p,         j,         smaller(j1, j + c.block_n), rows + i * p.k, sums,
-                      c.block_n, c.prefetch};
-      if (p.b.type == Element::kF32) row_group<Element::kF32>(w, group, c.unroll_k);
-      if (p.b.type == Element::kF16) row_group<Element::kF16>(w, group, c.unroll_k);
-      if (p.b.type == Element::kBF16) row_group<Element::kBF16>(w, group, c.unroll_k);
+      const RowWork w{p,    j,         smaller(j1, j + c.block_n),     rows + i * p.k,
+                      sums, c.block_n, gemm::kMaxRowGroup * c.block_n, c.prefetch};
+      if (p.b.type == Element::kF32) row_group<Element::kF32>(w, group, c);
+      if (p.b.type == Element::kF16) row_group<Element::kF16>(w, group, c);
+      if (p.b.type == Element::kBF16) row_group<Element::kBF16>(w, group, c);
       for (int64_t r = 0; r < group; ++r) finish_row(p, i + r, j, w.j1 - j, sums + r * w.ld);
     }
   }
 }
 
 void pack_rows(const MatmulParams& p, float* rows) {
-  const int64_t padded = (p.m + gemm::kMaxRowGroup - 1) / gemm::kMaxRowGroup * gemm::kMaxRowGroup;
+  int64_t padded = 1;
+  while (padded < p.m) padded *= 2;
   // A row of a, taken as lanes of one depth, comes out as contiguous panels; what its last panel
   // spills is overwritten by the next row, or cleared below.
   for (int64_t i = 0; i < p.m; ++i) {
