@@ -11,7 +11,7 @@
 //      3 for g and the product, e for r, 3 for the mean and its product with r, all of |s|
 //   n·s: s' error of |n|, and e + 2 of |n·s|; then dx: the difference and the product with r, e + 2
 //      of r·|g − n·s|; dresidual's addition, 1 of |dx|
-//   dweight: e + 2 of each |dy·n|, which differ from row to row and add up as a walk, four of their
+//   dweight: at most e + 2 of each |dy·n|, which differ from row to row and walk: two of their
 //      root sum of squares; but where rows' squares are alike, and 1 more, errors of one sign. Then
 //      the walk of a sum of T terms: kernels add at most kMostRowsInF32 in f32, such sums in f64.
 // Read next: ops/norm/norm_ref.cpp, registry/operator.hpp.
@@ -163,7 +163,7 @@ class Rows64 {
       const Column& column = columns[c];
       value[c] = overflowed(args_.tensors[kWeight].dtype, column.products.sum());
       magnitude[c] = sum_error(model, column.products.sizes()) + column.rest +
-                     std::min(column.worst, 4 * std::sqrt(column.squares) + column.alike);
+                     std::min(column.worst, 2 * std::sqrt(column.squares) + column.alike);
     }
   }
 
