@@ -84,9 +84,13 @@ def report_text(report: tuning.TuningReport) -> str:
     served, winner = report["served"], report["winner"]
     lines = [f"{report['op']} {report['problem']}", columns(rows)]
     if report["source"] == "store":
-        lines.append("  from the store: nothing measured")
+        waited = report["waited_s"]
+        after = f", after {waited:.1f} s of waiting for another search" if waited else ""
+        lines.append(f"  from the store: nothing measured{after}")
     elif report["source"] == "empty":
         lines.append("  empty results need no tuning: nothing measured")
+    elif report["source"] == "default":
+        lines.append(f"  waited {report['waited_s']:.1f} s for another search: nothing measured")
     else:
         lines.append(
             f"  {report['strategy']}, {report['elapsed_s']:.1f} of {report['budget_s']:.3g} s,"

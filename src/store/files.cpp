@@ -265,6 +265,18 @@ int write_file(int folder, const std::string& name, std::string_view text) {
   return error ? error : after(StoreStep::kFolderSynced);
 }
 
+Fd open_lock(int folder, const std::string& name) {
+  struct stat st;
+  // As read_file: looked at before it is opened.
+  if (::fstatat(folder, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode))
+    return Fd();
+  Fd fd(::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                 kFileMode));
+  const bool ours =
+      fd && ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && distrust(st).empty();
+  return ours ? std::move(fd) : Fd();
+}
+
 // Some file systems cannot sync a folder and say EINVAL; a rename is as durable there as it gets.
 int sync_names(int folder) {
   const int error = sync(folder);

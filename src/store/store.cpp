@@ -199,6 +199,11 @@ std::shared_ptr<const Merged> Store::load(const Fields& key) {
   return merged;
 }
 
+KeyLock Store::lock_key(const Fields& key) const {
+  if (trust_ == Trust::kAnyone || root_.empty()) return {};
+  return KeyLock(open_child("locks", Missing::kCreate), key_hash(key));
+}
+
 // Brings a shelf up to date. A compaction at the same time adds the merged file before it removes
 // the sources, but one listing may miss both; so listings repeat until one adds nothing new. What
 // was read in an earlier round stays: it is valid, and merging it twice changes nothing.

@@ -19,10 +19,21 @@ class ForkWatch {
   ForkWatch(const ForkWatch&) = delete;
   ForkWatch& operator=(const ForkWatch&) = delete;
 
-  /// After `who` has run. In the child of a fork this does not return.
-  void leave_if_child(const void* who) const {
-    if (generation() != generation_) leave(who);
-  }
+  /// While `who` runs. In the child of a fork its end is the process', whether `who` has returned
+  /// or thrown.
+  class Run {
+   public:
+    Run(const ForkWatch& watch, const void* who) : watch_(watch), who_(who) {}
+    ~Run() {
+      if (generation() != watch_.generation_) watch_.leave(who_);
+    }
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+
+   private:
+    const ForkWatch& watch_;
+    const void* const who_;
+  };
   /// Has a child come back from `who`? Where this process forked since the last question, a child
   /// gets a tenth of a second for it; later ones are seen by a later question.
   bool came_back(const void* who);

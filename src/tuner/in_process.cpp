@@ -91,10 +91,9 @@ bool InProcessMeasurer::workspace_intact() const {
 }
 
 int InProcessMeasurer::run(const Kernel& kernel, const CallData& data) {
-  const int code = run_steps(kernel, data.args(), context_,
-                             workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard : nullptr);
-  forks_.leave_if_child(&kernel);
-  return code;
+  const ForkWatch::Run watched(forks_, &kernel);
+  return run_steps(kernel, data.args(), context_,
+                   workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard : nullptr);
 }
 
 std::string InProcessMeasurer::words_of(int code) const {
@@ -106,8 +105,10 @@ Check InProcessMeasurer::check(const Plan& plan) {
   Check result;
   const Kernel* kernel = nullptr;
   try {
-    kernel = &compile(plan);
-    forks_.leave_if_child(&plan);
+    {
+      const ForkWatch::Run watched(forks_, &plan);
+      kernel = &compile(plan);
+    }
     if (forks_.came_back(&plan)) return {Failure::kCompileError, ForkWatch::kWords};
   } catch (const std::bad_alloc&) {
     return {Failure::kOutOfMemory, "more memory than there is, while it was prepared"};

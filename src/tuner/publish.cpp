@@ -117,6 +117,7 @@ void publish(const TuneReport& report, Store& store) {
       {"library", DLBLAS_VERSION},           {"compiler", __VERSION__},
       {"strategy", report.strategy},         {"seed", std::to_string(report.seed)},
       {"budget_s", number(report.budget_s)}, {"rounds", std::to_string(report.final_rounds)}};
+  if (!report.searched.empty()) record.env.push_back({"searched", report.searched});
   record.env.insert(record.env.end(), report.conditions.begin(), report.conditions.end());
   sort_fields(record.env);
   store.publish(std::move(record));

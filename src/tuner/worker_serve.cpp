@@ -229,8 +229,10 @@ class Session {
       if (ask == Ask::kPrepare) {
         check.failure = Failure::kCompileError;
         ForkWatch watch;
-        compile(*plan);
-        watch.leave_if_child(plan);
+        {
+          const ForkWatch::Run watched(watch, plan);
+          compile(*plan);
+        }
         if (watch.came_back(plan)) throw Error(ErrorKind::kCompile, ForkWatch::kWords);
         check.failure = Failure::kNone;
       } else if (ask == Ask::kCheck) {

@@ -84,6 +84,11 @@ const Misdeed kMisdeeds[] = {
        if (fork() == 0) (void)fork();
      },
      Failure::kLaunchError, kTwice},
+    {"throws_in_its_child",
+     [] {
+       if (fork() == 0) throw Error(ErrorKind::kLaunch, "in the child");
+     },
+     Failure::kLaunchError, kTwice},
     {"grandchild_comes_back",
      [] {
        if (fork() == 0 && fork() != 0) _exit(0);
