@@ -5,6 +5,7 @@
 
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
+#include "dispatch/complain.hpp"
 #include "tuner/cuda_judge.hpp"
 #include "tuner/verify.hpp"
 
@@ -69,6 +70,14 @@ void read_written(const Schema& schema, const dlblas_args& call, Args& after) {
   }
 }
 
+// The reference reads them. The questions about a call do without.
+void require_inputs(const Args& args) {
+  const Schema& schema = *args.schema;
+  for (int i = 0; i < schema.num_inputs; ++i)
+    if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
+      complain::no_data(schema, args, i);
+}
+
 void require_functional(const Form& form) {
   if (form.inplace)
     throw Error(
@@ -92,6 +101,7 @@ dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, cons
     const BoundCall bound_call(handle, call, nullptr);
     const Operator& op = bound_call.op;
     require_functional(bound_call.form);
+    require_inputs(bound_call.args);
     check_rows(op, bound_call.args, rows, num_rows);
     check_places(bound_call.args, num_rows, values, magnitudes, bounds);
     OracleOut out[kMaxJudged] = {};
@@ -119,6 +129,7 @@ dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const i
     const BoundCall bound_call(handle, call, nullptr);
     const auto& [form, op, side, args, problem] = bound_call;
     require_functional(form);
+    require_inputs(args);
     for (int r = 0; r < op.schema.num_results; ++r)
       if (!args.result(r).data)
         refuse(ErrorKind::kArgument, op.schema.name,

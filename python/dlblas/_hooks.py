@@ -181,7 +181,7 @@ def _cuda_interface(obj: Any, op: str, argument: str, stream: int | None) -> tup
     interface = _attribute(obj, "__cuda_array_interface__", op, argument)
     producer = interface.get("stream")
     if not isinstance(producer, int | None):
-        raise _incomplete("__cuda_array_interface__", op, argument, f"stream = {producer!a}")
+        raise _incomplete("__cuda_array_interface__", op, argument, f"stream = {_said(producer)}")
     if producer is not None and (stream is None or producer != (stream or 1)):
         raise _refuse(
             op, argument, "is still being made on another stream", f"stream={producer}",
@@ -231,12 +231,12 @@ def _incomplete(name: str, op: str, argument: str, got: str) -> Error:
     )  # fmt: skip
 
 
-def _said(reason: BaseException) -> str:
-    """Of a producer's exception, which may fail at this as well."""
+def _said(what: object) -> str:
+    """In words, also where it fails at that."""
     try:
-        return ascii(reason)
+        return ascii(what)
     except Exception:
-        return type(reason).__name__
+        return type(what).__name__
 
 
 def _integers(given: Any, least: int, most: int) -> tuple[int, ...] | None:
@@ -256,10 +256,9 @@ def _read_interface(
     """Every entry by its kind and range. ``dtype``: what is known of it already."""
 
     def bad(entry: str) -> Error:
-        try:
-            got = f"{entry} = {interface[entry]!a}"
-        except Exception as reason:  # KeyError, or of somebody's __repr__
-            got = _said(reason)
+        got = _said(KeyError(entry))
+        if entry in interface:
+            got = f"{entry} = {_said(interface[entry])}"
         return _incomplete(name, op, argument, got)
 
     for entry in ("typestr", "shape", "data"):

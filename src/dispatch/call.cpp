@@ -47,12 +47,13 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
       complain::too_far(form, name);
     (reach < 0 ? below : above) += reach;
   }
+  // The upper half of the address space is no process's.
   const std::int64_t size = size_of(to.dtype);
-  std::uintptr_t first = 0, other = 0;
+  std::int64_t first = 0, last = 0;
   if (__builtin_add_overflow(reinterpret_cast<std::uintptr_t>(from.data), from.byte_offset,
                              &first) ||
-      (from.data && (__builtin_add_overflow(first, below * size, &other) ||
-                     __builtin_add_overflow(first, (above + 1) * size, &other))))
+      (from.data &&
+       (first < -below * size || __builtin_add_overflow(first, (above + 1) * size, &last))))
     complain::too_far(form, name);
   to.data = from.data ? reinterpret_cast<void*>(first) : nullptr;
 }

@@ -238,6 +238,10 @@ TEST(CAbi, RefusesRowsAndPlacesOfTheOracle) {
   refused("magnitudes is null", reference(rows, 2, values, nowhere));
   refused("bounds is null",
           dlblas_reference(Call::op(), &c.args, rows, 2, values, magnitudes, nullptr));
+  c.tx.data = nullptr;
+  refused("x has no memory", reference(rows, 2, values, magnitudes));
+  refused("x has no memory", dlblas_verify(Call::op(), &c.args, rows, 2, &verdict));
+  c.tx.data = c.x;
   refused("nanoseconds is null", dlblas_bench_host(Call::op(), &c.args, nullptr));
 }
 
