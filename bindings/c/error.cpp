@@ -5,6 +5,7 @@
 
 #include "bindings/c/context.hpp"
 #include "bindings/c/guard.hpp"
+#include "core/harmless.hpp"
 #include "core/per_thread.hpp"
 #include "dlblas/version.h"
 
@@ -24,11 +25,17 @@ dlblas_status keep_exception() noexcept {
     throw;
   } catch (const Error& e) {
     const ErrorDetail& d = e.detail();
-    last = {static_cast<dlblas_status>(e.kind()), e.what(), d.op, d.argument, d.expected, d.got};
+    last = {static_cast<dlblas_status>(e.kind()),
+            harmless_lines(e.what()),
+            d.op,
+            d.argument,
+            d.expected,
+            d.got};
   } catch (const std::bad_alloc&) {
     last = {DLBLAS_INTERNAL, "dlblas: memory could not be allocated; expected memory, got none"};
   } catch (const std::exception& e) {
-    last = {DLBLAS_INTERNAL, text("dlblas: call failed; expected no such failure, got ", e.what())};
+    last = {DLBLAS_INTERNAL,
+            text("dlblas: call failed; expected no such failure, got ", harmless(e.what()))};
   } catch (...) {
     last = {DLBLAS_INTERNAL, "dlblas: call failed; expected no failure, got an unknown exception"};
   }

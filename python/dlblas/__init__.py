@@ -9,6 +9,11 @@ by this package's import. Read next: tuning.py (choosing), _native.py (the libra
 import sys as _sys
 import typing as _typing
 
+from . import _early
+
+if _early.is_command():
+    _early.watch()
+
 from . import _hooks, _native, cache, errors
 from ._after_import import after_import as _run_after_import
 from ._array import Array, Spec

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "core/harmless.hpp"
 #include "dlblas/version.h"
 #include "store/ranking.hpp"
 
@@ -133,7 +134,7 @@ void throw_all_failed(const TuneReport& report) {
            report.evaluated.size(), " configurations, got none for ",
            print_problem(op, report.problem), "; the last, ", impl.name, " ",
            impl.table().print(last.plan->config), ", failed: ", name_of(last.failure), " (",
-           last.note, ")"),
+           harmless(last.note), ")"),
       {op.schema.name, "call", "one right result", std::string(name_of(last.failure))});
 }
 
@@ -145,7 +146,7 @@ void throw_lost(const TuneReport& report) {
                                last.plan->implementation->table().print(last.plan->config));
   throw Error(ErrorKind::kTuning,
               text(report.op->schema.name, ": CUDA context of this process is lost; expected a ",
-                   "kernel that runs, got ", last.note, " from ", who,
+                   "kernel that runs, got ", harmless(last.note), " from ", who,
                    "; start a new process: the failure is recorded and not tried again"),
               {report.op->schema.name, "context", "a kernel that runs", last.note});
 }
@@ -153,8 +154,8 @@ void throw_lost(const TuneReport& report) {
 void throw_ended(const TuneReport& report, const std::string& why) {
   throw Error(ErrorKind::kTuning,
               text(report.op->schema.name,
-                   ": worker cannot be started again; expected a process that measures, got: ", why,
-                   "; what was measured is kept: tune again"),
+                   ": worker cannot be started again; expected a process that measures, got: ",
+                   harmless(why), "; what was measured is kept: tune again"),
               {report.op->schema.name, "worker", "a process that measures", why});
 }
 
