@@ -34,6 +34,8 @@ __device__ inline double value(const TunerFillParams& p, int64_t i) {
     case kCodeF32:
     case kCodeF16:
     case kCodeBF16:
+    case kCodeF8E4M3:
+    case kCodeF8E5M2:
     case kCodeF64:
       return normal(bits);
     case kCodeI8:

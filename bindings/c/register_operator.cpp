@@ -103,7 +103,10 @@ Bound bound_of(const Problem& problem, int judged) {
   // Rounding errors of a sum add up like a random walk; eight times that was never reached by ours.
   // More terms count as 2^16: beyond, the bound would hide what a result rounded to bf16 loses.
   const double terms = std::min(terms_of(op.schema, problem, judged), 0x1p16);
-  return {8 * std::sqrt(terms) * f32.eps, 2 * out.eps, 4 * out.tiny};
+  // Four roundings, half an epsilon each. One rounding to f8 is an eighth of the value already; a
+  // kernel may come from a wider rounding.
+  const bool f8 = is_f8(dtype);
+  return {8 * std::sqrt(terms) * f32.eps, (f8 ? 0.625 : 2) * out.eps, (f8 ? 0.625 : 4) * out.tiny};
 }
 
 double work_per_row(const Problem& problem) {

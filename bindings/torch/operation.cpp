@@ -85,7 +85,7 @@ std::vector<Operation> operations_of(const Form& form, bool with_private) {
   const std::string name(form.name);
   std::vector<Operation> made;
   made.push_back(make(form, name, false));
-  if (form.inplace) return made;
+  if (form.inplace || form.op->schema.num_results == 0) return made;  // nothing to receive
   made.push_back(make(form, name + "_out", true));
   if (with_private) made.push_back(make(form, "_" + name, false));
   return made;

@@ -88,24 +88,69 @@ DimExpr parse_dim(Cursor& c, Schema& schema, bool first) {
   return d;
 }
 
-void parse_fill(Cursor& c, Schema& schema, TensorSpec& tensor) {
-  if (c.accept_word("normal"))
-    tensor.fill = Fill::kNormal;
-  else if (c.accept_word("positive"))
-    tensor.fill = Fill::kPositive;
-  else if (c.accept_word("offsets"))
-    tensor.fill = Fill::kOffsets;
-  else if (c.accept_word("permutation"))
-    tensor.fill = Fill::kPermutation;
-  else if (c.accept_word("zeros"))
-    tensor.fill = Fill::kZeros;
-  else if (c.accept_word("index")) {
-    c.expect("<");
-    tensor.fill = Fill::kIndex;
-    tensor.fill_letter = letter_index(c, schema, c.name("a dimension letter"));
-  } else {
-    c.fail("a fill: normal, positive, index<LETTER, offsets, permutation or zeros");
+// `64`, `E`, `2E`, `P*page`.
+void parse_limit(Cursor& c, Schema& schema, FillSpec& fill) {
+  fill.has_limit = true;
+  if (c.at_digit()) {
+    fill.coefficient = c.count(0);
+    if (!c.at_name() && !c.accept("*")) return;
   }
+  fill.letters[0] = letter_index(c, schema, c.name("a number or a dimension letter"));
+  if (c.accept("*"))
+    fill.letters[1] = letter_index(c, schema, c.name("a dimension letter after `*`"));
+}
+
+void parse_fill(Cursor& c, Schema& schema, FillSpec& fill) {
+  struct Word {
+    std::string_view name;
+    Fill fill;
+    std::string_view limit;  // how one may begin; "": there is none
+    bool none;               // may be followed by `|-1`
+  };
+  constexpr Word kWords[] = {{"normal", Fill::kNormal, "", false},
+                             {"positive", Fill::kPositive, "", false},
+                             {"zeros", Fill::kZeros, "", false},
+                             {"permutation", Fill::kPermutation, "", false},
+                             {"offsets", Fill::kOffsets, "<=", false},
+                             {"index", Fill::kIndex, "< or <=", true},
+                             {"distinct_rows", Fill::kDistinctRows, "<", true},
+                             {"distinct", Fill::kDistinct, "<", true},
+                             {"lengths", Fill::kLengths, "<=", false}};
+  const Word* word = nullptr;
+  for (const Word& w : kWords)
+    if (!word && c.accept_word(w.name)) word = &w;
+  if (!word)
+    c.fail(
+        "a fill: normal, positive, zeros, permutation, offsets<=LIMIT, index<LIMIT, index<=LIMIT, "
+        "distinct<LIMIT, distinct_rows<LIMIT or lengths<=LIMIT");
+  fill.fill = word->fill;
+  const std::string_view sign = c.peek("<=") ? "<=" : c.peek("<") ? "<" : "";
+  const bool allowed = sign.empty() ? word->limit.empty() || word->fill == Fill::kOffsets
+                                    : word->limit == sign || word->limit == "< or <=";
+  if (!allowed)
+    c.fail(word->limit.empty() ? text("no limit after ", word->name)
+                               : text(word->limit, " and a limit after ", word->name));
+  if (c.accept(sign) && !sign.empty()) {
+    fill.inclusive = sign == "<=";
+    parse_limit(c, schema, fill);
+  }
+  if (!c.accept("|")) return;
+  if (!word->none) c.fail(text("no `|-1` after ", word->name));
+  c.expect("-1");
+  fill.minus_one = true;
+}
+
+// A limit of a size that no input has would be 0 in every call.
+void check_fills(const Cursor& c, const Schema& schema) {
+  std::uint32_t sized = 0;
+  for (int i = 0; i < schema.num_inputs; ++i)
+    for (const DimExpr& d : schema.tensors[i].dims)
+      if (d.letter >= 0) sized |= 1u << d.letter;
+  for (const TensorSpec& t : schema.tensors)
+    for (const std::int8_t letter : t.fill.letters)
+      if (letter >= 0 && !(sized >> letter & 1u))
+        c.fail(text("a size of an input in the fill of ", t.name, ", not ",
+                    schema.letters[letter].name));
 }
 
 void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
@@ -123,7 +168,7 @@ void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
   tensor.optional = c.accept("?");
   tensor.written = c.accept("!");
   tensor.type_text = c.since(begin);
-  if (c.accept("~")) parse_fill(c, schema, tensor);
+  if (c.accept("~")) parse_fill(c, schema, tensor.fill);
   schema.tensors.push_back(std::move(tensor));
 }
 
@@ -221,6 +266,11 @@ void parse_params(Cursor& c, Schema& schema) {
 void parse_results(Cursor& c, Schema& schema) {
   c.expect("->");
   const bool several = c.accept("(");
+  if (several && c.accept(")")) {
+    for (const TensorSpec& t : schema.tensors)
+      if (t.written) return;
+    c.fail("a result, or an input marked `!`: it would do nothing");
+  }
   do {
     const std::string name = c.name("a result's name");
     if (find_result(schema, name) >= 0) c.fail(text("a new result name, not ", name, " again"));
@@ -300,6 +350,7 @@ Schema parse_schema(std::string_view source) {
   for (ScalarSpec& scalar : schema.scalars)
     if (scalar.key) scalar.key_slot = slot++;
   if (slot > kMaxKeyScalars) c.fail(text("at most ", kMaxKeyScalars, " key scalars"));
+  check_fills(c, schema);
   for (int r = 0; r < schema.num_results; ++r)
     schema.judged.push_back(static_cast<std::int8_t>(schema.num_inputs + r));
   for (int i = 0; i < schema.num_inputs; ++i)

@@ -10,7 +10,11 @@
 //   classes   := class ('|' class)*;  class := f | f8 | i8 | index | <dtype name> | like(<tensor>)
 //   | <dtype scalar> dim       := [*]LETTER | INT | INT LETTER (2F) | LETTER '/' INT (rounded up) |
 //   LETTER '+' INT scalar    := (int | float | bool | "a"|"b"… | dtype(classes)) ('=' default)?
-//   (key | runtime)? fill      := normal | positive | index<LETTER | offsets | permutation | zeros
+//   (key | runtime)?
+//   fill      := normal | positive | zeros | permutation | offsets ('<=' limit)?
+//   | index ('<' | '<=') limit '|-1'? | (distinct | distinct_rows) '<' limit '|-1'?
+//   | lengths '<=' limit
+//   limit     := INT | [INT] LETTER ('*' LETTER)?
 //   where     := LETTER ':' (exact | bucket(tokens)) (',' …)*
 // `*T` binds the product of all leading dimensions; `*` alone opens the keyword-only part.
 // Scalars default to `runtime` for float and to `key` otherwise. Read next: core/schema.cpp,
@@ -45,7 +49,33 @@ struct DimExpr {
   }
 };
 
-enum class Fill : std::uint8_t { kNormal, kPositive, kIndex, kOffsets, kPermutation, kZeros };
+/// What a made input holds. Index-valued ones stay inside `FillSpec::limit`.
+enum class Fill : std::uint8_t {
+  kNormal,
+  kPositive,
+  kIndex,        // any below the limit (or up to it)
+  kOffsets,      // from 0 up to the limit, ascending: where groups begin and end
+  kPermutation,  // of all indices of the tensor
+  kZeros,
+  kDistinct,      // indices below the limit, each once, as long as there are so many
+  kDistinctRows,  // the same in each row: the experts of a token
+  kLengths,       // from 1 to the limit, the last one the limit
+};
+
+struct FillSpec {
+  Fill fill = Fill::kNormal;
+  bool has_limit = false;
+  bool inclusive = false;  // index<=E: the limit itself as well
+  bool minus_one = false;  // |-1: some elements name nothing
+  std::int32_t coefficient = 1;
+  std::int8_t letters[2] = {-1, -1};  // of Schema::letters; the limit is the product
+  std::int64_t limit(const std::int64_t* sizes) const {
+    std::int64_t product = coefficient;
+    for (const std::int8_t letter : letters)
+      if (letter >= 0) product *= sizes[letter];
+    return product;
+  }
+};
 
 struct TensorSpec {
   std::string name;
@@ -57,8 +87,7 @@ struct TensorSpec {
   std::vector<DimExpr> dims;
   bool optional = false;
   bool written = false;  // an input that the operator modifies
-  Fill fill = Fill::kNormal;
-  std::int8_t fill_letter = -1;  // index<E: values below letter E
+  FillSpec fill;
   bool has_leading() const { return !dims.empty() && dims.front().leading; }
 };
 
