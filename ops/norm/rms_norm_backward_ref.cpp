@@ -6,9 +6,9 @@
 //
 // The error a kernel may make, in roundings u = 2^-24. A = |weight| + |offset|, G = |dy|·A.
 //   r: e = 5 and what the sum of squares brings, as in norm_ref.cpp; n: e + 1; g: 2
-//   s: the walk of a sum of g·x along chains of at most sum_chain(C) terms
-//   (registry/sum_error.hpp);
-//      3 for g and the product, e for r, 3 for the mean and its product with r, all of |s|
+//   s: the walk of a sum of g·x along chains of at most sum_chain(C) terms, as in
+//      registry/sum_error.hpp; 3 for g and the product, e for r, 3 for the mean and its product
+//      with r, all of |s|
 //   n·s: s' error of |n|, and e + 2 of |n·s|; then dx: the difference and the product with r, e + 2
 //      of r·|g − n·s|; dresidual's addition, 1 of |dx|
 //   dweight: at most e + 2 of each |dy·n|, which differ from row to row and walk: two of their
@@ -192,7 +192,9 @@ class Rows64 {
   const Args& args_;
   const std::int64_t width_;
   const double eps_;
-  const SumModel chain_model_ = sum_model(static_cast<std::int64_t>(sum_chain(width_)) + 1, false);
+  // Five more where lanes are added up.
+  const SumModel chain_model_ =
+      sum_model(std::min(width_, static_cast<std::int64_t>(sum_chain(width_)) + 6), false);
   const Rows dy_map_, x_map_;
   Rows dresidual_map_;
   std::vector<double> dy_, x_, dresidual_, factor_, factor_size_;
