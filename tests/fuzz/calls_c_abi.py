@@ -39,7 +39,8 @@ TEXTS = (
     "fuzzed", "unroll=2", "exhaustive", "random", "gelu", "f32", "bf16", "1", "a,b,,", " ", "\n",
     "$HOME", "\x7f", "x" * 300, "fuzzed_op", "y", "*", "(", "C", "path", "ls", "show\nx", "verify",
     "rules", "pin\nrms_norm\ncpu_baseline", "unpin\nrms_norm\n\n", "allow\nx\ny",
-    "import\n/dev/null", "import\nnowhere", "merge\n.", "merge\n" + "y" * 5000, "export\nhere", "export\n/", "show",
+    "import\n/dev/null", "import\nnowhere", "merge\n.", "merge\n" + "y" * 5000, "export\nhere",
+    "export\n/", "show",
 )  # fmt: skip
 SCHEMAS = (
     "fuzzed_op(x: f[T]) -> y: like(x)[T]",
