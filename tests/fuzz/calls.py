@@ -1,8 +1,8 @@
 """Drives fuzzers of calls: call i of seed s is the same one every time, and a crash names it.
 
-tests/fuzz/calls_arrays.py [--seed S] [--first I] [--calls N] [--seconds T]: the calls run in a child,
-which keeps the number of the one it is at where it survives the child's end. Exit 1 on a finding,
-with the line that repeats it. Used by: calls_arrays.py, calls_c_abi.py, tools/fuzz.py.
+tests/fuzz/calls_arrays.py [--seed S] [--first I] [--calls N] [--seconds T]: the calls run in a
+child, which keeps the number of the one it is at where it survives the child's end. Exit 1 on a
+finding, with the line that repeats it. Used by: calls_arrays.py, calls_c_abi.py, tools/fuzz.py.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ def main(name: str, call: Callable[[], Call]) -> int:
         child = subprocess.Popen(
             [sys.executable, "-W", "ignore", os.path.abspath(sys.argv[0]), *sys.argv[1:],
              f"--seed={options.seed}", f"--at={at}"],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "DLBLAS_CACHE": folder + "/store", "DLBLAS_LOG": "off"},
+            env={
+                **os.environ, "PYTHONPATH": os.pathsep.join(path), "DLBLAS_LOG": "off",
+                "DLBLAS_CACHE": f"{folder}/store",
+            },
             cwd=pathlib.Path(folder) / "cwd", stderr=subprocess.PIPE, text=True, errors="replace",
         )  # fmt: skip
         said = _watch(child, at)
@@ -98,7 +101,8 @@ def main(name: str, call: Callable[[], Call]) -> int:
         )
         return 0
     print(
-        f"{name}: FAILED at call {i} by seed {options.seed}, exit {child.returncode}\n{said[-6000:]}"
+        f"{name}: FAILED at call {i} by seed {options.seed}, exit {child.returncode}\n"
+        + said[-6000:]
     )
     print(f"again: {sys.argv[0]} --seed {options.seed} --first {i} --calls 1")
     return 1

@@ -13,7 +13,7 @@ import ctypes
 import itertools
 import random
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import calls
 
@@ -24,13 +24,13 @@ NUMBERS = (*range(-9, 10), 255, 256, 65536, *HUGE, *(-n for n in HUGE))
 KINDS = {"f2": 2, "f4": 4, "f8": 8, "i1": 1, "i4": 4, "i8": 8, "u1": 1, "b1": 1}
 
 
-class Raises(Exception):
+class RaisedError(Exception):
     """A producer's own."""
 
 
-class Untidy(Raises):
+class UntidyError(RaisedError):
     def __str__(self) -> str:
-        raise Raises
+        raise RaisedError
 
     __repr__ = __str__
 
@@ -46,13 +46,13 @@ class Index:
 
 
 class Hostile:
-    """Raises whatever it is asked."""
+    """RaisedError whatever it is asked."""
 
     def __getattr__(self, name: str) -> Any:
-        raise Raises(name)
+        raise RaisedError(name)
 
     def _raise(self, *_: Any, **__: Any) -> Any:
-        raise Untidy
+        raise UntidyError
 
     __index__ = __float__ = __bool__ = __len__ = __iter__ = __eq__ = __str__ = __repr__ = _raise
     __hash__ = None  # type: ignore[assignment]
@@ -81,7 +81,7 @@ class Versioned(ctypes.Structure):
 def fits(shape: Any, steps: Any, size: int) -> bool:
     """Whether what this says, if it can be believed at all, is true of the memory here."""
     try:
-        if len(shape) > 8 or any(not 0 <= n for n in shape):
+        if len(shape) > 8 or any(n < 0 for n in shape):
             return True
         packed, low, high = size, 0, 0
         walk = list(steps) if steps is not None else []
@@ -261,7 +261,7 @@ class Target:
         class Exporter:
             def __dlpack__(self, **options: Any) -> Any:
                 if failing:
-                    raise Untidy
+                    raise UntidyError
                 if strict and options:
                     raise TypeError
                 return made
@@ -331,7 +331,7 @@ class Target:
 
     # ---- calls ----
 
-    FORMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    FORMS: ClassVar[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "matmul": (("TC", "CT"), ("TT",)),
         "rms_norm": (("TC", "C"), ("TC",)),
         "rms_norm_": (("TC", "C"), ()),

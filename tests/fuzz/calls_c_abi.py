@@ -15,7 +15,7 @@ import pathlib
 import random
 import re
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import calls
 
@@ -38,8 +38,9 @@ TEXTS = (
     "", "rms_norm", "matmul", "add_rms_norm_", "x", "eps", "weight", "cpu_baseline", "cpu_avx2",
     "fuzzed", "unroll=2", "exhaustive", "random", "gelu", "f32", "bf16", "1", "a,b,,", " ", "\n",
     "$HOME", "\x7f", "x" * 300, "fuzzed_op", "y", "*", "(", "C", "path", "ls", "show\nx", "verify",
-    "rules", "pin\nrms_norm\ncpu_baseline", "unpin\nrms_norm\n\n", "allow\nx\ny", "import\n/dev/null",
-    "import\nnowhere", "merge\n.", "merge\n" + "y" * 5000, "export\nhere", "export\n/", "show",
+    "rules", "pin\nrms_norm\ncpu_baseline", "unpin\nrms_norm\n\n", "allow\nx\ny",
+    "import\n/dev/null", "import\nnowhere", "merge\n.", "merge\n" + "y" * 5000, "export\nhere",
+    "export\n/", "show",
 )  # fmt: skip
 SCHEMAS = (
     "fuzzed_op(x: f[T]) -> y: like(x)[T]",
@@ -198,7 +199,7 @@ class Target:
             self.spoil(r, made)
         return made
 
-    FORMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    FORMS: ClassVar[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "matmul": (("TC", "CT"), ("TT",)),
         "rms_norm": (("TC", "C"), ("TC",)),
         "rms_norm_": (("TC", "C"), ()),
@@ -237,8 +238,8 @@ class Target:
             outputs.append(Struct("tensor"))
         made = Struct(
             "args", values=structs(values), num_values=count, num_named=named,
-            names=pointers([self.text(r) for _ in range(16 if named else 1)]), outputs=structs(outputs),
-            num_outputs=len(results), flags=r.choice((0, 1, 2, 3)),
+            names=pointers([self.text(r) for _ in range(16 if named else 1)]),
+            outputs=structs(outputs), num_outputs=len(results), flags=r.choice((0, 1, 2, 3)),
         )  # fmt: skip
         self.made = made.kept[-1] if results else None
         if r.random() < 0.1:
@@ -248,11 +249,11 @@ class Target:
     def context(self, r: random.Random) -> Struct | None:
         if r.random() < 0.7:
             return None
-        made = Struct("context", num_threads=r.choice((0, 1, 2, 3, -1, 2**31 - 1)))
+        made = Struct("context", num_threads=r.choice((0, 1, 2, 3, -1, -(2**31))))
         if r.random() < 0.2:
             made.set("new_output", self.function(r))
         if r.random() < 0.3:
-            self.spoil(r, made)
+            self.spoil(r, made, ("num_threads",))  # a thousand are given to who asks for them
         return made
 
     # ---- what comes out ----
@@ -428,7 +429,7 @@ class Target:
         )  # fmt: skip
         if r.random() < 0.5:
             self.spoil(r, made, ("num_inplace",))
-        op, to = self.place(r)
+        _, to = self.place(r)
         good = self.checked(self.lib.dlblas_register_operator(_pointer(made), to))
         return good
 
