@@ -597,7 +597,7 @@ def grouped_by(pads: Any, wrong: float = 1.0) -> Any:
 
 
 def test_rows_of_no_group_are_skipped_and_offsets_end_at_their_letter() -> None:
-    """Of 48 rows 32 belong to a group: the others need not be written, and anything may be there."""
+    """Of 48 rows 32 belong to a group: the others need not be written, and hold anything."""
     sizes = {"T": 48, "K": 24, "E": 4, "N": 20, "U": 32}
     case = {"name": "padded", "dims": sizes, "dtypes": ["f32"], "use": ["test", "tune"]}
     dlblas.register_operator(GROUPED, grouped, cases=[case])
