@@ -75,9 +75,7 @@ class Call:
             kind = kind_of(case.layout, name, matrices, t["written"])
             tensor = self.make(shape_of(t["dims"], sizes), dtype, kind)
             if values.drawn_here(t["fill"], tensor.dtype):
-                tensor.assign(
-                    values.draw(rng, tensor.shape, tensor.dtype, case.values, t["fill"])
-                )
+                tensor.assign(values.draw(rng, tensor.shape, tensor.dtype, case.values, t["fill"]))
             else:
                 abi.make_input(case.op, name, letters, seed << 32 ^ crc, tensor.array)
             self.inputs[name] = tensor
@@ -98,7 +96,8 @@ class Call:
                 self.results.append(self.make(shape, _hooks.numpy_descr(code, bits), kind))
         # Results, then the inputs that the operator writes; None for one that is absent.
         self.written = [t["name"] for t in specs if t["written"]]
-        self.judged = [*self.results, *(self.inputs.get(name) for name in self.written)]
+        written = [self.inputs.get(name) for name in self.written]
+        self.judged: list[Guarded | None] = [*self.results, *written]
         self.judged_names = [*self.result_names, *self.written]
 
     def make(self, shape: Sequence[int], dtype: Any, kind: str) -> Guarded:
@@ -133,6 +132,12 @@ class Call:
     def outcome(self) -> list[Guarded]:
         """Those that are there."""
         return [tensor for tensor in self.judged if tensor is not None]
+
+    def judged_at(self, index: int) -> Guarded:
+        """What a verdict names."""
+        found = self.judged[index]
+        assert found is not None, "an absent input was judged"
+        return found
 
     def targets(self) -> Any:
         """The results as a call takes them."""
@@ -185,7 +190,7 @@ class Call:
         """The bytes, those of undefined elements zero."""
         found = np.frombuffer(bits, np.uint8).copy()
         found[undefined[: found.size]] = 0
-        return found.tobytes()
+        return bytes(found.tobytes())
 
     def defined(self, bits: list[bytes]) -> list[bytes]:
         return [self.blank(b, mask) for b, mask in zip(bits, self.undefined(), strict=True)]
