@@ -28,7 +28,7 @@ Matrix matrix_of(const TensorView& t) {
 
 }  // namespace
 
-MatmulParams matmul_params(const Args& args) {
+MatmulParams matmul_params(const Args& args, const MatmulSums& sums) {
   MatmulParams p{};
   p.a = matrix_of(args.tensors[kA]);
   p.b = matrix_of(args.tensors[kB]);
@@ -40,13 +40,20 @@ MatmulParams matmul_params(const Args& args) {
   }
   p.m = args.letters[kM], p.n = args.letters[kN], p.k = args.letters[kK];
   p.activation = static_cast<Activation>(args.scalars[kActivation].i);
+  p.sums = sums;
   return p;
+}
+
+MatmulSums sums_of(const Problem& p) {
+  const bool one_row = p.dims[kM] <= 1 && !(p.flags & kDeterministic);
+  const bool few = one_row || p.dims[kN] <= 8;
+  return few && p.dims[kK] < 2048 ? kShortSums : kLongSums;
 }
 
 namespace {
 
-static_assert(512 % kRun == 0 && kSpan % 512 == 0 && kRun == 128,
-              "a block of depth, 128 to 512, is whole runs of one span");
+static_assert(256 % kLongSums.run == 0 && 256 % kShortSums.run == 0 && kSpan % 512 == 0,
+              "a block of depth, 256 or 512, is whole runs of one span");
 
 constexpr std::int64_t kFloatBytes = sizeof(float);
 /// Rows whose f32 partial sums wait in scratch when the output cannot hold them. A multiple of
@@ -78,7 +85,7 @@ const ConfigTable<MatmulConfig>& table() {
       field<&C::tile>("tile", tile_values(Level::code()), tile_labels<Level>()),
       field<&C::block_m>("block_m", {96, 192, 384}),
       field<&C::block_n>("block_n", {512, 1024, 4096}),
-      field<&C::block_k>("block_k", {128, 256, 512}),
+      field<&C::block_k>("block_k", {256, 512}),
       field<&C::unroll_k>("unroll_k", {1, 2, 4}),
       field<&C::prefetch>("prefetch", {0, 8}),
       field<&C::order>("order", {0, 1}, {"columns", "rows"}),
@@ -167,7 +174,7 @@ Config heuristic(const Problem& p, const DeviceInfo& device) {
   c.block_m = fit("block_m", c.block_m, p.dims[kM]);
   c.block_n = fit("block_n", c.block_n, p.dims[kN]);
   c.block_k = fit("block_k", c.block_k, p.dims[kK]);
-  if (c.block_m * c.block_k * kFloatBytes > device.l2_bytes) c.block_m = 96, c.block_k = 128;
+  if (c.block_m * c.block_k * kFloatBytes > device.l2_bytes) c.block_m = 96, c.block_k = 256;
   return table<Level>().erase(c);
 }
 
@@ -184,6 +191,7 @@ struct Plan {
 struct State {
   const MatmulLevel* level;
   MatmulConfig config;
+  MatmulSums sums;
   int slots;
   bool scratch;  // partial sums cannot stay in the output
   bool spans;    // K has more than one: scratch keeps their total and its error, too
@@ -280,7 +288,7 @@ void run_rows(const Run& r, const Context& context) {
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const State& s = kernel.load<State>();
-  const MatmulParams p = matmul_params(args);
+  const MatmulParams p = matmul_params(args, s.sums);
   if (p.m == 0 || p.n == 0) return 0;
   Run r{s, p, plan_of(s, p.m, p.n, p.k), static_cast<float*>(workspace), 0, 0};
   for (r.i0 = 0; r.i0 < p.m; r.i0 = r.i1) {
@@ -314,7 +322,7 @@ double estimate(const Problem& p, const Config& config, const DeviceInfo&, const
 template <typename Level>
 Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                const Implementation& implementation) {
-  State s{&Level::code(), table<Level>().restore(config), threads_of(p), false, false};
+  State s{&Level::code(), table<Level>().restore(config), sums_of(p), threads_of(p), false, false};
   const TensorTraits& out = p.tensors[kOut];
   const bool holds_sums = out.dtype == DType::kF32 &&
                           (out.layout == Layout::kContiguous || out.layout == Layout::kRowStrided);

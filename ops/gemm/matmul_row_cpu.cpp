@@ -14,6 +14,7 @@ namespace {
 struct RowState {
   const MatmulLevel* level;
   MatmulRowConfig config;
+  MatmulSums sums;
   int slots;
 };
 
@@ -64,7 +65,7 @@ Config heuristic(const Problem& p, const DeviceInfo&) {
   // columns.
   const std::int64_t rows = std::max<std::int64_t>(1, p.dims[kM]);
   MatmulRowConfig c{8, static_cast<std::int32_t>(std::clamp<std::int64_t>(4096 / rows, 512, 2048)),
-                    b_is_row_major(p) ? 0 : 256};
+                    b_is_row_major(p) ? 0 : 256, false};
   c.block_n = 1 << (31 - std::countl_zero(static_cast<std::uint32_t>(c.block_n)));
   while (c.block_n > 256 && c.block_n / 2 >= p.dims[kN]) c.block_n /= 2;
   return table().erase(c);
@@ -89,7 +90,7 @@ std::int64_t sum_floats(const MatmulRowConfig& c) {
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const RowState& s = kernel.load<RowState>();
-  const MatmulParams p = matmul_params(args);
+  const MatmulParams p = matmul_params(args, s.sums);
   if (p.m == 0 || p.n == 0) return 0;
   auto* rows = static_cast<float*>(workspace);
   s.level->pack_rows(p, rows);
@@ -108,7 +109,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
 template <typename Level>
 Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                const Implementation& implementation) {
-  RowState s{&Level::code(), table().restore(config), std::max<int>(1, p.threads)};
+  RowState s{&Level::code(), table().restore(config), sums_of(p), std::max<int>(1, p.threads)};
   s.config.dots = takes_dots(p);
   Kernel kernel;
   kernel.implementation = &implementation;

@@ -25,55 +25,75 @@ struct RowWork {
   int64_t ahead;  // bytes
 };
 
-/// The sum of a chain that ends before depth k meets what came before it.
-DLBLAS_INLINE void end_chain(const RowWork& w, float* span, Vec sum, int64_t k) {
-  const int64_t begin = (k - 1) / gemm::kChain * gemm::kChain;
-  float* const run = span + 2 * w.plane;
-  if (begin % gemm::kRun != 0) sum = add(load<Element::kF32>(run), sum);
-  if (k < w.p.k && k % gemm::kRun != 0) return store<Element::kF32>(run, sum);
-  const int64_t run_begin = begin / gemm::kRun * gemm::kRun;
-  if (run_begin % gemm::kSpan != 0) sum = add(load<Element::kF32>(span), sum);
-  store<Element::kF32>(span, sum);
-  if (w.p.k <= gemm::kSpan || (k < w.p.k && k % gemm::kSpan != 0)) return;
-  float *const total_at = span + 3 * w.plane, *const error_at = span + 4 * w.plane;
-  Vec total = sum, error = zero();
-  if (begin >= gemm::kSpan) {
-    total = load<Element::kF32>(total_at), error = load<Element::kF32>(error_at);
-    add_exactly(total, error, sum);
+/// to = from, or to += from: a group's sums over the chunk.
+DLBLAS_OUTLINE void move_sums(const RowWork& w, int rows, const float* from, float* to, bool adds) {
+  const int64_t n = w.j1 - w.j0, ld = w.ld;
+  for (int r = 0; r < rows; ++r, from += ld, to += ld) {
+    if (adds) {
+      for (int64_t v = 0; v < n; v += kWidth)
+        store<Element::kF32>(to + v,
+                             add(load<Element::kF32>(to + v), load<Element::kF32>(from + v)));
+    } else {
+      for (int64_t v = 0; v < n; v += kWidth)
+        store<Element::kF32>(to + v, load<Element::kF32>(from + v));
+    }
   }
-  store<Element::kF32>(total_at, total);
-  store<Element::kF32>(error_at, error);
-  if (k == w.p.k) store<Element::kF32>(span, total_of(total, error));
 }
 
-/// U rows of b at depth k, over the chunk: every vector of b feeds R partial sums held in L1.
-template <Element E, int R, int U>
-void row_streams(const RowWork& w, int64_t k) {
-  static_assert(gemm::kChain % U == 0);
-  const bool begins = k % gemm::kChain == 0;
-  const bool ends = k + U == w.p.k || (k + U) % gemm::kChain == 0;
-  float* const chains = w.sums + w.plane;
+/// A span ends: its sums join the total of those before. At the last the whole sums take its place.
+DLBLAS_OUTLINE void end_span(const RowWork& w, int rows, bool first, bool last) {
+  for (int r = 0; r < rows; ++r) {
+    for (int64_t v = 0; v < w.j1 - w.j0; v += kWidth) {
+      float* const span = w.sums + r * w.ld + v;
+      float *const total_at = span + 3 * w.plane, *const error_at = span + 4 * w.plane;
+      Vec total = zero(), error = zero();
+      if (!first) total = load<Element::kF32>(total_at), error = load<Element::kF32>(error_at);
+      add_exactly(total, error, load<Element::kF32>(span));
+      store<Element::kF32>(total_at, total);
+      store<Element::kF32>(error_at, error);
+      if (last) store<Element::kF32>(span, total_of(total, error));
+    }
+  }
+}
+
+/// The sums of a chain, over depths [begin, end), meet those before them.
+void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
+  const gemm::MatmulSums& size = w.p.sums;
+  const bool last = end == w.p.k;
+  float *from = w.sums + w.plane, *const run = from + w.plane;
+  if (size.run != size.chain) {
+    move_sums(w, rows, from, run, begin % size.run != 0);
+    if (!last && end % size.run != 0) return;
+    from = run;
+  }
+  move_sums(w, rows, from, w.sums, begin / size.run * size.run % gemm::kSpan != 0);
+  if (w.p.k > gemm::kSpan && (last || end % gemm::kSpan == 0))
+    end_span(w, rows, begin < gemm::kSpan, last);
+}
+
+/// U rows of b at depth k, over the chunk: every vector of b feeds R partial sums held in L1. With
+/// kBegins they are the first of a chain.
+template <Element E, int R, int U, bool kBegins>
+DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k) {
   const char* b = address(w.p.b, k, w.j0);
+  float x[U][R];  // of a, side by side: one address instead of R · U
+  for (int u = 0; u < U; ++u) {
+    for (int r = 0; r < R; ++r) x[u][r] = w.rows[r * w.p.k + k + u];
+  }
+  float* const chains = w.sums + w.plane;
   const int64_t step = w.p.b.row * kElementBytes<E>;
-  const int64_t n = w.j1 - w.j0;
+  const int64_t n = w.j1 - w.j0, ld = w.ld, ahead = w.ahead;
   for (int64_t v = 0; v < n; v += kWidth) {
     Vec sum[R];
     for (int r = 0; r < R; ++r)
-      sum[r] = begins ? zero() : load<Element::kF32>(chains + r * w.ld + v);
+      sum[r] = kBegins ? zero() : load<Element::kF32>(chains + r * ld + v);
     for (int u = 0; u < U; ++u) {
       const char* from = at<E>(b + u * step, v);
-      if (w.ahead) prefetch(from + w.ahead);
+      if (ahead) prefetch(from + ahead);
       const Vec column = load_first<E>(from, n - v);
-      for (int r = 0; r < R; ++r)
-        sum[r] = fma(broadcast(w.rows[r * w.p.k + k + u]), column, sum[r]);
+      for (int r = 0; r < R; ++r) sum[r] = fma(broadcast(x[u][r]), column, sum[r]);
     }
-    for (int r = 0; r < R; ++r) {
-      if (ends) {
-        end_chain(w, w.sums + r * w.ld + v, sum[r], k + U);
-      } else {
-        store<Element::kF32>(chains + r * w.ld + v, sum[r]);
-      }
-    }
+    for (int r = 0; r < R; ++r) store<Element::kF32>(chains + r * ld + v, sum[r]);
   }
 }
 
@@ -82,41 +102,53 @@ void row_major(const RowWork& w) {
   if (w.p.k == 0) {
     for (int64_t v = 0; v < R * w.ld; v += kWidth) store<Element::kF32>(w.sums + v, zero());
   }
-  int64_t k = 0;
-  for (; k + U <= w.p.k; k += U) row_streams<E, R, U>(w, k);
-  for (; k < w.p.k; ++k) row_streams<E, R, 1>(w, k);
+  for (int64_t k = 0; k < w.p.k;) {
+    const int64_t begin = k, end = smaller(w.p.k, k + w.p.sums.chain);
+    if (k + U <= end) {
+      row_streams<E, R, U, true>(w, k);
+      k += U;
+    } else {
+      row_streams<E, R, 1, true>(w, k++);
+    }
+    for (; k + U <= end; k += U) row_streams<E, R, U, false>(w, k);
+    for (; k < end; ++k) row_streams<E, R, 1, false>(w, k);
+    end_chain(w, R, begin, end);
+  }
 }
 
-/// Vectors of k in one chain of a dot product.
-constexpr int64_t kDotChain = 32;
-
-/// C columns of a transposed b: dot products along k, C · R vectors of partial sums.
+/// One chain of C columns of a transposed b, dot products over depths [k, end): C · R vectors of
+/// partial sums.
 template <Element E, int R, int C>
-void row_dots(const RowWork& w, int64_t j) {
-  const char* b = address(w.p.b, 0, j);
+DLBLAS_INLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_t end,
+                             Vec (&sum)[R][C]) {
   const int64_t step = w.p.b.col * kElementBytes<E>;
   const int64_t depth = w.p.k;
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) sum[r][c] = zero();
+  }
+  for (; k < end; k += kWidth) {
+    Vec row[R];
+    for (int r = 0; r < R; ++r)
+      row[r] = load_first<Element::kF32>(w.rows + r * depth + k, depth - k);
+    for (int c = 0; c < C; ++c) {
+      const char* from = at<E>(b + c * step, k);
+      if (w.ahead) prefetch(from + w.ahead);
+      const Vec column = load_first<E>(from, depth - k);
+      for (int r = 0; r < R; ++r) sum[r][c] = fma(row[r], column, sum[r][c]);
+    }
+  }
+}
+
+/// C columns of a transposed b, in more than one chain.
+template <Element E, int R, int C>
+DLBLAS_OUTLINE void row_chains(const RowWork& w, int64_t j, int64_t chain) {
   Vec total[R][C], error[R][C];  // in L1
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) total[r][c] = error[r][c] = zero();
   }
-  for (int64_t k = 0; k < depth;) {
-    const int64_t end = smaller(depth, k + kDotChain * kWidth);
+  for (int64_t k = 0; k < w.p.k; k += chain) {
     Vec sum[R][C];
-    for (int r = 0; r < R; ++r) {
-      for (int c = 0; c < C; ++c) sum[r][c] = zero();
-    }
-    for (; k < end; k += kWidth) {
-      Vec row[R];
-      for (int r = 0; r < R; ++r)
-        row[r] = load_first<Element::kF32>(w.rows + r * depth + k, depth - k);
-      for (int c = 0; c < C; ++c) {
-        const char* from = at<E>(b + c * step, k);
-        if (w.ahead) prefetch(from + w.ahead);
-        const Vec column = load_first<E>(from, depth - k);
-        for (int r = 0; r < R; ++r) sum[r][c] = fma(row[r], column, sum[r][c]);
-      }
-    }
+    dot_chain<E, R, C>(w, address(w.p.b, 0, j), k, smaller(w.p.k, k + chain), sum);
     for (int r = 0; r < R; ++r) {
       for (int c = 0; c < C; ++c) add_exactly(total[r][c], error[r][c], sum[r][c]);
     }
@@ -124,6 +156,19 @@ void row_dots(const RowWork& w, int64_t j) {
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c)
       w.sums[r * w.ld + (j - w.j0) + c] = reduce_add(total_of(total[r][c], error[r][c]));
+  }
+}
+
+/// C columns of a transposed b.
+template <Element E, int R, int C>
+void row_dots(const RowWork& w, int64_t j) {
+  // One column is as good as a library's dot product, which has short chains; many need not be.
+  const int64_t chain = (w.p.n == 1 ? 32 : 16 * kWidth) * kWidth;
+  if (w.p.k > chain) return row_chains<E, R, C>(w, j, chain);
+  Vec sum[R][C];
+  dot_chain<E, R, C>(w, address(w.p.b, 0, j), 0, w.p.k, sum);
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) w.sums[r * w.ld + (j - w.j0) + c] = reduce_add(sum[r][c]);
   }
 }
 

@@ -1,7 +1,7 @@
 // The blocked matmul of one instruction set: register tiles and the loops around them.
 // In: one cache block with b packed (and a packed here, or read in place).
 // Out: f32 partial sums, and at the last depth the finished elements.
-// Numerics: sums begin and end where K says (kChain in matmul_config.hpp), whatever the blocks are:
+// Numerics: sums begin and end where K says (MatmulSums), whatever the blocks are:
 // tiles, blocks, splits and threads change speed, never a bit of the result.
 // Flow: [launch], called by matmul_cpu.cpp.  Read next: matmul_pack_simd.hpp.
 #pragma once
@@ -22,18 +22,18 @@ using gemm::MatmulConfig;
 using gemm::MatmulPartial;
 using gemm::MatmulTile;
 
-/// What one register tile reads and writes. The depth begins with a run. A null c_in starts the
-/// sums at zero.
+/// What one chain of a register tile reads and writes: out = products (+ chains) (+ runs).
 struct TileArgs {
   int64_t depth;
   const float* a;
   int64_t a_row, a_depth;  // of an unpacked a
   const float* b;
-  int64_t ahead;  // f32 values that b is fetched ahead
-  const float* c_in;
-  int64_t c_in_row;
-  float* c_out;
-  int64_t c_out_row;
+  int64_t ahead;        // f32 values that b is fetched ahead
+  const float* chains;  // the sum of the run's chains before, a whole tile; null: none
+  const float* runs;    // the sum of the span's runs before; null: none
+  int64_t runs_row;
+  float* out;
+  int64_t out_row;
 };
 
 /// One depth of a tile: V vectors of b, each used by all M rows.
@@ -78,39 +78,29 @@ DLBLAS_INLINE void store_tile(float* to, int64_t row, const Vec (&sum)[M][V]) {
 
 template <int M, int V, int kUnroll, bool kPrefetch, bool kPacked>
 void tile_kernel(const TileArgs& t) {
-  alignas(64) float run[M * V * kWidth];  // the chains before, in L1
-  const float *a = t.a, *b = t.b, *c = t.c_in;
-  int64_t c_row = t.c_in_row;
+  Vec sum[M][V];
+  DLBLAS_UNROLL
+  for (int i = 0; i < M; ++i) {
+    DLBLAS_UNROLL
+    for (int v = 0; v < V; ++v) sum[i][v] = zero();
+  }
+  const float *a = t.a, *b = t.b;
   const int64_t a_step = kPacked ? M : t.a_depth;
   int64_t k = 0;
-  do {
-    Vec sum[M][V];
+  for (; k + kUnroll <= t.depth; k += kUnroll) {
     DLBLAS_UNROLL
-    for (int i = 0; i < M; ++i) {
-      DLBLAS_UNROLL
-      for (int v = 0; v < V; ++v) sum[i][v] = zero();
+    for (int u = 0; u < kUnroll; ++u) {
+      tile_step<M, V, kPacked, kPrefetch>(t, a + u * a_step, b + u * V * kWidth, sum);
     }
-    const int64_t begin = k, end = smaller(t.depth, k + gemm::kChain);
-    for (; k + kUnroll <= end; k += kUnroll) {
-      DLBLAS_UNROLL
-      for (int u = 0; u < kUnroll; ++u) {
-        tile_step<M, V, kPacked, kPrefetch>(t, a + u * a_step, b + u * V * kWidth, sum);
-      }
-      a += kUnroll * a_step;
-      b += kUnroll * V * kWidth;
-    }
-    for (; k < end; ++k, a += a_step, b += V * kWidth) {
-      tile_step<M, V, kPacked, kPrefetch>(t, a, b, sum);
-    }
-    if (begin % gemm::kRun != 0) add_tile<M, V>(run, V * kWidth, sum);
-    if (k < t.depth && k % gemm::kRun != 0) {
-      store_tile<M, V>(run, V * kWidth, sum);
-      continue;
-    }
-    if (c) add_tile<M, V>(c, c_row, sum);
-    store_tile<M, V>(t.c_out, t.c_out_row, sum);
-    c = t.c_out, c_row = t.c_out_row;
-  } while (k < t.depth);
+    a += kUnroll * a_step;
+    b += kUnroll * V * kWidth;
+  }
+  for (; k < t.depth; ++k, a += a_step, b += V * kWidth) {
+    tile_step<M, V, kPacked, kPrefetch>(t, a, b, sum);
+  }
+  if (t.chains) add_tile<M, V>(t.chains, V * kWidth, sum);
+  if (t.runs) add_tile<M, V>(t.runs, t.runs_row, sum);
+  store_tile<M, V>(t.out, t.out_row, sum);
 }
 
 using TileFn = void (*)(const TileArgs&);
@@ -175,6 +165,29 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
   }
 }
 
+/// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the runs
+/// before it and where the sum goes.
+void run_tile(TileFn run, MatmulTile shape, gemm::MatmulSums sums, int64_t depth, int64_t a_step,
+              TileArgs t) {
+  alignas(64) float chains[kMaxTileFloats];
+  float* const out = t.out;
+  const int64_t out_row = t.out_row;
+  const float* runs = t.runs;
+  int64_t k = 0;
+  do {
+    t.depth = smaller(depth - k, sums.chain);
+    t.chains = k % sums.run == 0 ? nullptr : chains;
+    k += t.depth;
+    const bool ends_run = k == depth || k % sums.run == 0;
+    t.runs = ends_run ? runs : nullptr;
+    t.out = ends_run ? out : chains, t.out_row = ends_run ? out_row : shape.n;
+    run(t);
+    if (ends_run) runs = out, t.runs_row = out_row;
+    t.a += t.depth * a_step;
+    t.b += t.depth * shape.n;
+  } while (k < depth);
+}
+
 /// A tile's span meets the spans before it: their total and its error lie at `sums`, `plane` and
 /// 2 · `plane` floats on. After the last span `tile` becomes the whole sum.
 void add_span(float* tile, MatmulTile shape, float* sums, const MatmulPartial& s, bool first,
@@ -216,7 +229,6 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   const int64_t depth = w.block.k1 - w.block.k0;
 
   TileArgs t{};
-  t.depth = depth;
   t.ahead = w.ahead;
   t.b = w.b + (j - w.block.j0) * depth;
   const bool in_place = w.in_place && m == w.tile.m;
@@ -225,20 +237,21 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   t.a_row = p.a.row, t.a_depth = p.a.col;
   const bool direct = whole || s.padded;
   if (!first) {
-    t.c_in = direct ? sums : buffer, t.c_in_row = direct ? s.ld : w.tile.n;
+    t.runs = direct ? sums : buffer, t.runs_row = direct ? s.ld : w.tile.n;
     if (!direct) copy_tile(sums, s.ld, buffer, w.tile.n, m, n);
   }
   if (ends_span) {
-    t.c_out = buffer, t.c_out_row = w.tile.n;
+    t.out = buffer, t.out_row = w.tile.n;
   } else if (last && plain && whole) {
-    t.c_out = reinterpret_cast<float*>(address(p.out, i, j)), t.c_out_row = p.out.row;
+    t.out = reinterpret_cast<float*>(address(p.out, i, j)), t.out_row = p.out.row;
   } else if (!last && direct) {
-    t.c_out = sums, t.c_out_row = s.ld;
+    t.out = sums, t.out_row = s.ld;
   } else {
-    t.c_out = buffer, t.c_out_row = w.tile.n;
+    t.out = buffer, t.out_row = w.tile.n;
   }
-  (in_place ? w.in_place : w.packed)(t);
-  if (t.c_out != buffer) return;
+  run_tile(in_place ? w.in_place : w.packed, w.tile, p.sums, depth, in_place ? t.a_depth : w.tile.m,
+           t);
+  if (t.out != buffer) return;
   if (ends_span) add_span(buffer, w.tile, sums, s, w.block.k0 < gemm::kSpan, last);
   if (ends_span && !last) return;
   if (!last) return copy_tile(buffer, w.tile.n, sums, s.ld, m, n);
