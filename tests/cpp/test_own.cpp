@@ -252,11 +252,16 @@ TEST(Own, WhatIsWrongIsSaid) {
   EXPECT_EQ(refused([&](auto& c) { c.knobs = &labelled, c.num_knobs = 1; }),
             "rms_norm: knobs has a label twice; expected different labels of block, got p");
   const std::string long_hash(257, 'a');
-  for (const char* hash : {"", "q r", "z\nq", "\x7f", "\xc3\xa9", long_hash.c_str()})
-    EXPECT_EQ(refused([&](auto& c) { c.source_hash = hash; }),
-              std::string("rms_norm: source_hash is no word; expected 1 to 256 letters without "
-                          "spaces, got ") +
-                  hash);
+  for (const auto& [hash, shown] : std::vector<std::pair<const char*, std::string>>{
+           {"", ""},
+           {"q r", "q r"},
+           {"z\nq", "z\nq"},
+           {"\x7f", "\\x7f"},
+           {"\xc3\xa9", "\xc3\xa9"},
+           {long_hash.c_str(), long_hash}})
+    EXPECT_EQ(refused([&, hash = hash](auto& c) { c.source_hash = hash; }),
+              "rms_norm: source_hash is no word; expected 1 to 256 letters without spaces, got " +
+                  shown);
   EXPECT_EQ(refused([&](auto& c) { c.knobs = &good, c.num_knobs = 1, c.preset = two; }),
             "rms_norm: preset has a value outside its knob's; expected values of the knobs, got "
             "block=2");
@@ -269,7 +274,8 @@ int32_t double_rows(const dlblas_step_args* args, const int64_t* rows, int64_t n
   const int64_t c = args->letters[1];
   for (int64_t i = 0; i < num_rows; ++i)
     for (int64_t j = 0; j < c; ++j)
-      values[0][i * c + j] = magnitudes[0][i * c + j] = 2.0 * x[rows[i] * c + j];
+      values[0][i * c + j] = 2.0 * x[rows[i] * c + j],
+      magnitudes[0][i * c + j] = std::abs(values[0][i * c + j]);
   return 0;
 }
 
