@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/in_flight.hpp"
 #include "dlblas/dlblas.h"
 
 namespace dlblas {
@@ -17,6 +18,7 @@ dlblas_status keep_exception() noexcept;
 template <typename F>
 dlblas_status guarded(F&& body) noexcept {
   try {
+    const InFlight in_flight;
     body();
     return DLBLAS_OK;
   } catch (...) {
