@@ -7,6 +7,7 @@
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handle.hpp"
 #include "core/counters.hpp"
+#include "core/in_flight.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace dlblas {
@@ -31,6 +32,7 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
                                      const dlblas_context* user) {
   using namespace dlblas;
   try {
+    const InFlight in_flight;
     const Form& form = form_of(op, call);
     if (!form.inplace && !call->outputs && form.op->schema.num_results > 0)
       refuse(ErrorKind::kArgument, std::string(form.name),

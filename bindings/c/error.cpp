@@ -44,8 +44,8 @@ dlblas_status keep_exception() noexcept {
 
 void refuse(ErrorKind kind, const std::string& op, const Refusal& r) {
   throw Error(kind,
-              text(op, ": ", r.argument, " ", r.problem, "; expected ", r.expected, ", got ", r.got,
-                   r.advice.empty() ? "" : "; ", r.advice),
+              text(op, ": ", r.argument, " ", r.problem, "; expected ", r.expected, ", got ",
+                   harmless(r.got), r.advice.empty() ? "" : "; ", r.advice),
               {op, r.argument, r.expected, r.got});
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/in_flight.hpp"
 #include "dlblas/dlblas.h"
 
 namespace dlblas {
@@ -24,6 +25,7 @@ inline void let_thread_end() {
 template <typename F>
 dlblas_status guarded(F&& body) {
   try {
+    const InFlight in_flight;
     body();
     return DLBLAS_OK;
   } catch (...) {

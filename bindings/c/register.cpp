@@ -301,10 +301,9 @@ const Operator& check(dlblas_op_t handle, const dlblas_implementation* from) {
   return op;
 }
 
-void put(const Operator& op, const dlblas_implementation& from) {
-  auto own = std::make_unique<OwnImplementation>();
+void put(std::unique_ptr<OwnImplementation> own, const Operator& op,
+         const dlblas_implementation& from) {
   own->op = &op;
-  own->c = from;
   own->name = from.name;
   read_knobs(*own, from);
   read_configs(*own, from);
@@ -332,11 +331,12 @@ void put(const Operator& op, const dlblas_implementation& from) {
   impl.flags.local = from.flags & DLBLAS_IS_LOCAL;
   impl.flags.user = true;
   impl.knobs = &own->table;
+  impl.release = [](void* user) { delete static_cast<OwnImplementation*>(user); };
   if (!impl.supports) impl.supports = own_supports;
   impl.own_constrain = constrain;
   impl.own_default = default_config;
   Registry::process().put_user_implementation(op, impl);
-  own.release();  // for the process: plans may hold it
+  own.release();  // the registry's
 }
 
 Support no_configuration(const OwnImplementation& own, const std::string& why) {
@@ -367,6 +367,17 @@ Support own_supports(const Problem& problem, const DeviceInfo&, const Implementa
   return Support::yes();
 }
 
+dlblas_status register_own(dlblas_op_t handle, const dlblas_implementation* from,
+                           void (*release)(void* user)) {
+  return guarded([&] {
+    auto own = std::make_unique<OwnImplementation>();
+    if (from && from->size >= sizeof(dlblas_implementation)) own->c = *from;
+    own->release = release;
+    const Operator& op = check(handle, from);
+    put(std::move(own), op, *from);
+  });
+}
+
 }  // namespace dlblas
 
 extern "C" {
@@ -374,10 +385,7 @@ extern "C" {
 using namespace dlblas;
 
 dlblas_status dlblas_register(dlblas_op_t handle, const dlblas_implementation* from) {
-  return guarded([&] {
-    const Operator& op = check(handle, from);
-    put(op, *from);
-  });
+  return register_own(handle, from, nullptr);
 }
 
 dlblas_status dlblas_unregister(dlblas_op_t handle, const char* name) {

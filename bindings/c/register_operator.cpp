@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <mutex>
 
 #include "bindings/c/guard.hpp"
@@ -12,16 +13,24 @@
 #include "bindings/c/own.hpp"
 #include "core/element.hpp"
 #include "core/error.hpp"
+#include "core/in_flight.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace dlblas {
 namespace {
 
-// One registration's functions; never freed: a call may be in the middle of one.
+// One registration's functions; freed when another one replaced it and no call can be in it.
 struct OwnReference {
   dlblas_operator_def c = {};
   std::string hash;
-  const OwnReference* replaced = nullptr;  // kept: a call may be inside
+  void (*release)(void* user) = nullptr;  // of c.user; null: the user's to keep
+
+  OwnReference() = default;
+  ~OwnReference() {
+    if (release) release(c.user);
+  }
+  OwnReference(const OwnReference&) = delete;
+  OwnReference& operator=(const OwnReference&) = delete;
 };
 // What OperatorDef::user points to.
 struct OwnOperator {
@@ -180,19 +189,17 @@ void check_repetition(const Operator& known, const dlblas_operator_def& from) {
     no("whole", known.def.reference_is_whole ? "1" : "0", text(from.whole));
 }
 
-const Operator& put(const dlblas_operator_def& from) {
+const Operator& put(std::unique_ptr<OwnReference> reference) {
+  const dlblas_operator_def& from = reference->c;
   static std::mutex mutex;  // one registration at a time; none calls back
   const std::lock_guard lock(mutex);
-  auto reference = std::make_unique<OwnReference>();
-  reference->c = from;
   const void* source = from.source ? from.source : reinterpret_cast<const void*>(from.reference);
   reference->hash = from.source_hash ? from.source_hash : digest_of_object(source);
   if (from.source_hash) check_hash("register_operator", reference->hash);
   if (const Operator* known = known_operator(parse_schema(from.schema))) {
     check_repetition(*known, from);
     auto* own = static_cast<OwnOperator*>(known->def.user);
-    reference->replaced = own->reference.load(std::memory_order_acquire);
-    own->reference.store(reference.release(), std::memory_order_release);
+    retire(own->reference.exchange(reference.release(), std::memory_order_acq_rel));
     forget(*known);
     return *known;
   }
@@ -220,13 +227,21 @@ const Operator& put(const dlblas_operator_def& from) {
 }
 
 }  // namespace
+
+dlblas_status register_own_operator(const dlblas_operator_def* def, dlblas_op_t* op,
+                                    void (*release)(void* user)) {
+  return guarded([&] {
+    auto reference = std::make_unique<OwnReference>();
+    if (def && def->size >= sizeof(dlblas_operator_def)) reference->c = *def;
+    reference->release = release;
+    check(def);
+    const Operator& made = put(std::move(reference));
+    if (op) *op = handle_of(made.forms.front());
+  });
+}
+
 }  // namespace dlblas
 
 extern "C" dlblas_status dlblas_register_operator(const dlblas_operator_def* def, dlblas_op_t* op) {
-  using namespace dlblas;
-  return guarded([&] {
-    check(def);
-    const Operator& made = put(*def);
-    if (op) *op = handle_of(made.forms.front());
-  });
+  return dlblas::register_own_operator(def, op, nullptr);
 }

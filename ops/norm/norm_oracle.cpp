@@ -27,7 +27,7 @@ int launch_oracle(const cuda::Function& entry, const Args& args, const std::int6
   p.rows = rows;
   p.width = args.letters[kC];
   p.eps = args.scalars[kEps].f;
-  p.weight_offset = args.scalars[kWeightOffset].f;
+  p.weight_offset = weight_offset_of(args);
   p.cast_before_weight = args.scalars[kCastBeforeWeight].i != 0;
   p.roundings = kNormRoundings + RowSquares().root_error(p.width);
   p.alike = sum_chain(p.width) / 4;

@@ -69,7 +69,9 @@ __global__ void __launch_bounds__(norm_oracle::kThreads)
       if (may_flip) size += norm_oracle::spacing(p.x.dtype, normed) / error;
       normed = f64::round_to(p.x.dtype, normed);
     }
-    const double value = normed * (weight + p.weight_offset);
+    const double factor = weight + p.weight_offset;
+    if (isinf(factor)) normed = static_cast<float>(normed);  // f32 decides what is 0
+    const double value = normed * factor;
     const double stored = f64::round_to(p.x.dtype, value);
     p.y[out + c] = isinf(stored) ? stored : value;
     p.y_magnitude[out + c] = roundings * (size + 0x1p-126) * (fabs(weight) + fabs(p.weight_offset));

@@ -23,6 +23,7 @@
 
 #include "core/element.hpp"
 #include "ops/norm/norm_config.hpp"
+#include "ops/norm/norm_ops.hpp"
 
 namespace dlblas::norm {
 
@@ -58,6 +59,12 @@ double overflowed(DType dtype, double v) {
   return std::isinf(stored) ? stored : v;
 }
 
+double weight_offset_of(const Args& args) {
+  const double offset = args.scalars[kWeightOffset].f;
+  const bool beyond = std::abs(offset) > std::numeric_limits<float>::max();
+  return beyond ? std::copysign(HUGE_VAL, offset) : offset;
+}
+
 void reference_row(const RowSpec& spec, const double* h, double* value, double* magnitude) {
   RowSquares squares;
   for (std::int64_t c = 0; c < spec.width; ++c) squares.add(h[c]);
@@ -76,6 +83,8 @@ void reference_row(const RowSpec& spec, const double* h, double* value, double* 
       if (may_flip(spec.dtype, normed, off)) size += spacing(spec.dtype, normed) / error;
       normed = round_to(spec.dtype, normed);
     }
+    // 0 · ∞ is no number, and f32 decides what is 0.
+    if (std::isinf(factor)) normed = round_to(DType::kF32, normed);
     value[c] = overflowed(spec.dtype, normed * factor);
     // Below 2^-126 f32 roundings are absolute.
     magnitude[c] = roundings * (size + 0x1p-126) * factor_size;

@@ -102,7 +102,7 @@ class Rows64 {
         factor_size_(width_) {
     if (args.has(kDresidual)) dresidual_map_ = rows_of(args.tensors[kDresidual]);
     const TensorView& weight = args.tensors[kWeight];
-    const double offset = args.scalars[kWeightOffset].f;
+    const double offset = weight_offset_of(args);
     for (std::int64_t c = 0; c < width_; ++c) {
       const double w = load_element(weight, c * weight.strides[0]);
       factor_[c] = w + offset;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/harmless.hpp"
 
 namespace dlblas::complain {
 namespace {
@@ -18,7 +19,7 @@ struct Words {
 [[noreturn]] void raise(const Words& w) {
   throw Error(w.kind,
               text(w.op, ": ", w.argument, " ", w.problem, "; expected ", w.expected, ", got ",
-                   w.got, w.advice.empty() ? "" : "; ", w.advice),
+                   harmless(w.got), w.advice.empty() ? "" : "; ", w.advice),
               {w.op, w.argument, w.expected, w.got});
 }
 

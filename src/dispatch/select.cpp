@@ -2,13 +2,15 @@
 // In: Problem. Out: implementation, configuration, and why: pin, store, shipped table, model,
 // heuristic, in that order. Touches no data, compiles nothing, measures nothing. A decision holds
 // until something that could change it happens (a registration, a pin, a published result): those
-// bump Operator::generation. Flow: call > validate > [select] > compile > launch.  Read next:
-// dispatch/decide.cpp, dispatch/compile.cpp.
+// bump Operator::generation; and while it is among the operator's kMostPlans. Flow: call > validate
+// > [select] > compile > launch.  Read next: dispatch/decide.cpp, dispatch/compile.cpp.
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "core/counters.hpp"
 #include "core/error.hpp"
+#include "core/in_flight.hpp"
 #include "dispatch/decide.hpp"
 #include "dispatch/dispatch.hpp"
 
@@ -16,13 +18,12 @@ namespace dlblas {
 namespace {
 
 // Open addressing over immutable plans. Readers take no lock: they load one table pointer and
-// probe; a full table is replaced by one twice as large.
+// probe; a full table is replaced by another one, and freed when no call can be probing it.
 struct PlanTable {
   std::uint32_t generation;
   std::uint32_t mask;
   std::uint32_t used = 0;
   std::unique_ptr<std::atomic<const Plan*>[]> slots;
-  PlanTable* previous = nullptr;  // replaced, and kept: a reader may still hold it
 
   PlanTable(std::uint32_t of_generation, std::uint32_t capacity)
       : generation(of_generation),
@@ -44,29 +45,38 @@ struct PlanTable {
 };
 
 struct Shelf {
-  std::atomic<PlanTable*> table{nullptr};
+  std::atomic<const PlanTable*> table{nullptr};
   std::mutex mutex;  // writers only
 };
 Shelf g_shelves[Registry::kMaxOperators + 1];  // by Operator::id
 
-// A table of this generation with room for one more plan; the shelf's mutex is held.
-PlanTable& table_for_insert(Shelf& shelf, std::uint32_t generation) {
-  PlanTable* table = shelf.table.load(std::memory_order_relaxed);
-  if (table && table->generation == generation && table->used * 2 <= table->mask) return *table;
-  const bool grow = table && table->generation == generation;
-  auto* larger = new PlanTable(generation, grow ? (table->mask + 1) * 2 : 64);
-  if (grow)
-    for (std::uint32_t i = 0; i <= table->mask; ++i)
-      if (const Plan* plan = table->slots[i].load(std::memory_order_relaxed))
-        larger->insert(plan, plan->problem.hash());
-  if (table && static_cast<std::int32_t>(table->generation - generation) > 0) {
-    larger->previous = table->previous;  // a decision from before the newer map: kept aside
-    table->previous = larger;
-    return *larger;
+// What a call has replaced: freed when no other call can hold it.
+struct Replaced {
+  std::unique_ptr<const PlanTable> table = {};
+  std::vector<std::unique_ptr<const Plan>> plans = {};
+};
+
+// The next table of a shelf, with room for one more plan. What another generation decided goes. A
+// table of kMostPlans keeps those that a call has used since the last time, and half of them at
+// most: the others are decided again when they are asked for.
+std::unique_ptr<PlanTable> next_table(const PlanTable* before, std::uint32_t generation,
+                                      Replaced& replaced) {
+  const bool same = before && before->generation == generation;
+  const bool full = same && before->used >= kMostPlans;
+  const std::uint32_t capacity = !same ? 64 : full ? before->mask + 1 : (before->mask + 1) * 2;
+  auto next = std::make_unique<PlanTable>(generation, capacity);
+  for (std::uint32_t i = 0; before && i <= before->mask; ++i) {
+    const Plan* plan = before->slots[i].load(std::memory_order_relaxed);
+    if (!plan) continue;
+    const bool stays = same && (!full || (next->used < kMostPlans / 2 &&
+                                          plan->used.exchange(false, std::memory_order_relaxed)));
+    if (stays)
+      next->insert(plan, plan->problem.hash());
+    else
+      replaced.plans.emplace_back(plan);
   }
-  larger->previous = table;
-  shelf.table.store(larger, std::memory_order_release);
-  return *larger;
+  replaced.table.reset(before);
+  return next;
 }
 
 // Decided outside the lock: reading the store may take a while, and two threads deciding the same
@@ -74,13 +84,29 @@ PlanTable& table_for_insert(Shelf& shelf, std::uint32_t generation) {
 const Plan& decide_and_keep(const Operator& op, const Problem& problem, std::uint64_t hash,
                             std::uint32_t generation) {
   count(g_counters.selected);
-  auto decided = decide(op, problem);
-  Shelf& shelf = g_shelves[op.id];
-  std::lock_guard lock(shelf.mutex);
-  PlanTable& table = table_for_insert(shelf, generation);
-  if (const Plan* known = table.find(problem, hash)) return *known;
-  table.insert(decided.get(), hash);
-  return *decided.release();
+  std::unique_ptr<const Plan> decided = decide(op, problem);
+  const Plan* served = decided.get();
+  auto replaced = std::make_unique<Replaced>();
+  {
+    Shelf& shelf = g_shelves[op.id];
+    const std::lock_guard lock(shelf.mutex);
+    auto* table = const_cast<PlanTable*>(shelf.table.load(std::memory_order_relaxed));
+    const bool older = table && static_cast<std::int32_t>(table->generation - generation) > 0;
+    const bool current = table && table->generation == generation;
+    const Plan* known = current ? table->find(problem, hash) : nullptr;
+    if (known || older) {  // from before the newer map: for this call alone
+      if (known) served = known;
+      replaced->plans.push_back(std::move(decided));
+    } else {
+      if (!current || table->used * 2 > table->mask || table->used >= kMostPlans) {
+        table = next_table(table, generation, *replaced).release();
+        shelf.table.store(table, std::memory_order_release);
+      }
+      table->insert(decided.release(), hash);
+    }
+  }
+  if (replaced->table || !replaced->plans.empty()) retire(replaced.release());
+  return *served;
 }
 
 }  // namespace
@@ -90,7 +116,11 @@ const Plan& select(const Operator& op, const Problem& problem) {
   const PlanTable* table = g_shelves[op.id].table.load(std::memory_order_acquire);
   const std::uint64_t hash = problem.hash();
   if (table && table->generation == generation)
-    if (const Plan* plan = table->find(problem, hash)) return *plan;
+    if (const Plan* plan = table->find(problem, hash)) {
+      if (!plan->used.load(std::memory_order_relaxed))
+        plan->used.store(true, std::memory_order_relaxed);
+      return *plan;
+    }
   return decide_and_keep(op, problem, hash, generation);
 }
 

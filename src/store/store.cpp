@@ -195,6 +195,9 @@ std::shared_ptr<const Merged> Store::load(const Fields& key) {
   const std::string hash = key_hash(key);
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Merged> merged = refresh(hash);
+  // A key without records leaves nothing behind: calls ask for as many as they have problems.
+  if (const auto at = shelves_.find(hash); at->second.records.empty() && at->second.skipped.empty())
+    shelves_.erase(at);
   (merged->rows.empty() ? misses_ : hits_).fetch_add(1);
   return merged;
 }

@@ -72,6 +72,9 @@ class InProcessMeasurer : public Measurer {
   void show_other_values(const Plan& plan);
   /// After a run on other values: what is wrong; or empty.
   std::string wrong_for_others(double& error);
+  /// The rows that are judged on other values, and what their oracle takes.
+  std::vector<std::int64_t> other_rows() const;
+  double others_ms() const;
   /// One run; what a step's code, an exception or a full memory say about it.
   Check try_run(const Kernel& kernel);
   bool is_out_of_memory(int code) const;
