@@ -108,7 +108,11 @@ def test_memory_that_cannot_be() -> None:
     refused(Interface(mask=X), "is a masked array")
 
 
-@pytest.mark.parametrize("made", [None, 3, "dltensor", [1], object(), (1, 2), ()], ids=repr)
+@pytest.mark.parametrize(
+    "made",
+    [None, 3, "dltensor", [1], object(), (1, 2), ()],
+    ids=["none", "int", "text", "list", "object", "pair", "empty"],
+)
 def test_what_is_no_capsule(made: Any) -> None:
     refused(Exporter(made), "has a __dlpack__ that returned no fresh capsule")
 
