@@ -39,8 +39,8 @@ std::unique_ptr<PlanTable> next_table(const PlanTable* before, std::uint32_t gen
 
 }  // namespace
 
-const Plan& PlanShelf::keep(std::unique_ptr<const Plan> decided, std::uint64_t hash,
-                            std::uint32_t generation) {
+const Plan& PlanShelf::keep_plan(std::unique_ptr<const Plan> decided, std::uint64_t hash,
+                                 std::uint32_t generation) {
   const Plan* served = decided.get();
   auto replaced = std::make_unique<Replaced>();
   {

@@ -44,8 +44,8 @@ struct PlanShelf {
 
   /// Keeps a decision of this generation, unless one of the same problem is there or the map is a
   /// newer one; the plan that serves. In flight.
-  const Plan& keep(std::unique_ptr<const Plan> decided, std::uint64_t hash,
-                   std::uint32_t generation);
+  const Plan& keep_plan(std::unique_ptr<const Plan> decided, std::uint64_t hash,
+                        std::uint32_t generation);
 };
 
 }  // namespace dlblas

@@ -20,7 +20,7 @@ PlanShelf g_shelves[Registry::kMaxOperators + 1];  // by Operator::id
 const Plan& decide_and_keep(const Operator& op, const Problem& problem, std::uint64_t hash,
                             std::uint32_t generation) {
   count(g_counters.selected);
-  return g_shelves[op.id].keep(decide(op, problem), hash, generation);
+  return g_shelves[op.id].keep_plan(decide(op, problem), hash, generation);
 }
 
 }  // namespace
