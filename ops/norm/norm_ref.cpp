@@ -61,8 +61,8 @@ double overflowed(DType dtype, double v) {
 
 double weight_offset_of(const Args& args) {
   const double offset = args.scalars[kWeightOffset].f;
-  const bool beyond = std::abs(offset) > std::numeric_limits<float>::max();
-  return beyond ? std::copysign(HUGE_VAL, offset) : offset;
+  const auto f32 = static_cast<float>(offset);
+  return std::isinf(f32) || f32 == 0 ? f32 : offset;
 }
 
 void reference_row(const RowSpec& spec, const double* h, double* value, double* magnitude) {

@@ -46,7 +46,7 @@ inline constexpr double kNormRoundings = 6;
 double spacing(DType dtype, double v);
 /// True when a kernel whose value is off by `error` may round to another neighbour than v does.
 bool may_flip(DType dtype, double v, double error);
-/// weight_offset, which is an f32: beyond that range it is infinite.
+/// weight_offset, which kernels hold in f32: beyond its range it is infinite, or 0.
 double weight_offset_of(const Args& args);
 /// What a store makes of values beyond the dtype's range.
 double overflowed(DType dtype, double v);

@@ -1,7 +1,7 @@
 // What is kept has a limit: plans of ever new problems, of pins that change, and users'
 // implementations that are registered again and again. What a call may still hold stays; what none
 // can hold is freed. Under AddressSanitizer (`make test-asan`) a plan freed too soon shows here.
-// Read next: src/core/in_flight.hpp, src/dispatch/select.cpp.
+// Read next: src/core/in_flight.hpp, src/dispatch/plan_table.cpp.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
