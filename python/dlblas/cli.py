@@ -8,6 +8,7 @@ allocated for them. Only ``demo``, ``bench`` and ``test`` need NumPy. Read next:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -254,8 +255,9 @@ def _import_modules(argv: Sequence[str]) -> list[str]:
             rest.append(word)
             continue
         name = word.partition("=")[2] or next(words, "")
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())  # where `python -m` would look as well
+        with contextlib.suppress(OSError):  # a current folder that is gone has no modules
+            if "" not in sys.path and os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())  # where `python -m` would look as well
         try:
             import_module(name)
         except (ImportError, ValueError) as reason:
