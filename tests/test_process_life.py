@@ -151,7 +151,7 @@ os.makedirs("gone"); os.chdir("gone"); os.rmdir("../gone")
 sys.path.insert(0, "")
 assert abs(float(dlblas.rms_norm(x, w)[0, 0]) - 1) < 1e-5
 print(dlblas.get_op("rms_norm", (x, w))(x, w).shape)
-report = dlblas.tune("rms_norm", (x, w), seconds=2, worker=True)
+report = dlblas.tune("rms_norm", (x, w), seconds=30, max_evaluations=2, worker=True)
 print(report["measured_in"], bool(report["winner"]))
 for call in (lambda: dlblas.own.load("mine.so"), lambda: dlblas.cache.export("all")):
     try:
@@ -167,10 +167,22 @@ def test_a_current_folder_that_is_gone(tmp_path: pathlib.Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("words", ["info", "--import json list"])
+def test_the_command_in_a_folder_that_is_gone(words: str, tmp_path: pathlib.Path) -> None:
+    program = (
+        "import os\n"
+        "os.makedirs('gone'); os.chdir('gone'); os.rmdir('../gone')\n"
+        "from dlblas import cli\n"
+        f"sys.exit(cli.main({words.split()!r}))\n"
+    )
+    assert len(lines(program, tmp_path, tmp_path)) > 3
+
+
 COLON = """
 import own_beside
 import dlblas
-report = dlblas.tune("rms_norm", (x, w), seconds=4, implementations=["beside"], worker=True)
+limits = {"seconds": 30, "max_evaluations": 1, "implementations": ["beside"]}
+report = dlblas.tune("rms_norm", (x, w), worker=True, **limits)
 print(report["measured_in"], report["winner"]["implementation"])
 """
 
@@ -214,7 +226,7 @@ def test_a_relative_cache_is_the_current_folder_of_the_import(tmp_path: pathlib.
     program = (
         "import os, dlblas\n"
         "os.mkdir('elsewhere'); os.chdir('elsewhere')\n"
-        "report = dlblas.tune('rms_norm', (x, w), seconds=1, max_evaluations=1, worker=True)\n"
+        "report = dlblas.tune('rms_norm', (x, w), seconds=30, max_evaluations=1, worker=True)\n"
         "print(report['measured_in'], dlblas.info()['cache']['path'])\n"
     )
     said = lines(program, tmp_path, tmp_path, DLBLAS_CACHE="mine/cache")

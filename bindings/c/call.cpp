@@ -49,7 +49,6 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
     count(g_counters.calls);
     return DLBLAS_OK;
   } catch (...) {
-    let_thread_end();
     return keep_exception();
   }
 }

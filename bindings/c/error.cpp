@@ -1,6 +1,7 @@
 // The last error of each thread, and the small functions around texts and versions.
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 
 #include "bindings/c/context.hpp"
@@ -19,7 +20,8 @@ struct LastError {
 
 }  // namespace
 
-dlblas_status keep_exception() noexcept {
+dlblas_status keep_exception() {
+  if (!std::current_exception()) throw;
   LastError& last = per_thread<LastError>();
   try {
     throw;

@@ -3,7 +3,6 @@
 // (dlblas_last_error).
 #pragma once
 
-#include <exception>
 #include <string>
 
 #include "core/error.hpp"
@@ -13,14 +12,9 @@
 namespace dlblas {
 
 /// Keeps the exception being handled as the calling thread's last error; its status. Only inside a
-/// catch.
-dlblas_status keep_exception() noexcept;
-
-/// A thread that ends inside a call (pthread_cancel; Python's daemon threads at exit, in a callback
-/// of ctypes) unwinds by what is no C++ exception: this lets it go on. Only inside a catch (...).
-inline void let_thread_end() {
-  if (!std::current_exception()) throw;
-}
+/// catch (...). A thread that ends inside a call (pthread_cancel; Python's daemon threads at exit,
+/// in a callback of ctypes) unwinds by what is no C++ exception: that goes on.
+dlblas_status keep_exception();
 
 template <typename F>
 dlblas_status guarded(F&& body) {
@@ -29,7 +23,6 @@ dlblas_status guarded(F&& body) {
     body();
     return DLBLAS_OK;
   } catch (...) {
-    let_thread_end();
     return keep_exception();
   }
 }

@@ -33,7 +33,10 @@ def print_json(value: Any) -> None:
 
 def _here(path: str) -> str:
     """A path as seen from the current folder, where that is shorter."""
-    return path.removeprefix(os.getcwd() + os.sep)
+    try:
+        return path.removeprefix(os.getcwd() + os.sep)
+    except OSError:  # it is gone
+        return path
 
 
 def _describe_gpu(gpu: Row) -> str:

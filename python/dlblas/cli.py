@@ -266,8 +266,9 @@ def _import_modules(argv: Sequence[str]) -> list[str]:
             rest.append(word)
             continue
         name = word.partition("=")[2] or next(words, "")
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())  # where `python -m` would look as well
+        with contextlib.suppress(OSError):  # a current folder that is gone has no modules
+            if "" not in sys.path and os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())  # where `python -m` would look as well
         try:
             import_module(name)
         except Exception as reason:  # whatever the module raises

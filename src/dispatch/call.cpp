@@ -3,21 +3,12 @@
 // have no bit. Looks at no dtype and no architecture. Flow: [call] > validate > select > compile >
 // launch. Read next: dispatch/validate.cpp.
 #include "core/error.hpp"
+#include "core/reach.hpp"
 #include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace dlblas {
 namespace {
-
-// No address space holds more; below it, no product of sizes overflows in any stage.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
-
-// What a Device holds. The CPU is one device.
-bool is_device(const dlblas_device& d) {
-  const auto cpu = static_cast<std::int32_t>(DeviceType::kCpu);
-  return d.type > 0 && d.type <= UINT8_MAX && d.index >= 0 &&
-         d.index <= (d.type == cpu ? 0 : INT16_MAX);
-}
 
 // Copies a DLPack-shaped descriptor into a view; absent strides mean contiguous.
 void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& from,
@@ -28,11 +19,13 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
   to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits);
   if (to.dtype == DType::kAbsent || from.dtype.lanes != 1)
     complain::unknown_dtype(form, name, from.dtype.code, from.dtype.bits);
-  if (!is_device(from.device)) complain::bad_device(form, name, from.device);
+  if (!is_device(from.device.type, from.device.index))
+    complain::bad_device(form, name, from.device);
   to.device = {static_cast<DeviceType>(from.device.type),
                static_cast<std::int16_t>(from.device.index)};
-  std::int64_t expected = 1;          // the packed stride; a size of 0 counts as 1, as in NumPy
-  std::int64_t below = 0, above = 0;  // the elements that lie furthest from the first one
+  std::int64_t expected = 1;  // the packed stride; a size of 0 counts as 1, as in NumPy
+  std::int64_t first = 0;
+  Reach reach;
   for (int i = from.ndim - 1; i >= 0; --i) {
     to.shape[i] = from.shape[i];
     to.strides[i] = from.strides ? from.strides[i] : expected;
@@ -40,20 +33,9 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
     if (__builtin_mul_overflow(expected, to.shape[i] > 0 ? to.shape[i] : 1, &expected) ||
         expected > kMaxElements)
       complain::too_large(form, name);
-    if (to.shape[i] < 2) continue;  // one element may carry any stride
-    std::int64_t reach = 0;
-    if (__builtin_mul_overflow(to.strides[i], to.shape[i] - 1, &reach) || reach > kMaxElements ||
-        reach < -kMaxElements)
-      complain::too_far(form, name);
-    (reach < 0 ? below : above) += reach;
+    if (!reach.add(to.shape[i], to.strides[i])) complain::too_far(form, name);
   }
-  // The upper half of the address space is no process's.
-  const std::int64_t size = size_of(to.dtype);
-  std::int64_t first = 0, last = 0;
-  if (__builtin_add_overflow(reinterpret_cast<std::uintptr_t>(from.data), from.byte_offset,
-                             &first) ||
-      (from.data &&
-       (first < -below * size || __builtin_add_overflow(first, (above + 1) * size, &last))))
+  if (!reach.place(from.data, from.byte_offset, size_of(to.dtype), &first))
     complain::too_far(form, name);
   to.data = from.data ? reinterpret_cast<void*>(first) : nullptr;
 }
