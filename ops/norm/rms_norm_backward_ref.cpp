@@ -134,37 +134,11 @@ class Rows64 {
   }
 
   void dweight(double* value, double* magnitude) {
-    const std::int64_t rows = args_.letters[kT];
-    const DType dtype = args_.tensors[kX].dtype;
-    const bool cast = args_.scalars[kCastBeforeWeight].i != 0 && dtype != DType::kF32;
-    std::vector<Column> columns(width_);
-    for (std::int64_t t = 0; t < rows; ++t) {
-      const Scale scale = load(t);
-      const double random = kRoot + scale.walk + 2, error = random + scale.alike;
-      for (std::int64_t c = 0; c < width_; ++c) {
-        Column& column = columns[c];
-        const double dy = std::abs(dy_[c]);
-        double n = x_[c] * scale.r;
-        if (cast) {  // one step of the dtype, where the kernel's n may be beyond a tie
-          if (may_flip(dtype, n, (std::abs(n) + kTiny) * error * kRounding))
-            column.rest += dy * spacing(dtype, n) / kRounding;
-          n = round_to(dtype, n);
-        }
-        const double size = dy * std::abs(n);
-        column.products.add(dy_[c] * n);
-        column.worst += size * error;
-        column.alike += size * (scale.alike + 1);
-        column.squares += size * random * size * random;
-        column.rest += (dy * error + 1) * kTiny;
-      }
-    }
-    const SumModel model = sum_model(std::min<std::int64_t>(rows, kMostRowsInF32), false);
-    for (std::int64_t c = 0; c < width_; ++c) {
-      const Column& column = columns[c];
-      value[c] = overflowed(args_.tensors[kWeight].dtype, column.products.sum());
-      magnitude[c] = sum_error(model, column.products.sizes()) + column.rest +
-                     std::min(column.worst, 2 * std::sqrt(column.squares) + column.alike);
-    }
+    std::vector<Scale> scales(args_.letters[kT]);
+    for (std::size_t t = 0; t < scales.size(); ++t) scales[t] = load(static_cast<std::int64_t>(t));
+    constexpr std::int64_t kBlock = 4096;  // columns: what they add up to is ten times their values
+    for (std::int64_t begin = 0; begin < width_; begin += kBlock)
+      dweight_block(scales, begin, std::min(width_, begin + kBlock), value, magnitude);
   }
 
  private:
@@ -177,6 +151,47 @@ class Rows64 {
     Walk products;
     double worst = 0, alike = 0, squares = 0, rest = 0;
   };
+
+  // Columns [begin, end) of dweight.
+  void dweight_block(const std::vector<Scale>& scales, std::int64_t begin, std::int64_t end,
+                     double* value, double* magnitude) {
+    const TensorView &x = args_.tensors[kX], &dy = args_.tensors[kDy];
+    const DType dtype = x.dtype;
+    const bool cast = args_.scalars[kCastBeforeWeight].i != 0 && dtype != DType::kF32;
+    std::vector<Column> columns(end - begin);
+    std::vector<double> x_part(columns.size()), dy_part(columns.size());
+    for (std::size_t t = 0; t < scales.size(); ++t) {
+      const Scale& scale = scales[t];
+      const double random = kRoot + scale.walk + 2, error = random + scale.alike;
+      const auto row = static_cast<std::int64_t>(t);
+      load_row(x, x_map_.offset(row) + begin * x.strides[x.rank - 1], x_part);
+      load_row(dy, dy_map_.offset(row) + begin * dy.strides[dy.rank - 1], dy_part);
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        Column& column = columns[c];
+        const double gradient = std::abs(dy_part[c]);
+        double n = x_part[c] * scale.r;
+        if (cast) {  // one step of the dtype, where the kernel's n may be beyond a tie
+          if (may_flip(dtype, n, (std::abs(n) + kTiny) * error * kRounding))
+            column.rest += gradient * spacing(dtype, n) / kRounding;
+          n = round_to(dtype, n);
+        }
+        const double size = gradient * std::abs(n);
+        column.products.add(dy_part[c] * n);
+        column.worst += size * error;
+        column.alike += size * (scale.alike + 1);
+        column.squares += size * random * size * random;
+        column.rest += (gradient * error + 1) * kTiny;
+      }
+    }
+    const auto rows = static_cast<std::int64_t>(scales.size());
+    const SumModel model = sum_model(std::min<std::int64_t>(rows, kMostRowsInF32), false);
+    for (std::int64_t c = begin; c < end; ++c) {
+      const Column& column = columns[c - begin];
+      value[c] = overflowed(args_.tensors[kWeight].dtype, column.products.sum());
+      magnitude[c] = sum_error(model, column.products.sizes()) + column.rest +
+                     std::min(column.worst, 2 * std::sqrt(column.squares) + column.alike);
+    }
+  }
 
   // Row t of x and dy; its r.
   Scale load(std::int64_t t) {

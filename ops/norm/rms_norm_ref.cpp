@@ -30,8 +30,6 @@ void rms_norm_reference(const Args& args, const std::int64_t* rows, std::int64_t
   }
 }
 
-Bound rms_norm_bound(const Problem& problem, int) {
-  return row_bound(problem.tensors[kX].dtype);
-}
+Bound rms_norm_bound(const Problem& problem, int) { return row_bound(problem.tensors[kX].dtype); }
 
 }  // namespace dlblas::norm
