@@ -351,6 +351,9 @@ Implementation blocked(const char* name, const char* hash) {
   i.flags.deterministic = true;
   i.knobs = &table<Level>();
   i.supports = supports<Level>;
+  i.same_bits = [](const Problem&, const DeviceInfo& device, const Implementation&) {
+    return same_bits_isa<Level>(device);
+  };
   i.constrain = constrain<Level>;
   i.heuristic = heuristic<Level>;
   i.estimate = estimate<Level>;
