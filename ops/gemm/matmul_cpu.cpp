@@ -46,8 +46,8 @@ MatmulParams matmul_params(const Args& args, const MatmulSums& sums) {
 
 MatmulSums sums_of(const Problem& p) {
   const bool one_row = p.dims[kM] <= 1 && !(p.flags & kDeterministic);
-  const bool few = one_row || p.dims[kN] <= 8;
-  return few && p.dims[kK] < 2048 ? kShortSums : kLongSums;
+  const bool few = one_row || p.dims[kN] <= 8, one = one_row && p.dims[kN] <= 1;
+  return one || (few && p.dims[kK] < 2048) ? kShortSums : kLongSums;
 }
 
 namespace {

@@ -98,7 +98,13 @@ def _value(given: Any, keep: list[Any]) -> _Value:
     return _Value(1, 0, _Union(tensor=ctypes.pointer(keep[-1])))
 
 
-def call(form: str, named: Mapping[str, Any], outputs: Sequence[Any], num_threads: int) -> None:
+def call(
+    form: str,
+    named: Mapping[str, Any],
+    outputs: Sequence[Any],
+    num_threads: int,
+    deterministic: bool = False,
+) -> None:
     """Runs ``form`` on ``num_threads`` threads; raises the typed error. ``outputs`` is empty for an
     in-place form."""
     library = _native._lib
@@ -116,6 +122,7 @@ def call(form: str, named: Mapping[str, Any], outputs: Sequence[Any], num_thread
         names=names,
         outputs=results if outputs else None,
         num_outputs=len(outputs),
+        flags=int(deterministic),
     )
     context = _Context(size=ctypes.sizeof(_Context), num_threads=num_threads)
     _native.check(library.dlblas_call(handle, ctypes.byref(args), ctypes.byref(context)))
