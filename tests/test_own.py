@@ -275,8 +275,15 @@ def test_deterministic_is_what_was_said() -> None:
     dlblas.register(OP, "same", mine, deterministic=True)
     with dlblas.deterministic():
         explained = dlblas.explain(OP, x, w)
-    assert row_of(explained, "same")["supports"]
+        built_in = dlblas.rms_norm(x, w)
+        report = dlblas.tune(OP, (x, w), seconds=0.2)
+        np.testing.assert_array_equal(dlblas.rms_norm(x, w), built_in)
+        with dlblas.pinned(OP, "same"):
+            np.testing.assert_array_equal(dlblas.rms_norm(x, w), normalise(x, w, 1e-6, 0.0))
+            assert row_of(dlblas.explain(OP, x, w), "same")["supports"]
+    assert "a pin alone chooses it" in row_of(explained, "same")["reason"]
     assert row_of(explained, "plain")["reason"].startswith("is not deterministic")
+    assert all(row["implementation"] != "same" for row in report.candidates if row["takes_part"])
 
 
 def test_the_harness_covers_it() -> None:

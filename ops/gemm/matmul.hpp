@@ -72,6 +72,13 @@ Support supports_isa(const DeviceInfo& device) {
   return Support::no("needs AVX2, FMA and F16C; this CPU or DLBLAS_CPU_ISA allows less");
 }
 
+/// Under kDeterministic: the level that serves is the widest one.
+template <typename Level>
+Support same_bits_isa(const DeviceInfo& device) {
+  if (device.isa == Level::kIsa) return Support::yes();
+  return Support::no("rounds otherwise than the widest instruction set that runs here");
+}
+
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 

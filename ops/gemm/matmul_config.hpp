@@ -29,13 +29,13 @@ struct Matrix {
 /// to a span, each from first to last; spans are added with the error of each addition kept. So the
 /// error does not grow with K.
 struct MatmulSums {
-  std::int64_t chain, run;
+  std::int64_t chain, run, span;
 };
-inline constexpr MatmulSums kLongSums = {256, 256};
-/// One row, or up to eight columns, of less than 2,048 products: there OpenBLAS (0.3.31) adds up
-/// dot products in short chains. Below 2 % of the time in few rows, 8 % in wide tiles.
-inline constexpr MatmulSums kShortSums = {32, 128};
-inline constexpr std::int64_t kSpan = 8192;
+inline constexpr MatmulSums kLongSums = {256, 256, 8192};
+/// Vectors, and products so small that libraries add up many short sums: what these cost goes
+/// unseen there (few rows), or is a fourth of little (blocks).
+inline constexpr MatmulSums kMiddleSums = {32, 128, 8192};
+inline constexpr MatmulSums kShortSums = {8, 64, 1024};
 
 /// One call: out[m, n] = act(a[m, k] · b[k, n] + bias[n]).
 struct MatmulParams {

@@ -44,15 +44,22 @@ MatmulParams matmul_params(const Args& args, const MatmulSums& sums) {
   return p;
 }
 
+// By what OpenBLAS 0.3.31 adds up: dot products of 16 or 64 lanes for a vector and, up to a million
+// products, for up to eight columns; else chains as these.
 MatmulSums sums_of(const Problem& p) {
-  const bool one_row = p.dims[kM] <= 1 && !(p.flags & kDeterministic);
-  const bool few = one_row || p.dims[kN] <= 8;
-  return few && p.dims[kK] < 2048 ? kShortSums : kLongSums;
+  const std::int64_t n = p.dims[kN], k = p.dims[kK];
+  const bool any_batch = p.flags & kDeterministic;
+  const bool one_row = p.dims[kM] <= 1 && !any_batch, vector = one_row || n <= 1;
+  const bool small = n <= 8 && !any_batch && multiply_adds(p) <= 1e6;
+  if (small || (vector && k < 256) || (one_row && n <= 1)) return kShortSums;
+  return vector && k < 2048 ? kMiddleSums : kLongSums;
 }
 
 namespace {
 
-static_assert(256 % kLongSums.run == 0 && 256 % kShortSums.run == 0 && kSpan % 512 == 0,
+constexpr bool divides_blocks(const MatmulSums& s) { return 256 % s.run == 0 && s.span % 512 == 0; }
+static_assert(divides_blocks(kLongSums) && divides_blocks(kMiddleSums) &&
+                  divides_blocks(kShortSums),
               "a block of depth, 256 or 512, is whole runs of one span");
 
 constexpr std::int64_t kFloatBytes = sizeof(float);
@@ -148,7 +155,8 @@ Config heuristic(const Problem& p, const DeviceInfo& device) {
   const auto rows = static_cast<double>(p.dims[kM]);
   for (int i = 0; i < level.num_tiles; ++i) {
     const MatmulTile tile = level.tiles[i];
-    const double used = rows / static_cast<double>(round_up(p.dims[kM], tile.m));
+    double used = rows / static_cast<double>(round_up(p.dims[kM], tile.m));
+    if (p.dims[kN] <= 16) used /= tile.n;  // a few columns: the narrowest tile
     const double lanes = Level::kLanes;
     const double loads = 1.0 / tile.m + lanes / tile.n;
     const double score = used / (1 + 0.3 * loads);
@@ -326,7 +334,7 @@ Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
   const TensorTraits& out = p.tensors[kOut];
   const bool holds_sums = out.dtype == DType::kF32 &&
                           (out.layout == Layout::kContiguous || out.layout == Layout::kRowStrided);
-  s.spans = p.dims[kK] > kSpan;
+  s.spans = p.dims[kK] > s.sums.span;
   s.scratch = s.spans || (!holds_sums && p.dims[kK] > s.config.block_k);
   // Whole tiles to a row block: a ragged one in every block would be paid every time.
   s.config.block_m =
@@ -351,6 +359,9 @@ Implementation blocked(const char* name, const char* hash) {
   i.flags.deterministic = true;
   i.knobs = &table<Level>();
   i.supports = supports<Level>;
+  i.same_bits = [](const Problem&, const DeviceInfo& device, const Implementation&) {
+    return same_bits_isa<Level>(device);
+  };
   i.constrain = constrain<Level>;
   i.heuristic = heuristic<Level>;
   i.estimate = estimate<Level>;

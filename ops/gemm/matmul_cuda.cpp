@@ -119,6 +119,11 @@ Support supports_tensor_cores(const Problem& p) {
   return supports_sizes(p);
 }
 
+bool tensor_cores_take_any_batch(const Problem& p) {
+  return p.tensors[kA].layout != Layout::kTransposed && p.dims[kK] % 8 == 0 &&
+         supports_tensor_cores(p);
+}
+
 double matmul_bytes(const Problem& p) {
   const auto m = static_cast<double>(p.dims[kM]), n = static_cast<double>(p.dims[kN]),
              k = static_cast<double>(p.dims[kK]);

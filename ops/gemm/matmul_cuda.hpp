@@ -22,6 +22,9 @@ std::string matmul_entry(const char* kernel, const MatmulTraits& traits,
 /// f16 or bf16, each operand contiguous in one dimension with 16-byte aligned rows: what the
 /// tensor-core forms read.
 Support supports_tensor_cores(const Problem& problem);
+/// Under kDeterministic: do tensor cores take every batch of rows that lie like these? A row alone
+/// may be aligned where several are not.
+bool tensor_cores_take_any_batch(const Problem& p);
 /// Sizes that 32-bit counts hold.
 Support supports_sizes(const Problem& problem);
 /// No more tiles than a grid has blocks.

@@ -124,6 +124,11 @@ void append_fma_cuda(std::vector<Implementation>& to) {
   i.flags.capturable = true;
   i.knobs = &table();
   i.supports = supports;
+  i.same_bits = [](const Problem& p, const DeviceInfo&, const Implementation&) {
+    if (!tensor_cores_take_any_batch(p)) return Support::yes();
+    return Support::no(
+        "adds up in another order than cuda_mma, which takes any batch of such rows");
+  };
   i.constrain = constrain;
   i.heuristic = heuristic;
   i.estimate = estimate;

@@ -167,6 +167,10 @@ void append_mma_cuda(std::vector<Implementation>& to) {
   i.flags.capturable = true;
   i.knobs = &mma_table();
   i.supports = supports;
+  i.same_bits = [](const Problem& p, const DeviceInfo&, const Implementation&) {
+    if (tensor_cores_take_any_batch(p)) return Support::yes();
+    return Support::no("a batch of another size may lie otherwise: cuda_fma takes them all");
+  };
   i.constrain = constrain_mma;
   i.heuristic = heuristic;
   i.estimate = estimate;

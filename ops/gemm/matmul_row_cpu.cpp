@@ -51,6 +51,15 @@ Support supports(const Problem& p, const DeviceInfo& device, const Implementatio
   return supports_isa<Level>(device);
 }
 
+/// More rows than this form takes are the blocked form's, which adds up as the streams of this one.
+template <typename Level>
+Support same_bits(const Problem& p, const DeviceInfo& device, const Implementation&) {
+  if (!b_is_row_major(p))
+    return Support::no(
+        "adds up a transposed b in another order than the form that takes more rows");
+  return same_bits_isa<Level>(device);
+}
+
 void constrain(const Problem& p, const DeviceInfo&, Space& space) {
   const std::int64_t n = p.dims[kN];
   space.require("block_n_distinct", {"block_n"}, [n](const Config& c) {
@@ -130,6 +139,7 @@ Implementation few_rows(const char* name, const char* hash) {
   i.flags.deterministic = true;
   i.knobs = &table();
   i.supports = supports<Level>;
+  i.same_bits = same_bits<Level>;
   i.constrain = constrain;
   i.heuristic = heuristic;
   i.estimate = estimate<Level>;

@@ -66,9 +66,9 @@ void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
     if (!last && end % size.run != 0) return;
     from = run;
   }
-  move_sums(w, rows, from, w.sums, begin / size.run * size.run % gemm::kSpan != 0);
-  if (w.p.k > gemm::kSpan && (last || end % gemm::kSpan == 0))
-    end_span(w, rows, begin < gemm::kSpan, last);
+  move_sums(w, rows, from, w.sums, begin / size.run * size.run % size.span != 0);
+  if (w.p.k > size.span && (last || end % size.span == 0))
+    end_span(w, rows, begin < size.span, last);
 }
 
 /// U rows of b at depth k, over the chunk: every vector of b feeds R partial sums held in L1. With
@@ -163,7 +163,7 @@ DLBLAS_OUTLINE void row_chains(const RowWork& w, int64_t j, int64_t chain) {
 template <Element E, int R, int C>
 void row_dots(const RowWork& w, int64_t j) {
   // One column is as good as a library's dot product, which has short chains; many need not be.
-  const int64_t chain = (w.p.n == 1 ? 32 : 16 * kWidth) * kWidth;
+  const int64_t chain = (w.p.n == 1 ? 8 : 16 * kWidth) * kWidth;
   if (w.p.k > chain) return row_chains<E, R, C>(w, j, chain);
   Vec sum[R][C];
   dot_chain<E, R, C>(w, address(w.p.b, 0, j), 0, w.p.k, sum);

@@ -220,8 +220,8 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   const MatmulParams& p = w.p;
   const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
   const bool whole = m == w.tile.m && n == w.tile.n;
-  const bool first = w.block.k0 % gemm::kSpan == 0, last = w.block.k1 == p.k;
-  const bool ends_span = p.k > gemm::kSpan && (last || w.block.k1 % gemm::kSpan == 0);
+  const bool first = w.block.k0 % p.sums.span == 0, last = w.block.k1 == p.k;
+  const bool ends_span = p.k > p.sums.span && (last || w.block.k1 % p.sums.span == 0);
   const bool plain = p.out.type == Element::kF32 && p.out.col == 1 && !p.bias.data &&
                      p.activation == Activation::kNone;
   const MatmulPartial& s = w.partial;
@@ -252,7 +252,7 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   run_tile(in_place ? w.in_place : w.packed, w.tile, p.sums, depth, in_place ? t.a_depth : w.tile.m,
            t);
   if (t.out != buffer) return;
-  if (ends_span) add_span(buffer, w.tile, sums, s, w.block.k0 < gemm::kSpan, last);
+  if (ends_span) add_span(buffer, w.tile, sums, s, w.block.k0 < p.sums.span, last);
   if (ends_span && !last) return;
   if (!last) return copy_tile(buffer, w.tile.n, sums, s.ld, m, n);
   for (int64_t row = 0; row < m; ++row) finish_row(p, i + row, j, n, buffer + row * w.tile.n);

@@ -73,6 +73,11 @@ Support supports_level(const DeviceInfo& device, const Implementation& self) {
   return Support::yes();
 }
 
+Support same_bits(const Problem&, const DeviceInfo& device, const Implementation& self) {
+  if (level_of(self).isa == device.isa) return Support::yes();
+  return Support::no("adds up in another order than the widest instruction set that runs here");
+}
+
 Isa isa_of(const Implementation& self) { return level_of(self).isa; }
 
 double bytes_per_second(const Implementation& self, DType dtype, bool cached) {
@@ -109,6 +114,10 @@ void constrain(const Slots& slots, const Problem& problem, Space& space) {
                 [keeps](const Config& config) {
                   return keeps || config.values[kSource] == static_cast<int>(NormSource::kRow);
                 });
+  if (problem.flags & kDeterministic)
+    space.require(
+        "the same bits: one number of accumulators", {"unroll"},
+        [](const Config& config) { return config.values[kUnroll] == NormConfig().unroll; });
   const bool aliased = in_place(slots, problem);
   // The line to be written was just read: past the caches it would first have to leave them.
   space.require("y shares x's memory: nothing to stream", {"store"},
@@ -181,6 +190,7 @@ std::vector<Implementation> levels() {
     impl.source_hash = row.hash;
     impl.flags = {.deterministic = true};
     impl.knobs = &table();
+    impl.same_bits = same_bits;
     impl.user = const_cast<Level*>(row.level);
     all.push_back(impl);
   }

@@ -42,6 +42,8 @@ std::vector<Implementation> levels();
 /// Does the CPU run its level?
 Support supports_level(const DeviceInfo& device, const Implementation& self);
 Isa isa_of(const Implementation& self);
+/// Under kDeterministic: the widest level that the CPU runs. Each level has lanes of its own.
+Support same_bits(const Problem& problem, const DeviceInfo& device, const Implementation& self);
 /// What a thread reads and writes: ranks candidates before anything is measured.
 double bytes_per_second(const Implementation& self, DType dtype, bool cached);
 

@@ -73,6 +73,30 @@ Support supports_rows(const Slots& slots, const Problem& problem) {
   return Support::yes();
 }
 
+Problem typical(const Problem& problem) {
+  Problem p = problem;
+  p.dims[kT] = 1024;
+  p.flags &= static_cast<std::uint8_t>(~kDeterministic);
+  return p;
+}
+
+const CudaKernel& same_bits_kernel(const Slots& slots, const Problem& problem,
+                                   const DeviceInfo& device) {
+  const Problem p = typical(problem);
+  for (const auto kernel : {cuda_registers, cuda_cluster, cuda_shared, cuda_rows})
+    if (device.arch >= kernel().min_arch && kernel().supports(slots, p, device)) return kernel();
+  return cuda_strided();
+}
+
+void require_typical(const Slots& slots, const Problem& problem, const DeviceInfo& device,
+                     const CudaKernel& kernel, Space& space) {
+  std::vector<std::string_view> all;
+  for (const Knob& knob : kernel.knobs->knobs()) all.push_back(knob.name);
+  const Config one = kernel.heuristic(slots, typical(problem), device);
+  space.require("the same bits: one configuration a width", all,
+                [one](const Config& config) { return config == one; });
+}
+
 double bytes_of(const Slots& slots, const Problem& problem) {
   const double elements = static_cast<double>(problem.dims[kT]) * problem.dims[kC];
   return elements * size_of(problem.tensors[slots.x].dtype) * (slots.adds() ? 4 : 2);

@@ -86,6 +86,16 @@ std::int32_t vectors_for(std::int64_t accesses, std::int64_t threads);
 /// The domain of `vectors` where a thread holds them in registers.
 inline constexpr std::int32_t kVectors[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
+/// Where a call asks for the same bits in any batch (kDeterministic), one kernel and one
+/// configuration serve a width: those that this problem gets, which has a fixed number of rows.
+Problem typical(const Problem& problem);
+/// The kernel that serves it: the first of those that take whatever number of rows there is.
+const CudaKernel& same_bits_kernel(const Slots& slots, const Problem& problem,
+                                   const DeviceInfo& device);
+/// Leaves the configuration that it gets.
+void require_typical(const Slots& slots, const Problem& problem, const DeviceInfo& device,
+                     const CudaKernel& kernel, Space& space);
+
 /// The Implementation of a kernel for the operator whose tensors stand at kSlots.
 template <const Slots& kSlots, const CudaKernel& (*kKernel)()>
 Implementation cuda_implementation() {
@@ -100,12 +110,20 @@ Implementation cuda_implementation() {
   impl.supports = [](const Problem& problem, const DeviceInfo& device, const Implementation&) {
     return kKernel().supports(kSlots, problem, device);
   };
+  impl.same_bits = [](const Problem& problem, const DeviceInfo& device, const Implementation&) {
+    if (&same_bits_kernel(kSlots, problem, device) == &kKernel()) return Support::yes();
+    return Support::no(
+        "adds up in another order than the kernel that serves this width in any batch");
+  };
   if (kernel.constrain) {
     impl.constrain = [](const Problem& problem, const DeviceInfo& device, Space& space) {
+      if (problem.flags & kDeterministic)
+        return require_typical(kSlots, problem, device, kKernel(), space);
       kKernel().constrain(kSlots, problem, device, space);
     };
     impl.heuristic = [](const Problem& problem, const DeviceInfo& device) {
-      return kKernel().heuristic(kSlots, problem, device);
+      const bool any_batch = problem.flags & kDeterministic;
+      return kKernel().heuristic(kSlots, any_batch ? typical(problem) : problem, device);
     };
   }
   impl.estimate = [](const Problem& problem, const Config& config, const DeviceInfo& device,

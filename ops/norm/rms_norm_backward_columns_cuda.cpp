@@ -153,6 +153,13 @@ Implementation cuda_columns() {
   impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
     return Support::yes();
   };
+  impl.constrain = [](const Problem& problem, const DeviceInfo&, Space& space) {
+    if (problem.flags & kDeterministic)
+      space.require("the same bits: one configuration a width", {"threads"},
+                    [one = columns_table().erase(default_columns(problem))](const Config& c) {
+                      return c == one;
+                    });
+  };
   impl.heuristic = [](const Problem& problem, const DeviceInfo&) {
     return columns_table().erase(default_columns(problem));
   };

@@ -51,6 +51,7 @@ struct Job {
   double eps;
   float weight_offset;
   float* partials;  // [chunks, width]
+  double* scales;   // [rows] r, where `sum_column` finds it
 
   const TensorView& tensor(int i) const { return args->tensors[i]; }
   char* row(int i, std::int64_t t) const {
@@ -82,6 +83,7 @@ void run_row_exactly(const Job& job, std::int64_t t, float* partial) {
     squares += x * x;
   }
   const double r = 1 / std::sqrt(squares / width + job.eps);
+  job.scales[t] = r;
   for (std::int64_t c = 0; c < job.width; ++c)
     mean += job.element(kDy, t, c) * factor(c) * (job.element(kX, t, c) * r);
   mean /= width;
@@ -114,6 +116,7 @@ void run_row(const Job& job, std::int64_t t, BackwardRow& row) {
   if (!is_nan && !(square >= kLeast && square <= kMost && std::abs(product) <= kMost))
     return run_row_exactly(job, t, row.dweight);
   const double r = 1 / std::sqrt(square);
+  job.scales[t] = r;
   job.state->passes.write(row, static_cast<float>(r), static_cast<float>(product * r));
 }
 
@@ -135,6 +138,20 @@ void run_chunks(const Job& job, std::int64_t begin, std::int64_t end, bool unit_
   }
 }
 
+// One column of dweight in f64: where a chunk's sum left the range of f32, though the whole may
+// not. `sum` stays where a term is infinite or NaN itself.
+double sum_column(const Job& job, std::int64_t c, double sum) {
+  double exact = 0;
+  for (std::int64_t t = 0; t < job.rows; ++t) {
+    double n = job.element(kX, t, c) * job.scales[t];
+    if (job.state->cast) n = round_to(job.tensor(kDx).dtype, n);
+    const double term = job.element(kDy, t, c) * n;
+    if (!std::isfinite(term)) return sum;
+    exact += term;
+  }
+  return exact;
+}
+
 // Columns [begin, end) of dweight: the chunks' sums, first to last.
 void add_chunks(const Job& job, std::int64_t chunks, std::int64_t begin, std::int64_t end) {
   const TensorView& dweight = job.tensor(kDweight);
@@ -148,8 +165,11 @@ void add_chunks(const Job& job, std::int64_t chunks, std::int64_t begin, std::in
       const float* partial = job.partials + chunk * job.width + first;
       for (std::int64_t c = 0; c < count; ++c) sums[c] += static_cast<double>(partial[c]);
     }
-    for (std::int64_t c = 0; c < count; ++c)
-      store_element(dweight, (first + c) * stride, sums[job.place(first + c) - first]);
+    for (std::int64_t c = 0; c < count; ++c) {
+      double sum = sums[job.place(first + c) - first];
+      if (!std::isfinite(sum)) sum = sum_column(job, first + c, sum);
+      store_element(dweight, (first + c) * stride, sum);
+    }
   }
 }
 
@@ -171,7 +191,8 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
     unit_rows &= job.unit(i) == 1;
   }
   job.chunk = chunk_rows(job.rows, job.width);
-  job.partials = static_cast<float*>(workspace);
+  job.scales = static_cast<double*>(workspace);
+  job.partials = reinterpret_cast<float*>(job.scales + job.rows);
   const std::int64_t chunks = (job.rows + job.chunk - 1) / job.chunk;
   context.run(0, chunks, job.state->grain, [&](std::int64_t begin, std::int64_t end) {
     run_chunks(job, begin, end, unit_rows);
@@ -190,6 +211,12 @@ const ConfigTable<BackwardConfig>& table() {
       field<&BackwardConfig::task_kib>("task_kib", {16, 64, 256}),
   };
   return *knobs;
+}
+
+void constrain(const Problem& problem, const DeviceInfo&, Space& space) {
+  if (problem.flags & kDeterministic)
+    space.require("the same bits: one number of accumulators", {"unroll"},
+                  [](const Config& c) { return c.values[kUnroll] == BackwardConfig().unroll; });
 }
 
 Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& self) {
@@ -249,7 +276,8 @@ Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
   kernel.store(state);
   kernel.steps[0] = run;
   kernel.num_steps = 1;
-  kernel.workspace_bytes = static_cast<std::size_t>(most_chunks(rows) * width) * sizeof(float);
+  kernel.workspace_bytes = static_cast<std::size_t>(rows) * sizeof(double) +
+                           static_cast<std::size_t>(most_chunks(rows) * width) * sizeof(float);
   return kernel;
 }
 
@@ -260,6 +288,7 @@ std::vector<Implementation> cpu() {
   for (Implementation& impl : all) {
     impl.knobs = &table();
     impl.supports = supports;
+    impl.constrain = constrain;
     impl.heuristic = [](const Problem&, const DeviceInfo&) {
       return table().erase(BackwardConfig{});
     };

@@ -194,7 +194,24 @@ Support supports_registers(const Problem& problem, const DeviceInfo& device,
   return Support::yes();
 }
 
-void constrain_registers(const Problem& problem, const DeviceInfo&, Space& space) {
+/// Where a call asks for the same bits in any batch: the problem whose kernel and configuration
+/// serve this width, for it has a fixed number of rows.
+Problem typical(const Problem& problem) {
+  Problem p = problem;
+  if (p.flags & kDeterministic) p.dims[kT] = 1024;
+  return p;
+}
+
+Config configure_registers(const Problem& problem, const DeviceInfo& device) {
+  return registers_table().erase(default_registers(typical(problem), device));
+}
+
+void constrain_registers(const Problem& problem, const DeviceInfo& device, Space& space) {
+  if (problem.flags & kDeterministic)
+    space.require(
+        "the same bits: one configuration a width",
+        {"threads", "vectors", "rows", "blocks", "prefetch"},
+        [one = configure_registers(problem, device)](const Config& c) { return c == one; });
   const NormCudaTraits s = traits_of(problem);
   const std::int64_t width = problem.dims[kC];
   space.require("threads and vectors hold one row and no more", {"threads", "vectors"},
@@ -245,9 +262,7 @@ Implementation cuda_registers() {
   impl.knobs = &registers_table();
   impl.supports = supports_registers;
   impl.constrain = constrain_registers;
-  impl.heuristic = [](const Problem& problem, const DeviceInfo& device) {
-    return registers_table().erase(default_registers(problem, device));
-  };
+  impl.heuristic = configure_registers;
   impl.estimate = [](const Problem& problem, const Config&, const DeviceInfo&,
                      const Implementation&) { return 6e-3 + copy_ms(problem, 1); };
   impl.prepare = prepare_registers;
@@ -257,6 +272,11 @@ Implementation cuda_registers() {
 
 std::vector<Implementation> cuda() {
   std::vector<Implementation> all = {cuda_registers(), cuda_columns()};
+  all[1].same_bits = [](const Problem& problem, const DeviceInfo& device,
+                        const Implementation& self) {
+    if (!supports_registers(typical(problem), device, self)) return Support::yes();
+    return Support::no("adds up in another order than cuda_registers, which serves this width");
+  };
   for (Implementation& impl : all) {
     impl.backend = DeviceType::kCuda;
     impl.min_arch = 80;

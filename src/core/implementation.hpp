@@ -126,8 +126,9 @@ struct Kernel {
 };
 
 struct ImplementationFlags {
-  // The same bits in every run; on a CPU also in any batch and on any number of threads (on a GPU
-  // another batch may get another configuration, which adds up in another order).
+  // One configuration gives a row the same bits in every run, in any batch, on any number of
+  // threads. Only such implementations serve where a call asks for that (kDeterministic), and
+  // `same_bits` says which of them may be chosen.
   bool deterministic = false;
   bool capturable = false;  // may run under CUDA graph capture
   bool oracle = false;      // the reference itself: always there, never searched, chosen last
@@ -149,6 +150,10 @@ struct Implementation {
   void (*release)(void* user) = nullptr;  // when it was replaced and no call can be in it
 
   Support (*supports)(const Problem&, const DeviceInfo&, const Implementation&) = nullptr;
+  /// Under kDeterministic: may it be chosen without a pin? All that say yes, in every configuration
+  /// that their `constrain` leaves there, give a row the same bits, so neither a batch's size nor a
+  /// measurement can change them. Sizes of the batch and threads have no say in it. Null: yes.
+  Support (*same_bits)(const Problem&, const DeviceInfo&, const Implementation&) = nullptr;
   /// Narrows the space by predicates; may be null (the whole product of the knobs).
   void (*constrain)(const Problem&, const DeviceInfo&, Space&) = nullptr;
   /// The default configuration, inside the space; may be null when there are no knobs.

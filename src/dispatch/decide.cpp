@@ -79,6 +79,13 @@ bool splits_elements(const Problem& problem) {
                                               print_table(explain_candidates(op, problem))));
 }
 
+// A configuration that was pinned may be any: it alone serves, so rows keep their bits.
+Space pinned_space(const Implementation& impl, const Problem& problem, const DeviceInfo& device) {
+  Problem any = problem;
+  any.flags &= static_cast<std::uint8_t>(~kDeterministic);
+  return impl.space(any, device);
+}
+
 std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const DeviceInfo& device,
                                const Pin& pin) {
   const Implementation* known = op.find(pin.implementation);
@@ -92,7 +99,7 @@ std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const
     return make_plan(problem, &impl, *config, Why::kPinned);
   }
   const Config config = impl.table().parse(pin.config, impl.name);
-  const Space space = impl.space(problem, device);
+  const Space space = pinned_space(impl, problem, device);
   if (!space.contains(config))
     pin_does_not_fit(op, problem, pin,
                      text(impl.table().print(config),
@@ -117,7 +124,7 @@ std::unique_ptr<Plan> from_rule(const Operator& op, const Problem& problem,
                                              : impl->table().parse(rule.config, impl->name);
     if (!config || config_forbidden(op, problem, *impl, *config))
       return *why_not = "is forbidden", nullptr;
-    if (any || impl->space(problem, device).contains(*config))
+    if (any || pinned_space(*impl, problem, device).contains(*config))
       return make_plan(problem, impl, *config, Why::kPinned);
   } catch (const Error&) {  // the knobs are others by now
   }
@@ -144,7 +151,7 @@ std::vector<Preset> presets_of(const Operator& op, const Problem& problem,
   const auto merged = Store::process().load(store_key(op, problem));
   std::vector<Preset> presets;
   for (const Implementation* impl : op.candidates()) {
-    if (!check_support(*impl, problem, device)) continue;
+    if (!check_choice(*impl, problem, device)) continue;
     const std::optional<Config> config = first_allowed(op, problem, *impl, device);
     if (config && (impl->flags.oracle || !known_failure(*merged, *impl, *config)))
       presets.push_back({impl, *config});
@@ -232,13 +239,24 @@ Support check_support(const Implementation& impl, const Problem& problem,
   return impl.supports(problem, device, impl);
 }
 
+Support check_choice(const Implementation& impl, const Problem& problem, const DeviceInfo& device) {
+  if (const Support s = check_support(impl, problem, device); !s) return s;
+  if (!(problem.flags & kDeterministic)) return Support::yes();
+  if (impl.flags.user)
+    return Support::no(
+        "is registered from outside: where a call asks for the same bits before and after tuning, "
+        "a "
+        "pin alone chooses it");
+  return impl.same_bits ? impl.same_bits(problem, device, impl) : Support::yes();
+}
+
 std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
                                      const Merged& merged) {
   const DeviceInfo& device = device_info(problem.device());
   std::vector<CurrentRow> rows;
   bool first = true;  // the first supporting implementation's default is the one to beat
   for (const Implementation* impl : op.candidates()) {
-    if (!check_support(*impl, problem, device)) continue;
+    if (!check_choice(*impl, problem, device)) continue;
     const Space space = impl->space(problem, device);
     const Config preset = impl->default_config(problem, device);
     const std::string identity = impl->identity();

@@ -75,6 +75,10 @@ int run_steps(const Kernel& kernel, const Args& args, const Context& context, vo
 /// then its own word.
 Support check_support(const Implementation& impl, const Problem& problem, const DeviceInfo& device);
 
+/// May it be chosen, by a measurement, the model or the order: the above, and under kDeterministic
+/// `same_bits`. A pin alone chooses a user's there: measurements must not change bits.
+Support check_choice(const Implementation& impl, const Problem& problem, const DeviceInfo& device);
+
 /// The store's key of a problem: operator, schema hash, dims, dtypes, …, CPU model, ISA and
 /// threads.
 Fields store_key(const Operator& op, const Problem& problem);

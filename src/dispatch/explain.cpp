@@ -91,7 +91,7 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
   Explanation e{&op, problem, {}, 0, nullptr, {}};
   for (const Implementation* impl : op.candidates()) {
-    CandidateRow row{impl, check_support(*impl, problem, device), {}, -1, -1, {}, false};
+    CandidateRow row{impl, check_choice(*impl, problem, device), {}, -1, -1, {}, false};
     if (row.support) {
       const std::optional<Config> allowed = first_allowed(op, problem, *impl, device);
       row.config = allowed ? *allowed : impl->default_config(problem, device);
@@ -123,7 +123,9 @@ Explanation explain(const Operator& op, const Problem& problem) {
   }
   for (CandidateRow& row : e.candidates) {
     row.chosen = row.implementation == e.plan->implementation;
-    if (row.chosen) row.config = e.plan->config;
+    if (!row.chosen) continue;
+    row.config = e.plan->config;
+    row.support = Support::yes();  // a pin may choose what nothing else would
   }
   e.why = why_sentence(e) + aged(e);
   if (!pinned_in_process(op)) e.why += kept_choice(op, problem).passed_over;

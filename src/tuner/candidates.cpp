@@ -72,7 +72,7 @@ Candidates::Candidates(const Operator& op, const Problem& problem, const TuneOpt
   const DeviceInfo& device = device_info(problem.device());
   const Implementation* oracle = nullptr;
   for (const Implementation* impl : op.candidates()) {
-    const Support support = check_support(*impl, problem, device);
+    const Support support = check_choice(*impl, problem, device);
     seen.push_back({impl, support ? "" : support.text()});
     if (support && impl->flags.oracle)
       oracle = impl;

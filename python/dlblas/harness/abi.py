@@ -111,7 +111,13 @@ def make_input(op: str, name: str, letters: Sequence[int], seed: int, array: Any
     )
 
 
-def call(form: str, named: Mapping[str, Any], outputs: Sequence[Any], num_threads: int) -> None:
+def call(
+    form: str,
+    named: Mapping[str, Any],
+    outputs: Sequence[Any],
+    num_threads: int,
+    deterministic: bool = False,
+) -> None:
     """Runs ``form`` on ``num_threads`` threads; raises the typed error. ``outputs`` is empty for an
     in-place form."""
     library = _native._lib
@@ -129,6 +135,7 @@ def call(form: str, named: Mapping[str, Any], outputs: Sequence[Any], num_thread
         names=names,
         outputs=results if outputs else None,
         num_outputs=len(outputs),
+        flags=int(deterministic),
     )
     context = _Context(size=ctypes.sizeof(_Context), num_threads=num_threads)
     _native.check(library.dlblas_call(handle, ctypes.byref(args), ctypes.byref(context)))

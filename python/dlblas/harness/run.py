@@ -50,7 +50,7 @@ def _run_one(
             check_formula(registry, call)
         check_repeat(call, impl["deterministic"], first)
         if impl["deterministic"]:
-            check_batch(call, first)
+            check_batch(call)
         default = config or default_config(call, impl)
     ran = [] if default is None else [default]
     if default and not config and all(tensor.array.size for tensor in call.outcome()):
