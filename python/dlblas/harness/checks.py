@@ -125,7 +125,7 @@ def check_repeat(call: Call, same_bits: bool, first: list[bytes]) -> None:
 
 
 def check_batch(call: Call) -> None:
-    """Asked for the same bits, the first half of the rows alone must come out with those that it has
+    """Asked for the same bits, the first half of the rows alone comes out with those that it has
     among the others."""
     if call.form or call.written or not call.results or not call.leading:
         return
