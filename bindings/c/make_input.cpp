@@ -1,37 +1,24 @@
 // dlblas_make_input: one input as the tuner makes it, for harnesses and tests outside. In: an
 // operator's handle, an input's name, sizes, a seed. Out: the caller's memory, filled.
 // Read next: tuner/filler.hpp.
-#include <algorithm>
-
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handle.hpp"
+#include "dispatch/read_tensor.hpp"
 #include "tuner/filler.hpp"
 #include "tuner/memory.hpp"
 
 namespace dlblas {
 namespace {
 
-TensorView view_of(const Schema& schema, const TensorSpec& spec, const dlblas_tensor& from) {
-  const auto no = [&](const char* problem, const std::string& expected, const std::string& got) {
-    refuse(ErrorKind::kArgument, schema.name, {spec.name, problem, expected, got});
-  };
+TensorView view_of(const Form& form, const TensorSpec& spec, const dlblas_tensor& from) {
   TensorView view{};
-  view.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits);
-  view.rank = from.ndim;
-  if (view.dtype == DType::kAbsent) no("has an unknown dtype", "one of the library's", "another");
-  if (from.ndim < 0 || from.ndim > kMaxRank || (from.ndim > 0 && !from.shape))
-    no("has a wrong rank", text("0 to ", kMaxRank, " dimensions with sizes"), text(from.ndim));
-  if (from.device.type != static_cast<std::int32_t>(DeviceType::kCpu))
+  read_tensor(form, spec.name, from, view);
+  const auto no = [&](const char* problem, const char* expected, const std::string& got) {
+    refuse(ErrorKind::kArgument, form.op->schema.name, {spec.name, problem, expected, got});
+  };
+  if (view.device.type != DeviceType::kCpu)
     no("is not in the host's memory", "device type 1", text(from.device.type));
-  std::int64_t stride = 1;
-  for (int i = from.ndim - 1; i >= 0; --i) {
-    view.shape[i] = from.shape[i];
-    view.strides[i] = from.strides ? from.strides[i] : stride;
-    if (view.shape[i] < 0) no("has a negative size", "sizes from 0 on", text(view.shape[i]));
-    stride *= std::max<std::int64_t>(1, view.shape[i]);
-  }
-  if (!from.data && view.numel() > 0) no("has no memory", "an address", "NULL");
-  view.data = static_cast<char*>(from.data) + from.byte_offset;
+  if (!view.data && view.numel() > 0) no("has no memory", "an address", "NULL");
   return view;
 }
 
@@ -45,7 +32,8 @@ extern "C" dlblas_status dlblas_make_input(dlblas_op_t handle, const char* name,
   return guarded([&] {
     dlblas_args none{};
     none.size = sizeof none;
-    const Schema& schema = form_of(handle, &none).op->schema;
+    const Form& form = form_of(handle, &none);
+    const Schema& schema = form.op->schema;
     if (!name || !to || (!letters && !schema.letters.empty()))
       refuse(ErrorKind::kArgument, schema.name,
              {!name ? "name"
@@ -57,7 +45,7 @@ extern "C" dlblas_status dlblas_make_input(dlblas_op_t handle, const char* name,
       refuse(ErrorKind::kArgument, schema.name,
              {"name", "names no input", "one of the schema's tensors", name});
     const int tensor = schema.params[static_cast<std::size_t>(param)].index;
-    const TensorView view = view_of(schema, schema.tensors[static_cast<std::size_t>(tensor)], *to);
+    const TensorView view = view_of(form, schema.tensors[static_cast<std::size_t>(tensor)], *to);
     HostMemory memory{Context{}};
     if (view.numel() > 0) memory.fill(view, make_filler(schema, tensor, letters, view, seed));
   });

@@ -6,11 +6,10 @@
 #include "core/reach.hpp"
 #include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
+#include "dispatch/read_tensor.hpp"
 
 namespace dlblas {
-namespace {
 
-// Copies a DLPack-shaped descriptor into a view; absent strides mean contiguous.
 void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& from,
                  TensorView& to) {
   if (from.ndim < 0 || from.ndim > kMaxRank || (from.ndim > 0 && !from.shape))
@@ -39,6 +38,8 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
     complain::too_far(form, name);
   to.data = from.data ? reinterpret_cast<void*>(first) : nullptr;
 }
+
+namespace {
 
 void read_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& from,
                  ScalarValue& to) {

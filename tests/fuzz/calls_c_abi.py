@@ -329,6 +329,18 @@ class Target:
             )
         )
 
+    def _dlblas_make_input(self, r: random.Random) -> bool:
+        name = r.choice(list(self.FORMS))
+        sizes = (r.randrange(3), r.choice((1, 3, 8)))
+        to = self.tensor(r, sizes[: r.randrange(1, 3)])
+        letters = None if r.random() < 0.05 else (ctypes.c_int64 * 16)(*([8] * 16))
+        tensor = r.choice((b"x", b"weight", b"a", b"b", b"y", b"eps", self.text(r)))
+        where = None if r.random() < 0.03 else _pointer(to)
+        seed = ctypes.c_uint64(r.choice((0, 1, 2**64 - 1)))
+        return self.checked(
+            self.lib.dlblas_make_input(self.op(r, name), tensor, letters, seed, where)
+        )
+
     def _dlblas_verify(self, r: random.Random) -> bool:
         name, args = self.args(r, fresh=0.05)
         rows, count = self._rows(r)

@@ -2,7 +2,8 @@
 // digest is made to hold for half of the inputs, so that what lies behind it is reached.
 // fuzz: src/store/record.cpp src/store/sha256.cpp src/store/rules.cpp src/store/exchange.cpp
 // fuzz: src/store/store.cpp src/store/files.cpp src/store/maintain.cpp
-// fuzz: src/core/env.cpp src/core/log.cpp
+// fuzz: src/core/env.cpp src/core/log.cpp src/core/harmless.cpp
+// fuzz: src/store/key_lock.cpp
 #include <cstdint>
 #include <cstdlib>
 #include <string>
