@@ -269,9 +269,10 @@ int32_t double_rows(const dlblas_step_args* args, const int64_t* rows, int64_t n
   const auto* x = static_cast<const float*>(args->tensors[0].data);
   const int64_t c = args->letters[1];
   for (int64_t i = 0; i < num_rows; ++i)
-    for (int64_t j = 0; j < c; ++j)
-      values[0][i * c + j] = 2.0 * x[rows[i] * c + j],
+    for (int64_t j = 0; j < c; ++j) {
+      values[0][i * c + j] = 2.0 * x[rows[i] * c + j];
       magnitudes[0][i * c + j] = std::abs(values[0][i * c + j]);
+    }
   return 0;
 }
 

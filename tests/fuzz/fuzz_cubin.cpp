@@ -1,8 +1,8 @@
 // Any bytes as a cubin's container, with and without a digest that holds: refused, or exactly what
 // packs back.
 // fuzz: src/jit/disk_cache.cpp src/store/record.cpp src/store/sha256.cpp src/store/store.cpp
-// fuzz: src/store/files.cpp src/store/maintain.cpp src/core/env.cpp src/core/log.cpp src/core/harmless.cpp
-// fuzz: src/store/key_lock.cpp
+// fuzz: src/store/files.cpp src/store/maintain.cpp src/core/env.cpp
+// fuzz: src/core/log.cpp src/core/harmless.cpp src/store/key_lock.cpp
 #include <cstdint>
 #include <cstdlib>
 #include <string>
