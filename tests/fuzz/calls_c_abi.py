@@ -337,9 +337,10 @@ class Target:
         tensor = r.choice((b"x", b"weight", b"a", b"b", b"y", b"eps", self.text(r)))
         where = None if r.random() < 0.03 else _pointer(to)
         seed = ctypes.c_uint64(r.choice((0, 1, 2**64 - 1)))
-        return self.checked(
-            self.lib.dlblas_make_input(self.op(r, name), tensor, letters, seed, where)
-        )
+        status = self.lib.dlblas_make_input(self.op(r, name), tensor, letters, seed, where)
+        assert status == 0 or bytes(self.memory) == self.plain, "refused, and written"
+        ctypes.memmove(self.memory, self.plain, len(self.plain))
+        return self.checked(status)
 
     def _dlblas_verify(self, r: random.Random) -> bool:
         name, args = self.args(r, fresh=0.05)
