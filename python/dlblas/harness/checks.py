@@ -114,8 +114,8 @@ def check_repeat(call: Call, same_bits: bool, first: list[bytes]) -> None:
 
 
 def check_batch(call: Call) -> None:
-    """Asked for the same bits, the first half of the rows alone must come out with those that it has
-    among the others."""
+    """Asked for the same bits, the first half of the rows alone must have those that it has among
+    the others."""
     if call.form or not call.leading or any(t.array.ndim < 2 for t in call.results):
         return
     rows = call.results[0].shape[0] // 2
