@@ -128,3 +128,28 @@ def test_a_nan_stays_in_its_row_of_dx_and_reaches_all_of_dweight(implementation:
         dx, dweight = dlblas.rms_norm_backward(dy, x, weight)
     assert np.isnan(dx[2]).all() and np.isfinite(np.delete(dx, 2, axis=0)).all()
     assert np.isnan(dweight).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rows", [3, 700])
+def test_dweight_whose_partial_sums_leave_f32(dtype: str, rows: int) -> None:
+    """Sums of a chunk of rows are f32, and may overflow where the whole sum does not."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    kind = np.float32 if dtype == "float32" else ml_dtypes.bfloat16
+    dy = np.full((rows, 70), 3e38).astype(kind)
+    dy[rows // 3 :] = 0
+    dy[-(rows // 3) :] = -dy[0]
+    dy[0, 5] /= 2
+    dy[0, 6] = np.inf
+    dy[1, 7] = np.nan
+    x, weight = np.ones((rows, 70), kind), np.ones(70, kind)
+    for name in ("cpu_avx512", "cpu_avx2", "cpu_baseline"):
+        try:
+            with dlblas.pinned("rms_norm_backward", name):
+                _, dweight = dlblas.rms_norm_backward(dy, x, weight)
+        except dlblas.UnsupportedError:
+            continue
+        got = dweight.astype(np.float64)
+        assert np.isposinf(got[6]) and np.isnan(got[7])
+        assert got[5] < -1e38
+        assert np.abs(np.delete(got, (5, 6, 7))).max() <= 2.0**-20 * 3e38

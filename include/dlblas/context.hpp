@@ -125,8 +125,8 @@ class Context {
     c_.stream = handle;
     return *this;
   }
-  /// Only implementations that give the same bits every time, in any batch, on any number of
-  /// threads.
+  /// The same bits for a row in any batch, on any number of threads, before and after tuning: on
+  /// one machine, for tensors that lie alike.
   Context& deterministic(bool on = true) { return flag(DLBLAS_DETERMINISTIC, on); }
   /// f32 products may round their inputs to TF32.
   Context& allow_tf32(bool on = true) { return flag(DLBLAS_ALLOW_TF32, on); }

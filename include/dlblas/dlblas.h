@@ -414,7 +414,8 @@ typedef struct dlblas_implementation {
   const dlblas_cuda_text* cuda; /* where step is NULL */
   void* user;
 } dlblas_implementation;
-/* Flags of an implementation; deterministic: the same bits every time. */
+/* Flags of an implementation; deterministic: in one configuration a row has the same bits in every
+   run, in any batch, on any number of threads. */
 #define DLBLAS_IS_DETERMINISTIC 1u
 #define DLBLAS_IS_CAPTURABLE 2u /* may run while a CUDA graph is captured */
 #define DLBLAS_IS_LOCAL 4u      /* made in this process alone: no worker process can measure it */

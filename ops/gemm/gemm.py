@@ -19,8 +19,9 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "Products and sums in f32, one rounding at the store; bias and activation act on the "
             "f32 sum. activation: relu, leaky_relu (0.01), gelu (erf), silu. NaN and Inf "
-            "propagate, through relu too. The cpu_* implementations give the same bits on any "
-            "number of threads."
+            "propagate, through relu too. Sums are as exact as NumPy's and do not lose with K. The "
+            "cpu_* implementations give the same bits on any number of threads; inside "
+            "deterministic() also in any batch."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "

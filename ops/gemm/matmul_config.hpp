@@ -111,12 +111,13 @@ struct MatmulLevel {
   /// depth.
   void (*multiply)(const MatmulParams&, const MatmulConfig&, const MatmulBlock&,
                    const float* packed_b, float* a_buffer, const MatmulPartial& partial);
-  /// Columns [j0, j1) of a few-row product, whole depth. `rows`: a as f32, [m rounded, k]; `sums`:
+  /// Columns [j0, j1) of a few-row product, whole depth. `rows`: of pack_rows; `sums`:
   /// kRowPlanes · kMaxRowGroup · block_n floats.
   void (*row)(const MatmulParams&, const MatmulRowConfig&, std::int64_t j0, std::int64_t j1,
               const float* rows, float* sums);
-  /// a as contiguous f32 rows; rows past m, up to a power of two, are zero.
-  void (*pack_rows)(const MatmulParams&, float* rows);
+  /// a as f32: rows side by side at each depth, or for dot products one after the other; rows past
+  /// m, up to a power of two, are zero.
+  void (*pack_rows)(const MatmulParams&, const MatmulRowConfig&, float* rows);
 };
 
 }  // namespace dlblas::gemm

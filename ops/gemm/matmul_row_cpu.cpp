@@ -102,7 +102,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   const MatmulParams p = matmul_params(args, s.sums);
   if (p.m == 0 || p.n == 0) return 0;
   auto* rows = static_cast<float*>(workspace);
-  s.level->pack_rows(p, rows);
+  s.level->pack_rows(p, s.config, rows);
   float* sums = rows + row_floats(p.m, p.k);
   // Whole cache lines of f32 columns to a thread, also where elements are half as wide.
   const std::int64_t share = round_up(ceil_div(p.n, s.slots), 32);

@@ -18,7 +18,7 @@ using gemm::MatmulRowConfig;
 struct RowWork {
   const MatmulParams& p;
   int64_t j0, j1;     // the chunk
-  const float* rows;  // first row of the group, k apart
+  const float* rows;  // of a, k apart; for streams side by side: [k][rows of the group]
   float* sums;        // of spans, and the results: row r at sums + r · ld
   int64_t ld;
   int64_t plane;  // floats to the sums of chains, then of runs, then all spans' total, its error
@@ -76,10 +76,11 @@ void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
 template <Element E, int R, int U, bool kBegins>
 DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k) {
   const char* b = address(w.p.b, k, w.j0);
-  float x[U][R];  // of a, side by side: one address instead of R · U
-  for (int u = 0; u < U; ++u) {
-    for (int r = 0; r < R; ++r) x[u][r] = w.rows[r * w.p.k + k + u];
-  }
+  // Of a copy the compiler knows that no store below changes it: few enough stay in registers.
+  constexpr bool kCopies = U * R <= 32;
+  float copy[kCopies ? U * R : 1];
+  if constexpr (kCopies) __builtin_memcpy(copy, w.rows + k * R, sizeof copy);
+  const float* const x = kCopies ? copy : w.rows + k * R;
   float* const chains = w.sums + w.plane;
   const int64_t step = w.p.b.row * kElementBytes<E>;
   const int64_t n = w.j1 - w.j0, ld = w.ld, ahead = w.ahead;
@@ -91,7 +92,7 @@ DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k) {
       const char* from = at<E>(b + u * step, v);
       if (ahead) prefetch(from + ahead);
       const Vec column = load_first<E>(from, n - v);
-      for (int r = 0; r < R; ++r) sum[r] = fma(broadcast(x[u][r]), column, sum[r]);
+      for (int r = 0; r < R; ++r) sum[r] = fma(broadcast(x[u * R + r]), column, sum[r]);
     }
     for (int r = 0; r < R; ++r) store<Element::kF32>(chains + r * ld + v, sum[r]);
   }
@@ -217,9 +218,11 @@ void row(const MatmulParams& p, const MatmulRowConfig& c, int64_t j0, int64_t j1
   }
 }
 
-void pack_rows(const MatmulParams& p, float* rows) {
-  int64_t padded = 1;
+void pack_rows(const MatmulParams& p, const MatmulRowConfig& c, float* rows) {
+  int padded = 1;
   while (padded < p.m) padded *= 2;
+  if (!c.dots && p.m > 1)
+    return pack(p.a.type, {address(p.a, 0, 0), p.a.row, p.a.col}, p.m, p.k, padded, rows);
   // A row of a, taken as lanes of one depth, comes out as contiguous panels; what its last panel
   // spills is overwritten by the next row, or cleared below.
   for (int64_t i = 0; i < p.m; ++i) {

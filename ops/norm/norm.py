@@ -14,7 +14,8 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "Squares are summed in f32, blocks of 4096 in f64; one rounding, at the store. "
             "cast_before_weight=True rounds to x's dtype before the weight (Hugging Face's Llama). "
-            "Same bits in any batch and on any number of threads; on a GPU, in every run."
+            "Same bits in every run, on any number of threads; inside deterministic() also in any "
+            "batch, tuned or not."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
@@ -62,8 +63,8 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "Sums in f32, and in f64 over long runs of them; one rounding, at the store. "
             "cast_before_weight=True: dweight sees x·r rounded, whose derivative is taken as 1. "
-            "No atomics: dx has the same bits in any batch, dweight for the same batch on the same "
-            "device, on any number of threads."
+            "No atomics: the same bits in every run, on any number of threads; inside "
+            "deterministic() dx has them in any batch, tuned or not."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "

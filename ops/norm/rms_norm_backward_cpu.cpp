@@ -139,17 +139,15 @@ void run_chunks(const Job& job, std::int64_t begin, std::int64_t end, bool unit_
 }
 
 // One column of dweight in f64: where a chunk's sum left the range of f32, though the whole may
-// not. `sum` stays where a term is infinite or NaN itself.
-double sum_column(const Job& job, std::int64_t c, double sum) {
-  double exact = 0;
-  for (std::int64_t t = 0; t < job.rows; ++t) {
+// not.
+double sum_column(const Job& job, std::int64_t c) {
+  double sum = 0;
+  for (std::int64_t t = 0; t < job.rows && !std::isnan(sum); ++t) {
     double n = job.element(kX, t, c) * job.scales[t];
     if (job.state->cast) n = round_to(job.tensor(kDx).dtype, n);
-    const double term = job.element(kDy, t, c) * n;
-    if (!std::isfinite(term)) return sum;
-    exact += term;
+    sum += job.element(kDy, t, c) * n;
   }
-  return exact;
+  return sum;
 }
 
 // Columns [begin, end) of dweight: the chunks' sums, first to last.
@@ -167,7 +165,7 @@ void add_chunks(const Job& job, std::int64_t chunks, std::int64_t begin, std::in
     }
     for (std::int64_t c = 0; c < count; ++c) {
       double sum = sums[job.place(first + c) - first];
-      if (!std::isfinite(sum)) sum = sum_column(job, first + c, sum);
+      if (!std::isfinite(sum)) sum = sum_column(job, first + c);
       store_element(dweight, (first + c) * stride, sum);
     }
   }

@@ -351,7 +351,12 @@ class pinned:  # noqa: N801 - used like a function
 
 
 class deterministic:  # noqa: N801 - used like a function
-    """``with dlblas.deterministic(): …``: only implementations that give the same bits every time.
+    """``with dlblas.deterministic(): …``: a row has the same bits in any batch, on any number of
+    threads, before and after tuning.
+
+    On one machine and version, at one level of instructions, for tensors of the same dtypes that
+    lie alike. What cannot promise it does not serve, and of your own implementations only a pinned
+    one.
 
     Holds for calls, ``explain``, ``tune`` and ``get_op`` of this thread while inside: other threads
     are not affected, and what ``get_op`` returned serves each call by where that call is made.

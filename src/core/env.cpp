@@ -53,7 +53,7 @@ EnvEntry* table() {
         {"DLBLAS_REQUIRE_HIT", "0", "1: a call without a tuned result is an error", {}},
         {"DLBLAS_DETERMINISTIC",
          "0",
-         "1: only implementations that give the same bits every time",
+         "1: the same bits for a row in any batch, on any threads, tuned or not",
          {}},
         {"DLBLAS_DISABLE", "", "comma list of implementations never to use", {}},
         {"DLBLAS_JIT",
