@@ -72,7 +72,7 @@ def main() -> int:
     known = None if args.no_library else operators(library)
     rules = json.loads((tree.ROOT / "tools" / "cases.schema.json").read_text())
     problems, num_cases, with_cases = [], 0, set()
-    for path in sorted((root / "ops").glob("*/cases.json")):
+    for path in sorted((root / "ops").rglob("cases.json")):
         cases = json.loads(path.read_text())
         problems += problems_of(str(path.relative_to(root)), cases, rules, known)
         num_cases += len(cases)

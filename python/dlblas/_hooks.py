@@ -327,7 +327,7 @@ def _family_docs(family: str) -> dict[str, dict[str, str]]:
 
 def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str:
     """A function's documentation: the family's words (ops/<family>/<family>.py) and the schema."""
-    docs = _family_docs(family)
+    docs = _family_docs(family) | _family_docs(op)  # an operator in a room of its own has its own
     words = docs.get(form) or docs.get(op) or {}
     lines = [words["summary"], ""] if "summary" in words else []
     lines += [words.get("formula", formula), ""]

@@ -202,10 +202,13 @@ def choose_device(text: str | None, info: Row | None = None) -> str:
 def cases(row: Row, use: str) -> list[Row]:
     """The operator's rows of its family's cases.json that are meant for ``use``."""
     folder = os.path.dirname(os.path.dirname(_native.library_path()))
-    path = os.path.join(folder, "ops", f"{row['family']}.cases.json")
-    if not os.path.exists(path):  # a user's operator, or a family without cases
+    paths = [os.path.join(folder, "ops", f"{row[k]}.cases.json") for k in ("family", "name")]
+    rows: list[Row] = []
+    for path in paths:
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                rows += json.load(file)
+    if not rows:  # a user's operator, or one without cases
         own = sys.modules.get("dlblas.own")
         return list(own.cases(row["name"], use)) if own else []
-    with open(path, encoding="utf-8") as file:
-        rows = json.load(file)
     return [case for case in rows if case["op"] == row["name"] and use in case["use"]]

@@ -80,7 +80,8 @@ _state: str | None = None  # None: not tried yet; empty: done; else why not
 def _declarations() -> dict[str, Any]:
     """Operator -> how it is differentiated, out of the families' files."""
     found: dict[str, Any] = {}
-    for family in dict.fromkeys(f.family for f in _native.FUNCTIONS.values()):
+    functions = _native.FUNCTIONS.values()
+    for family in dict.fromkeys(name for f in functions for name in (f.family, f.operator)):
         try:
             module = import_module(f"dlblas.ops.{family}")
         except ModuleNotFoundError:  # a family need not have a Python file

@@ -1,0 +1,30 @@
+// The oracle of silu_and_mul: y = g / (1 + e^−g) · u, of x = [g | u], in f64.
+// The error it allows: 1 + e^−g is off by the exponential's error, 4 + 1.5·|g| units u = 2^-24 (a GPU
+// makes it of 2^(−g·log2 e)), where e^−g is not small, that is for g < 0; division, products and the
+// store's second rounding make 8 more. A GPU's reciprocal is 0 beyond 2^126: 2^-119·|u| absolute.
+// Read next: kernels/row_reference.hpp, silu_and_mul_program.hpp.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/row_reference.hpp"
+
+namespace dlblas::activation {
+
+enum SiluAndMulTensor : int { kX, kY };
+enum SiluAndMulLetter : int { kT, kF };
+
+template <typename Row>
+void silu_and_mul_row(Row& row) {
+  const auto width = row.size(kF);
+  row.each(width, [&](auto c) {
+    const double gate = row.load(kX, c), up = row.load(kX, width + c);
+    const double value = gate / (1 + std::exp(-gate)) * up;
+    const double slope = gate < 0 ? 12 - 2 * gate : 12;
+    // A gate of −inf is NaN; beyond −745 e^−g is infinite and the rest 0.
+    const double size = std::abs(value) * (gate < -745 ? 1 : slope);
+    row.store(0, c, value, size + std::abs(up) * (0x1p-119 / kernels::kF32Unit));
+  });
+}
+
+}  // namespace dlblas::activation
