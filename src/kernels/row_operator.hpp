@@ -37,6 +37,11 @@ struct RowOperator {
   int rows;   // letter of the leading dimensions
 };
 
+/// Results are always there; Args::present tells of inputs.
+inline bool given(const Args& args, const RowOperandSpec& spec) {
+  return spec.tensor >= args.schema->num_inputs || args.has(spec.tensor);
+}
+
 /// Checks the descriptor against the schema. Throws Error(kArgument). Kept for the process.
 const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op);
 

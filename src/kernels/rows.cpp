@@ -90,9 +90,9 @@ void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* 
   int rank = 0;
   const TensorView* leader = nullptr;
   for (const RowOperandSpec& spec : op.operands)
-    if (spec.role == RowRole::kRow && args.has(spec.tensor)) leader = &args.tensors[spec.tensor];
+    if (spec.role == RowRole::kRow && given(args, spec)) leader = &args.tensors[spec.tensor];
   const auto has_rows = [&](const RowOperandSpec& spec) {
-    return args.has(spec.tensor) && spec.role != RowRole::kColumns && spec.role != RowRole::kTable;
+    return given(args, spec) && spec.role != RowRole::kColumns && spec.role != RowRole::kTable;
   };
   for (int d = leader->rank - 2; d >= 0; --d) {
     const std::int64_t size = leader->shape[d];
@@ -115,7 +115,7 @@ void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* 
   }
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const RowOperandSpec& spec = op.operands[i];
-    if (!args.has(spec.tensor)) {
+    if (!given(args, spec)) {
       call.operands[i] = {};
       continue;
     }

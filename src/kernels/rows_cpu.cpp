@@ -134,8 +134,8 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
     const RowOperandSpec& spec = op.operands[static_cast<std::size_t>(i)];
     const TensorView& t = args.tensors[spec.tensor];
     const bool has_rows = spec.role != RowRole::kColumns && spec.role != RowRole::kTable;
-    job.types[i] = args.has(spec.tensor) ? static_cast<FloatType>(t.dtype) : FloatType::kF32;
-    if (has_rows && args.has(spec.tensor)) {
+    job.types[i] = given(args, spec) ? static_cast<FloatType>(t.dtype) : FloatType::kF32;
+    if (has_rows && given(args, spec)) {
       job.rows_of |= 1u << i;
       if (spec.written) job.written |= 1u << i;
       row_bytes += t.shape[t.rank - 1] * size_of(t.dtype);
