@@ -11,36 +11,75 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// All ones in lanes where a comparison holds; no lane where an operand is NaN (but in !=).
-using Mask = int32_t __attribute__((vector_size(sizeof(Vec))));
+using Ints = int32_t __attribute__((vector_size(sizeof(Vec))));
+
+// Comparisons give a Mask: a bit a lane on AVX-512, elsewhere all ones in the lanes where they hold.
+// With NaN none holds.
+#if defined(__AVX512F__)
+using Mask = __mmask16;
+DLBLAS_INLINE Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+DLBLAS_INLINE Mask equal(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+DLBLAS_INLINE Mask is_nan(Vec a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) { return _mm512_mask_blend_ps(mask, no, yes); }
+DLBLAS_INLINE Ints choose(Mask mask, Ints yes, Ints no) {
+  return (Ints)_mm512_mask_blend_epi32(mask, (__m512i)no, (__m512i)yes);
+}
+DLBLAS_INLINE bool any(Mask mask) { return mask != 0; }
+DLBLAS_INLINE Mask lanes_below(int n) { return first_lanes(n); }
+/// Of NaN and a number, b.
+DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm512_min_ps(a, b); }
+DLBLAS_INLINE Vec round_to_whole(Vec x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#else
+using Mask = Ints;
+DLBLAS_INLINE Mask equal(Vec a, Vec b) { return (Mask)(a == b); }
+DLBLAS_INLINE Mask is_nan(Vec a) { return (Mask)(a != a); }
+DLBLAS_INLINE Ints choose(Mask mask, Ints yes, Ints no) { return (mask & yes) | (~mask & no); }
+DLBLAS_INLINE Mask lanes_below(int n) {
+  Ints lane;
+  for (int i = 0; i < kWidth; ++i) lane[i] = i;
+  return (Mask)(lane < n);
+}
+#if defined(__AVX2__)
+DLBLAS_INLINE Mask less(Vec a, Vec b) { return (Mask)_mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) { return _mm256_blendv_ps(no, yes, (Vec)mask); }
+DLBLAS_INLINE bool any(Mask mask) { return _mm256_movemask_ps((Vec)mask) != 0; }
+DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+DLBLAS_INLINE Vec round_to_whole(Vec x) {
+  return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#else
+DLBLAS_INLINE Mask less(Vec a, Vec b) { return (Mask)(a < b); }
+DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) {
+  return (Vec)((mask & (Ints)yes) | (~mask & (Ints)no));
+}
+DLBLAS_INLINE bool any(Mask mask) { return (mask[0] | mask[1] | mask[2] | mask[3]) != 0; }
+#if defined(__SSE2__)
+DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm_max_ps(a, b); }
+DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm_min_ps(a, b); }
+#else
+DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return choose(less(b, a), a, b); }
+DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return choose(less(a, b), a, b); }
+#endif
+/// |x| < 2^22: adding 1.5 · 2^23 rounds.
+DLBLAS_INLINE Vec round_to_whole(Vec x) {
+  return (x + broadcast(12582912.0f)) - broadcast(12582912.0f);
+}
+#endif
+#endif
 
 DLBLAS_INLINE Vec sub(Vec a, Vec b) { return a - b; }
 DLBLAS_INLINE Vec div(Vec a, Vec b) { return a / b; }
-DLBLAS_INLINE Mask less(Vec a, Vec b) { return (Mask)(a < b); }
-DLBLAS_INLINE Mask equal(Vec a, Vec b) { return (Mask)(a == b); }
-DLBLAS_INLINE Mask is_nan(Vec a) { return (Mask)(a != a); }
-DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) { return mask ? yes : no; }
-/// Are any bits of the mask set?
-DLBLAS_INLINE bool any(Mask mask) {
-#if defined(__AVX512F__)
-  return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
-#elif defined(__AVX2__)
-  return _mm256_movemask_ps((__m256)mask) != 0;
-#else
-  return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
-#endif
-}
-
-/// Plain: of NaN and a number, either may come.
-DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return a > b ? a : b; }
-DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return a < b ? a : b; }
 /// NaN wins.
 DLBLAS_INLINE Vec max(Vec a, Vec b) { return choose(is_nan(a), a, max_number(a, b)); }
 DLBLAS_INLINE Vec min(Vec a, Vec b) { return choose(is_nan(a), a, min_number(a, b)); }
-DLBLAS_INLINE Vec abs(Vec a) { return (Vec)((Mask)a & 0x7fffffff); }
+DLBLAS_INLINE Vec abs(Vec a) { return (Vec)((Ints)a & 0x7fffffff); }
 /// |magnitude| with the sign of `sign`.
 DLBLAS_INLINE Vec with_sign(Vec magnitude, Vec sign) {
-  return (Vec)(((Mask)magnitude & 0x7fffffff) | ((Mask)sign & ~0x7fffffff));
+  return (Vec)(((Ints)magnitude & 0x7fffffff) | ((Ints)sign & ~0x7fffffff));
 }
 
 /// c[0] x^(n−1) + … + c[n−1].
@@ -51,51 +90,59 @@ DLBLAS_INLINE Vec polynomial(Vec x, const float (&c)[kTerms]) {
   return p;
 }
 
-/// p · 2^n for a whole n in [−125, 128]; two factors, since 2^128 itself is no f32.
-DLBLAS_INLINE Vec scale_by_power(Vec p, Vec n) {
-  const Mask exponent = __builtin_convertvector(n, Mask) + 126;
-  return p * (Vec)(exponent << 23) * broadcast(2.0f);
+/// 2^n · e^r for a whole n and |r| ≤ ln 2 / 2, where `x` was clamped to [low, high]: below it 0,
+/// above it inf. The polynomial is within 2e-8 relative; minimax of the relative error.
+DLBLAS_INLINE Vec scaled_exp([[maybe_unused]] Vec x, Vec n, Vec r, [[maybe_unused]] float low,
+                             [[maybe_unused]] float high) {
+  const Vec p = polynomial(r, {1.3843607e-3f, 8.3741955e-3f, 4.1668005e-2f, 1.6666430e-1f,
+                               4.9999994e-1f, 1.0f, 1.0f});
+#if defined(__AVX512F__)
+  return _mm512_scalef_ps(p, n);
+#else
+  // n into the exponent of p, which is ½ to 2: never out of range between low and high.
+#if defined(__AVX2__)
+  const Ints exponent = (Ints)_mm256_cvtps_epi32(n);
+#else
+  const Ints exponent = __builtin_convertvector(n, Ints);
+#endif
+  const Vec e = (Vec)((Ints)p + (exponent << 23));
+  return choose(less(broadcast(high), x), broadcast(__builtin_inff()),
+                choose(less(x, broadcast(low)), zero(), choose(is_nan(x), x, e)));
+#endif
 }
-/// The nearest whole number; |x| < 2^22.
-DLBLAS_INLINE Vec round_to_whole(Vec x) {
-  const Vec magic = broadcast(12582912.0f);  // 1.5 · 2^23
-  return (x + magic) - magic;
-}
-
-/// e^x = 2^n · e^r, |r| ≤ ln 2 / 2; coefficients of Cephes' expf.
+/// e^x = 2^n · e^r, |r| ≤ ln 2 / 2.
 DLBLAS_INLINE Vec exp(Vec x) {
-  const Vec high = broadcast(88.72284f), low = broadcast(-86.64f);
-  Vec y = choose(less(high, x), high, x);
-  y = choose(less(y, low), low, y);
+#if defined(__AVX512F__)
+  constexpr float kLow = -104.0f, kHigh = 89.0f;  // scalef saturates by itself
+#else
+  constexpr float kLow = -87.336f, kHigh = 88.72283f;
+#endif
+  const Vec y = max_number(broadcast(kLow), min_number(broadcast(kHigh), x));
   const Vec n = round_to_whole(y * broadcast(1.44269504f));
   Vec r = fma(n, broadcast(-0.693359375f), y);
   r = fma(n, broadcast(2.12194440e-4f), r);
-  const Vec p = polynomial(r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
-                               4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f});
-  const Vec e = scale_by_power(fma(p * r, r, r) + broadcast(1.0f), n);
-  return choose(less(high, x), broadcast(__builtin_inff()), choose(less(x, low), zero(), e));
+  return scaled_exp(x, n, r, kLow, kHigh);
 }
 DLBLAS_INLINE Vec exp2(Vec x) {
-  const Vec high = broadcast(127.99999f), low = broadcast(-125.0f);
-  Vec y = choose(less(high, x), high, x);
-  y = choose(less(y, low), low, y);
+#if defined(__AVX512F__)
+  constexpr float kLow = -150.0f, kHigh = 129.0f;
+#else
+  constexpr float kLow = -126.0f, kHigh = 127.99999f;
+#endif
+  const Vec y = max_number(broadcast(kLow), min_number(broadcast(kHigh), x));
   const Vec n = round_to_whole(y);
-  const Vec r = (y - n) * broadcast(0.693147181f);
-  const Vec p = polynomial(r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
-                               4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f});
-  const Vec e = scale_by_power(fma(p * r, r, r) + broadcast(1.0f), n);
-  return choose(less(high, x), broadcast(__builtin_inff()), choose(less(x, low), zero(), e));
+  return scaled_exp(x, n, (y - n) * broadcast(0.693147181f), kLow, kHigh);
 }
 
 /// log x = n · ln 2 + log m, m in [√½, √2); coefficients of Cephes' logf.
 DLBLAS_INLINE Vec log(Vec x) {
   const Mask small = less(x, broadcast(0x1p-126f));
   const Vec scaled = choose(small, x * broadcast(0x1p23f), x);
-  const Mask bits = (Mask)scaled;
-  Mask n = (bits >> 23) - 126 - (small & 23);
+  const Ints bits = (Ints)scaled;
+  Ints n = (bits >> 23) - choose(small, Ints{} + 149, Ints{} + 126);
   Vec m = (Vec)((bits & 0x7fffff) | 0x3f000000);  // [½, 1)
   const Mask below = less(m, broadcast(0.70710678f));
-  n += below;  // −1 where it holds
+  n -= choose(below, Ints{} + 1, Ints{});
   m = choose(below, m + m, m) - broadcast(1.0f);
   const Vec whole = __builtin_convertvector(n, Vec), square = m * m;
   Vec p = polynomial(m, {7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
@@ -105,7 +152,7 @@ DLBLAS_INLINE Vec log(Vec x) {
   p = fma(whole, broadcast(-2.12194440e-4f), p);
   p = fma(square, broadcast(-0.5f), p);
   Vec result = fma(whole, broadcast(0.693359375f), m + p);
-  result = choose(less(x, zero()) | is_nan(x), broadcast(__builtin_nanf("")), result);
+  result = choose(less(x, zero()), broadcast(__builtin_nanf("")), choose(is_nan(x), x, result));
   result = choose(equal(x, zero()), broadcast(-__builtin_inff()), result);
   return choose(equal(x, broadcast(__builtin_inff())), x, result);
 }

@@ -15,7 +15,8 @@ enum class Way : int32_t {
   kF32,
   kF32Paired,  // values by even and odd elements
   kF16,
-  kBF16,  // always paired
+  kBF16,     // always paired
+  kBF16Any,  // stores of values that may bring a NaN of any payload, from f32
   kStreamF32,
   kStreamF16,
   kStreamBF16,
@@ -231,7 +232,7 @@ struct CpuAccess {
       r.v[0] = load_some(t, c, lanes);
       return r;
     } else {
-      if (t.load == Way::kBF16)
+      if (t.load == Way::kBF16 || t.load == Way::kBF16Any)
         return from_pair(load2<Element::kBF16, Element::kBF16>(t.data + c * 2));
       if (t.load == Way::kF32)
         return from_pair(load2<Element::kF32, Element::kF32>(t.data + c * 4));
@@ -250,13 +251,15 @@ struct CpuAccess {
     } else {
       const Pair p = {x.v[0], x.v[1]};
       if (t.store == Way::kBF16)
-        store2<Element::kBF16>(t.data + c * 2, p);
+        store2<Element::kBF16, Nans::kShort>(t.data + c * 2, p);
       else if (t.store == Way::kStreamBF16)
-        stream2<Element::kBF16>(t.data + c * 2, p);
+        stream2<Element::kBF16, Nans::kShort>(t.data + c * 2, p);
       else if (t.store == Way::kF32)
         store2<Element::kF32>(t.data + c * 4, p);
       else if (t.store == Way::kStreamF32)
         stream2<Element::kF32>(t.data + c * 4, p);
+      else if (t.store == Way::kBF16Any)
+        store2<Element::kBF16>(t.data + c * 2, p);
 #if defined(__AVX2__)
       else if (t.store == Way::kF16)
         store2<Element::kF16>(t.data + c * 2, p);

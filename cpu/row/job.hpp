@@ -14,6 +14,7 @@ struct RowJob {
   int32_t operands = 0;
   int32_t tile = 0;         // columns of one unit of work; rows that are reduced are one unit
   bool paired = false;      // values go by even and odd elements: cheapest where x is bf16
+  bool short_nans = false;  // no f32 among the inputs: see Nans in cpu/simd.hpp
   bool stream = false;      // results go past the caches
   bool prefetch = false;    // while a row is written, the next one is asked for
 };

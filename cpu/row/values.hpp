@@ -90,13 +90,6 @@ struct CpuMath {
 
 // ---- reductions: two vectors of accumulators; the end of a row adds to the first ----
 
-/// Lanes below n.
-DLBLAS_INLINE Mask lanes_below(int n) {
-  Mask lane;
-  for (int i = 0; i < kWidth; ++i) lane[i] = i;
-  return (Mask)(lane < n);
-}
-
 struct SumPart {
   using Total = double;
   Vec a = zero(), b = zero();

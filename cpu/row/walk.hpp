@@ -74,7 +74,8 @@ class RowWalker {
     if (t.column != size_of(t.type)) return Way::kOther;
     if (t.type == FloatType::kF32) return job_.paired ? Way::kF32Paired : Way::kF32;
     if (t.type == FloatType::kF16 && !job_.paired) return Way::kF16;
-    if (t.type == FloatType::kBF16 && job_.paired) return Way::kBF16;
+    if (t.type == FloatType::kBF16 && job_.paired)
+      return job_.short_nans ? Way::kBF16 : Way::kBF16Any;
     return Way::kOther;
   }
 
@@ -204,6 +205,7 @@ class RowWalker {
       if (begin + mine >= end || (head >= 0 && head != mine)) continue;
       head = mine;
       t.store = t.type == FloatType::kF16    ? Way::kStreamF16
+                : t.store == Way::kBF16Any   ? t.store
                 : t.type == FloatType::kBF16 ? Way::kStreamBF16
                 : job_.paired                ? t.store
                                              : Way::kStreamF32;

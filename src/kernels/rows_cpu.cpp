@@ -129,12 +129,15 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   fill_call(op, args, job.call, &job.call.nest);
   std::copy_n(state.options, kMaxRowOptions, job.call.options);
   job.operands = static_cast<std::int32_t>(op.operands.size());
+  job.short_nans = true;
   std::int64_t row_bytes = 0;
   for (int i = 0; i < job.operands; ++i) {
     const RowOperandSpec& spec = op.operands[static_cast<std::size_t>(i)];
     const TensorView& t = args.tensors[spec.tensor];
     const bool has_rows = spec.role != RowRole::kColumns && spec.role != RowRole::kTable;
     job.types[i] = given(args, spec) ? static_cast<FloatType>(t.dtype) : FloatType::kF32;
+    if (!spec.written && job.types[i] == FloatType::kF32 && given(args, spec))
+      job.short_nans = false;
     if (has_rows && given(args, spec)) {
       job.rows_of |= 1u << i;
       if (spec.written) job.written |= 1u << i;
