@@ -1,8 +1,8 @@
-// Functions of one SIMD vector of f32: comparison and selection, division, minimum and maximum, exp,
-// log, tanh, erf and what follows from them. Compiled once per instruction set, as cpu/simd.hpp.
-// Numerics, against f64 (tests/cpp/test_cpu_math.cpp): exp, exp2, log, sigmoid and erf within 4 units
-// of the last place, tanh within 8; results of exp below 2^-125 are 0; NaN stays NaN, infinities as
-// the formulas give. Read next: cpu/row/values.hpp.
+// Functions of one SIMD vector of f32: comparison and selection, division, minimum and maximum,
+// exp, log, tanh, erf and what follows from them. Compiled once per instruction set, as
+// cpu/simd.hpp. Numerics, against f64 (tests/cpp/test_cpu_math.cpp): exp, exp2, log, sigmoid and
+// erf within 4 units of the last place, tanh within 8; results of exp below 2^-125 are 0; NaN stays
+// NaN, infinities as the formulas give. Read next: cpu/row/values.hpp.
 #pragma once
 
 #include "cpu/simd.hpp"
@@ -13,8 +13,8 @@ namespace {
 
 using Ints = int32_t __attribute__((vector_size(sizeof(Vec))));
 
-// Comparisons give a Mask: a bit a lane on AVX-512, elsewhere all ones in the lanes where they hold.
-// With NaN none holds.
+// Comparisons give a Mask: a bit a lane on AVX-512, elsewhere all ones in the lanes where they
+// hold. With NaN none holds.
 #if defined(__AVX512F__)
 using Mask = __mmask16;
 DLBLAS_INLINE Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
@@ -44,7 +44,9 @@ DLBLAS_INLINE Mask lanes_below(int n) {
 }
 #if defined(__AVX2__)
 DLBLAS_INLINE Mask less(Vec a, Vec b) { return (Mask)_mm256_cmp_ps(a, b, _CMP_LT_OQ); }
-DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) { return _mm256_blendv_ps(no, yes, (Vec)mask); }
+DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) {
+  return _mm256_blendv_ps(no, yes, (Vec)mask);
+}
 DLBLAS_INLINE bool any(Mask mask) { return _mm256_movemask_ps((Vec)mask) != 0; }
 DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm256_max_ps(a, b); }
 DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm256_min_ps(a, b); }
@@ -94,8 +96,8 @@ DLBLAS_INLINE Vec polynomial(Vec x, const float (&c)[kTerms]) {
 /// above it inf. The polynomial is within 2e-8 relative; minimax of the relative error.
 DLBLAS_INLINE Vec scaled_exp([[maybe_unused]] Vec x, Vec n, Vec r, [[maybe_unused]] float low,
                              [[maybe_unused]] float high) {
-  const Vec p = polynomial(r, {1.3843607e-3f, 8.3741955e-3f, 4.1668005e-2f, 1.6666430e-1f,
-                               4.9999994e-1f, 1.0f, 1.0f});
+  const Vec p = polynomial(
+      r, {1.3843607e-3f, 8.3741955e-3f, 4.1668005e-2f, 1.6666430e-1f, 4.9999994e-1f, 1.0f, 1.0f});
 #if defined(__AVX512F__)
   return _mm512_scalef_ps(p, n);
 #else

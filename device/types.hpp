@@ -20,8 +20,9 @@ using size_t = unsigned long;
 
 namespace dlblas {
 
-/// Elements of kernels. Equal to the DType of the same name; host code asserts it where it converts.
-/// Those after kBF16 are storage of row programs (device/row/): values are f32 in between.
+/// Elements of kernels. Equal to the DType of the same name; host code asserts it where it
+/// converts. Those after kBF16 are storage of row programs (device/row/): values are f32 in
+/// between.
 enum class FloatType : int32_t { kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI8 };
 
 constexpr int size_of(FloatType type) {

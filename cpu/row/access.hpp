@@ -1,6 +1,6 @@
-// One access of a row program on a CPU: loads and stores of any element type, at any stride, as f32.
-// The usual cases (contiguous f32, f16, bf16) are inline, the rest and the ends of rows are functions
-// that are called. In: where a row's operands lie (RowState). Out: vectors of f32.
+// One access of a row program on a CPU: loads and stores of any element type, at any stride, as
+// f32. The usual cases (contiguous f32, f16, bf16) are inline, the rest and the ends of rows are
+// functions that are called. In: where a row's operands lie (RowState). Out: vectors of f32.
 // Compiled once per instruction set, as cpu/simd.hpp. Read next: cpu/row/walk.hpp.
 #pragma once
 
@@ -81,7 +81,8 @@ DLBLAS_INLINE float f8_to_f32(FloatType type, uint8_t byte) {
         power_of_2(exponent - bias - fraction_bits);
   return byte & 0x80 ? -v : v;
 }
-/// Nearest even; beyond the largest value the largest (torch saturates so in quantisation); NaN stays.
+/// Nearest even; beyond the largest value the largest (torch saturates so in quantisation); NaN
+/// stays.
 DLBLAS_INLINE uint8_t f32_to_f8(FloatType type, float v) {
   const int fraction_bits = type == FloatType::kF8E4M3 ? 3 : 2;
   const int least = type == FloatType::kF8E4M3 ? -6 : -14;
@@ -139,7 +140,9 @@ DLBLAS_OUTLINE void store_some(const RowTensor& t, int64_t c, Vec v, int n) {
         continue;
       }
       const float whole = __builtin_rintf(v[i]);
-      place[i] = static_cast<char>(whole > 127 ? 127 : whole < -128 ? -128 : static_cast<int>(whole));
+      place[i] = static_cast<char>(whole > 127    ? 127
+                                   : whole < -128 ? -128
+                                                  : static_cast<int>(whole));
     }
   }
   if (place != to)

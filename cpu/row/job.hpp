@@ -9,8 +9,8 @@ namespace dlblas {
 struct RowJob {
   NestedRowCall call;
   FloatType types[kMaxRowOperands];
-  uint32_t rows_of = 0;     // bit i: operand i has rows; else it is a vector over columns
-  uint32_t written = 0;     // bit i: operand i is a result
+  uint32_t rows_of = 0;  // bit i: operand i has rows; else it is a vector over columns
+  uint32_t written = 0;  // bit i: operand i is a result
   int32_t operands = 0;
   int32_t tile = 0;         // columns of one unit of work; rows that are reduced are one unit
   bool paired = false;      // values go by even and odd elements: cheapest where x is bf16

@@ -19,11 +19,11 @@ struct Values {
   DLBLAS_INLINE Values(float s) {
     for (Vec& x : v) x = broadcast(s);
   }
-#define DLBLAS_ROW_OPERATOR(op, f)                                        \
+#define DLBLAS_ROW_OPERATOR(op, f)                                            \
   DLBLAS_INLINE friend Values operator op(const Values& a, const Values& b) { \
-    Values r;                                                             \
-    for (int i = 0; i < kVectors; ++i) r.v[i] = f(a.v[i], b.v[i]);        \
-    return r;                                                             \
+    Values r;                                                                 \
+    for (int i = 0; i < kVectors; ++i) r.v[i] = f(a.v[i], b.v[i]);            \
+    return r;                                                                 \
   }
   DLBLAS_ROW_OPERATOR(+, add)
   DLBLAS_ROW_OPERATOR(-, sub)
@@ -32,12 +32,12 @@ struct Values {
 #undef DLBLAS_ROW_OPERATOR
 };
 
-#define DLBLAS_ROW_FUNCTION(name)                           \
-  template <int kVectors>                                   \
+#define DLBLAS_ROW_FUNCTION(name)                                  \
+  template <int kVectors>                                          \
   DLBLAS_INLINE Values<kVectors> name(const Values<kVectors>& a) { \
-    Values<kVectors> r;                                     \
-    for (int i = 0; i < kVectors; ++i) r.v[i] = name(a.v[i]); \
-    return r;                                               \
+    Values<kVectors> r;                                            \
+    for (int i = 0; i < kVectors; ++i) r.v[i] = name(a.v[i]);      \
+    return r;                                                      \
   }
 DLBLAS_ROW_FUNCTION(exp)
 DLBLAS_ROW_FUNCTION(exp2)
@@ -79,9 +79,7 @@ DLBLAS_INLINE const Values<kVectors>& values(const Values<kVectors>& words, cons
 struct CpuMath {
   DLBLAS_INLINE static float reciprocal(float x) { return 1 / x; }
   DLBLAS_INLINE static float reciprocal(double x) { return static_cast<float>(1 / x); }
-  DLBLAS_INLINE static float rsqrt(double x) {
-    return static_cast<float>(1 / __builtin_sqrt(x));
-  }
+  DLBLAS_INLINE static float rsqrt(double x) { return static_cast<float>(1 / __builtin_sqrt(x)); }
   DLBLAS_INLINE static float exp(float x) { return DLBLAS_ISA::exp(broadcast(x))[0]; }
   DLBLAS_INLINE static float log(float x) { return DLBLAS_ISA::log(broadcast(x))[0]; }
   DLBLAS_INLINE static float max(float a, float b) { return a > b || a != a ? a : b; }
@@ -95,9 +93,7 @@ struct SumPart {
   Vec a = zero(), b = zero();
   int lanes = kWidth;  // of a row's end that count
   DLBLAS_INLINE void add(const Values<2>& x) { a = a + x.v[0], b = b + x.v[1]; }
-  DLBLAS_INLINE void add(const Values<1>& x) {
-    a = a + choose(lanes_below(lanes), x.v[0], zero());
-  }
+  DLBLAS_INLINE void add(const Values<1>& x) { a = a + choose(lanes_below(lanes), x.v[0], zero()); }
   DLBLAS_INLINE void add_product(const Values<2>& x, const Values<2>& y) {
     a = fma(x.v[0], y.v[0], a), b = fma(x.v[1], y.v[1], b);
   }
@@ -106,9 +102,7 @@ struct SumPart {
   }
   DLBLAS_INLINE void merge(const SumPart& o) { a = a + o.a, b = b + o.b; }
   DLBLAS_INLINE static Total none() { return 0; }
-  DLBLAS_INLINE void add_to(Total& total) const {
-    total += static_cast<double>(reduce_add(a + b));
-  }
+  DLBLAS_INLINE void add_to(Total& total) const { total += static_cast<double>(reduce_add(a + b)); }
 };
 
 struct MaxPart {

@@ -1,9 +1,9 @@
-// Runs a row program on a CPU: a row is one thread's, walked in passes, one a reduction and one that
-// stores; what is kept is loaded again, from cache. Sums are f32 over blocks of kRowBlock columns and
-// f64 across them, in an order that only the width sets: same bits in any batch, on any number of
-// threads. Included by the files that the build makes of every *_program.hpp, one per instruction set.
-// In: RowJob, a range of units. Flow: call > validate > select > compile > [launch].
-// Read next: src/kernels/rows_cpu.cpp.
+// Runs a row program on a CPU: a row is one thread's, walked in passes, one a reduction and one
+// that stores; what is kept is loaded again, from cache. Sums are f32 over blocks of kRowBlock
+// columns and f64 across them, in an order that only the width sets: same bits in any batch, on any
+// number of threads. Included by the files that the build makes of every *_program.hpp, one per
+// instruction set. In: RowJob, a range of units. Flow: call > validate > select > compile >
+// [launch]. Read next: src/kernels/rows_cpu.cpp.
 #pragma once
 
 #include "cpu/row/access.hpp"
@@ -53,7 +53,8 @@ class RowWalker {
   /// One unit: a row, or a part of one where the program reduces none.
   void run(int64_t unit) {
     const auto tiles = static_cast<int64_t>(job_.call.tiles);
-    const int64_t row = tiles == 1 ? unit : unit / tiles, tile = tiles == 1 ? 0 : unit - row * tiles;
+    const int64_t row = tiles == 1 ? unit : unit / tiles,
+                  tile = tiles == 1 ? 0 : unit - row * tiles;
     place(row);
     const int64_t begin = tile * job_.tile;
     int64_t end = begin + job_.tile;
@@ -163,8 +164,57 @@ class RowWalker {
     P::store(kept, columns, stats<kVectors>(), at);
   }
 
+  /// The groups of columns that the last stage reduces, each read once; 0: it reduces none.
+  static constexpr int group() {
+    return Wide::kStages > 0 && Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0] > 0
+               ? Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0]
+               : 0;
+  }
+  template <int kVectors>
+  void write_group(int64_t c, int64_t count) {
+    using P = At<kVectors>;
+    using S = Stage<P::kStages - 1>;
+    using Part = decltype(P::partial(S{}));
+    constexpr int kStep = kVectors * kWidth;
+    constexpr bool kFirst = P::kStages == 1;
+    typename P::Kept kept[(group() + kStep - 1) / kStep];
+    typename P::Columns columns;
+    const auto access = [&](int64_t at) {
+      const int64_t left = count - at;
+      return CpuAccess<kVectors>{row_, c + at, left < kWidth ? static_cast<int>(left) : kWidth,
+                                 true};
+    };
+    Part part = P::partial(S{});
+    for (int i = 0; i * kStep < count; ++i) {
+      CpuAccess<kVectors> at = access(i * kStep);
+      at.first_pass = kFirst;
+      kept[i] = kept_at<kVectors, kFirst>(at);
+      if constexpr (P::kHasColumns && P::kColumnsStage < P::kStages) P::load_columns(columns, at);
+      part.lanes = at.lanes;
+      P::accumulate(S{}, part, kept[i], columns, stats<kVectors>(), at);
+    }
+    typename Part::Total total = Part::none();
+    part.add_to(total);
+    for (int i = 0; i * kStep < count; ++i) {
+      const CpuAccess<kVectors> at = access(i * kStep);
+      P::finalize_group(S{}, kept[i], static_cast<float>(total), at);
+      if constexpr (P::kHasColumns) P::load_columns(columns, at);
+      P::store(kept[i], columns, stats<kVectors>(), at);
+    }
+  }
+  void write_groups(int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; c += group()) {
+      const int64_t count = end - c < group() ? end - c : group();
+      if (count == group() && group() % kRowStep == 0)
+        write_group<2>(c, count);
+      else
+        write_group<1>(c, count);
+    }
+  }
+
   /// The pass that stores: past the caches from the first address that is fit for it.
   void write(int64_t begin, int64_t end) {
+    if constexpr (group() > 0) return write_groups(begin, end);
     int64_t c = begin;
     if (job_.stream) c = start_streaming(begin, end);
     if (job_.prefetch) {
@@ -198,8 +248,8 @@ class RowWalker {
       t.store = way(t);
       if (t.store == Way::kOther) continue;
       const int size = size_of(t.type), step = kRowStep * size;
-      const auto past = static_cast<int64_t>(
-          reinterpret_cast<uintptr_t>(t.data + begin * size) % static_cast<unsigned>(step));
+      const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.data + begin * size) %
+                                             static_cast<unsigned>(step));
       if (past % size != 0) continue;
       const int64_t mine = past == 0 ? 0 : (step - past) / size;
       if (begin + mine >= end || (head >= 0 && head != mine)) continue;

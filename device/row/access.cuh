@@ -55,8 +55,8 @@ struct RowPlace {
   __device__ void store_value(Operand<kIndex>, float value) const {
     constexpr FloatType kType = T.types[kIndex];
     constexpr int kAlign = T.aligned ? 16 : 1;
-    store_vec<kType, 1, detail::smaller(kAlign, size_of(kType))>(
-        base<kIndex>(), 0, rounded<kType>(Values<1>(value)));
+    store_vec<kType, 1, detail::smaller(kAlign, size_of(kType))>(base<kIndex>(), 0,
+                                                                 rounded<kType>(Values<1>(value)));
   }
 };
 
@@ -139,12 +139,13 @@ struct RowAccess {
     if constexpr (T.strided)
       return base + static_cast<int64_t>(column() + shift) * call.operands[kIndex].column * kBytes;
     else
-      return base + static_cast<int64_t>(first) * kBytes + static_cast<int64_t>(step + shift) * kBytes;
+      return base + static_cast<int64_t>(first) * kBytes +
+             static_cast<int64_t>(step + shift) * kBytes;
   }
   template <FloatType kType>
-  static constexpr int kAlign = T.aligned ? detail::smaller(16, N * size_of(kType)) : 1;
+  static constexpr int kAlign = T.aligned ? detail::smaller(16, N* size_of(kType)) : 1;
   template <FloatType kType>
-  static constexpr bool kPredicated = kGuard && N * size_of(kType) % 16 == 0;
+  static constexpr bool kPredicated = kGuard&& N* size_of(kType) % 16 == 0;
 
   template <FloatType kType, Cache kHow>
   __device__ Vec<kType, N> load_from(const void* at) const {

@@ -31,9 +31,9 @@ struct RowCall {
   uint32_t tiles;  // parts of a row that never meet
   RowUnpack unpack[3];
   RowOperand operands[kMaxRowOperands];
-  float f[6];    // the program's scalars
-  double d[2];   // the same where f32 is too narrow
-  int64_t n[4];  // whatever else it counts with
+  float f[6];                       // the program's scalars
+  double d[2];                      // the same where f32 is too narrow
+  int64_t n[4];                     // whatever else it counts with
   int32_t options[kMaxRowOptions];  // choices of the program: template values in CUDA kernels
 };
 
@@ -57,17 +57,18 @@ struct RowTraits {
   bool nested = false;   // the call is a NestedRowCall
   bool strided = false;  // columns at any stride; n = 1
   bool aligned = true;   // elements lie at multiples of their size; else n = 1
+  int32_t kept = 0;      // bytes of shared memory for what an access keeps there
   int32_t options[kMaxRowOptions] = {};
 };
 
 /// The searched configuration of the CUDA kernels; a table may leave fields at their defaults.
 struct RowConfig {
-  int32_t threads = 128;  // of a row, in one block
-  int32_t vectors = 4;    // accesses a thread holds at a time
-  int32_t rows = 1;       // of a block
-  int32_t cluster = 1;    // blocks of a row
-  bool keep = true;       // passes: what is kept lies in shared memory, else it is read again
-  bool early = true;      // column vectors are loaded before the reductions
+  int32_t threads = 128;    // of a row, in one block
+  int32_t vectors = 4;      // accesses a thread holds at a time
+  int32_t rows = 1;         // of a block
+  int32_t cluster = 1;      // blocks of a row
+  bool keep = true;         // passes: what is kept lies in shared memory, else it is read again
+  bool early = true;        // column vectors are loaded before the reductions
   bool evict_last = false;  // rows are read with the L2 evict_last policy
   int32_t variant = 0;      // which of its forms the program takes
   int32_t blocks = 1;       // of a multiprocessor, which bounds registers

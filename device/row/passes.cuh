@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   using P = Program<DeviceTarget<T, C, A, false>>;
   using Threads = RowReduce<C.threads>;
   using Kept = typename P::Kept;
+  static_assert(!C.keep || sizeof(Kept) <= T.kept, "the host gives it shared memory");
   extern __shared__ __align__(16) unsigned char row_memory[];
   __shared__ double slots[Threads::kSlots + 1];
   __shared__ typename ClusterReduce<C.cluster>::Shared parts;

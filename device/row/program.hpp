@@ -1,8 +1,8 @@
 // What a row program is: an operator that maps or reduces rows, as a struct of functions. It says
-// what an access loads, what of it stays, what is reduced in which scope, and what is stored; it has
-// no loops, barriers, masks or thread addresses. g++ compiles the same text once per instruction set
-// (cpu/row/walk.hpp), NVRTC once per traits and configuration (device/row/registers.cuh,
-// passes.cuh).
+// what an access loads, what of it stays, what is reduced in which scope, and what is stored; it
+// has no loops, barriers, masks or thread addresses. g++ compiles the same text once per
+// instruction set (cpu/row/walk.hpp), NVRTC once per traits and configuration
+// (device/row/registers.cuh, passes.cuh).
 //
 //   template <typename Target>
 //   struct Scaled : RowProgram {                      // y = x / max |x|
@@ -22,8 +22,8 @@
 //   };
 //
 // Functions that a program must have: load, keep, store; per stage partial, accumulate, finalize.
-// What it may have, with its constant in RowProgram: load_columns, store_row, finalize_group, reload.
-// Read next: ops/activation/silu_and_mul/silu_and_mul_program.hpp, ops/norm/softmax/.
+// What it may have, with its constant in RowProgram: load_columns, store_row, finalize_group,
+// reload. Read next: ops/activation/silu_and_mul/silu_and_mul_program.hpp, ops/norm/softmax/.
 #pragma once
 
 #include "device/row/call.hpp"
@@ -79,8 +79,6 @@ struct RowProgram {
   static constexpr bool kZeroNeutral = false;
   /// keep() stores: reload(Kept&, at) reads what it kept where the row is read again.
   static constexpr bool kHasReload = false;
-  /// accumulate() changes Kept where Target::kKeeps, so that later stages need not compute it again.
-  static constexpr bool kHasMemo = false;
   struct Columns {};
   struct Stats {};
   // Never called: kernels name them in branches that are left out.
@@ -101,8 +99,6 @@ struct RowProgram {
 /// An operand's elements as memory holds them.
 template <typename Target, auto kOperand>
 using RowWords = typename Target::template Words<decltype(kOperand)::index>;
-template <typename Target, typename T>
-using RowMemo = typename RowPick<Target::kKeeps, T, RowEmpty>::Type;
 
 }  // namespace dlblas
 

@@ -1,8 +1,8 @@
 // The values of one access as f32, and the functions that programs are written in: + − · /, fma,
 // exp, silu, … on N elements at once. On a CPU the same names work on SIMD vectors
-// (cpu/row/values.hpp). Numerics: exp2, reciprocal and rsqrt are the hardware's approximations, to 2
-// units of the last place; exp(x) = 2^(x·log2 e) adds |x|·2^-24 relative. Subnormal results are 0.
-// Read next: device/row/access.cuh.
+// (cpu/row/values.hpp). Numerics: exp2, reciprocal and rsqrt are the hardware's approximations, to
+// 2 units of the last place; exp(x) = 2^(x·log2 e) adds |x|·2^-24 relative. Subnormal results are
+// 0. Read next: device/row/access.cuh.
 #pragma once
 
 #include "device/row/program.hpp"
@@ -93,10 +93,10 @@ __device__ inline Values<N> fma(const Values<N>& a, const Values<N>& b, const Va
   for (int i = 0; i < N; ++i) r.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
   return r;
 }
-#define DLBLAS_ROW_FUNCTION(name)                         \
-  template <int N>                                        \
-  __device__ inline Values<N> name(const Values<N>& a) {  \
-    return for_each_value(a, &DeviceMath::name);          \
+#define DLBLAS_ROW_FUNCTION(name)                        \
+  template <int N>                                       \
+  __device__ inline Values<N> name(const Values<N>& a) { \
+    return for_each_value(a, &DeviceMath::name);         \
   }
 DLBLAS_ROW_FUNCTION(exp2)
 DLBLAS_ROW_FUNCTION(exp)

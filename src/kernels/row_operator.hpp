@@ -1,5 +1,5 @@
-// What the CPU and the CUDA side of row programs share: an operator's operands with their roles, read
-// from its schema, and one call of it. Included by kernels/rows*.cpp alone. Read next:
+// What the CPU and the CUDA side of row programs share: an operator's operands with their roles,
+// read from its schema, and one call of it. Included by kernels/rows*.cpp alone. Read next:
 // kernels/rows.cpp.
 #pragma once
 

@@ -22,8 +22,8 @@ namespace dlblas::kernels {
 inline constexpr double kF32Unit = 0x1p-24;
 
 /// The most roundings that a term of a sum over `width` elements passes through, by any of the row
-/// kernels: chains of f32 within 4096 columns on a CPU (4 lanes at the narrowest), of a thread's own
-/// elements on a GPU; then trees.
+/// kernels: chains of f32 within 4096 columns on a CPU (4 lanes at the narrowest), of a thread's
+/// own elements on a GPU; then trees.
 inline std::int64_t sum_chain(std::int64_t width) {
   return std::min<std::int64_t>(width, 4096 / 4) + 16;
 }

@@ -19,8 +19,8 @@ static_assert(static_cast<int>(DType::kF32) == static_cast<int>(FloatType::kF32)
 
 [[noreturn]] void bad(const Schema& schema, const char* what, std::string_view got) {
   throw Error(ErrorKind::kArgument,
-              text(schema.name, ": row program's ", what, " is unknown; expected one of the schema, got ",
-                   got),
+              text(schema.name, ": row program's ", what,
+                   " is unknown; expected one of the schema, got ", got),
               {.op = schema.name, .argument = what, .got = std::string(got)});
 }
 

@@ -21,12 +21,12 @@ struct RowOp {
   std::string_view width;    // letter: the columns that the program walks
   /// Names of the schema's tensors, in the order of the program's Operand<i>.
   std::vector<std::string_view> operands;
-  bool reduces = false;   // has a stage over rows
+  bool reduces = false;       // has a stage over rows
   std::int32_t variants = 1;  // forms of the program that CUDA kernels may choose from
   std::int32_t group = 0;     // columns of the widest group that it reduces
-  /// Registers of a CUDA thread, at most: with nothing loaded, and for each access that it holds. It
-  /// sets the default number of blocks a multiprocessor; the compiler's spills are the truth, and
-  /// dlblas_compile_all holds the defaults to it.
+  /// Registers of a CUDA thread, at most: with nothing loaded, and for each access that it holds.
+  /// It sets the default number of blocks a multiprocessor; the compiler's spills are the truth,
+  /// and dlblas_compile_all holds the defaults to it.
   std::int32_t registers = 24, access_registers = 10;
   std::int32_t min_arch = 80;
   /// Scalars of the call: RowCall::f, d, n. May be null.
@@ -41,10 +41,10 @@ void add_row_implementations(OperatorDef& def, const RowOp& op);
 /// A program as the build found it: made by cmake/row_programs.cmake.
 struct RowProgramEntry {
   std::string_view name;
-  const char* header;     // of the tree
-  const char* type;       // "dlblas::activation::SiluAndMul"
-  const char* hash;       // source_hash
-  RowJobFn levels[3];     // by Isa; null where this build has none
+  const char* header;  // of the tree
+  const char* type;    // "dlblas::activation::SiluAndMul"
+  const char* hash;    // source_hash
+  RowJobFn levels[3];  // by Isa; null where this build has none
 };
 extern const RowProgramEntry* const kRowPrograms;
 extern const int kNumRowPrograms;

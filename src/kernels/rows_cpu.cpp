@@ -1,6 +1,6 @@
-// Row programs on CPUs: one implementation an instruction-set level; knobs, what a level supports, its
-// default and its estimate, and the call. Flow: call > validate > [select] > [compile] > [launch].
-// Read next: cpu/row/walk.hpp (the loops).
+// Row programs on CPUs: one implementation an instruction-set level; knobs, what a level supports,
+// its default and its estimate, and the call. Flow: call > validate > [select] > [compile] >
+// [launch]. Read next: cpu/row/walk.hpp (the loops).
 #include <algorithm>
 
 #include "core/error.hpp"

@@ -56,8 +56,8 @@ const Table* make_table(const RowOp& op, Kind kind) {
   switch (kind) {
     case Kind::kRegisters:
       return new Table{
-          field<&C::threads>("threads", {4,   8,   16,  32,  64,  96,  128, 160, 192, 224,
-                                         256, 288, 320, 352, 384, 448, 512, 768, 1024}),
+          field<&C::threads>("threads", {4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320,
+                                         352, 384, 448, 512, 768, 1024}),
           field<&C::vectors>("vectors", {1, 2, 3, 4, 6, 8, 12, 16}),
           field<&C::rows>("rows", {1, 2, 4, 8, 16, 32}),
           field<&C::evict_last>("evict_last", {0, 1}),
@@ -91,14 +91,16 @@ const Table* make_table(const RowOp& op, Kind kind) {
 bool has_plain_rows(Layout layout) {
   return layout == Layout::kContiguous || layout == Layout::kRowStrided;
 }
-bool has_unit_columns(Layout layout) { return has_plain_rows(layout) || layout == Layout::kRowsOuter; }
+bool has_unit_columns(Layout layout) {
+  return has_plain_rows(layout) || layout == Layout::kRowsOuter;
+}
 
 std::int32_t power_of_2_in(std::int64_t n) {
   return 1 << std::min(4, std::countr_zero(static_cast<std::uint64_t>(n)));
 }
 
-/// The traits of a problem's kernels, but for `full`. An access is 16 bytes of the first operand, or
-/// what width and alignment leave of it.
+/// The traits of a problem's kernels, but for `full`. An access is 16 bytes of the first operand,
+/// or what width and alignment leave of it.
 RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   RowTraits traits;
   for (FloatType& type : traits.types) type = FloatType::kF32;
@@ -118,6 +120,10 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     if (t.layout == Layout::kRowsOuter) traits.nested = true;
   }
   if (k.kind == Kind::kStrided || !traits.aligned) traits.n = 1;
+  // A program keeps words of its inputs' accesses.
+  for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
+    if (k.op->operands[i].role == RowRole::kRow && !k.op->operands[i].written)
+      traits.kept += std::max(4, traits.n * size_of(traits.types[i]));
   if (k.op->op.choose) k.op->op.choose(problem, traits.options);
   return traits;
 }
@@ -161,16 +167,10 @@ std::int32_t blocks_for(const RowKernel& k, const RowConfig& c, const DeviceInfo
   return found;
 }
 
-/// What a block of the kShared kernel keeps: words of the first operand, an access each.
+/// What a block of the kShared kernel keeps.
 std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c) {
   if (k.kind != Kind::kShared) return 0;
-  const std::int64_t share = (accesses(k, problem) + c.cluster - 1) / c.cluster;
-  const RowTraits traits = traits_of(k, problem);
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < k.op->operands.size(); ++i)
-    if (k.op->operands[i].role == RowRole::kRow && !k.op->operands[i].written)
-      bytes += std::max(4, traits.n * size_of(traits.types[i]));
-  return share * bytes;
+  return (accesses(k, problem) + c.cluster - 1) / c.cluster * traits_of(k, problem).kept;
 }
 
 std::int64_t shared_room(const DeviceInfo& device) {
@@ -229,8 +229,8 @@ bool complete(const RowKernel& k, const Problem& problem, const DeviceInfo& devi
   return c.blocks > 0 && fits(k, problem, c, device);
 }
 
-/// Tiles of whole rows where threads divide a row, 256 or more a block: silu_and_mul 16384×(2·11264)
-/// bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy.
+/// Tiles of whole rows where threads divide a row, 256 or more a block: silu_and_mul
+/// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy.
 RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   const std::int64_t row = accesses(k, problem);
   RowConfig best;
@@ -248,15 +248,18 @@ RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInf
     // Lanes without work, and blocks so small or large that a multiprocessor holds fewer threads.
     const int block = c.threads * c.rows;
     const double waste = static_cast<double>(tiles * threads) / static_cast<double>(row) *
-                         (block < 128 ? 1.5 : block < 256 ? 1.1 : block > 512 ? 1.1 : 1.0);
+                         (block < 128   ? 1.5
+                          : block < 256 ? 1.1
+                          : block > 512 ? 1.1
+                                        : 1.0);
     if (waste < best_waste - 1e-9) best = c, best_waste = waste;
   }
   return best;
 }
 
 /// The fewest threads that hold the row in few vectors, else in many. With softmax, bf16 on H200,
-/// 2026-11-22: 16384×4096 128 threads × 4 vectors × 4 rows, 4096×8192 512 × 2, 131072×128 8 × 2 × 16,
-/// 128×4096 256 × 2, all within 2 % of a copy.
+/// 2026-11-22: 16384×4096 128 threads × 4 vectors × 4 rows, 4096×8192 512 × 2, 131072×128 8 × 2 ×
+/// 16, 128×4096 256 × 2, all within 2 % of a copy.
 RowConfig pick_registers(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   if (is_tiled(k)) return pick_tiles(k, problem, device);
   const bool few = problem.dims[k.op->rows] <= 2 * device.units;
@@ -265,12 +268,17 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
   RowConfig c;
   for (const int most : {few || brief || row > 512 ? 2 : 4, 4, 8, 16}) {
     for (const std::int32_t threads : {4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+      if (threads == 1024 && most < 16) continue;  // one block alone on a multiprocessor
       c.threads = threads;
       c.vectors = vectors_for(row, threads);
       if (c.vectors == 0 || c.vectors > most) continue;
       c.evict_last = may_evict_last(k, problem, device);
-      for (c.rows = std::clamp((few ? 32 : brief ? 128 : 512) / threads, 1, 32); c.rows >= 1;
-           c.rows /= 2)
+      for (c.rows = std::clamp((few     ? 32
+                                : brief ? 128
+                                        : 512) /
+                                   threads,
+                               1, 32);
+           c.rows >= 1; c.rows /= 2)
         if (complete(k, problem, device, c)) return c;
     }
   }
@@ -278,8 +286,8 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
   return c;
 }
 
-/// Small blocks of many vectors: softmax 1024×65536, 128 threads × 8 vectors × 8 blocks (bf16, H200,
-/// 2026-11-22).
+/// Small blocks of many vectors: softmax 1024×65536, 128 threads × 8 vectors × 8 blocks (bf16,
+/// H200, 2026-11-22).
 RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.evict_last = may_evict_last(k, problem, device);
@@ -302,7 +310,8 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   RowConfig c;
   c.keep = k.kind == Kind::kShared;
   c.variant = k.op->op.variants - 1;
-  const std::int64_t row = accesses(k, problem), rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
+  const std::int64_t row = accesses(k, problem),
+                     rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
   const int most = device.arch < 90 ? 1 : 16;
   for (const std::int64_t room : {shared_room(device) / 2, shared_room(device)}) {
     for (c.cluster = 1; c.cluster <= most; c.cluster *= 2) {
@@ -408,7 +417,8 @@ double estimate(const Problem& problem, const Config& config, const DeviceInfo& 
   const RowConfig c = restore(k, config);
   double share = 1;
   if (k.kind == Kind::kCluster) share = 1.05;
-  if (k.kind == Kind::kShared) share = kept_bytes(k, problem, c) > shared_room(device) / 2 ? 1.2 : 1.08;
+  if (k.kind == Kind::kShared)
+    share = kept_bytes(k, problem, c) > shared_room(device) / 2 ? 1.2 : 1.08;
   if (k.kind == Kind::kRows) share = 1.5;
   if (k.kind == Kind::kStrided) share = 10;
   if (k.kind != Kind::kRegisters && c.cluster > 1) share += 0.02;
@@ -472,10 +482,10 @@ std::string literal(const RowTraits& traits) {
   for (const FloatType type : traits.types)
     types += text("dlblas::FloatType(", static_cast<int>(type), "), ");
   for (const std::int32_t option : traits.options) options += text(option, ", ");
-  return text("dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n, ", .full = ",
-              word(traits.full), ", .nested = ", word(traits.nested), ", .strided = ",
-              word(traits.strided), ", .aligned = ", word(traits.aligned), ", .options = {", options,
-              "}}");
+  return text("dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n,
+              ", .full = ", word(traits.full), ", .nested = ", word(traits.nested),
+              ", .strided = ", word(traits.strided), ", .aligned = ", word(traits.aligned),
+              ", .kept = ", traits.kept, ", .options = {", options, "}}");
 }
 
 std::vector<KernelSource> sources(const Problem& problem, const Config& config, const DeviceInfo&,

@@ -1,8 +1,8 @@
 // The oracle of silu_and_mul: y = g / (1 + e^−g) · u, of x = [g | u], in f64.
-// The error it allows: 1 + e^−g is off by the exponential's error, 4 + 1.5·|g| units u = 2^-24 (a GPU
-// makes it of 2^(−g·log2 e)), where e^−g is not small, that is for g < 0; division, products and the
-// store's second rounding make 8 more. A GPU's reciprocal is 0 beyond 2^126: 2^-119·|u| absolute.
-// Read next: kernels/row_reference.hpp, silu_and_mul_program.hpp.
+// The error it allows: 1 + e^−g is off by the exponential's error, 4 + 1.5·|g| units u = 2^-24 (a
+// GPU makes it of 2^(−g·log2 e)), where e^−g is not small, that is for g < 0; division, products
+// and the store's second rounding make 8 more. A GPU's reciprocal is 0 beyond 2^126: 2^-119·|u|
+// absolute. Read next: kernels/row_reference.hpp, silu_and_mul_program.hpp.
 #pragma once
 
 #include <cmath>

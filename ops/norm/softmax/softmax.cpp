@@ -1,5 +1,5 @@
-// softmax over the last dimension: schema, oracle and program. Everything else is derived from these.
-// Read next: softmax_program.hpp (what it computes), softmax_ref.hpp (how exactly).
+// softmax over the last dimension: schema, oracle and program. Everything else is derived from
+// these. Read next: softmax_program.hpp (what it computes), softmax_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
 #include "ops/norm/softmax/softmax_ref.hpp"
 
@@ -16,18 +16,15 @@ OperatorDef softmax() {
   def.reference = kernels::row_reference<softmax_row<kernels::HostRow>>;
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kSoftmaxX].dtype);
-    return Bound{.magnitude = kernels::kF32Unit,
-                 .value = out.eps / 2,
-                 .absolute = out.tiny + 0x1p-124};
+    return Bound{
+        .magnitude = kernels::kF32Unit, .value = out.eps / 2, .absolute = out.tiny + 0x1p-124};
   };
   def.work_per_row = [](const Problem& problem) {
     return 24.0 * static_cast<double>(problem.dims[kSoftmaxC]);
   };
-  kernels::add_row_implementations(def, {.program = "softmax",
-                                         .width = "C",
-                                         .operands = {"x", "y"},
-                                         .reduces = true,
-                                         .variants = 2});
+  kernels::add_row_implementations(
+      def,
+      {.program = "softmax", .width = "C", .operands = {"x", "y"}, .reduces = true, .variants = 2});
   return def;
 }
 

@@ -15,7 +15,6 @@ struct Softmax : RowProgram {
   static constexpr bool kOnline = Target::kVariant == 1;
   static constexpr int kStages = kOnline ? 1 : 2;
   static constexpr int kScopes[] = {kRowScope, kRowScope};
-  static constexpr bool kHasMemo = !kOnline;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
   using Max = typename Target::Max;
@@ -26,10 +25,15 @@ struct Softmax : RowProgram {
   struct Loaded {
     RowWords<Target, kX> x;
   };
-  struct Kept {
+  struct Again {
     RowWords<Target, kX> x;
-    RowMemo<Target, Values> power;
   };
+  struct Once {
+    RowWords<Target, kX> x;
+    Values power;
+  };
+  static constexpr bool kRemembers = Target::kKeeps && !kOnline;
+  using Kept = typename RowPick<kRemembers, Once, Again>::Type;
   struct Stats {
     float max, factor;
   };
@@ -64,7 +68,7 @@ struct Softmax : RowProgram {
   DLBLAS_ROW void accumulate(Stage<1>, Sum& sum, Kept& kept, const Columns&, const Stats& stats,
                              const Access& at) {
     const Values e = power(kept, stats, at);
-    if constexpr (Target::kKeeps) kept.power = e;
+    if constexpr (kRemembers) kept.power = e;
     sum.add(e);
   }
   DLBLAS_ROW void finalize(Stage<1>, Stats& stats, typename Target::Total sum, const RowCall&) {
@@ -72,7 +76,7 @@ struct Softmax : RowProgram {
   }
 
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats& stats, const Access& at) {
-    if constexpr (Target::kKeeps && !kOnline)
+    if constexpr (kRemembers)
       at.store(kY, kept.power * Values(stats.factor));
     else
       at.store(kY, power(kept, stats, at) * Values(stats.factor));

@@ -1,8 +1,8 @@
 // The oracle of softmax: y = e^(x − max) / Σ e^(x − max), in f64.
-// The error it allows, in units u = 2^-24: e^d is off by 4 + 2·|d| (d = x − max is rounded once, and a
-// GPU makes 2^(d·log2 e)); the sum by that error's mean over its terms and by its chain of additions;
-// reciprocal, product and store by 6. What is below 2^-125 may be 0.
-// Read next: kernels/row_reference.hpp, softmax_program.hpp.
+// The error it allows, in units u = 2^-24: e^d is off by 4 + 2·|d| (d = x − max is rounded once,
+// and a GPU makes 2^(d·log2 e)); the sum by that error's mean over its terms and by its chain of
+// additions; reciprocal, product and store by 6. What is below 2^-125 may be 0. Read next:
+// kernels/row_reference.hpp, softmax_program.hpp.
 #pragma once
 
 #include <cmath>
