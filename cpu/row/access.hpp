@@ -281,11 +281,11 @@ DLBLAS_INLINE void RowState::store_value(Operand<kIndex>, float value) const {
 }
 
 /// What a program is compiled for on a CPU.
-template <int kVectors>
+template <int kVectors, bool kKeep>
 struct CpuTarget {
   static constexpr int kElements = kVectors * kWidth;
-  static constexpr bool kKeeps = false;
-  static constexpr int kVariant = 1;  // rows are read again: as few passes as there can be
+  static constexpr bool kKeeps = kKeep;
+  static constexpr int kVariant = kKeep ? 0 : 1;  // rows are read again: in as few passes as can be
   using Access = CpuAccess<kVectors>;
   using Row = RowState;
   using Values = dlblas::DLBLAS_ISA::Values<kVectors>;

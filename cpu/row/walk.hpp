@@ -37,10 +37,20 @@ DLBLAS_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
     body(Width<1>{}, 0, c, end - c < kWidth ? static_cast<int>(end - c) : kWidth);
 }
 
-template <template <typename> class Program>
+/// Bytes on the stack for what a row keeps between its last stage and its store.
+constexpr int kRowScratchBytes = 128 << 10;
+
+template <template <typename> class Program, bool kKeep>
 class RowWalker {
  public:
-  explicit RowWalker(const RowJob& job) : job_(job), row_{job.call, {}, 0, job.paired} {
+  template <int kVectors>
+  using At = Program<CpuTarget<kVectors, kKeep>>;
+  using Wide = At<2>;
+  using Kept = typename Wide::Kept;
+
+  /// `scratch`: an access after the other, where kKeep.
+  RowWalker(const RowJob& job, Kept* scratch)
+      : job_(job), row_{job.call, {}, 0, job.paired}, scratch_(scratch) {
     for (int i = 0; i < job.operands; ++i) {
       RowTensor& t = row_.operands[i];
       t.type = job.types[i];
@@ -67,10 +77,6 @@ class RowWalker {
   }
 
  private:
-  using Wide = Program<CpuTarget<2>>;
-  template <int kVectors>
-  using At = Program<CpuTarget<kVectors>>;
-
   Way way(const RowTensor& t) const {
     if (t.column != size_of(t.type)) return Way::kOther;
     if (t.type == FloatType::kF32) return job_.paired ? Way::kF32Paired : Way::kF32;
@@ -143,6 +149,7 @@ class RowWalker {
               P::load_columns(columns, at);
             parts[u].lanes = lanes;
             P::accumulate(s, parts[u], kept, columns, stats<kVectors>(), at);
+            if constexpr (kKeep && kStage == P::kStages - 1) kept_place<kVectors>(c) = kept;
           });
           for (int u = 1; u < kRowUnroll; ++u) parts[0].merge(parts[u]);
           parts[0].add_to(total);
@@ -152,12 +159,25 @@ class RowWalker {
     }
   }
 
+  /// Accesses of one vector are at most two, at the row's end.
+  template <int kVectors>
+  DLBLAS_INLINE typename At<kVectors>::Kept& kept_place(int64_t c) {
+    if constexpr (kVectors == 2)
+      return scratch_[c / kRowStep];
+    else
+      return narrow_[c / kWidth % 2];
+  }
+
   template <int kVectors>
   DLBLAS_INLINE void write_access(int64_t c, int lanes) {
     using P = At<kVectors>;
     constexpr bool kFirst = P::kStages == 0 || P::kScopes[0] > 0;
     CpuAccess<kVectors> at = {row_, c, lanes, kFirst};
-    typename P::Kept kept = kept_at<kVectors, kFirst>(at);
+    typename P::Kept kept;
+    if constexpr (kKeep)
+      kept = kept_place<kVectors>(c);
+    else
+      kept = kept_at<kVectors, kFirst>(at);
     typename P::Columns columns;
     if constexpr (P::kHasColumns) P::load_columns(columns, at);
     at.first_pass = true;
@@ -253,6 +273,7 @@ class RowWalker {
       if (past % size != 0) continue;
       const int64_t mine = past == 0 ? 0 : (step - past) / size;
       if (begin + mine >= end || (head >= 0 && head != mine)) continue;
+      if (kKeep && mine != 0) continue;  // accesses are where they were kept
       head = mine;
       t.store = t.type == FloatType::kF16    ? Way::kStreamF16
                 : t.store == Way::kBF16Any   ? t.store
@@ -271,12 +292,25 @@ class RowWalker {
   const RowJob& job_;
   RowState row_;
   typename Wide::Stats stats_;
+  Kept* scratch_;
+  typename At<1>::Kept narrow_[2];
 };
 
 template <template <typename> class Program>
 void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
-  RowWalker<Program> walker(job);
-  for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
+  using Keeping = RowWalker<Program, true>;
+  using Kept = typename Keeping::Kept;
+  constexpr int64_t kMost = kRowScratchBytes / static_cast<int>(sizeof(Kept));
+  if (Keeping::Wide::kRemembers && job.call.width <= kMost * kRowStep) {
+    if constexpr (Keeping::Wide::kRemembers) {
+      alignas(64) Kept scratch[kMost];
+      Keeping walker(job, scratch);
+      for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
+    }
+  } else {
+    RowWalker<Program, false> walker(job, nullptr);
+    for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
+  }
   // Other threads may read the results as soon as this task has ended.
   if (job.stream) stream_fence();
 }

@@ -79,6 +79,8 @@ struct RowProgram {
   static constexpr bool kZeroNeutral = false;
   /// keep() stores: reload(Kept&, at) reads what it kept where the row is read again.
   static constexpr bool kHasReload = false;
+  /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.
+  static constexpr bool kRemembers = false;
   struct Columns {};
   struct Stats {};
   // Never called: kernels name them in branches that are left out.

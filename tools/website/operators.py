@@ -8,6 +8,7 @@ operator, and a table of all. No operator is named here. Read next: stage.py, ..
 from __future__ import annotations
 
 import inspect
+import contextlib
 import json
 import os
 import re
@@ -53,12 +54,18 @@ class Library(NamedTuple):
     current: Callable[[Row], str]  # the hash of the sources behind a row, as they are now
 
     def words(self, row: Row, name: str) -> Row:
-        """A table of ops/<family>/<family>.py; a family need not have one."""
-        try:
-            found = getattr(import_module(f"dlblas.ops.{row['family']}"), name, {})
-        except ModuleNotFoundError:
-            found = {}
-        return dict(found)
+        """A table of ops/<family>/<family>.py and of the operator's own file; neither need be."""
+        found: Row = {}
+        for module in (row["family"], row["name"]):
+            with contextlib.suppress(ModuleNotFoundError):
+                found |= getattr(import_module(f"dlblas.ops.{module}"), name, {})
+        return found
+
+
+def _room(staged: stage.Stage, row: Row) -> str:
+    """The operator's own folder, or its family's."""
+    own = f"ops/{row['family']}/{row['name']}"
+    return own if (staged.root / own).is_dir() else f"ops/{row['family']}"
 
 
 def _shape(tensor: Row) -> str:
@@ -244,7 +251,7 @@ def _gradients(library: Library, row: Row) -> str:
 
 
 def _cases(staged: stage.Stage, row: Row, document: str) -> str:
-    path = f"ops/{row['family']}/cases.json"
+    path = f"{_room(staged, row)}/cases.json"
     if not (staged.root / path).is_file():
         return "None.\n\n"
     every = json.loads((staged.root / path).read_text(encoding="utf-8"))
@@ -295,7 +302,7 @@ def _figures(library: Library, row: Row) -> str:
 
 
 def _sources(staged: stage.Stage, row: Row, document: str) -> str:
-    folder = f"ops/{row['family']}"
+    folder = _room(staged, row)
     rows = []
     for path in sorted((staged.root / folder).iterdir()):
         if path.suffix not in (".cpp", ".hpp", ".cuh", ".py"):
