@@ -6,7 +6,7 @@
 
 #include "cpu/math.hpp"
 #include "cpu/row/job.hpp"
-#include "device/row/program.hpp"
+#include "device/row/base.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {

@@ -5,7 +5,7 @@
 // 0. Read next: device/row/access.cuh.
 #pragma once
 
-#include "device/row/program.hpp"
+#include "device/row/base.hpp"
 #include "device/vec.cuh"
 
 namespace dlblas {
@@ -50,6 +50,9 @@ struct DeviceMath {
   }
   __device__ static float infinity() { return __int_as_float(0x7f800000); }
 };
+
+// A namespace of their own: found by their arguments, they hide no min or exp of plain numbers.
+namespace rows {
 
 template <int N>
 struct Values {
@@ -122,6 +125,10 @@ template <int N>
 __device__ inline Values<N> erf(const Values<N>& a) {
   return for_each_value(a, [](float x) { return ::erff(x); });
 }
+
+}  // namespace rows
+
+using rows::Values;
 
 namespace detail {
 // Two f8 in the lower half of a word, and back. Needs sm_89.

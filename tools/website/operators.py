@@ -7,8 +7,8 @@ operator, and a table of all. No operator is named here. Read next: stage.py, ..
 
 from __future__ import annotations
 
-import inspect
 import contextlib
+import inspect
 import json
 import os
 import re
