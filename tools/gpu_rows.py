@@ -174,7 +174,7 @@ def measure(
     ys = [torch.empty(rows, width, device="cuda", dtype=torch.bfloat16) for _ in range(sets)]
     run = getattr(dlblas, op)
     half = call_bytes // 4
-    froms = [torch.empty(half, device="cuda", dtype=torch.bfloat16) for _ in range(sets)]
+    sources = [torch.empty(half, device="cuda", dtype=torch.bfloat16) for _ in range(sets)]
     tos = [torch.empty(half, device="cuda", dtype=torch.bfloat16) for _ in range(sets)]
     found: dict[str, Timed] = {}
     pairs = list(zip(xs, ys, strict=True))
@@ -191,7 +191,7 @@ def measure(
             continue
     found["copy"] = Timed(
         torch,
-        [lambda a=a, b=b: b.copy_(a) for a, b in zip(froms, tos, strict=True)],  # type: ignore[misc]
+        [lambda a=a, b=b: b.copy_(a) for a, b in zip(sources, tos, strict=True)],  # type: ignore[misc]
     )
     if inductor:
         plain = {

@@ -12,7 +12,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 float one(Vec (*f)(Vec), float x) { return f(broadcast(x))[0]; }
 
@@ -46,27 +46,27 @@ TEST(CpuMath, SpecialValuesAreThoseOfTheFormulas) {
   const float nan = std::nanf("");
   for (Vec (*f)(Vec) : {exp, exp2, log, erf, tanh, sigmoid, silu})
     EXPECT_TRUE(std::isnan(one(f, nan)));
-  EXPECT_EQ(one(exp, kInf), kInf);
-  EXPECT_EQ(one(exp, -kInf), 0);
+  EXPECT_EQ(one(exp, kInfinity), kInfinity);
+  EXPECT_EQ(one(exp, -kInfinity), 0);
   EXPECT_EQ(one(exp, 0), 1);
-  EXPECT_EQ(one(exp, 89), kInf);
+  EXPECT_EQ(one(exp, 89), kInfinity);
   EXPECT_EQ(one(exp, -120), 0);
-  EXPECT_EQ(one(exp2, kInf), kInf);
-  EXPECT_EQ(one(exp2, -kInf), 0);
+  EXPECT_EQ(one(exp2, kInfinity), kInfinity);
+  EXPECT_EQ(one(exp2, -kInfinity), 0);
   EXPECT_EQ(one(exp2, 10), 1024);
-  EXPECT_EQ(one(log, 0), -kInf);
-  EXPECT_EQ(one(log, kInf), kInf);
+  EXPECT_EQ(one(log, 0), -kInfinity);
+  EXPECT_EQ(one(log, kInfinity), kInfinity);
   EXPECT_EQ(one(log, 1), 0);
   EXPECT_TRUE(std::isnan(one(log, -1)));
   EXPECT_NEAR(one(log, 1e-40f), std::log(1e-40), 1e-5);
-  EXPECT_EQ(one(erf, kInf), 1);
-  EXPECT_EQ(one(erf, -kInf), -1);
-  EXPECT_EQ(one(tanh, kInf), 1);
-  EXPECT_EQ(one(tanh, -kInf), -1);
-  EXPECT_EQ(one(sigmoid, -kInf), 0);
-  EXPECT_EQ(one(sigmoid, kInf), 1);
-  EXPECT_TRUE(std::isnan(one(silu, -kInf)));
-  EXPECT_EQ(one(silu, kInf), kInf);
+  EXPECT_EQ(one(erf, kInfinity), 1);
+  EXPECT_EQ(one(erf, -kInfinity), -1);
+  EXPECT_EQ(one(tanh, kInfinity), 1);
+  EXPECT_EQ(one(tanh, -kInfinity), -1);
+  EXPECT_EQ(one(sigmoid, -kInfinity), 0);
+  EXPECT_EQ(one(sigmoid, kInfinity), 1);
+  EXPECT_TRUE(std::isnan(one(silu, -kInfinity)));
+  EXPECT_EQ(one(silu, kInfinity), kInfinity);
 }
 
 TEST(CpuMath, NanWinsInMaximaAndMinima) {

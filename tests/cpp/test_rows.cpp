@@ -148,7 +148,9 @@ TEST(RowProgramsOnGpus, GroupsAndBytesCompileClean) {
     clean(kernel("row_registers", FloatType::kF8E4M3, traits, ".threads = 128, .vectors = 4"), 90);
   }
   clean(kernel("row_registers", FloatType::kF8E4M3, ".n = 8", ".vectors = 4, .cluster = 4"), 90);
-  clean(kernel("row_passes", FloatType::kF8E4M3, ".n = 8, .kept = 32", ".threads = 256, .vectors = 2"), 90);
+  clean(kernel("row_passes", FloatType::kF8E4M3, ".n = 8, .kept = 32",
+               ".threads = 256, .vectors = 2"),
+        90);
 }
 
 Problem problem_of(const char* name, DType dtype, std::int64_t rows, std::int64_t width) {
