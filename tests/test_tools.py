@@ -224,8 +224,8 @@ def test_cases(cases: object, expected: str, tmp_path: pathlib.Path) -> None:
 
 def test_cases_are_compared_with_the_library(tmp_path: pathlib.Path) -> None:
     """With a stand-in library of one operator: wrong letters, unknown and uncovered ones show."""
-    schema = "rms_norm(x: f[*T, C], w: f[C]) -> y: f[*T, C]"
-    info = json.dumps({"operators": [{"name": "rms_norm", "schema": schema}]})
+    letters = [{"name": "T"}, {"name": "C"}]
+    info = json.dumps({"operators": [{"name": "rms_norm", "letters": letters}]})
     text = (
         "#include <cstring>\n#include <cstdlib>\n"
         'extern "C" int dlblas_info(char** t) {\n'

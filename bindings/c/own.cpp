@@ -65,8 +65,15 @@ ProblemView::ProblemView(const Operator& op, const Problem& problem) : op_(&op),
     scalars_[i] = {};
     if (!spec.key) continue;
     const std::int64_t word = problem_.scalars[spec.key_slot];
+    if (spec.key_set) {  // all that the key says: does it differ from its default?
+      scalars_[i].kind = DLBLAS_BOOL;
+      scalars_[i].as.i = word;
+      continue;
+    }
     scalars_[i] = c_scalar(spec, {word, std::bit_cast<double>(word)});
   }
+  const auto sizes = schema.sizes_of(problem);
+  std::copy(sizes.begin(), sizes.end(), problem_.dims);
   const DeviceInfo& device = device_info(problem_.device());
   view_ = {sizeof view_,
            schema.name.c_str(),

@@ -12,10 +12,10 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _dtypes, _native
+from . import _dims, _dtypes, _native
 from ._array import Spec
 from ._options import refuse as refuse
 from .tuning import resolve
@@ -39,14 +39,17 @@ def operator_row(name: str, info: Row | None = None) -> tuple[Row, str, Row]:
 
 def shape_of(dims: Sequence[Row], sizes: Sizes) -> tuple[int, ...]:
     """``[*T, 2F, K/128]`` with the sizes of its letters."""
+    totals = {
+        name: math.prod(size) if isinstance(size, (list, tuple)) else size
+        for name, size in sizes.items()
+    }
     shape: list[int] = []
-    for dim in dims:
-        size = sizes[dim["letter"]] if dim["letter"] else 0
-        if dim["leading"]:
-            shape += size if isinstance(size, (list, tuple)) else [size]
+    for dim in map(_dims.of_json, dims):
+        size = sizes[dim.plain] if dim.leading else None
+        if isinstance(size, (list, tuple)):
+            shape += size
         else:
-            total = math.prod(size) if isinstance(size, (list, tuple)) else size
-            shape.append(-(-dim["coefficient"] * total // dim["divisor"]) + dim["addend"])
+            shape.append(max(0, dim.evaluate(totals)))
     return tuple(shape)
 
 
@@ -70,7 +73,7 @@ def _pairs(op: str, option: str, *texts: str) -> Iterable[tuple[str, str]]:
 def parse_dims(row: Row, text: str) -> Sizes:
     """``T=2x256,C=4096`` against the operator's letters; every letter needs a size."""
     op, letters = row["name"], [letter["name"] for letter in row["letters"]]
-    leading = {d["letter"] for t in row["tensors"] for d in t["dims"] if d["leading"]}
+    leading = {d["text"] for t in row["tensors"] for d in t["dims"] if d["leading"]}
     wanted = ",".join(f"{letter}=…" for letter in letters)
     sizes: Sizes = {}
     for name, value in _pairs(op, "--dims", text):
@@ -145,6 +148,19 @@ def parse_dtypes(op: str, text: str) -> dict[str, str]:
     return chosen
 
 
+def like_of(tensor: Row, specs: Mapping[str, Any]) -> str | None:
+    """The dtype that ``like()`` names, of tensors made so far; None without a ``like()``."""
+    if tensor["like"] in specs:
+        return str(specs[tensor["like"]].dtype)
+    return str(tensor["like_absent"][0]) if tensor["like_absent"] else None
+
+
+def size_arguments(row: Row, sizes: Sizes) -> dict[str, int]:
+    """Of scalars that give a letter: what its size is."""
+    params = row["forms"][0]["params"]
+    return {p["name"]: sizes[p["name"]] for p in params if p.get("size")}
+
+
 def tensor_specs(
     row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row, device: str = "cpu"
 ) -> dict[str, Spec]:
@@ -159,7 +175,7 @@ def tensor_specs(
         name = tensor["name"]
         if tensor["optional"] and not present.get(name):
             continue
-        dtype = dtypes.get(name) or (specs[tensor["like"]].dtype if tensor["like"] else None)
+        dtype = dtypes.get(name) or like_of(tensor, specs)
         if (
             dtype is None
         ):  # an index tensor does not take the common one; the first must answer for it
@@ -176,6 +192,7 @@ def named_arguments(
     """Tensors without data and scalars, all by name."""
     tensors = {tensor["name"] for tensor in row["tensors"]}
     named: dict[str, Any] = dict(tensor_specs(row, sizes, dtypes, scalars, device))
+    named.update(size_arguments(row, sizes))
     named.update({name: value for name, value in scalars.items() if name not in tensors})
     return named
 

@@ -3,14 +3,12 @@
 // have no bit. Looks at no dtype and no architecture. Flow: [call] > validate > select > compile >
 // launch. Read next: dispatch/validate.cpp.
 #include "core/error.hpp"
+#include "core/letters.hpp"
 #include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace dlblas {
 namespace {
-
-// No address space holds more; below it, no product of sizes overflows in any stage.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
 
 // Copies a DLPack-shaped descriptor into a view; absent strides mean contiguous.
 void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& from,
@@ -43,7 +41,9 @@ void read_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& f
       if (from.kind == DLBLAS_INT) return void(to.f = static_cast<double>(from.as.i));
       break;
     case ScalarType::kInt:
-      if (from.kind == DLBLAS_INT) return void(to.i = from.as.i);
+      if (from.kind != DLBLAS_INT) break;
+      to.i = from.as.i;
+      if (spec.letter < 0 || (to.i >= 0 && to.i <= kMaxElements)) return;
       break;
     case ScalarType::kBool:
       if (from.kind == DLBLAS_BOOL || (from.kind == DLBLAS_INT && (from.as.i | 1) == 1))
@@ -122,20 +122,22 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
       for (const Param& p : params) named |= !p.is_tensor && p.index == static_cast<std::int8_t>(s);
       if (!named) args.scalars[s] = schema.scalars[s].default_value;
     }
-  const int wanted = form.inplace ? 0 : schema.num_results;
+  const int wanted = form.num_outputs();
   if (call.outputs && call.num_outputs < wanted)
     complain::wrong_outputs(form, wanted, call.num_outputs);
+  int output = 0;
   for (int r = 0; r < schema.num_results; ++r) {
-    if (form.inplace) {
+    if (args.received(r)) {
       const std::int8_t source = form.inplace->result_source[r];  // may be an optional argument
       if (!args.has(source)) complain::missing_argument(form, {true, source});
       args.result(r) = args.tensors[source];
-    } else if (call.outputs && call.outputs[r].data) {
-      read_tensor(form, schema.tensors[schema.num_inputs + r].name, call.outputs[r],
-                  args.result(r));
-    } else {
-      args.result(r).data = nullptr;
+      continue;
     }
+    args.result(r).data = nullptr;
+    if (call.outputs && call.outputs[output].data)
+      read_tensor(form, schema.tensors[schema.num_inputs + r].name, call.outputs[output],
+                  args.result(r));
+    ++output;
   }
 }
 

@@ -21,10 +21,10 @@ bool as_asked(const TensorView& made, const TensorView& asked) {
          traits_of(made).align_log2 >= traits_of(asked).align_log2;
 }
 
-void make_result(const Context& context, Args& args, int r) {
+void make_result(const Context& context, Args& args, int r, int output) {
   TensorView& t = args.result(r);
   const TensorView asked = t;
-  const int code = context.new_output(context.self, r, &t);
+  const int code = context.new_output(context.self, output, &t);
   if (code != 0 || (t.numel() > 0 && !t.data)) complain::no_memory(*args.schema, args, r);
   if (t.numel() > 0 && !as_asked(t, asked)) complain::other_memory(*args.schema, args, r, asked);
 }
@@ -50,13 +50,19 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
   const Schema& schema = *args.schema;
   std::optional<cuda::CurrentDevice> current;  // on this thread, whichever it is
   if (context.device.type == DeviceType::kCuda) current.emplace(context.device.index);
-  for (int i = 0; i < schema.num_inputs; ++i)
-    if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
-      complain::no_data(schema, args, i);
-  bool empty = true;  // zero-size results need no kernel
+  bool empty = true;  // where all that is written has no elements, no kernel is needed
+  for (int i = 0; i < schema.num_inputs; ++i) {
+    if (!args.has(i)) continue;
+    const bool none = args.tensors[i].numel() == 0;
+    if (!args.tensors[i].data && !none) complain::no_data(schema, args, i);
+    if (schema.tensors[i].written) empty &= none;
+  }
+  int output = 0;  // in an in-place form, of the results that no argument receives
   for (int r = 0; r < schema.num_results; ++r) {
     TensorView& t = args.result(r);
-    if (!t.data && !args.inplace) make_result(context, args, r);
+    const bool received = args.received(r);
+    if (!t.data && !received) make_result(context, args, r, output);
+    output += !received;
     empty &= t.numel() == 0;
   }
   if (empty) return;

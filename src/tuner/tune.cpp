@@ -41,9 +41,10 @@ Store& store_of(const TuneOptions& options) {
 }
 
 bool has_elements(const Operator& op, const Problem& problem) {
+  const auto sizes = op.schema.sizes_of(problem);
   for (int r = 0; r < op.schema.num_results; ++r)
     for (const DimExpr& dim : op.schema.tensors[op.schema.num_inputs + r].dims)
-      if (dim.evaluate(problem.dims) == 0) return false;
+      if (dim.evaluate(sizes.data()) == 0) return false;
   return true;
 }
 

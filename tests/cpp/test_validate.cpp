@@ -217,7 +217,7 @@ TEST(ShapeErrors, DerivedDimensions) {
 
 TEST(ShapeErrors, LettersThatNothingGives) {
   static const Operator& op =
-      register_schema("v_unbound(x: f[T], e: f[E]?, s: f32[K/2]?) -> y: f32[E]");
+      register_schema("v_unbound(x: f[T], e: f[E]?, s: f32[K/2]?, k: f[K]?) -> y: f32[E]");
   const auto call = [] { return Call(op.forms[0]).tensor(at(0, {4})); };
   EXPECT_EQ(call().error(),
             "v_unbound: y has an unknown size; expected an argument that gives E, got none; give "
