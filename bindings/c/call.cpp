@@ -31,7 +31,7 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
   using namespace dlblas;
   try {
     const Form& form = form_of(op, call);
-    if (!call->outputs && form.num_outputs() > 0)
+    if (!call->outputs && form.num_outputs > 0)
       refuse(ErrorKind::kArgument, std::string(form.name),
              {"outputs", "is null", "one tensor a result, data NULL for a new one", "NULL"});
     CallSide side(user, call->outputs);

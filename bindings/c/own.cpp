@@ -21,7 +21,7 @@ struct Failure {
 
 dlblas_dtype c_dtype(DType t) {
   if (t == DType::kAbsent) return {0, 0, 0};
-  return {dlpack_code_of(t), static_cast<std::uint8_t>(8 * size_of(t)), 1};
+  return {dlpack_code_of(t), dlpack_bits_of(t), dlpack_lanes_of(t)};
 }
 
 dlblas_device c_device(Device d) { return {static_cast<std::int32_t>(d.type), d.index}; }

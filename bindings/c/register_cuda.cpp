@@ -15,9 +15,9 @@ namespace dlblas {
 namespace {
 
 std::string_view element_of(DType dtype) {
-  constexpr std::string_view kNames[] = {"float",         "f16",         "bf16",  "unsigned char",
-                                         "unsigned char", "signed char", "int",   "long",
-                                         "unsigned char", "bool",        "double"};
+  constexpr std::string_view kNames[] = {
+      "float", "f16",           "bf16", "unsigned char", "unsigned char", "signed char",  "int",
+      "long",  "unsigned char", "bool", "double",        "unsigned char", "unsigned char"};
   return dtype == DType::kAbsent ? "float" : kNames[static_cast<int>(dtype)];
 }
 

@@ -19,7 +19,7 @@ struct Array {
   Object* object;  // borrowed
 
   std::int64_t bytes() const {
-    std::int64_t n = tensor.dtype.bits / 8;
+    std::int64_t n = tensor.dtype.bits * tensor.dtype.lanes / 8;
     for (int i = 0; i < tensor.ndim; ++i) n *= shape[i];
     return n;
   }

@@ -46,7 +46,7 @@ Function* make_function(const Form& form, const char* text) {
         {name, api.intern(name), p.keyword_only, is_written(form, p), tensor, scalar});
     f->num_positional += !p.keyword_only;
   }
-  f->num_results = form.num_outputs();
+  f->num_results = form.num_outputs;
   for (int i = 0; i < f->num_results; ++i)
     f->result_names.push_back(schema.tensors[schema.num_inputs + form.result_of(i)].name);
   f->doc = f->name + "(" + signature(*f) + ")\n--\n\n" + text;

@@ -157,7 +157,7 @@ void Call::take_scalar(const Slot& slot, StableValue value) {
       return;
     case ScalarType::kDType:
       const dlblas_dtype dtype = dtype_of(static_cast<std::int32_t>(value));
-      const DType known = dtype_from_dlpack(dtype.code, dtype.bits);
+      const DType known = dtype_from_dlpack(dtype.code, dtype.bits, dtype.lanes);
       to.kind = DLBLAS_STRING;
       to.as.s = known == DType::kAbsent ? "another dtype" : name_of(known).data();
       return;
@@ -296,7 +296,7 @@ bool Call::run() noexcept {
     args.values = values_;
     args.num_values = static_cast<std::int32_t>(op_.form->params->size());
     args.flags = t_call_flags | torch_flags();
-    args.num_outputs = op_.form->num_outputs();
+    args.num_outputs = op_.form->num_outputs;
     args.outputs = args.num_outputs > 0 ? outputs_ : nullptr;
     std::uint32_t threads = 1;  // torch's pool hangs in a forked child
     if (device_.type == 1 && !forked()) shims.num_threads(&threads);

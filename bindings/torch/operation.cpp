@@ -60,9 +60,9 @@ Operation make(const Form& form, std::string name, bool out) {
   for (const bool defaults : {false, true}) {
     for (std::size_t i = 0; i < form.params->size(); ++i)
       if (has_default(schema, (*form.params)[i]) == defaults) writer.param(i, op);
-    for (int r = 0; out && !defaults && r < form.num_outputs(); ++r) writer.result(r, op);
+    for (int r = 0; out && !defaults && r < form.num_outputs; ++r) writer.result(r, op);
   }
-  op.num_returned = out ? 0 : form.num_outputs();
+  op.num_returned = out ? 0 : form.num_outputs;
   std::string returned;
   for (int r = 0; r < op.num_returned; ++r) returned += r ? ", Tensor" : "Tensor";
   op.schema = text(op.name, "(", op.schema, ") -> ",
@@ -75,7 +75,7 @@ Operation make(const Form& form, std::string name, bool out) {
 std::string out_name(const Form& form, int output) {
   const Schema& schema = form.op->schema;
   std::string name =
-      form.num_outputs() == 1
+      form.num_outputs == 1
           ? "out"
           : schema.tensors[static_cast<std::size_t>(schema.num_inputs + form.result_of(output))]
                 .name;
@@ -87,7 +87,7 @@ std::vector<Operation> operations_of(const Form& form, bool with_private) {
   const std::string name(form.name);
   std::vector<Operation> made;
   made.push_back(make(form, name, false));
-  if (form.num_outputs() == 0) return made;
+  if (form.num_outputs == 0) return made;
   made.push_back(make(form, name + "_out", true));
   if (with_private && !form.inplace) made.push_back(make(form, "_" + name, false));
   return made;

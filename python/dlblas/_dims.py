@@ -1,6 +1,6 @@
 """Sizes of dimensions, as the library hands them over: terms, a divisor, an addend.
 
-In: the rows of bindings/c/introspect.cpp and bindings/python/torch_register.cpp. Out: ``Dim``, whose
+In: rows of bindings/c/introspect.cpp and bindings/python/torch_register.cpp. Out: ``Dim``, whose
 arithmetic works on integers and on torch's symbolic ones alike. The grammar and the printing are
 C++'s: src/core/schema.hpp, src/core/dim.cpp. Read next: torch/_fakes.py, _specs.py.
 """

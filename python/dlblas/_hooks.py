@@ -62,6 +62,8 @@ def numpy_descr(code: int, bits: int) -> Any:
     import numpy
 
     name = _dtypes.TABLE[_dtypes.NAMES[code, bits]][2]
+    if name == "float4_e2m1fn_x2":  # NumPy has no packed type: the bytes
+        return numpy.dtype(numpy.uint8)
     if name.startswith(("bfloat", "float8")):
         import ml_dtypes
 

@@ -16,8 +16,8 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
   if (from.ndim < 0 || from.ndim > kMaxRank || (from.ndim > 0 && !from.shape))
     complain::bad_rank(form, name, from);
   to.rank = from.ndim;
-  to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits);
-  if (to.dtype == DType::kAbsent || from.dtype.lanes != 1)
+  to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits, from.dtype.lanes);
+  if (to.dtype == DType::kAbsent)
     complain::unknown_dtype(form, name, from.dtype.code, from.dtype.bits);
   to.device = {static_cast<DeviceType>(from.device.type),
                static_cast<std::int16_t>(from.device.index)};
@@ -122,7 +122,7 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
       for (const Param& p : params) named |= !p.is_tensor && p.index == static_cast<std::int8_t>(s);
       if (!named) args.scalars[s] = schema.scalars[s].default_value;
     }
-  const int wanted = form.num_outputs();
+  const int wanted = form.num_outputs;
   if (call.outputs && call.num_outputs < wanted)
     complain::wrong_outputs(form, wanted, call.num_outputs);
   int output = 0;

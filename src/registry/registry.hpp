@@ -23,8 +23,8 @@ struct Form {
   const std::vector<Param>* params = nullptr;
   std::string_view name;
 
-  /// How many results a call returns, or writes into tensors given as `out`.
-  int num_outputs() const;
+  int num_outputs = 0;  // results that a call returns, or writes into tensors given as `out`
+
   /// The result that output i is.
   int result_of(int output) const { return inplace ? inplace->returned[output] : output; }
 };
@@ -49,10 +49,6 @@ struct Operator {
   }
   const Implementation* find(std::string_view name) const;
 };
-
-inline int Form::num_outputs() const {
-  return inplace ? static_cast<int>(inplace->returned.size()) : op->schema.num_results;
-}
 
 class Registry {
  public:

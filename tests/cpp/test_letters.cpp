@@ -211,7 +211,7 @@ TEST(Forms, PartOfTheResultsIsReceived) {
       "l_quant(x: f[T, C], residual: like(x)[T, C]) -> (q: i8[T, C], h: like(x)[T, C], s: f32[T])",
       {"l_quant_(x, residual!h)"});
   const Form& form = op.forms[1];
-  ASSERT_EQ(form.num_outputs(), 2);
+  ASSERT_EQ(form.num_outputs, 2);
   EXPECT_EQ(form.result_of(1), 2);
   const auto call = [&] { return Call(form).tensor(at(0, {5, 8})).tensor(at(400, {5, 8})); };
   Call fresh = call();
@@ -235,7 +235,7 @@ TEST(Forms, PartOfTheResultsIsReceived) {
 TEST(Forms, AnOperatorMayHaveNoResults) {
   static const Operator& op = register_schema(
       "l_store(k: f[T, C], cache: like(k)[S, C]!, slots: index[T] ~ index<S) -> ()");
-  EXPECT_EQ(op.forms[0].num_outputs(), 0);
+  EXPECT_EQ(op.forms[0].num_outputs, 0);
   const auto call = [](Array cache) {
     return Call(op.forms[0])
         .tensor(at(0, {2, 8}))

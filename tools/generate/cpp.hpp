@@ -180,14 +180,14 @@ class CppWriter {
     return schema.tensors[schema.num_inputs + form.result_of(r)];
   }
   static std::string result_type(const Form& form) {
-    if (form.num_outputs() == 1) return "Tensor";
+    if (form.num_outputs == 1) return "Tensor";
     return pascal(form.name) + (form.inplace ? "InplaceResults" : "Results");
   }
 
   // A form that returns results: with new ones, and into the caller's.
   void write_returning(const Form& form) {
     const Schema& schema = form.op->schema;
-    const int count = form.num_outputs();
+    const int count = form.num_outputs;
     const std::string name = argument_name(form.name);
     if (count > 1) {
       out_ += "\nstruct " + result_type(form) + " {\n";
@@ -239,7 +239,7 @@ class CppWriter {
       const std::string members = options_members(form);
       if (!members.empty() && written.insert(options_name(form)).second)
         out_ += "\nstruct " + options_name(form) + " {\n" + members + "};\n";
-      if (form.num_outputs() > 0)
+      if (form.num_outputs > 0)
         write_returning(form);
       else
         write_writing(form);

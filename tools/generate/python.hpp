@@ -85,11 +85,11 @@ class PythonWriter {
   }
 
   static std::string result_type(const Form& form, bool has_tensor) {
-    if (form.num_outputs() == 0) return "None";
+    if (form.num_outputs == 0) return "None";
     const std::string one = has_tensor ? "_A" : "_Array";
     std::string s = one;
-    for (int r = 1; r < form.num_outputs(); ++r) s += ", " + one;
-    return form.num_outputs() == 1 ? s : "tuple[" + s + "]";
+    for (int r = 1; r < form.num_outputs; ++r) s += ", " + one;
+    return form.num_outputs == 1 ? s : "tuple[" + s + "]";
   }
 
   void write_form(const Form& form) {
@@ -102,12 +102,12 @@ class PythonWriter {
       // A type variable must not stand for an absent array only: an optional first tensor stays
       // _Array.
       const bool first = p.is_tensor && !has_tensor && !form.op->schema.tensors[p.index].optional &&
-                         form.num_outputs() > 0;
+                         form.num_outputs > 0;
       items.push_back(parameter(form, i, first));
       has_tensor |= first;
     }
     const std::string result = result_type(form, has_tensor);
-    if (form.num_outputs() > 0) {
+    if (form.num_outputs > 0) {
       if (!keyword_only) items.emplace_back("*");
       items.push_back("out: " + result + " | None = None");
     }

@@ -198,7 +198,8 @@ class _Call:
         """The letters that scalars give."""
         sizes: dict[str, Any] = {}
         for index, letter, default in self.op.sizes:
-            size = sizes[letter] = self.scalars.get(index, default)
+            size: Any = self.scalars.get(index, default)
+            sizes[letter] = size
             if size < 0:
                 raise _error(
                     ArgumentError, self.op.form, letter, "has a wrong value",
