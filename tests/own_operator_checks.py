@@ -424,3 +424,75 @@ def test_a_new_operator_on_a_gpu_is_judged_by_its_reference() -> None:
     x = torch.randn(300, 1000, device="cuda")
     assert dlblas.tune("own_gpu_cube", (x,), seconds=2)["winner"]["implementation"] == "cube"
     torch.testing.assert_close(torch.ops.dlblas.own_gpu_cube(x), x**3)
+
+
+STEP = (
+    "own_step(x: f[*T, C], state: like(x)[*T, C]!, slow: like(x)[C]?!) -> y: like(x)[*T, C] "
+    "where T: bucket(tokens)"
+)
+
+
+def step(x: Any, state: Any, slow: Any) -> tuple[Any, ...]:
+    state[...] = 0.5 * state + x  # in place, on copies of the reference's own
+    if slow is not None:
+        slow += x.sum(axis=tuple(range(x.ndim - 1)))
+    return (2 * state,)
+
+
+def step_by(rest: Any) -> Any:
+    def run(x: Any, state: Any, slow: Any, y: Any) -> None:
+        new = state * state.dtype.type(0.5) + x
+        y[...] = 2 * new
+        rest(new, state)
+        if slow is not None:
+            slow += x.astype(np.float64).sum(axis=tuple(range(x.ndim - 1))).astype(slow.dtype)
+
+    return run
+
+
+def test_what_an_operator_writes_into_its_inputs_is_compared() -> None:
+    dlblas.register_operator(STEP, step)
+    right = step_by(lambda new, state: state.__setitem__(..., new))
+    dlblas.register("own_step", "right", right)
+    dlblas.register("own_step", "sevens", step_by(lambda new, state: state.fill(7)))
+    dlblas.register("own_step", "forgets", step_by(lambda new, state: None))
+    rng = np.random.default_rng(0)
+    x, state = rng.standard_normal((2, 24, 40)).astype(np.float32)
+    slow = rng.standard_normal(40).astype(np.float32)
+    for args in ((x, state), (x, state, slow)):
+        report = dlblas.tune("own_step", args, seconds=1)
+        rows = {row["implementation"]: row for row in report["evaluated"]}
+        assert report["winner"]["implementation"] == "right", rows
+        for name in ("sevens", "forgets"):
+            assert rows[name]["failure"] == "wrong_result"
+            assert "of the written input state" in rows[name]["note"]
+    before = (x.copy(), state.copy(), slow.copy())
+    with dlblas.pinned("own_step", "reference"):
+        y = dlblas.own_step(x, state, slow)  # type: ignore[attr-defined]
+    assert (x == before[0]).all() and np.allclose(state, 0.5 * before[1] + x)
+    assert dlblas.verify("own_step", before, (y, state, slow)).ok
+    assert dlblas.verify("own_step", before[:2], (y, state, None)).ok
+    wrong = dlblas.verify("own_step", before, (y, state, before[2]))
+    assert (wrong.result, wrong.wrong, wrong.first_wrong) == (2, 40, 0)
+    with pytest.raises(ArgumentError, match=r"expected 3 \(y, state, slow\)"):
+        dlblas.verify("own_step", before, y)
+    with pytest.raises(ArgumentError, match="state is another tensor among the outputs"):
+        dlblas.verify("own_step", before, (y, state[1:], slow))
+
+
+def test_the_harness_compares_written_inputs() -> None:
+    from dlblas.harness import expand, load_registry, run_group
+
+    registry = load_registry()
+    cases = [case for case in expand(registry) if case.op == "own_step"]
+    for name, status in {"right": "passed", "sevens": "failed", "forgets": "failed"}.items():
+        outcomes = run_group(registry, cases[-2:], name, 0)
+        assert [o.status for o in outcomes] == [status] * 2, outcomes
+        assert status == "passed" or all("first state[" in o.reason for o in outcomes)
+
+
+def test_a_written_input_receives_no_result() -> None:
+    with pytest.raises(ArgumentError, match="does not write itself"):
+        dlblas.register_operator(
+            "own_bad(x: f[C]!) -> y: f[C]", lambda x: x, inplace=["own_bad_(x!y)"]
+        )

@@ -143,6 +143,35 @@ def test_who_writes_its_input_fails_alone(change: str) -> None:
     assert all("failure" not in row for name, row in rows.items() if name != "spoils"), rows
 
 
+@pytest.mark.parametrize("kept", ["all", "a part"])
+def test_one_that_remembers_by_address_never_wins(kept: str) -> None:
+    """A packed copy, a descriptor, a static graph: right until what lies there changes."""
+    packed: dict[Any, Any] = {}
+
+    def packs_once(
+        x: Any, weight: Any, eps: float, weight_offset: float, y: Any, cast_before_weight: bool
+    ) -> None:
+        key = x.ctypes.data, weight.ctypes.data, x.shape
+        if key not in packed:
+            packed[key] = normalise(x, weight, eps, weight_offset), weight.copy()
+        here = normalise(x, packed[key][1], eps, weight_offset)
+        y[...] = packed[key][0] if kept == "all" else here
+
+    dlblas.register(OP, "packs_once", packs_once)
+    x, w = arrays(64, 257)
+    report = dlblas.tune(OP, (x, w), seconds=1, force=True)
+    assert report["winner"]["implementation"] != "packs_once"
+    rows = {row["implementation"]: row for row in report["evaluated"]}
+    words = (
+        "gave the first call's result for other values at the same addresses"
+        if kept == "all"
+        else "elements are wrong for other values at the same addresses"
+    )
+    assert rows["packs_once"]["failure"] == "wrong_result"
+    assert words in rows["packs_once"]["note"]
+    assert all("failure" not in row for name, row in rows.items() if name != "packs_once"), rows
+
+
 def test_a_failure_of_a_call_says_what_was_raised_and_where() -> None:
     dlblas.register(OP, "raising", raising)
     x, w = arrays()

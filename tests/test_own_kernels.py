@@ -335,3 +335,25 @@ def test_a_torch_function_on_a_gpu_runs_on_the_calls_stream() -> None:
     assert dlblas.verify(OP, (x, w), y).ok
     report = dlblas.tune(OP, (x, w), seconds=3, implementations=["by_torch"])
     assert report["winner"]["implementation"] == "by_torch"
+
+
+@pytest.mark.gpu
+def test_a_static_graph_kept_by_address_never_wins() -> None:
+    torch = pytest.importorskip("torch")
+    packed: dict[Any, Any] = {}
+
+    def packs_once(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
+        key = x.data_ptr(), weight.data_ptr(), x.shape
+        if key not in packed:
+            f = x.float()
+            f = f * torch.rsqrt(f.square().mean(-1, keepdim=True) + eps)
+            packed[key] = (f * (weight.float() + weight_offset)).to(y.dtype)
+        y.copy_(packed[key])
+
+    dlblas.register(OP, "packs_once", packs_once, devices="cuda")
+    x, w = on_gpu()
+    report = dlblas.tune(OP, (x, w), seconds=3)
+    assert report["winner"]["implementation"] != "packs_once"
+    rows = {row["implementation"]: row for row in report["evaluated"]}
+    assert rows["packs_once"]["failure"] == "wrong_result"
+    assert "the first call's result for other values" in rows["packs_once"]["note"]

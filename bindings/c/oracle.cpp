@@ -21,6 +21,33 @@ void check_rows(const Operator& op, const Args& args, const std::int64_t* rows,
           {"rows", "has an index out of range", text("0 to ", count - 1), std::to_string(rows[i])});
 }
 
+// What the written inputs hold after the call: args->outputs behind the results.
+void read_written(const Schema& schema, const dlblas_args& call, Args& after) {
+  for (int j = schema.num_results; j < schema.num_judged(); ++j) {
+    if (!after.judges(j)) continue;
+    const TensorSpec& spec = schema.tensors[schema.judged[j]];
+    TensorView& t = after.tensors[schema.judged[j]];
+    if (call.num_outputs <= j || !call.outputs || (!call.outputs[j].data && t.numel() > 0))
+      refuse(ErrorKind::kArgument, schema.name,
+             {spec.name, "is missing among the outputs", "what the call left in it", "nothing"});
+    const dlblas_tensor& from = call.outputs[j];
+    const bool alike = from.ndim == t.rank &&
+                       dtype_from_dlpack(from.dtype.code, from.dtype.bits) == t.dtype &&
+                       from.device.type == static_cast<std::int32_t>(t.device.type) &&
+                       std::equal(t.shape, t.shape + t.rank, from.shape);
+    if (!alike)
+      refuse(ErrorKind::kArgument, schema.name,
+             {spec.name, "is another tensor among the outputs",
+              "the shape, dtype and device that it has among the inputs", "others"});
+    t.data = static_cast<char*>(from.data) + from.byte_offset;
+    std::int64_t stride = 1;
+    for (int i = t.rank - 1; i >= 0; --i) {
+      t.strides[i] = from.strides ? from.strides[i] : stride;
+      stride *= t.shape[i];
+    }
+  }
+}
+
 void require_functional(const Form& form) {
   if (form.inplace)
     throw Error(
@@ -45,11 +72,12 @@ dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, cons
     const Operator& op = bound_call.op;
     require_functional(bound_call.form);
     check_rows(op, bound_call.args, rows, num_rows);
-    OracleOut out[kMaxResults];
-    for (int r = 0; r < op.schema.num_results; ++r) {
-      out[r] = {values[r], magnitudes[r]};
-      const Bound bound = op.def.bound(bound_call.problem, r);
-      bounds[r][0] = bound.magnitude, bounds[r][1] = bound.value, bounds[r][2] = bound.absolute;
+    OracleOut out[kMaxJudged] = {};
+    for (int j = 0; j < op.schema.num_judged(); ++j) {
+      if (!bound_call.args.judges(j)) continue;
+      out[j] = {values[j], magnitudes[j]};
+      const Bound bound = op.def.bound(bound_call.problem, j);
+      bounds[j][0] = bound.magnitude, bounds[j][1] = bound.value, bounds[j][2] = bound.absolute;
     }
     if (num_rows == 0) return;
     if (bound_call.problem.device_type == DeviceType::kCpu)
@@ -75,9 +103,12 @@ dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const i
                {op.schema.tensors[op.schema.num_inputs + r].name, "is missing",
                 "the result to verify", "nothing"});
     check_rows(op, args, rows, num_rows);
-    const bool on_host = problem.device_type == DeviceType::kCpu;
-    const Verdict v = (on_host ? verify : verify_on_device)(
-        op, problem, args, {rows, rows + num_rows}, side.context());
+    Args after = args;
+    read_written(op.schema, *call, after);
+    const std::vector<std::int64_t> chosen(rows, rows + num_rows);
+    const Verdict v = problem.device_type == DeviceType::kCpu
+                          ? verify(op, problem, args, after, chosen, side.context())
+                          : verify_on_device(op, problem, args, after, chosen, side.context());
     *verdict = {verdict->size, v.worst,       v.relative, v.wrong,
                 v.checked,     v.first_wrong, v.result,   v.mistrusted};
   });

@@ -38,10 +38,10 @@ void run_reference(const Args& args, const std::int64_t* rows, std::int64_t num_
                    OracleOut* out) {
   const std::string& name = args.schema->name;
   const OwnReference& own = reference_of(Registry::process().at(name).op->def);
-  double* values[kMaxResults] = {};
-  double* magnitudes[kMaxResults] = {};
-  for (int r = 0; r < args.schema->num_results; ++r)
-    values[r] = out[r].value, magnitudes[r] = out[r].magnitude;
+  double* values[kMaxJudged] = {};
+  double* magnitudes[kMaxJudged] = {};
+  for (int j = 0; j < args.schema->num_judged(); ++j)
+    values[j] = out[j].value, magnitudes[j] = out[j].magnitude;
   const StepView view(args, nullptr, 0, nullptr);
   take_failure();
   const int code = own.c.reference(view.get(), rows, num_rows, values, magnitudes, own.c.user);
@@ -66,12 +66,12 @@ double elements_of(const Schema& schema, const Problem& problem, int begin, int 
 
 // How many terms an element of the results may be a sum of: as a product of all letters has more
 // elements than the results do, at most.
-double terms_of(const Schema& schema, const Problem& problem, int result) {
+double terms_of(const Schema& schema, const Problem& problem, int judged) {
   const auto sizes = schema.sizes_of(problem);
   double all = 1;
   for (std::size_t i = 0; i < schema.letters.size(); ++i)
     all *= std::max(1.0, static_cast<double>(sizes[i]));
-  const int at = schema.num_inputs + result;
+  const int at = schema.judged[static_cast<std::size_t>(judged)];
   const double reduced = all / std::max(1.0, elements_of(schema, problem, at, at + 1));
   double longest = 1;  // a row's mean inside an element-wise result
   for (int i = 0; i < schema.num_inputs; ++i)
@@ -88,22 +88,22 @@ double terms_of(const Schema& schema, const Problem& problem, int result) {
               {name, "bound", "three numbers from 0 on", why});
 }
 
-Bound bound_of(const Problem& problem, int result) {
+Bound bound_of(const Problem& problem, int judged) {
   const Operator& op = Registry::process().by_id(problem.op);
   const OwnReference& own = reference_of(op.def);
   if (own.c.bound) {
     const ProblemView view(op, problem);
     double bound[3] = {0, 0, 0};
     take_failure();
-    own.c.bound(view.get(), result, bound, own.c.user);
+    own.c.bound(view.get(), judged, bound, own.c.user);
     for (const double part : bound)
       if (!(part >= 0)) bound_failed(op.schema.name, part);
     return {bound[0], bound[1], bound[2]};
   }
-  const DType dtype = problem.tensors[op.schema.num_inputs + result].dtype;
+  const DType dtype = problem.tensors[op.schema.judged[static_cast<std::size_t>(judged)]].dtype;
   const FloatTraits f32 = float_traits(DType::kF32), out = float_traits(dtype);
   // Rounding errors of a sum add up like a random walk; eight times that was never reached by ours.
-  const double terms = terms_of(op.schema, problem, result);
+  const double terms = terms_of(op.schema, problem, judged);
   return {8 * std::sqrt(terms) * f32.eps, 4 * out.eps, 4 * out.tiny};
 }
 
@@ -114,8 +114,8 @@ double work_per_row(const Problem& problem) {
   double all = 1, rows = 1;
   for (std::size_t i = 0; i < schema.letters.size(); ++i)
     all *= std::max(1.0, static_cast<double>(sizes[i]));
-  for (int r = 0; r < schema.num_results; ++r) {
-    const auto& dims = schema.tensors[static_cast<std::size_t>(schema.num_inputs + r)].dims;
+  for (const std::int8_t j : schema.judged) {
+    const auto& dims = schema.tensors[static_cast<std::size_t>(j)].dims;
     double n = 1;
     for (std::size_t i = 0; i + 1 < dims.size(); ++i)
       n *= static_cast<double>(dims[i].evaluate(sizes.data()));

@@ -163,7 +163,7 @@ Object* verify(Object*, Object* const* args, Size, Object*) {
   const Function* function = function_of(args);
   if (!function) return nullptr;
   Call call(*function, Data::kRequired);
-  if (!call.read(args[1], args[2]) || !call.read_out(args[3])) return nullptr;
+  if (!call.read(args[1], args[2]) || !call.read_out(args[3], true)) return nullptr;
   const auto* rows = reinterpret_cast<const std::int64_t*>(api.long_as_unsigned(args[4]));
   const std::int64_t num_rows = api.long_as(args[5]);
   dlblas_verdict v{};
@@ -195,9 +195,9 @@ Object* reference(Object*, Object* const* args, Size, Object*) {
   if (!call.read(args[1], args[2])) return nullptr;
   const auto* rows = reinterpret_cast<const std::int64_t*>(api.long_as_unsigned(args[3]));
   const std::int64_t num_rows = api.long_as(args[4]);
-  double* values[kMaxResults] = {};
-  double* magnitudes[kMaxResults] = {};
-  double bounds[kMaxResults][3] = {};
+  double* values[kMaxJudged] = {};
+  double* magnitudes[kMaxJudged] = {};
+  double bounds[kMaxJudged][3] = {};
   const Size num_results = api.tuple_size(args[5]);
   for (Size i = 0; i < num_results; ++i) {
     values[i] = reinterpret_cast<double*>(api.long_as_unsigned(api.tuple_get(args[5], i)));
@@ -217,15 +217,20 @@ Object* reference(Object*, Object* const* args, Size, Object*) {
   return out;
 }
 
-Object* result_specs(const BoundCall& bound) {
+// Of the first `count` of Schema::judged; None for an absent one.
+Object* specs_of(const BoundCall& bound, int count) {
   const Schema& schema = bound.op.schema;
-  Object* out = api.tuple_new(schema.num_results);
-  for (int r = 0; r < schema.num_results; ++r) {
-    const TensorView& t = bound.args.result(r);
+  Object* out = api.tuple_new(count);
+  for (int r = 0; r < count; ++r) {
+    if (!bound.args.judges(r)) {
+      api.tuple_set(out, r, Ref::borrow(api.none).release());
+      continue;
+    }
+    const TensorView& t = bound.args.judged(r);
     Object* shape = api.tuple_new(t.rank);
     for (int i = 0; i < t.rank; ++i) api.tuple_set(shape, i, api.long_from(t.shape[i]));
     Object* row = api.tuple_new(4);
-    api.tuple_set(row, 0, make_text(schema.tensors[schema.num_inputs + r].name));
+    api.tuple_set(row, 0, make_text(schema.tensors[schema.judged[r]].name));
     api.tuple_set(row, 1, api.long_from(dlpack_code_of(t.dtype)));
     api.tuple_set(row, 2, api.long_from(8 * size_of(t.dtype)));
     api.tuple_set(row, 3, shape);
@@ -234,18 +239,25 @@ Object* result_specs(const BoundCall& bound) {
   return out;
 }
 
-// (name, args, kwargs) -> ((name, code, bits, shape) …): the results that a call would make
-Object* results(Object*, Object* const* args, Size, Object*) {
+Object* specs(Object* const* args, bool judged) {
   const Function* function = function_of(args);
   if (!function) return nullptr;
   Call call(*function, Data::kOptional);
   if (!call.read(args[1], args[2])) return nullptr;
   try {
-    return result_specs(BoundCall(function->handle, &call.args(), nullptr));
+    const BoundCall bound(function->handle, &call.args(), nullptr);
+    const Schema& schema = bound.op.schema;
+    return specs_of(bound, judged ? schema.num_judged() : schema.num_results);
   } catch (const Error& error) {
     return raise(error);
   }
 }
+
+// (name, args, kwargs) -> ((name, code, bits, shape) …): the results that a call would make
+Object* results(Object*, Object* const* args, Size, Object*) { return specs(args, false); }
+
+// As results, then the inputs that the operator writes; None for an absent one.
+Object* judged(Object*, Object* const* args, Size, Object*) { return specs(args, true); }
 
 // (name, args, kwargs) -> nanoseconds
 Object* bench_host(Object*, Object* const* args, Size, Object*) {
@@ -284,6 +296,7 @@ const ControlEntry kControlFunctions[] = {{"explain", explain},
                                           {"verify", verify},
                                           {"reference", reference},
                                           {"results", results},
+                                          {"judged", judged},
                                           {"bench_host", bench_host},
                                           {"capsule", capsule},
                                           {"set_deterministic", set_deterministic},

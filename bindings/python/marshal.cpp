@@ -250,23 +250,32 @@ bool Call::convert_integer(const Parameter& parameter, Object* integer, dlblas_v
   return false;
 }
 
-bool Call::read_out(Object* out) {
-  const int wanted = function_.num_results;
+bool Call::read_out(Object* out, bool judged) {
+  const Schema& schema = function_.form->op->schema;
+  const int wanted = judged ? schema.num_judged() : function_.num_results;
+  const auto name_of_output = [&](int i) {
+    return schema.tensors[static_cast<std::size_t>(schema.judged[static_cast<std::size_t>(i)])]
+        .name.c_str();
+  };
   const bool many = is_tuple(type_of(out));
   const Size given = many ? api.tuple_size(out) : 1;
   if (given != wanted) {
     std::string names;
-    for (const std::string& name : function_.result_names)
-      names += (names.empty() ? "" : ", ") + name;
+    for (int i = 0; i < wanted; ++i) names += (i == 0 ? "" : ", ") + std::string(name_of_output(i));
     raise({DLBLAS_ARGUMENT, function_.name.c_str(), "out", "has the wrong number of arrays",
            (std::to_string(wanted) + " (" + names + ")").c_str(), std::to_string(given).c_str(),
            wanted == 1 ? "pass one array" : "pass a tuple in result order"});
     return false;
   }
   for (int i = 0; i < wanted; ++i) {
-    const char* name =
-        wanted == 1 ? "out" : function_.result_names[static_cast<std::size_t>(i)].c_str();
+    const char* name = wanted == 1 ? "out" : name_of_output(i);
     Object* object = many ? api.tuple_get(out, i) : out;
+    if (i >= function_.num_results && object == api.none) {  // an optional one that is absent
+      outputs_[i] = {};
+      out_arrays_[i] = {};
+      num_outputs_ = i + 1;
+      continue;
+    }
     if (!read_array(object,
                     {function_.name.c_str(), name, data_ == Data::kRequired,
                      data_ == Data::kRequired, stream_},

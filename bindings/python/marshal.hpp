@@ -22,8 +22,9 @@ class Call {
   bool read(Object* const* args, Size nargs, Object* kwnames);
   /// From a tuple and a dict.
   bool read(Object* args, Object* kwargs);
-  /// Takes `out`: an array, or a tuple in result order. For verify(), which always has one.
-  bool read_out(Object* out);
+  /// Takes `out`: an array, or a tuple in result order. For verify(), which always has one and
+  /// wants what the operator wrote into its inputs as well (`judged`), None where one is absent.
+  bool read_out(Object* out, bool judged = false);
 
   const dlblas_args& args() const { return args_; }
   const Function& function() const { return function_; }
@@ -62,8 +63,8 @@ class Call {
   // Not initialised beyond num_arrays_, num_outputs_ and the function's parameters.
   dlblas_value values_[kMaxParams];
   Array arrays_[kMaxTensors];
-  Array out_arrays_[kMaxResults];
-  dlblas_tensor outputs_[kMaxResults];
+  Array out_arrays_[kMaxJudged];
+  dlblas_tensor outputs_[kMaxJudged];
 };
 
 }  // namespace dlblas::py

@@ -26,7 +26,8 @@ struct Callables {
   Object* allowed = nullptr;
   Object* bound = nullptr;
   std::int32_t num_knobs = 0;
-  bool capsules = false;  // tensors go as DLPack capsules, else by address
+  std::int32_t num_judged = 0;  // of an operator: results and written inputs
+  bool capsules = false;        // tensors go as DLPack capsules, else by address
 };
 
 Object* keep(Object* object) {
@@ -178,7 +179,7 @@ std::int32_t run_reference(const dlblas_step_args* args, const std::int64_t* row
       tuple_from(args->num_scalars, [&](std::int64_t i) { return scalar(args->scalars[i]); }));
   Ref at(api.long_from(reinterpret_cast<std::intptr_t>(rows))), count(api.long_from(num_rows));
   const auto addresses = [&](double* const* of) {
-    return tuple_from(args->num_results, [&](std::int64_t r) {
+    return tuple_from(own.num_judged, [&](std::int64_t r) {
       return api.long_from(reinterpret_cast<std::intptr_t>(of[r]));
     });
   };
@@ -300,10 +301,12 @@ Object* own_unregister(Object*, Object* const* args, Size, Object*) {
   return done(unlocked([&] { return dlblas_unregister(op, name); }));
 }
 
-// (schema, in-place forms, formula, source hash, reference, bound or None) -> None
+// (schema, in-place forms, formula, source hash, reference, bound or None, results and written
+// inputs) -> None
 Object* own_register_operator(Object*, Object* const* args, Size, Object*) {
   auto* own = new Callables;
   own->run = keep(args[4]), own->bound = keep(args[5]);
+  own->num_judged = static_cast<std::int32_t>(api.long_as(args[6]));
   std::vector<const char*> inplace;
   for (Size i = 0; i < api.tuple_size(args[1]); ++i)
     inplace.push_back(api.utf8(api.tuple_get(args[1], i), nullptr));
@@ -322,15 +325,15 @@ Object* own_register_operator(Object*, Object* const* args, Size, Object*) {
   return done(unlocked([&] { return dlblas_register_operator(&c, nullptr); }));
 }
 
-// (schema) -> (name, letters, ((input, optional) …), results, ((scalar, key, default) …)); only
-// read
+// (schema) -> (name, letters, ((input, optional, written) …), results, ((scalar, key, default) …));
+// only read
 Object* own_schema(Object*, Object* const* args, Size, Object*) {
   try {
     const Schema schema = parse_schema(api.utf8(args[0], nullptr));
     const auto truth = [](bool b) { return Ref::borrow(b ? api.true_object : api.false_object); };
-    const auto row = [](const std::string& name, Ref a, Ref b = Ref()) {
+    const auto row = [](const std::string& name, Ref a, Ref b) {
       Object* const items[] = {make_text(name), a.release(), b.release()};
-      return tuple_from(items[2] ? 3 : 2, [&](std::int64_t i) { return items[i]; });
+      return tuple_from(std::size(items), [&](std::int64_t i) { return items[i]; });
     };
     const auto tensor_at = [&](std::int64_t i) -> const TensorSpec& {
       return schema.tensors[static_cast<std::size_t>(i)];
@@ -341,9 +344,11 @@ Object* own_schema(Object*, Object* const* args, Size, Object*) {
                    [&](std::int64_t i) {
                      return make_text(schema.letters[static_cast<std::size_t>(i)].name);
                    }),
-        tuple_from(
-            schema.num_inputs,
-            [&](std::int64_t i) { return row(tensor_at(i).name, truth(tensor_at(i).optional)); }),
+        tuple_from(schema.num_inputs,
+                   [&](std::int64_t i) {
+                     const TensorSpec& t = tensor_at(i);
+                     return row(t.name, truth(t.optional), truth(t.written));
+                   }),
         tuple_from(
             schema.num_results,
             [&](std::int64_t i) { return make_text(tensor_at(schema.num_inputs + i).name); }),

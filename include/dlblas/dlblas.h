@@ -236,8 +236,9 @@ DLBLAS_API dlblas_status dlblas_set_worker(const char* const* argv, const char* 
 DLBLAS_API dlblas_status dlblas_pin(dlblas_op_t op, const char* implementation, const char* config);
 
 /* The oracle. rows: indices into the flattened leading dimensions. values[r], magnitudes[r]: f64
- * [num_rows, last dimension] for result r; the allowed error of an element is
- * bounds[r][0]·magnitude + bounds[r][1]·|value| + bounds[r][2]. */
+ * [num_rows, last dimension] for result r, then for the inputs that the operator writes (`!` in its
+ * schema), in order, as they are after a call; those of an absent one may be NULL. The allowed
+ * error of an element is bounds[r][0]·magnitude + bounds[r][1]·|value| + bounds[r][2]. */
 DLBLAS_API dlblas_status dlblas_reference(dlblas_op_t op, const dlblas_args* args,
                                           const int64_t* rows, int64_t num_rows,
                                           double* const* values, double* const* magnitudes,
@@ -249,12 +250,12 @@ typedef struct dlblas_verdict {
   int64_t wrong;       /* elements over the bound */
   int64_t checked;     /* elements compared */
   int64_t first_wrong; /* row-major index in its result, or -1 */
-  int32_t result;      /* which result first_wrong is in */
+  int32_t result;      /* which result first_wrong is in; from num_results on: a written input */
   int32_t
       mistrusted; /* 1: the reference is constant or mostly zero, so the comparison says little */
 } dlblas_verdict;
-/* Compares args->outputs with the oracle; args holds the inputs as they were before the call.
- * num_rows 0: every row. */
+/* Compares args->outputs with the oracle: the results, then the inputs that the operator writes, as
+ * the call left them; args holds the inputs as they were before the call. num_rows 0: every row. */
 DLBLAS_API dlblas_status dlblas_verify(dlblas_op_t op, const dlblas_args* args, const int64_t* rows,
                                        int64_t num_rows, dlblas_verdict* verdict);
 
@@ -433,7 +434,8 @@ typedef struct dlblas_operator_def {
   const void* source;
   int32_t (*reference)(const dlblas_step_args* args, const int64_t* rows, int64_t num_rows,
                        double* const* values, double* const* magnitudes, void* user);
-  /* The error allowed to an element of a result: bound[0]*magnitude + bound[1]*|value| + bound[2].
+  /* values, magnitudes, `result`: results, then written inputs, as dlblas_reference has them.
+   * The error allowed to an element of a result: bound[0]*magnitude + bound[1]*|value| + bound[2].
    * A NaN or a number below 0 is a failure, whose words dlblas_fail() has. NULL: f32's rounding
    * over as many terms as the inputs hold for an element of the results, and four roundings of the
    * result. */

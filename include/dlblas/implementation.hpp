@@ -65,6 +65,11 @@ class Step {
   const T* input(int i) const {
     return static_cast<const T*>(args_->tensors[i].data);
   }
+  /// An input that the schema marks with `!`.
+  template <typename T>
+  T* written(int i) const {
+    return static_cast<T*>(args_->tensors[i].data);
+  }
   template <typename T>
   T* result(int i) const {
     return static_cast<T*>(args_->tensors[args_->num_inputs + i].data);

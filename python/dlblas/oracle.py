@@ -14,7 +14,7 @@ from .tuning import check_tuple, resolve
 
 
 class OracleResult(NamedTuple):
-    """One result: an element may be off by ``bound[0]·magnitude + bound[1]·|value| + bound[2]``.
+    """One result, or an input that the operator writes: an element may be off by ``bound[0]·magnitude + bound[1]·|value| + bound[2]``.
 
     ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, last dimension] of
     those chosen rows that the result has (a result without leading dimensions is row 0).
@@ -31,7 +31,8 @@ class OracleResult(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """``worst`` is the largest error over the allowed one: at most 1 is right."""
+    """``worst`` is the largest error over the allowed one: at most 1 is right. ``result``: which
+    result ``first_wrong`` is in; behind the results count the inputs that the operator writes."""
 
     worst: float
     relative: float
@@ -64,13 +65,14 @@ def reference(
     rows: Sequence[int] | None = None,
 ) -> list[OracleResult]:
     """Plain loops in f64 over every row of the flattened leading dimensions, or over the chosen
-    ones."""
+    ones: the results, then the inputs that the operator writes, as a call leaves them."""
     import numpy as np
 
     function, fixed = resolve(name)
     check_tuple("reference", name, args)
     named = {**fixed, **(kwargs or {})}
-    specs = _native.plane["results"](function.name, args, named)
+    rows_of = _native.plane["judged"](function.name, args, named)
+    specs = [row or (None, 0, 0, (0, 0)) for row in rows_of]  # absent ones: nothing
     leading = [int(np.prod(shape[:-1], dtype=np.int64)) for _, _, _, shape in specs]
     index = _rows(rows, max(leading))
     widths = [shape[-1] if shape else 1 for _, _, _, shape in specs]
@@ -88,6 +90,7 @@ def reference(
     return [
         OracleResult(spec[0], value, magnitude, bound)
         for spec, value, magnitude, bound in zip(specs, values, magnitudes, bounds, strict=True)
+        if spec[0] is not None
     ]
 
 
@@ -99,8 +102,9 @@ def verify(
     *,
     rows: Sequence[int] | None = None,
 ) -> Verdict:
-    """Compares results with the oracle. ``out``: one array, or a tuple in result order;
-    ``args``: the inputs as they were before the call. ``name`` is the functional form."""
+    """Compares results with the oracle. ``out``: one array, or a tuple in result order, with what
+    the call left in the inputs that the operator writes behind the results (None for an absent
+    one); ``args``: the inputs as they were before the call. ``name`` is the functional form."""
     function, fixed = resolve(name)
     check_tuple("verify", name, args)
     index = None if rows is None else _rows(rows, 0)

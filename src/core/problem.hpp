@@ -16,6 +16,7 @@ namespace dlblas {
 
 inline constexpr int kMaxTensors = 16;  // inputs and results of one operator
 inline constexpr int kMaxResults = 6;
+inline constexpr int kMaxJudged = 8;  // results and written inputs of one operator
 inline constexpr int kMaxLetters = 12;
 inline constexpr int kMaxScalars = 12;
 inline constexpr int kMaxKeyScalars = 8;

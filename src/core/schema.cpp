@@ -486,6 +486,12 @@ Schema parse_schema(std::string_view source) {
   for (ScalarSpec& scalar : schema.scalars)
     if (scalar.key) scalar.key_slot = slot++;
   if (slot > kMaxKeyScalars) c.fail(text("at most ", kMaxKeyScalars, " key scalars"));
+  for (int r = 0; r < schema.num_results; ++r)
+    schema.judged.push_back(static_cast<std::int8_t>(schema.num_inputs + r));
+  for (int i = 0; i < schema.num_inputs; ++i)
+    if (schema.tensors[i].written) schema.judged.push_back(static_cast<std::int8_t>(i));
+  if (schema.num_judged() > kMaxJudged)
+    c.fail(text("at most ", kMaxJudged, " results and written inputs"));
   return schema;
 }
 
@@ -513,6 +519,8 @@ InplaceForm parse_inplace(std::string_view source, const Schema& schema) {
     form.params.push_back({p.is_tensor, p.index, keyword_only});
     if (!c.accept("!")) continue;
     if (!p.is_tensor) c.fail(text("a tensor to receive a result, not ", name));
+    if (schema.tensors[p.index].written)
+      c.fail(text("a tensor that the operator does not write itself, not ", name));
     const int result = find_result(schema, c.name("the result it receives"));
     if (result < 0) c.fail(text("a result of ", schema.name));
     form.result_source[result - schema.num_inputs] = p.index;

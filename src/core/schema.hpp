@@ -112,6 +112,9 @@ struct Schema {
   std::vector<Letter> letters;  // in order of first appearance
   std::int32_t num_inputs = 0;
   std::int32_t num_results = 0;
+  /// What the oracle computes and a call's outcome is compared in: the results, then the inputs
+  /// marked `!`. Indices into `tensors`.
+  std::vector<std::int8_t> judged;
   std::string hash;  // 16 hex digits of the canonical text, part of the store's key
 
   std::string_view param_name(const Param& p) const {
@@ -123,6 +126,8 @@ struct Schema {
   std::array<std::int64_t, kMaxLetters> sizes_of(const Problem& problem) const;
   /// `[*T, 2F]`
   std::string print_dims(const TensorSpec& spec) const;
+  int num_judged() const { return static_cast<int>(judged.size()); }
+  bool writes_inputs() const { return num_judged() > num_results; }
 };
 
 /// Parses a schema; throws Error(kArgument) saying what was expected at which column.

@@ -61,6 +61,10 @@ struct Args {
   bool received(int i) const { return inplace && inplace->result_source[i] >= 0; }
   TensorView& result(int i) { return tensors[schema->num_inputs + i]; }
   const TensorView& result(int i) const { return tensors[schema->num_inputs + i]; }
+  /// Of Schema::judged.
+  const TensorView& judged(int j) const { return tensors[schema->judged[j]]; }
+  /// False: a written input that is optional and absent.
+  bool judges(int j) const { return j < schema->num_results || has(schema->judged[j]); }
 };
 
 /// The leading dimensions of a tensor whose last dimension is one row, flattened as far as strides

@@ -50,21 +50,18 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
   const Schema& schema = *args.schema;
   std::optional<cuda::CurrentDevice> current;  // on this thread, whichever it is
   if (context.device.type == DeviceType::kCuda) current.emplace(context.device.index);
-  bool empty = true;  // where all that is written has no elements, no kernel is needed
-  for (int i = 0; i < schema.num_inputs; ++i) {
-    if (!args.has(i)) continue;
-    const bool none = args.tensors[i].numel() == 0;
-    if (!args.tensors[i].data && !none) complain::no_data(schema, args, i);
-    if (schema.tensors[i].written) empty &= none;
-  }
+  for (int i = 0; i < schema.num_inputs; ++i)
+    if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
+      complain::no_data(schema, args, i);
   int output = 0;  // in an in-place form, of the results that no argument receives
   for (int r = 0; r < schema.num_results; ++r) {
-    TensorView& t = args.result(r);
     const bool received = args.received(r);
-    if (!t.data && !received) make_result(context, args, r, output);
+    if (!args.result(r).data && !received) make_result(context, args, r, output);
     output += !received;
-    empty &= t.numel() == 0;
   }
+  bool empty = true;  // no element to write: no kernel
+  for (int j = 0; j < schema.num_judged(); ++j)
+    empty &= !args.judges(j) || args.judged(j).numel() == 0;
   if (empty) return;
   void* workspace = nullptr;
   if (kernel.workspace_bytes > 0) {

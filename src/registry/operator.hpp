@@ -31,10 +31,12 @@ struct OracleOut {
 };
 
 /// The oracle: plain f64 loops over `rows` (indices into the flattened leading dimensions, shared
-/// by all results). Reads args.tensors[0 … num_inputs) only; writes out[r] for each result r.
+/// by all that is judged). Reads args.tensors[0 … num_inputs) only, as they were before the call;
+/// writes out[j] for each tensor of Schema::judged: the results, then what the written inputs hold
+/// after the call. out[j] of an absent one is null; rows that tensor j does not have are left out.
 using ReferenceFn = void (*)(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                              OracleOut* out);
-using BoundFn = Bound (*)(const Problem& problem, int result);
+using BoundFn = Bound (*)(const Problem& problem, int judged);
 
 /// The oracle as a kernel, for operators measured on a GPU: the reference's values and magnitudes,
 /// written to device memory. It is checked against the reference before it judges

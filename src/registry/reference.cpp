@@ -1,4 +1,5 @@
 // The reference as an implementation: runs an operator's oracle over every row and rounds once.
+// What it writes into its inputs is stored when all of it is computed, since any row may read it.
 // It takes any dtype, layout and size; it is what runs where nothing faster does, and it is never
 // searched. In: Args. Out: results. Flow: call > validate > select > compile > [launch].
 #include <algorithm>
@@ -19,36 +20,40 @@ struct State {
 
 std::int64_t row_width(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t.rank - 1]; }
 
+std::int64_t row_count(const TensorView& t) { return t.rank == 0 ? 1 : rows_of(t).count; }
+
+void store_rows(const TensorView& t, std::int64_t begin, std::int64_t count, const OracleOut& out) {
+  const std::int64_t width = row_width(t);
+  const std::int64_t stride = t.rank == 0 ? 0 : t.strides[t.rank - 1];
+  const Rows map = rows_of(t);
+  for (std::int64_t i = 0; i < count && begin + i < map.count; ++i)
+    for (std::int64_t c = 0; c < width; ++c)
+      store_element(t, map.offset(begin + i) + c * stride, out.value[i * width + c]);
+}
+
 int run_reference(const Args& args, const Context&, const Kernel& kernel, void*) {
   const Operator& op = *kernel.load<State>().op;
-  const int results = op.schema.num_results;
+  const int judged = op.schema.num_judged();
   std::int64_t num_rows = 0;
-  for (int r = 0; r < results; ++r) {
-    const TensorView& t = args.result(r);
-    num_rows = std::max(num_rows, t.rank == 0 ? 1 : rows_of(t).count);
-  }
-  const std::int64_t block = op.def.reference_is_whole ? num_rows : 64;
-  OracleOut out[kMaxResults];
-  std::unique_ptr<double[]> buffers[kMaxResults];
-  for (int r = 0; r < results; ++r) {
-    const std::int64_t width = row_width(args.result(r));
-    buffers[r].reset(new double[2 * block * width + 1]);
-    out[r] = {buffers[r].get(), buffers[r].get() + block * width};
+  for (int j = 0; j < judged; ++j)
+    if (args.judges(j)) num_rows = std::max(num_rows, row_count(args.judged(j)));
+  const bool at_once = op.def.reference_is_whole || op.schema.writes_inputs();
+  const std::int64_t block = at_once ? num_rows : 64;
+  OracleOut out[kMaxJudged] = {};
+  std::unique_ptr<double[]> buffers[kMaxJudged];
+  for (int j = 0; j < judged; ++j) {
+    if (!args.judges(j)) continue;
+    const std::int64_t width = row_width(args.judged(j));
+    buffers[j].reset(new double[2 * block * width + 1]);
+    out[j] = {buffers[j].get(), buffers[j].get() + block * width};
   }
   std::vector<std::int64_t> rows(static_cast<std::size_t>(block));
   for (std::int64_t begin = 0; begin < num_rows; begin += block) {
     const std::int64_t count = std::min(block, num_rows - begin);
     std::iota(rows.begin(), rows.begin() + count, begin);
     op.def.reference(args, rows.data(), count, out);
-    for (int r = 0; r < results; ++r) {
-      const TensorView& t = args.result(r);
-      const std::int64_t width = row_width(t);
-      const std::int64_t stride = t.rank == 0 ? 0 : t.strides[t.rank - 1];
-      const Rows map = rows_of(t);
-      for (std::int64_t i = 0; i < count && begin + i < map.count; ++i)
-        for (std::int64_t c = 0; c < width; ++c)
-          store_element(t, map.offset(begin + i) + c * stride, out[r].value[i * width + c]);
-    }
+    for (int j = 0; j < judged; ++j)
+      if (args.judges(j)) store_rows(args.judged(j), begin, count, out[j]);
   }
   return 0;
 }

@@ -49,30 +49,31 @@ void require_whole_elements(const Schema& schema, const Args& args) {
 
 }  // namespace
 
-// Some rows of the oracle's results, in device memory.
+// Some rows of the oracle's values, in device memory.
 class CudaJudge::Block {
  public:
   Block(const CudaJudge& judge, const Args& args, std::vector<std::int64_t> rows)
       : judge_(judge), rows_(std::move(rows)), device_rows_(judge.memory_, rows_.size()) {
     CudaMemory& memory = judge_.memory_;
     memory.copy_in(device_rows_.get(), rows_.data(), rows_.size() * sizeof(std::int64_t));
-    OracleOut out[kMaxResults] = {};
-    for (int r = 0; r < args.schema->num_results; ++r) {
-      const std::size_t count = rows_.size() * static_cast<std::size_t>(row_width(args.result(r)));
-      values_[r] = std::make_unique<CudaArray<double>>(memory, count);
-      magnitudes_[r] = std::make_unique<CudaArray<double>>(memory, count);
-      out[r] = {values_[r]->get(), magnitudes_[r]->get()};
+    OracleOut out[kMaxJudged] = {};
+    for (int j = 0; j < args.schema->num_judged(); ++j) {
+      if (!args.judges(j)) continue;
+      const std::size_t count = rows_.size() * static_cast<std::size_t>(row_width(args.judged(j)));
+      values_[j] = std::make_unique<CudaArray<double>>(memory, count);
+      magnitudes_[j] = std::make_unique<CudaArray<double>>(memory, count);
+      out[j] = {values_[j]->get(), magnitudes_[j]->get()};
     }
     judge_.source_->compute(args, rows_, device_rows_.get(), out);
     cuda::synchronize(memory.stream());
   }
 
-  void compare(const TensorView& t, int result, Tally& tally) const {
+  void compare(const TensorView& t, int judged, Tally& tally) const {
     CudaMemory& memory = judge_.memory_;
-    const Bound bound = judge_.op_.def.bound(judge_.problem_, result);
+    const Bound bound = judge_.op_.def.bound(judge_.problem_, judged);
     CompareParams p{};
     p.out = cuda::device_view(t);
-    p.values = values_[result]->get(), p.magnitudes = magnitudes_[result]->get();
+    p.values = values_[judged]->get(), p.magnitudes = magnitudes_[judged]->get();
     p.rows = device_rows_.get();
     p.num_rows = static_cast<std::int64_t>(rows_.size());
     p.width = row_width(t);
@@ -101,7 +102,7 @@ class CudaJudge::Block {
   const CudaJudge& judge_;
   const std::vector<std::int64_t> rows_;
   const CudaArray<std::int64_t> device_rows_;
-  std::unique_ptr<CudaArray<double>> values_[kMaxResults], magnitudes_[kMaxResults];
+  std::unique_ptr<CudaArray<double>> values_[kMaxJudged], magnitudes_[kMaxJudged];
 };
 
 CudaJudge::CudaJudge(const Operator& op, const Problem& problem, const Args& args,
@@ -119,38 +120,43 @@ CudaJudge::CudaJudge(const Operator& op, const Problem& problem, const Args& arg
 
 CudaJudge::~CudaJudge() = default;
 
-Verdict CudaJudge::compare(const Args& args) {
+Verdict CudaJudge::compare(const Args& after) {
   Verdict verdict;
-  for (int r = 0; r < op_.schema.num_results; ++r) {
+  for (int j = 0; j < op_.schema.num_judged(); ++j) {
+    if (!after.judges(j)) continue;
     Tally tally;
-    chosen_->compare(args.result(r), r, tally);
-    tally.finish(verdict, r);
+    chosen_->compare(after.judged(j), j, tally);
+    tally.finish(verdict, j);
   }
   return verdict;
 }
 
-Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& args,
-                         const std::vector<std::int64_t>& rows, const Context& context) {
-  require_whole_elements(op.schema, args);
+Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& before,
+                         const Args& after, const std::vector<std::int64_t>& rows,
+                         const Context& context) {
+  require_whole_elements(op.schema, before);
+  require_whole_elements(op.schema, after);
   CudaMemory memory(problem.device_index, context.stream);
-  CudaJudge judge(op, problem, args, rows, context, steady_nanoseconds, memory);
-  return rows.empty() ? judge.compare_whole(args) : judge.compare(args);
+  CudaJudge judge(op, problem, before, rows, context, steady_nanoseconds, memory);
+  return rows.empty() ? judge.compare_whole(before, after) : judge.compare(after);
 }
 
-Verdict CudaJudge::compare_whole(const Args& args) {
+Verdict CudaJudge::compare_whole(const Args& before, const Args& after) {
   std::int64_t width = 1;
-  for (int r = 0; r < op_.schema.num_results; ++r)
-    width = std::max(width, row_width(args.result(r)));
+  for (int j = 0; j < op_.schema.num_judged(); ++j)
+    if (after.judges(j)) width = std::max(width, row_width(after.judged(j)));
   const std::int64_t at_once = std::max<std::int64_t>(16, kBlockElements / width);
-  Tally tallies[kMaxResults];
-  for (std::int64_t begin = 0, count = count_rows(args); begin < count; begin += at_once) {
+  Tally tallies[kMaxJudged];
+  for (std::int64_t begin = 0, count = count_rows(after); begin < count; begin += at_once) {
     std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(at_once, count - begin)));
     std::iota(rows.begin(), rows.end(), begin);
-    const Block block(*this, args, std::move(rows));
-    for (int r = 0; r < op_.schema.num_results; ++r) block.compare(args.result(r), r, tallies[r]);
+    const Block block(*this, before, std::move(rows));
+    for (int j = 0; j < op_.schema.num_judged(); ++j)
+      if (after.judges(j)) block.compare(after.judged(j), j, tallies[j]);
   }
   Verdict verdict;
-  for (int r = 0; r < op_.schema.num_results; ++r) tallies[r].finish(verdict, r);
+  for (int j = 0; j < op_.schema.num_judged(); ++j)
+    if (after.judges(j)) tallies[j].finish(verdict, j);
   return verdict;
 }
 

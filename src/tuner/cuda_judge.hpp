@@ -24,8 +24,8 @@ class CudaJudge final : public Judge {
             std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)(),
             CudaMemory& memory);
   ~CudaJudge() override;
-  Verdict compare(const Args& args) override;
-  Verdict compare_whole(const Args& args) override;
+  Verdict compare(const Args& after) override;
+  Verdict compare_whole(const Args& before, const Args& after) override;
   double row_ms() const override { return row_ms_; }
 
  private:
@@ -45,7 +45,12 @@ std::unique_ptr<OracleSource> make_oracle_source(const Operator& op, const Probl
                                                  CudaMemory& memory);
 
 /// As verify, of tensors in device memory; `context` has the stream that wrote them.
-Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& args,
-                         const std::vector<std::int64_t>& rows, const Context& context);
+Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& before,
+                         const Args& after, const std::vector<std::int64_t>& rows,
+                         const Context& context);
+inline Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& args,
+                                const std::vector<std::int64_t>& rows, const Context& context) {
+  return verify_on_device(op, problem, args, args, rows, context);
+}
 
 }  // namespace dlblas

@@ -19,8 +19,7 @@ int batch_for(double ms) {
 class HostMeasurer final : public InProcessMeasurer {
  public:
   explicit HostMeasurer(const MeasureRequest& request)
-      : InProcessMeasurer(request, std::make_unique<HostMemory>(request.context)),
-        clock_(request.clock) {
+      : InProcessMeasurer(request, std::make_unique<HostMemory>(request.context)) {
     open(request);
     make_sets();
   }
@@ -65,7 +64,6 @@ class HostMeasurer final : public InProcessMeasurer {
       sets_.emplace_back(sets_.front());
   }
 
-  const ClockFn clock_;
   std::size_t next_set_ = 0;
   bool rotates_ = false;
 };

@@ -54,6 +54,7 @@ InProcessMeasurer::InProcessMeasurer(const MeasureRequest& request, std::unique_
       problem_(request.problem),
       context_(request.context),
       memory_(std::move(memory)),
+      clock_(request.clock),
       seed_(request.seed),
       workspace_(nullptr, Release{memory_.get()}) {
   context_.new_output = no_new_output;
@@ -65,7 +66,8 @@ void InProcessMeasurer::open(const MeasureRequest& request) {
   std::vector<std::int64_t> rows =
       choose_rows(op_, problem_, args, request.seed, kMaxCheckedElements);
   checks_whole_ = static_cast<std::int64_t>(rows.size()) == count_rows(args);
-  judge_ = make_judge(std::move(rows), request.clock);
+  rows_ = rows;
+  judge_ = make_judge(std::move(rows), clock_);
 }
 
 void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {
@@ -111,16 +113,26 @@ Check InProcessMeasurer::check(const Plan& plan) {
   if (std::string no = refusal_of(plan, *kernel); !no.empty())
     return {Failure::kCompileError, std::move(no)};
   renew_inputs(plan);
+  // A candidate of a user's may remember by address: a packed copy, a descriptor, a static graph.
+  // So may a built-in one that has won and is checked again.
+  const bool varies = plan.implementation->flags.user || right_.count(kernel) > 0;
   Suspects suspects;
   Check wrong;
   for (const int pattern : kPatterns) {
+    if (varies && pattern != kPatterns[0]) show_other_values(plan);
     if (!check_run(plan, *kernel, pattern, suspects, result)) return result;
+    if (shows_others_) {
+      std::string why = wrong_for_others(result.error);
+      if (!why.empty() && wrong.failure == Failure::kNone)
+        wrong = {Failure::kWrongResult, std::move(why)};
+      continue;
+    }
     const Verdict verdict = judge_->compare(sets_.front().args());
     mistrusted_ |= verdict.mistrusted;
     if (verdict.wrong > 0 && wrong.failure == Failure::kNone)
       wrong = {Failure::kWrongResult,
                text(verdict.wrong, " of ", verdict.checked, " elements are wrong, the first at ",
-                    verdict.first_wrong, " of result ", verdict.result)};
+                    verdict.first_wrong, " of ", judged_name(op_.schema, verdict.result))};
     result.error = std::max(result.error, verdict.worst);
   }
   result.failure = wrong.failure;  // told last: an unwritten element is also a wrong one
@@ -161,16 +173,54 @@ Check InProcessMeasurer::try_run(const Kernel& kernel) {
 void InProcessMeasurer::renew_inputs(const Plan& plan) {
   const bool user = plan.implementation->flags.user;
   CallData& data = sets_.front();
-  if (user && !digests_) digests_ = data.digests();
-  if (doubtful_ && data.digests() != *digests_) data.remake(problem_, seed_);
+  if (shows_others_) {
+    shows_others_ = doubtful_ = false;
+    data.remake(problem_, seed_);
+  }
+  if (user && !digests_[0]) digests_[0] = data.digests();
+  if (doubtful_ && data.digests() != *digests_[0]) data.remake(problem_, seed_);
   doubtful_ = user;
+}
+
+void InProcessMeasurer::show_other_values(const Plan& plan) {
+  CallData& data = sets_.front();
+  shows_others_ = true;
+  data.vary(problem_, ~seed_);
+  if (!other_judge_) other_judge_ = make_judge(other_rows(), clock_);
+  if (plan.implementation->flags.user && !digests_[1]) digests_[1] = data.digests();
+}
+
+// What is kept from the first values shows in any row: some of them do, and cost little.
+std::vector<std::int64_t> InProcessMeasurer::other_rows() const {
+  constexpr double kMostMs = 20;
+  constexpr std::size_t kLeast = 8, kMost = 256;
+  const double affordable = kMostMs / std::max(1e-6, judge_->row_ms());
+  const std::size_t count =
+      affordable >= kMost ? kMost : std::max(kLeast, static_cast<std::size_t>(affordable));
+  if (rows_.size() <= count) return rows_;
+  std::vector<std::int64_t> some;  // the first, the last, and as many between
+  for (std::size_t i = 0; i < count; ++i)
+    some.push_back(rows_[i * (rows_.size() - 1) / (count - 1)]);
+  return some;
+}
+
+std::string InProcessMeasurer::wrong_for_others(double& error) {
+  const Args& args = sets_.front().args();
+  const Verdict verdict = other_judge_->compare(args);
+  error = std::max(error, verdict.worst);
+  if (verdict.wrong == 0) return {};
+  if (judge_->compare(args).wrong == 0)
+    return "gave the first call's result for other values at the same addresses";
+  return text(verdict.wrong, " of ", verdict.checked,
+              " elements are wrong for other values at the same addresses, the first at ",
+              verdict.first_wrong, " of ", judged_name(op_.schema, verdict.result));
 }
 
 std::string InProcessMeasurer::written_input(const Plan& plan) {
   if (!plan.implementation->flags.user) return {};
   const auto now = sets_.front().digests();
   for (std::size_t i = 0; i < now.size(); ++i)
-    if (now[i] != (*digests_)[i])
+    if (now[i] != (*digests_[shows_others_])[i])
       return text("the input ", op_.schema.tensors[i].name, " was written");
   return {};
 }
@@ -179,7 +229,7 @@ std::string InProcessMeasurer::written_input(const Plan& plan) {
 bool InProcessMeasurer::check_run(const Plan& plan, const Kernel& kernel, int pattern,
                                   Suspects& suspects, Check& result) {
   CallData& data = sets_.front();
-  data.restore();
+  if (!shows_others_) data.restore();  // the other values are fresh, those of written inputs too
   data.poison_results(pattern);
   const Check ran = try_run(kernel);
   result.ms = ran.ms;
@@ -238,21 +288,30 @@ Check InProcessMeasurer::check_whole(const Plan& plan) {
     return {Failure::kOutOfBounds, std::move(written)};
   const Verdict verdict = compare_whole();
   result.error = verdict.worst;
-  if (verdict.wrong == 0) return result;
-  result.failure = Failure::kWrongResult;
-  result.note = text(verdict.wrong, " of ", verdict.checked, " elements are wrong");
+  if (verdict.wrong > 0) {
+    result.failure = Failure::kWrongResult;
+    result.note = text(verdict.wrong, " of ", verdict.checked, " elements are wrong");
+    return result;
+  }
+  show_other_values(plan);
+  data.poison_results(kPatterns[1]);
+  double ms = 0;
+  if (const int code = run_once(kernel, data, ms)) {
+    look_after_failure();
+    return {Failure::kLaunchError, words_of(code)};
+  }
+  if (std::string why = wrong_for_others(result.error); !why.empty())
+    return {Failure::kWrongResult, std::move(why), result.error};
   return result;
 }
 
 Verdict InProcessMeasurer::compare_whole() {
   const CallData& data = sets_.front();
-  if (!data.has_written_inputs()) return judge_->compare_whole(data.args());
-  // Results in place have overwritten what the oracle reads: it gets the inputs of a fresh copy.
+  if (!data.has_written_inputs()) return judge_->compare_whole(data.args(), data.args());
+  // The call has overwritten what the oracle reads: it gets the inputs of a fresh copy.
   CallData before(data);
   before.restore();
-  Args args = data.args();
-  for (int i = 0; i < op_.schema.num_inputs; ++i) args.tensors[i] = before.args().tensors[i];
-  return judge_->compare_whole(args);
+  return judge_->compare_whole(before.args(), data.args());
 }
 
 double InProcessMeasurer::whole_cost_ms() const {

@@ -51,19 +51,26 @@ class InProcessMeasurer : public Measurer {
   const Problem problem_;
   Context context_;
   const std::unique_ptr<Memory> memory_;
+  const ClockFn clock_;
   std::deque<CallData> sets_;  // set 0 is the one that is checked
   std::unique_ptr<Judge> judge_;
 
  private:
+  using Digests = std::optional<std::array<std::uint64_t, kMaxTensors>>;
   struct Suspects {  // per result: elements that kept the first pattern
     std::vector<std::vector<std::int64_t>> kept;
   };
   bool check_run(const Plan& plan, const Kernel& kernel, int pattern, Suspects& suspects,
                  Check& result);
-  /// Before a user's candidate runs, and after one has: the inputs are what they were made as.
+  /// Before a candidate runs: the inputs are what they were made as.
   void renew_inputs(const Plan& plan);
   /// After a user's candidate ran: an input that it wrote, which no other must read; or empty.
   std::string written_input(const Plan& plan);
+  /// Set 0 holds other values at the same addresses until renew_inputs() is called.
+  void show_other_values(const Plan& plan);
+  std::vector<std::int64_t> other_rows() const;
+  /// After a run on other values: what is wrong; or empty.
+  std::string wrong_for_others(double& error);
   /// One run; what a step's code, an exception or a full memory say about it.
   Check try_run(const Kernel& kernel);
   bool is_out_of_memory(int code) const;
@@ -77,7 +84,10 @@ class InProcessMeasurer : public Measurer {
   bool checks_whole_ = false;
   std::set<const Kernel*> right_;  // so far: a second check of one counts no second candidate
   const std::uint64_t seed_;
-  std::optional<std::array<std::uint64_t, kMaxTensors>> digests_;  // once a user's candidate came
+  std::vector<std::int64_t> rows_;      // that judge_ compares
+  std::unique_ptr<Judge> other_judge_;  // of the other values; null: not needed yet
+  bool shows_others_ = false;           // set 0 holds the other values
+  Digests digests_[2];                  // once a user's candidate came; of the other values: [1]
   bool doubtful_ = false;  // a user's candidate has run since the inputs were looked at
   bool mistrusted_ = false;
   bool lost_ = false;

@@ -124,11 +124,12 @@ void CallData::make_input(int tensor, const Problem& problem, std::uint64_t seed
   if (caller && caller->has(tensor) && caller->tensors[tensor].data) {
     std::vector<std::byte> kept;
     copy_indices(made, fetch(caller->tensors[tensor], *memory_, kept), spec.fill);
-  } else {
-    host.fill(made, filler);
+    tensors_[tensor]->copy_in(staged);
+    lent_.push_back({tensor, std::make_unique<GuardedTensor>(*tensors_[tensor])});
+    return;
   }
+  host.fill(made, filler);
   tensors_[tensor]->copy_in(staged);
-  indices_.push_back({tensor, std::make_unique<GuardedTensor>(*tensors_[tensor])});
 }
 
 CallData::CallData(const CallData& other)
@@ -143,8 +144,8 @@ CallData::CallData(const CallData& other)
   }
   for (const Pristine& p : other.pristine_)
     pristine_.push_back({p.tensor, std::make_unique<GuardedTensor>(*p.copy)});
-  for (const Pristine& p : other.indices_)
-    indices_.push_back({p.tensor, std::make_unique<GuardedTensor>(*p.copy)});
+  for (const Pristine& p : other.lent_)
+    lent_.push_back({p.tensor, std::make_unique<GuardedTensor>(*p.copy)});
 }
 
 void CallData::make_shapes(const Problem& problem) {
@@ -215,6 +216,11 @@ bool CallData::is_read_only(int tensor) const {
                       [tensor](const Pristine& p) { return p.tensor == tensor; });
 }
 
+bool CallData::is_lent(int tensor) const {
+  return std::any_of(lent_.begin(), lent_.end(),
+                     [tensor](const Pristine& p) { return p.tensor == tensor; });
+}
+
 std::array<std::uint64_t, kMaxTensors> CallData::digests() const {
   std::array<std::uint64_t, kMaxTensors> found{};
   for (int i = 0; i < op_->schema.num_inputs; ++i)
@@ -224,12 +230,20 @@ std::array<std::uint64_t, kMaxTensors> CallData::digests() const {
 
 void CallData::remake(const Problem& problem, std::uint64_t seed) {
   for (int i = 0; i < op_->schema.num_inputs; ++i) {
-    if (!is_read_only(i) || holds_indices(op_->schema.tensors[i].fill)) continue;
+    if (!is_read_only(i) || is_lent(i)) continue;
     tensors_[i]->poison(GuardedTensor::kGuardByte);
     make_input(i, problem, seed, nullptr);
   }
-  for (const Pristine& p : indices_)
+  for (const Pristine& p : lent_)
     if (is_read_only(p.tensor)) tensors_[p.tensor]->restore(*p.copy);
+}
+
+void CallData::vary(const Problem& problem, std::uint64_t seed) {
+  for (int i = 0; i < op_->schema.num_inputs; ++i) {
+    if (!tensors_[i] || is_lent(i)) continue;
+    tensors_[i]->poison(GuardedTensor::kGuardByte);
+    make_input(i, problem, seed, nullptr);
+  }
 }
 
 std::vector<GuardedTensor*> CallData::own_results() {

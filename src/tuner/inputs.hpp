@@ -79,8 +79,11 @@ class CallData {
   bool has_written_inputs() const { return !pristine_.empty(); }
   /// Digests of the inputs that a call must leave as they are; 0 for every other tensor.
   std::array<std::uint64_t, kMaxTensors> digests() const;
-  /// Makes these inputs again, in the same memory.
+  /// Makes these inputs again, in the same memory, as the constructor did with `seed`.
   void remake(const Problem& problem, std::uint64_t seed);
+  /// Makes every input that the caller did not lend from another seed, at the same addresses.
+  /// remake() and restore() bring the first values back.
+  void vary(const Problem& problem, std::uint64_t seed);
   /// The results that have memory of their own, poisoned.
   void poison_results(int pattern);
   std::vector<GuardedTensor*> own_results();
@@ -93,6 +96,7 @@ class CallData {
     std::unique_ptr<GuardedTensor> copy;
   };
   bool is_read_only(int tensor) const;
+  bool is_lent(int tensor) const;
   void make_shapes(const Problem& problem);
   void make_input(int tensor, const Problem& problem, std::uint64_t seed, const Args* caller);
   void make_scalars(const Problem& problem, const Args* caller);
@@ -102,7 +106,7 @@ class CallData {
   Args args_;
   std::unique_ptr<GuardedTensor> tensors_[kMaxTensors];  // null: absent, or a result in place
   std::vector<Pristine> pristine_;
-  std::vector<Pristine> indices_;  // what the caller lent cannot be made again
+  std::vector<Pristine> lent_;  // indices of the caller's, which cannot be made again
 };
 
 }  // namespace dlblas

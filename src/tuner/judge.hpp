@@ -12,10 +12,10 @@ namespace dlblas {
 class Judge {
  public:
   virtual ~Judge() = default;
-  /// args' results against the chosen rows.
-  virtual Verdict compare(const Args& args) = 0;
-  /// Every row. `args` has the inputs as they were before the call.
-  virtual Verdict compare_whole(const Args& args) = 0;
+  /// The chosen rows of results and written inputs, as `after` has them.
+  virtual Verdict compare(const Args& after) = 0;
+  /// Every row; `before` has the inputs as they were before the call.
+  virtual Verdict compare_whole(const Args& before, const Args& after) = 0;
   /// Milliseconds that the oracle took for a row.
   virtual double row_ms() const = 0;
 };
@@ -25,9 +25,9 @@ class HostJudge final : public Judge {
  public:
   HostJudge(const Operator& op, const Problem& problem, const Args& args,
             std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)());
-  Verdict compare(const Args& args) override { return oracle_->compare(args); }
-  Verdict compare_whole(const Args& args) override {
-    return verify(op_, problem_, args, {}, context_);
+  Verdict compare(const Args& after) override { return oracle_->compare(after); }
+  Verdict compare_whole(const Args& before, const Args& after) override {
+    return verify(op_, problem_, before, after, {}, context_);
   }
   double row_ms() const override { return row_ms_; }
 

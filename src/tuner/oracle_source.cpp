@@ -44,12 +44,13 @@ class HostOracle final : public OracleSource {
   void compute(const Args&, const std::vector<std::int64_t>& rows, const std::int64_t*,
                const OracleOut* out) override {
     const Oracle oracle(op_, problem_, inputs_.args(), rows, context_);
-    for (int r = 0; r < op_.schema.num_results; ++r) {
+    for (int j = 0; j < op_.schema.num_judged(); ++j) {
+      if (!inputs_.args().judges(j)) continue;
       const std::size_t bytes = rows.size() *
-                                static_cast<std::size_t>(row_width(inputs_.args().result(r))) *
+                                static_cast<std::size_t>(row_width(inputs_.args().judged(j))) *
                                 sizeof(double);
-      memory_.copy_in(out[r].value, oracle.values(r), bytes);
-      memory_.copy_in(out[r].magnitude, oracle.magnitudes(r), bytes);
+      memory_.copy_in(out[j].value, oracle.values(j), bytes);
+      memory_.copy_in(out[j].magnitude, oracle.magnitudes(j), bytes);
     }
   }
 
@@ -108,23 +109,25 @@ void check_against_reference(const Operator& op, const Problem& problem, const C
   const CudaArray<std::int64_t> device_rows(memory, rows.size());
   memory.copy_in(device_rows.get(), rows.data(), rows.size() * sizeof(std::int64_t));
   const Oracle reference(op, problem, inputs.args(), rows, context);
-  std::unique_ptr<CudaArray<double>> arrays[kMaxResults][2];
-  OracleOut out[kMaxResults] = {};
-  for (int r = 0; r < op.schema.num_results; ++r) {
-    const std::size_t count =
-        rows.size() * static_cast<std::size_t>(row_width(data.args().result(r)));
-    for (auto& array : arrays[r]) array = std::make_unique<CudaArray<double>>(memory, count);
-    out[r] = {arrays[r][0]->get(), arrays[r][1]->get()};
+  std::unique_ptr<CudaArray<double>> arrays[kMaxJudged][2];
+  OracleOut out[kMaxJudged] = {};
+  const auto elements = [&](int j) {
+    return rows.size() * static_cast<std::size_t>(row_width(data.args().judged(j)));
+  };
+  for (int j = 0; j < op.schema.num_judged(); ++j) {
+    if (!data.args().judges(j)) continue;
+    for (auto& array : arrays[j]) array = std::make_unique<CudaArray<double>>(memory, elements(j));
+    out[j] = {arrays[j][0]->get(), arrays[j][1]->get()};
   }
   KernelOracle(op, memory).compute(data.args(), rows, device_rows.get(), out);
-  for (int r = 0; r < op.schema.num_results; ++r) {
-    const std::size_t count =
-        rows.size() * static_cast<std::size_t>(row_width(data.args().result(r)));
+  for (int j = 0; j < op.schema.num_judged(); ++j) {
+    if (!data.args().judges(j)) continue;
+    const std::size_t count = elements(j);
     std::vector<double> value(count), magnitude(count);
-    memory.copy_out(value.data(), out[r].value, count * sizeof(double));
-    memory.copy_out(magnitude.data(), out[r].magnitude, count * sizeof(double));
-    if (!agree(value, magnitude, reference.values(r), reference.magnitudes(r),
-               op.def.bound(problem, r)))
+    memory.copy_out(value.data(), out[j].value, count * sizeof(double));
+    memory.copy_out(magnitude.data(), out[j].magnitude, count * sizeof(double));
+    if (!agree(value, magnitude, reference.values(j), reference.magnitudes(j),
+               op.def.bound(problem, j)))
       throw Error(ErrorKind::kInternal,
                   text(op.schema.name, ": device oracle disagrees with the reference on ",
                        print_problem(op, problem), "; expected the same values, got others; ",

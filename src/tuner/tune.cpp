@@ -42,10 +42,12 @@ Store& store_of(const TuneOptions& options) {
 
 bool has_elements(const Operator& op, const Problem& problem) {
   const auto sizes = op.schema.sizes_of(problem);
-  for (int r = 0; r < op.schema.num_results; ++r)
-    for (const DimExpr& dim : op.schema.tensors[op.schema.num_inputs + r].dims)
-      if (dim.evaluate(sizes.data()) == 0) return false;
-  return true;
+  for (const std::int8_t j : op.schema.judged) {
+    bool empty = problem.tensors[j].dtype == DType::kAbsent;
+    for (const DimExpr& dim : op.schema.tensors[j].dims) empty |= dim.evaluate(sizes.data()) == 0;
+    if (!empty) return true;
+  }
+  return false;
 }
 
 // What operator calls get from now on, as far as the store decides it.

@@ -37,11 +37,12 @@ double error_of(double out, double ref, double allowed, DType dtype) {
   return std::isnan(error) ? kWrong : error;  // a bound that is no number allows nothing
 }
 
-// What comparing one result adds up to.
+// What comparing one result, or one written input, adds up to.
 class Comparison {
  public:
-  Comparison(const Operator& op, const Problem& problem, const TensorView& t, int result)
-      : tensor_(t), map_(rows_of(t)), bound_(op.def.bound(problem, result)), result_(result) {}
+  Comparison(const Operator& op, const Problem& problem, const TensorView& t, int judged)
+      : tensor_(t), map_(rows_of(t)), bound_(op.def.bound(problem, judged)), judged_(judged) {}
+  int judged() const { return judged_; }
 
   void add(const std::vector<std::int64_t>& rows, const double* values, const double* magnitudes) {
     const std::int64_t width = row_width(tensor_);
@@ -56,7 +57,7 @@ class Comparison {
     }
   }
 
-  void finish(Verdict& verdict) const { tally_.finish(verdict, result_); }
+  void finish(Verdict& verdict) const { tally_.finish(verdict, judged_); }
 
  private:
   void add_element(double out, double ref, double magnitude, std::int64_t index) {
@@ -78,7 +79,7 @@ class Comparison {
   const TensorView& tensor_;
   const Rows map_;
   const Bound bound_;
-  const int result_;
+  const int judged_;
   Tally tally_;
 };
 
@@ -97,13 +98,18 @@ void Tally::finish(Verdict& verdict, int result) const {
   verdict.mistrusted |= constant || (checked > 1 && 2 * zeros > checked);
 }
 
+std::string judged_name(const Schema& schema, int judged) {
+  const std::string& name = schema.tensors[schema.judged[judged]].name;
+  return (judged < schema.num_results ? "result " : "the written input ") + name;
+}
+
 std::int64_t row_width(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t.rank - 1]; }
 std::int64_t row_count(const TensorView& t) { return t.rank == 0 ? 1 : rows_of(t).count; }
 
 std::int64_t count_rows(const Args& args) {
   std::int64_t rows = 0;
-  for (int r = 0; r < args.schema->num_results; ++r)
-    rows = std::max(rows, row_count(args.result(r)));
+  for (int j = 0; j < args.schema->num_judged(); ++j)
+    if (args.judges(j)) rows = std::max(rows, row_count(args.judged(j)));
   return rows;
 }
 
@@ -111,7 +117,8 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
                                       std::uint64_t seed, std::int64_t max_elements) {
   const std::int64_t num_rows = count_rows(args);
   std::int64_t elements = 0;
-  for (int r = 0; r < op.schema.num_results; ++r) elements += args.result(r).numel();
+  for (int j = 0; j < op.schema.num_judged(); ++j)
+    if (args.judges(j)) elements += args.judged(j).numel();
   std::vector<std::int64_t> rows;
   const double work = op.def.work_per_row(problem) * static_cast<double>(num_rows);
   if (work < 0x1p30 && elements <= max_elements) {
@@ -134,59 +141,64 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
 Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
                std::vector<std::int64_t> rows, const Context& context)
     : op_(&op), problem_(problem), rows_(std::move(rows)) {
-  const int results = op.schema.num_results;
-  for (int r = 0; r < results; ++r) {
-    const std::size_t size = rows_.size() * static_cast<std::size_t>(row_width(args.result(r)));
-    values_[r].reset(new double[size]);
-    magnitudes_[r].reset(new double[size]);
+  const int judged = op.schema.num_judged();
+  for (int j = 0; j < judged; ++j) {
+    if (!args.judges(j)) continue;
+    const std::size_t size = rows_.size() * static_cast<std::size_t>(row_width(args.judged(j)));
+    values_[j].reset(new double[size]);
+    magnitudes_[j].reset(new double[size]);
   }
   // One row at a time would lose what a reference shares between rows (a packed weight, say).
   constexpr std::int64_t kGrain = 4;
   const auto count = static_cast<std::int64_t>(rows_.size());
   context.run(0, count, op.def.reference_is_whole ? count : kGrain,
               [&](std::int64_t begin, std::int64_t end) {
-                OracleOut out[kMaxResults];
-                for (int r = 0; r < results; ++r) {
-                  const std::int64_t at = begin * row_width(args.result(r));
-                  out[r] = {values_[r].get() + at, magnitudes_[r].get() + at};
+                OracleOut out[kMaxJudged] = {};
+                for (int j = 0; j < judged; ++j) {
+                  if (!args.judges(j)) continue;
+                  const std::int64_t at = begin * row_width(args.judged(j));
+                  out[j] = {values_[j].get() + at, magnitudes_[j].get() + at};
                 }
                 op.def.reference(args, rows_.data() + begin, end - begin, out);
               });
 }
 
-Verdict Oracle::compare(const Args& args) const {
+Verdict Oracle::compare(const Args& after) const {
   Verdict verdict;
-  for (int r = 0; r < op_->schema.num_results; ++r) {
-    Comparison comparison(*op_, problem_, args.result(r), r);
-    comparison.add(rows_, values_[r].get(), magnitudes_[r].get());
+  for (int j = 0; j < op_->schema.num_judged(); ++j) {
+    if (!after.judges(j)) continue;
+    Comparison comparison(*op_, problem_, after.judged(j), j);
+    comparison.add(rows_, values_[j].get(), magnitudes_[j].get());
     comparison.finish(verdict);
   }
   return verdict;
 }
 
-Verdict verify(const Operator& op, const Problem& problem, const Args& args,
+Verdict verify(const Operator& op, const Problem& problem, const Args& before, const Args& after,
                const std::vector<std::int64_t>& rows, const Context& context) {
   std::vector<std::int64_t> all = rows;
   if (all.empty())
-    for (std::int64_t row = 0, n = count_rows(args); row < n; ++row) all.push_back(row);
+    for (std::int64_t row = 0, n = count_rows(after); row < n; ++row) all.push_back(row);
   std::int64_t width = 1;
-  for (int r = 0; r < op.schema.num_results; ++r)
-    width = std::max(width, row_width(args.result(r)));
+  for (int j = 0; j < op.schema.num_judged(); ++j)
+    if (after.judges(j)) width = std::max(width, row_width(after.judged(j)));
   constexpr std::int64_t kBlockElements = 1 << 21;  // 32 MiB of references at a time
   const std::size_t block =
       static_cast<std::size_t>(std::max<std::int64_t>(16, kBlockElements / width));
 
   std::vector<Comparison> comparisons;
-  for (int r = 0; r < op.schema.num_results; ++r)
-    comparisons.emplace_back(op, problem, args.result(r), r);
+  for (int j = 0; j < op.schema.num_judged(); ++j)
+    if (after.judges(j)) comparisons.emplace_back(op, problem, after.judged(j), j);
   for (std::size_t begin = 0; begin < all.size(); begin += block) {
     const std::size_t end = std::min(all.size(), begin + block);
-    const Oracle oracle(op, problem, args,
+    const Oracle oracle(op, problem, before,
                         {all.begin() + static_cast<std::ptrdiff_t>(begin),
                          all.begin() + static_cast<std::ptrdiff_t>(end)},
                         context);
-    for (int r = 0; r < op.schema.num_results; ++r)
-      comparisons[r].add(oracle.rows(), oracle.values(r), oracle.magnitudes(r));
+    for (Comparison& comparison : comparisons) {
+      const int j = comparison.judged();
+      comparison.add(oracle.rows(), oracle.values(j), oracle.magnitudes(j));
+    }
   }
   Verdict verdict;
   for (const Comparison& comparison : comparisons) comparison.finish(verdict);

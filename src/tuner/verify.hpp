@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "registry/registry.hpp"
@@ -20,7 +21,7 @@ struct Verdict {
   std::int64_t wrong = 0;
   std::int64_t checked = 0;
   std::int64_t first_wrong = -1;
-  int result = 0;
+  int result = 0;  // index into Schema::judged
   bool mistrusted = false;
 };
 
@@ -29,14 +30,17 @@ struct Tally {
   double worst = 0, distance = 0, norm = 0;
   double least = std::numeric_limits<double>::infinity(), most = -least;
   std::int64_t wrong = 0, checked = 0, zeros = 0, first_wrong = -1;
-  /// Adds what it says about `result` to the verdict.
+  /// Adds what it says about `result` (an index into Schema::judged) to the verdict.
   void finish(Verdict& verdict, int result) const;
 };
 
-/// A result as rows: the last dimension, and the flattened leading ones.
+/// "result y", "the written input state": what a verdict is about, for people.
+std::string judged_name(const Schema& schema, int judged);
+
+/// A result, or a written input, as rows: the last dimension, and the flattened leading ones.
 std::int64_t row_width(const TensorView& t);
 std::int64_t row_count(const TensorView& t);
-/// Rows of the results, flattened: the largest count over the results.
+/// Rows of all that is judged, flattened: the largest count.
 std::int64_t count_rows(const Args& args);
 
 /// Every row while the oracle needs less than 2^30 multiply-adds for all of them and the results
@@ -48,25 +52,31 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
 /// The reference values of the chosen rows, kept to compare any number of results with.
 class Oracle {
  public:
-  /// Runs the reference over `rows`, threaded. `args` has the inputs, and shapes for the results.
+  /// Runs the reference over `rows`, threaded. `args` has the inputs as they were before the call,
+  /// and shapes for the results.
   Oracle(const Operator& op, const Problem& problem, const Args& args,
          std::vector<std::int64_t> rows, const Context& context);
-  /// Compares args' results with the references.
-  Verdict compare(const Args& args) const;
+  /// Compares results and written inputs, as `after` has them, with the references.
+  Verdict compare(const Args& after) const;
   const std::vector<std::int64_t>& rows() const { return rows_; }
-  /// Of result r: [rows, width].
-  const double* values(int r) const { return values_[r].get(); }
-  const double* magnitudes(int r) const { return magnitudes_[r].get(); }
+  /// Of judged tensor j: [rows, width]; null where it is absent.
+  const double* values(int j) const { return values_[j].get(); }
+  const double* magnitudes(int j) const { return magnitudes_[j].get(); }
 
  private:
   const Operator* op_;
   Problem problem_;
   std::vector<std::int64_t> rows_;
-  std::unique_ptr<double[]> values_[kMaxResults], magnitudes_[kMaxResults];
+  std::unique_ptr<double[]> values_[kMaxJudged], magnitudes_[kMaxJudged];
 };
 
-/// Compares args' results with the oracle in bounded memory; no rows: every row.
-Verdict verify(const Operator& op, const Problem& problem, const Args& args,
+/// Compares `after`'s results and written inputs with the oracle on `before`'s inputs, in bounded
+/// memory where the reference does not make all rows at once; no rows: every row.
+Verdict verify(const Operator& op, const Problem& problem, const Args& before, const Args& after,
                const std::vector<std::int64_t>& rows, const Context& context);
+inline Verdict verify(const Operator& op, const Problem& problem, const Args& args,
+                      const std::vector<std::int64_t>& rows, const Context& context) {
+  return verify(op, problem, args, args, rows, context);
+}
 
 }  // namespace dlblas

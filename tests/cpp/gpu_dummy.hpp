@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <deque>
+#include <map>
 
 #include "cuda/view.hpp"
 #include "device/tuner_params.hpp"
@@ -112,6 +113,61 @@ inline const Operator& make_zeros(std::vector<Implementation> implementations) {
   def.reference = [](const Args& args, const std::int64_t*, std::int64_t n, OracleOut* out) {
     std::fill_n(out[0].value, n * args.letters[1], 0.0);
     std::fill_n(out[0].magnitude, n * args.letters[1], 0.0);
+  };
+  def.bound = [](const Problem&, int) { return Bound{0, 0, 1e-6}; };
+  def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[1]); };
+  def.implementations = std::move(implementations);
+  return Registry::process().add(std::move(def));
+}
+
+// y = x; or, of one that remembers, what lay at x's address when it first ran.
+inline int run_copies(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  static auto* const kept = new std::map<const void*, cuda::Buffer>;
+  const void* from = args.tensors[0].data;
+  const auto bytes = static_cast<std::size_t>(args.result(0).numel() * 4);
+  if (kernel.load<bool>()) {
+    cuda::Buffer& copy = (*kept)[from];
+    if (!copy.data()) {
+      copy = cuda::Buffer(bytes);
+      cuda::copy_on_device(copy.data(), from, bytes, context.stream);
+    }
+    from = copy.data();
+  }
+  cuda::copy_on_device(args.result(0).data, from, bytes, context.stream);
+  return 0;
+}
+
+inline Implementation copies(const char* name, bool remembers) {
+  Implementation impl = zeros(name, Broken::kNone);
+  impl.user = new bool(remembers);
+  impl.sources = nullptr;
+  impl.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation& self) {
+    Kernel kernel;
+    kernel.steps[0] = run_copies;
+    kernel.num_steps = 1;
+    kernel.store(*static_cast<const bool*>(self.user));
+    return kernel;
+  };
+  return impl;
+}
+
+/// An operator whose result is its input, f32 alone.
+inline const Operator& make_copies(std::vector<Implementation> implementations) {
+  static int count = 0;
+  static auto* const schemas = new std::deque<std::string>;
+  schemas->push_back("gpu_copies_" + std::to_string(count++) +
+                     "(x: f32[*T, C]) -> y: f32[*T, C] where T: bucket(tokens)");
+  OperatorDef def;
+  def.family = "test";
+  def.schema = schemas->back();
+  def.formula = "y = x";
+  def.letters = {"T", "C"};
+  def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t n, OracleOut* out) {
+    const std::int64_t width = args.letters[1];
+    const Rows map = rows_of(args.tensors[0]);
+    for (std::int64_t i = 0; i < n * width; ++i)
+      out[0].value[i] = out[0].magnitude[i] =
+          load_element(args.tensors[0], map.offset(rows[i / width]) + i % width);
   };
   def.bound = [](const Problem&, int) { return Bound{0, 0, 1e-6}; };
   def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[1]); };

@@ -212,6 +212,19 @@ TEST_F(GpuTuner, AUsersKernelThatWritesAnInputFailsAlone) {
   EXPECT_EQ(find(report, "theirs")->failure, Failure::kNone) << find(report, "theirs")->note;
 }
 
+TEST_F(GpuTuner, AUsersKernelThatRemembersByAddressFailsInWords) {
+  const Operator& op = make_copies(
+      {user(copies("packs_once", true)), copies("right", false), user(copies("theirs", false))});
+  const TuneReport report =
+      tune(op, on_gpu(make_problem(op, 64, 256)), nullptr, context_, options_);
+  ASSERT_NE(report.winner, nullptr);
+  EXPECT_EQ(find(report, "packs_once")->failure, Failure::kWrongResult);
+  EXPECT_EQ(find(report, "packs_once")->note,
+            "gave the first call's result for other values at the same addresses");
+  EXPECT_EQ(find(report, "right")->failure, Failure::kNone) << find(report, "right")->note;
+  EXPECT_EQ(find(report, "theirs")->failure, Failure::kNone) << find(report, "theirs")->note;
+}
+
 TEST_F(GpuTuner, WhatMayNotBeCapturedIsTimedWithoutAGraph) {
   const TuneReport report = tune_zeros({zeros("eager", Broken::kEager)});
   ASSERT_NE(report.winner, nullptr);

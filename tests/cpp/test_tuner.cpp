@@ -154,6 +154,36 @@ TEST_F(TunerTest, AUsersCandidateThatWritesAnInputLaterDoesNotWin) {
   EXPECT_EQ(find(report, "slow")->failure, Failure::kNone);
 }
 
+// A packed copy, a descriptor or a graph kept by address: right for what it saw first.
+TEST_F(TunerTest, AUsersCandidateThatRemembersByAddressFailsInWords) {
+  static const Behaviour packs{Defect::kRemembers,
+                               [](std::int64_t) -> std::int64_t { return 1'000; }};
+  const Operator& op = make_operator(
+      {user(dummy("packs_once", packs)), dummy("slow", kSlow), user(dummy("fast", kFast))});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "fast");
+  EXPECT_EQ(find(report, "packs_once")->failure, Failure::kWrongResult);
+  EXPECT_EQ(find(report, "packs_once")->note,
+            "gave the first call's result for other values at the same addresses");
+  EXPECT_EQ(find(report, "fast")->failure, Failure::kNone) << find(report, "fast")->note;
+  EXPECT_EQ(find(report, "slow")->failure, Failure::kNone) << find(report, "slow")->note;
+}
+
+// Checked again before it is served, whether all of it is compared or chosen rows.
+TEST_F(TunerTest, ABuiltInWinnerThatRemembersByAddressIsDropped) {
+  static const Behaviour packs{Defect::kRemembers,
+                               [](std::int64_t) -> std::int64_t { return 500'000'000; }};
+  static const Behaviour slow{Defect::kNone,
+                              [](std::int64_t) -> std::int64_t { return 2'000'000'000; }};
+  for (const std::int64_t rows : {8, 300'000}) {
+    const Operator& op = make_operator({dummy("packs_once", packs), dummy("slow", slow)});
+    const TuneReport report = tune(op, make_problem(op, rows), nullptr, context_, options_);
+    EXPECT_STREQ(report.winner->name, "slow");
+    EXPECT_EQ(find(report, "packs_once")->note,
+              "gave the first call's result for other values at the same addresses");
+  }
+}
+
 TEST_F(TunerTest, TiesGoToTheDefaultThenToTheLowerId) {
   const Behaviour* same = &kSlow;
   const Operator& op = make_operator({dummy("first", *same), dummy("second", *same)});

@@ -69,9 +69,8 @@ class Call:
         for t in present:
             name, given = t["name"], case.args.get(t["name"])
             dtype = numpy_dtype(given if isinstance(given, str) else self._dtype(t))
-            tensor = self.make(
-                shape_of(t["dims"], sizes), dtype, kind_of(case.layout, name, matrices, False)
-            )
+            kind = kind_of(case.layout, name, matrices, t["written"])
+            tensor = self.make(shape_of(t["dims"], sizes), dtype, kind)
             limit = sizes.get(t["fill_letter"], 0)
             limit = math.prod(limit) if isinstance(limit, list) else limit
             tensor.assign(
@@ -97,6 +96,10 @@ class Call:
                 self.results.append(self.make(shape, _hooks.numpy_descr(code, bits), kind))
         received = self.form["receives"] if self.form else [""] * len(made)
         self.outputs = [r for r, name in zip(self.results, received, strict=True) if not name]
+        # Results, then the inputs that the operator writes; None for one that is absent.
+        self.written = [t["name"] for t in specs if t["written"]]
+        self.judged = [*self.results, *(self.inputs.get(name) for name in self.written)]
+        self.judged_names = [*self.result_names, *self.written]
 
     def make(self, shape: Sequence[int], dtype: Any, kind: str) -> Guarded:
         """A tensor of this case, in the memory of its device."""
@@ -123,9 +126,13 @@ class Call:
         return {**{name: tensor.array for name, tensor in self.pristine.items()}, **self.scalars}
 
     def out(self) -> Any:
-        """The results as the host has them."""
-        arrays = tuple(r.array for r in self.results)
+        """Results and written inputs as the host has them after a call."""
+        arrays = tuple(None if r is None else r.array for r in self.judged)
         return arrays[0] if len(arrays) == 1 else arrays
+
+    def outcome(self) -> list[Guarded]:
+        """Those that are there."""
+        return [tensor for tensor in self.judged if tensor is not None]
 
     def targets(self) -> Any:
         """The results as a call takes them: those that no argument receives."""
@@ -133,7 +140,9 @@ class Call:
         return arguments[0] if len(arguments) == 1 else arguments
 
     def prepare(self, pattern: int) -> None:
-        for name in filter(None, self.form["receives"] if self.form else []):
+        restored = [name for name in self.written if name in self.inputs]
+        restored += filter(None, self.form["receives"] if self.form else [])
+        for name in restored:
             self.inputs[name].restore(self.pristine[name])
         for result in self.outputs:
             result.poison(pattern)
@@ -155,7 +164,7 @@ class Call:
             tensor.pull()
 
     def bits(self) -> list[bytes]:
-        return [result.bits() for result in self.results]
+        return [tensor.bits() for tensor in self.outcome()]
 
     def check_memory(self) -> None:
         """Guards and gaps intact, inputs as they were."""
@@ -165,5 +174,6 @@ class Call:
         for name, tensor in self.inputs.items():
             if not tensor.guards_intact():
                 raise FailedCheck(f"memory around {name} was written")
-            if tensor not in self.results and tensor.bits() != self.pristine[name].bits():
+            changes = name in self.written or tensor in self.results
+            if not changes and tensor.bits() != self.pristine[name].bits():
                 raise FailedCheck(f"input {name} was written")

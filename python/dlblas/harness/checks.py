@@ -20,8 +20,8 @@ from .cases import Registry
 
 
 def _locate(call: Call, result: int, index: int) -> str:
-    place = np.unravel_index(index, call.results[result].shape)
-    return f"{call.result_names[result]}[{', '.join(str(int(i)) for i in place)}]"
+    place = np.unravel_index(index, call.judged[result].shape)
+    return f"{call.judged_names[result]}[{', '.join(str(int(i)) for i in place)}]"
 
 
 def check_oracle(call: Call, rows: list[int] | None = None) -> bool:
@@ -29,7 +29,7 @@ def check_oracle(call: Call, rows: list[int] | None = None) -> bool:
     verdict = verify(call.case.op, (), call.out(), call.before(), rows=rows)
     if not verdict.ok:
         where = _locate(call, verdict.result, verdict.first_wrong)
-        got = call.results[verdict.result].array.reshape(-1)[verdict.first_wrong]
+        got = call.judged[verdict.result].array.reshape(-1)[verdict.first_wrong]
         raise FailedCheck(
             f"{verdict.wrong} of {verdict.checked} elements are wrong, at worst "
             f"{verdict.worst:.3g} × the allowed error; first {where} = {float(got)!r}"
@@ -63,7 +63,7 @@ class Rounding:
 
 
 def formula_values(registry: Registry, call: Call) -> tuple[Any, ...]:
-    """The family's NumPy formula in f64 on the case's inputs."""
+    """The family's NumPy formula in f64 on the case's inputs: results, then written inputs."""
     tensors = {name: t.array.astype(np.float64) for name, t in call.pristine.items()}
     scalars = {**call.defaults, **call.scalars}
     first = next(iter(call.inputs.values())).dtype
@@ -77,7 +77,8 @@ def check_formula(registry: Registry, call: Call) -> None:
     expected = formula_values(registry, call)
     oracle = reference(call.case.op, (), call.before())
     terms = 64 + sum(math.prod(v) if isinstance(v, list) else v for v in call.case.dims.values())
-    for i, (want, tensor, ref) in enumerate(zip(expected, call.results, oracle, strict=True)):
+    outcome = [(i, tensor) for i, tensor in enumerate(call.judged) if tensor is not None]
+    for want, (i, tensor), ref in zip(expected, outcome, oracle, strict=True):
         got, rounded = tensor.array.astype(np.float64), round_to(tensor.dtype, want)
         with np.errstate(all="ignore"):
             # The formula's own error, of the sums' size but no larger than the error allowed to a
@@ -114,7 +115,9 @@ def check_repeat(call: Call, deterministic: bool, first: list[bytes]) -> None:
 
 def check_batch(call: Call, first: list[bytes]) -> None:
     """The first half of the rows alone must come out with the same bits."""
-    if call.form or not call.leading or any(t.array.ndim < 2 for t in call.results):
+    if call.form or call.written or not call.results or not call.leading:
+        return
+    if any(t.array.ndim < 2 for t in call.results):
         return
     rows = call.results[0].shape[0] // 2
     if rows == 0 or call.results[0].array.size == 0:
@@ -161,7 +164,10 @@ def _check_overlap_there(call: Call, source: Any) -> None:
 def check_overlap(call: Call) -> None:
     """A result that overlaps an input partly is refused with the typed error, and nothing is
     written."""
-    result, source = call.results[0], next(t for t in call.inputs.values() if t.array.ndim > 1)
+    source = next((t for t in call.inputs.values() if t.array.ndim > 1), None)
+    if source is None or not call.results:
+        raise SkippedCase("no matrix among the inputs, or no result")
+    result = call.results[0]
     if source.array.size < 2 or result.array.size < 2:
         raise SkippedCase("too small to overlap")
     if call.device != "cpu":

@@ -48,7 +48,7 @@ def _candidates(
 
 def _check_rows(call: Call, rng: random.Random) -> list[int]:
     """First, last, the edges of small tiles, and seeded ones."""
-    shape = call.results[0].shape
+    shape = call.outcome()[0].shape
     count = math.prod(shape[:-1])
     if count <= _ROWS_CHECKED:
         return list(range(count))

@@ -53,7 +53,7 @@ def _run_one(
             check_batch(call, first)
         default = config or default_config(call, impl)
     ran = [] if default is None else [default]
-    if default and not config and all(result.array.size for result in call.results):
+    if default and not config and all(tensor.array.size for tensor in call.outcome()):
         ran += check_configs(
             call, impl, default, random.Random(f"{seed} {call.case.identity} {name}")
         )

@@ -50,11 +50,12 @@ def _from_capsule() -> Any:
     return getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_dlpack)
 
 
-def read_numpy(rows: tuple[Any, ...], num_inputs: int) -> list[Any]:
-    return [numpy_view(row, i < num_inputs) for i, row in enumerate(rows)]
+def read_numpy(rows: tuple[Any, ...], fixed: tuple[bool, ...]) -> list[Any]:
+    """``fixed``: for each tensor, whether it may not be written."""
+    return [numpy_view(row, may_not) for row, may_not in zip(rows, fixed, strict=True)]
 
 
-def read_torch(capsules: tuple[Any, ...], num_inputs: int) -> list[Any]:
+def read_torch(capsules: tuple[Any, ...], _: tuple[bool, ...]) -> list[Any]:
     read = _from_capsule()
     return [None if capsule is None else read(capsule) for capsule in capsules]
 

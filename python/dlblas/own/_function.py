@@ -135,13 +135,14 @@ def step_of(
     scalars = _picks(op.scalars, signature.names)
     letters = _picks(op.letters, signature.names)
     read = _arrays.read_torch if torch else _arrays.read_numpy
-    num_inputs, decode, plain = len(op.inputs), knobs.decode, not knobs.domains
+    fixed = tuple(n in op.inputs and n not in op.written for n in op.tensors)
+    decode, plain = knobs.decode, not knobs.domains
 
     def step(
         rows: Any, values: Any, sizes: Any, codes: Any, stream: int, threads: int
     ) -> str | None:
         try:
-            views = read(rows, num_inputs)
+            views = read(rows, fixed)
             named = {name: views[i] for name, i in tensors}
             for name, i in scalars:
                 named[name] = values[i]
@@ -149,7 +150,7 @@ def step_of(
                 named[name] = sizes[i]
             if not plain:
                 named.update(decode(codes))
-            device = views[-1].device if torch else None  # of a result, which is always there
+            device = next(v for v in views if v is not None).device if torch else None
             gpu = device is not None and device.type == "cuda"
             side = _arrays.on_stream(stream, device) if gpu else None
             if side is None:

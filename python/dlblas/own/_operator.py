@@ -40,9 +40,11 @@ def register_operator(
     """Adds an operator; returns the function ``dlblas.<name>``.
 
     ``schema``: as in docs/add_an_operator.md. ``reference``: called by name with f64 NumPy arrays
-    and scalars; returns one array, or a tuple in result order. ``bound``: the error allowed to an
-    element as (times its row's largest value, times its own, plus this much), or a function of a
-    ``Problem`` and a result's name that returns these; by default derived from the schema.
+    and scalars; returns one array, or a tuple in result order. Inputs that the operator writes
+    (``!`` in the schema) it writes in place, or returns behind the results. ``bound``: the error
+    allowed to an element as (times its row's largest value, times its own, plus this much), or a
+    function of a ``Problem`` and a result's name that returns these; by default derived from the
+    schema.
     ``inplace``: in-place forms. ``cases``: rows as in ops/*/cases.json, without "op"; by default a
     few of every kind. The same schema again replaces reference, bound and cases; another
     formula or in-place form is an error, none keeps what there is. Raises ArgumentError.
@@ -69,7 +71,8 @@ def register_operator(
     rows = None if cases is None else _case_rows.read(facts, schema, cases)
     shell = _Reference(facts, reference)
     ask = None if bound is None else _Bound(facts, bound)
-    _native.plane["own_register_operator"](schema, texts, formula, digest, shell, ask)
+    judged = len(facts.judged)
+    _native.plane["own_register_operator"](schema, texts, formula, digest, shell, ask, judged)
     _source.note(name, _source.place_of(name))
     announce()
     made = _default_cases(facts) if rows is None else rows
@@ -119,8 +122,11 @@ class _Reference:
         self, rows: Any, scalars: Any, address: int, count: int, values: Any, magnitudes: Any
     ) -> str | None:
         try:
-            results = self._run(rows, scalars)
-            _write(rows[len(self._facts.inputs) :], results, (address, count), values, magnitudes)
+            facts = self._facts
+            made = self._run(rows, scalars)
+            there = dict(zip(facts.tensors, rows, strict=True))
+            shapes = [there[name] and there[name][3] for name in facts.judged]
+            _write(shapes, made, (address, count), values, magnitudes)
         except Exception as error:
             return _function.words_of(error)
         return None
@@ -134,17 +140,27 @@ class _Reference:
             view = _arrays.numpy_view(row, True)
             exact = view is None or view.dtype.kind in "iub"
             named[name] = view if exact else view.astype(np.float64)
+            if exact and view is not None and name in facts.written:
+                named[name] = view.copy()  # the caller's is what it was before the call
         named.update(zip(facts.scalars, scalars, strict=True))
         with np.errstate(all="ignore"):
             made = self._fn(**{n: v for n, v in named.items() if n in self._names})
-        results = list(made) if isinstance(made, (tuple, list)) else [made]
-        if len(results) != len(facts.results):
-            raise ValueError(f"returned {len(results)} results, the schema has {facts.results}")
+        several = isinstance(made, (tuple, list))
+        results = [] if made is None and not facts.results else list(made) if several else [made]
+        if len(results) == len(facts.results):  # the written ones were written in place
+            results += [named[name] for name in facts.written]
+        if len(results) != len(facts.judged):
+            news = f", or {len(facts.judged)} with the new values of {', '.join(facts.written)}"
+            raise ValueError(
+                f"returned {len(results)} results; expected {len(facts.results)} "
+                f"({', '.join(facts.results)})" + (news if facts.written else "")
+            )
         return results
 
 
-def _write(rows: Any, results: list[Any], chosen: Any, values: Any, magnitudes: Any) -> None:
-    """The chosen rows of each result, and beside each the largest value of its row."""
+def _write(shapes: Any, results: list[Any], chosen: Any, values: Any, magnitudes: Any) -> None:
+    """The chosen rows of each result and written input, and beside each the largest value of its
+    row. ``shapes``: None of an input that is absent."""
     import ctypes
 
     import numpy as np
@@ -157,8 +173,10 @@ def _write(rows: Any, results: list[Any], chosen: Any, values: Any, magnitudes: 
         return np.frombuffer(memory, kind).reshape(shape)
 
     index = view(chosen[0], (chosen[1],), np.int64)
-    for row, made, value, magnitude in zip(rows, results, values, magnitudes, strict=True):
-        shape = tuple(row[3])
+    for sizes, made, value, magnitude in zip(shapes, results, values, magnitudes, strict=True):
+        if sizes is None:
+            continue
+        shape = tuple(sizes)
         result = np.asarray(made, dtype=np.float64)
         if result.shape != shape:
             raise ValueError(f"returned a result of shape {result.shape}, expected {shape}")
@@ -187,7 +205,7 @@ class _Bound:
     def __call__(self, row: tuple[Any, ...], result: int) -> Bound:
         if not callable(self._given):
             return tuple(map(float, self._given))  # type: ignore[return-value]
-        made = self._given(Problem(self._facts, row), self._facts.results[result])
+        made = self._given(Problem(self._facts, row), self._facts.judged[result])
         return tuple(map(float, made))  # type: ignore[return-value]
 
 

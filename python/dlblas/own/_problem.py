@@ -25,12 +25,17 @@ class Operator(NamedTuple):
     results: tuple[str, ...]
     scalars: tuple[str, ...]
     optional: frozenset[str]  # inputs that may be absent
+    written: tuple[str, ...]  # inputs that the operator writes: judged like results
     keys: Mapping[str, Any]  # scalars that a problem holds, with their defaults
     required: frozenset[str]  # scalars without a default
 
     @property
     def tensors(self) -> tuple[str, ...]:
         return self.inputs + self.results
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        return self.results + self.written
 
 
 def operator(name: str) -> Operator:
@@ -45,6 +50,7 @@ def operator(name: str) -> Operator:
         tuple(t["name"] for t in row["results"]),
         tuple(p["name"] for p in scalars),
         frozenset(t["name"] for t in row["tensors"] if t["optional"]),
+        tuple(t["name"] for t in row["tensors"] if t["written"]),
         {p["name"]: p["default"] for p in scalars if p["key"]},
         frozenset(p["name"] for p in scalars if not p["has_default"]),
     )
@@ -61,6 +67,7 @@ def of_schema(schema: str) -> Operator:
         results,
         tuple(row[0] for row in scalars),
         frozenset(row[0] for row in inputs if row[1]),
+        tuple(row[0] for row in inputs if row[2]),
         {row[0]: None for row in scalars if row[1]},
         frozenset(row[0] for row in scalars if not row[2]),
     )
