@@ -287,6 +287,22 @@ def _new_on_gpu(like: Any, name: str, shape: tuple[int, ...]) -> Any:
         return cupy.empty(shape, like.dtype if same else numpy_descr(*_dtypes.TABLE[name][:2]))
 
 
+def number(like: Any, argument: str, value: float, code: int, bits: int) -> Any:
+    """A number for a tensor without dimensions, where ``like`` is on a GPU."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    name = _dtypes.NAMES[code, bits]
+    if torch is not None and isinstance(like, torch.Tensor):
+        dtype = getattr(torch, _dtypes.TABLE[name][2])
+        return torch.full((), value, dtype=dtype, device=like.device)
+    if cupy is not None and isinstance(like, cupy.ndarray):
+        with like.device:
+            return cupy.full((), value, numpy_descr(code, bits))
+    raise _refuse(
+        "dlblas", argument, "is a number", "an array on the GPU, as the others are",
+        "a Python number", "pass torch or CuPy arrays, or an array of one element",
+    )  # fmt: skip
+
+
 def finish(like: Any, array: Any) -> Any:
     """The result as the caller gets it: an ``Array`` becomes the caller's type, or NumPy's,
     where it can."""
@@ -382,6 +398,7 @@ TABLE: dict[str, Any] = {
     "wrote": wrote,
     "stream": _stream_of,
     "new_output": new_output,
+    "number": number,
     "finish": finish,
     "dtype_name": _dtypes.name_of,
     "attach": attach,

@@ -76,6 +76,7 @@ class PythonWriter {
     std::string fallback = "None";
     if (p.is_tensor) {
       s += first_tensor ? "_A" : "_Array";
+      if (schema.tensors[p.index].dims.empty() && !is_written(form, p)) s += " | float";
       if (schema.tensors[p.index].optional) s += " | None";
     } else {
       s += scalar_type(schema.scalars[p.index]);

@@ -97,15 +97,16 @@ def _call(library: Library, row: Row) -> str:
     import dlblas
 
     name = row["name"]
-    inplace = [form["name"] for form in row["forms"] if form["inplace"]]
-    lines = []
+    results = [r["name"] for r in row["results"]]
+    lines, in_torch = [], []
     for form in row["forms"]:
         signature = inspect.signature(getattr(dlblas, form["name"]))
-        results = [r["name"] for r in row["results"]]
-        returned = "" if form["inplace"] else " -> " + ", ".join(results)
-        lines.append(f"dlblas.{form['name']}{signature}{returned}")
+        received = form.get("receives") or [""] * len(results)
+        returned = [r for r, into in zip(results, received, strict=True) if not into]
+        arrow = f" -> {', '.join(returned)}" if returned else ""
+        lines.append(f"dlblas.{form['name']}{signature}{arrow}")
+        in_torch += [form["name"]] + [f"{form['name']}_out"] * bool(returned)
     text = fold("\n".join(lines), "python")
-    in_torch = [name, f"{name}_out", *inplace]
     forms = ", ".join(code(f"torch.ops.dlblas.{form}") for form in in_torch)
     text += f"In torch {forms}; in C++ {code(f'dlblas::{name}')} of `<dlblas/ops.hpp>`. "
     return f"{text}All of them are made from the schema:\n\n{fold(row['schema'])}"
@@ -126,6 +127,7 @@ def _arguments(library: Library, row: Row) -> str:
     letters = []
     for letter in row["letters"]:
         kind = "any; choices are kept by buckets" if letter["bucketed"] else "exact"
+        kind = f"not; tuned as {letter['pool']}" if letter["pool"] else kind
         letters.append([code(letter["name"]), LETTERS.get(letter["name"], ""), kind])
     return text + table(["letter", "counts", "in a choice's key"], letters)
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .. import _dtypes, _hooks, _native
+from .. import _dims, _dtypes, _hooks, _native
 from . import _arrays, _function, _names, _source
 from . import _cases as _case_rows
 from ._problem import Operator, Problem, of_schema
@@ -213,15 +213,20 @@ def _default_cases(facts: Operator) -> list[dict[str, Any]]:
     """Small, odd, edge and ordinary sizes of every letter, in the floating types of the first
     tensor."""
     row = next(row for row in _native.info()["operators"] if row["name"] == facts.name)
-    dtypes = [d for d in row["tensors"][0]["dtypes"] if d in ("f32", "f16", "bf16")]
-    dtypes = dtypes or row["tensors"][0]["dtypes"][:1]
+    first = (row["tensors"] or row["results"])[0]
+    dtypes = [d for d in first["dtypes"] if d in ("f32", "f16", "bf16")]
+    dtypes = dtypes or first["dtypes"][:1]
+    every = [_dims.of_json(d) for t in row["tensors"] + row["results"] for d in t["dims"]]
+    multiples = {n: d.divisor for d in every if d.whole for n in d.letters}  # of `//`
     bucketed = {letter["name"] for letter in row["letters"] if letter["bucketed"]}
     sizes = {
         "ones": (1, 1), "small": (3, 8), "odd": (7, 33), "even": (16, 64), "plain": (64, 256),
     }  # fmt: skip
 
     def dims(tokens: int, other: int) -> dict[str, int]:
-        return {n: tokens if n in bucketed else other for n in facts.letters}
+        sizes = {n: tokens if n in bucketed else other for n in facts.letters}
+        return {n: -(-size // multiples.get(n, 1)) * multiples.get(n, 1)
+                for n, size in sizes.items()}  # fmt: skip
 
     made: list[dict[str, Any]] = []
     for name, (tokens, other) in sizes.items():
