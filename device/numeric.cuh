@@ -1,9 +1,10 @@
-// f32, f16 and bf16 on the device, by PTX: no CUDA header. Values are computed in f32; memory holds
-// raw bits. In: bits as words of two 16-bit elements, or one f32. Out: floats, and back with one
-// rounding to nearest even (NaN stays NaN). Read next: device/vec.cuh.
+// f32, f16, bf16 and the two f8 types on the device, by PTX: no CUDA header. Values are computed in
+// f32; memory holds raw bits. In: bits as words of two 16-bit elements, or of one element. Out:
+// floats, and back with one rounding to nearest even (NaN stays NaN; f8 saturates).
+// Read next: device/vec.cuh.
 #pragma once
 
-#include "device/types.hpp"
+#include "device/float8.hpp"
 
 namespace dlblas {
 
@@ -19,7 +20,7 @@ struct FloatPair {
 /// one instruction an element, and none is a conversion (those run at a quarter of the rate).
 template <FloatType T>
 __device__ inline FloatPair unpack_pair(uint32_t word) {
-  static_assert(T != FloatType::kF32);
+  static_assert(size_of(T) == 2);
   if constexpr (T == FloatType::kBF16)
     return {float_from_bits(word << 16), float_from_bits(word & 0xffff0000u)};
   FloatPair pair;
@@ -32,7 +33,7 @@ __device__ inline FloatPair unpack_pair(uint32_t word) {
 /// Two floats rounded into one word, in one instruction.
 template <FloatType T>
 __device__ inline uint32_t pack_pair(float low, float high) {
-  static_assert(T != FloatType::kF32);
+  static_assert(size_of(T) == 2);
   uint32_t word;
   if constexpr (T == FloatType::kBF16)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
@@ -46,14 +47,36 @@ template <FloatType T>
 __device__ inline float unpack_one(uint32_t bits) {
   if constexpr (T == FloatType::kF32)
     return float_from_bits(bits);
+  else if constexpr (T == FloatType::kF8E4M3)
+    return float_from_bits(f8e4m3_to_f32_bits(bits & 0xffu));
+  else if constexpr (T == FloatType::kF8E5M2)
+    return float_from_bits(f8e5m2_to_f32_bits(bits & 0xffu));
   else
     return unpack_pair<T>(bits).low;
 }
-/// One element's bits; the upper half of the word is zero for a 16-bit type.
+/// One f8 element's bits, by one instruction from sm_89 on.
+template <FloatType T>
+__device__ inline uint32_t pack_f8(float value) {
+  static_assert(is_f8(T));
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  uint16_t pair;
+  if constexpr (T == FloatType::kF8E4M3)
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
+  else
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
+  return pair & 0xffu;
+#else
+  const uint32_t bits = bits_of_float(value);
+  return T == FloatType::kF8E4M3 ? f32_bits_to_f8e4m3(bits) : f32_bits_to_f8e5m2(bits);
+#endif
+}
+/// One element's bits; the rest of the word is zero for a narrower type.
 template <FloatType T>
 __device__ inline uint32_t pack_one(float value) {
   if constexpr (T == FloatType::kF32)
     return bits_of_float(value);
+  else if constexpr (is_f8(T))
+    return pack_f8<T>(value);
   else
     return pack_pair<T>(value, 0.0f);
 }

@@ -1,6 +1,7 @@
-// Element types for the CUDA text of users' own kernels: f16 and bf16 that read as float and are
-// made from one, rounded to nearest even. In: nothing. Out: own::f16, own::bf16; before the user's
-// text the library adds `own::x` for each tensor x. No header of CUDA is needed.
+// Element types for the CUDA text of users' own kernels: f16, bf16 and f8 that read as float and
+// are made from one, rounded to nearest even; f8 saturates. In: nothing. Out: own::f16, own::bf16,
+// own::f8e4m3, own::f8e5m2; before the user's text the library adds `own::x` for each tensor x. No
+// header of CUDA is needed.
 // Read next: bindings/c/register_cuda.cpp, docs/own.md.
 #pragma once
 
@@ -8,15 +9,17 @@
 
 namespace own {
 
-template <dlblas::FloatType T>
-struct Half {
-  uint16_t bits;
+template <dlblas::FloatType T, typename Bits>
+struct Narrow {
+  Bits bits;
 
-  Half() = default;
-  __device__ Half(float value) : bits(static_cast<uint16_t>(dlblas::pack_one<T>(value))) {}
+  Narrow() = default;
+  __device__ Narrow(float value) : bits(static_cast<Bits>(dlblas::pack_one<T>(value))) {}
   __device__ operator float() const { return dlblas::unpack_one<T>(bits); }
 };
-using f16 = Half<dlblas::FloatType::kF16>;
-using bf16 = Half<dlblas::FloatType::kBF16>;
+using f16 = Narrow<dlblas::FloatType::kF16, uint16_t>;
+using bf16 = Narrow<dlblas::FloatType::kBF16, uint16_t>;
+using f8e4m3 = Narrow<dlblas::FloatType::kF8E4M3, uint8_t>;
+using f8e5m2 = Narrow<dlblas::FloatType::kF8E5M2, uint8_t>;
 
 }  // namespace own

@@ -18,6 +18,11 @@ __device__ inline double infinity() { return __longlong_as_double(0x7ff000000000
 // |out − ref| over what is allowed; 0 where non-finite values agree, infinity where they do not.
 __device__ inline double error_of(double out, double ref, double allowed, int32_t dtype) {
   if (isnan(ref) || isnan(out)) return isnan(ref) && isnan(out) ? 0 : infinity();
+  const f64::Limits limits = f64::limits_of(dtype);
+  if (f64::is_f8(dtype) && fabs(ref) >= limits.max) {  // conversions to f8 saturate
+    if (fabs(out) == limits.max && signbit(out) == signbit(ref)) return 0;
+    if (isfinite(ref)) ref = copysign(limits.max, ref);
+  }
   if (isinf(ref)) return out == ref ? 0 : infinity();
   if (isinf(out)) {
     const bool overflows = isinf(f64::round_to(dtype, fabs(ref) + allowed));
@@ -25,7 +30,6 @@ __device__ inline double error_of(double out, double ref, double allowed, int32_
   }
   const double difference = fabs(out - ref);
   if (difference == 0) return 0;
-  const f64::Limits limits = f64::limits_of(dtype);
   const bool at_limit = fabs(out) == limits.max && fabs(ref) > limits.max &&
                         fabs(ref) <= limits.max * (1 + limits.eps) && out * ref > 0;
   if (at_limit) return 0;
@@ -37,6 +41,7 @@ __device__ inline ComparePart empty() { return {0, 0, 0, infinity(), -infinity()
 
 __device__ inline void add(ComparePart& to, const CompareParams& p, double out, int64_t at,
                            int64_t index) {
+  if (p.magnitudes[at] < 0) return;  // undefined: anything may be there
   const double ref = p.values[at];
   const double allowed =
       p.bound_magnitude * p.magnitudes[at] + p.bound_value * fabs(ref) + p.bound_absolute;

@@ -27,7 +27,7 @@ ARROWS = {
     "cuda": ["core", "device"],
     "store": ["core"],
     "cpu": ["core"],
-    "core": [],
+    "core": ["device"],
     "device": [],
     "abi": [],
     "examples": ["include"],

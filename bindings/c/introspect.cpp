@@ -149,17 +149,17 @@ void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {
   for (int i = 0; i < kNumDTypes; ++i)
     if (t.dtypes >> i & 1u) w.value(name_of(static_cast<DType>(i)));
   w.close_array();
-  constexpr std::string_view kFills[] = {"normal",  "positive",    "index",
-                                         "offsets", "permutation", "zeros"};
   w.key("like_absent").open_array();
   for (int i = 0; i < kNumDTypes; ++i)
     if (t.like_absent >> i & 1u) w.value(name_of(static_cast<DType>(i)));
   w.close_array();
+  constexpr std::string_view kFills[] = {"normal",   "positive",      "index",
+                                         "offsets",  "permutation",   "zeros",
+                                         "distinct", "distinct_rows", "lengths"};
   w.field("like", t.like < 0 ? std::string() : schema.tensors[t.like].name);
   w.field("optional", t.optional)
       .field("written", t.written)
-      .field("fill", kFills[static_cast<int>(t.fill)]);
-  w.field("fill_letter", t.fill_letter < 0 ? std::string() : schema.letters[t.fill_letter].name)
+      .field("fill", kFills[static_cast<int>(t.fill.fill)])
       .close_object();
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 std::string_view element_of(DType dtype) {
   constexpr std::string_view kNames[] = {
-      "float", "f16",           "bf16", "unsigned char", "unsigned char", "signed char",  "int",
-      "long",  "unsigned char", "bool", "double",        "unsigned char", "unsigned char"};
+      "float", "f16",           "bf16", "f8e4m3", "f8e5m2",        "signed char",  "int",
+      "long",  "unsigned char", "bool", "double", "unsigned char", "unsigned char"};
   return dtype == DType::kAbsent ? "float" : kNames[static_cast<int>(dtype)];
 }
 

@@ -255,6 +255,11 @@ typedef struct dlblas_verdict {
   int32_t
       mistrusted; /* 1: the reference is constant or mostly zero, so the comparison says little */
 } dlblas_verdict;
+/* Fills `to`, host memory, with what the schema says of the input `name`: indices inside their
+ * bounds, offsets that end at their limit, else random numbers. letters: sizes in schema order. The
+ * same seed makes what a search with that seed measures on. */
+DLBLAS_API dlblas_status dlblas_make_input(dlblas_op_t op, const char* name, const int64_t* letters,
+                                           uint64_t seed, const dlblas_tensor* to);
 /* Compares args->outputs with the oracle: the results, then the inputs that the operator writes, as
  * the call left them; args holds the inputs as they were before the call. num_rows 0: every row. */
 DLBLAS_API dlblas_status dlblas_verify(dlblas_op_t op, const dlblas_args* args, const int64_t* rows,

@@ -81,6 +81,15 @@ struct F16 {
 struct BF16 {
   std::uint16_t bits;
 };
+/// Bits of an 8-bit float with 4 bits of exponent and 3 of fraction, no infinity, at most 448:
+/// storage only.
+struct F8E4M3 {
+  std::uint8_t bits;
+};
+/// Bits of an 8-bit float with 5 bits of exponent and 2 of fraction, at most 57344: storage only.
+struct F8E5M2 {
+  std::uint8_t bits;
+};
 
 /// Which DType a C++ type stores. Specialise it for a type of yours, and it is accepted everywhere:
 /// `template <> struct dlblas::DTypeOf<my_half> { static constexpr DType value = DType::kF16; };`
@@ -100,6 +109,10 @@ template <>
 struct DTypeOf<F16> : detail::IsDType<DType::kF16> {};
 template <>
 struct DTypeOf<BF16> : detail::IsDType<DType::kBF16> {};
+template <>
+struct DTypeOf<F8E4M3> : detail::IsDType<DType::kF8E4M3> {};
+template <>
+struct DTypeOf<F8E5M2> : detail::IsDType<DType::kF8E5M2> {};
 template <>
 struct DTypeOf<std::int8_t> : detail::IsDType<DType::kI8> {};
 template <>

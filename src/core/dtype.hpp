@@ -1,4 +1,5 @@
-// Element types: their names, sizes, DLPack codes, and the f16/bf16 conversions of the host code.
+// Element types: their names, sizes, DLPack codes, and the f16, bf16 and f8 conversions of the host
+// code.
 // In: nothing. Out: values that Problem, Schema and the references share.
 // Conversions round to nearest even, keep NaN a NaN, and are exact towards f32.
 // Read next: core/schema.hpp (dtype classes), core/problem.hpp.
@@ -7,6 +8,8 @@
 #include <bit>
 #include <cstdint>
 #include <string_view>
+
+#include "device/float8.hpp"
 
 namespace dlblas {
 
@@ -27,6 +30,8 @@ enum class DType : std::uint8_t {
   kAbsent,  // an optional tensor that was not given
 };
 inline constexpr int kNumDTypes = 13;
+
+constexpr bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 
 /// A set of dtypes, one bit each: what a schema's dtype class allows.
 using DTypeSet = std::uint16_t;
@@ -111,6 +116,18 @@ constexpr std::uint16_t f32_to_f16(float f) {
   }
   const std::uint32_t rounded = a + 0xfffu + ((a >> 13) & 1u);
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+/// `t`: one of the three f8 types. Towards f8 what is too large saturates.
+constexpr float f8_to_f32(DType t, std::uint8_t code) {
+  return std::bit_cast<float>(t == DType::kF8E4M3   ? f8e4m3_to_f32_bits(code)
+                              : t == DType::kF8E5M2 ? f8e5m2_to_f32_bits(code)
+                                                    : f8e8m0_to_f32_bits(code));
+}
+constexpr std::uint8_t f32_to_f8(DType t, float f) {
+  const auto bits = std::bit_cast<std::uint32_t>(f);
+  return static_cast<std::uint8_t>(t == DType::kF8E4M3   ? f32_bits_to_f8e4m3(bits)
+                                   : t == DType::kF8E5M2 ? f32_bits_to_f8e5m2(bits)
+                                                         : f32_bits_to_f8e8m0(bits));
 }
 
 }  // namespace dlblas

@@ -23,6 +23,12 @@ constexpr FloatTraits float_traits(DType t) {
       return {65504.0, 0x1p-10, 0x1p-24};
     case DType::kBF16:
       return {0x1.fep127, 0x1p-7, 0x1p-133};
+    case DType::kF8E4M3:
+      return {448, 0x1p-3, 0x1p-9};
+    case DType::kF8E5M2:
+      return {57344, 0x1p-2, 0x1p-16};
+    case DType::kF8E8M0:
+      return {0x1p127, 1, 0x1p-127};
     case DType::kF64:
       return {0x1.fffffffffffffp1023, 0x1p-52, 0x0.0000000000001p-1022};
     default:
@@ -43,7 +49,7 @@ inline float to_f32_odd(double v) {
 }
 }  // namespace detail
 
-/// Rounds to a dtype's nearest value (ties to even), as f64.
+/// Rounds to a dtype's nearest value (ties to even), as f64; f8 saturates.
 inline double round_to(DType t, double v) {
   switch (t) {
     case DType::kF32:
@@ -52,12 +58,16 @@ inline double round_to(DType t, double v) {
       return f16_to_f32(f32_to_f16(detail::to_f32_odd(v)));
     case DType::kBF16:
       return bf16_to_f32(f32_to_bf16(detail::to_f32_odd(v)));
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kF8E8M0:
+      return f8_to_f32(t, f32_to_f8(t, detail::to_f32_odd(v)));
     default:
       return v;
   }
 }
 
-/// Element `at` (in elements from data) as f64. Integer types convert; f8 is not an activation yet.
+/// Element `at` (in elements from data) as f64. Integer types convert.
 inline double load_element(const TensorView& t, std::int64_t at) {
   const auto* p = static_cast<const char*>(t.data) + at * size_of(t.dtype);
   auto read = [p]<typename V>(V v) {
@@ -71,6 +81,10 @@ inline double load_element(const TensorView& t, std::int64_t at) {
       return f16_to_f32(read(std::uint16_t{}));
     case DType::kBF16:
       return bf16_to_f32(read(std::uint16_t{}));
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kF8E8M0:
+      return f8_to_f32(t.dtype, read(std::uint8_t{}));
     case DType::kF64:
       return read(0.0);
     case DType::kI8:
@@ -94,6 +108,10 @@ inline void store_element(const TensorView& t, std::int64_t at, double v) {
       return write(f32_to_f16(detail::to_f32_odd(v)));
     case DType::kBF16:
       return write(f32_to_bf16(detail::to_f32_odd(v)));
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kF8E8M0:
+      return write(f32_to_f8(t.dtype, detail::to_f32_odd(v)));
     case DType::kF64:
       return write(v);
     case DType::kI8:

@@ -161,24 +161,51 @@ DimExpr parse_dim(Cursor& c, Schema& schema, bool first) {
   return d;
 }
 
-void parse_fill(Cursor& c, Schema& schema, TensorSpec& tensor) {
-  if (c.accept_word("normal"))
-    tensor.fill = Fill::kNormal;
-  else if (c.accept_word("positive"))
-    tensor.fill = Fill::kPositive;
-  else if (c.accept_word("offsets"))
-    tensor.fill = Fill::kOffsets;
-  else if (c.accept_word("permutation"))
-    tensor.fill = Fill::kPermutation;
-  else if (c.accept_word("zeros"))
-    tensor.fill = Fill::kZeros;
-  else if (c.accept_word("index")) {
-    c.expect("<");
-    tensor.fill = Fill::kIndex;
-    tensor.fill_letter = letter_index(c, schema, c.name("a dimension letter"));
-  } else {
-    c.fail("a fill: normal, positive, index<LETTER, offsets, permutation or zeros");
+// `64`, `E`, `2E`, `P*page`.
+void parse_limit(Cursor& c, Schema& schema, FillSpec& fill) {
+  fill.has_limit = true;
+  if (!c.at_digit() && !c.at_name() && !c.peek("(")) c.fail("a number or a dimension letter");
+  fill.size = parse_size(c, schema);
+}
+
+void parse_fill(Cursor& c, Schema& schema, FillSpec& fill) {
+  struct Word {
+    std::string_view name;
+    Fill fill;
+    std::string_view limit;  // how one may begin; "": there is none
+    bool none;               // may be followed by `|-1`
+  };
+  constexpr Word kWords[] = {{"normal", Fill::kNormal, "", false},
+                             {"positive", Fill::kPositive, "", false},
+                             {"zeros", Fill::kZeros, "", false},
+                             {"permutation", Fill::kPermutation, "", false},
+                             {"offsets", Fill::kOffsets, "<=", false},
+                             {"index", Fill::kIndex, "< or <=", true},
+                             {"distinct_rows", Fill::kDistinctRows, "<", true},
+                             {"distinct", Fill::kDistinct, "<", true},
+                             {"lengths", Fill::kLengths, "<=", false}};
+  const Word* word = nullptr;
+  for (const Word& w : kWords)
+    if (!word && c.accept_word(w.name)) word = &w;
+  if (!word)
+    c.fail(
+        "a fill: normal, positive, zeros, permutation, offsets<=LIMIT, index<LIMIT, index<=LIMIT, "
+        "distinct<LIMIT, distinct_rows<LIMIT or lengths<=LIMIT");
+  fill.fill = word->fill;
+  const std::string_view sign = c.peek("<=") ? "<=" : c.peek("<") ? "<" : "";
+  const bool allowed = sign.empty() ? word->limit.empty() || word->fill == Fill::kOffsets
+                                    : word->limit == sign || word->limit == "< or <=";
+  if (!allowed)
+    c.fail(word->limit.empty() ? text("no limit after ", word->name)
+                               : text(word->limit, " and a limit after ", word->name));
+  if (c.accept(sign) && !sign.empty()) {
+    fill.inclusive = sign == "<=";
+    parse_limit(c, schema, fill);
   }
+  if (!c.accept("|")) return;
+  if (!word->none) c.fail(text("no `|-1` after ", word->name));
+  c.expect("-1");
+  fill.minus_one = true;
 }
 
 void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
@@ -198,7 +225,7 @@ void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
   tensor.optional = c.accept("?");
   tensor.written = c.accept("!");
   tensor.type_text = c.since(begin);
-  if (c.accept("~")) parse_fill(c, schema, tensor);
+  if (c.accept("~")) parse_fill(c, schema, tensor.fill);
   schema.tensors.push_back(std::move(tensor));
 }
 
@@ -409,6 +436,11 @@ void check_letters(Cursor& c, const Schema& schema) {
           c.fail(text("/ instead of // in ", d.print(schema.letters), ", for ", letter,
                       " stands for all sizes of a bucket"));
       }
+  for (const TensorSpec& tensor : schema.tensors)
+    for (std::size_t i = 0; i < schema.letters.size(); ++i)
+      if (tensor.fill.size.letters() & ~known & 1u << i)
+        c.fail(text("a size of an input in the fill of ", tensor.name, ", not ",
+                    schema.letters[i].name));
   for (const Letter& letter : schema.letters) {
     const std::uint32_t others = letter.pool ? letter.pool_size.letters() : 0;
     for (std::size_t i = 0; i < schema.letters.size(); ++i)

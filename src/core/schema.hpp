@@ -19,7 +19,9 @@
 //   term      := [INT] LETTER ['*' LETTER] 2F, H*D, 2Hkv*D
 //   scalar    := (int | float | bool | dim | "a"|"b"... | dtype(classes)) ('=' default)? mark?
 //   mark      := key | runtime | key(set) | key(set=NUMBER)
-//   fill      := normal | positive | index<LETTER | offsets | permutation | zeros
+//   fill      := normal | positive | zeros | permutation | offsets ['<=' size]
+//              | index ('<' | '<=') size ['|-1'] | (distinct | distinct_rows) '<' size ['|-1']
+//              | lengths '<=' size
 //   where     := LETTER ':' (exact | bucket(tokens) | free(size)) (',' ...)*
 // clang-format on
 //
@@ -32,6 +34,7 @@
 // Read next: core/schema.cpp, core/dim.hpp, dispatch/validate.cpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -44,7 +47,29 @@
 
 namespace dlblas {
 
-enum class Fill : std::uint8_t { kNormal, kPositive, kIndex, kOffsets, kPermutation, kZeros };
+/// What a made input holds. Index-valued ones stay inside `FillSpec::limit`.
+enum class Fill : std::uint8_t {
+  kNormal,
+  kPositive,
+  kIndex,        // any below the limit (or up to it)
+  kOffsets,      // from 0 up to the limit, ascending: where groups begin and end
+  kPermutation,  // of all indices of the tensor
+  kZeros,
+  kDistinct,      // indices below the limit, each once, as long as there are so many
+  kDistinctRows,  // the same in each row: the experts of a token
+  kLengths,       // from 1 to the limit, the last one the limit
+};
+
+struct FillSpec {
+  Fill fill = Fill::kNormal;
+  bool has_limit = false;
+  bool inclusive = false;  // index<=E: the limit itself as well
+  bool minus_one = false;  // |-1: some elements name nothing
+  DimExpr size;            // the limit
+  std::int64_t limit(const std::int64_t* sizes) const {
+    return std::max<std::int64_t>(0, size.evaluate(sizes));
+  }
+};
 
 struct TensorSpec {
   std::string name;
@@ -57,8 +82,7 @@ struct TensorSpec {
   std::vector<DimExpr> dims;
   bool optional = false;
   bool written = false;  // an input that the operator modifies
-  Fill fill = Fill::kNormal;
-  std::int8_t fill_letter = -1;  // index<E: values below letter E
+  FillSpec fill;
   bool has_leading() const { return !dims.empty() && dims.front().leading; }
 };
 

@@ -28,7 +28,8 @@ void store_rows(const TensorView& t, std::int64_t begin, std::int64_t count, con
   const Rows map = rows_of(t);
   for (std::int64_t i = 0; i < count && begin + i < map.count; ++i)
     for (std::int64_t c = 0; c < width; ++c)
-      store_element(t, map.offset(begin + i) + c * stride, out.value[i * width + c]);
+      if (const std::int64_t at = i * width + c; out.magnitude[at] >= 0)
+        store_element(t, map.offset(begin + i) + c * stride, out.value[at]);
 }
 
 int run_reference(const Args& args, const Context&, const Kernel& kernel, void*) {

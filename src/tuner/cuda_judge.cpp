@@ -68,6 +68,13 @@ class CudaJudge::Block {
     cuda::synchronize(memory.stream());
   }
 
+  const std::vector<std::int64_t>& rows() const { return rows_; }
+  std::vector<double> magnitudes(int j, std::int64_t width) const {
+    std::vector<double> host(rows_.size() * static_cast<std::size_t>(width));
+    judge_.memory_.copy_out(host.data(), magnitudes_[j]->get(), host.size() * sizeof(double));
+    return host;
+  }
+
   void compare(const TensorView& t, int judged, Tally& tally) const {
     CudaMemory& memory = judge_.memory_;
     const Bound bound = judge_.op_.def.bound(judge_.problem_, judged);
@@ -129,6 +136,13 @@ Verdict CudaJudge::compare(const Args& after) {
     tally.finish(verdict, j);
   }
   return verdict;
+}
+
+std::vector<std::int64_t> CudaJudge::defined(const Args& before, int j,
+                                             const std::vector<std::int64_t>& elements) {
+  const std::int64_t width = row_width(before.judged(j));
+  const Block block(*this, before, some_of(rows_with(elements, width), row_ms_));
+  return defined_of(elements, block.rows(), width, block.magnitudes(j, width).data());
 }
 
 Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& before,

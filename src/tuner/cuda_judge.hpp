@@ -26,6 +26,8 @@ class CudaJudge final : public Judge {
   ~CudaJudge() override;
   Verdict compare(const Args& after) override;
   Verdict compare_whole(const Args& before, const Args& after) override;
+  std::vector<std::int64_t> defined(const Args& before, int j,
+                                    const std::vector<std::int64_t>& elements) override;
   double row_ms() const override { return row_ms_; }
 
  private:

@@ -37,7 +37,45 @@ Filler::Filler(Fill fill_, DType dtype_, std::uint64_t seed_, std::int64_t limit
       seed(seed_),
       limit(limit_),
       numel(numel_),
-      step(numel_ > 0 ? coprime_step(numel_) : 1) {}
+      step(1),
+      width(numel_) {
+  const std::int64_t cycle = fill == Fill::kPermutation ? numel : limit;
+  if (holds_indices(fill) && cycle > 0) step = coprime_step(cycle);
+}
+
+Filler make_filler(const Schema& schema, int tensor, const std::int64_t* letters,
+                   const TensorView& view, std::uint64_t seed) {
+  const FillSpec& spec = schema.tensors[tensor].fill;
+  std::int64_t limit = spec.limit(letters);
+  if (!spec.has_limit) {  // offsets that name none: the bucketed letter, the tokens
+    limit = schema.letters.empty() ? 0 : letters[0];
+    for (std::size_t i = schema.letters.size(); i-- > 0;)
+      if (schema.letters[i].bucketed) limit = letters[i];
+  }
+  if (spec.fill == Fill::kIndex && spec.inclusive) ++limit;
+  Filler filler(spec.fill, view.dtype, tensor_seed(seed, tensor), limit, view.numel());
+  if (view.rank > 0) filler.width = std::max<std::int64_t>(1, view.shape[view.rank - 1]);
+  filler.minus_one = spec.minus_one;
+  return filler;
+}
+
+// Group i ends near its even share, up to half a group to either side: groups differ, some are
+// empty where there are few tokens, and none reaches beyond the limit.
+double Filler::offset(std::int64_t i, std::uint64_t bits) const {
+  if (i <= 0 || numel < 2) return 0;
+  if (i >= numel - 1) return static_cast<double>(limit);
+  const double away = static_cast<double>(bits >> 11) * 0x1p-53 - 0.5;
+  const double share = (static_cast<double>(i) + away) / static_cast<double>(numel - 1);
+  return std::clamp(std::floor(static_cast<double>(limit) * share), 0.0,
+                    static_cast<double>(limit));
+}
+
+// Element `i` of a cycle through all of [0, cycle), begun anywhere.
+double Filler::nth(std::int64_t i, std::int64_t cycle, std::uint64_t start) const {
+  const auto n = static_cast<unsigned __int128>(std::max<std::int64_t>(1, cycle));
+  return static_cast<double>(static_cast<std::int64_t>(
+      (static_cast<unsigned __int128>(i) * static_cast<std::uint64_t>(step) + start % n) % n));
+}
 
 double Filler::value(std::int64_t i) const {
   const std::uint64_t bits = mix(seed + static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull);
@@ -45,14 +83,24 @@ double Filler::value(std::int64_t i) const {
     case Fill::kZeros:
       return 0;
     case Fill::kIndex:
+      if (minus_one && (limit <= 0 || bits >> 61 == 0)) return -1;
       return static_cast<double>(bits %
                                  static_cast<std::uint64_t>(std::max<std::int64_t>(1, limit)));
     case Fill::kOffsets:
-      return numel < 2 ? 0 : static_cast<double>(limit * i / (numel - 1));
+      return offset(i, bits);
     case Fill::kPermutation:
-      return static_cast<double>(static_cast<std::int64_t>(static_cast<unsigned __int128>(i) *
-                                                           static_cast<std::uint64_t>(step) %
-                                                           static_cast<std::uint64_t>(numel)));
+      return nth(i, numel, mix(seed));
+    case Fill::kDistinct:
+    case Fill::kDistinctRows: {
+      const bool rows = fill == Fill::kDistinctRows;
+      const std::int64_t at = rows ? i % width : i;
+      if (minus_one && (at >= limit || bits >> 61 == 0)) return -1;
+      return nth(at, limit, mix(rows ? seed + static_cast<std::uint64_t>(i / width) : seed));
+    }
+    case Fill::kLengths: {
+      const auto most = static_cast<std::uint64_t>(std::max<std::int64_t>(1, limit));
+      return static_cast<double>(limit <= 0 ? 0 : i == numel - 1 ? most : 1 + bits % most);
+    }
     case Fill::kPositive:
       return std::abs(normal(bits)) + 0.125;
     case Fill::kNormal:
@@ -62,14 +110,18 @@ double Filler::value(std::int64_t i) const {
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
     case DType::kF64:
       return normal(bits);
     case DType::kI8:
       return std::nearbyint(32 * normal(bits));
+    case DType::kF8E8M0:
+      return std::ldexp(1.0, static_cast<int>(bits & 7) - 4);
     case DType::kBool:
       return static_cast<double>(bits & 1);
     default:
-      return static_cast<double>(bits & 63);  // finite in f8, small in integers
+      return static_cast<double>(bits & 63);  // small integers
   }
 }
 
@@ -78,7 +130,7 @@ std::uint64_t tensor_seed(std::uint64_t seed, int tensor) {
 }
 
 bool holds_indices(Fill fill) {
-  return fill == Fill::kIndex || fill == Fill::kOffsets || fill == Fill::kPermutation;
+  return fill != Fill::kNormal && fill != Fill::kPositive && fill != Fill::kZeros;
 }
 
 }  // namespace dlblas

@@ -7,20 +7,30 @@
 
 #include "core/dtype.hpp"
 #include "core/schema.hpp"
+#include "core/tensor.hpp"
 
 namespace dlblas {
 
 struct Filler {
+  /// `limit`: indices stay below it; of offsets and lengths it is the largest one.
   Filler(Fill fill, DType dtype, std::uint64_t seed, std::int64_t limit, std::int64_t numel);
   /// Of the element with this row-major index.
   double value(std::int64_t index) const;
+  double offset(std::int64_t index, std::uint64_t bits) const;
+  double nth(std::int64_t index, std::int64_t cycle, std::uint64_t start) const;
 
   Fill fill;
   DType dtype;
   std::uint64_t seed;
-  std::int64_t limit;  // index<E>: below this; offsets: the last one
-  std::int64_t numel, step;
+  std::int64_t limit, numel, step;
+  std::int64_t width;      // of a row: distinct_rows
+  bool minus_one = false;  // an eighth of the elements name nothing
 };
+
+/// What fills this input of the schema: the one maker of inputs, for the tuner and the harness.
+/// `letters`: sizes in schema order. `view`: shape and dtype.
+Filler make_filler(const Schema& schema, int tensor, const std::int64_t* letters,
+                   const TensorView& view, std::uint64_t seed);
 
 /// The seed of an operator's i-th tensor.
 std::uint64_t tensor_seed(std::uint64_t seed, int tensor);

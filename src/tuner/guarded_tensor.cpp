@@ -74,18 +74,23 @@ GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits, Memor
     : memory_(&memory) {
   set_strides(view, traits.layout, traits.align_log2);
   const std::size_t shift = misalignment(view, traits.align_log2);
-  size_ = (2 * kGuardBytes + shift + span_of(view) + Memory::kAlign - 1) / Memory::kAlign *
-          Memory::kAlign;
+  inner_ = (shift + span_of(view) + Memory::kAlign - 1) / Memory::kAlign * Memory::kAlign;
+  size_ = 2 * guard_ + inner_;
   base_ = memory.allocate(size_);
-  view.data = base_ + kGuardBytes + shift;
+  view.data = inner() + shift;
   view_ = view;
   poison(kGuardByte);
 }
 
 GuardedTensor::GuardedTensor(const GuardedTensor& other)
-    : memory_(other.memory_), view_(other.view_), size_(other.size_) {
+    : memory_(other.memory_),
+      view_(other.view_),
+      guard_(kCopyGuardBytes),
+      inner_(other.inner_),
+      size_(2 * guard_ + inner_) {
   base_ = memory_->allocate(size_);
-  view_.data = base_ + other.offset();
+  view_.data = inner() + (other.offset() - other.guard_);
+  mend_guards();
   restore(other);
 }
 
@@ -96,11 +101,16 @@ std::size_t GuardedTensor::offset() const {
 }
 
 void GuardedTensor::restore(const GuardedTensor& pristine) {
-  memory_->copy(base_, pristine.base_, size_);
+  memory_->copy(inner(), pristine.inner(), inner_);
+}
+
+void GuardedTensor::mend_guards() {
+  memory_->set(base_, kGuardByte, guard_);
+  memory_->set(inner() + inner_, kGuardByte, guard_);
 }
 
 void GuardedTensor::copy_in(const GuardedTensor& host) {
-  memory_->copy_in(base_, host.base_, size_);
+  memory_->copy_in(inner(), host.inner(), inner_);
 }
 
 // Elements fill their range: no gaps, nothing broadcast.
@@ -145,7 +155,9 @@ bool GuardedTensor::guards_intact() const {
   // A copy in which every element is a guard as well: whatever else it holds was written.
   GuardedTensor copy(*this);
   memory_->set_elements(copy.view_, kGuardByte);
-  return memory_->all_equal(copy.base_, kGuardByte, size_);
+  return memory_->all_equal(base_, kGuardByte, guard_) &&
+         memory_->all_equal(inner() + inner_, kGuardByte, guard_) &&
+         memory_->all_equal(copy.inner(), kGuardByte, inner_);
 }
 
 }  // namespace dlblas

@@ -86,7 +86,8 @@ void HostMemory::copy_out(void* to_host, const void* from, std::size_t bytes) {
 
 bool HostMemory::all_equal(const void* at, int byte, std::size_t bytes) {
   const auto* from = static_cast<const std::byte*>(at);
-  return std::all_of(from, from + bytes, [byte](std::byte b) { return b == std::byte(byte); });
+  // Equal to itself one byte on: at memory speed.
+  return bytes == 0 || (*from == std::byte(byte) && std::memcmp(from, from + 1, bytes - 1) == 0);
 }
 
 void HostMemory::fill(const TensorView& t, const Filler& filler) {

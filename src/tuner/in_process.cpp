@@ -16,7 +16,7 @@ constexpr int kPatterns[] = {GuardedTensor::kGuardByte, 0x5c};
 // Above this many elements `check` compares chosen rows: a search has hundreds of candidates, and
 // comparing each whole would take the budget. The winner is compared whole all the same.
 constexpr std::int64_t kMaxCheckedElements = 1 << 22;
-constexpr std::size_t kWorkspaceGuard = 256;
+constexpr std::size_t kWorkspaceGuard = GuardedTensor::kGuardBytes;
 
 int no_new_output(void*, int, TensorView*) { return 1; }  // results exist: none is ever asked for
 
@@ -72,6 +72,7 @@ void InProcessMeasurer::open(const MeasureRequest& request) {
 
 void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {
   workspace_bytes_ = kernel.workspace_bytes;
+  if (workspace_bytes_ == 0) return;
   const std::size_t room = workspace_bytes_ + 2 * kWorkspaceGuard;
   if (workspace_room_ < room) {
     workspace_moves();
@@ -79,12 +80,17 @@ void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {
     workspace_.reset(memory_->allocate(room));
     workspace_room_ = room;
   }
+}
+
+void InProcessMeasurer::guard_workspace() {
+  if (workspace_bytes_ == 0) return;
   memory_->set(workspace_.get(), GuardedTensor::kGuardByte, kWorkspaceGuard);
   memory_->set(workspace_.get() + kWorkspaceGuard + workspace_bytes_, GuardedTensor::kGuardByte,
                kWorkspaceGuard);
 }
 
 bool InProcessMeasurer::workspace_intact() const {
+  if (workspace_bytes_ == 0) return true;
   const std::byte* end = workspace_.get() + kWorkspaceGuard + workspace_bytes_;
   return memory_->all_equal(workspace_.get(), GuardedTensor::kGuardByte, kWorkspaceGuard) &&
          memory_->all_equal(end, GuardedTensor::kGuardByte, kWorkspaceGuard);
@@ -151,6 +157,7 @@ Check InProcessMeasurer::try_run(const Kernel& kernel) {
   Check result;
   try {
     reserve_workspace(kernel);
+    guard_workspace();
     const int code = run_once(kernel, sets_.front(), result.ms);
     if (code == 0) return result;
     result.failure = is_out_of_memory(code) ? Failure::kOutOfMemory : Failure::kLaunchError;
@@ -186,22 +193,9 @@ void InProcessMeasurer::show_other_values(const Plan& plan) {
   CallData& data = sets_.front();
   shows_others_ = true;
   data.vary(problem_, ~seed_);
-  if (!other_judge_) other_judge_ = make_judge(other_rows(), clock_);
+  if (!other_judge_)  // what is kept from the first values shows in any row
+    other_judge_ = make_judge(some_of(rows_, judge_->row_ms()), clock_);
   if (plan.implementation->flags.user && !digests_[1]) digests_[1] = data.digests();
-}
-
-// What is kept from the first values shows in any row: some of them do, and cost little.
-std::vector<std::int64_t> InProcessMeasurer::other_rows() const {
-  constexpr double kMostMs = 20;
-  constexpr std::size_t kLeast = 8, kMost = 256;
-  const double affordable = kMostMs / std::max(1e-6, judge_->row_ms());
-  const std::size_t count =
-      affordable >= kMost ? kMost : std::max(kLeast, static_cast<std::size_t>(affordable));
-  if (rows_.size() <= count) return rows_;
-  std::vector<std::int64_t> some;  // the first, the last, and as many between
-  for (std::size_t i = 0; i < count; ++i)
-    some.push_back(rows_[i * (rows_.size() - 1) / (count - 1)]);
-  return some;
 }
 
 std::string InProcessMeasurer::wrong_for_others(double& error) {
@@ -250,24 +244,37 @@ bool InProcessMeasurer::check_run(const Plan& plan, const Kernel& kernel, int pa
 }
 
 bool InProcessMeasurer::check_written(int pattern, Suspects& suspects, Check& result) {
-  const std::vector<GuardedTensor*> results = sets_.front().own_results();
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    std::vector<std::int64_t> kept = results[r]->elements_equal_to(pattern);
+  const CallData& data = sets_.front();
+  result.failure = Failure::kNone;
+  for (int r = 0; r < op_.schema.num_results; ++r) {
+    const GuardedTensor* tensor = data.own_result(r);
+    std::vector<std::int64_t> kept;
+    if (tensor) kept = tensor->elements_equal_to(pattern);
     if (pattern == kPatterns[0]) {
       suspects.kept.push_back(std::move(kept));
       continue;
     }
+    const std::vector<std::int64_t>& first = suspects.kept[static_cast<std::size_t>(r)];
     std::vector<std::int64_t> unwritten;
-    std::set_intersection(kept.begin(), kept.end(), suspects.kept[r].begin(),
-                          suspects.kept[r].end(), std::back_inserter(unwritten));
+    std::set_intersection(kept.begin(), kept.end(), first.begin(), first.end(),
+                          std::back_inserter(unwritten));
+    if (!unwritten.empty()) unwritten = defined_of_result(r, unwritten);
     if (unwritten.empty()) continue;
     result.failure = Failure::kUnwritten;
     result.note = text(unwritten.size(), " elements of result ", r,
                        " were not written, the first at ", unwritten.front());
     return false;
   }
-  result.failure = Failure::kNone;
   return true;
+}
+
+std::vector<std::int64_t> InProcessMeasurer::defined_of_result(
+    int r, const std::vector<std::int64_t>& elements) {
+  const CallData& data = sets_.front();
+  if (!data.has_written_inputs()) return judge_->defined(data.args(), r, elements);
+  CallData before(data);
+  before.restore();
+  return judge_->defined(before.args(), r, elements);
 }
 
 Check InProcessMeasurer::check_whole(const Plan& plan) {

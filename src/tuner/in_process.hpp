@@ -42,8 +42,9 @@ class InProcessMeasurer : public Measurer {
   int run(const Kernel& kernel, const CallData& data);
   /// A step's code in words.
   std::string words_of(int code) const;
-  /// Memory for the kernel's workspace, with fresh guards.
+  /// Memory for the kernel's workspace, with room for guards.
   void reserve_workspace(const Kernel& kernel);
+  void guard_workspace();
   virtual void workspace_moves() {}
   bool workspace_intact() const;
 
@@ -68,7 +69,6 @@ class InProcessMeasurer : public Measurer {
   std::string written_input(const Plan& plan);
   /// Set 0 holds other values at the same addresses until renew_inputs() is called.
   void show_other_values(const Plan& plan);
-  std::vector<std::int64_t> other_rows() const;
   /// After a run on other values: what is wrong; or empty.
   std::string wrong_for_others(double& error);
   /// One run; what a step's code, an exception or a full memory say about it.
@@ -76,6 +76,8 @@ class InProcessMeasurer : public Measurer {
   bool is_out_of_memory(int code) const;
   Verdict compare_whole();
   bool check_written(int pattern, Suspects& suspects, Check& result);
+  /// Those of the elements that the oracle defines.
+  std::vector<std::int64_t> defined_of_result(int r, const std::vector<std::int64_t>& elements);
 
   struct Release {
     Memory* memory;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <set>
 
 #include "core/element.hpp"
 #include "core/error.hpp"
@@ -20,18 +21,28 @@ std::int64_t offset_of(const TensorView& t, std::int64_t index) {
   return at;
 }
 
-// The caller's indices, continued to the bucket's upper end: indices repeat, offsets stay at their
-// last value (empty groups), a permutation goes on as the identity.
-void copy_indices(const TensorView& to, const TensorView& from, Fill fill) {
+// The caller's indices, continued to the bucket's upper end: indices and lengths repeat, offsets
+// stay at their last value (empty groups), a permutation goes on as the identity, distinct indices
+// with those that are not taken yet.
+void copy_indices(const TensorView& to, const TensorView& from, const Filler& filler) {
   const std::int64_t have = from.numel();
+  std::set<double> taken;
+  if (filler.fill == Fill::kDistinct)
+    for (std::int64_t i = 0; i < have; ++i) taken.insert(load_element(from, offset_of(from, i)));
+  double next = 0;
   for (std::int64_t i = 0, n = to.numel(); i < n && have > 0; ++i) {
     double value = 0;
-    if (i < have)
+    if (i < have) {
       value = load_element(from, offset_of(from, i));
-    else if (fill == Fill::kPermutation)
+    } else if (filler.fill == Fill::kPermutation) {
       value = static_cast<double>(i);
-    else
-      value = load_element(from, offset_of(from, fill == Fill::kIndex ? i % have : have - 1));
+    } else if (filler.fill == Fill::kDistinct) {
+      while (taken.count(next)) ++next;
+      value = next < static_cast<double>(filler.limit) ? next++ : filler.minus_one ? -1 : 0;
+    } else {
+      const bool repeats = filler.fill != Fill::kOffsets;
+      value = load_element(from, offset_of(from, repeats ? i % have : have - 1));
+    }
     store_element(to, offset_of(to, i), value);
   }
 }
@@ -110,20 +121,16 @@ CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t see
 void CallData::make_input(int tensor, const Problem& problem, std::uint64_t seed,
                           const Args* caller) {
   const Schema& schema = op_->schema;
-  const TensorSpec& spec = schema.tensors[tensor];
+  const FillSpec& spec = schema.tensors[tensor].fill;
   const TensorView& view = args_.tensors[tensor];
-  std::int64_t tokens = problem.dims[0];  // what offsets end at: the bucketed letter
-  for (std::size_t i = schema.letters.size(); i-- > 0;)
-    if (schema.letters[i].bucketed) tokens = problem.dims[i];
-  const std::int64_t limit = spec.fill_letter >= 0 ? problem.dims[spec.fill_letter] : tokens;
-  const Filler filler(spec.fill, view.dtype, tensor_seed(seed, tensor), limit, view.numel());
+  const Filler filler = make_filler(schema, tensor, schema.sizes_of(problem).data(), view, seed);
   if (!holds_indices(spec.fill)) return memory_->fill(view, filler);
   HostMemory host{Context{}};
   TensorView made = view;
   const GuardedTensor staged(made, problem.tensors[tensor], host);
   if (caller && caller->has(tensor) && caller->tensors[tensor].data) {
     std::vector<std::byte> kept;
-    copy_indices(made, fetch(caller->tensors[tensor], *memory_, kept), spec.fill);
+    copy_indices(made, fetch(caller->tensors[tensor], *memory_, kept), filler);
     tensors_[tensor]->copy_in(staged);
     lent_.push_back({tensor, std::make_unique<GuardedTensor>(*tensors_[tensor])});
     return;
@@ -246,15 +253,14 @@ void CallData::vary(const Problem& problem, std::uint64_t seed) {
   }
 }
 
-std::vector<GuardedTensor*> CallData::own_results() {
-  std::vector<GuardedTensor*> results;
-  for (int r = 0; r < op_->schema.num_results; ++r)
-    if (auto& t = tensors_[op_->schema.num_inputs + r]) results.push_back(t.get());
-  return results;
+GuardedTensor* CallData::own_result(int r) const {
+  return tensors_[op_->schema.num_inputs + r].get();
 }
 
 void CallData::poison_results(int pattern) {
-  for (GuardedTensor* t : own_results()) t->poison(pattern);
+  for (int r = 0; r < op_->schema.num_results; ++r)
+    if (GuardedTensor* t = own_result(r)) t->poison(pattern);
+  for (const Pristine& p : pristine_) tensors_[p.tensor]->mend_guards();
 }
 
 bool CallData::guards_intact() const {

@@ -23,19 +23,25 @@ namespace dlblas {
 class GuardedTensor {
  public:
   static constexpr int kGuardByte = 0xff;
-  static constexpr std::size_t kGuardBytes = 256;
+  /// As wide as a tile: 256 rows of 256 elements of two bytes.
+  static constexpr std::size_t kGuardBytes = std::size_t{1} << 17;
+  /// Of copies, which no candidate is checked on: enough to keep neighbours apart.
+  static constexpr std::size_t kCopyGuardBytes = 256;
 
   /// Lays the shape in `view` out by the traits' class and alignment; sets view's strides and data.
   GuardedTensor(TensorView& view, const TensorTraits& traits, Memory& memory);
-  /// The same layout and bytes in other memory of the same kind.
+  /// The same layout and elements in other memory of the same kind, between narrow guards.
   GuardedTensor(const GuardedTensor& other);
   ~GuardedTensor();
   GuardedTensor& operator=(const GuardedTensor&) = delete;
 
   const TensorView& view() const { return view_; }
-  std::size_t bytes() const { return size_; }
-  /// Copies everything, guards included, from a tensor of the same layout.
+  /// Of the elements and the gaps between them, without the guards: what a call touches.
+  std::size_t bytes() const { return inner_; }
+  /// Copies the elements, and the gaps between them, from a tensor of the same layout.
   void restore(const GuardedTensor& pristine);
+  /// The guards before and behind the elements are whole again.
+  void mend_guards();
   /// As restore, from one in host memory.
   void copy_in(const GuardedTensor& host);
   /// Every byte becomes a guard, every element byte `pattern`.
@@ -49,11 +55,13 @@ class GuardedTensor {
 
  private:
   std::size_t offset() const;  // of the first element
+  std::byte* inner() const { return base_ + guard_; }
   bool is_packed() const;
 
   Memory* memory_;
   TensorView view_;
-  std::size_t size_ = 0;
+  std::size_t guard_ = kGuardBytes, inner_ = 0;
+  std::size_t size_ = 0;  // two guards, and what lies between
   std::byte* base_ = nullptr;
 };
 
@@ -84,9 +92,11 @@ class CallData {
   /// Makes every input that the caller did not lend from another seed, at the same addresses.
   /// remake() and restore() bring the first values back.
   void vary(const Problem& problem, std::uint64_t seed);
-  /// The results that have memory of their own, poisoned.
+  /// The results that have memory of their own, poisoned; all guards of what a call may write are
+  /// fresh.
   void poison_results(int pattern);
-  std::vector<GuardedTensor*> own_results();
+  /// Null: the result is in place of an input.
+  GuardedTensor* own_result(int r) const;
   /// Guards of everything a call may write.
   bool guards_intact() const;
 

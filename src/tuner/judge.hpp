@@ -16,9 +16,23 @@ class Judge {
   virtual Verdict compare(const Args& after) = 0;
   /// Every row; `before` has the inputs as they were before the call.
   virtual Verdict compare_whole(const Args& before, const Args& after) = 0;
+  /// Those of the elements (row-major indices into judged tensor j, ascending) that the oracle
+  /// defines: others need not be written. Of many rows some are asked about.
+  virtual std::vector<std::int64_t> defined(const Args& before, int j,
+                                            const std::vector<std::int64_t>& elements) = 0;
   /// Milliseconds that the oracle took for a row.
   virtual double row_ms() const = 0;
 };
+
+/// As many of the rows as an oracle of `row_ms` a row does in some milliseconds, 8 at least: the
+/// first, the last, and others between.
+std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& rows, double row_ms);
+/// The rows, of this width, that these elements are in.
+std::vector<std::int64_t> rows_with(const std::vector<std::int64_t>& elements, std::int64_t width);
+/// Elements in `rows` whose magnitude, [rows, width], is not that of an undefined one.
+std::vector<std::int64_t> defined_of(const std::vector<std::int64_t>& elements,
+                                     const std::vector<std::int64_t>& rows, std::int64_t width,
+                                     const double* magnitudes);
 
 /// The reference on the host, threaded by the context.
 class HostJudge final : public Judge {
@@ -29,6 +43,8 @@ class HostJudge final : public Judge {
   Verdict compare_whole(const Args& before, const Args& after) override {
     return verify(op_, problem_, before, after, {}, context_);
   }
+  std::vector<std::int64_t> defined(const Args& before, int j,
+                                    const std::vector<std::int64_t>& elements) override;
   double row_ms() const override { return row_ms_; }
 
  private:

@@ -76,7 +76,7 @@ worker::Opening opening_of(const MeasureRequest& request) {
   for (std::size_t i = 0; i < schema.scalars.size(); ++i)
     opening.scalars.push_back(caller->scalars[i]);
   for (int i = 0; i < schema.num_inputs; ++i) {
-    if (holds_indices(schema.tensors[i].fill) && caller->has(i) && caller->tensors[i].data)
+    if (holds_indices(schema.tensors[i].fill.fill) && caller->has(i) && caller->tensors[i].data)
       opening.indices.push_back(copy_of(i, caller->tensors[i], request.context.stream));
   }
   return opening;

@@ -240,7 +240,7 @@ bool fits(const Opening& opening, const Schema& schema) {
   }
   if (!opening.scalars.empty() && opening.scalars.size() != schema.scalars.size()) return false;
   return std::all_of(opening.indices.begin(), opening.indices.end(), [&](const IndexTensor& t) {
-    return t.tensor < schema.num_inputs && holds_indices(schema.tensors[t.tensor].fill);
+    return t.tensor < schema.num_inputs && holds_indices(schema.tensors[t.tensor].fill.fill);
   });
 }
 

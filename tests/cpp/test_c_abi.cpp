@@ -118,6 +118,37 @@ TEST(CAbi, MakesResults) {
 
 // The main thread's thread_local objects are destroyed before atexit handlers that were registered
 // earlier.
+TEST(CAbi, MakesInputsAsASearchDoes) {
+  Call c;
+  const int64_t letters[2] = {2, 3};
+  ASSERT_EQ(dlblas_make_input(Call::op(), "x", letters, 7, &c.tx), DLBLAS_OK) << last_message();
+  float other[6] = {};
+  dlblas_tensor to = Call::tensor(other, 2, c.shape);
+  ASSERT_EQ(dlblas_make_input(Call::op(), "x", letters, 7, &to), DLBLAS_OK);
+  EXPECT_EQ(std::memcmp(c.x, other, sizeof other), 0) << "the same seed, the same bits";
+  ASSERT_EQ(dlblas_make_input(Call::op(), "x", letters, 8, &to), DLBLAS_OK);
+  EXPECT_NE(std::memcmp(c.x, other, sizeof other), 0);
+
+  EXPECT_EQ(dlblas_make_input(nullptr, "x", letters, 7, &to), DLBLAS_ARGUMENT);
+  const auto refused = [&](const char* name, const int64_t* sizes, const dlblas_tensor* tensor) {
+    EXPECT_EQ(dlblas_make_input(Call::op(), name, sizes, 7, tensor), DLBLAS_ARGUMENT);
+    return last_message();
+  };
+  EXPECT_EQ(refused(nullptr, letters, &to), "rms_norm: name is null; expected a value, got NULL");
+  EXPECT_EQ(refused("x", nullptr, &to), "rms_norm: letters is null; expected a value, got NULL");
+  EXPECT_EQ(refused("x", letters, nullptr), "rms_norm: to is null; expected a value, got NULL");
+  EXPECT_EQ(refused("eps", letters, &to),
+            "rms_norm: name names no input; expected one of the schema's tensors, got eps");
+  to.ndim = 9;
+  EXPECT_EQ(refused("x", letters, &to),
+            "rms_norm: x has a wrong rank; expected 0 to 8 dimensions with sizes, got 9");
+  to.ndim = 2, to.device.type = 2;
+  EXPECT_EQ(refused("x", letters, &to),
+            "rms_norm: x is not in the host's memory; expected device type 1, got 2");
+  to.device.type = 1, to.data = nullptr;
+  EXPECT_EQ(refused("x", letters, &to), "rms_norm: x has no memory; expected an address, got NULL");
+}
+
 TEST(CAbiDeathTest, WorksInAtExit) {
   EXPECT_EXIT(
       {

@@ -127,8 +127,10 @@ TEST_F(GpuTuner, ComparesAsTheHostDoes) {
       {2.01, -4, 6e4, nan, inf, -inf, 0, inf, 10, 12.5},
       {2, -4, nan, 1, inf, -inf, 0, inf, 10, 12},
       {2, -4, 6e4, nan, -inf, 7, 1e-3, -inf, inf, 12}};
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
-    for (const std::vector<double>& y : results) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2})
+    for (std::size_t r = 0; r < 2 * results.size(); ++r) {
+      const std::vector<double>& y = results[r / 2];
+      g_undefined_from = r % 2 == 0 ? std::numeric_limits<std::int64_t>::max() : 1;
       const Problem problem = make_problem(op, 2, 5, dtype);
       CallData host(op, problem, 0, nullptr, host_memory());
       CudaMemory memory(0, nullptr);
@@ -148,7 +150,9 @@ TEST_F(GpuTuner, ComparesAsTheHostDoes) {
       EXPECT_EQ(a.worst, b.worst);
       EXPECT_NEAR(a.relative, b.relative, 1e-12);
       EXPECT_EQ(a.mistrusted, b.mistrusted);
+      EXPECT_EQ(a.checked, r % 2 == 0 ? 10 : 5) << "the second row is undefined";
     }
+  g_undefined_from = std::numeric_limits<std::int64_t>::max();
 }
 
 // A device oracle throws at its first use where it disagrees with the reference.

@@ -91,10 +91,57 @@ TEST(Schema, FillsAndBuckets) {
       "where T: bucket(tokens), B: exact, E: exact");
   const Fill expected[] = {Fill::kNormal,  Fill::kPositive,    Fill::kIndex,
                            Fill::kOffsets, Fill::kPermutation, Fill::kZeros};
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(s.tensors[i].fill, expected[i]) << i;
-  EXPECT_EQ(s.letters[s.tensors[2].fill_letter].name, "E");
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(s.tensors[i].fill.fill, expected[i]) << i;
+  EXPECT_EQ(s.tensors[2].fill.size.print(s.letters), "E");
   EXPECT_TRUE(s.letters[s.find_letter("T")].bucketed);
   EXPECT_FALSE(s.letters[s.find_letter("B")].bucketed);
+}
+
+TEST(Schema, FillsHaveLimits) {
+  const auto fill_of = [](const std::string& fill) {
+    const std::string head = "op(x: f[T, E, P], ids: i32[T] ~";
+    return parse_schema(head + fill + ") -> y: f[T]").tensors[1].fill;
+  };
+  const std::int64_t sizes[] = {10, 7, 3};  // T, E, P
+  EXPECT_EQ(fill_of("index<E").limit(sizes), 7);
+  EXPECT_EQ(fill_of("index < E * P").limit(sizes), 21);
+  EXPECT_EQ(fill_of("index<=2E").limit(sizes), 14);
+  EXPECT_EQ(fill_of("index<64").limit(sizes), 64);
+  EXPECT_TRUE(fill_of("index<=E").inclusive);
+  EXPECT_FALSE(fill_of("index<E").inclusive);
+  EXPECT_TRUE(fill_of("index<E|-1").minus_one);
+  EXPECT_TRUE(fill_of("distinct<P|-1").minus_one);
+  EXPECT_EQ(fill_of("distinct_rows<E").fill, Fill::kDistinctRows);
+  EXPECT_EQ(fill_of("lengths<=P*E").limit(sizes), 21);
+  EXPECT_EQ(fill_of("offsets<=E").limit(sizes), 7);
+  EXPECT_FALSE(fill_of("offsets").has_limit);
+  const auto refused = [&](const std::string& fill, const std::string& words) {
+    const std::string said = error_of([&] { (void)fill_of(fill); });
+    EXPECT_NE(said.find(words), std::string::npos) << fill << ": " << said;
+  };
+  refused("index", "expected < or <= and a limit after index");
+  refused("lengths<E", "expected <= and a limit after lengths");
+  refused("distinct<=E", "expected < and a limit after distinct");
+  refused("offsets<E", "expected <= and a limit after offsets");
+  refused("zeros<E", "expected no limit after zeros");
+  refused("offsets<=E|-1", "expected no `|-1` after offsets");
+  refused("index<E|-2", "expected -1");
+  refused("index<Q", "expected a size of an input in the fill of ids, not Q");
+  refused("index<", "expected a number or a dimension letter");
+  refused("anything", "expected a fill: normal");
+}
+
+TEST(Schema, WhatIsJudgedAreResultsAndWrittenInputs) {
+  const Schema s = parse_schema("op(x: f[T], s: f[T]!, r: f[T]?!) -> (y: f[T], z: f[T])");
+  EXPECT_EQ(s.judged, (std::vector<std::int8_t>{3, 4, 1, 2}));
+  const Schema none = parse_schema("store(x: f[T], cache: f[P]!) -> ()");
+  EXPECT_EQ(none.num_results, 0);
+  EXPECT_EQ(none.judged, std::vector<std::int8_t>{1});
+  EXPECT_NE(schema_error("op(x: f[T]) -> ()").find("it would do nothing"), std::string::npos);
+  EXPECT_NE(schema_error("op(a: f[T]!, b: f[T]!, c: f[T]!, d: f[T]!, e: f[T]!, f: f[T]!, g: f[T]!, "
+                         "h: f[T]!, i: f[T]!) -> ()")
+                .find("at most 8 results and written inputs"),
+            std::string::npos);
 }
 
 TEST(Schema, WhiteSpaceDoesNotChangeTheHash) {

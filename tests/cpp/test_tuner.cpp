@@ -169,6 +169,25 @@ TEST_F(TunerTest, AUsersCandidateThatRemembersByAddressFailsInWords) {
   EXPECT_EQ(find(report, "slow")->failure, Failure::kNone) << find(report, "slow")->note;
 }
 
+// The padding of groups need not be written, and what is there is not compared; the rest is.
+TEST_F(TunerTest, UndefinedElementsAreSkipped) {
+  static const Behaviour skips{Defect::kSkipsUndefined,
+                               [](std::int64_t) -> std::int64_t { return 1'000; }};
+  static const Behaviour tail{Defect::kTail, [](std::int64_t) -> std::int64_t { return 900; }};
+  const Operator& op =
+      make_operator({dummy("skips", skips), dummy("slow", kSlow), dummy("tail", tail)});
+  g_undefined_from = 5;
+  const TuneReport padded = tune(op, make_problem(op, 8), nullptr, context_, options_);
+  EXPECT_STREQ(padded.winner->name, "tail") << "its last row is undefined, too";
+  EXPECT_EQ(find(padded, "skips")->failure, Failure::kNone) << find(padded, "skips")->note;
+  options_.force = true;
+  g_undefined_from = 8;
+  const TuneReport whole = tune(op, make_problem(op, 8), nullptr, context_, options_);
+  g_undefined_from = std::numeric_limits<std::int64_t>::max();
+  EXPECT_STREQ(whole.winner->name, "skips");
+  EXPECT_EQ(find(whole, "tail")->note, "1 elements of result 0 were not written, the first at 127");
+}
+
 // Checked again before it is served, whether all of it is compared or chosen rows.
 TEST_F(TunerTest, ABuiltInWinnerThatRemembersByAddressIsDropped) {
   static const Behaviour packs{Defect::kRemembers,

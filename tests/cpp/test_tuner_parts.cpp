@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "store/ranking.hpp"
 #include "tests/cpp/tuner_dummy.hpp"
@@ -169,6 +171,46 @@ TEST_F(Verdicts, OverflowMayRoundToInfinity) {
   EXPECT_EQ(judge(DType::kF16, {20000, 1, 2}, {inf, 2, 4}).wrong, 1);
 }
 
+TEST_F(Verdicts, F8IsJudgedByValueAndSaturates) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    const double most = float_traits(dtype).max;
+    EXPECT_EQ(judge(dtype, {1.5, -0.25, 2}, {3, -0.5, 4}).wrong, 0);
+    EXPECT_EQ(judge(dtype, {1.5, -0.25, 2}, {3.5, -0.5, 4}).wrong, 1);
+    EXPECT_EQ(judge(dtype, {most, -most, 2}, {most, -most, 4}).wrong, 0);
+    EXPECT_EQ(judge(dtype, {most, 1, 2}, {-most, 2, 4}).wrong, 1);
+    EXPECT_EQ(judge(dtype, {most, 1, 2}, {most / 2, 2, 4}).wrong, 1);
+    EXPECT_EQ(judge(dtype, {most, 1, 2}, {std::nan(""), 2, 4}).wrong, 1);
+  }
+}
+
+// Exact values: every code is a number of the format, and rounding finds it again.
+TEST(Float8, EveryCodeComesBackAndNeighboursRoundToIt) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    double below = 0;
+    for (int code = 0; code < 128; ++code) {
+      const double v = f8_to_f32(dtype, static_cast<std::uint8_t>(code));
+      if (!std::isfinite(v)) continue;
+      EXPECT_EQ(f32_to_f8(dtype, static_cast<float>(v)), code);
+      EXPECT_EQ(f32_to_f8(dtype, static_cast<float>(-v)), code | 0x80);
+      if (code == 0) continue;
+      const double middle = (below + v) / 2, up = std::nextafter(middle, 1e9);
+      EXPECT_EQ(round_to(dtype, up), v) << code;
+      EXPECT_EQ(round_to(dtype, std::nextafter(middle, 0)), below) << code;
+      EXPECT_EQ(round_to(dtype, middle), code % 2 == 0 ? v : below) << "ties go to even";
+      below = v;
+    }
+    EXPECT_EQ(below, float_traits(dtype).max);
+    const double inf = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(round_to(dtype, inf), below);
+    EXPECT_EQ(round_to(dtype, -1e300), -below);
+    EXPECT_TRUE(std::isnan(round_to(dtype, std::nan(""))));
+  }
+  EXPECT_EQ(f8_to_f32(DType::kF8E4M3, 0x7e), 448);
+  EXPECT_EQ(f8_to_f32(DType::kF8E4M3, 0x01), 0x1p-9f);
+  EXPECT_EQ(f8_to_f32(DType::kF8E5M2, 0x01), 0x1p-16f);
+  EXPECT_TRUE(std::isinf(f8_to_f32(DType::kF8E5M2, 0x7c)));
+}
+
 TEST_F(Verdicts, WhatCannotFailIsMistrusted) {
   EXPECT_TRUE(judge(DType::kF32, {1, 1, 1}, {2, 2, 2}).mistrusted);
   EXPECT_TRUE(judge(DType::kF32, {0, 0, 1}, {0, 0, 2}).mistrusted);
@@ -274,6 +316,95 @@ TEST(Inputs, AWriteIntoAGapOrAGuardIsSeen) {
     EXPECT_TRUE(tensor.guards_intact());
     EXPECT_EQ(tensor.elements_equal_to(0x5c).size(), 20u);
   }
+}
+
+// As wide as a tile on both sides, and of copies, narrow: a set of rotated tensors stays small.
+TEST(Inputs, AWriteATileAwayIsSeen) {
+  for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided}) {
+    TensorView view{};
+    view.rank = 2;
+    view.dtype = DType::kBF16;
+    view.shape[0] = 4, view.shape[1] = 5;
+    GuardedTensor tensor(view, {DType::kBF16, layout, 4, 0}, host_memory());
+    auto* data = static_cast<std::uint16_t*>(view.data);
+    constexpr std::int64_t kTile = 65536 / 2;
+    for (const std::int64_t at : {-kTile, 4 * view.strides[0] + kTile}) {
+      tensor.poison(0x5c);
+      EXPECT_TRUE(tensor.guards_intact());
+      data[at] = 0;
+      EXPECT_FALSE(tensor.guards_intact()) << at;
+      tensor.mend_guards();
+      EXPECT_TRUE(tensor.guards_intact()) << at;
+    }
+    EXPECT_LE(tensor.bytes(), 1024u) << "what a call touches, without the guards";
+    const GuardedTensor copy(tensor);
+    EXPECT_TRUE(copy.guards_intact());
+    EXPECT_EQ(copy.elements_equal_to(0x5c).size(), 20u);
+  }
+}
+
+// Every index-valued fill stays inside its bounds, and offsets end at the right letter.
+TEST(Inputs, IndicesStayInsideTheirBounds) {
+  const Schema schema = parse_schema(
+      "op(x: f[T, C], page: i32[P, G], near: i32[T] ~index<P*G, upto: i32[T] ~index<=C, "
+      "slots: i64[T] ~index<P|-1, once: i32[T] ~distinct<4P, ids: i32[T, K] ~distinct_rows<C, "
+      "ends: i32[B+1] ~offsets<=L, lens: i32[B] ~lengths<=2L, five: i32[T] ~index<5, "
+      "more: i32[P] ~distinct<C|-1, order: i32[T] ~permutation, starts: i32[B+1] ~offsets, "
+      "k: f[L]) -> y: f[T] where T: bucket(tokens)");
+  const std::map<std::string, std::int64_t> sizes = {{"T", 40}, {"C", 11}, {"P", 16}, {"G", 3},
+                                                     {"K", 4},  {"B", 7},  {"L", 100}};
+  std::int64_t letters[kMaxLetters] = {};
+  for (std::size_t i = 0; i < schema.letters.size(); ++i)
+    letters[i] = sizes.at(schema.letters[i].name);
+  const auto made = [&](const char* name, std::uint64_t seed) {
+    const int tensor = schema.params[static_cast<std::size_t>(schema.find_param(name))].index;
+    TensorView view{};
+    view.dtype = DType::kI64;
+    for (const DimExpr& d : schema.tensors[static_cast<std::size_t>(tensor)].dims)
+      view.shape[view.rank++] = d.evaluate(letters);
+    const Filler filler = make_filler(schema, tensor, letters, view, seed);
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < view.numel(); ++i) values.push_back(filler.value(i));
+    return values;
+  };
+  const auto within = [](const std::vector<double>& v, double least, double most) {
+    const auto [low, high] = std::minmax_element(v.begin(), v.end());
+    return *low >= least && *high <= most;
+  };
+  bool reached = false, none = false;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    EXPECT_TRUE(within(made("near", seed), 0, 47));
+    const std::vector<double> upto = made("upto", seed), slots = made("slots", seed);
+    EXPECT_TRUE(within(upto, 0, 11));
+    reached |= std::count(upto.begin(), upto.end(), 11) > 0;
+    EXPECT_TRUE(within(slots, -1, 15));
+    none |= std::count(slots.begin(), slots.end(), -1) > 0;
+    EXPECT_TRUE(within(made("five", seed), 0, 4));
+    const std::vector<double> once = made("once", seed), ids = made("ids", seed);
+    EXPECT_TRUE(within(once, 0, 63));
+    EXPECT_EQ(std::set<double>(once.begin(), once.end()).size(), 40u);
+    EXPECT_TRUE(within(ids, 0, 10));
+    for (auto row = ids.begin(); row != ids.end(); row += 4)
+      EXPECT_EQ(std::set<double>(row, row + 4).size(), 4u);
+    const std::vector<double> ends = made("ends", seed), starts = made("starts", seed);
+    EXPECT_TRUE(std::is_sorted(ends.begin(), ends.end()));
+    EXPECT_EQ(ends.front(), 0);
+    EXPECT_EQ(ends.back(), 100) << "of L, not of the tokens";
+    EXPECT_EQ(starts.back(), 40) << "where it names no letter, of the tokens";
+    const std::vector<double> lens = made("lens", seed);
+    EXPECT_TRUE(within(lens, 1, 200));
+    EXPECT_EQ(lens.back(), 200);
+    const std::vector<double> more = made("more", seed);  // 16 of 11
+    EXPECT_TRUE(within(more, -1, 10));
+    EXPECT_GE(std::count(more.begin(), more.end(), -1), 5);
+    std::vector<double> order = made("order", seed);
+    std::sort(order.begin(), order.end());
+    for (int i = 0; i < 40; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  }
+  EXPECT_TRUE(reached);
+  EXPECT_TRUE(none);
+  EXPECT_NE(made("ends", 1), made("ends", 2));
+  EXPECT_NE(made("order", 1), made("order", 2));
 }
 
 TEST(Machine, RatesArePlausible) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,7 +34,8 @@ enum class Defect {
   kPrepare,
   kSecondRun,
   kWritesInput,
-  kRemembers
+  kRemembers,
+  kSkipsUndefined
 };
 
 struct Behaviour {
@@ -48,6 +50,8 @@ inline const Behaviour kSlow{Defect::kNone, [](std::int64_t) -> std::int64_t { r
 inline const Behaviour kKnobbed{
     Defect::kNone, [](std::int64_t b) -> std::int64_t { return b == 4 ? 25'000 : 50'000; }};
 inline const Behaviour kFast{Defect::kNone, [](std::int64_t) -> std::int64_t { return 10'000; }};
+/// Rows from this one on are undefined, as the padding of groups is.
+inline std::int64_t g_undefined_from = std::numeric_limits<std::int64_t>::max();
 /// Nanoseconds of a row of the reference.
 inline std::int64_t g_row_ns = 0;
 
@@ -101,6 +105,7 @@ inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, voi
   const std::vector<double>* const kept = defect == Defect::kRemembers ? &first_seen(x) : nullptr;
   for (std::int64_t t = 0; t < from.count; ++t)
     for (std::int64_t c = 0; c < width; ++c) {
+      if (defect == Defect::kSkipsUndefined && t >= g_undefined_from) break;
       const bool last = t == from.count - 1 && c == width - 1;
       if (defect == Defect::kTail && last) continue;
       double v = 2 * (kept ? (*kept)[static_cast<std::size_t>(t * width + c)]
@@ -183,7 +188,7 @@ inline const Operator& make_operator(
       for (std::int64_t c = 0; c < width; ++c) {
         const double v = 2 * load_element(x, map.offset(rows[i]) + c * stride);
         out[0].value[i * width + c] = v;
-        out[0].magnitude[i * width + c] = std::abs(v);
+        out[0].magnitude[i * width + c] = rows[i] < g_undefined_from ? std::abs(v) : -1;
       }
   };
   def.bound = bound;

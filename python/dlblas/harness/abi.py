@@ -1,5 +1,5 @@
-"""An operator call through the C ABI with a chosen number of threads, which Python's own calls do
-not choose.
+"""What Python's own calls do not offer, through the C ABI: a call with a chosen number of threads,
+and inputs as the tuner makes them.
 
 Read next: include/dlblas/dlblas.h, whose structures these are.
 """
@@ -96,6 +96,19 @@ def _value(given: Any, keep: list[Any]) -> _Value:
         return _Value(5, 0, _Union(s=given.encode()))
     keep.append(_tensor(given))
     return _Value(1, 0, _Union(tensor=ctypes.pointer(keep[-1])))
+
+
+def make_input(op: str, name: str, letters: Sequence[int], seed: int, array: Any) -> None:
+    """Fills ``array`` as the schema says of the input: the maker of inputs that the tuner has."""
+    handle = ctypes.c_void_p()
+    _native.check(_native._lib.dlblas_op(op.encode(), ctypes.byref(handle)))
+    sizes = (ctypes.c_int64 * max(1, len(letters)))(*letters)
+    to = _tensor(array)
+    _native.check(
+        _native._lib.dlblas_make_input(
+            handle, name.encode(), sizes, ctypes.c_uint64(seed), ctypes.byref(to)
+        )
+    )
 
 
 def call(form: str, named: Mapping[str, Any], outputs: Sequence[Any], num_threads: int) -> None:

@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 GUARD_BYTE = 0xFF
-_GUARD = 256  # bytes on each side
+# Bytes on each side: as wide as a tile, 256 rows of 256 elements of two bytes; of copies, which no
+# kernel sees, enough to keep them apart.
+_GUARD, _COPY_GUARD = 1 << 17, 256
+_SATURATES = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 _FAR = 2**31 + 11  # elements between two rows of far_rows
 _NORESERVE = 0x4000  # Linux: pages that nobody touches cost nothing
 
@@ -71,7 +74,7 @@ def _plan(kind: str, shape: Sequence[int]) -> _Plan:
 class Guarded:
     """A tensor between guard zones."""
 
-    def __init__(self, shape: Sequence[int], dtype: Any, kind: str) -> None:
+    def __init__(self, shape: Sequence[int], dtype: Any, kind: str, guard: int = _GUARD) -> None:
         self.dtype = np.dtype(dtype)
         self.shape, self.kind = tuple(shape), kind
         plan = _plan(kind, self.shape)
@@ -79,13 +82,13 @@ class Guarded:
         reach = [(n - 1) * s for n, s in zip(self.shape, plan.strides, strict=True) if n > 0]
         low = sum(r for r in reach if r < 0) * size
         high = sum(r for r in reach if r > 0) * size
-        length = 2 * _GUARD + 64 + plan.misalignment + high - low + size
+        length = 2 * guard + 64 + plan.misalignment + high - low + size
         if kind == "far_rows" and self.shape and min(self.shape) > 0:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
             self.memory = np.frombuffer(mmap.mmap(-1, length, flags=flags), np.uint8)
         else:
             self.memory = np.full(length, GUARD_BYTE, np.uint8)
-        start = -self.memory.ctypes.data % 64 + plan.misalignment + _GUARD - low
+        start = -self.memory.ctypes.data % 64 + plan.misalignment + guard - low
         steps = tuple(s * size for s in plan.strides)
         self.array: Any = np.ndarray(self.shape, self.dtype, self.memory, start, steps)
         self._bytes: Any = np.ndarray(
@@ -125,9 +128,10 @@ class Guarded:
     def poison(self, pattern: int) -> None:
         self._bytes[...] = pattern
 
-    def holds(self, pattern: int) -> bool:
-        """True when some element has no byte but ``pattern``."""
-        return bool((self._bytes == pattern).all(-1).any()) if self._bytes.size else False
+    def holds(self, pattern: int, among: Any = True) -> bool:
+        """True when some element has no byte but ``pattern``; ``among``: truth values, row-major."""
+        kept = (self._bytes == pattern).all(-1).reshape(-1)
+        return bool((kept & among).any()) if self._bytes.size else False
 
     def guards_intact(self) -> bool:
         if self.kind == "far_rows" and min(self.shape, default=0) > 0:
@@ -143,11 +147,15 @@ class Guarded:
         return bytes(self._bytes.tobytes())
 
     def assign(self, values: Any) -> None:
+        most = _SATURATES.get(self.dtype.name)
+        if most:  # the cast makes NaN of what is too large
+            values = np.where(np.isnan(values), values, np.clip(values, -most, most))
         with np.errstate(over="ignore", invalid="ignore"):
             self.array[...] = values.astype(self.dtype)
 
     def copy(self) -> Guarded:
-        other = Guarded(self.shape, self.dtype, self.kind)  # on the host, wherever this one is
+        # On the host, wherever this one is.
+        other = Guarded(self.shape, self.dtype, self.kind, _COPY_GUARD)
         other.array[...] = self.array
         return other
 

@@ -1,5 +1,5 @@
-"""What a case's tensors hold: draws by the schema's fill, and the special values at first, last and
-tile edges.
+"""What a case's tensors of floats hold: draws by the schema's fill, and the special values at first,
+last and tile edges. Indices and integers come from the library's own maker of inputs (abi.py).
 
 All draws come from one generator a case, so a seed repeats a case wherever it runs. Read next:
 run.py.
@@ -18,8 +18,11 @@ VALUES = ("normal", "large", "nan", "inf", "negzero", "denormal", "positive")
 _EDGES = tuple(sorted({e + d for e in (4, 8, 16, 32, 64, 128, 256, 4096) for d in (-1, 0)}))
 # Where products of two leave f32's comfort but sums of a few thousand squares do not leave f64's;
 # f16's own largest is 65504.
-_LARGE = {"float16": 150.0}
-_SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
+_LARGE = {"float16": 150.0, "float8_e4m3fn": 64.0, "float8_e5m2": 150.0}
+_SMALLEST = {
+    "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133,
+    "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16,
+}  # fmt: skip
 
 
 def _edge_positions(width: int) -> list[int]:
@@ -50,27 +53,16 @@ def _special(rng: np.random.Generator, values: Any, value: str, dtype: np.dtype[
         rows[row, at] = next(special)
 
 
+def drawn_here(fill: str, dtype: np.dtype[Any]) -> bool:
+    """Special values are the harness's own; indices and integers the library makes, inside their
+    bounds."""
+    return fill in ("normal", "positive") and dtype.kind not in "iub"
+
+
 def draw(
-    rng: np.random.Generator,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    value: str,
-    fill: str,
-    limit: int,
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], value: str, fill: str
 ) -> Any:
-    """f64 (or integer) values of one tensor. ``limit``: the letter's size that an index stays
-    below."""
-    if fill == "zeros":
-        return np.zeros(shape)
-    if fill == "index":
-        return rng.integers(0, max(1, limit), shape)
-    if fill == "permutation":
-        return rng.permutation(int(np.prod(shape))).reshape(shape)
-    if fill == "offsets":
-        cuts = np.sort(rng.integers(0, limit + 1, shape))
-        if cuts.size:
-            cuts[..., 0], cuts[..., -1] = 0, limit
-        return cuts
+    """f64 values of one tensor of floats."""
     values = rng.standard_normal(shape)
     if fill == "positive" or value == "positive":
         return np.abs(values) + 0.0625

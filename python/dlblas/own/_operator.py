@@ -7,13 +7,14 @@ there, cases for the harness, and a row for every command. The reference is call
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .. import _dims, _dtypes, _hooks, _native
+from .. import _dims, _dtypes, _hooks, _native, _specs
 from . import _arrays, _function, _names, _source
 from . import _cases as _case_rows
 from ._problem import Operator, Problem, of_schema
@@ -23,6 +24,7 @@ from ._words import refuse, refuse_type, text_of
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _cases: dict[str, list[dict[str, Any]]] = {}
 _announcing = threading.Lock()
+_MOST_ELEMENTS = 1 << 20  # of a tensor in a default case
 
 Bound = tuple[float, float, float]
 
@@ -160,7 +162,7 @@ class _Reference:
 
 def _write(shapes: Any, results: list[Any], chosen: Any, values: Any, magnitudes: Any) -> None:
     """The chosen rows of each result and written input, and beside each the largest value of its
-    row. ``shapes``: None of an input that is absent."""
+    row, or -1 where a masked array hides an element. ``shapes``: None of an input that is absent."""
     import ctypes
 
     import numpy as np
@@ -177,7 +179,8 @@ def _write(shapes: Any, results: list[Any], chosen: Any, values: Any, magnitudes
         if sizes is None:
             continue
         shape = tuple(sizes)
-        result = np.asarray(made, dtype=np.float64)
+        hidden = np.ma.getmaskarray(made) if isinstance(made, np.ma.MaskedArray) else None
+        result = np.asarray(np.ma.getdata(made), dtype=np.float64)
         if result.shape != shape:
             raise ValueError(f"returned a result of shape {result.shape}, expected {shape}")
         width = shape[-1] if shape else 1
@@ -186,7 +189,13 @@ def _write(shapes: Any, results: list[Any], chosen: Any, values: Any, magnitudes
         picked = flat[index[there]]
         view(value, (chosen[1], width), np.float64)[there] = picked
         finite = np.where(np.isfinite(picked), np.abs(picked), 0.0)
-        view(magnitude, (chosen[1], width), np.float64)[there] = finite.max(-1, keepdims=True)
+        if hidden is None:
+            sizes_of = np.broadcast_to(finite.max(-1, keepdims=True, initial=0), picked.shape)
+        else:
+            here = hidden.reshape(-1, width)[index[there]]
+            largest = np.where(here, 0.0, finite).max(-1, keepdims=True, initial=0)
+            sizes_of = np.where(here, -1.0, largest)
+        view(magnitude, (chosen[1], width), np.float64)[there] = sizes_of
 
 
 class _Bound:
@@ -213,9 +222,8 @@ def _default_cases(facts: Operator) -> list[dict[str, Any]]:
     """Small, odd, edge and ordinary sizes of every letter, in the floating types of the first
     tensor."""
     row = next(row for row in _native.info()["operators"] if row["name"] == facts.name)
-    first = (row["tensors"] or row["results"])[0]
-    dtypes = [d for d in first["dtypes"] if d in ("f32", "f16", "bf16")]
-    dtypes = dtypes or first["dtypes"][:1]
+    first = row["tensors"][0]["dtypes"] if row["tensors"] else ["f32"]
+    dtypes = [d for d in first if d in ("f32", "f16", "bf16")] or first[:1]
     every = [_dims.of_json(d) for t in row["tensors"] + row["results"] for d in t["dims"]]
     multiples = {n: d.divisor for d in every if d.whole for n in d.letters}  # of `//`
     bucketed = {letter["name"] for letter in row["letters"] if letter["bucketed"]}
@@ -224,9 +232,16 @@ def _default_cases(facts: Operator) -> list[dict[str, Any]]:
     }  # fmt: skip
 
     def dims(tokens: int, other: int) -> dict[str, int]:
-        sizes = {n: tokens if n in bucketed else other for n in facts.letters}
-        return {n: -(-size // multiples.get(n, 1)) * multiples.get(n, 1)
-                for n, size in sizes.items()}  # fmt: skip
+        """Smaller than asked for where that many letters would make gigabytes."""
+        while True:
+            sizes = {n: tokens if n in bucketed else other for n in facts.letters}
+            for name, by in multiples.items():
+                sizes[name] = -(-sizes[name] // by) * by
+            tensors = [*row["tensors"], *row["results"]]
+            most = max(math.prod(_specs.shape_of(t["dims"], sizes)) for t in tensors)
+            if most <= _MOST_ELEMENTS or max(tokens, other) <= 1:
+                return sizes
+            tokens, other = max(1, tokens // 2), max(1, other // 2)
 
     made: list[dict[str, Any]] = []
     for name, (tokens, other) in sizes.items():
