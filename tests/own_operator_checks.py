@@ -597,7 +597,7 @@ def grouped_by(pads: Any, wrong: float = 1.0) -> Any:
 
 
 def test_rows_of_no_group_are_skipped_and_offsets_end_at_their_letter() -> None:
-    """Of 48 rows 32 belong to a group: the others need not be written, and anything may be there."""
+    """Of 48 rows 32 belong to a group: the others need not be written, and hold anything."""
     sizes = {"T": 48, "K": 24, "E": 4, "N": 20, "U": 32}
     case = {"name": "padded", "dims": sizes, "dtypes": ["f32"], "use": ["test", "tune"]}
     dlblas.register_operator(GROUPED, grouped, cases=[case])
@@ -680,3 +680,67 @@ def test_default_cases_are_small_whatever_the_number_of_letters() -> None:
     for case in cases:
         assert np.prod(list(case["dims"].values()), dtype=object) <= 1 << 20, case
     assert max(cases[-1]["dims"].values()) > 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", F8)
+def test_f8_of_cuda_text_is_that_of_the_reference(name: str) -> None:
+    """Rounded in the kernel by one instruction, on the host by arithmetic: the same codes."""
+    torch = pytest.importorskip("torch")
+    op = f"own_gpu_narrow_{name}"
+    schema = f"{op}(x: f32[N]) -> (y: {name}[N], z: f32[N])"
+    dlblas.register_operator(schema, lambda x: (x, x.astype(f8_type(name)).astype(np.float64)))
+    text = """extern "C" __global__ void narrow(own::y* y, own::z* z, const own::x* x, long N) {
+      const long i = blockIdx.x * 256L + threadIdx.x;
+      if (i >= N) return;
+      y[i] = x[i];
+      z[i] = y[i];
+    }"""
+    dlblas.register(op, "text", text, grid="ceil_div(N, 256)", block=256)
+    codes = np.arange(256, dtype=np.uint8).view(f8_type(name)).astype(np.float32)
+    exact = codes[np.isfinite(codes)]
+    rng = np.random.default_rng(0)
+    x = np.concatenate([exact, rng.standard_normal(1 << 16).astype(np.float32) * exact.max() / 4])
+    x = np.clip(x, -exact.max(), exact.max())
+    there = torch.from_numpy(x).cuda()
+    with dlblas.pinned(op, "text"):
+        y, z = getattr(dlblas, op)(there)
+    expected = x.astype(f8_type(name))
+    np.testing.assert_array_equal(y.view(torch.uint8).cpu().numpy(), expected.view(np.uint8))
+    np.testing.assert_array_equal(z.cpu().numpy(), expected.astype(np.float32))
+    assert dlblas.verify(op, (there,), (y, z)).ok
+    report = dlblas.tune(op, (there,), seconds=1)
+    assert report["winner"]["implementation"] == "text", report
+
+
+@pytest.mark.gpu
+def test_written_inputs_on_a_gpu_are_compared_there() -> None:
+    torch = pytest.importorskip("torch")
+
+    def ref(x: Any, state: Any) -> Any:
+        return 2 * (0.5 * state + x), 0.5 * state + x
+
+    dlblas.register_operator(
+        "own_gpu_step(x: f[*T, C], state: like(x)[*T, C]!) -> y: like(x)[*T, C]", ref
+    )
+
+    def right(x: Any, state: Any, y: Any) -> None:
+        state.mul_(0.5).add_(x)
+        torch.mul(state, 2, out=y)
+
+    def sevens(x: Any, state: Any, y: Any) -> None:
+        torch.mul(0.5 * state + x, 2, out=y)
+        state.fill_(7)
+
+    dlblas.register("own_gpu_step", "right", right, devices="cuda")
+    dlblas.register("own_gpu_step", "sevens", sevens, devices="cuda")
+    x, state = torch.randn(2, 300, 128, device="cuda")
+    report = dlblas.tune("own_gpu_step", (x, state), seconds=2)
+    rows = {row["implementation"]: row for row in report["evaluated"]}
+    assert report["winner"]["implementation"] == "right", rows
+    assert rows["sevens"]["failure"] == "wrong_result"
+    assert "of the written input state" in rows["sevens"]["note"]
+    before = state.clone()
+    y = dlblas.own_gpu_step(x, state)  # type: ignore[attr-defined]
+    assert dlblas.verify("own_gpu_step", (x, before), (y, state)).ok
+    assert not dlblas.verify("own_gpu_step", (x, before), (y, before)).ok

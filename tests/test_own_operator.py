@@ -31,7 +31,7 @@ def test_on_the_cpu() -> None:
 @pytest.mark.gpu
 def test_on_a_gpu() -> None:
     pytest.importorskip("torch")
-    assert "1 passed" in run("-m", "gpu")
+    assert "4 passed" in run("-m", "gpu")
 
 
 THREADS = """

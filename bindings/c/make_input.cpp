@@ -43,7 +43,8 @@ extern "C" dlblas_status dlblas_make_input(dlblas_op_t handle, const char* name,
                                            const dlblas_tensor* to) {
   using namespace dlblas;
   return guarded([&] {
-    const dlblas_args none{.size = sizeof(dlblas_args)};
+    dlblas_args none{};
+    none.size = sizeof none;
     const Schema& schema = form_of(handle, &none).op->schema;
     if (!name || !to || (!letters && !schema.letters.empty()))
       refuse(ErrorKind::kArgument, schema.name,

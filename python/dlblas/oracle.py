@@ -14,7 +14,9 @@ from .tuning import check_tuple, resolve
 
 
 class OracleResult(NamedTuple):
-    """One result, or an input that the operator writes: an element may be off by ``bound[0]·magnitude + bound[1]·|value| + bound[2]``.
+    """One result, or an input that the operator writes: an element may be off by
+    ``bound[0]·magnitude + bound[1]·|value| + bound[2]``, and by anything where ``magnitude`` is
+    negative: there it is undefined.
 
     ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, last dimension] of
     those chosen rows that the result has (a result without leading dimensions is row 0).

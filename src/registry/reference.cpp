@@ -28,7 +28,7 @@ void store_rows(const TensorView& t, std::int64_t begin, std::int64_t count, con
   const Rows map = rows_of(t);
   for (std::int64_t i = 0; i < count && begin + i < map.count; ++i)
     for (std::int64_t c = 0; c < width; ++c)
-      if (const std::int64_t at = i * width + c; out.magnitude[at] >= 0)
+      if (const std::int64_t at = i * width + c; !(out.magnitude[at] < 0))  // may be NaN
         store_element(t, map.offset(begin + i) + c * stride, out.value[at]);
 }
 

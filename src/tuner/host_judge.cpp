@@ -31,7 +31,7 @@ std::vector<std::int64_t> defined_of(const std::vector<std::int64_t>& elements,
     while (at < rows.size() && rows[at] < element / width) ++at;
     if (at == rows.size()) break;
     const std::int64_t index = static_cast<std::int64_t>(at) * width + element % width;
-    if (rows[at] == element / width && magnitudes[index] >= 0) defined.push_back(element);
+    if (rows[at] == element / width && !(magnitudes[index] < 0)) defined.push_back(element);
   }
   return defined;
 }

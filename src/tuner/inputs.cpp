@@ -251,6 +251,8 @@ void CallData::vary(const Problem& problem, std::uint64_t seed) {
     tensors_[i]->poison(GuardedTensor::kGuardByte);
     make_input(i, problem, seed, nullptr);
   }
+  for (const Pristine& p : pristine_)
+    if (is_lent(p.tensor)) tensors_[p.tensor]->restore(*p.copy);
 }
 
 GuardedTensor* CallData::own_result(int r) const {

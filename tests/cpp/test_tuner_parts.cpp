@@ -10,6 +10,7 @@
 #include <set>
 
 #include "store/ranking.hpp"
+#include "tests/cpp/schema_dummy.hpp"
 #include "tests/cpp/tuner_dummy.hpp"
 #include "tuner/cuda_measurer.hpp"
 #include "tuner/inputs.hpp"
@@ -316,6 +317,45 @@ TEST(Inputs, AWriteIntoAGapOrAGuardIsSeen) {
     EXPECT_TRUE(tensor.guards_intact());
     EXPECT_EQ(tensor.elements_equal_to(0x5c).size(), 20u);
   }
+}
+
+// Other values for everything, at the same addresses, but for what the caller lent; and back.
+TEST(Inputs, VaryAndComeBack) {
+  const Operator& op = register_schema(
+      "parts_vary(x: f32[T], ids: i32[T] ~index<T, seen: i32[T]! ~index<T) -> y: f32[T]");
+  Problem problem;
+  problem.op = op.id;
+  for (int i = 0; i < 4; ++i)
+    problem.tensors[i] = {i == 1 || i == 2 ? DType::kI32 : DType::kF32, Layout::kContiguous, 4, 0};
+  problem.dims[0] = 64;
+  std::vector<std::int32_t> lent(64);
+  std::iota(lent.begin(), lent.end(), 100);
+  Args caller;
+  caller.schema = &op.schema;
+  caller.present = 1u << 2;
+  caller.tensors[2] = {};
+  caller.tensors[2].data = lent.data();
+  caller.tensors[2].rank = 1, caller.tensors[2].shape[0] = 64, caller.tensors[2].strides[0] = 1;
+  caller.tensors[2].dtype = DType::kI32;
+  CallData data(op, problem, 1, &caller, host_memory());
+  const auto held = [&](int tensor) {
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < 64; ++i)
+      values.push_back(load_element(data.args().tensors[tensor], i));
+    return values;
+  };
+  const void* const address = data.args().tensors[0].data;
+  const std::vector<double> x = held(0), ids = held(1), seen = held(2);
+  EXPECT_EQ(seen.front(), 100);
+  store_element(data.args().tensors[2], 0, 7);  // as a call would
+  data.vary(problem, 2);
+  EXPECT_EQ(data.args().tensors[0].data, address);
+  EXPECT_NE(held(0), x);
+  EXPECT_NE(held(1), ids);
+  EXPECT_EQ(held(2), seen) << "lent: as before the call";
+  data.remake(problem, 1);
+  EXPECT_EQ(held(0), x);
+  EXPECT_EQ(held(1), ids);
 }
 
 // As wide as a tile on both sides, and of copies, narrow: a set of rotated tensors stays small.

@@ -100,7 +100,8 @@ class Call:
         self.outputs = [r for r, name in zip(self.results, received, strict=True) if not name]
         # Results, then the inputs that the operator writes; None for one that is absent.
         self.written = [t["name"] for t in specs if t["written"]]
-        self.judged = [*self.results, *(self.inputs.get(name) for name in self.written)]
+        written = [self.inputs.get(name) for name in self.written]
+        self.judged: list[Guarded | None] = [*self.results, *written]
         self.judged_names = [*self.result_names, *self.written]
 
     def make(self, shape: Sequence[int], dtype: Any, kind: str) -> Guarded:
@@ -135,6 +136,12 @@ class Call:
     def outcome(self) -> list[Guarded]:
         """Those that are there."""
         return [tensor for tensor in self.judged if tensor is not None]
+
+    def judged_at(self, index: int) -> Guarded:
+        """What a verdict names."""
+        found = self.judged[index]
+        assert found is not None, "an absent input was judged"
+        return found
 
     def targets(self) -> Any:
         """The results as a call takes them: those that no argument receives."""

@@ -17,18 +17,10 @@ from ..errors import ArgumentError
 from ..oracle import reference, verify
 from .call import PATTERNS, Call, FailedCheck, SkippedCase
 from .cases import Registry
-from .tensors import Guarded
-
-
-def _there(call: Call, result: int) -> Guarded:
-    """One that a verdict names."""
-    judged = call.judged[result]
-    assert judged is not None
-    return judged
 
 
 def _locate(call: Call, result: int, index: int) -> str:
-    place = np.unravel_index(index, _there(call, result).shape)
+    place = np.unravel_index(index, call.judged_at(result).shape)
     return f"{call.judged_names[result]}[{', '.join(str(int(i)) for i in place)}]"
 
 
@@ -37,7 +29,7 @@ def check_oracle(call: Call, rows: list[int] | None = None) -> bool:
     verdict = verify(call.case.op, (), call.out(), call.before(), rows=rows)
     if not verdict.ok:
         where = _locate(call, verdict.result, verdict.first_wrong)
-        got = _there(call, verdict.result).array.reshape(-1)[verdict.first_wrong]
+        got = call.judged_at(verdict.result).array.reshape(-1)[verdict.first_wrong]
         raise FailedCheck(
             f"{verdict.wrong} of {verdict.checked} elements are wrong, at worst "
             f"{verdict.worst:.3g} × the allowed error; first {where} = {float(got)!r}"

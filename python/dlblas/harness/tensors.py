@@ -129,7 +129,7 @@ class Guarded:
         self._bytes[...] = pattern
 
     def holds(self, pattern: int, among: Any = True) -> bool:
-        """True when some element has no byte but ``pattern``; ``among``: truth values, row-major."""
+        """True when some element has no byte but ``pattern``. ``among``: which ones, row-major."""
         kept = (self._bytes == pattern).all(-1).reshape(-1)
         return bool((kept & among).any()) if self._bytes.size else False
 

@@ -1,5 +1,5 @@
-"""What a case's tensors of floats hold: draws by the schema's fill, and the special values at first,
-last and tile edges. Indices and integers come from the library's own maker of inputs (abi.py).
+"""What a case's tensors of floats hold: draws by the schema's fill, and the special values at
+first, last and tile edges. Indices and integers come from the library (abi.py).
 
 All draws come from one generator a case, so a seed repeats a case wherever it runs. Read next:
 run.py.

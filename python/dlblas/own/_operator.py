@@ -162,7 +162,7 @@ class _Reference:
 
 def _write(shapes: Any, results: list[Any], chosen: Any, values: Any, magnitudes: Any) -> None:
     """The chosen rows of each result and written input, and beside each the largest value of its
-    row, or -1 where a masked array hides an element. ``shapes``: None of an input that is absent."""
+    row, or -1 where a masked array hides an element. ``shapes``: None of an absent input."""
     import ctypes
 
     import numpy as np
