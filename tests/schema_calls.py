@@ -16,6 +16,8 @@ from dlblas.errors import ArgumentError, ShapeMismatchError
 
 torch = pytest.importorskip("torch")
 
+import torch._dynamo.testing  # noqa: E402
+
 
 def top(x: Any, topk: int) -> Any:
     return np.sort(x, -1)[:, ::-1][:, :topk]
@@ -82,6 +84,15 @@ def test_a_size_is_an_argument() -> None:
     for rows, k in ((5, 2), (6, 3), (7, 4)):
         got = moving(torch.from_numpy(array(rows, 8)), k)
         np.testing.assert_allclose(got.numpy(), top(array(rows, 8), k) + 1)
+    counted = torch._dynamo.testing.CompileCounter()
+
+    def half(x: Any) -> Any:
+        return dlblas.p_top(x, (x.shape[0] + 1) // 2)  # a size out of sizes stays symbolic
+
+    once = torch.compile(half, backend=counted, fullgraph=True, dynamic=True)
+    for rows in (5, 8, 12):
+        assert tuple(once(torch.from_numpy(array(rows, 8))).shape) == (rows, (rows + 1) // 2)
+    assert counted.frame_count == 1
     result = torch.library.opcheck(torch.ops.dlblas.p_top.default, (tensor, 3))
     assert set(result.values()) == {"SUCCESS"}
 

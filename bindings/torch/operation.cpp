@@ -29,8 +29,8 @@ class Writer {
       op.written |= written;
     } else {
       const ScalarSpec& s = schema_.scalars[p.index];
-      add(op, text(kScalarTypes[static_cast<int>(s.type)], " ", s.name,
-                   s.has_default ? "=" + literal(s) : ""));
+      const char* const type = s.letter >= 0 ? "SymInt" : kScalarTypes[static_cast<int>(s.type)];
+      add(op, text(type, " ", s.name, s.has_default ? "=" + literal(s) : ""));
       op.slots.push_back({Slot::Kind::kScalar, at, s.type == ScalarType::kDType, false, s.type});
     }
   }

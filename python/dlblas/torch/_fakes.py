@@ -8,6 +8,7 @@ that the kernel would. Read next: src/dispatch/validate.cpp, whose rules these a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -200,11 +201,14 @@ class _Call:
         for index, letter, default in self.op.sizes:
             size: Any = self.scalars.get(index, default)
             sizes[letter] = size
-            if size < 0:
-                raise _error(
-                    ArgumentError, self.op.form, letter, "has a wrong value",
-                    "a size from 0 to 2^56", f"the integer {size}",
-                )  # fmt: skip
+            wrong = _error(
+                ArgumentError, self.op.form, letter, "has a wrong value", "a size from 0 to 2^56",
+                f"the integer {size}",
+            )  # fmt: skip
+            if not isinstance(size, int):
+                torch._check(size >= 0, partial(str, wrong))
+            elif not 0 <= size <= 1 << 56:
+                raise wrong
         return sizes
 
     def check(self, i: int) -> bool:
