@@ -223,18 +223,22 @@ def test_a_pool_of_any_size_is_one_key_and_is_tuned_small() -> None:
         y[...] = pooled(x, pool, table, cap)
 
     dlblas.register("p_pooled", "whole", numpy_pooled)
-    big = np.lib.stride_tricks.as_strided(array(1, 8), (1_000_000, 8), (0, 4))
     table = np.zeros((5, 3), np.int32)
-    report = dlblas.tune("p_pooled", array(5, 8), array(40, 8), table, seconds=1).report
-    assert report["winner"] is not None
+    spec = dlblas.Spec((1 << 40, 8), "f32")  # no memory holds it
+    report = dlblas.tune("p_pooled", (array(5, 8), spec, table), seconds=1)
+    assert report["winner"]["implementation"] == "whole", report
     for cap in (0.0, 2.0):
-        keys = {
-            dlblas.explain(
-                "p_pooled", array(5, 8), np.ascontiguousarray(big[:n]), table, cap
-            ).as_dict()["key"]["dims"]
-            for n in (20, 50)
-        }
-        assert keys == {"B=8 C=8 W=3"}, keys
+        report = dlblas.tune("p_pooled", (array(5, 8), spec, table, cap), seconds=1)
+        assert report["winner"]["implementation"] == "whole", report
+    problems = {
+        dlblas.explain("p_pooled", array(5, 8), array(n, 8), table, cap).as_dict()["problem"]
+        for n in (20, 50)
+        for cap in (2.0, 4.0)
+    }
+    assert len(problems) == 1 and problems.pop().startswith("[B=8 C=8 W=3] ")
+    for n in (20, 50):
+        explained = dlblas.explain("p_pooled", array(5, 8), array(n, 8), table, 7.0).as_dict()
+        assert (explained["implementation"], explained["source"]) == ("whole", "store")
 
 
 def test_sizes_and_ones_are_tuned() -> None:
@@ -246,10 +250,12 @@ def test_sizes_and_ones_are_tuned() -> None:
 
     dlblas.register("p_top", "whole", whole_top)
     dlblas.register("p_scaled", "whole", whole_scaled)
-    for name, arguments in (
-        ("p_top", (array(5, 8), 3)),
-        ("p_scaled", (array(6, 10), array(1, 3), 0.5)),
-    ):
-        report = dlblas.tune(name, *arguments, seconds=1).report
-        failures = [row for row in report["candidates"] if row.get("failure")]
-        assert report["winner"]["implementation"] == "whole" and not failures, report
+    for name, arguments in {
+        "p_top": (array(5, 8), 3),
+        "p_scaled": (array(6, 10), array(1, 3), 0.5),
+    }.items():
+        report = dlblas.tune(name, arguments, seconds=1)
+        rows = {row["implementation"]: row for row in report["evaluated"]}
+        assert report["winner"]["implementation"] == "whole" and "failure" not in rows["whole"], (
+            rows
+        )
