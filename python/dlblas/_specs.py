@@ -37,8 +37,8 @@ def operator_row(name: str, info: Row | None = None) -> tuple[Row, str, Row]:
     return next(row for row in rows if row["name"] == function.operator), function.name, fixed
 
 
-def shape_of(dims: Sequence[Row], sizes: Sizes) -> tuple[int, ...]:
-    """``[*T, 2F, K/128]`` with the sizes of its letters."""
+def shape_of(dims: Sequence[Row], sizes: Sizes, ones: bool = False) -> tuple[int, ...]:
+    """``[*T, 2F, K/128]`` with the sizes of its letters; ``ones``: dimensions ``1|M`` are 1."""
     totals = {
         name: math.prod(size) if isinstance(size, (list, tuple)) else size
         for name, size in sizes.items()
@@ -48,6 +48,8 @@ def shape_of(dims: Sequence[Row], sizes: Sizes) -> tuple[int, ...]:
         size = sizes[dim.plain] if dim.leading else None
         if isinstance(size, (list, tuple)):
             shape += size
+        elif ones and dim.may_be_one:
+            shape.append(1)
         else:
             shape.append(max(0, dim.evaluate(totals)))
     return tuple(shape)

@@ -73,7 +73,7 @@ class Call:
             name, given = t["name"], case.args.get(t["name"])
             dtype = numpy_dtype(given if isinstance(given, str) else self._dtype(t))
             kind = kind_of(case.layout, name, matrices, t["written"])
-            tensor = self.make(shape_of(t["dims"], sizes), dtype, kind)
+            tensor = self.make(shape_of(t["dims"], sizes, kind == "ones"), dtype, kind)
             if values.drawn_here(t["fill"], tensor.dtype):
                 tensor.assign(values.draw(rng, tensor.shape, tensor.dtype, case.values, t["fill"]))
             else:
