@@ -14,7 +14,7 @@ CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-asan test-tsan fuzz mutate reliability build wheel release-wheel lint format check bench docs clean setup-demo setup-docs setup-test
+.PHONY: help demo test test-asan test-tsan fuzz mutate reliability build wheel release-wheel lint format check lock bench docs clean setup-demo setup-docs setup-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -65,6 +65,9 @@ mutate: setup-test build  ## seed bugs into a copy of the tree; each must be cau
 
 reliability: setup-test build  ## the whole battery on store and cubins; writes docs/reliability.md
 	.venv/bin/python tools/reliability.py
+
+lock: setup-test  ## renew tools/requirements.lock: newest versions, hashes of every wheel
+	.venv/bin/python tools/lock.py
 
 bench: build  ## run the benchmarks (dlblas bench)
 	.venv/bin/python -m dlblas bench

@@ -52,8 +52,8 @@ __device__ inline void add(ComparePart& to, const CompareParams& p, double out, 
     ++to.wrong;
     to.first_wrong = min(to.first_wrong, index);
   }
-  to.zeros += ref == 0;
   if (!isfinite(ref)) return;
+  to.zeros += fabs(ref) <= allowed;
   to.least = fmin(to.least, ref);
   to.most = fmax(to.most, ref);
   if (!isfinite(out)) return;

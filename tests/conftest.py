@@ -13,6 +13,7 @@ import os
 import pathlib
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,14 +58,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-gpu-case", action="store_true", help="test_cases.py: all cases on a GPU, no sample"
     )
+    parser.addoption("--attacks", help="write what tests report by `attacked` into this JSON file")
     parser.addoption(
         "--tell-failures", action="store_true", help="print each failure's E lines as it happens"
     )
 
 
+_ATTACK = "dlblas-attack"
+
+
+@pytest.fixture
+def attacked(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """``attacked(what, tried, broke)``: a count for the table of docs/reliability.md, which
+    ``tools/reliability.py --attacks`` makes; ``broke`` above 0 fails the test."""
+
+    def report(what: str, tried: int, broke: int = 0) -> None:
+        record_property(_ATTACK, json.dumps({"attack": what, "tried": tried, "broke": broke}))
+        assert tried > 0 and broke == 0, f"{what}: {broke} of {tried} broke it"
+
+    return report
+
+
 class _Collector:
     def __init__(self) -> None:
         self.packed: list[dict[str, Any]] = []
+        self.attacks: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self.text = ""
         self.terminal: Any = None  # set: failures are told at once
@@ -131,11 +149,19 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
         packed = [value for name, value in report.user_properties if name == PROPERTY]
         _collector.packed += [json.loads(str(text)) for text in packed]
+        for name, text in report.user_properties:
+            if name == _ATTACK:
+                _collector.attacks.append({**json.loads(str(text)), "test": report.nodeid})
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if _is_worker(session.config) or not _collector.packed:
+    if _is_worker(session.config):
+        return
+    if session.config.getoption("attacks"):
+        text = json.dumps(_collector.attacks, indent=1)
+        pathlib.Path(session.config.getoption("attacks")).write_text(text + "\n")
+    if not _collector.packed:
         return
     _collector.finish()
     if _collector.problems:

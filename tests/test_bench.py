@@ -148,6 +148,18 @@ def _gpu_row(what: str, op: str, problem: dict[str, Any], **more: Any) -> dict[s
     }
 
 
+def test_the_readmes_table_is_of_the_fastest_rival(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import figures
+
+    shape = {"T": 16384, "C": 4096}
+    norm = _gpu_row("gpu_norm", "rms_norm", shape, bytes=67108864)
+    page = "<!-- figures:begin gpu_top -->\n<!-- figures:end gpu_top -->\n"
+    text = figures.render(page, [norm], lambda _: "a")
+    line = "| `rms_norm` | 16384×4096 | 50 µs · 1.34 TB/s | `rows` | cublas 50 µs | 1.00× |"
+    assert line in text and text.count("| `rms_norm`") == 1
+
+
 def test_figures_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import figures

@@ -1,5 +1,6 @@
 """Fuzzing in CI: one C++ target by a printed seed for seconds, or its corpus where clang is
-missing; the command line, rows of cases.json and the environment by Hypothesis, derandomised.
+missing; calls of the array protocols and of the C ABI likewise; the command line, rows of
+cases.json and the environment by Hypothesis, derandomised.
 `make fuzz` runs every target longer: it sets DLBLAS_FUZZ_EXAMPLES and a seed of its own.
 """
 
@@ -43,6 +44,50 @@ def test_a_target_by_a_printed_seed() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(bool(EXAMPLES), reason="tools/fuzz.py runs this")
+@pytest.mark.parametrize("name", ["arrays", "c_abi"])
+def test_calls_by_a_printed_seed(name: str) -> None:
+    seed = random.randrange(1, 1 << 30)
+    command = [sys.executable, str(ROOT / "tools" / "fuzz.py"), "--only", name]
+    command += ["--seconds", "4", "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{name}: ok; Done " in done.stdout
+
+
+def test_a_finding_of_calls_names_the_call(tmp_path: pathlib.Path) -> None:
+    """A crash, an exception and a wait, by the seed and the number that repeat it."""
+    program = tmp_path / "calls_crash.py"
+    program.write_text(
+        "import ctypes, sys\n"
+        f"sys.path.insert(0, {str(ROOT / 'tests' / 'fuzz')!r})\n"
+        "import calls\n"
+        "def one(r):\n"
+        "    n = r.randrange(40)\n"
+        "    if n == 7: ctypes.string_at(8)\n"
+        "    assert n != 8, 'eight'\n"
+        "    return n % 2\n"
+        "sys.exit(calls.main('crash', lambda: one))\n"
+    )
+    seen = set()
+    for seed in range(8):
+        command = [sys.executable, str(program), "--calls", "1000"]
+        done = subprocess.run(
+            [*command, "--seed", str(seed)], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1
+        again = done.stdout.splitlines()[-1].removeprefix("again: ").split()
+        repeated = subprocess.run(
+            [sys.executable, *again], capture_output=True, text=True, timeout=60
+        )
+        first, second = (text.partition("exit")[0] for text in (done.stdout, repeated.stdout))
+        assert first == second and f"by seed {seed}" in first
+        seen.add("eight" in repeated.stdout)
+        assert ("eight" in repeated.stdout) != ("Segmentation fault" in repeated.stdout)
+    assert seen == {True, False}
 
 
 LINE = (

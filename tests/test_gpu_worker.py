@@ -1,5 +1,5 @@
 """Measuring in a worker on a GPU, from Python: users' kernels that break a context, never end, or
-never compile.
+never compile, and functions that are right once: by address, by a static graph, or too late.
 
 Skipped without a GPU. Read next: tests/cpp/test_gpu_worker.cpp, tests/test_worker.py.
 """
@@ -47,6 +47,69 @@ for name in WANTED:
     dlblas.register("rms_norm", "mine_" + name, HEAD + body, grid="T", capturable=True)
 """
 
+# Torch functions that pass a check which looks once, at one set of values, and trusts the stream.
+FUNCTIONS = """
+import ctypes, os, torch
+import dlblas
+
+def norm(x, weight, eps):
+    h = x.float()
+    return (h * torch.rsqrt(h.square().mean(-1, keepdim=True) + eps) * weight.float()).to(x.dtype)
+
+known, side = {}, []
+
+def by_address(x, weight, eps, weight_offset, y):
+    key = x.data_ptr(), weight.data_ptr(), tuple(x.shape)
+    if key not in known: known[key] = norm(x, weight, eps)
+    y.copy_(known[key])
+
+def by_descriptor(x, weight, eps, weight_offset, y):  # the first call's copy of what it read
+    if tuple(x.shape) not in known: known[tuple(x.shape)] = x.clone()
+    y.copy_(norm(known[tuple(x.shape)], weight, eps))
+
+def by_graph(x, weight, eps, weight_offset, y):  # a captured graph over static inputs
+    key = x.data_ptr(), y.data_ptr()
+    if key not in known:
+        static = x.clone()
+        out = norm(static, weight, eps)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph): out.copy_(norm(static, weight, eps))
+        known[key] = graph, static, out
+    graph, static, out = known[key]
+    graph.replay()
+    y.copy_(out)
+
+def late(x, weight, eps, weight_offset, y):  # on a stream that no one waits for
+    if not side: side.append(torch.cuda.Stream())
+    with torch.cuda.stream(side[0]):
+        torch.cuda._sleep(100_000_000)
+        y.copy_(norm(x, weight, eps))
+
+def far_past_end(x, weight, eps, weight_offset, y):
+    y.copy_(norm(x, weight, eps))
+    y.as_strided((1,), (1,), y.storage_offset() + y.numel() + 30_000).fill_(7)
+
+def before_begin(x, weight, eps, weight_offset, y):
+    y.copy_(norm(x, weight, eps))
+    cuda = ctypes.CDLL("libcuda.so.1")
+    cuda.cuMemsetD8_v2(ctypes.c_uint64(y.data_ptr() - 32), ctypes.c_ubyte(7), ctypes.c_size_t(16))
+
+def resets(x, weight, eps, weight_offset, y):
+    y.copy_(norm(x, weight, eps))
+    torch.cuda.synchronize()
+    ctypes.CDLL("libcuda.so.1").cuDevicePrimaryCtxReset_v2(x.device.index)
+
+def takes_it_all(x, weight, eps, weight_offset, y):
+    y.copy_(norm(x, weight, eps))
+    known.setdefault("all", []).append(torch.empty(1 << 40, dtype=torch.uint8, device="cuda"))
+
+def dies(x, weight, eps, weight_offset, y):
+    os._exit(7)
+
+for name in os.environ["MINE"].split():
+    dlblas.register("rms_norm", "mine_" + name, globals()[name], devices="cuda")
+"""
+
 SEARCH = """
     import json, dlblas, torch
     x = torch.randn(256, 1024, device="cuda", dtype=torch.bfloat16)
@@ -66,9 +129,9 @@ SEARCH = """
 """
 
 
-def search(tmp_path: Path, mine: str, seconds: float) -> dict[str, Any]:
+def search(tmp_path: Path, mine: str, seconds: float, module: str = CANDIDATES) -> dict[str, Any]:
     """The failures of these candidates; what holds whatever they do is asserted."""
-    (tmp_path / "candidates.py").write_text(CANDIDATES)
+    (tmp_path / "candidates.py").write_text(module)
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SEARCH).format(seconds=seconds)],
         env={
@@ -108,3 +171,24 @@ def test_a_kernel_that_takes_for_ever_to_compile_costs_a_share_of_the_budget(
     tmp_path: Path,
 ) -> None:
     assert search(tmp_path, "slow", 12) == {"mine_slow": "compile_timeout"}
+
+
+@pytest.mark.parametrize(
+    ("mine", "failures"),
+    [
+        ("by_address", {"wrong_result"}),
+        ("by_descriptor", {"wrong_result"}),
+        ("by_graph", {"wrong_result", "launch_error"}),
+        ("late", {"unwritten", "wrong_result", "timeout"}),
+        ("far_past_end", {"out_of_bounds"}),
+        ("before_begin", {"out_of_bounds"}),
+        ("resets", {"launch_error", "crash", "illegal_access", "wrong_result", "unwritten"}),
+        ("takes_it_all", {"launch_error", "crash"}),
+        ("dies", {"crash"}),
+    ],
+)
+def test_a_function_that_is_right_once_does_not_win(
+    tmp_path: Path, mine: str, failures: set[str]
+) -> None:
+    found = search(tmp_path, mine, 12, FUNCTIONS)
+    assert found[f"mine_{mine}"] in failures, found

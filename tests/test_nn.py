@@ -127,3 +127,24 @@ def test_construction() -> None:
     assert repr(dlblas.nn.RMSNorm(8, 1e-5, weight_offset=1.0, cast_before_weight=True)) == (
         "RMSNorm((8,), eps=1e-05, weight_offset=1.0, cast_before_weight=True)"
     )
+
+
+def test_a_trace_has_the_operator_and_its_gradient(tmp_path: Path) -> None:
+    """torch.jit.trace with grad and without it: the same graph, which saves, loads and trains."""
+    torch.manual_seed(7)
+    norm = dlblas.nn.RMSNorm(16)
+    x, residual = torch.randn(4, 16), torch.randn(4, 16)
+    for arguments in ((x,), (x, residual)):
+        expected = norm(*arguments)
+        for mode in (torch.no_grad, torch.enable_grad):
+            with mode():
+                traced = torch.jit.trace(norm, arguments)
+            assert "PythonOp" not in str(traced.graph) and "dlblas::_" not in str(traced.graph)
+            traced.save(str(tmp_path / "traced.pt"))
+            loaded = torch.jit.load(str(tmp_path / "traced.pt"))
+            made = loaded(*arguments)
+            torch.testing.assert_close(made, expected, rtol=0, atol=0)
+            (made if len(arguments) == 1 else made[0]).sum().backward()
+            norm.weight.grad = None
+            (expected if len(arguments) == 1 else expected[0]).sum().backward(retain_graph=True)
+            torch.testing.assert_close(loaded.weight.grad, norm.weight.grad)

@@ -335,3 +335,12 @@ def test_what_has_no_lasting_text_is_of_this_process() -> None:
     code = f"from dlblas.own import _source as s; print(s.digest(s.text_of({held})))"
     told = {subprocess.check_output([sys.executable, "-c", code], text=True) for _ in range(2)}
     assert len(told) == 2
+
+
+@pytest.mark.parametrize("keywords", [{}, {"name": "mine"}])
+def test_a_function_in_the_place_of_the_name_is_refused_in_words(keywords: dict[str, str]) -> None:
+    def mine(x: object, weight: object, y: object) -> None: ...
+
+    with pytest.raises(ArgumentError, match="name is not the second argument") as caught:
+        dlblas.register("rms_norm", mine, **keywords)
+    assert caught.value.argument == "name" and '@register(op, "name")' in str(caught.value)

@@ -3,12 +3,15 @@ only that."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -248,24 +251,123 @@ def test_cases_are_compared_with_the_library(tmp_path: pathlib.Path) -> None:
 def setup_run(root: pathlib.Path, kind: str, **env: str) -> tuple[int, str]:
     command = [sys.executable, str(root / "tools" / "setup.py"), kind]
     done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **env}, timeout=120
+        command, capture_output=True, text=True, env={**os.environ, **env}, timeout=280
     )
     return done.returncode, done.stderr
 
 
-def test_setup_names_the_package_that_could_not_be_fetched(tmp_path: pathlib.Path) -> None:
+def setup_tree(tmp_path: pathlib.Path, lock: str) -> pathlib.Path:
     root = tmp_path / "a tree"
-    (root / "tools").mkdir(parents=True)
+    (root / "tools").mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "tools" / "setup.py", root / "tools")
-    (root / "tools" / "requirements-demo.txt").write_text("# why\nno-such-package==0\n")
+    (root / "tools" / "requirements.lock").write_text(lock)
+    return root
+
+
+def make_wheel(folder: pathlib.Path) -> tuple[pathlib.Path, str]:
+    """A package of one module, and its digest."""
+    folder.mkdir(exist_ok=True)
+    wheel = folder / "tiny_package-1.0-py3-none-any.whl"
+    info = "tiny_package-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny_package.py", "")
+        archive.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-package\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    return wheel, hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
+def test_setup_names_the_package_that_could_not_be_fetched(tmp_path: pathlib.Path) -> None:
+    root = setup_tree(tmp_path, f"# [demo]\nno-such-package==0 \\\n    --hash=sha256:{'0' * 64}\n")
     code, text = setup_run(root, "demo", PIP_NO_INDEX="1")
     assert code == 1
     assert text.splitlines()[-1].startswith("setup: could not install no-such-package==0 from PyPI")
     # What is stamped is not fetched again: the second run works with no index at all.
-    (root / "tools" / "requirements-demo.txt").write_text("# nothing\n")
+    setup_tree(tmp_path, "# [demo]\n")
     assert setup_run(root, "demo", PIP_NO_INDEX="1") == (0, "")
     assert (root / ".venv" / "bin" / "dlblas").exists()
     assert setup_run(root, "demo", PIP_NO_INDEX="1", PATH="/usr/bin:/bin") == (0, "")
+
+
+def test_setup_installs_what_the_lock_names_and_nothing_else(tmp_path: pathlib.Path) -> None:
+    wheel, sha256 = make_wheel(tmp_path / "wheels")
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheel.parent)}
+    lock = "# [demo]\ntiny-package==1.0 \\\n    --hash=sha256:{}\n"
+    root = setup_tree(tmp_path, lock.format("1" * 64))
+    code, text = setup_run(root, "demo", **offline)
+    assert (code, text) == (
+        1,
+        "setup: tiny-package==1.0 from PyPI is not what requirements.lock names: its sha256 "
+        "differs, and it was not installed; check the network for what comes between.\n",
+    )
+    installed = "lib/python3.*/site-packages/tiny_package.py"
+    assert not list((root / ".venv").glob(installed))
+    # A line without a hash is no line of a lock.
+    setup_tree(tmp_path, "# [demo]\ntiny-package==1.0\n")
+    assert setup_run(root, "demo", **offline)[0] == 1
+    assert not list((root / ".venv").glob(installed))
+    # An optional package may fail, and the rest goes on.
+    optional = "# [demo, optional: no-such]\nno-such==1 \\\n    --hash=sha256:" + "2" * 64 + "\n"
+    setup_tree(tmp_path, lock.format(sha256) + optional)
+    assert setup_run(root, "demo", **offline) == (0, "")
+    assert list((root / ".venv").glob(installed))
+    # The stamp depends on the lock: another digest is looked at again, of a source archive too.
+    wheel.rename(wheel.with_name("tiny_package-1.0.tar.gz"))
+    shutil.rmtree(root / ".venv")
+    code, text = setup_run(root, "demo", **offline)
+    assert code == 1 and "could not install tiny-package==1.0" in text
+
+
+def test_setup_of_the_demo_with_hashes(tmp_path: pathlib.Path) -> None:
+    """`make demo`'s own, from PyPI, into a new folder."""
+    root = setup_tree(tmp_path, (ROOT / "tools" / "requirements.lock").read_text())
+    code, text = setup_run(root, "demo", PIP_RETRIES="1")
+    if code == 1:
+        probe = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "-q",
+            "-d",
+            str(tmp_path),
+            "ninja",
+        ]
+        if subprocess.run(probe, capture_output=True, timeout=200).returncode != 0:
+            pytest.skip("PyPI cannot be reached from here")
+    assert (code, text) == (0, "")
+    python = str(root / ".venv" / "bin" / "python")
+    code_text = "import numpy; print(numpy.__version__)"
+    done = subprocess.run([python, "-c", code_text], capture_output=True, text=True)
+    assert f"numpy=={done.stdout.strip()} " in (ROOT / "tools" / "requirements.lock").read_text()
+
+
+def test_the_lock_holds_what_is_asked_for(tmp_path: pathlib.Path) -> None:
+    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    command = [sys.executable, str(tmp_path / "tools" / "lock.py"), "--check"]
+
+    def check() -> tuple[int, str]:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr
+
+    assert check() == (0, "")
+    demo = tmp_path / "tools" / "requirements-demo.txt"
+    asked = demo.read_text()
+    demo.write_text(asked + "one-more>=1\n")
+    assert "lock: one-more is not there for Python 3.10 on x86_64; run python" in check()[1]
+    demo.write_text(asked.replace("ninja>=1.11", "ninja>=99"))
+    assert "lock: ninja==1." in check()[1] and "does not meet ninja>=99" in check()[1]
+    demo.write_text(asked)
+    lock = tmp_path / "tools" / "requirements.lock"
+    text = lock.read_text()
+    lock.write_text(re.sub(r"(?m)^ninja==.*\n(    --hash.*\n)+", "ninja>=1.11\n", text))
+    assert "lock: ninja has no exact version with a hash" in check()[1]
 
 
 def test_setup_without_a_compiler_says_what_to_install(tmp_path: pathlib.Path) -> None:
@@ -278,7 +380,7 @@ def test_setup_without_venv_says_what_to_install(tmp_path: pathlib.Path) -> None
     """Debian's Python without python3-venv has venv but no ensurepip."""
     (tmp_path / "tools").mkdir()
     shutil.copy(ROOT / "tools" / "setup.py", tmp_path / "tools")
-    (tmp_path / "tools" / "requirements-demo.txt").write_text("numpy\n")
+    (tmp_path / "tools" / "requirements.lock").write_text("")
     hide = (
         "import importlib.util, runpy, sys\nfind = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda n, p=None: None if n == 'ensurepip' else find(n, p)\n"

@@ -136,7 +136,7 @@ def test_the_worker_imports_what_registers_users_own(tmp_path):
     (tmp_path / "mine.py").write_text(
         f"""
 import os, dlblas
-x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
+x, w = dlblas.Spec((32, 64), "f32"), dlblas.Spec((64,), "f32")  # not what its parent searches
 report = dlblas.tune("rms_norm", (x, w), seconds=2, max_evaluations=2)
 open({str(note)!r}, "w").write(report["measured_in"])
 """

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Checks that every device header and kernel compiles alone under NVRTC, for sm_80 and sm_90a, with
-no warning and no CUDA or system header; that tools/index.cu has them all; and, where an nvcc is,
-that it takes them together.
+no warning and no CUDA or system header; and, where an nvcc is, that it takes them together.
 
 NVRTC is found beside this Python (the nvidia-cuda-nvrtc package), in DLBLAS_LIBS, CUDA_HOME or the
 system. Passed headers are cached in build/checks.
@@ -22,7 +21,7 @@ import tree
 ARCHS = ("sm_80", "sm_90a")
 SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12")
 KERNEL_DIRS = ("device", "ops", "tests/device")
-INDEX = "tools/index.cu"
+INDEX = "build/generated/index.cu"
 NVCC_OPTIONS = ("-std=c++20", "-arch=sm_90a", "--expt-relaxed-constexpr", "-I.", "-cubin")
 OUTSIDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]+<", re.MULTILINE)
 HOST_ONLY = re.compile(r"defined\(__CUDACC_RTC__\)")
@@ -77,23 +76,19 @@ def device_headers(root: pathlib.Path) -> list[str]:
     return sorted(shared)
 
 
-def check_index(root: pathlib.Path, fix: bool) -> list[str]:
-    """The list for editors: complete, and fit for nvcc, whose rules differ (functions are the
-    host's unless they say otherwise)."""
+def check_together(root: pathlib.Path) -> list[str]:
+    """All kernels in one file, build/generated/index.cu, for editors (clangd) and for nvcc, whose
+    rules differ from NVRTC's: functions are the host's unless they say otherwise."""
     index = root / INDEX
-    if not index.is_file():
-        return []
-    listed = set(tree.includes(root, index))
-    there = {str(p.relative_to(root)) for p in tree.files(root, [".cuh"], KERNEL_DIRS)}
-    if fix and there != listed:
-        comment = [line for line in index.read_text().splitlines() if line.startswith("//")]
-        index.write_text("\n".join([*comment, *(f'#include "{n}"' for n in sorted(there)), ""]))
-        listed = there
-    problems = [f"{INDEX}: lacks {name}; run with --fix" for name in sorted(there - listed)]
+    there = sorted(str(p.relative_to(root)) for p in tree.files(root, [".cuh"], KERNEL_DIRS))
+    index.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(f'#include "{name}"\n' for name in there)
+    if not index.is_file() or index.read_text() != text:
+        index.write_text(text)
     home = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
     nvcc = shutil.which("nvcc") or shutil.which("nvcc", path=str(home / "bin"))
-    if problems or not nvcc:
-        return problems
+    if not nvcc:
+        return []
 
     def compile_index(_: str) -> str:
         command = [nvcc, *NVCC_OPTIONS, "-o", os.devnull, INDEX]
@@ -107,17 +102,14 @@ def check_index(root: pathlib.Path, fix: bool) -> list[str]:
 
 
 def main() -> int:
-    parser = tree.parser(__doc__)
-    parser.add_argument("--fix", action="store_true", help=f"write the list in {INDEX} anew")
-    args = parser.parse_args()
-    root = args.root.resolve()
+    root = tree.parser(__doc__).parse_args().root.resolve()
     headers = device_headers(root)
     problems = []
     for header in headers:
         text = tree.without_comments((root / header).read_text())
         if OUTSIDE.search(text) and not HOST_ONLY.search(text):
             problems.append(f"{header}: includes a system header, which NVRTC does not find")
-    problems += check_index(root, args.fix)
+    problems += check_together(root)
     nvrtc = find_nvrtc()
     if nvrtc is None:
         problems.append("NVRTC was not found: run `pip install nvidia-cuda-nvrtc`")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the tables of README.md from benchmarks/results/*.jsonl, between figures markers.
+"""Makes the tables of README.md and docs/figures.md from benchmarks/results/*.jsonl.
 
 A table stands between `<!-- figures:begin NAME -->` and `<!-- figures:end NAME -->`. Of each figure
 the newest row counts; a table says "stale" when the sources behind one of its rows have changed
@@ -23,6 +23,7 @@ from figures_gpu import markdown
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 Row = dict[str, Any]
+FILES = ("README.md", "docs/figures.md")
 MARKED = re.compile(r"(<!-- figures:begin (\S+) -->\n)(.*?)(<!-- figures:end \2 -->)", re.DOTALL)
 
 
@@ -214,7 +215,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     parser.add_argument(
-        "--file", default="README.md", help="file with the markers (default README.md)"
+        "--file", action="append", help=f"file with markers (default {' and '.join(FILES)})"
     )
     parser.add_argument("--check", action="store_true", help="write nothing; 1 when out of date")
     args = parser.parse_args()
@@ -222,17 +223,21 @@ def main() -> int:
     staged = root / "build" / "python"
     if staged.is_dir():
         sys.path.insert(0, str(staged))
-    path = root / args.file
-    before = path.read_text(encoding="utf-8")
-    after = render(before, newest(root / "benchmarks" / "results"), current_source(root))
-    if args.check:
-        if before != after:
-            print(f"figures: {args.file} is out of date; run tools/figures.py")
-        return int(before != after)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(after, encoding="utf-8")
-    os.replace(temporary, path)
-    return 0
+    rows, current = newest(root / "benchmarks" / "results"), current_source(root)
+    stale = 0
+    for name in args.file or FILES:
+        path = root / name
+        before = path.read_text(encoding="utf-8")
+        after = render(before, rows, current)
+        if args.check:
+            if before != after:
+                print(f"figures: {name} is out of date; run tools/figures.py")
+                stale = 1
+            continue
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(after, encoding="utf-8")
+        os.replace(temporary, path)
+    return stale
 
 
 if __name__ == "__main__":

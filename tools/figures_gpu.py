@@ -1,4 +1,4 @@
-"""The GPU tables of README.md: Markdown from the rows that `dlblas bench gpu` wrote.
+"""The GPU tables of README.md and docs/figures.md, as Markdown from the rows of `dlblas bench gpu`.
 
 In: rows of one kind, in order. Out: a table each. Used by: tools/figures.py.
 """
@@ -132,8 +132,45 @@ def compile_table(rows: list[Row]) -> str:
     return markdown(["operator", "kernel", "first use, cold", "goal at most"], lines)
 
 
+# The rows that README.md shows, one operator at a time.
+TOP: tuple[tuple[str, str], ...] = (
+    ("rms_norm", "128×4096"),
+    ("rms_norm", "16384×4096"),
+    ("rms_norm", "1024×65536"),
+    ("add_rms_norm", "128×4096"),
+    ("add_rms_norm", "16384×4096"),
+    ("rms_norm_backward", "16384×4096"),
+    ("matmul", "1×4096×4096"),
+    ("matmul", "16×4096×4096"),
+    ("matmul", "8192×8192×8192"),
+    ("matmul", "4096×24576×1536"),
+)
+
+
+def top_table(rows: list[Row]) -> str:
+    """A row per entry of TOP: ours, the fastest rival, and its time over ours."""
+    found = {(row["op"], _shape(row)): row for row in rows}
+    lines = []
+    for op, shape in TOP:
+        row = found.get((op, shape))
+        if row is None:
+            continue
+        rivals = [p for p in row["peers"] if "median_ms" in p and p["name"] != "copy"]
+        best = min(rivals, key=lambda p: p["median_ms"], default=None)
+        ours = row["ours"].get("median_ms")
+        name = row["ours"].get("name")
+        shown = "–" if best is None else f"{best['name']} {_time(best['median_ms'])}"
+        ratio = "–" if best is None or ours is None else f"{best['median_ms'] / ours:.2f}×"
+        speed = _ours(row)
+        if row.get("large") and ours is not None:
+            speed = _teraflops(row, ours)
+        lines.append([f"`{op}`", shape, speed, f"`{name}`" if name else "", shown, ratio])
+    return markdown(["operator", "shape", "ours", "by", "fastest rival", "rival ÷ ours"], lines)
+
+
 # Name between the markers: kinds of rows, and what makes the table.
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
+    "gpu_top": (("gpu_norm", "gpu_norm_long", "gpu_norm_backward", "gpu_matmul"), top_table),
     "gpu_norm": (("gpu_norm",), norm_table),
     "gpu_norm_long": (("gpu_norm_long",), norm_table),
     "gpu_backward": (("gpu_norm_backward",), backward_table),

@@ -4,7 +4,8 @@
 tools/fuzz.py [--seconds 20] [--only NAME]: with clang's libFuzzer, AddressSanitizer and UBSan, from
 tests/fuzz/corpus/NAME; new inputs stay in build/fuzz. Without clang the corpora are replayed with
 the C++ compiler there is, and the last line says so. The command line, rows of cases.json and the
-environment are Python's: Hypothesis on tests/test_fuzz.py, for as long. Exit 1 on any finding.
+environment are Python's: Hypothesis on tests/test_fuzz.py, for as long. tests/fuzz/calls_*.py call
+the library itself: from Python with odd arrays, and through the C ABI. Exit 1 on any finding.
 """
 
 from __future__ import annotations
@@ -104,6 +105,16 @@ def fuzz_python(name: str, seconds: int, seed: int) -> bool:
     return True
 
 
+CALLS = {"arrays": "calls_arrays.py", "c_abi": "calls_c_abi.py"}
+
+
+def fuzz_calls(name: str, seconds: int, seed: int) -> bool:
+    command = [sys.executable, str(HOME / CALLS[name]), f"--seconds={seconds}", f"--seed={seed}"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    print(done.stdout, end="", flush=True)
+    return done.returncode == 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=20, help="each target (default %(default)s)")
@@ -117,7 +128,8 @@ def main() -> int:
     targets = [t for t in sorted(HOME.glob("fuzz_*.cpp")) if args.only in t.stem]
     good = [fuzz(t, compiler, fuzzer, args.seconds, args.seed) for t in targets]
     good += [fuzz_python(n, args.seconds, args.seed) for n in PYTHON if args.only in n]
-    if not fuzzer:
+    good += [fuzz_calls(n, args.seconds, args.seed) for n in CALLS if args.only in n]
+    if targets and not fuzzer:
         print("no clang with libFuzzer here: the corpora were replayed, nothing was fuzzed")
     return 0 if good and all(good) else 1
 

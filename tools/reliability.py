@@ -2,15 +2,17 @@
 """Runs the battery on the store and the cubins, and writes its table into docs/reliability.md.
 
 .venv/bin/python tools/reliability.py runs it whole (some minutes, as root for the faults that need
-owners and mounts); --check runs nothing and fails when the page's tables name other faults than the
-program has. Needs the program: cmake --build build --target store_battery. Read next:
-tests/store_battery/main.cpp.
+owners and mounts); --attacks runs the attacks on everything else instead, the tests that report by
+the fixture `attacked`, at their full size (DLBLAS_ATTACKS=whole), and writes their table; --check
+runs nothing and fails when the page's tables name other faults than the program has. Needs the
+program: cmake --build build --target store_battery. Read next: tests/store_battery/main.cpp.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -21,6 +23,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reliability.md"
 MARKED = re.compile(r"(<!-- battery:begin -->\n)(.*?)(<!-- battery:end -->)", re.DOTALL)
+ATTACKS = re.compile(r"(<!-- attacks:begin -->\n)(.*?)(<!-- attacks:end -->)", re.DOTALL)
 Row = dict[str, Any]
 
 
@@ -83,13 +86,51 @@ def check(program: pathlib.Path) -> int:
     return 1 if odd else 0
 
 
+def attack_tests() -> list[str]:
+    """The files of tests that report attacks."""
+    found = sorted((ROOT / "tests").glob("test_*.py"))
+    return [str(path) for path in found if "attacked(" in path.read_text(encoding="utf-8")]
+
+
+def attacks_table(rows: list[Row]) -> str:
+    """Counts of one name are added up."""
+    lines = []
+    for name in dict.fromkeys(row["attack"] for row in rows):
+        of = [row for row in rows if row["attack"] == name]
+        file = of[0]["test"].split("::")[0].removeprefix("tests/")
+        tried, broke = (sum(row[key] for row in of) for key in ("tried", "broke"))
+        lines.append(f"| {name} | `{file}` | {tried:,} | {broke} |")
+    tried, broke = (sum(row[key] for row in rows) for key in ("tried", "broke"))
+    head = [f"One run of all: **{tried:,} tried, {broke} broke a promise**.", ""]
+    head += ["| attack | test | tried | broke |", "|---|---|--:|--:|"]
+    return "\n".join([*head, *sorted(lines)]) + "\n"
+
+
+def run_attacks() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        kept = pathlib.Path(folder) / "attacks.json"
+        options = ["-q", "-n", "2", "-p", "no:cacheprovider", "--attacks", str(kept)]
+        command = [sys.executable, "-m", "pytest", *options, *attack_tests()]
+        environment = {**os.environ, "DLBLAS_ATTACKS": "whole"}
+        code = subprocess.run(command, cwd=ROOT, env=environment).returncode
+        rows = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
+    if rows:
+        page = PAGE.read_text(encoding="utf-8")
+        page = ATTACKS.sub(lambda m: m[1] + attacks_table(rows) + m[3], page)
+        PAGE.write_text(page, encoding="utf-8")
+    return code if rows else 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="are the tables of this program")
+    parser.add_argument("--attacks", action="store_true", help="the attacks on everything else")
     parser.add_argument("--seed", help="of the run (default: random, printed)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "store_battery")
     parser.add_argument("--from-json", type=pathlib.Path, help="counts of a whole run made before")
     args = parser.parse_args()
+    if args.attacks:
+        return run_attacks()
     if not args.from_json and not args.program.exists():
         print(f"{args.program} is missing; run cmake --build build --target store_battery")
         return 2

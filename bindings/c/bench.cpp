@@ -13,6 +13,12 @@ using namespace dlblas;
 dlblas_status dlblas_bench_host(dlblas_op_t op, const dlblas_args* call, double* nanoseconds) {
   return guarded([&] {
     const Form& form = form_of(op, call);
+    if (!nanoseconds)
+      refuse(ErrorKind::kArgument, std::string(form.name),
+             {"nanoseconds", "is null", "a place for the result", "NULL"});
+    if (!form.inplace && !call->outputs)
+      refuse(ErrorKind::kArgument, std::string(form.name),
+             {"outputs", "is null", "one tensor a result, data NULL for a new one", "NULL"});
     const CallSide side(nullptr, nullptr);
     *nanoseconds = host_time_ns(form, *call, side.num_threads(), steady_nanoseconds);
   });
@@ -24,11 +30,23 @@ dlblas_status dlblas_bench_machine(int32_t threads, int64_t bytes, dlblas_machin
       refuse(ErrorKind::kArgument, "dlblas",
              {"machine", "has a wrong size", text("size = ", sizeof(dlblas_machine)),
               machine ? text(machine->size) : "NULL"});
+    const auto no = [](const char* argument, const std::string& expected, const std::string& got) {
+      refuse(ErrorKind::kArgument, "dlblas", {argument, "is out of range", expected, got});
+    };
+    constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+    if (bytes < 1 || bytes > kMostBytes) no("bytes", text("1 to ", kMostBytes), text(bytes));
+    const dlblas_device device = machine->device;
+    const auto cuda = static_cast<std::int32_t>(DeviceType::kCuda);
+    const bool host = device.index == 0 && (device.type == 0 || device.type == 1);
+    const bool gpu = device.type == cuda && device.index >= 0 && device.index <= INT16_MAX;
+    if (!host && !gpu)
+      no("device", "0:0 (the host), 1:0 (cpu) or 2:0 and up (cuda)",
+         text(device.type, ":", device.index));
     dlblas_context wanted{};
     wanted.size = sizeof wanted;
     wanted.num_threads = threads;
     const CallSide side(&wanted, nullptr);
-    if (machine->device.type == static_cast<std::int32_t>(DeviceType::kCuda)) {
+    if (gpu) {
       machine->copy_bytes_per_s = cuda_copy_rate(machine->device.index, bytes);
       machine->peak_flops = cuda_peak_rate(machine->device.index);
       return;

@@ -70,7 +70,13 @@ void forget_all() {
 std::string absolute(const std::string& path) {
   if (path.empty())
     refuse_argument("path", "is empty", "a file's or folder's name", "none", "name one");
-  return std::filesystem::absolute(path).lexically_normal().string();
+  std::error_code failed;
+  const std::filesystem::path whole = std::filesystem::absolute(path, failed);
+  if (failed)
+    refuse_argument("path", "is relative to a folder that is gone",
+                    "an absolute path, or a current folder",
+                    text(path, " (", failed.message(), ")"), "name it from the root");
+  return whole.lexically_normal().string();
 }
 
 void write_keys(JsonWriter& w, Store& store) {
@@ -211,10 +217,15 @@ void import_from(JsonWriter& w, Store& store, const std::string& path) {
   write_exchange(w, import_records(store, records));
 }
 
+bool is_folder(const std::string& path) {
+  std::error_code failed;  // a name too long, say: then it is none
+  return std::filesystem::is_directory(path, failed);
+}
+
 void merge_from(JsonWriter& w, Store& store, const std::string& path) {
   std::string folder = absolute(path);
-  if (std::filesystem::is_directory(folder + "/v1/results")) folder += "/v1";
-  if (!std::filesystem::is_directory(folder + "/results"))
+  if (is_folder(folder + "/v1/results")) folder += "/v1";
+  if (!is_folder(folder + "/results"))
     refuse_argument("path", "is no store", "a folder with results/ or v1/results/", folder,
                     "name a cache folder that you may read, as `dlblas cache path` prints it");
   Store other = Store::shipped(folder);

@@ -7,6 +7,7 @@
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handle.hpp"
 #include "core/counters.hpp"
+#include "core/in_flight.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace dlblas {
@@ -16,8 +17,9 @@ const Form& form_of(dlblas_op_t op, const dlblas_args* call) {
   if (!op)
     refuse(ErrorKind::kArgument, "dlblas", {"op", "is null", "a handle of dlblas_op()", "NULL"});
   const Form& form = *reinterpret_cast<const Form*>(op);
-  if (!call || call->size < sizeof(dlblas_args) || (!call->values && call->num_values > 0) ||
-      (!call->names && call->num_named > 0) || (call->flags & ~kFlags) != 0)
+  if (!call || call->size < sizeof(dlblas_args) || call->num_values < 0 || call->num_named < 0 ||
+      (!call->values && call->num_values > 0) || (!call->names && call->num_named > 0) ||
+      (call->flags & ~kFlags) != 0)
     refuse(ErrorKind::kArgument, std::string(form.name),
            {"args", "is malformed", "size, values, names and flags of this header's dlblas_args",
             call ? "others" : "NULL"});
@@ -30,6 +32,7 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
                                      const dlblas_context* user) {
   using namespace dlblas;
   try {
+    const InFlight in_flight;
     const Form& form = form_of(op, call);
     if (!call->outputs && form.num_outputs > 0)
       refuse(ErrorKind::kArgument, std::string(form.name),

@@ -1,10 +1,12 @@
 // The last error of each thread, and the small functions around texts and versions.
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 
 #include "bindings/c/context.hpp"
 #include "bindings/c/guard.hpp"
+#include "core/harmless.hpp"
 #include "core/per_thread.hpp"
 #include "dlblas/version.h"
 
@@ -18,17 +20,24 @@ struct LastError {
 
 }  // namespace
 
-dlblas_status keep_exception() noexcept {
+dlblas_status keep_exception() {
+  if (!std::current_exception()) throw;
   LastError& last = per_thread<LastError>();
   try {
     throw;
   } catch (const Error& e) {
     const ErrorDetail& d = e.detail();
-    last = {static_cast<dlblas_status>(e.kind()), e.what(), d.op, d.argument, d.expected, d.got};
+    last = {static_cast<dlblas_status>(e.kind()),
+            harmless_lines(e.what()),
+            d.op,
+            d.argument,
+            d.expected,
+            d.got};
   } catch (const std::bad_alloc&) {
     last = {DLBLAS_INTERNAL, "dlblas: memory could not be allocated; expected memory, got none"};
   } catch (const std::exception& e) {
-    last = {DLBLAS_INTERNAL, text("dlblas: call failed; expected no such failure, got ", e.what())};
+    last = {DLBLAS_INTERNAL,
+            text("dlblas: call failed; expected no such failure, got ", harmless(e.what()))};
   } catch (...) {
     last = {DLBLAS_INTERNAL, "dlblas: call failed; expected no failure, got an unknown exception"};
   }
@@ -37,8 +46,8 @@ dlblas_status keep_exception() noexcept {
 
 void refuse(ErrorKind kind, const std::string& op, const Refusal& r) {
   throw Error(kind,
-              text(op, ": ", r.argument, " ", r.problem, "; expected ", r.expected, ", got ", r.got,
-                   r.advice.empty() ? "" : "; ", r.advice),
+              text(op, ": ", r.argument, " ", r.problem, "; expected ", r.expected, ", got ",
+                   harmless(r.got), r.advice.empty() ? "" : "; ", r.advice),
               {op, r.argument, r.expected, r.got});
 }
 

@@ -6,17 +6,20 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/in_flight.hpp"
 #include "dlblas/dlblas.h"
 
 namespace dlblas {
 
 /// Keeps the exception being handled as the calling thread's last error; its status. Only inside a
-/// catch.
-dlblas_status keep_exception() noexcept;
+/// catch (...). A thread that ends inside a call (pthread_cancel; Python's daemon threads at exit,
+/// in a callback of ctypes) unwinds by what is no C++ exception: that goes on.
+dlblas_status keep_exception();
 
 template <typename F>
-dlblas_status guarded(F&& body) noexcept {
+dlblas_status guarded(F&& body) {
   try {
+    const InFlight in_flight;
     body();
     return DLBLAS_OK;
   } catch (...) {

@@ -275,6 +275,9 @@ dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* call, const dlbl
                              int32_t format, char** out) {
   return guarded([&] {
     const BoundCall bound_call(op, call, user);
+    if (format != 0 && format != 1)
+      refuse(ErrorKind::kArgument, std::string(bound_call.form.name),
+             {"format", "is unknown", "0 (JSON) or 1 (a table)", text(format)});
     const Explanation e = explain(bound_call.op, bound_call.problem);
     give_text(format == 0 ? print_json(e) : print_table(e), out);
   });

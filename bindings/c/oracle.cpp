@@ -5,6 +5,7 @@
 
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
+#include "dispatch/complain.hpp"
 #include "tuner/cuda_judge.hpp"
 #include "tuner/verify.hpp"
 
@@ -13,12 +14,33 @@ namespace {
 
 void check_rows(const Operator& op, const Args& args, const std::int64_t* rows,
                 std::int64_t num_rows) {
+  const auto no = [&](const char* argument, const char* problem, const std::string& expected,
+                      const std::string& got) {
+    refuse(ErrorKind::kArgument, op.schema.name, {argument, problem, expected, got});
+  };
   const std::int64_t count = count_rows(args);
+  if (num_rows < 0)
+    no("num_rows", "is negative", "0 or the number of rows listed", std::to_string(num_rows));
+  if (num_rows > 0 && !rows) no("rows", "is null", text(num_rows, " indices"), "NULL");
   for (std::int64_t i = 0; i < num_rows; ++i)
     if (rows[i] < 0 || rows[i] >= count)
-      refuse(
-          ErrorKind::kArgument, op.schema.name,
-          {"rows", "has an index out of range", text("0 to ", count - 1), std::to_string(rows[i])});
+      no("rows", "has an index out of range", text("0 to ", count - 1), std::to_string(rows[i]));
+}
+
+// Where the reference is to write.
+void check_places(const Args& args, std::int64_t num_rows, double* const* values,
+                  double* const* magnitudes, const void* bounds) {
+  const Schema& schema = *args.schema;
+  const auto need = [&](const void* place, const char* argument) {
+    if (!place)
+      refuse(ErrorKind::kArgument, schema.name,
+             {argument, "is null", text("room for ", schema.num_judged(), " tensors"), "NULL"});
+  };
+  need(bounds, "bounds");
+  need(values, "values");
+  need(magnitudes, "magnitudes");
+  for (int j = 0; num_rows > 0 && j < schema.num_judged(); ++j)
+    if (args.judges(j)) need(values[j], "values"), need(magnitudes[j], "magnitudes");
 }
 
 // What the written inputs hold after the call: args->outputs behind the results.
@@ -48,6 +70,14 @@ void read_written(const Schema& schema, const dlblas_args& call, Args& after) {
   }
 }
 
+// The reference reads them. The questions about a call do without.
+void require_inputs(const Args& args) {
+  const Schema& schema = *args.schema;
+  for (int i = 0; i < schema.num_inputs; ++i)
+    if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
+      complain::no_data(schema, args, i);
+}
+
 void require_functional(const Form& form) {
   if (form.inplace)
     throw Error(
@@ -71,7 +101,9 @@ dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, cons
     const BoundCall bound_call(handle, call, nullptr);
     const Operator& op = bound_call.op;
     require_functional(bound_call.form);
+    require_inputs(bound_call.args);
     check_rows(op, bound_call.args, rows, num_rows);
+    check_places(bound_call.args, num_rows, values, magnitudes, bounds);
     OracleOut out[kMaxJudged] = {};
     for (int j = 0; j < op.schema.num_judged(); ++j) {
       if (!bound_call.args.judges(j)) continue;
@@ -97,6 +129,7 @@ dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const i
     const BoundCall bound_call(handle, call, nullptr);
     const auto& [form, op, side, args, problem] = bound_call;
     require_functional(form);
+    require_inputs(args);
     for (int r = 0; r < op.schema.num_results; ++r)
       if (!args.result(r).data)
         refuse(ErrorKind::kArgument, op.schema.name,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -14,6 +15,8 @@
 
 namespace dlblas {
 namespace {
+
+constexpr std::size_t kMostFailure = 4000;  // bytes of a failure's words that are kept
 
 struct Failure {
   std::string text;
@@ -140,7 +143,7 @@ std::string digest_of_object(const void* address) {
 extern "C" void dlblas_fail(const char* why) {
   using namespace dlblas;
   guarded([&] {
-    per_thread<Failure>().text = why ? why : "";
+    per_thread<Failure>().text = why ? std::string(why, strnlen(why, kMostFailure)) : "";
     throw Error(ErrorKind::kInternal, per_thread<Failure>().text);
   });
 }

@@ -34,8 +34,16 @@ struct FirstValid {
   std::unordered_map<Problem, std::optional<Config>, Hash> known;
 };
 
-/// What Implementation::user points to. Lives as long as the process: plans may hold it.
+/// What Implementation::user points to. Goes when it was replaced and no call can hold it.
 struct OwnImplementation {
+  OwnImplementation() = default;
+  ~OwnImplementation() {
+    if (release) release(c.user);
+  }
+  OwnImplementation(const OwnImplementation&) = delete;
+  OwnImplementation& operator=(const OwnImplementation&) = delete;
+
+  void (*release)(void* user) = nullptr;  // of c.user; null: the user's to keep
   const Operator* op = nullptr;
   dlblas_implementation c = {};  // functions, `user` and flags; its pointers to texts are not used
   std::string name, source_hash;
@@ -93,6 +101,14 @@ class StepView {
   dlblas_value scalars_[kMaxScalars];
   dlblas_step_args view_;
 };
+
+/// dlblas_register; `release(from->user)` is called when nothing can use it any more, on any
+/// thread, and where the registration is refused before it returns.
+dlblas_status register_own(dlblas_op_t op, const dlblas_implementation* from,
+                           void (*release)(void* user));
+/// dlblas_register_operator, likewise.
+dlblas_status register_own_operator(const dlblas_operator_def* def, dlblas_op_t* op,
+                                    void (*release)(void* user));
 
 /// What dlblas_fail() said on this thread since the last call of this; empty: nothing.
 std::string take_failure();

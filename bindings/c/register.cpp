@@ -158,6 +158,7 @@ Config default_config(const Problem& problem, const Implementation& impl) {
 // -----------------------------------------------
 
 constexpr std::int64_t kMaxConfigs = std::int64_t{1} << 20;
+constexpr std::int32_t kMaxValues = 1 << 12;  // each is compared with all
 
 [[noreturn]] void refuse_own(const Operator& op, const Refusal& refusal) {
   refuse(ErrorKind::kArgument, op.schema.name, refusal);
@@ -191,6 +192,9 @@ Knob read_knob(OwnImplementation& own, const dlblas_knob& from) {
   if (is_tensor || schema.find_param(name) >= 0 || schema.find_letter(name) >= 0)
     refuse_own(*own.op, {"knobs", "has a name that is taken",
                          "none of the schema's tensors, scalars and letters", name});
+  if (from.num_values > kMaxValues)
+    refuse_own(*own.op, {"knobs", "has too many values", text("at most ", kMaxValues),
+                         text(from.num_values, " of ", name)});
   if (!from.values || from.num_values < 1)
     refuse_own(*own.op, {"knobs", "has no values", "at least one value of " + name, "none"});
   Knob knob{own.words.emplace_back(name), {from.values, from.values + from.num_values}, {}};
@@ -240,6 +244,9 @@ void read_configs(OwnImplementation& own, const dlblas_implementation& from) {
   if (from.configs && knobs > 0) {
     if (from.num_configs < 1)
       refuse_own(*own.op, {"configs", "is empty", "at least one configuration", "none"});
+    if (from.num_configs > kMaxConfigs)
+      refuse_own(*own.op,
+                 {"configs", "is too long", text("at most ", kMaxConfigs), text(from.num_configs)});
     for (int i = 0; i < from.num_configs; ++i)
       own.listed.push_back(
           read_config(own, from.configs + static_cast<std::ptrdiff_t>(i) * knobs, "configs"));
@@ -294,10 +301,9 @@ const Operator& check(dlblas_op_t handle, const dlblas_implementation* from) {
   return op;
 }
 
-void put(const Operator& op, const dlblas_implementation& from) {
-  auto own = std::make_unique<OwnImplementation>();
+void put(std::unique_ptr<OwnImplementation> own, const Operator& op,
+         const dlblas_implementation& from) {
   own->op = &op;
-  own->c = from;
   own->name = from.name;
   read_knobs(*own, from);
   read_configs(*own, from);
@@ -325,11 +331,12 @@ void put(const Operator& op, const dlblas_implementation& from) {
   impl.flags.local = from.flags & DLBLAS_IS_LOCAL;
   impl.flags.user = true;
   impl.knobs = &own->table;
+  impl.release = [](void* user) { delete static_cast<OwnImplementation*>(user); };
   if (!impl.supports) impl.supports = own_supports;
   impl.own_constrain = constrain;
   impl.own_default = default_config;
   Registry::process().put_user_implementation(op, impl);
-  own.release();  // for the process: plans may hold it
+  own.release();  // the registry's
 }
 
 Support no_configuration(const OwnImplementation& own, const std::string& why) {
@@ -360,6 +367,17 @@ Support own_supports(const Problem& problem, const DeviceInfo&, const Implementa
   return Support::yes();
 }
 
+dlblas_status register_own(dlblas_op_t handle, const dlblas_implementation* from,
+                           void (*release)(void* user)) {
+  return guarded([&] {
+    auto own = std::make_unique<OwnImplementation>();
+    if (from && from->size >= sizeof(dlblas_implementation)) own->c = *from;
+    own->release = release;
+    const Operator& op = check(handle, from);
+    put(std::move(own), op, *from);
+  });
+}
+
 }  // namespace dlblas
 
 extern "C" {
@@ -367,10 +385,7 @@ extern "C" {
 using namespace dlblas;
 
 dlblas_status dlblas_register(dlblas_op_t handle, const dlblas_implementation* from) {
-  return guarded([&] {
-    const Operator& op = check(handle, from);
-    put(op, *from);
-  });
+  return register_own(handle, from, nullptr);
 }
 
 dlblas_status dlblas_unregister(dlblas_op_t handle, const char* name) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <mutex>
 
 #include "bindings/c/guard.hpp"
@@ -12,16 +13,24 @@
 #include "bindings/c/own.hpp"
 #include "core/element.hpp"
 #include "core/error.hpp"
+#include "core/in_flight.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace dlblas {
 namespace {
 
-// One registration's functions; never freed: a call may be in the middle of one.
+// One registration's functions; freed when another one replaced it and no call can be in it.
 struct OwnReference {
   dlblas_operator_def c = {};
   std::string hash;
-  const OwnReference* replaced = nullptr;  // kept: a call may be inside
+  void (*release)(void* user) = nullptr;  // of c.user; null: the user's to keep
+
+  OwnReference() = default;
+  ~OwnReference() {
+    if (release) release(c.user);
+  }
+  OwnReference(const OwnReference&) = delete;
+  OwnReference& operator=(const OwnReference&) = delete;
 };
 // What OperatorDef::user points to.
 struct OwnOperator {
@@ -103,10 +112,12 @@ Bound bound_of(const Problem& problem, int judged) {
   const DType dtype = problem.tensors[op.schema.judged[static_cast<std::size_t>(judged)]].dtype;
   const FloatTraits f32 = float_traits(DType::kF32), out = float_traits(dtype);
   // Rounding errors of a sum add up like a random walk; eight times that was never reached by ours.
-  // One rounding to f8 is an eighth of the value already; a kernel may come from a wider rounding.
-  const double roundings = is_f8(dtype) ? 0.625 : 4;
-  const double terms = terms_of(op.schema, problem, judged);
-  return {8 * std::sqrt(terms) * f32.eps, roundings * out.eps, roundings * out.tiny};
+  // More terms count as 2^16: beyond, the bound would hide what a result rounded to bf16 loses.
+  const double terms = std::min(terms_of(op.schema, problem, judged), 0x1p16);
+  // Four roundings, half an epsilon each. One rounding to f8 is an eighth of the value already; a
+  // kernel may come from a wider rounding.
+  const bool f8 = is_f8(dtype);
+  return {8 * std::sqrt(terms) * f32.eps, (f8 ? 0.625 : 2) * out.eps, (f8 ? 0.625 : 4) * out.tiny};
 }
 
 double work_per_row(const Problem& problem) {
@@ -126,6 +137,8 @@ double work_per_row(const Problem& problem) {
   return all / rows;
 }
 
+constexpr std::int32_t kMaxInplace = 64;
+
 void check(const dlblas_operator_def* def) {
   const auto no = [](const char* argument, const char* problem, const std::string& expected,
                      const std::string& got) {
@@ -138,6 +151,8 @@ void check(const dlblas_operator_def* def) {
   if (!def->reference) no("reference", "is null", "a function", "NULL");
   if (def->num_inplace < 0 || (def->num_inplace > 0 && !def->inplace))
     no("inplace", "is null", "the texts of in-place forms", "NULL");
+  if (def->num_inplace > kMaxInplace)
+    no("inplace", "is too long", text("at most ", kMaxInplace), text(def->num_inplace));
 }
 
 // The user's operator of this very schema, or null; another one of the name is refused by add().
@@ -177,19 +192,17 @@ void check_repetition(const Operator& known, const dlblas_operator_def& from) {
     no("whole", known.def.reference_is_whole ? "1" : "0", text(from.whole));
 }
 
-const Operator& put(const dlblas_operator_def& from) {
+const Operator& put(std::unique_ptr<OwnReference> reference) {
+  const dlblas_operator_def& from = reference->c;
   static std::mutex mutex;  // one registration at a time; none calls back
   const std::lock_guard lock(mutex);
-  auto reference = std::make_unique<OwnReference>();
-  reference->c = from;
   const void* source = from.source ? from.source : reinterpret_cast<const void*>(from.reference);
   reference->hash = from.source_hash ? from.source_hash : digest_of_object(source);
   if (from.source_hash) check_hash("register_operator", reference->hash);
   if (const Operator* known = known_operator(parse_schema(from.schema))) {
     check_repetition(*known, from);
     auto* own = static_cast<OwnOperator*>(known->def.user);
-    reference->replaced = own->reference.load(std::memory_order_acquire);
-    own->reference.store(reference.release(), std::memory_order_release);
+    retire(own->reference.exchange(reference.release(), std::memory_order_acq_rel));
     forget(*known);
     return *known;
   }
@@ -217,13 +230,21 @@ const Operator& put(const dlblas_operator_def& from) {
 }
 
 }  // namespace
+
+dlblas_status register_own_operator(const dlblas_operator_def* def, dlblas_op_t* op,
+                                    void (*release)(void* user)) {
+  return guarded([&] {
+    auto reference = std::make_unique<OwnReference>();
+    if (def && def->size >= sizeof(dlblas_operator_def)) reference->c = *def;
+    reference->release = release;
+    check(def);
+    const Operator& made = put(std::move(reference));
+    if (op) *op = handle_of(made.forms.front());
+  });
+}
+
 }  // namespace dlblas
 
 extern "C" dlblas_status dlblas_register_operator(const dlblas_operator_def* def, dlblas_op_t* op) {
-  using namespace dlblas;
-  return guarded([&] {
-    check(def);
-    const Operator& made = put(*def);
-    if (op) *op = handle_of(made.forms.front());
-  });
+  return dlblas::register_own_operator(def, op, nullptr);
 }

@@ -50,6 +50,10 @@ worker::Command with_libraries(worker::Command command) {
   const std::string_view before = env(EnvVar::kLibs);
   if (!found.empty())
     command.environment.push_back(text("DLBLAS_LIBS=", found, before.empty() ? "" : ":", before));
+  // Relative ones are read there once more, maybe in another current folder.
+  for (const EnvVar path : {EnvVar::kCache, EnvVar::kSourceDir})
+    if (const EnvEntry& entry = env_entry(path); !entry.value.empty())
+      command.environment.push_back(text(entry.name, "=", entry.value));
   return command;
 }
 

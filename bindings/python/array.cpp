@@ -1,6 +1,6 @@
 // Arrays that are not NumPy's: DLPack capsules, the array interface, dlblas.Spec. See array.hpp.
-// A capsule is read and left alone: it is kept while the call runs, then its own destructor gives
-// the memory back.
+// A capsule is ours during the call, by the name of a used one: no other consumer takes its memory
+// away meanwhile. Then it has its name again, and its own destructor gives the memory back.
 #include "bindings/python/array.hpp"
 
 #include <algorithm>
@@ -25,8 +25,10 @@ struct ManagedVersioned {  // DLManagedTensorVersioned, DLPack 1.x
   dlblas_tensor tensor;
 };
 constexpr std::uint64_t kReadOnly = 1;
+constexpr std::int64_t kAskDriver = -2;  // of a CUDA device's index: see _hooks.py
 constexpr char kPlain[] = "dltensor";
 constexpr char kVersioned[] = "dltensor_versioned";
+constexpr char kUsed[] = "used_dltensor";
 
 bool complain(const Place& place, dlblas_status status, const char* problem, const char* expected,
               const std::string& got, const char* remedy) {
@@ -35,8 +37,19 @@ bool complain(const Place& place, dlblas_status status, const char* problem, con
 }
 
 bool check_rank(const Place& place, Size rank) {
-  return rank <= DLBLAS_MAX_RANK || complain(place, DLBLAS_SHAPE, "has too many dimensions",
-                                             "at most 8", std::to_string(rank), "reshape it");
+  if (rank >= 0 && rank <= DLBLAS_MAX_RANK) return true;
+  return complain(place, DLBLAS_SHAPE,
+                  rank < 0 ? "has a negative number of dimensions" : "has too many dimensions",
+                  rank < 0 ? "0 to 8" : "at most 8", std::to_string(rank), "reshape it");
+}
+
+// The strides of packed elements. Sizes that no memory holds are the library's to refuse.
+void fill_packed(Array& array, int rank) {
+  std::int64_t step = 1;
+  for (int i = rank - 1; i >= 0; --i) {
+    array.strides[i] = step;
+    if (__builtin_mul_overflow(step, array.shape[i], &step)) step = 0;
+  }
 }
 
 bool check_writable(const Place& place, bool read_only) {
@@ -48,6 +61,7 @@ bool check_writable(const Place& place, bool read_only) {
 bool read_capsule(Object* capsule, const Place& place, Array& array) {
   const dlblas_tensor* t = nullptr;
   bool read_only = false;
+  array.name = api.capsule_is(capsule, kVersioned) ? kVersioned : kPlain;
   if (api.capsule_is(capsule, kVersioned)) {
     const auto* m = static_cast<ManagedVersioned*>(api.capsule_get(capsule, kVersioned));
     if (m->major != 1)
@@ -58,55 +72,63 @@ bool read_capsule(Object* capsule, const Place& place, Array& array) {
   } else if (api.capsule_is(capsule, kPlain)) {
     t = &static_cast<Managed*>(api.capsule_get(capsule, kPlain))->tensor;
   } else {
+    Ref type(api.get_attr(type_of(capsule), "__name__"));
     return complain(place, DLBLAS_ARGUMENT, "has a __dlpack__ that returned no fresh capsule",
-                    kPlain, "another capsule", "pass a NumPy array");
+                    "a PyCapsule named dltensor or dltensor_versioned", words_of(type.get()),
+                    "pass a NumPy array");
   }
   if (!check_rank(place, t->ndim) || !check_writable(place, read_only)) return false;
   if (t->dtype.lanes != 1 &&
       dtype_from_dlpack(t->dtype.code, t->dtype.bits, t->dtype.lanes) == DType::kAbsent)
     return complain(place, DLBLAS_DTYPE, "has a vector dtype", "1 lane",
                     std::to_string(t->dtype.lanes), "convert it");
+  if (t->ndim > 0 && !t->shape)
+    return complain(place, DLBLAS_SHAPE, "has no shape", "one size a dimension", "NULL",
+                    "pass a NumPy array");
   array.tensor = *t;
-  std::int64_t contiguous = 1;
-  for (int i = t->ndim - 1; i >= 0; --i) {
-    array.shape[i] = t->shape[i];
-    array.strides[i] = t->strides ? t->strides[i] : contiguous;
-    contiguous *= t->shape[i];
-  }
+  std::copy_n(t->shape, t->ndim, array.shape);
+  if (t->strides)
+    std::copy_n(t->strides, t->ndim, array.strides);
+  else
+    fill_packed(array, t->ndim);
   return true;
 }
 
 // (address, code, bits, shape, byte strides or None, read only), of the array interface; a Spec
-// adds its CUDA device, or -1.
+// adds its CUDA device, or -1. _hooks.py has checked the kind and the range of each.
 bool read_tuple(Object* answer, const Place& place, Array& array) {
-  Object* shape = api.tuple_get(answer, 3);
-  Object* strides = api.tuple_get(answer, 4);
+  const auto item = [&](Size i) { return api.tuple_get(answer, i); };
+  if (api.tuple_size(answer) < 6 || !is_tuple(type_of(item(3))))
+    return complain(place, DLBLAS_ARGUMENT, "is malformed", "an array", "another description",
+                    "pass a NumPy array");
+  Object *shape = item(3), *strides = item(4);
   const Size rank = api.tuple_size(shape);
-  if (!check_rank(place, rank) ||
-      !check_writable(place, api.is_true(api.tuple_get(answer, 5)) == 1))
-    return false;
+  if (!check_rank(place, rank) || !check_writable(place, api.is_true(item(5)) == 1)) return false;
   dlblas_tensor& t = array.tensor;
-  t.data = reinterpret_cast<void*>(api.long_as_unsigned(api.tuple_get(answer, 0)));
-  std::int64_t cuda =
-      api.tuple_size(answer) > 6 ? api.long_as(api.tuple_get(answer, 6)) : std::int64_t{-1};
-  if (cuda == -2) cuda = cuda::pointer_device(t.data);
-  t.device = cuda < 0 ? dlblas_device{1, 0} : dlblas_device{2, static_cast<std::int32_t>(cuda)};
+  t.data = reinterpret_cast<void*>(api.long_as_unsigned(item(0)));
+  std::int64_t cuda = api.tuple_size(answer) > 6 ? api.long_as(item(6)) : std::int64_t{-1};
+  for (Size i = 0; i < rank; ++i) array.shape[i] = api.long_as(api.tuple_get(shape, i));
   t.ndim = static_cast<std::int32_t>(rank);
-  t.dtype = {static_cast<std::uint8_t>(api.long_as(api.tuple_get(answer, 1))),
-             static_cast<std::uint8_t>(api.long_as(api.tuple_get(answer, 2))), 1};
+  if (cuda == kAskDriver) {
+    cuda = cuda::pointer_device(t.data);
+    if (cuda < 0 && !array.is_empty())
+      return complain(place, DLBLAS_DEVICE, "is not in memory of a CUDA device",
+                      "the address of such memory", "another address",
+                      "give the object an __array_interface__ if it is on the CPU");
+  }
+  t.device = cuda < 0 ? dlblas_device{1, 0} : dlblas_device{2, static_cast<std::int32_t>(cuda)};
+  const long long code = api.long_as(item(1)), bits = api.long_as(item(2));
+  t.dtype = {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
   t.byte_offset = 0;
-  std::int64_t contiguous = 1;
-  const std::int64_t size = t.dtype.bits / 8;
-  for (Size i = rank - 1; i >= 0; --i) {
-    array.shape[i] = api.long_as(api.tuple_get(shape, i));
-    const std::int64_t step =
-        strides == api.none ? contiguous * size : api.long_as(api.tuple_get(strides, i));
+  if (strides == api.none) fill_packed(array, t.ndim);
+  const std::int64_t size = std::max(t.dtype.bits / 8, 1);
+  for (Size i = 0; i < rank && strides != api.none; ++i) {
+    const std::int64_t step = api.long_as(api.tuple_get(strides, i));
     if (step % size != 0 && array.shape[i] > 1)
       return complain(place, DLBLAS_ARGUMENT,
                       "has a stride that is not a multiple of its item size",
                       "strides in whole elements", std::to_string(step) + " bytes", "pass a copy");
     array.strides[i] = step / size;
-    contiguous *= array.shape[i];
   }
   return !api.err_occurred();
 }
@@ -144,20 +166,31 @@ bool read_array(Object* object, const Place& place, Array& array) {
                            place.needs_data ? api.true_object : api.false_object,
                            place.stream ? place.stream : api.none, nullptr));
   if (!answer) return false;
-  const bool capsule = type_of(answer.get()) == api.capsule_type;
+  const bool capsule = !is_tuple(type_of(answer.get()));
   const bool read =
       capsule ? read_capsule(answer.get(), place, array) : read_tuple(answer.get(), place, array);
   if (!read) return false;
   array.tensor.shape = array.shape;
   array.tensor.strides = array.strides;
-  if (capsule && !array.tensor.data && array.bytes() > 0)
+  if (capsule && !array.tensor.data && !array.is_empty())
     return complain(place, DLBLAS_ARGUMENT, "has no memory", "the address of its first element",
                     "a null address", "pass an array");
-  if (place.needs_data && !array.tensor.data && array.bytes() > 0)
+  if (place.needs_data && !array.tensor.data && !array.is_empty())
     return complain(place, DLBLAS_ARGUMENT, "is a dlblas.Spec", "an array", "a shape without data",
                     "pass an array, or ask explain(), tune() or get_op()");
+  if (!capsule)
+    array.name = nullptr;
+  else if (api.capsule_rename(answer.get(), kUsed) != 0)
+    return false;
   array.keeper = answer.release();
   return true;
+}
+
+void release(Array& array) {
+  if (!array.keeper) return;
+  if (array.name) api.capsule_rename(array.keeper, array.name);
+  api.dec_ref(array.keeper);
+  array.keeper = nullptr;
 }
 
 Object* make_array(const Array* like, dlblas_tensor& spec, Array& scratch) {
@@ -172,7 +205,7 @@ Object* make_array(const Array* like, dlblas_tensor& spec, Array& scratch) {
   if (!made || !read_array(made.get(), {"dlblas", "a new result", true, true}, scratch))
     return nullptr;
   spec.data = static_cast<char*>(scratch.tensor.data) + scratch.tensor.byte_offset;
-  if (scratch.keeper) api.dec_ref(scratch.keeper);  // `made` itself keeps the memory
+  release(scratch);  // `made` itself keeps the memory
   return made.release();
 }
 

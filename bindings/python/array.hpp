@@ -4,6 +4,8 @@
 // > dlblas_call.  Read next: bindings/python/marshal.hpp.
 #pragma once
 
+#include <algorithm>
+
 #include "bindings/python/hooks.hpp"
 
 namespace dlblas::py {
@@ -13,16 +15,21 @@ struct Array {
   dlblas_tensor tensor;
   std::int64_t shape[DLBLAS_MAX_RANK];
   std::int64_t strides[DLBLAS_MAX_RANK];
-  Object* keeper;  // owned: a capsule or nothing; the array itself is kept by the caller's frame
-  bool numpy;      // read by the fast path: `object` is exactly a numpy.ndarray
-  bool written;    // by the call; set where `numpy` is false
-  Object* object;  // borrowed
+  Object* keeper;    // owned: a capsule or nothing; the array itself is kept by the caller's frame
+  const char* name;  // of the capsule, which has another one during the call; set with a keeper
+  bool numpy;        // read by the fast path: `object` is exactly a numpy.ndarray
+  bool written;      // by the call; set where `numpy` is false
+  Object* object;    // borrowed
 
+  /// At most 2^56: a call refuses more.
   std::int64_t bytes() const {
+    constexpr std::int64_t kMost = std::int64_t{1} << 56;
     std::int64_t n = tensor.dtype.bits * tensor.dtype.lanes / 8;
-    for (int i = 0; i < tensor.ndim; ++i) n *= shape[i];
+    for (int i = 0; i < tensor.ndim; ++i)
+      if (shape[i] < 0 || __builtin_mul_overflow(n, shape[i], &n) || n > kMost) return kMost;
     return n;
   }
+  bool is_empty() const { return std::find(shape, shape + tensor.ndim, 0) != shape + tensor.ndim; }
 };
 
 /// Where an array came in, for messages.
@@ -36,6 +43,8 @@ struct Place {
 
 /// Fills `array`; false with a Python error set.
 bool read_array(Object* object, const Place& place, Array& array);
+/// Gives back what keeps its memory.
+void release(Array& array);
 
 /// Makes a contiguous result with the dtype and shape of `spec`, of the type of `like` (may be
 /// null: the first importable of NumPy and dlblas.Array). Owned, null with a Python error set; sets

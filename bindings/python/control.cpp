@@ -185,8 +185,21 @@ Object* verify(Object*, Object* const* args, Size, Object*) {
   return tuple;
 }
 
+bool same_shapes(const BoundCall& bound, Object* shapes) {
+  const Schema& schema = bound.op.schema;
+  bool same = api.tuple_size(shapes) == schema.num_results;
+  for (int r = 0; same && r < schema.num_results; ++r) {
+    const TensorView& t = bound.args.result(r);
+    Object* shape = api.tuple_get(shapes, r);
+    same = api.tuple_size(shape) == t.rank;
+    for (int i = 0; same && i < t.rank; ++i)
+      same = api.long_as(api.tuple_get(shape, i)) == t.shape[i];
+  }
+  return same;
+}
+
 // (name, args, kwargs, address of int64 rows, number of rows, addresses of values, addresses of
-// magnitudes)
+// magnitudes, shapes of the results that these are for: what the arguments said a moment ago)
 // -> ((magnitude, value, absolute) …), the bound of each result
 Object* reference(Object*, Object* const* args, Size, Object*) {
   const Function* function = function_of(args);
@@ -199,6 +212,13 @@ Object* reference(Object*, Object* const* args, Size, Object*) {
   double* magnitudes[kMaxJudged] = {};
   double bounds[kMaxJudged][3] = {};
   const Size num_results = api.tuple_size(args[5]);
+  try {
+    if (!same_shapes(BoundCall(function->handle, &call.args(), nullptr), args[7]))
+      return raise({DLBLAS_SHAPE, function->name.c_str(), "args", "changed meanwhile",
+                    "the same shapes all along", "others", "pass arrays that stay as they are"});
+  } catch (const Error& error) {
+    return raise(error);
+  }
   for (Size i = 0; i < num_results; ++i) {
     values[i] = reinterpret_cast<double*>(api.long_as_unsigned(api.tuple_get(args[5], i)));
     magnitudes[i] = reinterpret_cast<double*>(api.long_as_unsigned(api.tuple_get(args[6], i)));

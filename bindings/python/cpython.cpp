@@ -48,30 +48,15 @@ bool type_is_second_word() {
   return true;
 }
 
-// Until 3.14, Python ends a daemon thread that asks for the lock of an ending interpreter by
-// pthread_exit, whose unwinding would run destructors that give references back without the lock: a
-// crash, measured on 3.12 and 3.13. So the thread stays here for good, which is what 3.14 does.
-template <typename Take>
-auto take_or_stay(Take&& take) {
-  try {
-    return take();
-  } catch (...) {
-    for (;;) pause();
-  }
-}
-
 }  // namespace
 
-void retake_lock(void* thread) {
-  take_or_stay([&] { api.restore_thread(thread); });
-}
-
-int take_lock() {
-  return take_or_stay([] { return api.gil_ensure(); });
+void stay() {
+  for (;;) pause();
 }
 
 Object* Api::call_vector(Object* callable, Object* const* args, Size count) const {
-  if (vectorcall) return vectorcall(callable, args, static_cast<std::size_t>(count), nullptr);
+  if (vectorcall.function)
+    return vectorcall(callable, args, static_cast<std::size_t>(count), nullptr);
   Ref tuple(tuple_new(count));
   if (!tuple) return nullptr;
   for (Size i = 0; i < count; ++i) tuple_set(tuple.get(), i, Ref::borrow(args[i]).release());
@@ -90,18 +75,21 @@ std::string words_of(Object* object) {
 }
 
 const char* resolve() {
-#define DLBLAS_PY_RESOLVE(member, symbol, result, arguments)         \
-  api.member = reinterpret_cast<result(*) arguments>(find(#symbol)); \
-  if (!api.member) return #symbol;
+#define DLBLAS_PY_RESOLVE(member, symbol, result, arguments)                  \
+  api.member.function = reinterpret_cast<result(*) arguments>(find(#symbol)); \
+  if (!api.member.function) return #symbol;
   DLBLAS_PY_FUNCTIONS(DLBLAS_PY_RESOLVE)
 #undef DLBLAS_PY_RESOLVE
-  api.vectorcall = reinterpret_cast<decltype(api.vectorcall)>(find("PyObject_Vectorcall"));
+  api.vectorcall.function =
+      reinterpret_cast<decltype(api.vectorcall.function)>(find("PyObject_Vectorcall"));
   const struct {
     Object** member;
     const char* symbol;
-  } objects[] = {{&api.none, "_Py_NoneStruct"},          {&api.true_object, "_Py_TrueStruct"},
-                 {&api.false_object, "_Py_FalseStruct"}, {&api.bool_type, "PyBool_Type"},
-                 {&api.float_type, "PyFloat_Type"},      {&api.capsule_type, "PyCapsule_Type"}};
+  } objects[] = {{&api.none, "_Py_NoneStruct"},
+                 {&api.true_object, "_Py_TrueStruct"},
+                 {&api.false_object, "_Py_FalseStruct"},
+                 {&api.bool_type, "PyBool_Type"},
+                 {&api.float_type, "PyFloat_Type"}};
   for (const auto& entry : objects)
     if (!(*entry.member = static_cast<Object*>(find(entry.symbol)))) return entry.symbol;
   api.type_offset = type_is_second_word() ? 16 : 0;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -73,19 +74,56 @@ inline constexpr int kKeywords = 0x2;
   F(module_create, PyModule_Create2, Object*, (void*, int))                          \
   F(module_state, PyModule_GetState, void*, (Object*))                               \
   F(str, PyObject_Str, Object*, (Object*))                                           \
+  F(interpreter, PyInterpreterState_Get, void*, ())                                  \
+  F(interpreter_id, PyInterpreterState_GetID, std::int64_t, (void*))                 \
   F(is_initialized, Py_IsInitialized, int, ())                                       \
   F(set_interrupt, PyErr_SetInterrupt, void, ())                                     \
   F(capsule_new, PyCapsule_New, Object*, (void*, const char*, void (*)(Object*)))    \
   F(capsule_is, PyCapsule_IsValid, int, (Object*, const char*))                      \
-  F(capsule_get, PyCapsule_GetPointer, void*, (Object*, const char*))
+  F(capsule_get, PyCapsule_GetPointer, void*, (Object*, const char*))                \
+  F(capsule_rename, PyCapsule_SetName, int, (Object*, const char*))
+
+/// Waits for the end of the process.
+[[noreturn]] void stay();
+
+/// One of the interpreter's functions. Until 3.14, Python ends a daemon thread that asks for the
+/// lock of an ending interpreter by pthread_exit, and any of these may ask: whatever runs Python
+/// code does. Unwinding would run destructors above here that give references back without the
+/// lock, a crash. So the thread stays inside the call for good, which is what 3.14 does.
+template <typename Signature>
+struct Entry;
+template <typename R, typename... A>
+struct Entry<R(A...)> {
+  R operator()(A... arguments) const {
+    try {
+      return function(arguments...);
+    } catch (...) {
+      stay();
+    }
+  }
+  R (*function)(A...);
+};
+template <typename R, typename... A>
+struct Entry<R(A..., ...)> {
+  template <typename... More>
+  R operator()(A... arguments, More... more) const {
+    try {
+      return function(arguments..., more...);
+    } catch (...) {
+      stay();
+    }
+  }
+  R (*function)(A..., ...);
+};
 
 struct Api {
-#define DLBLAS_PY_MEMBER(member, symbol, result, arguments) result(*member) arguments;
+#define DLBLAS_PY_MEMBER(member, symbol, result, arguments) Entry<result arguments> member;
   DLBLAS_PY_FUNCTIONS(DLBLAS_PY_MEMBER)
 #undef DLBLAS_PY_MEMBER
   // Without a tuple, where the interpreter exports it (it does since 3.9, and as the stable ABI's
   // since 3.12); else null.
-  Object* (*vectorcall)(Object* callable, Object* const* args, std::size_t nargs, Object* kwnames);
+  Entry<Object*(Object* callable, Object* const* args, std::size_t nargs, Object* kwnames)>
+      vectorcall;
   /// Calls with `count` positional arguments.
   Object* call_vector(Object* callable, Object* const* args, Size count) const;
   // Data symbols of the stable ABI.
@@ -94,7 +132,6 @@ struct Api {
   Object* false_object;
   Object* bool_type;
   Object* float_type;
-  Object* capsule_type;
   // 16 where an object's second word is its type (every build with a GIL); 0: ask object_type().
   int type_offset;
 };
@@ -162,18 +199,24 @@ inline std::string_view name_of(Object* object) {
 /// where str() fails. Leaves no error behind.
 std::string words_of(Object* object);
 
-/// The interpreter's lock, taken again or for the first time. A daemon thread that comes here when
-/// the interpreter ends never returns: see cpython.cpp.
-void retake_lock(void* thread);
-int take_lock();
+/// A call of the library, in which a callback that is none of ours (of ctypes, say) may be ended.
+template <typename F>
+auto contained(F&& work) {
+  try {
+    return work();
+  } catch (...) {
+    if (std::current_exception()) throw;
+    stay();
+  }
+}
 
 /// Work without the interpreter's lock: what reads the store, takes seconds, or waits for another
 /// thread that may wait for the interpreter.
 template <typename F>
 auto unlocked(F&& work) {
   void* thread = api.save_thread();
-  const auto status = work();
-  retake_lock(thread);
+  const auto status = contained(work);
+  api.restore_thread(thread);
   return status;
 }
 
@@ -181,7 +224,7 @@ auto unlocked(F&& work) {
 /// after them.
 class Locked {
  public:
-  Locked() : state_(take_lock()) {}
+  Locked() : state_(api.gil_ensure()) {}
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
   ~Locked() { api.gil_release(state_); }

@@ -10,6 +10,7 @@
 #include "bindings/python/init.hpp"
 #include "bindings/python/marshal.hpp"
 #include "bindings/python/torch.hpp"
+#include "core/env.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -100,12 +101,12 @@ std::size_t g_header_bytes = 0;  // of an object; set by start()
 
 }  // namespace
 
-Object* new_entries() {
+Object* new_entries(bool all) {
   Ref package(api.intern("dlblas"));
   std::vector<Object*> entries;
   for (const Operator* op : Registry::process().operators())
     for (const Form& form : op->forms) {
-      if (find_function(std::string(form.name).c_str())) continue;
+      if (!all && find_function(std::string(form.name).c_str())) continue;
       Object* entry = make_entry(form, g_header_bytes, package.get());
       if (!entry) return nullptr;
       entries.push_back(entry);
@@ -125,7 +126,7 @@ Object* start(Object* hook_table, std::size_t header_bytes) {
   Ref package(api.intern("dlblas"));
   Ref table(api.dict_new());
   g_header_bytes = header_bytes;
-  Ref entries(new_entries());
+  Ref entries(new_entries(true));  // an import that failed may have made some
   if (!entries || api.dict_set(table.get(), "functions", entries.get()) != 0) return nullptr;
   std::size_t n = 0;
   while (kControlFunctions[n].name) ++n;
@@ -143,14 +144,32 @@ Object* start(Object* hook_table, std::size_t header_bytes) {
 }  // namespace
 }  // namespace dlblas::py
 
-/// Called once by python/dlblas/_native.py through ctypes.PyDLL, with the interpreter's lock held.
-/// header_bytes: object.__basicsize__. Returns a new dictionary, or null: then *missing names what
-/// this interpreter lacks, or a Python error is set.
+/// Called by python/dlblas/_native.py through ctypes.PyDLL, with the interpreter's lock held.
+/// header_bytes: object.__basicsize__. Returns a dictionary, borrowed, a second time the same one;
+/// or null: then *why_not says what this interpreter lacks, or a Python error is set.
 extern "C" DLBLAS_API void* dlblas_python_init(void* hook_table, size_t header_bytes,
-                                               const char** missing);
+                                               const char** why_not);
 extern "C" DLBLAS_API void* dlblas_python_init(void* hook_table, size_t header_bytes,
-                                               const char** missing) {
-  *missing = dlblas::py::resolve();
-  if (*missing) return nullptr;
-  return dlblas::py::start(static_cast<dlblas::py::Object*>(hook_table), header_bytes);
+                                               const char** why_not) {
+  using namespace dlblas::py;
+  static Object* table = nullptr;
+  *why_not = nullptr;
+  static const char* const missing = resolve();
+  static const std::string words =
+      missing ? dlblas::text("Python lacks ", missing, "; expected CPython 3.10 or later") : "";
+  if (missing) {
+    *why_not = words.c_str();
+    return nullptr;
+  }
+  // What is kept here (hooks, functions, operators' references) belongs to one interpreter, and
+  // PyGILState_Ensure, by which the library's threads call back, knows the main one alone.
+  if (api.interpreter_id(api.interpreter()) != 0) {
+    *why_not = "this is a subinterpreter; expected the main interpreter of the process";
+    return nullptr;
+  }
+  if (!table) {
+    (void)dlblas::cache_root();  // a relative DLBLAS_CACHE means the folder of now
+    table = start(static_cast<Object*>(hook_table), header_bytes);
+  }
+  return table;
 }

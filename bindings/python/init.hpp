@@ -7,6 +7,6 @@ namespace dlblas::py {
 
 /// A tuple of (name, builtin, operator, family, schema, parameters, names of results), one for each
 /// callable form that has none yet. Null with a Python error set.
-Object* new_entries();
+Object* new_entries(bool all);
 
 }  // namespace dlblas::py

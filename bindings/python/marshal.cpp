@@ -48,10 +48,8 @@ std::string type_name(Object* object) {
 }  // namespace
 
 Call::~Call() {
-  for (int i = 0; i < num_arrays_; ++i)
-    if (arrays_[i].keeper) api.dec_ref(arrays_[i].keeper);
-  for (int i = 0; i < num_outputs_; ++i)
-    if (out_arrays_[i].keeper) api.dec_ref(out_arrays_[i].keeper);
+  for (int i = 0; i < num_arrays_; ++i) release(arrays_[i]);
+  for (int i = 0; i < num_outputs_; ++i) release(out_arrays_[i]);
   for (Object* made : made_)
     if (made) api.dec_ref(made);
   for (int i = 0; i < num_held_; ++i) api.dec_ref(held_[i]);
@@ -117,8 +115,14 @@ bool Call::place(Object* name, Object* value) {
 bool Call::read_stream(Object* value) {
   if (value == api.none) return true;
   if (is_long(type_of(value)) && type_of(value) != api.bool_type) {
+    (void)api.long_as_unsigned(value);
     stream_ = value;
-    return true;
+    if (!api.err_occurred()) return true;
+    api.err_clear();
+    raise({DLBLAS_ARGUMENT, function_.name.c_str(), "stream", "is out of range",
+           "the address of a CUDA stream, as an int", words_of(value).c_str(),
+           "pass for example stream.ptr or stream.cuda_stream"});
+    return false;
   }
   raise({DLBLAS_ARGUMENT, function_.name.c_str(), "stream", "has the wrong type",
          "the address of a CUDA stream, as an int", type_name(value).c_str(),
@@ -358,7 +362,7 @@ const Array* Call::first() const {
 
 int Call::new_output(void* self, std::int32_t index, dlblas_tensor* spec) {
   Call& call = *static_cast<Call*>(self);
-  if (call.thread_) retake_lock(call.thread_);
+  if (call.thread_) api.restore_thread(call.thread_);
   const Array* like = call.first();
   Array scratch;
   Object*& made = call.made_[index];
@@ -431,8 +435,9 @@ Object* Call::run() {
   context.self = this;
   context.new_output = new_output;
   if (bytes_ >= kReleaseBytes) thread_ = api.save_thread();
-  const dlblas_status status = dlblas_call(function_.handle, &args_, &context);
-  if (thread_) retake_lock(thread_);
+  const dlblas_status status =
+      contained([&] { return dlblas_call(function_.handle, &args_, &context); });
+  if (thread_) api.restore_thread(thread_);
   thread_ = nullptr;
   if (status != DLBLAS_OK) return api.err_occurred() ? nullptr : raise_last_error();
   return tell_written() ? results() : nullptr;

@@ -7,9 +7,11 @@
 
 #include <deque>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "bindings/c/own.hpp"
 #include "bindings/python/array.hpp"
 #include "bindings/python/hooks.hpp"
 #include "bindings/python/init.hpp"
@@ -19,7 +21,8 @@
 namespace dlblas::py {
 namespace {
 
-// What `user` points to; null members were not given. Lives as long as the process.
+// What `user` points to; null members were not given. It goes when it was replaced and no call can
+// hold it.
 struct Callables {
   Object* run = nullptr;
   Object* supports = nullptr;
@@ -34,6 +37,32 @@ Object* keep(Object* object) {
   if (object == api.none) return nullptr;
   api.inc_ref(object);
   return object;
+}
+
+// Callables that no call can hold any more. The thread that finds that out may not take the
+// interpreter's lock: they go at the next registration.
+std::mutex g_dropped_mutex;
+std::vector<Callables*>& dropped() {
+  static auto* const list = new std::vector<Callables*>;
+  return *list;
+}
+
+void drop(void* user) {
+  const std::lock_guard lock(g_dropped_mutex);
+  dropped().push_back(static_cast<Callables*>(user));
+}
+
+void let_dropped_go() {
+  std::vector<Callables*> gone;
+  {
+    const std::lock_guard lock(g_dropped_mutex);
+    gone.swap(dropped());
+  }
+  for (const Callables* own : gone) {
+    for (Object* object : {own->run, own->supports, own->allowed, own->bound})
+      if (object) api.dec_ref(object);
+    delete own;
+  }
 }
 
 // The pending error in words, cleared. Ctrl-C stays what it is: it is raised again where Python
@@ -289,8 +318,10 @@ Object* own_register(Object*, Object* const* args, Size, Object*) {
   c.step = own->run ? run_step : nullptr;
   c.cuda = cuda.size ? &cuda : nullptr;
   c.user = own;
-  if (api.err_occurred()) return nullptr;
-  return done(unlocked([&] { return dlblas_register(op, &c); }));
+  if (api.err_occurred()) return drop(own), nullptr;
+  const dlblas_status status = unlocked([&] { return register_own(op, &c, drop); });
+  let_dropped_go();
+  return done(status);
 }
 
 // (operator, name) -> None
@@ -298,7 +329,9 @@ Object* own_unregister(Object*, Object* const* args, Size, Object*) {
   dlblas_op_t op = nullptr;
   if (dlblas_op(api.utf8(args[0], nullptr), &op) != DLBLAS_OK) return raise_last_error();
   const char* name = api.utf8(args[1], nullptr);
-  return done(unlocked([&] { return dlblas_unregister(op, name); }));
+  const dlblas_status status = unlocked([&] { return dlblas_unregister(op, name); });
+  let_dropped_go();
+  return done(status);
 }
 
 // (schema, in-place forms, formula, source hash, reference, bound or None, results and written
@@ -321,8 +354,10 @@ Object* own_register_operator(Object*, Object* const* args, Size, Object*) {
   c.reference = run_reference;
   c.bound = own->bound ? ask_bound : nullptr;
   c.user = own;
-  if (api.err_occurred()) return nullptr;
-  return done(unlocked([&] { return dlblas_register_operator(&c, nullptr); }));
+  if (api.err_occurred()) return drop(own), nullptr;
+  const dlblas_status status = unlocked([&] { return register_own_operator(&c, nullptr, drop); });
+  let_dropped_go();
+  return done(status);
 }
 
 // (schema) -> (name, letters, ((input, optional, written) …), results, ((scalar, key, default) …));
@@ -363,6 +398,6 @@ Object* own_schema(Object*, Object* const* args, Size, Object*) {
 }
 
 // () -> entries, as of dlblas_python_init, of the forms that Python does not have yet
-Object* own_functions(Object*, Object* const*, Size, Object*) { return new_entries(); }
+Object* own_functions(Object*, Object* const*, Size, Object*) { return new_entries(false); }
 
 }  // namespace dlblas::py

@@ -225,8 +225,8 @@ Object* choose(const Function& function, const Torch& torch, const TorchCalls& c
     return refuse(function, followed, "requires grad", "requires_grad=True",
                   "pass it with .detach(), or call under torch.no_grad()");
   if (given.out) return calls.out;
-  // torch.export and its like look for the operator that has a gradient.
-  if (!given.exact && calls.formula) return calls.formula;
+  // torch.export, torch.jit.trace and their like look for the operator that has a gradient.
+  if ((!given.exact || dlblas::torch::is_traced()) && calls.formula) return calls.formula;
   if (!followed) return calls.plain;
   Ref transform(api.call_args(torch.transform, nullptr));
   if (transform.get() != api.none)

@@ -102,6 +102,8 @@ bool read_functions(void* cpu, std::string* missing) {
   shims.abi_version = reinterpret_cast<std::uint64_t (*)()>(dlsym(cpu, "aoti_torch_abi_version"));
   shims.deterministic = reinterpret_cast<bool (*)(const void*)>(
       dlsym(cpu, "_ZNK2at7Context23deterministicAlgorithmsEv"));
+  shims.tracing_state = reinterpret_cast<const void* const* (*)()>(
+      dlsym(cpu, "_ZN5torch3jit6tracer15getTracingStateEv"));
   if (const auto context =
           reinterpret_cast<const void* (*)()>(dlsym(cpu, "_ZN2at13globalContextEv")))
     shims.global_context = context();

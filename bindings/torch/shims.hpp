@@ -70,6 +70,9 @@ struct Shims {
   // torch.use_deterministic_algorithms() sets. Without them dlblas.deterministic() alone decides.
   bool (*deterministic)(const void* context) = nullptr;
   const void* global_context = nullptr;
+  // torch::jit::tracer::getTracingState() of libtorch_cpu: a std::shared_ptr, whose first word is
+  // null unless torch.jit.trace() records this thread. Without it a trace records what runs here.
+  const void* const* (*tracing_state)() = nullptr;
   // Of libtorch_cuda: null in a torch without CUDA.
   int (*current_cuda_stream)(std::int32_t device, void** stream) = nullptr;
 
@@ -84,6 +87,9 @@ inline bool requires_grad(const Tensor* tensor) {
   return shims.impl_requires_grad &&
          shims.impl_requires_grad(*reinterpret_cast<const void* const*>(tensor));
 }
+
+/// Does torch.jit.trace() record what this thread calls?
+inline bool is_traced() { return shims.tracing_state && *shims.tracing_state(); }
 
 /// The flags that torch's own settings add to a call's.
 inline std::uint32_t torch_flags() {

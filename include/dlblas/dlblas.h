@@ -170,7 +170,7 @@ typedef enum dlblas_event_kind {
   DLBLAS_EVENT_FAILED = 2,   /* one configuration failed; note says how */
   DLBLAS_EVENT_FINAL = 3,    /* the interleaved final begins */
   DLBLAS_EVENT_DONE = 4,     /* the winner is known; note says why it won */
-  DLBLAS_EVENT_WAITING = 5   /* asks whether to go on: one runs in a worker, or has failed */
+  DLBLAS_EVENT_WAITING = 5   /* asks whether to go on: one runs elsewhere, or has failed */
 } dlblas_event_kind;
 /* What on_event is told; its texts live until it returns. */
 typedef struct dlblas_event {
@@ -218,8 +218,8 @@ typedef struct dlblas_tune_options {
 DLBLAS_API dlblas_status dlblas_tune(dlblas_op_t op, const dlblas_args* args,
                                      const dlblas_context* context,
                                      const dlblas_tune_options* options, char** report);
-/* Tunes only what the store does not know: a hit measures nothing. Afterwards dlblas_call serves
- * the winner. */
+/* Tunes only what the store does not know: a hit measures nothing, and another search of the key is
+ * waited for, within a limit. Afterwards dlblas_call serves the winner. */
 DLBLAS_API dlblas_status dlblas_get_op(dlblas_op_t op, const dlblas_args* args,
                                        const dlblas_context* context,
                                        const dlblas_tune_options* options, char** report);

@@ -13,7 +13,11 @@ namespace dlblas::gemm {
 
 /// Strides, dtypes and exact sizes of one call. Strides of dimensions of size 1 mean nothing and
 /// become 1, so that kernels see them as contiguous.
-MatmulParams matmul_params(const Args& args);
+MatmulParams matmul_params(const Args& args, const MatmulSums& sums = kLongSums);
+
+/// How the CPU kernels add up: alike in every implementation and configuration. Under
+/// `deterministic` M has no say, so that a row has the same bits in any batch.
+MatmulSums sums_of(const Problem& problem);
 
 /// Blocked forms, widest instruction set first.
 void append_blocked(std::vector<Implementation>& to);

@@ -28,7 +28,7 @@ Matrix matrix_of(const TensorView& t) {
 
 }  // namespace
 
-MatmulParams matmul_params(const Args& args) {
+MatmulParams matmul_params(const Args& args, const MatmulSums& sums) {
   MatmulParams p{};
   p.a = matrix_of(args.tensors[kA]);
   p.b = matrix_of(args.tensors[kB]);
@@ -40,10 +40,20 @@ MatmulParams matmul_params(const Args& args) {
   }
   p.m = args.letters[kM], p.n = args.letters[kN], p.k = args.letters[kK];
   p.activation = static_cast<Activation>(args.scalars[kActivation].i);
+  p.sums = sums;
   return p;
 }
 
+MatmulSums sums_of(const Problem& p) {
+  const bool one_row = p.dims[kM] <= 1 && !(p.flags & kDeterministic);
+  const bool few = one_row || p.dims[kN] <= 8;
+  return few && p.dims[kK] < 2048 ? kShortSums : kLongSums;
+}
+
 namespace {
+
+static_assert(256 % kLongSums.run == 0 && 256 % kShortSums.run == 0 && kSpan % 512 == 0,
+              "a block of depth, 256 or 512, is whole runs of one span");
 
 constexpr std::int64_t kFloatBytes = sizeof(float);
 /// Rows whose f32 partial sums wait in scratch when the output cannot hold them. A multiple of
@@ -75,7 +85,7 @@ const ConfigTable<MatmulConfig>& table() {
       field<&C::tile>("tile", tile_values(Level::code()), tile_labels<Level>()),
       field<&C::block_m>("block_m", {96, 192, 384}),
       field<&C::block_n>("block_n", {512, 1024, 4096}),
-      field<&C::block_k>("block_k", {128, 256, 512}),
+      field<&C::block_k>("block_k", {256, 512}),
       field<&C::unroll_k>("unroll_k", {1, 2, 4}),
       field<&C::prefetch>("prefetch", {0, 8}),
       field<&C::order>("order", {0, 1}, {"columns", "rows"}),
@@ -164,7 +174,7 @@ Config heuristic(const Problem& p, const DeviceInfo& device) {
   c.block_m = fit("block_m", c.block_m, p.dims[kM]);
   c.block_n = fit("block_n", c.block_n, p.dims[kN]);
   c.block_k = fit("block_k", c.block_k, p.dims[kK]);
-  if (c.block_m * c.block_k * kFloatBytes > device.l2_bytes) c.block_m = 96, c.block_k = 128;
+  if (c.block_m * c.block_k * kFloatBytes > device.l2_bytes) c.block_m = 96, c.block_k = 256;
   return table<Level>().erase(c);
 }
 
@@ -174,15 +184,17 @@ struct Plan {
   std::int64_t columns;  // of b, per thread (split=columns) or in all
   std::int64_t block_n, block_k;
   std::int64_t a_floats, b_floats, scratch_floats;  // each slot's, each b block's, each scratch
-  std::int64_t scratch_rows;
-  int a_count, b_count;  // slots; b blocks (and scratches)
+  std::int64_t scratch_rows, plane;                 // see MatmulPartial
+  int a_count, b_count;                             // slots; b blocks (and scratches)
 };
 
 struct State {
   const MatmulLevel* level;
   MatmulConfig config;
+  MatmulSums sums;
   int slots;
   bool scratch;  // partial sums cannot stay in the output
+  bool spans;    // K has more than one: scratch keeps their total and its error, too
 };
 
 Plan plan_of(const State& s, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -200,7 +212,8 @@ Plan plan_of(const State& s, std::int64_t m, std::int64_t n, std::int64_t k) {
   const std::int64_t block_m = std::min<std::int64_t>(c.block_m, round_up(m, p.tile.m));
   p.a_floats = round_up(block_m * p.block_k + kPackSlack, kLine);
   p.b_floats = round_up(p.block_n * p.block_k + kPackSlack, kLine);
-  p.scratch_floats = s.scratch ? p.scratch_rows * p.block_n : 0;
+  p.plane = s.scratch ? p.scratch_rows * p.block_n : 0;
+  p.scratch_floats = p.plane * (s.spans ? 3 : 1);
   p.a_count = s.slots;
   p.b_count = by_columns ? s.slots : 1;
   return p;
@@ -219,9 +232,9 @@ struct Run {
     return workspace + plan.a_count * plan.a_floats + index * plan.b_floats;
   }
   MatmulPartial partial(std::int64_t index, std::int64_t j0) const {
-    if (!s.scratch) return {static_cast<float*>(p.out.data), p.out.row, 0, 0, false};
+    if (!s.scratch) return {static_cast<float*>(p.out.data), p.out.row, 0, 0, false, 0};
     float* data = b_buffer(plan.b_count) + index * plan.scratch_floats;
-    return {data, plan.block_n, i0, j0, true};
+    return {data, plan.block_n, i0, j0, true, plan.plane};
   }
   /// Calls fn(block) over columns [j0, j1) and the whole depth, once even when the depth is zero.
   template <typename F>
@@ -275,7 +288,7 @@ void run_rows(const Run& r, const Context& context) {
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const State& s = kernel.load<State>();
-  const MatmulParams p = matmul_params(args);
+  const MatmulParams p = matmul_params(args, s.sums);
   if (p.m == 0 || p.n == 0) return 0;
   Run r{s, p, plan_of(s, p.m, p.n, p.k), static_cast<float*>(workspace), 0, 0};
   for (r.i0 = 0; r.i0 < p.m; r.i0 = r.i1) {
@@ -309,11 +322,12 @@ double estimate(const Problem& p, const Config& config, const DeviceInfo&, const
 template <typename Level>
 Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                const Implementation& implementation) {
-  State s{&Level::code(), table<Level>().restore(config), threads_of(p), false};
+  State s{&Level::code(), table<Level>().restore(config), sums_of(p), threads_of(p), false, false};
   const TensorTraits& out = p.tensors[kOut];
   const bool holds_sums = out.dtype == DType::kF32 &&
                           (out.layout == Layout::kContiguous || out.layout == Layout::kRowStrided);
-  s.scratch = !holds_sums && p.dims[kK] > s.config.block_k;
+  s.spans = p.dims[kK] > kSpan;
+  s.scratch = s.spans || (!holds_sums && p.dims[kK] > s.config.block_k);
   // Whole tiles to a row block: a ragged one in every block would be paid every time.
   s.config.block_m =
       static_cast<std::int32_t>(round_up(s.config.block_m, s.level->tiles[s.config.tile].m));

@@ -347,7 +347,7 @@ void multiply_once(const Problem& p, const Plan& plan) {
 Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                const Implementation& implementation) {
   const cuda::CurrentDevice current(p.device_index);
-  auto* plan = new Plan;  // kernels live as long as the process
+  auto* plan = new Plan;
   start_plan(p, *plan);
   plan->bucket = sizes_of(bucket_operands(p, plan->traits));
   const auto list = bucket_choices(p, *plan);
@@ -371,6 +371,7 @@ Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
   kernel.num_steps = 1;
   kernel.workspace_bytes = plan->choice.workspace_bytes;
   kernel.store(plan);
+  kernel.release = [](const Kernel& k) { delete k.load<Plan*>(); };
   return kernel;
 }
 

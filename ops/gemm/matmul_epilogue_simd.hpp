@@ -13,6 +13,19 @@ using gemm::Activation;
 using gemm::MatmulParams;
 using Ints = int32_t __attribute__((vector_size(sizeof(Vec))));
 
+/// total + error += v: the error of the addition, which is an f32, goes to `error`.
+DLBLAS_INLINE void add_exactly(Vec& total, Vec& error, Vec v) {
+  const Vec sum = add(total, v);
+  const Vec of_v = sum - total;
+  error = add(error, add(total - (sum - of_v), v - of_v));
+  total = sum;
+}
+
+/// Once infinite or NaN a total stays what it is: the errors of such additions mean nothing.
+DLBLAS_INLINE Vec total_of(Vec total, Vec error) {
+  return total - total == zero() ? add(total, error) : total;
+}
+
 /// e^x: x = n·ln2 + r, a degree-6 polynomial in r, n into the exponent. Saturates to 0 and inf; a
 /// NaN gives some value (callers multiply by x, which brings the NaN back).
 DLBLAS_INLINE Vec exponential(Vec x) {

@@ -27,7 +27,11 @@ int launch_oracle(const cuda::Function& entry, const Args& args, const std::int6
   p.n = args.letters[kN], p.k = args.letters[kK];
   p.activation = static_cast<Activation>(args.scalars[kActivation].i);
   p.stretch = lipschitz(p.activation);
-  p.lost_scale = a.dtype == DType::kBF16 ? subnormal_weight(p.k, p.activation) : 0;
+  static_assert(kTile == kSumStep);
+  const SumModel model = matmul_sum_model(a.dtype, p.k);
+  p.worst = model.worst, p.walk = model.walk, p.alike = model.alike, p.cut = model.cut;
+  p.epilogue = epilogue_roundings(p.activation);
+  p.lost_scale = a.dtype == DType::kBF16 ? 1 / kRounding : 0;
   p.value = out->value, p.magnitude = out->magnitude;
   // At most 65,535 blocks along y: a million rows, more than a caller lists at a time.
   const cuda::Dim3 grid{static_cast<unsigned>((p.n + kTile - 1) / kTile),

@@ -1,5 +1,5 @@
 // The oracle of matmul as a kernel: matmul_ref.cpp's sums in f64, in the same order of k, so that
-// they agree to the bit; any dtype and strides at run time. The host's reference checks it before
+// values agree to the bit; any dtype and strides at run time. The host's reference checks it before
 // it judges. Tiles are converted to f64 once, in shared memory: an 8192³ product takes a fraction
 // of a second. Flow: tune > measure > [judge].  Read next: ops/gemm/matmul_ref.cpp (why a magnitude
 // is so).
@@ -31,20 +31,39 @@ __device__ inline double activate(double x, gemm::Activation activation) {
 __device__ inline bool is_subnormal(double v) { return fabs(v) < 0x1p-126; }
 
 struct Sums {
-  double value = 0, magnitude = 0, lost = 0;
+  double even = 0, odd = 0, size = 0, squares = 0, path = 0, lanes = 0, lost = 0;
 };
 
 // One step of kTile products. A product of two f32 is exact in f64, so a fused add rounds as often
 // as the host's separate one.
 __device__ inline void multiply(Sums& sums, const double* a, const double* b, bool subnormals) {
+  double even = 0, odd = 0;
   for (int i = 0; i < kTile; ++i) {
     const double product = a[i] * b[i * kTile];
-    sums.value += product;
-    sums.magnitude += fabs(product);
+    (i % 2 == 0 ? even : odd) += product;
+    sums.size += fabs(product);
+    sums.squares += product * product;
     if (!subnormals) continue;
     if (isfinite(product) && (is_subnormal(a[i]) || is_subnormal(b[i * kTile])))
       sums.lost += fabs(product);
   }
+  sums.even += even;
+  sums.odd += odd;
+  const double sum = sums.even + sums.odd;
+  sums.path += sum * sum;
+  sums.lanes += sums.even * sums.even + sums.odd * sums.odd;
+}
+
+// registry/sum_error.hpp's formula.
+__device__ inline double roundings(const Sums& sums, const MatmulOracleParams& p) {
+  if (p.k == 0) return 0;
+  const double steps = static_cast<double>((p.k + kTile - 1) / kTile);
+  const double path = sqrt(sums.path / steps), lanes = sums.lanes / steps;
+  const double sided = sums.size > 0 ? path / sums.size : 0;
+  const double walk = p.walk * sqrt(path * path + sums.squares + lanes / 32);
+  const double alike = p.alike * path * sided * sided;
+  const double worst = p.worst * sums.size, likely = walk + alike;
+  return (worst < likely ? worst : likely) + p.cut * path + sums.lost * p.lost_scale;
 }
 
 }  // namespace matmul_oracle
@@ -75,8 +94,10 @@ __global__ void __launch_bounds__(MatmulOracleParams::kTile* MatmulOracleParams:
   if (listed >= p.num_rows || column >= p.n) return;
   const double add = p.bias.data != nullptr ? f64::load(p.bias, column * p.bias_stride) : 0;
   const int64_t at = listed * p.n + column;
-  p.value[at] = matmul_oracle::activate(sums.value + add, p.activation);
-  p.magnitude[at] = p.stretch * (sums.magnitude + sums.lost * p.lost_scale + fabs(add));
+  const double sum = sums.even + sums.odd;
+  p.value[at] = matmul_oracle::activate(sum + add, p.activation);
+  p.magnitude[at] =
+      p.stretch * (matmul_oracle::roundings(sums, p) + p.epilogue * (fabs(sum) + fabs(add)));
 }
 
 }  // namespace dlblas

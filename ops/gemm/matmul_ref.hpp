@@ -4,15 +4,19 @@
 
 #include <cstdint>
 
+#include "core/tensor.hpp"
 #include "ops/gemm/matmul_config.hpp"
+#include "registry/sum_error.hpp"
 
 namespace dlblas::gemm {
 
 /// How much an activation can stretch a difference: the largest |slope|, rounded up.
 double lipschitz(Activation activation);
 
-/// What a product with a subnormal operand adds to the magnitude, so that the bound allows its
-/// loss.
-double subnormal_weight(std::int64_t k, Activation activation);
+/// Errors of a sum of k products of a's dtype.
+SumModel matmul_sum_model(DType dtype, std::int64_t k);
+
+/// Roundings behind the sum, relative to what the activation gets.
+double epilogue_roundings(Activation activation);
 
 }  // namespace dlblas::gemm

@@ -14,6 +14,7 @@ namespace {
 struct RowState {
   const MatmulLevel* level;
   MatmulRowConfig config;
+  MatmulSums sums;
   int slots;
 };
 
@@ -30,6 +31,12 @@ const ConfigTable<MatmulRowConfig>& table() {
 bool b_is_row_major(const Problem& p) {
   const Layout layout = p.tensors[kB].layout;
   return layout == Layout::kContiguous || layout == Layout::kRowStrided;
+}
+
+/// A single column is contiguous along K, too; streamed it would fill one lane of a vector.
+bool takes_dots(const Problem& p) {
+  const bool column = p.dims[kN] == 1 && p.tensors[kB].layout == Layout::kContiguous;
+  return !b_is_row_major(p) || (column && !(p.flags & kDeterministic));
 }
 
 template <typename Level>
@@ -58,7 +65,7 @@ Config heuristic(const Problem& p, const DeviceInfo&) {
   // columns.
   const std::int64_t rows = std::max<std::int64_t>(1, p.dims[kM]);
   MatmulRowConfig c{8, static_cast<std::int32_t>(std::clamp<std::int64_t>(4096 / rows, 512, 2048)),
-                    b_is_row_major(p) ? 0 : 256};
+                    b_is_row_major(p) ? 0 : 256, false};
   c.block_n = 1 << (31 - std::countl_zero(static_cast<std::uint32_t>(c.block_n)));
   while (c.block_n > 256 && c.block_n / 2 >= p.dims[kN]) c.block_n /= 2;
   return table().erase(c);
@@ -73,14 +80,17 @@ double estimate(const Problem& p, const Config&, const DeviceInfo&, const Implem
   return 1e3 * std::max(memory, multiply_adds(p) / (Level::kRate * threads)) + 0.005;
 }
 
-std::int64_t padded_rows(std::int64_t m) { return round_up(m, kMaxRowGroup); }
 std::int64_t row_floats(std::int64_t m, std::int64_t k) {
-  return round_up(padded_rows(m) * k + kPackSlack, kPackSlack);
+  const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
+  return round_up(rows * k + kPackSlack, kPackSlack);
+}
+std::int64_t sum_floats(const MatmulRowConfig& c) {
+  return std::int64_t{kRowPlanes} * kMaxRowGroup * c.block_n;
 }
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const RowState& s = kernel.load<RowState>();
-  const MatmulParams p = matmul_params(args);
+  const MatmulParams p = matmul_params(args, s.sums);
   if (p.m == 0 || p.n == 0) return 0;
   auto* rows = static_cast<float*>(workspace);
   s.level->pack_rows(p, rows);
@@ -90,7 +100,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   context.run(0, s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t j0 = std::min(p.n, begin * share), j1 = std::min(p.n, end * share);
     if (j0 < j1) {
-      s.level->row(p, s.config, j0, j1, rows, sums + begin * kMaxRowGroup * s.config.block_n);
+      s.level->row(p, s.config, j0, j1, rows, sums + begin * sum_floats(s.config));
     }
   });
   return 0;
@@ -99,13 +109,14 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
 template <typename Level>
 Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                const Implementation& implementation) {
-  const RowState s{&Level::code(), table().restore(config), std::max<int>(1, p.threads)};
+  RowState s{&Level::code(), table().restore(config), sums_of(p), std::max<int>(1, p.threads)};
+  s.config.dots = takes_dots(p);
   Kernel kernel;
   kernel.implementation = &implementation;
   kernel.steps[0] = step;
   kernel.num_steps = 1;
   const std::int64_t floats =
-      row_floats(p.dims[kM], p.dims[kK]) + std::int64_t{s.slots} * kMaxRowGroup * s.config.block_n;
+      row_floats(p.dims[kM], p.dims[kK]) + std::int64_t{s.slots} * sum_floats(s.config);
   kernel.workspace_bytes = static_cast<std::size_t>(floats) * sizeof(float);
   kernel.store(s);
   return kernel;

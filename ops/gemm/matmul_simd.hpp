@@ -1,8 +1,8 @@
 // The blocked matmul of one instruction set: register tiles and the loops around them.
 // In: one cache block with b packed (and a packed here, or read in place).
 // Out: f32 partial sums, and at the last depth the finished elements.
-// Numerics: every element is one chain of fused multiply-adds in the order of k, carried through
-// memory between blocks: tiles, blocks, splits and threads change speed, never a bit of the result.
+// Numerics: sums begin and end where K says (MatmulSums), whatever the blocks are:
+// tiles, blocks, splits and threads change speed, never a bit of the result.
 // Flow: [launch], called by matmul_cpu.cpp.  Read next: matmul_pack_simd.hpp.
 #pragma once
 
@@ -22,17 +22,18 @@ using gemm::MatmulConfig;
 using gemm::MatmulPartial;
 using gemm::MatmulTile;
 
-/// What one register tile reads and writes. A null c_in starts the sums at zero.
+/// What one chain of a register tile reads and writes: out = products (+ chains) (+ runs).
 struct TileArgs {
   int64_t depth;
   const float* a;
   int64_t a_row, a_depth;  // of an unpacked a
   const float* b;
-  int64_t ahead;  // f32 values that b is fetched ahead
-  const float* c_in;
-  int64_t c_in_row;
-  float* c_out;
-  int64_t c_out_row;
+  int64_t ahead;        // f32 values that b is fetched ahead
+  const float* chains;  // the sum of the run's chains before, a whole tile; null: none
+  const float* runs;    // the sum of the span's runs before; null: none
+  int64_t runs_row;
+  float* out;
+  int64_t out_row;
 };
 
 /// One depth of a tile: V vectors of b, each used by all M rows.
@@ -54,15 +55,34 @@ DLBLAS_INLINE void tile_step(const TileArgs& t, const float* a, const float* b, 
   }
 }
 
+/// sum += the tile at `from`.
+template <int M, int V>
+DLBLAS_INLINE void add_tile(const float* from, int64_t row, Vec (&sum)[M][V]) {
+  DLBLAS_UNROLL
+  for (int i = 0; i < M; ++i) {
+    DLBLAS_UNROLL
+    for (int v = 0; v < V; ++v) {
+      sum[i][v] = add(load<Element::kF32>(from + i * row + v * kWidth), sum[i][v]);
+    }
+  }
+}
+
+template <int M, int V>
+DLBLAS_INLINE void store_tile(float* to, int64_t row, const Vec (&sum)[M][V]) {
+  DLBLAS_UNROLL
+  for (int i = 0; i < M; ++i) {
+    DLBLAS_UNROLL
+    for (int v = 0; v < V; ++v) store<Element::kF32>(to + i * row + v * kWidth, sum[i][v]);
+  }
+}
+
 template <int M, int V, int kUnroll, bool kPrefetch, bool kPacked>
 void tile_kernel(const TileArgs& t) {
   Vec sum[M][V];
   DLBLAS_UNROLL
   for (int i = 0; i < M; ++i) {
     DLBLAS_UNROLL
-    for (int v = 0; v < V; ++v) {
-      sum[i][v] = t.c_in ? load<Element::kF32>(t.c_in + i * t.c_in_row + v * kWidth) : zero();
-    }
+    for (int v = 0; v < V; ++v) sum[i][v] = zero();
   }
   const float *a = t.a, *b = t.b;
   const int64_t a_step = kPacked ? M : t.a_depth;
@@ -78,12 +98,9 @@ void tile_kernel(const TileArgs& t) {
   for (; k < t.depth; ++k, a += a_step, b += V * kWidth) {
     tile_step<M, V, kPacked, kPrefetch>(t, a, b, sum);
   }
-  DLBLAS_UNROLL
-  for (int i = 0; i < M; ++i) {
-    DLBLAS_UNROLL
-    for (int v = 0; v < V; ++v)
-      store<Element::kF32>(t.c_out + i * t.c_out_row + v * kWidth, sum[i][v]);
-  }
+  if (t.chains) add_tile<M, V>(t.chains, V * kWidth, sum);
+  if (t.runs) add_tile<M, V>(t.runs, t.runs_row, sum);
+  store_tile<M, V>(t.out, t.out_row, sum);
 }
 
 using TileFn = void (*)(const TileArgs&);
@@ -148,15 +165,63 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
   }
 }
 
+/// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the runs
+/// before it and where the sum goes.
+void run_tile(TileFn run, MatmulTile shape, gemm::MatmulSums sums, int64_t depth, int64_t a_step,
+              TileArgs t) {
+  alignas(64) float chains[kMaxTileFloats];
+  float* const out = t.out;
+  const int64_t out_row = t.out_row;
+  const float* runs = t.runs;
+  int64_t k = 0;
+  do {
+    t.depth = smaller(depth - k, sums.chain);
+    t.chains = k % sums.run == 0 ? nullptr : chains;
+    k += t.depth;
+    const bool ends_run = k == depth || k % sums.run == 0;
+    t.runs = ends_run ? runs : nullptr;
+    t.out = ends_run ? out : chains, t.out_row = ends_run ? out_row : shape.n;
+    run(t);
+    if (ends_run) runs = out, t.runs_row = out_row;
+    t.a += t.depth * a_step;
+    t.b += t.depth * shape.n;
+  } while (k < depth);
+}
+
+/// A tile's span meets the spans before it: their total and its error lie at `sums`, `plane` and
+/// 2 · `plane` floats on. After the last span `tile` becomes the whole sum.
+void add_span(float* tile, MatmulTile shape, float* sums, const MatmulPartial& s, bool first,
+              bool last) {
+  for (int64_t i = 0; i < shape.m; ++i) {
+    for (int64_t j = 0; j < shape.n; j += kWidth) {
+      float *at = tile + i * shape.n + j, *total_at = sums + s.plane + i * s.ld + j;
+      float* const error_at = total_at + s.plane;
+      Vec total = load<Element::kF32>(at), error = zero();
+      if (!first) {
+        const Vec v = total;
+        total = load<Element::kF32>(total_at), error = load<Element::kF32>(error_at);
+        add_exactly(total, error, v);
+      }
+      if (last) {
+        store<Element::kF32>(at, total_of(total, error));
+      } else {
+        store<Element::kF32>(total_at, total);
+        store<Element::kF32>(error_at, error);
+      }
+    }
+  }
+}
+
 /// The register tile at row i, column j. Partial sums go straight from and to memory, but for
-/// ragged tiles of an output without room and for results that need an epilogue: those use a tile
-/// on the stack.
+/// ragged tiles of an output without room, for results that need an epilogue and for whole spans:
+/// those use a tile on the stack.
 void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   alignas(64) float buffer[kMaxTileFloats];
   const MatmulParams& p = w.p;
   const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
   const bool whole = m == w.tile.m && n == w.tile.n;
-  const bool first = w.block.k0 == 0, last = w.block.k1 == p.k;
+  const bool first = w.block.k0 % gemm::kSpan == 0, last = w.block.k1 == p.k;
+  const bool ends_span = p.k > gemm::kSpan && (last || w.block.k1 % gemm::kSpan == 0);
   const bool plain = p.out.type == Element::kF32 && p.out.col == 1 && !p.bias.data &&
                      p.activation == Activation::kNone;
   const MatmulPartial& s = w.partial;
@@ -164,7 +229,6 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   const int64_t depth = w.block.k1 - w.block.k0;
 
   TileArgs t{};
-  t.depth = depth;
   t.ahead = w.ahead;
   t.b = w.b + (j - w.block.j0) * depth;
   const bool in_place = w.in_place && m == w.tile.m;
@@ -173,18 +237,23 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   t.a_row = p.a.row, t.a_depth = p.a.col;
   const bool direct = whole || s.padded;
   if (!first) {
-    t.c_in = direct ? sums : buffer, t.c_in_row = direct ? s.ld : w.tile.n;
+    t.runs = direct ? sums : buffer, t.runs_row = direct ? s.ld : w.tile.n;
     if (!direct) copy_tile(sums, s.ld, buffer, w.tile.n, m, n);
   }
-  if (last && plain && whole) {
-    t.c_out = reinterpret_cast<float*>(address(p.out, i, j)), t.c_out_row = p.out.row;
+  if (ends_span) {
+    t.out = buffer, t.out_row = w.tile.n;
+  } else if (last && plain && whole) {
+    t.out = reinterpret_cast<float*>(address(p.out, i, j)), t.out_row = p.out.row;
   } else if (!last && direct) {
-    t.c_out = sums, t.c_out_row = s.ld;
+    t.out = sums, t.out_row = s.ld;
   } else {
-    t.c_out = buffer, t.c_out_row = w.tile.n;
+    t.out = buffer, t.out_row = w.tile.n;
   }
-  (in_place ? w.in_place : w.packed)(t);
-  if (t.c_out != buffer) return;
+  run_tile(in_place ? w.in_place : w.packed, w.tile, p.sums, depth, in_place ? t.a_depth : w.tile.m,
+           t);
+  if (t.out != buffer) return;
+  if (ends_span) add_span(buffer, w.tile, sums, s, w.block.k0 < gemm::kSpan, last);
+  if (ends_span && !last) return;
   if (!last) return copy_tile(buffer, w.tile.n, sums, s.ld, m, n);
   for (int64_t row = 0; row < m; ++row) finish_row(p, i + row, j, n, buffer + row * w.tile.n);
 }

@@ -23,7 +23,7 @@ void add_rms_norm_reference(const Args& args, const std::int64_t* rows, std::int
                         x.dtype,
                         width,
                         args.scalars[kEps].f,
-                        args.scalars[kWeightOffset].f,
+                        weight_offset_of(args),
                         args.scalars[kCastBeforeWeight].i != 0};
   const Rows x_map = rows_of(x), residual_map = rows_of(residual);
   for (std::int64_t i = 0; i < num_rows; ++i) {
@@ -43,7 +43,7 @@ void add_rms_norm_reference(const Args& args, const std::int64_t* rows, std::int
 Bound add_rms_norm_bound(const Problem& problem, int result) {
   // Far below any dtype's step: residual_out is exact.
   if (result == kResidualOut) return {.magnitude = 0, .value = 0, .absolute = 1e-300};
-  return row_bound(problem.tensors[kX].dtype, problem.dims[kC]);
+  return row_bound(problem.tensors[kX].dtype);
 }
 
 }  // namespace dlblas::norm

@@ -27,9 +27,11 @@ int launch_oracle(const cuda::Function& entry, const Args& args, const std::int6
   p.rows = rows;
   p.width = args.letters[kC];
   p.eps = args.scalars[kEps].f;
-  p.weight_offset = args.scalars[kWeightOffset].f;
+  p.weight_offset = weight_offset_of(args);
   p.cast_before_weight = args.scalars[kCastBeforeWeight].i != 0;
-  p.error = row_bound(x.dtype, p.width).magnitude / (1 + float_traits(x.dtype).eps);
+  p.roundings = kNormRoundings + RowSquares().root_error(p.width);
+  p.alike = sum_chain(p.width) / 4;
+  p.unit = kRounding;
   p.y = out[0].value, p.y_magnitude = out[0].magnitude;
   return cuda::launch(entry, {.grid = {static_cast<unsigned>(num_rows)}, .block = {kThreads}}, p,
                       stream);

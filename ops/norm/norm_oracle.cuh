@@ -22,6 +22,7 @@ __device__ inline double hidden(const NormOracleParams& p, int64_t at) {
 
 __device__ inline double block_sum(double mine) {
   __shared__ double sums[kThreads];
+  __syncthreads();  // the sum before this one has been read
   sums[threadIdx.x] = mine;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
@@ -43,28 +44,37 @@ __global__ void __launch_bounds__(norm_oracle::kThreads)
     norm_oracle_rows(const __grid_constant__ NormOracleParams p) {
   const int64_t row = p.rows[blockIdx.x] * p.width;
   const int64_t out = static_cast<int64_t>(blockIdx.x) * p.width;
-  double sum = 0;
+  double sum = 0, fourth = 0, nonzero = 0;
   for (int64_t c = threadIdx.x; c < p.width; c += norm_oracle::kThreads) {
-    const double h = norm_oracle::hidden(p, row + c);
-    sum += h * h;
+    const double h = norm_oracle::hidden(p, row + c), square = h * h;
+    sum += square;
+    fourth += square * square;
+    nonzero += h != 0;
   }
   sum = norm_oracle::block_sum(sum);
+  fourth = norm_oracle::block_sum(fourth);
+  nonzero = norm_oracle::block_sum(nonzero);
+  const double q = fourth > 0 ? sum / fourth * (sum / nonzero) : 0, q3 = q * q * q;
+  const double roundings = p.roundings + (isfinite(q) ? p.alike * q3 * q3 : 0);
+  const double error = roundings * p.unit;
   const double scale = 1 / sqrt(sum / static_cast<double>(p.width) + p.eps);
   for (int64_t c = threadIdx.x; c < p.width; c += norm_oracle::kThreads) {
     const double h = norm_oracle::hidden(p, row + c);
     const double weight = f64::load(p.weight, f64::offset_of(p.weight, c));
     double normed = h * scale, size = fabs(normed);
     if (p.cast_before_weight && p.x.dtype != kCodeF32) {
-      const double off = size * p.error + 0x1p-149;
+      const double off = size * error + 0x1p-149;
       const bool may_flip =
           f64::round_to(p.x.dtype, normed - off) != f64::round_to(p.x.dtype, normed + off);
-      if (may_flip) size += norm_oracle::spacing(p.x.dtype, normed) / p.error;
+      if (may_flip) size += norm_oracle::spacing(p.x.dtype, normed) / error;
       normed = f64::round_to(p.x.dtype, normed);
     }
-    const double value = normed * (weight + p.weight_offset);
+    const double factor = weight + p.weight_offset;
+    if (isinf(factor)) normed = static_cast<float>(normed);  // f32 decides what is 0
+    const double value = normed * factor;
     const double stored = f64::round_to(p.x.dtype, value);
     p.y[out + c] = isinf(stored) ? stored : value;
-    p.y_magnitude[out + c] = (size + 0x1p-126) * (fabs(weight) + fabs(p.weight_offset));
+    p.y_magnitude[out + c] = roundings * (size + 0x1p-126) * (fabs(weight) + fabs(p.weight_offset));
     if (p.residual.data == nullptr) continue;
     p.h[out + c] = h;
     p.h_magnitude[out + c] = fabs(h);

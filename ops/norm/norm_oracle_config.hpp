@@ -11,7 +11,8 @@ struct NormOracleParams {
   const int64_t* rows;
   int64_t width;
   double eps, weight_offset;
-  double error;  // of a kernel's product, relative: norm_ref.cpp derives it
+  double roundings, alike;  // allowed, and where squares are alike: norm_ref.cpp derives them
+  double unit;              // of a rounding
   int32_t cast_before_weight;
   double *y, *y_magnitude;  // [rows, width]
   double *h, *h_magnitude;  // residual_out's; with residual

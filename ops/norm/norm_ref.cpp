@@ -1,12 +1,19 @@
 // The oracle of the norm family. Plain f64 loops; the bound is derived below, not fitted.
 //
-// u = 2^-24 is the rounding of f32. A kernel may sum squares in f32 chains of at most kNormBlock /
-// 4 terms (4 lanes is the narrowest vector) plus 16 for tails and reductions, and adds the chains
-// in f64. All terms are positive, so the sum is off by a factor of at most (1 + k·u), with k the
-// chain and one rounding of each square, and its reciprocal root by half of that. Four more
-// roundings follow in f32: the scale, its product with h, weight + offset, the last product; two
-// more cover second-order terms. Hence
-//   |y − ref| ≤ (k/2 + 6)·u · |h·scale|·(|weight| + |offset|)  +  rounding to y's dtype.
+// u = 2^-24 is the rounding of f32. A kernel may sum squares in f32 chains of at most sum_chain(C)
+// terms, kNormBlock / 8 (8 sums side by side are the fewest), and adds what blocks give in f64.
+// Along a chain of n squares roundings walk at random (registry/sum_error.hpp): 2.5·u·√n·R at six
+// deviations, R = S/√3; of 8 chains the errors differ, so it is 1.44·u·√(n/8) of their sum, and
+// half of that in its root: 5.8 roundings for the longest chains, 3 measured.
+//   alike: squares that are equal round alike, in every chain: u·n/4 of the root at most, n/8 in
+// the CPU's worst (full(0.1), a row of 4096 by cpu_baseline: 64). The share of alike squares is
+// q = (Σh²)² / (nonzero·Σh⁴): 1 where all are equal, 0.74 where 0.1 and 0.2 alternate (23
+// measured), 0.56 for uniform, 0.33 for normal values (nothing measured beyond the walk). Allowed
+// n/4·q⁶. Six more roundings follow in f32: the scale, 2 units from where a root is approximated,
+// its product with h, weight + offset, the last product, and one for second-order terms. Hence
+//   |y − ref| ≤ (6 + 0.72·√(n/8) + n/4·q⁶)·u · |h·scale|·(|weight| + |offset|)
+//               +  rounding to y's dtype:
+// 12 roundings of f32 for a wide row of normal values.
 // Read next: ops/norm/norm_simd.hpp.
 #include "ops/norm/norm_ref.hpp"
 
@@ -16,20 +23,26 @@
 
 #include "core/element.hpp"
 #include "ops/norm/norm_config.hpp"
+#include "ops/norm/norm_ops.hpp"
 
 namespace dlblas::norm {
-namespace {
 
-constexpr double kUnit = 0x1p-24;
-
-double relative_error(std::int64_t width) {
-  return (static_cast<double>(sum_chain(width)) / 2 + 6) * kUnit;
+double sum_chain(std::int64_t width) {
+  return static_cast<double>(std::min<std::int64_t>(width, kNormBlock)) / 8;
 }
 
-}  // namespace
+void RowSquares::add(double h) {
+  const double square = h * h;
+  sum += square;
+  fourth += square * square;
+  nonzero += h != 0;
+}
 
-std::int64_t sum_chain(std::int64_t width) {
-  return std::min<std::int64_t>(width, kNormBlock / 4) + 16;
+double RowSquares::root_error(std::int64_t width) const {
+  const double chain = sum_chain(width);
+  const double q = fourth > 0 ? sum / fourth * (sum / nonzero) : 0;
+  const double q3 = q * q * q;
+  return 0.72 * std::sqrt(chain / 8) + (std::isfinite(q) ? chain / 4 * q3 * q3 : 0);
 }
 
 double spacing(DType dtype, double v) {
@@ -46,11 +59,18 @@ double overflowed(DType dtype, double v) {
   return std::isinf(stored) ? stored : v;
 }
 
+double weight_offset_of(const Args& args) {
+  const double offset = args.scalars[kWeightOffset].f;
+  const auto f32 = static_cast<float>(offset);
+  return std::isinf(f32) || f32 == 0 ? f32 : offset;
+}
+
 void reference_row(const RowSpec& spec, const double* h, double* value, double* magnitude) {
-  double sum = 0;
-  for (std::int64_t c = 0; c < spec.width; ++c) sum += h[c] * h[c];
-  const double scale = 1 / std::sqrt(sum / static_cast<double>(spec.width) + spec.eps);
-  const double error = relative_error(spec.width);
+  RowSquares squares;
+  for (std::int64_t c = 0; c < spec.width; ++c) squares.add(h[c]);
+  const double scale = 1 / std::sqrt(squares.sum / static_cast<double>(spec.width) + spec.eps);
+  const double roundings = kNormRoundings + squares.root_error(spec.width);
+  const double error = roundings * kRounding;
   for (std::int64_t c = 0; c < spec.width; ++c) {
     const double weight = load_element(*spec.weight, c * spec.weight->strides[0]);
     const double factor = weight + spec.weight_offset;
@@ -63,18 +83,20 @@ void reference_row(const RowSpec& spec, const double* h, double* value, double* 
       if (may_flip(spec.dtype, normed, off)) size += spacing(spec.dtype, normed) / error;
       normed = round_to(spec.dtype, normed);
     }
+    // 0 · ∞ is no number, and f32 decides what is 0.
+    if (std::isinf(factor)) normed = round_to(DType::kF32, normed);
     value[c] = overflowed(spec.dtype, normed * factor);
     // Below 2^-126 f32 roundings are absolute.
-    magnitude[c] = (size + 0x1p-126) * factor_size;
+    magnitude[c] = roundings * (size + 0x1p-126) * factor_size;
   }
 }
 
-Bound row_bound(DType dtype, std::int64_t width) {
+Bound row_bound(DType dtype) {
   const FloatTraits traits = float_traits(dtype);
   const bool narrow =
       dtype != DType::kF32;  // the store of an f32 is the last product's own rounding
   Bound bound;
-  bound.magnitude = relative_error(width) * (1 + traits.eps);
+  bound.magnitude = kRounding * (1 + traits.eps);
   bound.value = narrow ? traits.eps / 2 : 0;
   bound.absolute = traits.tiny / 2 + 0x1p-149;
   return bound;

@@ -63,8 +63,11 @@ void normalize_exactly(const Job& job, std::int64_t t) {
   const double scale = 1 / std::sqrt(sum / static_cast<double>(job.width) + job.eps);
   for (std::int64_t c = 0; c < job.width; ++c) {
     double v = load_element(from, from0 + c * unit(from)) * scale;
-    if (job.state->cast) v = round_to(y.dtype, v);
-    store_element(y, y0 + c * unit(y), v * (load_element(weight, c) + job.weight_offset));
+    if (job.state->cast && y.dtype != DType::kF32) v = round_to(y.dtype, v);
+    const double factor = load_element(weight, c) + job.weight_offset;
+    // 0 · ∞ is no number: what is 0 in f32 is so here, too.
+    if (std::isinf(factor)) v = round_to(DType::kF32, v);
+    store_element(y, y0 + c * unit(y), v * factor);
   }
 }
 

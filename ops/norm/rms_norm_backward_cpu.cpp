@@ -92,7 +92,7 @@ void run_row_exactly(const Job& job, std::int64_t t, float* partial) {
     double v = r * (dy * factor(c) - n * mean);
     if (job.args->has(kDresidual)) v += job.element(kDresidual, t, c);
     store_element(dx, job.maps[kDx].offset(t) + c * job.unit(kDx), v);
-    if (job.state->cast) n = round_to(dx.dtype, n);
+    if (job.state->cast && dx.dtype != DType::kF32) n = round_to(dx.dtype, n);
     float& sum = partial[job.place(c)];
     sum = static_cast<float>(sum + dy * n);
   }

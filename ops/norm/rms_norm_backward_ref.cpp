@@ -4,15 +4,17 @@
 // (the derivative of that rounding is taken as 1, so dx knows nothing of it). dweight has no rows:
 // it is made where row 0 is asked for, from all rows of x and dy.
 //
-// The error a kernel may make. u = 2^-24; k = sum_chain(C) roundings along a sum over a row, as in
-// norm_ref.cpp. A = |weight| + |offset|, G = |dy|·A, M = mean_C(G·|n|). Relative to these, in u:
-//   r: k/2 + 6 (half of the sum's, of eps' and 1/C's; a root within 2 units)   n: k/2 + 8   g: 2
-//   s: k + 3 for the sum of g·x, 3 for the mean and its product with r, r's own: 3k/2 + 12, of M
-//   n·s: 2k + 20, of |n|·M; the difference, and the product with r on top: 5k/2 + 29
-//   dx: (5k/2 + 29)·u of r·(G + |n|·M) + |dresidual|, whose addition is among these
-//   dweight: n and a product: k/2 + 9; at most min(T, kMostRowsInF32) additions in f32, and 16 more
-//   where the threads of a block are added up; those sums are added in f64: of Σ_T |dy|·|n|
-// Second-order terms are below 4 more. Read next: ops/norm/norm_ref.cpp, registry/operator.hpp.
+// The error a kernel may make, in roundings u = 2^-24. A = |weight| + |offset|, G = |dy|·A.
+//   r: e = 5 and what the sum of squares brings, as in norm_ref.cpp; n: e + 1; g: 2
+//   s: the walk of a sum of g·x along chains of at most sum_chain(C) terms, as in
+//      registry/sum_error.hpp; 3 for g and the product, e for r, 3 for the mean and its product
+//      with r, all of |s|
+//   n·s: s' error of |n|, and e + 2 of |n·s|; then dx: the difference and the product with r, e + 2
+//      of r·|g − n·s|; dresidual's addition, 1 of |dx|
+//   dweight: at most e + 2 of each |dy·n|, which differ from row to row and walk: two of their
+//      root sum of squares; but where rows' squares are alike, and 1 more, errors of one sign. Then
+//      the walk of a sum of T terms: kernels add at most kMostRowsInF32 in f32, such sums in f64.
+// Read next: ops/norm/norm_ref.cpp, registry/operator.hpp.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -27,17 +29,38 @@ namespace {
 
 using namespace backward;
 
-constexpr double kUnit = 0x1p-24;
 constexpr double kTiny = 0x1p-126;  // below, roundings of f32 are absolute
 
-double dx_error(std::int64_t width) {
-  return (2.5 * static_cast<double>(sum_chain(width)) + 33) * kUnit;
-}
+// Roundings of r but for those of the sum behind it.
+constexpr double kRoot = kNormRoundings - 1;
 
-double dweight_error(std::int64_t rows, std::int64_t width) {
-  const auto added = static_cast<double>(std::min<std::int64_t>(rows, kMostRowsInF32));
-  return (static_cast<double>(sum_chain(width)) / 2 + 29 + added) * kUnit;
-}
+// A sum of terms that are made one after the other; see SumSizes.
+class Walk {
+ public:
+  void add(double term) {
+    (count_ % 2 == 0 ? even_ : odd_) += term;
+    sizes_.size += std::abs(term);
+    sizes_.squares += term * term;
+    if (++count_ % kSumStep == 0) look();
+  }
+  double sum() const { return even_ + odd_; }
+  SumSizes sizes() const {
+    Walk last = *this;
+    if (count_ % kSumStep != 0) last.look();
+    const double steps = std::max(1.0, last.steps_);
+    return {sizes_.size, sizes_.squares, last.sizes_.path / steps, last.sizes_.lanes / steps};
+  }
+
+ private:
+  void look() {
+    sizes_.path += sum() * sum();
+    sizes_.lanes += even_ * even_ + odd_ * odd_;
+    ++steps_;
+  }
+  SumSizes sizes_;
+  double even_ = 0, odd_ = 0, steps_ = 0;
+  std::int64_t count_ = 0;
+};
 
 // One row of a tensor in f64. The dtype is looked at once a row: dweight reads whole tensors.
 void load_row(const TensorView& t, std::int64_t at, std::vector<double>& row) {
@@ -79,7 +102,7 @@ class Rows64 {
         factor_size_(width_) {
     if (args.has(kDresidual)) dresidual_map_ = rows_of(args.tensors[kDresidual]);
     const TensorView& weight = args.tensors[kWeight];
-    const double offset = args.scalars[kWeightOffset].f;
+    const double offset = weight_offset_of(args);
     for (std::int64_t c = 0; c < width_; ++c) {
       const double w = load_element(weight, c * weight.strides[0]);
       factor_[c] = w + offset;
@@ -88,24 +111,25 @@ class Rows64 {
   }
 
   void dx(std::int64_t t, double* value, double* magnitude) {
-    const double scale = load(t);
+    const Scale scale = load(t);
     if (args_.has(kDresidual))
       load_row(args_.tensors[kDresidual], dresidual_map_.offset(t), dresidual_);
-    double mean = 0, mean_size = 0;
-    for (std::int64_t c = 0; c < width_; ++c) {
-      const double g = dy_[c] * factor_[c], n = x_[c] * scale;
-      mean += g * n;
-      mean_size += std::abs(dy_[c]) * factor_size_[c] * std::abs(n);
-    }
-    mean /= static_cast<double>(width_);
-    mean_size = mean_size / static_cast<double>(width_) + kTiny;
+    Walk products;
+    for (std::int64_t c = 0; c < width_; ++c) products.add(dy_[c] * factor_[c] * (x_[c] * scale.r));
+    const auto width = static_cast<double>(width_);
+    const double mean = products.sum() / width, root = kRoot + scale.alike + scale.walk;
+    const double mean_error = sum_error(chain_model_, products.sizes()) / width +
+                              (6 + root) * std::abs(mean) + (sum_chain(width_) + 16) * kTiny;
     const DType dtype = args_.tensors[kDy].dtype;
     for (std::int64_t c = 0; c < width_; ++c) {
-      const double g = dy_[c] * factor_[c], n = x_[c] * scale;
+      const double g = dy_[c] * factor_[c], n = x_[c] * scale.r;
       const double size = std::abs(dy_[c]) * factor_size_[c] + kTiny;
-      value[c] = overflowed(dtype, scale * (g - n * mean) + dresidual_[c]);
+      const double difference = g - n * mean, dx = scale.r * difference + dresidual_[c];
+      value[c] = overflowed(dtype, dx);
       magnitude[c] =
-          scale * (size + (std::abs(n) + kTiny) * mean_size) + std::abs(dresidual_[c]) + kTiny;
+          scale.r * (3 * size + (root + 2) * (std::abs(difference) + std::abs(n * mean)) +
+                     (std::abs(n) + kTiny) * mean_error) +
+          std::abs(dx) + 8 * kTiny;
     }
   }
 
@@ -113,39 +137,64 @@ class Rows64 {
     const std::int64_t rows = args_.letters[kT];
     const DType dtype = args_.tensors[kX].dtype;
     const bool cast = args_.scalars[kCastBeforeWeight].i != 0 && dtype != DType::kF32;
-    const double error = dweight_error(rows, width_);
-    const double scale_error = (static_cast<double>(sum_chain(width_)) / 2 + 8) * kUnit;
-    std::fill(value, value + width_, 0.0);
-    std::fill(magnitude, magnitude + width_, 0.0);
+    std::vector<Column> columns(width_);
     for (std::int64_t t = 0; t < rows; ++t) {
-      const double scale = load(t);
+      const Scale scale = load(t);
+      const double random = kRoot + scale.walk + 2, error = random + scale.alike;
       for (std::int64_t c = 0; c < width_; ++c) {
-        double n = x_[c] * scale, size = std::abs(n) + kTiny;
+        Column& column = columns[c];
+        const double dy = std::abs(dy_[c]);
+        double n = x_[c] * scale.r;
         if (cast) {  // one step of the dtype, where the kernel's n may be beyond a tie
-          if (may_flip(dtype, n, size * scale_error)) size += spacing(dtype, n) / error;
+          if (may_flip(dtype, n, (std::abs(n) + kTiny) * error * kRounding))
+            column.rest += dy * spacing(dtype, n) / kRounding;
           n = round_to(dtype, n);
         }
-        value[c] += dy_[c] * n;
-        magnitude[c] += std::abs(dy_[c]) * size + kTiny;
+        const double size = dy * std::abs(n);
+        column.products.add(dy_[c] * n);
+        column.worst += size * error;
+        column.alike += size * (scale.alike + 1);
+        column.squares += size * random * size * random;
+        column.rest += (dy * error + 1) * kTiny;
       }
     }
-    for (std::int64_t c = 0; c < width_; ++c)
-      value[c] = overflowed(args_.tensors[kWeight].dtype, value[c]);
+    const SumModel model = sum_model(std::min<std::int64_t>(rows, kMostRowsInF32), false);
+    for (std::int64_t c = 0; c < width_; ++c) {
+      const Column& column = columns[c];
+      value[c] = overflowed(args_.tensors[kWeight].dtype, column.products.sum());
+      magnitude[c] = sum_error(model, column.products.sizes()) + column.rest +
+                     std::min(column.worst, 2 * std::sqrt(column.squares) + column.alike);
+    }
   }
 
  private:
+  // r of a row, and the roundings that its sum brings: alike ones, and others.
+  struct Scale {
+    double r, alike, walk;
+  };
+  // What a column of dweight adds up to: its terms, and the errors that they come with.
+  struct Column {
+    Walk products;
+    double worst = 0, alike = 0, squares = 0, rest = 0;
+  };
+
   // Row t of x and dy; its r.
-  double load(std::int64_t t) {
+  Scale load(std::int64_t t) {
     load_row(args_.tensors[kX], x_map_.offset(t), x_);
     load_row(args_.tensors[kDy], dy_map_.offset(t), dy_);
-    double sum = 0;
-    for (const double v : x_) sum += v * v;
-    return 1 / std::sqrt(sum / static_cast<double>(width_) + eps_);
+    RowSquares squares;
+    for (const double v : x_) squares.add(v);
+    const double r = 1 / std::sqrt(squares.sum / static_cast<double>(width_) + eps_);
+    const double walk = RowSquares().root_error(width_);
+    return {r, squares.root_error(width_) - walk, walk};
   }
 
   const Args& args_;
   const std::int64_t width_;
   const double eps_;
+  // Five more where lanes are added up.
+  const SumModel chain_model_ =
+      sum_model(std::min(width_, static_cast<std::int64_t>(sum_chain(width_)) + 6), false);
   const Rows dy_map_, x_map_;
   Rows dresidual_map_;
   std::vector<double> dy_, x_, dresidual_, factor_, factor_size_;
@@ -167,12 +216,10 @@ void rms_norm_backward_reference(const Args& args, const std::int64_t* rows, std
 }
 
 Bound rms_norm_backward_bound(const Problem& problem, int result) {
-  const std::int64_t rows = problem.dims[kT], width = problem.dims[kC];
   const DType dtype = problem.tensors[result == kResultDx ? kDx : kDweight].dtype;
   const FloatTraits traits = float_traits(dtype);
-  const double error = result == kResultDx ? dx_error(width) : dweight_error(rows, width);
   Bound bound;
-  bound.magnitude = error * (1 + traits.eps);
+  bound.magnitude = kRounding * (1 + traits.eps);
   // dweight is rounded from f64 or a last f32 sum; an f32 dx is its last operation's own rounding.
   bound.value = result == kResultDx && dtype == DType::kF32 ? 0 : traits.eps / 2;
   bound.absolute = traits.tiny / 2 + 0x1p-149;

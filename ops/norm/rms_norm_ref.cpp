@@ -19,7 +19,7 @@ void rms_norm_reference(const Args& args, const std::int64_t* rows, std::int64_t
                         x.dtype,
                         width,
                         args.scalars[kEps].f,
-                        args.scalars[kWeightOffset].f,
+                        weight_offset_of(args),
                         args.scalars[kCastBeforeWeight].i != 0};
   const Rows map = rows_of(x);
   std::vector<double> h(width);
@@ -31,7 +31,7 @@ void rms_norm_reference(const Args& args, const std::int64_t* rows, std::int64_t
 }
 
 Bound rms_norm_bound(const Problem& problem, int) {
-  return row_bound(problem.tensors[kX].dtype, problem.dims[kC]);
+  return row_bound(problem.tensors[kX].dtype);
 }
 
 }  // namespace dlblas::norm

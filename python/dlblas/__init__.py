@@ -9,6 +9,11 @@ by this package's import. Read next: tuning.py (choosing), _native.py (the libra
 import sys as _sys
 import typing as _typing
 
+from . import _early
+
+if _early.is_command():
+    _early.watch()
+
 from . import _hooks, _native, cache, errors
 from ._after_import import after_import as _run_after_import
 from ._array import Array, Spec
@@ -69,19 +74,31 @@ __all__ = [
     "warmup",
 ]
 
-for _function in _native.FUNCTIONS.values():
-    if _function.name in globals():
-        raise ImportError(
-            f"dlblas: operator {_function.name} would hide dlblas.{_function.name}; rename it"
-        )
-    globals()[_function.name] = _function.call
-    __all__ += [_function.name]
-del _function
 
-# torch has the operators as soon as both are imported. Where dlblas is imported from within torch's
-# own import, the first tensor here does that, or `import dlblas.torch`.
-if "torch" not in _sys.modules or hasattr(_sys.modules["torch"], "library"):
-    _run_after_import("torch", _hooks.attach_late_torch)
+def _export() -> None:
+    for function in _native.FUNCTIONS.values():
+        if globals().get(function.name, function.call) is function.call:
+            globals()[function.name] = function.call
+            __all__.append(function.name)
+        elif function.family != "own":  # a shared object's may be called anything
+            raise ImportError(
+                f"dlblas: operator {function.name} would hide dlblas.{function.name}; rename it"
+            )
+
+
+_export()
+
+# Imported again, under the same name or a fresh one: what was registered, errors' types and torch's
+# operators are those of the first time, and so is the package.
+_first = _native.plane.get("package")
+_native.plane.setdefault("package", _sys.modules[__name__])
+if _first is None:
+    # torch has the operators as soon as both are imported. Where dlblas is imported from within
+    # torch's own import, the first tensor here does that, or `import dlblas.torch`.
+    if "torch" not in _sys.modules or hasattr(_sys.modules["torch"], "library"):
+        _run_after_import("torch", _hooks.attach_late_torch)
+elif _first is not _sys.modules[__name__]:
+    _native.restore(_first)
 
 
 def __getattr__(name: str) -> _typing.Any:

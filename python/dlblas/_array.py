@@ -27,7 +27,7 @@ def _code_and_bits(dtype: Any) -> tuple[int, int]:
     return _dtypes.TABLE[name][:2]
 
 
-def _integers(argument: str, values: Any, size: int) -> tuple[int, ...]:
+def _integers(what: str, argument: str, values: Any, size: int) -> tuple[int, ...]:
     """Integers that, times ``size``, fit 64 bits; what they mean is the library's to judge."""
     try:
         read = tuple(operator.index(value) for value in values)
@@ -36,9 +36,9 @@ def _integers(argument: str, values: Any, size: int) -> tuple[int, ...]:
     if read is None or any(abs(value) * size >= 2**63 for value in read):
         expected = "integers of at most 64 bits"
         raise ArgumentError.from_library(
-            f"Spec: {argument} is malformed; expected {expected}, got {values!r}; "
+            f"{what}: {argument} is malformed; expected {expected}, got {values!r}; "
             "give one number a dimension",
-            "Spec", argument, expected, repr(values),
+            what, argument, expected, repr(values),
         )  # fmt: skip
     return read
 
@@ -76,9 +76,9 @@ class Spec:
         cuda = _cuda_index(device)
         self.device = "cpu" if cuda < 0 else f"cuda:{cuda}"
         code, bits = _code_and_bits(dtype)
-        self.shape = _integers("shape", shape, 1)
+        self.shape = _integers("Spec", "shape", shape, 1)
         self.dtype = _dtypes.NAMES[code, bits]
-        self.strides = None if strides is None else _integers("strides", strides, bits // 8)
+        self.strides = None if strides is None else _integers("Spec", "strides", strides, bits // 8)
         if self.strides is not None and len(self.strides) != len(self.shape):
             raise ArgumentError.from_library(
                 f"Spec: strides has the wrong length; expected {len(self.shape)}, "
@@ -98,17 +98,37 @@ class Array:
     """A contiguous CPU result for callers whose array type cannot be made: read it through
     DLPack or NumPy."""
 
-    __slots__ = ("_buffer", "_code", "data", "dtype", "shape")
+    __slots__ = ("_buffer", "_code", "_data", "_shape")
 
     def __init__(self, shape: Sequence[int], dtype: Any) -> None:
-        code, bits = self._code = _code_and_bits(dtype)
-        self.shape = tuple(shape)
-        self.dtype = _dtypes.NAMES[code, bits]
+        _, bits = self._code = _code_and_bits(dtype)
+        self._shape = _integers("Array", "shape", shape, bits // 8)
         size = bits // 8
-        for n in self.shape:
+        for n in self._shape:
             size *= n
+        if min(self._shape, default=0) < 0 or size >= 2**62:
+            expected = "sizes from 0 on, of an array that memory can hold"
+            raise ArgumentError.from_library(
+                f"Array: shape is malformed; expected {expected}, got {self._shape}; use others",
+                "Array", "shape", expected, str(self._shape),
+            )  # fmt: skip
         self._buffer = ctypes.create_string_buffer(size + 63)
-        self.data = (ctypes.addressof(self._buffer) + 63) & ~63  # kernels like 64-byte alignment
+        # Kernels like 64-byte alignment.
+        self._data = (ctypes.addressof(self._buffer) + 63) & ~63
+
+    # Not to be set: they say where kernels read and write.
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def dtype(self) -> str:
+        return _dtypes.NAMES[self._code]
+
+    @property
+    def data(self) -> int:
+        """The address of the first element."""
+        return self._data
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

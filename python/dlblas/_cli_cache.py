@@ -7,14 +7,16 @@ next: cache.py, cli.py.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _native, cache
 from ._cli_show import FAILED, OK, print_json
-from ._text import columns, milliseconds
+from ._streams import complain
+from ._text import columns, harmless, milliseconds
 
+_MOST_CELL = 200  # characters of a field of a record: what is imported may hold anything
+_MOST_LINES = 20  # refused records that are shown
 Shown = tuple[Any, str, int]
 
 
@@ -31,7 +33,8 @@ def _ls(args: argparse.Namespace) -> Shown:
         ]
         for k in keys
     ]
-    return keys, columns(rows, indent="") if rows else "the store is empty", OK
+    text = columns(rows, indent="", most=_MOST_CELL) if rows else "the store is empty"
+    return keys, text, OK
 
 
 def _show(args: argparse.Namespace) -> Shown:
@@ -53,7 +56,8 @@ def _show(args: argparse.Namespace) -> Shown:
     if "chosen" in newest["env"]:  # of a ConfigCache: a search's winner, or what was set by hand
         rows.append(["", "chosen", "", newest["env"]["chosen"]])
     fields = [[name, value] for name, value in result["key"].items()]
-    return result, columns(fields) + ("\n" + columns(rows) if rows else ""), OK
+    table = "\n" + columns(rows, most=_MOST_CELL) if rows else ""
+    return result, columns(fields, most=_MOST_CELL) + table, OK
 
 
 def _verify(args: argparse.Namespace) -> Shown:
@@ -82,14 +86,16 @@ def _compact(args: argparse.Namespace) -> Shown:
 
 def _export(args: argparse.Namespace) -> Shown:
     records = cache.export(args.file)
-    file = args.file.encode(errors="replace").decode()  # any bytes may name a file
-    return {"records": records}, f"{records} records in {file}", OK
+    return {"records": records}, f"{records} records in {harmless(args.file)}", OK
 
 
 def _came_in(value: dict[str, Any]) -> Shown:
     refused = value["refused"]
     lines = [f"{value['imported']} new, {value['known']} known, {len(refused)} refused"]
-    return value, "\n".join([*lines, *(f"  {line}" for line in refused)]), FAILED if refused else OK
+    lines += [f"  {harmless(line)}" for line in refused[:_MOST_LINES]]
+    if len(refused) > _MOST_LINES:
+        lines.append(f"  … and {len(refused) - _MOST_LINES} more; --json has them")
+    return value, "\n".join(lines), FAILED if refused else OK
 
 
 def _import(args: argparse.Namespace) -> Shown:
@@ -136,14 +142,15 @@ def _rules(args: argparse.Namespace) -> Shown:
         ]
         for r in rules
     ]
-    return rules, columns(rows, indent="") if rows else "nothing is pinned or forbidden", OK
+    text = columns(rows, indent="", most=_MOST_CELL) if rows else "nothing is pinned or forbidden"
+    return rules, text, OK
 
 
 def _path(args: argparse.Namespace) -> Shown:
     reason = _native.info()["cache"]["memory_only_because"]
     where = "" if reason else cache.path()
     if not where:
-        sys.stderr.write(f"dlblas cache: the store is in memory only: {reason}\n")
+        complain(f"dlblas cache: the store is in memory only: {harmless(reason)}")
     value = {"path": where, "memory_only_because": reason}
     return value, where, OK if where else FAILED
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from . import _specs, tuning
 from ._cli_show import OK, Row, print_json
 from ._progress import Progress
-from ._text import columns, milliseconds
+from ._text import columns, harmless, milliseconds
 
 
 def _problems(args: argparse.Namespace) -> list[tuple[str, Row]]:
@@ -80,13 +80,17 @@ def report_text(report: tuning.TuningReport) -> str:
             tried += f", {c['failed']} failed" if c["failed"] else ""
             rows.append([c["implementation"], milliseconds(c["best_ms"]), tried])
         else:
-            rows.append([c["implementation"], "-", f"no: {c['reason']}"])
+            rows.append([c["implementation"], "-", f"no: {harmless(c['reason'])}"])
     served, winner = report["served"], report["winner"]
     lines = [f"{report['op']} {report['problem']}", columns(rows)]
     if report["source"] == "store":
-        lines.append("  from the store: nothing measured")
+        waited = report["waited_s"]
+        after = f", after {waited:.1f} s of waiting for another search" if waited else ""
+        lines.append(f"  from the store: nothing measured{after}")
     elif report["source"] == "empty":
         lines.append("  empty results need no tuning: nothing measured")
+    elif report["source"] == "default":
+        lines.append(f"  waited {report['waited_s']:.1f} s for another search: nothing measured")
     else:
         lines.append(
             f"  {report['strategy']}, {report['elapsed_s']:.1f} of {report['budget_s']:.3g} s,"
@@ -96,7 +100,7 @@ def report_text(report: tuning.TuningReport) -> str:
         lines.append(f"  > {winner['implementation']} {winner['config']}".rstrip())
     if served and served != winner:
         lines.append(f"  served: {served['implementation']} {served['config']}".rstrip())
-    return "\n".join([*lines, f"  {report['why']}"])
+    return "\n".join([*lines, f"  {harmless(report['why'])}"])
 
 
 def tune(args: argparse.Namespace) -> int:

@@ -8,22 +8,35 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from typing import Any
 
 from . import _native, _specs, _why, tuning
-from ._text import columns, size
+from ._text import columns, harmless, size
 
 OK, FAILED = 0, 1
 Row = dict[str, Any]
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1, ensure_ascii=False))
+    """Whole, but with what does not print as JSON's own escapes."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeError:
+        text = json.dumps(value, indent=1)
+    if not text.replace("\n", "").isprintable():
+        text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    print(text)
 
 
 def _here(path: str) -> str:
     """A path as seen from the current folder, where that is shorter."""
-    return path.removeprefix(os.getcwd() + os.sep)
+    try:
+        return path.removeprefix(os.getcwd() + os.sep)
+    except OSError:  # it is gone
+        return path
 
 
 def _describe_gpu(gpu: Row) -> str:
@@ -105,7 +118,7 @@ def list_operators(args: argparse.Namespace) -> int:
         print_json(operators)
         return OK
     for op in operators:
-        print(f"{op['name']} ({op['family']}): {op['formula']}")
+        print(f"{op['name']} ({op['family']}): {harmless(op['formula'])}")
         rows = [["schema", op["schema"]]]
         rows += [["in place", f["name"]] for f in op["forms"] if f["inplace"]]
         for impl in op["implementations"]:

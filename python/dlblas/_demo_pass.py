@@ -17,7 +17,8 @@ import dlblas
 from ._cli_show import describe_machine
 from ._demo_host import Row, Side
 from ._progress import Progress
-from ._text import milliseconds
+from ._streams import complain, harmless_streams
+from ._text import harmless, milliseconds
 
 _LONG, _LONG_BUDGET = 1 << 32, 4  # a key of so many operations gets so many times the budget
 
@@ -35,7 +36,7 @@ def _competition(report: Row) -> list[str]:
             )
             lines.append(f"{c['implementation']} {best} ({tried})")
         else:
-            refusals.setdefault(c["reason"], []).append(c["implementation"])
+            refusals.setdefault(harmless(c["reason"]), []).append(c["implementation"])
     shown = [("competed", ", ".join(lines))]
     shown += [("refused", f"{', '.join(names)}: {why}") for why, names in refusals.items()]
     return [
@@ -198,14 +199,20 @@ def main() -> int:
     try:
         result = Pass(request).run()
     except dlblas.Error as error:
-        sys.stderr.write(f"{error}\n")
+        complain(str(error))
         return 2
     except KeyboardInterrupt:  # the driver gets it too, and says so
         return 130
-    with open(request["result"], "w", encoding="utf-8") as file:
-        json.dump(result, file)
+    try:
+        with open(request["result"], "w", encoding="utf-8") as file:
+            json.dump(result, file)
+    except OSError as error:
+        complain(f"{harmless(request['result'])}: {error.strerror}")
+        return 2
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with harmless_streams():
+        code = main()
+    sys.exit(code)

@@ -143,18 +143,20 @@ def wrote(obj: Any) -> None:
 
 def _capsule(obj: Any, op: str, argument: str, stream: int | None) -> Any:
     options: dict[str, Any] = {}
-    if obj.__dlpack_device__()[0] == 2:  # DLPack writes the legacy default stream as 1
-        options["stream"] = stream or 1 if stream is not None else _stream_of(obj) or 1
     try:
+        if obj.__dlpack_device__()[0] == 2:  # DLPack writes the legacy default stream as 1
+            options["stream"] = stream or 1 if stream is not None else _stream_of(obj) or 1
         try:
-            return obj.__dlpack__(**options, max_version=(1, 0))
+            capsule = obj.__dlpack__(**options, max_version=(1, 0))
         except TypeError:  # a producer of before DLPack 1.0
-            return obj.__dlpack__(**options)
-    except (BufferError, RuntimeError, TypeError, ValueError) as reason:
+            capsule = obj.__dlpack__(**options)
+    except Exception as reason:  # a producer's own, of any type
         raise _refuse(
             op, argument, "cannot be exported by DLPack", "memory that DLPack can describe",
-            f"{type(obj).__name__} ({reason})", "pass a plain dense array",
+            f"{type(obj).__name__} ({_said(reason)})", "pass a plain dense array",
         ) from reason  # fmt: skip
+    # A tuple is for what this module has checked.
+    return None if isinstance(capsule, tuple) else capsule
 
 
 def _unreadable(op: str, argument: str, found: str) -> Error:
@@ -168,58 +170,144 @@ def _unreadable(op: str, argument: str, found: str) -> Error:
 
 
 _NATIVE = "<" if sys.byteorder == "little" else ">"
+# Of the array interface, by what follows the byte order: NumPy has no bf16 and f8.
+_TYPES = {
+    f"{kind}{bits // 8}": (code, bits)
+    for code, bits, _ in _dtypes.TABLE.values()
+    if (kind := {0: "i", 1: "u", 2: "f", 6: "b"}.get(code))
+}
 
 
 def _cuda_interface(obj: Any, op: str, argument: str, stream: int | None) -> tuple[Any, ...]:
-    """As ``_interface``, on whichever device the driver says that the address is."""
-    interface = obj.__cuda_array_interface__
+    """As ``_interface``, on the device that the driver says the address is on."""
+    interface = _attribute(obj, "__cuda_array_interface__", op, argument)
     producer = interface.get("stream")
+    if not isinstance(producer, int | None):
+        raise _incomplete("__cuda_array_interface__", op, argument, f"stream = {_said(producer)}")
     if producer is not None and (stream is None or producer != (stream or 1)):
         raise _refuse(
             op, argument, "is still being made on another stream", f"stream={producer}",
             f"stream={stream}", "pass that stream, or wait for it",
         )  # fmt: skip
-    return (*_read_interface(interface, obj, op, argument), -2)
+    return (*_read_interface(interface, "__cuda_array_interface__", op, argument), -2)
 
 
 def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
-    return _read_interface(obj.__array_interface__, obj, op, argument)
-
-
-def _read_interface(interface: Any, obj: Any, op: str, argument: str) -> tuple[Any, ...]:
+    name = "__array_interface__"
     numpy = sys.modules.get("numpy")
+    if numpy is None or not issubclass(type(obj), numpy.ndarray):
+        return _read_interface(_attribute(obj, name, op, argument), name, op, argument)
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(obj, masked.MaskedArray):
-        raise _refuse(
-            op, argument, "is a masked array", "an array without a mask, which would be lost",
-            type(obj).__name__, "pass x.filled(value), or x.data",
-        )  # fmt: skip
+        raise _masked(op, argument, type(obj).__name__)
+    # A subclass may say other things of itself; these are its memory's.
+    dtype = numpy.ndarray.dtype.__get__(obj)
+    return _read_interface(
+        numpy.ndarray.__array_interface__.__get__(obj), name, op, argument, numpy_dtype(dtype)
+    )
+
+
+def _masked(op: str, argument: str, got: str) -> Error:
+    return _refuse(
+        op, argument, "is a masked array", "an array without a mask, which would be lost", got,
+        "pass x.filled(value), or x.data",
+    )  # fmt: skip
+
+
+def _attribute(obj: Any, name: str, op: str, argument: str) -> dict[str, Any]:
     try:
-        typestr, shape = str(interface["typestr"]), tuple(map(index, interface["shape"]))
-        address, read_only = interface["data"]
-        address = index(address)
-    except (KeyError, TypeError, ValueError) as reason:
-        raise _refuse(
-            op, argument, "has an incomplete __array_interface__",
-            "shape, typestr and data as (address, read only)", repr(reason),
-            "convert it, for example with numpy.asarray()",
-        ) from reason  # fmt: skip
-    kinds = {"f": 2, "i": 0, "u": 1, "b": 6}
-    found: tuple[int, int] | str
-    if numpy is not None and isinstance(obj, numpy.ndarray):
-        found = numpy_dtype(obj.dtype)
-    elif typestr[:1] in ("|", _NATIVE) and typestr[1:2] in kinds and typestr[2:].isdecimal():
-        found = (kinds[typestr[1]], 8 * int(typestr[2:]))
-    else:
-        found = typestr
-    if isinstance(found, str):
-        raise _unreadable(op, argument, found)
-    if not address and 0 not in shape:
+        interface = getattr(obj, name)
+    except Exception as reason:  # a property's own, of any type
+        raise _incomplete(name, op, argument, _said(reason)) from reason
+    if not isinstance(interface, dict):
+        raise _incomplete(name, op, argument, type(interface).__name__)
+    return interface
+
+
+def _incomplete(name: str, op: str, argument: str, got: str) -> Error:
+    return _refuse(
+        op, argument, f"has an incomplete {name}",
+        "shape, typestr and data as (address, read only), and strides, if any, as one step in "
+        "bytes a dimension",
+        got if len(got) < 80 else f"{got[:80]}…", "convert it, for example with numpy.asarray()",
+    )  # fmt: skip
+
+
+def _said(what: object) -> str:
+    """In words, also where it fails at that."""
+    try:
+        return ascii(what)
+    except Exception:
+        return type(what).__name__
+
+
+def _integers(given: Any, least: int, most: int) -> tuple[int, ...] | None:
+    """Of a tuple or list, where all of them are in range; else None."""
+    if not isinstance(given, (tuple, list)) or len(given) > 1024:
+        return None
+    try:
+        read = tuple(map(index, given))
+    except Exception:  # of somebody's __index__
+        return None
+    return read if all(least <= n <= most for n in read) else None
+
+
+def _read_interface(
+    interface: dict[str, Any], name: str, op: str, argument: str, dtype: Any = None
+) -> tuple[Any, ...]:
+    """Every entry by its kind and range. ``dtype``: what is known of it already."""
+
+    def bad(entry: str) -> Error:
+        got = _said(KeyError(entry))
+        if entry in interface:
+            got = f"{entry} = {_said(interface[entry])}"
+        return _incomplete(name, op, argument, got)
+
+    for entry in ("typestr", "shape", "data"):
+        if entry not in interface:
+            raise bad(entry)
+    if interface.get("mask") is not None:
+        raise _masked(op, argument, "a mask")
+    if dtype is None:
+        typestr = interface["typestr"]
+        if not isinstance(typestr, str):
+            raise bad("typestr")
+        dtype = _TYPES.get(typestr[1:])
+        native = typestr[:1] == _NATIVE or (typestr[:1] == "|" and typestr[2:] == "1")
+        dtype = dtype if dtype and native else ascii(typestr[:40])[1:-1]
+    if isinstance(dtype, str):
+        raise _unreadable(op, argument, dtype)
+    shape = _integers(interface["shape"], 0, 2**63 - 1)
+    if shape is None:
+        raise bad("shape")
+    strides = interface.get("strides")
+    steps = None if strides is None else _integers(strides, -(2**63), 2**63 - 1)
+    if strides is not None and (steps is None or len(steps) != len(shape)):
+        raise bad("strides")
+    data = interface["data"]
+    if not isinstance(data, tuple) or len(data) != 2:
+        raise bad("data")
+    address = _integers(data[:1], 0, 2**64 - 1)
+    try:
+        read_only = bool(data[1])
+    except Exception:  # of somebody's __bool__
+        address = None
+    if address is None:
+        raise bad("data")
+    if not address[0] and 0 not in shape:
         raise _refuse(
             op, argument, "has no memory", "the address of its first element", "address 0",
             "pass an array; explain(), tune() and get_op() take a dlblas.Spec as well",
         )  # fmt: skip
-    return (address, *found, shape, interface.get("strides"), read_only)
+    return (address[0], *dtype, shape, steps, read_only)
+
+
+def _has(obj: Any, name: str) -> bool:
+    """``hasattr``, also where a property raises something of its own: reading it will say so."""
+    try:
+        return hasattr(obj, name)
+    except Exception:
+        return True
 
 
 def exchange(
@@ -228,22 +316,22 @@ def exchange(
     """A DLPack capsule, or (address, code, bits, shape, byte strides, read only, CUDA device).
 
     ``runs``: for a call, and not for a question about one."""
-    if isinstance(obj, Spec):
+    cls = type(obj)  # its __class__ may say anything
+    if issubclass(cls, Spec):
         return obj._exchange
-    cls = type(obj)
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and isinstance(obj, torch.Tensor):
+    if torch is not None and issubclass(cls, torch.Tensor):
         if stream is not None:
             raise _refuse(
                 op, "stream", "is given with torch tensors", "torch's current stream", str(stream),
                 "call inside torch.cuda.stream(…)",
             )  # fmt: skip
         return _torch(torch, obj, op, argument, written, runs)
-    if hasattr(cls, "__dlpack__") and not (numpy is not None and isinstance(obj, numpy.ndarray)):
+    if _has(cls, "__dlpack__") and not (numpy is not None and issubclass(cls, numpy.ndarray)):
         return _capsule(obj, op, argument, stream)
-    if hasattr(obj, "__array_interface__"):
+    if _has(obj, "__array_interface__"):
         return _interface(obj, op, argument)
-    if hasattr(obj, "__cuda_array_interface__"):
+    if _has(obj, "__cuda_array_interface__"):
         return _cuda_interface(obj, op, argument, stream)
     raise _refuse(
         op, argument, "is not an array", "an array with __dlpack__ or __array_interface__",

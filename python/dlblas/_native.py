@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from . import _hooks
@@ -103,12 +104,23 @@ def _text(text: bytes) -> str:
     return text.decode(errors="replace")
 
 
+def _last_error() -> _Error:
+    e = _Error(size=ctypes.sizeof(_Error))
+    _lib.dlblas_last_error(ctypes.byref(e))
+    return e
+
+
+def last_failure() -> tuple[int, str]:
+    """The status and the words of the calling thread's."""
+    e = _last_error()
+    return int(e.status), _text(e.message)
+
+
 def check(status: int) -> None:
     """Raises the typed error of the calling thread's last failure."""
     if status == 0:
         return
-    e = _Error(size=ctypes.sizeof(_Error))
-    _lib.dlblas_last_error(ctypes.byref(e))
+    e = _last_error()
     texts = (_text(text) for text in (e.message, e.op, e.argument, e.expected, e.got))
     raise _hooks.error(e.status, *texts)
 
@@ -129,20 +141,20 @@ def _library_folders() -> list[str]:
 def _start() -> dict[str, Any]:
     check(_lib.dlblas_add_library_path(os.fsencode(":".join(_library_folders()))))
     init = _lib.dlblas_python_init
-    init.restype = ctypes.py_object
+    init.restype = ctypes.c_void_p  # as py_object, a null pointer crashes in a subinterpreter
     init.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p)]
-    missing = ctypes.c_char_p()
-    try:
-        return dict(init(_hooks.TABLE, object.__basicsize__, ctypes.byref(missing)))
-    except ValueError:
-        symbol = (missing.value or b"").decode()
-        raise ImportError(
-            f"dlblas: Python lacks {symbol}; expected CPython 3.10 or later, got {sys.version}"
-        ) from None
+    why_not = ctypes.c_char_p()
+    address = init(_hooks.TABLE, object.__basicsize__, ctypes.byref(why_not))
+    if not address:
+        words = (why_not.value or b"").decode()
+        raise ImportError(f"dlblas: {words}, got {sys.version}")
+    table: dict[str, Any] = ctypes.cast(address, ctypes.py_object).value
+    return table
 
 
+# The same objects for the life of the process, however often this module is loaded.
 plane: dict[str, Any] = _start()
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, Function] = plane.setdefault("made", {})
 
 
 def add_functions(entries: tuple[Any, ...]) -> list[Function]:
@@ -153,7 +165,24 @@ def add_functions(entries: tuple[Any, ...]) -> list[Function]:
     return made
 
 
-add_functions(plane.pop("functions"))
+if not FUNCTIONS:
+    add_functions(plane["functions"])
+
+
+def restore(package: ModuleType) -> None:
+    """Puts a package that was taken out of ``sys.modules`` back, and the modules below it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dlblas"]:
+        del sys.modules[name]
+    found = [package]
+    for module in found:
+        sys.modules[module.__name__] = module
+        found += [
+            child
+            for child in vars(module).values()
+            if isinstance(child, ModuleType)
+            and child.__name__.startswith(f"{module.__name__}.")
+            and child.__name__ not in sys.modules
+        ]
 
 
 def _take_text(pointer: ctypes.c_void_p) -> str:

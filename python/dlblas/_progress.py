@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TextIO
 
-from ._text import milliseconds
+from ._streams import RENEW
+from ._text import harmless, milliseconds
 from .tuning import ProgressEvent
 
 _EVERY_S = 0.1  # a terminal line is renewed no oftener: at 1000 steps a second it would cost time
@@ -46,7 +47,7 @@ class Progress:
             elif event.kind in ("start", "final") or now - self._shown > _EVERY_S:
                 self._shown = now
                 width = shutil.get_terminal_size().columns - 1
-                self._write("\r\x1b[K" + self.line(event)[:width])
+                self._write(RENEW + harmless(self.line(event), width)[:width])
             return
         if not self._quiet:
             self._write(self.step(event) + "\n")
@@ -56,7 +57,7 @@ class Progress:
 
     def clear(self) -> None:
         if self._terminal:
-            self._write("\r\x1b[K")
+            self._write(RENEW)
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
@@ -92,8 +93,9 @@ class Progress:
         head = f"{self._label} {event.done}/{event.planned} {spent}"
         if event.kind in ("measured", "failed"):
             what = f"{event.implementation} {event.config}".rstrip()
-            result = milliseconds(event.milliseconds) if event.kind == "measured" else event.note
+            measured = event.kind == "measured"
+            result = milliseconds(event.milliseconds) if measured else harmless(event.note)
             return f"{head} {event.kind} {result} {what}; {self._best_so_far(event)}"
-        note = f" {event.note}" if event.note else ""
+        note = f" {harmless(event.note)}" if event.note else ""
         best = "" if event.kind == "start" else f"; {self._best_so_far(event)}{self._failed()}"
         return f"{head} {event.kind}{note}{best}"

@@ -4,6 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+MOST = 400  # characters of one text inside a line
+
+
+def cut(text: str, most: int = MOST) -> str:
+    """A long text's beginning, and how much more there was."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
+
+
+def harmless(text: str, most: int = MOST) -> str:
+    """Text of users, candidates and imported records as a part of one line: what a terminal obeys,
+    turns round or does not show becomes an escape (``\\x1b``, ``\\n``, ``\\u202e``); cut."""
+    text = cut(text, most)
+    return text if text.isprintable() else "".join(map(escape, text))
+
+
+def escape(character: str) -> str:
+    """A character, or its escape where it does not print."""
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
+
 
 def milliseconds(ms: float | None) -> str:
     """Four digits in the unit that suits: ``0.31 µs``, ``12.4 µs``, ``48.2 ms``."""
@@ -23,8 +44,15 @@ def size(num_bytes: float) -> str:
     return f"{num_bytes:.3g} GiB"
 
 
-def columns(rows: Sequence[Sequence[str]], indent: str = "  ", right: Sequence[int] = ()) -> str:
-    """Aligned columns, two spaces between; ``right``: those that hold figures."""
+def columns(
+    rows: Sequence[Sequence[str]],
+    indent: str = "  ",
+    right: Sequence[int] = (),
+    most: int = 4 * MOST,
+) -> str:
+    """Aligned columns of harmless cells, two spaces between; ``right``: those that hold figures;
+    ``most``: where a cell is cut."""
+    rows = [[harmless(cell, most) for cell in row] for row in rows]
     widths = [max((len(row[c]) for row in rows), default=0) for c in range(max(map(len, rows)))]
     lines = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The process that candidates are measured in: ``python -m dlblas._worker --import MODULE …``.
+"""The process that candidates are measured in: ``python -c … --import MODULE …``, see ``_PROGRAM``.
 
 The library starts it (socket under descriptor 3, standard error captured) with the command that
 ``announce`` names, serves one search in it, and kills it. The modules are those whose import
@@ -8,6 +8,7 @@ elsewhere comes as it is. Read next: bindings/c/worker.cpp, docs/tuning.md.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -19,6 +20,14 @@ from . import _native
 
 _SOCKET = 3
 _ROWS, _PART, _MOST_PARTS = "dlblas_worker_rows_", 100_000, 16
+_PATH = "dlblas_worker_path"
+# Not -m: the package itself may lie in a folder that PYTHONPATH cannot name. Only what is loaded
+# before any folder is looked into is imported before the path stands.
+_PROGRAM = (
+    f"import os, sys; path = os.environ.pop({_PATH!r}); "
+    "sys.path[:] = dict.fromkeys([*path[1:].split(path[0]), *filter(None, sys.path)]); "
+    "from dlblas import _worker; _worker.run()"
+)
 # In a worker: what a user's module tunes while it is imported is measured where it is.
 serving = False
 
@@ -31,7 +40,7 @@ def announce() -> None:
     own = sys.modules.get("dlblas.own")  # nobody who has registered nothing imports it
     if not hasattr(own, "modules"):  # another thread is importing it: nothing is registered yet
         own = None
-    argv = [sys.executable, "-m", "dlblas._worker"]
+    argv = [sys.executable, "-c", _PROGRAM]
     environment = []
     if own is not None:
         for module in own.modules():
@@ -39,15 +48,24 @@ def announce() -> None:
         if script := own._source.script():
             argv += ["--script", *script, *sys.argv]
         environment += _rows_out(own._source.rows())
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    path = [package, *(os.path.abspath(folder) for folder in sys.path)]
-    environment += [
-        f"PYTHONPATH={os.pathsep.join(dict.fromkeys(path))}",
-        "PYTHONSAFEPATH=1",  # -m would put the current folder first
-    ]
+    environment += [_PATH + "=" + _path_out(), "PYTHONSAFEPATH=1"]  # no current folder in front
     set_worker = _native.library().dlblas_set_worker
     set_worker.argtypes = [ctypes.POINTER(ctypes.c_char_p)] * 2
     _native.check(set_worker(*(_texts(words) for words in (argv, environment))))
+
+
+def _path_out() -> str:
+    """Where modules are found today. PYTHONPATH cannot say it of a folder with a colon in its name:
+    here the first character, which stands nowhere else, separates the folders."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folders = [package]
+    for folder in sys.path:
+        with contextlib.suppress(OSError):  # relative to a current folder that is gone
+            if isinstance(folder, str) and "\0" not in folder:  # others are nobody's: PathFinder
+                folders.append(os.path.abspath(folder))
+    text = "".join(folders)
+    mark = next(mark for mark in map(chr, range(1, 0x3000)) if mark not in text)
+    return mark + mark.join(dict.fromkeys(folders))
 
 
 def _texts(words: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
@@ -95,6 +113,7 @@ def main(arguments: Sequence[str]) -> int:
     """Imports, then serves until the tuner hangs up; the exit status."""
     global serving
     serving = True
+    pid = os.getpid()
     import faulthandler
     import importlib
     import signal
@@ -113,16 +132,16 @@ def main(arguments: Sequence[str]) -> int:
         from .own._register import register_again
 
         register_again(row)
+    if os.getpid() != pid:  # a module forked while it was imported: one of both serves
+        os._exit(0)
     # Without the interpreter's lock, as every long call: users' functions take it.
     run = ctypes.CDLL(_native.library_path()).dlblas_worker_main
     run.argtypes, run.restype = [ctypes.c_int32], ctypes.c_int32
     return int(run(_SOCKET))
 
 
-if __name__ == "__main__":
-    # The package's module, not this copy of it: what it says of itself is read there.
-    from dlblas import _worker
-
-    status = _worker.main(sys.argv[1:])
+def run() -> None:
+    """The whole life of a worker."""
+    status = main(sys.argv[1:])
     sys.stderr.flush()
     os._exit(status)  # nothing that was measured is worth an orderly end

@@ -1,30 +1,36 @@
 """The command ``dlblas``: what the library knows, chooses and remembers, from a shell.
 
 Exit codes: 0 done; 1 a check or verification failed; 2 wrong usage or a typed error, whose text is
-on stderr; 130 Ctrl-C. Problems are given by letters (``--dims T=512,C=4096``), and nothing is
-allocated for them. Only ``demo``, ``bench`` and ``test`` need NumPy. Read next: docs/cli.md.
+on stderr; 130 Ctrl-C. Never a traceback, and what is printed is harmless (_streams.py). Problems
+are given by letters (``--dims T=512,C=4096``), and nothing is allocated for them. Only ``demo``,
+``bench`` and ``test`` need NumPy. Read next: docs/cli.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
-from . import _cli_cache, _cli_search, _cli_show, _native, _specs, tuning
+from . import _cli_cache, _cli_search, _cli_show, _early, _native, _specs, tuning
 from ._options import check_seconds
+from ._streams import complain, harmless_streams
+from ._text import cut, harmless
 from .errors import Error, UnknownOperatorError
 
 OK, USAGE, INTERRUPTED = 0, 2, 130
+_MOST_MESSAGE = 20_000  # characters of an error, the table of an operator's candidates included
 
 
 class _Parser(argparse.ArgumentParser):
     """argparse whose complaint is one line and names the help."""
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
+        complain(f"{self.prog}: {harmless(message)}; see {self.prog} --help")
         sys.exit(USAGE)
 
 
@@ -244,6 +250,12 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _place_of(error: BaseException) -> str:
+    """Where it was raised: ``cli.py:212``."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{os.path.basename(last.filename)}:{last.lineno}"
+
+
 def _import_modules(argv: Sequence[str]) -> list[str]:
     """Imports what ``--import MODULE`` names, anywhere among the words; the other words."""
     from importlib import import_module
@@ -254,15 +266,19 @@ def _import_modules(argv: Sequence[str]) -> list[str]:
             rest.append(word)
             continue
         name = word.partition("=")[2] or next(words, "")
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())  # where `python -m` would look as well
+        with contextlib.suppress(OSError):  # a current folder that is gone has no modules
+            if "" not in sys.path and os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())  # where `python -m` would look as well
         try:
             import_module(name)
-        except (ImportError, ValueError) as reason:
+        except Exception as reason:  # whatever the module raises
             remedy = "run where `python -c 'import …'` finds it"
+            why = harmless(str(reason))
+            if not isinstance(reason, (ImportError, ValueError)):
+                why = f"{type(reason).__name__}: {why}, {_place_of(reason)}"
             raise _specs.refuse(
-                "dlblas", "--import", "cannot be imported", "a module", f"{name!r} ({reason})",
-                remedy,
+                "dlblas", "--import", "cannot be imported", "a module",
+                f"{harmless(repr(name))} ({why})", remedy,
             ) from None  # fmt: skip
     return rest
 
@@ -274,7 +290,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = _specs.nearest(argv[0], COMMANDS)
         known = ", ".join(COMMANDS)
-        sys.stderr.write(f"dlblas: {argv[0]} is no command{near}; expected one of {known}\n")
+        complain(f"dlblas: {harmless(argv[0])} is no command{near}; expected one of {known}")
         return USAGE
     parser = build_parser()
     args = parser.parse_args(argv)
@@ -284,25 +300,50 @@ def _dispatch(argv: Sequence[str]) -> int:
     return int(args.run(args))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def _is_no_text(word: str) -> bool:
+    """The shell's bytes, where text is due: no UTF-8, which Python holds as lone surrogates."""
+    return any("\ud800" <= character <= "\udfff" for character in word)
+
+
+def _run(argv: Sequence[str]) -> int:
     try:
-        code = _dispatch(sys.argv[1:] if argv is None else argv)
+        _early.done()
+        code = _dispatch(argv)
         sys.stdout.flush()
         return code
     except UnknownOperatorError as error:
         names = [function.name for function in tuning.iterate_functions()]
-        sys.stderr.write(f"{error}{_specs.nearest(str(error.got or error.op), names)}\n")
+        complain(f"{error}{_specs.nearest(str(error.got or error.op), names)}")
     except Error as error:
-        sys.stderr.write(f"{error}\n")
-    except UnicodeEncodeError as error:  # the shell's bytes, where text is due
-        got = ascii(error.object)
-        sys.stderr.write(f"dlblas: argument is no text; expected UTF-8, got {got}; retype it\n")
+        complain(cut(str(error), _MOST_MESSAGE))
     except BrokenPipeError:  # as in `dlblas list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return OK
     except OSError as error:  # a folder or file of the user's that cannot be used
-        sys.stderr.write(f"dlblas: {error.filename or 'file'}: {error.strerror}\n")
+        if error.filename is None:  # mostly standard output, on a full disk
+            _drop_output()
+        name = harmless(str(error.filename or "file"))
+        complain(f"dlblas: {name}: {error.strerror or harmless(str(error))}")
     except KeyboardInterrupt:
-        sys.stderr.write("dlblas: interrupted\n")
+        complain("dlblas: interrupted")
         return INTERRUPTED
+    except Exception as error:
+        bad = next(filter(_is_no_text, argv), None)
+        if isinstance(error, UnicodeError) and bad is not None:
+            got = cut(ascii(bad))
+            complain(f"dlblas: argument is no text; expected UTF-8, got {got}; retype it")
+        else:
+            what = f"{type(error).__name__}: {harmless(str(error))}"
+            complain(f"dlblas: {what} ({_place_of(error)}); expected no such failure: report it")
     return USAGE
+
+
+def _drop_output() -> None:
+    """What is still in standard output's buffer goes nowhere: it would fail again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    with harmless_streams():
+        return _run(sys.argv[1:] if argv is None else argv)

@@ -82,8 +82,9 @@ def reference(
     magnitudes = [np.empty((len(index), width)) for width in widths]
     addresses = [tuple(a.ctypes.data for a in arrays) for arrays in (values, magnitudes)]
     bounds = _native.plane["reference"](
-        function.name, args, named, index.ctypes.data, len(index), *addresses
-    )
+        function.name, args, named, index.ctypes.data, len(index), *addresses,
+        tuple(tuple(shape) for _, _, _, shape in specs),
+    )  # fmt: skip
     for arrays in (values, magnitudes):  # results may differ in rows
         for i, count in enumerate(leading):
             arrays[i] = arrays[i][index < count]

@@ -19,6 +19,12 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
+/// Whether DLPack's numbers are a Device: not cut to its width, and the CPU is one device.
+constexpr bool is_device(std::int32_t type, std::int32_t index) {
+  const bool cpu = type == static_cast<std::int32_t>(DeviceType::kCpu);
+  return type > 0 && type <= UINT8_MAX && index >= 0 && index <= (cpu ? 0 : INT16_MAX);
+}
+
 /// CPU instruction-set levels, ordered: a level runs every kernel of the levels below it.
 enum class Isa : std::uint8_t { kBaseline, kAvx2, kAvx512 };
 std::string_view name_of(Isa isa);

@@ -2,16 +2,42 @@
 #include "core/env.hpp"
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace dlblas {
 namespace {
+
+// A path means the same folder whatever becomes the current one later; ~ is the user's home. What
+// cannot be made absolute (~name, no home, a current folder that is gone) stays as it is.
+std::string absolute(const std::string& path) {
+  if (path.empty() || path.front() == '/') return path;
+  if (path.front() == '~') {
+    const char* home = std::getenv("HOME");
+    const bool ours = path.size() == 1 || path[1] == '/';
+    return ours && home && home[0] == '/' ? home + path.substr(1) : path;
+  }
+  std::error_code failed;
+  const std::string folder = std::filesystem::current_path(failed).string();
+  return failed ? path : folder + "/" + path;
+}
+
+std::string absolute_list(std::string_view list) {
+  std::string all;
+  for (bool more = true; more;) {
+    const std::size_t end = list.find(':');
+    all += absolute(std::string(list.substr(0, end)));
+    more = end != list.npos;
+    if (more) all += ':', list.remove_prefix(end + 1);
+  }
+  return all;
+}
 
 EnvEntry* table() {
   static auto* entries = [] {
     auto* t = new EnvEntry[kNumEnvVars]{
         {"DLBLAS_CACHE",
          "$XDG_CACHE_HOME/dlblas, else ~/.cache/dlblas",
-         "folder of the results store",
+         "folder of the results store; ~ is the home folder",
          {}},
         {"DLBLAS_CPU_ISA",
          "what cpuid reports",
@@ -41,6 +67,10 @@ EnvEntry* table() {
     };
     for (int i = 0; i < kNumEnvVars; ++i)
       if (const char* value = std::getenv(t[i].name.data())) t[i].value = value;
+    for (const EnvVar path : {EnvVar::kCache, EnvVar::kSourceDir})
+      t[static_cast<int>(path)].value = absolute(t[static_cast<int>(path)].value);
+    std::string& libraries = t[static_cast<int>(EnvVar::kLibs)].value;
+    libraries = absolute_list(libraries);
     return t;
   }();
   return entries;

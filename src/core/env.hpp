@@ -27,7 +27,7 @@ struct EnvEntry {
   std::string_view name;      // "DLBLAS_CACHE"
   std::string_view fallback;  // what holds when it is not set, in words
   std::string_view meaning;
-  std::string value;  // "" when not set
+  std::string value;  // "" when not set; paths are absolute, where they can be
 };
 
 const EnvEntry& env_entry(EnvVar v);

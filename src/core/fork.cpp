@@ -1,4 +1,4 @@
-// The handler behind forked(); see fork.hpp.
+// The handlers behind forked(); see fork.hpp.
 #include "core/fork.hpp"
 
 #include <pthread.h>
@@ -8,15 +8,28 @@
 namespace dlblas {
 namespace {
 
-std::atomic<bool> g_forked{false};
+std::atomic<std::uint64_t> g_generation{0};
+std::atomic<std::int64_t> g_forks{0};
+
+// A child that calls no fork handlers (vfork, a raw clone) may run no code of ours either.
+void install() {
+  [[maybe_unused]] static const int installed = pthread_atfork(
+      nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); },
+      [] { g_generation.fetch_add(1, std::memory_order_relaxed); });
+}
 
 }  // namespace
 
-bool forked() {
-  // A child that calls no fork handlers (vfork, a raw clone) may run no code of ours either.
-  [[maybe_unused]] static const int installed =
-      pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
-  return g_forked.load(std::memory_order_relaxed);
+bool forked() { return fork_generation() > 0; }
+
+std::uint64_t fork_generation() {
+  install();
+  return g_generation.load(std::memory_order_relaxed);
+}
+
+std::int64_t num_forks() {
+  install();
+  return g_forks.load(std::memory_order_relaxed);
 }
 
 }  // namespace dlblas

@@ -110,6 +110,7 @@ struct Kernel {
   const cuda::Function* entries[kMaxEntries] = {};  // of `sources`, in order; loaded by compile
   std::int32_t num_steps = 0;
   std::size_t workspace_bytes = 0;
+  void (*release)(const Kernel& kernel) = nullptr;  // of what `state` points to; may be null
   alignas(16) std::byte state[kStateBytes] =
       {};  // traits, configuration, handles: the implementation's own
 
@@ -145,6 +146,7 @@ struct Implementation {
   ImplementationFlags flags;
   const KnobTable* knobs = nullptr;  // null: nothing to search
   void* user = nullptr;
+  void (*release)(void* user) = nullptr;  // when it was replaced and no call can be in it
 
   Support (*supports)(const Problem&, const DeviceInfo&, const Implementation&) = nullptr;
   /// Narrows the space by predicates; may be null (the whole product of the knobs).

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "core/reach.hpp"
 #include "core/tensor.hpp"
 
 namespace dlblas {
@@ -27,9 +28,6 @@ struct Fit {
   std::int8_t other = -1;
   std::int64_t size = 0;
 };
-
-/// No address space holds more elements; below it, no product of sizes overflows in any stage.
-inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
 
 class LetterBinder {
  public:

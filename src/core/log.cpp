@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/env.hpp"
+#include "core/harmless.hpp"
 
 namespace dlblas {
 
@@ -20,7 +21,7 @@ LogLevel log_level() {
 void log(LogLevel level, std::string_view line) {
   if (level > log_level()) return;
   // One write a line: lines of several threads or processes do not mix.
-  const std::string whole = "dlblas: " + std::string(line) + "\n";
+  const std::string whole = "dlblas: " + harmless_lines(line) + "\n";
   std::fwrite(whole.data(), 1, whole.size(), stderr);
 }
 

@@ -1,74 +1,14 @@
-// Which memory tensors touch; see tensor.hpp.
+// Layout, alignment and identity of tensor views; see tensor.hpp.  Read next: core/overlap.cpp.
 #include "core/tensor.hpp"
 
 #include <bit>
-#include <cstdlib>
 
 namespace dlblas {
-namespace {
-
-// The byte range [first, last) that a tensor touches; empty tensors touch nothing.
-struct Range {
-  std::intptr_t first, last;
-  bool meets(const Range& o) const {
-    return first < o.last && o.first < last && first != last && o.first != o.last;
-  }
-};
-Range range_of(const TensorView& t) {
-  Range r{reinterpret_cast<std::intptr_t>(t.data), reinterpret_cast<std::intptr_t>(t.data)};
-  for (int i = 0; i < t.rank; ++i) {
-    if (t.shape[i] == 0) return {r.first, r.first};
-    const std::int64_t reach = (t.shape[i] - 1) * t.strides[i] * size_of(t.dtype);
-    (reach < 0 ? r.first : r.last) += reach;
-  }
-  r.last += size_of(t.dtype);
-  return r;
-}
-
-// Two views of rows with one common pitch touch different columns: q and k inside one projection,
-// say.
-bool interleaved(const TensorView& a, const TensorView& b) {
-  if (a.rank != b.rank || a.rank < 2 || a.dtype != b.dtype) return false;
-  const Rows rows_a = rows_of(a), rows_b = rows_of(b);
-  if (rows_a.rank != 1 || rows_b.rank != 1 || rows_a.stride != rows_b.stride || rows_a.stride <= 0)
-    return false;
-  if (a.strides[a.rank - 1] != 1 || b.strides[b.rank - 1] != 1) return false;
-  const std::int64_t pitch = rows_a.stride * size_of(a.dtype);
-  const std::int64_t apart =
-      reinterpret_cast<std::intptr_t>(b.data) - reinterpret_cast<std::intptr_t>(a.data);
-  const std::int64_t shift = ((apart % pitch) + pitch) % pitch;
-  return shift >= a.shape[a.rank - 1] * size_of(a.dtype) &&
-         shift + b.shape[b.rank - 1] * size_of(b.dtype) <= pitch;
-}
-
-}  // namespace
-
-bool overlap(const TensorView& a, const TensorView& b) {
-  return range_of(a).meets(range_of(b)) && !interleaved(a, b);
-}
-
 bool same_memory(const TensorView& a, const TensorView& b) {
   bool same = a.data == b.data && a.rank == b.rank && a.dtype == b.dtype;
   for (int i = 0; same && i < a.rank; ++i)
     same = a.shape[i] == b.shape[i] && (a.strides[i] == b.strides[i] || a.shape[i] == 1);
   return same;
-}
-
-// Sorted by stride, no dimension may reach into the next.
-bool overlaps_itself(const TensorView& t) {
-  std::int64_t reach = 1;
-  std::uint32_t done = 0;
-  for (int step = 0; step < t.rank; ++step) {
-    int next = -1;
-    for (int i = 0; i < t.rank; ++i)
-      if (!(done >> i & 1u) && (next < 0 || std::abs(t.strides[i]) < std::abs(t.strides[next])))
-        next = i;
-    done |= 1u << next;
-    if (t.shape[next] == 1) continue;
-    if (std::abs(t.strides[next]) < reach) return t.numel() > 0;
-    reach = std::abs(t.strides[next]) * (t.shape[next] - 1) + reach;
-  }
-  return false;
 }
 
 std::uint64_t pitch_bits(const TensorView& t) {

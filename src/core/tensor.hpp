@@ -28,9 +28,14 @@ struct TensorView {
   }
 };
 
-/// May an element of one lie in memory of the other? Conservative, but for columns of one matrix (q
-/// and k inside a fused projection), which do not overlap.
-bool overlap(const TensorView& a, const TensorView& b);
+/// Do elements of two views share memory? Exact, but for strides too tangled for a short search.
+enum class Sharing : std::uint8_t { kNone, kSome, kUndecided };
+Sharing sharing_of(const TensorView& a, const TensorView& b);
+/// What may share counts as overlapping. Slices of one tensor do not: q, k and v of a projection,
+/// kv[:, 0] and kv[:, 1].
+inline bool overlap(const TensorView& a, const TensorView& b) {
+  return sharing_of(a, b) != Sharing::kNone;
+}
 /// The same elements at the same addresses.
 bool same_memory(const TensorView& a, const TensorView& b);
 /// Does one element have two indices (a broadcast or a sliding window)? Such a tensor cannot be a

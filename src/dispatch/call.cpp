@@ -3,7 +3,7 @@
 // have no bit. Looks at no dtype and no architecture. Flow: [call] > validate > select > compile >
 // launch. Read next: dispatch/validate.cpp.
 #include "core/error.hpp"
-#include "core/letters.hpp"
+#include "core/reach.hpp"
 #include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
 
@@ -19,10 +19,13 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
   to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits, from.dtype.lanes);
   if (to.dtype == DType::kAbsent)
     complain::unknown_dtype(form, name, from.dtype.code, from.dtype.bits);
+  if (!is_device(from.device.type, from.device.index))
+    complain::bad_device(form, name, from.device);
   to.device = {static_cast<DeviceType>(from.device.type),
                static_cast<std::int16_t>(from.device.index)};
-  to.data = from.data ? static_cast<char*>(from.data) + from.byte_offset : nullptr;
   std::int64_t expected = 1;  // the packed stride; a size of 0 counts as 1, as in NumPy
+  std::int64_t first = 0;
+  Reach reach;
   for (int i = from.ndim - 1; i >= 0; --i) {
     to.shape[i] = from.shape[i];
     to.strides[i] = from.strides ? from.strides[i] : expected;
@@ -30,7 +33,11 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
     if (__builtin_mul_overflow(expected, to.shape[i] > 0 ? to.shape[i] : 1, &expected) ||
         expected > kMaxElements)
       complain::too_large(form, name);
+    if (!reach.add(to.shape[i], to.strides[i])) complain::too_far(form, name);
   }
+  if (!reach.place(from.data, from.byte_offset, size_of(to.dtype), &first))
+    complain::too_far(form, name);
+  to.data = from.data ? reinterpret_cast<void*>(first) : nullptr;
 }
 
 void read_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& from,

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "core/error.hpp"
+#include "core/harmless.hpp"
 
 namespace dlblas::complain {
 namespace {
@@ -19,7 +20,7 @@ struct Words {
 [[noreturn]] void raise(const Words& w) {
   throw Error(w.kind,
               text(w.op, ": ", w.argument, " ", w.problem, "; expected ", w.expected, ", got ",
-                   w.got, w.advice.empty() ? "" : "; ", w.advice),
+                   harmless(w.got), w.advice.empty() ? "" : "; ", w.advice),
               {w.op, w.argument, w.expected, w.got});
 }
 
@@ -193,6 +194,18 @@ void too_large(const Form& form, std::string_view name) {
          "at most 2^56", "more"});
 }
 
+void too_far(const Form& form, std::string_view name) {
+  raise({ErrorKind::kShape, std::string(form.name), std::string(name),
+         "has elements beyond the address space", "strides and an address of one block of memory",
+         "others"});
+}
+
+void bad_device(const Form& form, std::string_view name, const dlblas_device& got) {
+  const std::string words = text("DLPack device type ", got.type, ":", got.index);
+  raise({ErrorKind::kDevice, std::string(form.name), std::string(name), "is on " + words,
+         text("cpu (1:0) or cuda (2:0 to 2:", INT16_MAX, ")"), words});
+}
+
 void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& got) {
   std::string expected;
   switch (spec.type) {
@@ -346,8 +359,11 @@ void overlap(const Schema& schema, const Args& args, int result, int other) {
   const std::string& name = tensor_name(schema, args, other);
   const bool input = result < schema.num_inputs ||
                      args.received(result - schema.num_inputs);  // one that the operator writes
+  const bool known = sharing_of(args.tensors[result], args.tensors[other]) == Sharing::kSome;
   raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, result),
-         text("overlaps ", name), "memory of its own", text("memory shared with ", name),
+         text(known ? "overlaps " : "may overlap ", name), "memory of its own",
+         known ? text("memory shared with ", name)
+               : text("strides that cross those of ", name, " in too many ways to tell"),
          input ? "give a copy of one of them" : "give another out, or call an in-place form"});
 }
 

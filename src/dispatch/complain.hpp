@@ -16,6 +16,9 @@ namespace dlblas::complain {
 [[noreturn]] void unknown_dtype(const Form& form, std::string_view name, int code, int bits);
 [[noreturn]] void negative_size(const Form& form, std::string_view name, std::int64_t size);
 [[noreturn]] void too_large(const Form& form, std::string_view name);
+/// The strides lead to addresses that no memory has.
+[[noreturn]] void too_far(const Form& form, std::string_view name);
+[[noreturn]] void bad_device(const Form& form, std::string_view name, const dlblas_device& got);
 [[noreturn]] void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& got);
 [[noreturn]] void not_a_tensor(const Form& form, const TensorSpec& spec, const dlblas_value& got);
 [[noreturn]] void unknown_argument(const Form& form, std::string_view name);

@@ -22,17 +22,26 @@ namespace dlblas {
 enum class Why : std::uint8_t { kPinned, kStore, kShipped, kModel, kHeuristic };
 std::string_view name_of(Why why);
 
-/// What a Problem gets: an implementation, its configuration, and why. select's are kept for the
-/// process; the tuner's end with its run.
+/// Decisions that the fast map keeps for one operator; beyond, those that no call has used lately
+/// go. At most 1 KiB each, so 8 MiB an operator that sees so many problems.
+inline constexpr std::uint32_t kMostPlans = 8192;
+
+/// What a Problem gets: an implementation, its configuration, and why. One of select's may be held
+/// while the call is in flight (core/in_flight.hpp); the tuner's end with its run.
 struct Plan {
   Problem problem;
   const Implementation* implementation = nullptr;
   Config config;
   Why why = Why::kHeuristic;
+  mutable std::atomic<bool> used{true};  // by a call, since the map was full the last time
   mutable std::atomic<const Kernel*> kernel{nullptr};  // filled by compile, owned
 
   Plan() = default;
-  ~Plan() { delete kernel.load(std::memory_order_relaxed); }
+  ~Plan() {
+    const Kernel* made = kernel.load(std::memory_order_relaxed);
+    if (made && made->release) made->release(*made);
+    delete made;
+  }
 };
 
 /// call: names and defaults. Throws Error(kArgument) for a missing, unknown or repeated argument
@@ -46,7 +55,8 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
               Problem& problem);
 
 /// select: the fast map; else pin, store, shipped table, model, heuristic. Throws
-/// Error(kUnsupported) with every candidate's reason when nothing fits.
+/// Error(kUnsupported) with every candidate's reason when nothing fits. Only in flight: the plan is
+/// freed once it is replaced and the call has returned.
 const Plan& select(const Operator& op, const Problem& problem);
 
 /// compile: the Plan's kernel, prepared once; what has sources goes through the JIT. Throws

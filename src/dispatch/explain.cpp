@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/harmless.hpp"
 #include "core/json.hpp"
 #include "dispatch/decide.hpp"
 #include "dispatch/ruled.hpp"
@@ -135,19 +136,19 @@ std::string print_table(const Explanation& e) {
   for (const CandidateRow& row : e.candidates) {
     const bool yes = static_cast<bool>(row.support);
     rows.push_back({row.chosen ? ">" : "", row.implementation->name,
-                    yes ? "yes" : text("no: ", row.support.text()),
+                    yes ? "yes" : text("no: ", harmless(row.support.text())),
                     !yes                  ? ""
                     : row.failure.empty() ? milliseconds(row.best_ms)
-                                          : "failed: " + row.failure,
+                                          : "failed: " + harmless(row.failure),
                     yes ? milliseconds(row.estimate_ms) : "",
                     yes ? row.implementation->table().print(row.config) : ""});
   }
   std::string s =
       text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
   if (e.plan)
-    s += text("  ", e.why, " (", name_of(e.plan->why), ")\n");
+    s += text("  ", harmless(e.why, kMostMessage), " (", name_of(e.plan->why), ")\n");
   else if (!e.why.empty())
-    s += text("  a call fails: ", e.why, "\n");
+    s += text("  a call fails: ", harmless_lines(e.why), "\n");
   return s;
 }
 

@@ -41,6 +41,7 @@ const Kernel& prepare_and_keep(const Plan& plan, void* stream) {
   // Another thread may have been first: its kernel is as good, and this one goes.
   const Kernel* first = nullptr;
   if (plan.kernel.compare_exchange_strong(first, kernel, std::memory_order_acq_rel)) return *kernel;
+  if (kernel->release) kernel->release(*kernel);
   delete kernel;
   return *first;
 }

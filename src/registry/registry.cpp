@@ -2,9 +2,11 @@
 #include "registry/registry.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "core/error.hpp"
 #include "core/fork.hpp"
+#include "core/in_flight.hpp"
 #include "registry/names.hpp"
 
 namespace dlblas {
@@ -78,30 +80,35 @@ const Operator& Registry::add(OperatorDef def) {
     for (int r = 0; r < op.schema.num_results; ++r)
       if (form.result_source[r] >= 0) op.may_alias[r] |= 1u << form.result_source[r];
   }
-  auto* list = &lists_.emplace_back();
+  auto list = std::make_unique<List>();
   for (const Implementation& impl : op.def.implementations)
     list->push_back(&implementations_.emplace_back(impl));
   list->push_back(&implementations_.emplace_back(reference_implementation()));
-  op.implementations.store(list, std::memory_order_release);
+  op.implementations.store(list.release(), std::memory_order_release);
   return op;
 }
 
 void Registry::add_implementation(const Operator& op, const Implementation& implementation) {
-  std::lock_guard lock(mutex_);
-  if (op.find(implementation.name))
-    throw Error(ErrorKind::kArgument,
-                text(op.schema.name, ": name is taken; expected a new implementation name, got ",
-                     implementation.name),
-                {.op = op.schema.name, .argument = "name"});
-  std::vector<const Implementation*> list = op.candidates();
-  list.insert(list.end() - 1, &implementations_.emplace_back(implementation));
-  publish(op, list);
+  const List* replaced = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (op.find(implementation.name))
+      throw Error(ErrorKind::kArgument,
+                  text(op.schema.name, ": name is taken; expected a new implementation name, got ",
+                       implementation.name),
+                  {.op = op.schema.name, .argument = "name"});
+    std::vector<const Implementation*> list = op.candidates();
+    list.insert(list.end() - 1, &implementations_.emplace_back(implementation));
+    replaced = publish(op, list);
+  }
+  retire(replaced);
 }
 
-void Registry::publish(const Operator& op, const std::vector<const Implementation*>& list) {
-  const_cast<Operator&>(op).implementations.store(&lists_.emplace_back(list),
-                                                  std::memory_order_release);
+const Registry::List* Registry::publish(const Operator& op, const List& list) {
+  const List* replaced =
+      const_cast<Operator&>(op).implementations.exchange(new List(list), std::memory_order_acq_rel);
   op.generation.fetch_add(1, std::memory_order_release);
+  return replaced;
 }
 
 namespace {
@@ -111,31 +118,52 @@ namespace {
               text(op.schema.name, ": name ", problem, "; expected ", expected, ", got ", name),
               {op.schema.name, "name", expected, std::string(name)});
 }
+
+void retire_implementation(const Implementation* known) {
+  retire(const_cast<Implementation*>(known), [](void* object) {
+    const auto* implementation = static_cast<const Implementation*>(object);
+    if (implementation->release) implementation->release(implementation->user);
+    delete implementation;
+  });
+}
 }  // namespace
 
 void Registry::put_user_implementation(const Operator& op, const Implementation& implementation) {
-  std::lock_guard lock(mutex_);
-  std::vector<const Implementation*> list = op.candidates();
-  const Implementation* known = op.find(implementation.name);
-  if (known && !known->flags.user)
-    refuse_name(op, implementation.name, "is taken by a built-in implementation",
-                "a name of your own");
-  const Implementation* made = &implementations_.emplace_back(implementation);
-  if (known)
-    *std::find(list.begin(), list.end(), known) = made;
-  else
-    list.insert(list.end() - 1, made);
-  publish(op, list);
+  const List* replaced = nullptr;
+  const Implementation* known = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    List list = op.candidates();
+    known = op.find(implementation.name);
+    if (known && !known->flags.user)
+      refuse_name(op, implementation.name, "is taken by a built-in implementation",
+                  "a name of your own");
+    auto made = std::make_unique<Implementation>(implementation);
+    if (known)
+      *std::find(list.begin(), list.end(), known) = made.get();
+    else
+      list.insert(list.end() - 1, made.get());
+    replaced = publish(op, list);
+    made.release();  // the list's, until it is replaced
+  }
+  retire(replaced);
+  if (known) retire_implementation(known);
 }
 
 void Registry::remove_user_implementation(const Operator& op, std::string_view name) {
-  std::lock_guard lock(mutex_);
-  const Implementation* known = op.find(name);
-  if (!known || !known->flags.user)
-    refuse_name(op, name, "is not a registered one", "an implementation that was registered");
-  std::vector<const Implementation*> list = op.candidates();
-  list.erase(std::find(list.begin(), list.end(), known));
-  publish(op, list);
+  const List* replaced = nullptr;
+  const Implementation* known = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    known = op.find(name);
+    if (!known || !known->flags.user)
+      refuse_name(op, name, "is not a registered one", "an implementation that was registered");
+    List list = op.candidates();
+    list.erase(std::find(list.begin(), list.end(), known));
+    replaced = publish(op, list);
+  }
+  retire(replaced);
+  retire_implementation(known);
 }
 
 std::vector<const Operator*> Registry::operators() const {

@@ -71,15 +71,33 @@ Folder open_checked(int parent, const char* name, Trust trust, const std::string
   return {std::move(fd), 0, {}};
 }
 
+// The mode that a new folder or file is promised, under any umask: one of 0777 would leave what its
+// owner cannot open. Nothing is done where the owner's bits are there already.
+void keep_owner_bits(int parent, const char* name, mode_t mode) {
+  struct stat st;
+  if (::fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISLNK(st.st_mode) &&
+      st.st_uid == ::geteuid() && (st.st_mode & mode) != mode)
+    (void)::fchmodat(parent, name, mode, 0);  // what fails shows when it is opened
+}
+
+// 0, or an errno; EEXIST for one that is there.
+int make_folder(int parent, const char* name) {
+  if (::mkdirat(parent, name, kFolderMode) != 0) return errno;
+  keep_owner_bits(parent, name, kFolderMode);
+  return 0;
+}
+
 // Makes a folder and its parents; existing ones are left as they are. 0, or the errno of what stood
 // in the way.
 int make_folders(const std::string& path) {
   int obstacle = ENOENT;
   for (std::size_t at = path.find('/', 1); at != path.npos; at = path.find('/', at + 1))
-    if (::mkdir(path.substr(0, at).c_str(), kFolderMode) != 0 && errno != EEXIST && errno != ENOENT)
-      obstacle = errno;
-  if (::mkdir(path.c_str(), kFolderMode) == 0 || errno == EEXIST) return 0;
-  return errno == ENOENT ? obstacle : errno;
+    if (const int error = make_folder(AT_FDCWD, path.substr(0, at).c_str());
+        error != 0 && error != EEXIST && error != ENOENT)
+      obstacle = error;
+  const int error = make_folder(AT_FDCWD, path.c_str());
+  if (error == 0 || error == EEXIST) return 0;
+  return error == ENOENT ? obstacle : error;
 }
 
 int write_all(int fd, std::string_view bytes) {
@@ -113,6 +131,7 @@ Fd create_temporary(int folder, std::string* name) {
     *name = temporary_name();
     Fd fd(::openat(folder, name->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                    kFileMode));
+    if (fd) keep_owner_bits(folder, name->c_str(), kFileMode);
     if (fd || errno != EEXIST) return fd;
   }
   return Fd();
@@ -143,6 +162,10 @@ Folder open_root(const std::string& path, Trust trust, Missing missing) {
   if (path.empty())
     return refused(ENOENT, "folder",
                    "is unknown; expected DLBLAS_CACHE, XDG_CACHE_HOME or HOME, got none");
+  if (path.front() != '/')
+    return refused(ENOENT, path,
+                   "is not absolute; expected a path from the root, from a current folder that is "
+                   "there, or from ~/ with a HOME");
   if (const int error = missing == Missing::kCreate ? make_folders(path) : 0)
     return refused(error, path, text("cannot be created; ", std::strerror(error)));
   return open_checked(AT_FDCWD, path.c_str(), trust, path);
@@ -160,9 +183,9 @@ std::string probe_root(const std::string& path) {
 }
 
 Folder open_folder(int parent, const std::string& name, Trust trust, Missing missing) {
-  if (missing == Missing::kCreate && ::mkdirat(parent, name.c_str(), kFolderMode) != 0 &&
-      errno != EEXIST)
-    return refused(errno, name, text("cannot be created; ", std::strerror(errno)));
+  if (const int error = missing == Missing::kCreate ? make_folder(parent, name.c_str()) : 0;
+      error != 0 && error != EEXIST)
+    return refused(error, name, text("cannot be created; ", std::strerror(error)));
   return open_checked(parent, name.c_str(), trust, name);
 }
 
@@ -240,6 +263,18 @@ int write_file(int folder, const std::string& name, std::string_view text) {
   error = after(StoreStep::kRenamed);
   if (!error) error = sync_names(folder);
   return error ? error : after(StoreStep::kFolderSynced);
+}
+
+Fd open_lock(int folder, const std::string& name) {
+  struct stat st;
+  // As read_file: looked at before it is opened.
+  if (::fstatat(folder, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode))
+    return Fd();
+  Fd fd(::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                 kFileMode));
+  const bool ours =
+      fd && ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && distrust(st).empty();
+  return ours ? std::move(fd) : Fd();
 }
 
 // Some file systems cannot sync a folder and say EINVAL; a rename is as durable there as it gets.

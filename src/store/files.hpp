@@ -89,6 +89,10 @@ Flaw read_file(int folder, const std::string& name, Trust trust, std::string* ou
 /// perhaps not for good).
 int write_file(int folder, const std::string& name, std::string_view text);
 
+/// A file to be locked, made with mode 0600 where there is none. None: it is no regular file, is
+/// not ours alone, or the disk refuses. Never blocks.
+Fd open_lock(int folder, const std::string& name);
+
 /// Puts the names in a folder on the disk. 0 or an errno.
 int sync_names(int folder);
 

@@ -34,7 +34,7 @@ std::int64_t now_ns() {
 
 // The working directory may change later; the store stays where it was.
 std::string absolute(const std::string& path) {
-  if (path.empty()) return path;
+  if (path.empty() || path.front() == '~') return path;  // refused by open_root
   std::error_code failed;
   std::string s = std::filesystem::absolute(path, failed).lexically_normal().string();
   while (s.size() > 1 && s.back() == '/') s.pop_back();  // O_NOFOLLOW would follow "link/"
@@ -195,8 +195,16 @@ std::shared_ptr<const Merged> Store::load(const Fields& key) {
   const std::string hash = key_hash(key);
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Merged> merged = refresh(hash);
+  // A key without records leaves nothing behind: calls ask for as many as they have problems.
+  if (const auto at = shelves_.find(hash); at->second.records.empty() && at->second.skipped.empty())
+    shelves_.erase(at);
   (merged->rows.empty() ? misses_ : hits_).fetch_add(1);
   return merged;
+}
+
+KeyLock Store::lock_key(const Fields& key) const {
+  if (trust_ == Trust::kAnyone || root_.empty()) return {};
+  return KeyLock(open_child("locks", Missing::kCreate), key_hash(key));
 }
 
 // Brings a shelf up to date. A compaction at the same time adds the merged file before it removes

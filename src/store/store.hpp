@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "store/files.hpp"
+#include "store/key_lock.hpp"
 #include "store/record.hpp"
 
 namespace dlblas {
@@ -71,6 +72,9 @@ class Store {
   /// names it has not read before: names are content hashes, so what another process published or
   /// cleared is seen at the next load, and a repeated load costs one listing.
   std::shared_ptr<const Merged> load(const Fields& key);
+
+  /// The lock that says "this process searches the key now", if no other process has it.
+  KeyLock lock_key(const Fields& key) const;
 
   /// Every key that has records.
   std::vector<std::shared_ptr<const Merged>> ls();

@@ -35,6 +35,11 @@ class Candidates {
   /// The first supporting implementation and its default: what has to be beaten.
   const Implementation& first() const { return *supporting_.front(); }
   const Config& default_config() const { return default_config_; }
+  /// Inside the user's narrowing: the first default, or the first of all.
+  Point stand_in() const { return preset_ ? Point{preset_, preset_config_} : narrowed_.points[0]; }
+  bool is_inside(const Implementation& impl, const Config& config) const {
+    return find(narrowed_, impl, config) >= 0;
+  }
   const SearchSpace& space() const { return space_; }
   RaceInput race_input(Strategy& strategy) const;
 

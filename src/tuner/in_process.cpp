@@ -16,6 +16,8 @@ constexpr int kPatterns[] = {GuardedTensor::kGuardByte, 0x5c};
 // Above this many elements `check` compares chosen rows: a search has hundreds of candidates, and
 // comparing each whole would take the budget. The winner is compared whole all the same.
 constexpr std::int64_t kMaxCheckedElements = 1 << 22;
+// A built-in winner is checked on other values as well where their oracle takes no longer.
+constexpr double kCheapOthersMs = 25;
 constexpr std::size_t kWorkspaceGuard = GuardedTensor::kGuardBytes;
 
 int no_new_output(void*, int, TensorView*) { return 1; }  // results exist: none is ever asked for
@@ -97,6 +99,7 @@ bool InProcessMeasurer::workspace_intact() const {
 }
 
 int InProcessMeasurer::run(const Kernel& kernel, const CallData& data) {
+  const ForkWatch::Run watched(forks_, &kernel);
   return run_steps(kernel, data.args(), context_,
                    workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard : nullptr);
 }
@@ -110,7 +113,11 @@ Check InProcessMeasurer::check(const Plan& plan) {
   Check result;
   const Kernel* kernel = nullptr;
   try {
-    kernel = &compile(plan);
+    {
+      const ForkWatch::Run watched(forks_, &plan);
+      kernel = &compile(plan);
+    }
+    if (forks_.came_back(&plan)) return {Failure::kCompileError, ForkWatch::kWords};
   } catch (const std::bad_alloc&) {
     return {Failure::kOutOfMemory, "more memory than there is, while it was prepared"};
   } catch (const std::exception& e) {
@@ -120,8 +127,10 @@ Check InProcessMeasurer::check(const Plan& plan) {
     return {Failure::kCompileError, std::move(no)};
   renew_inputs(plan);
   // A candidate of a user's may remember by address: a packed copy, a descriptor, a static graph.
-  // So may a built-in one that has won and is checked again.
-  const bool varies = plan.implementation->flags.user || right_.count(kernel) > 0;
+  // So may a built-in one that has won and is checked again; where its oracle is slow, only the
+  // whole check looks (`check_whole`, whose cost the race knows).
+  const bool varies = plan.implementation->flags.user ||
+                      (right_.count(kernel) > 0 && (other_judge_ || others_ms() <= kCheapOthersMs));
   Suspects suspects;
   Check wrong;
   for (const int pattern : kPatterns) {
@@ -159,6 +168,7 @@ Check InProcessMeasurer::try_run(const Kernel& kernel) {
     reserve_workspace(kernel);
     guard_workspace();
     const int code = run_once(kernel, sets_.front(), result.ms);
+    if (forks_.came_back(&kernel)) return {Failure::kLaunchError, ForkWatch::kWords};
     if (code == 0) return result;
     result.failure = is_out_of_memory(code) ? Failure::kOutOfMemory : Failure::kLaunchError;
     result.note = words_of(code);
@@ -194,8 +204,16 @@ void InProcessMeasurer::show_other_values(const Plan& plan) {
   shows_others_ = true;
   data.vary(problem_, ~seed_);
   if (!other_judge_)  // what is kept from the first values shows in any row
-    other_judge_ = make_judge(some_of(rows_, judge_->row_ms()), clock_);
+    other_judge_ = make_judge(other_rows(), clock_);
   if (plan.implementation->flags.user && !digests_[1]) digests_[1] = data.digests();
+}
+
+std::vector<std::int64_t> InProcessMeasurer::other_rows() const {
+  return some_of(rows_, judge_->row_ms());
+}
+
+double InProcessMeasurer::others_ms() const {
+  return judge_->row_ms() * static_cast<double>(other_rows().size());
 }
 
 std::string InProcessMeasurer::wrong_for_others(double& error) {
@@ -291,6 +309,7 @@ Check InProcessMeasurer::check_whole(const Plan& plan) {
     result.note = words_of(code);
     return result;
   }
+  if (forks_.came_back(&kernel)) return {Failure::kLaunchError, ForkWatch::kWords};
   if (std::string written = written_input(plan); !written.empty())
     return {Failure::kOutOfBounds, std::move(written)};
   const Verdict verdict = compare_whole();
@@ -322,9 +341,10 @@ Verdict InProcessMeasurer::compare_whole() {
 }
 
 double InProcessMeasurer::whole_cost_ms() const {
+  const double whole = judge_->row_ms() * static_cast<double>(count_rows(sets_.front().args()));
+  if (other_judge_) return whole;
   // A reference that makes all rows at once makes them again for the other values.
-  const double times = op_.def.reference_is_whole ? 2 : 1;
-  return times * judge_->row_ms() * static_cast<double>(count_rows(sets_.front().args()));
+  return op_.def.reference_is_whole ? 2 * whole : whole + others_ms();
 }
 
 }  // namespace dlblas

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "tuner/fork_watch.hpp"
 #include "tuner/inputs.hpp"
 #include "tuner/judge.hpp"
 #include "tuner/measure.hpp"
@@ -71,6 +72,9 @@ class InProcessMeasurer : public Measurer {
   void show_other_values(const Plan& plan);
   /// After a run on other values: what is wrong; or empty.
   std::string wrong_for_others(double& error);
+  /// The rows that are judged on other values, and what their oracle takes.
+  std::vector<std::int64_t> other_rows() const;
+  double others_ms() const;
   /// One run; what a step's code, an exception or a full memory say about it.
   Check try_run(const Kernel& kernel);
   bool is_out_of_memory(int code) const;
@@ -93,6 +97,7 @@ class InProcessMeasurer : public Measurer {
   bool doubtful_ = false;  // a user's candidate has run since the inputs were looked at
   bool mistrusted_ = false;
   bool lost_ = false;
+  ForkWatch forks_;
   std::unique_ptr<std::byte, Release> workspace_;
   std::size_t workspace_room_ = 0, workspace_bytes_ = 0;
 };

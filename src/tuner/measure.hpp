@@ -46,17 +46,21 @@ struct Check {
   double error = 0;       // worst |out − ref| over its bound
   double ms = 0;          // of one run, the second
   double limit_s = 0;     // of one that was ended for its time: how much it had
+  /// Another one may have been the cause, and there was no time to see: no record says it failed.
+  bool unsure = false;
 };
 
 /// What `sample` and `check_whole` throw where more is known than that a launch failed.
 class CandidateError : public Error {
  public:
-  CandidateError(Failure failure, const std::string& note)
-      : Error(ErrorKind::kLaunch, note), failure_(failure) {}
+  CandidateError(Failure failure, const std::string& note, bool unsure = false)
+      : Error(ErrorKind::kLaunch, note), failure_(failure), unsure_(unsure) {}
   Failure failure() const { return failure_; }
+  bool unsure() const { return unsure_; }  // as a Check's
 
  private:
   Failure failure_;
+  bool unsure_;
 };
 
 struct MeasureRequest {

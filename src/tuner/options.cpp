@@ -1,9 +1,13 @@
 // The C ABI's tuning options as the tuner's own; see tune.hpp.
+#include <cmath>
+
 #include "core/error.hpp"
 #include "tuner/tune.hpp"
 
 namespace dlblas {
 namespace {
+
+constexpr int kMaxNarrowed = 4096;
 
 std::vector<std::string> split(const char* list) {
   std::vector<std::string> words;
@@ -25,6 +29,24 @@ std::vector<std::string> split(const char* list) {
               {"tune", argument, expected, got});
 }
 
+// Narrowings: three arrays of num_knobs texts, of which the first may be left out.
+std::vector<KnobRestriction> knobs_from(const dlblas_tune_options& options) {
+  const int count = options.num_knobs;
+  if (count < 0 || count > kMaxNarrowed)
+    refuse("num_knobs", "is out of range", text("0 to ", kMaxNarrowed), std::to_string(count));
+  std::vector<KnobRestriction> knobs;
+  for (int i = 0; i < count; ++i) {
+    const char* const name = options.knob_names ? options.knob_names[i] : nullptr;
+    const char* const values = options.knob_values ? options.knob_values[i] : nullptr;
+    if (!name || !values)
+      refuse(name ? "knob_values" : "knob_names", "is null", text(count, " texts"),
+             text("NULL for knob ", i));
+    const char* const of = options.knob_implementations ? options.knob_implementations[i] : "";
+    knobs.push_back({of ? of : "", name, split(values)});
+  }
+  return knobs;
+}
+
 }  // namespace
 
 TuneOptions options_from(const dlblas_tune_options* options) {
@@ -34,6 +56,8 @@ TuneOptions options_from(const dlblas_tune_options* options) {
     refuse("options", "has a wrong size",
            text("size = ", sizeof(dlblas_tune_options), ", this ABI's sizeof(dlblas_tune_options)"),
            std::to_string(options->size));
+  if (!std::isfinite(options->seconds))
+    refuse("seconds", "is no budget", "a finite number", std::to_string(options->seconds));
   result.seconds = options->seconds;
   if (options->strategy) result.strategy = options->strategy;
   result.seed = options->seed;
@@ -47,9 +71,7 @@ TuneOptions options_from(const dlblas_tune_options* options) {
   if (options->implementations && result.implementations.empty())
     refuse("implementations", "names none",
            "at least one implementation, or no list for all of them", "an empty list");
-  for (int i = 0; i < options->num_knobs; ++i)
-    result.knobs.push_back({options->knob_implementations ? options->knob_implementations[i] : "",
-                            options->knob_names[i], split(options->knob_values[i])});
+  result.knobs = knobs_from(*options);
   void* const self = options->self;
   if (const auto where = options->where)
     result.where = [where, self](std::string_view implementation, std::string_view config) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "core/harmless.hpp"
 #include "dlblas/version.h"
 #include "store/ranking.hpp"
 
@@ -17,7 +18,8 @@ constexpr std::size_t kMaxKept = 32;
 // library or a compiler. Whoever was ended sooner is tried again by the next search.
 constexpr double kFairSeconds = 1;
 
-bool was_hurried(const Evaluated& e) {
+bool says_nothing(const Evaluated& e) {
+  if (e.unsure) return true;
   return (e.failure == Failure::kTimeout || e.failure == Failure::kCompileTimeout) &&
          e.limit_s > 0 && e.limit_s < kFairSeconds;
 }
@@ -97,7 +99,7 @@ void publish(const TuneReport& report, Store& store) {
     return identity_of(e) == report.stale_winner;
   });
   for (const Evaluated* e : kept(report)) {
-    if (was_hurried(*e)) continue;
+    if (says_nothing(*e)) continue;
     Record::Candidate c = candidate_of(report, *e, now);
     const std::string identity = identity_of(c);
     // Without a final, what a final has decided stays. Where that was under another driver or
@@ -116,6 +118,7 @@ void publish(const TuneReport& report, Store& store) {
       {"library", DLBLAS_VERSION},           {"compiler", __VERSION__},
       {"strategy", report.strategy},         {"seed", std::to_string(report.seed)},
       {"budget_s", number(report.budget_s)}, {"rounds", std::to_string(report.final_rounds)}};
+  if (!report.searched.empty()) record.env.push_back({"searched", report.searched});
   record.env.insert(record.env.end(), report.conditions.begin(), report.conditions.end());
   sort_fields(record.env);
   store.publish(std::move(record));
@@ -131,7 +134,7 @@ void throw_all_failed(const TuneReport& report) {
            report.evaluated.size(), " configurations, got none for ",
            print_problem(op, report.problem), "; the last, ", impl.name, " ",
            impl.table().print(last.plan->config), ", failed: ", name_of(last.failure), " (",
-           last.note, ")"),
+           harmless(last.note), ")"),
       {op.schema.name, "call", "one right result", std::string(name_of(last.failure))});
 }
 
@@ -143,7 +146,7 @@ void throw_lost(const TuneReport& report) {
                                last.plan->implementation->table().print(last.plan->config));
   throw Error(ErrorKind::kTuning,
               text(report.op->schema.name, ": CUDA context of this process is lost; expected a ",
-                   "kernel that runs, got ", last.note, " from ", who,
+                   "kernel that runs, got ", harmless(last.note), " from ", who,
                    "; start a new process: the failure is recorded and not tried again"),
               {report.op->schema.name, "context", "a kernel that runs", last.note});
 }
@@ -151,8 +154,8 @@ void throw_lost(const TuneReport& report) {
 void throw_ended(const TuneReport& report, const std::string& why) {
   throw Error(ErrorKind::kTuning,
               text(report.op->schema.name,
-                   ": worker cannot be started again; expected a process that measures, got: ", why,
-                   "; what was measured is kept: tune again"),
+                   ": worker cannot be started again; expected a process that measures, got: ",
+                   harmless(why), "; what was measured is kept: tune again"),
               {report.op->schema.name, "worker", "a process that measures", why});
 }
 

@@ -126,6 +126,7 @@ bool Race::survives(Evaluated& e, const Launch& launch) {
   } catch (const CandidateError& error) {
     e.failure = error.failure();
     e.note = error.what();
+    e.unsure = error.unsure();
   } catch (const Error& error) {  // right twice, and yet it cannot be repeated, or captured
     e.failure = Failure::kLaunchError;
     e.note = error.what();
@@ -219,6 +220,7 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
   e.note = check.note;
   e.error = check.error;
   e.limit_s = check.limit_s;
+  e.unsure = check.unsure;
   if (e.failure == Failure::kNone && !measurer_.interrupted())
     survives(e, [&] { measure(e, check); });
   // Not measured, and not its fault: it is as if it had not begun. Ctrl-C in a function of a
@@ -350,6 +352,7 @@ void Race::settle(const RaceInput& input) {
       e.failure = check.failure;
       e.note = check.note;
       e.error = std::max(e.error, check.error);
+      e.unsure = check.unsure;
     }
     stopped_ |= measurer_.interrupted();
     if (e.failure == Failure::kNone) break;

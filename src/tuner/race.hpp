@@ -25,6 +25,7 @@ struct Evaluated {
   bool broke_device = false;  // nothing can be measured in this process after it
   double error = 0;           // over its bound
   double limit_s = 0;         // of one that was ended for its time: how much it had
+  bool unsure = false;        // another one may have been the cause of its failure
   // Of the race, at the pace that the machine had when it began; a finalist's are those of the
   // final alone, as they were measured.
   std::vector<double> samples_ms;

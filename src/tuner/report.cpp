@@ -80,6 +80,7 @@ std::string print_json(const TuneReport& report) {
   w.field("measured_in", report.place).field("no_worker", report.no_worker);
   w.field("final_rounds", report.final_rounds);
   w.field("stopped", report.stopped).field("mistrusted", report.mistrusted);
+  w.field("waited_s", report.waited_s);
   w.field("budget_s", report.budget_s).field("elapsed_s", report.elapsed_s);
   w.key("counters").open_object();
   w.field("measured", g_counters.measured.load()).field("compiled", g_counters.compiled.load());

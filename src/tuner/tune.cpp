@@ -17,6 +17,8 @@
 #include "tuner/choose_measurer.hpp"
 #include "tuner/inputs.hpp"
 #include "tuner/publish.hpp"
+#include "tuner/together.hpp"
+#include "tuner/turn.hpp"
 
 namespace dlblas {
 namespace {
@@ -111,11 +113,13 @@ TuneReport search(TuneReport report, const Candidates& candidates, const Args* c
   report.evaluated = race.take();
   report.place = measurer->place();
   report.conditions = measurer->conditions();
+  const std::string ended = measurer->ended_because();
+  if (report.stopped || measurer->lost() || !ended.empty()) report.searched = "until it was ended";
 
   publish(report, store_of(options));
   forget(*report.op);
   if (measurer->lost()) throw_lost(report);
-  if (const std::string why = measurer->ended_because(); !why.empty()) throw_ended(report, why);
+  if (!ended.empty()) throw_ended(report, ended);
   if (race.winner() >= 0) {
     const Evaluated& won = report.evaluated[static_cast<std::size_t>(race.winner())];
     report.winner = won.plan->implementation;
@@ -186,6 +190,15 @@ TuneReport hit_report(TuneReport report, const std::vector<CurrentRow>& rows,
   return report;
 }
 
+[[noreturn]] void refuse_miss(const Operator& op, const Problem& problem) {
+  throw Error(
+      ErrorKind::kTuning,
+      text(op.schema.name,
+           ": result is not in the store and DLBLAS_REQUIRE_HIT is set; expected a record for ",
+           print_problem(op, problem), ", got none; run `dlblas tune` where measuring is allowed"),
+      {op.schema.name, "result", "a record", "none"});
+}
+
 // Where nothing may be measured, what was measured under another driver or compiler is the answer.
 bool must_hit(const Problem& problem, const Context& context) {
   return env_flag(EnvVar::kRequireHit) || under_capture(problem, context);
@@ -198,6 +211,31 @@ TuneReport open_report(const Operator& op, const Problem& problem) {
   return report;
 }
 
+Turn::Got take(Turn& turn, const Problem& problem, const Context& context,
+               const TuneOptions& options) {
+  if (under_capture(problem, context))
+    return Turn::Got::kMine;  // nothing waits then: it is refused
+  return turn.take(most_wait_s(budget_of(options)), waiting_of(options, budget_of(options)));
+}
+
+// Nothing was measured: what a call gets, or, in a narrowed search, what it would begin with.
+TuneReport default_report(TuneReport report, const Candidates& candidates, const CurrentRow* winner,
+                          Turn::Got got, const Turn& turn) {
+  const Explanation now = explain(*report.op, report.problem);
+  Point served{&candidates.first(), candidates.default_config()};
+  if (now.plan) served = {now.plan->implementation, now.plan->config};
+  const bool inside = candidates.is_inside(*served.implementation, served.config);
+  Point own = inside ? served : candidates.stand_in();
+  if (winner) own = {winner->implementation, winner->config};
+  report =
+      settled(std::move(report), "default", own.implementation, own.config, words_of(got, turn));
+  report.served = served.implementation;
+  report.served_config = served.config;
+  report.stopped = got == Turn::Got::kStopped;
+  report.waited_s = turn.waited_s();
+  return report;
+}
+
 }  // namespace
 
 TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
@@ -205,45 +243,73 @@ TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
   TuneReport report = open_report(op, problem);
   Candidates candidates(op, problem, options, report.candidates);
   if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
-  const auto merged = store_of(options).load(store_key(op, problem));
-  note_known(*merged, report);
+  const Fields key = store_key(op, problem);
+  Store& store = store_of(options);
+  report.searched = narrowing_of(options);
+  Asked asked{options.strategy, options.seed, budget_of(options), report.searched,
+              newest_in(*store.load(key))};
+  if (asked.strategy.empty()) asked.strategy = default_strategy(candidates.space());
+  Turn turn(store, key);
+  const Turn::Got got = take(turn, problem, context, options);
+  const auto merged = store.load(key);
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
-  const CurrentRow* best = best_row(rows);
+  const std::vector<CurrentRow> asked_for = candidates.inside(rows);
+  const CurrentRow *best = best_row(rows), *winner = best_row(asked_for);
+  if (got == Turn::Got::kNested || got == Turn::Got::kStopped)
+    return default_report(std::move(report), candidates, winner, got, turn);
+  report.waited_s = turn.waited_s();
+  if (report.waited_s > 0 && winner && answers(*merged, asked)) {
+    forget(op);
+    return hit_report(std::move(report), rows, *winner, asked_for.size());
+  }
+  note_known(*merged, report);
   const std::vector<const CurrentRow*> again = stale_rows(rows, surroundings(problem));
   note_stale(again, best, report);
-  candidates.add_anchors(best, best_row(candidates.inside(rows)), again);
+  candidates.add_anchors(best, winner, again);
   return measure(std::move(report), candidates, caller, context, options);
 }
 
 TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller,
                   const Context& context, const TuneOptions& options) {
   if (options.force) return tune(op, problem, caller, context, options);
-  TuneReport report = open_report(op, problem);
-  Candidates candidates(op, problem, options, report.candidates);
-  if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
-  const auto merged = store_of(options).load(store_key(op, problem));
-  note_known(*merged, report);
-  const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
-  const CurrentRow* best = best_row(rows);
-  const std::vector<CurrentRow> asked_for = candidates.inside(rows);
-  const CurrentRow* winner = best_row(asked_for);
-  const bool complete = winner && candidates.keep_unknown(*merged);
-  const std::vector<const CurrentRow*> again = stale_rows(asked_for, surroundings(problem));
-  if (complete && (again.empty() || must_hit(problem, context)))
-    return hit_report(std::move(report), rows, *winner, asked_for.size());
-  if (complete) candidates.drop_all();
-  count(g_counters.store_misses);
-  if (env_flag(EnvVar::kRequireHit))
-    throw Error(
-        ErrorKind::kTuning,
-        text(op.schema.name,
-             ": result is not in the store and DLBLAS_REQUIRE_HIT is set; expected a record for ",
-             print_problem(op, problem),
-             ", got none; run `dlblas tune` where measuring is allowed"),
-        {op.schema.name, "result", "a record", "none"});
-  note_stale(again, winner, report);
-  candidates.add_anchors(best, winner, again);
-  return measure(std::move(report), candidates, caller, context, options);
+  const Fields key = store_key(op, problem);
+  Store& store = store_of(options);
+  Turn turn(store, key);
+  for (bool mine = false;;) {
+    TuneReport report = open_report(op, problem);
+    Candidates candidates(op, problem, options, report.candidates);
+    if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
+    const auto merged = store.load(key);
+    note_known(*merged, report);
+    const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
+    const CurrentRow* best = best_row(rows);
+    const std::vector<CurrentRow> asked_for = candidates.inside(rows);
+    const CurrentRow* winner = best_row(asked_for);
+    const std::size_t all = candidates.space().points.size();
+    const bool complete = winner && candidates.keep_unknown(*merged);
+    const std::vector<const CurrentRow*> again = stale_rows(asked_for, surroundings(problem));
+    report.waited_s = turn.waited_s();
+    if (complete && (again.empty() || must_hit(problem, context))) {
+      if (report.waited_s > 0) forget(op);  // a process that waited has chosen before
+      return hit_report(std::move(report), rows, *winner, asked_for.size());
+    }
+    if (!mine) {
+      count(g_counters.store_misses);
+      if (env_flag(EnvVar::kRequireHit)) refuse_miss(op, problem);
+      const Turn::Got got = take(turn, problem, context, options);
+      if (got != Turn::Got::kMine)
+        return default_report(std::move(report), candidates, winner, got, turn);
+      mine = true;
+      if (store.load(key) != merged) continue;  // of another search, which ended meanwhile
+    }
+    if (complete) candidates.drop_all();
+    report.searched =
+        candidates.space().points.size() < all ? "what was missing" : narrowing_of(options);
+    report.waited_s = turn.waited_s();
+    note_stale(again, winner, report);
+    candidates.add_anchors(best, winner, again);
+    return measure(std::move(report), candidates, caller, context, options);
+  }
 }
 
 }  // namespace dlblas

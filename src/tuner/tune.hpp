@@ -59,7 +59,8 @@ struct TuneCandidate {
 struct TuneReport {
   const Operator* op = nullptr;
   Problem problem;
-  std::string source;  // "store": a hit; "tuned"; "empty": the results have no elements
+  std::string source;  // "store": a hit; "tuned"; "empty": the results have no elements; "default":
+                       // another search of the key is at work, and this one measured nothing
   const Implementation* winner = nullptr;  // of this run; null when every configuration failed
   Config config;
   std::string why;
@@ -79,13 +80,16 @@ struct TuneReport {
   /// compiler: a budget too short for a final sees that they still run, and leaves their times.
   std::map<std::string, std::vector<double>> stale_finals;
   std::string stale_winner;  // identity
+  std::string searched;      // for the record: what was left out; empty: nothing
+  double waited_s = 0;       // for another search of the key
   double budget_s = 0, elapsed_s = 0;
   int final_rounds = 0;
   bool stopped = false, mistrusted = false;
 };
 std::string print_json(const TuneReport& report);
 
-/// Measures every candidate. `caller` (may be null) lends index-valued tensors only.
+/// Measures every candidate; where another search of the key was at work, and its result answers
+/// this question, that is the answer. `caller` (may be null) lends index-valued tensors only.
 /// Throws Error(kUnsupported) when nothing supports the problem, Error(kArgument) for options that
 /// leave nothing or name what is not there, Error(kTuning) when every configuration fails, and when
 /// a worker was asked for and cannot be had.
@@ -94,7 +98,8 @@ TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
 
 /// A hit, measuring nothing, when the store holds a current sample (or failure) of every supporting
 /// candidate; else measures the candidates it lacks, with the default and the incumbent again
-/// beside them. A miss under DLBLAS_REQUIRE_HIT is an Error(kTuning).
+/// beside them. Waits for another search of the key, and takes the default where that takes too
+/// long. A miss under DLBLAS_REQUIRE_HIT is an Error(kTuning).
 TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller,
                   const Context& context, const TuneOptions& options);
 

@@ -72,8 +72,8 @@ class Comparison {
     ++tally_.checked;
     tally_.worst = std::max(tally_.worst, error);
     if (!(error <= 1) && tally_.wrong++ == 0) tally_.first_wrong = index;
-    tally_.zeros += ref == 0;
     if (!std::isfinite(ref)) return;
+    tally_.zeros += std::abs(ref) <= allowed;
     tally_.least = std::min(tally_.least, ref);
     tally_.most = std::max(tally_.most, ref);
     if (!std::isfinite(out)) return;
@@ -100,7 +100,7 @@ void Tally::finish(Verdict& verdict, int result) const {
   verdict.worst = std::max(verdict.worst, worst);
   if (norm > 0) verdict.relative = std::max(verdict.relative, std::sqrt(distance / norm));
   const bool constant = checked > 1 && least >= most;
-  verdict.mistrusted |= constant || (checked > 1 && 2 * zeros > checked);
+  verdict.mistrusted |= constant || 2 * zeros > checked;
 }
 
 std::string judged_name(const Schema& schema, int judged) {

@@ -25,7 +25,7 @@ struct Verdict {
   bool mistrusted = false;
 };
 
-/// What comparing a result, or a part of it, adds up to.
+/// What comparing a result, or a part of it, adds up to. `zeros`: elements that 0 would pass for.
 struct Tally {
   double worst = 0, distance = 0, norm = 0;
   double least = std::numeric_limits<double>::infinity(), most = -least;

@@ -15,6 +15,7 @@ enum class Ending {
   kReplied,  // it lives
   kTimedOut,
   kDied,
+  kGone,     // before it was asked: it had ended, or something that answers nothing came from it
   kStopped,  // the caller wanted no more; after anything but a reply the worker is gone
 };
 struct Exchange {

@@ -128,6 +128,7 @@ void WorkerMeasurer::open() {
       throw worker::Unusable(text("it compiles with NVRTC ", field.value, ", this process with ",
                                   jit::compiler_version()));
   met_.clear();
+  met_batch_ = false;
 }
 
 worker::Opened WorkerMeasurer::read_opened(const std::string& reply) const {
@@ -209,16 +210,24 @@ std::optional<worker::Outcome> WorkerMeasurer::ask(Ask what, const Plan& plan, d
   encode(request, candidate);
   if (what == Ask::kSample) request.put(ms);
   const std::string bytes = request.take();
-  for (bool again = false;; again = true) {
+  const std::string name = candidate.implementation + " " + candidate.config;
+  for (bool again = false;;) {
     if (!ready()) return worker::Outcome{{Failure::kCrash, ended_because_}};
-    met_.insert(candidate.implementation + " " + candidate.config);
+    const bool only_it = met_.size() == met_.count(name);  // has run in this worker, or nothing has
+    met_.insert(name);
     const worker::Exchange got = link_->exchange(bytes, limit_s);
     if (got.ending == Ending::kReplied) return read(got.reply);
     link_.reset();
-    const bool blameless =
-        got.outside || (met_.size() > 1 && (!any_right_ || least_s() < left_s()));
-    if (got.ending == Ending::kDied && blameless && !again) continue;
-    return ended(what, got, limit_s);
+    if (got.ending == Ending::kGone && (!only_it || met_batch_)) continue;
+    const bool died = got.ending == Ending::kDied || got.ending == Ending::kGone;
+    const bool has_time = !any_right_ || least_s() < left_s();
+    if (died && !again && (got.outside || (!only_it && has_time))) {
+      again = true;
+      continue;
+    }
+    worker::Outcome outcome = ended(what, got, limit_s);
+    outcome.check.unsure = died && !only_it;
+    return outcome;
   }
 }
 
@@ -227,7 +236,8 @@ worker::Outcome WorkerMeasurer::ended(Ask what, const worker::Exchange& exchange
     interrupted_ = true;
     return {{Failure::kTimeout, "stopped"}};
   }
-  if (exchange.ending == Ending::kDied) return {{Failure::kCrash, "the worker " + exchange.how}};
+  if (exchange.ending != Ending::kTimedOut)
+    return {{Failure::kCrash, "the worker " + exchange.how}};
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.2g s", limit_s);
   const bool compiling = what == Ask::kPrepare;
@@ -313,7 +323,8 @@ double WorkerMeasurer::sample(const Plan& plan, double ms) {
   const auto sampled = ask(Ask::kSample, plan, limit_s, ms);
   const Check none{Failure::kCrash, "the worker has forgotten it"};
   const Check& check = sampled ? sampled->check : none;
-  if (check.failure != Failure::kNone) throw CandidateError(check.failure, check.note);
+  if (check.failure != Failure::kNone)
+    throw CandidateError(check.failure, check.note, check.unsure);
   return check.ms;
 }
 
@@ -337,6 +348,7 @@ void WorkerMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
   worker::Writer request;
   request.put(Ask::kAhead).put(static_cast<std::uint32_t>(sent.size()));
   for (const Plan* plan : sent) encode(request, candidate_of(*plan));
+  met_batch_ = true;
   const worker::Exchange got = link_->exchange(request.take(), room_s(kUnlimited));
   interrupted_ |= got.ending == Ending::kStopped;
   if (got.ending != Ending::kReplied) return link_.reset();

@@ -88,7 +88,8 @@ class WorkerMeasurer final : public Measurer {
   std::unique_ptr<Measurer> local_;
   std::set<const Implementation*> kept_here_;
   mutable std::map<const Implementation*, std::string> identities_;
-  std::set<std::string> met_;  // candidates that this worker was asked about
+  std::set<std::string> met_;  // candidates that this worker was asked about, one by one
+  bool met_batch_ = false;     // and it has compiled a batch
   // What the first right check of an implementation took: imports, a compiler, a library's start.
   std::map<const Implementation*, double> first_check_s_;
   double start_s_ = 0;  // of the last worker, until its search was open

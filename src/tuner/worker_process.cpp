@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +23,14 @@ namespace {
 constexpr int kSliceMs = 100;             // how often the caller is asked whether to go on
 constexpr std::size_t kLastWords = 1500;  // of standard error, for the failure's text
 constexpr double kFarewellSeconds = 1;    // from the socket's end to the process'
+
+// No candidate can know it before it runs.
+std::uint64_t new_secret() {
+  std::uint64_t secret = 0;
+  if (getrandom(&secret, sizeof secret, GRND_NONBLOCK) != sizeof secret)
+    secret = static_cast<std::uint64_t>(steady_nanoseconds()) * 0x9e3779b97f4a7c15u;
+  return secret;
+}
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
@@ -49,9 +58,18 @@ class ProcessLink final : public Link {
   }
 
   Exchange exchange(std::string_view request, double limit_s) override {
-    if (child_ <= 0) return {Ending::kDied, {}, "has ended before", false};
+    if (child_ <= 0) return {Ending::kGone, {}, "has ended before", false};
+    // Between a reply and the next request nothing comes from a worker, and it lives. Else
+    // a candidate that ran in it was at the socket, or has ended it.
+    char byte;
+    const ssize_t got = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got > 0) return finish(Ending::kGone, 0, kNoReply);
+    if (got == 0) return finish(Ending::kGone, kFarewellSeconds);
+    if (has_ended(child_)) return finish(Ending::kGone, 0);
+    question_ = {question_.number + 1, new_secret()};
     FrameHeader header;
     header.bytes = request.size();
+    header.question = question_;
     out_.assign(reinterpret_cast<const char*>(&header), sizeof header);
     body_ = request;
     sent_ = 0;
@@ -79,13 +97,21 @@ class ProcessLink final : public Link {
       if (sent_ < out_.size() + body_.size()) polled[0].events |= POLLOUT;
       poll(polled, 2, static_cast<int>(std::min(left_ms + 1, kSliceMs + 0.0)));
       if (wants_to_stop()) return finish(Ending::kStopped, 0);
+      // What a candidate started may hold the socket open after the worker's end.
+      const bool ended = polled[0].revents == 0 && has_ended(child_);
       if (polled[1].revents) listen();
       if (polled[0].revents & POLLOUT) send_some();
+      if (ended && !readable()) return finish(Ending::kDied, 0);
       if (!(polled[0].revents & (POLLIN | POLLHUP | POLLERR))) continue;
       if (!receive_some()) return finish(Ending::kDied, kFarewellSeconds);
       if (const Exchange done = whole_reply(); done.ending != Ending::kReplied || has_reply_)
         return done;
     }
+  }
+
+  bool readable() {
+    char byte;
+    return recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
   }
 
   // Asked by the clock, not when poll had nothing to tell: a worker may write all the time.
@@ -113,11 +139,12 @@ class ProcessLink final : public Link {
 
   Exchange whole_reply() {
     has_reply_ = false;
-    if (in_.size() < sizeof(FrameHeader)) return {};
-    FrameHeader header;
-    std::memcpy(&header, in_.data(), sizeof header);
-    const bool sane = is_frame(header, kMaxReply) && in_.size() - sizeof header <= header.bytes;
-    if (!sane) return finish(Ending::kDied, 0, "sent what is no reply");
+    FrameHeader header;  // as it begins, until all of it is here
+    std::memcpy(&header, in_.data(), std::min(in_.size(), sizeof header));
+    if (!is_frame(header, kMaxReply)) return finish(Ending::kDied, 0, kNoReply);
+    if (in_.size() < sizeof header) return {};
+    const bool sane = header.question == question_ && in_.size() - sizeof header <= header.bytes;
+    if (!sane) return finish(Ending::kDied, 0, kNoReply);
     if (in_.size() - sizeof header < header.bytes) return {};
     has_reply_ = true;
     return {Ending::kReplied, in_.substr(sizeof header), {}, false};
@@ -156,15 +183,23 @@ class ProcessLink final : public Link {
   }
 
   Exchange finish(Ending ending, double limit_s, const char* instead = nullptr) {
-    const int status = end_child(std::exchange(child_, -1), limit_s);
+    bool killed = false;
+    const int status = end_child(std::exchange(child_, -1), limit_s, &killed);
+    if (killed && limit_s > 0 && ended_from_outside(status)) instead = kHungUp;  // by this kill
     listen();
     std::string how = instead ? instead : words_of_status(status);
     if (const std::string words = last_words(); !words.empty()) how += ": " + words;
-    return {ending, {}, std::move(how), ending == Ending::kDied && ended_from_outside(status)};
+    const bool died = ending == Ending::kDied || ending == Ending::kGone;
+    const bool outside = died && !killed && ended_from_outside(status);
+    return {ending, {}, std::move(how), outside};
   }
+
+  static constexpr const char* kNoReply = "sent what is no reply";
+  static constexpr const char* kHungUp = "closed its socket, and did not end";
 
   const Waiting waiting_;
   pid_t child_ = -1;
+  Question question_;  // the last one asked
   Descriptor socket_, errors_;
   std::string out_, in_, said_;
   std::string_view body_;

@@ -2,7 +2,9 @@
 #include "tuner/worker_serve.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,16 +15,24 @@
 
 #include "core/counters.hpp"
 #include "core/error.hpp"
+#include "tuner/fork_watch.hpp"
 #include "tuner/worker_wire.hpp"
 
 namespace dlblas::worker {
 namespace {
+
+// A candidate may have made the socket one that does not wait.
+bool wait_for(int fd, short events) {
+  pollfd polled{fd, events, 0};
+  return poll(&polled, 1, -1) >= 0 || errno == EINTR;
+}
 
 // False: the other end is closed, or says what no tuner says.
 bool read_all(int fd, void* to, std::size_t bytes) {
   for (auto* at = static_cast<char*>(to); bytes > 0;) {
     const ssize_t got = read(fd, at, bytes);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN && wait_for(fd, POLLIN)) continue;
     if (got <= 0) return false;
     at += got;
     bytes -= static_cast<std::size_t>(got);
@@ -30,24 +40,27 @@ bool read_all(int fd, void* to, std::size_t bytes) {
   return true;
 }
 
-bool write_frame(int fd, std::string_view body) {
+bool write_frame(int fd, const Question& question, std::string_view body) {
   FrameHeader header;
   header.bytes = body.size();
+  header.question = question;
   std::string frame(reinterpret_cast<const char*>(&header), sizeof header);
   frame += body;
   for (std::string_view rest = frame; !rest.empty();) {
     const ssize_t sent = write(fd, rest.data(), rest.size());
     if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN && wait_for(fd, POLLOUT)) continue;
     if (sent <= 0) return false;
     rest.remove_prefix(static_cast<std::size_t>(sent));
   }
   return true;
 }
 
-bool read_frame(int fd, std::string& body) {
+bool read_frame(int fd, Question& question, std::string& body) {
   constexpr std::size_t kStep = std::size_t{1} << 20;  // no more room than came, and this
   FrameHeader header;
   if (!read_all(fd, &header, sizeof header) || !is_frame(header, kMaxRequest)) return false;
+  question = header.question;
   body.clear();
   while (body.size() < header.bytes) {
     const std::size_t have = body.size();
@@ -56,6 +69,31 @@ bool read_frame(int fd, std::string& body) {
   }
   return true;
 }
+
+// The socket and the process as they were before any candidate ran.
+class Line {
+ public:
+  explicit Line(int socket) : socket_(socket) { (void)fstat(socket, &was_); }
+
+  /// The child of a candidate's fork is no worker: it leaves, and answers nothing.
+  void leave_if_child() const {
+    if (getpid() != pid_) _exit(0);
+  }
+  /// Between a request and its reply the tuner says nothing: a socket on which there is something
+  /// to read now, or that is another one, was closed, shut down or replaced by a candidate.
+  bool intact() const {
+    struct stat is;
+    if (fstat(socket_, &is) != 0 || is.st_dev != was_.st_dev || is.st_ino != was_.st_ino)
+      return false;
+    pollfd polled{socket_, POLLIN | POLLRDHUP, 0};
+    return poll(&polled, 1, 0) == 0;
+  }
+
+ private:
+  const int socket_;
+  const pid_t pid_ = getpid();
+  struct stat was_ {};
+};
 
 void write_number(const char* path, const char* digits) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -190,7 +228,12 @@ class Session {
     try {
       if (ask == Ask::kPrepare) {
         check.failure = Failure::kCompileError;
-        compile(*plan);
+        ForkWatch watch;
+        {
+          const ForkWatch::Run watched(watch, plan);
+          compile(*plan);
+        }
+        if (watch.came_back(plan)) throw Error(ErrorKind::kCompile, ForkWatch::kWords);
         check.failure = Failure::kNone;
       } else if (ask == Ask::kCheck) {
         check = measurer_->check(*plan);
@@ -250,10 +293,19 @@ class Session {
 int serve(int socket, const MakeContext& make_context) {
   fcntl(socket, F_SETFD, FD_CLOEXEC);
   write_number("/proc/self/oom_score_adj", "1000");  // rather this process than who waits for it
-  if (!write_frame(socket, build_id())) return 1;
+  const Line line(socket);
+  Question question;
+  if (!write_frame(socket, question, build_id())) return 1;
   Session session(make_context);
-  for (std::string request; read_frame(socket, request);)
-    if (!write_frame(socket, session.answer(request))) return 1;
+  for (std::string request; read_frame(socket, question, request);) {
+    const std::string answer = session.answer(request);
+    line.leave_if_child();
+    if (!line.intact()) {
+      std::fputs("a candidate closed, shut down or replaced the worker's socket\n", stderr);
+      return 1;
+    }
+    if (!write_frame(socket, question, answer)) return 1;
+  }
   return 0;
 }
 

@@ -145,8 +145,14 @@ pid_t spawn(const Spawn& what) {
   throw Unusable(text(what.argv[0], " cannot be executed: ", std::strerror(why)));
 }
 
+bool has_ended(pid_t child) {
+  siginfo_t info{};
+  const int asked = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT);
+  return asked == 0 ? info.si_pid == child : errno != EINTR;
+}
+
 // The child stays unreaped until its group is killed: so long, nobody else can get its number.
-int end_child(pid_t child, double limit_s) {
+int end_child(pid_t child, double limit_s, bool* killed_it) {
   constexpr double kDyingSeconds = 30;  // a driver takes down what a GPU was doing
   const auto seconds_from_now = [](double s) {
     return steady_nanoseconds() + static_cast<std::int64_t>(s * 1e9);
@@ -170,6 +176,7 @@ int end_child(pid_t child, double limit_s) {
       kill(-child, SIGKILL);
       kill(child, SIGKILL);  // before its exec it may have no group yet
       killed = true;
+      if (killed_it) *killed_it = true;
       end = seconds_from_now(kDyingSeconds);
     }
     usleep(200);

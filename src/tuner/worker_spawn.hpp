@@ -39,9 +39,11 @@ pid_t spawn(const Spawn& what);
 /// A descriptor above those that the child gives out again, closed by exec. Takes `fd` over.
 Descriptor move_up(int fd);
 
+/// Has it ended? It stays unreaped.
+bool has_ended(pid_t child);
 /// Waits `limit_s` for the child to end, then kills it with its group, and reaps it. The status of
-/// waitpid; −1 where somebody else has reaped it.
-int end_child(pid_t child, double limit_s);
+/// waitpid; −1 where somebody else has reaped it. `*killed`: it had to be killed.
+int end_child(pid_t child, double limit_s, bool* killed = nullptr);
 /// "was killed by signal 11 (segmentation fault)", "exited with status 3".
 std::string words_of_status(int status);
 /// By a signal that comes from outside: the system out of memory, a person, a terminal.

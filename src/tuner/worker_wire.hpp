@@ -17,14 +17,22 @@
 
 namespace dlblas::worker {
 
+/// What a frame is about. A reply repeats its request's: a candidate has the socket too, and what
+/// it writes there, or sends again, names another question. The secret is new for each.
+struct Question {
+  std::uint64_t number = 0;  // 0: the greeting
+  std::uint64_t secret = 0;
+  bool operator==(const Question&) const = default;
+};
 /// Of every frame: then its body. "DLBW" and the version of what is below.
 struct FrameHeader {
   std::uint32_t mark = kMark;
   std::uint32_t version = kVersion;
   std::uint64_t bytes = 0;
-  static constexpr std::uint32_t kMark = 0x57424c44, kVersion = 1;
+  Question question;
+  static constexpr std::uint32_t kMark = 0x57424c44, kVersion = 2;
 };
-static_assert(sizeof(FrameHeader) == 16);
+static_assert(sizeof(FrameHeader) == 32);
 /// Requests carry index-valued arguments; replies a few numbers and words.
 inline constexpr std::uint64_t kMaxRequest = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kMaxReply = std::uint64_t{1} << 20;

@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "dlblas/dlblas.h"
 
@@ -114,6 +116,145 @@ TEST(CAbi, MakesResults) {
   EXPECT_EQ(shape[1], 3);
   EXPECT_NEAR(static_cast<float*>(c.ty.data)[0], 1 / 2.1602468, 1e-5);
   dlblas_free(c.ty.data);
+}
+
+// Codes are not cut to the width that the library keeps them in: 257 is no CPU.
+TEST(CAbi, RefusesDevicesThatAreNone) {
+  const struct {
+    dlblas_device device;
+    bool is_cpu;
+  } cases[] = {{{1, 0}, true},          {{257, 0}, false},   {{513, 0}, false},
+               {{-255, 0}, false},      {{1, 65536}, false}, {{1, 1}, false},
+               {{1, -1}, false},        {{2, 65536}, false}, {{258, 0}, false},
+               {{INT32_MIN, 0}, false}, {{0, 0}, false},     {{2, INT32_MIN}, false}};
+  for (const auto& [device, is_cpu] : cases) {
+    Call c;
+    c.tx.device = c.tw.device = c.ty.device = device;
+    const dlblas_status status = dlblas_call(Call::op(), &c.args, nullptr);
+    EXPECT_EQ(status, is_cpu ? DLBLAS_OK : DLBLAS_DEVICE) << device.type << ":" << device.index;
+    EXPECT_EQ(c.y[0] != 0, is_cpu);
+    const std::string words = is_cpu ? "rms_norm: x is on" : last_message();
+    EXPECT_EQ(words.substr(0, 17), "rms_norm: x is on");
+  }
+}
+
+TEST(CAbi, RefusesWhatNoMemoryHolds) {
+  const int64_t strides[][2] = {
+      {INT64_MAX, 1}, {INT64_MIN, 1}, {int64_t{1} << 60, 1}, {3, -(int64_t{1} << 60)}};
+  for (const auto& step : strides) {
+    Call c;
+    int64_t own[2] = {step[0], step[1]};
+    c.tx.strides = own;
+    EXPECT_EQ(dlblas_call(Call::op(), &c.args, nullptr), DLBLAS_SHAPE) << step[0];
+    EXPECT_EQ(last_message(),
+              "rms_norm: x has elements beyond the address space; expected strides and an address "
+              "of one block of memory, got others");
+  }
+  Call far;
+  far.tx.byte_offset = UINT64_MAX;
+  EXPECT_EQ(dlblas_call(Call::op(), &far.args, nullptr), DLBLAS_SHAPE);
+  Call end;
+  end.tx.data = reinterpret_cast<void*>(UINTPTR_MAX - 3);
+  EXPECT_EQ(dlblas_call(Call::op(), &end.args, nullptr), DLBLAS_SHAPE);
+  Call below;
+  int64_t own[2] = {-3, 1};
+  below.tx.data = reinterpret_cast<void*>(8);
+  below.tx.strides = own;
+  EXPECT_EQ(dlblas_call(Call::op(), &below.args, nullptr), DLBLAS_SHAPE);
+  Call one;  // of one element in a dimension, no step is taken
+  one.shape[0] = 1;
+  int64_t any[2] = {INT64_MIN, 1};
+  one.tx.strides = any;
+  EXPECT_EQ(dlblas_call(Call::op(), &one.args, nullptr), DLBLAS_OK) << last_message();
+}
+
+TEST(CAbi, RefusesCountsThatAreNone) {
+  for (const auto& [values, named] : {std::pair{-1, 0}, {2, -1}, {INT32_MIN, INT32_MAX}}) {
+    Call c;
+    c.args.num_values = values;
+    c.args.num_named = named;
+    EXPECT_EQ(dlblas_call(Call::op(), &c.args, nullptr), DLBLAS_ARGUMENT);
+    EXPECT_EQ(last_message().substr(0, 27), "rms_norm: args is malformed") << last_message();
+  }
+  Call c;
+  c.args.num_outputs = -1;
+  EXPECT_EQ(dlblas_call(Call::op(), &c.args, nullptr), DLBLAS_ARGUMENT);
+  char* text = nullptr;
+  Call question;
+  EXPECT_EQ(dlblas_explain(Call::op(), &question.args, nullptr, 7, &text), DLBLAS_ARGUMENT);
+  EXPECT_EQ(last_message(), "rms_norm: format is unknown; expected 0 (JSON) or 1 (a table), got 7");
+}
+
+TEST(CAbi, RefusesOptionsOfASearch) {
+  const char* texts[1] = {nullptr};
+  const char* words[1] = {"eps"};
+  dlblas_tune_options none{};
+  none.size = sizeof none;
+  none.max_evaluations = 1;
+  const auto refuse = [&](const dlblas_tune_options& o) {
+    Call c;
+    EXPECT_EQ(dlblas_tune(Call::op(), &c.args, nullptr, &o, nullptr), DLBLAS_ARGUMENT);
+    return last_message();
+  };
+  dlblas_tune_options o = none;
+  o.num_knobs = 5;
+  EXPECT_EQ(refuse(o), "tune: knob_names is null; expected 5 texts, got NULL for knob 0");
+  o.num_knobs = 1;
+  o.knob_names = words;
+  EXPECT_EQ(refuse(o), "tune: knob_values is null; expected 1 texts, got NULL for knob 0");
+  o.knob_values = texts;
+  EXPECT_EQ(refuse(o), "tune: knob_values is null; expected 1 texts, got NULL for knob 0");
+  o.num_knobs = -1;
+  EXPECT_EQ(refuse(o), "tune: num_knobs is out of range; expected 0 to 4096, got -1");
+  o = none;
+  o.seconds = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(refuse(o).substr(0, 27), "tune: seconds is no budget;");
+  o = none;
+  o.size = 8;
+  EXPECT_EQ(refuse(o).substr(0, 32), "tune: options has a wrong size; ");
+}
+
+TEST(CAbi, RefusesRowsAndPlacesOfTheOracle) {
+  Call c;
+  double value[6], magnitude[6], bounds[1][3];
+  double *values[1] = {value}, *magnitudes[1] = {magnitude}, *nowhere[1] = {nullptr};
+  const int64_t rows[2] = {1, 0};
+  dlblas_verdict verdict{};
+  verdict.size = sizeof verdict;
+  ASSERT_EQ(dlblas_reference(Call::op(), &c.args, rows, 2, values, magnitudes, bounds), DLBLAS_OK);
+  const auto refused = [&](const char* argument, dlblas_status status) {
+    EXPECT_EQ(status, DLBLAS_ARGUMENT) << argument;
+    EXPECT_EQ(last_message().rfind(std::string("rms_norm: ") + argument, 0), 0u) << last_message();
+  };
+  const auto reference = [&](const int64_t* r, int64_t n, double** v, double** m) {
+    return dlblas_reference(Call::op(), &c.args, r, n, v, m, bounds);
+  };
+  refused("num_rows is negative", reference(rows, -1, values, magnitudes));
+  refused("num_rows is negative", dlblas_verify(Call::op(), &c.args, rows, -1, &verdict));
+  refused("rows is null", reference(nullptr, 2, values, magnitudes));
+  refused("rows is null", dlblas_verify(Call::op(), &c.args, nullptr, 2, &verdict));
+  refused("values is null", reference(rows, 2, nullptr, magnitudes));
+  refused("values is null", reference(rows, 2, nowhere, magnitudes));
+  refused("magnitudes is null", reference(rows, 2, values, nowhere));
+  refused("bounds is null",
+          dlblas_reference(Call::op(), &c.args, rows, 2, values, magnitudes, nullptr));
+  c.tx.data = nullptr;
+  refused("x has no memory", reference(rows, 2, values, magnitudes));
+  refused("x has no memory", dlblas_verify(Call::op(), &c.args, rows, 2, &verdict));
+  c.tx.data = c.x;
+  refused("nanoseconds is null", dlblas_bench_host(Call::op(), &c.args, nullptr));
+}
+
+TEST(CAbi, RefusesMachinesThatAreNone) {
+  dlblas_machine machine{};
+  machine.size = sizeof machine;
+  EXPECT_EQ(dlblas_bench_machine(1, -1, &machine), DLBLAS_ARGUMENT);
+  EXPECT_EQ(last_message().substr(0, 30), "dlblas: bytes is out of range;");
+  for (const dlblas_device device : {dlblas_device{3, 0}, {258, 0}, {1, 1}, {2, -1}, {2, 65536}}) {
+    machine.device = device;
+    EXPECT_EQ(dlblas_bench_machine(1, 64, &machine), DLBLAS_ARGUMENT) << device.type;
+    EXPECT_EQ(last_message().substr(0, 31), "dlblas: device is out of range;");
+  }
 }
 
 // The main thread's thread_local objects are destroyed before atexit handlers that were registered

@@ -17,6 +17,7 @@
 #include "bindings/c/handle.hpp"
 #include "core/counters.hpp"
 #include "core/element.hpp"
+#include "core/in_flight.hpp"
 #include "tests/cpp/schema_dummy.hpp"
 #include "tests/cpp/temporary_store.hpp"
 
@@ -155,6 +156,7 @@ TEST(Dispatch, FirstCallsOnOneProblemShareOnePlanAndOneKernel) {
     std::set<const Kernel*> kernels;
     together([&](int i) {
       EXPECT_EQ(answer(op, 4, 8, static_cast<float>(i)), 1);
+      const InFlight in_flight;
       const Plan& plan = select(op, problem);
       const Kernel& kernel = compile(plan);
       const std::lock_guard lock(mutex);
@@ -178,6 +180,7 @@ TEST(Dispatch, FirstCallsOnManyProblemsGrowTheMapUnderReaders) {
   const std::int64_t selected = g_counters.selected, prepared = g_counters.prepared;
   for (int width = 1; width <= kWidths; ++width)
     for (int rows = 1; rows <= 3; ++rows) {
+      const InFlight in_flight;
       const Plan& plan = select(op, problem_of(op, rows, width));
       EXPECT_EQ(plan.problem.dims[1], width);
       EXPECT_EQ(&select(op, plan.problem), &plan);
@@ -248,6 +251,7 @@ TEST(Dispatch, CallsRaceWithEveryKindOfChange) {
       EXPECT_EQ(answer(op, 4, 5, 1), 3);
       pin(op, "", "");
     }
+    const InFlight in_flight;
     const Explanation explained = explain(op, problem);
     EXPECT_EQ(explained.candidates.size(), round < kRounds / 2 ? 3u : 4u);
     EXPECT_FALSE(print_table(explained).empty());

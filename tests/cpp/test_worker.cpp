@@ -1,7 +1,6 @@
 // Measuring in workers that are processes (this program, started again), whose candidates hang,
 // crash, corrupt and lie. Read next: tests/cpp/test_worker_measurer.cpp (who is given how long),
 // src/tuner/worker_process.hpp.
-#include <dirent.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,10 +12,9 @@
 #include <set>
 #include <thread>
 
-#include "cpu/thread_pool.hpp"
 #include "tests/cpp/tuner_dummy.hpp"
+#include "tests/cpp/worker_program.hpp"
 #include "tuner/worker_process.hpp"
-#include "tuner/worker_serve.hpp"
 
 namespace dlblas::test {
 namespace {
@@ -93,37 +91,6 @@ const Operators& operators() {
   static const Operators made;
   return made;
 }
-
-void run_in_pool(void* self, std::int64_t begin, std::int64_t end, std::int64_t grain, RangeFn fn,
-                 void* ctx) {
-  pool_parallel_for(static_cast<const Context*>(self)->num_threads, begin, end, grain, fn, ctx);
-}
-
-int serve_tests() {
-  Context context;
-  return worker::serve(worker::kWorkerSocket, [&](const Problem& problem) -> const Context& {
-    context.num_threads = problem.threads;
-    context.self = &context;
-    context.parallel_for = run_in_pool;
-    return context;
-  });
-}
-
-std::string own_path() {
-  char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-  return std::string(path, n > 0 ? static_cast<std::size_t>(n) : 0);
-}
-
-int open_descriptors() {
-  DIR* folder = opendir("/proc/self/fd");
-  int count = 0;
-  while (readdir(folder)) ++count;
-  closedir(folder);
-  return count;
-}
-
-bool has_children() { return waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD; }
 
 class ProcessWorker : public TunerTest {
  protected:

@@ -41,7 +41,10 @@ SOURCES = {
 
 def tree_root() -> str | None:
     """The source tree that the current folder lies in."""
-    folder = os.getcwd()
+    try:
+        folder = os.getcwd()
+    except OSError:  # it is gone
+        return None
     while True:
         if all(os.path.exists(os.path.join(folder, name)) for name in ("VERSION", "benchmarks")):
             return folder

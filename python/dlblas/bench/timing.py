@@ -62,13 +62,10 @@ def interleaved(
     rounds: int = ROUNDS,
     limit_s: float | None = None,
     prepare: Mapping[str, Function] | None = None,
-    settle_ms: float = 0,
 ) -> dict[str, Samples]:
     """``rounds`` rounds of one sample each, fewer (five at least) when ``limit_s`` is over.
 
-    ``prepare[name]`` runs untimed before each sample of that contestant. ``settle_ms``: before its
-    sample a contestant runs untimed for so long, because the idle threads of another one's pool
-    (OpenBLAS') spin on for tens of milliseconds and would take its cores.
+    ``prepare[name]`` runs untimed before each sample of that contestant.
     """
     prepare = prepare or {}
     repeats, times = {}, {name: list[float]() for name in contestants}
@@ -85,8 +82,5 @@ def interleaved(
         for name, function in contestants.items():
             if name in prepare:
                 prepare[name]()
-            settled = time.monotonic() + settle_ms * 1e-3
-            while time.monotonic() < settled:
-                function()
             times[name].append(_run(function, repeats[name]) * 1e-6)
     return {name: Samples(times[name], repeats[name]) for name in contestants}

@@ -79,7 +79,11 @@ def load_registry() -> Registry:
     for family in sorted({op["family"] for op in operators.values()}):
         path = folder / f"{family}.cases.json"
         if path.exists():
-            rows += [row for row in json.loads(path.read_text()) if row["op"] in operators]
+            rows += [
+                row
+                for row in json.loads(path.read_text(encoding="utf-8"))
+                if row["op"] in operators
+            ]
         try:
             formulas.update(import_module(f"dlblas.ops.{family}_formulas").FORMULAS)
         except ModuleNotFoundError:  # an operator without one: its reference counts for nothing

@@ -12,12 +12,14 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from .._text import cut
 from . import _arrays
 from ._problem import Operator, Problem
 from ._space import Knobs
 from ._words import refuse
 
 Supports = Callable[[Problem], Any]
+_MOST_WORDS = 2000  # characters of an exception that a failure's record keeps
 
 
 class Signature(NamedTuple):
@@ -120,7 +122,7 @@ def words_of(error: Exception) -> str:
     """The error, and the last line of the user's that led to it."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({last[0].filename}:{last[0].lineno})" if last else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return f"{type(error).__name__}: {cut(str(error), _MOST_WORDS)}{where}"
 
 
 def _picks(names: Iterable[str], wanted: tuple[str, ...]) -> list[tuple[str, int]]:

@@ -7,6 +7,7 @@ docs/own.md.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from typing import Any
@@ -19,7 +20,9 @@ from ._words import refuse
 def load(path: str | os.PathLike[str]) -> None:
     """Opens a shared object and lets it register; it stays open for the process. Raises
     ArgumentError where it cannot be opened, and whatever its registration raised."""
-    name = os.path.abspath(os.fspath(path))
+    name = os.fspath(path)
+    with contextlib.suppress(OSError):  # a current folder that is gone: dlopen has the words
+        name = os.path.abspath(name)
     # What it links against must be this very library, of which there is one in the process.
     ctypes.CDLL(_native.library_path(), mode=ctypes.RTLD_GLOBAL)
     try:
@@ -31,6 +34,15 @@ def load(path: str | os.PathLike[str]) -> None:
             "build it as docs/own.md says",
         ) from None  # fmt: skip
     own.restype = ctypes.c_int
-    _native.check(own())
+    _native.library().dlblas_fail(b"")  # so that what it leaves behind is its own
+    status = own()
+    known, words = _native.last_failure()
+    if status not in (0, known) or (status and not words):
+        raise refuse(
+            "load", "path", "holds a dlblas_own() that failed", "0, or the status of a dlblas call",
+            f"{status} ({words})" if words else f"{status} without words",
+            "return what the call returned, or what dlblas_keep_error() does",
+        )  # fmt: skip
+    _native.check(status)
     _source.note(name, _source.place_of(name))
     _operator.announce()

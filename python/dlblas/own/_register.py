@@ -7,8 +7,9 @@ _function.py, _triton.py, _cuda.py, bindings/python/own.cpp.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ParamSpec
 
 from .. import _native
 from . import _cuda, _function, _source, _triton
@@ -20,7 +21,27 @@ from ._words import refuse, refuse_type, text_of
 _DETERMINISTIC, _CAPTURABLE, _LOCAL = 1, 2, 4
 _DEVICES = {"cpu": 1, "cuda": 2}
 
+_P = ParamSpec("_P")
 
+
+def _name_comes_second(function: Callable[_P, Any]) -> Callable[_P, Any]:
+    """Refuses ``register(op, fn, …)``, with or without ``name=``, before Python words it."""
+
+    @functools.wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+        if len(args) > 1 and (not isinstance(args[1], str) or "name" in kwargs):
+            raise refuse(
+                args[0] if isinstance(args[0], str) else "register",
+                "name", "is not the second argument", "an identifier before the function",
+                repr(args[1])[:60], 'call register(op, "name", fn), or decorate with '
+                '@register(op, "name")',
+            )  # fmt: skip
+        return function(*args, **kwargs)
+
+    return checked
+
+
+@_name_comes_second
 def register(
     op: str,
     name: str,

@@ -59,7 +59,10 @@ def _repeatable(namespace: dict[str, Any], line: int) -> bool:
     guards = _guards(file)
     if not guards or any(line in guard for guard in guards):
         return False
-    _script[:] = [os.path.abspath(file), str(namespace.get("__package__") or "")]
+    try:
+        _script[:] = [os.path.abspath(file), str(namespace.get("__package__") or "")]
+    except OSError:  # relative to a current folder that is gone
+        return False
     return True
 
 

@@ -1,0 +1,46 @@
+"""Ctrl-C while the command ``dlblas`` is still importing: exit code 130 and one line, as later.
+
+Imported first by the package where this process is the command; any other program's signals are its
+own. Read next: cli.py, which takes over.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+
+def is_command() -> bool:
+    """``python -m dlblas``, while -m is looking for it, or a script of that name."""
+    argv: list[str] = getattr(sys, "argv", [])
+    if argv[:1] == ["-m"]:
+        words = sys.orig_argv
+        before = words[words.index("dlblas") - 1] if "dlblas" in words else ""
+        return "-mdlblas" in words or (before[:1] == "-" and before[-1:] == "m")
+    return bool(argv) and os.path.basename(argv[0]) == "dlblas"
+
+
+def _leave(*_: Any) -> None:
+    try:
+        os.write(2, b"dlblas: interrupted\n")
+    finally:
+        os._exit(130)
+
+
+def watch() -> None:
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        try:
+            signal.signal(signal.SIGINT, _leave)
+        except ValueError:  # a thread that imports us: not the command after all
+            return
+
+
+def done() -> None:
+    """From here on Ctrl-C is KeyboardInterrupt again."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

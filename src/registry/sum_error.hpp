@@ -1,0 +1,67 @@
+// How far a kernel's f32 sum of many terms may be from the exact one, for operators' bounds.
+// In: sizes that an oracle collects beside a sum. Out: roundings, in units of u = 2^-24.
+//
+// The worst chain imaginable errs by n·u·Σ|p|, more than the sum itself from n = 2^17 on for draws
+// of both signs: such a bound accepts zeros. What kernels do is known better. Addition i rounds by
+// at most u·|s_i|, s_i being a partial sum, by 0.42·u·|s_i| in the root mean square, and one
+// rounding knows nothing of the next. So errors walk at random along the partial sums:
+//   walk:  0.42·u·√n·R, with R the root mean square of the s_i. Six deviations are 2.5·u·√n·R.
+// s_i are taken in the order of the terms; a kernel that permutes or divides them walks along other
+// sums, of the same size for random terms: √Σp² stands beside R, so that a path that happens to be
+// short does not refuse another order. Kernels that add in lanes see one sign in each lane where
+// signs alternate: the sums of the even and of the odd terms stand beside it, for eight lanes.
+//   Q² = R² + Σp² + (R_even² + R_odd²)/32,  allowed 4·√n·Q.
+// Measured, n = 64 … 2^25, f32 (our chains, oneDNN, cuBLAS; normal, uniform, halves of either sign,
+// alternating): at most 1.8·√n·Q. From 2^20 terms on, n counts as 2^20: who adds more divides them.
+//   alike: equal terms round alike. In each binade of a sum of n·p all roundings are the same, up
+//   to
+// u·|s_i|, which adds up to n·u·S/2 for a sum of one sign; 0.22·n·u·S was the most measured
+// (full(0.1) of f16, one chain). Allowed 1.5·n·R·(R/Σ|p|)², which is 0.29·n·S there and next to
+// nothing where signs differ, for chains of at most 2^14: oneDNN begins a new one after 4,096
+// terms, cuBLAS and ours sooner. A longer chain of equal terms is wrong by more than 3e-4, and is
+// refused. Neither part exceeds n·u·Σ|p|, the worst there is.
+//   cut: tensor cores align the products of an instruction to the largest and cut what is below, at
+// one or two bits under f32's last; the sum is cut again. A product loses 5/16 of a step at most in
+// the mean (8 products, 1 bit: Ampere; 16 and 2: half of that), always towards zero: 0.45·u·n·R.
+// cuBLAS on an H200: 0.18·u·n·R for f16, 0.07 for bf16, up to n = 2^12, where it begins to divide.
+// Allowed n/2·R for inputs of f16 and bf16, of at most 2^16 terms: 2^-9·R, a fifth of 2 %.
+// Read next: registry/operator.hpp (Bound), ops/gemm/matmul_ref.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace dlblas {
+
+/// A rounding of f32 relative to what is rounded, at most.
+inline constexpr double kRounding = 0x1p-24;
+
+/// Factors of the parts above, for a number of terms.
+struct SumModel {
+  double worst = 0, walk = 0, alike = 0, cut = 0;
+};
+
+/// `terms` in one chain of f32; `cuts`: inputs that tensor cores take.
+inline SumModel sum_model(std::int64_t terms, bool cuts) {
+  const auto n = [terms](double most) { return std::min(static_cast<double>(terms), most); };
+  return {static_cast<double>(terms), 4 * std::sqrt(n(0x1p20)), 1.5 * n(0x1p14),
+          cuts ? n(0x1p16) / 2 : 0};
+}
+
+/// What an oracle collects beside a sum: Σ|p| and Σp²; the mean of s², and of the sum of even and
+/// of odd terms squared and added, looked at after every kSumStep terms.
+struct SumSizes {
+  double size = 0, squares = 0, path = 0, lanes = 0;
+};
+inline constexpr int kSumStep = 16;
+
+/// Roundings that the sum may be off by, times kRounding.
+inline double sum_error(const SumModel& model, const SumSizes& sums) {
+  const double path = std::sqrt(sums.path), sided = sums.size > 0 ? path / sums.size : 0;
+  const double walk = model.walk * std::sqrt(sums.path + sums.squares + sums.lanes / 32);
+  const double alike = model.alike * path * sided * sided;
+  return std::min(walk + alike, model.worst * sums.size) + model.cut * path;
+}
+
+}  // namespace dlblas

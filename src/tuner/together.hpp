@@ -1,0 +1,35 @@
+// Two searches of one key: how long one waits for the other, and whether the other's record answers
+// its question. In: options, what the store holds. Out: words, seconds, yes or no.
+// Flow: tune > [together], turn.  Read next: tuner/turn.hpp, docs/tuning.md ("One search a key").
+#pragma once
+
+#include <string>
+
+#include "tuner/tune.hpp"
+#include "tuner/turn.hpp"
+
+namespace dlblas {
+
+/// A search of the same budget that began a moment ago has ended by then, with what may exceed its
+/// budget: a worker's start, the inputs, the oracle.
+double most_wait_s(double budget_s);
+/// Tells on_event that it waits; true: stop. Empty where nobody listens.
+std::function<bool()> waiting_of(const TuneOptions& options, double budget_s);
+/// Why nothing was measured.
+std::string words_of(Turn::Got got, const Turn& turn);
+
+/// How a search was narrowed, for its record; empty: it was not.
+std::string narrowing_of(const TuneOptions& options);
+/// What was asked, and the newest sample that was known then.
+struct Asked {
+  std::string strategy;
+  std::uint64_t seed;
+  double budget_s;
+  std::string searched;
+  std::int64_t newest;
+};
+std::int64_t newest_in(const Merged& merged);
+/// Does the store hold a search of this very question, with as much time or more, that came since?
+bool answers(const Merged& merged, const Asked& asked);
+
+}  // namespace dlblas

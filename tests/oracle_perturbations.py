@@ -1,0 +1,210 @@
+"""What a user would call wrong, put into right results: does the judge refuse it?
+
+In: an operator of the registry, sizes of its letters. Out: which perturbations ``dlblas.verify``
+refuses, and the smallest error of one element that it refuses. Nothing here knows an operator.
+``python tests/oracle_perturbations.py`` prints the table of docs/testing.md, ``--write`` puts it
+there.
+Read next: test_oracle_says_no.py, src/registry/sum_error.hpp.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+if __name__ == "__main__":
+    sys.path.insert(0, os.environ.get("DLBLAS_TEST_PYTHON", str(ROOT / "build" / "python")))
+
+import dlblas  # noqa: E402
+import numpy as np  # noqa: E402
+from dlblas.harness import Case, load_registry  # noqa: E402
+from dlblas.harness.call import PATTERNS, Call, numpy_dtype  # noqa: E402
+from dlblas.harness.checks import Rounding, round_to  # noqa: E402
+
+REGISTRY = load_registry()
+ROUNDING = 2.0**-24  # of f32, relative, at most
+ROUNDINGS = 16  # an element this far off is wrong
+TILE = 16
+MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!-- end -->")
+
+
+class Judged(NamedTuple):
+    """One result of a problem: the right array, the oracle's values, the size of each element's own
+    terms, how far NumPy in f32 is off, and how to judge an array in its place."""
+
+    name: str
+    right: Any
+    value: Any
+    allowed: Any
+    size: Any
+    plain: Any
+    narrow: bool  # an input has 16 bits: tensor cores cut its sums
+    verify: Any
+
+
+def problem(op: str, letter: str, size: int, dtype: str, values: str, others: int) -> Case:
+    """One letter as long as ``size``, the others short. What chooses a result's dtype says f32."""
+    facts = REGISTRY.operators[op]
+    dims = {row["name"]: others for row in facts["letters"]} | {letter: size}
+    wide = {p["name"]: "f32" for p in facts["forms"][0]["params"] if p["kind"] == "dtype"}
+    return Case(op, f"{letter}={size}", dims, dtype, "contiguous", values, wide)
+
+
+def judged(case: Case, seed: int) -> Iterator[Judged]:
+    """The results of a problem, but for those that the judge itself mistrusts."""
+    call = Call(REGISTRY, case, seed)
+    before = call.before()
+    refs = dlblas.reference(case.op, (), before)
+    dtypes = [numpy_dtype(_dtype_name(r.array.dtype)) for r in call.results]
+    rights = [round_to(d, ref.value).astype(d) for d, ref in zip(dtypes, refs, strict=True)]
+    positive = {n: abs(v) if hasattr(v, "dtype") else v for n, v in before.items()}
+    sizes = dlblas.reference(case.op, (), positive)
+    plain = _formula_in_f32(call)
+    narrow = any(v.dtype.itemsize == 2 for v in before.values() if hasattr(v, "dtype"))
+
+    def verify(at: int, array: Any) -> Any:
+        out = [array if i == at else right for i, right in enumerate(rights)]
+        return dlblas.verify(case.op, (), tuple(out) if len(out) > 1 else out[0], before)
+
+    for i, (ref, right) in enumerate(zip(refs, rights, strict=True)):
+        verdict = verify(i, right)
+        assert verdict.ok, f"{case}: the oracle refuses its own {ref.name}: {verdict}"
+        if (abs(ref.value) <= ref.allowed()).mean() > 0.5:
+            assert verdict.mistrusted, f"{case}: zeros pass for {ref.name}, and nothing says so"
+            continue
+        size = np.maximum(abs(sizes[i].value), _row_and_column(ref.value))
+        off = _row_and_column(plain[i] - ref.value)
+        allowed = ref.allowed()
+        yield Judged(
+            ref.name, right, ref.value, allowed, size, off, narrow, lambda a, i=i: verify(i, a)
+        )
+
+
+def _formula_in_f32(call: Call) -> Any:
+    """The family's formula as NumPy computes it in f32: no kernel has what cancellation takes."""
+    tensors = {name: t.array.astype(np.float32) for name, t in call.pristine.items()}
+    rounding = Rounding(next(iter(call.inputs.values())).dtype)
+    return REGISTRY.formulas[call.case.op](tensors, {**call.defaults, **call.scalars}, rounding)
+
+
+def _dtype_name(dtype: Any) -> str:
+    return {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}[dtype.name]
+
+
+def _row_and_column(value: Any) -> Any:
+    """The largest |value| of an element's row or column."""
+    flat = abs(value.reshape(-1, value.shape[-1]))
+    return np.maximum(flat.max(-1, keepdims=True), flat.max(0)).reshape(value.shape)
+
+
+def visible(result: Judged) -> Any:
+    """What an element may be off before it is called wrong: some roundings of its terms in f32, or,
+    where terms cancel, what NumPy makes of it in f32; where tensor cores cut sums, a rounding of
+    bf16 of its row's or column's largest."""
+    least = ROUNDINGS * ROUNDING * result.size
+    hides = 4 * result.plain > least  # terms cancel: NumPy's few samples tell little of the worst
+    least = np.where(hides, 32 * result.plain, least)
+    return np.maximum(least, 2.0**-8 * _row_and_column(result.value)) if result.narrow else least
+
+
+def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
+    """Named arrays that differ from the right one visibly."""
+    right, value = result.right, result.value
+    dtype, width = right.dtype, right.shape[-1]
+
+    def stored(exact: Any) -> Any:
+        return round_to(dtype, exact).astype(dtype)
+
+    def changed(**changes: Any) -> Iterator[tuple[str, Any]]:
+        for name, array in changes.items():
+            off = abs(array.astype(np.float64) - value)
+            if (off > visible(result)).any() or not np.isfinite(off).all():
+                yield name, array
+
+    rows = right.reshape(-1, width)
+    yield from changed(zeros=np.zeros_like(right), scaled=stored(value * 1.02))
+    if dtype == np.float32:
+        bf16 = np.dtype("float32") if numpy_missing() else numpy_dtype("bf16")
+        yield from changed(bf16_rounded=right.astype(bf16).astype(np.float32))
+    element = value.copy()
+    at = np.unravel_index(rng.integers(value.size), value.shape)
+    # One rounding of the result's own dtype may lie between what is asked for and what is stored.
+    step = float(np.spacing(abs(right[at]))) if dtype != np.float32 else 0.0
+    element[at] += 1.01 * visible(result)[at] + ROUNDINGS / 2 * step
+    yield from changed(one_element=stored(element))
+    last = right.copy()
+    last.reshape(-1)[-1:].view(np.uint8)[:] = PATTERNS[0]
+    yield from changed(last_unwritten=last)
+    if len(rows) > 1:
+        order = np.arange(len(rows))
+        a, b = rng.choice(len(rows), 2, replace=False)
+        order[[a, b]] = b, a
+        yield from changed(rows_swapped=rows[order].reshape(right.shape))
+    if rows.size > 1:  # a tile as it was before the call: of other rows and columns
+        stale = rows.copy()
+        r, c = rng.integers(len(rows)), rng.integers(width)
+        stale[r : r + TILE, c : c + TILE] = rows[::-1, ::-1][r : r + TILE, c : c + TILE]
+        yield from changed(stale_tile=stale.reshape(right.shape))
+
+
+def numpy_missing() -> bool:
+    try:
+        import ml_dtypes  # noqa: F401
+    except ImportError:
+        return True
+    return False
+
+
+def smallest(result: Judged) -> tuple[float, float]:
+    """The smallest error of an element that is refused, at the median: in roundings of f32 of its
+    own terms, and as a part of the result's root mean square."""
+    least = np.median(result.allowed / np.maximum(result.size, 1e-300)) / ROUNDING
+    scale = math.sqrt(float(np.mean(result.value**2)))
+    return float(least), float(np.median(result.allowed)) / scale
+
+
+def table() -> list[str]:
+    lines = [
+        "| operator, result | long letter | dtype | √ of its size: 4 | 32 | 256 | 1,024 | 5,793 |",
+        "|---|---|---|--:|--:|--:|--:|--:|",
+    ]
+    sizes = (16, 1024, 65536, 2**20, 2**25)
+    for op in sorted(REGISTRY.operators):
+        for letter in (row["name"] for row in REGISTRY.operators[op]["letters"]):
+            params = REGISTRY.operators[op]["forms"][0]["params"]
+            wide = any(p["kind"] == "dtype" for p in params)
+            for dtype in ("f32", "bf16") if wide else ("f32",):
+                cells: dict[str, list[str]] = {}
+                for size in sizes:
+                    few = 16 if size < 2**20 else 2
+                    for result in judged(problem(op, letter, size, dtype, "normal", few), 7):
+                        of_terms, of_rms = smallest(result)
+                        text = f"{of_terms:.3g} ({of_rms:.1e})"
+                        cells.setdefault(result.name, []).append(text)
+                for name, row in cells.items():
+                    cells_of = ["" for _ in range(len(sizes) - len(row))] + row
+                    lines.append(f"| {op}, {name} | {letter} | {dtype} | {' | '.join(cells_of)} |")
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="into docs/testing.md")
+    lines = table() if (given := parser.parse_args()) else []
+    if not given.write:
+        print("\n".join(lines))
+        return 0
+    path = ROOT / "docs" / "testing.md"
+    head, rest = path.read_text().split(MARKS[0])
+    path.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + rest.split(MARKS[1])[1]]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

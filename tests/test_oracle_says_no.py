@@ -1,0 +1,133 @@
+"""An oracle that can say no: at every size of every letter of every operator, a result that is
+wrong is refused, and what the built-in implementations write passes.
+
+Read next: oracle_perturbations.py, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import dlblas
+import numpy as np
+import oracle_perturbations as wrong
+import pytest
+from dlblas.harness.call import Call
+
+REGISTRY = wrong.REGISTRY
+LETTERS = [(op, row["name"]) for op, o in REGISTRY.operators.items() for row in o["letters"]]
+SIZES = (1, 2, 3, 7, 16, 33, 64, 257, 1000, 4096, 65537, 2**18)
+LONG = (2**20, 2**22, 2**25)
+
+
+def others_of(size: int, rng: Any) -> int:
+    """The other letters: enough elements to tell a result's size by, few enough for seconds."""
+    return int(rng.integers(5, 20)) if size <= 2**16 else 4 if size <= 2**20 else 2
+
+
+def refuse_all(case: Any, seed: int) -> set[str]:
+    rng = np.random.default_rng(seed)
+    tried = set()
+    for result in wrong.judged(case, seed):
+        for name, array in wrong.perturbations(result, rng):
+            verdict = result.verify(array)
+            assert verdict.wrong > 0, f"{case}, {result.name}: {name} passes: {verdict}"
+            tried.add(name)
+    return tried
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize(("op", "letter"), LETTERS)
+def test_wrong_results_are_refused_at_every_size(op: str, letter: str, dtype: str) -> None:
+    rng = np.random.default_rng(11)
+    tried: set[str] = set()
+    for size in SIZES:
+        case = wrong.problem(op, letter, size, dtype, "normal", others_of(size, rng))
+        tried |= refuse_all(case, seed=size)
+    expected = {"zeros", "scaled", "one_element", "last_unwritten", "rows_swapped", "stale_tile"}
+    assert tried >= expected, f"never tried: {expected - tried}"
+
+
+def test_wrong_results_of_long_sums_are_refused() -> None:
+    seed = random.randrange(1, 1 << 30)
+    draw = random.Random(seed)
+    (op, letter), size = draw.choice(LETTERS), draw.choice(LONG)
+    print(f"seed {seed}: {op}, {letter} = {size}")
+    refuse_all(wrong.problem(op, letter, size, "f32", "normal", others_of(size, None)), seed=7)
+
+
+KINDS = ("normal", "uniform", "constant", "alternating", "halves", "alternating_constant")
+
+
+def spread(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """Values whose sums along either dimension have one sign, alternating ones, equal terms."""
+    if kind == "normal":
+        return rng.standard_normal(shape)
+    sizes = rng.random(shape) if not kind.endswith("constant") else np.full(shape, 0.1)
+    if kind in ("uniform", "constant"):
+        return sizes
+    place = sum(np.ogrid[tuple(slice(n) for n in shape)])
+    half = np.arange(shape[-1]) < shape[-1] // 2
+    return sizes * (np.where(half, 1, -1) if kind == "halves" else 1 - 2 * (place % 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("op", "letter"), LETTERS)
+def test_right_implementations_pass_at_every_size(op: str, letter: str, kind: str) -> None:
+    """Every built-in one, on draws that its roundings walk along, drift along or repeat along."""
+    ran = set()
+    for size, dtype in ((7, "f32"), (300, "bf16"), (4096, "f32"), (65536, "f32"), (65536, "f16")):
+        call = Call(REGISTRY, wrong.problem(op, letter, size, dtype, "normal", 6), seed=5)
+        rng = np.random.default_rng(size)
+        for name, tensor in call.inputs.items():
+            tensor.assign(spread(kind, tensor.shape, rng))
+            call.pristine[name] = tensor.copy()
+        for row in REGISTRY.implementations(op):
+            with dlblas.pinned(op, row["name"]):
+                try:
+                    call.run(0xA5)
+                except dlblas.errors.UnsupportedError:
+                    continue
+            verdict = dlblas.verify(op, (), call.out(), call.before())
+            assert verdict.ok, f"{row['name']}, {letter} = {size}, {dtype}: {verdict}"
+            ran.add(row["name"])
+    assert len(ran) > 1
+
+
+def ones(length: int) -> tuple[Any, Any]:
+    return np.ones((1, length), np.float32), np.ones((length, 1), np.float32)
+
+
+def test_one_chain_of_f32_over_a_long_sum_is_refused() -> None:
+    a, b = ones(2**25)
+    stuck, right = (np.full((1, 1), v, np.float32) for v in (2.0**24, 2.0**25))
+    assert not dlblas.verify("matmul", (a, b), stuck).ok
+    assert dlblas.verify("matmul", (a, b), right).ok
+    a, b = (0.1 * v[: 2**20].reshape(s) for v, s in zip((a[0], b), ((1, -1), (-1, 1)), strict=True))
+    chain = np.cumsum(a[0] * b[:, 0], dtype=np.float32)[-1:].reshape(1, 1)
+    assert not dlblas.verify("matmul", (a, b), chain).ok
+
+
+def test_a_result_that_zeros_would_pass_for_is_mistrusted() -> None:
+    a, b = ones(4096)
+    a[0, 2048:] = -1  # exactly zero, of terms that are not
+    assert dlblas.verify("matmul", (a, b), a @ b).mistrusted
+    a[0, 0] += np.float32(2.0**-20)  # below what kernels may be off
+    assert dlblas.verify("matmul", (a, b), a @ b).mistrusted
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("size", [1, 64, 4096, 2**18, 2**22])
+def test_the_default_bound_of_a_registered_operator_says_no(dtype: str, size: int) -> None:
+    schema = "own_doubled(x: f[*T, C]) -> y: like(x)[*T, C]"
+    dlblas.register_operator(schema, lambda x: 2 * x)
+    kind = np.dtype(dtype) if dtype != "bfloat16" else wrong.numpy_dtype("bf16")
+    x = np.random.default_rng(size).standard_normal((3, size)).astype(kind)
+    right = (2 * x.astype(np.float64)).astype(kind)
+    assert dlblas.verify("own_doubled", (x,), right).ok
+    spoilt = [right * 0, (right.astype(np.float64) * 1.02).astype(kind), right[[1, 0, 2]]]
+    if dtype == "float32":
+        spoilt.append(right.astype(wrong.numpy_dtype("bf16")).astype(np.float32))
+    for array in spoilt:
+        assert dlblas.verify("own_doubled", (x,), array).wrong > 0
