@@ -169,7 +169,8 @@ bool overlaps_itself(const TensorView& t) {
     if (sum.size == 0) return true;  // a broadcast, or farther than memory
     dims[rank++] = sum.terms[0];
   }
-  std::sort(dims, dims + rank, [](Term a, Term b) { return a.step < b.step; });
+  for (int i = 1; i < rank; ++i)  // g++ 12 warns of std::sort on an array this short
+    for (int j = i; j > 0 && dims[j].step < dims[j - 1].step; --j) std::swap(dims[j], dims[j - 1]);
   std::int64_t reach = 1;
   bool nested = true;  // no dimension reaches into the next, as mostly
   for (int i = 0; i < rank; ++i) {

@@ -148,8 +148,8 @@ void register_mine(std::atomic<int>* user) {
   own.name = "mine";
   own.source_hash = "s1";
   own.device = 1;
-  own.step = [](const dlblas_step_args* args, const dlblas_context*, void* user) -> int32_t {
-    ++*static_cast<std::atomic<int>*>(user);
+  own.step = [](const dlblas_step_args* args, const dlblas_context*, void* counter) -> int32_t {
+    ++*static_cast<std::atomic<int>*>(counter);
     const dlblas_tensor& y = args->tensors[args->num_inputs];
     std::fill_n(static_cast<float*>(y.data), y.shape[1], 3.f);
     return 0;
