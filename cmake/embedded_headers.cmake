@@ -3,7 +3,8 @@
 # file(READ) keeps semicolons and brackets as they are when the text is only appended, never expanded as a list.
 cmake_policy(VERSION 3.25)
 # The device headers, the families' kernels, and whatever these include by a quoted name.
-file(GLOB headers RELATIVE "${TREE}" "${TREE}/device/*.hpp" "${TREE}/device/*.cuh" "${TREE}/ops/*/*.cuh")
+file(GLOB_RECURSE headers RELATIVE "${TREE}" "${TREE}/device/*.hpp" "${TREE}/device/*.cuh" "${TREE}/ops/*.cuh"
+  "${TREE}/ops/*_program.hpp")
 set(pending "${headers}")
 while(pending)
   list(POP_FRONT pending header)

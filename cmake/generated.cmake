@@ -5,18 +5,33 @@ set(DLBLAS_GENERATED ${PROJECT_BINARY_DIR}/generated)
 
 configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${DLBLAS_GENERATED}/include/dlblas/version.h @ONLY)
 
-# A family is a folder under ops/ with at least one source.
+# A family is a folder under ops/ with at least one source: register_<family>() hands over the operators that lie in
+# it. An operator in a room of its own, ops/<family>/<op>/<op>.cpp, defines OperatorDef <family>::<op>().
 set(families ${dlblas_kernels})
-list(FILTER families INCLUDE REGEX "^ops/")
+list(FILTER families INCLUDE REGEX "^ops/[^/]+/[^/]+\\.cpp$")
 list(TRANSFORM families REPLACE "^ops/([^/]+)/.*$" "\\1")
 list(REMOVE_DUPLICATES families)
 list(SORT families)
+set(rooms ${dlblas_kernels})
+list(FILTER rooms INCLUDE REGEX "^ops/[^/]+/([^/]+)/[^/]+\\.cpp$")
+list(TRANSFORM rooms REPLACE "^ops/([^/]+/[^/]+)/.*$" "\\1")
+list(REMOVE_DUPLICATES rooms)
+list(SORT rooms)
 set(declarations "")
 set(calls "")
 foreach(family IN LISTS families)
   string(APPEND declarations "void register_${family}(Registry&);\n")
   string(APPEND calls "  register_${family}(registry);\n")
 endforeach()
+foreach(room IN LISTS rooms)
+  cmake_path(GET room PARENT_PATH family)
+  cmake_path(GET room FILENAME op)
+  string(APPEND declarations "namespace ${family} {\nOperatorDef ${op}();\n}\n")
+  string(APPEND calls "  registry.add(${family}::${op}());\n")
+  list(APPEND families ${family})
+endforeach()
+list(REMOVE_DUPLICATES families)
+list(SORT families)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/register_all.cpp.in ${DLBLAS_GENERATED}/register_all.cpp @ONLY)
 
 # The hashes are made again when any file a kernel may include changes; the header is written only when a hash
@@ -32,7 +47,7 @@ add_custom_command(
   VERBATIM)
 
 # The text of every header that NVRTC may be given, as one source file of the library.
-file(GLOB embedded_files CONFIGURE_DEPENDS device/*.hpp device/*.cuh ops/*/*.cuh ops/*/*.hpp)
+file(GLOB_RECURSE embedded_files CONFIGURE_DEPENDS device/*.hpp device/*.cuh ops/*.cuh ops/*.hpp)
 add_custom_command(
   OUTPUT ${DLBLAS_GENERATED}/embedded_headers.cpp
   COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUTPUT=${DLBLAS_GENERATED}/embedded_headers.cpp

@@ -1,4 +1,4 @@
-# cmake -DTREE=… -DOUTPUT=… -P source_hashes.cmake: writes source_hash(path) for every ops/*/*.cpp and cpu/*.cpp.
+# cmake -DTREE=… -DOUTPUT=… -P source_hashes.cmake: writes source_hash(path) for every ops/**.cpp, ops/**_program.hpp and cpu/*.cpp.
 # A hash covers the source and, transitively, its quoted includes under ops/, cpu/ and device/, and the kernels it
 # hands to the JIT (string literals "ops/….cuh"): the files that
 # decide what a kernel computes and how fast. Headers of src/ are contracts between stages, not loops; a comment
@@ -44,7 +44,10 @@ endfunction()
 # The first 16 hex digits of a SHA-256 over the closure's paths and contents, in path order.
 function(hash_of source result)
   set(closure "${source}")
-  set(pending "${source}")
+  if(source MATCHES "_program\\.hpp$")
+    list(APPEND closure "cpu/row/walk.hpp")  # what walks it on CPUs
+  endif()
+  set(pending "${closure}")
   while(pending)
     list(POP_FRONT pending file)
     includes_of("${file}" found)
@@ -66,7 +69,7 @@ function(hash_of source result)
   set(${result} "${digest}" PARENT_SCOPE)
 endfunction()
 
-file(GLOB sources RELATIVE "${TREE}" "${TREE}/cpu/*.cpp" "${TREE}/ops/*/*.cpp")
+file(GLOB_RECURSE sources RELATIVE "${TREE}" "${TREE}/cpu/*.cpp" "${TREE}/ops/*.cpp" "${TREE}/ops/*_program.hpp")
 list(SORT sources)
 set(rows "")
 foreach(source IN LISTS sources)

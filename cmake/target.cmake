@@ -21,16 +21,22 @@ if(DLBLAS_SANITIZE)
 else()
   set(kernel_speed "$<$<NOT:$<CONFIG:Debug>>:-O3>")
 endif()
+# Row programs round as written: an element has the same bits whether it stands in a row's body or at its end.
 foreach(level IN ITEMS baseline avx2 avx512)
   set(files ${dlblas_kernels})
   list(FILTER files INCLUDE REGEX "_${level}\\.cpp$")
+  set(programs ${files})
+  list(FILTER files EXCLUDE REGEX "/generated/rows/")
+  list(FILTER programs INCLUDE REGEX "/generated/rows/")
   set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS
     "${kernel_speed};-ffp-contract=fast;${isa_flags_${level}}")
+  set_source_files_properties(${programs} PROPERTIES COMPILE_OPTIONS
+    "${kernel_speed};-ffp-contract=off;${isa_flags_${level}}")
 endforeach()
 
 add_library(dlblas_objects OBJECT ${dlblas_sources} ${dlblas_kernels}
   ${DLBLAS_GENERATED}/register_all.cpp ${DLBLAS_GENERATED}/source_hashes.hpp
-  ${DLBLAS_GENERATED}/embedded_headers.cpp)
+  ${DLBLAS_GENERATED}/embedded_headers.cpp ${DLBLAS_GENERATED}/row_programs.cpp)
 set_target_properties(dlblas_objects PROPERTIES
   POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 target_include_directories(dlblas_objects PUBLIC

@@ -49,14 +49,18 @@ __device__ inline double from_bf16(uint16_t h) { return __int_as_float(static_ca
 
 __device__ inline uint8_t to_f8(int32_t dtype, double v) {
   const auto bits = static_cast<uint32_t>(__float_as_int(to_f32_odd(v)));
-  return static_cast<uint8_t>(dtype == kCodeF8E4M3 ? f32_bits_to_f8e4m3(bits)
-                                                   : f32_bits_to_f8e5m2(bits));
+  return static_cast<uint8_t>(dtype == kCodeF8E4M3   ? f32_bits_to_f8e4m3(bits)
+                              : dtype == kCodeF8E5M2 ? f32_bits_to_f8e5m2(bits)
+                                                     : f32_bits_to_f8e8m0(bits));
 }
 __device__ inline double from_f8(int32_t dtype, uint8_t code) {
-  return __int_as_float(
-      static_cast<int>(dtype == kCodeF8E4M3 ? f8e4m3_to_f32_bits(code) : f8e5m2_to_f32_bits(code)));
+  return __int_as_float(static_cast<int>(dtype == kCodeF8E4M3   ? f8e4m3_to_f32_bits(code)
+                                         : dtype == kCodeF8E5M2 ? f8e5m2_to_f32_bits(code)
+                                                                : f8e8m0_to_f32_bits(code)));
 }
-__device__ inline bool is_f8(int32_t dtype) { return dtype == kCodeF8E4M3 || dtype == kCodeF8E5M2; }
+__device__ inline bool is_f8(int32_t dtype) {
+  return dtype == kCodeF8E4M3 || dtype == kCodeF8E5M2 || dtype == kCodeF8E8M0;
+}
 
 /// Rounds to a dtype's nearest value, as f64.
 __device__ inline double round_to(int32_t dtype, double v) {
@@ -76,6 +80,7 @@ __device__ inline Limits limits_of(int32_t dtype) {
   if (dtype == kCodeBF16) return {0x1.fep127, 0x1p-7, 0x1p-133};
   if (dtype == kCodeF8E4M3) return {448, 0x1p-3, 0x1p-9};
   if (dtype == kCodeF8E5M2) return {57344, 0x1p-2, 0x1p-16};
+  if (dtype == kCodeF8E8M0) return {0x1p127, 1, 0x1p-127};
   if (dtype == kCodeF64) return {0x1.fffffffffffffp1023, 0x1p-52, __longlong_as_double(1)};
   return {0x1.fffffep127, 0x1p-23, 0x1p-149};
 }
@@ -96,6 +101,7 @@ __device__ inline double load(const DeviceView& t, int64_t offset) {
       return from_bf16(at<uint16_t>(t, offset));
     case kCodeF8E4M3:
     case kCodeF8E5M2:
+    case kCodeF8E8M0:
       return from_f8(t.dtype, at<uint8_t>(t, offset));
     case kCodeF64:
       return at<double>(t, offset);
@@ -123,6 +129,7 @@ __device__ inline void store(const DeviceView& t, int64_t offset, double v) {
       break;
     case kCodeF8E4M3:
     case kCodeF8E5M2:
+    case kCodeF8E8M0:
       at<uint8_t>(t, offset) = to_f8(t.dtype, v);
       break;
     case kCodeF64:

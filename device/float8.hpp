@@ -1,4 +1,5 @@
-// The two 8-bit floats as bits: f8e4m3 (no infinity, largest 448) and f8e5m2 (largest 57344). In:
+// The 8-bit floats as bits: f8e4m3 (no infinity, largest 448), f8e5m2 (largest 57344), and f8e8m0,
+// a power of two alone: 2^(code - 127), without sign, to which the nearest is taken, ties up. In:
 // bits. Out: bits of the equal f32; and back, rounded to nearest even and saturated, as
 // cvt.rn.satfinite does: what is beyond the largest number, infinity too, becomes it; NaN stays
 // NaN. One text for the host and NVRTC. Read next: core/element.hpp, device/numeric.cuh.
@@ -46,5 +47,16 @@ constexpr uint32_t f8e4m3_to_f32_bits(uint32_t code) { return float8::to_f32<3, 
 constexpr uint32_t f8e5m2_to_f32_bits(uint32_t code) { return float8::to_f32<2, 15, true>(code); }
 constexpr uint32_t f32_bits_to_f8e4m3(uint32_t bits) { return float8::from_f32<3, 7, 0x7e>(bits); }
 constexpr uint32_t f32_bits_to_f8e5m2(uint32_t bits) { return float8::from_f32<2, 15, 0x7b>(bits); }
+
+constexpr uint32_t f8e8m0_to_f32_bits(uint32_t code) {
+  return code == 255 ? 0x7fc00000u : code == 0 ? 0x400000u : code << 23;
+}
+constexpr uint32_t f32_bits_to_f8e8m0(uint32_t bits) {
+  const uint32_t magnitude = bits & 0x7fffffffu, fraction = magnitude & 0x7fffffu;
+  if (magnitude > 0x7f800000u) return 255;
+  if (magnitude < 0x800000u) return fraction >= 0x600000u;  // below 2^-126
+  const uint32_t code = (magnitude >> 23) + (fraction >= 0x400000u);
+  return code < 254 ? code : 254;
+}
 
 }  // namespace dlblas

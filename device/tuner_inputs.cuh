@@ -40,6 +40,8 @@ __device__ inline double value(const TunerFillParams& p, int64_t i) {
       return normal(bits);
     case kCodeI8:
       return rint(32 * normal(bits));
+    case kCodeF8E8M0:
+      return ldexp(1.0, static_cast<int>(bits & 7) - 4);
     case kCodeBool:
       return static_cast<double>(bits & 1);
     default:

@@ -1,5 +1,5 @@
 // Parameters of the tuner's kernels, shared by the host and NVRTC. Read next:
-// device/tuner_inputs.cuh, device/tuner_compare.cuh, device/tuner_peak.cuh.
+// device/tuner_inputs.cuh, device/tuner_compare.cuh, device/tuner_dispute.cuh.
 #pragma once
 
 #include "device/view.hpp"
@@ -39,6 +39,15 @@ struct CompareParams {
   int64_t row_limit;  // rows of this result: another may have more
   double bound_magnitude, bound_value, bound_absolute;
   ComparePart* parts;  // one a block
+};
+
+struct DisputeParams {
+  static constexpr int kThreads = 256;
+  DeviceView one, other;  // of one shape
+  const double* largest;  // magnitude of each column; −1: not defined
+  int64_t numel, width;
+  double bound_magnitude, bound_value, bound_absolute;
+  uint8_t* flags;  // one a row, 0 before
 };
 
 struct PeakParams {

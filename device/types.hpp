@@ -20,13 +20,16 @@ using size_t = unsigned long;
 
 namespace dlblas {
 
-/// Floating-point elements of kernels. Equal to the DType of the same name; host code asserts it
-/// where it converts.
-enum class FloatType : int32_t { kF32, kF16, kBF16, kF8E4M3, kF8E5M2 };
+/// Elements of kernels. Equal to the DType of the same name; host code asserts it where it
+/// converts. Those after kBF16 are storage of row programs (device/row/): values are f32 in
+/// between.
+enum class FloatType : int32_t { kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI8 };
 
 constexpr bool is_f8(FloatType type) {
   return type == FloatType::kF8E4M3 || type == FloatType::kF8E5M2;
 }
-constexpr int size_of(FloatType type) { return type == FloatType::kF32 ? 4 : is_f8(type) ? 1 : 2; }
+constexpr int size_of(FloatType type) {
+  return type == FloatType::kF32 ? 4 : type <= FloatType::kBF16 ? 2 : 1;
+}
 
 }  // namespace dlblas

@@ -91,9 +91,11 @@ __device__ inline void load_words(uint32_t* words, const char* from) {
     words[0] = v.x, words[1] = v.y;
   } else if constexpr (kBytes == 4) {
     words[0] = *reinterpret_cast<const uint32_t*>(from);
-  } else {
-    static_assert(kBytes == 2);
+  } else if constexpr (kBytes == 2) {
     words[0] = *reinterpret_cast<const uint16_t*>(from);
+  } else {
+    static_assert(kBytes == 1);
+    words[0] = *reinterpret_cast<const uint8_t*>(from);
   }
 }
 
@@ -109,9 +111,11 @@ __device__ inline void store_words(char* to, const uint32_t* words) {
     *reinterpret_cast<uint2*>(to) = {words[0], words[1]};
   } else if constexpr (kBytes == 4) {
     *reinterpret_cast<uint32_t*>(to) = words[0];
-  } else {
-    static_assert(kBytes == 2);
+  } else if constexpr (kBytes == 2) {
     *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(words[0]);
+  } else {
+    static_assert(kBytes == 1);
+    *reinterpret_cast<uint8_t*>(to) = static_cast<uint8_t>(words[0]);
   }
 }
 
@@ -133,7 +137,7 @@ __device__ inline Vec<T, N> load_vec(const void* base, int64_t offset) {
     for (int i = 0; i < size_of(T); ++i)
       v.words[0] |= static_cast<uint32_t>(reinterpret_cast<const uint8_t*>(from)[i]) << (8 * i);
   } else {
-    static_assert(kAccess >= 4 || N == 1);
+    static_assert(kAccess >= 4 || kAccess == Vec<T, N>::kBytes);
 #pragma unroll
     for (int i = 0; i < Vec<T, N>::kBytes; i += kAccess)
       detail::load_words<kAccess, kCache>(v.words + i / 4, from + i);
@@ -151,7 +155,7 @@ __device__ inline void store_vec(void* base, int64_t offset, const Vec<T, N>& v)
 #pragma unroll
     for (int i = 0; i < size_of(T); ++i) to[i] = static_cast<char>(v.words[0] >> (8 * i));
   } else {
-    static_assert(kAccess >= 4 || N == 1);
+    static_assert(kAccess >= 4 || kAccess == Vec<T, N>::kBytes);
 #pragma unroll
     for (int i = 0; i < Vec<T, N>::kBytes; i += kAccess)
       detail::store_words<kAccess, kCache>(to + i, v.words + i / 4);

@@ -20,6 +20,8 @@ enum ElementCode : int32_t {
   kCodeU8,
   kCodeBool,
   kCodeF64,
+  kCodeF8E8M0,
+  kCodeF4X2,  // as its byte
 };
 
 struct DeviceView {

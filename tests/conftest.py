@@ -79,6 +79,17 @@ def attacked(record_property: Callable[[str, object], None]) -> Callable[..., No
     return report
 
 
+@pytest.fixture(autouse=True)
+def _counts_attack(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> None:
+    """A test under ``pytest.mark.attack(what)`` is one attack, or as many as it reports itself."""
+    marked = request.node.get_closest_marker("attack")
+    if marked and "attacked" not in request.fixturenames:
+        (what,) = marked.args
+        record_property(_ATTACK, json.dumps({"attack": what, "tried": 1, "broke": 0}))
+
+
 class _Collector:
     def __init__(self) -> None:
         self.packed: list[dict[str, Any]] = []
@@ -151,7 +162,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _collector.packed += [json.loads(str(text)) for text in packed]
         for name, text in report.user_properties:
             if name == _ATTACK:
-                _collector.attacks.append({**json.loads(str(text)), "test": report.nodeid})
+                row = {**json.loads(str(text)), "test": report.nodeid}
+                row["broke"] = max(row["broke"], int(report.failed))
+                _collector.attacks.append(row)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,6 +18,8 @@ import dlblas
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.attack("hostile array protocols, by hand")
+
 X = np.arange(32, dtype="f").reshape(4, 8)
 W = np.ones(8, "f")
 EXPECTED = dlblas.rms_norm(X, W)

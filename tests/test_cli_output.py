@@ -15,6 +15,8 @@ import pytest
 from dlblas._streams import RENEW
 from dlblas._text import columns, harmless
 
+pytestmark = pytest.mark.attack("outputs, texts and encodings of the command")
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SMALL = "--dims T=4,C=64"
 NASTY = "no \x1b[2J\x1b]0;pwn\x07 \u202eevil\u2028 \u200b\r\nforged: line"

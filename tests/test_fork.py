@@ -13,6 +13,8 @@ import sys
 import dlblas
 import pytest
 
+pytestmark = pytest.mark.attack("forks")
+
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 
 # argv: folder of the package, implementation to pin or "", sizes M that the child asks for

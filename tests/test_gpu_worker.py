@@ -17,7 +17,7 @@ from typing import Any
 import dlblas
 import pytest
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.attack("hostile candidates on a GPU")]
 
 PACKAGE = Path(dlblas.__file__).resolve().parent.parent
 

@@ -7,6 +7,8 @@ The tables are printed (``-s``). Read next: ops/gemm/matmul_config.hpp (``Matmul
 
 from __future__ import annotations
 
+import collections
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -157,60 +159,77 @@ def test_infinities_and_nans_outlast_the_spans(name: str) -> None:
 
 GPU_SHAPES = ((1, 1), (1, 64), (64, 64), (512, 512))
 GPU_DEPTHS = tuple(1 << p for p in (6, 8, 10, 12, 14, 16, 18, 20, 22, 25))
+GPU_MOST_ELEMENTS = 1 << 27
+
+
+def draw_on_gpu(kind: str, m: int, k: int, n: int, of: Any, seed: int) -> tuple[Any, Any]:
+    """b as a linear layer has it: contiguous along K."""
+    import torch
+
+    if kind in ("normal", "uniform"):
+        generator = torch.Generator("cuda").manual_seed(1000 * k + 10 * m + seed)
+        make = torch.randn if kind == "normal" else torch.rand
+        a, b = (make(s, k, device="cuda", generator=generator).to(of) for s in (m, n))
+        return a, b.T
+    values = (1, 1) if kind == "ones" else np.random.default_rng(seed).random(2)
+    a, b = (
+        torch.full((s, k), float(v), device="cuda", dtype=of)
+        for s, v in zip((m, n), values, strict=True)
+    )
+    if kind == "alternating":
+        a[:, 1::2] *= -1
+    return a, b.T
+
+
+def exact_on_gpu(a: Any, b: Any) -> tuple[Any, Any]:
+    """As exact(), in slices of K: f64 copies of the whole may not fit."""
+    import torch
+
+    value = torch.zeros(a.shape[0], b.shape[1], device="cuda", dtype=torch.float64)
+    size = torch.zeros_like(value)
+    for k in range(0, a.shape[1], 1 << 16):
+        wide_a, wide_b = a[:, k : k + (1 << 16)].double(), b[k : k + (1 << 16)].double()
+        value += wide_a @ wide_b
+        size += wide_a.abs() @ wide_b.abs()
+    return value.cpu().numpy(), size.cpu().numpy()
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_as_exact_as_cublas(dtype: str) -> None:
+    """cuda_fma adds f16 and bf16 up as f32: its peer is cuBLAS's product of f32."""
     torch = pytest.importorskip("torch")
     of = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    kwargs = {} if dtype == "f32" else {"out_dtype": torch.float32}
     worse = []
-    for m, n in GPU_SHAPES:
-        for k in GPU_DEPTHS:
-            if max(m, n) * k > 1 << 27:
-                continue
-            for kind in KINDS:
-                gen = torch.Generator("cuda").manual_seed(k + m)
-                shape = {"device": "cuda", "generator": gen}
-                if kind in ("normal", "uniform"):
-                    make = torch.randn if kind == "normal" else torch.rand
-                    a, b = make(m, k, **shape).to(of), make(n, k, **shape).to(of).T
-                else:
-                    value = 1 if kind == "ones" else 0.7
-                    a = torch.full((m, k), value, device="cuda", dtype=of)
-                    b = torch.full((n, k), value, device="cuda", dtype=of).T
-                    if kind == "alternating":
-                        a[:, 1::2] *= -1
-                value = torch.zeros(m, n, device="cuda", dtype=torch.float64)
-                size = torch.zeros_like(value)
-                for k0 in range(0, k, 1 << 16):
-                    part_a, part_b = (
-                        a[:, k0 : k0 + (1 << 16)].double(),
-                        b[k0 : k0 + (1 << 16)].double(),
-                    )
-                    value += part_a @ part_b
-                    size += part_a.abs() @ part_b.abs()
-                value, size = value.cpu().numpy(), size.cpu().numpy()
-                theirs = Error()
-                kwargs = {} if dtype == "f32" else {"out_dtype": torch.float32}
-                theirs.add(torch.mm(a, b, **kwargs).cpu().numpy(), value, size)
+    for (m, n), k, kind in itertools.product(GPU_SHAPES, GPU_DEPTHS, KINDS):
+        if max(m, n) * k > GPU_MOST_ELEMENTS:
+            continue
+        theirs, in_f32, ours = Error(), Error(), collections.defaultdict(Error)
+        draws = 1 if kind == "ones" else max(1, min(8, (1 << 24) // (k * max(m, n))))
+        names = []
+        for seed in range(draws):
+            a, b = draw_on_gpu(kind, m, k, n, of, seed)
+            value, size = exact_on_gpu(a, b)
+            theirs.add(torch.mm(a, b, **kwargs).cpu().numpy(), value, size)
+            in_f32.add(torch.mm(a.float(), b.float()).cpu().numpy(), value, size)
+            if not names:
                 rows = dlblas.explain("matmul", a, b, out_dtype="f32").as_dict()["candidates"]
-                line = f"{dtype} {kind:11} {m}x{k}x{n}: cuBLAS {theirs}"
-                for row in rows:
-                    name = row["implementation"]
-                    if not (row["supports"] and name.startswith("cuda_")):
-                        continue
-                    ours = Error()
-                    with dlblas.pinned("matmul", name):
-                        got = dlblas.matmul(a, b, out_dtype="f32")
-                    ours.add(got.cpu().numpy(), value, size)
-                    line += f"  {name} {ours}"
-                    if kind == "ones" and ours.most > 0:
-                        worse.append(f"{name}: {m}x{k}x{n} ones are not {k}")
-                    if not ours.no_worse(theirs, 1.5):
-                        worse.append(f"{dtype} {kind} {m}x{k}x{n}: {name} {ours}, cuBLAS {theirs}")
-                print(line)
+                supported = [r["implementation"] for r in rows if r["supports"]]
+                names = [name for name in supported if name.startswith("cuda_")]
+            for name in names:
+                with dlblas.pinned("matmul", name):
+                    got = dlblas.matmul(a, b, out_dtype="f32")
+                ours[name].add(got.cpu().numpy(), value, size)
+        errors = "  ".join(f"{name} {ours[name]}" for name in names)
+        print(f"{dtype} {kind:11} {m}x{k}x{n}: cuBLAS {theirs}  {errors}")
+        for name in names:
+            if kind == "ones" and ours[name].most > 0:
+                worse.append(f"{name}: {m}x{k}x{n} ones are not {k}")
+            peer = in_f32 if name == "cuda_fma" else theirs
+            if not ours[name].no_worse(peer, 1.5):
+                worse.append(f"{kind} {m}x{k}x{n}: {name} {ours[name]}, cuBLAS {peer}")
     assert not worse, "\n".join(worse)

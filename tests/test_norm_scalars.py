@@ -1,10 +1,12 @@
 """Any eps and weight_offset: infinite, not a number, beyond f32, with rows of zeros, tiny, huge or
-infinite values, in every CPU implementation, against the oracle. GPU kernels hold eps in f32 and
-are not asked for more. Read next: ops/norm/norm_ref.cpp, ops/norm/norm_rows_cpu.cpp.
+infinite values, in every CPU implementation, against the oracle; and the backward's. On a GPU every
+finite eps that is not negative. Read next: ops/norm/norm_ref.cpp, ops/norm/norm_rows_cpu.cpp.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any
 
 import dlblas
@@ -15,7 +17,8 @@ np = pytest.importorskip("numpy")
 INF, NAN = float("inf"), float("nan")
 EPS = [NAN, INF, -INF, -1e30, 5e-324, 1e-6, 1e38, 1e39, 1e77, 1e150, 1e308]
 OFFSETS = [NAN, INF, -INF, -1e30, 5e-324, 0.1, -1e39, 1e308]
-ROUNDS = 4000
+# tools/reliability.py asks for more of them.
+ROUNDS = 20_000 if os.environ.get("DLBLAS_ATTACKS") == "whole" else 4000
 
 
 def values(rng: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -31,7 +34,7 @@ def values(rng: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 @pytest.mark.parametrize("op", ["rms_norm", "add_rms_norm"])
-def test_every_eps_and_offset(op: str) -> None:
+def test_every_eps_and_offset(op: str, attacked: Callable[..., None]) -> None:
     row = next(row for row in dlblas.info()["operators"] if row["name"] == op)
     names = [i["name"] for i in row["implementations"] if i["name"].startswith("cpu_")]
     rng, ran = np.random.default_rng(12), 0
@@ -60,3 +63,89 @@ def test_every_eps_and_offset(op: str) -> None:
         assert verdict.ok, f"{name} {shape} {dtype} {scalars}: {verdict}"
         ran += 1
     assert ran > ROUNDS // 2
+    attacked(f"eps and values at the edges of f32, f16 and f64: {op}", ran)
+
+
+# Gradients, inputs and weights so large or small that their products leave f32, or that f16 has no
+# room for what is left of their difference.
+SIZES = [0, 1e-42, 1e-38, 1e-25, 1e-12, 1, 1, 1, 1e12, 1e30, 3e38]
+FINITE_EPS = [0.0, 5e-324, 1e-310, 1e-200, 1e-45, 1e-30, 1e-6, 1.0, 1e30, 3e38, 1e39, 1e77, 1e80]
+FINITE_EPS += [1e120, 1e200, 1.7e308]
+
+
+def gradient_call(rng: Any) -> tuple[tuple[Any, Any, Any], dict[str, Any]]:
+    """Arguments (dy, x, weight) in f64, which the caller rounds; and scalars."""
+
+    def draw(shape: tuple[int, ...]) -> Any:
+        drawn = rng.standard_normal(shape) * rng.choice(SIZES)
+        kind = rng.integers(8)
+        if kind == 0:
+            drawn = np.where(rng.random(shape) < 0.5, 0.0, drawn)
+        if kind == 1:
+            drawn = np.where(rng.random(shape) < 0.1, INF, drawn)
+        return drawn
+
+    shape = int(rng.integers(1, 5)), int(rng.integers(1, 40))
+    scalars = {
+        "eps": float(rng.choice(FINITE_EPS)),
+        "weight_offset": float(rng.choice([0, 0, 1, -1, 1e-30])),
+        "cast_before_weight": bool(rng.integers(2)),
+    }
+    return (draw(shape), draw(shape), draw(shape[1:])), scalars
+
+
+def test_every_eps_in_the_backward(attacked: Callable[..., None]) -> None:
+    rng = np.random.default_rng(13)
+    for call in range(ROUNDS):
+        args, scalars = gradient_call(rng)
+        dtype = str(rng.choice(["f4", "f2"]))
+        dtypes = [dtype, dtype, str(rng.choice(["f4", dtype]))]
+        with np.errstate(all="ignore"):
+            dy, x, weight = (a.astype(d) for a, d in zip(args, dtypes, strict=True))
+        results = dlblas.rms_norm_backward(dy, x, weight, **scalars)
+        verdict = dlblas.verify("rms_norm_backward", (dy, x, weight), results, scalars)
+        assert verdict.ok, f"call {call}: {x.shape} {dtype} {scalars}: {verdict}"
+    attacked("eps and values at the edges of f32, f16 and f64: rms_norm_backward", ROUNDS)
+
+
+@pytest.mark.parametrize("shift", range(8))
+def test_small_gradients_beside_small_inputs(shift: int) -> None:
+    """Their products are nothing in f32, and what they add up to is most of dx."""
+    rng = np.random.default_rng(shift)
+    x = (rng.standard_normal((4, 28)) * 1e-15 * 10**shift).astype("f4")
+    dy = (rng.standard_normal((4, 28)) * 3e-39).astype("f4")
+    dy[2] = 0  # a masked token
+    weight = rng.standard_normal(28).astype("f4")
+    results = dlblas.rms_norm_backward(dy, x, weight, eps=0.0)
+    assert dlblas.verify("rms_norm_backward", (dy, x, weight), results, {"eps": 0.0}).ok
+    assert not results[0][2].any()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", ["rms_norm", "add_rms_norm", "rms_norm_backward"])
+def test_every_finite_eps_on_a_gpu(op: str) -> None:
+    torch = pytest.importorskip("torch")
+    row = next(row for row in dlblas.info()["operators"] if row["name"] == op)
+    names = [i["name"] for i in row["implementations"] if i["name"].startswith("cuda_")]
+    rng, ran = np.random.default_rng(14), 0
+    for call in range(600):
+        (dy, x, weight), scalars = gradient_call(rng)
+        dtype = [torch.float32, torch.float16, torch.bfloat16][rng.integers(3)]
+        dtypes = [dtype, dtype, [dtype, torch.float32][rng.integers(2)]]
+        # A gradient whose products with x f32 has no room for at all is the CPU's alone, and an
+        # infinite one beside an x that is 0 in f32 once it is normalized: NaN instead of ±Inf.
+        dy = np.where((np.abs(dy) < 1e-20) | np.isinf(dy), 0.0, dy)
+        dy, x, weight = (
+            torch.tensor(a).to(d).cuda() for a, d in zip((dy, x, weight), dtypes, strict=True)
+        )
+        args = {"rms_norm": (x, weight), "add_rms_norm": (x, weight, dy)}.get(op, (dy, x, weight))
+        name = str(rng.choice(names))
+        try:
+            with dlblas.pinned(op, name):
+                results = getattr(dlblas, op)(*args, **scalars)
+        except dlblas.errors.UnsupportedError:
+            continue
+        ran += 1
+        verdict = dlblas.verify(op, args, results, scalars)
+        assert verdict.ok, f"call {call}: {name} {tuple(x.shape)} {dtype} {scalars}: {verdict}"
+    assert ran > 100

@@ -13,7 +13,10 @@ import signal
 import time
 
 import dlblas
+import pytest
 from worker_children import child, run
+
+pytestmark = pytest.mark.attack("searches of one key at once, and their holder stopped or killed")
 
 RANK = """
     import json, threading, dlblas

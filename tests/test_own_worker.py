@@ -16,6 +16,8 @@ import dlblas
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.attack("candidates that crash, hang or leave")
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 NAMES = ("own_crash", "own_exit", "own_hang", "own_huge", "own_good")
 

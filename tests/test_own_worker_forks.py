@@ -15,6 +15,8 @@ import dlblas
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.attack("candidates that fork, or are at their worker's socket")
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 BUILT_IN = ("cpu_baseline", "cpu_avx2", "cpu_avx512")

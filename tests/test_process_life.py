@@ -16,6 +16,8 @@ import sys
 import dlblas
 import pytest
 
+pytestmark = pytest.mark.attack("imports, exits, folders and umasks of a process")
+
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 HEAD = """
 import sys, threading, time

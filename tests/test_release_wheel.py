@@ -26,6 +26,7 @@ if not WHEELS:
 sys.path.insert(0, str(ROOT / "tools"))
 import arm64  # noqa: E402
 import check_exports  # noqa: E402
+import lock  # noqa: E402
 import tree  # noqa: E402
 
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -54,6 +55,14 @@ def run(*command: str | pathlib.Path, **env: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def locked_numpy(python: str, folder: pathlib.Path) -> list[str | pathlib.Path]:
+    """pip's options for the NumPy of requirements.lock, by its hashes."""
+    (line,) = lock.pinned(["numpy"], python)
+    listed = folder / "numpy.txt"
+    listed.write_text(line + "\n")
+    return ["--require-hashes", "--no-deps", "--requirement", listed]
 
 
 @pytest.fixture(params=MACHINES)
@@ -143,7 +152,8 @@ def empty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", inside]
     run(*pip, "install", "--quiet", "--no-index", wheel_of("x86_64"))
     assert run(inside, "-c", "import dlblas; print(dlblas.__version__)").strip() == VERSION
-    command = [*pip, "install", "--quiet", "--only-binary=:all:", "numpy"]
+    command = [*pip, "install", "--quiet", "--only-binary=:all:"]
+    command += locked_numpy(request.param, folder)
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"NumPy for Python {request.param} could not be fetched")
@@ -202,7 +212,8 @@ def test_arm64_runs_the_readme_example(tmp_path: pathlib.Path) -> None:
     target = ["--target", site, "--python-version", "3.11", "--only-binary=:all:"]
     target += ["--platform", "manylinux_2_28_aarch64", "--platform", "manylinux2014_aarch64"]
     run(*pip, *target, "--no-index", wheel)
-    done = subprocess.run([str(p) for p in [*pip, *target, "numpy"]], capture_output=True)
+    command = [*pip, *target, *locked_numpy("3.11", tmp_path)]
+    done = subprocess.run([str(part) for part in command], capture_output=True)
     if done.returncode != 0:
         pytest.skip("arm64's NumPy could not be fetched")
     check = (

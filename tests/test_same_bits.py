@@ -11,16 +11,23 @@ import pathlib
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import dlblas
 import ml_dtypes
 import numpy as np
 import pytest
-from dlblas.harness import abi
+from dlblas.harness import abi, load_registry
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 THREADS = (1, 2, 3, 5, 16, 64)
+# Operators of rows alone: their tensors, the result last, and how many widths each is wide.
+ROWS = {
+    "silu_and_mul": {"x": 2, "y": 1},
+    "silu_and_mul_backward": {"dy": 1, "x": 2, "dx": 2},
+    "softmax": {"x": 1, "y": 1},
+}
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
@@ -43,6 +50,11 @@ class Problem:
             self.rowed = {"a": draw(rng, (self.rows, width), dtype)}
             self.shared = {"b": b, "activation": pick.choice(("", "gelu", "silu"))}
             self.widths = [n]
+        elif op in ROWS:
+            width = pick.choice((width, width, 40000))  # from 16,384 on softmax keeps no row
+            *parts, result = ROWS[op].items()
+            self.rowed = {n: draw(rng, (self.rows, k * width), dtype) for n, k in parts}
+            self.widths = [result[1] * width]
         else:
             names = {"rms_norm": ("x",), "add_rms_norm": ("x", "residual")}.get(op, ("dy", "x"))
             self.rowed = {name: draw(rng, (self.rows, width), dtype) for name in names}
@@ -81,14 +93,24 @@ class Problem:
             "rms_norm": ("x", "weight"),
             "add_rms_norm": ("x", "weight", "residual"),
             "rms_norm_backward": ("dy", "x", "weight"),
-        }[self.op]
+        }.get(self.op, tuple(self.rowed))
         return dlblas.tune(self.op, tuple(kwargs[name] for name in order), seconds=seconds)
 
 
-OPERATORS = ("matmul", "rms_norm", "add_rms_norm", "rms_norm_backward")
+BUILT_IN = set(load_registry().operators)
+OPERATORS = ("matmul", "rms_norm", "add_rms_norm", "rms_norm_backward", *ROWS)
 
 
-def sweep(seeds: range, times: int = 12) -> None:
+def test_every_operator_is_here() -> None:
+    assert set(OPERATORS) == BUILT_IN
+
+
+TIMES = 12
+# tools/reliability.py asks for more of them.
+SEEDS = 100 if os.environ.get("DLBLAS_ATTACKS") == "whole" else 40
+
+
+def sweep(seeds: range, times: int = TIMES) -> None:
     for op in OPERATORS:
         for seed in seeds:
             pick = random.Random(f"{op} {seed}")
@@ -97,8 +119,9 @@ def sweep(seeds: range, times: int = 12) -> None:
             problem.check(whole, pick, times, "untuned")
 
 
-def test_random_problems() -> None:
-    sweep(range(40))
+def test_random_problems(attacked: Callable[..., None]) -> None:
+    sweep(range(SEEDS))
+    attacked("the same bits in any batch, on any threads", len(OPERATORS) * SEEDS * TIMES)
 
 
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])

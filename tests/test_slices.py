@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.attack("results that overlap, and slices that do not")
+
 # Operators stay for the process: each run has one of its own.
 CODE = """
 import sys

@@ -227,8 +227,8 @@ def test_cases(cases: object, expected: str, tmp_path: pathlib.Path) -> None:
 
 def test_cases_are_compared_with_the_library(tmp_path: pathlib.Path) -> None:
     """With a stand-in library of one operator: wrong letters, unknown and uncovered ones show."""
-    schema = "rms_norm(x: f[*T, C], w: f[C]) -> y: f[*T, C]"
-    info = json.dumps({"operators": [{"name": "rms_norm", "schema": schema}]})
+    letters = [{"name": "T"}, {"name": "C"}]
+    info = json.dumps({"operators": [{"name": "rms_norm", "letters": letters}]})
     text = (
         "#include <cstring>\n#include <cstdlib>\n"
         'extern "C" int dlblas_info(char** t) {\n'
@@ -391,3 +391,16 @@ def test_setup_without_venv_says_what_to_install(tmp_path: pathlib.Path) -> None
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "sudo apt-get install python3-venv" in done.stderr
+
+
+def test_the_lock_names_one_version_for_a_python() -> None:
+    code = "import lock, sys; print('\\n'.join(lock.pinned(sys.argv[2:], sys.argv[1])))"
+    for python in ("3.10", "3.12"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, python, "numpy", "tomli", "pytest==0.0", "no-such"],
+            cwd=ROOT / "tools", capture_output=True, text=True,
+        )  # fmt: skip
+        lines = done.stdout.splitlines()
+        names = [line.partition("==")[0] for line in lines]
+        assert names == (["numpy", "tomli"] if python == "3.10" else ["numpy"]), done.stderr
+        assert all(" --hash=sha256:" in line and ";" not in line for line in lines)

@@ -26,14 +26,14 @@ SIZES = (5, 48, 24, 7, 3, 2, 4, 6, 8, 9)
 # ---- arguments for any operation, out of its schema ---------------------------------------------
 
 
-def size(dim, sizes):
-    if dim.letter < 0:
-        return dim.addend
-    return -(-dim.coefficient * sizes[dim.letter] // dim.divisor) + dim.addend
+def sizes_of(operation, sizes):
+    """By letter, in order of first appearance."""
+    letters = dict.fromkeys(n for t in operation.tensors for d in t.dims for n in d.letters)
+    return dict(zip(letters, sizes, strict=False))
 
 
 def shape(spec, sizes):
-    return tuple(size(dim, sizes) for dim in spec.dims)
+    return tuple(dim.evaluate(sizes) for dim in spec.dims)
 
 
 def dtype_of(spec, tensors, wanted):
@@ -54,7 +54,9 @@ def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
         if spec.optional and absent:
             arguments.append(None)
             continue
-        made = torch.randn(shape(spec, sizes)).to(dtype_of(spec, tensors, dtype))
+        made = torch.randn(shape(spec, sizes_of(operation, sizes))).to(
+            dtype_of(spec, tensors, dtype)
+        )
         tensors[i] = made.to(device)
         arguments.append(tensors[i])
     return arguments

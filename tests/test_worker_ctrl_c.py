@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 from worker_children import PACKAGE, child, children_of, ended
 
+pytestmark = pytest.mark.attack("Ctrl-C while a worker measures")
+
 SEARCH = """
     import json, os, sys, dlblas
     {before}

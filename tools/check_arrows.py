@@ -18,7 +18,8 @@ import tree
 ARROWS = {
     "bindings": ["include", "graph", "cpu"],
     "include": ["abi"],
-    "ops": ["registry", "jit", "cuda", "core", "device", "cpu"],
+    "ops": ["kernels", "registry", "jit", "cuda", "core", "device", "cpu"],
+    "kernels": ["registry", "jit", "cuda", "device", "cpu"],
     "graph": ["tuner"],
     "tuner": ["dispatch"],
     "dispatch": ["registry", "jit", "abi"],
@@ -26,7 +27,7 @@ ARROWS = {
     "registry": ["core"],
     "cuda": ["core", "device"],
     "store": ["core"],
-    "cpu": ["core"],
+    "cpu": ["core", "device"],
     "core": ["device"],
     "device": [],
     "abi": [],

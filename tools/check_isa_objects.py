@@ -35,6 +35,10 @@ def main() -> int:
     objects = (args.build or root / "build") / "CMakeFiles" / "dlblas_objects.dir"
     sources = [p for p in tree.files(root, [".cpp"], ["cpu", "ops"]) if ISA.search(p.name)]
     pairs = [(p.relative_to(root), objects / f"{p.relative_to(root)}.o") for p in sources]
+    # Those that the build makes of row programs (cmake/row_programs.cmake).
+    build = objects.parent.parent
+    made = sorted((build / "generated" / "rows").glob("*.cpp"))
+    pairs += [(p.relative_to(build), objects / f"{p.relative_to(build)}.o") for p in made]
     built = [(source, obj) for source, obj in pairs if obj.exists()]
     problems = [
         f"{source}: weak symbol {name}" for source, obj in built for name in weak_symbols(obj)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import json
 import pathlib
-import re
 import sys
 from typing import Any
 
@@ -19,24 +18,18 @@ import jsonschema
 import tree
 
 
-def operators(library: pathlib.Path) -> dict[str, str]:
-    """Operator name -> schema, as the library tells it."""
+def operators(library: pathlib.Path) -> dict[str, set[str]]:
+    """Operator name -> the letters of its schema, as the library tells them."""
     lib = ctypes.CDLL(str(library))
     text = ctypes.c_void_p()
     if lib.dlblas_info(ctypes.byref(text)) != 0 or not text.value:
         raise SystemExit("schema and cases: dlblas_info failed; run `python -m dlblas info`")
     info = json.loads(ctypes.string_at(text.value))
     lib.dlblas_free(text)
-    return {op["name"]: op["schema"] for op in info["operators"]}
+    return {op["name"]: {row["name"] for row in op["letters"]} for op in info["operators"]}
 
 
-def letters_of(schema: str) -> set[str]:
-    """The dimension letters between the brackets of a schema: [*T, 2F, K/128] -> T, F, K."""
-    shapes = re.findall(r"\[([^\]]*)\]", schema)
-    return {letter for shape in shapes for letter in re.findall(r"[A-Z][A-Za-z0-9]*", shape)}
-
-
-def problems_of(path: str, cases: Any, rules: Any, known: dict[str, str] | None) -> list[str]:
+def problems_of(path: str, cases: Any, rules: Any, known: dict[str, set[str]] | None) -> list[str]:
     problems = []
     for error in jsonschema.Draft202012Validator(rules).iter_errors(cases):
         place = "/".join(str(part) for part in error.absolute_path)
@@ -53,8 +46,8 @@ def problems_of(path: str, cases: Any, rules: Any, known: dict[str, str] | None)
             continue
         if case["op"] not in known:
             problems.append(f"{path}: case {case['name']} is of the unknown operator {case['op']}")
-        elif letters_of(known[case["op"]]) != set(case["dims"]):
-            wanted = ", ".join(sorted(letters_of(known[case["op"]])))
+        elif known[case["op"]] != set(case["dims"]):
+            wanted = ", ".join(sorted(known[case["op"]]))
             got = ", ".join(sorted(case["dims"]))
             problems.append(
                 f"{path}: case {case['name']} has dims {got}; {case['op']} wants {wanted}"
@@ -72,7 +65,7 @@ def main() -> int:
     known = None if args.no_library else operators(library)
     rules = json.loads((tree.ROOT / "tools" / "cases.schema.json").read_text())
     problems, num_cases, with_cases = [], 0, set()
-    for path in sorted((root / "ops").glob("*/cases.json")):
+    for path in sorted((root / "ops").rglob("cases.json")):
         cases = json.loads(path.read_text())
         problems += problems_of(str(path.relative_to(root)), cases, rules, known)
         num_cases += len(cases)

@@ -2,7 +2,8 @@
 // spill, a C75xx note of ptxas, or an implementation that no problem reached.
 // In: nothing; Problems are made from the schemas, devices are typical ones. Out: a table
 // implementation × arch of kernels, registers and compile times (cold: in a cache of its own).
-//   dlblas_compile_all [--all] [arch …]     arch: 80 90 by default
+//   dlblas_compile_all [--all] [--op NAME …] [--only TEXT] [arch …]
+// arch: 80 90 by default; TEXT: a part of the entry of every kernel that is compiled.
 // Read next: tools/compile_all/problems.hpp, jit/jit.hpp.
 #include <unistd.h>
 
@@ -140,29 +141,47 @@ std::size_t print(Row& row) {
   return different.size();
 }
 
-std::vector<Row> collect(const std::vector<int>& archs, bool all) {
+/// What the arguments ask for.
+struct Request {
+  std::vector<int> archs;
+  bool all = false;             // every kernel, not some of each implementation
+  std::set<std::string> names;  // of operators; empty: all
+  std::string only;             // a part of the entry of every kernel that is compiled
+};
+
+bool takes(const Request& request, const Operator& op) {
+  return request.names.empty() || request.names.contains(op.schema.name);
+}
+
+std::vector<Row> collect(const Request& request) {
   std::vector<Row> rows;
   for (const Operator* op : Registry::process().operators()) {
+    if (!takes(request, *op)) continue;
     const std::vector<Problem> problems = problems_of(*op);
     for (const Implementation* impl : op->candidates())
-      for (const int arch : archs) {
+      for (const int arch : request.archs) {
         if (!compiles_on(*impl, arch)) continue;
         rows.push_back(sources_of(*op, *impl, arch, problems));
-        if (!all) thin_out(rows.back().sources);
+        std::vector<KernelSource>& sources = rows.back().sources;
+        std::erase_if(sources, [&](const KernelSource& s) {
+          return s.entry.find(request.only) == s.entry.npos;
+        });
+        if (!request.all) thin_out(sources);
       }
   }
   return rows;
 }
 
-int run(const std::vector<int>& archs, bool all) {
+int run(const Request& request) {
   if (const std::string why = jit::unavailable(); !why.empty())
     throw Error(ErrorKind::kCompile, why);
-  std::vector<Row> rows = collect(archs, all);
+  for (const std::string& name : request.names) Registry::process().at(name);
+  std::vector<Row> rows = collect(request);
   std::printf("NVRTC %s\n%-36s %-7s %10s %5s %7s %6s %8s %7s\n", jit::compiler_version().c_str(),
               "implementation", "arch", "kernels", "regs", "spills", "stack", "median", "worst ms");
   std::size_t kernels = 0, problems = 0;
   std::set<const Implementation*> compiled;
-  for (const int arch : archs) compile(rows, arch);
+  for (const int arch : request.archs) compile(rows, arch);
   for (Row& row : rows) {
     problems += print(row);
     kernels += row.sources.size();
@@ -171,10 +190,11 @@ int run(const std::vector<int>& archs, bool all) {
   std::size_t registered = 0;
   for (const Operator* op : Registry::process().operators())
     for (const Implementation* impl : op->candidates())
-      registered += impl->backend == DeviceType::kCuda && impl->sources ? 1 : 0;
+      registered +=
+          takes(request, *op) && impl->backend == DeviceType::kCuda && impl->sources ? 1 : 0;
   std::printf("compile_all: %zu of %zu implementations, %zu kernels, %zu problems\n",
               compiled.size(), registered, kernels, problems);
-  return problems == 0 && compiled.size() == registered ? 0 : 1;
+  return problems == 0 && (compiled.size() == registered || !request.only.empty()) ? 0 : 1;
 }
 
 /// A cache that nobody filled, for as long as this lives.
@@ -200,24 +220,30 @@ class EmptyCache {
 }  // namespace dlblas::compile_all
 
 int main(int argc, char** argv) {
-  std::vector<int> archs;
-  bool all = false;
+  dlblas::compile_all::Request request;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const bool number = !word.empty() && word.find_first_not_of("0123456789") == word.npos;
     if (word == "--all") {
-      all = true;
+      request.all = true;
+    } else if (word == "--op" && i + 1 < argc) {
+      request.names.insert(argv[++i]);
+    } else if (word == "--only" && i + 1 < argc) {
+      request.only = argv[++i];
     } else if (number && word.size() <= 3) {
-      archs.push_back(std::atoi(argv[i]));
+      request.archs.push_back(std::atoi(argv[i]));
     } else {
-      std::fputs("usage: dlblas_compile_all [--all] [arch …], for example 80 90\n", stderr);
+      std::fputs(
+          "usage: dlblas_compile_all [--all] [--op NAME …] [--only TEXT] [arch …], for example 80 "
+          "90\n",
+          stderr);
       return 2;
     }
   }
-  if (archs.empty()) archs = {80, 90};
+  if (request.archs.empty()) request.archs = {80, 90};
   try {
     const dlblas::compile_all::EmptyCache cache;
-    return dlblas::compile_all::run(archs, all);
+    return dlblas::compile_all::run(request);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "dlblas_compile_all: %s\n", e.what());
     return 1;

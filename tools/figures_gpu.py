@@ -68,6 +68,18 @@ def norm_table(rows: list[Row]) -> str:
     return markdown(head, lines)
 
 
+def rows_table(rows: list[Row]) -> str:
+    head = ["operator", "rows×width", "ours", "by", "copy", "torch", "inductor", "of the best"]
+    lines = []
+    for row in rows:
+        rivals = [_against(row, name) for name in ("torch", "inductor")]
+        copy = _best_of(row, "copy")
+        shown = "–" if copy is None else _time(copy)
+        name = f"`{row['ours']['name']}`"
+        lines.append([row["op"], _shape(row), _ours(row), name, shown, *rivals, _ratio(row)])
+    return markdown(head, lines)
+
+
 def backward_table(rows: list[Row]) -> str:
     head = ["gradients", "T×C", "ours", "inductor", "quack", "liger", "of the copy's rate (0.85)"]
     lines = []
@@ -137,13 +149,13 @@ TOP: tuple[tuple[str, str], ...] = (
     ("rms_norm", "128×4096"),
     ("rms_norm", "16384×4096"),
     ("rms_norm", "1024×65536"),
-    ("add_rms_norm", "128×4096"),
     ("add_rms_norm", "16384×4096"),
     ("rms_norm_backward", "16384×4096"),
+    ("softmax", "16384×4096"),
+    ("silu_and_mul", "128×11264"),
     ("matmul", "1×4096×4096"),
     ("matmul", "16×4096×4096"),
     ("matmul", "8192×8192×8192"),
-    ("matmul", "4096×24576×1536"),
 )
 
 
@@ -170,7 +182,11 @@ def top_table(rows: list[Row]) -> str:
 
 # Name between the markers: kinds of rows, and what makes the table.
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
-    "gpu_top": (("gpu_norm", "gpu_norm_long", "gpu_norm_backward", "gpu_matmul"), top_table),
+    "gpu_top": (
+        ("gpu_norm", "gpu_norm_long", "gpu_norm_backward", "gpu_rows", "gpu_matmul"),
+        top_table,
+    ),
+    "gpu_rows": (("gpu_rows",), rows_table),
     "gpu_norm": (("gpu_norm",), norm_table),
     "gpu_norm_long": (("gpu_norm_long",), norm_table),
     "gpu_backward": (("gpu_norm_backward",), backward_table),

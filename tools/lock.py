@@ -36,6 +36,22 @@ HEADER = """# Made by tools/lock.py from requirements-*.txt; tools/setup.py chec
 """
 
 
+def pinned(names: list[str], python: str) -> list[str]:
+    """The lock's lines of these packages for that Python, hashes and all, without their markers:
+    for `pip install --require-hashes --no-deps`. A name may ask for a version. What the lock has
+    not for it is left out."""
+    found = []
+    for lines in setup.sections(setup.LOCK.read_text()).values():
+        for line in lines:
+            named, _, hashes = line.partition(" --hash=")
+            package, _, marker = named.partition(" ; ")
+            asked = package in names or package.partition("==")[0] in names
+            environment = {"python_version": python, "python_full_version": f"{python}.0"}
+            if asked and (not marker or Marker(marker).evaluate(environment)):
+                found.append(f"{package} --hash={hashes}")
+    return found
+
+
 class Target(NamedTuple):
     python: str
     arch: str

@@ -18,6 +18,7 @@ import sys
 import time
 import zipfile
 
+import lock
 import tree
 
 DEFAULT = ["12.1.105", "12.4.127", "12.8.93", "12.9.86", "13.0.88", "13.5.37"]
@@ -29,8 +30,16 @@ def fetch(folder: pathlib.Path, version: str) -> pathlib.Path:
     if not list(where.rglob("libnvrtc.so.*")):
         name = "nvidia-cuda-nvrtc" + ("-cu12" if version.startswith("12.") else "")
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
-        command = [*pip, "--no-deps", "--dest", str(folder), f"{name}=={version}"]
-        subprocess.run(command, check=True)
+        pip += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder)]
+        wanted = f"{name}=={version}"
+        locked = [line for python in ("3.10", "3.12") for line in lock.pinned([wanted], python)]
+        if locked:
+            listed = folder / f"{version}.txt"
+            listed.write_text(locked[0] + "\n")
+            pip += ["--require-hashes", "--requirement", str(listed)]
+        else:  # most of them are not what the lock has
+            pip += [wanted]
+        subprocess.run(pip, check=True)
         (wheel,) = folder.glob(f"{name.replace('-', '_')}-{version}-*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(where)

@@ -3,9 +3,10 @@
 
 .venv/bin/python tools/reliability.py runs it whole (some minutes, as root for the faults that need
 owners and mounts); --attacks runs the attacks on everything else instead, the tests that report by
-the fixture `attacked`, at their full size (DLBLAS_ATTACKS=whole), and writes their table; --check
-runs nothing and fails when the page's tables name other faults than the program has. Needs the
-program: cmake --build build --target store_battery. Read next: tests/store_battery/main.cpp.
+the fixture `attacked` or the marker `attack`, at their full size (DLBLAS_ATTACKS=whole), and writes
+their table; --calls draws a million calls and writes theirs; --check runs nothing and fails when
+the page's tables name other faults than the program has. Needs the program: cmake --build build
+--target store_battery. Read next: tests/store_battery/main.cpp.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reliability.md"
 MARKED = re.compile(r"(<!-- battery:begin -->\n)(.*?)(<!-- battery:end -->)", re.DOTALL)
+CALLS = re.compile(r"(<!-- calls:begin -->\n)(.*?)(<!-- calls:end -->)", re.DOTALL)
+DRAWN = {  # by tests/fuzz/calls_*.py, and how many of them a whole run draws
+    "arrays": ("`__dlpack__`, `__array_interface__`, `__cuda_array_interface__`", 700_000),
+    "c_abi": ("`dlblas_*` through ctypes: structs, counts, nulls, device codes", 300_000),
+}
 ATTACKS = re.compile(r"(<!-- attacks:begin -->\n)(.*?)(<!-- attacks:end -->)", re.DOTALL)
 Row = dict[str, Any]
 
@@ -89,7 +95,9 @@ def check(program: pathlib.Path) -> int:
 def attack_tests() -> list[str]:
     """The files of tests that report attacks."""
     found = sorted((ROOT / "tests").glob("test_*.py"))
-    return [str(path) for path in found if "attacked(" in path.read_text(encoding="utf-8")]
+    words = ("attacked(", "mark.attack(")
+    texts = {str(path): path.read_text(encoding="utf-8") for path in found}
+    return [path for path, text in texts.items() if any(word in text for word in words)]
 
 
 def attacks_table(rows: list[Row]) -> str:
@@ -114,11 +122,41 @@ def run_attacks() -> int:
         environment = {**os.environ, "DLBLAS_ATTACKS": "whole"}
         code = subprocess.run(command, cwd=ROOT, env=environment).returncode
         rows = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
-    if rows:
+    if rows and code == 0:
         page = PAGE.read_text(encoding="utf-8")
         page = ATTACKS.sub(lambda m: m[1] + attacks_table(rows) + m[3], page)
         PAGE.write_text(page, encoding="utf-8")
     return code if rows else 1
+
+
+def run_calls(kept: list[pathlib.Path]) -> int:
+    """Draws calls, or reads what runs before said, and writes their table."""
+    if kept:
+        said = "".join(path.read_text(encoding="utf-8") for path in kept)
+    else:
+        said = ""
+        for name, (_, count) in DRAWN.items():
+            fuzzer = ROOT / "tests" / "fuzz" / f"calls_{name}.py"
+            command = [sys.executable, str(fuzzer), "--calls", str(count)]
+            said += subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout
+    print(said)
+    ok = r"^(\w+): ok; Done (\d+) calls in \d+ second\(s\) by seed (\d+), \d+ answered and (\d+) "
+    rows = {row[0]: [int(n) for n in row[1:]] for row in re.findall(ok, said, re.MULTILINE)}
+    if set(rows) != set(DRAWN) or "FAILED" in said:
+        print("a fuzzer found something, or was ended: no table")
+        return 1
+    lines = [
+        f"One run of each: **{sum(row[0] for row in rows.values()):,} calls, 0 findings**.",
+        "",
+    ]
+    lines += ["| drawn | calls | seed | refused | findings |", "|---|--:|--:|--:|--:|"]
+    for name, (what, _) in DRAWN.items():
+        calls, seed, refused = rows[name]
+        lines.append(f"| {what} | {calls:,} | {seed} | {refused:,} | 0 |")
+    page = PAGE.read_text(encoding="utf-8")
+    page = CALLS.sub(lambda m: m[1] + "\n".join(lines) + "\n" + m[3], page)
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
 
 
 def main() -> int:
@@ -128,7 +166,13 @@ def main() -> int:
     parser.add_argument("--seed", help="of the run (default: random, printed)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "store_battery")
     parser.add_argument("--from-json", type=pathlib.Path, help="counts of a whole run made before")
+    parser.add_argument(
+        "--calls", nargs="*", type=pathlib.Path, metavar="SAID",
+        help="draw arrays' and the C ABI's calls, or take what runs of tests/fuzz/calls_*.py said",
+    )  # fmt: skip
     args = parser.parse_args()
+    if args.calls is not None:
+        return run_calls(args.calls)
     if args.attacks:
         return run_attacks()
     if not args.from_json and not args.program.exists():

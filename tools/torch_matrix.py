@@ -19,10 +19,13 @@ import subprocess
 import sys
 import time
 
+import lock
 import tree
 
 DEFAULT = ["3.12=2.10.0", "3.13=newest"]
-BESIDE = ["numpy", "pytest", "ml_dtypes", "hypothesis"]
+# Of requirements.lock, with what they need.
+BESIDE = ["numpy", "pytest", "ml-dtypes", "hypothesis", "iniconfig", "packaging", "pluggy"]
+BESIDE += ["pygments", "sortedcontainers", "attrs", "exceptiongroup", "tomli", "typing-extensions"]
 TESTS = ["tests/test_nn.py", "tests/test_process_rules.py"]  # and tests/test_torch_*.py
 
 
@@ -62,7 +65,12 @@ def environment(folder: pathlib.Path, python: str, torch: str, wheel: pathlib.Pa
     if not inside.exists():
         must([find_python(python), "-m", "venv", str(folder)])
     pip = [str(inside), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    must([*pip, "torch" if torch == "newest" else f"torch=={torch}", *BESIDE])
+    # Versions of torch are tried here that the lock has not: these have no hashes.
+    wheels = ["--only-binary", ":all:"]
+    must([*pip, *wheels, "torch" if torch == "newest" else f"torch=={torch}"])
+    listed = folder / "beside.txt"
+    listed.write_text("\n".join(lock.pinned(BESIDE, python)) + "\n")
+    must([*pip, *wheels, "--require-hashes", "--no-deps", "--requirement", str(listed)])
     must([*pip, "--no-index", "--force-reinstall", str(wheel)])
     return str(inside)
 

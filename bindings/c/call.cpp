@@ -34,7 +34,7 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
   try {
     const InFlight in_flight;
     const Form& form = form_of(op, call);
-    if (!form.inplace && !call->outputs && form.op->schema.num_results > 0)
+    if (!call->outputs && form.num_outputs > 0)
       refuse(ErrorKind::kArgument, std::string(form.name),
              {"outputs", "is null", "one tensor a result, data NULL for a new one", "NULL"});
     CallSide side(user, call->outputs);

@@ -140,7 +140,8 @@ int CallSide::new_output(void* self, int index, TensorView* view) {
             "shape and strides of DLBLAS_MAX_RANK", "NULL"});
   out.device = {static_cast<std::int32_t>(view->device.type), view->device.index};
   out.ndim = view->rank;
-  out.dtype = {dlpack_code_of(view->dtype), static_cast<std::uint8_t>(8 * size_of(view->dtype)), 1};
+  out.dtype = {dlpack_code_of(view->dtype), dlpack_bits_of(view->dtype),
+               dlpack_lanes_of(view->dtype)};
   out.byte_offset = 0;
   for (int i = 0; i < view->rank; ++i) {
     out.shape[i] = view->shape[i];

@@ -92,7 +92,9 @@ void write_params(JsonWriter& w, const Schema& schema, const std::vector<Param>&
       const ScalarSpec& s = schema.scalars[p.index];
       w.field("kind", kTypes[static_cast<int>(s.type)])
           .field("has_default", s.has_default)
-          .field("key", s.key);
+          .field("key", s.key)
+          .field("key_set", s.key_set)
+          .field("size", s.letter >= 0);  // an integer that gives the letter of its name
       w.key("default");
       switch (s.type) {
         case ScalarType::kFloat:
@@ -122,18 +124,34 @@ void write_params(JsonWriter& w, const Schema& schema, const std::vector<Param>&
   w.close_array();
 }
 
+// Read by python/dlblas/_dims.py.
+void write_dim(JsonWriter& w, const Schema& schema, const DimExpr& d) {
+  const auto name = [&](std::int8_t letter) {
+    return letter < 0 ? std::string() : schema.letters[static_cast<std::size_t>(letter)].name;
+  };
+  w.open_object().field("text", d.print(schema.letters)).key("terms").open_array();
+  for (int i = 0; i < d.num_terms; ++i) {
+    const DimTerm& term = d.terms[i];
+    w.open_object().field("coefficient", term.coefficient).field("letter", name(term.letter));
+    w.field("times", name(term.times)).close_object();
+  }
+  w.close_array().field("divisor", d.divisor).field("divisor_letter", name(d.divisor_letter));
+  w.field("whole", d.whole).field("addend", d.addend).field("leading", d.leading);
+  w.field("may_be_one", d.may_be_one).close_object();
+}
+
 void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {
   w.open_object().field("name", t.name).field("type", t.type_text);
   w.key("dims").open_array();
-  for (const DimExpr& d : t.dims) {
-    w.open_object().field("letter", d.letter < 0 ? std::string() : schema.letters[d.letter].name);
-    w.field("leading", d.leading).field("coefficient", d.coefficient).field("divisor", d.divisor);
-    w.field("addend", d.addend).close_object();
-  }
+  for (const DimExpr& d : t.dims) write_dim(w, schema, d);
   w.close_array();
   w.key("dtypes").open_array();
   for (int i = 0; i < kNumDTypes; ++i)
     if (t.dtypes >> i & 1u) w.value(name_of(static_cast<DType>(i)));
+  w.close_array();
+  w.key("like_absent").open_array();
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (t.like_absent >> i & 1u) w.value(name_of(static_cast<DType>(i)));
   w.close_array();
   constexpr std::string_view kFills[] = {"normal",   "positive",      "index",
                                          "offsets",  "permutation",   "zeros",
@@ -176,15 +194,20 @@ void write_operator(JsonWriter& w, const Operator& op) {
   w.field("schema_hash", schema.hash).field("formula", op.def.formula);
   w.key("letters").open_array();
   for (const Letter& l : schema.letters)
-    w.open_object().field("name", l.name).field("bucketed", l.bucketed).close_object();
+    w.open_object()
+        .field("name", l.name)
+        .field("bucketed", l.bucketed)
+        .field("pool", l.pool ? l.pool_size.print(schema.letters) : std::string())
+        .close_object();
   w.close_array();
   w.key("forms").open_array();
   for (const Form& form : op.forms) {
     w.open_object().field("name", form.name).field("inplace", form.inplace != nullptr);
     write_params(w, schema, *form.params);
     if (form.inplace) {
-      w.key("receives").open_array();  // per result: the argument that receives it
-      for (std::int8_t source : form.inplace->result_source) w.value(schema.tensors[source].name);
+      w.key("receives").open_array();  // per result: the argument that receives it, or ""
+      for (std::int8_t source : form.inplace->result_source)
+        w.value(source < 0 ? std::string_view() : schema.tensors[source].name);
       w.close_array();
     }
     w.close_object();

@@ -53,10 +53,11 @@ void read_written(const Schema& schema, const dlblas_args& call, Args& after) {
       refuse(ErrorKind::kArgument, schema.name,
              {spec.name, "is missing among the outputs", "what the call left in it", "nothing"});
     const dlblas_tensor& from = call.outputs[j];
-    const bool alike = from.ndim == t.rank &&
-                       dtype_from_dlpack(from.dtype.code, from.dtype.bits) == t.dtype &&
-                       from.device.type == static_cast<std::int32_t>(t.device.type) &&
-                       std::equal(t.shape, t.shape + t.rank, from.shape);
+    const bool alike =
+        from.ndim == t.rank &&
+        dtype_from_dlpack(from.dtype.code, from.dtype.bits, from.dtype.lanes) == t.dtype &&
+        from.device.type == static_cast<std::int32_t>(t.device.type) &&
+        std::equal(t.shape, t.shape + t.rank, from.shape);
     if (!alike)
       refuse(ErrorKind::kArgument, schema.name,
              {spec.name, "is another tensor among the outputs",

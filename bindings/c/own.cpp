@@ -24,7 +24,7 @@ struct Failure {
 
 dlblas_dtype c_dtype(DType t) {
   if (t == DType::kAbsent) return {0, 0, 0};
-  return {dlpack_code_of(t), static_cast<std::uint8_t>(8 * size_of(t)), 1};
+  return {dlpack_code_of(t), dlpack_bits_of(t), dlpack_lanes_of(t)};
 }
 
 dlblas_device c_device(Device d) { return {static_cast<std::int32_t>(d.type), d.index}; }
@@ -68,8 +68,15 @@ ProblemView::ProblemView(const Operator& op, const Problem& problem) : op_(&op),
     scalars_[i] = {};
     if (!spec.key) continue;
     const std::int64_t word = problem_.scalars[spec.key_slot];
+    if (spec.key_set) {  // all that the key says: does it differ from its default?
+      scalars_[i].kind = DLBLAS_BOOL;
+      scalars_[i].as.i = word;
+      continue;
+    }
     scalars_[i] = c_scalar(spec, {word, std::bit_cast<double>(word)});
   }
+  const auto sizes = schema.sizes_of(problem);
+  std::copy(sizes.begin(), sizes.end(), problem_.dims);
   const DeviceInfo& device = device_info(problem_.device());
   view_ = {sizeof view_,
            schema.name.c_str(),

@@ -15,9 +15,9 @@ namespace dlblas {
 namespace {
 
 std::string_view element_of(DType dtype) {
-  constexpr std::string_view kNames[] = {"float",         "f16",         "bf16",  "f8e4m3",
-                                         "f8e5m2",        "signed char", "int",   "long",
-                                         "unsigned char", "bool",        "double"};
+  constexpr std::string_view kNames[] = {
+      "float", "f16",           "bf16", "f8e4m3", "f8e5m2",        "signed char",  "int",
+      "long",  "unsigned char", "bool", "double", "unsigned char", "unsigned char"};
   return dtype == DType::kAbsent ? "float" : kNames[static_cast<int>(dtype)];
 }
 
@@ -46,7 +46,7 @@ std::vector<KernelSource> sources(const Problem& problem, const Config& config, 
   const std::string header = "own/" + sha256_hex(all).substr(0, 32) + ".cuh";
   jit::add_header(header, all);
   std::int64_t values[kMaxLetters + kMaxKnobs];
-  std::copy_n(problem.dims, own.op->schema.letters.size(), values);
+  std::copy_n(own.op->schema.sizes_of(problem).begin(), own.op->schema.letters.size(), values);
   std::copy_n(config.values.begin(), own.table.size(), values + own.op->schema.letters.size());
   // Of the bucket's upper end: an exact size asks for no more, where the expression grows with it.
   const std::int64_t shared = own.cuda.shared_bytes.evaluate(values);
@@ -81,6 +81,7 @@ std::size_t pack(const Args& args, Argument* to) {
     to[n++].pointer = args.has(i) ? args.tensors[i].data : nullptr;
   for (std::size_t i = 0; i < schema.letters.size(); ++i) to[n++].integer = args.letters[i];
   for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
+    if (schema.scalars[i].letter >= 0) continue;  // came as its letter
     const ScalarValue& value = args.scalars[i];
     const ScalarType type = schema.scalars[i].type;
     if (type == ScalarType::kFloat)

@@ -62,11 +62,12 @@ void run_reference(const Args& args, const std::int64_t* rows, std::int64_t num_
 }
 
 double elements_of(const Schema& schema, const Problem& problem, int begin, int end) {
+  const auto sizes = schema.sizes_of(problem);
   double sum = 0;
   for (int i = begin; i < end; ++i) {
     double n = 1;
     for (const DimExpr& dim : schema.tensors[static_cast<std::size_t>(i)].dims)
-      n *= static_cast<double>(dim.evaluate(problem.dims));
+      n *= static_cast<double>(dim.evaluate(sizes.data()));
     if (problem.tensors[i].dtype != DType::kAbsent) sum += n;
   }
   return sum;
@@ -75,15 +76,16 @@ double elements_of(const Schema& schema, const Problem& problem, int begin, int 
 // How many terms an element of the results may be a sum of: as a product of all letters has more
 // elements than the results do, at most.
 double terms_of(const Schema& schema, const Problem& problem, int judged) {
+  const auto sizes = schema.sizes_of(problem);
   double all = 1;
   for (std::size_t i = 0; i < schema.letters.size(); ++i)
-    all *= std::max(1.0, static_cast<double>(problem.dims[i]));
+    all *= std::max(1.0, static_cast<double>(sizes[i]));
   const int at = schema.judged[static_cast<std::size_t>(judged)];
   const double reduced = all / std::max(1.0, elements_of(schema, problem, at, at + 1));
   double longest = 1;  // a row's mean inside an element-wise result
   for (int i = 0; i < schema.num_inputs; ++i)
     if (const auto& dims = schema.tensors[static_cast<std::size_t>(i)].dims; !dims.empty())
-      longest = std::max(longest, static_cast<double>(dims.back().evaluate(problem.dims)));
+      longest = std::max(longest, static_cast<double>(dims.back().evaluate(sizes.data())));
   return std::max(reduced, longest);
 }
 
@@ -121,14 +123,15 @@ Bound bound_of(const Problem& problem, int judged) {
 double work_per_row(const Problem& problem) {
   const Operator& op = Registry::process().by_id(problem.op);
   const Schema& schema = op.schema;
+  const auto sizes = schema.sizes_of(problem);
   double all = 1, rows = 1;
   for (std::size_t i = 0; i < schema.letters.size(); ++i)
-    all *= std::max(1.0, static_cast<double>(problem.dims[i]));
+    all *= std::max(1.0, static_cast<double>(sizes[i]));
   for (const std::int8_t j : schema.judged) {
     const auto& dims = schema.tensors[static_cast<std::size_t>(j)].dims;
     double n = 1;
     for (std::size_t i = 0; i + 1 < dims.size(); ++i)
-      n *= static_cast<double>(dims[i].evaluate(problem.dims));
+      n *= static_cast<double>(dims[i].evaluate(sizes.data()));
     rows = std::max(rows, n);
   }
   return all / rows;

@@ -78,7 +78,8 @@ bool read_capsule(Object* capsule, const Place& place, Array& array) {
                     "pass a NumPy array");
   }
   if (!check_rank(place, t->ndim) || !check_writable(place, read_only)) return false;
-  if (t->dtype.lanes != 1)
+  if (t->dtype.lanes != 1 &&
+      dtype_from_dlpack(t->dtype.code, t->dtype.bits, t->dtype.lanes) == DType::kAbsent)
     return complain(place, DLBLAS_DTYPE, "has a vector dtype", "1 lane",
                     std::to_string(t->dtype.lanes), "convert it");
   if (t->ndim > 0 && !t->shape)
@@ -197,7 +198,7 @@ Object* make_array(const Array* like, dlblas_tensor& spec, Array& scratch) {
   Ref shape(api.tuple_new(spec.ndim));
   if (!shape) return nullptr;
   for (int i = 0; i < spec.ndim; ++i) api.tuple_set(shape.get(), i, api.long_from(spec.shape[i]));
-  Ref code(api.long_from(spec.dtype.code)), bits(api.long_from(spec.dtype.bits));
+  Ref code(api.long_from(spec.dtype.code)), bits(api.long_from(spec.dtype.bits * spec.dtype.lanes));
   Ref cuda(api.long_from(spec.device.type == 2 ? spec.device.index : -1));
   Ref made(api.call_args(hooks.new_output, like ? like->object : api.none, code.get(), bits.get(),
                          shape.get(), cuda.get(), nullptr));

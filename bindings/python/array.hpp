@@ -24,7 +24,7 @@ struct Array {
   /// At most 2^56: a call refuses more.
   std::int64_t bytes() const {
     constexpr std::int64_t kMost = std::int64_t{1} << 56;
-    std::int64_t n = tensor.dtype.bits / 8;
+    std::int64_t n = tensor.dtype.bits * tensor.dtype.lanes / 8;
     for (int i = 0; i < tensor.ndim; ++i)
       if (shape[i] < 0 || __builtin_mul_overflow(n, shape[i], &n) || n > kMost) return kMost;
     return n;

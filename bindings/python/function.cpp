@@ -46,9 +46,9 @@ Function* make_function(const Form& form, const char* text) {
         {name, api.intern(name), p.keyword_only, is_written(form, p), tensor, scalar});
     f->num_positional += !p.keyword_only;
   }
-  f->num_results = form.inplace ? 0 : schema.num_results;
+  f->num_results = form.num_outputs;
   for (int i = 0; i < f->num_results; ++i)
-    f->result_names.push_back(schema.tensors[schema.num_inputs + i].name);
+    f->result_names.push_back(schema.tensors[schema.num_inputs + form.result_of(i)].name);
   f->doc = f->name + "(" + signature(*f) + ")\n--\n\n" + text;
   table()[f->name] = f;
   return f;

@@ -31,7 +31,7 @@ struct Function {
   std::string name;
   std::vector<Parameter> params;
   int num_positional;
-  int num_results;  // 0 for an in-place form
+  int num_results;  // that a call returns: 0 for most in-place forms
   std::vector<std::string> result_names;
   std::string doc;  // "name(signature)\n--\n\ntext"; `method` points into it
   MethodDef method;

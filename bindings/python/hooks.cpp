@@ -33,6 +33,7 @@ const char* read_hooks(Object* dictionary) {
                {&hooks.wrote, "wrote"},
                {&hooks.stream, "stream"},
                {&hooks.new_output, "new_output"},
+               {&hooks.number, "number"},
                {&hooks.finish, "finish"},
                {&hooks.dtype_name, "dtype_name"},
                {&hooks.attach, "attach"},

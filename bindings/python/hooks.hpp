@@ -22,6 +22,7 @@ struct Hooks {
   Object* wrote;       // (object) after a call has written into a caller's array
   Object* stream;      // (object on a GPU) -> int, the stream that its library works on now
   Object* new_output;  // (like, code, bits, shape, CUDA device or -1) -> array to write into
+  Object* number;      // (like, argument, value, code, bits) -> array without dimensions, on a GPU
   Object* finish;      // (like, array) -> what the caller gets
   Object*
       dtype_name;  // (object) -> "f32" out of a table that lives as long as the process, or None

@@ -2,6 +2,7 @@
 #include "bindings/python/marshal.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "bindings/c/flags.hpp"
 #include "bindings/python/torch.hpp"
 #include "bindings/torch/shims.hpp"
+#include "core/element.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -50,6 +52,7 @@ Call::~Call() {
   for (int i = 0; i < num_outputs_; ++i) release(out_arrays_[i]);
   for (Object* made : made_)
     if (made) api.dec_ref(made);
+  for (int i = 0; i < num_held_; ++i) api.dec_ref(held_[i]);
 }
 
 bool Call::read(Object* const* args, Size nargs, Object* kwnames) {
@@ -73,7 +76,7 @@ bool Call::read(Object* const* args, Size nargs, Object* kwnames) {
   args_.values = values_;
   args_.num_values = static_cast<std::int32_t>(params.size());
   args_.flags = t_call_flags;
-  return true;
+  return numbers_ == 0 || make_numbers();
 }
 
 bool Call::read(Object* args, Object* kwargs) {
@@ -168,8 +171,11 @@ bool Call::convert(std::size_t index, Object* value) {
   if (value == api.none) return true;
   if (!parameter.tensor) return convert_scalar(parameter, value, out);
   Object* type = type_of(value);
-  if (type == api.float_type || is_long(type) || is_unicode(type))
+  if (type == api.float_type || is_long(type) || is_unicode(type)) {
+    const bool number = !is_unicode(type) && type != api.bool_type;
+    if (number && parameter.tensor->dims.empty()) numbers_ |= 1u << index;
     return convert_scalar(parameter, value, out);
+  }
   Array& array = arrays_[num_arrays_];
   if (!read_array(value,
                   {function_.name.c_str(), parameter.name, parameter.written,
@@ -180,6 +186,55 @@ bool Call::convert(std::size_t index, Object* value) {
   bytes_ += array.bytes();
   out.kind = DLBLAS_TENSOR;
   out.as.tensor = &array.tensor;
+  return true;
+}
+
+// Where the other tensors are, once all are read. Without any the library says what is missing.
+bool Call::make_numbers() {
+  const Array* like = first();
+  for (std::size_t i = 0; like && numbers_ >> i; ++i)
+    if ((numbers_ >> i & 1u) && !make_number(function_.params[i], *like, values_[i])) return false;
+  return true;
+}
+
+bool Call::make_number(const Parameter& parameter, const Array& like, dlblas_value& value) {
+  const DTypeSet allowed = parameter.tensor->dtypes;
+  if (!allowed) return true;  // like() alone: the library says that it is not a tensor
+  const DType dtype = allowed & set_of(DType::kF32)
+                          ? DType::kF32
+                          : static_cast<DType>(std::countr_zero(static_cast<unsigned>(allowed)));
+  const double number = value.kind == DLBLAS_INT ? static_cast<double>(value.as.i) : value.as.f;
+  Array& array = arrays_[num_arrays_];
+  if (like.tensor.device.type == 2) {
+    Ref code(api.long_from(dlpack_code_of(dtype))), bits(api.long_from(8 * size_of(dtype)));
+    Ref name(make_text(parameter.name)), real(api.float_from(number));
+    Ref made(api.call_args(hooks.number, like.object, name.get(), real.get(), code.get(),
+                           bits.get(), nullptr));
+    if (!made || !read_array(made.get(),
+                             {function_.name.c_str(), parameter.name, false,
+                              data_ == Data::kRequired, stream_},
+                             array))
+      return false;
+    held_[num_held_++] = made.release();
+  } else {
+    TensorView view{};
+    view.data = &number_memory_[num_arrays_];
+    view.dtype = dtype;
+    store_element(view, 0, number);
+    array.tensor = {view.data,
+                    like.tensor.device,
+                    0,
+                    {dlpack_code_of(dtype), dlpack_bits_of(dtype), dlpack_lanes_of(dtype)},
+                    array.shape,
+                    array.strides,
+                    0};
+    array.keeper = nullptr;
+    array.numpy = true;  // no account of writes
+    array.object = like.object;
+  }
+  ++num_arrays_;
+  value.kind = DLBLAS_TENSOR;
+  value.as.tensor = &array.tensor;
   return true;
 }
 

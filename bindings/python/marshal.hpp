@@ -43,6 +43,8 @@ class Call {
   bool find_stream(void** stream);
   bool convert(std::size_t parameter, Object* value);
   bool convert_scalar(const Parameter& parameter, Object* value, dlblas_value& out);
+  bool make_numbers();
+  bool make_number(const Parameter& parameter, const Array& like, dlblas_value& value);
   bool convert_integer(const Parameter& parameter, Object* integer, dlblas_value& out);
   bool refuse(const char* name, const dlblas_value* twice);
   static int new_output(void* self, std::int32_t index, dlblas_tensor* out);
@@ -55,6 +57,8 @@ class Call {
   dlblas_args args_{};
   int num_arrays_ = 0;
   int num_outputs_ = 0;
+  int num_held_ = 0;
+  std::uint32_t numbers_ = 0;  // bit i: parameter i is a tensor f32[], and came as a number
   std::int64_t bytes_ = 0;
   void* thread_ = nullptr;          // the released interpreter lock
   Object* out_ = nullptr;           // borrowed: the caller's `out`
@@ -63,6 +67,8 @@ class Call {
   // Not initialised beyond num_arrays_, num_outputs_ and the function's parameters.
   dlblas_value values_[kMaxParams];
   Array arrays_[kMaxTensors];
+  double number_memory_[kMaxTensors];
+  Object* held_[kMaxTensors];  // owned: numbers as arrays on a GPU
   Array out_arrays_[kMaxJudged];
   dlblas_tensor outputs_[kMaxJudged];
 };

@@ -165,7 +165,8 @@ Object* new_numpy(const Array& like, dlblas_tensor& spec) {
   if (own.code == spec.dtype.code && own.bits == spec.dtype.bits) {
     descr.reset(Ref::borrow(reinterpret_cast<const Fields*>(like.object)->descr).release());
   } else {
-    Ref code(api.long_from(spec.dtype.code)), bits(api.long_from(spec.dtype.bits));
+    Ref code(api.long_from(spec.dtype.code)),
+        bits(api.long_from(spec.dtype.bits * spec.dtype.lanes));
     descr.reset(api.call_args(hooks.numpy_descr, code.get(), bits.get(), nullptr));
     if (!descr) return nullptr;
   }

@@ -112,11 +112,12 @@ Object* scalar(const dlblas_value& v) {
 Object* tensor(const dlblas_tensor& t, bool capsule) {
   if (t.dtype.bits == 0) return none();
   if (capsule) return make_view_capsule(t);
-  Object* const fields[] = {api.long_from(reinterpret_cast<std::intptr_t>(t.data)),
-                            api.long_from(t.dtype.code), api.long_from(t.dtype.bits),
-                            integers(t.shape, t.ndim), tuple_from(t.ndim, [&](std::int64_t i) {
-                              return api.long_from(t.strides[i] * (t.dtype.bits / 8));
-                            })};
+  Object* const fields[] = {
+      api.long_from(reinterpret_cast<std::intptr_t>(t.data)), api.long_from(t.dtype.code),
+      api.long_from(t.dtype.bits * t.dtype.lanes), integers(t.shape, t.ndim),
+      tuple_from(t.ndim, [&](std::int64_t i) {
+        return api.long_from(t.strides[i] * (t.dtype.bits * t.dtype.lanes / 8));
+      })};
   return tuple_from(std::size(fields), [&](std::int64_t i) { return fields[i]; });
 }
 
@@ -125,7 +126,8 @@ Object* tensor(const dlblas_tensor& t, bool capsule) {
 Object* problem_tuple(const dlblas_problem& p) {
   Object* tensors = tuple_from(p.num_inputs + p.num_results, [&](std::int64_t i) {
     const dlblas_problem_tensor& t = p.tensors[i];
-    const std::int64_t row[] = {t.dtype.code, t.dtype.bits, t.layout, t.alignment, t.in_place_of};
+    const std::int64_t row[] = {t.dtype.code, t.dtype.bits * t.dtype.lanes, t.layout, t.alignment,
+                                t.in_place_of};
     return integers(row, std::size(row));
   });
   Object* scalars = tuple_from(p.num_scalars, [&](std::int64_t i) { return scalar(p.scalars[i]); });

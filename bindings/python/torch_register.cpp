@@ -21,38 +21,64 @@ Object* tuple_of(const std::vector<Object*>& items) {
   return tuple;
 }
 
-// (name, ((letter, leading, coefficient, divisor, addend) …), dtypes, like, dtype scalar, optional)
-Object* describe(const TensorSpec& t) {
-  std::vector<Object*> dims, dtypes;
-  for (const DimExpr& d : t.dims)
-    dims.push_back(tuple_of({number(d.letter), number(d.leading), number(d.coefficient),
-                             number(d.divisor), number(d.addend)}));
+// As python/dlblas/_dims.py reads it.
+Object* describe(const Schema& schema, const DimExpr& d) {
+  const auto name = [&](std::int8_t letter) {
+    return make_text(letter < 0 ? std::string_view()
+                                : schema.letters[static_cast<std::size_t>(letter)].name);
+  };
+  std::vector<Object*> terms;
+  for (int i = 0; i < d.num_terms; ++i)
+    terms.push_back(tuple_of(
+        {number(d.terms[i].coefficient), name(d.terms[i].letter), name(d.terms[i].times)}));
+  return tuple_of({make_text(d.print(schema.letters)), tuple_of(terms), number(d.divisor),
+                   name(d.divisor_letter), number(d.whole), number(d.addend), number(d.leading),
+                   number(d.may_be_one)});
+}
+
+Object* names_of(DTypeSet set) {
+  std::vector<Object*> names;
   for (int i = 0; i < kNumDTypes; ++i)
-    if (t.dtypes >> i & 1u) dtypes.push_back(make_text(name_of(static_cast<DType>(i))));
-  return tuple_of({make_text(t.name), tuple_of(dims), tuple_of(dtypes), number(t.like),
-                   number(t.dtype_scalar), number(t.optional)});
+    if (set >> i & 1u) names.push_back(make_text(name_of(static_cast<DType>(i))));
+  return tuple_of(names);
+}
+
+// (name, (dimension …), dtypes, like, dtypes where that is absent, dtype scalar, optional)
+Object* describe(const Schema& schema, const TensorSpec& t) {
+  std::vector<Object*> dims;
+  for (const DimExpr& d : t.dims) dims.push_back(describe(schema, d));
+  return tuple_of({make_text(t.name), tuple_of(dims), names_of(t.dtypes), number(t.like),
+                   names_of(t.like_absent), number(t.dtype_scalar), number(t.optional)});
 }
 
 // ("tensor" | "result" | "scalar", index in the operator's schema)
 Object* describe(const Form& form, const dlblas::torch::Slot& slot) {
   using Kind = dlblas::torch::Slot::Kind;
   const char* const kinds[] = {"tensor", "result", "scalar"};
-  const int index = slot.kind == Kind::kResult ? slot.index : (*form.params)[slot.index].index;
+  const int index =
+      slot.kind == Kind::kResult ? form.result_of(slot.index) : (*form.params)[slot.index].index;
   return tuple_of({make_text(kinds[static_cast<int>(slot.kind)]), number(index)});
 }
 
-// (name, torch's schema, form, operator, arguments, letters, tensors, number of inputs, number of
-// returned results, writes, its kernel refuses what requires grad)
+// (name, torch's schema, form, operator, arguments, ((scalar, its letter, default or None) …),
+// tensors, number of inputs, returned results, writes, its kernel refuses what requires grad)
 Object* describe(const dlblas::torch::Operation& op) {
   const Schema& schema = op.form->op->schema;
-  std::vector<Object*> arguments, letters, tensors;
+  std::vector<Object*> arguments, sizes, tensors, returned;
   for (const dlblas::torch::Slot& slot : op.slots) arguments.push_back(describe(*op.form, slot));
-  for (const Letter& letter : schema.letters) letters.push_back(make_text(letter.name));
-  for (const TensorSpec& tensor : schema.tensors) tensors.push_back(describe(tensor));
+  for (const Letter& letter : schema.letters)
+    if (letter.scalar >= 0) {
+      const ScalarSpec& s = schema.scalars[static_cast<std::size_t>(letter.scalar)];
+      sizes.push_back(
+          tuple_of({number(letter.scalar), make_text(letter.name),
+                    s.has_default ? number(s.default_value.i) : Ref::borrow(api.none).release()}));
+    }
+  for (const TensorSpec& tensor : schema.tensors) tensors.push_back(describe(schema, tensor));
+  for (int i = 0; i < op.num_returned; ++i) returned.push_back(number(op.form->result_of(i)));
   return tuple_of({make_text(op.name), make_text(op.schema), make_text(op.form->name),
-                   make_text(schema.name), tuple_of(arguments), tuple_of(letters),
-                   tuple_of(tensors), number(schema.num_inputs), number(op.num_returned),
-                   number(op.written), number(dlblas::torch::shims.impl_requires_grad != nullptr)});
+                   make_text(schema.name), tuple_of(arguments), tuple_of(sizes), tuple_of(tensors),
+                   number(schema.num_inputs), tuple_of(returned), number(op.written),
+                   number(dlblas::torch::shims.impl_requires_grad != nullptr)});
 }
 
 Object* default_value(const Parameter& p) {

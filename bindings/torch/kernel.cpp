@@ -34,7 +34,7 @@ void check(int code, const Operation& op, const char* what) {
 std::string argument_name(const Operation& op, const Slot& slot) {
   const Schema& schema = op.form->op->schema;
   return slot.kind == Slot::Kind::kResult
-             ? out_name(schema, slot.index)
+             ? out_name(*op.form, slot.index)
              : schema.tensors[(*op.form->params)[slot.index].index].name;
 }
 
@@ -157,7 +157,7 @@ void Call::take_scalar(const Slot& slot, StableValue value) {
       return;
     case ScalarType::kDType:
       const dlblas_dtype dtype = dtype_of(static_cast<std::int32_t>(value));
-      const DType known = dtype_from_dlpack(dtype.code, dtype.bits);
+      const DType known = dtype_from_dlpack(dtype.code, dtype.bits, dtype.lanes);
       to.kind = DLBLAS_STRING;
       to.as.s = known == DType::kAbsent ? "another dtype" : name_of(known).data();
       return;
@@ -291,14 +291,13 @@ bool Call::run() noexcept {
       outputs_[r].shape = dims_[r];
       outputs_[r].strides = dims_[r] + DLBLAS_MAX_RANK;
     }
-    const Schema& schema = op_.form->op->schema;
     dlblas_args args{};
     args.size = sizeof args;
     args.values = values_;
     args.num_values = static_cast<std::int32_t>(op_.form->params->size());
     args.flags = t_call_flags | torch_flags();
-    args.outputs = op_.form->inplace ? nullptr : outputs_;
-    args.num_outputs = op_.form->inplace ? 0 : schema.num_results;
+    args.num_outputs = op_.form->num_outputs;
+    args.outputs = args.num_outputs > 0 ? outputs_ : nullptr;
     std::uint32_t threads = 1;  // torch's pool hangs in a forked child
     if (device_.type == 1 && !forked()) shims.num_threads(&threads);
     dlblas_context context{};

@@ -29,13 +29,13 @@ class Writer {
       op.written |= written;
     } else {
       const ScalarSpec& s = schema_.scalars[p.index];
-      add(op, text(kScalarTypes[static_cast<int>(s.type)], " ", s.name,
-                   s.has_default ? "=" + literal(s) : ""));
+      const char* const type = s.letter >= 0 ? "SymInt" : kScalarTypes[static_cast<int>(s.type)];
+      add(op, text(type, " ", s.name, s.has_default ? "=" + literal(s) : ""));
       op.slots.push_back({Slot::Kind::kScalar, at, s.type == ScalarType::kDType, false, s.type});
     }
   }
   void result(int index, Operation& op) {
-    add(op, text(tensor_type(true), " ", out_name(schema_, index)));
+    add(op, text(tensor_type(true), " ", out_name(form_, index)));
     op.slots.push_back({Slot::Kind::kResult, static_cast<std::uint8_t>(index), false, true});
     op.written = true;
   }
@@ -60,9 +60,9 @@ Operation make(const Form& form, std::string name, bool out) {
   for (const bool defaults : {false, true}) {
     for (std::size_t i = 0; i < form.params->size(); ++i)
       if (has_default(schema, (*form.params)[i]) == defaults) writer.param(i, op);
-    for (int r = 0; out && !defaults && r < schema.num_results; ++r) writer.result(r, op);
+    for (int r = 0; out && !defaults && r < form.num_outputs; ++r) writer.result(r, op);
   }
-  op.num_returned = out || form.inplace ? 0 : schema.num_results;
+  op.num_returned = out ? 0 : form.num_outputs;
   std::string returned;
   for (int r = 0; r < op.num_returned; ++r) returned += r ? ", Tensor" : "Tensor";
   op.schema = text(op.name, "(", op.schema, ") -> ",
@@ -72,11 +72,13 @@ Operation make(const Form& form, std::string name, bool out) {
 
 }  // namespace
 
-std::string out_name(const Schema& schema, int result) {
+std::string out_name(const Form& form, int output) {
+  const Schema& schema = form.op->schema;
   std::string name =
-      schema.num_results == 1
+      form.num_outputs == 1
           ? "out"
-          : schema.tensors[static_cast<std::size_t>(schema.num_inputs + result)].name;
+          : schema.tensors[static_cast<std::size_t>(schema.num_inputs + form.result_of(output))]
+                .name;
   while (schema.find_param(name) >= 0) name += "_out";
   return name;
 }
@@ -85,9 +87,9 @@ std::vector<Operation> operations_of(const Form& form, bool with_private) {
   const std::string name(form.name);
   std::vector<Operation> made;
   made.push_back(make(form, name, false));
-  if (form.inplace || form.op->schema.num_results == 0) return made;  // nothing to receive
+  if (form.num_outputs == 0) return made;
   made.push_back(make(form, name + "_out", true));
-  if (with_private) made.push_back(make(form, "_" + name, false));
+  if (with_private && !form.inplace) made.push_back(make(form, "_" + name, false));
   return made;
 }
 

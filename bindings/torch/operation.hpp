@@ -5,7 +5,8 @@
 //     x      rms(Tensor x, Tensor weight, float eps=1e-06, Tensor? bias=None) -> Tensor
 //     x_out  rms_out(Tensor x, Tensor weight, Tensor(a!) out, float eps=1e-06, …) -> ()
 //     _x     as x; what autograd's own operator x stands on
-//     x_     rms_(Tensor(a!) x, Tensor weight, …) -> ()
+//     x_     rms_(Tensor(a!) x, Tensor weight, …) -> (), or the results that no argument receives;
+//            then x__out writes into those
 //
 // No keyword-only argument, no result that aliases an argument, no overload: each costs
 // microseconds a call or fails torch.compile. torch wants arguments without a default first, and so
@@ -23,7 +24,7 @@ namespace dlblas::torch {
 struct Slot {
   enum class Kind : std::uint8_t { kTensor, kResult, kScalar };
   Kind kind;
-  std::uint8_t index;     // of the form's parameter, or of the result
+  std::uint8_t index;     // of the form's parameter, or of the output
   bool optional = false;  // comes as a pointer to a slot, or null
   bool written = false;
   ScalarType type = ScalarType::kFloat;  // of a scalar
@@ -40,11 +41,11 @@ struct Operation {
   std::int32_t num_returned = 0;
 };
 
-/// The operations of a form, in this order: itself, `_out`, and the private one where asked for. An
-/// in-place form has itself alone.
+/// The operations of a form, in this order: itself, `_out`, and the private one where asked for. A
+/// form that returns nothing has itself alone, an in-place one never the private one.
 std::vector<Operation> operations_of(const Form& form, bool with_private);
 
-/// What torch calls result r of an operator's `_out` form: "out", or the results' own names.
-std::string out_name(const Schema& schema, int result);
+/// What torch calls an output of the `_out` operation: "out", or the results' own names.
+std::string out_name(const Form& form, int output);
 
 }  // namespace dlblas::torch

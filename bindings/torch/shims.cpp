@@ -33,21 +33,33 @@ void* find_library_file(const char* soname) {
   return dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
-// DLPack's codes: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, 10 and 12 f8.
+// DLPack's codes: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, 10, 12 and 14 f8, 17 f4.
 struct DTypeRow {
   const char* getter;
   dlblas_dtype dtype;
+  bool optional = false;  // not every torch that is served has it
 };
 constexpr DTypeRow kDTypes[] = {
-    {"aoti_torch_dtype_float32", {2, 32, 1}},     {"aoti_torch_dtype_float16", {2, 16, 1}},
-    {"aoti_torch_dtype_bfloat16", {4, 16, 1}},    {"aoti_torch_dtype_float8_e4m3fn", {10, 8, 1}},
-    {"aoti_torch_dtype_float8_e5m2", {12, 8, 1}}, {"aoti_torch_dtype_int8", {0, 8, 1}},
-    {"aoti_torch_dtype_int16", {0, 16, 1}},       {"aoti_torch_dtype_int32", {0, 32, 1}},
-    {"aoti_torch_dtype_int64", {0, 64, 1}},       {"aoti_torch_dtype_uint8", {1, 8, 1}},
-    {"aoti_torch_dtype_uint16", {1, 16, 1}},      {"aoti_torch_dtype_uint32", {1, 32, 1}},
-    {"aoti_torch_dtype_uint64", {1, 64, 1}},      {"aoti_torch_dtype_bool", {6, 8, 1}},
-    {"aoti_torch_dtype_float64", {2, 64, 1}},     {"aoti_torch_dtype_complex32", {5, 32, 1}},
-    {"aoti_torch_dtype_complex64", {5, 64, 1}},   {"aoti_torch_dtype_complex128", {5, 128, 1}},
+    {"aoti_torch_dtype_float32", {2, 32, 1}},
+    {"aoti_torch_dtype_float16", {2, 16, 1}},
+    {"aoti_torch_dtype_bfloat16", {4, 16, 1}},
+    {"aoti_torch_dtype_float8_e4m3fn", {10, 8, 1}},
+    {"aoti_torch_dtype_float8_e5m2", {12, 8, 1}},
+    {"aoti_torch_dtype_int8", {0, 8, 1}},
+    {"aoti_torch_dtype_int16", {0, 16, 1}},
+    {"aoti_torch_dtype_int32", {0, 32, 1}},
+    {"aoti_torch_dtype_int64", {0, 64, 1}},
+    {"aoti_torch_dtype_uint8", {1, 8, 1}},
+    {"aoti_torch_dtype_uint16", {1, 16, 1}},
+    {"aoti_torch_dtype_uint32", {1, 32, 1}},
+    {"aoti_torch_dtype_uint64", {1, 64, 1}},
+    {"aoti_torch_dtype_bool", {6, 8, 1}},
+    {"aoti_torch_dtype_float64", {2, 64, 1}},
+    {"aoti_torch_dtype_complex32", {5, 32, 1}},
+    {"aoti_torch_dtype_complex64", {5, 64, 1}},
+    {"aoti_torch_dtype_complex128", {5, 128, 1}},
+    {"aoti_torch_dtype_float8_e8m0fnu", {14, 8, 1}, true},
+    {"aoti_torch_dtype_float4_e2m1fn_x2", {17, 4, 2}, true},
 };
 constexpr dlblas_dtype kUnknown = {3, 8, 1};  // DLPack's opaque handle: nobody takes it
 constexpr int kMaxCode = 64;                  // torch has about 45
@@ -57,6 +69,7 @@ bool read_codes(void* cpu, std::string* missing) {
   for (dlblas_dtype& dtype : g_dtypes) dtype = kUnknown;
   for (const DTypeRow& row : kDTypes) {
     const auto getter = reinterpret_cast<std::int32_t (*)()>(dlsym(cpu, row.getter));
+    if (!getter && row.optional) continue;
     if (!getter) return *missing = row.getter, false;
     const std::int32_t code = getter();
     if (code >= 0 && code < kMaxCode) g_dtypes[code] = row.dtype;

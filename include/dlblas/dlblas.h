@@ -56,7 +56,8 @@ typedef struct dlblas_device {
   int32_t index;
 } dlblas_device;
 typedef struct dlblas_dtype {
-  uint8_t code; /* DLPack's: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 f8e4m3fn, 12 f8e5m2 */
+  uint8_t code; /* DLPack's: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 f8e4m3fn, 12 f8e5m2,
+                   14 f8e8m0fnu, 17 f4e2m1fn (packed: 4 bits, 2 lanes) */
   uint8_t bits;
   uint16_t lanes;
 } dlblas_dtype;

@@ -36,7 +36,9 @@ enum class DType : std::uint8_t {
   kI64,
   kU8,
   kBool,
-  kF64
+  kF64,
+  kF8E8M0,  // a scale: 2^(byte - 127)
+  kF4X2     // two e2m1 numbers a byte
 };
 
 namespace detail {
@@ -44,11 +46,12 @@ struct DTypeRow {
   const char* name;
   dlblas_dtype code;  // DLPack's
 };
-inline constexpr int kNumDTypes = 11;
+inline constexpr int kNumDTypes = 13;
 inline constexpr DTypeRow kDTypes[kNumDTypes] = {
     {"f32", {2, 32, 1}},    {"f16", {2, 16, 1}}, {"bf16", {4, 16, 1}}, {"f8e4m3", {10, 8, 1}},
     {"f8e5m2", {12, 8, 1}}, {"i8", {0, 8, 1}},   {"i32", {0, 32, 1}},  {"i64", {0, 64, 1}},
-    {"u8", {1, 8, 1}},      {"bool", {6, 8, 1}}, {"f64", {2, 64, 1}},
+    {"u8", {1, 8, 1}},      {"bool", {6, 8, 1}}, {"f64", {2, 64, 1}},  {"f8e8m0", {14, 8, 1}},
+    {"f4x2", {17, 4, 2}},
 };
 }  // namespace detail
 
@@ -56,7 +59,8 @@ inline constexpr DTypeRow kDTypes[kNumDTypes] = {
 constexpr const char* name_of(DType t) { return detail::kDTypes[static_cast<int>(t)].name; }
 /// Bytes of one element.
 constexpr std::size_t size_of(DType t) {
-  return detail::kDTypes[static_cast<int>(t)].code.bits / 8u;
+  const dlblas_dtype code = detail::kDTypes[static_cast<int>(t)].code;
+  return code.bits * code.lanes / 8u;
 }
 
 /// Where memory is: the host (the default), or a CUDA device.

@@ -75,7 +75,7 @@ struct NamedValue {
 
 namespace detail {
 
-inline constexpr int kMaxResults = 4;
+inline constexpr int kMaxResults = 6;
 inline constexpr int kMaxArguments = 28;  // 16 tensors and 12 scalars: the schema's limits
 
 /// The values of one call, at most N; they point at the caller's references, so they stay where
@@ -162,7 +162,7 @@ class Outputs {
   void put(int r, const OutRef& out) {
     static char nowhere;
     if (r >= kMaxResults)
-      raise(DLBLAS_ARGUMENT, "out", "has too many destinations", "at most 4",
+      raise(DLBLAS_ARGUMENT, "out", "has too many destinations", "at most 6",
             std::to_string(r + 1));
     tensors_[r] = out.descriptor();
     if (out.data()) return;

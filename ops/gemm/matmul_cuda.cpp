@@ -34,7 +34,7 @@ const char* literal(bool b) { return b ? "true" : "false"; }
 
 }  // namespace
 
-MatmulTraits matmul_traits(const Problem& p, std::int32_t rows) {
+MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t span) {
   MatmulTraits s{};
   s.type = static_cast<FloatType>(p.tensors[kA].dtype);
   s.out = static_cast<FloatType>(p.tensors[kOut].dtype);
@@ -49,7 +49,17 @@ MatmulTraits matmul_traits(const Problem& p, std::int32_t rows) {
   s.bias = s.has_bias ? static_cast<FloatType>(p.tensors[kBias].dtype) : FloatType::kF32;
   s.activation = static_cast<Activation>(p.scalars[kActivation]);
   s.rows = rows;
+  s.span = span;
   return s;
+}
+
+// Where much of the device idles, as exact as cuBLAS where that splits K: 1,024 terms.
+// Elsewhere cuBLAS keeps one chain as well; beyond 16,384 no chain is left to grow.
+std::int32_t tensor_core_span(const Problem& p, std::int64_t chain, bool is_cheap) {
+  constexpr std::int32_t kShort = 1024, kLong = 2048;
+  constexpr std::int64_t kLongestChain = 16384;
+  if (is_cheap || (p.flags & kDeterministic)) return chain > kShort ? kShort : 0;
+  return chain > kLongestChain ? kLong : 0;
 }
 
 MatmulGpuParams matmul_gpu_params(const Args& args) {
@@ -76,7 +86,8 @@ std::string matmul_entry(const char* kernel, const MatmulTraits& s,
               ", .b_whole = ", literal(s.b_whole), ", .out_vector = ", literal(s.out_vector),
               ", .aligned = ", literal(s.aligned), ", .has_bias = ", literal(s.has_bias),
               ", .bias = ", literal(s.bias), ", .activation = dlblas::gemm::Activation(",
-              static_cast<int>(s.activation), "), .rows = ", s.rows, "}, ", configuration, ">");
+              static_cast<int>(s.activation), "), .rows = ", s.rows, ", .span = ", s.span, "}, ",
+              configuration, ">");
 }
 
 Support supports_sizes(const Problem& p) {

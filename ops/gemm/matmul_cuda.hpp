@@ -11,8 +11,12 @@
 
 namespace dlblas::gemm {
 
-/// `rows`: what MatmulTraits::rows says; 0 for the forms that take any number.
-MatmulTraits matmul_traits(const Problem& problem, std::int32_t rows = 0);
+/// `rows`, `span`: what MatmulTraits says of them.
+MatmulTraits matmul_traits(const Problem& problem, std::int32_t rows = 0, std::int32_t span = 0);
+/// MatmulTraits::span of the forms on tensor cores, which truncate where they add: f16, values in
+/// [0, 1), the error of one chain is 0.09 roundings a term (H200; cuBLAS's chains are the same).
+/// `chain`: terms of one f32 sum without spans.
+std::int32_t tensor_core_span(const Problem& problem, std::int64_t chain, bool is_cheap);
 MatmulGpuParams matmul_gpu_params(const Args& args);
 
 /// `dlblas::gemm::<kernel><traits, configuration>`, a KernelSource's entry.

@@ -1,14 +1,15 @@
 // The matmul that takes everything: f32 (IEEE multiply-adds, no TF32), f16 and bf16, any strides of
 // any sign, any alignment. One thread computes thread_m × thread_n sums in registers.
 // In: a [M, K], b [K, N]. Out: out [M, N].
-// Numerics: every sum is one chain of multiply-adds in the order of k, so no configuration changes
-// a bit; one rounding, at the store.
+// Numerics: every sum is a chain of multiply-adds in the order of k (in short spans, of sums of
+// four), carried every S.span terms, so no configuration changes a bit; one rounding, at the store.
 //
 //   registers ← global (tile t + 1)     while     sums += shared (tile t)
 //
 // Flow: [launch] of matmul_fma_cuda.cpp.  Read next: matmul_epilogue.cuh.
 #pragma once
 
+#include "device/carried_sum.cuh"
 #include "ops/gemm/matmul_epilogue.cuh"
 #include "ops/gemm/matmul_gpu_config.hpp"
 
@@ -73,6 +74,8 @@ struct FmaShape {
   static constexpr int kFloats = kFloatsA + C.block_k * TileB::kPitch;  // of one buffer
   static constexpr int kThreadsN = C.block_n / C.thread_n;
   using Sums = float[C.thread_m][C.thread_n];
+  using Carry = CarriedSums<C.thread_m * C.thread_n, C.threads()>;
+  static_assert(S.span % C.block_k == 0);
 
   /// A thread's rows (and columns) are groups of four, spread over the block: a warp then reads
   /// neighbouring 16 bytes.
@@ -86,11 +89,13 @@ struct FmaShape {
   }
 };
 
-template <MatmulTraits S, MatmulFmaConfig C>
-__device__ __forceinline__ void fma_tile(typename FmaShape<S, C>::Sums& d, const float* shared) {
+/// d += the products of kDepths of the tile, from `first` on.
+template <MatmulTraits S, MatmulFmaConfig C, int kDepths>
+__device__ __forceinline__ void fma_depths(typename FmaShape<S, C>::Sums& d, const float* shared,
+                                           int first) {
   using Shape = FmaShape<S, C>;
 #pragma unroll
-  for (int k = 0; k < C.block_k; ++k) {
+  for (int k = first; k < first + kDepths; ++k) {
     float a[C.thread_m], b[C.thread_n];
     const float* row_a = shared + k * Shape::TileA::kPitch;
     const float* row_b = shared + Shape::kFloatsA + k * Shape::TileB::kPitch;
@@ -112,9 +117,30 @@ __device__ __forceinline__ void fma_tile(typename FmaShape<S, C>::Sums& d, const
   }
 }
 
+/// d += the products of the tile: in short spans, sums of four of them.
 template <MatmulTraits S, MatmulFmaConfig C>
+__device__ __forceinline__ void fma_tile(typename FmaShape<S, C>::Sums& d, const float* shared) {
+  if constexpr (S.span == 0 || S.span > kShortFmaSpan) {
+    fma_depths<S, C, C.block_k>(d, shared, 0);
+  } else {
+#pragma unroll
+    for (int first = 0; first < C.block_k; first += 4) {
+      typename FmaShape<S, C>::Sums four = {};
+      fma_depths<S, C, 4>(four, shared, first);
+#pragma unroll
+      for (int i = 0; i < C.thread_m; ++i) {
+#pragma unroll
+        for (int j = 0; j < C.thread_n; ++j) d[i][j] += four[i][j];
+      }
+    }
+  }
+}
+
+/// `after_span()` follows a span's multiply-adds.
+template <MatmulTraits S, MatmulFmaConfig C, typename AfterSpan>
 __device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C>::Sums& d, float* shared,
-                                             const MatmulGpuParams& p, int64_t m0, int64_t n0) {
+                                             const MatmulGpuParams& p, int64_t m0, int64_t n0,
+                                             const AfterSpan& after_span) {
   using Shape = FmaShape<S, C>;
   typename Shape::TileA a(p.a, m0, p.a_row, p.a_col);
   typename Shape::TileB b(p.b, n0, p.b_col, p.b_row);
@@ -123,7 +149,7 @@ __device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C>::Sums& d, f
   float* other = shared + Shape::kFloats;
   a.load(next_a, p.m - m0, p.k);
   b.load(next_b, p.n - n0, p.k);
-  for (int64_t left = p.k; left > 0; left -= C.block_k) {
+  const auto multiply_tile = [&](int64_t left) {
     a.store(buffer, next_a);
     b.store(buffer + Shape::kFloatsA, next_b);
     __syncthreads();  // one a tile: the buffer before this one is no longer read by anyone
@@ -132,6 +158,11 @@ __device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C>::Sums& d, f
     fma_tile<S, C>(d, buffer);
     float* const full = buffer;
     buffer = other, other = full;
+  };
+  for (int64_t left = p.k; left > 0;) {
+    const int64_t stop = S.span > 0 && left > S.span ? left - S.span : 0;
+    for (; left > stop; left -= C.block_k) multiply_tile(left);
+    after_span();
   }
 }
 
@@ -175,7 +206,13 @@ __global__ void __launch_bounds__(C.threads())
   const int64_t m0 = int64_t{blockIdx.x / blocks_n} * C.block_m;
   const int64_t n0 = int64_t{blockIdx.x % blocks_n} * C.block_n;
   typename Shape::Sums d = {};
-  fma_mainloop<S, C>(d, shared, p, m0, n0);
+  if constexpr (S.span > 0) {
+    typename Shape::Carry carried(shared + C.buffer_bytes() / 4, static_cast<int>(threadIdx.x));
+    fma_mainloop<S, C>(d, shared, p, m0, n0, [&] { carried.add(&d[0][0]); });
+    carried.finish(&d[0][0]);
+  } else {
+    fma_mainloop<S, C>(d, shared, p, m0, n0, [] {});
+  }
   fma_store<S, C>(d, shared, p, m0, n0);
 }
 

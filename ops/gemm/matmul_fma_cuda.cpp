@@ -23,6 +23,17 @@ const ConfigTable<MatmulFmaConfig>& table() {
   return *t;
 }
 
+// Few sums: as exact as cuBLAS where that adds up one row as a tree. Many: as its products of 512
+// and more. H200, 22 November 2026.
+std::int32_t span(const Problem& p) {
+  constexpr std::int32_t kLong = 128;
+  constexpr std::int64_t kFewSums = 128 * 128;
+  const bool few = !(p.flags & kDeterministic) && p.dims[kM] * p.dims[kN] <= kFewSums;
+  if (few) return kShortFmaSpan;
+  return p.dims[kK] > kLong ? kLong : 0;
+}
+MatmulTraits traits(const Problem& p) { return matmul_traits(p, 0, span(p)); }
+
 void constrain(const Problem& p, const DeviceInfo& device, Space& space) {
   const auto require = [&](const char* name, const std::vector<std::string_view>& knobs,
                            auto allowed) {
@@ -36,8 +47,8 @@ void constrain(const Problem& p, const DeviceInfo& device, Space& space) {
   require("threads_divide_tiles", {"block_m", "block_n", "block_k", "thread_m", "thread_n"},
           [](const MatmulFmaConfig& c) { return valid(c); });
   require("shared_memory_fits", {"block_m", "block_n", "block_k"},
-          [most = device.shared_bytes_per_block](const MatmulFmaConfig& c) {
-            return c.shared_bytes() <= most;
+          [most = device.shared_bytes_per_block, length = span(p)](const MatmulFmaConfig& c) {
+            return c.shared_bytes(length) <= most;
           });
 }
 
@@ -84,32 +95,39 @@ Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
   return supports_grid(p);
 }
 
+struct State {
+  MatmulFmaConfig config;
+  std::int32_t shared_bytes;
+};
+
 int step(const Args& args, const Context& context, const Kernel& kernel, void*) {
-  const auto& c = kernel.load<MatmulFmaConfig>();
+  const auto& state = kernel.load<State>();
+  const MatmulFmaConfig& c = state.config;
   const MatmulGpuParams p = matmul_gpu_params(args);
   cuda::Launch how;
   how.grid.x = static_cast<unsigned>(ceil_div(p.m, c.block_m) * ceil_div(p.n, c.block_n));
   how.block.x = static_cast<unsigned>(c.threads());
-  how.shared_bytes = static_cast<unsigned>(c.shared_bytes());
+  how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
   return cuda::launch(*kernel.entries[0], how, p, context.stream);
 }
 
-Kernel prepare(const Problem&, const Config& config, const DeviceInfo&,
+Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                const Implementation& implementation) {
   Kernel kernel;
   kernel.implementation = &implementation;
   kernel.steps[0] = step;
   kernel.num_steps = 1;
-  kernel.store(table().restore(config));
+  const MatmulFmaConfig c = table().restore(config);
+  kernel.store(State{c, c.shared_bytes(span(p))});
   return kernel;
 }
 
 std::vector<KernelSource> sources(const Problem& p, const Config& config, const DeviceInfo&,
                                   const Implementation&) {
   return {{"ops/gemm/matmul_fma.cuh",
-           matmul_entry("matmul_fma", matmul_traits(p),
+           matmul_entry("matmul_fma", traits(p),
                         table().literal(config, "dlblas::gemm::MatmulFmaConfig")),
-           table().restore(config).shared_bytes()}};
+           table().restore(config).shared_bytes(span(p))}};
 }
 
 }  // namespace

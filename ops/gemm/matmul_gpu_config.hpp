@@ -24,7 +24,13 @@ struct MatmulTraits {
   FloatType bias;
   Activation activation;
   int32_t rows;  // the few-row form: no call has more; else 0
+  /// Terms of K that are added up before the sum is carried (device/carried_sum.cuh); 0: all of K
+  /// that a block takes, in one f32 sum.
+  int32_t span;
 };
+
+/// Shared memory of the carried pairs of a block's sums.
+constexpr int carried_bytes(int32_t span, int sums) { return span > 0 ? sums * 8 : 0; }
 
 /// One call: out[m, n] = act(a[m, k] · b[k, n] + bias[n]). Strides in elements, of any sign.
 struct MatmulGpuParams {
@@ -51,10 +57,14 @@ struct MatmulMmaConfig {
   /// Floats from row to row of a warp's sums in shared memory: an odd number of eights, so that
   /// pairs of four rows meet all banks.
   constexpr int pitch() const { return warp_n() / 8 % 2 == 0 ? warp_n() + 8 : warp_n(); }
-  constexpr int shared_bytes() const {
+  /// The ring; the sums use it when it is free. The carried sums lie behind it.
+  constexpr int ring_bytes() const {
     const int ring = stages * (block_m + block_n) * block_k * 2;
     const int epilogue = warps_m * warps_n * 16 * pitch() * 4;
     return ring > epilogue ? ring : epilogue;
+  }
+  constexpr int shared_bytes(int32_t span) const {
+    return ring_bytes() + carried_bytes(span, block_m * block_n);
   }
 };
 /// Registers: 48 × 88 sums of a warp are 132 a thread, beside 68 of operands.
@@ -74,8 +84,14 @@ struct MatmulRowsConfig {
   int32_t unroll;  // tiles of K whose loads are in flight together
 
   constexpr int threads() const { return 32 * warps; }
-  constexpr int shared_bytes() const { return warps * columns * 16 * 4; }
+  /// The warps' sums: the carried pairs where K comes in spans.
+  constexpr int shared_bytes(int32_t span) const {
+    return warps * columns * 16 * (span > 0 ? 8 : 4);
+  }
 };
+
+/// MatmulTraits::span of the multiply-add form where sums are few: fours are added up first.
+inline constexpr int32_t kShortFmaSpan = 32;
 
 /// The multiply-add form: any strides, any type, f32 sums. A thread computes thread_m × thread_n.
 struct MatmulFmaConfig {
@@ -83,7 +99,10 @@ struct MatmulFmaConfig {
 
   constexpr int threads() const { return (block_m / thread_m) * (block_n / thread_n); }
   /// Two buffers of both tiles; rows are 4 floats longer than the block, against bank conflicts.
-  constexpr int shared_bytes() const { return 2 * block_k * (block_m + block_n + 8) * 4; }
+  constexpr int buffer_bytes() const { return 2 * block_k * (block_m + block_n + 8) * 4; }
+  constexpr int shared_bytes(int32_t span) const {
+    return buffer_bytes() + carried_bytes(span, block_m * block_n);
+  }
 };
 constexpr bool valid(const MatmulFmaConfig& c) {
   const int threads = c.threads();

@@ -30,8 +30,8 @@ double blocks_in_grid(const MatmulMmaConfig& c, const Problem& p) {
 
 /// Blocks that are in fact side by side.
 int resident_blocks(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& device) {
-  return static_cast<int>(
-      std::min<double>(blocks_a_unit(c, device), std::ceil(blocks_in_grid(c, p) / device.units)));
+  return static_cast<int>(std::min<double>(blocks_a_unit(c, p, device),
+                                           std::ceil(blocks_in_grid(c, p) / device.units)));
 }
 
 /// Multiply-adds a second of one multiprocessor by mma.sync: 0.82 of what the instruction gives
@@ -50,7 +50,7 @@ double unit_rate(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& d
 double memory_seconds(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo& device) {
   constexpr double kLatency = 1.6e-6;  // of a tile's copies, under load
   const double blocks = blocks_in_grid(c, p);
-  const double at_once = 1.0 * device.units * blocks_a_unit(c, device);
+  const double at_once = 1.0 * device.units * blocks_a_unit(c, p, device);
   // Blocks side by side wait for the same tile; up to four are counted once.
   const auto shared_by = [](std::int64_t size, int block) {
     return static_cast<double>(std::clamp<std::int64_t>(ceil_div(size, block), 1, 4));
@@ -73,10 +73,10 @@ double estimate_ms(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo&
   const double blocks = blocks_in_grid(c, p);
   const double ends = resident_blocks(c, p, device) < 2 ? 190 : 60;
   const double depth = static_cast<double>(p.dims[kK]) / c.split_k + ends;
-  const double at_once = 1.0 * device.units * blocks_a_unit(c, device);
+  const double at_once = 1.0 * device.units * blocks_a_unit(c, p, device);
   const double full = std::floor(blocks / at_once);
   const double in_turn =
-      full * blocks_a_unit(c, device) + std::ceil((blocks - full * at_once) / device.units);
+      full * blocks_a_unit(c, p, device) + std::ceil((blocks - full * at_once) / device.units);
   const double products = depth * c.block_m * c.block_n / unit_rate(c, p, device);
   const double copies = depth * 2 * (c.block_m + c.block_n) / 90e9;  // L2 to one multiprocessor
   const double sums = static_cast<double>(p.dims[kM]) * static_cast<double>(p.dims[kN]) * c.split_k;
@@ -108,15 +108,21 @@ Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
   return supports_tensor_cores(p);
 }
 
+struct State {
+  MatmulMmaConfig config;
+  std::int32_t shared_bytes;
+};
+
 int step_multiply(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const auto& c = kernel.load<MatmulMmaConfig>();
+  const auto& state = kernel.load<State>();
+  const MatmulMmaConfig& c = state.config;
   MatmulGpuParams p = matmul_gpu_params(args);
   p.partial = static_cast<float*>(workspace);
   cuda::Launch how;
   how.grid.x = static_cast<unsigned>(ceil_div(p.m, c.block_m) * ceil_div(p.n, c.block_n));
   how.grid.y = static_cast<unsigned>(c.split_k);
   how.block.x = static_cast<unsigned>(c.threads());
-  how.shared_bytes = static_cast<unsigned>(c.shared_bytes());
+  how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
   return cuda::launch(*kernel.entries[0], how, p, context.stream);
 }
 
@@ -129,12 +135,12 @@ int step_finish(const Args& args, const Context& context, const Kernel& kernel, 
   return cuda::launch(*kernel.entries[1], how, p, context.stream);
 }
 
-Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
+Kernel prepare(const Problem& p, const Config& config, const DeviceInfo& device,
                const Implementation& implementation) {
   const MatmulMmaConfig c = mma_table().restore(config);
   Kernel kernel;
   kernel.implementation = &implementation;
-  kernel.store(c);
+  kernel.store(State{c, c.shared_bytes(mma_span(p, c, device))});
   kernel.steps[kernel.num_steps++] = step_multiply;
   if (c.split_k > 1) {
     kernel.steps[kernel.num_steps++] = step_finish;
@@ -144,13 +150,13 @@ Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
   return kernel;
 }
 
-std::vector<KernelSource> sources(const Problem& p, const Config& config, const DeviceInfo&,
+std::vector<KernelSource> sources(const Problem& p, const Config& config, const DeviceInfo& device,
                                   const Implementation&) {
-  const MatmulTraits s = matmul_traits(p);
   const MatmulMmaConfig c = mma_table().restore(config);
+  const MatmulTraits s = matmul_traits(p, 0, mma_span(p, c, device));
   const std::string literal = mma_table().literal(config, kConfigName);
   std::vector<KernelSource> list = {
-      {kInclude, matmul_entry("matmul_mma", s, literal), c.shared_bytes()}};
+      {kInclude, matmul_entry("matmul_mma", s, literal), c.shared_bytes(s.span)}};
   if (c.split_k > 1) list.push_back({kInclude, matmul_entry("matmul_mma_finish", s, literal), 0});
   return list;
 }

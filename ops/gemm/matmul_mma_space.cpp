@@ -15,6 +15,8 @@ namespace dlblas::gemm {
 namespace {
 
 constexpr int kSmallestM = 16, kSmallestN = 32;
+/// Of a warp: 64 × 64 and their pairs on the way to shared memory spill on sm_90.
+constexpr int kMaxCarriedSums = 3072;
 constexpr int kWarps[] = {1, 2, 4};  // along either side of a block
 
 /// A tile's rows of 16-byte chunks are divided among the block's threads without a rest.
@@ -36,22 +38,26 @@ bool exists(const MatmulMmaConfig& c, const MatmulTraits& s) {
 struct Rules {
   std::int64_t m, n, k;
   bool one_part;  // `deterministic`: no batch size may change a bit
+  bool carries;   // a tile whose blocks fill the device, K in one part
   MatmulTraits traits;
   DeviceInfo device;
+  Problem problem;
 
   Rules(const Problem& p, const DeviceInfo& on)
       : m(p.dims[kM]),
         n(p.dims[kN]),
         k(p.dims[kK]),
         one_part(p.flags & kDeterministic),
+        carries(tensor_core_span(p, p.dims[kK], false) > 0),
         traits(matmul_traits(p)),
-        device(on) {}
+        device(on),
+        problem(p) {}
 
   std::int64_t blocks(const MatmulMmaConfig& c) const {
     return ceil_div(m, c.block_m) * ceil_div(n, c.block_n);
   }
   bool fits(const MatmulMmaConfig& c) const {
-    return c.shared_bytes() <= device.shared_bytes_per_block;
+    return c.shared_bytes(mma_span(problem, c, device)) <= device.shared_bytes_per_block;
   }
 
   /// At most half beyond what the smallest blocks would compute.
@@ -72,15 +78,18 @@ struct Rules {
                                            std::min<std::int64_t>(round_up(n, kSmallestN), 256));
     const bool narrow = (c.block_n >= 3 * c.block_m && c.block_m * 3 <= m) ||
                         (c.block_m >= 3 * c.block_n && c.block_n * 3 <= n);
-    return area >= std::min({share / 2, reach / 4, 12288.0}) && !narrow;
+    // Tiles whose carried sums take a quarter of shared memory leave room for their rings.
+    const double most = carries ? std::min(12288.0, device.shared_bytes_per_block / 32.0) : 12288.0;
+    return area >= std::min({share / 2, reach / 4, most}) && !narrow;
   }
 
-  /// 32 where three stages of 64 do not fit, 128 where tiles are so small that barriers count.
+  /// 32 where three stages of 64 do not fit, 128 where tiles are so small that barriers count (and
+  /// that registers hold the carried sums, too, on sm_80).
   bool depth_suits_tile(const MatmulMmaConfig& c) const {
     if (c.block_k == 32) {
       return 3 * (c.block_m + c.block_n) * 128 > device.shared_bytes_per_block;
     }
-    return c.block_k == 64 || (c.block_m <= 64 && c.block_m * c.block_n <= 8192);
+    return c.block_k == 64 || (c.block_m <= 64 && c.block_m * c.block_n <= (carries ? 4096 : 8192));
   }
 
   /// Of the ways to place so many warps, the squarest loads least from shared memory.
@@ -96,9 +105,11 @@ struct Rules {
     }
     return true;
   }
-  /// Four; eight while each has 1,024 sums; two where the tile has no room for four.
+  /// Four; eight while each has 1,024 sums, or where four have too many to carry; two where the
+  /// tile has no room for four.
   bool warps_suit_tile(const MatmulMmaConfig& c) const {
     const int warps = c.warps_m * c.warps_n;
+    if (c.warp_m() * c.warp_n() > kMaxCarriedSums && mma_span(problem, c, device) > 0) return false;
     if (warps != 2) return warps == 4 || c.block_m * c.block_n >= 8 * 1024;
     return std::none_of(std::begin(kWarps), std::end(kWarps), [&](int warps_m) {
       MatmulMmaConfig o = c;
@@ -110,7 +121,7 @@ struct Rules {
   /// Order matters where blocks come in waves, and where there are bands to make.
   bool group_matters(const MatmulMmaConfig& c) const {
     const bool matters = ceil_div(m, c.block_m) > 4 &&
-                         blocks(c) > std::int64_t{device.units} * blocks_a_unit(c, device);
+                         blocks(c) > std::int64_t{device.units} * blocks_a_unit(c, problem, device);
     return (c.group_m > 1) == matters;
   }
 
@@ -131,13 +142,13 @@ struct Rules {
     const std::int64_t tiles = ceil_div(ceil_div(k, c.block_k), c.split_k);
     const std::int64_t wanted = ceil_div(blocks(c) * c.split_k, device.units);
     const auto side_by_side = [&](const MatmulMmaConfig& o) {
-      return std::min<std::int64_t>(wanted, blocks_a_unit(o, device));
+      return std::min<std::int64_t>(wanted, blocks_a_unit(o, problem, device));
     };
     MatmulMmaConfig o = c;
     o.stages = 3;
     if (c.stages < 3) return !fits(o);
     if (c.stages > 3 && c.stages > tiles) return false;
-    if (c.block_m * c.block_n <= 2048 && c.shared_bytes() >= 48 << 10) return true;
+    if (c.block_m * c.block_n <= 2048 && c.ring_bytes() >= 48 << 10) return true;
     for (const std::int64_t stages : mma_table().knobs()[mma_table().find("stages")].values) {
       o.stages = static_cast<std::int32_t>(stages);
       const bool deeper = o.stages > c.stages && o.stages <= tiles && fits(o);
@@ -164,11 +175,19 @@ const ConfigTable<MatmulMmaConfig>& mma_table() {
   return *t;
 }
 
-int blocks_a_unit(const MatmulMmaConfig& c, const DeviceInfo& device) {
+std::int32_t mma_span(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo& device) {
+  const std::int64_t blocks =
+      ceil_div(p.dims[kM], c.block_m) * ceil_div(p.dims[kN], c.block_n) * c.split_k;
+  const bool is_cheap = 2 * blocks < device.units;
+  return tensor_core_span(p, ceil_div(p.dims[kK], c.split_k), is_cheap);
+}
+
+int blocks_a_unit(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& device) {
   // Sums, two sets of fragments, and 40 more.
   const int registers = c.warp_m() * c.warp_n() / 32 + (c.warp_m() + c.warp_n()) / 2 + 40;
-  return std::clamp<int>(device.shared_bytes_per_unit / (c.shared_bytes() + 1024), 1,
-                         std::max(1, 65536 / (c.threads() * registers)));
+  return std::clamp<int>(
+      device.shared_bytes_per_unit / (c.shared_bytes(mma_span(p, c, device)) + 1024), 1,
+      std::max(1, 65536 / (c.threads() * registers)));
 }
 
 void constrain_mma(const Problem& p, const DeviceInfo& device, Space& space) {
@@ -181,15 +200,17 @@ void constrain_mma(const Problem& p, const DeviceInfo& device, Space& space) {
     });
   };
   const Names block = {"block_m", "block_n", "block_k", "stages", "warps_m", "warps_n"};
-  Names grouped = block, whole = block;
-  grouped.push_back("group_m"), whole.push_back("split_k");
+  Names whole = block;
+  whole.push_back("split_k");
+  Names grouped = whole;
+  grouped.push_back("group_m");
   require("block_m_wastes_little", {"block_m"}, &Rules::block_m_wastes_little);
   require("block_n_wastes_little", {"block_n"}, &Rules::block_n_wastes_little);
   require("tile_is_large", {"block_m", "block_n"}, &Rules::tile_is_large);
   require("depth_suits_tile", {"block_m", "block_n", "block_k"}, &Rules::depth_suits_tile);
   require("warps_are_square", block, &Rules::warps_are_square);
-  require("warps_suit_tile", block, &Rules::warps_suit_tile);
-  require("shared_memory_fits", block, &Rules::fits);
+  require("warps_suit_tile", whole, &Rules::warps_suit_tile);
+  require("shared_memory_fits", whole, &Rules::fits);
   require("group_matters", grouped, &Rules::group_matters);
   require("split_is_useful", {"block_m", "block_n", "block_k", "split_k"}, &Rules::split_is_useful);
   require("device_is_filled", {"block_m", "block_n", "split_k"}, &Rules::device_is_filled);

@@ -3,11 +3,12 @@
 // In: a [M, K] with contiguous rows, b [K, N] contiguous in either dimension; f16 or bf16; K (and
 // N, where b is contiguous along it) a multiple of 8; rows 16-byte aligned. Out: out [M, N]. A
 // product may take K in any order that a and b share, and columns in any order at all: that is what
-// lets a thread load 16 bytes at a time and use them as they come. Numerics: f32 sums, the warps'
-// parts of K added in order. Flow: [launch] of matmul_rows_cuda.cpp.  Read next: device/mma.cuh,
-// matmul_epilogue.cuh.
+// lets a thread load 16 bytes at a time and use them as they come. Numerics: f32 sums,
+// carried every S.span terms of a warp; the warps' parts of K added in order. Flow: [launch] of
+// matmul_rows_cuda.cpp.  Read next: device/mma.cuh, matmul_epilogue.cuh.
 #pragma once
 
+#include "device/carried_sum.cuh"
 #include "device/mma.cuh"
 #include "ops/gemm/matmul_epilogue.cuh"
 #include "ops/gemm/matmul_gpu_config.hpp"
@@ -113,11 +114,33 @@ __device__ __forceinline__ void load_a(RowsTile<S, C>& tile, const MatmulGpuPara
   }
 }
 
-/// The warps' sums, added in order of the warp, finished and stored. `d` lies in shared memory as
-/// [warp][tile][register][lane].
+/// The sum of all warps of element e. In shared memory the sums (the carried pairs where K comes in
+/// spans) lie as [warp][tile][register][lane].
 template <MatmulTraits S, MatmulRowsConfig C>
-__device__ __forceinline__ void rows_store(const MatmulGpuParams& p, const float* sums,
-                                           int64_t n0) {
+__device__ __forceinline__ float sum_of_warps(const void* shared, int e) {
+  constexpr int kSums = RowsTile<S, C>::kTiles * 4 * 32;
+  if constexpr (S.span > 0) {
+    const auto* pairs = static_cast<const float2*>(shared);
+    Carried sum = {0, 0};
+#pragma unroll
+    for (int warp = 0; warp < C.warps; ++warp) {
+      const float2 pair = pairs[warp * kSums + e];
+      sum = carry(carry(sum, pair.x), pair.y);
+    }
+    return carried_total(sum);
+  } else {
+    float sum = 0;
+#pragma unroll
+    for (int warp = 0; warp < C.warps; ++warp) {
+      sum += static_cast<const float*>(shared)[warp * kSums + e];
+    }
+    return sum;
+  }
+}
+
+/// The warps' sums, added in order of the warp, finished and stored.
+template <MatmulTraits S, MatmulRowsConfig C>
+__device__ __forceinline__ void rows_store(const MatmulGpuParams& p, const void* sums, int64_t n0) {
   using Tile = RowsTile<S, C>;
   constexpr int kSums = Tile::kTiles * 4 * 32;
   for (int e = static_cast<int>(threadIdx.x); e < kSums; e += C.threads()) {
@@ -125,11 +148,25 @@ __device__ __forceinline__ void rows_store(const MatmulGpuParams& p, const float
     const int64_t m = lane / 4 + r / 2 * 8;
     const int64_t n = n0 + Tile::column_of(e / 128, lane % 4 * 2 + r % 2);
     if (m >= p.m || n >= p.n) continue;
-    float sum = 0;
-#pragma unroll
-    for (int warp = 0; warp < C.warps; ++warp) sum += sums[warp * kSums + e];
-    store_one<S>(p, m, n, sum);
+    store_one<S>(p, m, n, sum_of_warps<S, C>(sums, e));
   }
+}
+
+/// The products of one batch of tiles of K, from k0 on.
+template <MatmulTraits S, MatmulRowsConfig C>
+__device__ __forceinline__ void rows_batch(float (&d)[RowsTile<S, C>::kTiles][4],
+                                           const MatmulGpuParams& p, int64_t n0, int64_t k0) {
+  using Tile = RowsTile<S, C>;
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, q = lane % 4;
+  Tile tiles[C.unroll];
+#pragma unroll
+  for (int u = 0; u < C.unroll; ++u) {
+    const int64_t k = k0 + u * Tile::kDepth + Tile::depth_of(q);
+    tiles[u].load_b(p, n0, k, g);
+    load_a<S, C>(tiles[u], p, k, g);
+  }
+#pragma unroll
+  for (int u = 0; u < C.unroll; ++u) tiles[u].multiply(d);
 }
 
 template <MatmulTraits S, MatmulRowsConfig C>
@@ -138,25 +175,26 @@ __global__ void __launch_bounds__(C.threads())
   using Tile = RowsTile<S, C>;
   extern __shared__ __align__(16) float sums[];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int g = lane / 4, q = lane % 4;
   const int64_t n0 = int64_t{blockIdx.x} * C.columns;
   constexpr int kBatch = Tile::kDepth * C.unroll;  // neighbouring warps read neighbouring batches
+  constexpr int kOfWarp = Tile::kTiles * 4 * 32;
   float d[Tile::kTiles][4] = {};
-  for (int64_t k0 = warp * kBatch; k0 < p.k; k0 += C.warps * kBatch) {
-    Tile tiles[C.unroll];
-#pragma unroll
-    for (int u = 0; u < C.unroll; ++u) {
-      const int64_t k = k0 + u * Tile::kDepth + Tile::depth_of(q);
-      tiles[u].load_b(p, n0, k, g);
-      load_a<S, C>(tiles[u], p, k, g);
+  if constexpr (S.span > 0) {
+    CarriedSums<Tile::kTiles * 4, 32> carried(sums + 2 * warp * kOfWarp, lane);
+    static_assert(S.span % kBatch == 0);
+    for (int64_t k0 = warp * kBatch; k0 < p.k;) {
+      const int64_t next_span = k0 + C.warps * S.span;
+      const int64_t stop = next_span < p.k ? next_span : p.k;
+      for (; k0 < stop; k0 += C.warps * kBatch) rows_batch<S, C>(d, p, n0, k0);
+      carried.add(&d[0][0]);
+    }
+  } else {
+    for (int64_t k0 = warp * kBatch; k0 < p.k; k0 += C.warps * kBatch) {
+      rows_batch<S, C>(d, p, n0, k0);
     }
 #pragma unroll
-    for (int u = 0; u < C.unroll; ++u) tiles[u].multiply(d);
-  }
-#pragma unroll
-  for (int t = 0; t < Tile::kTiles; ++t) {
-#pragma unroll
-    for (int r = 0; r < 4; ++r) sums[((warp * Tile::kTiles + t) * 4 + r) * 32 + lane] = d[t][r];
+    for (int r = 0; r < Tile::kTiles * 4; ++r)
+      sums[warp * kOfWarp + r * 32 + lane] = d[r / 4][r % 4];
   }
   __syncthreads();
   rows_store<S, C>(p, sums, n0);

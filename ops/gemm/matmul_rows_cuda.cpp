@@ -25,7 +25,10 @@ const ConfigTable<MatmulRowsConfig>& table() {
 bool b_by_depth(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
 
 /// Rows 8 … 15 cost loads and registers: they exist in a kernel of their own.
-MatmulTraits traits(const Problem& p) { return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMostRows); }
+MatmulTraits traits(const Problem& p, const MatmulRowsConfig& c) {
+  return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMostRows,
+                       tensor_core_span(p, ceil_div(p.dims[kK], c.warps), true));
+}
 
 /// Registers of the loads in flight and the sums, 32-bit words a thread.
 std::int64_t words_in_flight(const MatmulRowsConfig& c, const Problem& p) {
@@ -34,12 +37,17 @@ std::int64_t words_in_flight(const MatmulRowsConfig& c, const Problem& p) {
   return std::int64_t{c.unroll} * words + c.columns / 2;
 }
 
-void constrain(const Problem& p, const DeviceInfo&, Space& space) {
+void constrain(const Problem& p, const DeviceInfo& device, Space& space) {
   const bool by_depth = b_by_depth(p);
   space.require("columns_fit_layout", {"columns"}, [by_depth](const Config& c) {
     const int columns = table().restore(c).columns;
     return by_depth ? columns <= 32 : columns >= 32;
   });
+  space.require("shared_memory_fits", {"columns", "warps"},
+                [p, most = device.shared_bytes_per_block](const Config& config) {
+                  const MatmulRowsConfig c = table().restore(config);
+                  return c.shared_bytes(traits(p, c).span) <= most;
+                });
   space.require("registers_suffice", {"columns", "warps", "unroll"}, [p](const Config& config) {
     const MatmulRowsConfig c = table().restore(config);
     return words_in_flight(c, p) <= (c.warps == 16 ? 88 : 160);
@@ -95,32 +103,41 @@ Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
   return supports_tensor_cores(p);
 }
 
+struct State {
+  MatmulRowsConfig config;
+  std::int32_t shared_bytes;
+};
+
 int step(const Args& args, const Context& context, const Kernel& kernel, void*) {
-  const auto& c = kernel.load<MatmulRowsConfig>();
+  const auto& state = kernel.load<State>();
+  const MatmulRowsConfig& c = state.config;
   const MatmulGpuParams p = matmul_gpu_params(args);
   cuda::Launch how;
   how.grid.x = static_cast<unsigned>(ceil_div(p.n, c.columns));
   how.block.x = static_cast<unsigned>(c.threads());
-  how.shared_bytes = static_cast<unsigned>(c.shared_bytes());
+  how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
   return cuda::launch(*kernel.entries[0], how, p, context.stream);
 }
 
-Kernel prepare(const Problem&, const Config& config, const DeviceInfo&,
+Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
                const Implementation& implementation) {
   Kernel kernel;
   kernel.implementation = &implementation;
   kernel.steps[0] = step;
   kernel.num_steps = 1;
-  kernel.store(table().restore(config));
+  const MatmulRowsConfig c = table().restore(config);
+  kernel.store(State{c, c.shared_bytes(traits(p, c).span)});
   return kernel;
 }
 
 std::vector<KernelSource> sources(const Problem& p, const Config& config, const DeviceInfo&,
                                   const Implementation&) {
-  return {{"ops/gemm/matmul_rows.cuh",
-           matmul_entry("matmul_rows", traits(p),
-                        table().literal(config, "dlblas::gemm::MatmulRowsConfig")),
-           table().restore(config).shared_bytes()}};
+  const MatmulRowsConfig c = table().restore(config);
+  const MatmulTraits s = traits(p, c);
+  return {
+      {"ops/gemm/matmul_rows.cuh",
+       matmul_entry("matmul_rows", s, table().literal(config, "dlblas::gemm::MatmulRowsConfig")),
+       c.shared_bytes(s.span)}};
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(C.threads, norm_blocks(S, C))
   const int64_t begin = C.cluster == 1 ? 0 : min(p.width, share * cluster_rank());
   const NormPart part = {blockIdx.x / C.cluster, begin, min(p.width - begin, share)};
   const float sum = keep_and_sum<S, C>(tile, kept, part, p);
-  const RowScale scale = row_scale(sum, p, threads, blocks, [&] {
+  const RowScale scale = row_scale<S.type>(sum, p, threads, blocks, [&] {
     return squares_wide<S>(h_of<S>(p, part.row), begin, begin + part.columns, threads);
   });
   // Every thread its own accesses: what it writes, only it reads.

@@ -38,6 +38,8 @@ __device__ inline double spacing(int32_t dtype, double v) {
   return fmax(exp2(floor(log2(fabs(v)))) * limits.eps, limits.tiny);
 }
 
+__device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000); }
+
 }  // namespace norm_oracle
 
 __global__ void __launch_bounds__(norm_oracle::kThreads)
@@ -72,9 +74,11 @@ __global__ void __launch_bounds__(norm_oracle::kThreads)
     const double factor = weight + p.weight_offset;
     if (isinf(factor)) normed = static_cast<float>(normed);  // f32 decides what is 0
     const double value = normed * factor;
-    const double stored = f64::round_to(p.x.dtype, value);
-    p.y[out + c] = isinf(stored) ? stored : value;
-    p.y_magnitude[out + c] = roundings * (size + 0x1p-126) * (fabs(weight) + fabs(p.weight_offset));
+    const double magnitude = roundings * (size + 0x1p-126) * (fabs(weight) + fabs(p.weight_offset));
+    const double least = fabs(value) - 2 * p.unit * magnitude;  // as norm_ref.cpp's overflowed
+    const bool overflows = least > 0 && isinf(f64::round_to(p.x.dtype, least));
+    p.y[out + c] = overflows ? copysign(norm_oracle::infinity(), value) : value;
+    p.y_magnitude[out + c] = magnitude;
     if (p.residual.data == nullptr) continue;
     p.h[out + c] = h;
     p.h_magnitude[out + c] = fabs(h);

@@ -54,9 +54,10 @@ bool may_flip(DType dtype, double v, double error) {
   return round_to(dtype, v - error) != round_to(dtype, v + error);
 }
 
-double overflowed(DType dtype, double v) {
-  const double stored = round_to(dtype, v);
-  return std::isinf(stored) ? stored : v;
+double overflowed(DType dtype, double v, double magnitude) {
+  const double least = std::abs(v) - 2 * kRounding * magnitude;
+  const bool sure = least > 0 && std::isinf(round_to(dtype, least));
+  return sure ? std::copysign(std::numeric_limits<double>::infinity(), v) : v;
 }
 
 double weight_offset_of(const Args& args) {
@@ -85,9 +86,9 @@ void reference_row(const RowSpec& spec, const double* h, double* value, double* 
     }
     // 0 · ∞ is no number, and f32 decides what is 0.
     if (std::isinf(factor)) normed = round_to(DType::kF32, normed);
-    value[c] = overflowed(spec.dtype, normed * factor);
     // Below 2^-126 f32 roundings are absolute.
     magnitude[c] = roundings * (size + 0x1p-126) * factor_size;
+    value[c] = overflowed(spec.dtype, normed * factor, magnitude[c]);
   }
 }
 

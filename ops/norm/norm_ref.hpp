@@ -48,7 +48,8 @@ double spacing(DType dtype, double v);
 bool may_flip(DType dtype, double v, double error);
 /// weight_offset, which kernels hold in f32: beyond its range it is infinite, or 0.
 double weight_offset_of(const Args& args);
-/// What a store makes of values beyond the dtype's range.
-double overflowed(DType dtype, double v);
+/// What a store makes of values beyond the dtype's range: infinite where even the smallest that the
+/// bound allows rounds to that; else v itself, which a right result may miss on either side.
+double overflowed(DType dtype, double v, double magnitude);
 
 }  // namespace dlblas::norm

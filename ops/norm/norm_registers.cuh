@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, norm_blocks(S, C))
   blocks.start();
   tile.add(h, x, residual);
   if (S.add && mine) tile.store(p.residual_out, row * p.residual_out_stride, h);
-  const RowScale scale = row_scale(tile.squares(h), p, threads, blocks, [&] {
+  const RowScale scale = row_scale<S.type>(tile.squares(h), p, threads, blocks, [&] {
     const int first = rank * Tile::kColumns, end = min(tile.width, first + Tile::kColumns);
     return squares_wide<S>(h_of<S>(p, row), first, end, threads);
   });

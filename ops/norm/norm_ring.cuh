@@ -346,7 +346,7 @@ __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& s
     if (write.row >= 0) {
       if (write.stage == 0) {
         sums.ready[ready.stage].wait(ready.parity);
-        scale = row_scale(sums.totals[ready.stage], p);
+        scale = row_scale<S.type>(sums.totals[ready.stage], p);
         ready.advance();
       }
       ring.write(y, write.stage, written.stage, weights, scale);

@@ -49,7 +49,7 @@ __device__ inline void scale_chunk(Tile tile, int64_t row, int chunk, double* sh
   if constexpr (!S.add) tile.load(h, call.x, row * call.x_stride + start);
   const double total = total_of(row, shared, p.meeting);
   if constexpr (S.add) tile.load(h, call.residual_out, row * call.residual_out_stride + start);
-  tile.normalize(h, weights, row_scale(total, call), call.weight_offset);
+  tile.normalize(h, weights, row_scale<S.type>(total, call), call.weight_offset);
   tile.template store<Cache::kStream>(call.y, row * call.y_stride + start, h);
 }
 

@@ -79,11 +79,14 @@ struct Squares {
 };
 
 /// Did a sum of squares, of a row or a part of one, lose in f32 what the mean needs? Never for NaN.
+/// A large eps makes the mean leave it, and is infinite in f32 above 3.4e38.
 __device__ inline bool leaves_f32(float sum, const NormCudaParams& p) {
-  return sum > 0x1p126f || fmaf(sum, p.inverse_width_f32, p.eps_f32) < 0x1p-100f;
+  const float mean = fmaf(sum, p.inverse_width_f32, p.eps_f32);
+  return sum > 0x1p126f || mean < 0x1p-100f || mean > 0x1p126f;
 }
 __device__ inline bool leaves_f32(double sum, const NormCudaParams& p) {
-  return sum > 0x1p126 || fma(sum, p.inverse_width, p.eps) < 0x1p-100;
+  const double mean = fma(sum, p.inverse_width, p.eps);
+  return sum > 0x1p126 || mean < 0x1p-100 || mean > 0x1p126;
 }
 
 /// 1 / sqrt(mean + eps).
@@ -95,28 +98,41 @@ __device__ inline float norm_scale(float sum, const NormCudaParams& p) {
 struct RowScale {
   float first, second;
 };
-/// For a sum that leaves f32. Large rows hardly shrink: their small elements stay what they are.
+/// For a mean that leaves f32. Large rows hardly shrink: their small elements stay what they are.
+/// Beyond 2^220, which only eps reaches, what is below 2^-126 in a row is 0 in its result as well:
+/// the first factor shrinks with the scale, so that the second stays what f32 holds. A row of f16
+/// has no first factor: with a mean above 1, which eps alone makes as large, the second is all.
+template <FloatType T>
 __device__ inline RowScale wide_scale(double sum, const NormCudaParams& p) {
   const double mean = fma(sum, p.inverse_width, p.eps);
-  const bool large = mean > 1;
-  const float root = reciprocal_root(static_cast<float>(mean * (large ? 0x1p-132 : 0x1p220)));
-  return {large ? 0x1p-16f : 0x1p110f, large ? root * 0x1p-50f : root};
+  if (!(mean > 1)) {
+    // Below 2^-330 all of the row is 0, and with an eps its result is.
+    const auto scaled = static_cast<float>(fmax(mean, mean > 0 ? 0x1p-330 : 0) * 0x1p220);
+    return {0x1p110f, reciprocal_root(scaled)};
+  }
+  float first = 0x1p-16f, after = 0x1p-50f;
+  double bring = 0x1p-132;
+  if (mean > 0x1p220) first = 0x1p-60f, after = 0x1p-85f, bring = 0x1p-290;
+  if (mean > 0x1p360) first = 0x1p-126f, after = 0x1p-90f, bring = 0x1p-432;
+  const float second = reciprocal_root(static_cast<float>(mean * bring)) * after;
+  return {first, T == FloatType::kF16 ? second * first : second};
 }
+template <FloatType T>
 __device__ inline RowScale row_scale(double sum, const NormCudaParams& p) {
-  return leaves_f32(sum, p) ? wide_scale(sum, p)
+  return leaves_f32(sum, p) ? wide_scale<T>(sum, p)
                             : RowScale{1, norm_scale(static_cast<float>(sum), p)};
 }
 
 /// From a thread's part of a row's squares to the row's scale, over its threads and the cluster's
 /// blocks. `wide`: the block's part in f64, where f32 lost it, from every thread.
-template <int kThreads, int kBlocks, typename Wide>
+template <FloatType T, int kThreads, int kBlocks, typename Wide>
 __device__ inline RowScale row_scale(float part, const NormCudaParams& p, RowSum<kThreads>& threads,
                                      ClusterSum<kBlocks>& blocks, Wide wide) {
   const float sum = threads.sum(part);
   if constexpr (kBlocks == 1)
-    return leaves_f32(sum, p) ? wide_scale(wide(), p) : RowScale{1, norm_scale(sum, p)};
+    return leaves_f32(sum, p) ? wide_scale<T>(wide(), p) : RowScale{1, norm_scale(sum, p)};
   else
-    return row_scale(blocks.sum(leaves_f32(sum, p) ? wide() : sum), p);
+    return row_scale<T>(blocks.sum(leaves_f32(sum, p) ? wide() : sum), p);
 }
 
 /// y = h · scale · (weight + offset), or with h · scale rounded first. The first factor goes onto
@@ -132,7 +148,8 @@ __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& wei
       y.words[i] = bits_of_float(float_from_bits(h.words[i]) * scale.first * scale.second *
                                  (float_from_bits(weight.words[i]) + offset));
   } else {
-    // No sum of f16's squares leaves f32 but those of zeros and of infinities: these stay right.
+    // No sum of f16's squares leaves f32 but those of zeros and of infinities, which stay right,
+    // and those of a large eps, whose whole scale is the second factor.
     const float factor = S.type == FloatType::kF16 ? 1 : scale.first;
     const uint32_t first = pack_pair<S.type>(factor, factor);
     constexpr int kWords = NormVec<S>::kWords;

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads, 4)
       sum += static_cast<double>(v) * v;
     }
     const double total = threads.sum(sum);
-    const RowScale scale = row_scale(total, call);
+    const RowScale scale = row_scale<FloatType::kF32>(total, call);
 #pragma unroll 2
     for (int64_t c = threadIdx.x; c < call.width; c += kThreads) {
       float v = load_element<S.type, S.align>(

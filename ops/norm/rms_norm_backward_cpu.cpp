@@ -5,6 +5,7 @@
 // > [compile] > [launch].  Read next: ops/norm/rms_norm_backward_simd.hpp.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "core/element.hpp"
 #include "ops/norm/norm_cpu.hpp"
@@ -104,6 +105,15 @@ void run_row_exactly(const Job& job, std::int64_t t, float* partial) {
 // through f32.
 constexpr double kLeast = 0x1p-100, kMost = 0x1p126;
 
+// Products below 2^-126 lost bits as well, and a root above 1 makes these visible. Not in rows
+// whose dy is 0, as that of masked tokens is.
+bool loses_products(const Job& job, std::int64_t t, double square, double product) {
+  if (square >= 1 || std::abs(product) >= kLeast) return false;
+  const auto* dy = static_cast<const char*>(job.row(kDy, t));
+  const auto bytes = static_cast<std::size_t>(job.width * size_of(job.tensor(kDy).dtype));
+  return dy[0] != 0 || std::memcmp(dy, dy + 1, bytes - 1) != 0;
+}
+
 void run_row(const Job& job, std::int64_t t, BackwardRow& row) {
   row.dy = job.row(kDy, t);
   row.x = job.row(kX, t);
@@ -113,8 +123,9 @@ void run_row(const Job& job, std::int64_t t, BackwardRow& row) {
   const double square = sums.squares / static_cast<double>(job.width) + job.eps;
   const double product = sums.products / static_cast<double>(job.width);
   const bool is_nan = std::isnan(square);  // so is all of the row, either way
-  if (!is_nan && !(square >= kLeast && square <= kMost && std::abs(product) <= kMost))
-    return run_row_exactly(job, t, row.dweight);
+  const bool fits = square >= kLeast && square <= kMost && std::abs(product) <= kMost &&
+                    !loses_products(job, t, square, product);
+  if (!is_nan && !fits) return run_row_exactly(job, t, row.dweight);
   const double r = 1 / std::sqrt(square);
   job.scales[t] = r;
   job.state->passes.write(row, static_cast<float>(r), static_cast<float>(product * r));
@@ -141,10 +152,12 @@ void run_chunks(const Job& job, std::int64_t begin, std::int64_t end, bool unit_
 // One column of dweight in f64: where a chunk's sum left the range of f32, though the whole may
 // not.
 double sum_column(const Job& job, std::int64_t c) {
+  const DType dtype = job.tensor(kDx).dtype;
   double sum = 0;
   for (std::int64_t t = 0; t < job.rows && !std::isnan(sum); ++t) {
     double n = job.element(kX, t, c) * job.scales[t];
-    if (job.state->cast) n = round_to(job.tensor(kDx).dtype, n);
+    // In f32 nothing is cast: an n that is 0 there would make a NaN of an infinite dy.
+    if (job.state->cast && dtype != DType::kF32) n = round_to(dtype, n);
     sum += job.element(kDy, t, c) * n;
   }
   return sum;

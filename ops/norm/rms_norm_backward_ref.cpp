@@ -125,11 +125,11 @@ class Rows64 {
       const double g = dy_[c] * factor_[c], n = x_[c] * scale.r;
       const double size = std::abs(dy_[c]) * factor_size_[c] + kTiny;
       const double difference = g - n * mean, dx = scale.r * difference + dresidual_[c];
-      value[c] = overflowed(dtype, dx);
       magnitude[c] =
           scale.r * (3 * size + (root + 2) * (std::abs(difference) + std::abs(n * mean)) +
                      (std::abs(n) + kTiny) * mean_error) +
           std::abs(dx) + 8 * kTiny;
+      value[c] = overflowed(dtype, dx, magnitude[c]);
     }
   }
 
@@ -187,9 +187,9 @@ class Rows64 {
     const SumModel model = sum_model(std::min<std::int64_t>(rows, kMostRowsInF32), false);
     for (std::int64_t c = begin; c < end; ++c) {
       const Column& column = columns[c - begin];
-      value[c] = overflowed(args_.tensors[kWeight].dtype, column.products.sum());
       magnitude[c] = sum_error(model, column.products.sizes()) + column.rest +
                      std::min(column.worst, 2 * std::sqrt(column.squares) + column.alike);
+      value[c] = overflowed(args_.tensors[kWeight].dtype, column.products.sum(), magnitude[c]);
     }
   }
 

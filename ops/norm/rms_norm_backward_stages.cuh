@@ -77,22 +77,37 @@ struct WideGradientSums {
 
 /// Did the f32 sums of a row lose what r and s need? Never where x has a NaN: then all is NaN.
 __device__ inline bool leaves_f32(SumPair sums, const BackwardCudaParams& p) {
-  return sums.first > 0x1p126f || fmaf(sums.first, p.inverse_width_f32, p.eps_f32) < 0x1p-100f ||
-         (sums.first == sums.first && !(fabsf(sums.second) <= 0x1p126f));
+  const float mean = fmaf(sums.first, p.inverse_width_f32, p.eps_f32);
+  return sums.first > 0x1p126f || mean < 0x1p-100f || mean > 0x1p126f ||
+         (sums.first == sums.first && !(fabsf(sums.second) <= 0x1p126f)) ||
+         // Products below 2^-126 lost bits; r above 1 shows it. Rows whose dy is 0 have none.
+         (mean < 1 && sums.second != 0 && fabsf(sums.second) * p.inverse_width_f32 < 0x1p-100f);
 }
 
 __device__ inline BackwardScale backward_scale(SumPair sums, const BackwardCudaParams& p) {
   const float r = reciprocal_root(fmaf(sums.first, p.inverse_width_f32, p.eps_f32));
   return {r, 1.0f, sums.second * p.inverse_width_f32 * r};
 }
-/// For any row: where the mean leaves f32, a power of 2 brings it back.
+/// r = first · second, and s.
+__device__ inline BackwardScale scale_by(const WideGradientSums& sums, const BackwardCudaParams& p,
+                                         float first, float second) {
+  return {first, second, static_cast<float>(sums.products * p.inverse_width * first * second)};
+}
+/// For any row: where the mean leaves f32, powers of 2 bring it back. Above 2^220 only eps is as
+/// large, and below 2^-330 all of x is 0: what f32 has no room for then is 0, or infinite, in dx.
 __device__ inline BackwardScale backward_scale(const WideGradientSums& sums,
                                                const BackwardCudaParams& p) {
   const double mean = fma(sums.squares, p.inverse_width, p.eps);
-  const double second = mean > 0x1p120 ? 0x1p-66 : mean < 0x1p-100 ? 0x1p110 : 1.0;
-  const float first = reciprocal_root(static_cast<float>(mean * second * second));
-  return {first, static_cast<float>(second),
-          static_cast<float>(sums.products * p.inverse_width * first * second)};
+  const auto root = [mean](double scale) {
+    return reciprocal_root(static_cast<float>(mean * scale));
+  };
+  if (mean > 0x1p300) return scale_by(sums, p, root(0x1p-420) * 0x1p-84f, 0x1p-126f);
+  if (mean > 0 && mean < 0x1p-330)
+    return scale_by(sums, p, fminf(root(0x1p450) * 0x1p98f, 0x1p127f), 0x1p127f);
+  // The exact factor first: small elements leave the denormals before they are rounded.
+  if (mean < 0x1p-100) return scale_by(sums, p, 0x1p50f, root(0x1p220) * 0x1p60f);
+  const float second = mean > 0x1p220 ? 0x1p-100f : mean > 0x1p120 ? 0x1p-66f : 1.0f;
+  return scale_by(sums, p, root(static_cast<double>(second) * second), second);
 }
 
 /// dx of one access, and its terms added to `sums`.

@@ -20,6 +20,8 @@ TABLE: dict[str, tuple[int, int, str]] = {
     "u8": (1, 8, "uint8"),
     "bool": (6, 8, "bool"),
     "f64": (2, 64, "float64"),
+    "f8e8m0": (14, 8, "float8_e8m0fnu"),
+    "f4x2": (17, 8, "float4_e2m1fn_x2"),  # two a byte: DLPack's (17, 4) with two lanes
 }
 NAMES: dict[tuple[int, int], str] = {(code, bits): name for name, (code, bits, _) in TABLE.items()}
 _CANONICAL: dict[str, str] = {name: name for name in TABLE}

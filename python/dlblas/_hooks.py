@@ -62,6 +62,8 @@ def numpy_descr(code: int, bits: int) -> Any:
     import numpy
 
     name = _dtypes.TABLE[_dtypes.NAMES[code, bits]][2]
+    if name == "float4_e2m1fn_x2":  # NumPy has no packed type: the bytes
+        return numpy.dtype(numpy.uint8)
     if name.startswith(("bfloat", "float8")):
         import ml_dtypes
 
@@ -373,6 +375,22 @@ def _new_on_gpu(like: Any, name: str, shape: tuple[int, ...]) -> Any:
         return cupy.empty(shape, like.dtype if same else numpy_descr(*_dtypes.TABLE[name][:2]))
 
 
+def number(like: Any, argument: str, value: float, code: int, bits: int) -> Any:
+    """A number for a tensor without dimensions, where ``like`` is on a GPU."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    name = _dtypes.NAMES[code, bits]
+    if torch is not None and isinstance(like, torch.Tensor):
+        dtype = getattr(torch, _dtypes.TABLE[name][2])
+        return torch.full((), value, dtype=dtype, device=like.device)
+    if cupy is not None and isinstance(like, cupy.ndarray):
+        with like.device:
+            return cupy.full((), value, numpy_descr(code, bits))
+    raise _refuse(
+        "dlblas", argument, "is a number", "an array on the GPU, as the others are",
+        "a Python number", "pass torch or CuPy arrays, or an array of one element",
+    )  # fmt: skip
+
+
 def finish(like: Any, array: Any) -> Any:
     """The result as the caller gets it: an ``Array`` becomes the caller's type, or NumPy's,
     where it can."""
@@ -415,7 +433,7 @@ def _family_docs(family: str) -> dict[str, dict[str, str]]:
 
 def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str:
     """A function's documentation: the family's words (ops/<family>/<family>.py) and the schema."""
-    docs = _family_docs(family)
+    docs = _family_docs(family) | _family_docs(op)  # an operator in a room of its own has its own
     words = docs.get(form) or docs.get(op) or {}
     lines = [words["summary"], ""] if "summary" in words else []
     lines += [words.get("formula", formula), ""]
@@ -468,6 +486,7 @@ TABLE: dict[str, Any] = {
     "wrote": wrote,
     "stream": _stream_of,
     "new_output": new_output,
+    "number": number,
     "finish": finish,
     "dtype_name": _dtypes.name_of,
     "attach": attach,

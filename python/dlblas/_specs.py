@@ -12,10 +12,10 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _dtypes, _native
+from . import _dims, _dtypes, _native
 from ._array import Spec
 from ._options import refuse as refuse
 from .tuning import resolve
@@ -37,16 +37,21 @@ def operator_row(name: str, info: Row | None = None) -> tuple[Row, str, Row]:
     return next(row for row in rows if row["name"] == function.operator), function.name, fixed
 
 
-def shape_of(dims: Sequence[Row], sizes: Sizes) -> tuple[int, ...]:
-    """``[*T, 2F, K/128]`` with the sizes of its letters."""
+def shape_of(dims: Sequence[Row], sizes: Sizes, ones: bool = False) -> tuple[int, ...]:
+    """``[*T, 2F, K/128]`` with the sizes of its letters; ``ones``: dimensions ``1|M`` are 1."""
+    totals = {
+        name: math.prod(size) if isinstance(size, (list, tuple)) else size
+        for name, size in sizes.items()
+    }
     shape: list[int] = []
-    for dim in dims:
-        size = sizes[dim["letter"]] if dim["letter"] else 0
-        if dim["leading"]:
-            shape += size if isinstance(size, (list, tuple)) else [size]
+    for dim in map(_dims.of_json, dims):
+        size = sizes[dim.plain] if dim.leading else None
+        if isinstance(size, (list, tuple)):
+            shape += size
+        elif ones and dim.may_be_one:
+            shape.append(1)
         else:
-            total = math.prod(size) if isinstance(size, (list, tuple)) else size
-            shape.append(-(-dim["coefficient"] * total // dim["divisor"]) + dim["addend"])
+            shape.append(max(0, dim.evaluate(totals)))
     return tuple(shape)
 
 
@@ -70,7 +75,7 @@ def _pairs(op: str, option: str, *texts: str) -> Iterable[tuple[str, str]]:
 def parse_dims(row: Row, text: str) -> Sizes:
     """``T=2x256,C=4096`` against the operator's letters; every letter needs a size."""
     op, letters = row["name"], [letter["name"] for letter in row["letters"]]
-    leading = {d["letter"] for t in row["tensors"] for d in t["dims"] if d["leading"]}
+    leading = {d["text"] for t in row["tensors"] for d in t["dims"] if d["leading"]}
     wanted = ",".join(f"{letter}=…" for letter in letters)
     sizes: Sizes = {}
     for name, value in _pairs(op, "--dims", text):
@@ -145,6 +150,19 @@ def parse_dtypes(op: str, text: str) -> dict[str, str]:
     return chosen
 
 
+def like_of(tensor: Row, specs: Mapping[str, Any]) -> str | None:
+    """The dtype that ``like()`` names, of tensors made so far; None without a ``like()``."""
+    if tensor["like"] in specs:
+        return str(specs[tensor["like"]].dtype)
+    return str(tensor["like_absent"][0]) if tensor["like_absent"] else None
+
+
+def size_arguments(row: Row, sizes: Sizes) -> dict[str, int]:
+    """Of scalars that give a letter: what its size is."""
+    params = row["forms"][0]["params"]
+    return {p["name"]: sizes[p["name"]] for p in params if p.get("size")}
+
+
 def tensor_specs(
     row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row, device: str = "cpu"
 ) -> dict[str, Spec]:
@@ -159,7 +177,7 @@ def tensor_specs(
         name = tensor["name"]
         if tensor["optional"] and not present.get(name):
             continue
-        dtype = dtypes.get(name) or (specs[tensor["like"]].dtype if tensor["like"] else None)
+        dtype = dtypes.get(name) or like_of(tensor, specs)
         if (
             dtype is None
         ):  # an index tensor does not take the common one; the first must answer for it
@@ -176,6 +194,7 @@ def named_arguments(
     """Tensors without data and scalars, all by name."""
     tensors = {tensor["name"] for tensor in row["tensors"]}
     named: dict[str, Any] = dict(tensor_specs(row, sizes, dtypes, scalars, device))
+    named.update(size_arguments(row, sizes))
     named.update({name: value for name, value in scalars.items() if name not in tensors})
     return named
 
@@ -202,10 +221,13 @@ def choose_device(text: str | None, info: Row | None = None) -> str:
 def cases(row: Row, use: str) -> list[Row]:
     """The operator's rows of its family's cases.json that are meant for ``use``."""
     folder = os.path.dirname(os.path.dirname(_native.library_path()))
-    path = os.path.join(folder, "ops", f"{row['family']}.cases.json")
-    if not os.path.exists(path):  # a user's operator, or a family without cases
+    paths = [os.path.join(folder, "ops", f"{row[k]}.cases.json") for k in ("family", "name")]
+    rows: list[Row] = []
+    for path in paths:
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                rows += json.load(file)
+    if not rows:  # a user's operator, or one without cases
         own = sys.modules.get("dlblas.own")
         return list(own.cases(row["name"], use)) if own else []
-    with open(path, encoding="utf-8") as file:
-        rows = json.load(file)
     return [case for case in rows if case["op"] == row["name"] and use in case["use"]]

@@ -25,9 +25,11 @@ enum class DType : std::uint8_t {
   kU8,
   kBool,
   kF64,
+  kF8E8M0,  // a scale: 2^(byte - 127), 255 is NaN
+  kF4X2,    // two e2m1 numbers a byte, the first in the low half
   kAbsent,  // an optional tensor that was not given
 };
-inline constexpr int kNumDTypes = 11;
+inline constexpr int kNumDTypes = 13;
 
 constexpr bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 
@@ -42,11 +44,12 @@ struct DTypeRow {
   std::string_view name;
   std::uint8_t size;         // bytes
   std::uint8_t dlpack_code;  // DLDataTypeCode
+  std::uint8_t lanes = 1;    // numbers an element
 };
 inline constexpr DTypeRow kDTypes[kNumDTypes] = {
-    {"f32", 4, 2},     {"f16", 2, 2},  {"bf16", 2, 4}, {"f8e4m3", 1, 10},
-    {"f8e5m2", 1, 12}, {"i8", 1, 0},   {"i32", 4, 0},  {"i64", 8, 0},
-    {"u8", 1, 1},      {"bool", 1, 6}, {"f64", 8, 2},
+    {"f32", 4, 2}, {"f16", 2, 2},     {"bf16", 2, 4},     {"f8e4m3", 1, 10}, {"f8e5m2", 1, 12},
+    {"i8", 1, 0},  {"i32", 4, 0},     {"i64", 8, 0},      {"u8", 1, 1},      {"bool", 1, 6},
+    {"f64", 8, 2}, {"f8e8m0", 1, 14}, {"f4x2", 1, 17, 2},
 };
 }  // namespace detail
 
@@ -59,11 +62,22 @@ constexpr int size_of(DType t) {
 constexpr std::uint8_t dlpack_code_of(DType t) {
   return detail::kDTypes[static_cast<int>(t)].dlpack_code;
 }
-/// The dtype of a DLPack (code, bits) pair; kAbsent when the library has no such type.
-constexpr DType dtype_from_dlpack(int code, int bits) {
-  for (int i = 0; i < kNumDTypes; ++i)
-    if (detail::kDTypes[i].dlpack_code == code && detail::kDTypes[i].size * 8 == bits)
+constexpr std::uint8_t dlpack_lanes_of(DType t) {
+  return detail::kDTypes[static_cast<int>(t)].lanes;
+}
+/// Of one lane.
+constexpr std::uint8_t dlpack_bits_of(DType t) {
+  return static_cast<std::uint8_t>(8 * size_of(t) / dlpack_lanes_of(t));
+}
+/// The dtype of a DLPack triple; kAbsent when the library has no such type. Packed numbers may also
+/// come as one lane of a whole byte.
+constexpr DType dtype_from_dlpack(int code, int bits, int lanes = 1) {
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const detail::DTypeRow& row = detail::kDTypes[i];
+    if (row.dlpack_code == code && row.size * 8 == bits * lanes &&
+        (lanes == 1 || lanes == row.lanes))
       return static_cast<DType>(i);
+  }
   return DType::kAbsent;
 }
 /// kAbsent for a name that is not a dtype's.
@@ -103,15 +117,17 @@ constexpr std::uint16_t f32_to_f16(float f) {
   const std::uint32_t rounded = a + 0xfffu + ((a >> 13) & 1u);
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
-/// `t`: one of the two f8 types. Towards f8 what is too large saturates.
+/// `t`: one of the three f8 types. Towards f8 what is too large saturates.
 constexpr float f8_to_f32(DType t, std::uint8_t code) {
-  return std::bit_cast<float>(t == DType::kF8E4M3 ? f8e4m3_to_f32_bits(code)
-                                                  : f8e5m2_to_f32_bits(code));
+  return std::bit_cast<float>(t == DType::kF8E4M3   ? f8e4m3_to_f32_bits(code)
+                              : t == DType::kF8E5M2 ? f8e5m2_to_f32_bits(code)
+                                                    : f8e8m0_to_f32_bits(code));
 }
 constexpr std::uint8_t f32_to_f8(DType t, float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
-  return static_cast<std::uint8_t>(t == DType::kF8E4M3 ? f32_bits_to_f8e4m3(bits)
-                                                       : f32_bits_to_f8e5m2(bits));
+  return static_cast<std::uint8_t>(t == DType::kF8E4M3   ? f32_bits_to_f8e4m3(bits)
+                                   : t == DType::kF8E5M2 ? f32_bits_to_f8e5m2(bits)
+                                                         : f32_bits_to_f8e8m0(bits));
 }
 
 }  // namespace dlblas

@@ -27,6 +27,8 @@ constexpr FloatTraits float_traits(DType t) {
       return {448, 0x1p-3, 0x1p-9};
     case DType::kF8E5M2:
       return {57344, 0x1p-2, 0x1p-16};
+    case DType::kF8E8M0:
+      return {0x1p127, 1, 0x1p-127};
     case DType::kF64:
       return {0x1.fffffffffffffp1023, 0x1p-52, 0x0.0000000000001p-1022};
     default:
@@ -58,6 +60,7 @@ inline double round_to(DType t, double v) {
       return bf16_to_f32(f32_to_bf16(detail::to_f32_odd(v)));
     case DType::kF8E4M3:
     case DType::kF8E5M2:
+    case DType::kF8E8M0:
       return f8_to_f32(t, f32_to_f8(t, detail::to_f32_odd(v)));
     default:
       return v;
@@ -80,6 +83,7 @@ inline double load_element(const TensorView& t, std::int64_t at) {
       return bf16_to_f32(read(std::uint16_t{}));
     case DType::kF8E4M3:
     case DType::kF8E5M2:
+    case DType::kF8E8M0:
       return f8_to_f32(t.dtype, read(std::uint8_t{}));
     case DType::kF64:
       return read(0.0);
@@ -106,6 +110,7 @@ inline void store_element(const TensorView& t, std::int64_t at, double v) {
       return write(f32_to_bf16(detail::to_f32_odd(v)));
     case DType::kF8E4M3:
     case DType::kF8E5M2:
+    case DType::kF8E8M0:
       return write(f32_to_f8(t.dtype, detail::to_f32_odd(v)));
     case DType::kF64:
       return write(v);

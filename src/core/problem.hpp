@@ -15,11 +15,11 @@
 namespace dlblas {
 
 inline constexpr int kMaxTensors = 16;  // inputs and results of one operator
-inline constexpr int kMaxResults = 4;
+inline constexpr int kMaxResults = 6;
 inline constexpr int kMaxJudged = 8;  // results and written inputs of one operator
-inline constexpr int kMaxLetters = 10;
+inline constexpr int kMaxLetters = 12;
 inline constexpr int kMaxScalars = 12;
-inline constexpr int kMaxKeyScalars = 6;
+inline constexpr int kMaxKeyScalars = 8;
 inline constexpr int kMaxRank = 8;
 
 /// How a tensor lies in memory, as far as a choice may depend on it.
@@ -51,7 +51,8 @@ struct Problem {
   TensorTraits tensors[kMaxTensors] = {};  // inputs, then results, in schema order
   std::int64_t dims[kMaxLetters] = {};     // letters in schema order
   std::int64_t scalars[kMaxKeyScalars] =
-      {};  // key scalars in schema order: int, bool, enum index, or float bits
+      {};  // key scalars in schema order: int, bool, enum index, or float bits; key(set): 0 or 1
+  std::uint8_t ones[kMaxTensors] = {};  // bit i of a tensor: its `1|M` at dimension i is 1, not M
 
   Device device() const { return {device_type, device_index}; }
   friend bool operator==(const Problem& a, const Problem& b) {
@@ -59,7 +60,7 @@ struct Problem {
   }
   std::uint64_t hash() const;
 };
-static_assert(sizeof(Problem) == 200, "docs/architecture.md and docs/flow.md say so");
+static_assert(sizeof(Problem) == 248, "docs/architecture.md and docs/flow.md say so; at most 256");
 static_assert(std::has_unique_object_representations_v<Problem>, "padding would be hashed");
 
 inline std::uint64_t Problem::hash() const {

@@ -3,6 +3,8 @@
 // was expected there.
 #include "core/schema.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cctype>
 
 #include "core/cursor.hpp"
@@ -33,7 +35,7 @@ std::int8_t letter_index(Cursor& c, Schema& schema, const std::string& name) {
   if (known >= 0) return static_cast<std::int8_t>(known);
   if (static_cast<int>(schema.letters.size()) == kMaxLetters)
     c.fail(text("at most ", kMaxLetters, " letters"));
-  schema.letters.push_back({name, false});
+  schema.letters.emplace_back().name = name;
   return static_cast<std::int8_t>(schema.letters.size() - 1);
 }
 
@@ -55,8 +57,17 @@ void parse_classes(Cursor& c, Schema& schema, TensorSpec& tensor) {
       const std::string other = c.name("a tensor's name");
       tensor.like = static_cast<std::int8_t>(find_tensor(schema, other));
       if (tensor.like < 0) c.fail(text("an earlier tensor in like(), not ", other));
-      if (schema.tensors[tensor.like].optional)
-        c.fail(text("a tensor in like() that is always given, not ", other));
+      const bool optional = schema.tensors[tensor.like].optional;
+      if (c.accept("|")) {
+        if (!optional) c.fail(text("), for ", other, " is always given"));
+        const std::string fallback = c.name("a dtype");
+        if (!fixed_class(fallback, &tensor.like_absent))
+          c.fail(text("a fixed dtype class, not ", fallback));
+      } else if (optional) {
+        c.fail(
+            text("a tensor in like() that is always given, or a dtype for where it is not: like(",
+                 other, "|f32)"));
+      }
       c.expect(")");
     } else if (!fixed_class(name, &tensor.dtypes)) {
       tensor.dtype_scalar = static_cast<std::int8_t>(find_scalar(schema, name));
@@ -70,34 +81,91 @@ void parse_classes(Cursor& c, Schema& schema, TensorSpec& tensor) {
     c.fail(text("a dtype for where ", schema.scalars[tensor.dtype_scalar].name, " is none"));
 }
 
-DimExpr parse_dim(Cursor& c, Schema& schema, bool first) {
+// `2F` or `Hkv*D`; the coefficient, if there is one, was read.
+DimTerm parse_term(Cursor& c, Schema& schema, std::int32_t coefficient) {
+  if (coefficient == 0) c.fail("a coefficient of at least 1 before this letter");
+  DimTerm term;
+  term.coefficient = coefficient;
+  term.letter = letter_index(c, schema, c.name("a dimension letter"));
+  if (!c.accept("*")) return term;
+  if (!c.at_name()) c.fail("a letter after * (a number stands first: 2H)");
+  term.times = letter_index(c, schema, c.name("a dimension letter"));
+  if (c.peek("*")) c.fail("a product of two letters at the most");
+  return term;
+}
+
+// True when a number without a letter ended the sum: `B+1`.
+bool parse_terms(Cursor& c, Schema& schema, DimExpr& d, std::int32_t first) {
+  d.terms[d.num_terms++] = parse_term(c, schema, first);
+  while (c.accept("+")) {
+    const std::int32_t n = c.at_name() ? 1 : c.count(0);
+    if (!c.at_name()) return d.addend = n, true;
+    if (d.num_terms == kMaxTerms) c.fail(text("at most ", kMaxTerms, " terms in a size"));
+    d.terms[d.num_terms++] = parse_term(c, schema, n);
+  }
+  return false;
+}
+
+void parse_divisor(Cursor& c, Schema& schema, DimExpr& d) {
+  d.whole = c.accept("//");
+  if (!d.whole) c.expect("/");
+  if (c.at_name())
+    d.divisor_letter = letter_index(c, schema, c.name("a dimension letter"));
+  else
+    d.divisor = c.count(1);
+}
+
+void parse_addend(Cursor& c, DimExpr& d) {
+  if (c.accept("+")) {
+    if (c.at_name()) c.fail("a number after a division (letters stand before it, in parentheses)");
+    d.addend = c.count(0);
+  } else if (c.accept("-")) {
+    if (!c.at_digit()) c.fail("a number after - (only numbers are subtracted)");
+    d.addend = -c.count(0);
+  }
+}
+
+// A size without the star and the `1|` of dimensions; `first`: a number that was read before it.
+DimExpr parse_size(Cursor& c, Schema& schema, std::int32_t first = -1) {
   DimExpr d;
+  if (first < 0 && c.accept("(")) {
+    const std::int32_t n = c.at_digit() ? c.count(0) : 1;
+    if (parse_terms(c, schema, d, n)) c.fail("a letter in a sum that is divided");
+    c.expect(")");
+    if (!c.peek("/")) c.fail("/ or // after a sum in parentheses");
+    parse_divisor(c, schema, d);
+    return parse_addend(c, d), d;
+  }
+  if (first < 0 && c.at_digit()) first = c.count(0);
+  if (first >= 0 && !c.at_name()) return DimExpr::of_constant(first);
+  const bool ended = parse_terms(c, schema, d, first < 0 ? 1 : first);
+  if (c.peek("/") && (ended || d.num_terms > 1))
+    c.fail(text("parentheses around a sum that is divided: (", d.print(schema.letters), ")/..."));
+  if (c.peek("/")) parse_divisor(c, schema, d);
+  if (!ended) parse_addend(c, d);
+  return d;
+}
+
+DimExpr parse_dim(Cursor& c, Schema& schema, bool first) {
   if (c.accept("*")) {
     if (!first) c.fail("`*` on the first dimension only");
-    d.leading = true;
-  } else if (c.at_digit()) {
-    const std::int32_t n = c.count(0);
-    if (!c.at_name()) return d.addend = n, d;
-    if (n == 0) c.fail("a coefficient of at least 1 before this letter");
-    d.coefficient = n;
+    DimExpr d = DimExpr::of_letter(letter_index(c, schema, c.name("a dimension letter")));
+    d.leading = true;  // and plain: leading dimensions do not divide or grow
+    return d;
   }
-  d.letter = letter_index(c, schema, c.name("a dimension letter"));
-  if (d.leading) return d;  // `*T` is plain: leading dimensions do not divide or grow
-  if (c.accept("/")) d.divisor = c.count(1);
-  if (c.accept("+")) d.addend = c.count(0);
+  const std::int32_t number = c.at_digit() ? c.count(0) : -1;
+  const bool may_be_one = number == 1 && c.accept("|");
+  DimExpr d = parse_size(c, schema, may_be_one ? -1 : number);
+  if (may_be_one && d.is_constant()) c.fail("a size with letters after 1|");
+  d.may_be_one = may_be_one;
   return d;
 }
 
 // `64`, `E`, `2E`, `P*page`.
 void parse_limit(Cursor& c, Schema& schema, FillSpec& fill) {
   fill.has_limit = true;
-  if (c.at_digit()) {
-    fill.coefficient = c.count(0);
-    if (!c.at_name() && !c.accept("*")) return;
-  }
-  fill.letters[0] = letter_index(c, schema, c.name("a number or a dimension letter"));
-  if (c.accept("*"))
-    fill.letters[1] = letter_index(c, schema, c.name("a dimension letter after `*`"));
+  if (!c.at_digit() && !c.at_name() && !c.peek("(")) c.fail("a number or a dimension letter");
+  fill.size = parse_size(c, schema);
 }
 
 void parse_fill(Cursor& c, Schema& schema, FillSpec& fill) {
@@ -140,19 +208,6 @@ void parse_fill(Cursor& c, Schema& schema, FillSpec& fill) {
   fill.minus_one = true;
 }
 
-// A limit of a size that no input has would be 0 in every call.
-void check_fills(const Cursor& c, const Schema& schema) {
-  std::uint32_t sized = 0;
-  for (int i = 0; i < schema.num_inputs; ++i)
-    for (const DimExpr& d : schema.tensors[i].dims)
-      if (d.letter >= 0) sized |= 1u << d.letter;
-  for (const TensorSpec& t : schema.tensors)
-    for (const std::int8_t letter : t.fill.letters)
-      if (letter >= 0 && !(sized >> letter & 1u))
-        c.fail(text("a size of an input in the fill of ", t.name, ", not ",
-                    schema.letters[letter].name));
-}
-
 void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
   if (static_cast<int>(schema.tensors.size()) == kMaxTensors)
     c.fail(text("at most ", kMaxTensors, " tensors"));
@@ -161,9 +216,11 @@ void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
   const std::size_t begin = c.position();
   parse_classes(c, schema, tensor);
   c.expect("[");
-  if (!c.peek("]")) do
+  if (!c.peek("]")) do {
+      if (static_cast<int>(tensor.dims.size()) == kMaxRank)
+        c.fail(text("at most ", kMaxRank, " dimensions"));
       tensor.dims.push_back(parse_dim(c, schema, tensor.dims.empty()));
-    while (c.accept(","));
+    } while (c.accept(","));
   c.expect("]");
   tensor.optional = c.accept("?");
   tensor.written = c.accept("!");
@@ -176,7 +233,7 @@ void parse_default(Cursor& c, ScalarSpec& scalar) {
   scalar.has_default = true;
   switch (scalar.type) {
     case ScalarType::kInt:
-      scalar.default_value.i = c.integer();
+      scalar.default_value.i = scalar.letter >= 0 ? c.count(0) : c.integer();
       return;
     case ScalarType::kFloat:
       scalar.default_value.f = c.number();
@@ -199,6 +256,29 @@ void parse_default(Cursor& c, ScalarSpec& scalar) {
   }
 }
 
+// `key`, `runtime`, `key(set)`, `key(set=50)`.
+void parse_mark(Cursor& c, ScalarSpec& scalar) {
+  const bool number = scalar.type == ScalarType::kFloat || scalar.type == ScalarType::kInt;
+  scalar.key = scalar.type != ScalarType::kFloat && scalar.letter < 0;
+  if (c.accept_word("runtime")) return void(scalar.key = false);
+  if (!c.accept_word("key")) return;
+  if (scalar.letter >= 0) c.fail("no mark: a dim is in the key as its letter (see where)");
+  scalar.key = true;
+  if (!c.accept("(")) return;
+  if (!c.accept_word("set")) c.fail("set: key(set) for whether the value differs from its default");
+  if (!number || !scalar.has_default) c.fail("an int or float with a default before key(set)");
+  scalar.key_set = true;
+  scalar.set_value = {scalar.default_value.i + 1, scalar.default_value.f + 1};
+  if (c.accept("=")) {
+    if (scalar.type == ScalarType::kInt)
+      scalar.set_value.i = c.integer();
+    else
+      scalar.set_value.f = c.number();
+    if (!scalar.is_set(scalar.set_value)) c.fail("a value that is not the default in key(set=...)");
+  }
+  c.expect(")");
+}
+
 void parse_scalar(Cursor& c, Schema& schema, const std::string& name) {
   if (static_cast<int>(schema.scalars.size()) == kMaxScalars)
     c.fail(text("at most ", kMaxScalars, " scalars"));
@@ -210,6 +290,11 @@ void parse_scalar(Cursor& c, Schema& schema, const std::string& name) {
     while (c.accept("|"));
   } else if (c.accept_word("int")) {
     scalar.type = ScalarType::kInt;
+  } else if (c.accept_word("dim")) {
+    scalar.type = ScalarType::kInt;
+    scalar.letter = letter_index(c, schema, name);
+    Letter& letter = schema.letters[static_cast<std::size_t>(scalar.letter)];
+    letter.scalar = static_cast<std::int8_t>(schema.scalars.size());
   } else if (c.accept_word("bool")) {
     scalar.type = ScalarType::kBool;
   } else if (c.accept_word("dtype")) {
@@ -223,19 +308,23 @@ void parse_scalar(Cursor& c, Schema& schema, const std::string& name) {
   } else {
     c.expect("float");
   }
+  if (c.peek("[")) c.fail("one number (a list is several arguments, or an index tensor)");
+  if (c.peek("?"))
+    c.fail("a default (= ...) instead of ?: a scalar may be left out when it has one");
   if (c.accept("=")) parse_default(c, scalar);
-  scalar.key = scalar.type != ScalarType::kFloat;
-  if (c.accept_word("key"))
-    scalar.key = true;
-  else if (c.accept_word("runtime"))
-    scalar.key = false;
+  parse_mark(c, scalar);
   schema.scalars.push_back(std::move(scalar));
 }
 
+// `bool` is a dtype too: of a tensor where dimensions or another class follow.
 bool at_scalar_type(const Cursor& c) {
-  for (std::string_view word : {"int ", "int=", "float ", "float=", "bool ", "bool=", "dtype(",
-                                "int,", "float,", "bool,", "int)", "float)", "bool)", "\""})
-    if (c.peek(word)) return true;
+  if (c.peek("\"")) return true;
+  for (std::string_view word : {"int", "float", "dim", "bool", "dtype"}) {
+    Cursor ahead = c;
+    if (!ahead.accept_word(word)) continue;
+    if (word == "dtype") return ahead.peek("(");
+    return word != "bool" || !(ahead.peek("[") || ahead.peek("|"));
+  }
   return false;
 }
 
@@ -266,9 +355,9 @@ void parse_params(Cursor& c, Schema& schema) {
 void parse_results(Cursor& c, Schema& schema) {
   c.expect("->");
   const bool several = c.accept("(");
-  if (several && c.accept(")")) {
-    for (const TensorSpec& t : schema.tensors)
-      if (t.written) return;
+  if (several && c.accept(")")) {  // operators that only write what they are given
+    for (const TensorSpec& tensor : schema.tensors)
+      if (tensor.written) return;
     c.fail("a result, or an input marked `!`: it would do nothing");
   }
   do {
@@ -278,6 +367,8 @@ void parse_results(Cursor& c, Schema& schema) {
     parse_tensor(c, schema, name);
     if (schema.tensors.back().optional || schema.tensors.back().written)
       c.fail(text("a plain type for the result ", name, ", without ? and !"));
+    for (const DimExpr& d : schema.tensors.back().dims)
+      if (d.may_be_one) c.fail(text("a size that is known for the result ", name, ", without 1|"));
     ++schema.num_results;
   } while (several && c.accept(","));
   if (several) c.expect(")");
@@ -291,12 +382,72 @@ void parse_where(Cursor& c, Schema& schema) {
     if (letter < 0) c.fail("a letter of this schema");
     c.expect(":");
     if (c.accept_word("exact")) continue;
-    if (!c.accept_word("bucket")) c.fail("exact or bucket(tokens)");
+    if (c.accept_word("free")) {
+      c.expect("(");
+      Letter& pool = schema.letters[static_cast<std::size_t>(letter)];
+      const std::size_t known = schema.letters.size();
+      pool.pool_size = parse_size(c, schema);
+      if (schema.letters.size() > known) c.fail("letters of this schema in free()");
+      pool.pool = true;
+      c.expect(")");
+      continue;
+    }
+    if (!c.accept_word("bucket")) c.fail("exact, bucket(tokens) or free(size)");
     c.expect("(");
     c.expect("tokens");
     c.expect(")");
     schema.letters[letter].bucketed = true;
   } while (c.accept(","));
+}
+
+// The letters that calls can know: of arguments that give them, alone or with letters known so far.
+std::uint32_t given_letters(const Schema& schema) {
+  std::uint32_t known = 0, before = 0;
+  for (const ScalarSpec& scalar : schema.scalars)
+    if (scalar.letter >= 0) known |= 1u << scalar.letter;
+  do {
+    before = known;
+    for (int i = 0; i < schema.num_inputs; ++i)
+      for (const DimExpr& d : schema.tensors[static_cast<std::size_t>(i)].dims) {
+        const std::uint32_t open = d.letters() & ~known;
+        if (std::has_single_bit(open) && !d.may_be_one && d.is_linear_in(std::countr_zero(open)))
+          known |= open;
+      }
+  } while (known != before);
+  return known;
+}
+
+// A size that no call could know is the author's mistake: said now, not at the first call.
+void check_letters(Cursor& c, const Schema& schema) {
+  const std::uint32_t known = given_letters(schema);
+  for (const TensorSpec& tensor : schema.tensors)
+    for (const DimExpr& d : tensor.dims)
+      for (std::size_t i = 0; i < schema.letters.size(); ++i) {
+        const std::string& letter = schema.letters[i].name;
+        if (!(d.letters() >> i & 1u)) continue;
+        if (!(known >> i & 1u)) {
+          const int scalar = find_scalar(schema, letter);
+          const bool number = scalar >= 0 && schema.scalars[scalar].type == ScalarType::kInt;
+          c.fail(text("an argument that gives ", letter, " of ", tensor.name, " ",
+                      schema.print_dims(tensor), number ? " (write " : " (a tensor with it, or ",
+                      letter, ": dim)"));
+        }
+        if (d.whole && schema.letters[i].bucketed)
+          c.fail(text("/ instead of // in ", d.print(schema.letters), ", for ", letter,
+                      " stands for all sizes of a bucket"));
+      }
+  for (const TensorSpec& tensor : schema.tensors)
+    for (std::size_t i = 0; i < schema.letters.size(); ++i)
+      if (tensor.fill.size.letters() & ~known & 1u << i)
+        c.fail(text("a size of an input in the fill of ", tensor.name, ", not ",
+                    schema.letters[i].name));
+  for (const Letter& letter : schema.letters) {
+    const std::uint32_t others = letter.pool ? letter.pool_size.letters() : 0;
+    for (std::size_t i = 0; i < schema.letters.size(); ++i)
+      if ((others >> i & 1u) && (schema.letters[i].pool || !(known >> i & 1u)))
+        c.fail(text("letters in the key in free() of ", letter.name, ", not ",
+                    schema.letters[i].name));
+  }
 }
 
 // FNV-1a, 64 bits: names a schema in store keys; nothing trusts it against an attacker.
@@ -336,6 +487,22 @@ int Schema::find_letter(std::string_view wanted) const {
   return -1;
 }
 
+std::string Schema::print_dims(const TensorSpec& spec) const {
+  std::string s = "[";
+  for (std::size_t i = 0; i < spec.dims.size(); ++i)
+    s += dlblas::text(i ? ", " : "", spec.dims[i].leading ? "*" : "", spec.dims[i].print(letters));
+  return s + "]";
+}
+
+std::array<std::int64_t, kMaxLetters> Schema::sizes_of(const Problem& problem) const {
+  std::array<std::int64_t, kMaxLetters> sizes{};
+  std::copy_n(problem.dims, letters.size(), sizes.begin());
+  for (std::size_t i = 0; i < letters.size(); ++i)
+    if (letters[i].pool)
+      sizes[i] = std::max<std::int64_t>(1, letters[i].pool_size.evaluate(problem.dims));
+  return sizes;
+}
+
 Schema parse_schema(std::string_view source) {
   Schema schema;
   schema.text = canonical(source);
@@ -346,11 +513,11 @@ Schema parse_schema(std::string_view source) {
   parse_results(c, schema);
   parse_where(c, schema);
   if (!c.done()) c.fail("the end");
+  check_letters(c, schema);
   std::int8_t slot = 0;
   for (ScalarSpec& scalar : schema.scalars)
     if (scalar.key) scalar.key_slot = slot++;
   if (slot > kMaxKeyScalars) c.fail(text("at most ", kMaxKeyScalars, " key scalars"));
-  check_fills(c, schema);
   for (int r = 0; r < schema.num_results; ++r)
     schema.judged.push_back(static_cast<std::int8_t>(schema.num_inputs + r));
   for (int i = 0; i < schema.num_inputs; ++i)
@@ -398,8 +565,10 @@ InplaceForm parse_inplace(std::string_view source, const Schema& schema) {
     if (!(listed >> i & 1u) && !may_lack)
       c.fail(text("every argument without a default, ", schema.param_name(p), " too"));
   }
-  for (std::int8_t source_index : form.result_source)
-    if (source_index < 0) c.fail("every result to be received by an argument (name!result)");
+  for (int r = 0; r < schema.num_results; ++r)
+    if (form.result_source[r] < 0) form.returned.push_back(static_cast<std::int8_t>(r));
+  if (static_cast<int>(form.returned.size()) == schema.num_results)
+    c.fail("a result that an argument receives (name!result)");
   return form;
 }
 

@@ -6,48 +6,46 @@
 //                weight_offset: float = 0 runtime, cast_before_weight: bool = false key)
 //       -> (y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)
 //
+// clang-format off
 //   type      := classes '[' dims ']'  ('?' optional)  ('!' written)  ('~' fill)
-//   classes   := class ('|' class)*;  class := f | f8 | i8 | index | <dtype name> | like(<tensor>)
-//   | <dtype scalar> dim       := [*]LETTER | INT | INT LETTER (2F) | LETTER '/' INT (rounded up) |
-//   LETTER '+' INT scalar    := (int | float | bool | "a"|"b"… | dtype(classes)) ('=' default)?
-//   (key | runtime)?
-//   fill      := normal | positive | zeros | permutation | offsets ('<=' limit)?
-//   | index ('<' | '<=') limit '|-1'? | (distinct | distinct_rows) '<' limit '|-1'?
-//   | lengths '<=' limit
-//   limit     := INT | [INT] LETTER ('*' LETTER)?
-//   where     := LETTER ':' (exact | bucket(tokens)) (',' …)*
-// `*T` binds the product of all leading dimensions; `*` alone opens the keyword-only part.
-// Scalars default to `runtime` for float and to `key` otherwise. Read next: core/schema.cpp,
-// dispatch/validate.cpp.
+//   classes   := class ('|' class)*
+//   class     := f | f8 | i8 | index | <dtype name> | like(<tensor>) | <dtype scalar>
+//              | like(<optional tensor>|<dtype>)   the dtype where the tensor is absent
+//   dim       := '*' LETTER | ['1|'] size
+//   size      := INT | sum [('+' | '-') INT]
+//   sum       := terms | term ('/' | '//') by | '(' terms ')' ('/' | '//') by
+//                                          `/` rounds up, `//` must divide; by := INT | LETTER
+//   terms     := term ('+' term)*          at most three
+//   term      := [INT] LETTER ['*' LETTER] 2F, H*D, 2Hkv*D
+//   scalar    := (int | float | bool | dim | "a"|"b"... | dtype(classes)) ('=' default)? mark?
+//   mark      := key | runtime | key(set) | key(set=NUMBER)
+//   fill      := normal | positive | zeros | permutation | offsets ['<=' size]
+//              | index ('<' | '<=') size ['|-1'] | (distinct | distinct_rows) '<' size ['|-1']
+//              | lengths '<=' size
+//   where     := LETTER ':' (exact | bucket(tokens) | free(size)) (',' ...)*
+// clang-format on
+//
+// `*T` binds the product of all leading dimensions; `*` alone opens the keyword-only part. A
+// dimension gives a letter when all its other letters are known and it is linear in it: `H*D` gives
+// D once H is known. `topk: dim` is an integer that gives the letter topk. `1|M` also takes 1: the
+// choice is in the key. `free(B*W)` keeps a letter out of the key (pools of pages). Scalars default
+// to `runtime` for float and to `key` otherwise; of `key(set)` only whether the value differs from
+// its default is in the key. `-> ()`: no results, the operator writes inputs marked `!`.
+// Read next: core/schema.cpp, core/dim.hpp, dispatch/validate.cpp.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/dim.hpp"
 #include "core/dtype.hpp"
 #include "core/problem.hpp"
 
 namespace dlblas {
-
-/// One dimension of a tensor: `coefficient · letter`, `ceil(letter / divisor)`, `letter + addend`,
-/// or a constant.
-struct DimExpr {
-  std::int8_t letter = -1;  // index into Schema::letters; -1: the constant `addend`
-  bool leading = false;     // `*T`: any number of leading dimensions, flattened
-  std::int32_t coefficient = 1;
-  std::int32_t divisor = 1;
-  std::int64_t addend = 0;
-  /// The size once the letters are bound.
-  std::int64_t evaluate(const std::int64_t* letters) const {
-    if (letter < 0) return addend;
-    return (coefficient * letters[letter] + divisor - 1) / divisor + addend;
-  }
-  bool is_plain_letter() const {
-    return letter >= 0 && coefficient == 1 && divisor == 1 && addend == 0;
-  }
-};
 
 /// What a made input holds. Index-valued ones stay inside `FillSpec::limit`.
 enum class Fill : std::uint8_t {
@@ -67,21 +65,18 @@ struct FillSpec {
   bool has_limit = false;
   bool inclusive = false;  // index<=E: the limit itself as well
   bool minus_one = false;  // |-1: some elements name nothing
-  std::int32_t coefficient = 1;
-  std::int8_t letters[2] = {-1, -1};  // of Schema::letters; the limit is the product
+  DimExpr size;            // the limit
   std::int64_t limit(const std::int64_t* sizes) const {
-    std::int64_t product = coefficient;
-    for (const std::int8_t letter : letters)
-      if (letter >= 0) product *= sizes[letter];
-    return product;
+    return std::max<std::int64_t>(0, size.evaluate(sizes));
   }
 };
 
 struct TensorSpec {
   std::string name;
-  std::string type_text;  // as written, for messages and docs: "like(x)|f32[C]"
-  DTypeSet dtypes = 0;    // fixed classes
-  std::int8_t like = -1;  // index of the tensor whose dtype is also allowed, or -1
+  std::string type_text;     // as written, for messages and docs: "like(x)|f32[C]"
+  DTypeSet dtypes = 0;       // fixed classes
+  std::int8_t like = -1;     // index of the tensor whose dtype is also allowed, or -1
+  DTypeSet like_absent = 0;  // allowed instead where that tensor is absent
   std::int8_t dtype_scalar =
       -1;  // results: index of the dtype scalar that decides when it is given, or -1
   std::vector<DimExpr> dims;
@@ -106,7 +101,13 @@ struct ScalarSpec {
   bool has_default = false;
   ScalarValue default_value;
   bool key = false;
+  bool key_set = false;       // the key holds only whether it differs from its default
+  ScalarValue set_value;      // key_set: a value that does, for the tuner
   std::int8_t key_slot = -1;  // index into Problem::scalars
+  std::int8_t letter = -1;    // `topk: dim`: the letter that it gives
+  bool is_set(const ScalarValue& v) const {
+    return type == ScalarType::kFloat ? v.f != default_value.f : v.i != default_value.i;
+  }
 };
 
 /// One argument, in call order: a tensor or a scalar.
@@ -116,18 +117,14 @@ struct Param {
   bool keyword_only = false;
 };
 
-struct Letter {
-  std::string name;  // "T", "C", "Hkv"
-  bool bucketed = false;
-};
-
 /// An in-place form: the functional parameters by name, each written one naming the result it
-/// receives.
+/// receives. Results that no argument receives are returned, as by the functional form.
 struct InplaceForm {
   std::string name;  // "add_rms_norm_"
   std::string text;
   std::vector<Param> params;               // in this form's own order
   std::vector<std::int8_t> result_source;  // per result: the input tensor that receives it, or -1
+  std::vector<std::int8_t> returned;       // results that no argument receives
 };
 
 struct Schema {
@@ -149,6 +146,10 @@ struct Schema {
   }
   int find_param(std::string_view name) const;   // index into params, or -1
   int find_letter(std::string_view name) const;  // or -1
+  /// The sizes of all letters of a Problem: a pool's is what the tuner makes.
+  std::array<std::int64_t, kMaxLetters> sizes_of(const Problem& problem) const;
+  /// `[*T, 2F]`
+  std::string print_dims(const TensorSpec& spec) const;
   int num_judged() const { return static_cast<int>(judged.size()); }
   bool writes_inputs() const { return num_judged() > num_results; }
 };

@@ -62,6 +62,8 @@ struct Args {
 
   Args() {}  // leaves the arrays uninitialised: a warm call touches only what it uses
   bool has(int tensor) const { return (present >> tensor) & 1u; }
+  /// Does an argument of the in-place form receive result i?
+  bool received(int i) const { return inplace && inplace->result_source[i] >= 0; }
   TensorView& result(int i) { return tensors[schema->num_inputs + i]; }
   const TensorView& result(int i) const { return tensors[schema->num_inputs + i]; }
   /// Of Schema::judged.

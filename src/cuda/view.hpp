@@ -10,7 +10,8 @@ static_assert(static_cast<int>(DType::kF32) == kCodeF32 &&
               static_cast<int>(DType::kBF16) == kCodeBF16 &&
               static_cast<int>(DType::kI8) == kCodeI8 &&
               static_cast<int>(DType::kBool) == kCodeBool &&
-              static_cast<int>(DType::kF64) == kCodeF64);
+              static_cast<int>(DType::kF64) == kCodeF64 &&
+              static_cast<int>(DType::kF4X2) == kCodeF4X2);
 
 /// Dimensions of one stride become one, so that a contiguous tensor costs no division. The
 /// row-major index of an element stays the same.

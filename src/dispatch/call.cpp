@@ -15,8 +15,8 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
   if (from.ndim < 0 || from.ndim > kMaxRank || (from.ndim > 0 && !from.shape))
     complain::bad_rank(form, name, from);
   to.rank = from.ndim;
-  to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits);
-  if (to.dtype == DType::kAbsent || from.dtype.lanes != 1)
+  to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits, from.dtype.lanes);
+  if (to.dtype == DType::kAbsent)
     complain::unknown_dtype(form, name, from.dtype.code, from.dtype.bits);
   if (!is_device(from.device.type, from.device.index))
     complain::bad_device(form, name, from.device);
@@ -49,7 +49,9 @@ void read_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& f
       if (from.kind == DLBLAS_INT) return void(to.f = static_cast<double>(from.as.i));
       break;
     case ScalarType::kInt:
-      if (from.kind == DLBLAS_INT) return void(to.i = from.as.i);
+      if (from.kind != DLBLAS_INT) break;
+      to.i = from.as.i;
+      if (spec.letter < 0 || (to.i >= 0 && to.i <= kMaxElements)) return;
       break;
     case ScalarType::kBool:
       if (from.kind == DLBLAS_BOOL || (from.kind == DLBLAS_INT && (from.as.i | 1) == 1))
@@ -128,20 +130,22 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
       for (const Param& p : params) named |= !p.is_tensor && p.index == static_cast<std::int8_t>(s);
       if (!named) args.scalars[s] = schema.scalars[s].default_value;
     }
-  const int wanted = form.inplace ? 0 : schema.num_results;
+  const int wanted = form.num_outputs;
   if (call.outputs && call.num_outputs < wanted)
     complain::wrong_outputs(form, wanted, call.num_outputs);
+  int output = 0;
   for (int r = 0; r < schema.num_results; ++r) {
-    if (form.inplace) {
+    if (args.received(r)) {
       const std::int8_t source = form.inplace->result_source[r];  // may be an optional argument
       if (!args.has(source)) complain::missing_argument(form, {true, source});
       args.result(r) = args.tensors[source];
-    } else if (call.outputs && call.outputs[r].data) {
-      read_tensor(form, schema.tensors[schema.num_inputs + r].name, call.outputs[r],
-                  args.result(r));
-    } else {
-      args.result(r).data = nullptr;
+      continue;
     }
+    args.result(r).data = nullptr;
+    if (call.outputs && call.outputs[output].data)
+      read_tensor(form, schema.tensors[schema.num_inputs + r].name, call.outputs[output],
+                  args.result(r));
+    ++output;
   }
 }
 

@@ -3,6 +3,7 @@
 #include "dispatch/complain.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/error.hpp"
 #include "core/harmless.hpp"
@@ -62,39 +63,87 @@ std::string print_device(Device d) {
                      : text("DLPack device type ", type, ":", d.index);
 }
 
-std::string print_dim(const Schema& schema, const DimExpr& d) {
-  if (d.letter < 0) return std::to_string(d.addend);
-  std::string s = d.coefficient != 1 ? std::to_string(d.coefficient) : "";
-  s += schema.letters[d.letter].name;
-  if (d.divisor != 1) s += text("/", d.divisor);
-  if (d.addend != 0) s += text("+", d.addend);
-  return s;
-}
-
-std::string print_dims(const Schema& schema, const TensorSpec& spec) {
-  std::string s = "[";
-  for (std::size_t i = 0; i < spec.dims.size(); ++i)
-    s += text(i ? ", " : "", spec.dims[i].leading ? "*" : "", print_dim(schema, spec.dims[i]));
+// `x [T=7, C=4096]`: a tensor with the sizes of its letters.
+std::string print_sizes(const Schema& schema, const Args& args, int tensor, std::uint32_t bound) {
+  std::string s = text(schema.tensors[tensor].name, " [");
+  for (const DimExpr& d : schema.tensors[tensor].dims) {
+    s += text(s.back() == '[' ? "" : ", ", d.print(schema.letters));
+    if (!d.is_constant() && (d.letters() & ~bound) == 0) s += text("=", d.evaluate(args.letters));
+  }
   return s + "]";
 }
 
-// `x [T=7, C=4096]`: the first other tensor that gives the letter of a dimension, with its sizes.
-// It may come later: K/128 is checked once K is known.
-std::string print_binding(const Schema& schema, const Args& args, int tensor, const DimExpr& d,
+// Where the letters come from: `x [T=7, C=4096]`, `the argument topk=8 and x [T=7]`. A tensor may
+// come later: K/128 is checked once K is known.
+std::string print_binding(const Schema& schema, const Args& args, int tensor, std::uint32_t letters,
                           std::uint32_t bound) {
-  for (int i = 0; i < std::max<int>(tensor, schema.num_inputs); ++i) {
-    if (i == tensor || (i < schema.num_inputs && !args.has(i))) continue;
-    bool bears = false;
-    std::string s = text(schema.tensors[i].name, " [");
-    for (std::size_t k = 0; k < schema.tensors[i].dims.size(); ++k) {
-      const DimExpr& e = schema.tensors[i].dims[k];
-      bears |= e.letter == d.letter && e.divisor == 1;
-      s += text(k ? ", " : "", print_dim(schema, e));
-      if (e.letter >= 0 && (bound >> e.letter & 1u)) s += text("=", e.evaluate(args.letters));
+  std::string s;
+  const auto add = [&](const std::string& source) { s += text(s.empty() ? "" : " and ", source); };
+  const bool one = std::has_single_bit(letters);
+  for (std::size_t i = 0; i < schema.letters.size(); ++i)
+    if ((letters >> i & 1u) && schema.letters[i].scalar >= 0) {
+      const std::string& name = schema.letters[i].name;
+      add(one ? text("the argument ", name) : text("the argument ", name, "=", args.letters[i]));
+      letters &= ~(1u << i);
     }
-    if (bears) return s + "]";
-  }
-  return "the arguments before it";
+  const int last = std::max<int>(tensor, schema.num_inputs);
+  for (const bool alone : {true, false})  // first where a letter stands alone in a dimension
+    for (int i = 0; letters && i < last; ++i) {
+      if (i == tensor || (i < schema.num_inputs && !args.has(i))) continue;
+      std::uint32_t gives = 0;
+      for (const DimExpr& d : schema.tensors[i].dims)
+        for (std::size_t k = 0; k < schema.letters.size(); ++k)
+          if (d.is_linear_in(static_cast<int>(k)) && (!alone || std::has_single_bit(d.letters())))
+            gives |= 1u << k;
+      if (!(gives & letters)) continue;
+      add(print_sizes(schema, args, i, bound));
+      letters &= ~gives;
+    }
+  return s.empty() ? "the arguments before it" : s;
+}
+
+// `, H=8, D=64`
+std::string print_letters(const Schema& schema, const Args& args, std::uint32_t letters) {
+  std::string s;
+  for (std::size_t i = 0; i < schema.letters.size(); ++i)
+    if (letters >> i & 1u) s += text(", ", schema.letters[i].name, "=", args.letters[i]);
+  return s;
+}
+
+// What a dimension with one open letter may be.
+std::string print_choice(const Schema& schema, const Args& args, const DimExpr& d,
+                         std::int64_t size, std::uint32_t bound) {
+  const std::uint32_t open = d.letters() & ~bound;
+  const int letter = std::bit_width(open) - 1;
+  std::int64_t sizes[kMaxLetters];
+  std::copy_n(args.letters, schema.letters.size(), sizes);
+  sizes[letter] = 0;
+  const std::int64_t least = d.evaluate(sizes), step = d.solve(letter, sizes, size).step;
+  const std::string name =
+      d.print(schema.letters) + print_letters(schema, args, d.letters() & bound);
+  if (least >= 0 && size < least) return text("at least ", least, " (", name, ")");
+  if (d.num_terms > 1 || d.addend != 0)
+    return text(name, " with a whole ", schema.letters[letter].name);
+  return text("a multiple of ", step, " (", name, ")");
+}
+
+// What a dimension must be, its letters being known.
+std::string print_expected(const Schema& schema, const Args& args, int tensor, DimExpr d,
+                           std::uint32_t bound) {
+  d.may_be_one = false;  // said before
+  if (d.is_constant()) return std::to_string(d.addend);
+  const std::int64_t size = d.evaluate(args.letters);
+  const std::string name = d.print(schema.letters);
+  const std::string from = print_binding(schema, args, tensor, d.letters(), bound);
+  if (size == kTooLarge)
+    return text(name, " below 2^63, with", print_letters(schema, args, d.letters()).substr(1));
+  if (size >= 0) return text(name, " = ", size, " from ", from);
+  const std::string by =
+      d.divisor_letter >= 0 ? schema.letters[d.divisor_letter].name : std::to_string(d.divisor);
+  const bool zero = d.divisor_letter >= 0 && args.letters[d.divisor_letter] == 0;
+  if (zero) return text(name, " with a ", by, " of at least 1, from ", from);
+  if (d.whole) return text(name, " with a multiple of ", by, " before //, from ", from);
+  return text(name, " of at least 0, from ", from);
 }
 
 // The form that was called, and what its caller calls a tensor: in place, a result is the argument
@@ -104,8 +153,8 @@ std::string form_name(const Schema& schema, const Args& args) {
 }
 const std::string& tensor_name(const Schema& schema, const Args& args, int tensor) {
   const int result = tensor - schema.num_inputs;
-  return schema.tensors[args.inplace && result >= 0 ? args.inplace->result_source[result] : tensor]
-      .name;
+  const bool received = result >= 0 && args.received(result);
+  return schema.tensors[received ? args.inplace->result_source[result] : tensor].name;
 }
 
 std::string param_text(const Form& form, const Param& p) {
@@ -161,7 +210,7 @@ void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& go
   std::string expected;
   switch (spec.type) {
     case ScalarType::kInt:
-      expected = "an integer";
+      expected = spec.letter < 0 ? "an integer" : "a size from 0 to 2^56";
       break;
     case ScalarType::kFloat:
       expected = "a number";
@@ -223,8 +272,9 @@ void wrong_dtype(const Schema& schema, const Args& args, int tensor) {
     set = set_of(static_cast<DType>(args.scalars[spec.dtype_scalar].i));
     like = text(" (", schema.scalars[spec.dtype_scalar].name, ")");
   } else if (spec.like >= 0) {
-    set |= set_of(args.tensors[spec.like].dtype);
-    like = text(" (like ", schema.tensors[spec.like].name, ")");
+    const bool there = args.has(spec.like);
+    set |= there ? set_of(args.tensors[spec.like].dtype) : spec.like_absent;
+    like = text(" (like ", schema.tensors[spec.like].name, there ? ")" : ", absent)");
   }
   raise({ErrorKind::kDType, form_name(schema, args), tensor_name(schema, args, tensor),
          text("has dtype ", name_of(args.tensors[tensor].dtype)), dtype_names(set) + like,
@@ -237,12 +287,11 @@ void wrong_rank(const Schema& schema, const Args& args, int tensor) {
   const int least = static_cast<int>(spec.dims.size()) - (spec.has_leading() ? 1 : 0);
   raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor),
          text("has ", t.rank, t.rank == 1 ? " dimension" : " dimensions"),
-         text(spec.has_leading() ? "at least " : "", least, " ", print_dims(schema, spec)),
+         text(spec.has_leading() ? "at least " : "", least, " ", schema.print_dims(spec)),
          print_shape(t)});
 }
 
-void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, std::int64_t expected,
-                std::uint32_t bound) {
+void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, std::uint32_t bound) {
   const TensorSpec& spec = schema.tensors[tensor];
   const TensorView& t = args.tensors[tensor];
   const DimExpr& d = spec.dims[axis];
@@ -250,18 +299,23 @@ void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, st
   const std::string what =
       t.rank == 1 ? text("has length ", size)
                   : text("has size ", size, " in dimension ", axis + t.rank - spec.dims.size());
-  if (expected < 0) {
-    raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor), what,
-           size < d.addend ? text("at least ", d.addend, " (", print_dim(schema, d), ")")
-           : d.addend ? text(print_dim(schema, d), " with a whole ", schema.letters[d.letter].name)
-                      : text("a multiple of ", d.coefficient, " (", print_dim(schema, d), ")"),
-           std::to_string(size)});
-  }
-  std::string want = d.letter < 0 ? std::to_string(expected)
-                                  : text(print_dim(schema, d), " = ", expected, " from ",
-                                         print_binding(schema, args, tensor, d, bound));
+  const bool open = (d.letters() & ~bound) != 0;
+  const std::string want =
+      open ? print_choice(schema, args, d, size, bound)
+           : text(d.may_be_one ? "1 or " : "", print_expected(schema, args, tensor, d, bound));
   raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor), what, want,
          std::to_string(size)});
+}
+
+void no_size(const Schema& schema, const Args& args, int tensor, int axis, std::uint32_t bound) {
+  const DimExpr& d = schema.tensors[tensor].dims[axis];
+  const std::int64_t size = d.evaluate(args.letters);
+  const bool large = size >= 0;
+  raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor),
+         large ? "would have too many elements" : text("has no size in dimension ", axis),
+         large ? "at most 2^56" : print_expected(schema, args, tensor, d, bound),
+         large ? text("more", print_letters(schema, args, d.letters()))
+               : print_letters(schema, args, d.letters()).substr(2)});
 }
 
 void wrong_leading(const Schema& schema, const Args& args, int tensor, int like) {
@@ -271,12 +325,13 @@ void wrong_leading(const Schema& schema, const Args& args, int tensor, int like)
          print_shape(args.tensors[tensor])});
 }
 
-void wrong_product(const Schema& schema, const Args& args, int tensor, const DimExpr& d,
-                   std::int64_t product, std::uint32_t bound) {
+void wrong_product(const Schema& schema, const Args& args, int tensor, std::int64_t product,
+                   std::uint32_t bound) {
+  const DimExpr& d = schema.tensors[tensor].dims[0];
   raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor),
          text("has ", product, " rows in its leading dimensions"),
-         text(print_dim(schema, d), " = ", args.letters[d.letter], " from ",
-              print_binding(schema, args, tensor, d, bound)),
+         text(d.print(schema.letters), " = ", d.evaluate(args.letters), " from ",
+              print_binding(schema, args, tensor, d.letters(), bound)),
          print_shape(args.tensors[tensor])});
 }
 
@@ -302,7 +357,8 @@ void self_overlap(const Schema& schema, const Args& args, int tensor) {
 
 void overlap(const Schema& schema, const Args& args, int result, int other) {
   const std::string& name = tensor_name(schema, args, other);
-  const bool input = args.inplace || result < schema.num_inputs;  // one that the operator writes
+  const bool input = result < schema.num_inputs ||
+                     args.received(result - schema.num_inputs);  // one that the operator writes
   const bool known = sharing_of(args.tensors[result], args.tensors[other]) == Sharing::kSome;
   raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, result),
          text(known ? "overlaps " : "may overlap ", name), "memory of its own",

@@ -32,11 +32,14 @@ namespace dlblas::complain {
 [[noreturn]] void wrong_rank(const Schema& schema, const Args& args, int tensor);
 /// Dimension `axis` (of the schema's list) is not what the letters say.
 [[noreturn]] void wrong_size(const Schema& schema, const Args& args, int tensor, int axis,
-                             std::int64_t expected, std::uint32_t bound);
+                             std::uint32_t bound);
+/// The letters give dimension `axis` of a result no size, or one that no memory holds.
+[[noreturn]] void no_size(const Schema& schema, const Args& args, int tensor, int axis,
+                          std::uint32_t bound);
 [[noreturn]] void wrong_leading(const Schema& schema, const Args& args, int tensor, int like);
 /// The leading dimensions `*T` multiply to `product`, and T has another size already.
 [[noreturn]] void wrong_product(const Schema& schema, const Args& args, int tensor,
-                                const DimExpr& d, std::int64_t product, std::uint32_t bound);
+                                std::int64_t product, std::uint32_t bound);
 [[noreturn]] void wrong_device(const Schema& schema, const Args& args, int tensor, int like);
 [[noreturn]] void no_device(const Schema& schema, const Args& args, int tensor);
 [[noreturn]] void self_overlap(const Schema& schema, const Args& args, int tensor);

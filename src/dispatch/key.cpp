@@ -14,6 +14,7 @@ std::string_view name_of(Layout layout) {
 }
 
 std::string print_scalar(const ScalarSpec& spec, std::int64_t value) {
+  if (spec.key_set) return value ? "set" : "default";
   switch (spec.type) {
     case ScalarType::kBool:
       return value ? "true" : "false";
@@ -31,8 +32,17 @@ std::string print_scalar(const ScalarSpec& spec, std::int64_t value) {
 std::string print_dims(const Schema& schema, const Problem& problem) {
   std::string s;
   for (std::size_t i = 0; i < schema.letters.size(); ++i)
-    s += text(i ? " " : "", schema.letters[i].name, "=", problem.dims[i]);
+    if (!schema.letters[i].pool)
+      s += text(s.empty() ? "" : " ", schema.letters[i].name, "=", problem.dims[i]);
   return s;
+}
+
+// `1` for each dimension `1|M` that is 1 and `M` for the others: `:ones=1M`; empty where none is 1.
+std::string print_ones(const TensorSpec& spec, unsigned ones) {
+  std::string s;
+  for (std::size_t i = 0; ones && i < spec.dims.size(); ++i)
+    if (spec.dims[i].may_be_one) s += ones >> i & 1u ? '1' : 'M';
+  return s.empty() ? s : ":ones=" + s;
 }
 
 // `x:f32:contiguous:16`; absent optional tensors are `x:absent`, results in place name their input.
@@ -43,6 +53,7 @@ std::string print_tensors(const Schema& schema, const Problem& problem) {
     s += text(i ? " " : "", schema.tensors[i].name, ":", dlblas::name_of(t.dtype));
     if (t.dtype == DType::kAbsent) continue;
     s += text(":", name_of(t.layout), ":", 1 << t.align_log2);
+    s += print_ones(schema.tensors[i], problem.ones[i]);
     if (t.alias) s += text(":in=", schema.tensors[t.alias - 1].name);
   }
   return s;
@@ -85,10 +96,14 @@ std::string print_problem(const Operator& op, const Problem& problem) {
   std::string dtypes;
   for (std::size_t i = 0; i < op.schema.tensors.size(); ++i) {
     const TensorTraits& t = problem.tensors[i];
-    const bool plain = t.layout == Layout::kContiguous && t.align_log2 == 4 && !t.alias;
+    const bool plain =
+        t.layout == Layout::kContiguous && t.align_log2 == 4 && !t.alias && !problem.ones[i];
     dtypes += text(i ? ", " : "", op.schema.tensors[i].name, " ", dlblas::name_of(t.dtype));
     if (t.dtype == DType::kAbsent || plain) continue;
     if (t.layout != Layout::kContiguous) dtypes += text(" ", name_of(t.layout));
+    for (std::size_t k = 0; k < op.schema.tensors[i].dims.size(); ++k)
+      if (problem.ones[i] >> k & 1u)
+        dtypes += text(" 1 for ", op.schema.tensors[i].dims[k].print(op.schema.letters).substr(2));
     if (t.align_log2 != 4) dtypes += text(" aligned to ", 1 << t.align_log2);
     if (t.alias) dtypes += text(" in ", op.schema.tensors[t.alias - 1].name);
   }

@@ -21,10 +21,10 @@ bool as_asked(const TensorView& made, const TensorView& asked) {
          traits_of(made).align_log2 >= traits_of(asked).align_log2;
 }
 
-void make_result(const Context& context, Args& args, int r) {
+void make_result(const Context& context, Args& args, int r, int output) {
   TensorView& t = args.result(r);
   const TensorView asked = t;
-  const int code = context.new_output(context.self, r, &t);
+  const int code = context.new_output(context.self, output, &t);
   if (code != 0 || (t.numel() > 0 && !t.data)) complain::no_memory(*args.schema, args, r);
   if (t.numel() > 0 && !as_asked(t, asked)) complain::other_memory(*args.schema, args, r, asked);
 }
@@ -53,8 +53,12 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
   for (int i = 0; i < schema.num_inputs; ++i)
     if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
       complain::no_data(schema, args, i);
-  for (int r = 0; r < schema.num_results; ++r)
-    if (!args.result(r).data && !args.inplace) make_result(context, args, r);
+  int output = 0;  // in an in-place form, of the results that no argument receives
+  for (int r = 0; r < schema.num_results; ++r) {
+    const bool received = args.received(r);
+    if (!args.result(r).data && !received) make_result(context, args, r, output);
+    output += !received;
+  }
   bool empty = true;  // no element to write: no kernel
   for (int j = 0; j < schema.num_judged(); ++j)
     empty &= !args.judges(j) || args.judged(j).numel() == 0;

@@ -73,9 +73,10 @@ const Operator& Registry::add(OperatorDef def) {
   op.def = std::move(def);
   op.inplace_forms = std::move(inplace_forms);
 
-  op.forms.push_back({&op, nullptr, &op.schema.params, op.schema.name});
+  op.forms.push_back({&op, nullptr, &op.schema.params, op.schema.name, op.schema.num_results});
   for (const InplaceForm& form : op.inplace_forms) {
-    op.forms.push_back({&op, &form, &form.params, form.name});
+    op.forms.push_back(
+        {&op, &form, &form.params, form.name, static_cast<int>(form.returned.size())});
     for (int r = 0; r < op.schema.num_results; ++r)
       if (form.result_source[r] >= 0) op.may_alias[r] |= 1u << form.result_source[r];
   }

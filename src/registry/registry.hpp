@@ -22,6 +22,11 @@ struct Form {
   const InplaceForm* inplace = nullptr;  // null: functional
   const std::vector<Param>* params = nullptr;
   std::string_view name;
+
+  int num_outputs = 0;  // results that a call returns, or writes into tensors given as `out`
+
+  /// The result that output i is.
+  int result_of(int output) const { return inplace ? inplace->returned[output] : output; }
 };
 
 struct Operator {

@@ -138,6 +138,46 @@ Verdict CudaJudge::compare(const Args& after) {
   return verdict;
 }
 
+std::vector<std::int64_t> CudaJudge::disputed(const Args& one, const Args& other) {
+  std::vector<std::uint8_t> flags(static_cast<std::size_t>(count_rows(one)));
+  if (flags.empty()) return {};
+  const CudaArray<std::uint8_t> device_flags(memory_, flags.size());
+  memory_.set(device_flags.get(), 0, flags.size());
+  const cuda::Function& function =
+      jit::load({"device/tuner_dispute.cuh", "dlblas::tuner_dispute", 0}, memory_.device());
+  for (int j = 0; j < op_.schema.num_judged(); ++j) {
+    if (!one.judges(j) || one.judged(j).numel() == 0) continue;
+    const TensorView& t = one.judged(j);
+    const std::int64_t width = row_width(t);
+    if (!largest_[j]) {  // once: the chosen rows of a wide result are a hundred megabytes
+      const std::vector<double> largest =
+          largest_of(chosen_->magnitudes(j, width).data(), chosen_->rows().size(), width);
+      auto made = std::make_unique<CudaArray<double>>(memory_, largest.size());
+      memory_.copy_in(made->get(), largest.data(), largest.size() * sizeof(double));
+      largest_[j] = std::move(made);
+    }
+    const Bound bound = op_.def.bound(problem_, j);
+    DisputeParams p{};
+    p.one = cuda::device_view(t), p.other = cuda::device_view(other.judged(j));
+    p.largest = largest_[j]->get();
+    p.numel = t.numel();
+    p.width = width;
+    p.bound_magnitude = bound.magnitude;
+    p.bound_value = bound.value;
+    p.bound_absolute = bound.absolute;
+    p.flags = device_flags.get();
+    constexpr std::int64_t kPart = DisputeParams::kThreads * kElementsPerThread;
+    constexpr std::int64_t kMostBlocks = 1 << 16;
+    const auto blocks =
+        static_cast<unsigned>(std::min<std::int64_t>(kMostBlocks, (p.numel + kPart - 1) / kPart));
+    cuda::check(cuda::launch(function, {.grid = {blocks}, .block = {DisputeParams::kThreads}}, p,
+                             memory_.stream()),
+                "comparing two results");
+  }
+  memory_.copy_out(flags.data(), device_flags.get(), flags.size());
+  return set_in(flags);
+}
+
 std::vector<std::int64_t> CudaJudge::defined(const Args& before, int j,
                                              const std::vector<std::int64_t>& elements) {
   const std::int64_t width = row_width(before.judged(j));

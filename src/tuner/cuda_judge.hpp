@@ -26,6 +26,7 @@ class CudaJudge final : public Judge {
   ~CudaJudge() override;
   Verdict compare(const Args& after) override;
   Verdict compare_whole(const Args& before, const Args& after) override;
+  std::vector<std::int64_t> disputed(const Args& one, const Args& other) override;
   std::vector<std::int64_t> defined(const Args& before, int j,
                                     const std::vector<std::int64_t>& elements) override;
   double row_ms() const override { return row_ms_; }
@@ -37,6 +38,7 @@ class CudaJudge final : public Judge {
   CudaMemory& memory_;
   std::unique_ptr<OracleSource> source_;
   std::unique_ptr<Block> chosen_;  // the rows that every candidate is compared with
+  std::unique_ptr<CudaArray<double>> largest_[kMaxJudged];  // of each column of theirs, if needed
   double row_ms_ = 0;
 };
 

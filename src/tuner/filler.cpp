@@ -116,6 +116,8 @@ double Filler::value(std::int64_t i) const {
       return normal(bits);
     case DType::kI8:
       return std::nearbyint(32 * normal(bits));
+    case DType::kF8E8M0:
+      return std::ldexp(1.0, static_cast<int>(bits & 7) - 4);
     case DType::kBool:
       return static_cast<double>(bits & 1);
     default:

@@ -133,6 +133,7 @@ Check InProcessMeasurer::check(const Plan& plan) {
                       (right_.count(kernel) > 0 && (other_judge_ || others_ms() <= kCheapOthersMs));
   Suspects suspects;
   Check wrong;
+  std::unique_ptr<KeptResults> kept;
   for (const int pattern : kPatterns) {
     if (varies && pattern != kPatterns[0]) show_other_values(plan);
     if (!check_run(plan, *kernel, pattern, suspects, result)) return result;
@@ -149,7 +150,15 @@ Check InProcessMeasurer::check(const Plan& plan) {
                text(verdict.wrong, " of ", verdict.checked, " elements are wrong, the first at ",
                     verdict.first_wrong, " of ", judged_name(op_.schema, verdict.result))};
     result.error = std::max(result.error, verdict.worst);
+    if (pattern != kPatterns[0] || checks_whole_ || wrong.failure != Failure::kNone) continue;
+    try {
+      if (keeps(*kernel)) kept = std::make_unique<KeptResults>(sets_.front());
+      compare_with_others(*kernel, wrong);
+    } catch (const std::bad_alloc&) {  // no room for copies: the chosen rows were right
+    }
+    result.beside = wrong.beside;
   }
+  if (kept && wrong.failure == Failure::kNone) others_.push_back({kernel, std::move(kept)});
   result.failure = wrong.failure;  // told last: an unwritten element is also a wrong one
   result.note = wrong.note;
   if (wrong.failure == Failure::kNone && right_.insert(kernel).second) count(g_counters.measured);
@@ -293,6 +302,44 @@ std::vector<std::int64_t> InProcessMeasurer::defined_of_result(
   CallData before(data);
   before.restore();
   return judge_->defined(before.args(), r, elements);
+}
+
+bool InProcessMeasurer::keeps(const Kernel& kernel) const {
+  constexpr std::size_t kOthers = 2;  // one of them is another implementation than any candidate's
+  return others_.size() < kOthers &&
+         std::none_of(others_.begin(), others_.end(), [&](const Other& o) {
+           return o.kernel->implementation == kernel.implementation;
+         });
+}
+
+void InProcessMeasurer::compare_with_others(const Kernel& kernel, Check& found) {
+  for (std::size_t i = 0; i < others_.size() && found.failure == Failure::kNone;) {
+    const Other& other = others_[i];
+    const bool itself = other.kernel == &kernel;
+    if (!itself && !compare_with(*other.results, found)) {
+      others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    found.beside |= other.kernel->implementation != kernel.implementation;
+    ++i;
+  }
+}
+
+// Where the two differ by too much, the oracle says who is wrong: in some of these rows.
+bool InProcessMeasurer::compare_with(const KeptResults& other, Check& found) {
+  CallData& data = sets_.front();
+  const std::vector<std::int64_t> rows =
+      some_of(judge_->disputed(data.args(), other.args()), judge_->row_ms());
+  if (rows.empty()) return true;
+  const KeptResults mine(data);
+  data.restore();
+  const std::unique_ptr<Judge> judge = make_judge(rows, clock_);
+  if (const Verdict verdict = judge->compare(mine.args()); verdict.wrong > 0)
+    found = {Failure::kWrongResult,
+             text(verdict.wrong, " of ", verdict.checked,
+                  " elements are wrong where another implementation disagrees, the first at ",
+                  verdict.first_wrong, " of ", judged_name(op_.schema, verdict.result))};
+  return judge->compare(other.args()).wrong == 0;
 }
 
 Check InProcessMeasurer::check_whole(const Plan& plan) {

@@ -13,6 +13,7 @@
 #include "tuner/fork_watch.hpp"
 #include "tuner/inputs.hpp"
 #include "tuner/judge.hpp"
+#include "tuner/kept_results.hpp"
 #include "tuner/measure.hpp"
 
 namespace dlblas {
@@ -79,6 +80,14 @@ class InProcessMeasurer : public Measurer {
   Check try_run(const Kernel& kernel);
   bool is_out_of_memory(int code) const;
   Verdict compare_whole();
+  /// What the run before left, against what others left there: every element, where the oracle
+  /// has chosen rows only. Says in `found` what is wrong, and whether another implementation
+  /// agrees.
+  void compare_with_others(const Kernel& kernel, Check& found);
+  /// The same against one of them; false: that one is wrong.
+  bool compare_with(const KeptResults& other, Check& found);
+  /// Is there none of its implementation yet, and room for one?
+  bool keeps(const Kernel& kernel) const;
   bool check_written(int pattern, Suspects& suspects, Check& result);
   /// Those of the elements that the oracle defines.
   std::vector<std::int64_t> defined_of_result(int r, const std::vector<std::int64_t>& elements);
@@ -92,9 +101,15 @@ class InProcessMeasurer : public Measurer {
   const std::uint64_t seed_;
   std::vector<std::int64_t> rows_;      // that judge_ compares
   std::unique_ptr<Judge> other_judge_;  // of the other values; null: not needed yet
-  bool shows_others_ = false;           // set 0 holds the other values
-  Digests digests_[2];                  // once a user's candidate came; of the other values: [1]
-  bool doubtful_ = false;  // a user's candidate has run since the inputs were looked at
+  // Of the first right candidates of two implementations.
+  struct Other {
+    const Kernel* kernel;
+    std::unique_ptr<KeptResults> results;
+  };
+  std::vector<Other> others_;
+  bool shows_others_ = false;  // set 0 holds the other values
+  Digests digests_[2];         // once a user's candidate came; of the other values: [1]
+  bool doubtful_ = false;      // a user's candidate has run since the inputs were looked at
   bool mistrusted_ = false;
   bool lost_ = false;
   ForkWatch forks_;

@@ -63,13 +63,15 @@ std::string gibibytes(double bytes) {
 }  // namespace
 
 double tensor_bytes(const Operator& op, const Problem& problem) {
+  const auto sizes = op.schema.sizes_of(problem);
   double sum = 0;
   for (std::size_t i = 0; i < op.schema.tensors.size(); ++i) {
     const TensorTraits& traits = problem.tensors[i];
     if (traits.dtype == DType::kAbsent || traits.alias) continue;
     double bytes = size_of(traits.dtype);
-    for (const DimExpr& dim : op.schema.tensors[i].dims)
-      bytes *= static_cast<double>(dim.evaluate(problem.dims));
+    for (std::size_t k = 0; k < op.schema.tensors[i].dims.size(); ++k)
+      if (!(problem.ones[i] >> k & 1u))
+        bytes *= static_cast<double>(op.schema.tensors[i].dims[k].evaluate(sizes.data()));
     sum += bytes;
   }
   return sum;
@@ -121,7 +123,7 @@ void CallData::make_input(int tensor, const Problem& problem, std::uint64_t seed
   const Schema& schema = op_->schema;
   const FillSpec& spec = schema.tensors[tensor].fill;
   const TensorView& view = args_.tensors[tensor];
-  const Filler filler = make_filler(schema, tensor, problem.dims, view, seed);
+  const Filler filler = make_filler(schema, tensor, schema.sizes_of(problem).data(), view, seed);
   if (!holds_indices(spec.fill)) return memory_->fill(view, filler);
   HostMemory host{Context{}};
   TensorView made = view;
@@ -160,7 +162,8 @@ void CallData::make_shapes(const Problem& problem) {
   bool split = false;
   for (int i = 0; i < count; ++i)
     split |= schema.tensors[i].has_leading() && problem.tensors[i].layout == Layout::kRowsOuter;
-  std::copy(std::begin(problem.dims), std::end(problem.dims), args_.letters);
+  const auto sizes = schema.sizes_of(problem);
+  std::copy(sizes.begin(), sizes.end(), args_.letters);
   for (int i = 0; i < kMaxTensors; ++i) args_.tensors[i] = TensorView{};
   for (int i = 0; i < count; ++i) {
     const DType dtype = problem.tensors[i].dtype;
@@ -169,8 +172,9 @@ void CallData::make_shapes(const Problem& problem) {
     TensorView& t = args_.tensors[i];
     t.dtype = dtype;
     t.device = problem.device();
-    for (const DimExpr& dim : schema.tensors[i].dims) {
-      std::int64_t n = dim.evaluate(problem.dims);
+    for (std::size_t k = 0; k < schema.tensors[i].dims.size(); ++k) {
+      const DimExpr& dim = schema.tensors[i].dims[k];
+      std::int64_t n = problem.ones[i] >> k & 1u ? 1 : dim.evaluate(sizes.data());
       if (dim.leading && split) {
         t.shape[t.rank++] = outer_part(n);
         n /= outer_part(n);
@@ -186,7 +190,13 @@ void CallData::make_scalars(const Problem& problem, const Args* caller) {
   for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
     const ScalarSpec& spec = schema.scalars[i];
     ScalarValue& value = args_.scalars[i];
-    if (spec.key) {
+    if (spec.letter >= 0) {
+      value.i = args_.letters[spec.letter];
+    } else if (spec.key_set) {
+      const bool set = problem.scalars[spec.key_slot] != 0;
+      const bool lent = set && caller && spec.is_set(caller->scalars[i]);
+      value = lent ? caller->scalars[i] : set ? spec.set_value : spec.default_value;
+    } else if (spec.key) {
       value.i = problem.scalars[spec.key_slot];
       if (spec.type == ScalarType::kFloat) value = {0, std::bit_cast<double>(value.i)};
     } else if (spec.has_default) {
@@ -247,6 +257,13 @@ void CallData::vary(const Problem& problem, std::uint64_t seed) {
 
 GuardedTensor* CallData::own_result(int r) const {
   return tensors_[op_->schema.num_inputs + r].get();
+}
+
+const GuardedTensor* CallData::judged(int j) const {
+  if (!args_.judges(j)) return nullptr;
+  for (const auto& t : tensors_)
+    if (t && t->view().data == args_.judged(j).data) return t.get();
+  return nullptr;
 }
 
 void CallData::poison_results(int pattern) {

@@ -99,6 +99,9 @@ class CallData {
   GuardedTensor* own_result(int r) const;
   /// Guards of everything a call may write.
   bool guards_intact() const;
+  /// What memory judged tensor j is in: its own, or an input's that it is in place of. Null:
+  /// absent.
+  const GuardedTensor* judged(int j) const;
 
  private:
   struct Pristine {

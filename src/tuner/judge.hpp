@@ -16,6 +16,10 @@ class Judge {
   virtual Verdict compare(const Args& after) = 0;
   /// Every row; `before` has the inputs as they were before the call.
   virtual Verdict compare_whole(const Args& before, const Args& after) = 0;
+  /// Rows, ascending, in which two results differ by more than two right ones may: by twice the
+  /// bound of a column's largest magnitude in the chosen rows. Every element is looked at; where
+  /// other rows have larger magnitudes, right results may be among them.
+  virtual std::vector<std::int64_t> disputed(const Args& one, const Args& other) = 0;
   /// Those of the elements (row-major indices into judged tensor j, ascending) that the oracle
   /// defines: others need not be written. Of many rows some are asked about.
   virtual std::vector<std::int64_t> defined(const Args& before, int j,
@@ -34,6 +38,11 @@ std::vector<std::int64_t> defined_of(const std::vector<std::int64_t>& elements,
                                      const std::vector<std::int64_t>& rows, std::int64_t width,
                                      const double* magnitudes);
 
+/// Of each column, the largest finite magnitude in [rows, width]; −1 where none is defined.
+std::vector<double> largest_of(const double* magnitudes, std::size_t rows, std::int64_t width);
+/// Indices of the bytes that are not 0.
+std::vector<std::int64_t> set_in(const std::vector<std::uint8_t>& flags);
+
 /// The reference on the host, threaded by the context.
 class HostJudge final : public Judge {
  public:
@@ -43,6 +52,7 @@ class HostJudge final : public Judge {
   Verdict compare_whole(const Args& before, const Args& after) override {
     return verify(op_, problem_, before, after, {}, context_);
   }
+  std::vector<std::int64_t> disputed(const Args& one, const Args& other) override;
   std::vector<std::int64_t> defined(const Args& before, int j,
                                     const std::vector<std::int64_t>& elements) override;
   double row_ms() const override { return row_ms_; }

@@ -46,6 +46,9 @@ struct Check {
   double error = 0;       // worst |out − ref| over its bound
   double ms = 0;          // of one run, the second
   double limit_s = 0;     // of one that was ended for its time: how much it had
+  /// Where `check` compares chosen rows with the oracle: every other element agrees with that of
+  /// another implementation which was right.
+  bool beside = false;
   /// Another one may have been the cause, and there was no time to see: no record says it failed.
   bool unsure = false;
 };
@@ -81,6 +84,12 @@ class Measurer {
 
   /// Two runs on results poisoned with two byte patterns in turn, both compared with the oracle.
   virtual Check check(const Plan& plan) = 0;
+  /// As check, of one whose results were compared with none of another implementation: `rival`,
+  /// which was right, runs before it.
+  virtual Check check_beside(const Plan& plan, const Plan& rival) {
+    check(rival);
+    return check(plan);
+  }
   /// One run, every element of its results against the oracle: what the winner must pass. Throws
   /// Error where the launch does.
   virtual Check check_whole(const Plan& plan) = 0;

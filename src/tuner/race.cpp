@@ -213,9 +213,25 @@ void Race::find_best() {
   }
 }
 
+// Where the oracle pays for chosen rows only, the rest is compared with what another implementation
+// computed. The measurer keeps that of the first ones; a fresh worker has none of them, nor has
+// this process for who cannot go to the worker: the fastest other one is run there then.
+Check Race::check_every_element(const Plan& plan) {
+  const Check check = measurer_.check(plan);
+  if (check.failure != Failure::kNone || check.beside || measurer_.checks_whole() ||
+      measurer_.interrupted())
+    return check;
+  const Evaluated* rival = nullptr;
+  for (const Evaluated& e : evaluated_)
+    if (e.failure == Failure::kNone && e.plan->implementation != plan.implementation &&
+        (!rival || score(e) < score(*rival)))
+      rival = &e;
+  return rival ? measurer_.check_beside(plan, *rival->plan) : check;
+}
+
 void Race::evaluate(const RaceInput& input, Evaluated e) {
   const double begin = elapsed_s();
-  const Check check = measurer_.check(*e.plan);
+  const Check check = check_every_element(*e.plan);
   e.failure = check.failure;
   e.note = check.note;
   e.error = check.error;
@@ -332,9 +348,9 @@ int Race::pick(const RaceInput& input) const {
   return pick_winner(contenders);
 }
 
-// The winner is checked once more: it was right twice, and has run many times since. Its whole
-// output is compared with the oracle, where `check` compares chosen rows and the oracle can afford
-// it. A winner that fails is out, and the next one is tried.
+// The winner is checked once more: it was right twice, and has run many times since. Where `check`
+// compares chosen rows with the oracle, its whole output is: by the oracle where that is cheap, and
+// by another implementation's elsewhere. A winner that fails is out, and the next one is tried.
 void Race::settle(const RaceInput& input) {
   for (;;) {
     winner_ = pick(input);
@@ -344,7 +360,7 @@ void Race::settle(const RaceInput& input) {
     Evaluated& e = evaluated_[static_cast<std::size_t>(winner_)];
     Check check;
     const auto again = [&] {
-      check = whole ? measurer_.check_whole(*e.plan) : measurer_.check(*e.plan);
+      check = whole ? measurer_.check_whole(*e.plan) : check_every_element(*e.plan);
     };
     if (survives(e, again) && !measurer_.interrupted()) {
       // An oracle's time is a guess: no verdict.

@@ -71,6 +71,7 @@ class Race {
   /// Compiles side by side, then checks and measures one after the other; how many.
   int evaluate_all(const RaceInput& input, const std::vector<int>& ids);
   void evaluate(const RaceInput& input, Evaluated e);
+  Check check_every_element(const Plan& plan);
   void measure(Evaluated& e, const Check& check);
   void pace(std::vector<double>& beside);
   void find_best();

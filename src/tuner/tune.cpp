@@ -43,9 +43,10 @@ Store& store_of(const TuneOptions& options) {
 }
 
 bool has_elements(const Operator& op, const Problem& problem) {
+  const auto sizes = op.schema.sizes_of(problem);
   for (const std::int8_t j : op.schema.judged) {
     bool empty = problem.tensors[j].dtype == DType::kAbsent;
-    for (const DimExpr& dim : op.schema.tensors[j].dims) empty |= dim.evaluate(problem.dims) == 0;
+    for (const DimExpr& dim : op.schema.tensors[j].dims) empty |= dim.evaluate(sizes.data()) == 0;
     if (!empty) return true;
   }
   return false;

@@ -328,6 +328,13 @@ double WorkerMeasurer::sample(const Plan& plan, double ms) {
   return check.ms;
 }
 
+// Results are compared where they are: who cannot go to the worker is met by the other one here.
+Check WorkerMeasurer::check_beside(const Plan& plan, const Plan& rival) {
+  Measurer* local = here(plan);
+  if (!local) local = here(rival);
+  return local ? local->check_beside(plan, rival) : Measurer::check_beside(plan, rival);
+}
+
 // The oracle's rows beside the check that it had before.
 Check WorkerMeasurer::check_whole(const Plan& plan) {
   if (Measurer* local = here(plan)) return local->check_whole(plan);

@@ -31,6 +31,7 @@ class WorkerMeasurer final : public Measurer {
   WorkerMeasurer(const MeasureRequest& request, WorkerTerms terms);
 
   Check check(const Plan& plan) override;
+  Check check_beside(const Plan& plan, const Plan& rival) override;
   Check check_whole(const Plan& plan) override;
   double whole_cost_ms() const override { return opened_.whole_ms; }
   bool checks_whole() const override { return opened_.checks_whole; }

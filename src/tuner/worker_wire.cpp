@@ -223,11 +223,18 @@ bool fits(const Opening& opening, const Schema& schema) {
                     p.tensors[source].dtype == DType::kAbsent || p.tensors[source].alias))
       return false;
   }
+  const auto sizes = schema.sizes_of(p);
+  for (std::size_t i = 0; i < num_tensors; ++i)
+    for (std::size_t k = 0; k < schema.tensors[i].dims.size(); ++k) {
+      const DimExpr& dim = schema.tensors[i].dims[k];
+      if (p.tensors[i].dtype != DType::kAbsent && dim.evaluate(sizes.data()) < 0) return false;
+      if ((p.ones[i] >> k & 1u) && !dim.may_be_one) return false;
+    }
   for (const ScalarSpec& s : schema.scalars) {
     if (!s.key) continue;
     const std::int64_t value = p.scalars[s.key_slot];
     const auto labels = static_cast<std::int64_t>(s.labels.size());
-    if (s.type == ScalarType::kBool && (value < 0 || value > 1)) return false;
+    if ((s.type == ScalarType::kBool || s.key_set) && (value < 0 || value > 1)) return false;
     if (s.type == ScalarType::kEnum && (value < 0 || value >= labels)) return false;
     if (s.type == ScalarType::kDType && (value < -1 || value >= kNumDTypes)) return false;
   }
@@ -293,7 +300,8 @@ double decode_duration(Reader& from) {
 
 void encode(Writer& to, const Outcome& outcome) {
   to.put(outcome.check.failure).put(outcome.check.note).put(outcome.check.error);
-  to.put(outcome.check.ms).put(outcome.mistrusted).put(outcome.lost);
+  to.put(outcome.check.ms).put(outcome.check.beside);
+  to.put(outcome.mistrusted).put(outcome.lost);
   to.put(outcome.measured).put(outcome.compiled).put(outcome.prepared);
 }
 
@@ -316,6 +324,7 @@ Outcome decode_outcome(Reader& from) {
   outcome.check.error = from.get<double>();  // infinite where a result was
   outcome.check.ms = decode_duration(from);
   if (std::isnan(outcome.check.error) || outcome.check.error < 0) throw_malformed("an error");
+  outcome.check.beside = from.flag();
   outcome.mistrusted = from.flag();
   outcome.lost = from.flag();
   outcome.measured = decode_counter(from);

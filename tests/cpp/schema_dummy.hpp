@@ -57,7 +57,7 @@ struct Array {
     return {data,
             device,
             static_cast<std::int32_t>(shape.size()),
-            {dlpack_code_of(dtype), static_cast<std::uint8_t>(8 * size_of(dtype)), 1},
+            {dlpack_code_of(dtype), dlpack_bits_of(dtype), dlpack_lanes_of(dtype)},
             shape.data(),
             strides.empty() ? nullptr : strides.data(),
             0};

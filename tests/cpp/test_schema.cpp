@@ -24,12 +24,12 @@ std::string complaint(const std::string& text) {
 
 TEST(Schema, TensorsKeepTheirOrderTypesAndDimensions) {
   const Schema s = parse_schema(
-      "op(x: f[*T, 2F], w: like(x)|f32[F, K/128], b: i8|u8[B+1, 3]?, c: f64[]!) -> "
+      "op(x: f[*T, 2F], w: like(x)|f32[F, K/128], b: i8|u8[B+1, 3]?, c: f64[]!, k: f[K]) -> "
       "(y: like(x)[*T, F], z: bool[B])");
   EXPECT_EQ(s.name, "op");
-  EXPECT_EQ(s.num_inputs, 4);
+  EXPECT_EQ(s.num_inputs, 5);
   EXPECT_EQ(s.num_results, 2);
-  ASSERT_EQ(s.tensors.size(), 6u);
+  ASSERT_EQ(s.tensors.size(), 7u);
   std::string letters;
   for (const Letter& letter : s.letters) letters += letter.name + " ";
   EXPECT_EQ(letters, "T F K B ");
@@ -37,7 +37,7 @@ TEST(Schema, TensorsKeepTheirOrderTypesAndDimensions) {
   const TensorSpec &x = s.tensors[0], &w = s.tensors[1], &b = s.tensors[2], &c = s.tensors[3];
   EXPECT_EQ(x.dtypes, kFloats);
   EXPECT_TRUE(x.has_leading());
-  EXPECT_EQ(x.dims[1].coefficient, 2);
+  EXPECT_EQ(x.dims[1].terms[0].coefficient, 2);
   EXPECT_EQ(w.like, 0);
   EXPECT_EQ(w.dtypes, set_of(DType::kF32));
   EXPECT_EQ(w.type_text, "like(x)|f32[F, K/128]");
@@ -45,18 +45,10 @@ TEST(Schema, TensorsKeepTheirOrderTypesAndDimensions) {
   EXPECT_EQ(b.dtypes, set_of(DType::kI8) | set_of(DType::kU8));
   EXPECT_TRUE(b.optional);
   EXPECT_EQ(b.dims[0].addend, 1);
-  EXPECT_EQ(b.dims[1].letter, -1);
+  EXPECT_TRUE(b.dims[1].is_constant());
   EXPECT_EQ(b.dims[1].addend, 3);
   EXPECT_TRUE(c.dims.empty() && c.written && !c.optional);
-  EXPECT_EQ(s.tensors[5].dtypes, set_of(DType::kBool));
-}
-
-TEST(Schema, DerivedDimensionsRoundUp) {
-  const std::int64_t letters[] = {129};
-  EXPECT_EQ((DimExpr{0, false, 1, 128, 0}).evaluate(letters), 2);
-  EXPECT_EQ((DimExpr{0, false, 2, 1, 0}).evaluate(letters), 258);
-  EXPECT_EQ((DimExpr{0, false, 1, 1, 1}).evaluate(letters), 130);
-  EXPECT_EQ((DimExpr{-1, false, 1, 1, 7}).evaluate(letters), 7);
+  EXPECT_EQ(s.tensors[6].dtypes, set_of(DType::kBool));
 }
 
 TEST(Schema, ClassesOfDtypes) {
@@ -100,7 +92,7 @@ TEST(Schema, FillsAndBuckets) {
   const Fill expected[] = {Fill::kNormal,  Fill::kPositive,    Fill::kIndex,
                            Fill::kOffsets, Fill::kPermutation, Fill::kZeros};
   for (int i = 0; i < 6; ++i) EXPECT_EQ(s.tensors[i].fill.fill, expected[i]) << i;
-  EXPECT_EQ(s.letters[s.tensors[2].fill.letters[0]].name, "E");
+  EXPECT_EQ(s.tensors[2].fill.size.print(s.letters), "E");
   EXPECT_TRUE(s.letters[s.find_letter("T")].bucketed);
   EXPECT_FALSE(s.letters[s.find_letter("B")].bucketed);
 }
@@ -164,7 +156,10 @@ TEST(Schema, WhiteSpaceDoesNotChangeTheHash) {
 TEST(Schema, InplaceFormsNameWhatReceivesAResult) {
   const Schema s =
       parse_schema("op(x: f[T], r: like(x)[T], b: f[T]?, e: float = 1) -> (y: f[T], h: f[T])");
+  EXPECT_EQ(parse_inplace("op_(r!y, x, *, e)", s).result_source, (std::vector<std::int8_t>{1, -1}));
+  EXPECT_EQ(parse_inplace("op_(r!y, x, *, e)", s).returned, (std::vector<std::int8_t>{1}));
   const InplaceForm form = parse_inplace("op_(r!y, x!h, *, e)", s);
+  EXPECT_TRUE(form.returned.empty());
   EXPECT_EQ(form.name, "op_");
   EXPECT_EQ(form.result_source, (std::vector<std::int8_t>{1, 0}));
   ASSERT_EQ(form.params.size(), 3u);
@@ -197,26 +192,30 @@ TEST(Schema, InplaceErrors) {
 
 TEST(Schema, LimitsAreRefusedInWords) {
   std::string letters = "op(x: f32[A", scalars = "op(x: f32[T]", tensors = "op(x: f32[T]";
-  for (int i = 0; i < kMaxLetters; ++i) letters += ", L" + std::to_string(i);
+  for (int i = 0; i < kMaxLetters; ++i)
+    letters += text(i == 6 ? "], w: f32[" : ", ", "L", i);  // a tensor has 8 dimensions
   for (int i = 0; i < kMaxScalars + 1; ++i) scalars += ", s" + std::to_string(i) + ": float";
   for (int i = 0; i < kMaxTensors; ++i) tensors += ", t" + std::to_string(i) + ": f32[T]";
-  EXPECT_NE(schema_error(letters + "]) -> y: f32[A]").find("at most 10 letters"),
+  EXPECT_NE(schema_error(letters + "]) -> y: f32[A]").find("at most 12 letters"),
             std::string::npos);
   EXPECT_NE(schema_error(scalars + ") -> y: f32[T]").find("at most 12 scalars"), std::string::npos);
   EXPECT_NE(schema_error(tensors + ") -> y: f32[T]").find("at most 16 tensors"), std::string::npos);
-  EXPECT_NE(schema_error("op(a: int, b: int, c: int, d: int, e: int, f: int, g: int) -> y: f32[1]")
-                .find("at most 6 key scalars"),
+  EXPECT_NE(schema_error("op(a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: "
+                         "int) -> y: f32[1]")
+                .find("at most 8 key scalars"),
             std::string::npos);
-  EXPECT_NE(schema_error("op(x: f[T]) -> (a: f[T], b: f[T], c: f[T], d: f[T], e: f[T])")
-                .find("at most 4 results"),
+  EXPECT_NE(schema_error("op(x: f[T]) -> (a: f[T], b: f[T], c: f[T], d: f[T], e: f[T], f: f[T], g: "
+                         "f[T])")
+                .find("at most 6 results"),
             std::string::npos);
 }
 
 // A parser must end, in a Schema or an Error, whatever it reads.
 TEST(Schema, EveryPrefixAndEveryChangedByteEndsInASchemaOrAnError) {
   const std::string good =
-      "op(x: f[*T, 2F], w: like(x)|f32[F, K/128+1]? ~ index<F, *, a: \"p\"|\"q\" = \"p\" key, "
-      "d: dtype(f) = none) -> (y: d|f32[*T, F], z: i8[K]) where T: bucket(tokens), F: exact";
+      "op(x: f[*T, 2F], w: like(x)|f32[F, K/128+1]? ~ index<E, *, a: \"p\"|\"q\" = \"p\" key, "
+      "d: dtype(f) = none, E: dim, K: dim, c: float = 0 key(set=5), s: f32[1|E, (F+E)//K-1]) -> "
+      "(y: d|f32[*T, F], z: i8[K*E]) where T: bucket(tokens), F: exact, E: free(2F)";
   ASSERT_EQ(schema_error(good), "");
   int refused = 0;
   for (std::size_t i = 0; i < good.size(); ++i) {

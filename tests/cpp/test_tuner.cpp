@@ -118,6 +118,18 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LateInTheEnd,
                                            Late{Defect::kWrong, Failure::kWrongResult}),
                          kLateName);
 
+// By the comparison with the oracle alone: it is too slow to win and to be checked again.
+TEST_F(TunerTest, WhoIsWrongAndSlowIsAFailureAsWell) {
+  static const Behaviour wrong{Defect::kWrong,
+                               [](std::int64_t) -> std::int64_t { return 900'000; }};
+  const Operator& op = make_operator({dummy("plain", kPlain), dummy("wrong", wrong)});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "plain");
+  EXPECT_EQ(find(report, "wrong")->failure, Failure::kWrongResult);
+  EXPECT_EQ(find(report, "wrong")->note,
+            "1 of 128 elements are wrong, the first at 127 of result y");
+}
+
 TEST_F(TunerTest, AllBrokenIsATypedErrorThatNamesTheFailure) {
   static const Behaviour wrong{Defect::kWrong};
   const Operator& op = make_operator({dummy("wrong", wrong)});

@@ -1,8 +1,10 @@
 // What a tuned key is worth later: hits, what makes a result stale, questions narrower than the one
 // that was answered. Read next: tests/cpp/test_tuner.cpp, src/tuner/candidates.hpp.
+#include <algorithm>
 #include <set>
 
 #include "tests/cpp/tuner_dummy.hpp"
+#include "tuner/verify.hpp"
 
 namespace dlblas::test {
 namespace {
@@ -53,6 +55,75 @@ TEST_F(TunerTest, WhoIsRightAtFirstOnlyDoesNotWin) {
   const TuneReport report = run_tune(op);
   EXPECT_STREQ(report.winner->name, "slow");
   EXPECT_EQ(find(report, "tires")->failure, Failure::kWrongResult);
+}
+
+// An oracle that can pay for some rows only, and less than a whole comparison of the winner.
+class EveryElement : public TunerTest {
+ protected:
+  void SetUp() override {
+    TunerTest::SetUp();
+    g_row_work = 0x1p30;
+    g_row_ns = 1'000'000;
+  }
+  void TearDown() override {
+    g_row_work = 0, g_row_ns = 0, g_wrong_by = 1, g_wrong_row = 0;
+    TunerTest::TearDown();
+  }
+  static constexpr std::int64_t kRows = 4096;
+  // The first row that no candidate is compared in with the oracle.
+  TuneReport run_tune(const Operator& op) {
+    const Problem problem = make_problem(op, kRows);
+    const CallData data(op, problem, options_.seed, nullptr, host_memory());
+    const auto rows = choose_rows(op, problem, data.args(), options_.seed, 1 << 22);
+    EXPECT_LT(rows.size(), 200u);
+    for (g_wrong_row = 0; std::count(rows.begin(), rows.end(), g_wrong_row) > 0;) ++g_wrong_row;
+    return tune(op, problem, nullptr, context_, options_);
+  }
+};
+constexpr auto kQuick = [](std::int64_t) -> std::int64_t { return 10'000; };
+
+TEST_F(EveryElement, WhoIsWrongBetweenTheChosenRowsDoesNotWin) {
+  static const Behaviour wrong{Defect::kOneRow, kQuick};
+  const Operator& op = make_operator({dummy("slow", kSlow), user(dummy("wrong", wrong))});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "slow");
+  ASSERT_EQ(find(report, "wrong")->failure, Failure::kWrongResult);
+  EXPECT_EQ(find(report, "wrong")->note,
+            text("1 of 16 elements are wrong where another implementation disagrees, the first at ",
+                 g_wrong_row * 16, " of result y"));
+}
+
+TEST_F(EveryElement, NorWhenItIsTheOneThatOthersAreComparedWith) {
+  static const Behaviour wrong{Defect::kOneRow, kQuick};
+  const Operator& op = make_operator({dummy("wrong", wrong), dummy("slow", kSlow)});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "slow");
+  EXPECT_EQ(find(report, "wrong")->failure, Failure::kWrongResult);
+  EXPECT_EQ(find(report, "slow")->failure, Failure::kNone);
+}
+
+TEST_F(EveryElement, AConfigurationIsComparedWithOthersOfItsOwn) {
+  static const Behaviour wrong{Defect::kOneRow, kQuick};
+  static const Implementation bad = dummy("bad", wrong, &dummy_table());
+  const Operator& op = make_operator({dummy("first", kSlow), bad});
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "first");
+  for (const int block : {1, 2, 4, 8})
+    EXPECT_EQ(find(report, "bad", block)->failure, Failure::kWrongResult);
+}
+
+// Nobody is refused for what the bound allows: where two disagree, the oracle decides.
+TEST_F(EveryElement, WhoIsWithinTheBoundThereWins) {
+  g_wrong_by = 0.9e-3;
+  static const Behaviour near{Defect::kOneRow, kQuick};
+  const Operator& op = make_operator({dummy("slow", kSlow), dummy("near", near)});
+  EXPECT_STREQ(run_tune(op).winner->name, "near");
+  static const Behaviour far{Defect::kOneRow, kQuick};
+  const Operator& strict =
+      make_operator({dummy("slow", kSlow), dummy("far", far)}, [](const Problem&, int) {
+        return Bound{0, 1e-4, 0};
+      });
+  EXPECT_STREQ(run_tune(strict).winner->name, "slow");
 }
 
 // Two samples decide nothing that thirty have decided.

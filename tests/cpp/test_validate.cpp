@@ -96,7 +96,7 @@ TEST(CallErrors, Descriptors) {
   Args args;
   EXPECT_EQ(error_of([&] { bind(form, call, args); }),
             "v_norm: x has a dtype the library does not know; expected f32, f16, bf16, f8e4m3, "
-            "f8e5m2, i8, i32, i64, u8, bool, f64, got DLPack code 5 with 64 bits");
+            "f8e5m2, i8, i32, i64, u8, bool, f64, f8e8m0, f4x2, got DLPack code 5 with 64 bits");
 }
 
 TEST(CallErrors, AnOptionalArgumentThatReceivesAResultMustBeThere) {
@@ -217,7 +217,7 @@ TEST(ShapeErrors, DerivedDimensions) {
 
 TEST(ShapeErrors, LettersThatNothingGives) {
   static const Operator& op =
-      register_schema("v_unbound(x: f[T], e: f[E]?, s: f32[K/2]?) -> y: f32[E]");
+      register_schema("v_unbound(x: f[T], e: f[E]?, s: f32[K/2]?, k: f[K]?) -> y: f32[E]");
   const auto call = [] { return Call(op.forms[0]).tensor(at(0, {4})); };
   EXPECT_EQ(call().error(),
             "v_unbound: y has an unknown size; expected an argument that gives E, got none; give "

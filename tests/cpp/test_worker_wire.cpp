@@ -85,7 +85,7 @@ const Forged kForged[] = {
     {"device_index", [](Opening& o) { o.problem.device_index = -1; }, kProblem},
     {"flags", [](Opening& o) { o.problem.flags = 8; }, kProblem},
     {"threads", [](Opening& o) { o.problem.threads = 65535; }, kProblem},
-    {"dtype", [](Opening& o) { o.problem.tensors[3].dtype = DType{12}; }, kProblem},
+    {"dtype", [](Opening& o) { o.problem.tensors[3].dtype = DType{kNumDTypes + 1}; }, kProblem},
     {"layout", [](Opening& o) { o.problem.tensors[0].layout = Layout{6}; }, kProblem},
     {"alignment", [](Opening& o) { o.problem.tensors[0].align_log2 = 63; }, kProblem},
     {"alias", [](Opening& o) { o.problem.tensors[1].alias = 200; }, kProblem},
@@ -109,7 +109,7 @@ const Forged kForged[] = {
     {"strides", [](Opening& o) { o.indices[0].view.strides[0] = 1 << 20; }, kIndices},
     {"pointer", [](Opening& o) { o.indices[0].view.data = &o; }, kIndices},
     {"memory", [](Opening& o) { o.indices[0].view.device.type = DeviceType::kCuda; }, kIndices},
-    {"index_dtype", [](Opening& o) { o.indices[0].view.dtype = DType{11}; }, kIndices},
+    {"index_dtype", [](Opening& o) { o.indices[0].view.dtype = DType::kAbsent; }, kIndices},
 };
 INSTANTIATE_TEST_SUITE_P(Fields, ForgedOpening, ::testing::ValuesIn(kForged),
                          [](const auto& i) { return std::string(i.param.name); });
@@ -140,7 +140,7 @@ TEST(WorkerWire, AnOpeningMustBeAboutTheOperatorThatItNames) {
 }
 
 TEST(WorkerWire, RepliesAreReadOrRefused) {
-  worker::Outcome outcome{{Failure::kCrash, "a note", 0.5, 2}, true, false, 1, 2, 3};
+  worker::Outcome outcome{{Failure::kCrash, "a note", 0.5, 2, 0, true}, true, false, 1, 2, 3};
   const auto sent = [&](const auto& forge) {
     worker::Outcome forged = outcome;
     forge(forged);
@@ -150,6 +150,7 @@ TEST(WorkerWire, RepliesAreReadOrRefused) {
       const worker::Outcome read = worker::decode_outcome(from);
       EXPECT_EQ(read.check.note, "a note");
       EXPECT_EQ(read.prepared, forged.prepared);
+      EXPECT_EQ(read.check.beside, forged.check.beside);
     });
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();

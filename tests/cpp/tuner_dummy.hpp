@@ -35,7 +35,8 @@ enum class Defect {
   kSecondRun,
   kWritesInput,
   kRemembers,
-  kSkipsUndefined
+  kSkipsUndefined,
+  kOneRow
 };
 
 struct Behaviour {
@@ -52,6 +53,11 @@ inline const Behaviour kKnobbed{
 inline const Behaviour kFast{Defect::kNone, [](std::int64_t) -> std::int64_t { return 10'000; }};
 /// Rows from this one on are undefined, as the padding of groups is.
 inline std::int64_t g_undefined_from = std::numeric_limits<std::int64_t>::max();
+/// What kOneRow gets wrong, by how much of a value.
+inline std::int64_t g_wrong_row = 0;
+inline double g_wrong_by = 1;
+/// Multiply-adds of a row, as the operator claims; 0: its width.
+inline double g_row_work = 0;
 /// Nanoseconds of a row of the reference.
 inline std::int64_t g_row_ns = 0;
 
@@ -110,6 +116,7 @@ inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, voi
       if (defect == Defect::kTail && last) continue;
       double v = 2 * (kept ? (*kept)[static_cast<std::size_t>(t * width + c)]
                            : load_element(x, from.offset(t) + c * sx));
+      if (t == g_wrong_row && c == 0 && defect == Defect::kOneRow) v *= 1 + g_wrong_by;
       if (last && defect == Defect::kWrong) v += 1;
       if (last && defect == Defect::kNan) v = std::nan("");
       if (last && defect == Defect::kSecondRun && ++runs % 2 == 0) v += 1;
@@ -192,7 +199,9 @@ inline const Operator& make_operator(
       }
   };
   def.bound = bound;
-  def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[1]); };
+  def.work_per_row = [](const Problem& p) {
+    return g_row_work > 0 ? g_row_work : static_cast<double>(p.dims[1]);
+  };
   def.implementations = std::move(implementations);
   return Registry::process().add(std::move(def));
 }

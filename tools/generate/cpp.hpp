@@ -174,46 +174,55 @@ class CppWriter {
     return s;
   }
 
-  static std::string result_type(const Schema& schema) {
-    return schema.num_results == 1 ? "Tensor" : pascal(schema.name) + "Results";
+  // The tensor that output r of a form is.
+  static const TensorSpec& output(const Form& form, int r) {
+    const Schema& schema = form.op->schema;
+    return schema.tensors[schema.num_inputs + form.result_of(r)];
+  }
+  static std::string result_type(const Form& form) {
+    if (form.num_outputs == 1) return "Tensor";
+    return pascal(form.name) + (form.inplace ? "InplaceResults" : "Results");
   }
 
-  void write_functional(const Form& form) {
+  // A form that returns results: with new ones, and into the caller's.
+  void write_returning(const Form& form) {
     const Schema& schema = form.op->schema;
-    const std::string name = argument_name(schema.name);
-    if (schema.num_results > 1) {
-      out_ += "\nstruct " + result_type(schema) + " {\n";
-      for (int r = 0; r < schema.num_results; ++r)
-        out_ += "  Tensor " + argument_name(schema.tensors[schema.num_inputs + r].name) + ";\n";
+    const int count = form.num_outputs;
+    const std::string name = argument_name(form.name);
+    if (count > 1) {
+      out_ += "\nstruct " + result_type(form) + " {\n";
+      for (int r = 0; r < count; ++r)
+        out_ += "  Tensor " + argument_name(output(form, r).name) + ";\n";
       out_ += "};\n";
     }
     out_ += documentation(form);
     out_ +=
-        list("inline " + result_type(schema) + " " + name + "(", parameters(form), ") {\n", "    ");
+        list("inline " + result_type(form) + " " + name + "(", parameters(form), ") {\n", "    ");
     out_ += prologue(form);
     const std::string call =
-        "detail::call_new<" + std::to_string(schema.num_results) + ">(op, arguments, context)";
-    if (schema.num_results == 1) {
+        "detail::call_new<" + std::to_string(count) + ">(op, arguments, context)";
+    if (count == 1) {
       out_ += "  return std::move(" + call + "[0]);\n}\n";
     } else {
       out_ += "  auto results = " + call + ";\n";
       std::vector<std::string> moved;
-      for (int r = 0; r < schema.num_results; ++r)
+      for (int r = 0; r < count; ++r)
         moved.push_back("std::move(results[" + std::to_string(r) + "])");
       out_ += list("  return {", moved, "};\n}\n", "          ");
     }
 
     std::vector<std::string> items, outs = {"op", "arguments", "context"};
-    for (int r = 0; r < schema.num_results; ++r) {
-      outs.push_back(destination_name(schema, r));
+    for (int r = 0; r < count; ++r) {
+      outs.push_back(destination_name(schema, form.result_of(r)));
       items.push_back("const OutRef& " + outs.back());
     }
     for (const std::string& item : parameters(form)) items.push_back(item);
-    out_ += list("inline void " + std::string(schema.name) + "_out(", items, ") {\n", "    ");
+    out_ += list("inline void " + std::string(form.name) + "_out(", items, ") {\n", "    ");
     out_ += prologue(form) + list("  detail::call_into(", outs, ");\n}\n", "      ");
   }
 
-  void write_inplace(const Form& form) {
+  // A form that only writes into its arguments.
+  void write_writing(const Form& form) {
     out_ += documentation(form);
     out_ +=
         list("inline void " + argument_name(form.name) + "(", parameters(form), ") {\n", "    ");
@@ -230,10 +239,10 @@ class CppWriter {
       const std::string members = options_members(form);
       if (!members.empty() && written.insert(options_name(form)).second)
         out_ += "\nstruct " + options_name(form) + " {\n" + members + "};\n";
-      if (form.inplace)
-        write_inplace(form);
+      if (form.num_outputs > 0)
+        write_returning(form);
       else
-        write_functional(form);
+        write_writing(form);
     }
   }
 

@@ -81,16 +81,6 @@ inline std::string list(const std::string& head, const std::vector<std::string>&
   return out + tail;
 }
 
-inline std::string print_dim(const Schema& schema, const DimExpr& d) {
-  if (d.letter < 0) return std::to_string(d.addend);
-  std::string s = d.leading ? "*" : "";
-  if (d.coefficient != 1) s += std::to_string(d.coefficient);
-  s += schema.letters[d.letter].name;
-  if (d.divisor != 1) s += text("/", d.divisor);
-  if (d.addend != 0) s += text("+", d.addend);
-  return s;
-}
-
 /// `f32, f16`: the dtypes of a set, in the library's order.
 inline std::string print_dtypes(DTypeSet set) {
   std::string s;
@@ -136,7 +126,7 @@ inline std::string describe(const Form& form, const Param& p) {
   const ScalarSpec& scalar = schema.scalars[p.index];
   switch (scalar.type) {
     case ScalarType::kInt:
-      return "integer";
+      return scalar.letter < 0 ? "integer" : "integer, the size `" + scalar.name + "`";
     case ScalarType::kFloat:
       return "float";
     case ScalarType::kBool:

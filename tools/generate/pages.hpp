@@ -58,6 +58,13 @@ class PageWriter {
     return "\"" + s.labels[static_cast<std::size_t>(s.default_value.i)] + "\"";
   }
 
+  static std::string key_of(const Schema& schema, const Param& p) {
+    if (p.is_tensor) return "dtype, layout";
+    const ScalarSpec& scalar = schema.scalars[p.index];
+    if (scalar.letter >= 0) return "as its letter";
+    return scalar.key_set ? "whether it is set" : scalar.key ? "value" : "not";
+  }
+
   void write_arguments(const Operator& op) {
     const Schema& schema = op.schema;
     table({"argument", "what", "default", "in the key"});
@@ -65,21 +72,20 @@ class PageWriter {
       const std::string name =
           "`" + std::string(schema.param_name(p)) + "`" + (p.keyword_only ? " (keyword)" : "");
       // What a choice may depend on is part of the Problem; run-time scalars never cause a miss.
-      const std::string key = p.is_tensor                   ? "dtype, layout"
-                              : schema.scalars[p.index].key ? "value"
-                                                            : "not";
-      row({name, describe(op.forms.front(), p), default_of(schema, p), key});
+      row({name, describe(op.forms.front(), p), default_of(schema, p), key_of(schema, p)});
     }
     out_ += "\n";
-    table({"result", "what"});
+    if (schema.num_results > 0) table({"result", "what"});
     for (int r = 0; r < schema.num_results; ++r) {
       const TensorSpec& t = schema.tensors[schema.num_inputs + r];
       row({"`" + t.name + "`", "`" + t.type_text + "`"});
     }
     std::string letters;
     for (const Letter& l : schema.letters)
-      letters +=
-          (letters.empty() ? "`" : ", `") + l.name + "` " + (l.bucketed ? "bucketed" : "exact");
+      letters += (letters.empty() ? "`" : ", `") + l.name + "` " +
+                 (l.pool       ? "free (" + l.pool_size.print(schema.letters) + ")"
+                  : l.bucketed ? "bucketed"
+                               : "exact");
     if (!letters.empty()) out_ += "\nLetters: " + letters + ".\n";
   }
 

@@ -76,6 +76,7 @@ class PythonWriter {
     std::string fallback = "None";
     if (p.is_tensor) {
       s += first_tensor ? "_A" : "_Array";
+      if (schema.tensors[p.index].dims.empty() && !is_written(form, p)) s += " | float";
       if (schema.tensors[p.index].optional) s += " | None";
     } else {
       s += scalar_type(schema.scalars[p.index]);
@@ -85,11 +86,11 @@ class PythonWriter {
   }
 
   static std::string result_type(const Form& form, bool has_tensor) {
-    if (form.inplace) return "None";
+    if (form.num_outputs == 0) return "None";
     const std::string one = has_tensor ? "_A" : "_Array";
     std::string s = one;
-    for (int r = 1; r < form.op->schema.num_results; ++r) s += ", " + one;
-    return form.op->schema.num_results == 1 ? s : "tuple[" + s + "]";
+    for (int r = 1; r < form.num_outputs; ++r) s += ", " + one;
+    return form.num_outputs == 1 ? s : "tuple[" + s + "]";
   }
 
   void write_form(const Form& form) {
@@ -101,13 +102,13 @@ class PythonWriter {
       keyword_only |= p.keyword_only;
       // A type variable must not stand for an absent array only: an optional first tensor stays
       // _Array.
-      const bool first =
-          p.is_tensor && !has_tensor && !form.op->schema.tensors[p.index].optional && !form.inplace;
+      const bool first = p.is_tensor && !has_tensor && !form.op->schema.tensors[p.index].optional &&
+                         form.num_outputs > 0;
       items.push_back(parameter(form, i, first));
       has_tensor |= first;
     }
     const std::string result = result_type(form, has_tensor);
-    if (!form.inplace) {
+    if (form.num_outputs > 0) {
       if (!keyword_only) items.emplace_back("*");
       items.push_back("out: " + result + " | None = None");
     }

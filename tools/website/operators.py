@@ -7,6 +7,7 @@ operator, and a table of all. No operator is named here. Read next: stage.py, ..
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
@@ -53,12 +54,18 @@ class Library(NamedTuple):
     current: Callable[[Row], str]  # the hash of the sources behind a row, as they are now
 
     def words(self, row: Row, name: str) -> Row:
-        """A table of ops/<family>/<family>.py; a family need not have one."""
-        try:
-            found = getattr(import_module(f"dlblas.ops.{row['family']}"), name, {})
-        except ModuleNotFoundError:
-            found = {}
-        return dict(found)
+        """A table of ops/<family>/<family>.py and of the operator's own file; neither need be."""
+        found: Row = {}
+        for module in (row["family"], row["name"]):
+            with contextlib.suppress(ModuleNotFoundError):
+                found |= getattr(import_module(f"dlblas.ops.{module}"), name, {})
+        return found
+
+
+def _room(staged: stage.Stage, row: Row) -> str:
+    """The operator's own folder, or its family's."""
+    own = f"ops/{row['family']}/{row['name']}"
+    return own if (staged.root / own).is_dir() else f"ops/{row['family']}"
 
 
 def _shape(tensor: Row) -> str:
@@ -97,15 +104,16 @@ def _call(library: Library, row: Row) -> str:
     import dlblas
 
     name = row["name"]
-    inplace = [form["name"] for form in row["forms"] if form["inplace"]]
-    lines = []
+    results = [r["name"] for r in row["results"]]
+    lines, in_torch = [], []
     for form in row["forms"]:
         signature = inspect.signature(getattr(dlblas, form["name"]))
-        results = [r["name"] for r in row["results"]]
-        returned = "" if form["inplace"] else " -> " + ", ".join(results)
-        lines.append(f"dlblas.{form['name']}{signature}{returned}")
+        received = form.get("receives") or [""] * len(results)
+        returned = [r for r, into in zip(results, received, strict=True) if not into]
+        arrow = f" -> {', '.join(returned)}" if returned else ""
+        lines.append(f"dlblas.{form['name']}{signature}{arrow}")
+        in_torch += [form["name"]] + [f"{form['name']}_out"] * bool(returned)
     text = fold("\n".join(lines), "python")
-    in_torch = [name, f"{name}_out", *inplace]
     forms = ", ".join(code(f"torch.ops.dlblas.{form}") for form in in_torch)
     text += f"In torch {forms}; in C++ {code(f'dlblas::{name}')} of `<dlblas/ops.hpp>`. "
     return f"{text}All of them are made from the schema:\n\n{fold(row['schema'])}"
@@ -126,6 +134,7 @@ def _arguments(library: Library, row: Row) -> str:
     letters = []
     for letter in row["letters"]:
         kind = "any; choices are kept by buckets" if letter["bucketed"] else "exact"
+        kind = f"not; tuned as {letter['pool']}" if letter["pool"] else kind
         letters.append([code(letter["name"]), LETTERS.get(letter["name"], ""), kind])
     return text + table(["letter", "counts", "in a choice's key"], letters)
 
@@ -244,7 +253,7 @@ def _gradients(library: Library, row: Row) -> str:
 
 
 def _cases(staged: stage.Stage, row: Row, document: str) -> str:
-    path = f"ops/{row['family']}/cases.json"
+    path = f"{_room(staged, row)}/cases.json"
     if not (staged.root / path).is_file():
         return "None.\n\n"
     every = json.loads((staged.root / path).read_text(encoding="utf-8"))
@@ -295,7 +304,7 @@ def _figures(library: Library, row: Row) -> str:
 
 
 def _sources(staged: stage.Stage, row: Row, document: str) -> str:
-    folder = f"ops/{row['family']}"
+    folder = _room(staged, row)
     rows = []
     for path in sorted((staged.root / folder).iterdir()):
         if path.suffix not in (".cpp", ".hpp", ".cuh", ".py"):

@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import _hooks, _native
 from .._dtypes import TABLE
-from .._specs import shape_of
+from .._specs import shape_of, size_arguments
 from . import abi, values
 from .cases import INPLACE, Case, Registry, kind_of, split_leading
 from .tensors import Guarded
@@ -56,7 +56,7 @@ class Call:
         if case.layout == INPLACE and self.form is None:
             raise SkippedCase("the operator has no in-place form")
         specs = facts["tensors"]
-        self.leading = {d["letter"] for t in specs for d in t["dims"] if d["leading"]}
+        self.leading = {d["text"] for t in specs for d in t["dims"] if d["leading"]}
         sizes: dict[str, Any] | None = case.dims
         if case.layout == "mixed_leading":
             sizes = split_leading(case.dims, self.leading)
@@ -73,7 +73,7 @@ class Call:
             name, given = t["name"], case.args.get(t["name"])
             dtype = numpy_dtype(given if isinstance(given, str) else self._dtype(t))
             kind = kind_of(case.layout, name, matrices, t["written"])
-            tensor = self.make(shape_of(t["dims"], sizes), dtype, kind)
+            tensor = self.make(shape_of(t["dims"], sizes, kind == "ones"), dtype, kind)
             if values.drawn_here(t["fill"], tensor.dtype):
                 tensor.assign(values.draw(rng, tensor.shape, tensor.dtype, case.values, t["fill"]))
             else:
@@ -81,6 +81,7 @@ class Call:
             self.inputs[name] = tensor
         self.pristine = {name: tensor.copy() for name, tensor in self.inputs.items()}  # the host's
         self.scalars = {k: v for k, v in case.args.items() if k not in {t["name"] for t in specs}}
+        self.scalars.update(size_arguments(facts, sizes))
         self.defaults = {
             p["name"]: p["default"] for p in facts["forms"][0]["params"] if p["kind"] != "tensor"
         }
@@ -89,11 +90,14 @@ class Call:
         self.results: list[Guarded] = []
         self.result_names = [row[0] for row in made]
         for i, (name, code, bits, shape) in enumerate(made):
-            if self.form:
-                self.results.append(self.inputs[self.form["receives"][i]])
+            receiver = self.form["receives"][i] if self.form else ""
+            if receiver:
+                self.results.append(self.inputs[receiver])
             else:
                 kind = kind_of(case.layout, name, matrices, True)
                 self.results.append(self.make(shape, _hooks.numpy_descr(code, bits), kind))
+        received = self.form["receives"] if self.form else [""] * len(made)
+        self.outputs = [r for r, name in zip(self.results, received, strict=True) if not name]
         # Results, then the inputs that the operator writes; None for one that is absent.
         self.written = [t["name"] for t in specs if t["written"]]
         written = [self.inputs.get(name) for name in self.written]
@@ -140,37 +144,31 @@ class Call:
         return found
 
     def targets(self) -> Any:
-        """The results as a call takes them."""
-        arguments = tuple(r.argument for r in self.results)
+        """The results as a call takes them: those that no argument receives."""
+        arguments = tuple(r.argument for r in self.outputs)
         return arguments[0] if len(arguments) == 1 else arguments
 
     def prepare(self, pattern: int) -> None:
-        for name in self.written:
-            if name in self.inputs:
-                self.inputs[name].restore(self.pristine[name])
-        if self.form:
-            for name in self.form["receives"]:
-                self.inputs[name].restore(self.pristine[name])
-        else:
-            for result in self.results:
-                result.poison(pattern)
+        restored = [name for name in self.written if name in self.inputs]
+        restored += filter(None, self.form["receives"] if self.form else [])
+        for name in restored:
+            self.inputs[name].restore(self.pristine[name])
+        for result in self.outputs:
+            result.poison(pattern)
 
     def run(self, pattern: int, threads: int = 0) -> None:
         """Calls the operator; ``threads`` 0: as Python calls it, with the library's default."""
         self.prepare(pattern)
-        tensors = [*self.inputs.values(), *([] if self.form else self.results)]
+        tensors = [*self.inputs.values(), *self.outputs]
         for tensor in tensors:
             tensor.push()
         name = self.form["name"] if self.form else self.case.op
         if threads and self.device == "cpu":
-            abi.call(
-                name, self.named(), [] if self.form else [r.array for r in self.results], threads
-            )
-        elif self.form:
+            abi.call(name, self.named(), [r.array for r in self.outputs], threads)
+        elif not self.outputs:
             _native.FUNCTIONS[name].call(**self.named())
         else:
-            out = {"out": self.targets()} if self.results else {}
-            _native.FUNCTIONS[name].call(**self.named(), **out)
+            _native.FUNCTIONS[name].call(**self.named(), out=self.targets())
         for tensor in tensors:
             tensor.pull()
 

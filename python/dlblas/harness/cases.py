@@ -76,7 +76,8 @@ def load_registry() -> Registry:
     folder = Path(_native.library_path()).parent.parent / "ops"
     rows: list[dict[str, Any]] = []
     formulas: dict[str, Formula] = {}
-    for family in sorted({op["family"] for op in operators.values()}):
+    # A family's files, and those of operators in rooms of their own.
+    for family in sorted({op["family"] for op in operators.values()} | set(operators)):
         path = folder / f"{family}.cases.json"
         if path.exists():
             rows += [

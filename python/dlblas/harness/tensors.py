@@ -25,7 +25,7 @@ _NORESERVE = 0x4000  # Linux: pages that nobody touches cost nothing
 KINDS = (
     "contiguous", "row_strided", "mixed_leading", "transposed", "broadcast", "broadcast_cols",
     "negative", "negative_cols", "misaligned1", "misaligned2", "misaligned4", "misaligned8",
-    "far_rows",
+    "far_rows", "ones",
 )  # fmt: skip
 # A written tensor must address each element once.
 OUTPUT_KINDS = tuple(kind for kind in KINDS if not kind.startswith("broadcast"))

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from .. import _dtypes, _native, spaces
+from .. import _dims, _dtypes, _native, spaces
 from . import _source
 from ._problem import Operator, Problem, operator
 from ._register import register
@@ -123,7 +123,7 @@ class _Plan:
         self.tensors: dict[str, Tensor] = {}
         self.fixed: dict[str, Any] = {}
         row = next(r for r in _native.info()["operators"] if r["name"] == facts.name)
-        self.dims = {t["name"]: t["dims"] for t in row["tensors"]}
+        self.dims = {t["name"]: [*map(_dims.of_json, t["dims"])] for t in row["tensors"]}
         self.bucketed = {letter["name"] for letter in row["letters"] if letter["bucketed"]}
         labels = {p["name"]: p["values"] for p in row["forms"][0]["params"] if p["kind"] == "enum"}
         inputs, scalars = list(facts.inputs), list(facts.scalars)
@@ -159,12 +159,8 @@ class _Plan:
         """A symbol or an integer of a shape, and the operator's letter that it stands for."""
         for name, tensor in self.tensors.items():
             for size, dim in zip(reversed(tensor.shape), reversed(self.dims[name]), strict=False):
-                if (
-                    dim["letter"]
-                    and dim["coefficient"] == dim["divisor"] == 1
-                    and not dim["addend"]
-                ):
-                    yield size, dim["letter"]
+                if dim.plain and not dim.may_be_one:
+                    yield size, dim.plain
 
     def _take(self, names: list[str], what: str) -> str:
         if not names:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .. import _dtypes, _hooks, _native, _specs
+from .. import _dims, _dtypes, _hooks, _native, _specs
 from . import _arrays, _function, _names, _source
 from . import _cases as _case_rows
 from ._problem import Operator, Problem, of_schema
@@ -224,6 +224,8 @@ def _default_cases(facts: Operator) -> list[dict[str, Any]]:
     row = next(row for row in _native.info()["operators"] if row["name"] == facts.name)
     first = row["tensors"][0]["dtypes"] if row["tensors"] else ["f32"]
     dtypes = [d for d in first if d in ("f32", "f16", "bf16")] or first[:1]
+    every = [_dims.of_json(d) for t in row["tensors"] + row["results"] for d in t["dims"]]
+    multiples = {n: d.divisor for d in every if d.whole for n in d.letters}  # of `//`
     bucketed = {letter["name"] for letter in row["letters"] if letter["bucketed"]}
     sizes = {
         "ones": (1, 1), "small": (3, 8), "odd": (7, 33), "even": (16, 64), "plain": (64, 256),
@@ -233,6 +235,8 @@ def _default_cases(facts: Operator) -> list[dict[str, Any]]:
         """Smaller than asked for where that many letters would make gigabytes."""
         while True:
             sizes = {n: tokens if n in bucketed else other for n in facts.letters}
+            for name, by in multiples.items():
+                sizes[name] = -(-sizes[name] // by) * by
             tensors = [*row["tensors"], *row["results"]]
             most = max(math.prod(_specs.shape_of(t["dims"], sizes)) for t in tensors)
             if most <= _MOST_ELEMENTS or max(tokens, other) <= 1:

@@ -51,7 +51,7 @@ def operator(name: str) -> Operator:
         tuple(p["name"] for p in scalars),
         frozenset(t["name"] for t in row["tensors"] if t["optional"]),
         tuple(t["name"] for t in row["tensors"] if t["written"]),
-        {p["name"]: p["default"] for p in scalars if p["key"]},
+        {p["name"]: False if p["key_set"] else p["default"] for p in scalars if p["key"]},
         frozenset(p["name"] for p in scalars if not p["has_default"]),
     )
 
@@ -76,8 +76,9 @@ def of_schema(schema: str) -> Operator:
 class Problem:
     """What a choice may depend on: ``letters`` (a token count is its bucket's upper end),
     ``dtypes`` and ``layouts`` by tensor (absent ones are left out), ``alignments`` in bytes,
-    ``in_place`` (result → the input whose memory it is), key ``scalars``, ``device``, ``arch``,
-    ``units``, ``threads`` and ``deterministic``. ``problem.C`` is short for
+    ``in_place`` (result → the input whose memory it is), key ``scalars`` (of ``key(set)``: whether
+    it differs from its default), ``device``, ``arch``, ``units``, ``threads`` and
+    ``deterministic``. ``problem.C`` is short for
     ``problem.letters["C"]``."""
 
     def __init__(self, op: Operator, row: tuple[Any, ...]) -> None:

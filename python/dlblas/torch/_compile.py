@@ -28,7 +28,14 @@ def traceable(function: _native.Function) -> Callable[..., Any]:
     name, results = function.name, function.results
     names = tuple(p.name for p in function.params)
     dtypes = frozenset(p.name for p in function.params if p.kind == "dtype")
-    long_names = {word: TORCH_DTYPES[short] for word, short in _dtypes.names()}
+    long_names = {
+        word: TORCH_DTYPES[short] for word, short in _dtypes.names() if short in TORCH_DTYPES
+    }
+    numbers = {  # tensors without dimensions take a number
+        tensor.name: TORCH_DTYPES["f32" if "f32" in tensor.dtypes else tensor.dtypes[0]]
+        for tensor in OPERATIONS[name].tensors[: OPERATIONS[name].num_inputs]
+        if not tensor.dims and tensor.dtypes
+    }
     call = operator(name)
     write: Any = operator(name + "_out") if results else None
     # What the results to write into are called there.
@@ -50,6 +57,10 @@ def traceable(function: _native.Function) -> Callable[..., Any]:
         for key in dtypes:
             if isinstance(given.get(key), str):
                 given[key] = long_names[given[key]]
+        for key, dtype in numbers.items():
+            if isinstance(given.get(key), (int, float)):
+                like = next(v for v in given.values() if isinstance(v, torch.Tensor))
+                given[key] = torch.full((), given[key], dtype=dtype, device=like.device)
         if out is not None:
             given.update(zip(outs, out if isinstance(out, tuple) else (out,), strict=True))
         if torch.is_grad_enabled() and (out is not None or not differentiable):

@@ -8,6 +8,7 @@ that the kernel would. Read next: src/dispatch/validate.cpp, whose rules these a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,10 +23,11 @@ from ..errors import (
 )
 
 if TYPE_CHECKING:
-    from ._register import Dim, Operation, Tensor
+    from .._dims import Dim
+    from ._register import Operation, Tensor
 
 TORCH_DTYPES: dict[str, torch.dtype] = {
-    name: getattr(torch, long) for name, (_, _, long) in _dtypes.TABLE.items()
+    name: getattr(torch, row[-1]) for name, row in _dtypes.TABLE.items() if hasattr(torch, row[-1])
 }
 
 
@@ -46,26 +48,27 @@ def grad_error(op: str, argument: str) -> Error:
 class _Binder:
     """The letters of one call."""
 
-    def __init__(self, operation: Operation) -> None:
+    def __init__(self, operation: Operation, sizes: dict[str, Any]) -> None:
         self.op = operation
-        self.sizes: dict[int, Any] = {}
-        self.leading: dict[int, tuple[Any, ...]] = {}
+        self.sizes = sizes
+        self.leading: dict[str, tuple[Any, ...]] = {}
 
-    def text(self, dim: Dim) -> str:
-        letter = self.op.letters[dim.letter] if dim.letter >= 0 else ""
-        if not letter:
-            return str(dim.addend)
-        text = ("*" if dim.leading else "") + (str(dim.coefficient) if dim.coefficient != 1 else "")
-        text += letter + (f"/{dim.divisor}" if dim.divisor != 1 else "")
-        return text + (f"+{dim.addend}" if dim.addend else "")
+    def open(self, dim: Dim) -> list[str]:
+        return [letter for letter in dim.letters if letter not in self.sizes]
 
-    def evaluate(self, dim: Dim) -> Any:
-        if dim.letter < 0:
-            return dim.addend
-        size = dim.coefficient * self.sizes[dim.letter]
-        if dim.divisor != 1:
-            size = (size + dim.divisor - 1) // dim.divisor
-        return size + dim.addend
+    def evaluate(self, spec: Tensor, shape: Any, dim: Dim) -> Any:
+        """Of a dimension whose letters are known; refuses what has no size."""
+        if dim.terms and dim.divisor_letter:
+            expected = f"{dim.text} with a {dim.divisor_letter} of at least 1"
+            self.require(dim.by(self.sizes) >= 1, spec, shape, expected)
+        if dim.whole:
+            by = dim.by(self.sizes)
+            expected = f"{dim.text} with a multiple of {by} before //"
+            self.require(dim.total(self.sizes) % by == 0, spec, shape, expected)
+        size = dim.evaluate(self.sizes)
+        if dim.addend < 0:
+            self.require(size >= 0, spec, shape, f"{dim.text} of at least 0")
+        return size
 
     def require(self, condition: Any, spec: Tensor, shape: Any, expected: str) -> None:
         """Holds a condition on sizes; a symbolic one becomes a guard."""
@@ -75,14 +78,15 @@ class _Binder:
             raise self.wrong(spec, shape, expected)
 
     def wrong(self, spec: Tensor, shape: Any, expected: str) -> Error:
-        dims = ", ".join(map(self.text, spec.dims))
+        dims = ", ".join("*" * dim.leading + dim.text for dim in spec.dims)
         return _error(
             ShapeMismatchError, self.op.form, spec.name, f"does not fit [{dims}]", expected,
             tuple(shape),
         )  # fmt: skip
 
     def _bind_leading(self, spec: Tensor, shape: Any, dim: Dim, head: tuple[Any, ...]) -> None:
-        known = self.leading.get(dim.letter)
+        letter = dim.plain
+        known = self.leading.get(letter)
         if known is not None:
             expected = f"leading dimensions {known}"
             if len(known) != len(head):
@@ -93,29 +97,40 @@ class _Binder:
         product: Any = 1
         for size in head:
             product = product * size
-        if dim.letter in self.sizes:
-            rows = self.sizes[dim.letter]
+        if letter in self.sizes:
+            rows = self.sizes[letter]
             self.require(product == rows, spec, shape, f"{rows} rows")
-        self.leading[dim.letter] = head
-        self.sizes[dim.letter] = product
+        self.leading[letter] = head
+        self.sizes[letter] = product
 
     def _bind_dim(self, spec: Tensor, shape: Any, dim: Dim, size: Any) -> bool:
-        if dim.letter < 0 or dim.letter in self.sizes:
-            wanted = self.evaluate(dim)
-            self.require(size == wanted, spec, shape, f"{self.text(dim)} = {wanted}")
+        if dim.may_be_one and size == 1:
             return True
-        if dim.divisor != 1:  # ceil(K / 128) binds nothing
+        open_letters = self.open(dim)
+        if not open_letters:
+            wanted = self.evaluate(spec, shape, dim)
+            self.require(size == wanted, spec, shape, f"{dim.text} = {wanted}")
+            return True
+        letter = open_letters[0]
+        if len(open_letters) > 1 or not dim.is_linear_in(letter):
             return False
-        rest = size - dim.addend
-        if dim.coefficient != 1:
-            expected = f"a multiple of {dim.coefficient}"
-            self.require(rest % dim.coefficient == 0, spec, shape, expected)
-        self.sizes[dim.letter] = rest // dim.coefficient
+        rest, step = dim.solve(letter, self.sizes, size)
+        if isinstance(step, int) and step == 0:
+            return False
+        if len(dim.terms) > 1 or dim.addend > 0:
+            self.require(rest >= 0, spec, shape, f"{dim.text} with a whole {letter}")
+        if not (isinstance(step, int) and step == 1):
+            expected = f"a multiple of {step} ({dim.text})"
+            self.require(rest % step == 0, spec, shape, expected)
+            rest = rest // step
+        self.sizes[letter] = rest
         return True
 
     def bind(self, spec: Tensor, shape: tuple[Any, ...]) -> bool:
-        """Binds or checks every dimension; False when one waits for its letter."""
+        """Binds or checks every dimension; False when one waits for its letters."""
         dims = spec.dims
+        if not dims and len(shape) == 1 and shape[0] == 1:  # f32[] takes [1]
+            shape = ()
         lead = 1 if dims and dims[0].leading else 0
         extra = len(shape) - len(dims) + lead  # how many dimensions `*T` stands for
         if extra < 0 or (extra > 0 and not lead):
@@ -129,11 +144,21 @@ class _Binder:
         """Of a result; ``*T`` expands to the leading dimensions that bound it."""
         sizes: list[Any] = []
         for dim in spec.dims:
-            if dim.leading and dim.letter in self.leading:
-                sizes += self.leading[dim.letter]
-            else:
-                sizes.append(self.evaluate(dim))
+            if dim.leading and dim.plain in self.leading:
+                sizes += self.leading[dim.plain]
+                continue
+            if self.open(dim):
+                raise self.unknown(spec)
+            sizes.append(self.evaluate(spec, ("?",), dim))
         return tuple(sizes)
+
+    def unknown(self, spec: Tensor) -> Error:
+        """Of a tensor with a letter that no argument of this call gives."""
+        letter = next(letter for dim in reversed(spec.dims) for letter in self.open(dim))
+        return _error(
+            ArgumentError, self.op.form, spec.name, "has an unknown size",
+            f"an argument that gives {letter}", "none",
+        )  # fmt: skip
 
 
 def _dtypes_of(spec: Tensor, tensors: dict[int, Any], scalars: dict[int, Any]) -> list[Any]:
@@ -141,8 +166,11 @@ def _dtypes_of(spec: Tensor, tensors: dict[int, Any], scalars: dict[int, Any]) -
     chosen = scalars.get(spec.dtype_scalar) if spec.dtype_scalar >= 0 else None
     if chosen is not None:
         return [chosen]
-    allowed = [dtype for name, dtype in TORCH_DTYPES.items() if name in spec.dtypes]
-    if spec.like >= 0:
+    names = set(spec.dtypes)
+    if spec.like >= 0 and spec.like not in tensors:
+        names.update(spec.like_absent)
+    allowed = [dtype for name, dtype in TORCH_DTYPES.items() if name in names]
+    if spec.like in tensors:
         allowed.append(tensors[spec.like].dtype)
     order = list(TORCH_DTYPES.values())
     return sorted(allowed, key=lambda d: order.index(d) if d in order else len(order))
@@ -160,8 +188,28 @@ class _Call:
                 self.scalars[index] = value
             elif value is not None:
                 self.tensors[index + (operation.num_inputs if kind == "result" else 0)] = value
+        if not self.tensors:
+            raise _error(
+                ArgumentError, operation.form, "call", "has no tensor", "one at the least", "none"
+            )
         self.first = next(iter(self.tensors.values()))
-        self.binder = _Binder(operation)
+        self.binder = _Binder(operation, self._sizes())
+
+    def _sizes(self) -> dict[str, Any]:
+        """The letters that scalars give."""
+        sizes: dict[str, Any] = {}
+        for index, letter, default in self.op.sizes:
+            size: Any = self.scalars.get(index, default)
+            sizes[letter] = size
+            wrong = _error(
+                ArgumentError, self.op.form, letter, "has a wrong value", "a size from 0 to 2^56",
+                f"the integer {size}",
+            )  # fmt: skip
+            if not isinstance(size, int):
+                torch._check(size >= 0, partial(str, wrong))
+            elif not 0 <= size <= 1 << 56:
+                raise wrong
+        return sizes
 
     def check(self, i: int) -> bool:
         spec, tensor = self.op.tensors[i], self.tensors[i]
@@ -178,6 +226,14 @@ class _Call:
             )  # fmt: skip
         return self.binder.bind(spec, tuple(tensor.shape))
 
+    def _check_all(self, waiting: list[int]) -> None:
+        """Rounds over the tensors that wait, as long as a round binds something."""
+        while waiting:
+            known = len(self.binder.sizes)
+            waiting = [i for i in waiting if not self.check(i)]
+            if waiting and len(self.binder.sizes) == known:
+                raise self.binder.unknown(self.op.tensors[waiting[0]])
+
     def run(self) -> Any:
         op = self.op
         present = sorted(self.tensors)
@@ -185,16 +241,17 @@ class _Call:
             for i in present:
                 if self.tensors[i].requires_grad:
                     raise grad_error(op.form, op.tensors[i].name)
-        waiting = [i for i in present if i < op.num_inputs and not self.check(i)]
-        for i in waiting + [i for i in present if i >= op.num_inputs]:
-            self.check(i)
+        self._check_all([i for i in present if i < op.num_inputs])
+        for i in present:
+            if i >= op.num_inputs and not self.check(i):
+                raise self.binder.unknown(op.tensors[i])
         results = [
             torch.empty(
                 self.binder.shape(spec),
                 dtype=_dtypes_of(spec, self.tensors, self.scalars)[0],
                 device=self.first.device,
             )
-            for spec in op.tensors[op.num_inputs :][: op.num_returned]
+            for spec in (op.tensors[op.num_inputs + r] for r in op.returned)
         ]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 

@@ -14,28 +14,18 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .. import _native
+from .. import _dims, _native
 from ..errors import Error
-
-
-class Dim(NamedTuple):
-    """``coefficient · letter``, ``ceil(letter / divisor)``, ``letter + addend``, or the constant
-    ``addend`` (letter -1); ``leading`` stands for any number of dimensions, flattened."""
-
-    letter: int
-    leading: bool
-    coefficient: int
-    divisor: int
-    addend: int
 
 
 class Tensor(NamedTuple):
     """One tensor of an operator's schema."""
 
     name: str
-    dims: tuple[Dim, ...]
+    dims: tuple[_dims.Dim, ...]
     dtypes: tuple[str, ...]
     like: int  # the tensor whose dtype is also allowed, or -1
+    like_absent: tuple[str, ...]  # allowed instead where that tensor is absent
     dtype_scalar: int  # the scalar that decides a result's dtype when it is given, or -1
     optional: bool
 
@@ -48,22 +38,27 @@ class Operation(NamedTuple):
     form: str  # the function of dlblas that it serves: "x"
     operator: str
     arguments: tuple[tuple[str, int], ...]  # ("tensor" | "result" | "scalar", index in the schema)
-    letters: tuple[str, ...]
+    sizes: tuple[tuple[int, str, int | None], ...]  # scalars that give a letter: its name, default
     tensors: tuple[Tensor, ...]  # inputs, then results
     num_inputs: int
-    num_returned: int
+    returned: tuple[int, ...]  # which results a call makes
     writes: bool
     refuses_grad: bool  # its kernel does, of tensors that require grad in grad mode
 
+    @property
+    def num_returned(self) -> int:
+        return len(self.returned)
 
-def _tensor(name: str, dims: Any, dtypes: Any, like: int, scalar: int, optional: int) -> Tensor:
-    read = tuple(Dim(letter, bool(lead), *rest) for letter, lead, *rest in dims)
-    return Tensor(name, read, dtypes, like, scalar, bool(optional))
+
+def _tensor(row: tuple[Any, ...]) -> Tensor:
+    made = Tensor(*row)
+    read = tuple(_dims.of_tuple(dim) for dim in made.dims)
+    return made._replace(dims=read, optional=bool(made.optional))
 
 
 def _operation(row: tuple[Any, ...]) -> Operation:
     made = Operation(*row)
-    read = tuple(_tensor(*tensor) for tensor in made.tensors)
+    read = tuple(_tensor(tensor) for tensor in made.tensors)
     return made._replace(
         tensors=read, writes=bool(made.writes), refuses_grad=bool(made.refuses_grad)
     )
@@ -80,7 +75,8 @@ _state: str | None = None  # None: not tried yet; empty: done; else why not
 def _declarations() -> dict[str, Any]:
     """Operator -> how it is differentiated, out of the families' files."""
     found: dict[str, Any] = {}
-    for family in dict.fromkeys(f.family for f in _native.FUNCTIONS.values()):
+    functions = _native.FUNCTIONS.values()
+    for family in dict.fromkeys(name for f in functions for name in (f.family, f.operator)):
         try:
             module = import_module(f"dlblas.ops.{family}")
         except ModuleNotFoundError:  # a family need not have a Python file

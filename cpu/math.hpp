@@ -1,0 +1,194 @@
+// Functions of one SIMD vector of f32: comparison and selection, division, minimum and maximum,
+// exp, log, tanh, erf and what follows from them. Compiled once per instruction set, as
+// cpu/simd.hpp. Numerics, against f64 (tests/cpp/test_cpu_math.cpp): exp, exp2, log, sigmoid and
+// erf within 4 units of the last place, tanh within 8; results of exp below 2^-125 are 0; NaN stays
+// NaN, infinities as the formulas give. Read next: cpu/row/values.hpp.
+#pragma once
+
+#include "cpu/simd.hpp"
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+using Ints = int32_t __attribute__((vector_size(sizeof(Vec))));
+
+// Comparisons give a Mask: a bit a lane on AVX-512, elsewhere all ones in the lanes where they
+// hold. With NaN none holds.
+#if defined(__AVX512F__)
+using Mask = __mmask16;
+DLBLAS_INLINE Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+DLBLAS_INLINE Mask equal(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+DLBLAS_INLINE Mask is_nan(Vec a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) { return _mm512_mask_blend_ps(mask, no, yes); }
+DLBLAS_INLINE Ints choose(Mask mask, Ints yes, Ints no) {
+  return (Ints)_mm512_mask_blend_epi32(mask, (__m512i)no, (__m512i)yes);
+}
+DLBLAS_INLINE bool any(Mask mask) { return mask != 0; }
+DLBLAS_INLINE Mask lanes_below(int n) { return first_lanes(n); }
+/// Of NaN and a number, b.
+DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm512_min_ps(a, b); }
+DLBLAS_INLINE Vec round_to_whole(Vec x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#else
+using Mask = Ints;
+DLBLAS_INLINE Mask equal(Vec a, Vec b) { return (Mask)(a == b); }
+DLBLAS_INLINE Mask is_nan(Vec a) { return (Mask)(a != a); }
+DLBLAS_INLINE Ints choose(Mask mask, Ints yes, Ints no) { return (mask & yes) | (~mask & no); }
+DLBLAS_INLINE Mask lanes_below(int n) {
+  Ints lane;
+  for (int i = 0; i < kWidth; ++i) lane[i] = i;
+  return (Mask)(lane < n);
+}
+#if defined(__AVX2__)
+DLBLAS_INLINE Mask less(Vec a, Vec b) { return (Mask)_mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) {
+  return _mm256_blendv_ps(no, yes, (Vec)mask);
+}
+DLBLAS_INLINE bool any(Mask mask) { return _mm256_movemask_ps((Vec)mask) != 0; }
+DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+DLBLAS_INLINE Vec round_to_whole(Vec x) {
+  return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#else
+DLBLAS_INLINE Mask less(Vec a, Vec b) { return (Mask)(a < b); }
+DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) {
+  return (Vec)((mask & (Ints)yes) | (~mask & (Ints)no));
+}
+DLBLAS_INLINE bool any(Mask mask) { return (mask[0] | mask[1] | mask[2] | mask[3]) != 0; }
+#if defined(__SSE2__)
+DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm_max_ps(a, b); }
+DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm_min_ps(a, b); }
+#else
+DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return choose(less(b, a), a, b); }
+DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return choose(less(a, b), a, b); }
+#endif
+/// |x| < 2^22: adding 1.5 · 2^23 rounds.
+DLBLAS_INLINE Vec round_to_whole(Vec x) {
+  return (x + broadcast(12582912.0f)) - broadcast(12582912.0f);
+}
+#endif
+#endif
+
+DLBLAS_INLINE Vec sub(Vec a, Vec b) { return a - b; }
+DLBLAS_INLINE Vec div(Vec a, Vec b) { return a / b; }
+/// NaN wins.
+DLBLAS_INLINE Vec max(Vec a, Vec b) { return choose(is_nan(a), a, max_number(a, b)); }
+DLBLAS_INLINE Vec min(Vec a, Vec b) { return choose(is_nan(a), a, min_number(a, b)); }
+DLBLAS_INLINE Vec abs(Vec a) { return (Vec)((Ints)a & 0x7fffffff); }
+/// |magnitude| with the sign of `sign`.
+DLBLAS_INLINE Vec with_sign(Vec magnitude, Vec sign) {
+  return (Vec)(((Ints)magnitude & 0x7fffffff) | ((Ints)sign & ~0x7fffffff));
+}
+
+/// c[0] x^(n−1) + … + c[n−1].
+template <int kTerms>
+DLBLAS_INLINE Vec polynomial(Vec x, const float (&c)[kTerms]) {
+  Vec p = broadcast(c[0]);
+  for (int i = 1; i < kTerms; ++i) p = fma(p, x, broadcast(c[i]));
+  return p;
+}
+
+/// 2^n · e^r for a whole n and |r| ≤ ln 2 / 2, where `x` was clamped to [low, high]: below it 0,
+/// above it inf. The polynomial is within 2e-8 relative; minimax of the relative error.
+DLBLAS_INLINE Vec scaled_exp([[maybe_unused]] Vec x, Vec n, Vec r, [[maybe_unused]] float low,
+                             [[maybe_unused]] float high) {
+  const Vec p = polynomial(
+      r, {1.3843607e-3f, 8.3741955e-3f, 4.1668005e-2f, 1.6666430e-1f, 4.9999994e-1f, 1.0f, 1.0f});
+#if defined(__AVX512F__)
+  return _mm512_scalef_ps(p, n);
+#else
+  // n into the exponent of p, which is ½ to 2: never out of range between low and high.
+#if defined(__AVX2__)
+  const Ints exponent = (Ints)_mm256_cvtps_epi32(n);
+#else
+  const Ints exponent = __builtin_convertvector(n, Ints);
+#endif
+  const Vec e = (Vec)((Ints)p + (exponent << 23));
+  return choose(less(broadcast(high), x), broadcast(__builtin_inff()),
+                choose(less(x, broadcast(low)), zero(), choose(is_nan(x), x, e)));
+#endif
+}
+/// e^x = 2^n · e^r, |r| ≤ ln 2 / 2.
+DLBLAS_INLINE Vec exp(Vec x) {
+#if defined(__AVX512F__)
+  constexpr float kLow = -104.0f, kHigh = 89.0f;  // scalef saturates by itself
+#else
+  constexpr float kLow = -87.336f, kHigh = 88.72283f;
+#endif
+  const Vec y = max_number(broadcast(kLow), min_number(broadcast(kHigh), x));
+  const Vec n = round_to_whole(y * broadcast(1.44269504f));
+  Vec r = fma(n, broadcast(-0.693359375f), y);
+  r = fma(n, broadcast(2.12194440e-4f), r);
+  return scaled_exp(x, n, r, kLow, kHigh);
+}
+DLBLAS_INLINE Vec exp2(Vec x) {
+#if defined(__AVX512F__)
+  constexpr float kLow = -150.0f, kHigh = 129.0f;
+#else
+  constexpr float kLow = -126.0f, kHigh = 127.99999f;
+#endif
+  const Vec y = max_number(broadcast(kLow), min_number(broadcast(kHigh), x));
+  const Vec n = round_to_whole(y);
+  return scaled_exp(x, n, (y - n) * broadcast(0.693147181f), kLow, kHigh);
+}
+
+/// log x = n · ln 2 + log m, m in [√½, √2); coefficients of Cephes' logf.
+DLBLAS_INLINE Vec log(Vec x) {
+  const Mask small = less(x, broadcast(0x1p-126f));
+  const Vec scaled = choose(small, x * broadcast(0x1p23f), x);
+  const Ints bits = (Ints)scaled;
+  Ints n = (bits >> 23) - choose(small, Ints{} + 149, Ints{} + 126);
+  Vec m = (Vec)((bits & 0x7fffff) | 0x3f000000);  // [½, 1)
+  const Mask below = less(m, broadcast(0.70710678f));
+  n -= choose(below, Ints{} + 1, Ints{});
+  m = choose(below, m + m, m) - broadcast(1.0f);
+  const Vec whole = __builtin_convertvector(n, Vec), square = m * m;
+  Vec p = polynomial(m, {7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
+                         1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f,
+                         3.3333331174e-1f});
+  p = p * m * square;
+  p = fma(whole, broadcast(-2.12194440e-4f), p);
+  p = fma(square, broadcast(-0.5f), p);
+  Vec result = fma(whole, broadcast(0.693359375f), m + p);
+  result = choose(less(x, zero()), broadcast(__builtin_nanf("")), choose(is_nan(x), x, result));
+  result = choose(equal(x, zero()), broadcast(-__builtin_inff()), result);
+  return choose(equal(x, broadcast(__builtin_inff())), x, result);
+}
+
+DLBLAS_INLINE Vec sigmoid(Vec x) { return broadcast(1.0f) / (broadcast(1.0f) + exp(zero() - x)); }
+DLBLAS_INLINE Vec silu(Vec x) { return x / (broadcast(1.0f) + exp(zero() - x)); }
+
+DLBLAS_INLINE Vec tanh(Vec x) {
+  const Vec magnitude = abs(x), square = x * x;
+  const Vec large =
+      broadcast(1.0f) - broadcast(2.0f) / (exp(magnitude + magnitude) + broadcast(1.0f));
+  const Vec p = polynomial(square, {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                                    1.33314422036e-1f, -3.33332819422e-1f});
+  return choose(less(magnitude, broadcast(0.625f)), fma(p * square, x, x), with_sign(large, x));
+}
+
+/// Below 0.92 an odd polynomial, above 1 − e^p(|x|).
+DLBLAS_INLINE Vec erf(Vec x) {
+  const Vec t = abs(x), s = x * x;
+  Vec r = fma(broadcast(-1.72853470e-5f), t, broadcast(3.83197126e-4f));
+  const Vec u = fma(broadcast(-3.88396438e-3f), t, broadcast(2.42546219e-2f));
+  r = fma(r, s, u);
+  r = fma(r, t, broadcast(-1.06777877e-1f));
+  r = fma(r, t, broadcast(-6.34846687e-1f));
+  r = fma(r, t, broadcast(-1.28717512e-1f));
+  r = fma(r, t, zero() - t);
+  // From 4 on it is 1, and the polynomial no longer falls.
+  r = choose(less(broadcast(4.0f), t), broadcast(-20.0f), r);
+  const Vec large = with_sign(broadcast(1.0f) - exp(r), x);
+  const Vec p = polynomial(s, {-5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f,
+                               -3.76125336e-1f, 1.28379166e-1f});
+  return choose(less(broadcast(0.921875f), t), large, fma(p, x, x));
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)

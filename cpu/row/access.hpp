@@ -1,0 +1,303 @@
+// One access of a row program on a CPU: loads and stores of any element type, at any stride, as
+// f32. The usual cases (contiguous f32, f16, bf16) are inline, the rest and the ends of rows are
+// functions that are called. In: where a row's operands lie (RowState). Out: vectors of f32.
+// Compiled once per instruction set, as cpu/simd.hpp. Read next: cpu/row/walk.hpp.
+#pragma once
+
+#include "cpu/row/values.hpp"
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+/// How an operand's elements are read or written, two vectors at a time.
+enum class Way : int32_t {
+  kF32,
+  kF32Paired,  // values by even and odd elements
+  kF16,
+  kBF16,     // always paired
+  kBF16Any,  // stores of values that may bring a NaN of any payload, from f32
+  kStreamF32,
+  kStreamF16,
+  kStreamBF16,
+  kOther,
+};
+
+struct RowTensor {
+  char* data;      // of this row
+  int64_t column;  // bytes from element to element
+  FloatType type;
+  Way load, store;
+};
+struct RowState {
+  const RowCall& call;
+  RowTensor operands[kMaxRowOperands];
+  int64_t index;
+  bool paired;
+
+  template <int kIndex>
+  DLBLAS_INLINE void store_value(Operand<kIndex>, float value) const;
+};
+
+/// Two vectors in the order of load2<kBF16, kBF16>, and back.
+DLBLAS_INLINE Values<2> to_pairs(const Values<2>& x) {
+  float lanes[2 * kWidth];
+  store<Element::kF32>(lanes, x.v[0]);
+  store<Element::kF32>(lanes + kWidth, x.v[1]);
+  const Pair p = load2<Element::kF32, Element::kBF16>(lanes);
+  Values<2> r;
+  r.v[0] = p.a, r.v[1] = p.b;
+  return r;
+}
+DLBLAS_INLINE Values<2> from_pairs(const Values<2>& x) {
+  float lanes[2 * kWidth];
+  for (int i = 0; i < kWidth; ++i) lanes[2 * i] = x.v[0][i], lanes[2 * i + 1] = x.v[1][i];
+  Values<2> r;
+  r.v[0] = load<Element::kF32>(lanes), r.v[1] = load<Element::kF32>(lanes + kWidth);
+  return r;
+}
+
+/// 2^k for −149 ≤ k ≤ 127.
+DLBLAS_INLINE float power_of_2(int k) {
+  const uint32_t bits = k >= -126 ? static_cast<uint32_t>(k + 127) << 23 : 1u << (k + 149);
+  float f;
+  __builtin_memcpy(&f, &bits, 4);
+  return f;
+}
+DLBLAS_INLINE float f8_to_f32(FloatType type, uint8_t byte) {
+  const int fraction_bits = type == FloatType::kF8E4M3 ? 3 : 2;
+  const int bias = type == FloatType::kF8E4M3 ? 7 : 15;
+  const int exponent = byte >> fraction_bits & (type == FloatType::kF8E4M3 ? 15 : 31);
+  const int fraction = byte & ((1 << fraction_bits) - 1);
+  float v;
+  if (type == FloatType::kF8E4M3 ? (byte & 0x7f) == 0x7f : exponent == 31 && fraction != 0)
+    v = __builtin_nanf("");
+  else if (type == FloatType::kF8E5M2 && exponent == 31)
+    v = __builtin_inff();
+  else if (exponent == 0)
+    v = static_cast<float>(fraction) * power_of_2(1 - bias - fraction_bits);
+  else
+    v = static_cast<float>(fraction + (1 << fraction_bits)) *
+        power_of_2(exponent - bias - fraction_bits);
+  return byte & 0x80 ? -v : v;
+}
+/// Nearest even; beyond the largest value the largest (torch saturates so in quantisation); NaN
+/// stays.
+DLBLAS_INLINE uint8_t f32_to_f8(FloatType type, float v) {
+  const int fraction_bits = type == FloatType::kF8E4M3 ? 3 : 2;
+  const int least = type == FloatType::kF8E4M3 ? -6 : -14;
+  const float largest = type == FloatType::kF8E4M3 ? 448.0f : 57344.0f;
+  uint32_t bits;
+  __builtin_memcpy(&bits, &v, 4);
+  const auto sign = static_cast<uint8_t>(bits >> 24 & 0x80);
+  if (v != v) return sign | (type == FloatType::kF8E4M3 ? 0x7f : 0x7e);
+  float a = sign ? -v : v;
+  a = a > largest ? largest : a;
+  __builtin_memcpy(&bits, &a, 4);
+  int exponent = static_cast<int>(bits >> 23) - 127;
+  exponent = exponent < least ? least : exponent;
+  // Multiples of the spacing here, to the nearest even one; a carry moves into the exponent.
+  const float spacing = power_of_2(exponent - fraction_bits);
+  const auto units = static_cast<int>(__builtin_rintf(a / spacing));
+  const int code = (exponent - least) * (1 << fraction_bits) + units;
+  return static_cast<uint8_t>(sign | code);
+}
+
+/// The first n ≤ kWidth elements from column `c` on, at any stride, of any type; zeros above.
+DLBLAS_OUTLINE Vec load_some(const RowTensor& t, int64_t c, int n) {
+  const int size = size_of(t.type);
+  const char* from = t.data + c * t.column;
+  char gathered[4 * kWidth];
+  if (t.column != size) {
+    for (int i = 0; i < n; ++i)
+      __builtin_memcpy(gathered + i * size, from + i * t.column, static_cast<size_t>(size));
+    from = gathered;
+  }
+  if (t.type == FloatType::kF32) return load_partial<Element::kF32>(from, n);
+  if (t.type == FloatType::kF16) return load_partial<Element::kF16>(from, n);
+  if (t.type == FloatType::kBF16) return load_partial<Element::kBF16>(from, n);
+  float lanes[kWidth] = {};
+  for (int i = 0; i < n; ++i)
+    lanes[i] = t.type == FloatType::kI8 ? static_cast<float>(static_cast<signed char>(from[i]))
+                                        : f8_to_f32(t.type, static_cast<uint8_t>(from[i]));
+  return load<Element::kF32>(lanes);
+}
+DLBLAS_OUTLINE void store_some(const RowTensor& t, int64_t c, Vec v, int n) {
+  const int size = size_of(t.type);
+  char* to = t.data + c * t.column;
+  char scattered[4 * kWidth];
+  char* place = t.column == size ? to : scattered;
+  if (t.type == FloatType::kF32) {
+    store_partial<Element::kF32>(place, v, n);
+  } else if (t.type == FloatType::kF16) {
+    store_partial<Element::kF16>(place, v, n);
+  } else if (t.type == FloatType::kBF16) {
+    store_partial<Element::kBF16>(place, v, n);
+  } else {
+    for (int i = 0; i < n; ++i) {
+      if (t.type != FloatType::kI8) {
+        place[i] = static_cast<char>(f32_to_f8(t.type, v[i]));
+        continue;
+      }
+      const float whole = __builtin_rintf(v[i]);
+      place[i] = static_cast<char>(whole > 127    ? 127
+                                   : whole < -128 ? -128
+                                                  : static_cast<int>(whole));
+    }
+  }
+  if (place != to)
+    for (int i = 0; i < n; ++i)
+      __builtin_memcpy(to + i * t.column, place + i * size, static_cast<size_t>(size));
+}
+DLBLAS_OUTLINE Values<2> load_other(const RowTensor& t, int64_t c, bool paired) {
+  Values<2> r;
+  r.v[0] = load_some(t, c, kWidth), r.v[1] = load_some(t, c + kWidth, kWidth);
+  return paired ? to_pairs(r) : r;
+}
+DLBLAS_OUTLINE void store_other(const RowTensor& t, int64_t c, const Values<2>& x, bool paired) {
+  const Values<2> r = paired ? from_pairs(x) : x;
+  store_some(t, c, r.v[0], kWidth), store_some(t, c + kWidth, r.v[1], kWidth);
+}
+
+DLBLAS_INLINE Values<2> from_pair(Pair p) {
+  Values<2> r;
+  r.v[0] = p.a, r.v[1] = p.b;
+  return r;
+}
+
+/// kVectors = 2: 2·kWidth columns inside the row. 1: `lanes` columns in order, at a row's ends.
+template <int kVectors>
+struct CpuAccess {
+  const RowState& row;
+  int64_t first;
+  int lanes;
+  bool first_pass;  // keep() stores in the first pass alone
+  const RowCall& call = row.call;
+
+  DLBLAS_INLINE int64_t column() const { return first; }
+  DLBLAS_INLINE int32_t option(int i) const { return call.options[i]; }
+  template <int kStage>
+  DLBLAS_INLINE const RowUnpack& unpack(Stage<kStage>) const {
+    return call.unpack[0];
+  }
+
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> load(Operand<kIndex>, int64_t shift = 0) const {
+    return load_from(row.operands[kIndex], first + shift);
+  }
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> load_column(Operand<kIndex>) const {
+    return load_from(row.operands[kIndex], first);
+  }
+  /// At an offset in elements from the operand's first.
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> load_at(Operand<kIndex>, int64_t offset) const {
+    RowTensor t = row.operands[kIndex];
+    t.data = static_cast<char*>(call.operands[kIndex].data) + offset * size_of(t.type);
+    return load_from(t, 0);
+  }
+  template <int kIndex>
+  DLBLAS_INLINE void store(Operand<kIndex>, const Values<kVectors>& x, int64_t shift = 0) const {
+    if (first_pass) store_to(row.operands[kIndex], first + shift, x);
+  }
+  template <int kIndex>
+  DLBLAS_INLINE void store_words(Operand<kIndex> o, const Values<kVectors>& x,
+                                 int64_t shift = 0) const {
+    store(o, x, shift);
+  }
+  template <int kIndex>
+  DLBLAS_INLINE void store_at(Operand<kIndex>, int64_t offset, const Values<kVectors>& x) const {
+    RowTensor t = row.operands[kIndex];
+    t.data = static_cast<char*>(call.operands[kIndex].data) + offset * size_of(t.type);
+    if (first_pass) store_to(t, 0, x);
+  }
+  /// A group's value, once.
+  template <int kGroup, int kIndex>
+  DLBLAS_INLINE void store_group(Operand<kIndex>, float value) const {
+    const RowTensor& t = row.operands[kIndex];
+    if (first % kGroup == 0) store_some(t, first / kGroup, broadcast(value), 1);
+  }
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> round(Operand<kIndex>, const Values<kVectors>& x) const {
+    Values<kVectors> r = x;
+    const FloatType type = row.operands[kIndex].type;
+    if (type == FloatType::kBF16)
+      for (Vec& v : r.v) v = dlblas::DLBLAS_ISA::round<Element::kBF16>(v);
+    else if (type == FloatType::kF16)
+      for (Vec& v : r.v) v = dlblas::DLBLAS_ISA::round<Element::kF16>(v);
+    return r;
+  }
+
+ private:
+  DLBLAS_INLINE Values<kVectors> load_from(const RowTensor& t, int64_t c) const {
+    Values<kVectors> r;
+    if constexpr (kVectors == 1) {
+      r.v[0] = load_some(t, c, lanes);
+      return r;
+    } else {
+      if (t.load == Way::kBF16 || t.load == Way::kBF16Any)
+        return from_pair(load2<Element::kBF16, Element::kBF16>(t.data + c * 2));
+      if (t.load == Way::kF32)
+        return from_pair(load2<Element::kF32, Element::kF32>(t.data + c * 4));
+      if (t.load == Way::kF32Paired)
+        return from_pair(load2<Element::kF32, Element::kBF16>(t.data + c * 4));
+#if defined(__AVX2__)
+      if (t.load == Way::kF16)
+        return from_pair(load2<Element::kF16, Element::kF16>(t.data + c * 2));
+#endif
+      return load_other(t, c, row.paired);
+    }
+  }
+  DLBLAS_INLINE void store_to(const RowTensor& t, int64_t c, const Values<kVectors>& x) const {
+    if constexpr (kVectors == 1) {
+      store_some(t, c, x.v[0], lanes);
+    } else {
+      const Pair p = {x.v[0], x.v[1]};
+      if (t.store == Way::kBF16)
+        store2<Element::kBF16, Nans::kShort>(t.data + c * 2, p);
+      else if (t.store == Way::kStreamBF16)
+        stream2<Element::kBF16, Nans::kShort>(t.data + c * 2, p);
+      else if (t.store == Way::kF32)
+        store2<Element::kF32>(t.data + c * 4, p);
+      else if (t.store == Way::kStreamF32)
+        stream2<Element::kF32>(t.data + c * 4, p);
+      else if (t.store == Way::kBF16Any)
+        store2<Element::kBF16>(t.data + c * 2, p);
+#if defined(__AVX2__)
+      else if (t.store == Way::kF16)
+        store2<Element::kF16>(t.data + c * 2, p);
+      else if (t.store == Way::kStreamF16)
+        stream2<Element::kF16>(t.data + c * 2, p);
+#endif
+      else
+        store_other(t, c, x, row.paired);
+    }
+  }
+};
+
+template <int kIndex>
+DLBLAS_INLINE void RowState::store_value(Operand<kIndex>, float value) const {
+  store_some(operands[kIndex], 0, broadcast(value), 1);
+}
+
+/// What a program is compiled for on a CPU.
+template <int kVectors, bool kKeep>
+struct CpuTarget {
+  static constexpr int kElements = kVectors * kWidth;
+  static constexpr bool kKeeps = kKeep;
+  static constexpr int kVariant = kKeep ? 0 : 1;  // rows are read again: in as few passes as can be
+  using Access = CpuAccess<kVectors>;
+  using Row = RowState;
+  using Values = dlblas::DLBLAS_ISA::Values<kVectors>;
+  template <int kIndex>
+  using Words = Values;
+  using Math = CpuMath;
+  using Total = double;
+  using Sum = SumPart;
+  using Max = MaxPart;
+  using MaxSum = MaxSumPart;
+};
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)

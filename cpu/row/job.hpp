@@ -1,0 +1,26 @@
+// One call of a row program on a CPU, as the objects of all instruction sets see it: plain values.
+// Read next: cpu/row/walk.hpp (what runs it), src/kernels/rows_cpu.cpp (what fills it).
+#pragma once
+
+#include "device/row/call.hpp"
+
+namespace dlblas {
+
+struct RowJob {
+  NestedRowCall call;
+  FloatType types[kMaxRowOperands];
+  uint32_t rows_of = 0;  // bit i: operand i has rows; else it is a vector over columns
+  uint32_t written = 0;  // bit i: operand i is a result
+  uint32_t shifted = 0;  // bit i: its rows are longer than the width: stores may be shifted
+  int32_t operands = 0;
+  int32_t tile = 0;         // columns of one unit of work; rows that are reduced are one unit
+  bool paired = false;      // values go by even and odd elements: cheapest where x is bf16
+  bool short_nans = false;  // no f32 among the inputs: see Nans in cpu/simd.hpp
+  bool stream = false;      // results go past the caches
+  bool prefetch = false;    // while a row is written, the next one is asked for
+};
+
+/// Runs units [begin, end): row · tiles + tile.
+using RowJobFn = void (*)(const RowJob& job, int64_t begin, int64_t end);
+
+}  // namespace dlblas

@@ -1,0 +1,174 @@
+// What a row program sees on a CPU: an access is two vectors (one at a row's end) of f32, whatever
+// the tensors' types: they convert at loads and stores, by a switch that is the same for all
+// accesses of a call. So a program is one piece of code per instruction set, not one per type.
+// Compiled once per instruction set, as cpu/simd.hpp. Read next: cpu/row/walk.hpp.
+#pragma once
+
+#include "cpu/math.hpp"
+#include "cpu/row/job.hpp"
+#include "device/row/base.hpp"
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+template <int kVectors>
+struct Values {
+  Vec v[kVectors];
+  Values() = default;
+  DLBLAS_INLINE Values(float s) {
+    for (Vec& x : v) x = broadcast(s);
+  }
+#define DLBLAS_ROW_OPERATOR(op, f)                                            \
+  DLBLAS_INLINE friend Values operator op(const Values& a, const Values& b) { \
+    Values r;                                                                 \
+    for (int i = 0; i < kVectors; ++i) r.v[i] = f(a.v[i], b.v[i]);            \
+    return r;                                                                 \
+  }
+  DLBLAS_ROW_OPERATOR(+, add)
+  DLBLAS_ROW_OPERATOR(-, sub)
+  DLBLAS_ROW_OPERATOR(*, mul)
+  DLBLAS_ROW_OPERATOR(/, div)
+#undef DLBLAS_ROW_OPERATOR
+};
+
+#define DLBLAS_ROW_FUNCTION(name)                                  \
+  template <int kVectors>                                          \
+  DLBLAS_INLINE Values<kVectors> name(const Values<kVectors>& a) { \
+    Values<kVectors> r;                                            \
+    for (int i = 0; i < kVectors; ++i) r.v[i] = name(a.v[i]);      \
+    return r;                                                      \
+  }
+DLBLAS_ROW_FUNCTION(exp)
+DLBLAS_ROW_FUNCTION(exp2)
+DLBLAS_ROW_FUNCTION(log)
+DLBLAS_ROW_FUNCTION(tanh)
+DLBLAS_ROW_FUNCTION(erf)
+DLBLAS_ROW_FUNCTION(abs)
+DLBLAS_ROW_FUNCTION(sigmoid)
+DLBLAS_ROW_FUNCTION(silu)
+#undef DLBLAS_ROW_FUNCTION
+#define DLBLAS_ROW_FUNCTION(name)                                                             \
+  template <int kVectors>                                                                     \
+  DLBLAS_INLINE Values<kVectors> name(const Values<kVectors>& a, const Values<kVectors>& b) { \
+    Values<kVectors> r;                                                                       \
+    for (int i = 0; i < kVectors; ++i) r.v[i] = name(a.v[i], b.v[i]);                         \
+    return r;                                                                                 \
+  }
+DLBLAS_ROW_FUNCTION(max)
+DLBLAS_ROW_FUNCTION(min)
+#undef DLBLAS_ROW_FUNCTION
+template <int kVectors>
+DLBLAS_INLINE Values<kVectors> fma(const Values<kVectors>& a, const Values<kVectors>& b,
+                                   const Values<kVectors>& c) {
+  Values<kVectors> r;
+  for (int i = 0; i < kVectors; ++i) r.v[i] = fma(a.v[i], b.v[i], c.v[i]);
+  return r;
+}
+/// Memory's words and values are the same here.
+template <int kVectors>
+DLBLAS_INLINE const Values<kVectors>& values(const Values<kVectors>& words) {
+  return words;
+}
+template <int kVectors>
+DLBLAS_INLINE const Values<kVectors>& values(const Values<kVectors>& words, const RowUnpack&) {
+  return words;
+}
+
+/// Functions of one value: what finalize() uses.
+struct CpuMath {
+  DLBLAS_INLINE static float reciprocal(float x) { return 1 / x; }
+  DLBLAS_INLINE static float reciprocal(double x) { return static_cast<float>(1 / x); }
+  DLBLAS_INLINE static float rsqrt(double x) { return static_cast<float>(1 / __builtin_sqrt(x)); }
+  DLBLAS_INLINE static float exp(float x) { return DLBLAS_ISA::exp(broadcast(x))[0]; }
+  DLBLAS_INLINE static float log(float x) { return DLBLAS_ISA::log(broadcast(x))[0]; }
+  DLBLAS_INLINE static float max(float a, float b) { return a > b || a != a ? a : b; }
+  DLBLAS_INLINE static float min(float a, float b) { return a < b || a != a ? a : b; }
+};
+
+// ---- reductions: two vectors of accumulators; the end of a row adds to the first ----
+
+struct SumPart {
+  using Total = double;
+  Vec a = zero(), b = zero();
+  int lanes = kWidth;  // of a row's end that count
+  DLBLAS_INLINE void add(const Values<2>& x) { a = a + x.v[0], b = b + x.v[1]; }
+  DLBLAS_INLINE void add(const Values<1>& x) { a = a + choose(lanes_below(lanes), x.v[0], zero()); }
+  DLBLAS_INLINE void add_product(const Values<2>& x, const Values<2>& y) {
+    a = fma(x.v[0], y.v[0], a), b = fma(x.v[1], y.v[1], b);
+  }
+  DLBLAS_INLINE void add_product(const Values<1>& x, const Values<1>& y) {
+    a = fma(choose(lanes_below(lanes), x.v[0], zero()), y.v[0], a);
+  }
+  DLBLAS_INLINE void merge(const SumPart& o) { a = a + o.a, b = b + o.b; }
+  DLBLAS_INLINE static Total none() { return 0; }
+  DLBLAS_INLINE void add_to(Total& total) const { total += static_cast<double>(reduce_add(a + b)); }
+};
+
+struct MaxPart {
+  using Total = float;
+  Vec most = broadcast(-__builtin_inff());
+  int lanes = kWidth;
+  DLBLAS_INLINE void add(const Values<2>& x) { most = max(x.v[0], max(x.v[1], most)); }
+  DLBLAS_INLINE void add(const Values<1>& x) {
+    most = max(choose(lanes_below(lanes), x.v[0], most), most);
+  }
+  template <int kVectors>
+  DLBLAS_INLINE void add_abs(const Values<kVectors>& x) {
+    add(abs(x));
+  }
+  DLBLAS_INLINE void merge(const MaxPart& o) { most = max(most, o.most); }
+  DLBLAS_INLINE static Total none() { return -__builtin_inff(); }
+  DLBLAS_INLINE void add_to(Total& total) const {
+    for (int i = 0; i < kWidth; ++i) total = CpuMath::max(most[i], total);
+  }
+};
+
+/// A maximum and Σ e^(x − maximum), a lane at a time; scaled again only when a maximum grows, which
+/// a row does some ten times.
+struct MaxSumPart {
+  struct Total {
+    float max;
+    double sum;
+  };
+  // Not −inf: −inf − −inf is NaN, and rows may begin with −inf.
+  Vec most = broadcast(-__FLT_MAX__), a = zero(), b = zero();
+  int lanes = kWidth;
+  DLBLAS_INLINE void add(const Values<2>& x) {
+    const Vec larger = max_number(x.v[0], x.v[1]);
+    if (any(less(most, larger))) grow(larger);
+    a = a + exp(x.v[0] - most), b = b + exp(x.v[1] - most);
+  }
+  DLBLAS_INLINE void add(const Values<1>& x) {
+    const Mask inside = lanes_below(lanes);
+    const Vec y = choose(inside, x.v[0], broadcast(-__FLT_MAX__));
+    if (any(less(most, y))) grow(y);
+    a = a + choose(inside, exp(y - most), zero());
+  }
+  DLBLAS_INLINE void merge(const MaxSumPart& o) {
+    grow(o.most);
+    const Vec scale = exp(o.most - most);
+    a = a + o.a * scale, b = b + o.b * scale;
+  }
+  DLBLAS_INLINE static Total none() { return {-__FLT_MAX__, 0}; }
+  DLBLAS_OUTLINE void add_to(Total& total) const {
+    float largest = total.max;
+    for (int i = 0; i < kWidth; ++i) largest = most[i] > largest ? most[i] : largest;
+    const Vec scaled = (a + b) * exp(most - broadcast(largest));
+    total.sum = total.sum * static_cast<double>(CpuMath::exp(total.max - largest)) +
+                static_cast<double>(reduce_add(scaled));
+    total.max = largest;
+  }
+
+ private:
+  DLBLAS_INLINE void grow(Vec larger) {
+    const Vec before = most;
+    most = choose(less(most, larger), larger, most);
+    const Vec scale = exp(before - most);
+    a = a * scale, b = b * scale;
+  }
+};
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)

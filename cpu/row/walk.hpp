@@ -1,0 +1,321 @@
+// Runs a row program on a CPU: a row is one thread's, walked in passes, one a reduction and one
+// that stores; what is kept is loaded again, from cache. Sums are f32 over blocks of kRowBlock
+// columns and f64 across them, in an order that only the width sets: same bits in any batch, on any
+// number of threads. Included by the files that the build makes of every *_program.hpp, one per
+// instruction set. In: RowJob, a range of units. Flow: call > validate > select > compile >
+// [launch]. Read next: src/kernels/rows_cpu.cpp.
+#pragma once
+
+#include "cpu/row/access.hpp"
+
+#define DLBLAS_ROW_LAMBDA __attribute__((always_inline))
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+/// Columns that are summed in f32 before they are added up in f64.
+constexpr int64_t kRowBlock = 4096;
+/// Accesses in flight: accumulators of a reduction, loads of a pass.
+constexpr int kRowUnroll = 2;
+constexpr int kRowStep = 2 * kWidth;  // columns of an access
+
+/// An access of two vectors, or of `lanes` lanes of one.
+template <int kVectors>
+struct Width {
+  static constexpr int vectors = kVectors;
+};
+
+/// body(Width, place in the unroll, column, lanes) over columns [begin, end).
+template <typename Body>
+DLBLAS_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
+  int64_t c = begin;
+  for (; c + kRowUnroll * kRowStep <= end; c += kRowUnroll * kRowStep)
+    for (int u = 0; u < kRowUnroll; ++u) body(Width<2>{}, u, c + u * kRowStep, kWidth);
+  for (; c + kRowStep <= end; c += kRowStep) body(Width<2>{}, 0, c, kWidth);
+  for (; c < end; c += kWidth)
+    body(Width<1>{}, 0, c, end - c < kWidth ? static_cast<int>(end - c) : kWidth);
+}
+
+/// Bytes on the stack for what a row keeps between its last stage and its store.
+constexpr int kRowScratchBytes = 128 << 10;
+
+template <template <typename> class Program, bool kKeep>
+class RowWalker {
+ public:
+  template <int kVectors>
+  using At = Program<CpuTarget<kVectors, kKeep>>;
+  using Wide = At<2>;
+  using Kept = typename Wide::Kept;
+
+  /// `scratch`: an access after the other, where kKeep.
+  RowWalker(const RowJob& job, Kept* scratch)
+      : job_(job), row_{job.call, {}, 0, job.paired}, scratch_(scratch) {
+    for (int i = 0; i < job.operands; ++i) {
+      RowTensor& t = row_.operands[i];
+      t.type = job.types[i];
+      t.column = job.call.operands[i].column * size_of(t.type);
+      t.data = static_cast<char*>(job.call.operands[i].data);
+      t.load = t.store = way(t);
+    }
+  }
+
+  /// One unit: a row, or a part of one where the program reduces none.
+  void run(int64_t unit) {
+    const auto tiles = static_cast<int64_t>(job_.call.tiles);
+    const int64_t row = tiles == 1 ? unit : unit / tiles,
+                  tile = tiles == 1 ? 0 : unit - row * tiles;
+    place(row);
+    const int64_t begin = tile * job_.tile;
+    int64_t end = begin + job_.tile;
+    end = end < job_.call.width ? end : job_.call.width;
+    stage(Stage<0>{}, begin, end);
+    stage(Stage<1>{}, begin, end);
+    stage(Stage<2>{}, begin, end);
+    if constexpr (Wide::kHasRowResults) Wide::store_row(stats_, row_);
+    if constexpr (!Wide::kOnlyRowResults) write(begin, end);
+  }
+
+ private:
+  Way way(const RowTensor& t) const {
+    if (t.column != size_of(t.type)) return Way::kOther;
+    if (t.type == FloatType::kF32) return job_.paired ? Way::kF32Paired : Way::kF32;
+    if (t.type == FloatType::kF16 && !job_.paired) return Way::kF16;
+    if (t.type == FloatType::kBF16 && job_.paired)
+      return job_.short_nans ? Way::kBF16 : Way::kBF16Any;
+    return Way::kOther;
+  }
+
+  int64_t offset(int operand, int64_t row) const {
+    const RowNest& nest = job_.call.nest;
+    const int64_t* strides = nest.strides[operand];
+    if (nest.rank <= 1) return nest.rank == 0 ? 0 : row * strides[0];
+    int64_t at = 0;
+    for (int d = 0; d < nest.rank; ++d) {
+      at += row % nest.sizes[d] * strides[d];
+      row /= nest.sizes[d];
+    }
+    return at;
+  }
+  char* data_of(int operand, int64_t row) const {
+    char* base = static_cast<char*>(job_.call.operands[operand].data);
+    if (!(job_.rows_of >> operand & 1u)) return base;
+    return base + offset(operand, row) * size_of(job_.types[operand]);
+  }
+  void place(int64_t row) {
+    row_.index = row;
+    for (int i = 0; i < job_.operands; ++i) row_.operands[i].data = data_of(i, row);
+  }
+
+  /// Stats belong to the program as compiled for two vectors; that for one has its own type of the
+  /// same layout.
+  template <int kVectors>
+  DLBLAS_INLINE typename At<kVectors>::Stats stats() const {
+    typename At<kVectors>::Stats copy;
+    static_assert(sizeof copy == sizeof stats_);
+    __builtin_memcpy(&copy, &stats_, sizeof copy);
+    return copy;
+  }
+
+  template <int kVectors, bool kFirst>
+  DLBLAS_INLINE typename At<kVectors>::Kept kept_at(const CpuAccess<kVectors>& at) {
+    typename At<kVectors>::Kept kept;
+    if constexpr (!kFirst && At<kVectors>::kHasReload) {
+      At<kVectors>::reload(kept, at);
+    } else {
+      typename At<kVectors>::Loaded loaded;
+      At<kVectors>::load(loaded, at);
+      At<kVectors>::keep(kept, loaded, at);
+    }
+    return kept;
+  }
+
+  template <int kStage>
+  DLBLAS_INLINE void stage(Stage<kStage> s, int64_t begin, int64_t end) {
+    if constexpr (kStage < Wide::kStages) {
+      if constexpr (Wide::kScopes[kStage] <= 0) {
+        using Part = decltype(Wide::partial(s));
+        typename Part::Total total = Part::none();
+        for (int64_t block = begin; block < end; block += kRowBlock) {
+          Part parts[kRowUnroll];
+          const int64_t next = block + kRowBlock < end ? block + kRowBlock : end;
+          for_columns(block, next, [&](auto width, int u, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
+            constexpr int kVectors = decltype(width)::vectors;
+            using P = At<kVectors>;
+            const CpuAccess<kVectors> at = {row_, c, lanes, kStage == 0};
+            typename P::Kept kept = kept_at<kVectors, kStage == 0>(at);
+            typename P::Columns columns;
+            if constexpr (P::kHasColumns && P::kColumnsStage <= kStage)
+              P::load_columns(columns, at);
+            parts[u].lanes = lanes;
+            P::accumulate(s, parts[u], kept, columns, stats<kVectors>(), at);
+            if constexpr (kKeep && kStage == P::kStages - 1) kept_place<kVectors>(c) = kept;
+          });
+          for (int u = 1; u < kRowUnroll; ++u) parts[0].merge(parts[u]);
+          parts[0].add_to(total);
+        }
+        Wide::finalize(s, stats_, total, job_.call);
+      }
+    }
+  }
+
+  /// Accesses of one vector are at most two, at the row's end.
+  template <int kVectors>
+  DLBLAS_INLINE typename At<kVectors>::Kept& kept_place(int64_t c) {
+    if constexpr (kVectors == 2)
+      return scratch_[c / kRowStep];
+    else
+      return narrow_[c / kWidth % 2];
+  }
+
+  template <int kVectors>
+  DLBLAS_INLINE void write_access(int64_t c, int lanes) {
+    using P = At<kVectors>;
+    constexpr bool kFirst = P::kStages == 0 || P::kScopes[0] > 0;
+    CpuAccess<kVectors> at = {row_, c, lanes, kFirst};
+    typename P::Kept kept;
+    if constexpr (kKeep)
+      kept = kept_place<kVectors>(c);
+    else
+      kept = kept_at<kVectors, kFirst>(at);
+    typename P::Columns columns;
+    if constexpr (P::kHasColumns) P::load_columns(columns, at);
+    at.first_pass = true;
+    P::store(kept, columns, stats<kVectors>(), at);
+  }
+
+  /// The groups of columns that the last stage reduces, each read once; 0: it reduces none.
+  static constexpr int group() {
+    return Wide::kStages > 0 && Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0] > 0
+               ? Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0]
+               : 0;
+  }
+  template <int kVectors>
+  void write_group(int64_t c, int64_t count) {
+    using P = At<kVectors>;
+    using S = Stage<P::kStages - 1>;
+    using Part = decltype(P::partial(S{}));
+    constexpr int kStep = kVectors * kWidth;
+    constexpr bool kFirst = P::kStages == 1;
+    typename P::Kept kept[(group() + kStep - 1) / kStep];
+    typename P::Columns columns;
+    const auto access = [&](int64_t at) {
+      const int64_t left = count - at;
+      return CpuAccess<kVectors>{row_, c + at, left < kWidth ? static_cast<int>(left) : kWidth,
+                                 true};
+    };
+    Part part = P::partial(S{});
+    for (int i = 0; i * kStep < count; ++i) {
+      CpuAccess<kVectors> at = access(i * kStep);
+      at.first_pass = kFirst;
+      kept[i] = kept_at<kVectors, kFirst>(at);
+      if constexpr (P::kHasColumns && P::kColumnsStage < P::kStages) P::load_columns(columns, at);
+      part.lanes = at.lanes;
+      P::accumulate(S{}, part, kept[i], columns, stats<kVectors>(), at);
+    }
+    typename Part::Total total = Part::none();
+    part.add_to(total);
+    for (int i = 0; i * kStep < count; ++i) {
+      const CpuAccess<kVectors> at = access(i * kStep);
+      P::finalize_group(S{}, kept[i], static_cast<float>(total), at);
+      if constexpr (P::kHasColumns) P::load_columns(columns, at);
+      P::store(kept[i], columns, stats<kVectors>(), at);
+    }
+  }
+  void write_groups(int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; c += group()) {
+      const int64_t count = end - c < group() ? end - c : group();
+      if (count == group() && group() % kRowStep == 0)
+        write_group<2>(c, count);
+      else
+        write_group<1>(c, count);
+    }
+  }
+
+  /// The pass that stores: past the caches from the first address that is fit for it.
+  void write(int64_t begin, int64_t end) {
+    if constexpr (group() > 0) return write_groups(begin, end);
+    int64_t c = begin;
+    if (job_.stream) c = start_streaming(begin, end);
+    if (job_.prefetch) {
+      constexpr int64_t kAhead = kRowUnroll * kRowStep;
+      const int64_t next = row_.index + 1 < job_.call.rows ? row_.index + 1 : row_.index;
+      for (; c + kAhead <= end; c += kAhead) {
+        prefetch_row(next, c, kAhead);
+        for (int u = 0; u < kRowUnroll; ++u) write_access<2>(c + u * kRowStep, kWidth);
+      }
+    }
+    for_columns(c, end, [&](auto width, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
+      write_access<decltype(width)::vectors>(at, lanes);
+    });
+  }
+
+  void prefetch_row(int64_t row, int64_t c, int64_t columns) const {
+    for (int i = 0; i < job_.operands; ++i) {
+      if (!(job_.rows_of >> i & 1u) || job_.written >> i & 1u) continue;
+      const char* from = data_of(i, row) + c * row_.operands[i].column;
+      for (int64_t b = 0; b < columns * row_.operands[i].column; b += 64) prefetch(from + b);
+    }
+  }
+
+  /// Writes the columns before the first aligned address; results that are not aligned with the
+  /// first of them go through the caches. The column to go on from.
+  int64_t start_streaming(int64_t begin, int64_t end) {
+    int64_t head = -1;
+    for (int i = 0; i < job_.operands; ++i) {
+      RowTensor& t = row_.operands[i];
+      if (!(job_.written >> i & 1u)) continue;
+      t.store = way(t);
+      if (t.store == Way::kOther) continue;
+      const int size = size_of(t.type), step = kRowStep * size;
+      const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.data + begin * size) %
+                                             static_cast<unsigned>(step));
+      if (past % size != 0) continue;
+      if ((job_.shifted >> i & 1u) && int64_t{job_.call.width} * size % step != 0) continue;
+      const int64_t mine = past == 0 ? 0 : (step - past) / size;
+      if (begin + mine >= end || (head >= 0 && head != mine)) continue;
+      if (kKeep && mine != 0) continue;  // accesses are where they were kept
+      head = mine;
+      t.store = t.type == FloatType::kF16    ? Way::kStreamF16
+                : t.store == Way::kBF16Any   ? t.store
+                : t.type == FloatType::kBF16 ? Way::kStreamBF16
+                : job_.paired                ? t.store
+                                             : Way::kStreamF32;
+    }
+    if (head <= 0) return begin;
+    for (int64_t c = begin; c < begin + head; c += kWidth) {
+      const int64_t left = begin + head - c;
+      write_access<1>(c, left < kWidth ? static_cast<int>(left) : kWidth);
+    }
+    return begin + head;
+  }
+
+  const RowJob& job_;
+  RowState row_;
+  typename Wide::Stats stats_;
+  Kept* scratch_;
+  typename At<1>::Kept narrow_[2];
+};
+
+template <template <typename> class Program>
+void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
+  using Keeping = RowWalker<Program, true>;
+  using Kept = typename Keeping::Kept;
+  constexpr int64_t kMost = kRowScratchBytes / static_cast<int>(sizeof(Kept));
+  if (Keeping::Wide::kRemembers && job.call.width <= kMost * kRowStep) {
+    if constexpr (Keeping::Wide::kRemembers) {
+      alignas(64) Kept scratch[kMost];
+      Keeping walker(job, scratch);
+      for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
+    }
+  } else {
+    RowWalker<Program, false> walker(job, nullptr);
+    for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
+  }
+  // Other threads may read the results as soon as this task has ended.
+  if (job.stream) stream_fence();
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)

@@ -1,0 +1,82 @@
+// The names that row programs and their skeletons share: operands, stages, scopes, and what a
+// program may leave out. Programs include device/row/program.hpp, which says how one is written.
+// Read next: device/row/program.hpp.
+#pragma once
+
+#include "device/row/call.hpp"
+
+// A function of a program. Forced inline also at -O0: vectors stay in registers.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define DLBLAS_ROW __device__ static __forceinline__
+#else
+#define DLBLAS_ROW __attribute__((always_inline)) static inline
+#endif
+
+namespace dlblas {
+
+/// The tensor at a position of RowCall::operands.
+template <int kIndex>
+struct Operand {
+  static constexpr int index = kIndex;
+};
+
+/// A reduction of the program, in order; each sees the Stats of those before it.
+template <int kIndex>
+struct Stage {
+  static constexpr int index = kIndex;
+};
+
+/// Over whom a stage reduces: a row, what one thread holds of it (on a CPU: a row, too), or, as a
+/// positive number, groups of that many columns.
+inline constexpr int kRowScope = 0, kThreadScope = -1;
+
+struct RowEmpty {};
+
+template <bool kFirst, typename A, typename B>
+struct RowPick {
+  using Type = A;
+};
+template <typename A, typename B>
+struct RowPick<false, A, B> {
+  using Type = B;
+};
+
+/// Defaults of what a program may leave out.
+struct RowProgram {
+  static constexpr int kStages = 0;
+  static constexpr int kScopes[] = {kRowScope};
+  /// load_columns(Columns&, at): vectors over columns, the same for all rows (a weight), or found
+  /// through a table. kColumnsStage: the first stage that reads them; 3: store alone does.
+  /// kColumnsAfterRow: they are loaded after the row, since their address is itself loaded.
+  static constexpr bool kHasColumns = false, kColumnsAfterRow = false;
+  static constexpr int kColumnsStage = 3;
+  /// store_row(stats, row): results with one element a row. kOnlyRowResults: there are no others.
+  static constexpr bool kHasRowResults = false, kOnlyRowResults = false;
+  /// Accesses outside the row, as zeros, change no reduction.
+  static constexpr bool kZeroNeutral = false;
+  /// keep() stores: reload(Kept&, at) reads what it kept where the row is read again.
+  static constexpr bool kHasReload = false;
+  /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.
+  static constexpr bool kRemembers = false;
+  struct Columns {};
+  struct Stats {};
+  // Never called: kernels name them in branches that are left out.
+  template <typename... Any>
+  DLBLAS_ROW RowEmpty partial(const Any&...) {
+    return {};
+  }
+  template <typename... Any>
+  DLBLAS_ROW void accumulate(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW void reload(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW void load_columns(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW void store_row(const Any&...) {}
+};
+
+/// An operand's elements as memory holds them.
+template <typename Target, auto kOperand>
+using RowWords = typename Target::template Words<decltype(kOperand)::index>;
+
+}  // namespace dlblas

@@ -1,0 +1,77 @@
+// One call of a row program, as plain values: the host fills it, CUDA kernels take it by value, CPU
+// kernels by reference. The same struct for every operator, so the host code is shared.
+// Read next: device/row/program.hpp.
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas {
+
+inline constexpr int kMaxRowOperands = 8;
+inline constexpr int kMaxRowOptions = 4;
+
+/// A tensor of a row program. Strides in elements.
+struct RowOperand {
+  void* data;
+  int64_t row;     // between rows; unused where RowNest says where rows lie
+  int64_t column;  // between columns (1 but in the strided kernel), or between groups
+};
+
+/// {16, 0xffff0000}: the shift and the mask that unpack bf16, as values that the compiler cannot
+/// know. Words read as values again after a reduction are then unpacked again, at the cost of an
+/// unpacking, instead of living as twice as many floats over the barrier (layer_norm at 64
+/// registers: 0 bytes spilled, without it 96). One for each later stage.
+struct RowUnpack {
+  uint32_t shift, mask;
+};
+
+struct RowCall {
+  int64_t rows;
+  int32_t width;   // columns that the program walks
+  uint32_t tiles;  // parts of a row that never meet
+  RowUnpack unpack[3];
+  RowOperand operands[kMaxRowOperands];
+  float f[6];                       // the program's scalars
+  double d[2];                      // the same where f32 is too narrow
+  int64_t n[4];                     // whatever else it counts with
+  int32_t options[kMaxRowOptions];  // choices of the program: template values in CUDA kernels
+};
+
+/// Where rows lie when leading dimensions do not flatten to one stride, as in a slice of a fused
+/// projection [T, H, D]: sizes and strides of all leading dimensions, innermost first.
+struct RowNest {
+  static constexpr int kMaxRank = 7;
+  int32_t rank;
+  uint32_t sizes[kMaxRank];
+  int64_t strides[kMaxRowOperands][kMaxRank];
+};
+struct NestedRowCall : RowCall {
+  RowNest nest;
+};
+
+/// What a kernel is compiled for beside its configuration: how operands lie in memory.
+struct RowTraits {
+  FloatType types[kMaxRowOperands] = {};
+  int32_t n = 8;         // elements of an access
+  bool full = false;     // the threads' accesses are exactly the row
+  bool nested = false;   // the call is a NestedRowCall
+  bool strided = false;  // columns at any stride; n = 1
+  bool aligned = true;   // elements lie at multiples of their size; else n = 1
+  int32_t kept = 0;      // bytes of shared memory for what an access keeps there
+  int32_t options[kMaxRowOptions] = {};
+};
+
+/// The searched configuration of the CUDA kernels; a table may leave fields at their defaults.
+struct RowConfig {
+  int32_t threads = 128;    // of a row, in one block
+  int32_t vectors = 4;      // accesses a thread holds at a time
+  int32_t rows = 1;         // of a block
+  int32_t cluster = 1;      // blocks of a row
+  bool keep = true;         // passes: what is kept lies in shared memory, else it is read again
+  bool early = true;        // column vectors are loaded before the reductions
+  bool evict_last = false;  // rows are read with the L2 evict_last policy
+  int32_t variant = 0;      // which of its forms the program takes
+  int32_t blocks = 1;       // of a multiprocessor, which bounds registers
+};
+
+}  // namespace dlblas

@@ -1,0 +1,107 @@
+// A row program with one row a block (or a cluster), of any length, in passes: one a stage, and one
+// that stores. What is kept lies in shared memory, or is read again. Also the form for any strides
+// and for elements that are not aligned to their size: one element an access, read again.
+// In: RowCall. Flow: call > validate > select > compile > [launch].  Read next: registers.cuh.
+#pragma once
+
+#include "device/row/registers.cuh"
+
+namespace dlblas {
+
+template <template <typename> class Program, RowTraits T, RowConfig C>
+__global__ void __launch_bounds__(C.threads, C.blocks)
+    row_passes(const __grid_constant__ typename RowCallOf<T>::Type call) {
+  static_assert(C.rows == 1 && !T.full);
+  constexpr int V = C.vectors, N = T.n, kColumns = V * C.threads * N;
+  // What is read once more is read from L2; the last time, it leaves L2 first.
+  using A = RowAccess<T, Cache::kDefault, false, true>;
+  using P = Program<DeviceTarget<T, C, A, false>>;
+  using Threads = RowReduce<C.threads>;
+  using Kept = typename P::Kept;
+  static_assert(!C.keep || sizeof(Kept) <= T.kept, "the host gives it shared memory");
+  extern __shared__ __align__(16) unsigned char row_memory[];
+  __shared__ double slots[Threads::kSlots + 1];
+  __shared__ typename ClusterReduce<C.cluster>::Shared parts;
+  const int thread = threadIdx.x, rank = C.cluster == 1 ? 0 : static_cast<int>(cluster_rank());
+  Threads threads(slots, 1, thread);
+  ClusterReduce<C.cluster> blocks(parts, thread);
+  wait_for_dependencies();
+  launch_dependents();
+  blocks.start();
+  const int accesses = (call.width + N - 1) / N;
+  const int share = (accesses + C.cluster - 1) / C.cluster * N;
+  const int begin = detail::smaller(call.width, share * rank);
+  const int end = detail::smaller(call.width - begin, share);
+  const RowPlace<T> row(call, blockIdx.x / C.cluster);
+  typename P::Columns columns[V];
+  typename P::Stats stats;
+  // One pass: what is kept comes from the row, or from where the first pass left it.
+  const auto pass = [&](auto first, auto body) {
+    constexpr bool kFirst = decltype(first)::index == 0;
+#pragma unroll 1
+    for (int start = 0; start < end; start += kColumns) {
+      Kept kept[V];
+      const auto at = [&](int i) {
+        const int step = i * C.threads * N;
+        const bool holds = start + thread * N + step < end;
+        return A{row, begin + start + thread * N, step, holds, holds};
+      };
+      Kept* place = reinterpret_cast<Kept*>(row_memory) + start / N + thread;
+      if constexpr (kFirst || !C.keep) {
+        if constexpr (!kFirst && P::kHasReload) {
+#pragma unroll
+          for (int i = 0; i < V; ++i) P::reload(kept[i], at(i));
+        } else {
+          typename P::Loaded loaded[V];
+#pragma unroll
+          for (int i = 0; i < V; ++i) P::load(loaded[i], at(i));
+#pragma unroll
+          for (int i = 0; i < V; ++i) {
+            P::keep(kept[i], loaded[i], at(i));
+            if (C.keep && at(i).holds) place[i * C.threads] = kept[i];
+          }
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          if (at(i).holds) kept[i] = place[i * C.threads];
+      }
+      body(kept, at);
+    }
+  };
+  const auto stage = [&](auto s) {
+    constexpr int R = decltype(s)::index;
+    if constexpr (P::kScopes[R] <= 0) {
+      auto part = P::partial(s);
+      pass(s, [&](auto& kept, const auto& at) {
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          if (P::kZeroNeutral || at(i).holds)
+            P::accumulate(s, part, kept[i], columns[i], stats, at(i));
+      });
+      detail::finalize_stage<P, C, R>(part, stats, threads, blocks, call);
+    }
+  };
+  if constexpr (P::kStages > 0) stage(Stage<0>{});
+  if constexpr (P::kStages > 1) stage(Stage<1>{});
+  if constexpr (P::kStages > 2) stage(Stage<2>{});
+  if constexpr (P::kHasRowResults)
+    if (thread == 0 && rank == 0) P::store_row(stats, row);
+  if constexpr (!P::kOnlyRowResults) {
+    // Without a row-wide stage before it this is the first pass.
+    constexpr int kPass = P::kStages > 0 && P::kScopes[0] <= 0;
+    pass(Stage<kPass>{}, [&](auto& kept, const auto& at) {
+      if constexpr (P::kHasColumns)
+#pragma unroll
+        for (int i = 0; i < V; ++i) P::load_columns(columns[i], at(i));
+      constexpr int kLast = P::kStages - 1;
+      if constexpr (kLast >= 0)
+        if constexpr (P::kScopes[kLast] > 0)
+          detail::reduce_groups<P, C, kLast, N>(kept, columns, stats, at);
+#pragma unroll
+      for (int i = 0; i < V; ++i) P::store(kept[i], columns[i], stats, at(i));
+    });
+  }
+}
+
+}  // namespace dlblas

@@ -1,0 +1,234 @@
+// Reductions of row programs: what one thread gathers (Sum, Max, …), how two parts combine
+// (SumOp, …), and over whom: lanes of a group, a row's threads, the blocks of a cluster.
+// The order of additions depends on the configuration alone: same bits in any batch.
+// Read next: device/row/registers.cuh.
+#pragma once
+
+#include "device/cluster.cuh"
+#include "device/reduce.cuh"
+#include "device/row/values.cuh"
+
+namespace dlblas {
+
+// An operation: V (8 bytes at most), none() the neutral value, combine_lane() with the lane at a
+// distance, combine() between blocks, where parts travel as 8 bytes: sums as f64.
+struct SumOp {
+  using V = float;
+  __device__ static V none() { return 0; }
+  __device__ static void combine_lane(V& v, int distance) { detail::add_other_lane(v, distance); }
+  __device__ static double widen(V v) { return v; }
+  __device__ static V narrow(double v) { return static_cast<float>(v); }
+  __device__ static double combine(double a, double b) { return a + b; }
+};
+
+/// NaN wins.
+struct MaxOp {
+  using V = float;
+  __device__ static V none() { return -DeviceMath::infinity(); }
+  __device__ static void combine_lane(V& v, int distance) {
+    asm volatile(
+        "{\n .reg .f32 other;\n shfl.sync.bfly.b32 other, %0, %1, 31, -1;\n"
+        " max.NaN.f32 %0, %0, other;\n}"
+        : "+f"(v)
+        : "r"(distance));
+  }
+  __device__ static double widen(V v) { return v; }
+  __device__ static V narrow(double v) { return static_cast<float>(v); }
+  __device__ static double combine(double a, double b) { return a > b || a != a ? a : b; }
+};
+
+/// A maximum and Σ e^(x − maximum), combined in one step.
+struct MaxSum {
+  float max, sum;
+};
+struct MaxSumOp {
+  using V = MaxSum;
+  __device__ static V none() { return {MaxOp::none(), 0}; }
+  __device__ static V combine(V a, V b) {
+    const float m = DeviceMath::max(a.max, b.max);
+    // Nothing counts of a row that is −inf so far: −inf − −inf is NaN.
+    const float base = m == MaxOp::none() ? 0 : m;
+    return {m, a.sum * DeviceMath::exp(a.max - base) + b.sum * DeviceMath::exp(b.max - base)};
+  }
+  __device__ static void combine_lane(V& v, int distance) {
+    const V other = {__shfl_xor_sync(0xffffffffu, v.max, distance),
+                     __shfl_xor_sync(0xffffffffu, v.sum, distance)};
+    v = combine(v, other);
+  }
+  __device__ static double widen(V v) {
+    return __hiloint2double(__float_as_int(v.sum), __float_as_int(v.max));
+  }
+  __device__ static V narrow(double w) {
+    return {__int_as_float(__double2loint(w)), __int_as_float(__double2hiint(w))};
+  }
+  __device__ static double combine(double a, double b) {
+    return widen(combine(narrow(a), narrow(b)));
+  }
+};
+
+/// A thread's sum in four chains: a chain is the latency of a row in registers.
+struct SumPart {
+  using Op = SumOp;
+  float chains[4] = {0, 0, 0, 0};
+  template <int N>
+  __device__ void add(const Values<N>& a) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) chains[i % 4] += a.v[i];
+  }
+  template <int N>
+  __device__ void add_product(const Values<N>& a, const Values<N>& b) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) chains[i % 4] = fmaf(a.v[i], b.v[i], chains[i % 4]);
+  }
+  __device__ float value() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
+};
+
+/// A thread's maximum; NaN wins.
+struct MaxPart {
+  using Op = MaxOp;
+  float most = MaxOp::none();
+  template <int N>
+  __device__ void add(const Values<N>& a) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) most = DeviceMath::max(most, a.v[i]);
+  }
+  template <int N>
+  __device__ void add_abs(const Values<N>& a) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) most = DeviceMath::max(most, fabsf(a.v[i]));
+  }
+  /// 16-bit words two at a time.
+  template <FloatType T, int N>
+  __device__ void add(const Vec<T, N>& w) {
+    if constexpr (size_of(T) != 2 || N < 2) {
+      add(values(w));
+    } else {
+      uint32_t m = w.words[0];
+#pragma unroll
+      for (int i = 1; i < Vec<T, N>::kWords; ++i) {
+        if constexpr (T == FloatType::kBF16)
+          asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(m), "r"(w.words[i]));
+        else
+          asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(m) : "r"(m), "r"(w.words[i]));
+      }
+      const FloatPair pair = unpack_pair<T>(m);
+      most = DeviceMath::max(most, DeviceMath::max(pair.low, pair.high));
+    }
+  }
+  __device__ float value() const { return most; }
+};
+
+/// A thread's maximum and Σ e^(x − maximum) in one pass: the sum is scaled when the maximum grows.
+struct MaxSumPart {
+  using Op = MaxSumOp;
+  float max = MaxOp::none();
+  SumPart sum;
+  template <int N>
+  __device__ void add(const Values<N>& a) {
+    float most = max;
+#pragma unroll
+    for (int i = 0; i < N; ++i) most = DeviceMath::max(most, a.v[i]);
+    const float base = most == MaxOp::none() ? 0 : most;  // −inf − −inf is NaN
+    const float scale = DeviceMath::exp(max - base);
+#pragma unroll
+    for (float& chain : sum.chains) chain *= scale;
+    sum.add(exp(a - Values<N>(base)));
+    max = most;
+  }
+  __device__ MaxSum value() const { return {max, sum.value()}; }
+};
+
+/// Over kLanes lanes; all lanes of the warp must be here.
+template <typename Op, int kLanes>
+__device__ inline typename Op::V reduce_lanes(typename Op::V v) {
+#pragma unroll
+  for (int d = kLanes / 2; d > 0; d /= 2) Op::combine_lane(v, d);
+  return v;
+}
+
+/// RowSum (device/reduce.cuh) for any operation.
+template <int kThreads>
+class RowReduce {
+ public:
+  static constexpr int kWarps = kThreads > kWarp ? kThreads / kWarp : 1;
+  static constexpr int kSlots = kWarps > 1 ? 2 * kWarps : 0;
+  static_assert(kThreads <= kWarp ? kWarp % kThreads == 0 : kThreads % kWarp == 0);
+
+  __device__ RowReduce(double* slots, int barrier, int thread)
+      : slots_(slots), barrier_(barrier), thread_(thread) {}
+
+  template <typename Op>
+  __device__ typename Op::V all(typename Op::V v) {
+    using V = typename Op::V;
+    v = reduce_lanes<Op, (kThreads < kWarp ? kThreads : kWarp)>(v);
+    if constexpr (kWarps > 1) {
+      V* slots = reinterpret_cast<V*>(slots_ + odd_ * kWarps);
+      odd_ ^= 1;
+      if (thread_ % kWarp == 0) slots[thread_ / kWarp] = v;
+      barrier_sync(barrier_, kThreads);
+      constexpr int kLanes = kWarps <= 2    ? 2
+                             : kWarps <= 4  ? 4
+                             : kWarps <= 8  ? 8
+                             : kWarps <= 16 ? 16
+                                            : 32;
+      const int lane = thread_ % kLanes;
+      v = reduce_lanes<Op, kLanes>(lane < kWarps ? slots[lane] : Op::none());
+    }
+    return v;
+  }
+
+ private:
+  double* slots_;
+  int barrier_, thread_, odd_ = 0;
+};
+
+/// ClusterSum (device/cluster.cuh) for any operation.
+template <int kBlocks>
+class ClusterReduce {
+ public:
+  struct Shared {
+    double parts[2][kBlocks];
+    Mbarrier full[2];
+  };
+  __device__ ClusterReduce(Shared& shared, int thread) : shared_(shared), thread_(thread) {
+    if (threadIdx.x == 0) {
+      for (Mbarrier& full : shared.full) {
+        full.init(1);
+        full.arrive_expect_tx(sizeof(shared.parts[0]));
+      }
+      fence_mbarrier_init();
+    }
+    cluster_arrive_relaxed();
+  }
+  __device__ void start() const { cluster_wait(); }
+  template <typename Op>
+  __device__ typename Op::V all(typename Op::V part) {
+    const int set = turn_ & 1;
+    const double(&parts)[kBlocks] = shared_.parts[set];
+    Mbarrier& full = shared_.full[set];
+    if (thread_ < kBlocks)
+      store_async(map_to_rank(&parts[cluster_rank()], thread_), Op::widen(part),
+                  map_to_rank(&full, thread_));
+    full.wait(turn_ >> 1 & 1);
+    if (thread_ == 0) full.arrive_expect_tx(sizeof(parts));
+    ++turn_;
+    double total = parts[0];
+#pragma unroll
+    for (int i = 1; i < kBlocks; ++i) total = Op::combine(total, parts[i]);
+    return Op::narrow(total);
+  }
+
+ private:
+  Shared& shared_;
+  int thread_;
+  uint32_t turn_ = 0;
+};
+template <>
+class ClusterReduce<1> {
+ public:
+  struct Shared {};
+  __device__ ClusterReduce(Shared&, int) {}
+  __device__ void start() const {}
+};
+
+}  // namespace dlblas

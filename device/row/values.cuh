@@ -1,0 +1,242 @@
+// The values of one access as f32, and the functions that programs are written in: + − · /, fma,
+// exp, silu, … on N elements at once. On a CPU the same names work on SIMD vectors
+// (cpu/row/values.hpp). Numerics: exp2, reciprocal and rsqrt are the hardware's approximations, to
+// 2 units of the last place; exp(x) = 2^(x·log2 e) adds |x|·2^-24 relative. Subnormal results are
+// 0. Read next: device/row/access.cuh.
+#pragma once
+
+#include "device/row/base.hpp"
+#include "device/vec.cuh"
+
+namespace dlblas {
+
+inline constexpr float kLog2E = 1.44269504f;
+
+/// Functions of one value: what finalize() uses.
+struct DeviceMath {
+  __device__ static float exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
+  __device__ static float exp(float x) { return exp2(x * kLog2E); }
+  __device__ static float log(float x) {
+    float y;
+    asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y * 0.69314718f;
+  }
+  __device__ static float reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
+  __device__ static float rsqrt(float x) { return reciprocal_root(x); }
+  __device__ static float abs(float x) { return fabsf(x); }
+  /// NaN wins.
+  __device__ static float max(float a, float b) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+  }
+  __device__ static float min(float a, float b) {
+    float y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+  }
+  __device__ static float sigmoid(float x) { return reciprocal(1.0f + exp(-x)); }
+  /// 0 below −87.3, where the reciprocal is; NaN for −inf, as x / (1 + e^−x) is.
+  __device__ static float silu(float x) { return x * sigmoid(x); }
+  __device__ static float infinity() { return __int_as_float(0x7f800000); }
+};
+
+// A namespace of their own: found by their arguments, they hide no min or exp of plain numbers.
+namespace rows {
+
+template <int N>
+struct Values {
+  float v[N];
+  Values() = default;
+  __device__ Values(float s) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = s;
+  }
+#define DLBLAS_ROW_OPERATOR(op)                                              \
+  __device__ friend Values operator op(const Values& a, const Values& b) {   \
+    Values r;                                                                \
+    _Pragma("unroll") for (int i = 0; i < N; ++i) r.v[i] = a.v[i] op b.v[i]; \
+    return r;                                                                \
+  }
+  DLBLAS_ROW_OPERATOR(+)
+  DLBLAS_ROW_OPERATOR(-)
+  DLBLAS_ROW_OPERATOR(*)
+  DLBLAS_ROW_OPERATOR(/)
+#undef DLBLAS_ROW_OPERATOR
+};
+
+template <int N, typename F>
+__device__ inline Values<N> for_each_value(const Values<N>& a, F f) {
+  Values<N> r;
+#pragma unroll
+  for (int i = 0; i < N; ++i) r.v[i] = f(a.v[i]);
+  return r;
+}
+template <int N, typename F>
+__device__ inline Values<N> for_each_value(const Values<N>& a, const Values<N>& b, F f) {
+  Values<N> r;
+#pragma unroll
+  for (int i = 0; i < N; ++i) r.v[i] = f(a.v[i], b.v[i]);
+  return r;
+}
+template <int N>
+__device__ inline Values<N> fma(const Values<N>& a, const Values<N>& b, const Values<N>& c) {
+  Values<N> r;
+#pragma unroll
+  for (int i = 0; i < N; ++i) r.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
+  return r;
+}
+#define DLBLAS_ROW_FUNCTION(name)                        \
+  template <int N>                                       \
+  __device__ inline Values<N> name(const Values<N>& a) { \
+    return for_each_value(a, &DeviceMath::name);         \
+  }
+DLBLAS_ROW_FUNCTION(exp2)
+DLBLAS_ROW_FUNCTION(exp)
+DLBLAS_ROW_FUNCTION(log)
+DLBLAS_ROW_FUNCTION(reciprocal)
+DLBLAS_ROW_FUNCTION(abs)
+DLBLAS_ROW_FUNCTION(sigmoid)
+DLBLAS_ROW_FUNCTION(silu)
+#undef DLBLAS_ROW_FUNCTION
+template <int N>
+__device__ inline Values<N> max(const Values<N>& a, const Values<N>& b) {
+  return for_each_value(a, b, &DeviceMath::max);
+}
+template <int N>
+__device__ inline Values<N> min(const Values<N>& a, const Values<N>& b) {
+  return for_each_value(a, b, &DeviceMath::min);
+}
+template <int N>
+__device__ inline Values<N> tanh(const Values<N>& a) {
+  return for_each_value(a, [](float x) { return ::tanhf(x); });
+}
+template <int N>
+__device__ inline Values<N> erf(const Values<N>& a) {
+  return for_each_value(a, [](float x) { return ::erff(x); });
+}
+
+}  // namespace rows
+
+using rows::Values;
+
+namespace detail {
+// Two f8 in the lower half of a word, and back. Needs sm_89.
+template <FloatType T>
+__device__ inline FloatPair unpack_f8_pair(uint32_t bits) {
+  uint32_t halves;
+  if constexpr (T == FloatType::kF8E4M3)
+    asm("{\n .reg .b16 b;\n cvt.u16.u32 b, %1;\n cvt.rn.f16x2.e4m3x2 %0, b;\n}"
+        : "=r"(halves)
+        : "r"(bits));
+  else
+    asm("{\n .reg .b16 b;\n cvt.u16.u32 b, %1;\n cvt.rn.f16x2.e5m2x2 %0, b;\n}"
+        : "=r"(halves)
+        : "r"(bits));
+  return unpack_pair<FloatType::kF16>(halves);
+}
+template <FloatType T>
+__device__ inline uint32_t pack_f8_pair(float low, float high) {
+  uint32_t bits;
+  if constexpr (T == FloatType::kF8E4M3)
+    asm("{\n .reg .b16 b;\n cvt.rn.satfinite.e4m3x2.f32 b, %1, %2;\n cvt.u32.u16 %0, b;\n}"
+        : "=r"(bits)
+        : "f"(high), "f"(low));
+  else
+    asm("{\n .reg .b16 b;\n cvt.rn.satfinite.e5m2x2.f32 b, %1, %2;\n cvt.u32.u16 %0, b;\n}"
+        : "=r"(bits)
+        : "f"(high), "f"(low));
+  return bits;
+}
+__device__ inline uint32_t pack_i8(float v) {
+  int32_t i;
+  asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(i) : "f"(v));
+  return static_cast<uint32_t>(i) & 0xffu;
+}
+}  // namespace detail
+
+/// Memory's words as values.
+template <FloatType T, int N>
+__device__ inline Values<N> values(const Vec<T, N>& w) {
+  Values<N> r;
+  if constexpr (T == FloatType::kI8) {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      r.v[i] = static_cast<float>(static_cast<int8_t>(w.words[i / 4] >> (i % 4 * 8)));
+  } else if constexpr (size_of(T) == 1) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      const FloatPair pair = detail::unpack_f8_pair<T>(w.words[i / 4] >> (i % 4 * 8));
+      r.v[i] = pair.low;
+      if constexpr (N > 1) r.v[i + 1] = pair.high;
+    }
+  } else {
+    w.unpack(r.v);
+  }
+  return r;
+}
+/// The same a second time, behind a reduction: see RowUnpack.
+template <FloatType T, int N>
+__device__ inline Values<N> values(const Vec<T, N>& w, const RowUnpack& unpack) {
+  if constexpr (T == FloatType::kBF16) {
+    Values<N> r;
+#pragma unroll
+    for (int i = 0; i < Vec<T, N>::kWords; ++i) {
+      r.v[2 * i] = float_from_bits(w.words[i] << unpack.shift);
+      if constexpr (N > 1) r.v[2 * i + 1] = float_from_bits(w.words[i] & unpack.mask);
+    }
+    return r;
+  } else if constexpr (T == FloatType::kF16) {
+    Vec<T, N> h = w;
+#pragma unroll
+    for (int i = 0; i < Vec<T, N>::kWords; ++i) h.words[i] ^= unpack.shift - 16;
+    return values(h);
+  } else {
+    return values(w);
+  }
+}
+/// Values rounded once into memory's words.
+template <FloatType T, int N>
+__device__ inline Vec<T, N> rounded(const Values<N>& a) {
+  Vec<T, N> w;
+  if constexpr (size_of(T) == 1) {
+#pragma unroll
+    for (int i = 0; i < Vec<T, N>::kWords; ++i) w.words[i] = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if constexpr (T == FloatType::kI8)
+        w.words[i / 4] |= detail::pack_i8(a.v[i]) << (i % 4 * 8);
+      else if (i % 2 == 0)
+        w.words[i / 4] |= detail::pack_f8_pair<T>(a.v[i], N > 1 ? a.v[i + (N > 1)] : 0.0f)
+                          << (i % 4 * 8);
+    }
+  } else {
+    w.pack(a.v);
+  }
+  return w;
+}
+/// a + b rounded into memory's words: bf16 in one instruction a pair.
+template <FloatType T, int N>
+__device__ inline Vec<T, N> add_rounded(const Vec<T, N>& a, const Vec<T, N>& b) {
+  if constexpr (T == FloatType::kBF16) {
+    Vec<T, N> h;
+#pragma unroll
+    for (int i = 0; i < Vec<T, N>::kWords; ++i)
+      asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+          : "=r"(h.words[i])
+          : "r"(a.words[i]), "r"(0x3f803f80u), "r"(b.words[i]));
+    return h;
+  } else {
+    return rounded<T>(values(a) + values(b));
+  }
+}
+
+}  // namespace dlblas

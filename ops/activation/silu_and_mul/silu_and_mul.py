@@ -1,0 +1,35 @@
+"""Docstring pieces of silu_and_mul. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "silu_and_mul": {
+        "summary": "Gates the second half of the last dimension by the SiLU of the first.",
+        "formula": "y = silu(x[:F]) · x[F:], silu(g) = g / (1 + e^−g)",
+        "shapes": "x [*T, 2F] -> y [*T, F]; any leading dimensions, any strides.",
+        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "aliasing": "The result shares no memory with x: any overlap is refused.",
+        "numerics": (
+            "Both halves in f32, one rounding, at the store. Inside deterministic(), the same bits "
+            "in any batch."
+        ),
+        "errors": (
+            "ShapeMismatchError (an odd last dimension), UnsupportedDtypeError, DeviceError, "
+            "ArgumentError; nothing is written then."
+        ),
+        "source": "Shazeer, GLU Variants Improve Transformer, 2020.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "x": "gate and up projection side by side: the first half is the gate",
+}
+
+# Its gradient; see ops/norm/norm.py for what the four mean.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "silu_and_mul": {
+        "backward": "silu_and_mul_backward",
+        "saves": {"x": "x"},
+        "takes": {"dy": "y"},
+        "gives": {"x": "dx"},
+    },
+}

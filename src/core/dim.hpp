@@ -1,0 +1,93 @@
+// Sizes of dimensions as a schema writes them: `2F`, `H*D+2Hkv*D`, `K/group`, `K-1`, `1|M`.
+// In: sizes of the letters, in schema order. Out: the size of the dimension, or of the one letter
+// that a dimension gives. Written once here, and once for symbolic sizes in python/dlblas/_dims.py.
+// Read next: core/schema.hpp (the grammar), dispatch/validate.cpp.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace dlblas {
+
+struct Letter;
+
+inline constexpr int kMaxTerms = 3;
+/// What evaluate() says of a size beyond 64 bits: no tensor has it.
+inline constexpr std::int64_t kTooLarge = std::numeric_limits<std::int64_t>::max();
+/// What evaluate() says where there is no size: below 0, divided by 0, or `//` with a remainder.
+inline constexpr std::int64_t kNoSize = -1;
+
+/// `coefficient · letter`, or `coefficient · letter · times`.
+struct DimTerm {
+  std::int32_t coefficient = 1;
+  std::int8_t letter = -1;  // index into Schema::letters
+  std::int8_t times = -1;   // a second letter, or -1
+};
+
+/// One size: `(term + term + term) / divisor + addend`. `/` rounds up; `//` must divide.
+struct DimExpr {
+  DimTerm terms[kMaxTerms] = {};
+  std::int8_t num_terms = 0;        // 0: the constant `addend`
+  bool leading = false;             // `*T`: any number of leading dimensions, flattened
+  bool may_be_one = false;          // `1|M`: an input may have 1 here instead
+  bool whole = false;               // `//`
+  std::int8_t divisor_letter = -1;  // divides instead of `divisor`, or -1
+  std::int32_t divisor = 1;
+  std::int64_t addend = 0;  // may be negative: K-1
+
+  static DimExpr of_letter(int letter) {
+    DimExpr d;
+    d.num_terms = 1;
+    d.terms[0].letter = static_cast<std::int8_t>(letter);
+    return d;
+  }
+  static DimExpr of_constant(std::int64_t n) {
+    DimExpr d;
+    d.addend = n;
+    return d;
+  }
+
+  bool is_constant() const { return num_terms == 0; }
+  /// The letter that this dimension is, without any arithmetic; else -1.
+  int plain_letter() const {
+    const bool plain = num_terms == 1 && terms[0].coefficient == 1 && terms[0].times < 0 &&
+                       divisor == 1 && divisor_letter < 0 && addend == 0;
+    return plain ? terms[0].letter : -1;
+  }
+  /// Bit i: letter i is in it.
+  std::uint32_t letters() const;
+  /// May a size of this dimension give `letter`, once the other letters are known?
+  bool is_linear_in(int letter) const;
+  /// The size once the letters are known; kTooLarge and kNoSize where it is none. Never 1 for
+  /// `1|M` but where M is.
+  std::int64_t evaluate(const std::int64_t* sizes) const {
+    const int plain = plain_letter();
+    return plain >= 0 ? sizes[plain] : compute(sizes);
+  }
+  /// The size of `letter` for which this dimension is n, the other letters being known.
+  struct Solution {
+    bool found = false;
+    std::int64_t size = kNoSize;  // not found, and kNoSize: no size does
+    std::int64_t step = 1;        // n - addend is a multiple of it where a size does
+  };
+  Solution solve(int letter, const std::int64_t* sizes, std::int64_t n) const;
+
+  /// As a schema writes it, without the star of a leading one.
+  std::string print(const std::vector<Letter>& letters) const;
+
+ private:
+  std::int64_t compute(const std::int64_t* sizes) const;
+};
+
+/// One letter of a schema.
+struct Letter {
+  std::string name;  // "T", "C", "Hkv", "topk"
+  bool bucketed = false;
+  bool pool = false;        // `free(B*W)`: no part of the key
+  DimExpr pool_size;        // as many as the tuner makes
+  std::int8_t scalar = -1;  // the argument `topk: dim` that gives it, or -1
+};
+
+}  // namespace dlblas

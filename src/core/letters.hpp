@@ -1,0 +1,64 @@
+// Solves the letters of one call: sizes of tensors and size arguments against the schema's
+// dimensions. In: Args as `call` filled them. Out: args.letters, shapes of results, and for each
+// tensor whether it fits; the words for one that does not are dispatch/complain.cpp's.
+// Read next: core/dim.hpp, dispatch/validate.cpp.
+#pragma once
+
+#include <cstdint>
+
+#include "core/reach.hpp"
+#include "core/tensor.hpp"
+
+namespace dlblas {
+
+/// How the dimensions of one tensor meet the schema's.
+struct Fit {
+  enum class Kind : std::uint8_t {
+    kComplete,  // every dimension was bound or checked
+    kWaits,     // some dimension has letters that are not known yet
+    kRank,      // another number of dimensions
+    kSize,      // dimension `axis` (of the schema's list) has another size
+    kLeading,   // other leading dimensions than tensor `other`
+    kRows,      // the leading dimensions multiply to `size`, and the letter has another one
+    kNone,      // a result: the letters give dimension `axis` no size
+    kHuge,      // a result: above kMaxElements elements
+  };
+  Kind kind = Kind::kComplete;
+  std::int8_t axis = 0;
+  std::int8_t other = -1;
+  std::int64_t size = 0;
+};
+
+class LetterBinder {
+ public:
+  /// Takes the letters that scalars give.
+  LetterBinder(const Schema& schema, Args& args);
+
+  /// Binds or checks every dimension of a tensor. A dimension gives a letter when it is the only
+  /// one open; others wait, and the tensor is to be bound again once more letters are known.
+  Fit bind(int tensor);
+  /// Bit i: letter i has its size.
+  std::uint32_t bound() const { return bound_; }
+  /// The shape and the strides of a result that is to be made; `*T` expands to the first tensor's
+  /// leading dimensions.
+  Fit make_shape(int tensor);
+  /// Bit i: the tensor's dimension i is `1|M` and 1, where M is not. Once all letters are bound.
+  std::uint8_t ones_of(int tensor) const;
+  /// Bit i: tensor i may have such ones.
+  std::uint32_t with_ones() const { return with_ones_; }
+  /// A letter that only absent optional tensors bear is 0, not what the stack held.
+  void close();
+
+ private:
+  Fit bind_leading(int tensor, int letter, int leading_rank);
+  Fit bind_dim(const DimExpr& d, int axis, std::int64_t n);
+
+  const Schema& schema_;
+  Args& args_;
+  std::uint32_t bound_ = 0;
+  std::uint32_t starred_ = 0;  // bit i: letter i is `*T` of a tensor, leading_tensor_[i]
+  std::uint32_t with_ones_ = 0;
+  std::int8_t leading_tensor_[kMaxLetters];
+};
+
+}  // namespace dlblas

@@ -1,0 +1,57 @@
+// What the CPU and the CUDA side of row programs share: an operator's operands with their roles,
+// read from its schema, and one call of it. Included by kernels/rows*.cpp alone. Read next:
+// kernels/rows.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/schema.hpp"
+#include "kernels/rows.hpp"
+
+namespace dlblas::kernels {
+
+/// How an operand is laid over the program's rows and columns.
+enum class RowRole : std::uint8_t {
+  kRow,      // [*T, n·width]: elements of rows
+  kColumns,  // [width]: a vector that all rows share
+  kGroup,    // [*T, width / group]: one value for each group of columns
+  kValue,    // [*T] or [*T, 1]: one value a row
+  kTable,    // anything else: the program computes places
+};
+
+struct RowOperandSpec {
+  int tensor;  // position in the schema
+  RowRole role;
+  bool written;
+  const char* name;
+  // Reasons, which live as long as the process.
+  const char *not_contiguous, *mixed_strides;
+};
+
+struct RowOperator {
+  RowOp op;
+  const RowProgramEntry* program;
+  std::vector<RowOperandSpec> operands;
+  int width;  // letter
+  int rows;   // letter of the leading dimensions
+};
+
+/// Results are always there; Args::present tells of inputs.
+inline bool given(const Args& args, const RowOperandSpec& spec) {
+  return spec.tensor >= args.schema->num_inputs || args.has(spec.tensor);
+}
+
+/// Checks the descriptor against the schema. Throws Error(kArgument). Kept for the process.
+const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op);
+
+/// Pointers, strides and scalars of one call. With `nest`, where rows lie too.
+void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* nest);
+
+/// Bytes that a call reads and writes.
+double bytes_of(const RowOperator& op, const Problem& problem);
+
+std::vector<Implementation> row_cpu_implementations(const RowOperator& op);
+std::vector<Implementation> row_cuda_implementations(const RowOperator& op);
+
+}  // namespace dlblas::kernels

@@ -1,0 +1,107 @@
+// The oracle of an operator whose results are rows, as one text: a template over how a row is read
+// and summed. Here it runs on the host, in plain f64 loops and for any strides; the same text is
+// meant for the device, a block a row. An operator writes
+//   template <typename Row> void softmax_row(Row& row) {
+//     const double most = row.max(row.size(kC), [&](auto c) { return row.load(kX, c); });
+//     row.each(row.size(kC), [&](auto c) { row.store(0, c, value, magnitude); });
+//   }
+// and hands row_reference<softmax_row<HostRow>> to OperatorDef. Read next: registry/operator.hpp
+// (Bound), registry/sum_error.hpp, ops/norm/softmax/softmax_ref.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/element.hpp"
+#include "registry/operator.hpp"
+#include "registry/sum_error.hpp"
+
+namespace dlblas::kernels {
+
+/// Roundings that an f32 sum of `width` terms of one sign may be off by, relative to it, in any of
+/// the row kernels; `total` and `squares` are Σp and Σp². registry/sum_error.hpp says how errors
+/// walk along a chain and where they do not: where terms are alike.
+///   chains: on a CPU sixteen (4 lanes at the narrowest) over blocks of 4096 columns; on a GPU one
+/// of each of 128 threads or more. A walk along n terms of one sign is 1.44·√n at six deviations,
+/// and the errors of m chains differ: √m less.
+///   alike: n/4, of which q⁶ counts, q = (Σp)² / (n·Σp²) being the share of alike terms
+/// (norm_ref.cpp has measurements).
+///   trees: what lanes, warps and blocks add, a rounding a level, each of half as much as the next.
+inline double sum_roundings(std::int64_t width, double total, double squares) {
+  const auto n = static_cast<double>(width);
+  const double cpu = std::min(n, 4096.0) / 16, gpu = n / 128;
+  const double walk = 1.44 * std::sqrt(std::max(cpu / 16, gpu / 128));
+  const double q = squares > 0 ? total / n * (total / squares) : 0, q3 = q * q * q;
+  return 3.5 + walk + std::max(cpu, gpu) / 4 * q3 * q3;
+}
+
+class HostRow {
+ public:
+  HostRow(const Args& args, std::int64_t row, std::int64_t place, OracleOut* out)
+      : args_(args), out_(out), place_(place) {
+    for (int i = 0; i < args.schema->num_inputs; ++i)
+      if (args.has(i)) at_[i] = rows_of(args.tensors[i]).offset(row);
+  }
+  std::int64_t size(int letter) const { return args_.letters[letter]; }
+  bool has(int tensor) const { return args_.has(tensor); }
+  double scalar(int i) const { return args_.scalars[i].f; }
+  std::int64_t integer(int i) const { return args_.scalars[i].i; }
+
+  /// An element of this row.
+  double load(int tensor, std::int64_t column) const {
+    const TensorView& t = args_.tensors[tensor];
+    return load_element(t, at_[tensor] + column * t.strides[t.rank - 1]);
+  }
+  /// An element of a vector that all rows share.
+  double load_column(int tensor, std::int64_t column) const {
+    return load_element(args_.tensors[tensor], column * args_.tensors[tensor].strides[0]);
+  }
+  /// A result's element, and the sum of absolute terms behind it. Values that the result's type
+  /// cannot hold are infinite.
+  void store(int result, std::int64_t column, double value, double magnitude) {
+    const TensorView& t = args_.tensors[args_.schema->num_inputs + result];
+    const double stored = round_to(t.dtype, value);
+    const std::int64_t at = place_ * t.shape[t.rank - 1] + column;
+    out_[result].value[at] = std::isinf(stored) ? stored : value;
+    out_[result].magnitude[at] = magnitude;
+  }
+
+  template <typename F>
+  void each(std::int64_t count, const F& f) const {
+    for (std::int64_t c = 0; c < count; ++c) f(c);
+  }
+  template <typename F>
+  double sum(std::int64_t count, const F& f) const {
+    double total = 0;
+    for (std::int64_t c = 0; c < count; ++c) total += f(c);
+    return total;
+  }
+  /// NaN wins; −inf of nothing.
+  template <typename F>
+  double max(std::int64_t count, const F& f) const {
+    double most = -std::numeric_limits<double>::infinity();
+    for (std::int64_t c = 0; c < count; ++c) {
+      const double v = f(c);
+      if (v > most || std::isnan(v)) most = v;
+    }
+    return most;
+  }
+
+ private:
+  const Args& args_;
+  OracleOut* out_;
+  std::int64_t place_, at_[kMaxTensors] = {};
+};
+
+/// The ReferenceFn of an oracle that is a function of one row.
+template <void (*kRow)(HostRow&)>
+void row_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                   OracleOut* out) {
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    HostRow row(args, rows[i], i, out);
+    kRow(row);
+  }
+}
+
+}  // namespace dlblas::kernels

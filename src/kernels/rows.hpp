@@ -1,0 +1,52 @@
+// The host side of every operator that is a row program (device/row/program.hpp), once: from a
+// descriptor and the operator's schema come what is supported and why not, knobs, default
+// configurations, estimates, kernel sources and launches on CUDA devices, and the CPU
+// implementations of all instruction sets. In: RowOp. Out: Implementations in OperatorDef.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: kernels/rows_cuda.cpp,
+// kernels/rows_cpu.cpp.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "cpu/row/job.hpp"
+#include "registry/operator.hpp"
+
+namespace dlblas::kernels {
+
+/// What an operator says of its program.
+struct RowOp {
+  std::string_view program;  // "silu_and_mul": the stem of ops/**/silu_and_mul_program.hpp
+  std::string_view width;    // letter: the columns that the program walks
+  /// Names of the schema's tensors, in the order of the program's Operand<i>.
+  std::vector<std::string_view> operands;
+  bool reduces = false;       // has a stage over rows
+  std::int32_t variants = 1;  // forms of the program that CUDA kernels may choose from
+  std::int32_t group = 0;     // columns of the widest group that it reduces
+  /// Registers of a CUDA thread, at most: with nothing loaded, and for each access that it holds.
+  /// It sets the default number of blocks a multiprocessor; the compiler's spills are the truth,
+  /// and dlblas_compile_all holds the defaults to it.
+  std::int32_t registers = 24, access_registers = 10;
+  std::int32_t min_arch = 80;
+  /// Scalars of the call: RowCall::f, d, n. May be null.
+  void (*fill)(const Args& args, RowCall& call) = nullptr;
+  /// RowCall::options out of the problem. May be null.
+  void (*choose)(const Problem& problem, std::int32_t* options) = nullptr;
+};
+
+/// Adds the program's implementations to `def`, whose schema is set: CPU levels, then CUDA kernels.
+void add_row_implementations(OperatorDef& def, const RowOp& op);
+
+/// A program as the build found it: made by cmake/row_programs.cmake.
+struct RowProgramEntry {
+  std::string_view name;
+  const char* header;  // of the tree
+  const char* type;    // "dlblas::activation::SiluAndMul"
+  const char* hash;    // source_hash
+  RowJobFn levels[3];  // by Isa; null where this build has none
+};
+extern const RowProgramEntry* const kRowPrograms;
+extern const int kNumRowPrograms;
+
+}  // namespace dlblas::kernels

@@ -1,0 +1,211 @@
+// Row programs on CPUs: one implementation an instruction-set level; knobs, what a level supports,
+// its default and its estimate, and the call. Flow: call > validate > [select] > [compile] >
+// [launch]. Read next: cpu/row/walk.hpp (the loops).
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "kernels/row_operator.hpp"
+#include "registry/registry.hpp"
+
+namespace dlblas::kernels {
+namespace {
+
+enum class Store : std::int32_t { kCached, kStreamed };
+enum class Prefetch : std::int32_t { kNone, kNextRow };
+
+struct CpuRowConfig {
+  Store store = Store::kCached;
+  Prefetch prefetch = Prefetch::kNone;
+  std::int32_t task_kib = 64;  // bytes of a task: below, threads cost more than they bring
+};
+
+enum KnobIndex : int { kStore, kPrefetch, kTaskKib };
+const ConfigTable<CpuRowConfig>& table() {
+  static const auto* knobs = new ConfigTable<CpuRowConfig>{
+      field<&CpuRowConfig::store>("store", {0, 1}, {"cached", "streamed"}),
+      field<&CpuRowConfig::prefetch>("prefetch", {0, 1}, {"none", "next_row"}),
+      field<&CpuRowConfig::task_kib>("task_kib", {16, 64, 256}),
+  };
+  return *knobs;
+}
+
+/// Columns of one unit of work where rows are not reduced: a multiple of every access.
+constexpr std::int32_t kTile = 16384;
+constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
+
+/// Bytes a thread reads and writes each second, which only rank candidates before anything is
+/// measured (ops/norm, AMD Zen 4, November 2026).
+struct Level {
+  Isa isa;
+  const char* name;
+  double cache_rate, memory_rate, f16_rate;
+};
+constexpr Level kLevels[] = {
+    {Isa::kAvx512, "cpu_avx512", 51e9, 13e9, 28e9},
+    {Isa::kAvx2, "cpu_avx2", 48e9, 12e9, 28e9},
+    {Isa::kBaseline, "cpu_baseline", 35e9, 10e9, 1.7e9},
+};
+
+/// An operator at one level; Implementation::user.
+struct RowLevel {
+  const RowOperator* op;
+  const Level* level;
+  RowJobFn run;
+};
+const RowLevel& self_of(const Implementation& impl) {
+  return *static_cast<const RowLevel*>(impl.user);
+}
+
+bool in_place(const RowOperator& op, const Problem& problem) {
+  for (const RowOperandSpec& spec : op.operands)
+    if (problem.tensors[spec.tensor].alias != 0) return true;
+  return false;
+}
+
+Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
+  const RowLevel& self = self_of(impl);
+  if (self.level->isa == Isa::kAvx512 && device.isa < Isa::kAvx512)
+    return Support::no(
+        "needs AVX-512 (F, BW, VL, DQ), which this CPU lacks or DLBLAS_CPU_ISA rules out");
+  if (self.level->isa == Isa::kAvx2 && device.isa < Isa::kAvx2)
+    return Support::no(
+        "needs AVX2, FMA and F16C, which this CPU lacks or DLBLAS_CPU_ISA rules out");
+  if (problem.dims[self.op->width] > kMaxWidth)
+    return Support::no("rows of more than {} columns", kMaxWidth);
+  return Support::yes();
+}
+
+/// Under kDeterministic: the widest level that the CPU runs and this build has. Knobs change no
+/// bits.
+Support same_bits(const Problem&, const DeviceInfo& device, const Implementation& impl) {
+  const RowLevel& self = self_of(impl);
+  for (const Level& level : kLevels) {
+    if (level.isa > device.isa || !self.op->program->levels[static_cast<int>(level.isa)]) continue;
+    if (&level == self.level) return Support::yes();
+    break;
+  }
+  return Support::no("has other bits than the widest instruction set that runs here");
+}
+
+/// `constrain` and `heuristic` are given no implementation: all levels of an operator are alike.
+const RowOperator& operator_of(const Problem& problem) {
+  for (const Implementation* impl : Registry::process().by_id(problem.op).candidates())
+    if (impl->supports == supports) return *self_of(*impl).op;
+  throw Error(ErrorKind::kArgument, "rows: the operator is no row program", {});
+}
+
+void constrain(const Problem& problem, const DeviceInfo&, Space& space) {
+  const bool aliased = in_place(operator_of(problem), problem);
+  // The line to be written was just read: past the caches it would first have to leave them.
+  space.require("a result shares an input's memory: nothing to stream", {"store"},
+                [aliased](const Config& config) {
+                  return !aliased || config.values[kStore] == static_cast<int>(Store::kCached);
+                });
+}
+
+Config heuristic(const Problem& problem, const DeviceInfo& device) {
+  const RowOperator& op = operator_of(problem);
+  CpuRowConfig config;
+  const bool large = bytes_of(op, problem) > static_cast<double>(device.l3_bytes);
+  if (large && !in_place(op, problem)) config.store = Store::kStreamed;
+  return table().erase(config);
+}
+
+double estimate(const Problem& problem, const Config& config, const DeviceInfo& device,
+                const Implementation& impl) {
+  constexpr double kDispatch = 2e-4;
+  const RowLevel& self = self_of(impl);
+  const double bytes = bytes_of(*self.op, problem);
+  const bool cached = bytes <= static_cast<double>(device.l3_bytes);
+  const bool streamed = config.values[kStore] == static_cast<int>(Store::kStreamed);
+  // A store through the caches reads its line first: half as much again.
+  const double moved = streamed || in_place(*self.op, problem) ? bytes : bytes * 1.5;
+  const int threads = std::max<int>(1, std::min<int>(problem.threads, device.units));
+  double rate = cached && !streamed ? self.level->cache_rate : self.level->memory_rate;
+  if (problem.tensors[self.op->operands[0].tensor].dtype == DType::kF16)
+    rate = std::min(rate, self.level->f16_rate);
+  return kDispatch + moved / (rate * threads) * 1e3;
+}
+
+/// What `prepare` leaves for the calls.
+struct State {
+  const RowLevel* self;
+  CpuRowConfig config;
+  std::int32_t options[kMaxRowOptions];
+};
+
+int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  const State& state = kernel.load<State>();
+  const RowOperator& op = *state.self->op;
+  RowJob job;
+  fill_call(op, args, job.call, &job.call.nest);
+  std::copy_n(state.options, kMaxRowOptions, job.call.options);
+  job.operands = static_cast<std::int32_t>(op.operands.size());
+  job.short_nans = true;
+  std::int64_t row_bytes = 0;
+  for (int i = 0; i < job.operands; ++i) {
+    const RowOperandSpec& spec = op.operands[static_cast<std::size_t>(i)];
+    const TensorView& t = args.tensors[spec.tensor];
+    const bool has_rows = spec.role != RowRole::kColumns && spec.role != RowRole::kTable;
+    job.types[i] = given(args, spec) ? static_cast<FloatType>(t.dtype) : FloatType::kF32;
+    if (!spec.written && job.types[i] == FloatType::kF32 && given(args, spec))
+      job.short_nans = false;
+    if (has_rows && given(args, spec)) {
+      job.rows_of |= 1u << i;
+      if (spec.written) job.written |= 1u << i;
+      if (spec.role == RowRole::kRow && t.shape[t.rank - 1] != job.call.width)
+        job.shifted |= 1u << i;
+      row_bytes += t.shape[t.rank - 1] * size_of(t.dtype);
+    }
+  }
+  if (job.call.rows == 0 || job.call.width == 0) return 0;
+  job.paired = job.types[0] == FloatType::kBF16;
+  job.stream = state.config.store == Store::kStreamed;
+  job.prefetch = state.config.prefetch == Prefetch::kNextRow && op.op.reduces;
+  job.tile = op.op.reduces ? job.call.width : std::min(job.call.width, kTile);
+  job.call.tiles = static_cast<std::uint32_t>((job.call.width + job.tile - 1) / job.tile);
+  const std::int64_t unit = std::max<std::int64_t>(1, row_bytes / job.call.tiles);
+  const std::int64_t grain = std::max<std::int64_t>(1, state.config.task_kib * 1024 / unit);
+  context.run(0, job.call.rows * job.call.tiles, grain,
+              [&](std::int64_t begin, std::int64_t end) { state.self->run(job, begin, end); });
+  return 0;
+}
+
+Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
+               const Implementation& impl) {
+  const RowLevel& self = self_of(impl);
+  State state{&self, table().restore(config), {}};
+  if (self.op->op.choose) self.op->op.choose(problem, state.options);
+  Kernel kernel;
+  kernel.implementation = &impl;
+  kernel.store(state);
+  kernel.steps[0] = run;
+  kernel.num_steps = 1;
+  return kernel;
+}
+
+}  // namespace
+
+std::vector<Implementation> row_cpu_implementations(const RowOperator& op) {
+  std::vector<Implementation> all;
+  for (const Level& level : kLevels) {
+    const RowJobFn fn = op.program->levels[static_cast<int>(level.isa)];
+    if (fn == nullptr) continue;
+    Implementation impl;
+    impl.name = level.name;
+    impl.source_hash = op.program->hash;
+    impl.flags = {.deterministic = true};
+    impl.knobs = &table();
+    impl.user = new RowLevel{&op, &level, fn};
+    impl.supports = supports;
+    impl.same_bits = same_bits;
+    impl.constrain = constrain;
+    impl.heuristic = heuristic;
+    impl.estimate = estimate;
+    impl.prepare = prepare;
+    all.push_back(impl);
+  }
+  return all;
+}
+
+}  // namespace dlblas::kernels

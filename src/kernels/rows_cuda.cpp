@@ -1,0 +1,576 @@
+// Row programs on CUDA devices: which kernels may run a problem, with which configurations, the
+// default among them, its estimate, source and launch. All of today's contract of an implementation
+// is spoken to here and in rows_cpu.cpp alone.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: device/row/registers.cuh,
+// passes.cuh (the kernels).
+#include <algorithm>
+#include <bit>
+
+#include "core/error.hpp"
+#include "cuda/cuda.hpp"
+#include "kernels/row_operator.hpp"
+#include "registry/registry.hpp"
+
+namespace dlblas::kernels {
+namespace {
+
+/// A skeleton. Each is an implementation of its own, since each has its own knobs.
+enum class Kind : int { kRegisters, kCluster, kShared, kRows, kStrided };
+constexpr int kNumKinds = 5;
+constexpr const char* kNames[kNumKinds] = {"cuda_registers", "cuda_cluster", "cuda_shared",
+                                           "cuda_rows", "cuda_strided"};
+
+constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
+/// Accesses of a row below which a cluster is not worth its reduction.
+constexpr std::int64_t kMinClusterAccesses = 2048;
+constexpr std::int32_t kVectors[] = {1, 2, 3, 4, 6, 8, 12, 16};
+/// Beside what a program keeps in shared memory: the slots of the reductions.
+constexpr std::int64_t kStaticShared = 1024;
+constexpr std::int32_t kStridedThreads = 256;
+
+using Table = ConfigTable<RowConfig>;
+
+/// An operator as one of the kernels; Implementation::user.
+struct RowKernel {
+  const RowOperator* op;
+  Kind kind;
+  const Table* table;
+};
+
+const RowKernel& self_of(const Implementation& impl) {
+  return *static_cast<const RowKernel*>(impl.user);
+}
+
+std::vector<std::int64_t> counted(std::int32_t n) {
+  std::vector<std::int64_t> all;
+  for (std::int32_t i = 0; i < n; ++i) all.push_back(i);
+  return all;
+}
+
+/// The order is RowConfig's; what a table leaves out keeps the aggregate's default.
+const Table* make_table(const RowOp& op, Kind kind) {
+  using C = RowConfig;
+  const std::vector<std::int64_t> blocks = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16};
+  const std::vector<std::int64_t> variants = counted(op.variants);
+  switch (kind) {
+    case Kind::kRegisters:
+      return new Table{
+          field<&C::threads>("threads", {4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320,
+                                         352, 384, 448, 512, 768, 1024}),
+          field<&C::vectors>("vectors", {1, 2, 3, 4, 6, 8, 12, 16}),
+          field<&C::rows>("rows", {1, 2, 4, 8, 16, 32}),
+          field<&C::evict_last>("evict_last", {0, 1}),
+          field<&C::variant>("variant", variants),
+          field<&C::blocks>("blocks", blocks),
+      };
+    case Kind::kCluster:
+      return new Table{
+          field<&C::threads>("threads", {128, 256, 512, 1024}),
+          field<&C::vectors>("vectors", {1, 2, 3, 4, 6, 8, 12, 16}),
+          field<&C::cluster>("cluster", {2, 4, 8, 16}),
+          field<&C::evict_last>("evict_last", {0, 1}),
+          field<&C::variant>("variant", variants),
+          field<&C::blocks>("blocks", blocks),
+      };
+    case Kind::kShared:
+    case Kind::kRows:
+      return new Table{
+          field<&C::threads>("threads", {128, 256, 512, 1024}),
+          field<&C::vectors>("vectors", {1, 2, 4}),
+          field<&C::cluster>("cluster", {1, 2, 4, 8, 16}),
+          field<&C::keep>("keep", {kind == Kind::kShared}),
+          field<&C::variant>("variant", variants),
+          field<&C::blocks>("blocks", blocks),
+      };
+    default:
+      return nullptr;
+  }
+}
+
+bool has_plain_rows(Layout layout) {
+  return layout == Layout::kContiguous || layout == Layout::kRowStrided;
+}
+bool has_unit_columns(Layout layout) {
+  return has_plain_rows(layout) || layout == Layout::kRowsOuter;
+}
+
+std::int32_t power_of_2_in(std::int64_t n) {
+  return 1 << std::min(4, std::countr_zero(static_cast<std::uint64_t>(n)));
+}
+
+/// The traits of a problem's kernels, but for `full`. An access is 16 bytes of the first operand,
+/// or what width and alignment leave of it.
+RowTraits traits_of(const RowKernel& k, const Problem& problem) {
+  RowTraits traits;
+  for (FloatType& type : traits.types) type = FloatType::kF32;
+  traits.n = 0;
+  traits.nested = traits.strided = k.kind == Kind::kStrided;
+  const std::int64_t width = problem.dims[k.op->width];
+  for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
+    const RowOperandSpec& spec = k.op->operands[i];
+    const TensorTraits& t = problem.tensors[spec.tensor];
+    if (t.dtype == DType::kAbsent || t.dtype > DType::kI8) continue;
+    traits.types[i] = static_cast<FloatType>(t.dtype);
+    const int size = size_of(t.dtype), align = 1 << t.align_log2;
+    if (align < size) traits.aligned = false;
+    if (spec.role != RowRole::kRow && spec.role != RowRole::kColumns) continue;
+    if (traits.n == 0) traits.n = std::min(16 / size, power_of_2_in(width));
+    while (traits.n > 1 && align < std::min(16, traits.n * size)) traits.n /= 2;
+    if (t.layout == Layout::kRowsOuter) traits.nested = true;
+  }
+  if (k.kind == Kind::kStrided || !traits.aligned) traits.n = 1;
+  // A program keeps words of its inputs' accesses.
+  for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
+    if (k.op->operands[i].role == RowRole::kRow && !k.op->operands[i].written)
+      traits.kept += std::max(4, traits.n * size_of(traits.types[i]));
+  if (k.op->op.choose) k.op->op.choose(problem, traits.options);
+  return traits;
+}
+
+std::int64_t accesses(const RowKernel& k, const Problem& problem) {
+  const std::int32_t n = traits_of(k, problem).n;
+  return (problem.dims[k.op->width] + n - 1) / n;
+}
+
+/// Programs that reduce no rows are cut into tiles.
+bool is_tiled(const RowKernel& k) { return !k.op->op.reduces; }
+
+std::int64_t tiles_of(std::int64_t width, const RowTraits& traits, const RowConfig& c) {
+  const std::int64_t columns = std::int64_t{c.threads} * c.vectors * traits.n;
+  return std::max<std::int64_t>(1, (width + columns - 1) / columns);
+}
+
+RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfig& c) {
+  RowTraits traits = traits_of(k, problem);
+  const std::int64_t columns = std::int64_t{c.threads} * c.vectors * c.cluster * traits.n;
+  const std::int64_t width = problem.dims[k.op->width];
+  traits.full = (k.kind == Kind::kRegisters || k.kind == Kind::kCluster) &&
+                (is_tiled(k) ? width % columns == 0 : columns == width);
+  return traits;
+}
+
+// ---- which configurations fit ----
+
+int threads_per_unit(const DeviceInfo& device) {
+  return device.arch == 86 || device.arch == 89 || device.arch >= 120 ? 1536 : 2048;
+}
+
+/// As many blocks a multiprocessor as the descriptor's registers allow; 0: not one.
+std::int32_t blocks_for(const RowKernel& k, const RowConfig& c, const DeviceInfo& device) {
+  const int threads = (c.threads * c.rows + 31) / 32 * 32;
+  const int needed = k.op->op.registers + c.vectors * k.op->op.access_registers;
+  const int most = std::min(65536 / (needed * threads), threads_per_unit(device) / threads);
+  std::int32_t found = 0;
+  for (const std::int64_t b : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16})
+    if (b <= most) found = static_cast<std::int32_t>(b);
+  return found;
+}
+
+/// What a block of the kShared kernel keeps.
+std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c) {
+  if (k.kind != Kind::kShared) return 0;
+  return (accesses(k, problem) + c.cluster - 1) / c.cluster * traits_of(k, problem).kept;
+}
+
+std::int64_t shared_room(const DeviceInfo& device) {
+  return device.shared_bytes_per_block - kStaticShared;
+}
+
+bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig& c,
+                    const DeviceInfo& device) {
+  const int threads = c.threads * c.rows, warps = (threads + 31) / 32;
+  if (threads > 1024 || (c.rows > 15 && c.threads > 32)) return false;
+  if (threads < 32 && c.rows * c.threads % 32 != 0 && !is_tiled(k)) return false;
+  if (c.threads < 32 && threads % 32 != 0) return false;  // shuffles name whole warps
+  if (c.cluster > 1 && (device.arch < 90 || c.cluster > c.threads)) return false;
+  const int per_thread = 65536 / (warps * 32 * std::max(1, c.blocks));
+  if (warps * 32 * c.blocks > threads_per_unit(device) || per_thread < 24) return false;
+  const std::int32_t group = k.op->op.group;
+  if (group == 0) return true;
+  const int lanes = group / traits.n;
+  return group % traits.n == 0 && lanes <= 32 && c.threads % lanes == 0;
+}
+
+std::int32_t vectors_for(std::int64_t row, std::int64_t threads) {
+  for (const std::int32_t vectors : kVectors)
+    if (vectors * threads >= row) return vectors;
+  return 0;
+}
+
+bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  constexpr double kLeastCaches = 8;  // ops/norm/norm_cuda.hpp has the measurement
+  return traits_of(k, problem).n > 1 && accesses(k, problem) >= 256 &&
+         bytes_of(*k.op, problem) > kLeastCaches * static_cast<double>(device.l2_bytes);
+}
+
+bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
+          const DeviceInfo& device) {
+  const RowTraits traits = traits_of(k, problem);
+  if (!block_is_valid(k, traits, c, device)) return false;
+  const std::int64_t row = accesses(k, problem);
+  if (k.kind == Kind::kShared || k.kind == Kind::kRows)
+    return kept_bytes(k, problem, c) <= shared_room(device);
+  if (c.evict_last && !may_evict_last(k, problem, device)) return false;
+  const std::int64_t threads = std::int64_t{c.threads} * c.cluster;
+  if (is_tiled(k)) {
+    if (c.vectors > 4 || (c.rows > 1 && tiles_of(problem.dims[k.op->width], traits, c) > 1))
+      return false;
+    return c.threads == 4 || threads * c.vectors < 2 * row;
+  }
+  return c.vectors == vectors_for(row, threads) && (c.threads == 4 || threads < 2 * row);
+}
+
+// ---- the default ----
+
+/// `c` with blocks as the descriptor's registers allow; does it fit?
+bool complete(const RowKernel& k, const Problem& problem, const DeviceInfo& device, RowConfig& c) {
+  c.blocks = blocks_for(k, c, device);
+  return c.blocks > 0 && fits(k, problem, c, device);
+}
+
+/// Tiles of whole rows where threads divide a row, 256 or more a block: silu_and_mul
+/// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy.
+RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  const std::int64_t row = accesses(k, problem);
+  RowConfig best;
+  best.threads = 0;
+  double best_waste = 1e9;
+  for (const std::int64_t threads : k.table->knobs()[0].values) {
+    RowConfig c;
+    c.threads = static_cast<std::int32_t>(threads);
+    c.vectors = 1;
+    c.rows = std::clamp(threads < 256 && threads >= row ? 256 / c.threads : 1, 1, 32);
+    c.rows = std::bit_floor(static_cast<unsigned>(c.rows));
+    while (c.threads > 32 && c.rows > 8) c.rows /= 2;
+    if (!complete(k, problem, device, c)) continue;
+    const std::int64_t tiles = (row + threads - 1) / threads;
+    // Lanes without work, and blocks so small or large that a multiprocessor holds fewer threads.
+    const int block = c.threads * c.rows;
+    const double waste = static_cast<double>(tiles * threads) / static_cast<double>(row) *
+                         (block < 128   ? 1.5
+                          : block < 256 ? 1.1
+                          : block > 512 ? 1.1
+                                        : 1.0);
+    if (waste < best_waste - 1e-9) best = c, best_waste = waste;
+  }
+  return best;
+}
+
+/// The fewest threads that hold the row in few vectors, else in many. With softmax, bf16 on H200,
+/// 2026-11-22: 16384×4096 128 threads × 4 vectors × 4 rows, 4096×8192 512 × 2, 131072×128 8 × 2 ×
+/// 16, 128×4096 256 × 2, all within 2 % of a copy.
+RowConfig pick_registers(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  if (is_tiled(k)) return pick_tiles(k, problem, device);
+  const bool few = problem.dims[k.op->rows] <= 2 * device.units;
+  const std::int64_t row = accesses(k, problem);
+  const bool brief = row <= 64;
+  RowConfig c;
+  for (const int most : {few || brief || row > 512 ? 2 : 4, 4, 8, 16}) {
+    for (const std::int32_t threads : {4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+      if (threads == 1024 && most < 16) continue;  // one block alone on a multiprocessor
+      c.threads = threads;
+      c.vectors = vectors_for(row, threads);
+      if (c.vectors == 0 || c.vectors > most) continue;
+      c.evict_last = may_evict_last(k, problem, device);
+      for (c.rows = std::clamp((few     ? 32
+                                : brief ? 128
+                                        : 512) /
+                                   threads,
+                               1, 32);
+           c.rows >= 1; c.rows /= 2)
+        if (complete(k, problem, device, c)) return c;
+    }
+  }
+  c.threads = 0;
+  return c;
+}
+
+/// Many vectors, and few blocks in a cluster: softmax 1024×65536, bf16 on an H200, 2026-11-22: 256
+/// threads × 8 vectors × 4 blocks 69.2 µs, 256 × 4 × 8 70.5, 128 × 16 × 4 73.1, 128 × 8 × 8 80 (a
+/// copy 66).
+RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  RowConfig c;
+  c.evict_last = may_evict_last(k, problem, device);
+  c.variant = k.op->op.variants - 1;
+  for (const int most : {8, 16}) {
+    for (const std::int32_t threads : {256, 512, 1024}) {
+      for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2) {
+        c.threads = threads;
+        c.vectors = vectors_for(accesses(k, problem), std::int64_t{threads} * c.cluster);
+        if (c.vectors > 0 && c.vectors <= most && complete(k, problem, device, c)) return c;
+      }
+    }
+  }
+  c.threads = 0;
+  return c;
+}
+
+/// The smallest cluster that leaves two blocks room on a multiprocessor and fills the device.
+RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  RowConfig c;
+  c.keep = k.kind == Kind::kShared;
+  c.variant = k.op->op.variants - 1;
+  const std::int64_t row = accesses(k, problem),
+                     rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
+  const int most = device.arch < 90 ? 1 : 16;
+  for (const std::int64_t room : {shared_room(device) / 2, shared_room(device)}) {
+    for (c.cluster = 1; c.cluster <= most; c.cluster *= 2) {
+      const std::int64_t part = row / c.cluster;
+      const bool fills = rows * c.cluster >= 2 * device.units || c.cluster == most || part < 1024;
+      c.threads = part >= 4096 ? 1024 : part >= 2048 ? 512 : part >= 1024 ? 256 : 128;
+      for (c.vectors = 4; c.vectors >= 1; c.vectors /= 2)
+        if (fills && kept_bytes(k, problem, c) <= room && complete(k, problem, device, c)) return c;
+    }
+  }
+  c.threads = 0;
+  return c;
+}
+
+RowConfig strided_config(const RowKernel& k) {
+  RowConfig c;
+  c.threads = kStridedThreads;
+  c.vectors = 1;
+  c.keep = c.early = false;
+  c.variant = k.op->op.variants - 1;
+  return c;
+}
+
+/// threads = 0: none fits.
+RowConfig pick(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  switch (k.kind) {
+    case Kind::kRegisters:
+      return pick_registers(k, problem, device);
+    case Kind::kCluster:
+      return pick_cluster(k, problem, device);
+    case Kind::kStrided:
+      return strided_config(k);
+    default:
+      return pick_passes(k, problem, device);
+  }
+}
+
+// ---- the contract of an implementation ----
+
+RowConfig restore(const RowKernel& k, const Config& config) {
+  return k.table ? k.table->restore(config) : strided_config(k);
+}
+
+Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
+  const RowKernel& k = self_of(impl);
+  const std::int64_t rows = problem.dims[k.op->rows], width = problem.dims[k.op->width];
+  if (width > kMaxWidth) return Support::no("rows of more than {} columns", kMaxWidth);
+  if (rows > kMaxGrid / 64) return Support::no("more than {} rows", kMaxGrid / 64);
+  if (k.kind == Kind::kStrided) {
+    if (k.op->op.group) return Support::no("groups of columns need contiguous rows");
+    return Support::yes();
+  }
+  for (const RowOperandSpec& spec : k.op->operands) {
+    const TensorTraits& t = problem.tensors[spec.tensor];
+    if (t.dtype == DType::kAbsent || spec.role == RowRole::kTable) continue;
+    if (t.layout == Layout::kTransposed || t.layout == Layout::kOther)
+      return Support::no_in_words(spec.not_contiguous);
+    if (spec.role == RowRole::kColumns ? t.layout != Layout::kContiguous
+                                       : !has_unit_columns(t.layout))
+      return Support::no_in_words(spec.mixed_strides);
+  }
+  const std::int64_t row = accesses(k, problem);
+  if (k.kind == Kind::kCluster && row < kMinClusterAccesses)
+    return Support::no("a row has {} accesses; fewer than {} are not worth a cluster", row,
+                       kMinClusterAccesses);
+  if (pick(k, problem, device).threads > 0) return Support::yes();
+  if (k.kind == Kind::kShared)
+    return Support::no("a row has {} accesses; more than shared memory holds", row);
+  return Support::no("a row has {} accesses; more than the threads' registers hold", row);
+}
+
+/// Where a call asks for the same bits in any batch (kDeterministic), one kernel and one
+/// configuration serve a width: those that this problem gets, which has a fixed number of rows.
+Problem typical(const RowKernel& k, const Problem& problem) {
+  Problem p = problem;
+  p.dims[k.op->rows] = 1024;
+  p.flags &= static_cast<std::uint8_t>(~kDeterministic);
+  return p;
+}
+
+/// The first of the kernels that takes it.
+Support same_bits(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
+  const Problem p = typical(self_of(impl), problem);
+  for (const Implementation* other : Registry::process().by_id(problem.op).candidates()) {
+    if (other->supports != supports || device.arch < other->min_arch) continue;
+    if (!supports(p, device, *other)) continue;
+    if (other == &impl) return Support::yes();
+    break;
+  }
+  return Support::no("has other bits than the kernel that serves this width in any batch");
+}
+
+RowConfig pick_for(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  if (problem.flags & kDeterministic) {
+    const RowConfig one = pick(k, typical(k, problem), device);
+    if (one.threads > 0) return one;
+  }
+  return pick(k, problem, device);
+}
+
+/// `constrain` and `heuristic` are given no implementation: the operator's own with this kind.
+template <Kind kKind>
+const RowKernel& kernel_of(const Problem& problem) {
+  for (const Implementation* impl : Registry::process().by_id(problem.op).candidates())
+    if (impl->supports == supports && self_of(*impl).kind == kKind) return self_of(*impl);
+  throw Error(ErrorKind::kArgument, "rows: the operator is no row program", {});
+}
+
+template <Kind kKind>
+void constrain(const Problem& problem, const DeviceInfo& device, Space& space) {
+  const RowKernel& k = kernel_of<kKind>(problem);
+  std::vector<std::string_view> all;
+  for (const Knob& knob : k.table->knobs()) all.push_back(knob.name);
+  if (problem.flags & kDeterministic) {
+    const Config one = k.table->erase(pick_for(k, problem, device));
+    space.require("the same bits: one configuration a width", all,
+                  [one](const Config& config) { return config == one; });
+    return;
+  }
+  space.require("the accesses hold the row, no fewer would, and the block has room for them", all,
+                [&k, problem, device](const Config& config) {
+                  return fits(k, problem, k.table->restore(config), device);
+                });
+}
+
+template <Kind kKind>
+Config heuristic(const Problem& problem, const DeviceInfo& device) {
+  const RowKernel& k = kernel_of<kKind>(problem);
+  return k.table->erase(pick_for(k, problem, device));
+}
+
+/// Bytes at the rate of a copy. The one model of a memory-bound kernel: H200 4.1 TB/s over 132
+/// multiprocessors, of which one alone reaches about three times its share.
+double estimate(const Problem& problem, const Config& config, const DeviceInfo& device,
+                const Implementation& impl) {
+  constexpr double kLaunch = 2.5e-3, kRate = 31e9, kAlone = 90e9;
+  const RowKernel& k = self_of(impl);
+  const RowConfig c = restore(k, config);
+  double share = 1;
+  if (k.kind == Kind::kCluster) share = 1.05;
+  if (k.kind == Kind::kShared)
+    share = kept_bytes(k, problem, c) > shared_room(device) / 2 ? 1.2 : 1.08;
+  if (k.kind == Kind::kRows) share = 1.5;
+  if (k.kind == Kind::kStrided) share = 10;
+  if (k.kind != Kind::kRegisters && c.cluster > 1) share += 0.02;
+  const double rows = std::max<double>(1, static_cast<double>(problem.dims[k.op->rows]));
+  const double blocks = is_tiled(k) ? static_cast<double>(device.units) : rows * c.cluster;
+  const double busy = std::min<double>(blocks, device.units);
+  return kLaunch + share * bytes_of(*k.op, problem) /
+                       std::min(kRate * device.units, std::max(1.0, busy) * kAlone) * 1e3;
+}
+
+/// What `prepare` leaves for the calls.
+struct State {
+  const RowKernel* kernel;
+  RowConfig config;
+  std::int32_t n;  // of the traits
+  std::int32_t options[kMaxRowOptions];
+  std::int32_t shared_bytes;
+  bool nested, dependent;
+};
+
+int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  const State& state = kernel.load<State>();
+  const RowConfig& c = state.config;
+  NestedRowCall call;
+  fill_call(*state.kernel->op, args, call, state.nested ? &call.nest : nullptr);
+  std::copy_n(state.options, kMaxRowOptions, call.options);
+  cuda::Launch how;
+  std::int64_t blocks = (call.rows + c.rows - 1) / c.rows * c.cluster;
+  if (state.kernel->kind == Kind::kRegisters && is_tiled(*state.kernel)) {
+    RowTraits traits;
+    traits.n = state.n;
+    call.tiles = static_cast<std::uint32_t>(tiles_of(call.width, traits, c));
+    blocks *= call.tiles;
+  }
+  how.grid.x = static_cast<unsigned>(blocks);
+  how.block.x = static_cast<unsigned>(c.threads * c.rows);
+  how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
+  how.cluster = static_cast<unsigned>(c.cluster);
+  how.dependent = state.dependent;
+  return cuda::launch(*kernel.entries[0], how, &call, sizeof call, context.stream);
+}
+
+Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo& device,
+               const Implementation& impl) {
+  const RowKernel& k = self_of(impl);
+  const RowTraits traits = traits_of(k, problem);
+  State state{&k, restore(k, config), traits.n, {}, 0, traits.nested, device.arch >= 90};
+  std::copy_n(traits.options, kMaxRowOptions, state.options);
+  state.shared_bytes = static_cast<std::int32_t>(kept_bytes(k, problem, state.config));
+  Kernel kernel;
+  kernel.implementation = &impl;
+  kernel.store(state);
+  kernel.steps[0] = run;
+  kernel.num_steps = 1;
+  return kernel;
+}
+
+std::string literal(const RowTraits& traits) {
+  const auto word = [](bool value) { return value ? "true" : "false"; };
+  std::string types, options;
+  for (const FloatType type : traits.types)
+    types += text("dlblas::FloatType(", static_cast<int>(type), "), ");
+  for (const std::int32_t option : traits.options) options += text(option, ", ");
+  return text("dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n,
+              ", .full = ", word(traits.full), ", .nested = ", word(traits.nested),
+              ", .strided = ", word(traits.strided), ", .aligned = ", word(traits.aligned),
+              ", .kept = ", traits.kept, ", .options = {", options, "}}");
+}
+
+std::vector<KernelSource> sources(const Problem& problem, const Config& config, const DeviceInfo&,
+                                  const Implementation& impl) {
+  const RowKernel& k = self_of(impl);
+  const RowConfig c = restore(k, config);
+  const bool registers = k.kind == Kind::kRegisters || k.kind == Kind::kCluster;
+  const std::string how =
+      k.table ? k.table->literal(config, "dlblas::RowConfig")
+              : text("dlblas::RowConfig{.threads = ", c.threads, ", .vectors = ", c.vectors,
+                     ", .keep = false, .early = false, .variant = ", c.variant, "}");
+  return {{k.op->program->header,
+           text(registers ? "dlblas::row_registers<" : "dlblas::row_passes<", k.op->program->type,
+                ", ", literal(traits_with(k, problem, c)), ", ", how, ">"),
+           static_cast<std::int32_t>(kept_bytes(k, problem, c))}};
+}
+
+template <Kind kKind>
+Implementation implementation(const RowOperator& op) {
+  constexpr bool kSearched = kKind != Kind::kStrided;
+  Implementation impl;
+  impl.name = kNames[static_cast<int>(kKind)];
+  impl.backend = DeviceType::kCuda;
+  impl.min_arch = std::max(op.op.min_arch, kKind == Kind::kCluster ? 90 : 80);
+  impl.source_hash = op.program->hash;
+  impl.flags = {.deterministic = true, .capturable = true};
+  auto* kernel = new RowKernel{&op, kKind, make_table(op.op, kKind)};
+  impl.knobs = kernel->table;
+  impl.user = kernel;
+  impl.supports = supports;
+  impl.same_bits = same_bits;
+  impl.estimate = estimate;
+  impl.prepare = prepare;
+  impl.sources = sources;
+  if constexpr (kSearched) impl.constrain = constrain<kKind>, impl.heuristic = heuristic<kKind>;
+  return impl;
+}
+
+}  // namespace
+
+std::vector<Implementation> row_cuda_implementations(const RowOperator& op) {
+  std::vector<Implementation> all = {implementation<Kind::kRegisters>(op)};
+  if (op.op.reduces) {
+    all.push_back(implementation<Kind::kCluster>(op));
+    all.push_back(implementation<Kind::kShared>(op));
+    all.push_back(implementation<Kind::kRows>(op));
+  }
+  all.push_back(implementation<Kind::kStrided>(op));
+  return all;
+}
+
+}  // namespace dlblas::kernels
