@@ -63,7 +63,7 @@ def test_what_does_not_compile_is_named() -> None:
 
 
 def test_a_warning_fails(tmp_path: pathlib.Path) -> None:
-    """The tree's headers, read live, with a variable that nobody uses in one of them."""
+    """The tree's headers, read live, with an unused variable in one of them."""
     shutil.copytree(ROOT / "device", tmp_path / "device")
     numeric = tmp_path / "device" / "numeric.cuh"
     planted = "namespace dlblas {\n__device__ inline void planted() { int unused = 1; }\n}\n"

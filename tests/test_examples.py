@@ -38,7 +38,7 @@ def run(
             **os.environ,
             "PYTHONPATH": str(PACKAGE),
             "DLBLAS_CACHE": str(tmp_path / "cache"),
-            "HF_HUB_OFFLINE": "1",  # whoever tries to download fails
+            "HF_HUB_OFFLINE": "1",  # a try to download fails
             **env,
         },
         capture_output=True,

@@ -16,7 +16,7 @@ import dlblas
 import pytest
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(dlblas.__file__).parent.parent)}
-# Exported, and imported by those who ask.
+# Exported, and imported at their first use.
 LAZY = {"spaces", "register", "register_operator", "unregister"}
 
 

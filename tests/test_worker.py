@@ -225,7 +225,7 @@ def test_what_users_bring_fails_by_its_kind_and_takes_nobody_along(tmp_path):
         "mine_exits": "crash",
         "mine_nan": "wrong_result",
         "mine_raises": "launch_error",
-        "mine_interrupts": "launch_error",  # and is nobody else's: mine_works comes after it
+        "mine_interrupts": "launch_error",  # and affects no other: mine_works comes after it
         "mine_works": "",
         "mine_here": "",
     }

@@ -197,7 +197,7 @@ int run(const Request& request) {
   return problems == 0 && (compiled.size() == registered || !request.only.empty()) ? 0 : 1;
 }
 
-/// A cache that nobody filled, for as long as this lives.
+/// An empty cache, for as long as this lives.
 class EmptyCache {
  public:
   EmptyCache() : folder_(std::filesystem::temp_directory_path() / "dlblas_compile_all_XXXXXX") {

@@ -93,7 +93,7 @@ class _Reader:
     def attach(
         self, made: Declaration | None, before: Declaration | None, last: int, start: int
     ) -> None:
-        """Gives the comments between two declarations to whom they speak of."""
+        """Attaches comments between two declarations to the one they describe."""
         rest_of_line, _, lead = self.text[last:start].partition("\n")
         if before:
             before.after = rest_of_line.strip()

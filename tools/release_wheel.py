@@ -122,7 +122,7 @@ def build(root: pathlib.Path, arch: str, out: pathlib.Path) -> pathlib.Path:
     }
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", str(root)]
     command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(made)]
-    # __FILE__, which torch is told at registration, names no folder of whoever builds.
+    # __FILE__, which torch is told at registration, names no folder of the build machine.
     env = {**toolchain.env, "CXXFLAGS": f"-ffile-prefix-map={root}=."}
     run([*command, *(f"-C{key}={value}" for key, value in settings.items())], env)
     (wheel,) = made.glob("*.whl")

@@ -232,8 +232,8 @@ void merge_from(JsonWriter& w, Store& store, const std::string& path) {
   write_exchange(w, merge_store(store, other));
 }
 
-/// The operator's own name for a form of it. Who lifts a rule may name what this process does not
-/// know: a user's operator that is not imported here.
+/// The operator's own name for a form of it. A rule that is lifted may name an operator that
+/// this process does not know: a user's that is not imported here.
 std::string operator_of(const std::string& name, bool lifting) {
   if (lifting && !Registry::process().find(name)) {
     Rules::process().refresh();

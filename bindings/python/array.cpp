@@ -143,7 +143,7 @@ void delete_managed(Managed* m) {
   delete m;
 }
 
-// A capsule nobody consumed still owns its tensor; a consumed one was renamed.
+// A capsule that was not consumed still owns its tensor; a consumed one was renamed.
 void destroy_capsule(Object* capsule) {
   if (!api.capsule_is(capsule, kPlain)) return;
   auto* m = static_cast<Managed*>(api.capsule_get(capsule, kPlain));

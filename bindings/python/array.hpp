@@ -1,7 +1,7 @@
 // Reading the caller's arrays: NumPy's straight from memory, everything else through DLPack or the
 // array interface; and making new ones of the caller's type. In: a Python object. Out: Array, a
-// dlblas_tensor with its own shape and strides, and who keeps it alive. Flow: [Python call] > array
-// > dlblas_call.  Read next: bindings/python/marshal.hpp.
+// dlblas_tensor with its own shape and strides, and what keeps it alive. Flow: [Python call] >
+// array > dlblas_call.  Read next: bindings/python/marshal.hpp.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ Object* make_array(const Array* like, dlblas_tensor& spec, Array& scratch);
 /// A "dltensor" capsule over memory that `owner` keeps alive.
 Object* make_capsule(void* data, dlblas_dtype dtype, Object* shape, Object* owner);
 
-/// The same over any tensor, of whose memory nobody is told: it is valid during a call.
+/// The same over any tensor, without ownership of its memory: it is valid during a call.
 Object* make_view_capsule(const dlblas_tensor& tensor);
 
 }  // namespace dlblas::py

@@ -28,8 +28,8 @@ class Call {
 
   const dlblas_args& args() const { return args_; }
   const Function& function() const { return function_; }
-  /// The side of a caller who asks and does not run: the threads and the stream that a call would
-  /// have. False with an error set.
+  /// The caller's side of a question that runs nothing: the threads and the stream that a call
+  /// would have. False with an error set.
   bool fill_context(dlblas_context* context);
   /// dlblas_call with new results where no `out` was given; what the Python caller gets. Null with
   /// an error set.

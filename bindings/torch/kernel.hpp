@@ -13,8 +13,8 @@ namespace dlblas::torch {
 BoxedKernel bind_kernel(const Operation& operation);
 inline constexpr int kMaxKernels = 1024;
 
-/// How many calls of this thread have failed in a kernel: whoever sees it grow during a call finds
-/// the typed error of that call in dlblas_last_error().
+/// How many calls of this thread have failed in a kernel. Where it grew during a call, the typed
+/// error of that call is in dlblas_last_error().
 std::uint64_t num_failures();
 
 }  // namespace dlblas::torch

@@ -61,7 +61,7 @@ constexpr DTypeRow kDTypes[] = {
     {"aoti_torch_dtype_float8_e8m0fnu", {14, 8, 1}, true},
     {"aoti_torch_dtype_float4_e2m1fn_x2", {17, 4, 2}, true},
 };
-constexpr dlblas_dtype kUnknown = {3, 8, 1};  // DLPack's opaque handle: nobody takes it
+constexpr dlblas_dtype kUnknown = {3, 8, 1};  // DLPack's opaque handle: no operator takes it
 constexpr int kMaxCode = 64;                  // torch has about 45
 dlblas_dtype g_dtypes[kMaxCode];
 

@@ -17,7 +17,7 @@ namespace dlblas::torch {
 using StableValue = std::uint64_t;
 using BoxedKernel = void (*)(StableValue* stack, std::uint64_t num_arguments,
                              std::uint64_t num_results);
-struct Tensor;   // an at::Tensor; a handle is owned by whom it was given to
+struct Tensor;   // an at::Tensor; the receiver of a handle owns it
 struct Library;  // a torch::Library
 struct String;
 

@@ -313,7 +313,7 @@ inline void register_operator(OwnOperator own) {
 }  // namespace v1
 }  // namespace dlblas
 
-/// The body of a shared object's registration, run once by whoever loads it: in Python
+/// The body of a shared object's registration, run once by its loader: in Python
 /// dlblas.own.load(path), elsewhere dlopen and a call of dlblas_own().
 ///   DLBLAS_OWN() { dlblas::register_implementation("rms_norm", {.name = "mine", .run = run}); }
 #define DLBLAS_OWN()                                                                 \

@@ -55,7 +55,7 @@ DeviceInfo typical_cuda_device(int arch);
 const DeviceInfo& cpu_info();
 /// Facts about a device. Throws Error(kDevice) for one that is not there, and says why.
 const DeviceInfo& device_info(Device device);
-/// Who knows the CUDA devices; set once, by src/cuda.
+/// The function that describes CUDA devices; set once, by src/cuda.
 void set_cuda_source(const DeviceInfo& (*info)(int index));
 
 }  // namespace dlblas

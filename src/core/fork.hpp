@@ -1,5 +1,5 @@
 // One fact about the process: is it the child of a fork? Threads do not survive one, neither the
-// pool's nor those of a library's OpenMP runtime, and whoever waits for them waits for ever.
+// pool's nor those of a library's OpenMP runtime, and waiting for them never ends.
 // In: nothing. Out: forked(). Flow: call asks for its number of threads, launch where they start.
 // Read next: cpu/thread_pool.cpp, cpu/onednn.hpp.
 #pragma once

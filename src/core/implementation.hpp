@@ -179,7 +179,8 @@ struct Implementation {
     if (sources && live_sources) made_of += live_sources();
     return made_of.empty() ? source_hash : source_hash + ("-" + made_of);
   }
-  /// Who knows whether kernels are compiled from a tree that may be edited; set once, by src/jit.
+  /// The digest of live sources where kernels are compiled from a tree that may be edited, else
+  /// empty. Set once, by src/jit.
   static inline const char* (*live_sources)() = nullptr;
 
   static const KnobTable& no_knobs();

@@ -1,5 +1,4 @@
-// What is one character of UTF-8, for those who print text that they did not make: JSON and
-// records.
+// What is one character of UTF-8, for printers of text from outside: JSON and records.
 #pragma once
 
 #include <cstddef>

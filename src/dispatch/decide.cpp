@@ -1,7 +1,7 @@
 // The decision behind a Plan, made once per Problem; see decide.hpp. Everything here is cold.
 // Lookup order: pin (this process', then a kept one), the store's record of exactly this key, the
-// shipped table's, the model, the heuristic. Read next: store/ranking.hpp (who wins among measured
-// rows), dispatch/explain.cpp (the same, in words).
+// shipped table's, the model, the heuristic. Read next: store/ranking.hpp (which of the measured
+// rows wins), dispatch/explain.cpp (the same, in words).
 #include "dispatch/decide.hpp"
 
 #include <algorithm>

@@ -149,7 +149,7 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
         complain_unbound(schema, args, i, binder.bound());
       t.dtype = static_cast<DType>(std::countr_zero(static_cast<unsigned>(allowed)));
       t.device = device;
-      problem.tensors[i] = traits_of(t);  // of rows: a caller who brings it asks the same
+      problem.tensors[i] = traits_of(t);  // of rows: a call with this tensor has the same key
       continue;
     }
     if (!(allowed & set_of(t.dtype))) complain::wrong_dtype(schema, args, i);

@@ -18,7 +18,7 @@ struct Header {
 /// file that is not there.
 std::vector<Header> closure_of(const std::string& include);
 
-/// Adds a text under a name of its own, for who brings a kernel from outside. A name once given
+/// Adds a text under a name of its own, for kernels from outside. A name once given
 /// keeps its text: give a new text a new name (its digest).
 void add_header(const std::string& name, const std::string& text);
 

@@ -12,7 +12,7 @@
 // signs alternate: the sums of the even and of the odd terms stand beside it, for eight lanes.
 //   Q² = R² + Σp² + (R_even² + R_odd²)/32,  allowed 4·√n·Q.
 // Measured, n = 64 … 2^25, f32 (our chains, oneDNN, cuBLAS; normal, uniform, halves of either sign,
-// alternating): at most 1.8·√n·Q. From 2^20 terms on, n counts as 2^20: who adds more divides them.
+// alternating): at most 1.8·√n·Q. From 2^20 terms on, n counts as 2^20: longer sums are divided.
 //   alike: equal terms round alike. In each binade of a sum of n·p all roundings are the same, up
 //   to
 // u·|s_i|, which adds up to n·u·S/2 for a sum of one sign; 0.22·n·u·S was the most measured

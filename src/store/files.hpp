@@ -51,9 +51,9 @@ class Fd {
   int fd_;
 };
 
-/// Ours: written by nobody else. A folder or file owned by another user, or writable by group or
-/// others, is refused. Anyone's: the shipped table, as trustworthy as the library beside it; links
-/// are followed there.
+/// Ours: only this user can write it. A folder or file owned by another user, or writable by group
+/// or others, is refused. Anyone's: the shipped table, as trustworthy as the library beside it;
+/// links are followed there.
 enum class Trust { kOurs, kAnyone };
 enum class Missing { kFail, kCreate };
 
@@ -96,8 +96,8 @@ Fd open_lock(int folder, const std::string& name);
 /// Puts the names in a folder on the disk. 0 or an errno.
 int sync_names(int folder);
 
-/// Puts the names of a folder and of those above it on the disk, whoever made them: another process
-/// may have made them a moment ago and not have synced yet. 0 or an errno.
+/// Puts the names of a folder and of those above it on the disk. Another process may have
+/// made them a moment ago and not have synced yet. 0 or an errno.
 int sync_parents(int folder, int levels);
 
 /// Removes temporary files that a killed writer left an hour ago or longer.

@@ -1,5 +1,5 @@
-// Record locks (fcntl): a process has them, not a descriptor, so that a child which outlives
-// a killed search keeps nobody waiting. See key_lock.hpp.
+// Record locks (fcntl) belong to a process, not to a descriptor: a child that outlives a killed
+// search blocks no other search. See key_lock.hpp.
 #include "store/key_lock.hpp"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // A key's lock against the searches of other processes: a file in the store's `locks` folder, held
 // by the kernel for as long as this process lives, however it ends. In: an open folder. Out: mine,
-// another's, or none to be had. Advice, no truth: who measures a key without it costs time.
+// another's, or none to be had. The lock is advisory: measuring a key without it only costs time.
 // Flow: tuner/turn > Store::lock_key > [key_lock].  Read next: tuner/turn.hpp.
 #pragma once
 

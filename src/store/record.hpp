@@ -76,7 +76,7 @@ std::string_view name_of(Flaw flaw);
 void sort_fields(Fields& fields);
 
 /// The text of a record, digest included. It may be unreadable where the record is not valid (a
-/// newline in a value): whoever keeps it parses it first, as `Store::publish` does.
+/// newline in a value): parse it before you keep it, as `Store::publish` does.
 std::string print(const Record& record);
 
 /// Strict inverse of print; never throws on what the text holds. `*out` is set only for

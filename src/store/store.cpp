@@ -140,8 +140,8 @@ StoreCounters Store::counters() const {
 int Store::write(const std::string& hash, const std::string& name, const std::string& text,
                  std::string* why) {
   int error = 0;
-  // ENOENT: another process cleared the store between two of our steps. Begin again; each clear can
-  // cost one attempt, and nobody clears all the time.
+  // ENOENT: another process cleared the store between two of our steps. Begin again; each clear
+  // can cost one attempt, and clears are rare.
   for (int attempt = 0; attempt < 16; ++attempt) {
     const Folder folder = open_key(hash, Missing::kCreate);
     error = folder.fd ? write_file(folder.fd.get(), name, text) : folder.error;

@@ -1,4 +1,4 @@
-// Who takes part in a run of the tuner; see candidates.hpp.
+// The candidates of a search; see candidates.hpp.
 #include "tuner/candidates.hpp"
 
 #include <algorithm>

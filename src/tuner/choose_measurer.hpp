@@ -1,4 +1,4 @@
-// Who measures a search: this process or a worker. In: what takes part, the budget, the options.
+// What measures a search: this process or a worker. In: what takes part, the budget, the options.
 // Out: a Measurer. Flow: tune > [choose] > race > measure.  Read next: tuner/worker_measurer.hpp,
 // docs/tuning.md ("In a worker").
 #pragma once
@@ -7,8 +7,8 @@
 
 namespace dlblas {
 
-/// Throws Error(kTuning) where a worker was asked for and none can be had; where nobody asked, this
-/// process measures instead, and says so. `no_worker`: why it is this process, in words.
+/// Throws Error(kTuning) where a worker was asked for and none can be had; without such a request,
+/// this process measures instead, and says so. `no_worker`: why it is this process, in words.
 std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const SearchSpace& space,
                                           const TuneOptions& options, const RaceLimits& limits,
                                           std::string& no_worker);

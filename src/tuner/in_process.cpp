@@ -325,7 +325,7 @@ void InProcessMeasurer::compare_with_others(const Kernel& kernel, Check& found) 
   }
 }
 
-// Where the two differ by too much, the oracle says who is wrong: in some of these rows.
+// Where the two differ by too much, the oracle decides which is wrong, in some of these rows.
 bool InProcessMeasurer::compare_with(const KeptResults& other, Check& found) {
   CallData& data = sets_.front();
   const std::vector<std::int64_t> rows =

@@ -1,8 +1,8 @@
 // Tensors for any Problem, made from the schema's fills: what the tuner measures and checks on.
-// The caller's data is never read, but for index-valued arguments (a routing that nobody has would
-// measure a load that nobody has). In: Operator, Problem, seed. Out: one call's Args over memory of
-// our own, with guard zones around every tensor. Same seed, same bits, on any number of threads.
-// Flow: tune > [inputs] > measure.  Read next: tuner/measure.hpp.
+// The caller's data is never read, but for index-valued arguments (invented routing
+// would not measure the caller's load). In: Operator, Problem, seed. Out: one call's Args over
+// memory of our own, with guard zones around every tensor. Same seed, same bits, on any number of
+// threads. Flow: tune > [inputs] > measure.  Read next: tuner/measure.hpp.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Who says whether results are right: the oracle's values of the chosen rows, computed once for all
+// Says whether results are right: the oracle's values of the chosen rows, computed once for all
 // candidates of a problem. In: inputs as they were before a call, results. Out: a Verdict.
 // Flow: tune > measure > [judge].  Read next: tuner/verify.hpp (on the host), tuner/cuda_judge.hpp.
 #pragma once

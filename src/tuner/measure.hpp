@@ -110,8 +110,8 @@ class Measurer {
 
   /// How many candidates are compiled side by side.
   virtual int compiles_at_once() const { return 1; }
-  /// Compiles them, and moves those that spill registers to the end. Who does not compile is told
-  /// by `check`.
+  /// Compiles them, and moves those that spill registers to the end. What does not compile is
+  /// reported by `check`.
   virtual void compile_ahead(std::vector<const Plan*>&) {}
 
   /// How it was measured, for the record: "cache", …, in the order of a report.
@@ -134,8 +134,8 @@ class Measurer {
 std::unique_ptr<Measurer> make_measurer(const MeasureRequest& request);
 /// Is the caller's stream being captured into a graph? Nothing is measured meanwhile.
 bool under_capture(const Problem& problem, const Context& context);
-/// Throws Error(kTuning) while the caller's stream is being captured into a graph: whoever
-/// measures, nothing may be measured then.
+/// Throws Error(kTuning) while the caller's stream is being captured into a graph:
+/// nothing may be measured then, in a worker neither.
 void refuse_under_capture(const MeasureRequest& request);
 
 }  // namespace dlblas

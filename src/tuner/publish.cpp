@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxKept = 32;
 // A short budget leaves less to a candidate, and says nothing of it: its first run may load a
-// library or a compiler. Whoever was ended sooner is tried again by the next search.
+// library or a compiler. A candidate ended sooner is tried again by the next search.
 constexpr double kFairSeconds = 1;
 
 bool says_nothing(const Evaluated& e) {

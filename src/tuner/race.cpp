@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kRaceSamples = 2;  // for all; with kMoreSamples still fewer than a finalist has
 constexpr int kMoreSamples = 2;  // for those within kNear of the best
-// Clocks fall under load, and rise from idle. Who is further off than this is not slow by that.
+// Clocks fall under load, and rise from idle. A candidate that is slower than this
+// factor is not slow because of clocks.
 constexpr double kNear = 2;
 constexpr double kLongRunMs = 1.0;
 constexpr double kVeryLongRunMs = 20.0;
@@ -143,7 +144,7 @@ bool Race::survives(Evaluated& e, const Launch& launch) {
   return false;
 }
 
-// Who was measured, and fails later: its times are gone, those of the others stay.
+// A candidate that fails after being timed loses its samples; the others keep theirs.
 void Race::drop(Evaluated& e) {
   e.samples_ms.clear();
   e.broke_device = measurer_.lost();
@@ -152,12 +153,12 @@ void Race::drop(Evaluated& e) {
   tell(DLBLAS_EVENT_FAILED, &e, text(dlblas::name_of(e.failure), ": ", e.note));
 }
 
-// Minutes may lie between two candidates, and clocks fall under load. So who may be the best is
-// measured in turn with a reference, and told the times it would have had when that one was
-// measured. The reference stays the same: the best so far has been lucky, and against it every
-// newcomer would look slowed down. A long run needs no batch. On the host the one that was checked
-// is a sample, and often says enough; on a device its time held the host's launch, and caches that
-// were warm.
+// Minutes may lie between two candidates, and clocks fall under load. So a candidate that may be
+// the best is measured in turn with a reference, and its times are rescaled to the clock at which
+// the reference was timed. The reference stays the same: the best so far has been lucky, and
+// against it every newcomer would look slowed down. A long run needs no batch. On the host the one
+// that was checked is a sample, and often says enough; on a device its time held the host's launch,
+// and caches that were warm.
 void Race::measure(Evaluated& e, const Check& check) {
   const bool is_long = check.ms > kLongRunMs, is_very_long = check.ms > kVeryLongRunMs;
   const bool is_sample = is_long && problem_.device_type == DeviceType::kCpu;
@@ -214,8 +215,9 @@ void Race::find_best() {
 }
 
 // Where the oracle pays for chosen rows only, the rest is compared with what another implementation
-// computed. The measurer keeps that of the first ones; a fresh worker has none of them, nor has
-// this process for who cannot go to the worker: the fastest other one is run there then.
+// computed. The measurer keeps the results of the first candidates. A fresh worker has none of
+// them, nor has this process for a candidate that cannot run in the worker: then the fastest other
+// one is run there.
 Check Race::check_every_element(const Plan& plan) {
   const Check check = measurer_.check(plan);
   if (check.failure != Failure::kNone || check.beside || measurer_.checks_whole() ||

@@ -1,7 +1,7 @@
 // One search within a budget: defaults first, then what the strategy asks for, a few samples each;
 // then an interleaved final of the best. In: a search space, a Measurer, limits. Out: every
 // evaluated point with its samples or its failure, and the winner.
-// Flow: tune > [race] > measure.  Read next: store/ranking.hpp, who wins.
+// Flow: tune > [race] > measure.  Read next: store/ranking.hpp (which candidate wins).
 #pragma once
 
 #include <algorithm>
@@ -104,7 +104,7 @@ class Race {
   std::string best_name_;
   double best_ms_ = -1, best_took_s_ = 0;  // to be checked and measured
   int best_ = -1;                          // index into evaluated_
-  // Whom others are measured beside, and its time when it came.
+  // The candidate that others are measured beside, and its time when it was first measured.
   int reference_ = -1;
   double reference_ms_ = -1;
   double slowdown_ = 1;  // of the machine, since the search began

@@ -13,7 +13,7 @@ namespace dlblas {
 /// A search of the same budget that began a moment ago has ended by then, with what may exceed its
 /// budget: a worker's start, the inputs, the oracle.
 double most_wait_s(double budget_s);
-/// Tells on_event that it waits; true: stop. Empty where nobody listens.
+/// Tells on_event that it waits; true: stop. Empty without a listener.
 std::function<bool()> waiting_of(const TuneOptions& options, double budget_s);
 /// Why nothing was measured.
 std::string words_of(Turn::Got got, const Turn& turn);

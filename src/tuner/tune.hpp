@@ -71,7 +71,7 @@ struct TuneReport {
   std::vector<Evaluated> evaluated;
   std::string strategy;
   std::string place;      // "worker", "process"; empty: nothing was measured
-  std::string no_worker;  // why this process measured; empty: a worker did, or nobody
+  std::string no_worker;  // why this process measured; empty: a worker did, or nothing was measured
   Fields conditions;      // how it was measured: "cache" first ("warm", "rotated", "cold"), …
   std::uint64_t seed = 0;
   std::int64_t newest_known = 0;       // when the newest stored sample says it was taken

@@ -262,8 +262,8 @@ std::optional<worker::Outcome> WorkerMeasurer::read(const std::string& reply) {
     g_counters.measured += outcome.measured;
     g_counters.compiled += outcome.compiled;
     g_counters.prepared += outcome.prepared;
-    // Who wrote outside its results has written elsewhere too; who broke the context broke it for
-    // all: the others get a fresh one.
+    // A candidate that wrote outside its results may have written elsewhere too; one that broke the
+    // context broke it for all. The others get a fresh worker.
     if (outcome.lost || outcome.check.failure == Failure::kOutOfBounds) link_.reset();
     return outcome;
   } catch (const Error& e) {
@@ -328,7 +328,8 @@ double WorkerMeasurer::sample(const Plan& plan, double ms) {
   return check.ms;
 }
 
-// Results are compared where they are: who cannot go to the worker is met by the other one here.
+// Results are compared where they are: for a candidate that cannot run in the worker, the other one
+// runs here.
 Check WorkerMeasurer::check_beside(const Plan& plan, const Plan& rival) {
   Measurer* local = here(plan);
   if (!local) local = here(rival);

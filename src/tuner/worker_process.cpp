@@ -76,7 +76,7 @@ class ProcessLink final : public Link {
     return converse(limit_s);
   }
 
-  /// The first frame, which nobody asks for.
+  /// The first frame, which answers no request.
   Exchange greeting(double limit_s) {
     out_.clear();
     body_ = {};

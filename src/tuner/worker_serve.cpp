@@ -103,8 +103,8 @@ void write_number(const char* path, const char* digits) {
 }
 
 // What a candidate may allocate beyond what is there now: three quarters of what the machine has
-// free, so that the system kills nobody. Data, not address space: runtimes reserve much of that and
-// use little. A device's memory is the driver's to refuse.
+// free, so that the system need not kill a process. Data, not address space: runtimes reserve much
+// of that and use little. A device's memory is the driver's to refuse.
 void limit_memory() {
   std::int64_t available_kib = -1, data_pages = -1;
   char line[256];
@@ -292,7 +292,8 @@ class Session {
 
 int serve(int socket, const MakeContext& make_context) {
   fcntl(socket, F_SETFD, FD_CLOEXEC);
-  write_number("/proc/self/oom_score_adj", "1000");  // rather this process than who waits for it
+  write_number("/proc/self/oom_score_adj",
+               "1000");  // the system kills this process before the one that waits for it
   const Line line(socket);
   Question question;
   if (!write_frame(socket, question, build_id())) return 1;

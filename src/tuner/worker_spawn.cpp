@@ -34,7 +34,7 @@ struct Prepared {
   pid_t parent;
 };
 
-// Every descriptor from `first` on closes at exec, whoever opened it and forgot to say so.
+// Every descriptor from `first` on closes at exec, also those opened without O_CLOEXEC.
 void close_on_exec_from(int first) {
 #if !defined(SYS_close_range)
   constexpr long SYS_close_range = 436;  // the same on every architecture
@@ -151,7 +151,7 @@ bool has_ended(pid_t child) {
   return asked == 0 ? info.si_pid == child : errno != EINTR;
 }
 
-// The child stays unreaped until its group is killed: so long, nobody else can get its number.
+// The child stays unreaped until its group is killed: until then its number cannot be reused.
 int end_child(pid_t child, double limit_s, bool* killed_it) {
   constexpr double kDyingSeconds = 30;  // a driver takes down what a GPU was doing
   const auto seconds_from_now = [](double s) {

@@ -29,7 +29,7 @@ constexpr int kThreads = 8;
 /// The store of this process is a folder of its own.
 const auto* const kStore = testing::AddGlobalTestEnvironment(new test::TemporaryStore("dispatch"));
 
-// ---- y[0] = 2 · x[0] … , y[1] = who ran --------------------------------
+// ---- y[0] = 2 · x[0] … , y[1] = which ran --------------------------------
 // One row of results: column 0 is computed, column 1 is the mark of the implementation.
 
 struct State {
@@ -89,7 +89,7 @@ const Operator& make_marked(const std::string& name, std::vector<Implementation>
   return Registry::process().add(std::move(def));
 }
 
-/// One call through the C ABI; the mark of who answered, or -1 - status.
+/// One call through the C ABI; the mark of what answered, or -1 - status.
 int answer(const Operator& op, std::int64_t rows, std::int64_t width, float seed) {
   std::vector<float> x(static_cast<std::size_t>(rows * width)),
       y(static_cast<std::size_t>(rows * 2));

@@ -1,5 +1,5 @@
 // Processes that die while they publish or compact, and crowds of them: what was published is there
-// for whoever comes next. The order of syncs stands for a power cut. Every fault there is:
+// for the next process. The order of syncs stands for a power cut. Every fault there is:
 // tests/store_battery/deaths.cpp. Read next: tests/cpp/test_store_refusals.cpp.
 #include <sys/syscall.h>
 

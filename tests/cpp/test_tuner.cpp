@@ -69,7 +69,7 @@ class LateFailure : public TunerTest, public ::testing::WithParamInterface<Late>
     EXPECT_FALSE(find(report, "slow")->samples_ms.empty());
     const std::int64_t before = measured();
     EXPECT_EQ(get_op(op, problem, nullptr, context_, options_).source, "store");
-    EXPECT_EQ(measured(), before) << "both what was measured and who failed are recorded";
+    EXPECT_EQ(measured(), before) << "both what was measured and what failed are recorded";
   }
 };
 // Twice checked, and sampled 4 times in batches of 2: its 15th run is the final's.

@@ -182,7 +182,7 @@ const Trouble kTroubles[] = {
      [](Ask what, int c, double b) { return hang_at(Ask::kCheck, what, c, b); }},
     {"race_hangs", nothing,
      [](Ask what, int c, double b) { return hang_at(Ask::kSample, what, c, b); }},
-    {"final_hangs", nothing,  // and whoever comes next
+    {"final_hangs", nothing,  // and the next one
      [](Ask what, int, double b) {
        return what == Ask::kSample && ++g_samples > 60 ? hangs() : quick(what, b);
      }},
@@ -293,7 +293,7 @@ TEST_F(ScriptedWorker, OnceHangingOnesHaveUsedTheBudgetUpTheOthersWaitForTheNext
   EXPECT_STREQ(report.winner->name, "good");
   EXPECT_LE(report.elapsed_s, 1.1 * 3);
   EXPECT_GE(report.evaluated.size(), 5u);
-  EXPECT_LT(report.evaluated.size(), 21u) << "who was not tried has not failed";
+  EXPECT_LT(report.evaluated.size(), 21u) << "what was not tried has not failed";
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST_F(EveryElement, AConfigurationIsComparedWithOthersOfItsOwn) {
     EXPECT_EQ(find(report, "bad", block)->failure, Failure::kWrongResult);
 }
 
-// Nobody is refused for what the bound allows: where two disagree, the oracle decides.
+// No candidate is refused for what the bound allows: where two disagree, the oracle decides.
 TEST_F(EveryElement, WhoIsWithinTheBoundThereWins) {
   g_wrong_by = 0.9e-3;
   static const Behaviour near{Defect::kOneRow, kQuick};

@@ -249,7 +249,7 @@ TEST_F(OneSearch, TuneTakesTheRecordOfTheSameQuestion) {
   again("tuned", chosen, chosen);
 }
 
-// Its record does not say that all was looked at, whoever reads it.
+// Its record does not say to any reader that all was looked at.
 TEST_F(OneSearch, ASearchThatWasStoppedAnswersNoOther) {
   Gate gate;
   std::thread other([&] {
@@ -347,7 +347,7 @@ TEST_F(OneSearchOfProcesses, OneThatIsStoppedKeepsNobodyForLong) {
   EXPECT_EQ(search({}, 500).source, "tuned") << "another key";
   kill(child, SIGKILL);
   status_of(child);
-  EXPECT_EQ(search().source, "tuned") << "its file is left, and nobody has it";
+  EXPECT_EQ(search().source, "tuned") << "its file is left, and is free";
 }
 
 // The child of a search that was killed does not have the turn, though it has the descriptor.

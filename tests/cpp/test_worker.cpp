@@ -250,7 +250,7 @@ TEST_P(StoppedWorker, KeepsWhatWasMeasured) {
   EXPECT_LT(report.elapsed_s, 10);
   ASSERT_NE(report.winner, nullptr);
   EXPECT_STREQ(report.winner->name, "right");
-  EXPECT_EQ(report.evaluated.size(), 1u) << "who was interrupted has not failed";
+  EXPECT_EQ(report.evaluated.size(), 1u) << "what was interrupted has not failed";
   EXPECT_EQ(store_->load(store_key(op, make_problem(op)))->rows.size(), 1u);
   EXPECT_FALSE(has_children());
 }
@@ -274,7 +274,7 @@ TEST_F(ProcessWorker, NoWorkerOutlivesWhoStartedIt) {
   ASSERT_EQ(kill(its_worker, 0), 0);
   kill(tuner, SIGKILL);
   waitpid(tuner, nullptr, 0);
-  const auto gone = [&] {  // a zombie that nobody reaps here is as good as gone
+  const auto gone = [&] {  // a zombie that is not reaped here is as good as gone
     std::FILE* stat = std::fopen(text("/proc/", its_worker, "/stat").c_str(), "r");
     if (!stat) return true;
     char state = 0;

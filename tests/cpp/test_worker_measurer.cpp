@@ -61,7 +61,7 @@ TEST_F(ScriptedWorker, TheFirstBuiltInDefaultIsWaitedForHoweverSmallTheBudget) {
   EXPECT_STREQ(run(op).winner->name, "heavy");
 }
 
-// Whoever runs when a worker ends may suffer from the one before: a fresh worker tells.
+// A candidate that runs when a worker ends may suffer from the one before: a fresh worker tells.
 TEST_F(ScriptedWorker, ACrashAmongOthersGetsAnotherChanceInAFreshWorker) {
   const Operator& op = make_operator({dummy("good", kPlain), dummy("victim", kPlain)});
   int crashes = 0;

@@ -276,7 +276,7 @@ TEST_P(WorkerSocket, IsItsOwnFailureAndNoOthers) {
   const Evaluated* e = find(report, misdeed.name);
   ASSERT_NE(e, nullptr);
   const bool late = misdeed.failure == Failure::kCrash && !*misdeed.words;
-  // Who is caught depends on when a late one is; another one is never.
+  // Which one is caught depends on when a late one is; another one is never.
   if (!late) {
     EXPECT_EQ(name_of(e->failure), name_of(misdeed.failure)) << e->note;
     EXPECT_NE(e->note.find(misdeed.words), std::string::npos) << e->note;

@@ -253,7 +253,7 @@ class Target:
         if r.random() < 0.2:
             made.set("new_output", self.function(r))
         if r.random() < 0.3:
-            self.spoil(r, made, ("num_threads",))  # a thousand are given to who asks for them
+            self.spoil(r, made, ("num_threads",))  # a request for a thousand gets a thousand
         return made
 
     # ---- what comes out ----

@@ -1,4 +1,4 @@
-// An attacked user: a store of uid 65534, another user (uid 65533) or root who poisons it, and a
+// An attacked user: a store of uid 65534, another user (uid 65533) or root that poisons it, and a
 // look as the victim. Id 1 is the victim's own, id 66 the poison. Read next: attacks_files.cpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the store's tests share: scratch folders, records that tell who wrote them, and children to
+// What the store's tests share: scratch folders, records that name their writer, and children to
 // kill. A record's samples are computed from its candidate's configuration, so a reader can prove
 // that what it got is what somebody published, bit for bit. Read next:
 // tests/store_battery/expect.hpp.

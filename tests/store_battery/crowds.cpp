@@ -128,7 +128,7 @@ void writers_killed(Trial& t, const Subject& s) {
     if (results ? !found.ids.count(id) : s.look(scratch.root(), id, 3) != Seen::kGood)
       t.lost("promised " + std::to_string(id));
   }
-  if (found.wrong) t.wrong("rows that nobody published");
+  if (found.wrong) t.wrong("rows that were not published");
   if (promised < kWriters * kEach / 2) t.stopped("hardly anything was kept");
   if (store.verify().bad) t.wrong("a bad file was made");
   t.expect_goes_on(s, scratch.root(), 1 << 20, "after the crowd");

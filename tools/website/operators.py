@@ -217,7 +217,7 @@ def _implementations(library: Library, staged: stage.Stage, row: Row, document: 
         f"`dlblas explain {row['name']} --dims …` prints.\n\n"
     )
     described = library.described.get(row["name"], {}).get("implementations", {})
-    seen: dict[str, str] = {}  # knobs → who has them already
+    seen: dict[str, str] = {}  # knobs → the implementation that has them already
     for backend, title in BACKENDS.items():
         there = [i for i in row["implementations"] if i["backend"] == backend]
         if there:
