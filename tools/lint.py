@@ -79,7 +79,9 @@ def main() -> int:
         start = time.monotonic()
         done = subprocess.run(command, cwd=root, capture_output=True, text=True)
         state = "FAILED" if done.returncode else "ok"
-        print(f"lint: {name}: {state} ({time.monotonic() - start:.1f} s)", flush=True)
+        took = f"{time.monotonic() - start:.1f} s"
+        told = "" if done.returncode else f" {done.stdout.strip()}"  # a line a check
+        print(f"lint: {name}: {state} ({took}){told}", flush=True)
         if done.returncode:
             failed.append(name)
             print(done.stdout + done.stderr, end="", flush=True)
