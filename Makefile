@@ -24,11 +24,11 @@ demo: build  ## set up, build, and tune a Llama-3-8B layer on this machine (writ
 
 test: setup-test build lint  ## set up, build, run every test and check; ends with the coverage table
 	ctest --preset release
-	.venv/bin/python -m pytest -n 2
+	.venv/bin/python -m pytest -n 2 --dist loadgroup
 
 check: build  ## the C++ and Python tests without set-up for them and without lint
 	ctest --preset release
-	.venv/bin/python -m pytest -n 2 -x -q
+	.venv/bin/python -m pytest -n 2 --dist loadgroup -x -q
 
 test-asan: setup-test  ## the C++ tests under AddressSanitizer and UBSan
 	$(MAKE) --no-print-directory build PRESET=asan

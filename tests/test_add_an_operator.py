@@ -1,6 +1,7 @@
-"""docs/add_an_operator.md, replayed in a copy of the tree: the new operator is validated, tuned,
-explained, restored from the store and called from Python and C++ with no validation or binding code
-of its own, and no shared file changed."""
+"""docs/add_an_operator.md, replayed in a copy of the tree: the new operators are validated, tuned,
+explained, differentiated, compiled for GPUs, restored from the store and called from Python and C++
+with no validation or binding code of their own; the tests and checks that go over all operators
+take them up; and no shared file changed."""
 
 from __future__ import annotations
 
@@ -8,17 +9,21 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 
+# One worker of pytest-xdist runs them all: what they share is built once.
+pytestmark = pytest.mark.xdist_group("add_an_operator")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import follow_doc  # noqa: E402
 
+TARGETS = ("python_stage", "dlblas_generated", "dlblas_describe", "dlblas_compile_all")
 PROGRAM = """
 #include <dlblas/dlblas.hpp>
 #include <dlblas/ops.hpp>
@@ -89,22 +94,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         shutil.copy2(ROOT / name, copy / name)
     before = digests(copy, files)
     added = follow_doc.follow(ROOT / "docs" / "add_an_operator.md", copy)
-    assert {p.relative_to(copy).parts[:2] for p in added} == {("ops", "gated")}
+    assert {p.relative_to(copy).parts[:2] for p in added} == {("ops", "gated"), ("ops", "logits")}
     # Objects of unchanged files come from the compiler cache, where there is one.
     cache = {"CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1"}
-    run(
-        "cmake",
-        "-S",
-        ".",
-        "-B",
-        "build",
-        "-G",
-        "Ninja",
-        "-DDLBLAS_BUILD_TESTS=OFF",
-        cwd=copy,
-        **cache,
-    )
-    run("cmake", "--build", "build", "-j2", cwd=copy, **cache)
+    gtest = f"-DCMAKE_PREFIX_PATH={ROOT / 'build' / 'deps' / 'usr'}"
+    run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", gtest, cwd=copy, **cache)
+    run("cmake", "--build", "build", "-j2", "--target", *TARGETS, cwd=copy, **cache)
     assert digests(copy, files) == before, "a shared file changed"
     return copy
 
@@ -136,6 +131,69 @@ def test_python_tunes_explains_and_remembers(tree: pathlib.Path, tmp_path: pathl
     second = python(tree, tmp_path / "store", SESSION)
     assert second["source"] == "store"
     assert second["counters"]["measured"] == 0 and second["counters"]["compiled"] == 0
+
+
+ROWS = """
+import json, numpy as np, dlblas
+x = np.random.default_rng(0).normal(size=(3, 7, 130)).astype(np.float32) * 40
+np.testing.assert_allclose(dlblas.softcap(x), 30 * np.tanh(x / 30), rtol=2e-6)
+want = 5 * np.tanh(x / 5)
+dlblas.softcap_(x, 5.0)
+np.testing.assert_allclose(x, want, rtol=2e-6)
+try:
+    dlblas.softcap(x, cap=0.0)
+except dlblas.errors.ArgumentError as error:
+    refused = str(error)
+op = dlblas.get_op("softcap", (x,), seconds=1.0)
+np.testing.assert_allclose(op(x), 30 * np.tanh(x / 30), rtol=2e-6)
+report = dlblas.explain("softcap", x).as_dict()
+print(json.dumps({"refused": refused, "names": [c["implementation"] for c in report["candidates"]],
+                  "source": op.report["source"], "measured": dlblas.counters()["measured"]}))
+"""
+
+GRADIENT = """
+import json, torch, dlblas.torch
+
+x = (20 * torch.randn(5, 3, 64, dtype=torch.float64)).float().requires_grad_()
+dy = torch.randn(5, 3, 64)
+for function in dlblas.softcap, torch.ops.dlblas.softcap, torch.compile(torch.ops.dlblas.softcap):
+    (got,) = torch.autograd.grad(function(x, 30.0), x, dy)
+    torch.testing.assert_close(got, dy * (1 - torch.tanh(x / 30) ** 2), rtol=1e-5, atol=1e-5)
+print(json.dumps({}))
+"""
+
+
+def test_a_row_program_runs_at_every_level(tree: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    got = python(tree, tmp_path / "store", ROWS)
+    assert {"cpu_baseline", "cpu_avx2", "cpu_avx512", "cuda_registers"} <= set(got["names"])
+    assert got["refused"] == "softcap: cap is out of range; expected 1e-6 … 1e6, got 0"
+    assert got["source"] == "tuned" and got["measured"] > 1
+    assert python(tree, tmp_path / "store", ROWS)["source"] == "store"
+
+
+def test_its_gradient(tree: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("torch")
+    python(tree, tmp_path / "store", GRADIENT)
+
+
+def test_its_kernels_compile(tree: pathlib.Path) -> None:
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="no NVRTC")
+    for op in ("softcap", "softcap_backward"):
+        out = run(str(tree / "build" / "dlblas_compile_all"), "--op", op, cwd=tree)
+        assert f"{op}.cuda_registers" in out and ", 0 problems" in out, out
+
+
+def test_what_goes_over_all_operators_takes_them_up(tree: pathlib.Path) -> None:
+    """The harness with every layout and dtype, the oracle that must say no, opcheck and fakes."""
+    out = run(
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "softcap", "tests",
+        cwd=tree, DLBLAS_TEST_PYTHON=str(tree / "build" / "python"),
+    )  # fmt: skip
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", out)}
+    assert counts["passed"] > 20 and "failed" not in counts and "error" not in counts, out
+    for check in ("arrows", "device_headers", "headers", "operator_size", "schema_cases"):
+        out = run(sys.executable, f"tools/check_{check}.py", cwd=tree)
+        assert check != "operator_size" or "softcap_backward" in out
 
 
 def test_harness_covers_it(tree: pathlib.Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+# One worker of pytest-xdist runs them all: what they share is built once.
+pytestmark = pytest.mark.xdist_group("bench")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = {
     "what",

@@ -15,6 +15,8 @@ import sysconfig
 
 import pytest
 
+# One worker of pytest-xdist runs them all: what they share is built once.
+pytestmark = pytest.mark.xdist_group("compile_all")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("DLBLAS_COMPILE_ALL", ROOT / "build" / "dlblas_compile_all"))
 

@@ -13,6 +13,8 @@ import sys
 
 import pytest
 
+# One worker of pytest-xdist runs them all: what they share is built once.
+pytestmark = pytest.mark.xdist_group("consumer")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONSUMER = ROOT / "tests" / "consumer"
 EXAMPLES = ROOT / "examples" / "cpp"

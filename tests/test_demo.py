@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+# One worker of pytest-xdist runs them all: what they share is built once.
+pytestmark = pytest.mark.xdist_group("demo")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPERATORS = ["matmul", "rms_norm", "add_rms_norm"]
 

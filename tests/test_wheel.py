@@ -18,6 +18,8 @@ import zipfile
 
 import pytest
 
+# One worker of pytest-xdist runs them all: what they share is built once.
+pytestmark = pytest.mark.xdist_group("wheel")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import tree  # noqa: E402

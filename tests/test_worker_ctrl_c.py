@@ -2,7 +2,7 @@
 in a worker and in this process, while one is measured, hangs, or a worker starts. The signal goes
 to the whole group, as a terminal sends it. While one compiles: tests/cpp/test_worker.cpp.
 
-Read next: docs/tuning.md ("In a worker"), bindings/python/control.cpp (where signals are looked for).
+Read next: docs/tuning.md ("In a worker"), bindings/python/control.cpp (the signal checks).
 """
 
 from __future__ import annotations
