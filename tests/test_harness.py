@@ -113,10 +113,10 @@ def test_other_bits_on_other_threads_are_found(
 
 
 def test_an_accepted_overlap_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dlblas import _native
+    from dlblas import _functions
 
-    function = _native.FUNCTIONS["rms_norm"]
-    monkeypatch.setitem(_native.FUNCTIONS, "rms_norm", function._replace(call=lambda **_: None))
+    function = _functions.FUNCTIONS["rms_norm"]
+    monkeypatch.setitem(_functions.FUNCTIONS, "rms_norm", function._replace(call=lambda **_: None))
     assert outcome_of("rms_norm", "layouts", layout="overlapping").status == "failed"
 
 

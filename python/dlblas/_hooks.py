@@ -1,4 +1,4 @@
-"""What the data plane asks of Python: dtype objects, DLPack and array-interface exchange, new
+"""What the extension asks of Python: dtype objects, DLPack and array-interface exchange, new
 results, errors.
 
 In: calls from bindings/python/*.cpp, through the table at the end. NumPy and torch are used when
@@ -7,19 +7,13 @@ the caller has imported them and never imported before. Read next: bindings/pyth
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import warnings
 from operator import index
 from typing import Any
 
 from . import _dtypes
 from ._array import Array, Spec
-from .errors import BY_STATUS, ArgumentError, Error, InternalError, UnsupportedError
-
-
-def error(status: int, message: str, op: str, argument: str, expected: str, got: str) -> Error:
-    return BY_STATUS.get(status, InternalError).from_library(message, op, argument, expected, got)
+from .errors import BY_STATUS, ArgumentError, Error, from_status
 
 
 def ndarray() -> tuple[Any, Any, tuple[Any, ...]] | None:
@@ -441,44 +435,8 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
     return "\n".join([*lines, f"Schema: {schema}"])
 
 
-def attach(obj: Any) -> None:
-    """The first torch tensor of a process that imported torch after dlblas registers with it."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(obj, getattr(torch, "Tensor", ())):
-        attach_torch()
-
-
-def attach_torch() -> str:
-    """Registers the operators with torch, once. Empty, or in words why torch cannot have them: then
-    its tensors are read as DLPack's."""
-    try:
-        from .torch import _register
-    except UnsupportedError as why:  # of the package's first line: a torch that is too old
-        return str(why)
-    return _register.attach()
-
-
-def attach_late_torch() -> None:
-    """The same as soon as torch is imported. A torch that cannot have them says so at the first
-    use; nobody's `import torch` fails for us. `import dlblas.torch` attaches by itself."""
-    if "dlblas.torch" in sys.modules:
-        return
-    try:
-        attach_torch()
-    except Exception as reason:
-        with contextlib.suppress(Warning):  # where warnings are errors
-            warnings.warn(f"dlblas: torch has no operators of dlblas: {reason!r}", stacklevel=2)
-
-
-def torch_error(form: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
-    """What an error of torch's own dispatcher means for the arguments of a call."""
-    from .torch import _refusals
-
-    return _refusals.typed(form, arguments, error)
-
-
 TABLE: dict[str, Any] = {
-    "error": error,
+    "error": from_status,
     "ndarray": ndarray,
     "numpy_dtype": numpy_dtype,
     "numpy_descr": numpy_descr,
@@ -489,7 +447,5 @@ TABLE: dict[str, Any] = {
     "number": number,
     "finish": finish,
     "dtype_name": _dtypes.name_of,
-    "attach": attach,
-    "torch_error": torch_error,
     "docstring": docstring,
 }

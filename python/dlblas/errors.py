@@ -1,9 +1,9 @@
-"""Errors of dlblas: one class a kind, each also a builtin exception, with what was expected and
+"""Errors of dlblas: one class per kind, each also a builtin exception, with what was expected and
 what came.
 
 Every text reads ``<op>: <argument> <problem>; expected <x>, got <y>; <what to do>``. The classes
 take the arguments that users of Triton Fused Operators know; the library fills the same
-attributes, in their own order or behind a message. Raised by: _hooks.error. Read next:
+attributes, in their own order or behind a message. Raised by: from_status. Read next:
 bindings/python/hooks.hpp.
 """
 
@@ -231,3 +231,10 @@ BY_STATUS: dict[int, type[Error]] = {
     10: InternalError,
 }
 """dlblas_status of the C ABI → class."""
+
+
+def from_status(
+    status: int, message: str, op: str, argument: str, expected: str, got: str
+) -> Error:
+    """The typed error of a failure that the library reports."""
+    return BY_STATUS.get(status, InternalError).from_library(message, op, argument, expected, got)
