@@ -42,7 +42,7 @@ def ndarray() -> tuple[Any, Any, tuple[Any, ...]] | None:
 
 
 def numpy_dtype(dtype: Any) -> tuple[int, int] | str:
-    """DLPack (code, bits) of a numpy.dtype, or in words what it is instead."""
+    """DLPack (code, bits) of a numpy.dtype; text that describes it where it has none."""
     name = _dtypes.name_of(dtype.type)
     if name is None or dtype.fields is not None:
         return str(dtype)
@@ -52,7 +52,7 @@ def numpy_dtype(dtype: Any) -> tuple[int, int] | str:
 
 
 def numpy_descr(code: int, bits: int) -> Any:
-    """The numpy.dtype of a result whose dtype no argument has."""
+    """The numpy.dtype of a result, where no argument has that dtype."""
     import numpy
 
     name = _dtypes.TABLE[_dtypes.NAMES[code, bits]][2]
@@ -73,7 +73,7 @@ def _refuse(op: str, argument: str, problem: str, expected: str, got: str, remed
 def _torch(
     torch: Any, obj: Any, op: str, argument: str, written: bool, runs: bool
 ) -> tuple[Any, ...]:
-    """What a torch tensor is made of, and last the tensor whose memory holds its values."""
+    """The fields of a torch tensor, and last the tensor whose memory holds its values."""
     if not _has_memory(torch, obj):
         kind = "a meta tensor" if obj.is_meta else type(obj).__name__
         raise _refuse(
@@ -228,7 +228,7 @@ def _incomplete(name: str, op: str, argument: str, got: str) -> Error:
 
 
 def _said(what: object) -> str:
-    """In words, also where it fails at that."""
+    """As text, even where its ``repr`` fails."""
     try:
         return ascii(what)
     except Exception:
@@ -236,12 +236,12 @@ def _said(what: object) -> str:
 
 
 def _integers(given: Any, least: int, most: int) -> tuple[int, ...] | None:
-    """Of a tuple or list, where all of them are in range; else None."""
+    """A tuple or list of integers, if all of them are in range; else None."""
     if not isinstance(given, (tuple, list)) or len(given) > 1024:
         return None
     try:
         read = tuple(map(index, given))
-    except Exception:  # of somebody's __index__
+    except Exception:  # raised by a user's __index__
         return None
     return read if all(least <= n <= most for n in read) else None
 
@@ -249,7 +249,7 @@ def _integers(given: Any, least: int, most: int) -> tuple[int, ...] | None:
 def _read_interface(
     interface: dict[str, Any], name: str, op: str, argument: str, dtype: Any = None
 ) -> tuple[Any, ...]:
-    """Every entry by its kind and range. ``dtype``: what is known of it already."""
+    """Checks every entry's type and range. ``dtype``: the dtype, where it is known already."""
 
     def bad(entry: str) -> Error:
         got = _said(KeyError(entry))
@@ -284,7 +284,7 @@ def _read_interface(
     address = _integers(data[:1], 0, 2**64 - 1)
     try:
         read_only = bool(data[1])
-    except Exception:  # of somebody's __bool__
+    except Exception:  # raised by a user's __bool__
         address = None
     if address is None:
         raise bad("data")
@@ -297,7 +297,7 @@ def _read_interface(
 
 
 def _has(obj: Any, name: str) -> bool:
-    """``hasattr``, also where a property raises something of its own: reading it will say so."""
+    """``hasattr`` that is true where a property raises: reading it reports the error."""
     try:
         return hasattr(obj, name)
     except Exception:
@@ -334,7 +334,7 @@ def exchange(
 
 
 def _stream_of(obj: Any) -> int:
-    """The stream that the array's library works on now; 0, the legacy default, where unknown."""
+    """The current stream of the array's library; 0, the legacy default, where unknown."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(obj, torch.Tensor):
         return int(torch.cuda.current_stream(obj.device).cuda_stream)

@@ -39,7 +39,7 @@ def _read(
     names: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[str, list[Any]]:
     """A constructor's message, if it has one, and the values called ``names``: they come in this
-    order, by name, or either way behind a message; None where nobody gave one."""
+    order, by name, or either way behind a message; None where none was given."""
     left = [name for name in names if name not in named]
     begins_with_text = bool(args) and isinstance(args[0], str)
     has_message = begins_with_text and (
