@@ -22,7 +22,7 @@ help:  ## list the targets
 demo: build  ## set up, build, and tune a Llama-3-8B layer on this machine (writes build/demo.json)
 	.venv/bin/python -m dlblas demo --out build/demo.json
 
-test: setup-test build lint  ## set up, build, run every test and check; ends with the coverage table
+test: setup-test build lint  ## set up, build, run every test and check (DLBLAS_TEST_DEPTH=full: every case)
 	ctest --preset release
 	.venv/bin/python -m pytest -n 2 --dist loadgroup
 

@@ -1,8 +1,8 @@
 """What all Python tests share, and the coverage table that ends the run.
 
 Every item of test_cases.py hands its packed Coverage over as a user property, which pytest-xdist
-carries to the controller; there they are merged, printed, written to build/coverage.json, and held
-against the floor. Read next: tests/test_cases.py, python/dlblas/harness/report.py.
+carries to the controller; there they are merged, printed in short, written to build/coverage.json,
+and held against the floor. Read next: tests/test_cases.py, python/dlblas/harness/report.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import ctypes
 import json
 import os
 import pathlib
+import random
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -90,6 +91,39 @@ def _counts_attack(
         record_property(_ATTACK, json.dumps({"attack": what, "tried": 1, "broke": 0}))
 
 
+def _noted() -> set[str]:
+    """Users' implementations as ``op.name``, and files that register, as dlblas.own noted them."""
+    source = sys.modules.get("dlblas.own._source")
+    return source.registered() if source else set()
+
+
+def _registered(noted: set[str]) -> set[str]:
+    """Those that the library still has, under their names or with a device behind them."""
+    rows = sys.modules["dlblas"].info()["operators"]
+    there = {f"{op['name']}.{i['name']}" for op in rows for i in op["implementations"] if i["user"]}
+    return {what for what in noted if {what, f"{what}_cpu", f"{what}_cuda"} & there}
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_registered() -> Iterator[None]:
+    """An operator stays for the process, and would be in every later test; an implementation that
+    is left behind would be a candidate there."""
+    if "dlblas" not in sys.modules:
+        yield
+        return
+    import dlblas
+
+    operators, noted = set(dlblas.list_operators()), _noted()
+    yield
+    left = set(dlblas.list_operators()) - operators
+    if new := _noted() - noted:
+        left |= _registered(new)
+    assert not left, (
+        f"the test leaves {', '.join(sorted(left))} registered; register operators in a process "
+        "of their own, and unregister implementations"
+    )
+
+
 class _Collector:
     def __init__(self) -> None:
         self.packed: list[dict[str, Any]] = []
@@ -98,33 +132,38 @@ class _Collector:
         self.text = ""
         self.terminal: Any = None  # set: failures are told at once
 
-    def finish(self) -> None:
+    def finish(self, every_gpu_case: bool) -> None:
         from dlblas.harness import Coverage, load_registry
-        from dlblas.harness.groups import absent, groups
+        from dlblas.harness.groups import Depth, absent, groups
         from dlblas.harness.report import machine_line
 
-        registry, coverage = load_registry(), Coverage()
+        registry, coverage, depth = load_registry(), Coverage(), Depth.of_environment()
         for packed in self.packed:
             coverage.merge(packed)
         floor = json.loads(FLOOR.read_text())["cases"][registry.device["isa"]]
-        not_here = absent(registry)
-        complete = len(self.packed) == len(groups(registry)) - len(not_here)
+        planned = groups(registry, depth, every_gpu_case)
+        not_here = absent(registry, planned)
+        complete = len(self.packed) == len(planned) - len(not_here)
         if complete:
             for group in not_here:
-                key = (group.op, group.implementation, group.dtype)
-                coverage.skip(key, len(group.cases), f"no GPU: {registry.why_no_cuda}")
-        if complete:
+                coverage.skip(group.key, len(group.cases), f"no GPU: {registry.why_no_cuda}")
             for name in coverage.silent(registry):
                 self.problems.append(f"{name} could run here and ran no case")
+        if complete and depth.full:
             for knob in coverage.idle_knobs(registry):
                 self.problems.append(f"no configuration ran with {knob}")
             if coverage.run < floor:
                 self.problems.append(f"{coverage.run} cases run, {FLOOR.name} asks for {floor}")
-        held = f"floor {floor}" if complete else "a part of the cases: the floor is not checked"
+        held = f"floor {floor}" if depth.full else f"floor {floor} at full depth"
+        held = held if complete else "a part of the cases: nothing is held against a floor"
         summary = f"{coverage.summary()} ({held})"
-        self.text = "\n".join([coverage.table(), "", machine_line(registry), summary])
+        lines = [coverage.brief(), "", machine_line(registry), summary, str(depth)]
+        self.text = "\n".join([*lines, "every row: build/coverage.json"])
         if (ROOT / "build").is_dir():
-            facts = {"complete": complete, "floor": floor, "problems": self.problems}
+            facts = {
+                "complete": complete, "floor": floor, "problems": self.problems,
+                "depth": "full" if depth.full else "sample", "seed": depth.seed,
+            }  # fmt: skip
             text = json.dumps({**facts, **coverage.as_dict()}, indent=1)
             (ROOT / "build" / "coverage.json").write_text(text + "\n")
 
@@ -148,8 +187,15 @@ def _tell(terminal: Any, report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("DLBLAS_TEST_SEED", str(random.randrange(1, 1 << 30)))  # workers inherit
     if config.getoption("tell_failures") and not _is_worker(config):
         _collector.terminal = config.pluginmanager.get_plugin("terminalreporter")
+
+
+def pytest_report_header() -> str:
+    from dlblas.harness.groups import Depth
+
+    return f"dlblas: {Depth.of_environment()}"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -176,7 +222,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         pathlib.Path(session.config.getoption("attacks")).write_text(text + "\n")
     if not _collector.packed:
         return
-    _collector.finish()
+    _collector.finish(session.config.getoption("every_gpu_case"))
     if _collector.problems:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -185,7 +231,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     if not _collector.text:
         return
-    terminalreporter.section("coverage: operator × implementation × dtype")
+    terminalreporter.section("coverage: operator (implementations × dtypes)")
     terminalreporter.write_line(_collector.text)
     for problem in _collector.problems:
         terminalreporter.write_line(f"coverage: {problem}", red=True)

@@ -25,9 +25,9 @@ def _right(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> Non
 
 
 def _in_worker() -> bool:
-    from dlblas import _worker
+    from dlblas import _worker_command
 
-    return _worker.serving
+    return _worker_command.serving
 
 
 def _register(name: str, act: Any, knobs: Any = None) -> None:

@@ -41,7 +41,7 @@ def test_it_is_a_function_with_a_signature_and_errors() -> None:
     with pytest.raises(ShapeMismatchError, match="own_power: scale has length 39"):
         dlblas.own_power(x, scale[:39])  # type: ignore[attr-defined]
     assert OP in dlblas.list_operators()
-    assert dlblas.own_power is dlblas._native.FUNCTIONS[OP].call  # type: ignore[attr-defined]
+    assert dlblas.own_power is dlblas._functions.FUNCTIONS[OP].call  # type: ignore[attr-defined]
 
 
 def test_until_it_is_tuned_the_reference_runs() -> None:

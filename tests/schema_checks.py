@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import dlblas
 import pytest
-from dlblas import _dtypes, _native
+from dlblas import _dtypes, _functions, _native
 from dlblas.errors import Error
 
 torch = pytest.importorskip("torch")
@@ -74,7 +74,7 @@ class Arguments:
     def __init__(self, name: str, optional: bool) -> None:
         self.op = OPERATIONS[name]
         self.sizes = BLOCKS[self.op.operator].sizes
-        function = _native.FUNCTIONS[self.op.operator]
+        function = _functions.FUNCTIONS[self.op.operator]
         row = next(r for r in _native.info()["operators"] if r["name"] == self.op.operator)
         self.params = [p for p in row["forms"][0]["params"] if p["kind"] != "tensor"]
         self.dtypes: dict[int, str] = {}
@@ -92,7 +92,7 @@ class Arguments:
                 self.scalars[i] = self._scalar(p)
                 self.named[p["name"]] = self.scalars[i]
         # (name, code, bits, shape) of each result, as the library validates the same call
-        self.expected = _native.plane["results"](self.op.operator, (), self.named)
+        self.expected = _functions.native["results"](self.op.operator, (), self.named)
         for r, (_, code, bits, shape) in enumerate(self.expected):
             i = self.op.num_inputs + r
             self.dtypes[i], self.shapes[i] = _dtypes.NAMES[code, bits], tuple(shape)
@@ -188,7 +188,7 @@ def test_fakes_refuse_what_the_library_refuses() -> None:
                 wrong = (*shape[:axis], shape[axis] + 1, *shape[axis + 1 :])
                 spec = arguments.op.tensors[i]
                 named = {**arguments.named, spec.name: dlblas.Spec(wrong, arguments.dtypes[i])}
-                library = says_no(lambda n=name, v=named: _native.plane["results"](n, (), v))
+                library = says_no(lambda n=name, v=named: _functions.native["results"](n, (), v))
                 meta = arguments.positional(
                     lambda k, size, dtype, at=i, other=wrong: torch.empty(
                         other if k == at else size, dtype=dtype, device="meta"

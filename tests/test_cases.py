@@ -1,8 +1,8 @@
-"""Every operator × implementation × case × dtype × layout × values against the oracle: the harness,
-item by item.
+"""Every operator × implementation × dtype against the oracle: the harness, item by item.
 
-A failing item lists each failing case with the line that repeats it. Read next:
-python/dlblas/harness/run.py.
+A sample of the cases by a printed seed, or all of them (DLBLAS_TEST_DEPTH=full). A failing item
+lists each failing case with the line that repeats it. Read next: python/dlblas/harness/groups.py,
+run.py.
 """
 
 from __future__ import annotations
@@ -12,36 +12,41 @@ from typing import Any
 
 import pytest
 from dlblas.harness import Coverage, load_registry, run_group
-from dlblas.harness.groups import PROPERTY, Group, backend_of, groups
+from dlblas.harness.groups import PROPERTY, Depth, Group, absent, groups
 
-SEED = 7
-# On a GPU nearly every case is compiled: so many of a group are run, the first of a seeded order
-# that the implementation serves. `pytest --every-gpu-case`, or `dlblas test`, runs all.
-MOST_ON_GPU = {"contiguous": 5}
-MOST_ON_GPU_ELSE = 1
+SEED = 7  # of values and configurations; the run's seed draws cases
+DEPTH = Depth.of_environment()
 REGISTRY = load_registry()
 
 
-def _parameter(group: Group) -> Any:
-    """Those of the GPU are `-m gpu`'s as well; without one they are skipped with the reason."""
-    on_gpu = backend_of(REGISTRY, group) == "cuda"
-    return pytest.param(group, marks=pytest.mark.gpu if on_gpu else ())
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A GPU's groups are `-m gpu`'s as well. Without one they are counted, and no items."""
+    if "group" in metafunc.fixturenames:
+        every_gpu_case = metafunc.config.getoption("every_gpu_case")
+        found = groups(REGISTRY, DEPTH, every_gpu_case)
+        found = [group for group in found if group not in absent(REGISTRY, found)]
+        rows = [
+            pytest.param(group, marks=pytest.mark.gpu if group.backend == "cuda" else ())
+            for group in found
+        ]
+        metafunc.parametrize("group", rows, ids=lambda group: group.name)
 
 
-@pytest.mark.parametrize(
-    "group", [_parameter(group) for group in groups(REGISTRY)], ids=lambda group: group.name
-)
-def test_cases(group: Group, record_property: Any, pytestconfig: pytest.Config) -> None:
-    every = pytestconfig.getoption("every_gpu_case") or backend_of(REGISTRY, group) == "cpu"
-    most = 0 if every else MOST_ON_GPU.get(group.layout, MOST_ON_GPU_ELSE)
-    outcomes = run_group(REGISTRY, group.cases, group.implementation, SEED, most)
+def test_cases(group: Group, record_property: Any) -> None:
+    outcomes = run_group(REGISTRY, group.cases, group.implementation, SEED, group.most)
     coverage = Coverage()
     coverage.add(outcomes)
+    coverage.leave_out(group.key, len(group.cases) - len(outcomes))
     record_property(PROPERTY, json.dumps(coverage.pack()))
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     lines = [f"{o.case.name} {o.case.values}: {o.reason}\n    {o.repro}" for o in failed]
-    chosen = f" (chosen with seed {SEED})" if most else ""
+    chosen = f" (drawn with seed {DEPTH.seed})" if group.most else ""
     assert not failed, "\n".join([f"{len(failed)} of {len(outcomes)} cases failed{chosen}", *lines])
+
+
+@pytest.mark.gpu
+def test_the_gpu_that_the_driver_shows_runs_cases() -> None:
+    assert not REGISTRY.why_no_cuda
 
 
 def test_every_operator_has_cases() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dlblas.harness import Coverage, expand, load_registry, main, run_group
+from dlblas.harness import Case, Coverage, Outcome, expand, load_registry, main, run_group
 from dlblas.harness.call import Call
-from dlblas.harness.groups import groups
+from dlblas.harness.groups import Depth, groups, in_turns
 
 REGISTRY = load_registry()
 IMPLEMENTATION = "cpu_baseline"
@@ -113,10 +113,10 @@ def test_other_bits_on_other_threads_are_found(
 
 
 def test_an_accepted_overlap_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dlblas import _native
+    from dlblas import _functions
 
-    function = _native.FUNCTIONS["rms_norm"]
-    monkeypatch.setitem(_native.FUNCTIONS, "rms_norm", function._replace(call=lambda **_: None))
+    function = _functions.FUNCTIONS["rms_norm"]
+    monkeypatch.setitem(_functions.FUNCTIONS, "rms_norm", function._replace(call=lambda **_: None))
     assert outcome_of("rms_norm", "layouts", layout="overlapping").status == "failed"
 
 
@@ -135,9 +135,69 @@ def test_the_reference_is_held_against_the_formula(monkeypatch: pytest.MonkeyPat
 def test_cases_are_distinct_and_floor_counts_no_seed() -> None:
     cases = list(expand(REGISTRY))
     assert len({case.identity for case in cases}) == len(cases)
-    assert sum(len(g.cases) for g in groups(REGISTRY)) == sum(
-        len(REGISTRY.implementations(case.op)) for case in cases
-    )
+    for full in (True, False):
+        found = groups(REGISTRY, Depth(full, 1))
+        assert len({group.name for group in found}) == len(found)
+        assert sum(len(group.cases) for group in found) == sum(
+            len(REGISTRY.implementations(case.op)) for case in cases
+        )
+
+
+def test_a_sample_has_every_operator_implementation_and_dtype() -> None:
+    every = {group.key for group in groups(REGISTRY, Depth(True, 1))}
+    for seed in (1, 2):
+        sample = groups(REGISTRY, Depth(False, seed))
+        assert {group.key for group in sample} == every
+        assert all(0 < group.most < 100 for group in sample)
+    kept = [[group.cases for group in groups(REGISTRY, Depth(False, seed))] for seed in (1, 1, 2)]
+    assert kept[0] == kept[1] != kept[2]
+
+
+def case_of(layout: str, values: str, size: int) -> Case:
+    return Case("op", f"{layout} {values} {size}", {"T": size}, "f32", layout, values, {})
+
+
+def test_a_sample_takes_turns_among_kinds_and_heavy_cases_come_last() -> None:
+    plain = [case_of("contiguous", "normal", size) for size in (*range(1, 40), 1 << 30)]
+    others = [case_of(layout, "normal", size) for layout in ("nt", "tt") for size in range(1, 20)]
+    nan = [case_of("contiguous", "nan", 7)]
+    order = in_turns([*plain, *others, *nan], "1")
+    assert sorted(order) == sorted([*plain, *others, *nan])
+    first = order[:6]
+    assert {(case.layout, case.values) for case in first[::2]} == {
+        ("nt", "normal"), ("tt", "normal"), ("contiguous", "nan"),
+    }  # fmt: skip
+    assert all(case in plain for case in first[1::2])
+    assert order[-1].dims == {"T": 1 << 30}
+
+
+def test_depth_and_seed_are_read_or_refused() -> None:
+    assert Depth.of_environment({"DLBLAS_TEST_SEED": "5"}) == Depth(False, 5)
+    full = {"DLBLAS_TEST_DEPTH": "full", "DLBLAS_TEST_SEED": "5"}
+    assert Depth.of_environment(full) == Depth(True, 5)
+    with pytest.raises(ValueError, match="expected sample or full, got deep"):
+        Depth.of_environment({**full, "DLBLAS_TEST_DEPTH": "deep"})
+    with pytest.raises(ValueError, match="no number"):
+        Depth.of_environment({"DLBLAS_TEST_SEED": "five"})
+
+
+def test_the_short_report_has_what_failed_and_what_ran_nothing() -> None:
+    coverage = Coverage()
+    case = case_of("contiguous", "normal", 8)
+    rows = [("a", "passed", ""), ("a", "failed", "off"), ("b", "skipped", "too small")]
+    coverage.add(Outcome(case, name, status, why, (), "") for name, status, why in rows)
+    coverage.leave_out(("op", "a", "f32"), 30)
+    for i in range(9):
+        coverage.skip(("other", f"gpu_{i}", "f32"), 100, "no GPU: none")
+    lines = coverage.brief().splitlines()
+    assert lines == [
+        "op (2 × 1): 2 run, 1 failed, 1 skipped, 30 left out, 0 configurations",
+        "other (9 × 1): 0 run, 0 failed, 900 skipped, 0 configurations",
+        "failed: op a f32: 2 run, 1 failed, 30 left out, 0 configurations",
+        "nothing ran of 9: no GPU: none: other/gpu_0/f32, other/gpu_1/f32, other/gpu_2/f32, "
+        "other/gpu_3/f32, and 5 more",
+        "nothing ran of 1: too small: op/b/f32",
+    ]
 
 
 def test_an_implementation_without_cases_is_named() -> None:

@@ -36,10 +36,10 @@ def test_on_a_gpu() -> None:
 
 THREADS = """
 import threading, time, numpy as np, dlblas
-from dlblas import _native
+from dlblas import _functions
 from dlblas.own import _source
 if with_torch: import torch
-add, note, missing = _native.add_functions, _source.note, []
+add, note, missing = _functions.add_functions, _source.note, []
 def slow(entries):
     made = add(entries)
     time.sleep(0.02)  # another thread finds these known, and not there yet
@@ -47,7 +47,7 @@ def slow(entries):
 def slow_note(*row):
     time.sleep(0.01)  # another thread brings what this one has registered
     note(*row)
-_native.add_functions, _source.note = slow, slow_note
+_functions.add_functions, _source.note = slow, slow_note
 def register(me):
     for i in range(8):
         name = f"threads_{me}_{i}"

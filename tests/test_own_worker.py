@@ -115,7 +115,7 @@ __global__ void copied(own::y* y, const own::x* x, const own::weight* w, long T,
 
 
 def test_cuda_text_needs_no_module() -> None:
-    from dlblas import _worker
+    from dlblas import _worker_command
     from dlblas.own import _source
 
     knobs = {"BLOCK": [128, 256], "ORDER": ["up", "down"]}
@@ -140,9 +140,9 @@ def test_cuda_text_needs_no_module() -> None:
             with pytest.raises(dlblas.errors.ArgumentError, match=problem):
                 dlblas.register("rms_norm", name, TEXT, grid="T +" if name == "text" else "T")
         assert len(_source.rows()) == 1 and rows_of("text") == [there]  # as it was
-        variables = _worker._rows_out(_source.rows() * 400)  # in parts
+        variables = _worker_command.rows_out(_source.rows() * 400)  # in parts
         assert len(variables) > 1 and max(map(len, variables)) < 1 << 17
-        variables = _worker._rows_out(_source.rows())
+        variables = _worker_command.rows_out(_source.rows())
         code = "\n".join(
             (
                 "import dlblas, json",

@@ -91,10 +91,10 @@ def test_a_late_torch_whose_first_import_fails(tmp_path):
 
 def test_a_late_torch_that_fails_to_register_is_imported_where_warnings_are_errors():
     code = """
-        import dlblas, dlblas._hooks, warnings
+        import dlblas, dlblas._torch_bridge, warnings
         def fails():
             raise RuntimeError("on purpose")
-        dlblas._hooks.attach_torch = fails
+        dlblas._torch_bridge.attach_torch = fails
         warnings.simplefilter("error", UserWarning)
         import torch
         print(torch.ones(2).sum().item())
@@ -133,10 +133,10 @@ def test_other_threads_import_while_torch_arrives(tmp_path):
 
 def test_a_late_torch_that_fails_to_register_is_imported_all_the_same():
     code = """
-        import dlblas, dlblas._hooks
+        import dlblas, dlblas._torch_bridge
         def fails():
             raise RuntimeError("on purpose")
-        dlblas._hooks.attach_torch = fails
+        dlblas._torch_bridge.attach_torch = fails
         import warnings
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")

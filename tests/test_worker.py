@@ -95,8 +95,8 @@ def test_without_an_executable_this_process_measures_and_says_so(tmp_path):
 
 PROGRAM = """
     import json, dlblas
-    from dlblas import _worker
-    _worker.announce = lambda: None  # as in a program that is not Python
+    from dlblas import _worker_command
+    _worker_command.announce = lambda: None  # as in a program that is not Python
     x, w = dlblas.Spec((8, 64), "f32"), dlblas.Spec((64,), "f32")
     report = dlblas.tune("rms_norm", (x, w), seconds=60, max_evaluations=3)
     print(json.dumps([report["measured_in"], report["no_worker"], len(report["evaluated"])]))

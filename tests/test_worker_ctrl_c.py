@@ -43,14 +43,14 @@ SEARCH = """
 MODULE = """
 import sys, time
 import dlblas
-from dlblas import _worker
+from dlblas import _worker_command
 
 @dlblas.register("rms_norm", "mine_hangs", devices="cpu")
 def hangs(x, weight, y, **_):
     print("hangs", file=sys.stderr, flush=True)
     time.sleep(1000)
 
-if {at_import} and _worker.serving:
+if {at_import} and _worker_command.serving:
     time.sleep(1000)
 """
 CLOSURE = """

@@ -1,5 +1,6 @@
 // explain, tune, get_op, verify, reference, and helpers. See control.hpp.
-// Arguments are those of python/dlblas/_native.py, its only caller, and are not checked again here.
+// Arguments come from the package's own modules (`native` of python/dlblas/_functions.py), and are
+// not checked again here.
 #include "bindings/python/control.hpp"
 
 #include <string>
@@ -320,6 +321,7 @@ const ControlEntry kControlFunctions[] = {{"explain", explain},
                                           {"bench_host", bench_host},
                                           {"capsule", capsule},
                                           {"set_deterministic", set_deterministic},
+                                          {"set_torch", set_torch},
                                           {"torch_register", torch_register},
                                           {"torch_attach", torch_attach},
                                           {"own_register", own_register},

@@ -36,8 +36,6 @@ const char* read_hooks(Object* dictionary) {
                {&hooks.number, "number"},
                {&hooks.finish, "finish"},
                {&hooks.dtype_name, "dtype_name"},
-               {&hooks.attach, "attach"},
-               {&hooks.torch_error, "torch_error"},
                {&hooks.docstring, "docstring"}};
   for (const auto& entry : table)
     if (!(*entry.hook = api.dict_get(dictionary, entry.name))) return entry.name;

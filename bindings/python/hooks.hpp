@@ -26,9 +26,10 @@ struct Hooks {
   Object* finish;      // (like, array) -> what the caller gets
   Object*
       dtype_name;  // (object) -> "f32" out of a table that lives as long as the process, or None
-  Object* attach;  // (array): if it is torch's, registers with torch
+  Object* docstring;  // (form, operator, family, formula, schema) -> text below the signature
+  // From python/dlblas/_torch_bridge.py, through set_torch(); null until then.
+  Object* attach;       // (array): if it is torch's, registers with torch
   Object* torch_error;  // (form, arguments, exception type) -> typed error, or None
-  Object* docstring;    // (form, operator, family, formula, schema) -> text below the signature
 };
 extern Hooks hooks;
 

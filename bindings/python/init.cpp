@@ -144,7 +144,7 @@ Object* start(Object* hook_table, std::size_t header_bytes) {
 }  // namespace
 }  // namespace dlblas::py
 
-/// Called by python/dlblas/_native.py through ctypes.PyDLL, with the interpreter's lock held.
+/// Called by python/dlblas/_functions.py through ctypes.PyDLL, with the interpreter's lock held.
 /// header_bytes: object.__basicsize__. Returns a dictionary, borrowed, a second time the same one;
 /// or null: then *why_not says what this interpreter lacks, or a Python error is set.
 extern "C" DLBLAS_API void* dlblas_python_init(void* hook_table, size_t header_bytes,

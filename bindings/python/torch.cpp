@@ -43,7 +43,7 @@ Object* first_array(Object* const* args, Size count) {
 // Torch's first tensor in this process registers the operators.
 const Torch* torch_of(Object* array) {
   const Torch* torch = g_torch.load(std::memory_order_acquire);
-  if (!torch && !is_numpy(array)) {
+  if (!torch && hooks.attach && !is_numpy(array)) {
     Ref attached(api.call_args(hooks.attach, array, nullptr));
     if (!attached) api.err_clear();
     torch = g_torch.load(std::memory_order_acquire);
@@ -184,7 +184,7 @@ const char* find_tangent(const Function& function, const Torch& torch, const Giv
   });
 }
 
-// Raises what torch's error means; see _hooks.torch_error.
+// Raises what torch's error means; see torch_error() of python/dlblas/_torch_bridge.py.
 Object* raise_torch_error(const Function& function, Object* const* stack, Size count,
                           std::uint64_t failures_before) {
   if (dlblas::torch::num_failures() != failures_before) {

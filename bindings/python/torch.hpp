@@ -54,6 +54,8 @@ struct TorchCalls {
   std::vector<Object*> defaults;        // by parameter
 };
 
+/// (attach, torch_error): how the hooks of these names call dlblas.torch; see _torch_bridge.py.
+Object* set_torch(Object* self, Object* const* args, Size nargs, Object* kwnames);
 /// (operators with a gradient) -> a description of every operation defined now; see _register.py.
 Object* torch_register(Object* self, Object* const* args, Size nargs, Object* kwnames);
 /// (torch's classes and predicates, callables of each form): from now on call_torch answers.

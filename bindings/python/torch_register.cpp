@@ -161,6 +161,12 @@ int find_impl(Object* type, Object* samples) {
 
 }  // namespace
 
+Object* set_torch(Object*, Object* const* args, Size, Object*) {
+  hooks.attach = keep(args[0]);
+  hooks.torch_error = keep(args[1]);
+  return Ref::borrow(api.none).release();
+}
+
 Object* torch_register(Object*, Object* const* args, Size, Object*) {
   std::vector<std::string_view> differentiable;
   for (Size i = 0; i < api.tuple_size(args[0]); ++i)

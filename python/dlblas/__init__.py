@@ -3,7 +3,7 @@
 Every operator is a function here, ``dlblas.rms_norm(x, w)``, on NumPy arrays, torch tensors and
 anything with DLPack; in-place forms end in an underscore. ``get_op`` and ``tune`` measure,
 operator calls never do, and ``explain`` says what runs and why. NumPy and torch are never imported
-by this package's import. Read next: tuning.py (choosing), _native.py (the library).
+by this package's import. Read next: tuning.py (choosing), _functions.py (the callables).
 """
 
 import sys as _sys
@@ -14,8 +14,7 @@ from . import _early
 if _early.is_command():
     _early.watch()
 
-from . import _hooks, _native, cache, errors
-from ._after_import import after_import as _run_after_import
+from . import _functions, _native, _torch_bridge, cache, errors
 from ._array import Array, Spec
 from ._native import counters, info
 from .errors import Error
@@ -76,7 +75,7 @@ __all__ = [
 
 
 def _export() -> None:
-    for function in _native.FUNCTIONS.values():
+    for function in _functions.FUNCTIONS.values():
         if globals().get(function.name, function.call) is function.call:
             globals()[function.name] = function.call
             __all__.append(function.name)
@@ -90,13 +89,10 @@ _export()
 
 # Imported again, under the same name or a fresh one: what was registered, errors' types and torch's
 # operators are those of the first time, and so is the package.
-_first = _native.plane.get("package")
-_native.plane.setdefault("package", _sys.modules[__name__])
+_first = _functions.native.get("package")
+_functions.native.setdefault("package", _sys.modules[__name__])
 if _first is None:
-    # torch has the operators as soon as both are imported. Where dlblas is imported from within
-    # torch's own import, the first tensor here does that, or `import dlblas.torch`.
-    if "torch" not in _sys.modules or hasattr(_sys.modules["torch"], "library"):
-        _run_after_import("torch", _hooks.attach_late_torch)
+    _torch_bridge.connect()
 elif _first is not _sys.modules[__name__]:
     _native.restore(_first)
 

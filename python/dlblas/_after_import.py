@@ -1,5 +1,6 @@
-"""Runs something as soon as a module is imported, by whomever: torch and its tracer take a second
-each, so dlblas waits for those who want them. Used by: __init__.py, torch/_compile.py.
+"""Runs a function right after a module is first imported. torch and its tracer take a second each
+to import, so dlblas waits until a program imports them. Used by: _torch_bridge.py,
+torch/_compile.py.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import Any
 
 
 class _Watcher:
-    """A finder that finds nothing itself. It does nothing more once the module is there; till then
-    others may ask where the module is without importing it, and an import may fail and be tried
-    again. It stays in sys.meta_path: imports of other threads are walking along that list."""
+    """A finder that finds nothing itself. It is inert once the module is there. Until then, other
+    code may ask where the module is without importing it, and an import may fail and be tried
+    again. It stays in sys.meta_path: other threads' imports may be iterating over that list."""
 
     def __init__(self, name: str, run: Callable[[], object]) -> None:
         self._name = name
         self._run: Callable[[], object] | None = run
-        self._asking = threading.local()  # the other finders, which come back here
+        self._asking = threading.local()  # while the other finders look
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != self._name or self._run is None or getattr(self._asking, "now", False):

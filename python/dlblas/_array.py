@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _dtypes
 from .errors import ArgumentError
+
+make_capsule: Callable[..., Any]
+"""(address, code, bits, shape, owner) -> DLPack capsule. Set by _functions.py, which imports this
+module; without a value here, a reload keeps it."""
 
 
 def _code_and_bits(dtype: Any) -> tuple[int, int]:
@@ -144,9 +148,8 @@ class Array:
         }
 
     def __dlpack__(self, *, stream: None = None, max_version: Any = None, **_: Any) -> Any:
-        from . import _native
-
-        return _native.plane["capsule"](self.data, *self._code, self.shape, self)
+        made = make_capsule(self.data, *self._code, self.shape, self)  # noqa: F821 - set, see above
+        return made
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

@@ -72,7 +72,7 @@ def _parse_space(texts: Sequence[str]) -> Row | None:
 
 
 def report_text(report: tuning.TuningReport) -> str:
-    """A search in a few lines: who took part, what was tried, what won and why."""
+    """A search in a few lines: what took part, what was tried, what won and why."""
     rows = []
     for c in report["candidates"]:
         if c["takes_part"]:

@@ -24,7 +24,7 @@ _LONG, _LONG_BUDGET = 1 << 32, 4  # a key of so many operations gets so many tim
 
 
 def _competition(report: Row) -> list[str]:
-    """Who took part with how many configurations, and who was refused and why."""
+    """The implementations that took part, with their configurations; those refused, and why."""
     lines, refusals = [], dict[str, list[str]]()
     for c in report["candidates"]:
         if c["implementation"] in report["oracles"]:

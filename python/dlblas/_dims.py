@@ -91,7 +91,7 @@ class Dim(NamedTuple):
 
 
 def of_tuple(row: Any) -> Dim:
-    """Of the data plane's tuple."""
+    """From the extension's tuple."""
     text, terms, divisor, letter, whole, addend, leading, one = row
     read = tuple(Term(*term) for term in terms)
     return Dim(text, read, divisor, letter, bool(whole), addend, bool(leading), bool(one))

@@ -32,7 +32,7 @@ _CANONICAL.update({"half": "f16", "double": "f64", "float": "f32", "bool_": "boo
 def name_of(dtype: Any) -> str | None:
     """``"f32"`` for "f32", "float32", ``numpy.float32`` or ``torch.float32``; else None.
 
-    Always a string of the table above: the data plane keeps its address during a call.
+    Always a string of the table above: the extension keeps its address during a call.
     """
     if not isinstance(dtype, str):
         dtype = getattr(dtype, "__name__", None) or getattr(dtype, "name", None) or str(dtype)

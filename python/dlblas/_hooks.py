@@ -1,4 +1,4 @@
-"""What the data plane asks of Python: dtype objects, DLPack and array-interface exchange, new
+"""What the extension asks of Python: dtype objects, DLPack and array-interface exchange, new
 results, errors.
 
 In: calls from bindings/python/*.cpp, through the table at the end. NumPy and torch are used when
@@ -7,19 +7,13 @@ the caller has imported them and never imported before. Read next: bindings/pyth
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import warnings
 from operator import index
 from typing import Any
 
 from . import _dtypes
 from ._array import Array, Spec
-from .errors import BY_STATUS, ArgumentError, Error, InternalError, UnsupportedError
-
-
-def error(status: int, message: str, op: str, argument: str, expected: str, got: str) -> Error:
-    return BY_STATUS.get(status, InternalError).from_library(message, op, argument, expected, got)
+from .errors import BY_STATUS, ArgumentError, Error, from_status
 
 
 def ndarray() -> tuple[Any, Any, tuple[Any, ...]] | None:
@@ -48,7 +42,7 @@ def ndarray() -> tuple[Any, Any, tuple[Any, ...]] | None:
 
 
 def numpy_dtype(dtype: Any) -> tuple[int, int] | str:
-    """DLPack (code, bits) of a numpy.dtype, or in words what it is instead."""
+    """DLPack (code, bits) of a numpy.dtype; text that describes it where it has none."""
     name = _dtypes.name_of(dtype.type)
     if name is None or dtype.fields is not None:
         return str(dtype)
@@ -58,7 +52,7 @@ def numpy_dtype(dtype: Any) -> tuple[int, int] | str:
 
 
 def numpy_descr(code: int, bits: int) -> Any:
-    """The numpy.dtype of a result whose dtype no argument has."""
+    """The numpy.dtype of a result, where no argument has that dtype."""
     import numpy
 
     name = _dtypes.TABLE[_dtypes.NAMES[code, bits]][2]
@@ -79,7 +73,7 @@ def _refuse(op: str, argument: str, problem: str, expected: str, got: str, remed
 def _torch(
     torch: Any, obj: Any, op: str, argument: str, written: bool, runs: bool
 ) -> tuple[Any, ...]:
-    """What a torch tensor is made of, and last the tensor whose memory holds its values."""
+    """The fields of a torch tensor, and last the tensor whose memory holds its values."""
     if not _has_memory(torch, obj):
         kind = "a meta tensor" if obj.is_meta else type(obj).__name__
         raise _refuse(
@@ -234,7 +228,7 @@ def _incomplete(name: str, op: str, argument: str, got: str) -> Error:
 
 
 def _said(what: object) -> str:
-    """In words, also where it fails at that."""
+    """As text, even where its ``repr`` fails."""
     try:
         return ascii(what)
     except Exception:
@@ -242,12 +236,12 @@ def _said(what: object) -> str:
 
 
 def _integers(given: Any, least: int, most: int) -> tuple[int, ...] | None:
-    """Of a tuple or list, where all of them are in range; else None."""
+    """A tuple or list of integers, if all of them are in range; else None."""
     if not isinstance(given, (tuple, list)) or len(given) > 1024:
         return None
     try:
         read = tuple(map(index, given))
-    except Exception:  # of somebody's __index__
+    except Exception:  # raised by a user's __index__
         return None
     return read if all(least <= n <= most for n in read) else None
 
@@ -255,7 +249,7 @@ def _integers(given: Any, least: int, most: int) -> tuple[int, ...] | None:
 def _read_interface(
     interface: dict[str, Any], name: str, op: str, argument: str, dtype: Any = None
 ) -> tuple[Any, ...]:
-    """Every entry by its kind and range. ``dtype``: what is known of it already."""
+    """Checks every entry's type and range. ``dtype``: the dtype, where it is known already."""
 
     def bad(entry: str) -> Error:
         got = _said(KeyError(entry))
@@ -290,7 +284,7 @@ def _read_interface(
     address = _integers(data[:1], 0, 2**64 - 1)
     try:
         read_only = bool(data[1])
-    except Exception:  # of somebody's __bool__
+    except Exception:  # raised by a user's __bool__
         address = None
     if address is None:
         raise bad("data")
@@ -303,7 +297,7 @@ def _read_interface(
 
 
 def _has(obj: Any, name: str) -> bool:
-    """``hasattr``, also where a property raises something of its own: reading it will say so."""
+    """``hasattr`` that is true where a property raises: reading it reports the error."""
     try:
         return hasattr(obj, name)
     except Exception:
@@ -340,7 +334,7 @@ def exchange(
 
 
 def _stream_of(obj: Any) -> int:
-    """The stream that the array's library works on now; 0, the legacy default, where unknown."""
+    """The current stream of the array's library; 0, the legacy default, where unknown."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(obj, torch.Tensor):
         return int(torch.cuda.current_stream(obj.device).cuda_stream)
@@ -441,44 +435,8 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
     return "\n".join([*lines, f"Schema: {schema}"])
 
 
-def attach(obj: Any) -> None:
-    """The first torch tensor of a process that imported torch after dlblas registers with it."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(obj, getattr(torch, "Tensor", ())):
-        attach_torch()
-
-
-def attach_torch() -> str:
-    """Registers the operators with torch, once. Empty, or in words why torch cannot have them: then
-    its tensors are read as DLPack's."""
-    try:
-        from .torch import _register
-    except UnsupportedError as why:  # of the package's first line: a torch that is too old
-        return str(why)
-    return _register.attach()
-
-
-def attach_late_torch() -> None:
-    """The same as soon as torch is imported. A torch that cannot have them says so at the first
-    use; nobody's `import torch` fails for us. `import dlblas.torch` attaches by itself."""
-    if "dlblas.torch" in sys.modules:
-        return
-    try:
-        attach_torch()
-    except Exception as reason:
-        with contextlib.suppress(Warning):  # where warnings are errors
-            warnings.warn(f"dlblas: torch has no operators of dlblas: {reason!r}", stacklevel=2)
-
-
-def torch_error(form: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
-    """What an error of torch's own dispatcher means for the arguments of a call."""
-    from .torch import _refusals
-
-    return _refusals.typed(form, arguments, error)
-
-
 TABLE: dict[str, Any] = {
-    "error": error,
+    "error": from_status,
     "ndarray": ndarray,
     "numpy_dtype": numpy_dtype,
     "numpy_descr": numpy_descr,
@@ -489,7 +447,5 @@ TABLE: dict[str, Any] = {
     "number": number,
     "finish": finish,
     "dtype_name": _dtypes.name_of,
-    "attach": attach,
-    "torch_error": torch_error,
     "docstring": docstring,
 }

@@ -1,9 +1,7 @@
-"""libdlblas.so from Python: the control plane by ctypes, and the data plane it hands over at
-import.
+"""libdlblas.so from Python, by ctypes: what takes no operator arguments.
 
-Out: ``FUNCTIONS`` (every callable form), ``plane`` (the control functions that take operator
-arguments), ``counters``, ``info``, ``cache_command``, ``set_pin``. Read next:
-bindings/python/init.cpp.
+Out: ``check`` (a status as a typed error), ``counters``, ``info``, ``cache_command``, ``set_pin``.
+Read next: _functions.py, which starts the extension inside the same library.
 """
 
 from __future__ import annotations
@@ -12,10 +10,9 @@ import ctypes
 import os
 import sys
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
-from . import _hooks
-from .errors import InternalError
+from .errors import InternalError, from_status
 
 _ABI = 1
 
@@ -51,24 +48,6 @@ class _Machine(ctypes.Structure):
     ]
 
 
-class Parameter(NamedTuple):
-    name: str
-    kind: str  # "tensor", "int", "float", "bool", "enum", "dtype"
-    labels: tuple[str, ...]  # of an enumeration
-
-
-class Function(NamedTuple):
-    """A callable form of an operator: the functional one or an in-place one."""
-
-    name: str
-    call: Any  # the builtin
-    operator: str
-    family: str
-    schema: str
-    params: tuple[Parameter, ...]
-    results: tuple[str, ...]  # empty for an in-place form
-
-
 def library_path() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libdlblas.so")
 
@@ -90,7 +69,7 @@ def _load() -> ctypes.PyDLL:
     return library
 
 
-# PyDLL keeps the interpreter's lock: these calls are short. Long ones go through the data plane.
+# PyDLL keeps the interpreter's lock: these calls are short. Long ones go through the extension.
 _lib = _load()
 
 
@@ -111,7 +90,7 @@ def _last_error() -> _Error:
 
 
 def last_failure() -> tuple[int, str]:
-    """The status and the words of the calling thread's."""
+    """Status and message of the calling thread's last failure."""
     e = _last_error()
     return int(e.status), _text(e.message)
 
@@ -122,7 +101,7 @@ def check(status: int) -> None:
         return
     e = _last_error()
     texts = (_text(text) for text in (e.message, e.op, e.argument, e.expected, e.got))
-    raise _hooks.error(e.status, *texts)
+    raise from_status(e.status, *texts)
 
 
 def _library_folders() -> list[str]:
@@ -138,35 +117,7 @@ def _library_folders() -> list[str]:
     return list(folders)
 
 
-def _start() -> dict[str, Any]:
-    check(_lib.dlblas_add_library_path(os.fsencode(":".join(_library_folders()))))
-    init = _lib.dlblas_python_init
-    init.restype = ctypes.c_void_p  # as py_object, a null pointer crashes in a subinterpreter
-    init.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p)]
-    why_not = ctypes.c_char_p()
-    address = init(_hooks.TABLE, object.__basicsize__, ctypes.byref(why_not))
-    if not address:
-        words = (why_not.value or b"").decode()
-        raise ImportError(f"dlblas: {words}, got {sys.version}")
-    table: dict[str, Any] = ctypes.cast(address, ctypes.py_object).value
-    return table
-
-
-# The same objects for the life of the process, however often this module is loaded.
-plane: dict[str, Any] = _start()
-FUNCTIONS: dict[str, Function] = plane.setdefault("made", {})
-
-
-def add_functions(entries: tuple[Any, ...]) -> list[Function]:
-    """Enters callable forms; what is new."""
-    read = [(*entry[:5], tuple(Parameter(*p) for p in entry[5]), entry[6]) for entry in entries]
-    made = [Function._make(row) for row in read]
-    FUNCTIONS.update({function.name: function for function in made})
-    return made
-
-
-if not FUNCTIONS:
-    add_functions(plane["functions"])
+check(_lib.dlblas_add_library_path(os.fsencode(":".join(_library_folders()))))
 
 
 def restore(package: ModuleType) -> None:
@@ -224,8 +175,8 @@ def counters() -> dict[str, int]:
 
 
 def plain(name: str) -> str:
-    """The name, or one that is nobody's: lone surrogates and NULs, which no C string can hold, as
-    escapes. So the library says that it does not know the name."""
+    """The name with lone surrogates and NULs, which no C string can hold, as escapes: no operator
+    has such a name, so the library answers that it does not know it."""
     return name.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 

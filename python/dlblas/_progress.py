@@ -1,4 +1,4 @@
-"""A search as people watch it: one line that renews itself on a terminal, else one line a step.
+"""A search as people watch it: one line that renews itself on a terminal, else one line per step.
 
 In: ``ProgressEvent``s of ``tune`` and ``get_op``. The line holds done/planned, the best so far,
 elapsed/budget, the time left and failures by kind. Read next: tuning.py, cli.py.

@@ -17,8 +17,8 @@ from typing import Any
 
 from . import _dims, _dtypes, _native
 from ._array import Spec
+from ._functions import resolve
 from ._options import refuse as refuse
-from .tuning import resolve
 
 Row = dict[str, Any]
 Sizes = dict[str, Any]  # letter → size, or a list of sizes for ``*T``

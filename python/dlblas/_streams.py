@@ -2,7 +2,7 @@
 
 ``harmless_streams()`` puts its own standard output and error in place of the process's. What they
 write keeps line breaks and nothing else that a terminal obeys; a character that the encoding lacks
-becomes a plain one or an escape. Each text's own line breaks are for those who print it to escape
+becomes a plain one or an escape. Each text's own line breaks are for its printer to escape
 (_text.harmless). Read next: cli.py, _progress.py.
 """
 
@@ -46,7 +46,7 @@ class _Harmless(io.TextIOWrapper):
 
 
 def _wrap(stream: TextIO | None) -> TextIO:
-    if stream is None:  # closed before this process began: there is nobody to tell
+    if stream is None:  # closed before this process began
         return open(os.devnull, "w", encoding="utf-8")
     if not isinstance(stream, io.TextIOWrapper):
         return stream
@@ -92,7 +92,7 @@ def harmless_streams() -> Iterator[None]:
 
 
 def complain(text: str) -> None:
-    """A sentence on standard error; nothing where nobody hears it."""
+    """A sentence on standard error; nothing where standard error is closed."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

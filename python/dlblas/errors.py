@@ -1,9 +1,9 @@
-"""Errors of dlblas: one class a kind, each also a builtin exception, with what was expected and
+"""Errors of dlblas: one class per kind, each also a builtin exception, with what was expected and
 what came.
 
 Every text reads ``<op>: <argument> <problem>; expected <x>, got <y>; <what to do>``. The classes
 take the arguments that users of Triton Fused Operators know; the library fills the same
-attributes, in their own order or behind a message. Raised by: _hooks.error. Read next:
+attributes, in their own order or behind a message. Raised by: from_status. Read next:
 bindings/python/hooks.hpp.
 """
 
@@ -39,7 +39,7 @@ def _read(
     names: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[str, list[Any]]:
     """A constructor's message, if it has one, and the values called ``names``: they come in this
-    order, by name, or either way behind a message; None where nobody gave one."""
+    order, by name, or either way behind a message; None where none was given."""
     left = [name for name in names if name not in named]
     begins_with_text = bool(args) and isinstance(args[0], str)
     has_message = begins_with_text and (
@@ -231,3 +231,10 @@ BY_STATUS: dict[int, type[Error]] = {
     10: InternalError,
 }
 """dlblas_status of the C ABI → class."""
+
+
+def from_status(
+    status: int, message: str, op: str, argument: str, expected: str, got: str
+) -> Error:
+    """The typed error of a failure that the library reports."""
+    return BY_STATUS.get(status, InternalError).from_library(message, op, argument, expected, got)

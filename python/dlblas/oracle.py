@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from . import _native
-from .tuning import check_tuple, resolve
+from . import _functions
+from ._functions import resolve
+from .tuning import check_tuple
 
 
 class OracleResult(NamedTuple):
@@ -73,7 +74,7 @@ def reference(
     function, fixed = resolve(name)
     check_tuple("reference", name, args)
     named = {**fixed, **(kwargs or {})}
-    rows_of = _native.plane["judged"](function.name, args, named)
+    rows_of = _functions.native["judged"](function.name, args, named)
     specs = [row or (None, 0, 0, (0, 0)) for row in rows_of]  # absent ones: nothing
     leading = [int(np.prod(shape[:-1], dtype=np.int64)) for _, _, _, shape in specs]
     index = _rows(rows, max(leading))
@@ -81,7 +82,7 @@ def reference(
     values = [np.empty((len(index), width)) for width in widths]
     magnitudes = [np.empty((len(index), width)) for width in widths]
     addresses = [tuple(a.ctypes.data for a in arrays) for arrays in (values, magnitudes)]
-    bounds = _native.plane["reference"](
+    bounds = _functions.native["reference"](
         function.name, args, named, index.ctypes.data, len(index), *addresses,
         tuple(tuple(shape) for _, _, _, shape in specs),
     )  # fmt: skip
@@ -112,7 +113,7 @@ def verify(
     check_tuple("verify", name, args)
     index = None if rows is None else _rows(rows, 0)
     address, count = (0, 0) if index is None else (index.ctypes.data, len(index))
-    fields = _native.plane["verify"](
+    fields = _functions.native["verify"](
         function.name, args, {**fixed, **(kwargs or {})}, out, address, count
     )
     return Verdict(*fields)

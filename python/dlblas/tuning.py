@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from . import _native, _options
+from . import _native, _options, _worker_command
+from ._functions import FUNCTIONS, Function, native, resolve
 from .errors import ArgumentError, ArgumentTypeError
-
-_FUNCTIONS = _native.FUNCTIONS
-_plane = _native.plane
 
 
 class ProgressEvent(NamedTuple):
@@ -85,7 +83,7 @@ class Operation:
 
     def __init__(
         self,
-        function: _native.Function,
+        function: Function,
         defaults: dict[str, Any],
         report: TuningReport,
         explanation: Explanation,
@@ -114,21 +112,6 @@ class Operation:
         return f"<dlblas operation {self.name}{defaults}>"
 
 
-def resolve(name: str) -> tuple[_native.Function, dict[str, Any]]:
-    """The form behind a name, and what the name fixes: ``matmul_leaky_relu`` is matmul,
-    activation="leaky_relu"."""
-    function = _FUNCTIONS.get(name)
-    if function is not None:
-        return function, {}
-    for function in _FUNCTIONS.values():
-        for parameter in function.params:
-            for label in parameter.labels:
-                if label and name == f"{function.name}_{label}":
-                    return function, {parameter.name: label}
-    _native.unknown_operator(name)
-    raise AssertionError("unknown_operator returned")
-
-
 def check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:
     """``args`` itself; a TypeError, which is an ArgumentError too, when it is no tuple."""
     if isinstance(args, tuple):
@@ -153,7 +136,7 @@ def _domains(operator: str) -> dict[str, dict[str, list[Any]]]:
 
 
 def _packed(
-    function: _native.Function,
+    function: Function,
     *,
     seconds: float | None = None,
     strategy: str | None = None,
@@ -166,7 +149,7 @@ def _packed(
     progress: Callable[[ProgressEvent], Any] | None = None,
     worker: bool | None = None,
 ) -> tuple[Any, ...]:
-    """The options of a search as the data plane takes them, in its order."""
+    """The options of a search as the extension takes them, in its order."""
     names = implementations.split(",") if isinstance(implementations, str) else implementations
     chosen = None if names is None else [name.strip() for name in names]
     rows: list[tuple[str, str, str]] = []
@@ -201,11 +184,9 @@ def _packed(
 
 def _measure_in(worker: bool | None) -> int:
     """The C ABI's number: 0 the library's choice, 1 a worker, 2 this process."""
-    from . import _worker
-
-    if _worker.serving:
+    if _worker_command.serving:
         return 2
-    _worker.announce()
+    _worker_command.announce()
     return 0 if worker is None else 1 if worker else 2
 
 
@@ -233,7 +214,7 @@ def _search(
     kwargs: Mapping[str, Any] | None,
     options: dict[str, Any],
     measure_again: bool,
-) -> tuple[_native.Function, dict[str, Any], TuningReport]:
+) -> tuple[Function, dict[str, Any], TuningReport]:
     import json
 
     function, fixed = resolve(name)
@@ -241,7 +222,7 @@ def _search(
     values = check_tuple(what, name, args)
     _options.check_options(what, options, _packed.__kwdefaults__ or ())
     named = {**fixed, **(kwargs or {})}
-    text = _plane["tune"](function.name, values, named, _packed(function, **options), measure_again)
+    text = native["tune"](function.name, values, named, _packed(function, **options), measure_again)
     return function, named, TuningReport(json.loads(text))
 
 
@@ -266,10 +247,8 @@ def get_op(
     return Operation(function, defaults, report, explanation)
 
 
-def _explain(
-    function: _native.Function, args: tuple[Any, ...], named: dict[str, Any]
-) -> Explanation:
-    table, text = (_plane["explain"](function.name, args, named, form) for form in (1, 0))
+def _explain(function: Function, args: tuple[Any, ...], named: dict[str, Any]) -> Explanation:
+    table, text = (native["explain"](function.name, args, named, form) for form in (1, 0))
     return Explanation(table, text)
 
 
@@ -290,7 +269,7 @@ def warmup(calls: str | Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) ->
     """
     if isinstance(calls, str):
         function, fixed = resolve(calls)
-        _plane["warmup"](function.name, args, {**fixed, **kwargs})
+        native["warmup"](function.name, args, {**fixed, **kwargs})
         return
     from concurrent.futures import ThreadPoolExecutor
 
@@ -369,17 +348,17 @@ class deterministic:  # noqa: N801 - used like a function
         self._before: list[bool] = []  # one instance may be entered again while inside
 
     def __enter__(self) -> None:
-        self._before.append(_plane["set_deterministic"](self._on))
+        self._before.append(native["set_deterministic"](self._on))
 
     def __exit__(self, *_: object) -> None:
-        _plane["set_deterministic"](self._before.pop())
+        native["set_deterministic"](self._before.pop())
 
 
 def list_operators() -> list[str]:
     """Names of all operators; in-place forms are not listed apart."""
-    return sorted({function.operator for function in _FUNCTIONS.values()})
+    return sorted({function.operator for function in FUNCTIONS.values()})
 
 
-def iterate_functions() -> Iterator[_native.Function]:
+def iterate_functions() -> Iterator[Function]:
     """Every callable form, in registry order."""
-    return iter(_FUNCTIONS.values())
+    return iter(FUNCTIONS.values())

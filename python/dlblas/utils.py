@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import tuning
+from ._functions import resolve
 from .own._dlblas import AutotuneConfig, SymVar, Tensor, register_dlblas_op
 from .spaces import (
     ChoiceSpace,
@@ -17,7 +18,7 @@ from .spaces import (
     PowerOfTwoSpace,
     RangeSpace,
 )
-from .tuning import Operation, list_operators, resolve
+from .tuning import Operation, list_operators
 
 RangeSapce = RangeSpace  # as DLBlas spells it
 

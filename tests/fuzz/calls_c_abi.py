@@ -116,7 +116,7 @@ class Target:
         self.plain = bytes(self.memory)
         self.middle = ctypes.addressof(self.memory) + len(self.memory) // 2
         self.ops = {}
-        for name in dlblas._native.FUNCTIONS:
+        for name in dlblas._functions.FUNCTIONS:
             handle = ctypes.c_void_p()
             assert self.lib.dlblas_op(name.encode(), ctypes.byref(handle)) == 0
             self.ops[name] = handle

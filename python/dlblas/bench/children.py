@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import dlblas
-from dlblas import _native, _specs
+from dlblas import _functions, _native, _specs
 from dlblas.bench.copying import Copy, Helper
 from dlblas.bench.timing import ROUNDS, Samples, interleaved
 
@@ -68,7 +68,7 @@ class Bench:
             dims = tiny.get(op) or {letter["name"]: 4 for letter in row["letters"]}
             specs = _specs.tensor_specs(row, dims, {}, {})
             args = tuple(self.normal(spec.shape, np.float32) for spec in specs.values())
-            ns = [_native.plane["bench_host"](form, args, {}) for _ in range(self.rounds)]
+            ns = [_functions.native["bench_host"](form, args, {}) for _ in range(self.rounds)]
             ours = {
                 "min_us": min(ns) / 1e3,
                 "median_us": statistics.median(ns) / 1e3,

@@ -22,7 +22,8 @@ import torch
 import dlblas
 from dlblas.bench import gpu_compile, gpu_rows, peers
 from dlblas.bench.gpu_contest import Contest, entry
-from dlblas.bench.gpu_timing import ROUNDS, Rotation, Run, host_time, one_line, rotation
+from dlblas.bench.gpu_session import Session
+from dlblas.bench.gpu_timing import Rotation, Run, host_time, one_line
 
 Row = dict[str, Any]
 
@@ -69,29 +70,12 @@ def _plan(call: dlblas.Operation) -> tuple[str, str]:
     return plan["implementation"], plan["config"]
 
 
-class GpuBench:
+class GpuBench(Session):
+    """One method per section; each yields a row per problem."""
+
     def __init__(self, request: Row) -> None:
-        self.quick: bool = request["quick"]
-        self.seconds: float = request["seconds"]
-        self.preparing: bool = bool(request.get("prepare"))
+        super().__init__(request)
         self.ops: tuple[str, ...] = (request["prepare"],) if self.preparing else _NORM_OPS
-        self.rounds = 5 if self.quick else ROUNDS
-        self.info = dlblas.info()
-        torch.manual_seed(7)
-
-    def normal(self, *shape: int, scale: float = 1.0, offset: float = 0.0) -> torch.Tensor:
-        made = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
-        return made.mul_(scale).add_(offset)
-
-    def rotation(self, bytes_a_set: int) -> Rotation:
-        if self.preparing:
-            return Rotation(1, bytes_a_set)
-        return rotation(bytes_a_set, 4) if self.quick else rotation(bytes_a_set)
-
-    def cuda_implementations(self, op: str) -> list[str]:
-        row = next(row for row in self.info["operators"] if row["name"] == op)
-        rows = row["implementations"]
-        return [i["name"] for i in rows if i["backend"] == "cuda" and not i["oracle"]]
 
     # --- norms ------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""One problem on a GPU and all who solve it: added, checked against the f32 formula, timed in
+"""One problem on a GPU and its contestants: added, checked against the f32 formula, timed in
 turns, and told as a row.
 
 Used by: gpu.py. Read next: gpu_timing.py.
@@ -95,7 +95,7 @@ class Contest:
         self.took("timing")
 
     def prepared(self, what: str, problem: Row) -> Row:
-        """After ``check``, where nothing is to be timed: who ran, in seconds, and who did not."""
+        """After ``check``, where nothing is timed: how long each contestant ran, or why not."""
         ran = {name: self._took.get(f"first {name}", 0.0) for name in self._runs}
         missing = dict(self._why)
         return {"what": what, "op": self._op, "problem": problem, "ran": ran, "missing": missing}

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 import dlblas
 from dlblas.bench import peers
 from dlblas.bench.gpu_contest import Contest, Row
+from dlblas.bench.gpu_session import Session
 from dlblas.bench.gpu_timing import one_line
-
-if TYPE_CHECKING:
-    from dlblas.bench.gpu import GpuBench
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -57,13 +55,13 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def rows(bench: GpuBench) -> Iterator[Row]:
+def rows(bench: Session) -> Iterator[Row]:
     for name, operator in OPERATORS.items():
         for problem in operator.problems[:1] if bench.quick else operator.problems:
             yield _contest(bench, name, operator, *problem)
 
 
-def _contest(bench: GpuBench, op: str, of: RowOperator, count: int, width: int) -> Row:
+def _contest(bench: Session, op: str, of: RowOperator, count: int, width: int) -> Row:
     torch.compiler.reset()  # another problem is another program: no recompilation limit
     turn = bench.rotation((sum(of.inputs) + of.result) * count * width * 2)
     inputs = [bench.normal(turn.sets, count, part * width) for part in of.inputs]

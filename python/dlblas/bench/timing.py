@@ -21,7 +21,7 @@ Function = Callable[[], Any]
 
 
 class Samples(NamedTuple):
-    """Milliseconds of one run, one value a round."""
+    """Milliseconds of one run, one value per round."""
 
     ms: list[float]
     repeats: int  # runs in a sample

@@ -7,7 +7,7 @@ Read next: include/dlblas/dlblas.h, whose structures these are.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import _dtypes, _native
@@ -120,6 +120,17 @@ def call(
 ) -> None:
     """Runs ``form`` on ``num_threads`` threads; raises the typed error. ``outputs`` is empty for an
     in-place form."""
+    prepare(form, named, outputs, num_threads, deterministic)()
+
+
+def prepare(
+    form: str,
+    named: Mapping[str, Any],
+    outputs: Sequence[Any],
+    num_threads: int,
+    deterministic: bool = False,
+) -> Callable[[], None]:
+    """As ``call``, which it returns: its structures are made, so a run is ``dlblas_call`` alone."""
     library = _native._lib
     keep: list[Any] = []
     handle = ctypes.c_void_p()
@@ -138,4 +149,8 @@ def call(
         flags=int(deterministic),
     )
     context = _Context(size=ctypes.sizeof(_Context), num_threads=num_threads)
-    _native.check(library.dlblas_call(handle, ctypes.byref(args), ctypes.byref(context)))
+
+    def run() -> None:
+        _native.check(library.dlblas_call(handle, ctypes.byref(args), ctypes.byref(context)))
+
+    return run

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _hooks, _native
+from .. import _functions, _hooks
 from .._dtypes import TABLE
 from .._specs import shape_of, size_arguments
 from . import abi, values
@@ -86,7 +86,7 @@ class Call:
             p["name"]: p["default"] for p in facts["forms"][0]["params"] if p["kind"] != "tensor"
         }
         named = {name: tensor.array for name, tensor in self.inputs.items()}
-        made = _native.plane["results"](case.op, (), {**named, **self.scalars})
+        made = _functions.native["results"](case.op, (), {**named, **self.scalars})
         self.results: list[Guarded] = []
         self.result_names = [row[0] for row in made]
         for i, (name, code, bits, shape) in enumerate(made):
@@ -166,9 +166,9 @@ class Call:
         if threads and self.device == "cpu":
             abi.call(name, self.named(), [r.array for r in self.outputs], threads)
         elif not self.outputs:
-            _native.FUNCTIONS[name].call(**self.named())
+            _functions.FUNCTIONS[name].call(**self.named())
         else:
-            _native.FUNCTIONS[name].call(**self.named(), out=self.targets())
+            _functions.FUNCTIONS[name].call(**self.named(), out=self.targets())
         for tensor in tensors:
             tensor.pull()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _native
+from .. import _functions
 from ..errors import ArgumentError
 from ..oracle import reference, verify
 from ..tuning import deterministic
@@ -145,7 +145,7 @@ def check_batch(call: Call) -> None:
     made = [call.make((rows, *r.shape[1:]), r.dtype, "contiguous") for r in call.results]
     targets = tuple(tensor.argument for tensor in made)
     with deterministic():
-        _native.FUNCTIONS[call.case.op].call(
+        _functions.FUNCTIONS[call.case.op].call(
             **named, **call.scalars, out=targets if len(targets) > 1 else targets[0]
         )
     masks = None
@@ -171,7 +171,7 @@ def _check_overlap_there(call: Call, source: Any) -> None:
     source.push()
     before = source.memory.tobytes()
     try:
-        _native.FUNCTIONS[call.case.op].call(
+        _functions.FUNCTIONS[call.case.op].call(
             **call.named(), out=targets[0] if len(targets) == 1 else tuple(targets)
         )
     except ArgumentError:
@@ -206,7 +206,7 @@ def check_overlap(call: Call) -> None:
     out[0] = np.ndarray(result.shape, result.dtype, source.memory, at)
     before = source.memory.tobytes()
     try:
-        _native.FUNCTIONS[call.case.op].call(
+        _functions.FUNCTIONS[call.case.op].call(
             **call.named(), out=out[0] if len(out) == 1 else tuple(out)
         )
     except ArgumentError:

@@ -13,7 +13,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from .. import _native
+from .. import _functions
 from ..errors import UnsupportedError
 from ..tuning import pinned
 from .call import PATTERNS, Call, FailedCheck
@@ -68,7 +68,7 @@ def default_config(call: Call, impl: dict[str, Any]) -> str | None:
     if not impl["knobs"]:
         return None
     named = call.named()
-    chosen = json.loads(_native.plane["explain"](call.case.op, (), named, 0))
+    chosen = json.loads(_functions.native["explain"](call.case.op, (), named, 0))
     return str(chosen["config"]) if chosen["implementation"] == impl["name"] else None
 
 

@@ -56,7 +56,7 @@ class DeviceGuarded(Guarded):
         self._name = str(name_of(self.dtype.type))
 
     def __del__(self) -> None:
-        if self.memory.size > _LARGE:  # torch would keep it from everybody else
+        if self.memory.size > _LARGE:  # torch would keep it from other allocations
             self._bytes_there = None
             self._torch.cuda.empty_cache()
 

@@ -1,7 +1,8 @@
-"""The coverage table: operator × implementation × dtype, with run, mistrusted, and skipped with its
-reasons.
+"""What ran, by operator × implementation × dtype: run, mistrusted, skipped with its reasons, and
+left out of a sample.
 
-In: Outcomes, or their rows from other processes. Out: text, JSON, and what is missing from a
+In: Outcomes, or their rows from other processes. Out: text (``table`` has every row; ``brief`` has
+a line per operator, and the rows that failed or ran nothing), JSON, and what is missing from a
 complete run. Read next: tests/conftest.py.
 """
 
@@ -15,6 +16,14 @@ from .cases import Registry
 from .run import Outcome
 
 _MOST_REASONS = 3
+_MOST_NAMES = 4  # of what ran nothing for one reason
+
+
+def _numbers(count: Counter[str]) -> str:
+    words = ("failed", "mistrusted", "skipped", "left out")
+    others = "".join(f", {count[word]} {word}" for word in words if count[word] or word == "failed")
+    run = count["passed"] + count["failed"]
+    return f"{run} run{others}, {count['configs']} configurations"
 
 
 class Coverage:
@@ -41,6 +50,10 @@ class Coverage:
         """Cases that were not tried, and why."""
         self.counts.setdefault(key, Counter())["skipped"] += cases
         self.reasons.setdefault(key, Counter())[reason] += cases
+
+    def leave_out(self, key: tuple[str, str, str], cases: int) -> None:
+        """Cases that a sample did not draw."""
+        self.counts.setdefault(key, Counter())["left out"] += cases
 
     def pack(self) -> dict[str, Any]:
         """Plain values that cross a process border."""
@@ -106,8 +119,28 @@ class Coverage:
         return idle
 
     def summary(self) -> str:
-        others = ", ".join(f"{self.total(s)} {s}" for s in ("failed", "mistrusted", "skipped"))
-        return f"{self.run} run, {others}, {self.total('configs')} configurations"
+        return _numbers(sum(self.counts.values(), Counter()))
+
+    def brief(self) -> str:
+        """A line per operator; then what failed, and, by reason, what ran nothing."""
+        lines = []
+        for op in sorted({key[0] for key in self.counts}):
+            keys = [key for key in self.counts if key[0] == op]
+            implementations, dtypes = len({key[1] for key in keys}), len({key[2] for key in keys})
+            total = sum((self.counts[key] for key in keys), Counter[str]())
+            lines.append(f"{op} ({implementations} × {dtypes}): {_numbers(total)}")
+        failed = [key for key in sorted(self.counts) if self.counts[key]["failed"]]
+        lines += [f"failed: {' '.join(key)}: {_numbers(self.counts[key])}" for key in failed]
+        nothing: dict[str, list[str]] = {}
+        for key in sorted(self.counts):
+            if not self.counts[key]["passed"] and not self.counts[key]["failed"]:
+                common = self.reasons.get(key, Counter({"mistrusted": 1})).most_common(1)
+                nothing.setdefault(common[0][0], []).append("/".join(key))
+        for reason, names in sorted(nothing.items(), key=lambda item: -len(item[1])):
+            shown = ", ".join(names[:_MOST_NAMES])
+            more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+            lines.append(f"nothing ran of {len(names)}: {reason}: {shown}{more}")
+        return "\n".join(lines)
 
     def table(self) -> str:
         header = (
@@ -153,6 +186,7 @@ class Coverage:
             "failed": self.total("failed"),
             "mistrusted": self.total("mistrusted"),
             "skipped": self.total("skipped"),
+            "left_out": self.total("left out"),
             "configurations": self.total("configs"),
             "rows": [
                 {
@@ -163,6 +197,7 @@ class Coverage:
                     "failed": count["failed"],
                     "mistrusted": count["mistrusted"],
                     "skipped": count["skipped"],
+                    "left_out": count["left out"],
                     "configurations": count["configs"],
                     "reasons": dict(self.reasons.get((op, implementation, dtype), {})),
                 }

@@ -67,7 +67,7 @@ def run_case(
     seed: int,
     config: str | None = None,
 ) -> Iterator[Outcome]:
-    """One Outcome an implementation, never an exception."""
+    """One Outcome per implementation, never an exception."""
     for impl in implementations:
         name, repro = impl["name"], case.repro(impl["name"], seed, config)
         if impl["backend"] == "cuda" and registry.why_no_cuda:
@@ -96,12 +96,9 @@ def run_case(
 def run_group(
     registry: Registry, cases: Iterable[Case], implementation: str, seed: int, most: int = 0
 ) -> list[Outcome]:
-    """The cases with one implementation: what one pytest item runs. ``most``: in seeded order,
-    until so many were not skipped; 0: all."""
+    """The cases in order with one implementation: what one pytest item runs. ``most``: until so
+    many were not skipped; 0: all."""
     outcomes: list[Outcome] = []
-    cases = list(cases)
-    if most:
-        random.Random(f"{seed} {implementation}").shuffle(cases)
     for case in cases:
         chosen = [i for i in registry.implementations(case.op) if i["name"] == implementation]
         outcomes += run_case(registry, case, chosen, seed)

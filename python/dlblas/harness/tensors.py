@@ -20,7 +20,7 @@ GUARD_BYTE = 0xFF
 _GUARD, _COPY_GUARD = 1 << 17, 256
 _SATURATES = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 _FAR = 2**31 + 11  # elements between two rows of far_rows
-_NORESERVE = 0x4000  # Linux: pages that nobody touches cost nothing
+_NORESERVE = 0x4000  # Linux: untouched pages cost nothing
 
 KINDS = (
     "contiguous", "row_strided", "mixed_leading", "transposed", "broadcast", "broadcast_cols",

@@ -11,9 +11,10 @@ from typing import Any, overload
 
 import torch
 
-import dlblas
-
+from .._functions import FUNCTIONS
 from ..errors import ShapeMismatchError
+
+_rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
 
 
 class RMSNorm(torch.nn.Module):
@@ -74,8 +75,8 @@ class RMSNorm(torch.nn.Module):
                 return ops.rms_norm(x, weight, eps, offset, cast)
             return ops.add_rms_norm(x, weight, residual, eps, offset, cast)
         if residual is None:
-            return dlblas.rms_norm(x, weight, eps, weight_offset=offset, cast_before_weight=cast)
-        return dlblas.add_rms_norm(
+            return _rms_norm(x, weight, eps, weight_offset=offset, cast_before_weight=cast)
+        return _add_rms_norm(
             x, weight, residual, eps, weight_offset=offset, cast_before_weight=cast
         )
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from .. import _native
+from .. import _functions
 from ._words import refuse
 
 
@@ -33,7 +33,7 @@ def check(op: str, forms: Iterable[tuple[str, str]]) -> None:
     """Raises ArgumentError. ``forms``: the argument of register_operator that each is of, and its
     name."""
     for argument, name in forms:
-        if name not in _native.FUNCTIONS and reserved(name):
+        if name not in _functions.FUNCTIONS and reserved(name):
             raise refuse(
                 op, argument, "would hide what dlblas has", "a new name", name, "choose another one"
             )

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .. import _dims, _dtypes, _hooks, _native, _specs
+from .. import _dims, _dtypes, _functions, _native, _specs, _torch_bridge
 from . import _arrays, _function, _names, _source
 from . import _cases as _case_rows
 from ._problem import Operator, Problem, of_schema
@@ -66,7 +66,7 @@ def register_operator(
     judge = _source.text_of(bound) if callable(bound) else bound
     digest = _source.digest(_source.text_of(reference), judge, version)
     facts = of_schema(schema)
-    known = _native.FUNCTIONS.get(name)
+    known = _functions.FUNCTIONS.get(name)
     if known is None or (known.operator, known.family) != (name, "own"):  # no repetition
         named = [("inplace", form[1]) for form in map(_NAME.match, texts) if form]
         _names.check(name, [("name", name), *named])
@@ -74,12 +74,12 @@ def register_operator(
     shell = _Reference(facts, reference)
     ask = None if bound is None else _Bound(facts, bound)
     judged = len(facts.judged)
-    _native.plane["own_register_operator"](schema, texts, formula, digest, shell, ask, judged)
+    _functions.native["own_register_operator"](schema, texts, formula, digest, shell, ask, judged)
     _source.note(name, _source.place_of(name))
     announce()
     made = _default_cases(facts) if rows is None else rows
     _cases[name] = [{**row, "op": name} for row in made]
-    return _native.FUNCTIONS[name].call  # type: ignore[no-any-return]
+    return _functions.FUNCTIONS[name].call  # type: ignore[no-any-return]
 
 
 def _forms(op: str, inplace: Any) -> tuple[str, ...]:
@@ -94,12 +94,12 @@ def announce() -> None:
     all are there, whichever thread brought them."""
     package: Any = sys.modules["dlblas"]
     with _announcing:  # no user's code runs in it, and no import of torch
-        for function in _native.add_functions(_native.plane["own_functions"]()):
+        for function in _functions.add_functions(_functions.native["own_functions"]()):
             if not _names.reserved(function.name):  # a shared object's may be
                 setattr(package, function.name, function.call)
                 package.__all__ += [function.name]
     if hasattr(sys.modules.get("torch"), "library"):  # as after `import dlblas`
-        _hooks.attach_torch()
+        _torch_bridge.attach_torch()
         register = sys.modules.get("dlblas.torch._register")
         if register is not None:  # else torch is too old
             register.extend()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .. import _dtypes, _native
-from ..tuning import resolve
+from .. import _dtypes, _functions, _native
+from .._functions import resolve
 from ._words import text_of
 
 _LAYOUTS = ("contiguous", "row_strided", "rows_outer", "transposed", "broadcast", "other")
@@ -59,7 +59,7 @@ def operator(name: str) -> Operator:
 def of_schema(schema: str) -> Operator:
     """Of a schema that is not registered; raises ArgumentError for one that does not parse. Key
     scalars are there without their defaults."""
-    name, letters, inputs, results, scalars = _native.plane["own_schema"](schema)
+    name, letters, inputs, results, scalars = _functions.native["own_schema"](schema)
     return Operator(
         name,
         letters,

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec
 
-from .. import _native
+from .. import _functions, _native
 from . import _cuda, _function, _source, _triton
 from ._function import Supports
 from ._problem import Operator, operator
@@ -128,7 +128,7 @@ def register(
     place = _source.place_of(what, alone)
     for row in rows:
         row[4] |= _LOCAL if place is None else 0
-        _native.plane["own_register"](*row)
+        _functions.native["own_register"](*row)
     _source.note(what, place, alone)
     return fn
 
@@ -139,7 +139,7 @@ def register_again(row: Any) -> None:
     def exact(value: Any) -> Any:
         return tuple(map(exact, value)) if isinstance(value, list) else value
 
-    _native.plane["own_register"](*map(exact, row))
+    _functions.native["own_register"](*map(exact, row))
 
 
 def unregister(op: str, name: str) -> None:
@@ -150,7 +150,7 @@ def unregister(op: str, name: str) -> None:
     there = {row["name"] for row in rows["implementations"] if row["user"]}
     names = [n for n in (name, f"{name}_cpu", f"{name}_cuda") if n in there]
     for one in names or [name]:
-        _native.plane["own_unregister"](facts.name, one)
+        _functions.native["own_unregister"](facts.name, one)
     _source.forget(f"{facts.name}.{name}")
 
 

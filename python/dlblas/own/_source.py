@@ -1,7 +1,7 @@
 """What an implementation is made of: the hash that its records carry, and the module whose import
 registers it again.
 
-A changed hash makes that candidate's records stale, and nobody else's. Read next: _text.py,
+A changed hash makes the records of that candidate stale, and no others. Read next: _text.py,
 _register.py.
 """
 
@@ -115,6 +115,12 @@ def forget(what: str) -> None:
             registered.discard(what)
             if not registered:
                 del _modules[name]
+
+
+def registered() -> set[str]:
+    """Everything that is registered now: operators by name, implementations as ``op.name``."""
+    with _lock:
+        return {*_local, *_rows, *(what for names in _modules.values() for what in names)}
 
 
 def modules() -> list[str]:

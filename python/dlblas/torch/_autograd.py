@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .. import _native
+from .. import _functions
 from ..errors import InternalError, UnsupportedError
+from ._operations import operator
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """Operator -> the call on torch tensors of which one requires grad, under grad mode. Arguments as
@@ -40,7 +41,7 @@ class _Formula(NamedTuple):
         values = inputs + results
         ctx.save_for_backward(*self.saves(values))
         ctx.scalars = self.scalars(values)
-        ctx.set_materialize_grads(False)  # a result that nobody used has no gradient to read
+        ctx.set_materialize_grads(False)  # a result that was not used has no gradient to read
         if self.num_results > 1:  # with one, backward has its gradient, or nothing to do
             ctx.results = [(r.shape, r.dtype, r.device) for r in results]
 
@@ -107,7 +108,7 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
     backward = _schema(declaration["backward"])
     saves, takes, gives = (declaration[part] for part in ("saves", "takes", "gives"))
     inputs = [a.name for a in forward.arguments]
-    results = list(_native.FUNCTIONS[op].results)  # torch's schemas do not name them
+    results = list(_functions.FUNCTIONS[op].results)  # torch's schemas do not name them
     values = inputs + results
     tensors = list(dict.fromkeys(saves.values()))
     # Scalars of the backward operator are those of the forward one, by name.
@@ -127,7 +128,7 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
         raise ValueError(f"nothing is said of {backward.name}'s {argument.name}")
 
     try:
-        made = list(_native.FUNCTIONS[declaration["backward"]].results)
+        made = list(_functions.FUNCTIONS[declaration["backward"]].results)
         needed = [a for a in backward.arguments if a.name in takes]
         return _Formula(
             op,
@@ -138,7 +139,7 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
             _pick([source(a) for a in backward.arguments]),
             tuple(results.index(takes[a.name]) for a in needed if not _is_optional(a)),
             _pick([1 + made.index(gives[name]) if name in gives else 0 for name in inputs]),
-            _operator(declaration["backward"]),
+            operator(declaration["backward"]),
         )
     except ValueError as reason:
         raise InternalError.from_library(
@@ -157,12 +158,8 @@ def _is_tensor(argument: Any) -> bool:
     return bool(kind.kind() == "TensorType")
 
 
-def _operator(name: str) -> Any:
-    return getattr(torch.ops.dlblas, name).default
-
-
 def _schema(name: str) -> Any:
-    return _operator(name)._schema
+    return operator(name)._schema
 
 
 def _function(formula: _Formula, plain: Any) -> Callable[..., Any]:
@@ -192,4 +189,4 @@ def register(declarations: dict[str, dict[str, Any]]) -> None:
             formula.save(ctx, inputs, _tuple(output))
 
         torch.library.register_autograd(f"dlblas::{op}", formula.grad, setup_context=setup)
-        FUNCTIONS[op] = _function(formula, _operator(f"_{op}"))
+        FUNCTIONS[op] = _function(formula, operator(f"_{op}"))

@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from .. import _dtypes, _native
+from .. import _dtypes, _functions
 from .._after_import import after_import
 from ._autograd import FUNCTIONS
 from ._fakes import TORCH_DTYPES, grad_error
-from ._register import OPERATIONS, operator
+from ._operations import OPERATIONS, operator
 
 _TRACER = "torch._dynamo"
 
 
-def traceable(function: _native.Function) -> Callable[..., Any]:
+def traceable(function: _functions.Function) -> Callable[..., Any]:
     """The function on torch.ops.dlblas, in Python that the tracer can follow: what
     bindings/python/torch.cpp does, without its shortcuts."""
     name, results = function.name, function.results
@@ -77,7 +77,7 @@ def traceable(function: _native.Function) -> Callable[..., Any]:
 
 def _substitute(names: Iterable[str]) -> None:
     for name in names:
-        function = _native.FUNCTIONS[name]
+        function = _functions.FUNCTIONS[name]
         torch.compiler.substitute_in_graph(function.call, skip_signature_check=True)(
             traceable(function)
         )
@@ -91,4 +91,4 @@ def extend(names: Iterable[str]) -> None:
 
 def register() -> None:
     """Now where the tracer is there, else when it comes."""
-    after_import(_TRACER, lambda: _substitute(_native.FUNCTIONS))
+    after_import(_TRACER, lambda: _substitute(_functions.FUNCTIONS))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from .. import _dtypes
+from .._dims import Dim
 from ..errors import (
     ArgumentError,
     DeviceError,
@@ -21,10 +22,7 @@ from ..errors import (
     ShapeMismatchError,
     UnsupportedDtypeError,
 )
-
-if TYPE_CHECKING:
-    from .._dims import Dim
-    from ._register import Operation, Tensor
+from ._operations import Operation, Tensor
 
 TORCH_DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, row[-1]) for name, row in _dtypes.TABLE.items() if hasattr(torch, row[-1])

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import ArgumentError, DeviceError, Error, UnsupportedDtypeError
-from ._register import OPERATIONS
+from ._operations import OPERATIONS
 
 
 def _refuse(cls: type[Error], *words: str) -> Error:

@@ -1,8 +1,8 @@
 """Registers every operator with torch, once a process: kernels and schemas in C++, fakes and
 gradients here, and then the callables that ``dlblas.x()`` uses on torch tensors.
 
-In: the registry, and AUTOGRAD of ops/<family>/<family>.py. Out: torch.ops.dlblas.*. Nothing here
-names an operator. Read next: bindings/torch/register.cpp, _fakes.py, _autograd.py, _compile.py.
+In: the registry, and AUTOGRAD of ops/<family>/<family>.py. Out: torch.ops.dlblas.*. No operator
+is named here. Read next: bindings/torch/register.cpp, _fakes.py, _autograd.py, _compile.py.
 """
 
 from __future__ import annotations
@@ -10,62 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Container, Iterable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from .. import _dims, _native
+from .. import _functions
 from ..errors import Error
-
-
-class Tensor(NamedTuple):
-    """One tensor of an operator's schema."""
-
-    name: str
-    dims: tuple[_dims.Dim, ...]
-    dtypes: tuple[str, ...]
-    like: int  # the tensor whose dtype is also allowed, or -1
-    like_absent: tuple[str, ...]  # allowed instead where that tensor is absent
-    dtype_scalar: int  # the scalar that decides a result's dtype when it is given, or -1
-    optional: bool
-
-
-class Operation(NamedTuple):
-    """One operator of torch's."""
-
-    name: str  # "x_out"
-    schema: str
-    form: str  # the function of dlblas that it serves: "x"
-    operator: str
-    arguments: tuple[tuple[str, int], ...]  # ("tensor" | "result" | "scalar", index in the schema)
-    sizes: tuple[tuple[int, str, int | None], ...]  # scalars that give a letter: its name, default
-    tensors: tuple[Tensor, ...]  # inputs, then results
-    num_inputs: int
-    returned: tuple[int, ...]  # which results a call makes
-    writes: bool
-    refuses_grad: bool  # its kernel does, of tensors that require grad in grad mode
-
-    @property
-    def num_returned(self) -> int:
-        return len(self.returned)
-
-
-def _tensor(row: tuple[Any, ...]) -> Tensor:
-    made = Tensor(*row)
-    read = tuple(_dims.of_tuple(dim) for dim in made.dims)
-    return made._replace(dims=read, optional=bool(made.optional))
-
-
-def _operation(row: tuple[Any, ...]) -> Operation:
-    made = Operation(*row)
-    read = tuple(_tensor(tensor) for tensor in made.tensors)
-    return made._replace(
-        tensors=read, writes=bool(made.writes), refuses_grad=bool(made.refuses_grad)
-    )
-
-
-OPERATIONS: dict[str, Operation] = {}
-"""Every operation that torch has of us, by name."""
+from . import _autograd, _compile, _fakes
+from ._operations import OPERATIONS, Operation, operator, read_operation
 
 _library: Any = torch.library.Library("dlblas", "FRAGMENT")  # type: ignore[no-untyped-call]
 _lock = threading.RLock()
@@ -75,7 +27,7 @@ _state: str | None = None  # None: not tried yet; empty: done; else why not
 def _declarations() -> dict[str, Any]:
     """Operator -> how it is differentiated, out of the families' files."""
     found: dict[str, Any] = {}
-    functions = _native.FUNCTIONS.values()
+    functions = _functions.FUNCTIONS.values()
     for family in dict.fromkeys(name for f in functions for name in (f.family, f.operator)):
         try:
             module = import_module(f"dlblas.ops.{family}")
@@ -85,17 +37,12 @@ def _declarations() -> dict[str, Any]:
     return found
 
 
-def operator(name: str) -> Any:
-    """torch.ops.dlblas.<name>, its one overload."""
-    return getattr(torch.ops.dlblas, name).default
-
-
 def _builtin(name: str) -> Any:
     return operator(name)._op  # what the overload's __call__ calls: 0.1 µs less
 
 
 def _row(form: str, functions: dict[str, Any]) -> tuple[Any, ...]:
-    """(form, plain, formula or None, autograd's Function or None, out or None): what the data plane
+    """(form, plain, formula or None, autograd's Function or None, out or None): what the extension
     calls; see bindings/python/torch.cpp."""
     grad = functions.get(form)
     out = form + "_out"
@@ -109,7 +56,7 @@ def _row(form: str, functions: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _samples() -> tuple[torch.Tensor, ...]:
-    """Some tensors, out of which the data plane learns where torch's objects keep the rest."""
+    """Sample tensors: the extension finds out from them where torch's objects keep their state."""
     try:
         plain, leaf = torch.empty(1), torch.empty(1, requires_grad=True)
         return plain, leaf, torch.nn.Parameter(plain), plain[:0]
@@ -126,11 +73,9 @@ def _skip_autograd(operations: Iterable[Operation], differentiable: Container[st
 
 
 def _register() -> None:
-    from . import _autograd, _compile, _fakes
-
     declarations = _declarations()
-    rows = _native.plane["torch_register"](tuple(declarations))
-    new = {operation.name: operation for operation in map(_operation, rows)}
+    rows = _functions.native["torch_register"](tuple(declarations))
+    new = {operation.name: operation for operation in map(read_operation, rows)}
     OPERATIONS.update(new)
     for operation in new.values():
         torch.library.register_fake(f"dlblas::{operation.name}", _fakes.fake_of(operation))
@@ -148,26 +93,26 @@ def _register() -> None:
         _samples(),
     )
     forms = dict.fromkeys(operation.form for operation in new.values())
-    _native.plane["torch_attach"](facts, tuple(_row(form, _autograd.FUNCTIONS) for form in forms))
+    _functions.native["torch_attach"](
+        facts, tuple(_row(form, _autograd.FUNCTIONS) for form in forms)
+    )
     _compile.register()
 
 
 def extend() -> None:
-    """Operators that were registered since: they have no gradient of ours."""
-    from . import _autograd, _compile, _fakes
-
+    """Registers operators that came since; the library has no gradient for them."""
     with _lock:
         if _state != "":
             return  # torch cannot have them, or gets all of them later
-        rows = _native.plane["torch_register"](())
-        new = {operation.name: operation for operation in map(_operation, rows)}
+        rows = _functions.native["torch_register"](())
+        new = {operation.name: operation for operation in map(read_operation, rows)}
         OPERATIONS.update(new)
         for operation in new.values():
             torch.library.register_fake(f"dlblas::{operation.name}", _fakes.fake_of(operation))
         _skip_autograd(new.values(), ())
         forms = dict.fromkeys(operation.form for operation in new.values())
         rows = tuple(_row(form, _autograd.FUNCTIONS) for form in forms)
-        _native.plane["torch_attach"]((), rows)
+        _functions.native["torch_attach"]((), rows)
         _compile.extend(forms)
 
 

@@ -132,7 +132,7 @@ class FP8GEMMInput:
 
 @dataclass
 class KernelMetrics:
-    """One measurement; a part that nobody knows is 0."""
+    """One measurement; an unknown part is 0."""
 
     latency_ms: float
     throughput_tflops: float

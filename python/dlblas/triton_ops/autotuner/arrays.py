@@ -86,7 +86,7 @@ def _bytes(array: Any) -> Any:
 
 
 def _of_numpy(array: Any) -> Iterator[torch.Tensor]:
-    """Of an array that nobody else has."""
+    """Of an array with no other owner."""
     if not _has_bytes(array):
         yield torch.tensor(array.shape)
         yield from results_in(array.ravel().tolist())

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ... import _native
+from ... import _functions, _native
 from .configs import Config
 
 _PREFIX = "triton_ops/"
@@ -122,7 +122,7 @@ class ConfigCache:
         with self._lock:
             self._memory.clear()
         for name in self._stored():
-            _native.plane["kept_remove"](self._folder, name)
+            _functions.native["kept_remove"](self._folder, name)
 
     def get_all_keys(self) -> list[str]:
         """A name for each key: what ``dlblas cache show`` takes where there is a folder."""
@@ -140,7 +140,7 @@ class ConfigCache:
     def kept(self, key: Key) -> Kept | None:
         """As ``get``, with where it comes from."""
         if self._folder:
-            return _ruling(json.loads(_native.plane["kept_rows"](self._folder, key)))
+            return _ruling(json.loads(_functions.native["kept_rows"](self._folder, key)))
         with self._lock:
             kept = self._memory.get(key)
         return kept and kept._replace(config=dict(kept.config))
@@ -161,12 +161,12 @@ class ConfigCache:
             for c in found
         }  # fmt: skip
         environment = (("chosen", _config_text(chosen)), *_versions())
-        _native.plane["kept_publish"](self._folder, key, environment, tuple(rows.values()))
+        _functions.native["kept_publish"](self._folder, key, environment, tuple(rows.values()))
 
     def _stored(self) -> list[str]:
         if not self._folder:
             return []
-        keys = json.loads(_native.plane["kept_keys"](self._folder))
+        keys = json.loads(_functions.native["kept_keys"](self._folder))
         return [name for name, key in keys.items() if str(key.get("op", "")).startswith(_PREFIX)]
 
 

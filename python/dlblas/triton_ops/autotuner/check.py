@@ -2,7 +2,7 @@
 
 In: a kernel's arguments, and runs of it. Out: None, or in words why not, with a distance. What a
 kernel returns and what it leaves in its arguments are its results: tensors, NumPy arrays, numbers.
-They are compared where the default agrees with itself, so that memory nobody wrote and random
+They are compared where the default agrees with itself, so that unwritten memory and random
 numbers decide nothing. Read next: arrays.py, tuner.py.
 """
 

@@ -1,0 +1,81 @@
+"""The operators' callables, and the extension that makes them.
+
+In: libdlblas.so, which _native.py has loaded. Out: ``FUNCTIONS`` (every callable form), ``native``
+(the extension's builtins), ``resolve`` (a name to its form). Read next: bindings/python/init.cpp.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, NamedTuple
+
+from . import _array, _hooks, _native
+
+
+class Parameter(NamedTuple):
+    name: str
+    kind: str  # "tensor", "int", "float", "bool", "enum", "dtype"
+    labels: tuple[str, ...]  # of an enumeration
+
+
+class Function(NamedTuple):
+    """A callable form of an operator: the functional one or an in-place one."""
+
+    name: str
+    call: Any  # the builtin
+    operator: str
+    family: str
+    schema: str
+    params: tuple[Parameter, ...]
+    results: tuple[str, ...]  # empty for an in-place form
+
+
+def _start() -> dict[str, Any]:
+    init = _native.library().dlblas_python_init
+    init.restype = ctypes.c_void_p  # as py_object, a null pointer crashes in a subinterpreter
+    init.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p)]
+    why_not = ctypes.c_char_p()
+    address = init(_hooks.TABLE, object.__basicsize__, ctypes.byref(why_not))
+    if not address:
+        words = (why_not.value or b"").decode()
+        raise ImportError(f"dlblas: {words}, got {sys.version}")
+    table: dict[str, Any] = ctypes.cast(address, ctypes.py_object).value
+    return table
+
+
+# The same objects for the life of the process, however often this module is loaded.
+native: dict[str, Any] = _start()
+"""The extension's builtins by name: explain, tune, verify and others that take operator
+arguments."""
+
+FUNCTIONS: dict[str, Function] = native.setdefault("made", {})
+"""Every callable form by name, in registry order."""
+
+
+def add_functions(entries: tuple[Any, ...]) -> list[Function]:
+    """Adds callable forms to ``FUNCTIONS``; returns those it added."""
+    read = [(*entry[:5], tuple(Parameter(*p) for p in entry[5]), entry[6]) for entry in entries]
+    made = [Function._make(row) for row in read]
+    FUNCTIONS.update({function.name: function for function in made})
+    return made
+
+
+if not FUNCTIONS:
+    add_functions(native["functions"])
+_array.make_capsule = native["capsule"]
+
+
+def resolve(name: str) -> tuple[Function, dict[str, Any]]:
+    """The form behind a name, and what the name fixes: ``matmul_leaky_relu`` is matmul,
+    activation="leaky_relu"."""
+    function = FUNCTIONS.get(name)
+    if function is not None:
+        return function, {}
+    for function in FUNCTIONS.values():
+        for parameter in function.params:
+            for label in parameter.labels:
+                if label and name == f"{function.name}_{label}":
+                    return function, {parameter.name: label}
+    _native.unknown_operator(name)
+    raise AssertionError("unknown_operator returned")

@@ -1,0 +1,39 @@
+"""What the sections of a GPU benchmark share: the request, random tensors, buffers in turn.
+
+Used by: gpu.py, gpu_rows.py. Read next: gpu_timing.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import dlblas
+from dlblas.bench.gpu_timing import ROUNDS, Rotation, rotation
+
+
+class Session:
+    """``request``: section, quick, seconds and, for peers alone, prepare. See gpu.py."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.quick: bool = request["quick"]
+        self.seconds: float = request["seconds"]
+        self.preparing: bool = bool(request.get("prepare"))
+        self.rounds = 5 if self.quick else ROUNDS
+        self.info = dlblas.info()
+        torch.manual_seed(7)
+
+    def normal(self, *shape: int, scale: float = 1.0, offset: float = 0.0) -> torch.Tensor:
+        made = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+        return made.mul_(scale).add_(offset)
+
+    def rotation(self, bytes_a_set: int) -> Rotation:
+        if self.preparing:
+            return Rotation(1, bytes_a_set)
+        return rotation(bytes_a_set, 4) if self.quick else rotation(bytes_a_set)
+
+    def cuda_implementations(self, op: str) -> list[str]:
+        row = next(row for row in self.info["operators"] if row["name"] == op)
+        rows = row["implementations"]
+        return [i["name"] for i in rows if i["backend"] == "cuda" and not i["oracle"]]
