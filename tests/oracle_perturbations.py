@@ -184,7 +184,7 @@ def table() -> list[str]:
         f"| operator, result | dtype | long letter; √ of its size: | {heads} |",
         "|---|---|---|--:|--:|--:|--:|--:|",
     ]
-    for op in sorted(REGISTRY.operators):
+    for op in sorted(op for op, facts in REGISTRY.operators.items() if not facts["judge"]):
         params = REGISTRY.operators[op]["forms"][0]["params"]
         wide = any(p["kind"] == "dtype" for p in params)
         for letter in (row["name"] for row in REGISTRY.operators[op]["letters"]):

@@ -20,7 +20,12 @@ import pytest
 from dlblas.harness.call import Call
 
 REGISTRY = wrong.REGISTRY
-LETTERS = [(op, row["name"]) for op, o in REGISTRY.operators.items() for row in o["letters"]]
+LETTERS = [
+    (op, row["name"])
+    for op, o in REGISTRY.operators.items()
+    if not o["judge"]  # its own tests spoil its results
+    for row in o["letters"]
+]
 SIZES = (1, 2, 3, 7, 16, 33, 64, 257, 1000, 4096, 65537, 2**18)
 LONG = (2**20, 2**22, 2**25)
 

@@ -12,11 +12,12 @@ import sys
 import pytest
 
 CHECKS = pathlib.Path(__file__).resolve().parent / "own_operator_checks.py"
+JUDGE = CHECKS.with_name("own_judge_checks.py")
 
 
-def run(*options: str) -> str:
+def run(*options: str, checks: pathlib.Path = CHECKS) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(CHECKS)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(checks)],
         capture_output=True, text=True, timeout=280, cwd=CHECKS.parent.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
@@ -26,6 +27,11 @@ def run(*options: str) -> str:
 def test_on_the_cpu() -> None:
     pytest.importorskip("numpy")
     assert " passed" in run("-m", "not gpu")
+
+
+def test_with_a_judge() -> None:
+    pytest.importorskip("numpy")
+    assert " passed" in run(checks=JUDGE)
 
 
 @pytest.mark.gpu

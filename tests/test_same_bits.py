@@ -40,6 +40,7 @@ class Problem:
     def __init__(self, op: str, seed: int, dtype: str, transposed: bool = False) -> None:
         rng, pick = np.random.default_rng(seed), random.Random(seed)
         self.op, self.dtype = op, dtype
+        self.kinds: list[Any] = []  # of the results, where they are not the inputs' dtype
         self.rows = pick.choice((9, 17, 40, 130))
         width = pick.choice((1, 5, 31, 64, 257, 1000, 4096, 4999))
         self.shared: dict[str, Any] = {}
@@ -55,6 +56,12 @@ class Problem:
             *parts, result = ROWS[op].items()
             self.rowed = {n: draw(rng, (self.rows, k * width), dtype) for n, k in parts}
             self.widths = [result[1] * width]
+        elif op == "topk_softmax":
+            width = max(8, width)
+            self.rowed = {"logits": draw(rng, (self.rows, width), dtype)}
+            self.shared = {"topk": pick.choice((1, 2, 8)), "renormalize": pick.random() < 0.5}
+            self.widths = [self.shared["topk"]] * 2
+            self.kinds = [np.float32, np.int32]
         else:
             names = {"rms_norm": ("x",), "add_rms_norm": ("x", "residual")}.get(op, ("dy", "x"))
             self.rowed = {name: draw(rng, (self.rows, width), dtype) for name in names}
@@ -69,7 +76,8 @@ class Problem:
     def run(self, first: int, count: int, threads: int) -> list[bytes]:
         rowed = {name: array[first : first + count] for name, array in self.rowed.items()}
         dtype = DTYPES[self.dtype]
-        results = [np.empty((count, w), dtype) for w in self.widths]
+        kinds = self.kinds or [dtype] * len(self.widths)
+        results = [np.empty((count, w), k) for w, k in zip(self.widths, kinds, strict=True)]
         if self.op == "rms_norm_backward":  # dweight is of the whole batch
             results[1] = np.empty(self.widths[1], dtype)
         abi.call(self.op, {**rowed, **self.shared}, results, threads, deterministic=True)
@@ -93,12 +101,13 @@ class Problem:
             "rms_norm": ("x", "weight"),
             "add_rms_norm": ("x", "weight", "residual"),
             "rms_norm_backward": ("dy", "x", "weight"),
+            "topk_softmax": ("logits", "topk", "renormalize"),
         }.get(self.op, tuple(self.rowed))
         return dlblas.tune(self.op, tuple(kwargs[name] for name in order), seconds=seconds)
 
 
 BUILT_IN = set(load_registry().operators)
-OPERATORS = ("matmul", "rms_norm", "add_rms_norm", "rms_norm_backward", *ROWS)
+OPERATORS = ("matmul", "rms_norm", "add_rms_norm", "rms_norm_backward", "topk_softmax", *ROWS)
 
 
 def test_every_operator_is_here() -> None:

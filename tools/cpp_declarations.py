@@ -170,7 +170,7 @@ class _Reader:
             words = re.sub(r"\brequires\s*\((?:[^()]|\([^()]*\))*\)", "", words)
             while "<" in words and words != (shorter := re.sub(r"<[^<>]*>", "", words)):
                 words = shorter
-            pointer = re.match(r"[^(]*\(\*(\w+)\)\s*\(", words)
+            pointer = re.match(r"[^(]*\(\*(\w+)\)\s*[(\[]", words)
             called = None if pointer else _NAME.search(words)
             value = re.search(r"(?<!operator)(?<![=!<>])=(?!=)", words)
             if called and not (value and value.start() < called.start()):

@@ -192,6 +192,7 @@ void write_operator(JsonWriter& w, const Operator& op) {
       .field("family", op.def.family)
       .field("schema", schema.text);
   w.field("schema_hash", schema.hash).field("formula", op.def.formula);
+  w.field("judge", op.def.judge != nullptr);  // else results are held to a bound
   w.key("letters").open_array();
   for (const Letter& l : schema.letters)
     w.open_object()

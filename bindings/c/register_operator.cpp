@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <mutex>
 
@@ -43,22 +45,55 @@ const OwnReference& reference_of(const OperatorDef& def) {
   return *static_cast<const OwnOperator*>(def.user)->reference.load(std::memory_order_acquire);
 }
 
+// What the C ABI says of places, in two arrays.
+struct Places {
+  double *values[kMaxJudged] = {}, *magnitudes[kMaxJudged] = {};
+  Places(const Args& args, const OracleOut* out) {
+    for (int j = 0; j < args.schema->num_judged(); ++j)
+      values[j] = out[j].value, magnitudes[j] = out[j].magnitude;
+  }
+};
+
+// 0, or an error in the words of the user's function.
+void check_code(const std::string& op, const char* function, int code) {
+  if (code == 0) return;
+  std::string why = take_failure();
+  if (why.empty()) why = text("code ", code);
+  throw Error(ErrorKind::kLaunch, text(op, ": ", function, " failed; expected 0, got ", why),
+              {op, function, "0", why});
+}
+
 void run_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                    OracleOut* out) {
   const std::string& name = args.schema->name;
   const OwnReference& own = reference_of(Registry::process().at(name).op->def);
-  double* values[kMaxJudged] = {};
-  double* magnitudes[kMaxJudged] = {};
-  for (int j = 0; j < args.schema->num_judged(); ++j)
-    values[j] = out[j].value, magnitudes[j] = out[j].magnitude;
+  const Places places(args, out);
   const StepView view(args, nullptr, 0, nullptr);
   take_failure();
-  const int code = own.c.reference(view.get(), rows, num_rows, values, magnitudes, own.c.user);
-  if (code == 0) return;
-  std::string why = take_failure();
-  if (why.empty()) why = text("code ", code);
-  throw Error(ErrorKind::kLaunch, text(name, ": reference failed; expected 0, got ", why),
-              {name, "reference", "0", why});
+  check_code(
+      name, "reference",
+      own.c.reference(view.get(), rows, num_rows, places.values, places.magnitudes, own.c.user));
+}
+
+void run_judge(const Judgement& judgement, Finding* found) {
+  const Schema& schema = *judgement.after.schema;
+  const OwnReference& own = reference_of(Registry::process().at(schema.name).op->def);
+  const Places places(judgement.after, judgement.reference);
+  const StepView before(judgement.before, nullptr, 0, nullptr);
+  const StepView after(judgement.after, nullptr, 0, nullptr);
+  double bounds[kMaxJudged][3] = {};
+  std::int64_t wrong[kMaxJudged] = {}, first_wrong[kMaxJudged];
+  for (int j = 0; j < schema.num_judged(); ++j) {
+    const Bound& bound = judgement.bounds[j];
+    bounds[j][0] = bound.magnitude, bounds[j][1] = bound.value, bounds[j][2] = bound.absolute;
+    first_wrong[j] = -1;
+  }
+  const dlblas_judgement shown = {
+      sizeof shown,  before.get(),      after.get(), judgement.rows, judgement.num_rows,
+      places.values, places.magnitudes, bounds,      wrong,          first_wrong};
+  take_failure();
+  check_code(schema.name, "judge", own.c.judge(&shown, own.c.user));
+  for (int j = 0; j < schema.num_judged(); ++j) found[j] = {wrong[j], first_wrong[j]};
 }
 
 double elements_of(const Schema& schema, const Problem& problem, int begin, int end) {
@@ -138,13 +173,14 @@ double work_per_row(const Problem& problem) {
 }
 
 constexpr std::int32_t kMaxInplace = 64;
+constexpr std::size_t kFirstSize = offsetof(dlblas_operator_def, judge);  // of the first headers
 
 void check(const dlblas_operator_def* def) {
   const auto no = [](const char* argument, const char* problem, const std::string& expected,
                      const std::string& got) {
     refuse(ErrorKind::kArgument, "register_operator", {argument, problem, expected, got});
   };
-  if (!def || def->size < sizeof(dlblas_operator_def))
+  if (!def || def->size < kFirstSize)
     no("operator", "has a wrong size", text(sizeof(dlblas_operator_def)),
        def ? text(def->size) : "NULL");
   if (!def->schema) no("schema", "is null", "an operator's schema", "NULL");
@@ -172,8 +208,8 @@ std::string joined(const std::vector<std::string>& texts) {
   return all.empty() ? "none" : all;
 }
 
-// A repetition replaces the reference and its bound. What callers and torch have seen already stays
-// as it is: leaving it out is fine, another one is not.
+// A repetition replaces the reference, its bound and its judge. What callers and torch have seen
+// already stays as it is: leaving it out is fine, another one is not.
 void check_repetition(const Operator& known, const dlblas_operator_def& from) {
   const auto& own = *static_cast<const OwnOperator*>(known.def.user);
   const auto no = [&](const char* argument, const std::string& expected, const std::string& got) {
@@ -190,6 +226,8 @@ void check_repetition(const Operator& known, const dlblas_operator_def& from) {
   if (!given.empty() && given != forms) no("inplace", joined(forms), joined(given));
   if ((from.whole != 0) != known.def.reference_is_whole)
     no("whole", known.def.reference_is_whole ? "1" : "0", text(from.whole));
+  if ((from.judge != nullptr) != (known.def.judge != nullptr))
+    no("judge", known.def.judge ? "one" : "none", from.judge ? "one" : "none");
 }
 
 const Operator& put(std::unique_ptr<OwnReference> reference) {
@@ -222,6 +260,7 @@ const Operator& put(std::unique_ptr<OwnReference> reference) {
   def.user = own.get();
   def.reference_hash = [](const OperatorDef& d) { return reference_of(d).hash; };
   def.bound = bound_of;
+  if (from.judge) def.judge = run_judge;
   def.work_per_row = work_per_row;
   const Operator& op = Registry::process().add(std::move(def));  // may refuse the name
   own.release();
@@ -235,7 +274,8 @@ dlblas_status register_own_operator(const dlblas_operator_def* def, dlblas_op_t*
                                     void (*release)(void* user)) {
   return guarded([&] {
     auto reference = std::make_unique<OwnReference>();
-    if (def && def->size >= sizeof(dlblas_operator_def)) reference->c = *def;
+    if (def && def->size >= kFirstSize)  // the rest of a smaller one is zero
+      std::memcpy(&reference->c, def, std::min(def->size, sizeof reference->c));
     reference->release = release;
     check(def);
     const Operator& made = put(std::move(reference));

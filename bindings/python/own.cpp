@@ -28,6 +28,7 @@ struct Callables {
   Object* supports = nullptr;
   Object* allowed = nullptr;
   Object* bound = nullptr;
+  Object* judge = nullptr;
   std::int32_t num_knobs = 0;
   std::int32_t num_judged = 0;  // of an operator: results and written inputs
   bool capsules = false;        // tensors go as DLPack capsules, else by address
@@ -59,7 +60,7 @@ void let_dropped_go() {
     gone.swap(dropped());
   }
   for (const Callables* own : gone) {
-    for (Object* object : {own->run, own->supports, own->allowed, own->bound})
+    for (Object* object : {own->run, own->supports, own->allowed, own->bound, own->judge})
       if (object) api.dec_ref(object);
     delete own;
   }
@@ -138,7 +139,7 @@ Object* problem_tuple(const dlblas_problem& p) {
 }
 
 // None for done, else a text that says why not.
-std::int32_t judge(Object* answer) {
+std::int32_t code_of(Object* answer) {
   if (answer == api.none) return 0;
   if (!answer)
     dlblas_fail(take_error().c_str());
@@ -168,7 +169,7 @@ std::int32_t run_step(const dlblas_step_args* args, const dlblas_context* contex
   Ref threads(api.long_from(context->num_threads));
   Ref answer(api.call_args(own.run, tensors.get(), scalars.get(), letters.get(), config.get(),
                            stream.get(), threads.get(), nullptr));
-  return judge(answer.get());
+  return code_of(answer.get());
 }
 
 // supports(problem) -> None, or the reason
@@ -215,7 +216,34 @@ std::int32_t run_reference(const dlblas_step_args* args, const std::int64_t* row
   Ref value(addresses(values)), magnitude(addresses(magnitudes));
   Ref answer(api.call_args(own.run, tensors.get(), scalars.get(), at.get(), count.get(),
                            value.get(), magnitude.get(), nullptr));
-  return judge(answer.get());
+  return code_of(answer.get());
+}
+
+// judge(tensors before, tensors after, scalars, value addresses, magnitude addresses, address of
+// the counts, address of the first wrong ones), of all rows
+std::int32_t run_judge(const dlblas_judgement* judgement, void* user) {
+  if (finalized()) return 1;
+  const Locked locked;
+  const auto& own = *static_cast<const Callables*>(user);
+  const auto tensors = [](const dlblas_step_args* args) {
+    return tuple_from(args->num_inputs + args->num_results,
+                      [&](std::int64_t i) { return tensor(args->tensors[i], false); });
+  };
+  const auto address = [](const void* at) {
+    return api.long_from(reinterpret_cast<std::intptr_t>(at));
+  };
+  const auto addresses = [&](const double* const* of) {
+    return tuple_from(own.num_judged, [&](std::int64_t r) { return address(of[r]); });
+  };
+  Ref before(tensors(judgement->before)), after(tensors(judgement->after));
+  const dlblas_step_args& args = *judgement->before;
+  Ref scalars(
+      tuple_from(args.num_scalars, [&](std::int64_t i) { return scalar(args.scalars[i]); }));
+  Ref value(addresses(judgement->values)), magnitude(addresses(judgement->magnitudes));
+  Ref wrong(address(judgement->wrong)), first(address(judgement->first_wrong));
+  Ref answer(api.call_args(own.judge, before.get(), after.get(), scalars.get(), value.get(),
+                           magnitude.get(), wrong.get(), first.get(), nullptr));
+  return code_of(answer.get());
 }
 
 // bound(problem, result) -> (of the magnitude, of the value, absolute); one that raises is a
@@ -335,11 +363,12 @@ Object* own_unregister(Object*, Object* const* args, Size, Object*) {
 }
 
 // (schema, in-place forms, formula, source hash, reference, bound or None, results and written
-// inputs) -> None
+// inputs, judge or None) -> None
 Object* own_register_operator(Object*, Object* const* args, Size, Object*) {
   auto* own = new Callables;
   own->run = keep(args[4]), own->bound = keep(args[5]);
   own->num_judged = static_cast<std::int32_t>(api.long_as(args[6]));
+  own->judge = keep(args[7]);
   std::vector<const char*> inplace;
   for (Size i = 0; i < api.tuple_size(args[1]); ++i)
     inplace.push_back(api.utf8(api.tuple_get(args[1], i), nullptr));
@@ -353,6 +382,7 @@ Object* own_register_operator(Object*, Object* const* args, Size, Object*) {
   c.source_hash = api.utf8(args[3], nullptr);
   c.reference = run_reference;
   c.bound = own->bound ? ask_bound : nullptr;
+  c.judge = own->judge ? run_judge : nullptr;
   c.user = own;
   if (api.err_occurred()) return drop(own), nullptr;
   const dlblas_status status = unlocked([&] { return register_own_operator(&c, nullptr, drop); });

@@ -37,6 +37,18 @@ struct RowState {
 
   template <int kIndex>
   DLBLAS_INLINE void store_value(Operand<kIndex>, float value) const;
+  /// Place r of a result whose rows have another length than the program's, f32 or i32.
+  template <int kIndex, typename E>
+  DLBLAS_INLINE void put(Operand<kIndex>, int64_t r, E value) const {
+    static_assert(sizeof(E) == 4);
+    __builtin_memcpy(operands[kIndex].data + r * operands[kIndex].column, &value, 4);
+  }
+  template <int kIndex>
+  DLBLAS_INLINE float got(Operand<kIndex>, int64_t r) const {
+    float value;
+    __builtin_memcpy(&value, operands[kIndex].data + r * operands[kIndex].column, 4);
+    return value;
+  }
 };
 
 /// Two vectors in the order of load2<kBF16, kBF16>, and back.
@@ -154,7 +166,9 @@ DLBLAS_OUTLINE Values<2> load_other(const RowTensor& t, int64_t c, bool paired) 
   r.v[0] = load_some(t, c, kWidth), r.v[1] = load_some(t, c + kWidth, kWidth);
   return paired ? to_pairs(r) : r;
 }
-DLBLAS_OUTLINE void store_other(const RowTensor& t, int64_t c, const Values<2>& x, bool paired) {
+// Unused by programs that put places alone.
+[[maybe_unused]] DLBLAS_OUTLINE void store_other(const RowTensor& t, int64_t c, const Values<2>& x,
+                                                 bool paired) {
   const Values<2> r = paired ? from_pairs(x) : x;
   store_some(t, c, r.v[0], kWidth), store_some(t, c + kWidth, r.v[1], kWidth);
 }

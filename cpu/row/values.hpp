@@ -124,6 +124,46 @@ struct MaxPart {
   }
 };
 
+/// What select() takes columns from: the first `count` of those that were offered, in order.
+class RowPicks {
+ public:
+  static constexpr int kMost = 64;
+  explicit RowPicks(int64_t count) : count_(static_cast<int>(count < kMost ? count : kMost)) {}
+  DLBLAS_INLINE RowPicked take() { return RowRank::picked(ranks_[taken_++]); }
+  DLBLAS_INLINE bool writes(int) const { return true; }
+
+  /// An access's values from column `first` on, by even and odd elements where `paired`. Accesses
+  /// come from left to right, so an equal value is no better than one that is there.
+  template <int kVectors>
+  DLBLAS_INLINE void offer(const Values<kVectors>& x, int64_t first, int lanes, bool paired) {
+    if (full_) {
+      bool better = false;
+      for (const Vec& v : x.v) better |= any(less(least_, v)) || any(is_nan(v));
+      if (!better) return;
+    }
+    const bool pairs = paired && kVectors == 2;
+    for (int i = 0; i < lanes; ++i)
+      for (int v = 0; v < kVectors; ++v)
+        insert(RowRank::of(
+            x.v[v][i], static_cast<int32_t>(first + (pairs ? kVectors * i + v : v * kWidth + i))));
+  }
+
+ private:
+  DLBLAS_OUTLINE void insert(uint64_t rank) {
+    if (size_ == count_ && rank < ranks_[size_ - 1]) return;
+    int at = size_ < count_ ? size_++ : size_ - 1;
+    for (; at > 0 && ranks_[at - 1] < rank; --at) ranks_[at] = ranks_[at - 1];
+    ranks_[at] = rank;
+    full_ = size_ == count_;
+    if (full_) least_ = broadcast(RowRank::picked(ranks_[size_ - 1]).value);
+  }
+
+  uint64_t ranks_[kMost];
+  Vec least_;  // of those that are there, once they are as many as are wanted
+  int count_, size_ = 0, taken_ = 0;
+  bool full_ = false;
+};
+
 /// A maximum and Σ e^(x − maximum), a lane at a time; scaled again only when a maximum grows, which
 /// a row does some ten times.
 struct MaxSumPart {

@@ -72,6 +72,7 @@ class RowWalker {
     stage(Stage<0>{}, begin, end);
     stage(Stage<1>{}, begin, end);
     stage(Stage<2>{}, begin, end);
+    if constexpr (Wide::kSelects) select(begin, end);
     if constexpr (Wide::kHasRowResults) Wide::store_row(stats_, row_);
     if constexpr (!Wide::kOnlyRowResults) write(begin, end);
   }
@@ -157,6 +158,17 @@ class RowWalker {
         Wide::finalize(s, stats_, total, job_.call);
       }
     }
+  }
+
+  /// One pass gathers as many of the first as the program takes.
+  DLBLAS_INLINE void select(int64_t begin, int64_t end) {
+    RowPicks picks(Wide::picks(job_.call));
+    for_columns(begin, end, [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
+      constexpr int kVectors = decltype(width)::vectors;
+      const CpuAccess<kVectors> at = {row_, c, lanes, false};
+      picks.offer(At<kVectors>::ranked(kept_at<kVectors, false>(at)), c, lanes, row_.paired);
+    });
+    Wide::select(picks, stats_, row_);
   }
 
   /// Accesses of one vector are at most two, at the row's end.

@@ -58,6 +58,25 @@ struct RowPlace {
     store_vec<kType, 1, detail::smaller(kAlign, size_of(kType))>(base<kIndex>(), 0,
                                                                  rounded<kType>(Values<1>(value)));
   }
+  /// Place r of a result whose rows have another length than the program's, f32 or i32.
+  template <int kIndex>
+  __device__ void put(Operand<kIndex>, int r, float value) const {
+    *spot<kIndex, float>(r) = value;
+  }
+  template <int kIndex>
+  __device__ void put(Operand<kIndex>, int r, int32_t value) const {
+    *spot<kIndex, int32_t>(r) = value;
+  }
+  /// What this thread put there.
+  template <int kIndex>
+  __device__ float got(Operand<kIndex>, int r) const {
+    return *spot<kIndex, float>(r);
+  }
+  template <int kIndex, typename E>
+  __device__ E* spot(int r) const {
+    static_assert(T.types[kIndex] == FloatType::kF32, "as wide as f32");
+    return reinterpret_cast<E*>(base<kIndex>()) + r * call.operands[kIndex].column;
+  }
 };
 
 /// kCache: how rows are read. kGuard: accesses outside the row are predicated instead of branches;

@@ -52,6 +52,9 @@ struct RowProgram {
   static constexpr int kColumnsStage = 3;
   /// store_row(stats, row): results with one element a row. kOnlyRowResults: there are no others.
   static constexpr bool kHasRowResults = false, kOnlyRowResults = false;
+  /// select(picks, stats, row), after all stages: picks.take() is the row's largest column that was
+  /// not taken yet, as often as the row has columns. ranked(kept): what they are compared by.
+  static constexpr bool kSelects = false;
   /// Accesses outside the row, as zeros, change no reduction.
   static constexpr bool kZeroNeutral = false;
   /// keep() stores: reload(Kept&, at) reads what it kept where the row is read again.
@@ -73,6 +76,32 @@ struct RowProgram {
   DLBLAS_ROW void load_columns(const Any&...) {}
   template <typename... Any>
   DLBLAS_ROW void store_row(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW void select(const Any&...) {}
+};
+
+/// A column of a row and what it was compared by.
+struct RowPicked {
+  float value;
+  int32_t column;
+};
+
+/// A row's columns as numbers in the order in which they are taken, the first the largest: NaN
+/// above all, then by value (−0 is 0), equal ones from left to right. No two are equal; 0 is none.
+struct RowRank {
+  static constexpr uint64_t kNone = 0, kAbove = ~uint64_t{0};
+  DLBLAS_ROW uint64_t of(float value, int32_t column) {
+    auto bits = __builtin_bit_cast(uint32_t, value);
+    if (value == 0) bits = 0;
+    bits = bits >> 31 ? ~bits : bits | 0x80000000u;
+    if (value != value) bits = 0xffffffffu;
+    return static_cast<uint64_t>(bits) << 32 | ~static_cast<uint32_t>(column);
+  }
+  DLBLAS_ROW RowPicked picked(uint64_t rank) {
+    auto bits = static_cast<uint32_t>(rank >> 32);
+    bits = bits >> 31 ? bits & 0x7fffffffu : ~bits;
+    return {__builtin_bit_cast(float, bits), static_cast<int32_t>(~static_cast<uint32_t>(rank))};
+  }
 };
 
 /// An operand's elements as memory holds them.

@@ -85,6 +85,20 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   if constexpr (P::kStages > 0) stage(Stage<0>{});
   if constexpr (P::kStages > 1) stage(Stage<1>{});
   if constexpr (P::kStages > 2) stage(Stage<2>{});
+  if constexpr (P::kSelects) {
+    static_assert(C.cluster == 1, "a row's threads are one block's");
+    const auto next = [&](uint64_t below) {
+      uint64_t best = RowRank::kNone;
+      pass(Stage<1>{}, [&](auto& kept, const auto& at) {
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          if (at(i).holds) best = first_rank(P::ranked(kept[i]), at(i).column(), below, best);
+      });
+      return threads.template all<RankOp>(best);
+    };
+    RowPicks<decltype(next)> picks{next, thread, C.threads, true};
+    P::select(picks, stats, row);
+  }
   if constexpr (P::kHasRowResults)
     if (thread == 0 && rank == 0) P::store_row(stats, row);
   if constexpr (!P::kOnlyRowResults) {

@@ -37,6 +37,46 @@ struct MaxOp {
   __device__ static double combine(double a, double b) { return a > b || a != a ? a : b; }
 };
 
+/// The first of two RowRanks.
+struct RankOp {
+  using V = uint64_t;
+  __device__ static V none() { return RowRank::kNone; }
+  __device__ static void combine_lane(V& v, int distance) {
+    const uint32_t low = __shfl_xor_sync(0xffffffffu, static_cast<uint32_t>(v), distance),
+                   high = __shfl_xor_sync(0xffffffffu, static_cast<uint32_t>(v >> 32), distance);
+    const V other = static_cast<V>(high) << 32 | low;
+    if (other > v) v = other;
+  }
+};
+
+/// What select() takes columns from; `next(below)` is the first RowRank below another one, in every
+/// thread of the row.
+template <typename Next>
+struct RowPicks {
+  const Next& next;
+  int thread, threads;
+  bool mine;  // the row is there
+  uint64_t last = RowRank::kAbove;
+  __device__ RowPicked take() {
+    last = next(last);
+    return RowRank::picked(last);
+  }
+  /// Does this thread write place r of a result? Always the same one.
+  __device__ bool writes(int r) const { return mine && r % threads == thread; }
+};
+
+/// The first rank below `below` among an access's columns.
+template <int N>
+__device__ inline uint64_t first_rank(const Values<N>& v, int column, uint64_t below,
+                                      uint64_t best) {
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const uint64_t rank = RowRank::of(v.v[j], column + j);
+    if (rank < below && rank > best) best = rank;
+  }
+  return best;
+}
+
 /// A maximum and Σ e^(x − maximum), combined in one step.
 struct MaxSum {
   float max, sum;

@@ -137,6 +137,18 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   if constexpr (!C.early && P::kColumnsStage == 2) load_columns();
   if constexpr (P::kStages > 2)
     detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, call);
+  if constexpr (P::kSelects) {
+    static_assert(C.cluster == 1, "a row's threads are one block's");
+    const auto next = [&](uint64_t below) {
+      uint64_t best = RowRank::kNone;
+#pragma unroll
+      for (int i = 0; i < V; ++i)
+        if (at(i).holds) best = first_rank(P::ranked(kept[i]), at(i).column(), below, best);
+      return threads.template all<RankOp>(best);
+    };
+    RowPicks<decltype(next)> picks{next, thread, C.threads, mine};
+    P::select(picks, stats, row);
+  }
   if (!mine) return;
   if constexpr (P::kHasRowResults)
     if (thread == 0 && part == 0) P::store_row(stats, row);

@@ -246,11 +246,12 @@ DLBLAS_API dlblas_status dlblas_reference(dlblas_op_t op, const dlblas_args* arg
                                           double (*bounds)[3]);
 typedef struct dlblas_verdict {
   size_t size;
-  double worst;        /* largest |out - ref| over the allowed error; at most 1 is right */
-  double relative;     /* ‖out - ref‖ / ‖ref‖ over the checked rows, worst result */
-  int64_t wrong;       /* elements over the bound */
+  double worst; /* largest |out - ref| over the allowed error; at most 1 is right. Of an
+                   operator with a judge: 0, or infinity where it found something */
+  double relative; /* ‖out - ref‖ / ‖ref‖ over the checked rows, worst result; 0 with a judge */
+  int64_t wrong;       /* elements over the bound, or that the judge found */
   int64_t checked;     /* elements compared */
-  int64_t first_wrong; /* row-major index in its result, or -1 */
+  int64_t first_wrong; /* row-major index in its result; -1: none, or the judge does not know */
   int32_t result;      /* which result first_wrong is in; from num_results on: a written input */
   int32_t
       mistrusted; /* 1: the reference is constant or mostly zero, so the comparison says little */
@@ -426,12 +427,28 @@ typedef struct dlblas_implementation {
 DLBLAS_API dlblas_status dlblas_register(dlblas_op_t op, const dlblas_implementation* own);
 DLBLAS_API dlblas_status dlblas_unregister(dlblas_op_t op, const char* name);
 
+/* What a judge is shown, and where it says what it found. Rows, values and magnitudes are as for
+ * the reference below; bounds[r] as of dlblas_reference; r counts the results, then the written
+ * inputs. On a GPU all memory is fetched: it is the host's. */
+typedef struct dlblas_judgement {
+  size_t size;
+  const dlblas_step_args* before; /* inputs as they were before the call; results mean nothing */
+  const dlblas_step_args* after;  /* results and written inputs as the call left them: any bits */
+  const int64_t* rows;
+  int64_t num_rows;
+  const double* const* values; /* [r]: NULL of an absent written input */
+  const double* const* magnitudes;
+  const double (*bounds)[3];
+  int64_t* wrong;       /* [r]: to be set to how many elements of these rows are wrong; 0 before */
+  int64_t* first_wrong; /* [r]: and to the row-major index of the first, or -1 where not known */
+} dlblas_judgement;
+
 /* A new operator. The reference is the oracle: it writes values[r] and magnitudes[r], f64, of the
  * listed rows (indices into the flattened leading dimensions; each row has the result's last
  * dimension) for each result r, and returns 0. Rows that a result does not have are left out by
  * leaving them unwritten. */
 typedef struct dlblas_operator_def {
-  size_t size;
+  size_t size; /* that of an older header is as good: what it lacks counts as NULL */
   const char* schema;
   const char* const* inplace; /* in-place forms, as in docs/add_an_operator.md */
   int32_t num_inplace;
@@ -448,9 +465,15 @@ typedef struct dlblas_operator_def {
    * result. */
   void (*bound)(const dlblas_problem* problem, int32_t result, double* bound, void* user);
   void* user;
+  /* Says which elements are wrong, where |out - ref| within a bound cannot: ids with ties,
+   * permutations, samples. 0; or a code, after dlblas_fail(): an error of the judge, which is never
+   * a pass. Rows are shared out among threads, but for a `whole` reference, whose judge gets all
+   * rows at once. NULL: each element is within its bound, or wrong. */
+  int32_t (*judge)(const dlblas_judgement* judgement, void* user);
 } dlblas_operator_def;
-/* A second registration of the same schema replaces reference and bound; another formula, in-place
- * form or `whole` is an error, none of them keeps what there is. `op` may be NULL. */
+/* A second registration of the same schema replaces reference, bound and judge; another formula,
+ * in-place form or `whole`, or a judge where there was none or the other way round, is an error;
+ * no formula and no in-place form keep what there is. `op` may be NULL. */
 DLBLAS_API dlblas_status dlblas_register_operator(const dlblas_operator_def* def, dlblas_op_t* op);
 
 /* Nanoseconds of host time of one warm call, launch and allocation stubbed: the minimum over

@@ -138,14 +138,42 @@ struct OwnImplementation {
   std::string source_hash = {};  // empty: the digest of the shared object that holds `run`
 };
 
+/// What an operator's judge is shown. Of result r (written inputs count behind the results):
+/// value(r)[i] and magnitude(r)[i] belong to row rows[i], each as wide as the result's last
+/// dimension.
+class Judgement {
+ public:
+  explicit Judgement(const dlblas_judgement* judgement) : judgement_(judgement) {}
+  /// Inputs as they were before the call.
+  Step before() const { return Step(judgement_->before, &kNone); }
+  /// Results and written inputs as the call left them: any bits may be there.
+  Step after() const { return Step(judgement_->after, &kNone); }
+  std::span<const std::int64_t> rows() const {
+    return {judgement_->rows, static_cast<std::size_t>(judgement_->num_rows)};
+  }
+  const double* value(int r) const { return judgement_->values[r]; }
+  const double* magnitude(int r) const { return judgement_->magnitudes[r]; }
+  const double* bound(int r) const { return judgement_->bounds[r]; }
+  /// The element of result r at this row-major index is wrong.
+  void wrong(int r, std::int64_t index) const {
+    std::int64_t& first = judgement_->first_wrong[r];
+    if (judgement_->wrong[r]++ == 0 || index < first) first = index;
+  }
+
+ private:
+  static constexpr dlblas_context kNone = {};
+  const dlblas_judgement* judgement_;
+};
+
 /// An operator. The reference writes values and magnitudes of the listed rows, f64; the allowed
-/// error is bound[0]·magnitude + bound[1]·|value| + bound[2]. What they throw is a failure of what
-/// asked for the operator's values, in words.
+/// error is bound[0]·magnitude + bound[1]·|value| + bound[2], or what the judge does not call
+/// wrong. What they throw is a failure of what asked for the operator's values, in words.
 struct OwnOperator {
   std::string schema;
   void (*reference)(const Step&, std::span<const std::int64_t> rows, double* const* values,
                     double* const* magnitudes) = nullptr;
   void (*bound)(const ProblemRef&, int result, double* bound) = nullptr;  // null: by the schema
+  void (*judge)(const Judgement&) = nullptr;                              // null: by the bound
   std::vector<std::string> inplace = {};
   std::string formula = {};
   std::string source_hash = {};
@@ -212,6 +240,10 @@ struct OwnFunctions {
       static_cast<const OwnOperator*>(user)->reference(
           Step(args, &none), {rows, static_cast<std::size_t>(num_rows)}, values, magnitudes);
     });
+  }
+  static std::int32_t judge(const dlblas_judgement* judgement, void* user) {
+    return fail_in_words(
+        [&] { static_cast<const OwnOperator*>(user)->judge(Judgement(judgement)); });
   }
   static void bound(const dlblas_problem* problem, std::int32_t result, double* bound,
                     void* user) noexcept {
@@ -306,6 +338,7 @@ inline void register_operator(OwnOperator own) {
   c.source = reinterpret_cast<const void*>(kept->reference);
   c.reference = kept->reference ? detail::OwnFunctions::reference : nullptr;
   c.bound = kept->bound ? detail::OwnFunctions::bound : nullptr;
+  c.judge = kept->judge ? detail::OwnFunctions::judge : nullptr;
   c.user = kept;
   detail::check(dlblas_register_operator(&c, nullptr));
 }

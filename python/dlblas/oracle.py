@@ -35,7 +35,9 @@ class OracleResult(NamedTuple):
 
 class Verdict(NamedTuple):
     """``worst`` is the largest error over the allowed one: at most 1 is right. ``result``: which
-    result ``first_wrong`` is in; behind the results count the inputs that the operator writes."""
+    result ``first_wrong`` is in; behind the results count the inputs that the operator writes. Of
+    an operator with a judge ``worst`` is 0 or infinite, and ``first_wrong`` is -1 where the judge
+    only counts."""
 
     worst: float
     relative: float

@@ -99,17 +99,18 @@ struct Kernel;
 using StepFn = int (*)(const Args& args, const Context& context, const Kernel& kernel,
                        void* workspace);
 
-/// Prepared code: at most four steps sharing one workspace. A step is a host function: a CPU
+/// Prepared code: at most eight steps sharing one workspace. A step is a host function: a CPU
 /// kernel, a library's call, or the parameter packer that launches one of `entries`.
 struct Kernel {
-  static constexpr int kMaxSteps = 4;
-  static constexpr int kMaxEntries = 4;
+  static constexpr int kMaxSteps = 8;
+  static constexpr int kMaxEntries = 8;
   static constexpr std::size_t kStateBytes = 192;
   const struct Implementation* implementation = nullptr;
   StepFn steps[kMaxSteps] = {};
   const cuda::Function* entries[kMaxEntries] = {};  // of `sources`, in order; loaded by compile
   std::int32_t num_steps = 0;
   std::size_t workspace_bytes = 0;
+  std::size_t zeroed_bytes = 0;  // so many of the workspace's first are 0 when step 0 runs
   void (*release)(const Kernel& kernel) = nullptr;  // of what `state` points to; may be null
   alignas(16) std::byte state[kStateBytes] =
       {};  // traits, configuration, handles: the implementation's own

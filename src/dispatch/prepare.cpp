@@ -3,22 +3,44 @@
 #include "dispatch/prepare.hpp"
 
 #include <optional>
+#include <string>
 
 #include "core/counters.hpp"
+#include "core/error.hpp"
 #include "dispatch/complain.hpp"
 #include "jit/jit.hpp"
 
 namespace dlblas {
 namespace {
 
+// What an implementation hands over wrongly would be read beyond an array, or written beyond the
+// workspace.
+void require(bool right, const Plan& plan, const std::string& expected, std::size_t got) {
+  if (right) return;
+  const Implementation& impl = *plan.implementation;
+  const std::string& op = Registry::process().by_id(plan.problem.op).schema.name;
+  throw Error(ErrorKind::kInternal,
+              text(op, ": ", impl.name, " prepared a kernel that cannot be; expected ", expected,
+                   ", got ", got),
+              {.op = op, .argument = impl.name, .expected = expected, .got = text(got)});
+}
+
 Kernel prepare(const Plan& plan, const DeviceInfo& device) {
   const Implementation& impl = *plan.implementation;
   Kernel kernel = impl.prepare(plan.problem, plan.config, device, impl);
   kernel.implementation = &impl;
+  require(kernel.num_steps <= Kernel::kMaxSteps, plan,
+          text("at most ", Kernel::kMaxSteps, " steps"),
+          static_cast<std::size_t>(kernel.num_steps));
+  require(kernel.zeroed_bytes <= kernel.workspace_bytes, plan,
+          text("at most the workspace's ", kernel.workspace_bytes, " zeroed bytes"),
+          kernel.zeroed_bytes);
   if (!impl.sources) return kernel;
-  int entry = 0;
-  for (const KernelSource& source : impl.sources(plan.problem, plan.config, device, impl))
-    kernel.entries[entry++] = &jit::load(source, device);
+  const auto sources = impl.sources(plan.problem, plan.config, device, impl);
+  require(sources.size() <= Kernel::kMaxEntries, plan,
+          text("at most ", Kernel::kMaxEntries, " entries"), sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    kernel.entries[i] = &jit::load(sources[i], device);
   return kernel;
 }
 

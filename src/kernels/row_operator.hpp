@@ -17,6 +17,7 @@ enum class RowRole : std::uint8_t {
   kColumns,  // [width]: a vector that all rows share
   kGroup,    // [*T, width / group]: one value for each group of columns
   kValue,    // [*T] or [*T, 1]: one value a row
+  kPlaces,   // results [*T, topk]: rows of another length, which the program writes by place
   kTable,    // anything else: the program computes places
 };
 

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "core/element.hpp"
 #include "registry/operator.hpp"
@@ -34,6 +36,30 @@ inline double sum_roundings(std::int64_t width, double total, double squares) {
   const double walk = 1.44 * std::sqrt(std::max(cpu / 16, gpu / 128));
   const double q = squares > 0 ? total / n * (total / squares) : 0, q3 = q * q * q;
   return 3.5 + walk + std::max(cpu, gpu) / 4 * q3 * q3;
+}
+
+/// The elements of one row of a tensor: for judges.
+inline std::vector<double> row_values(const TensorView& t, std::int64_t row) {
+  std::vector<double> values(static_cast<std::size_t>(t.shape[t.rank - 1]));
+  std::int64_t at = rows_of(t).offset(row);
+  for (double& v : values) v = load_element(t, at), at += t.strides[t.rank - 1];
+  return values;
+}
+
+/// RowRank's order without places: NaN above all.
+inline bool larger(double a, double b) { return a > b || (std::isnan(a) && !std::isnan(b)); }
+/// Places of the `count` largest, in order; equal ones from left to right.
+inline std::vector<std::int64_t> largest(const std::vector<double>& values, std::int64_t count) {
+  std::vector<std::int64_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::partial_sort(order.begin(), order.begin() + count, order.end(),
+                    [&](std::int64_t a, std::int64_t b) {
+                      const double x = values[static_cast<std::size_t>(a)],
+                                   y = values[static_cast<std::size_t>(b)];
+                      return larger(x, y) || (a < b && !larger(y, x));
+                    });
+  order.resize(static_cast<std::size_t>(count));
+  return order;
 }
 
 class HostRow {

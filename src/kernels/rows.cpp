@@ -70,7 +70,10 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   for (const std::string_view name : op.operands) {
     const int at = find_tensor(schema, name);
     const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(at)];
-    const RowRole role = role_of(spec, made->width);
+    RowRole role = role_of(spec, made->width);
+    if (role == RowRole::kTable && at >= schema.num_inputs && spec.has_leading() &&
+        spec.dims.size() == 2)
+      role = RowRole::kPlaces;
     if (role == RowRole::kRow) made->rows = spec.dims.front().plain_letter();
     made->operands.push_back(
         {at, role, at >= schema.num_inputs || spec.written, keep(spec.name),

@@ -22,6 +22,7 @@ struct RowOp {
   /// Names of the schema's tensors, in the order of the program's Operand<i>.
   std::vector<std::string_view> operands;
   bool reduces = false;       // has a stage over rows
+  bool selects = false;       // takes columns from a row in order: its threads are one block's
   std::int32_t variants = 1;  // forms of the program that CUDA kernels may choose from
   std::int32_t group = 0;     // columns of the widest group that it reduces
   /// Registers of a CUDA thread, at most: with nothing loaded, and for each access that it holds.

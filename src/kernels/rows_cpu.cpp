@@ -147,7 +147,8 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
     const RowOperandSpec& spec = op.operands[static_cast<std::size_t>(i)];
     const TensorView& t = args.tensors[spec.tensor];
     const bool has_rows = spec.role != RowRole::kColumns && spec.role != RowRole::kTable;
-    job.types[i] = given(args, spec) ? static_cast<FloatType>(t.dtype) : FloatType::kF32;
+    const bool floats = given(args, spec) && t.dtype <= DType::kI8;
+    job.types[i] = floats ? static_cast<FloatType>(t.dtype) : FloatType::kF32;  // i32: as wide
     if (!spec.written && job.types[i] == FloatType::kF32 && given(args, spec))
       job.short_nans = false;
     if (has_rows && given(args, spec)) {

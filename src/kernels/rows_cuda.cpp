@@ -51,6 +51,8 @@ std::vector<std::int64_t> counted(std::int32_t n) {
 /// The order is RowConfig's; what a table leaves out keeps the aggregate's default.
 const Table* make_table(const RowOp& op, Kind kind) {
   using C = RowConfig;
+  std::vector<std::int64_t> clusters = {1, 2, 4, 8, 16};
+  if (op.selects) clusters = {1};
   const std::vector<std::int64_t> blocks = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16};
   const std::vector<std::int64_t> variants = counted(op.variants);
   switch (kind) {
@@ -78,7 +80,7 @@ const Table* make_table(const RowOp& op, Kind kind) {
       return new Table{
           field<&C::threads>("threads", {128, 256, 512, 1024}),
           field<&C::vectors>("vectors", {1, 2, 4}),
-          field<&C::cluster>("cluster", {1, 2, 4, 8, 16}),
+          field<&C::cluster>("cluster", clusters),
           field<&C::keep>("keep", {kind == Kind::kShared}),
           field<&C::variant>("variant", variants),
           field<&C::blocks>("blocks", blocks),
@@ -313,7 +315,7 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   c.variant = k.op->op.variants - 1;
   const std::int64_t row = accesses(k, problem),
                      rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
-  const int most = device.arch < 90 ? 1 : 16;
+  const int most = device.arch < 90 || k.op->op.selects ? 1 : 16;
   for (const std::int64_t room : {shared_room(device) / 2, shared_room(device)}) {
     for (c.cluster = 1; c.cluster <= most; c.cluster *= 2) {
       const std::int64_t part = row / c.cluster;
@@ -565,7 +567,7 @@ Implementation implementation(const RowOperator& op) {
 std::vector<Implementation> row_cuda_implementations(const RowOperator& op) {
   std::vector<Implementation> all = {implementation<Kind::kRegisters>(op)};
   if (op.op.reduces) {
-    all.push_back(implementation<Kind::kCluster>(op));
+    if (!op.op.selects) all.push_back(implementation<Kind::kCluster>(op));
     all.push_back(implementation<Kind::kShared>(op));
     all.push_back(implementation<Kind::kRows>(op));
   }

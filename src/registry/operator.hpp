@@ -39,6 +39,32 @@ using ReferenceFn = void (*)(const Args& args, const std::int64_t* rows, std::in
                              OracleOut* out);
 using BoundFn = Bound (*)(const Problem& problem, int judged);
 
+/// What a judge found in one of Schema::judged.
+struct Finding {
+  std::int64_t wrong = 0;
+  std::int64_t first_wrong = -1;  // row-major index into the tensor; -1: it is not known which
+  void add(std::int64_t index) {
+    if (wrong++ == 0 || index < first_wrong) first_wrong = index;
+  }
+};
+
+/// What a judge is shown. Rows and the places of the reference's values are as for ReferenceFn.
+struct Judgement {
+  const Args& before;  // the inputs as they were before the call; its results mean nothing
+  const Args& after;   // results and written inputs as the call left them: any bits may be there
+  const std::int64_t* rows;  // to be judged
+  std::int64_t num_rows;
+  const OracleOut* reference;  // of each of Schema::judged, what the reference says of the rows
+  const Bound* bounds;         // of each, BoundFn's
+};
+
+/// Says which elements are wrong, for results that |out − ref| ≤ bound cannot judge: ids with ties,
+/// permutations, samples. Adds to found[j] for each of Schema::judged what is wrong in the rows
+/// that this tensor has; undefined elements are right. Called from several threads, for other rows
+/// each, or, where the reference makes all rows at once, for all rows. May throw: an error of the
+/// judge, never a verdict.
+using JudgeFn = void (*)(const Judgement& judgement, Finding* found);
+
 /// The oracle as a kernel, for operators measured on a GPU: the reference's values and magnitudes,
 /// written to device memory. It is checked against the reference before it judges
 /// (tuner/cuda_judge.cpp).
@@ -66,6 +92,8 @@ struct OperatorDef {
   void* user = nullptr;
   std::string (*reference_hash)(const OperatorDef&) = nullptr;
   BoundFn bound = nullptr;
+  /// Instead of comparing with the bound; null: each element is within its bound, or wrong.
+  JudgeFn judge = nullptr;
   DeviceOracle device_oracle = {};
   /// Validation beyond the schema; throws a typed Error. May be null.
   void (*check)(const Args&) = nullptr;

@@ -57,6 +57,9 @@ CudaMeasurer::CudaMeasurer(const MeasureRequest& request, std::unique_ptr<CudaMe
 CudaMeasurer::~CudaMeasurer() { (void)alive(); }  // nothing may run when graphs and tensors go
 
 std::unique_ptr<Judge> CudaMeasurer::make_judge(std::vector<std::int64_t> rows, ClockFn clock) {
+  if (op_.def.judge)
+    return std::make_unique<FetchingJudge>(op_, problem_, sets_.front().args(), std::move(rows),
+                                           context_, clock, memory());
   return std::make_unique<CudaJudge>(op_, problem_, sets_.front().args(), std::move(rows), context_,
                                      clock, memory());
 }

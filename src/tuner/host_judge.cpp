@@ -156,7 +156,12 @@ HostJudge::HostJudge(const Operator& op, const Problem& problem, const Args& arg
     : op_(op), problem_(problem), context_(context) {
   const double count = static_cast<double>(std::max<std::size_t>(1, rows.size()));
   const std::int64_t begin = clock();
-  oracle_ = std::make_unique<Oracle>(op, problem, args, std::move(rows), context);
+  if (op.def.judge) {  // it reads the inputs again when calls may have written them
+    HostMemory memory(context);
+    before_ = std::make_unique<HostCopy>(args, memory, true);
+  }
+  oracle_ = std::make_unique<Oracle>(op, problem, before_ ? before_->args() : args, std::move(rows),
+                                     context);
   row_ms_ = static_cast<double>(clock() - begin) * 1e-6 / count;
 }
 

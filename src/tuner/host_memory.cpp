@@ -39,8 +39,8 @@ bool may_contain(const std::byte* at, std::size_t bytes, int pattern) {
 
 }  // namespace
 
-TensorView fetch(const TensorView& t, Memory& memory, std::vector<std::byte>& kept) {
-  if (t.device.type == DeviceType::kCpu || t.numel() == 0 || !t.data) return t;
+TensorView fetch(const TensorView& t, Memory& memory, std::vector<std::byte>& kept, bool always) {
+  if ((t.device.type == DeviceType::kCpu && !always) || t.numel() == 0 || !t.data) return t;
   std::int64_t first = 0, last = 0;
   for (int i = 0; i < t.rank; ++i) {
     const std::int64_t reach = (t.shape[i] - 1) * t.strides[i];
@@ -55,9 +55,10 @@ TensorView fetch(const TensorView& t, Memory& memory, std::vector<std::byte>& ke
   return copy;
 }
 
-HostCopy::HostCopy(const Args& args, Memory& memory) : args_(args) {
+HostCopy::HostCopy(const Args& args, Memory& memory, bool always) : args_(args) {
   for (std::size_t i = 0; i < args.schema->tensors.size(); ++i)
-    if (args.has(static_cast<int>(i))) args_.tensors[i] = fetch(args.tensors[i], memory, kept_[i]);
+    if (static_cast<int>(i) >= args.schema->num_inputs || args.has(static_cast<int>(i)))
+      args_.tensors[i] = fetch(args.tensors[i], memory, kept_[i], always);
 }
 
 std::byte* HostMemory::allocate(std::size_t bytes) {

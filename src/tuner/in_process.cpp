@@ -147,8 +147,8 @@ Check InProcessMeasurer::check(const Plan& plan) {
     mistrusted_ |= verdict.mistrusted;
     if (verdict.wrong > 0 && wrong.failure == Failure::kNone)
       wrong = {Failure::kWrongResult,
-               text(verdict.wrong, " of ", verdict.checked, " elements are wrong, the first at ",
-                    verdict.first_wrong, " of ", judged_name(op_.schema, verdict.result))};
+               text(verdict.wrong, " of ", verdict.checked, " elements are wrong, ",
+                    first_place(op_.schema, verdict))};
     result.error = std::max(result.error, verdict.worst);
     if (pattern != kPatterns[0] || checks_whole_ || wrong.failure != Failure::kNone) continue;
     try {
@@ -233,8 +233,8 @@ std::string InProcessMeasurer::wrong_for_others(double& error) {
   if (judge_->compare(args).wrong == 0)
     return "gave the first call's result for other values at the same addresses";
   return text(verdict.wrong, " of ", verdict.checked,
-              " elements are wrong for other values at the same addresses, the first at ",
-              verdict.first_wrong, " of ", judged_name(op_.schema, verdict.result));
+              " elements are wrong for other values at the same addresses, ",
+              first_place(op_.schema, verdict));
 }
 
 std::string InProcessMeasurer::written_input(const Plan& plan) {
@@ -337,8 +337,8 @@ bool InProcessMeasurer::compare_with(const KeptResults& other, Check& found) {
   if (const Verdict verdict = judge->compare(mine.args()); verdict.wrong > 0)
     found = {Failure::kWrongResult,
              text(verdict.wrong, " of ", verdict.checked,
-                  " elements are wrong where another implementation disagrees, the first at ",
-                  verdict.first_wrong, " of ", judged_name(op_.schema, verdict.result))};
+                  " elements are wrong where another implementation disagrees, ",
+                  first_place(op_.schema, verdict))};
   return judge->compare(other.args()).wrong == 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "tuner/memory.hpp"
 #include "tuner/verify.hpp"
 
 namespace dlblas {
@@ -61,8 +62,38 @@ class HostJudge final : public Judge {
   const Operator& op_;
   const Problem problem_;
   const Context context_;
+  std::unique_ptr<HostCopy> before_;  // for the operator's judge; null: it has none
   std::unique_ptr<Oracle> oracle_;
   double row_ms_ = 0;
+};
+
+/// The same for tensors in other memory, which are fetched: where the operator has a judge of its
+/// own, which reads them on the host.
+class FetchingJudge final : public Judge {
+ public:
+  FetchingJudge(const Operator& op, const Problem& problem, const Args& args,
+                std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)(),
+                Memory& memory)
+      : memory_(memory),
+        host_(op, problem, HostCopy(args, memory).args(), std::move(rows), context, clock) {}
+  Verdict compare(const Args& after) override {
+    return host_.compare(HostCopy(after, memory_).args());
+  }
+  Verdict compare_whole(const Args& before, const Args& after) override {
+    return host_.compare_whole(HostCopy(before, memory_).args(), HostCopy(after, memory_).args());
+  }
+  std::vector<std::int64_t> disputed(const Args& one, const Args& other) override {
+    return host_.disputed(HostCopy(one, memory_).args(), HostCopy(other, memory_).args());
+  }
+  std::vector<std::int64_t> defined(const Args& before, int j,
+                                    const std::vector<std::int64_t>& elements) override {
+    return host_.defined(HostCopy(before, memory_).args(), j, elements);
+  }
+  double row_ms() const override { return host_.row_ms(); }
+
+ private:
+  Memory& memory_;
+  HostJudge host_;
 };
 
 }  // namespace dlblas

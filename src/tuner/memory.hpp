@@ -42,13 +42,15 @@ class Memory {
 };
 
 /// The tensor with the bytes that it spans fetched from `memory` into `kept`; itself, when the host
-/// reads it already.
-TensorView fetch(const TensorView& t, Memory& memory, std::vector<std::byte>& kept);
+/// reads it already and `always` is not set.
+TensorView fetch(const TensorView& t, Memory& memory, std::vector<std::byte>& kept,
+                 bool always = false);
 
-/// A call's tensors as the host reads them, whatever memory they are in.
+/// A call's tensors as the host reads them, whatever memory they are in. `always`: memory of its
+/// own, whatever becomes of the call's.
 class HostCopy {
  public:
-  HostCopy(const Args& args, Memory& memory);
+  HostCopy(const Args& args, Memory& memory, bool always = false);
   const Args& args() const { return args_; }
 
  private:

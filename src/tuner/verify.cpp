@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-
+#include <exception>
 #include <limits>
+#include <mutex>
+#include <numeric>
 
 #include "core/element.hpp"
+#include "core/error.hpp"
 
 namespace dlblas {
 namespace {
@@ -41,6 +44,32 @@ double error_of(double out, double ref, double allowed, DType dtype) {
   return std::isnan(error) ? kWrong : error;  // a bound that is no number allows nothing
 }
 
+// body(begin, end) over [0, count) in chunks on the context's threads; what it throws, of several
+// the first, is thrown here.
+template <typename Body>
+void run_chunks(const Context& context, std::int64_t count, std::int64_t grain, const Body& body) {
+  std::mutex mutex;
+  std::exception_ptr thrown;
+  context.run(0, count, grain, [&](std::int64_t begin, std::int64_t end) {
+    try {
+      body(begin, end);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
+  });
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+// One row at a time would lose what a reference shares between rows (a packed weight, say).
+constexpr std::int64_t kGrain = 4;
+
+std::vector<std::int64_t> every_row(const Args& args) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(count_rows(args)));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
 // What comparing one result, or one written input, adds up to.
 class Comparison {
  public:
@@ -48,35 +77,53 @@ class Comparison {
       : tensor_(t), map_(rows_of(t)), bound_(op.def.bound(problem, judged)), judged_(judged) {}
   int judged() const { return judged_; }
 
-  void add(const std::vector<std::int64_t>& rows, const double* values, const double* magnitudes) {
+  // `found`: what the operator's judge says of the rows; null where each element is compared.
+  void add(const Oracle& oracle, const Finding* found) {
+    const std::vector<std::int64_t>& rows = oracle.rows();
+    const double *values = oracle.values(judged_), *magnitudes = oracle.magnitudes(judged_);
     const std::int64_t width = row_width(tensor_);
     const std::int64_t stride = tensor_.rank == 0 ? 0 : tensor_.strides[tensor_.rank - 1];
     const std::int64_t count = row_count(tensor_);
     for (std::size_t i = 0; i < rows.size(); ++i, values += width, magnitudes += width) {
       if (rows[i] >= count) continue;  // another result has more rows
       const std::int64_t at = map_.offset(rows[i]);
-      for (std::int64_t c = 0; c < width; ++c)
-        add_element(load_element(tensor_, at + c * stride), values[c], magnitudes[c],
-                    rows[i] * width + c);
+      for (std::int64_t c = 0; c < width; ++c) {
+        if (found)
+          add_reference(values[c], magnitudes[c]);
+        else
+          add_element(load_element(tensor_, at + c * stride), values[c], magnitudes[c],
+                      rows[i] * width + c);
+      }
     }
+    if (!found || found->wrong == 0) return;
+    tally_.worst = std::numeric_limits<double>::infinity();
+    if (tally_.wrong == 0) tally_.first_wrong = found->first_wrong;
+    tally_.wrong += found->wrong;
   }
 
   void finish(Verdict& verdict) const { tally_.finish(verdict, judged_); }
 
  private:
-  void add_element(double out, double ref, double magnitude, std::int64_t index) {
+  double allowed(double ref, double magnitude) const {
+    return bound_.magnitude * magnitude + bound_.value * std::abs(ref) + bound_.absolute;
+  }
+
+  void add_reference(double ref, double magnitude) {
     if (magnitude < 0) return;  // undefined: anything may be there
-    const double allowed =
-        bound_.magnitude * magnitude + bound_.value * std::abs(ref) + bound_.absolute;
-    const double error = error_of(out, ref, allowed, tensor_.dtype);
     ++tally_.checked;
-    tally_.worst = std::max(tally_.worst, error);
-    if (!(error <= 1) && tally_.wrong++ == 0) tally_.first_wrong = index;
     if (!std::isfinite(ref)) return;
-    tally_.zeros += std::abs(ref) <= allowed;
+    tally_.zeros += std::abs(ref) <= allowed(ref, magnitude);
     tally_.least = std::min(tally_.least, ref);
     tally_.most = std::max(tally_.most, ref);
-    if (!std::isfinite(out)) return;
+  }
+
+  void add_element(double out, double ref, double magnitude, std::int64_t index) {
+    add_reference(ref, magnitude);
+    if (magnitude < 0) return;
+    const double error = error_of(out, ref, allowed(ref, magnitude), tensor_.dtype);
+    tally_.worst = std::max(tally_.worst, error);
+    if (!(error <= 1) && tally_.wrong++ == 0) tally_.first_wrong = index;
+    if (!std::isfinite(ref) || !std::isfinite(out)) return;
     tally_.distance += (out - ref) * (out - ref);
     tally_.norm += ref * ref;
   }
@@ -91,7 +138,7 @@ class Comparison {
 }  // namespace
 
 void Tally::finish(Verdict& verdict, int result) const {
-  if (wrong > 0 && verdict.first_wrong < 0) {
+  if (wrong > 0 && verdict.wrong == 0) {
     verdict.first_wrong = first_wrong;
     verdict.result = result;
   }
@@ -106,6 +153,12 @@ void Tally::finish(Verdict& verdict, int result) const {
 std::string judged_name(const Schema& schema, int judged) {
   const std::string& name = schema.tensors[schema.judged[judged]].name;
   return (judged < schema.num_results ? "result " : "the written input ") + name;
+}
+
+std::string first_place(const Schema& schema, const Verdict& verdict) {
+  const std::string name = judged_name(schema, verdict.result);
+  return verdict.first_wrong < 0 ? "some of " + name
+                                 : text("the first at ", verdict.first_wrong, " of ", name);
 }
 
 std::int64_t row_width(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t.rank - 1]; }
@@ -124,12 +177,11 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
   std::int64_t elements = 0;
   for (int j = 0; j < op.schema.num_judged(); ++j)
     if (args.judges(j)) elements += args.judged(j).numel();
-  std::vector<std::int64_t> rows;
   const double work = op.def.work_per_row(problem) * static_cast<double>(num_rows);
-  if (work < 0x1p30 && elements <= max_elements) {
-    for (std::int64_t row = 0; row < num_rows; ++row) rows.push_back(row);
-    return rows;
-  }
+  constexpr std::int64_t kMaxJudgedElements = 1 << 26;  // a gibibyte of references
+  if (op.def.judge ? elements <= kMaxJudgedElements : work < 0x1p30 && elements <= max_elements)
+    return every_row(args);
+  std::vector<std::int64_t> rows;
   constexpr int kSeededRows = 64;
   for (int i = 0; i < kSeededRows; ++i)
     rows.push_back(static_cast<std::int64_t>(mix(seed + i) % static_cast<std::uint64_t>(num_rows)));
@@ -145,7 +197,8 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
 
 Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
                std::vector<std::int64_t> rows, const Context& context)
-    : op_(&op), problem_(problem), rows_(std::move(rows)) {
+    : op_(&op), problem_(problem), before_(args), context_(context), rows_(std::move(rows)) {
+  if (op.def.judge && op.def.reference_is_whole) rows_ = every_row(args);
   const int judged = op.schema.num_judged();
   for (int j = 0; j < judged; ++j) {
     if (!args.judges(j)) continue;
@@ -153,27 +206,74 @@ Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
     values_[j].reset(new double[size]);
     magnitudes_[j].reset(new double[size]);
   }
-  // One row at a time would lose what a reference shares between rows (a packed weight, say).
-  constexpr std::int64_t kGrain = 4;
   const auto count = static_cast<std::int64_t>(rows_.size());
-  context.run(0, count, op.def.reference_is_whole ? count : kGrain,
-              [&](std::int64_t begin, std::int64_t end) {
-                OracleOut out[kMaxJudged] = {};
-                for (int j = 0; j < judged; ++j) {
-                  if (!args.judges(j)) continue;
-                  const std::int64_t at = begin * row_width(args.judged(j));
-                  out[j] = {values_[j].get() + at, magnitudes_[j].get() + at};
-                }
-                op.def.reference(args, rows_.data() + begin, end - begin, out);
-              });
+  run_chunks(context, count, op.def.reference_is_whole ? count : kGrain,
+             [&](std::int64_t begin, std::int64_t end) {
+               OracleOut out[kMaxJudged] = {};
+               places(args, begin, out);
+               op.def.reference(args, rows_.data() + begin, end - begin, out);
+             });
+}
+
+void Oracle::places(const Args& args, std::int64_t begin, OracleOut* out) const {
+  for (int j = 0; j < op_->schema.num_judged(); ++j) {
+    if (!args.judges(j)) continue;
+    const std::int64_t at = begin * row_width(args.judged(j));
+    out[j] = {values_[j].get() + at, magnitudes_[j].get() + at};
+  }
+}
+
+void Oracle::judge(const Args& after, Finding* found) const {
+  const int judged = op_->schema.num_judged();
+  Bound bounds[kMaxJudged];
+  for (int j = 0; j < judged; ++j)
+    if (after.judges(j)) bounds[j] = op_->def.bound(problem_, j);
+  const auto count = static_cast<std::int64_t>(rows_.size());
+  std::mutex mutex;
+  run_chunks(context_, count, op_->def.reference_is_whole ? count : kGrain,
+             [&](std::int64_t begin, std::int64_t end) {
+               OracleOut reference[kMaxJudged] = {};
+               places(after, begin, reference);
+               Finding part[kMaxJudged];
+               op_->def.judge(
+                   {before_, after, rows_.data() + begin, end - begin, reference, bounds}, part);
+               check_findings(after, end - begin, part);
+               const std::lock_guard lock(mutex);
+               for (int j = 0; j < judged; ++j) {
+                 if (part[j].wrong == 0) continue;
+                 const bool first =
+                     found[j].wrong == 0 || found[j].first_wrong < 0 ||
+                     (part[j].first_wrong >= 0 && part[j].first_wrong < found[j].first_wrong);
+                 if (first) found[j].first_wrong = part[j].first_wrong;
+                 found[j].wrong += part[j].wrong;
+               }
+             });
+}
+
+// A judge is code as any other: what it counts must be elements that there are.
+void Oracle::check_findings(const Args& after, std::int64_t num_rows, const Finding* found) const {
+  for (int j = 0; j < op_->schema.num_judged(); ++j) {
+    const Finding& f = found[j];
+    const std::int64_t most = after.judges(j) ? num_rows * row_width(after.judged(j)) : 0;
+    const std::int64_t end = after.judges(j) ? after.judged(j).numel() : 0;
+    if (f.wrong >= 0 && f.wrong <= most && (f.wrong == 0 || f.first_wrong < end)) continue;
+    const std::string expected = text("at most ", most, " wrong elements of ",
+                                      judged_name(op_->schema, j), ", the first below ", end);
+    const std::string got = text(f.wrong, ", the first at ", f.first_wrong);
+    throw Error(ErrorKind::kLaunch,
+                text(op_->schema.name, ": judge failed; expected ", expected, ", got ", got),
+                {op_->schema.name, "judge", expected, got});
+  }
 }
 
 Verdict Oracle::compare(const Args& after) const {
   Verdict verdict;
+  Finding found[kMaxJudged];
+  if (op_->def.judge) judge(after, found);
   for (int j = 0; j < op_->schema.num_judged(); ++j) {
     if (!after.judges(j)) continue;
     Comparison comparison(*op_, problem_, after.judged(j), j);
-    comparison.add(rows_, values_[j].get(), magnitudes_[j].get());
+    comparison.add(*this, op_->def.judge ? &found[j] : nullptr);
     comparison.finish(verdict);
   }
   return verdict;
@@ -181,15 +281,15 @@ Verdict Oracle::compare(const Args& after) const {
 
 Verdict verify(const Operator& op, const Problem& problem, const Args& before, const Args& after,
                const std::vector<std::int64_t>& rows, const Context& context) {
-  std::vector<std::int64_t> all = rows;
-  if (all.empty())
-    for (std::int64_t row = 0, n = count_rows(after); row < n; ++row) all.push_back(row);
+  const bool at_once = op.def.judge && op.def.reference_is_whole;
+  const std::vector<std::int64_t> all = rows.empty() || at_once ? every_row(after) : rows;
   std::int64_t width = 1;
   for (int j = 0; j < op.schema.num_judged(); ++j)
     if (after.judges(j)) width = std::max(width, row_width(after.judged(j)));
   constexpr std::int64_t kBlockElements = 1 << 21;  // 32 MiB of references at a time
   const std::size_t block =
-      static_cast<std::size_t>(std::max<std::int64_t>(16, kBlockElements / width));
+      at_once ? std::max<std::size_t>(1, all.size())
+              : static_cast<std::size_t>(std::max<std::int64_t>(16, kBlockElements / width));
 
   std::vector<Comparison> comparisons;
   for (int j = 0; j < op.schema.num_judged(); ++j)
@@ -200,10 +300,10 @@ Verdict verify(const Operator& op, const Problem& problem, const Args& before, c
                         {all.begin() + static_cast<std::ptrdiff_t>(begin),
                          all.begin() + static_cast<std::ptrdiff_t>(end)},
                         context);
-    for (Comparison& comparison : comparisons) {
-      const int j = comparison.judged();
-      comparison.add(oracle.rows(), oracle.values(j), oracle.magnitudes(j));
-    }
+    Finding found[kMaxJudged];
+    if (op.def.judge) oracle.judge(after, found);
+    for (Comparison& comparison : comparisons)
+      comparison.add(oracle, op.def.judge ? &found[comparison.judged()] : nullptr);
   }
   Verdict verdict;
   for (const Comparison& comparison : comparisons) comparison.finish(verdict);

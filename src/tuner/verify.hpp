@@ -20,8 +20,8 @@ struct Verdict {
   double relative = 0;
   std::int64_t wrong = 0;
   std::int64_t checked = 0;
-  std::int64_t first_wrong = -1;
-  int result = 0;  // index into Schema::judged
+  std::int64_t first_wrong = -1;  // -1: none, or a judge does not know which
+  int result = 0;                 // index into Schema::judged
   bool mistrusted = false;
 };
 
@@ -36,6 +36,8 @@ struct Tally {
 
 /// "result y", "the written input state": what a verdict is about, for people.
 std::string judged_name(const Schema& schema, int judged);
+/// "the first at 7 of result y"; "some of result y" where a judge does not know which.
+std::string first_place(const Schema& schema, const Verdict& verdict);
 
 /// A result, or a written input, as rows: the last dimension, and the flattened leading ones.
 std::int64_t row_width(const TensorView& t);
@@ -45,7 +47,8 @@ std::int64_t count_rows(const Args& args);
 
 /// Every row while the oracle needs less than 2^30 multiply-adds for all of them and the results
 /// have at most `max_elements`; else 64 seeded rows, the first, the last, and the edges of tiles of
-/// 8 … 512 rows (each ± 1). Ascending.
+/// 8 … 512 rows (each ± 1). Ascending. An operator with a judge: every row while its results have
+/// at most 2^26 elements, since two right implementations may differ in all of them.
 std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem, const Args& args,
                                       std::uint64_t seed, std::int64_t max_elements);
 
@@ -53,19 +56,28 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
 class Oracle {
  public:
   /// Runs the reference over `rows`, threaded. `args` has the inputs as they were before the call,
-  /// and shapes for the results.
+  /// and shapes for the results; where the operator has a judge, it reads them later again. A judge
+  /// beside a reference that makes all rows at once gets all rows, whatever `rows` says.
   Oracle(const Operator& op, const Problem& problem, const Args& args,
          std::vector<std::int64_t> rows, const Context& context);
   /// Compares results and written inputs, as `after` has them, with the references.
   Verdict compare(const Args& after) const;
+  /// Adds what the operator's judge says of these rows to a Finding for each of Schema::judged.
+  void judge(const Args& after, Finding* found) const;
   const std::vector<std::int64_t>& rows() const { return rows_; }
   /// Of judged tensor j: [rows, width]; null where it is absent.
   const double* values(int j) const { return values_[j].get(); }
   const double* magnitudes(int j) const { return magnitudes_[j].get(); }
 
  private:
+  /// Where the reference's values of rows_[begin …] are.
+  void places(const Args& args, std::int64_t begin, OracleOut* out) const;
+  void check_findings(const Args& after, std::int64_t num_rows, const Finding* found) const;
+
   const Operator* op_;
   Problem problem_;
+  Args before_;
+  Context context_;
   std::vector<std::int64_t> rows_;
   std::unique_ptr<double[]> values_[kMaxJudged], magnitudes_[kMaxJudged];
 };

@@ -302,6 +302,71 @@ TEST_F(GpuTuner, ARecordSaysHowItWasMeasured) {
   EXPECT_EQ(measured(), before);
 }
 
+// y is what the zeroed part of the workspace holds; then everything there is spoilt for the next.
+int run_zeroed(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const auto bytes = static_cast<std::size_t>(args.result(0).numel() * 4);
+  cuda::copy_on_device(args.result(0).data, workspace, bytes, context.stream);
+  cuda::fill_bytes(workspace, 0xff, kernel.workspace_bytes, context.stream);
+  return 0;
+}
+
+// Run once, and captured into graphs: the workspace is zeroed at every run, where that was asked.
+TEST_F(GpuTuner, AWorkspaceIsZeroedInEveryRunOfAGraphToo) {
+  const auto zeroed = [](const char* name, bool all) {
+    Implementation impl = zeros(name, Broken::kNone);
+    impl.sources = nullptr;
+    impl.user = new bool(all);
+    impl.prepare = [](const Problem& problem, const Config&, const DeviceInfo&,
+                      const Implementation& self) {
+      Kernel kernel;
+      kernel.steps[0] = run_zeroed;
+      kernel.num_steps = 1;
+      kernel.workspace_bytes = static_cast<std::size_t>(problem.dims[0] * problem.dims[1] * 4);
+      const bool whole = *static_cast<const bool*>(self.user);
+      kernel.zeroed_bytes = whole ? kernel.workspace_bytes : kernel.workspace_bytes / 2;
+      return kernel;
+    };
+    return impl;
+  };
+  const TuneReport report = tune_zeros({zeroed("all", true), zeroed("half", false)});
+  ASSERT_NE(report.winner, nullptr);
+  EXPECT_STREQ(report.winner->name, "all");
+  EXPECT_EQ(find(report, "half")->failure, Failure::kWrongResult);
+}
+
+// y = 0; the judge reads inputs and results on the host.
+TEST_F(GpuTuner, AJudgeSeesEveryElementOfADevicesResults) {
+  OperatorDef def = make_zeros({}).def;
+  static const std::string schema =
+      "gpu_judged(x: f[*T, C]) -> y: like(x)[*T, C] where T: bucket(tokens)";
+  def.schema = schema;
+  def.implementations = {zeros("zero", Broken::kNone), zeros("nan", Broken::kNan),
+                         zeros("wrong", Broken::kWrong)};
+  def.judge = [](const Judgement& j, Finding* found) {
+    const TensorView &x = j.before.tensors[0], &y = j.after.result(0);
+    const std::int64_t width = y.shape[y.rank - 1];
+    const Rows rows = rows_of(y);
+    for (std::int64_t i = 0; i < j.num_rows * width; ++i) {
+      const std::int64_t row = j.rows[i / width];
+      const double v = load_element(y, rows.offset(row) + i % width);
+      const bool seen = std::isfinite(load_element(x, rows_of(x).offset(row) + i % width));
+      if (!seen || v != 0) found[0].add(row * width + i % width);
+    }
+  };
+  const Operator& op = Registry::process().add(std::move(def));
+  const TuneReport report =
+      tune(op, on_gpu(make_problem(op, 3000, 2048)), nullptr, context_, options_);
+  ASSERT_NE(report.winner, nullptr);
+  EXPECT_STREQ(report.winner->name, "zero");
+  for (const char* name : {"nan", "wrong"}) {
+    EXPECT_EQ(find(report, name)->failure, Failure::kWrongResult) << name;
+    EXPECT_NE(
+        find(report, name)->note.find("6144000 of 6144000 elements are wrong, the first at 0"),
+        std::string::npos)
+        << find(report, name)->note;
+  }
+}
+
 TEST(GpuCeilings, CopiesAndMultiplies) {
   if (const std::string why = no_gpu(); !why.empty()) GTEST_SKIP() << why;
   EXPECT_GT(cuda_copy_rate(0, 256 << 20), 1e11);

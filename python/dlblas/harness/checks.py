@@ -29,12 +29,13 @@ def check_oracle(call: Call, rows: list[int] | None = None) -> bool:
     """Compares with the oracle; True: mistrusted."""
     verdict = verify(call.case.op, (), call.out(), call.before(), rows=rows)
     if not verdict.ok:
+        count = f"{verdict.wrong} of {verdict.checked} elements are wrong"
+        if verdict.first_wrong < 0:  # a judge that only counts
+            raise FailedCheck(f"{count}, some of {call.judged_names[verdict.result]}")
         where = _locate(call, verdict.result, verdict.first_wrong)
         got = call.judged_at(verdict.result).array.reshape(-1)[verdict.first_wrong]
-        raise FailedCheck(
-            f"{verdict.wrong} of {verdict.checked} elements are wrong, at worst "
-            f"{verdict.worst:.3g} × the allowed error; first {where} = {float(got)!r}"
-        )
+        worst = f", at worst {verdict.worst:.3g} × the allowed error" * math.isfinite(verdict.worst)
+        raise FailedCheck(f"{count}{worst}; first {where} = {float(got)!r}")
     return verdict.mistrusted
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .. import _dims, _dtypes, _functions, _native, _specs, _torch_bridge
-from . import _arrays, _function, _names, _source
+from . import _arrays, _function, _judge, _names, _source
 from . import _cases as _case_rows
 from ._problem import Operator, Problem, of_schema
 from ._space import Knobs
@@ -27,6 +27,7 @@ _announcing = threading.Lock()
 _MOST_ELEMENTS = 1 << 20  # of a tensor in a default case
 
 Bound = tuple[float, float, float]
+Judged = Callable[[Any, Any, Any], Any]
 
 
 def register_operator(
@@ -38,6 +39,7 @@ def register_operator(
     formula: str = "",
     cases: Iterable[Mapping[str, Any]] | None = None,
     version: str = "",
+    judge: Judged | None = None,
 ) -> Callable[..., Any]:
     """Adds an operator; returns the function ``dlblas.<name>``.
 
@@ -47,9 +49,14 @@ def register_operator(
     allowed to an element as (times its row's largest value, times its own, plus this much), or a
     function of a ``Problem`` and a result's name that returns these; by default derived from the
     schema.
+    ``judge``: says which elements are wrong, where no bound can (ids with ties, permutations,
+    samples): a function of the inputs, the results and the reference's results, each with the
+    arrays and scalars of the schema's names. It returns for each result an array of bool, True
+    where it is wrong, or how many are. What it raises is an error, and no pass.
     ``inplace``: in-place forms. ``cases``: rows as in ops/*/cases.json, without "op"; by default a
-    few of every kind. The same schema again replaces reference, bound and cases; another
-    formula or in-place form is an error, none keeps what there is. Raises ArgumentError.
+    few of every kind. The same schema again replaces reference, bound, judge and cases; another
+    formula or in-place form is an error, none keeps what there is; a judge cannot come or go.
+    Raises ArgumentError.
     """
     found = _NAME.match(schema) if isinstance(schema, str) else None
     if found is None:
@@ -63,8 +70,9 @@ def register_operator(
     text_of(name, "schema", schema)
     text_of(name, "formula", formula)
     texts = _forms(name, inplace)
-    judge = _source.text_of(bound) if callable(bound) else bound
-    digest = _source.digest(_source.text_of(reference), judge, version)
+    allowed = _source.text_of(bound) if callable(bound) else bound
+    judges = () if judge is None else (_source.text_of(judge),)
+    digest = _source.digest(_source.text_of(reference), allowed, version, *judges)
     facts = of_schema(schema)
     known = _functions.FUNCTIONS.get(name)
     if known is None or (known.operator, known.family) != (name, "own"):  # no repetition
@@ -73,8 +81,11 @@ def register_operator(
     rows = None if cases is None else _case_rows.read(facts, schema, cases)
     shell = _Reference(facts, reference)
     ask = None if bound is None else _Bound(facts, bound)
+    says = None if judge is None else _judge.Judge(facts, judge)
     judged = len(facts.judged)
-    _functions.native["own_register_operator"](schema, texts, formula, digest, shell, ask, judged)
+    _functions.native["own_register_operator"](
+        schema, texts, formula, digest, shell, ask, judged, says
+    )
     _source.note(name, _source.place_of(name))
     announce()
     made = _default_cases(facts) if rows is None else rows

@@ -1,0 +1,159 @@
+"""topk_softmax: its order and its judge, on crafted rows; eager, compiled and as a fake in torch.
+
+Read next: ops/moe/topk_softmax/topk_softmax_ref.hpp, tests/test_torch_ops.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlblas
+import numpy as np
+import pytest
+from dlblas.errors import ArgumentError
+
+OP = "topk_softmax"
+# Beside 1, below and above it by less than f32's softmax can tell; and far from it.
+NEAR = np.array([[1.0, np.nextafter(np.float32(1), 2), 0.5, 1.0, -3.0, 0.25]], np.float32)
+
+
+def implementations() -> list[str]:
+    """Those that run here, on the CPU."""
+    rows = dlblas.explain(OP, NEAR, 2).as_dict()["candidates"]
+    return [row["implementation"] for row in rows if row["supported"]]
+
+
+@pytest.fixture(params=implementations())
+def pinned(request: pytest.FixtureRequest) -> Any:
+    with dlblas.pinned(OP, request.param):
+        yield
+
+
+def run(x: Any, topk: int, renormalize: bool = True) -> tuple[Any, Any]:
+    return dlblas.topk_softmax(x, topk, renormalize)  # type: ignore[no-any-return,attr-defined]
+
+
+def test_equal_logits_go_to_the_lower_expert(pinned: None) -> None:
+    for width in (5, 64, 300, 5000):
+        x = np.zeros((4, width), np.float32)
+        x[1, 3::2] = 1
+        x[2, 1::2] = -np.inf
+        x[3, [1, 4]] = -0.0
+        _, ids = run(x, 4)
+        np.testing.assert_array_equal(ids[0], [0, 1, 2, 3])
+        np.testing.assert_array_equal(ids[1], [3, 0, 1, 2] if width == 5 else [3, 5, 7, 9])
+        np.testing.assert_array_equal(ids[2], [0, 2, 4, 1] if width == 5 else [0, 2, 4, 6])
+        np.testing.assert_array_equal(ids[3], [0, 1, 2, 3])
+
+
+def test_nan_ranks_above_all(pinned: None) -> None:
+    x = np.arange(40, dtype=np.float32).reshape(2, 20)
+    x[0, [7, 2]] = np.nan
+    x[0, 11] = np.inf
+    weights, ids = run(x, 5)
+    np.testing.assert_array_equal(ids, [[2, 7, 11, 19, 18], [19, 18, 17, 16, 15]])
+    assert np.isnan(weights[0]).all() and np.isfinite(weights[1]).all()
+
+
+def test_order_is_that_of_the_logits(pinned: None) -> None:
+    _, ids = run(NEAR, 6)
+    np.testing.assert_array_equal(ids[0], [1, 0, 3, 2, 5, 4])
+
+
+@pytest.mark.parametrize("renormalize", [True, False])
+def test_weights(pinned: None, renormalize: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((50, 61)).astype(np.float32)
+    weights, ids = run(x, 7, renormalize)
+    power = np.exp(x.astype(np.float64))
+    gates = np.take_along_axis(power / power.sum(-1, keepdims=True), ids, -1)
+    want = gates / gates.sum(-1, keepdims=True) if renormalize else gates
+    np.testing.assert_allclose(weights, want, rtol=3e-6)
+    np.testing.assert_array_equal(ids, np.argsort(-x, -1, kind="stable")[:, :7])
+    assert ids.dtype == np.int32 and weights.dtype == np.float32
+
+
+def verdict(x: Any, ids: list[int], weights: Any = None, renormalize: bool = True) -> Any:
+    power = np.exp(x.astype(np.float64) - x.max())[0][np.clip(ids, 0, x.shape[1] - 1)]
+    total = power.sum() if renormalize else np.exp(x.astype(np.float64) - x.max()).sum()
+    made = power / total if weights is None else weights
+    out = np.asarray(made, np.float32)[None], np.array([ids], np.int32)
+    return dlblas.verify(OP, (x, len(ids), renormalize), out)
+
+
+@pytest.mark.parametrize("renormalize", [True, False])
+def test_what_the_judge_takes_and_refuses(renormalize: bool) -> None:
+    def ask(ids: list[int]) -> Any:
+        return verdict(NEAR, ids, renormalize=renormalize)
+
+    assert ask([1, 0, 3]).ok
+    assert ask([0, 1, 3]).ok, "gates that f32 cannot tell apart"
+    assert ask([0, 3, 1]).ok
+    for ids, first in (
+        ([1, 3, 0], 1),  # equal logits, from the higher expert
+        ([3, 1, 0], 0),
+        ([1, 1, 0], 1),  # twice
+        ([1, 0, 6], 2),  # none
+        ([-1, 0, 3], 0),
+        ([1, 0, 2], 2),  # another gate
+        ([2, 1, 0], 0),
+    ):
+        found = ask(ids)
+        assert not found.ok and found.wrong > 0, ids
+        if found.result == 1:
+            assert found.first_wrong == first, (ids, found)
+
+
+def test_the_judge_looks_at_the_weights_of_what_was_chosen() -> None:
+    x = np.array([[2.0, 1.0, 0.0, -1.0]], np.float32)
+    right = np.exp([2.0, 1.0]) / np.exp([2.0, 1.0]).sum()
+    assert verdict(x, [0, 1], right).ok
+    for wrong in (right[::-1], right * 1.00001, right * [1, 0], [np.nan, right[1]], [0.5, 0.5]):
+        found = verdict(x, [0, 1], wrong)
+        assert not found.ok and found.result == 0, wrong
+    gates = np.exp([2.0, 1.0]) / np.exp(x[0].astype(np.float64)).sum()
+    assert verdict(x, [0, 1], gates, renormalize=False).ok
+    assert not verdict(x, [0, 1], right, renormalize=False).ok
+
+
+def test_zeros_and_a_constant_are_refused() -> None:
+    x = np.random.default_rng(1).standard_normal((9, 16)).astype(np.float32)
+    for ids in (0, 3, -1, 2**31 - 1):
+        out = np.full((9, 2), 0.5, np.float32), np.full((9, 2), ids, np.int32)
+        found = dlblas.verify(OP, (x, 2), out)
+        assert found.wrong >= 18
+
+
+def test_how_many() -> None:
+    x = np.zeros((3, 100), np.float32)
+    with pytest.raises(ArgumentError, match="topk is too large; expected at most 64 of 100 experts"):
+        run(x, 65)
+    with pytest.raises(ArgumentError, match="topk is too large; expected at most 4 of 4 experts"):
+        run(x[:, :4], 5)
+    assert run(x, 0)[0].shape == (3, 0)
+
+
+def test_in_torch() -> None:
+    torch = pytest.importorskip("torch")
+    import dlblas.torch
+
+    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    for device in devices:
+        x = torch.randn(2, 5, 48, device=device)
+        weights, ids = torch.ops.dlblas.topk_softmax(x, 6, False)
+        want = torch.softmax(x.double(), -1).topk(6)
+        torch.testing.assert_close(weights, want.values.float())
+        torch.testing.assert_close(ids, want.indices.int())
+        torch.library.opcheck(torch.ops.dlblas.topk_softmax.default, (x, 6, True))
+        out = torch.empty_like(weights), torch.empty_like(ids)
+        torch.library.opcheck(torch.ops.dlblas.topk_softmax_out.default, (x, 6, *out, True))
+        meta = torch.ops.dlblas.topk_softmax(x.to("meta"), 6, True)
+        assert [t.shape for t in meta] == [(2, 5, 6)] * 2
+        assert [t.dtype for t in meta] == [torch.float32, torch.int32]
+
+        def gate(x: Any) -> Any:
+            weights, ids = dlblas.topk_softmax(x * 2, 3)  # type: ignore[attr-defined]
+            return weights + 1, ids
+
+        compiled = torch.compile(gate, backend="aot_eager", fullgraph=True, dynamic=True)
+        for got, right in zip(compiled(x), gate(x), strict=True):
+            torch.testing.assert_close(got, right)
