@@ -61,12 +61,13 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
     call = Call(REGISTRY, case, seed)
     before = call.before()
     refs = dlblas.reference(case.op, (), before)
-    dtypes = [numpy_dtype(_dtype_name(r.array.dtype)) for r in call.results]
+    dtypes = [numpy_dtype(_dtype_name(r.array.dtype)) for r in call.outcome()]
     rights = [round_to(d, ref.value).astype(d) for d, ref in zip(dtypes, refs, strict=True)]
-    positive = {n: abs(v) if hasattr(v, "dtype") else v for n, v in before.items()}
+    floats = {n for n, v in before.items() if hasattr(v, "dtype") and v.dtype.kind not in "iu"}
+    positive = {n: abs(v) if n in floats else v for n, v in before.items()}
     sizes = dlblas.reference(case.op, (), positive)
     plain = _formula_in_f32(call)
-    narrow = any(v.dtype.itemsize == 2 for v in before.values() if hasattr(v, "dtype"))
+    narrow = any(before[n].dtype.itemsize == 2 for n in floats)
 
     def verify(at: int, array: Any) -> Any:
         out = [array if i == at else right for i, right in enumerate(rights)]
@@ -165,7 +166,8 @@ def smallest(case: Case, seed: int) -> Iterator[tuple[str, str]]:
     """The smallest error of an element that is refused, at the median: in roundings of f32 of its
     own terms, and as a part of the result's root mean square."""
     before = Call(REGISTRY, case, seed).before()
-    positive = {n: abs(v) if hasattr(v, "dtype") else v for n, v in before.items()}
+    floats = {n for n, v in before.items() if hasattr(v, "dtype") and v.dtype.kind not in "iu"}
+    positive = {n: abs(v) if n in floats else v for n, v in before.items()}
     terms = dlblas.reference(case.op, (), positive)
     for ref, size in zip(dlblas.reference(case.op, (), before), terms, strict=True):
         least = np.maximum(abs(size.value), _row_and_column(ref.value))

@@ -28,6 +28,8 @@ ROWS = {
     "silu_and_mul_backward": {"dy": 1, "x": 2, "dx": 2},
     "softmax": {"x": 1, "y": 1},
 }
+HEADS = ("rope", "apply_rotary_pos_emb")
+NO_RESULT = {"store_kv_cache"}  # it copies
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
@@ -62,11 +64,25 @@ class Problem:
             self.shared = {"topk": pick.choice((1, 2, 8)), "renormalize": pick.random() < 0.5}
             self.widths = [self.shared["topk"]] * 2
             self.kinds = [np.float32, np.int32]
+        elif op in HEADS:
+            shapes = [(pick.choice((1, 3, 8)), pick.choice((2, 26, 64, 128))) for _ in range(2)]
+            shapes[1] = (shapes[1][0], shapes[0][1])
+            d = shapes[0][1]
+            self.rowed = {
+                n: draw(rng, (self.rows, *s), dtype) for n, s in zip("qk", shapes, strict=True)
+            }
+            if op == "rope":
+                self.rowed["positions"] = rng.integers(0, 50, self.rows)
+                self.shared = {"cos_sin_cache": draw(rng, (50, pick.choice((d, 2))), "f32")}
+            else:
+                self.rowed |= {n: draw(rng, (self.rows, d), dtype) for n in ("cos", "sin")}
+            self.widths = shapes
         else:
             names = {"rms_norm": ("x",), "add_rms_norm": ("x", "residual")}.get(op, ("dy", "x"))
             self.rowed = {name: draw(rng, (self.rows, width), dtype) for name in names}
             self.shared = {"weight": draw(rng, (width,), dtype)}
             self.widths = [width] * (1 if op == "rms_norm" else 2)
+        self.widths = [w if isinstance(w, tuple) else (w,) for w in self.widths]
 
     def __repr__(self) -> str:
         arrays = {**self.rowed, **self.shared}.items()
@@ -77,11 +93,14 @@ class Problem:
         rowed = {name: array[first : first + count] for name, array in self.rowed.items()}
         dtype = DTYPES[self.dtype]
         kinds = self.kinds or [dtype] * len(self.widths)
-        results = [np.empty((count, w), k) for w, k in zip(self.widths, kinds, strict=True)]
+        results = [
+            np.empty((count, *(w if isinstance(w, tuple) else (w,))), k)
+            for w, k in zip(self.widths, kinds, strict=True)
+        ]
         if self.op == "rms_norm_backward":  # dweight is of the whole batch
             results[1] = np.empty(self.widths[1], dtype)
         abi.call(self.op, {**rowed, **self.shared}, results, threads, deterministic=True)
-        return [r.tobytes() for r in results if r.ndim == 2]
+        return [r.tobytes() for r in results if r.ndim > 1]
 
     def check(self, whole: list[bytes], pick: random.Random, times: int, when: str) -> None:
         for _ in range(times):
@@ -102,16 +121,18 @@ class Problem:
             "add_rms_norm": ("x", "weight", "residual"),
             "rms_norm_backward": ("dy", "x", "weight"),
             "topk_softmax": ("logits", "topk", "renormalize"),
-        }.get(self.op, tuple(self.rowed))
+        }.get(self.op, tuple(kwargs))
         return dlblas.tune(self.op, tuple(kwargs[name] for name in order), seconds=seconds)
 
 
 BUILT_IN = set(load_registry().operators)
-OPERATORS = ("matmul", "rms_norm", "add_rms_norm", "rms_norm_backward", "topk_softmax", *ROWS)
+OPERATORS = (
+    "matmul", "rms_norm", "add_rms_norm", "rms_norm_backward", "topk_softmax", *ROWS, *HEADS,
+)  # fmt: skip
 
 
 def test_every_operator_is_here() -> None:
-    assert set(OPERATORS) == BUILT_IN
+    assert set(OPERATORS) | NO_RESULT == BUILT_IN
 
 
 TIMES = 12
@@ -214,7 +235,7 @@ def test_on_a_gpu(op: str) -> None:
         shared = {n: tensors.get(n, v) for n, v in problem.shared.items()}
         results = function(**rowed, **shared)
         results = results if isinstance(results, tuple) else (results,)
-        return [r.view(torch.uint8).cpu().numpy().tobytes() for r in results if r.ndim == 2]
+        return [r.view(torch.uint8).cpu().numpy().tobytes() for r in results if r.ndim > 1]
 
     def check(problem: Problem, tensors: dict[str, Any], whole: list[bytes], when: str) -> None:
         for count in (1, 2, 3, 8, 9, problem.rows // 2, problem.rows - 1):
@@ -235,6 +256,8 @@ def test_on_a_gpu(op: str) -> None:
                 .to("cuda", types[dtype])
                 .T
                 if a.ndim == 2 and a.flags.f_contiguous and not a.flags.c_contiguous
+                else torch.from_numpy(a).to("cuda")
+                if a.dtype.kind == "i"
                 else torch.from_numpy(np.ascontiguousarray(a).astype(np.float32)).to(
                     "cuda", types[dtype]
                 )

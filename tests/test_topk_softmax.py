@@ -125,7 +125,9 @@ def test_zeros_and_a_constant_are_refused() -> None:
 
 def test_how_many() -> None:
     x = np.zeros((3, 100), np.float32)
-    with pytest.raises(ArgumentError, match="topk is too large; expected at most 64 of 100 experts"):
+    with pytest.raises(
+        ArgumentError, match="topk is too large; expected at most 64 of 100 experts"
+    ):
         run(x, 65)
     with pytest.raises(ArgumentError, match="topk is too large; expected at most 4 of 4 experts"):
         run(x[:, :4], 5)

@@ -203,6 +203,48 @@ struct CpuAccess {
   DLBLAS_INLINE Values<kVectors> load_column(Operand<kIndex>) const {
     return load_from(row.operands[kIndex], first);
   }
+  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 of column i.
+  template <int kIndex>
+  DLBLAS_INLINE void load_pairs(Operand<kIndex>, Values<kVectors>& low,
+                                Values<kVectors>& high) const {
+    const RowTensor& t = row.operands[kIndex];
+    if constexpr (kVectors == 1) {
+      const int more = 2 * lanes - kWidth;
+      const Vec a = load_some(t, 2 * first, more < 0 ? 2 * lanes : kWidth);
+      const Pair p = unzip(a, more > 0 ? load_some(t, 2 * first + kWidth, more) : zero());
+      low.v[0] = p.a, high.v[0] = p.b;
+    } else {
+      const Values<2> a = load_from(t, 2 * first), b = load_from(t, 2 * first + 2 * kWidth);
+      // Values by even and odd elements are pairs already, which then go by even and odd pairs.
+      const Pair p = row.paired ? unzip(a.v[0], b.v[0]) : unzip(a.v[0], a.v[1]);
+      const Pair q = row.paired ? unzip(a.v[1], b.v[1]) : unzip(b.v[0], b.v[1]);
+      low.v[0] = p.a, low.v[1] = row.paired ? p.b : q.a;
+      high.v[0] = row.paired ? q.a : p.b, high.v[1] = q.b;
+    }
+  }
+  template <int kIndex>
+  DLBLAS_INLINE void store_pairs(Operand<kIndex>, const Values<kVectors>& low,
+                                 const Values<kVectors>& high) const {
+    const RowTensor& t = row.operands[kIndex];
+    if constexpr (kVectors == 1) {
+      const Pair p = zip(low.v[0], high.v[0]);
+      const int more = 2 * lanes - kWidth;
+      store_some(t, 2 * first, p.a, more < 0 ? 2 * lanes : kWidth);
+      if (more > 0) store_some(t, 2 * first + kWidth, p.b, more);
+    } else {
+      const Pair p = row.paired ? zip(low.v[0], low.v[1]) : zip(low.v[0], high.v[0]);
+      const Pair q = row.paired ? zip(high.v[0], high.v[1]) : zip(low.v[1], high.v[1]);
+      store_to(t, 2 * first, from_pair({p.a, row.paired ? q.a : p.b}));
+      store_to(t, 2 * first + 2 * kWidth, from_pair({row.paired ? p.b : q.a, q.b}));
+    }
+  }
+  /// The one value of an operand without dimensions; `absent` where the call brings none.
+  template <int kIndex>
+  DLBLAS_INLINE float load_scalar(Operand<kIndex>, float absent) const {
+    float value = absent;
+    if (row.operands[kIndex].data) __builtin_memcpy(&value, row.operands[kIndex].data, 4);
+    return value;
+  }
   /// At an offset in elements from the operand's first.
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_at(Operand<kIndex>, int64_t offset) const {
@@ -218,6 +260,10 @@ struct CpuAccess {
   DLBLAS_INLINE void store_words(Operand<kIndex> o, const Values<kVectors>& x,
                                  int64_t shift = 0) const {
     store(o, x, shift);
+  }
+  template <int kIndex>
+  DLBLAS_INLINE void convert(Operand<kIndex> o, const Values<kVectors>& x) const {
+    store(o, x);
   }
   template <int kIndex>
   DLBLAS_INLINE void store_at(Operand<kIndex>, int64_t offset, const Values<kVectors>& x) const {

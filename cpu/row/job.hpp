@@ -8,7 +8,8 @@ namespace dlblas {
 
 struct RowJob {
   NestedRowCall call;
-  FloatType types[kMaxRowOperands];
+  FloatType types[kMaxRowOperands];  // of values: integers are RowShape::index
+  RowShape shape;
   uint32_t rows_of = 0;  // bit i: operand i has rows; else it is a vector over columns
   uint32_t written = 0;  // bit i: operand i is a result
   uint32_t shifted = 0;  // bit i: its rows are longer than the width: stores may be shifted

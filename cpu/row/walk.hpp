@@ -62,6 +62,7 @@ class RowWalker {
 
   /// One unit: a row, or a part of one where the program reduces none.
   void run(int64_t unit) {
+    if constexpr (Wide::kHasHeads) return run_heads(unit);
     const auto tiles = static_cast<int64_t>(job_.call.tiles);
     const int64_t row = tiles == 1 ? unit : unit / tiles,
                   tile = tiles == 1 ? 0 : unit - row * tiles;
@@ -100,12 +101,76 @@ class RowWalker {
   }
   char* data_of(int operand, int64_t row) const {
     char* base = static_cast<char*>(job_.call.operands[operand].data);
+    if (job_.shape.gathered >> operand & 1u)
+      return base + gathered_offset(job_.call.operands[operand]) * size_of(job_.types[operand]);
     if (!(job_.rows_of >> operand & 1u)) return base;
     return base + offset(operand, row) * size_of(job_.types[operand]);
+  }
+  int64_t gathered_offset(const RowOperand& o) const {
+    const int64_t page = job_.shape.page;
+    return page == 0 ? number_ * o.row : number_ / page * o.block + number_ % page * o.row;
+  }
+  /// False: the row is left out.
+  bool find_number(int64_t row) {
+    const int index = job_.shape.index;
+    if (index < 0) return true;
+    const char* from = static_cast<const char*>(job_.call.operands[index].data) +
+                       offset(index, row) * job_.shape.index_bytes;
+    int32_t narrow = 0;
+    if (job_.shape.index_bytes == 8)
+      __builtin_memcpy(&number_, from, 8);
+    else
+      __builtin_memcpy(&narrow, from, 4), number_ = narrow;
+    return number_ >= 0;
   }
   void place(int64_t row) {
     row_.index = row;
     for (int i = 0; i < job_.operands; ++i) row_.operands[i].data = data_of(i, row);
+  }
+
+  /// The heads of the first tensors, then those of the second ones, which take their places.
+  void run_heads(int64_t row) {
+    if (!find_number(row)) return;
+    const RowShape& shape = job_.shape;
+    for (int group = 0; group < 2; ++group) {
+      for (int i = 0; i < job_.operands; ++i) {
+        const int from = group == 1 && shape.second[i] ? shape.second[i] : i;
+        RowTensor& t = row_.operands[i];
+        t.data = data_of(from, row);
+        t.column = job_.call.operands[from].column * size_of(t.type);
+        t.load = t.store = way(t);
+      }
+      for (int32_t head = 0; head < shape.heads[group]; ++head) {
+        if (job_.stream) stream_head();
+        write_columns(0, shape.split);
+        write_columns(shape.split, shape.head_width);
+        for (int i = 0; i < job_.operands; ++i) {
+          const int from = group == 1 && shape.second[i] ? shape.second[i] : i;
+          if (shape.headed >> i & 1u)
+            row_.operands[i].data += job_.call.operands[from].head * size_of(job_.types[i]);
+        }
+      }
+    }
+  }
+  /// Past the caches where all accesses of this head are fit for it.
+  void stream_head() {
+    const RowShape& shape = job_.shape;
+    for (int i = 0; i < job_.operands; ++i) {
+      RowTensor& t = row_.operands[i];
+      if (!(job_.written >> i & 1u)) continue;
+      t.store = way(t);
+      const uint64_t places =
+          reinterpret_cast<uintptr_t>(t.data) |
+          static_cast<uint64_t>((shape.head_width | shape.split) * size_of(t.type));
+      if (places % static_cast<uint64_t>(kRowStep * size_of(t.type)) == 0) t.store = streamed(t);
+    }
+  }
+  Way streamed(const RowTensor& t) const {
+    return t.store == Way::kOther || t.store == Way::kBF16Any ? t.store
+           : t.type == FloatType::kF16                        ? Way::kStreamF16
+           : t.type == FloatType::kBF16                       ? Way::kStreamBF16
+           : job_.paired                                      ? t.store
+                                                              : Way::kStreamF32;
   }
 
   /// Stats belong to the program as compiled for two vectors; that for one has its own type of the
@@ -257,7 +322,10 @@ class RowWalker {
         for (int u = 0; u < kRowUnroll; ++u) write_access<2>(c + u * kRowStep, kWidth);
       }
     }
-    for_columns(c, end, [&](auto width, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
+    write_columns(c, end);
+  }
+  void write_columns(int64_t begin, int64_t end) {
+    for_columns(begin, end, [&](auto width, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
       write_access<decltype(width)::vectors>(at, lanes);
     });
   }
@@ -288,11 +356,7 @@ class RowWalker {
       if (begin + mine >= end || (head >= 0 && head != mine)) continue;
       if (kKeep && mine != 0) continue;  // accesses are where they were kept
       head = mine;
-      t.store = t.type == FloatType::kF16    ? Way::kStreamF16
-                : t.store == Way::kBF16Any   ? t.store
-                : t.type == FloatType::kBF16 ? Way::kStreamBF16
-                : job_.paired                ? t.store
-                                             : Way::kStreamF32;
+      t.store = streamed(t);
     }
     if (head <= 0) return begin;
     for (int64_t c = begin; c < begin + head; c += kWidth) {
@@ -305,6 +369,7 @@ class RowWalker {
   const RowJob& job_;
   RowState row_;
   typename Wide::Stats stats_;
+  int64_t number_ = 0;  // of this row in gathered operands
   Kept* scratch_;
   typename At<1>::Kept narrow_[2];
 };

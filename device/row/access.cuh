@@ -20,6 +20,7 @@ struct RowPlace {
   const RowCall& call;
   int64_t index;
   int64_t nested[kMaxRowOperands];  // used by nested calls alone
+  int64_t number = 0;               // of its row in gathered operands
 
   template <typename Call>
   __device__ RowPlace(const Call& c, int64_t i) : call(c), index(i) {
@@ -28,19 +29,24 @@ struct RowPlace {
 #pragma unroll
       for (int o = 0; o < kMaxRowOperands; ++o) nested[o] = 0;
       auto left = static_cast<uint32_t>(i);
+      // The outermost dimension takes what is left: one, as tokens mostly have, needs no division.
 #pragma unroll 1
-      for (int d = 0; d < nest.rank; ++d) {
+      for (int d = 0; d + 1 < nest.rank; ++d) {
         const uint32_t size = nest.sizes[d], next = left / size, at = left - next * size;
         left = next;
-#pragma unroll
-        for (int o = 0; o < kMaxRowOperands; ++o)
-          nested[o] += static_cast<int64_t>(at) * nest.strides[o][d];
+        step(nest, d, at);
       }
+      if (nest.rank > 0) step(nest, nest.rank - 1, left);
     }
+    if constexpr (T.shape.index >= 0) number = load_number();
   }
+  /// Its number is negative: nothing of it is written.
+  __device__ bool skipped() const { return T.shape.index >= 0 && number < 0; }
   template <int kIndex>
   __device__ int64_t offset() const {
-    if constexpr (T.nested)
+    if constexpr (T.shape.gathered >> kIndex & 1u)
+      return gathered_offset(call.operands[kIndex]);
+    else if constexpr (T.nested)
       return nested[kIndex];
     else
       return index * call.operands[kIndex].row;
@@ -77,6 +83,35 @@ struct RowPlace {
     static_assert(T.types[kIndex] == FloatType::kF32, "as wide as f32");
     return reinterpret_cast<E*>(base<kIndex>()) + r * call.operands[kIndex].column;
   }
+
+ private:
+  __device__ void step(const RowNest& nest, int d, uint32_t at) {
+#pragma unroll
+    for (int o = 0; o < kMaxRowOperands; ++o)
+      nested[o] += static_cast<int64_t>(at) * nest.strides[o][d];
+  }
+  __device__ int64_t load_number() const {
+    constexpr int kIndex = T.shape.index, kBytes = T.shape.index_bytes;
+    const int64_t offset = T.nested ? nested[kIndex] : index * call.operands[kIndex].row;
+    const char* from = static_cast<const char*>(call.operands[kIndex].data) + offset * kBytes;
+    if constexpr (T.aligned)
+      return kBytes == 8 ? *reinterpret_cast<const int64_t*>(from)
+                         : *reinterpret_cast<const int32_t*>(from);
+    uint64_t bits = 0;
+#pragma unroll
+    for (int i = 0; i < kBytes; ++i)
+      bits |= static_cast<uint64_t>(reinterpret_cast<const uint8_t*>(from)[i]) << (8 * i);
+    return kBytes == 8 ? static_cast<int64_t>(bits) : static_cast<int32_t>(bits);
+  }
+  /// What a row that is left out loads is the first one's.
+  __device__ int64_t gathered_offset(const RowOperand& o) const {
+    constexpr uint64_t kPage = T.shape.page == 0 ? 1 : T.shape.page;
+    const uint64_t at = number < 0 ? 0 : static_cast<uint64_t>(number);
+    if constexpr (T.shape.page == 0) return static_cast<int64_t>(at) * o.row;
+    // A division by a constant.
+    const uint64_t block = at / kPage, in_block = at - block * kPage;
+    return static_cast<int64_t>(block) * o.block + static_cast<int64_t>(in_block) * o.row;
+  }
 };
 
 /// kCache: how rows are read. kGuard: accesses outside the row are predicated instead of branches;
@@ -91,7 +126,11 @@ struct RowAccess {
   bool writes;  // inside the row, of a row that is there, for the first time
   const RowCall& call = row.call;
 
-  __device__ int column() const { return first + step; }
+  /// In the row, or in the head where rows are heads.
+  __device__ int column() const {
+    if constexpr (kHeadWidth == 0) return first + step;
+    return static_cast<int>(head_place().column);
+  }
   __device__ int32_t option(int i) const { return T.options[i]; }
   __device__ const RowUnpack& unpack(Stage<1>) const { return call.unpack[0]; }
   __device__ const RowUnpack& unpack(Stage<2>) const { return call.unpack[1]; }
@@ -100,7 +139,52 @@ struct RowAccess {
   /// This access's columns of a row operand, or those `shift` columns further right.
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> load(Operand<kIndex> o, int shift = 0) const {
-    return load_from<T.types[kIndex], kCache>(place(o, row.template base<kIndex>(), shift));
+    return load_from<T.types[kIndex], kCache>(place(o, base<kIndex>(), shift));
+  }
+  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 of column i.
+  template <int kIndex>
+  __device__ void load_pairs(Operand<kIndex>, Vec<T.types[kIndex], N>& low,
+                             Vec<T.types[kIndex], N>& high) const {
+    constexpr FloatType kType = T.types[kIndex];
+    const char* from = base<kIndex>();
+    if constexpr (N == 1) {
+      low = load_from<kType, kCache>(from + element<kIndex>(2 * column()));
+      high = load_from<kType, kCache>(from + element<kIndex>(2 * column() + 1));
+    } else {
+      const auto both = load_from<kType, kCache, 2 * N>(from + element<kIndex>(2 * column()));
+#pragma unroll
+      for (int i = 0; i < Vec<kType, N>::kWords; ++i) {
+        if constexpr (kType == FloatType::kF32) {
+          low.words[i] = both.words[2 * i], high.words[i] = both.words[2 * i + 1];
+        } else {
+          static_assert(size_of(kType) == 2);
+          low.words[i] = __byte_perm(both.words[2 * i], both.words[2 * i + 1], 0x5410);
+          high.words[i] = __byte_perm(both.words[2 * i], both.words[2 * i + 1], 0x7632);
+        }
+      }
+    }
+  }
+  template <int kIndex>
+  __device__ void store_pairs(Operand<kIndex>, const Values<N>& low, const Values<N>& high) const {
+    constexpr FloatType kType = T.types[kIndex];
+    char* to = const_cast<char*>(base<kIndex>());
+    if constexpr (N == 1) {
+      store_to<kType>(to + element<kIndex>(2 * column()), rounded<kType>(low));
+      store_to<kType>(to + element<kIndex>(2 * column() + 1), rounded<kType>(high));
+    } else {
+      Values<2 * N> both;
+#pragma unroll
+      for (int i = 0; i < N; ++i) both.v[2 * i] = low.v[i], both.v[2 * i + 1] = high.v[i];
+      store_to<kType, 2 * N>(to + element<kIndex>(2 * column()), rounded<kType>(both));
+    }
+  }
+  /// The one value of an operand without dimensions; `absent` where the call brings none.
+  template <int kIndex>
+  __device__ float load_scalar(Operand<kIndex>, float absent) const {
+    static_assert(T.types[kIndex] == FloatType::kF32);
+    const char* from = base<kIndex>();
+    if (from == nullptr) return absent;
+    return values(load_vec < FloatType::kF32, 1, T.aligned ? 4 : 1 > (from, 0)).v[0];
   }
   /// The same of a vector over columns, which all rows share.
   template <int kIndex>
@@ -123,7 +207,15 @@ struct RowAccess {
   template <int kIndex>
   __device__ void store_words(Operand<kIndex> o, const Vec<T.types[kIndex], N>& v,
                               int shift = 0) const {
-    store_to<T.types[kIndex]>(const_cast<char*>(place(o, row.template base<kIndex>(), shift)), v);
+    store_to<T.types[kIndex]>(const_cast<char*>(place(o, base<kIndex>(), shift)), v);
+  }
+  /// Words of another operand, as they are where types agree.
+  template <int kIndex, FloatType kFrom>
+  __device__ void convert(Operand<kIndex> o, const Vec<kFrom, N>& v) const {
+    if constexpr (kFrom == T.types[kIndex])
+      store_words(o, v);
+    else
+      store(o, values(v));
   }
   template <int kIndex>
   __device__ void store_at(Operand<kIndex>, int64_t offset, const Values<N>& v) const {
@@ -152,43 +244,83 @@ struct RowAccess {
   }
 
  private:
+  static constexpr int kHeadWidth = T.shape.head_width;
+  struct HeadPlace {
+    uint32_t head, column;
+  };
+  /// A division and a remainder a thread: what `step` adds to them is known to the compiler.
+  __device__ HeadPlace head_place() const {
+    constexpr uint32_t kWidth = kHeadWidth == 0 ? 1 : kHeadWidth;
+    const uint32_t head = static_cast<uint32_t>(first) / kWidth;
+    const uint32_t further = static_cast<uint32_t>(step) % kWidth;
+    HeadPlace p = {head + static_cast<uint32_t>(step) / kWidth, first - head * kWidth + further};
+    if (further != 0 && p.column >= kWidth) ++p.head, p.column -= kWidth;
+    return p;
+  }
+  /// Where the row lies in an operand, or this access's head of it.
+  template <int kIndex>
+  __device__ const char* base() const {
+    constexpr int kSecond = T.shape.second[kIndex];
+    constexpr bool kHeaded = T.shape.headed >> kIndex & 1u;
+    const char* from = row.template base<kIndex>();
+    if constexpr (kSecond == 0 && !kHeaded) {
+      return from;
+    } else {
+      uint32_t head = head_place().head;
+      int64_t stride = call.operands[kIndex].head;
+      if constexpr (kSecond != 0) {
+        const bool second = head >= static_cast<uint32_t>(T.shape.heads[0]);
+        if (second) from = row.template base<kSecond>(), stride = call.operands[kSecond].head;
+        if (second) head -= static_cast<uint32_t>(T.shape.heads[0]);
+      }
+      if constexpr (!kHeaded) return from;
+      return from + static_cast<int64_t>(head) * stride * size_of(T.types[kIndex]);
+    }
+  }
+  /// Bytes to an element of the row or head.
+  template <int kIndex>
+  __device__ int64_t element(int64_t i) const {
+    return i * (T.strided ? call.operands[kIndex].column : 1) * size_of(T.types[kIndex]);
+  }
   template <int kIndex>
   __device__ const char* place(Operand<kIndex>, const char* base, int shift) const {
     constexpr int kBytes = size_of(T.types[kIndex]);
-    if constexpr (T.strided)
+    if constexpr (kHeadWidth != 0)
+      return base + element<kIndex>(column() + shift);
+    else if constexpr (T.strided)
       return base + static_cast<int64_t>(column() + shift) * call.operands[kIndex].column * kBytes;
     else
       return base + static_cast<int64_t>(first) * kBytes +
              static_cast<int64_t>(step + shift) * kBytes;
   }
-  template <FloatType kType>
-  static constexpr int kAlign = T.aligned ? detail::smaller(16, N* size_of(kType)) : 1;
-  template <FloatType kType>
-  static constexpr bool kPredicated = kGuard&& N* size_of(kType) % 16 == 0;
+  template <FloatType kType, int kCount>
+  static constexpr int kAlign = T.aligned ? detail::smaller(16, kCount* size_of(kType)) : 1;
+  template <FloatType kType, int kCount>
+  static constexpr bool kPredicated = kGuard&& kCount* size_of(kType) % 16 == 0;
 
-  template <FloatType kType, Cache kHow>
-  __device__ Vec<kType, N> load_from(const void* at) const {
-    constexpr int kBytes = N * size_of(kType);
-    if constexpr (kPredicated<kType>) {
-      Vec<kType, N> v;
+  template <FloatType kType, Cache kHow, int kCount = N>
+  __device__ Vec<kType, kCount> load_from(const void* at) const {
+    constexpr int kBytes = kCount * size_of(kType);
+    if constexpr (kPredicated<kType, kCount>) {
+      Vec<kType, kCount> v;
 #pragma unroll
       for (int i = 0; i < kBytes; i += 16)
         load_if<kHow>(T.full || holds, v.words + i / 4, static_cast<const char*>(at) + i);
       return v;
     } else {
-      return T.full || holds ? load_vec<kType, N, kAlign<kType>, kHow>(at, 0)
-                             : Vec<kType, N>::zero();
+      return T.full || holds ? load_vec<kType, kCount, kAlign<kType, kCount>, kHow>(at, 0)
+                             : Vec<kType, kCount>::zero();
     }
   }
-  template <FloatType kType>
-  __device__ void store_to(void* at, const Vec<kType, N>& v) const {
-    constexpr int kBytes = N * size_of(kType);
-    if constexpr (kPredicated<kType>) {
+  template <FloatType kType, int kCount = N>
+  __device__ void store_to(void* at, const Vec<kType, kCount>& v) const {
+    constexpr int kBytes = kCount * size_of(kType);
+    if constexpr (kPredicated<kType, kCount>) {
 #pragma unroll
       for (int i = 0; i < kBytes; i += 16)
         store_if<Cache::kDefault>(writes, static_cast<char*>(at) + i, v.words + i / 4);
     } else {
-      if (writes) store_vec<kType, N, kAlign<kType>>(at, 0, v);
+      if (writes) store_vec<kType, kCount, kAlign<kType, kCount>>(at, 0, v);
     }
   }
 };

@@ -45,9 +45,11 @@ struct RowPick<false, A, B> {
 struct RowProgram {
   static constexpr int kStages = 0;
   static constexpr int kScopes[] = {kRowScope};
-  /// load_columns(Columns&, at): vectors over columns, the same for all rows (a weight), or found
-  /// through a table. kColumnsStage: the first stage that reads them; 3: store alone does.
-  /// kColumnsAfterRow: they are loaded after the row, since their address is itself loaded.
+  /// Rows are heads (RowShape): column() counts from a head's first.
+  static constexpr bool kHasHeads = false;
+  /// load_columns(Columns&, at): vectors over columns, the same for all rows (a weight) or for all
+  /// heads of one (a table's row). kColumnsStage: the first stage that reads them; 3: store alone
+  /// does. kColumnsAfterRow: they are loaded after the row, since their address is itself loaded.
   static constexpr bool kHasColumns = false, kColumnsAfterRow = false;
   static constexpr int kColumnsStage = 3;
   /// store_row(stats, row): results with one element a row. kOnlyRowResults: there are no others.

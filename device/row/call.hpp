@@ -15,6 +15,25 @@ struct RowOperand {
   void* data;
   int64_t row;     // between rows; unused where RowNest says where rows lie
   int64_t column;  // between columns (1 but in the strided kernel), or between groups
+  int64_t head;    // between heads
+  int64_t block;   // gathered: between blocks of RowShape::page rows
+};
+
+/// Rows that are more than neighbouring columns. Heads: a row is the heads of one tensor, then
+/// those of a second one; accesses stay inside a head, and columns count from its first. Gathered
+/// operands: `index` holds, for each row, the number of theirs; a row whose number is negative is
+/// left out.
+struct RowShape {
+  int32_t head_width = 0;  // columns of a head; 0: rows have no heads
+  int32_t heads[2] = {};   // of the first tensors, of the second ones
+  int32_t split = 0;       // a column of each head that no access reaches across
+  int32_t span = 1;        // neighbouring elements that a column stands for (load_pairs)
+  uint32_t headed = 0;     // bit i: operand i has heads; others are the same for all
+  uint32_t gathered = 0;   // bit i
+  int32_t index = -1;      // operand; -1: nothing is gathered
+  int32_t index_bytes = 4;
+  int32_t page = 0;                     // gathered rows of a block; 0: they are in no blocks
+  int8_t second[kMaxRowOperands] = {};  // operand i: that of the second heads; 0: the same
 };
 
 /// {16, 0xffff0000}: the shift and the mask that unpack bf16, as values that the compiler cannot
@@ -58,6 +77,7 @@ struct RowTraits {
   bool strided = false;  // columns at any stride; n = 1
   bool aligned = true;   // elements lie at multiples of their size; else n = 1
   int32_t kept = 0;      // bytes of shared memory for what an access keeps there
+  RowShape shape = {};
   int32_t options[kMaxRowOptions] = {};
 };
 

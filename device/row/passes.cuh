@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       const auto at = [&](int i) {
         const int step = i * C.threads * N;
         const bool holds = start + thread * N + step < end;
-        return A{row, begin + start + thread * N, step, holds, holds};
+        return A{row, begin + start + thread * N, step, holds, holds && !row.skipped()};
       };
       Kept* place = reinterpret_cast<Kept*>(row_memory) + start / N + thread;
       if constexpr (kFirst || !C.keep) {
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     P::select(picks, stats, row);
   }
   if constexpr (P::kHasRowResults)
-    if (thread == 0 && rank == 0) P::store_row(stats, row);
+    if (thread == 0 && rank == 0 && !row.skipped()) P::store_row(stats, row);
   if constexpr (!P::kOnlyRowResults) {
     // Without a row-wide stage before it this is the first pass.
     constexpr int kPass = P::kStages > 0 && P::kScopes[0] <= 0;

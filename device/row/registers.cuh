@@ -86,6 +86,11 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   using A = RowAccess<T, kCache, C.early, kGuard>;
   using P = Program<DeviceTarget<T, C, A, true>>;
   constexpr bool kTiled = !reduces_rows<P>();
+  // A thread's accesses lie at the same columns of several heads.
+  constexpr int kHeadWidth = T.shape.head_width;
+  constexpr bool kSameColumns =
+      kHeadWidth > 0 && C.threads * T.n % (kHeadWidth ? kHeadWidth : 1) == 0;
+  static_assert(P::kHasHeads == (kHeadWidth > 0));
   static_assert(!kTiled || C.cluster == 1);
   using Threads = RowReduce<C.threads>;
   __shared__ double slots[C.rows * Threads::kSlots + 1];
@@ -104,16 +109,21 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   const int64_t index = static_cast<int64_t>(block) * C.rows + local;
   const bool mine = C.rows == 1 || index < call.rows;
   const RowPlace<T> row(call, mine ? index : call.rows - 1);
+  const bool written = mine && !row.skipped();
   const auto at = [&](int i) {
     const int step = i * C.threads * T.n;
     const bool holds = T.full || first + step < call.width;
-    return A{row, first, step, holds, holds && mine};
+    return A{row, first, step, holds, holds && written};
   };
   typename P::Columns columns[V];
   const auto load_columns = [&] {
     if constexpr (P::kHasColumns)
 #pragma unroll
-      for (int i = 0; i < V; ++i) P::load_columns(columns[i], at(i));
+      for (int i = 0; i < V; ++i)
+        if (kSameColumns && i > 0)
+          columns[i] = columns[0];
+        else
+          P::load_columns(columns[i], at(i));
   };
   if constexpr (C.early && !P::kColumnsAfterRow) load_columns();
   typename P::Loaded loaded[V];
@@ -146,10 +156,10 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
         if (at(i).holds) best = first_rank(P::ranked(kept[i]), at(i).column(), below, best);
       return threads.template all<RankOp>(best);
     };
-    RowPicks<decltype(next)> picks{next, thread, C.threads, mine};
+    RowPicks<decltype(next)> picks{next, thread, C.threads, written};
     P::select(picks, stats, row);
   }
-  if (!mine) return;
+  if (!written) return;
   if constexpr (P::kHasRowResults)
     if (thread == 0 && part == 0) P::store_row(stats, row);
   if constexpr (!P::kOnlyRowResults) {
@@ -157,7 +167,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       A last = at(i);
-      last.writes = last.holds;  // mine, as is known here
+      last.writes = last.holds;  // a row to write, as is known here
       P::store(kept[i], columns[i], stats, last);
     }
   }

@@ -13,12 +13,16 @@ namespace dlblas::kernels {
 
 /// How an operand is laid over the program's rows and columns.
 enum class RowRole : std::uint8_t {
-  kRow,      // [*T, n·width]: elements of rows
-  kColumns,  // [width]: a vector that all rows share
-  kGroup,    // [*T, width / group]: one value for each group of columns
-  kValue,    // [*T] or [*T, 1]: one value a row
-  kPlaces,   // results [*T, topk]: rows of another length, which the program writes by place
-  kTable,    // anything else: the program computes places
+  kRow,       // [*T, n·width]: elements of rows
+  kColumns,   // [width]: a vector that all rows share
+  kGroup,     // [*T, width / group]: one value for each group of columns
+  kValue,     // [*T] or [*T, 1]: one value a row
+  kPlaces,    // results [*T, topk]: rows of another length, which the program writes by place
+  kHeads,     // [*T, H, D]: heads of rows
+  kIndex,     // [*T] of integers: which row of gathered operands is a row's
+  kGathered,  // [P, R] or [P, page, H, D]: rows of a table or of a paged cache
+  kScalar,    // []: one value
+  kTable,     // anything else: the program computes places
 };
 
 struct RowOperandSpec {
@@ -28,15 +32,31 @@ struct RowOperandSpec {
   const char* name;
   // Reasons, which live as long as the process.
   const char *not_contiguous, *mixed_strides;
+  int second = 0;  // operand of the second heads, or 0
+  bool headed = false, paged = false;
 };
 
 struct RowOperator {
   RowOp op;
   const RowProgramEntry* program;
   std::vector<RowOperandSpec> operands;
-  int width;  // letter
-  int rows;   // letter of the leading dimensions
+  int width;                // letter
+  int rows;                 // letter of the leading dimensions
+  int index = -1;           // operand
+  int heads[2] = {-1, -1};  // letters
+  int page = -1;            // letter
 };
+
+/// Has a row of the program its own elements there, at strides of leading dimensions?
+inline bool has_rows(RowRole role) {
+  return role == RowRole::kRow || role == RowRole::kGroup || role == RowRole::kValue ||
+         role == RowRole::kPlaces || role == RowRole::kHeads || role == RowRole::kIndex;
+}
+/// Is it read or written at columns?
+inline bool has_columns(RowRole role) {
+  return role == RowRole::kRow || role == RowRole::kColumns || role == RowRole::kHeads ||
+         role == RowRole::kGathered;
+}
 
 /// Results are always there; Args::present tells of inputs.
 inline bool given(const Args& args, const RowOperandSpec& spec) {
@@ -46,8 +66,16 @@ inline bool given(const Args& args, const RowOperandSpec& spec) {
 /// Checks the descriptor against the schema. Throws Error(kArgument). Kept for the process.
 const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op);
 
+/// Are all results inputs' memory?
+bool all_in_place(const RowOperator& op, const Problem& problem);
+/// Heads and gathered rows of a problem.
+RowShape shape_of(const RowOperator& op, const Problem& problem);
+/// Columns of a row: of all its heads.
+std::int64_t columns_of(const RowOperator& op, const Problem& problem);
+
 /// Pointers, strides and scalars of one call. With `nest`, where rows lie too.
-void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* nest);
+void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, RowCall& call,
+               RowNest* nest);
 
 /// Bytes that a call reads and writes.
 double bytes_of(const RowOperator& op, const Problem& problem);

@@ -65,11 +65,16 @@ inline std::vector<std::int64_t> largest(const std::vector<double>& values, std:
 class HostRow {
  public:
   HostRow(const Args& args, std::int64_t row, std::int64_t place, OracleOut* out)
-      : args_(args), out_(out), place_(place) {
+      : args_(args), out_(out), index_(row), place_(place) {
     for (int i = 0; i < args.schema->num_inputs; ++i)
       if (args.has(i)) at_[i] = rows_of(args.tensors[i]).offset(row);
   }
+  /// This row's number: of a tensor [*T, H, D], head index % H of index / H.
+  std::int64_t index() const { return index_; }
   std::int64_t size(int letter) const { return args_.letters[letter]; }
+  std::int64_t width(int tensor) const {
+    return args_.tensors[tensor].shape[args_.tensors[tensor].rank - 1];
+  }
   bool has(int tensor) const { return args_.has(tensor); }
   double scalar(int i) const { return args_.scalars[i].f; }
   std::int64_t integer(int i) const { return args_.scalars[i].i; }
@@ -78,6 +83,11 @@ class HostRow {
   double load(int tensor, std::int64_t column) const {
     const TensorView& t = args_.tensors[tensor];
     return load_element(t, at_[tensor] + column * t.strides[t.rank - 1]);
+  }
+  /// An element of another row.
+  double load_row(int tensor, std::int64_t row, std::int64_t column) const {
+    const TensorView& t = args_.tensors[tensor];
+    return load_element(t, rows_of(t).offset(row) + column * t.strides[t.rank - 1]);
   }
   /// An element of a vector that all rows share.
   double load_column(int tensor, std::int64_t column) const {
@@ -117,7 +127,7 @@ class HostRow {
  private:
   const Args& args_;
   OracleOut* out_;
-  std::int64_t place_, at_[kMaxTensors] = {};
+  std::int64_t index_, place_, at_[kMaxTensors] = {};
 };
 
 /// The ReferenceFn of an oracle that is a function of one row.

@@ -42,9 +42,19 @@ int find_tensor(const Schema& schema, std::string_view name) {
   bad(schema, "tensor", name);
 }
 
-RowRole role_of(const TensorSpec& spec, int width) {
+bool is_index(const TensorSpec& spec) {
+  const DTypeSet indices = set_of(DType::kI32) | set_of(DType::kI64);
+  return spec.dtypes != 0 && (spec.dtypes & ~indices) == 0 && spec.dims.size() == 1;
+}
+
+RowRole role_of(const TensorSpec& spec, const RowOperator& op, std::uint32_t indexed) {
+  if (spec.dims.empty()) return RowRole::kScalar;
+  const int width = op.width, first = spec.dims.front().plain_letter();
+  if (is_index(spec)) return RowRole::kIndex;
+  if (first >= 0 && (indexed >> first & 1u)) return RowRole::kGathered;
+  if (op.op.heads && spec.dims.size() == 3 && first == op.rows) return RowRole::kHeads;
   const DimExpr& last = spec.dims.back();
-  if (!spec.has_leading())
+  if (!spec.has_leading() && first != op.rows)
     return spec.dims.size() == 1 && last.plain_letter() == width ? RowRole::kColumns
                                                                  : RowRole::kTable;
   if (spec.dims.size() == 1 || (last.is_constant() && last.addend == 1)) return RowRole::kValue;
@@ -52,6 +62,13 @@ RowRole role_of(const TensorSpec& spec, int width) {
                         last.terms[0].times < 0 && last.addend == 0;
   if (spec.dims.size() != 2 || !of_width) return RowRole::kTable;
   return last.divisor > 1 || last.divisor_letter >= 0 ? RowRole::kGroup : RowRole::kRow;
+}
+
+/// The letter of `*T`.
+int leading_letter(const Schema& schema) {
+  for (const TensorSpec& spec : schema.tensors)
+    if (spec.has_leading()) return spec.dims.front().plain_letter();
+  bad(schema, "rows", "no leading dimensions");
 }
 
 /// Text that lives as long as the process.
@@ -66,26 +83,92 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   const Schema schema = parse_schema(def.schema);
   auto* made = new RowOperator{op, &find_program(schema, op.program), {}, 0, 0};
   made->width = find_letter(schema, op.width);
-  if (op.operands.size() > kMaxRowOperands) bad(schema, "operands", op.operands[kMaxRowOperands]);
+  made->rows = op.rows.empty() ? leading_letter(schema) : find_letter(schema, op.rows);
+  // `q|k`: the second ones lie after all the others.
+  std::vector<std::string_view> names, seconds;
   for (const std::string_view name : op.operands) {
-    const int at = find_tensor(schema, name);
+    const std::size_t bar = name.find('|');
+    names.push_back(name.substr(0, bar));
+    seconds.push_back(bar == name.npos ? std::string_view() : name.substr(bar + 1));
+  }
+  for (std::size_t i = 0; i < op.operands.size(); ++i)
+    if (!seconds[i].empty()) names.push_back(seconds[i]);
+  if (names.size() > kMaxRowOperands) bad(schema, "operands", names[kMaxRowOperands]);
+  std::uint32_t indexed = 0;  // letters that an index tensor's elements are below
+  for (const std::string_view name : names) {
+    const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(find_tensor(schema, name))];
+    if (is_index(spec)) indexed |= spec.fill.size.letters();
+  }
+  int next = static_cast<int>(op.operands.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const int at = find_tensor(schema, names[i]);
     const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(at)];
-    RowRole role = role_of(spec, made->width);
-    if (role == RowRole::kTable && at >= schema.num_inputs && spec.has_leading() &&
+    RowOperandSpec made_of = {
+        at,
+        role_of(spec, *made, indexed),
+        at >= schema.num_inputs || spec.written,
+        keep(spec.name),
+        keep(text("the last dimension of ", spec.name, " is not contiguous")),
+        keep(text("the rows of ", spec.name, " overlap or are not contiguous"))};
+    if (made_of.role == RowRole::kTable && at >= schema.num_inputs && spec.has_leading() &&
         spec.dims.size() == 2)
-      role = RowRole::kPlaces;
-    if (role == RowRole::kRow) made->rows = spec.dims.front().plain_letter();
-    made->operands.push_back(
-        {at, role, at >= schema.num_inputs || spec.written, keep(spec.name),
-         keep(text("the last dimension of ", spec.name, " is not contiguous")),
-         keep(text("the rows of ", spec.name, " overlap or are not contiguous"))});
+      made_of.role = RowRole::kPlaces;
+    if (i < seconds.size() && !seconds[i].empty()) made_of.second = next++;
+    if (made_of.role == RowRole::kIndex) made->index = static_cast<int>(i);
+    made_of.paged = made_of.role == RowRole::kGathered && spec.dims.size() > 2;
+    if (made_of.paged) made->page = spec.dims[1].plain_letter();
+    made_of.headed = made_of.role == RowRole::kHeads ||
+                     (made_of.role == RowRole::kGathered && spec.dims.size() > 3);
+    if (made_of.role == RowRole::kHeads)
+      made->heads[i >= seconds.size()] = spec.dims[1].plain_letter();
+    made->operands.push_back(made_of);
   }
   return *made;
 }
 
-void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* nest) {
+bool all_in_place(const RowOperator& op, const Problem& problem) {
+  const Schema& schema = Registry::process().by_id(problem.op).schema;
+  bool all = schema.num_results > 0;
+  for (const RowOperandSpec& spec : op.operands)
+    all = all && (spec.tensor < schema.num_inputs || problem.tensors[spec.tensor].alias != 0);
+  return all;
+}
+
+RowShape shape_of(const RowOperator& op, const Problem& problem) {
+  RowShape shape;
+  shape.index = op.index;
+  if (op.index >= 0)
+    shape.index_bytes =
+        size_of(problem.tensors[op.operands[static_cast<std::size_t>(op.index)].tensor].dtype);
+  if (op.page >= 0) shape.page = static_cast<std::int32_t>(problem.dims[op.page]);
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const RowOperandSpec& spec = op.operands[i];
+    shape.second[i] = static_cast<std::int8_t>(spec.second);
+    shape.headed |= static_cast<std::uint32_t>(spec.headed) << i;
+    shape.gathered |= static_cast<std::uint32_t>(spec.role == RowRole::kGathered) << i;
+  }
+  if (!op.op.heads) return shape;
+  const RowHeads heads = op.op.heads(problem.dims, all_in_place(op, problem));
+  // Empty tensors are never walked, but a kernel of theirs may be compiled.
+  shape.head_width = static_cast<std::int32_t>(std::max<std::int64_t>(1, heads.width));
+  shape.split = static_cast<std::int32_t>(heads.split);
+  if (op.op.span) shape.span = op.op.span(problem);
+  for (int i = 0; i < 2; ++i)
+    if (op.heads[i] >= 0) shape.heads[i] = static_cast<std::int32_t>(problem.dims[op.heads[i]]);
+  return shape;
+}
+
+std::int64_t columns_of(const RowOperator& op, const Problem& problem) {
+  if (!op.op.heads) return problem.dims[op.width];
+  const RowShape shape = shape_of(op, problem);
+  return std::int64_t{shape.head_width} * (shape.heads[0] + shape.heads[1]);
+}
+
+void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, RowCall& call,
+               RowNest* nest) {
   call.rows = args.letters[op.rows];
-  call.width = static_cast<std::int32_t>(args.letters[op.width]);
+  call.width = op.op.heads ? shape.head_width * (shape.heads[0] + shape.heads[1])
+                           : static_cast<std::int32_t>(args.letters[op.width]);
   call.tiles = 1;
   for (RowUnpack& unpack : call.unpack) unpack = {16, 0xffff0000u};
   if (nest) nest->rank = 0;
@@ -93,17 +176,22 @@ void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* 
   std::int64_t sizes[RowNest::kMaxRank], strides[kMaxRowOperands][RowNest::kMaxRank] = {};
   int rank = 0;
   const TensorView* leader = nullptr;
-  for (const RowOperandSpec& spec : op.operands)
-    if (spec.role == RowRole::kRow && given(args, spec)) leader = &args.tensors[spec.tensor];
-  const auto has_rows = [&](const RowOperandSpec& spec) {
-    return given(args, spec) && spec.role != RowRole::kColumns && spec.role != RowRole::kTable;
+  int inner = 1;  // dimensions of a row
+  for (const RowOperandSpec& spec : op.operands) {
+    if ((spec.role != RowRole::kRow && spec.role != RowRole::kHeads) || !given(args, spec))
+      continue;
+    leader = &args.tensors[spec.tensor];
+    inner = spec.role == RowRole::kHeads ? 2 : 1;
+  }
+  const auto counts = [&](const RowOperandSpec& spec) {
+    return given(args, spec) && has_rows(spec.role);
   };
-  for (int d = leader->rank - 2; d >= 0; --d) {
+  for (int d = leader->rank - inner - 1; d >= 0; --d) {
     const std::int64_t size = leader->shape[d];
     if (size == 1) continue;
     bool joins = rank > 0;
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
-      if (!has_rows(op.operands[i])) continue;
+      if (!counts(op.operands[i])) continue;
       const std::int64_t stride = args.tensors[op.operands[i].tensor].strides[d];
       joins = joins && stride == strides[i][rank - 1] * sizes[rank - 1];
     }
@@ -113,8 +201,7 @@ void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* 
     }
     sizes[rank] = size;
     for (std::size_t i = 0; i < op.operands.size(); ++i)
-      if (has_rows(op.operands[i]))
-        strides[i][rank] = args.tensors[op.operands[i].tensor].strides[d];
+      if (counts(op.operands[i])) strides[i][rank] = args.tensors[op.operands[i].tensor].strides[d];
     ++rank;
   }
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
@@ -125,8 +212,11 @@ void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* 
     }
     const TensorView& t = args.tensors[spec.tensor];
     const int last = t.rank - 1;
-    const bool single = spec.role == RowRole::kValue || t.rank == 0 || t.shape[last] <= 1;
-    call.operands[i] = {t.data, rank > 0 ? strides[i][0] : 0, single ? 1 : t.strides[last]};
+    const bool single = spec.role == RowRole::kValue || spec.role == RowRole::kIndex ||
+                        t.rank == 0 || t.shape[last] <= 1;
+    call.operands[i] = {t.data, rank > 0 ? strides[i][0] : 0, single ? 1 : t.strides[last],
+                        spec.headed ? t.strides[last - 1] : 0, spec.paged ? t.strides[0] : 0};
+    if (spec.role == RowRole::kGathered) call.operands[i].row = t.strides[spec.paged ? 1 : 0];
   }
   if (nest) {
     nest->rank = rank;
@@ -141,9 +231,12 @@ double bytes_of(const RowOperator& op, const Problem& problem) {
   double bytes = 0;
   for (const RowOperandSpec& spec : op.operands) {
     if (problem.tensors[spec.tensor].dtype == DType::kAbsent) continue;
-    double elements = 1;
-    for (const DimExpr& dim : schema.tensors[static_cast<std::size_t>(spec.tensor)].dims)
-      elements *= static_cast<double>(dim.evaluate(problem.dims));
+    // Of what is gathered, a row for each row.
+    const std::size_t begin = spec.role == RowRole::kGathered ? spec.paged ? 2 : 1 : 0;
+    const std::vector<DimExpr>& dims = schema.tensors[static_cast<std::size_t>(spec.tensor)].dims;
+    double elements = begin > 0 ? static_cast<double>(problem.dims[op.rows]) : 1;
+    for (std::size_t i = begin; i < dims.size(); ++i)
+      elements *= static_cast<double>(dims[i].evaluate(problem.dims));
     bytes += elements * size_of(problem.tensors[spec.tensor].dtype);
   }
   return bytes;

@@ -15,12 +15,24 @@
 
 namespace dlblas::kernels {
 
+/// How rows of heads are walked: see RowShape.
+struct RowHeads {
+  std::int64_t width = 0, split = 0;
+};
+
 /// What an operator says of its program.
 struct RowOp {
   std::string_view program;  // "silu_and_mul": the stem of ops/**/silu_and_mul_program.hpp
   std::string_view width;    // letter: the columns that the program walks
-  /// Names of the schema's tensors, in the order of the program's Operand<i>.
+  /// Names of the schema's tensors, in the order of the program's Operand<i>. `q|k`: the heads of q
+  /// and then those of k, as one operand. `index` tensors [T] select rows of those whose first
+  /// letter bounds them (`positions: index[T] ~ index<P` those of `[P, R]`).
   std::vector<std::string_view> operands;
+  std::string_view rows = {};  // letter of the rows, where it is not the leading one
+  /// Rows are heads; sizes of a problem's letters, and whether results are inputs' memory.
+  RowHeads (*heads)(const std::int64_t* letters, bool in_place) = nullptr;
+  /// Neighbouring elements that a column stands for (RowShape::span); null: 1.
+  std::int32_t (*span)(const Problem& problem) = nullptr;
   bool reduces = false;       // has a stage over rows
   bool selects = false;       // takes columns from a row in order: its threads are one block's
   std::int32_t variants = 1;  // forms of the program that CUDA kernels may choose from

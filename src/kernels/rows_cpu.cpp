@@ -70,7 +70,7 @@ Support supports(const Problem& problem, const DeviceInfo& device, const Impleme
   if (self.level->isa == Isa::kAvx2 && device.isa < Isa::kAvx2)
     return Support::no(
         "needs AVX2, FMA and F16C, which this CPU lacks or DLBLAS_CPU_ISA rules out");
-  if (problem.dims[self.op->width] > kMaxWidth)
+  if (columns_of(*self.op, problem) > kMaxWidth)
     return Support::no("rows of more than {} columns", kMaxWidth);
   return Support::yes();
 }
@@ -132,13 +132,15 @@ struct State {
   const RowLevel* self;
   CpuRowConfig config;
   std::int32_t options[kMaxRowOptions];
+  RowShape shape;
 };
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const State& state = kernel.load<State>();
   const RowOperator& op = *state.self->op;
   RowJob job;
-  fill_call(op, args, job.call, &job.call.nest);
+  job.shape = state.shape;
+  fill_call(op, job.shape, args, job.call, &job.call.nest);
   std::copy_n(state.options, kMaxRowOptions, job.call.options);
   job.operands = static_cast<std::int32_t>(op.operands.size());
   job.short_nans = true;
@@ -146,24 +148,22 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   for (int i = 0; i < job.operands; ++i) {
     const RowOperandSpec& spec = op.operands[static_cast<std::size_t>(i)];
     const TensorView& t = args.tensors[spec.tensor];
-    const bool has_rows = spec.role != RowRole::kColumns && spec.role != RowRole::kTable;
-    const bool floats = given(args, spec) && t.dtype <= DType::kI8;
-    job.types[i] = floats ? static_cast<FloatType>(t.dtype) : FloatType::kF32;  // i32: as wide
-    if (!spec.written && job.types[i] == FloatType::kF32 && given(args, spec))
-      job.short_nans = false;
-    if (has_rows && given(args, spec)) {
-      job.rows_of |= 1u << i;
-      if (spec.written) job.written |= 1u << i;
-      if (spec.role == RowRole::kRow && t.shape[t.rank - 1] != job.call.width)
-        job.shifted |= 1u << i;
-      row_bytes += t.shape[t.rank - 1] * size_of(t.dtype);
-    }
+    const bool values = given(args, spec) && t.dtype <= DType::kI8;
+    job.types[i] = values ? static_cast<FloatType>(t.dtype) : FloatType::kF32;
+    if (!given(args, spec)) continue;
+    if (!spec.written && values && job.types[i] == FloatType::kF32) job.short_nans = false;
+    if (spec.written) job.written |= 1u << i;
+    if (has_rows(spec.role)) job.rows_of |= 1u << i;
+    if (spec.role == RowRole::kRow && t.shape[t.rank - 1] != job.call.width) job.shifted |= 1u << i;
+    if (has_rows(spec.role) || spec.role == RowRole::kGathered)
+      row_bytes += t.shape[t.rank - 1] * size_of(t.dtype) * (spec.headed ? t.shape[t.rank - 2] : 1);
   }
   if (job.call.rows == 0 || job.call.width == 0) return 0;
   job.paired = job.types[0] == FloatType::kBF16;
   job.stream = state.config.store == Store::kStreamed;
   job.prefetch = state.config.prefetch == Prefetch::kNextRow && op.op.reduces;
-  job.tile = op.op.reduces ? job.call.width : std::min(job.call.width, kTile);
+  const bool whole = op.op.reduces || op.op.heads;
+  job.tile = whole ? job.call.width : std::min(job.call.width, kTile);
   job.call.tiles = static_cast<std::uint32_t>((job.call.width + job.tile - 1) / job.tile);
   const std::int64_t unit = std::max<std::int64_t>(1, row_bytes / job.call.tiles);
   const std::int64_t grain = std::max<std::int64_t>(1, state.config.task_kib * 1024 / unit);
@@ -175,7 +175,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
 Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
                const Implementation& impl) {
   const RowLevel& self = self_of(impl);
-  State state{&self, table().restore(config), {}};
+  State state{&self, table().restore(config), {}, shape_of(*self.op, problem)};
   if (self.op->op.choose) self.op->op.choose(problem, state.options);
   Kernel kernel;
   kernel.implementation = &impl;

@@ -101,6 +101,9 @@ std::int32_t power_of_2_in(std::int64_t n) {
   return 1 << std::min(4, std::countr_zero(static_cast<std::uint64_t>(n)));
 }
 
+/// May rows have more than one stride? Those of one plain dimension have not.
+bool may_nest(const RowOperator& op) { return op.op.rows.empty(); }
+
 /// The traits of a problem's kernels, but for `full`. An access is 16 bytes of the first operand,
 /// or what width and alignment leave of it.
 RowTraits traits_of(const RowKernel& k, const Problem& problem) {
@@ -108,18 +111,25 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   for (FloatType& type : traits.types) type = FloatType::kF32;
   traits.n = 0;
   traits.nested = traits.strided = k.kind == Kind::kStrided;
-  const std::int64_t width = problem.dims[k.op->width];
+  traits.shape = shape_of(*k.op, problem);
+  const RowShape& shape = traits.shape;
+  // No access reaches over a head's end.
+  const std::int64_t width =
+      k.op->op.heads ? shape.head_width | shape.split : problem.dims[k.op->width];
   for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
     const RowOperandSpec& spec = k.op->operands[i];
     const TensorTraits& t = problem.tensors[spec.tensor];
-    if (t.dtype == DType::kAbsent || t.dtype > DType::kI8) continue;
-    traits.types[i] = static_cast<FloatType>(t.dtype);
+    if (t.dtype == DType::kAbsent) continue;
     const int size = size_of(t.dtype), align = 1 << t.align_log2;
     if (align < size) traits.aligned = false;
-    if (spec.role != RowRole::kRow && spec.role != RowRole::kColumns) continue;
-    if (traits.n == 0) traits.n = std::min(16 / size, power_of_2_in(width));
-    while (traits.n > 1 && align < std::min(16, traits.n * size)) traits.n /= 2;
-    if (t.layout == Layout::kRowsOuter) traits.nested = true;
+    if (t.dtype > DType::kI8) continue;
+    traits.types[i] = static_cast<FloatType>(t.dtype);
+    if (!has_columns(spec.role)) continue;
+    if (traits.n == 0) traits.n = std::min(16 / size / shape.span, power_of_2_in(width));
+    const int span = spec.headed ? shape.span : 1;
+    while (traits.n > 1 && align < std::min(16, traits.n * size * span)) traits.n /= 2;
+    if (t.layout == Layout::kRowsOuter && has_rows(spec.role) && may_nest(*k.op))
+      traits.nested = true;
   }
   if (k.kind == Kind::kStrided || !traits.aligned) traits.n = 1;
   // A program keeps words of its inputs' accesses.
@@ -132,7 +142,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
 
 std::int64_t accesses(const RowKernel& k, const Problem& problem) {
   const std::int32_t n = traits_of(k, problem).n;
-  return (problem.dims[k.op->width] + n - 1) / n;
+  return (columns_of(*k.op, problem) + n - 1) / n;
 }
 
 /// Programs that reduce no rows are cut into tiles.
@@ -146,7 +156,7 @@ std::int64_t tiles_of(std::int64_t width, const RowTraits& traits, const RowConf
 RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfig& c) {
   RowTraits traits = traits_of(k, problem);
   const std::int64_t columns = std::int64_t{c.threads} * c.vectors * c.cluster * traits.n;
-  const std::int64_t width = problem.dims[k.op->width];
+  const std::int64_t width = columns_of(*k.op, problem);
   traits.full = (k.kind == Kind::kRegisters || k.kind == Kind::kCluster) &&
                 (is_tiled(k) ? width % columns == 0 : columns == width);
   return traits;
@@ -216,7 +226,7 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
   if (c.evict_last && !may_evict_last(k, problem, device)) return false;
   const std::int64_t threads = std::int64_t{c.threads} * c.cluster;
   if (is_tiled(k)) {
-    if (c.vectors > 4 || (c.rows > 1 && tiles_of(problem.dims[k.op->width], traits, c) > 1))
+    if (c.vectors > 4 || (c.rows > 1 && tiles_of(columns_of(*k.op, problem), traits, c) > 1))
       return false;
     return c.threads == 4 || threads * c.vectors < 2 * row;
   }
@@ -238,18 +248,25 @@ RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInf
   RowConfig best;
   best.threads = 0;
   double best_waste = 1e9;
-  for (const std::int64_t threads : k.table->knobs()[0].values) {
+  const RowTraits traits = traits_of(k, problem);
+  for (int i = 0, n = 2 * static_cast<int>(k.table->knobs()[0].values.size()); i < n; ++i) {
+    const std::int64_t threads = k.table->knobs()[0].values[static_cast<std::size_t>(i / 2)];
     RowConfig c;
     c.threads = static_cast<std::int32_t>(threads);
-    c.vectors = 1;
-    c.rows = std::clamp(threads < 256 && threads >= row ? 256 / c.threads : 1, 1, 32);
+    c.vectors = 2 - i % 2;
+    // Two accesses of a thread at the same columns of two heads share what the heads share.
+    if (c.vectors == 2 && (traits.shape.head_width == 0 ||
+                           threads * traits.n % traits.shape.head_width != 0 || threads * 2 > row))
+      continue;
+    const std::int64_t wide = threads * c.vectors;
+    c.rows = std::clamp(wide < 256 && wide >= row ? 256 / static_cast<int>(wide) : 1, 1, 32);
     c.rows = std::bit_floor(static_cast<unsigned>(c.rows));
     while (c.threads > 32 && c.rows > 8) c.rows /= 2;
     if (!complete(k, problem, device, c)) continue;
-    const std::int64_t tiles = (row + threads - 1) / threads;
+    const std::int64_t tiles = (row + wide - 1) / wide;
     // Lanes without work, and blocks so small or large that a multiprocessor holds fewer threads.
-    const int block = c.threads * c.rows;
-    const double waste = static_cast<double>(tiles * threads) / static_cast<double>(row) *
+    const int block = c.threads * c.rows * c.vectors;
+    const double waste = static_cast<double>(tiles * wide) / static_cast<double>(row) *
                          (block < 128   ? 1.5
                           : block < 256 ? 1.1
                           : block > 512 ? 1.1
@@ -360,16 +377,20 @@ RowConfig restore(const RowKernel& k, const Config& config) {
 
 Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
   const RowKernel& k = self_of(impl);
-  const std::int64_t rows = problem.dims[k.op->rows], width = problem.dims[k.op->width];
+  const std::int64_t rows = problem.dims[k.op->rows], width = columns_of(*k.op, problem);
   if (width > kMaxWidth) return Support::no("rows of more than {} columns", kMaxWidth);
   if (rows > kMaxGrid / 64) return Support::no("more than {} rows", kMaxGrid / 64);
+  for (const RowOperandSpec& spec : k.op->operands)
+    if (is_f8(problem.tensors[spec.tensor].dtype) && device.arch < 89)
+      return Support::no("converts f8, which needs compute capability 8.9, not {}", device.arch);
   if (k.kind == Kind::kStrided) {
     if (k.op->op.group) return Support::no("groups of columns need contiguous rows");
     return Support::yes();
   }
   for (const RowOperandSpec& spec : k.op->operands) {
     const TensorTraits& t = problem.tensors[spec.tensor];
-    if (t.dtype == DType::kAbsent || spec.role == RowRole::kTable) continue;
+    if (t.dtype == DType::kAbsent || !(has_columns(spec.role) || has_rows(spec.role))) continue;
+    if (spec.role == RowRole::kIndex) continue;
     if (t.layout == Layout::kTransposed || t.layout == Layout::kOther)
       return Support::no_in_words(spec.not_contiguous);
     if (spec.role == RowRole::kColumns ? t.layout != Layout::kContiguous
@@ -475,13 +496,14 @@ struct State {
   std::int32_t options[kMaxRowOptions];
   std::int32_t shared_bytes;
   bool nested, dependent;
+  RowShape shape;
 };
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const State& state = kernel.load<State>();
   const RowConfig& c = state.config;
   NestedRowCall call;
-  fill_call(*state.kernel->op, args, call, state.nested ? &call.nest : nullptr);
+  fill_call(*state.kernel->op, state.shape, args, call, state.nested ? &call.nest : nullptr);
   std::copy_n(state.options, kMaxRowOptions, call.options);
   cuda::Launch how;
   std::int64_t blocks = (call.rows + c.rows - 1) / c.rows * c.cluster;
@@ -503,7 +525,8 @@ Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo& d
                const Implementation& impl) {
   const RowKernel& k = self_of(impl);
   const RowTraits traits = traits_of(k, problem);
-  State state{&k, restore(k, config), traits.n, {}, 0, traits.nested, device.arch >= 90};
+  State state{&k, restore(k, config), traits.n,          {},
+              0,  traits.nested,      device.arch >= 90, traits.shape};
   std::copy_n(traits.options, kMaxRowOptions, state.options);
   state.shared_bytes = static_cast<std::int32_t>(kept_bytes(k, problem, state.config));
   Kernel kernel;
@@ -514,8 +537,19 @@ Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo& d
   return kernel;
 }
 
+std::string literal(const RowShape& shape) {
+  std::string second;
+  for (const std::int8_t i : shape.second) second += text(static_cast<int>(i), ", ");
+  return text("{.head_width = ", shape.head_width, ", .heads = {", shape.heads[0], ", ",
+              shape.heads[1], "}, .split = ", shape.split, ", .span = ", shape.span,
+              ", .headed = ", shape.headed, ", .gathered = ", shape.gathered,
+              ", .index = ", shape.index, ", .index_bytes = ", shape.index_bytes,
+              ", .page = ", shape.page, ", .second = {", second, "}}");
+}
+
 std::string literal(const RowTraits& traits) {
   const auto word = [](bool value) { return value ? "true" : "false"; };
+  const bool shaped = traits.shape.head_width > 0 || traits.shape.gathered != 0;
   std::string types, options;
   for (const FloatType type : traits.types)
     types += text("dlblas::FloatType(", static_cast<int>(type), "), ");
@@ -523,7 +557,8 @@ std::string literal(const RowTraits& traits) {
   return text("dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n,
               ", .full = ", word(traits.full), ", .nested = ", word(traits.nested),
               ", .strided = ", word(traits.strided), ", .aligned = ", word(traits.aligned),
-              ", .kept = ", traits.kept, ", .options = {", options, "}}");
+              ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
+              shaped ? literal(traits.shape) : "", ", .options = {", options, "}}");
 }
 
 std::vector<KernelSource> sources(const Problem& problem, const Config& config, const DeviceInfo&,

@@ -58,7 +58,7 @@ class Call:
         specs = facts["tensors"]
         self.leading = {d["text"] for t in specs for d in t["dims"] if d["leading"]}
         sizes: dict[str, Any] | None = case.dims
-        if case.layout == "mixed_leading":
+        if case.layout == "mixed_leading" and self.leading:
             sizes = split_leading(case.dims, self.leading)
         if sizes is None:
             raise SkippedCase("the shape has no two leading dimensions")

@@ -1,0 +1,42 @@
+// store_kv_cache, new keys and values into a paged cache: schema, oracle and program.
+// Read next: store_kv_cache_program.hpp (what it computes), store_kv_cache_ref.hpp (how exactly).
+#include "kernels/rows.hpp"
+#include "ops/kv_cache/store_kv_cache/store_kv_cache_program.hpp"
+#include "ops/kv_cache/store_kv_cache/store_kv_cache_ref.hpp"
+
+namespace dlblas::kv_cache {
+
+OperatorDef store_kv_cache();
+OperatorDef store_kv_cache() {
+  OperatorDef def;
+  def.family = "kv_cache";
+  def.schema =
+      "store_kv_cache(k: f[T, Hkv, D], v: like(k)[T, Hkv, D], "
+      "k_cache: like(k)|f8[P, page, Hkv, D]!, v_cache: like(k_cache)[P, page, Hkv, D]!, "
+      "slot_mapping: index[T] ~ distinct<P*page|-1, k_scale: f32[]? ~ positive, "
+      "v_scale: f32[]? ~ positive) -> () where T: bucket(tokens), P: free(2T/page+1)";
+  def.formula =
+      "k_cache[slot / page, slot % page] = k / k_scale; v_cache alike; slot −1 is skipped";
+  def.letters = {"T", "Hkv", "D", "P", "page"};
+  def.reference = store_kv_cache_reference;
+  def.bound = store_kv_cache_bound;
+  def.work_per_row = [](const Problem& problem) {
+    return 2.0 * static_cast<double>(problem.dims[kD]);
+  };
+  kernels::RowOp op = {.program = "store_kv_cache",
+                       .width = "D",
+                       .operands = {"k|v", "k_cache|v_cache", "k_scale|v_scale", "slot_mapping"},
+                       .rows = "T"};
+  op.heads = [](const std::int64_t* letters, bool) {
+    return kernels::RowHeads{.width = letters[kD], .split = 0};
+  };
+  op.registers = 32;
+  op.choose = [](const Problem& problem, std::int32_t* options) {
+    options[kScaled] = problem.tensors[kKScale].dtype != DType::kAbsent ||
+                       problem.tensors[kVScale].dtype != DType::kAbsent;
+  };
+  kernels::add_row_implementations(def, op);
+  return def;
+}
+
+}  // namespace dlblas::kv_cache

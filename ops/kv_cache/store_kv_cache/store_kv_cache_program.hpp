@@ -1,0 +1,36 @@
+// store_kv_cache: heads of k and v into the rows of paged caches that slots name. Values keep their
+// bits where types agree and nothing is scaled; f8 saturates.
+// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+#pragma once
+
+#include "device/row/program.hpp"
+
+namespace dlblas::kv_cache {
+
+enum StoreKvCacheOption : int { kScaled };
+
+template <typename Target>
+struct StoreKvCache : RowProgram {
+  static constexpr Operand<0> kX{};
+  static constexpr Operand<1> kCache{};
+  static constexpr Operand<2> kScale{};
+  static constexpr bool kHasHeads = true;
+  using Access = typename Target::Access;
+  using Values = typename Target::Values;
+
+  struct Loaded {
+    RowWords<Target, kX> x;
+  };
+  using Kept = Loaded;
+
+  DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
+  DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
+  DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats&, const Access& at) {
+    if (at.option(kScaled))
+      at.store(kCache, values(kept.x) / Values(at.load_scalar(kScale, 1.0f)));
+    else
+      at.convert(kCache, kept.x);
+  }
+};
+
+}  // namespace dlblas::kv_cache

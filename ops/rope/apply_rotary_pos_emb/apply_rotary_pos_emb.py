@@ -1,0 +1,40 @@
+"""Docstring pieces of apply_rotary_pos_emb. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "apply_rotary_pos_emb": {
+        "summary": "Rotates query and key heads by tables with a row for each token.",
+        "formula": (
+            "out_l = x_l · cos_l − x_h · sin_l, out_h = x_h · cos_h + x_l · sin_h of pairs (l, h): "
+            "(i, i + Dh) for neox, (2i, 2i + 1) for interleaved; in both, cos_l and sin_l are a "
+            "table's first half, cos_h and sin_h its second"
+        ),
+        "shapes": (
+            "q [*T, H, 2Dh], k [*T, Hkv, 2Dh], cos and sin [*T, 2Dh] -> q_out and k_out, shaped "
+            "as q and k. Any leading dimensions, any strides: tables [S, 2Dh] of a batch are "
+            "given as expand(B, S, 2Dh), slices of a fused projection as they are."
+        ),
+        "dtypes": (
+            "q f32, f16 or bf16, k q's dtype; cos q's dtype or f32, sin cos's. Results have q's "
+            "dtype."
+        ),
+        "aliasing": (
+            "apply_rotary_pos_emb_(q, k, …) or out=(q, k) writes over q and k; other overlaps are "
+            "refused."
+        ),
+        "numerics": "In f32, one rounding, at the store. The same bits in any batch.",
+        "errors": (
+            "ShapeMismatchError (an odd head dimension), UnsupportedDtypeError, DeviceError, "
+            "ArgumentError; nothing is written then."
+        ),
+        "source": "Su et al., RoFormer, 2021; tables as in Hugging Face's Llama.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "q": "query heads",
+    "k": "key heads",
+    "cos": "cosines of each token's angles, for both channels of all pairs",
+    "sin": "their sines, laid out alike",
+    "style": "which channels are pairs: neox (i, i + Dh), interleaved (2i, 2i + 1)",
+}

@@ -1,0 +1,33 @@
+// apply_rotary_pos_emb: rotation by tables with a row for each token. Their first half belongs to a
+// pair's first channel, their second half to its second; all heads of a token share them.
+// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+#pragma once
+
+#include "ops/rope/rotation.hpp"
+
+namespace dlblas::rope {
+
+template <typename Target>
+struct ApplyRotaryPosEmb : Rotation<Target> {
+  using Base = Rotation<Target>;
+  using Access = typename Base::Access;
+  static constexpr Operand<2> kCos{};
+  static constexpr Operand<3> kSin{};
+
+  struct Columns {
+    RowWords<Target, kCos> cos_low, cos_high;
+    RowWords<Target, kSin> sin_low, sin_high;
+  };
+  DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
+    columns.cos_low = at.load(kCos), columns.cos_high = at.load(kCos, at.option(kPairs));
+    columns.sin_low = at.load(kSin), columns.sin_high = at.load(kSin, at.option(kPairs));
+  }
+  template <typename Stats>
+  DLBLAS_ROW void store(const typename Base::Kept& kept, const Columns& columns, const Stats&,
+                        const Access& at) {
+    Base::rotate(kept, values(columns.cos_low), values(columns.sin_low), values(columns.cos_high),
+                 values(columns.sin_high), at);
+  }
+};
+
+}  // namespace dlblas::rope

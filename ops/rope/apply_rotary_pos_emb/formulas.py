@@ -1,0 +1,32 @@
+"""apply_rotary_pos_emb once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: ops/rope/rotation_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def apply_rotary_pos_emb(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    cos_low, cos_high = np.split(tensors["cos"][..., None, :], 2, axis=-1)
+    sin_low, sin_high = np.split(tensors["sin"][..., None, :], 2, axis=-1)
+
+    def rotated(x: Any) -> Any:
+        if scalars["style"] == "interleaved":
+            low, high = x[..., 0::2], x[..., 1::2]
+        else:
+            low, high = np.split(x, 2, axis=-1)
+        low, high = low * cos_low - high * sin_low, high * cos_high + low * sin_high
+        if scalars["style"] == "interleaved":
+            return np.stack([low, high], axis=-1).reshape(x.shape)
+        return np.concatenate([low, high], axis=-1)
+
+    return rotated(tensors["q"]), rotated(tensors["k"])
+
+
+FORMULAS = {"apply_rotary_pos_emb": apply_rotary_pos_emb}

@@ -1,0 +1,31 @@
+"""rope once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: ops/rope/rotation_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def rope(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+    rows = tensors["cos_sin_cache"][tensors["positions"].astype(np.int64)]
+    cos, sin = np.split(rows[:, None, :], 2, axis=-1)
+    turned = 2 * cos.shape[-1]
+
+    def rotated(x: Any) -> Any:
+        y = x.copy()
+        if scalars["style"] == "interleaved":
+            low, high = slice(0, turned, 2), slice(1, turned, 2)
+        else:
+            low, high = slice(0, turned // 2), slice(turned // 2, turned)
+        y[..., low] = x[..., low] * cos - x[..., high] * sin
+        y[..., high] = x[..., high] * cos + x[..., low] * sin
+        return y
+
+    return rotated(tensors["q"]), rotated(tensors["k"])
+
+
+FORMULAS = {"rope": rope}

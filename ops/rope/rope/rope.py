@@ -1,0 +1,38 @@
+"""Docstring pieces of rope. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "rope": {
+        "summary": "Rotates query and key heads by rows of a table, chosen by positions.",
+        "formula": (
+            "[cos | sin] = cos_sin_cache[positions]; out_l = x_l · cos − x_h · sin, "
+            "out_h = x_h · cos + x_l · sin of pairs (l, h): (i, i + Dh) for neox, (2i, 2i + 1) for "
+            "interleaved; the last Dn channels are copied, in place left alone"
+        ),
+        "shapes": (
+            "q [T, H, D], k [T, Hkv, D], positions [T], cos_sin_cache [P, R] with R = 2Dh ≤ D = "
+            "2Dh + Dn -> q_out [T, H, D], k_out [T, Hkv, D]. Any strides; slices of a fused "
+            "projection run as fast as contiguous tensors, in place too."
+        ),
+        "dtypes": (
+            "q f32, f16 or bf16, k q's dtype; cos_sin_cache q's dtype or f32; positions i32 or "
+            "i64. Results have q's dtype."
+        ),
+        "aliasing": "rope_(q, k, …) or out=(q, k) writes over q and k; other overlaps are refused.",
+        "numerics": "In f32, one rounding, at the store. The same bits in any batch.",
+        "errors": (
+            "ShapeMismatchError (R odd or above D), UnsupportedDtypeError, DeviceError, "
+            "ArgumentError; nothing is written then. Positions are not checked: one of P or more "
+            "reads outside the table; a token with a negative one is left out, unwritten."
+        ),
+        "source": "Su et al., RoFormer, 2021; the cache as in vLLM's rotary_embedding.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "q": "query heads",
+    "k": "key heads",
+    "positions": "row of cos_sin_cache for each token, from 0 to P − 1",
+    "cos_sin_cache": "a row for each position: cosines of its Dh angles, then their sines",
+    "style": "which channels are pairs: neox (i, i + Dh), interleaved (2i, 2i + 1)",
+}

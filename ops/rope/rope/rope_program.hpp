@@ -1,0 +1,33 @@
+// rope: rotation by rows of a table that positions choose. A table's row is cos, then sin, one of
+// each for a pair; all heads of a token share it.
+// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+#pragma once
+
+#include "ops/rope/rotation.hpp"
+
+namespace dlblas::rope {
+
+template <typename Target>
+struct Rope : Rotation<Target> {
+  using Base = Rotation<Target>;
+  using Access = typename Base::Access;
+  static constexpr Operand<2> kTable{};
+
+  struct Columns {
+    RowWords<Target, kTable> cos, sin;
+  };
+  DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
+    if (!Base::rotates(at)) return;
+    columns.cos = at.load(kTable);
+    columns.sin = at.load(kTable, at.option(kPairs));
+  }
+  template <typename Stats>
+  DLBLAS_ROW void store(const typename Base::Kept& kept, const Columns& columns, const Stats&,
+                        const Access& at) {
+    if (!Base::rotates(at)) return Base::copy(kept, at);
+    const auto cos = values(columns.cos), sin = values(columns.sin);
+    Base::rotate(kept, cos, sin, cos, sin, at);
+  }
+};
+
+}  // namespace dlblas::rope

@@ -1,0 +1,61 @@
+// Rotation of pairs of channels, for the programs of this family: out_l = l·cos_l − h·sin_l,
+// out_h = h·cos_h + l·sin_h, in f32, one rounding. A column is a pair; behind the pairs of a head
+// are, where results have memory of their own, the channels that are only copied. In place works:
+// an access has read its channels before it writes them, and no other reads them.
+// Read next: ops/rope/rope/rope_program.hpp, device/row/program.hpp.
+#pragma once
+
+#include "device/row/program.hpp"
+
+namespace dlblas::rope {
+
+/// kPairs: pairs of a head. kCopies: a head has channels behind them. kInterleaved: pairs are
+/// (2i, 2i + 1), else (i, i + pairs).
+enum RotationOption : int { kPairs, kCopies, kInterleaved };
+
+template <typename Target>
+struct Rotation : RowProgram {
+  static constexpr Operand<0> kX{};
+  static constexpr Operand<1> kOut{};
+  static constexpr bool kHasHeads = true, kHasColumns = true, kColumnsAfterRow = true;
+  using Access = typename Target::Access;
+  using Values = typename Target::Values;
+
+  struct Loaded {
+    RowWords<Target, kX> low, high;
+  };
+  using Kept = Loaded;
+
+  /// Is this access one of pairs?
+  DLBLAS_ROW bool rotates(const Access& at) {
+    return !at.option(kCopies) || at.column() < at.option(kPairs);
+  }
+  /// A copied channel is as many columns further right as there are pairs.
+  DLBLAS_ROW void load(Loaded& in, const Access& at) {
+    if (!rotates(at))
+      in.low = in.high = at.load(kX, at.option(kPairs));
+    else if (at.option(kInterleaved))
+      at.load_pairs(kX, in.low, in.high);
+    else
+      in.low = at.load(kX), in.high = at.load(kX, at.option(kPairs));
+  }
+  DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
+
+  DLBLAS_ROW void copy(const Kept& kept, const Access& at) {
+    at.store(kOut, values(kept.high), at.option(kPairs));
+  }
+  DLBLAS_ROW void rotate(const Kept& kept, const Values& cos_low, const Values& sin_low,
+                         const Values& cos_high, const Values& sin_high, const Access& at) {
+    const Values low = values(kept.low), high = values(kept.high);
+    const Values out_low = low * cos_low - high * sin_low;
+    const Values out_high = high * cos_high + low * sin_high;
+    if (at.option(kInterleaved)) {
+      at.store_pairs(kOut, out_low, out_high);
+    } else {
+      at.store(kOut, out_low);
+      at.store(kOut, out_high, at.option(kPairs));
+    }
+  }
+};
+
+}  // namespace dlblas::rope

@@ -1,0 +1,201 @@
+"""Rotary embeddings on torch tensors as serving code has them: slices of a fused projection, in
+place, partial rotations, positions of both widths, dynamic batches.
+
+Shapes, layouts and special values are in ops/rope/*/cases.json; this file is what they cannot say.
+Read next: ops/rope/rotation_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas  # noqa: E402
+import dlblas.torch  # noqa: E402
+from dlblas import errors  # noqa: E402
+
+STYLES = ("neox", "interleaved")
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+LEVELS = [
+    row["name"]
+    for op in dlblas.info()["operators"]
+    if op["name"] == "rope"
+    for row in op["implementations"]
+    if row["name"].startswith("cpu_")
+]
+
+
+def turned(x: Any, cos: Any, sin: Any, style: str) -> Any:
+    """The formula in f64: cos and sin [*T, 1, 2·pairs]."""
+    x, pairs = x.double(), cos.shape[-1] // 2
+    low, high = slice(0, pairs), slice(pairs, 2 * pairs)
+    if style == "interleaved":
+        low, high = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    y = x.clone()
+    y[..., low] = x[..., low] * cos[..., :pairs] - x[..., high] * sin[..., :pairs]
+    y[..., high] = x[..., high] * cos[..., pairs:] + x[..., low] * sin[..., pairs:]
+    return y
+
+
+def table_of(positions: int, rotary: int, dtype: Any = torch.float32) -> Any:
+    angles = torch.outer(torch.arange(positions), 1e4 ** -(torch.arange(0, rotary, 2) / rotary))
+    return torch.cat([angles.cos(), angles.sin()], -1).to(dtype)
+
+
+def expected(x: Any, positions: Any, table: Any, style: str) -> Any:
+    cos, sin = table.double()[positions.long()][:, None].chunk(2, -1)
+    return turned(x, torch.cat([cos, cos], -1), torch.cat([sin, sin], -1), style)
+
+
+def check(got: Any, want: Any) -> None:
+    """Three roundings of f32 of terms below 2·|x|, and one of the dtype."""
+    size = want.abs().amax(-1, keepdim=True) if want.numel() else want
+    bound = torch.finfo(got.dtype).eps / 2 * want.abs() + 8 * 2.0**-24 * size + 1e-7
+    assert ((got.double() - want).abs() <= bound).all()
+
+
+def projection(tokens: int, heads: int, kv: int, d: int, dtype: Any) -> tuple[Any, Any, Any, Any]:
+    """A fused projection [T, (H + 2·Hkv)·D], and q, k, v in it."""
+    whole = torch.randn(tokens, (heads + 2 * kv) * d).to(dtype)
+    q, k, v = whole.split([heads * d, kv * d, kv * d], -1)
+    return (whole, *(x.view(tokens, -1, d) for x in (q, k, v)))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("d", "rotary"), [(64, 64), (80, 80), (128, 128), (256, 256), (65, 64),
+                                           (128, 64), (71, 26)])  # fmt: skip
+def test_slices_of_a_projection_in_place(
+    d: int, rotary: int, dtype: str, style: str, level: str
+) -> None:
+    for tokens in (0, 1, 7, 31):
+        whole, q, k, v = projection(tokens, 4, 2, d, DTYPES[dtype])
+        before, table = whole.clone(), table_of(40, rotary)
+        positions = torch.randint(0, 40, (tokens,))
+        wants = [expected(x, positions, table, style) for x in (q, k)]
+        with dlblas.pinned("rope", level):
+            dlblas.rope_(q, k, positions, table, style=style)
+        check(q, wants[0]), check(k, wants[1])
+        assert torch.equal(v, before[:, -2 * d :].view_as(v)), "v was written"
+        rest = before[:, : 6 * d].view(tokens, 6, d)[..., rotary:]
+        assert torch.equal(torch.cat([q, k], 1)[..., rotary:], rest), "channels behind the pairs"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_in_place_is_the_functional_form(style: str) -> None:
+    for d, rotary in ((64, 64), (96, 40)):
+        _, q, k, _ = projection(9, 3, 1, d, torch.bfloat16)
+        table, positions = table_of(64, rotary, torch.bfloat16), torch.arange(9)
+        q_out, k_out = dlblas.rope(q, k, positions, table, style=style)
+        assert torch.equal(q_out[..., rotary:], q[..., rotary:])
+        dlblas.rope_(q, k, positions, table, style=style)
+        assert torch.equal(q, q_out) and torch.equal(k, k_out)
+
+
+@pytest.mark.parametrize("wide", [torch.int32, torch.int64])
+def test_positions(wide: Any) -> None:
+    q, k, table = torch.randn(6, 2, 32), torch.randn(6, 1, 32), table_of(16, 32)
+    for positions in ([3, 3, 3, 3, 3, 3], [15, 0, 7, 15, 1, 0]):
+        at = torch.tensor(positions, dtype=wide)
+        check(dlblas.rope(q, k, at, table)[0], expected(q, at, table, "neox"))
+        spread = torch.stack([at, at + 1000], -1)[:, 0]  # a stride of 2
+        assert torch.equal(dlblas.rope(q, k, spread, table)[0], dlblas.rope(q, k, at, table)[0])
+
+
+def test_a_negative_position_leaves_its_token_alone() -> None:
+    q, k, table = torch.randn(3, 2, 32), torch.randn(3, 1, 32), table_of(16, 32)
+    before, positions = q.clone(), torch.tensor([4, -1, 5])
+    dlblas.rope_(q, k, positions, table)
+    assert torch.equal(q[1], before[1]) and not torch.equal(q[0], before[0])
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_misaligned_views_and_any_strides(dtype: str, style: str) -> None:
+    table, positions = table_of(16, 48), torch.arange(5)
+    flat = torch.randn(5 * 3 * 48 + 8).to(DTYPES[dtype])
+    for start in (1, 3, 4):
+        q = flat[start : start + 5 * 3 * 48].view(5, 3, 48)
+        k = torch.randn(48, 2, 5).to(DTYPES[dtype]).permute(2, 1, 0)
+        got = dlblas.rope(q, k, positions, table, style=style)
+        for x, y in zip((q, k), got, strict=True):
+            check(y, expected(x, positions, table, style))
+        q_in, k_in = q.clone(), k.clone()
+        dlblas.rope_(q, k, positions, table, style=style)
+        check(q, expected(q_in, positions, table, style))
+        check(k, expected(k_in, positions, table, style))
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_apply_with_tables_of_a_batch(dtype: str, style: str) -> None:
+    batch, tokens, d = 3, 7, 40
+    # As Hugging Face has them: [B, H, S, D] in memory; both halves of a table differ.
+    q = torch.randn(batch, 4, tokens, d).to(DTYPES[dtype]).transpose(1, 2)
+    k = torch.randn(batch, tokens, 2, d).to(DTYPES[dtype])
+    cos, sin = torch.randn(2, tokens, d)
+    for many in (
+        (cos.expand(batch, tokens, d), sin.expand(batch, tokens, d)),
+        tuple(torch.randn(2, batch, tokens, d)),
+        tuple(torch.randn(2, batch, tokens, d).to(DTYPES[dtype])),
+    ):
+        got = dlblas.apply_rotary_pos_emb(q, k, *many, style=style)
+        tables = [t.double()[..., None, :] for t in many]
+        for x, y in zip((q, k), got, strict=True):
+            want = turned(x, *tables, style)
+            assert (y.double() - want).abs().max() <= 0.04 if dtype == "bf16" else 0.005
+        dlblas.apply_rotary_pos_emb_(q, k, *many, style=style)
+        assert torch.equal(q, got[0]) and torch.equal(k, got[1])
+
+
+def test_numpy() -> None:
+    q, k = np.random.default_rng(1).standard_normal((2, 5, 2, 16), dtype=np.float32)
+    table, positions = table_of(8, 16).numpy(), np.array([7, 0, 3, 3, 1], np.int64)
+    want = expected(torch.tensor(q), torch.tensor(positions), torch.tensor(table), "neox")
+    dlblas.rope_(q, k, positions, table)
+    check(torch.tensor(q), want)
+
+
+@pytest.mark.parametrize("op", ["rope", "rope_"])
+def test_compiled_with_any_number_of_tokens(op: str) -> None:
+    table = table_of(64, 32)
+
+    def model(q: Any, k: Any, positions: Any) -> Any:
+        got = getattr(dlblas, op)(q * 1, k * 1, positions, table)
+        return got if op == "rope" else None
+
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+    for tokens in (3, 5, 17):
+        q, k = torch.randn(tokens, 4, 32), torch.randn(tokens, 1, 32)
+        got = compiled(q, k, torch.arange(tokens))
+        if op == "rope":
+            check(got[0], expected(q, torch.arange(tokens), table, "neox"))
+
+
+def test_opcheck_of_slices() -> None:
+    _, q, k, _ = projection(5, 3, 1, 32, torch.float32)
+    arguments = (q, k, torch.arange(5), table_of(8, 32))
+    for form in ("rope", "rope_"):
+        result = torch.library.opcheck(getattr(torch.ops.dlblas, form), arguments)
+        assert set(result.values()) == {"SUCCESS"}
+
+
+def test_wrong_shapes_are_refused() -> None:
+    q, k, at = torch.randn(5, 2, 32), torch.randn(5, 1, 32), torch.arange(5)
+    with pytest.raises(errors.ShapeMismatchError, match="cos_sin_cache"):
+        dlblas.rope(q, k, at, torch.randn(9, 31))
+    with pytest.raises(errors.ShapeMismatchError, match="cos_sin_cache|q"):
+        dlblas.rope(q, k, at, torch.randn(9, 34))
+    with pytest.raises(errors.ShapeMismatchError, match="positions"):
+        dlblas.rope(q, k, torch.arange(4), torch.randn(9, 32))
+    with pytest.raises(errors.UnsupportedDtypeError, match="positions"):
+        dlblas.rope(q, k, torch.zeros(5), torch.randn(9, 32))
+    with pytest.raises(errors.ShapeMismatchError, match="q"):
+        dlblas.apply_rotary_pos_emb(q[..., :31], k[..., :31], *torch.randn(2, 5, 31))
+    with pytest.raises(errors.ArgumentError, match="overlap"):
+        dlblas.rope_(q, q[:, :1], at, torch.randn(9, 32))
