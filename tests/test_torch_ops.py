@@ -7,6 +7,7 @@ test_torch_calls.py.
 from __future__ import annotations
 
 import dlblas
+import ml_dtypes
 import numpy as np
 import pytest
 from dlblas import errors
@@ -27,9 +28,10 @@ SIZES = (5, 48, 24, 7, 3, 2, 4, 6, 8, 9)
 
 
 def sizes_of(operation, sizes):
-    """By letter, in order of first appearance."""
+    """By letter, in order of first appearance; what a scalar gives has its default."""
     letters = dict.fromkeys(n for t in operation.tensors for d in t.dims for n in d.letters)
-    return dict(zip(letters, sizes, strict=False))
+    given = {letter: default for _, letter, default in operation.sizes if default is not None}
+    return {**dict(zip(letters, sizes, strict=False)), **given}
 
 
 def shape(spec, sizes):
@@ -71,9 +73,19 @@ def reference(operation, arguments):
     inputs = []
     for (kind, _), value in zip(operation.arguments, arguments, strict=False):
         if kind == "tensor":
-            inputs.append(None if value is None else value.detach().float().cpu().numpy())
+            inputs.append(None if value is None else to_numpy(value))
     results = getattr(dlblas, operation.form)(*inputs)
-    return results if isinstance(results, tuple) else (results,)
+    results = results if isinstance(results, tuple) else (results,)
+    return tuple(r.astype(np.float32) for r in results)
+
+
+def to_numpy(value):
+    """As f32, but for 8 bits, which stay what they are."""
+    value = value.detach().cpu()
+    if value.element_size() > 1:
+        return value.float().numpy()
+    name = str(value.dtype).removeprefix("torch.")
+    return value.view(torch.uint8).numpy().view(getattr(ml_dtypes, name, name))
 
 
 FORMS = sorted(OPERATIONS)

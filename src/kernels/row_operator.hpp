@@ -35,6 +35,7 @@ struct RowOperator {
   std::vector<RowOperandSpec> operands;
   int width;  // letter
   int rows;   // letter of the leading dimensions
+  int group;  // letter of a group's columns, or -1
 };
 
 /// Results are always there; Args::present tells of inputs.
@@ -47,6 +48,10 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op);
 
 /// Pointers, strides and scalars of one call. With `nest`, where rows lie too.
 void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* nest);
+
+/// Columns of a group; 0: the program has none. Beyond a row a group is the whole row: a power of 2
+/// stays as it is, since any access divides it.
+std::int32_t group_of(const RowOperator& op, const std::int64_t* letters);
 
 /// Bytes that a call reads and writes.
 double bytes_of(const RowOperator& op, const Problem& problem);

@@ -3,6 +3,7 @@
 #include "kernels/rows.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "core/error.hpp"
@@ -64,8 +65,9 @@ const char* keep(const std::string& words) {
 
 const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   const Schema schema = parse_schema(def.schema);
-  auto* made = new RowOperator{op, &find_program(schema, op.program), {}, 0, 0};
+  auto* made = new RowOperator{op, &find_program(schema, op.program), {}, 0, 0, -1};
   made->width = find_letter(schema, op.width);
+  if (!op.group.empty()) made->group = find_letter(schema, op.group);
   if (op.operands.size() > kMaxRowOperands) bad(schema, "operands", op.operands[kMaxRowOperands]);
   for (const std::string_view name : op.operands) {
     const int at = find_tensor(schema, name);
@@ -84,6 +86,7 @@ void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* 
   call.rows = args.letters[op.rows];
   call.width = static_cast<std::int32_t>(args.letters[op.width]);
   call.tiles = 1;
+  call.group = group_of(op, args.letters);
   for (RowUnpack& unpack : call.unpack) unpack = {16, 0xffff0000u};
   if (nest) nest->rank = 0;
   // Leading dimensions, innermost first; one joins the one inside where all operands allow it.
@@ -131,6 +134,14 @@ void fill_call(const RowOperator& op, const Args& args, RowCall& call, RowNest* 
     std::memcpy(nest->strides, strides, sizeof strides);
   }
   if (op.op.fill) op.op.fill(args, call);
+}
+
+std::int32_t group_of(const RowOperator& op, const std::int64_t* letters) {
+  if (op.group < 0) return 0;
+  const std::int64_t width = std::max<std::int64_t>(1, letters[op.width]);
+  std::int64_t group = std::min(letters[op.group], std::int64_t{1} << 30);
+  if (group > width && !std::has_single_bit(static_cast<std::uint64_t>(group))) group = width;
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, group));
 }
 
 double bytes_of(const RowOperator& op, const Problem& problem) {

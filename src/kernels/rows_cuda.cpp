@@ -99,12 +99,12 @@ std::int32_t power_of_2_in(std::int64_t n) {
   return 1 << std::min(4, std::countr_zero(static_cast<std::uint64_t>(n)));
 }
 
-/// The traits of a problem's kernels, but for `full`. An access is 16 bytes of the first operand,
-/// or what width and alignment leave of it.
+/// The traits of a problem's kernels, but for `full`. An access is 16 bytes of the widest elements,
+/// or what width, groups and alignment leave of it.
 RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   RowTraits traits;
   for (FloatType& type : traits.types) type = FloatType::kF32;
-  traits.n = 0;
+  traits.n = 16;
   traits.nested = traits.strided = k.kind == Kind::kStrided;
   const std::int64_t width = problem.dims[k.op->width];
   for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
@@ -115,11 +115,14 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     const int size = size_of(t.dtype), align = 1 << t.align_log2;
     if (align < size) traits.aligned = false;
     if (spec.role != RowRole::kRow && spec.role != RowRole::kColumns) continue;
-    if (traits.n == 0) traits.n = std::min(16 / size, power_of_2_in(width));
+    traits.n = std::min({traits.n, power_of_2_in(width), spec.role == RowRole::kRow ? 16 / size : 16});
     while (traits.n > 1 && align < std::min(16, traits.n * size)) traits.n /= 2;
     if (t.layout == Layout::kRowsOuter) traits.nested = true;
   }
   if (k.kind == Kind::kStrided || !traits.aligned) traits.n = 1;
+  traits.group = group_of(*k.op, problem.dims);
+  if (traits.group >= width && !k.op->op.reduces_groups) traits.group = 0;
+  while (traits.group % traits.n != 0) traits.n /= 2;
   // A program keeps words of its inputs' accesses.
   for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
     if (k.op->operands[i].role == RowRole::kRow && !k.op->operands[i].written)
@@ -170,7 +173,10 @@ std::int32_t blocks_for(const RowKernel& k, const RowConfig& c, const DeviceInfo
 /// What a block of the kShared kernel keeps.
 std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c) {
   if (k.kind != Kind::kShared) return 0;
-  return (accesses(k, problem) + c.cluster - 1) / c.cluster * traits_of(k, problem).kept;
+  const RowTraits traits = traits_of(k, problem);
+  const std::int64_t whole = k.op->op.reduces_groups ? traits.group / traits.n : 1;
+  const std::int64_t parts = c.cluster * whole;
+  return (accesses(k, problem) + parts - 1) / parts * whole * traits.kept;
 }
 
 std::int64_t shared_room(const DeviceInfo& device) {
@@ -186,10 +192,9 @@ bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig
   if (c.cluster > 1 && (device.arch < 90 || c.cluster > c.threads)) return false;
   const int per_thread = 65536 / (warps * 32 * std::max(1, c.blocks));
   if (warps * 32 * c.blocks > threads_per_unit(device) || per_thread < 24) return false;
-  const std::int32_t group = k.op->op.group;
-  if (group == 0) return true;
-  const int lanes = group / traits.n;
-  return group % traits.n == 0 && lanes <= 32 && c.threads % lanes == 0;
+  if (!k.op->op.reduces_groups) return true;
+  const int lanes = traits.group / traits.n;
+  return lanes <= 32 && 32 % lanes == 0 && c.threads % lanes == 0;
 }
 
 std::int32_t vectors_for(std::int64_t row, std::int64_t threads) {
@@ -361,10 +366,7 @@ Support supports(const Problem& problem, const DeviceInfo& device, const Impleme
   const std::int64_t rows = problem.dims[k.op->rows], width = problem.dims[k.op->width];
   if (width > kMaxWidth) return Support::no("rows of more than {} columns", kMaxWidth);
   if (rows > kMaxGrid / 64) return Support::no("more than {} rows", kMaxGrid / 64);
-  if (k.kind == Kind::kStrided) {
-    if (k.op->op.group) return Support::no("groups of columns need contiguous rows");
-    return Support::yes();
-  }
+  if (k.kind == Kind::kStrided) return Support::yes();
   for (const RowOperandSpec& spec : k.op->operands) {
     const TensorTraits& t = problem.tensors[spec.tensor];
     if (t.dtype == DType::kAbsent || spec.role == RowRole::kTable) continue;
@@ -521,7 +523,7 @@ std::string literal(const RowTraits& traits) {
   return text("dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n,
               ", .full = ", word(traits.full), ", .nested = ", word(traits.nested),
               ", .strided = ", word(traits.strided), ", .aligned = ", word(traits.aligned),
-              ", .kept = ", traits.kept, ", .options = {", options, "}}");
+              ", .kept = ", traits.kept, ", .group = ", traits.group, ", .options = {", options, "}}");
 }
 
 std::vector<KernelSource> sources(const Problem& problem, const Config& config, const DeviceInfo&,
