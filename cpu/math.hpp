@@ -78,6 +78,18 @@ DLBLAS_INLINE Vec div(Vec a, Vec b) { return a / b; }
 /// NaN wins.
 DLBLAS_INLINE Vec max(Vec a, Vec b) { return choose(is_nan(a), a, max_number(a, b)); }
 DLBLAS_INLINE Vec min(Vec a, Vec b) { return choose(is_nan(a), a, min_number(a, b)); }
+DLBLAS_INLINE float reduce_max(Vec a) {
+#if defined(__AVX512F__)
+  return any(is_nan(a)) ? __builtin_nanf("") : _mm512_reduce_max_ps(a);
+#else
+  float lanes[kWidth];
+  store<Element::kF32>(lanes, a);
+  for (int d = kWidth / 2; d > 0; d /= 2)
+    for (int i = 0; i < d; ++i)
+      lanes[i] = lanes[i] > lanes[i + d] || lanes[i] != lanes[i] ? lanes[i] : lanes[i + d];
+  return lanes[0];
+#endif
+}
 DLBLAS_INLINE Vec abs(Vec a) { return (Vec)((Ints)a & 0x7fffffff); }
 /// |magnitude| with the sign of `sign`.
 DLBLAS_INLINE Vec with_sign(Vec magnitude, Vec sign) {

@@ -61,12 +61,15 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
     call = Call(REGISTRY, case, seed)
     before = call.before()
     refs = dlblas.reference(case.op, (), before)
-    dtypes = [numpy_dtype(_dtype_name(r.array.dtype)) for r in call.outcome()]
-    rights = [round_to(d, ref.value).astype(d) for d, ref in zip(dtypes, refs, strict=True)]
+    dtypes = [r.array.dtype for r in call.outcome()]
+    rights = [stored_as(d, ref.value) for d, ref in zip(dtypes, refs, strict=True)]
     floats = {n for n, v in before.items() if hasattr(v, "dtype") and v.dtype.kind not in "iu"}
     positive = {n: abs(v) if n in floats else v for n, v in before.items()}
     sizes = dlblas.reference(case.op, (), positive)
-    plain = _formula_in_f32(call)
+    plain = list(_formula_in_f32(call))
+    for i, dtype in enumerate(dtypes):
+        if dtype.itemsize == 1:  # a code is right or wrong: its own rounding is no error
+            plain[i] = stored_as(dtype, plain[i]).astype(np.float64)
     narrow = any(before[n].dtype.itemsize == 2 for n in floats)
 
     def verify(at: int, array: Any) -> Any:
@@ -94,8 +97,12 @@ def _formula_in_f32(call: Call) -> Any:
     return REGISTRY.formulas[call.case.op](tensors, {**call.defaults, **call.scalars}, rounding)
 
 
-def _dtype_name(dtype: Any) -> str:
-    return {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}[dtype.name]
+def stored_as(dtype: Any, exact: Any) -> Any:
+    """f64 as a result of this dtype holds it: one rounding; 8 bits saturate."""
+    if dtype.kind != "i":
+        return round_to(dtype, exact).astype(dtype)
+    ends = np.iinfo(dtype)
+    return np.clip(np.rint(exact), ends.min, ends.max).astype(dtype)
 
 
 def _row_and_column(value: Any) -> Any:
@@ -120,7 +127,7 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
     dtype, width = right.dtype, right.shape[-1]
 
     def stored(exact: Any) -> Any:
-        return round_to(dtype, exact).astype(dtype)
+        return stored_as(dtype, exact)
 
     def changed(**changes: Any) -> Iterator[tuple[str, Any]]:
         for name, array in changes.items():
@@ -136,7 +143,7 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
     element = value.copy()
     at = np.unravel_index(rng.integers(value.size), value.shape)
     # One rounding of the result's own dtype may lie between what is asked for and what is stored.
-    step = float(np.spacing(abs(right[at]))) if dtype != np.float32 else 0.0
+    step = _step(dtype, float(abs(right[at]))) if dtype != np.float32 else 0.0
     element[at] += 1.01 * visible(result)[at] + ROUNDINGS / 2 * step
     yield from changed(one_element=stored(element))
     last = right.copy()
@@ -152,6 +159,11 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
         r, c = rng.integers(len(rows)), rng.integers(width)
         stale[r : r + TILE, c : c + TILE] = rows[::-1, ::-1][r : r + TILE, c : c + TILE]
         yield from changed(stale_tile=stale.reshape(right.shape))
+
+
+def _step(dtype: Any, size: float) -> float:
+    """From a value to the next larger one."""
+    return 1.0 if dtype.kind == "i" else float(np.spacing(dtype.type(size)))
 
 
 def numpy_missing() -> bool:

@@ -22,14 +22,30 @@ from dlblas.harness import abi, load_registry
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 THREADS = (1, 2, 3, 5, 16, 64)
-# Operators of rows alone: their tensors, the result last, and how many widths each is wide.
-ROWS = {
-    "silu_and_mul": {"x": 2, "y": 1},
-    "silu_and_mul_backward": {"dy": 1, "x": 2, "dx": 2},
-    "softmax": {"x": 1, "y": 1},
+F8 = ml_dtypes.float8_e4m3fn
+
+
+def groups(width: int) -> int:
+    return -(-width // 128)
+
+
+# Operators of rows alone: inputs by name, and results. Each is so many widths wide, or as many
+# columns as a function of the width says; None: of the problem's dtype.
+ROWS: dict[str, tuple[dict[str, tuple[Any, Any]], tuple[tuple[Any, Any], ...]]] = {
+    "silu_and_mul": ({"x": (2, None)}, ((1, None),)),
+    "silu_and_mul_backward": ({"dy": (1, None), "x": (2, None)}, ((2, None),)),
+    "softmax": ({"x": (1, None)}, ((1, None),)),
+    "layer_norm": ({"x": (1, None)}, ((1, None),)),
+    "quantize_token": ({"x": (1, None)}, ((1, F8), (lambda width: 1, np.float32))),
+    "quantize_group": ({"x": (1, None)}, ((1, F8), (groups, np.float32))),
+    "dequantize": ({"q": (1, F8), "scale": (groups, np.float32)}, ((1, np.float32),)),
 }
 HEADS = ("rope", "apply_rotary_pos_emb")
 NO_RESULT = {"store_kv_cache"}  # it copies
+
+
+def columns(of: Any, width: int) -> int:
+    return int(of(width) if callable(of) else of * width)
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
@@ -46,6 +62,7 @@ class Problem:
         self.rows = pick.choice((9, 17, 40, 130))
         width = pick.choice((1, 5, 31, 64, 257, 1000, 4096, 4999))
         self.shared: dict[str, Any] = {}
+        self.kinds: list[Any] = []
         if op == "matmul":
             width = pick.choice((1, 8, 64, 130, 300, 1024, 2056, 9000))
             n = pick.choice((1, 3, 8, 9, 40, 64, 200))
@@ -55,9 +72,15 @@ class Problem:
             self.widths = [n]
         elif op in ROWS:
             width = pick.choice((width, width, 40000))  # from 16,384 on softmax keeps no row
-            *parts, result = ROWS[op].items()
-            self.rowed = {n: draw(rng, (self.rows, k * width), dtype) for n, k in parts}
-            self.widths = [result[1] * width]
+            inputs, results = ROWS[op]
+            self.rowed = {
+                name: draw(rng, (self.rows, columns(of, width)), dtype).astype(
+                    kind or DTYPES[dtype]
+                )
+                for name, (of, kind) in inputs.items()
+            }
+            self.widths = [columns(of, width) for of, _ in results]
+            self.kinds = [kind or DTYPES[dtype] for _, kind in results]
         elif op == "topk_softmax":
             width = max(8, width)
             self.rowed = {"logits": draw(rng, (self.rows, width), dtype)}
@@ -226,7 +249,6 @@ def test_tune_leaves_out_what_has_other_bits() -> None:
 @pytest.mark.parametrize("op", OPERATORS)
 def test_on_a_gpu(op: str) -> None:
     torch = pytest.importorskip("torch")
-    types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
     pick = random.Random(op)
     function = getattr(dlblas, op)
 
@@ -253,13 +275,13 @@ def test_on_a_gpu(op: str) -> None:
             arrays = {**problem.rowed, **problem.shared}
             tensors = {
                 n: torch.from_numpy(np.ascontiguousarray(a.T).astype(np.float32))
-                .to("cuda", types[dtype])
+                .to("cuda", getattr(torch, a.dtype.name))
                 .T
                 if a.ndim == 2 and a.flags.f_contiguous and not a.flags.c_contiguous
                 else torch.from_numpy(a).to("cuda")
                 if a.dtype.kind == "i"
                 else torch.from_numpy(np.ascontiguousarray(a).astype(np.float32)).to(
-                    "cuda", types[dtype]
+                    "cuda", getattr(torch, a.dtype.name)
                 )
                 for n, a in arrays.items()
                 if hasattr(a, "dtype")

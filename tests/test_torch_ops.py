@@ -7,6 +7,7 @@ test_torch_calls.py.
 from __future__ import annotations
 
 import dlblas
+import ml_dtypes
 import numpy as np
 import pytest
 from dlblas import errors
@@ -30,9 +31,10 @@ INFO = {row["name"]: row for row in dlblas.info()["operators"]}
 
 
 def sizes_of(operation, sizes):
-    """By letter, in order of first appearance."""
+    """By letter, in order of first appearance; what a scalar gives has its default."""
     letters = dict.fromkeys(n for t in operation.tensors for d in t.dims for n in d.letters)
-    return dict(zip(letters, sizes, strict=False))
+    given = {letter: default for _, letter, default in operation.sizes if default is not None}
+    return {**dict(zip(letters, sizes, strict=False)), **given}
 
 
 def shape(spec, sizes):
@@ -88,20 +90,31 @@ def reference(operation, arguments):
     inputs = []
     for (kind, _), value in zip(operation.arguments, arguments, strict=False):
         if kind == "tensor":
-            plain = value if value is None or value.dtype in INTEGERS else value.float()
-            inputs.append(None if plain is None else plain.detach().cpu().numpy().copy())
+            inputs.append(None if value is None else to_numpy(value))
         elif kind == "scalar":  # a size
             inputs.append(value)
     results = getattr(dlblas, operation.form)(*inputs)
     if results is None:  # no results: what it writes are inputs
         before = [v for (k, _), v in zip(operation.arguments, arguments) if k == "tensor"]
-        changed = [
+        arrays = [v for v in inputs if v is None or hasattr(v, "shape")]
+        results = tuple(
             x
-            for x, v in zip(inputs, before, strict=True)
-            if v is not None and (x != v.cpu().numpy()).any()
-        ]
-        return tuple(changed)
-    return results if isinstance(results, tuple) else (results,)
+            for x, v in zip(arrays, before, strict=True)
+            if v is not None and (x != to_numpy(v)).any()
+        )
+    results = results if isinstance(results, tuple) else (results,)
+    return tuple(r.astype(np.float32) for r in results)
+
+
+def to_numpy(value):
+    """A copy as f32, but for 8 bits and integers, which stay what they are."""
+    value = value.detach().cpu()
+    if value.dtype in INTEGERS:
+        return value.numpy().copy()
+    if value.element_size() > 1:
+        return value.float().numpy().copy()
+    name = str(value.dtype).removeprefix("torch.")
+    return value.clone().view(torch.uint8).numpy().view(getattr(ml_dtypes, name, name))
 
 
 FORMS = sorted(OPERATIONS)

@@ -4,6 +4,7 @@
 // Compiled once per instruction set, as cpu/simd.hpp. Read next: cpu/row/walk.hpp.
 #pragma once
 
+#include "cpu/row/bytes.hpp"
 #include "cpu/row/values.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
@@ -20,6 +21,8 @@ enum class Way : int32_t {
   kStreamF32,
   kStreamF16,
   kStreamBF16,
+  kBytes,  // of any order of values
+  kStreamBytes,
   kOther,
 };
 
@@ -34,6 +37,7 @@ struct RowState {
   RowTensor operands[kMaxRowOperands];
   int64_t index;
   bool paired;
+  int64_t group;  // the one at work, where groups are reduced
 
   template <int kIndex>
   DLBLAS_INLINE void store_value(Operand<kIndex>, float value) const;
@@ -69,52 +73,6 @@ DLBLAS_INLINE Values<2> from_pairs(const Values<2>& x) {
   return r;
 }
 
-/// 2^k for −149 ≤ k ≤ 127.
-DLBLAS_INLINE float power_of_2(int k) {
-  const uint32_t bits = k >= -126 ? static_cast<uint32_t>(k + 127) << 23 : 1u << (k + 149);
-  float f;
-  __builtin_memcpy(&f, &bits, 4);
-  return f;
-}
-DLBLAS_INLINE float f8_to_f32(FloatType type, uint8_t byte) {
-  const int fraction_bits = type == FloatType::kF8E4M3 ? 3 : 2;
-  const int bias = type == FloatType::kF8E4M3 ? 7 : 15;
-  const int exponent = byte >> fraction_bits & (type == FloatType::kF8E4M3 ? 15 : 31);
-  const int fraction = byte & ((1 << fraction_bits) - 1);
-  float v;
-  if (type == FloatType::kF8E4M3 ? (byte & 0x7f) == 0x7f : exponent == 31 && fraction != 0)
-    v = __builtin_nanf("");
-  else if (type == FloatType::kF8E5M2 && exponent == 31)
-    v = __builtin_inff();
-  else if (exponent == 0)
-    v = static_cast<float>(fraction) * power_of_2(1 - bias - fraction_bits);
-  else
-    v = static_cast<float>(fraction + (1 << fraction_bits)) *
-        power_of_2(exponent - bias - fraction_bits);
-  return byte & 0x80 ? -v : v;
-}
-/// Nearest even; beyond the largest value the largest (torch saturates so in quantisation); NaN
-/// stays.
-DLBLAS_INLINE uint8_t f32_to_f8(FloatType type, float v) {
-  const int fraction_bits = type == FloatType::kF8E4M3 ? 3 : 2;
-  const int least = type == FloatType::kF8E4M3 ? -6 : -14;
-  const float largest = type == FloatType::kF8E4M3 ? 448.0f : 57344.0f;
-  uint32_t bits;
-  __builtin_memcpy(&bits, &v, 4);
-  const auto sign = static_cast<uint8_t>(bits >> 24 & 0x80);
-  if (v != v) return sign | (type == FloatType::kF8E4M3 ? 0x7f : 0x7e);
-  float a = sign ? -v : v;
-  a = a > largest ? largest : a;
-  __builtin_memcpy(&bits, &a, 4);
-  int exponent = static_cast<int>(bits >> 23) - 127;
-  exponent = exponent < least ? least : exponent;
-  // Multiples of the spacing here, to the nearest even one; a carry moves into the exponent.
-  const float spacing = power_of_2(exponent - fraction_bits);
-  const auto units = static_cast<int>(__builtin_rintf(a / spacing));
-  const int code = (exponent - least) * (1 << fraction_bits) + units;
-  return static_cast<uint8_t>(sign | code);
-}
-
 /// The first n ≤ kWidth elements from column `c` on, at any stride, of any type; zeros above.
 DLBLAS_OUTLINE Vec load_some(const RowTensor& t, int64_t c, int n) {
   const int size = size_of(t.type);
@@ -128,11 +86,7 @@ DLBLAS_OUTLINE Vec load_some(const RowTensor& t, int64_t c, int n) {
   if (t.type == FloatType::kF32) return load_partial<Element::kF32>(from, n);
   if (t.type == FloatType::kF16) return load_partial<Element::kF16>(from, n);
   if (t.type == FloatType::kBF16) return load_partial<Element::kBF16>(from, n);
-  float lanes[kWidth] = {};
-  for (int i = 0; i < n; ++i)
-    lanes[i] = t.type == FloatType::kI8 ? static_cast<float>(static_cast<signed char>(from[i]))
-                                        : f8_to_f32(t.type, static_cast<uint8_t>(from[i]));
-  return load<Element::kF32>(lanes);
+  return load_bytes_partial(t.type, from, n);
 }
 DLBLAS_OUTLINE void store_some(const RowTensor& t, int64_t c, Vec v, int n) {
   const int size = size_of(t.type);
@@ -146,16 +100,7 @@ DLBLAS_OUTLINE void store_some(const RowTensor& t, int64_t c, Vec v, int n) {
   } else if (t.type == FloatType::kBF16) {
     store_partial<Element::kBF16>(place, v, n);
   } else {
-    for (int i = 0; i < n; ++i) {
-      if (t.type != FloatType::kI8) {
-        place[i] = static_cast<char>(f32_to_f8(t.type, v[i]));
-        continue;
-      }
-      const float whole = __builtin_rintf(v[i]);
-      place[i] = static_cast<char>(whole > 127    ? 127
-                                   : whole < -128 ? -128
-                                                  : static_cast<int>(whole));
-    }
+    store_bytes_partial(t.type, place, v, n);
   }
   if (place != to)
     for (int i = 0; i < n; ++i)
@@ -271,11 +216,35 @@ struct CpuAccess {
     t.data = static_cast<char*>(call.operands[kIndex].data) + offset * size_of(t.type);
     if (first_pass) store_to(t, 0, x);
   }
-  /// A group's value, once.
-  template <int kGroup, int kIndex>
+  /// The row's value.
+  template <int kIndex>
+  DLBLAS_INLINE float load_value(Operand<kIndex>) const {
+    return load_one(row.operands[kIndex], 0);
+  }
+  /// The values of the groups of columns that lie here.
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> load_group(Operand<kIndex>) const {
+    const RowTensor& t = row.operands[kIndex];
+    const auto width = static_cast<uint32_t>(call.group), begin = static_cast<uint32_t>(first),
+               group = begin / width, past = begin - group * width;
+    const int columns = kVectors == 1 ? lanes : kVectors * kWidth;
+    if (past + static_cast<uint32_t>(columns) <= width) return {load_one(t, group)};
+    float all[kVectors * kWidth] = {};
+    for (int i = 0; i < columns; ++i)
+      all[i] = load_one(t, group + (past + static_cast<uint32_t>(i)) / width);
+    Values<kVectors> r;
+    for (int i = 0; i < kVectors; ++i)
+      r.v[i] = dlblas::DLBLAS_ISA::load<Element::kF32>(all + i * kWidth);
+    if constexpr (kVectors == 2)
+      if (row.paired) return to_pairs(r);
+    return r;
+  }
+  /// A group's value, by its first access.
+  template <int kIndex>
   DLBLAS_INLINE void store_group(Operand<kIndex>, float value) const {
     const RowTensor& t = row.operands[kIndex];
-    if (first % kGroup == 0) store_some(t, first / kGroup, broadcast(value), 1);
+    if (first == row.group * call.group)
+      __builtin_memcpy(t.data + row.group * t.column, &value, sizeof value);
   }
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> round(Operand<kIndex>, const Values<kVectors>& x) const {
@@ -289,6 +258,12 @@ struct CpuAccess {
   }
 
  private:
+  DLBLAS_INLINE static float load_one(const RowTensor& t, int64_t at) {
+    if (t.type != FloatType::kF32) return load_some(t, at, 1)[0];
+    float value;
+    __builtin_memcpy(&value, t.data + at * t.column, sizeof value);
+    return value;
+  }
   DLBLAS_INLINE Values<kVectors> load_from(const RowTensor& t, int64_t c) const {
     Values<kVectors> r;
     if constexpr (kVectors == 1) {
@@ -305,6 +280,7 @@ struct CpuAccess {
       if (t.load == Way::kF16)
         return from_pair(load2<Element::kF16, Element::kF16>(t.data + c * 2));
 #endif
+      if (t.load == Way::kBytes) return from_pair(load_bytes(t.type, t.data + c, row.paired));
       return load_other(t, c, row.paired);
     }
   }
@@ -329,6 +305,8 @@ struct CpuAccess {
       else if (t.store == Way::kStreamF16)
         stream2<Element::kF16>(t.data + c * 2, p);
 #endif
+      else if (t.store == Way::kBytes || t.store == Way::kStreamBytes)
+        store_bytes(t.type, t.data + c, p.a, p.b, row.paired, t.store == Way::kStreamBytes);
       else
         store_other(t, c, x, row.paired);
     }
@@ -354,6 +332,7 @@ struct CpuTarget {
   using Math = CpuMath;
   using Total = double;
   using Sum = SumPart;
+  using Sums = SumsPart;
   using Max = MaxPart;
   using MaxSum = MaxSumPart;
 };

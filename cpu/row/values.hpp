@@ -108,6 +108,7 @@ struct CpuMath {
   DLBLAS_INLINE static float rsqrt(double x) { return static_cast<float>(1 / __builtin_sqrt(x)); }
   DLBLAS_INLINE static float exp(float x) { return DLBLAS_ISA::exp(broadcast(x))[0]; }
   DLBLAS_INLINE static float log(float x) { return DLBLAS_ISA::log(broadcast(x))[0]; }
+  DLBLAS_INLINE static float rsqrt(float x) { return rsqrt(static_cast<double>(x)); }
   DLBLAS_INLINE static float max(float a, float b) { return a > b || a != a ? a : b; }
   DLBLAS_INLINE static float min(float a, float b) { return a < b || a != a ? a : b; }
 };
@@ -131,6 +132,26 @@ struct SumPart {
   DLBLAS_INLINE void add_to(Total& total) const { total += static_cast<double>(reduce_add(a + b)); }
 };
 
+/// Σx and Σx·y.
+struct SumsPart {
+  struct Total {
+    double sum, products;
+  };
+  SumPart sum, products;
+  int lanes = kWidth;
+  template <int kVectors>
+  DLBLAS_INLINE void add(const Values<kVectors>& x, const Values<kVectors>& y) {
+    sum.lanes = products.lanes = lanes;
+    sum.add(x);
+    products.add_product(x, y);
+  }
+  DLBLAS_INLINE void merge(const SumsPart& o) { sum.merge(o.sum), products.merge(o.products); }
+  DLBLAS_INLINE static Total none() { return {0, 0}; }
+  DLBLAS_INLINE void add_to(Total& total) const {
+    sum.add_to(total.sum), products.add_to(total.products);
+  }
+};
+
 struct MaxPart {
   using Total = float;
   Vec most = broadcast(-__builtin_inff());
@@ -145,9 +166,7 @@ struct MaxPart {
   }
   DLBLAS_INLINE void merge(const MaxPart& o) { most = max(most, o.most); }
   DLBLAS_INLINE static Total none() { return -__builtin_inff(); }
-  DLBLAS_INLINE void add_to(Total& total) const {
-    for (int i = 0; i < kWidth; ++i) total = CpuMath::max(most[i], total);
-  }
+  DLBLAS_INLINE void add_to(Total& total) const { total = CpuMath::max(reduce_max(most), total); }
 };
 
 /// What select() takes columns from: the first `count` of those that were offered, in order.

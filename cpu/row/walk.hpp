@@ -50,7 +50,7 @@ class RowWalker {
 
   /// `scratch`: an access after the other, where kKeep.
   RowWalker(const RowJob& job, Kept* scratch)
-      : job_(job), row_{job.call, {}, 0, job.paired}, scratch_(scratch) {
+      : job_(job), row_{job.call, {}, 0, job.paired, 0}, scratch_(scratch) {
     for (int i = 0; i < job.operands; ++i) {
       RowTensor& t = row_.operands[i];
       t.type = job.types[i];
@@ -81,6 +81,7 @@ class RowWalker {
  private:
   Way way(const RowTensor& t) const {
     if (t.column != size_of(t.type)) return Way::kOther;
+    if (size_of(t.type) == 1) return Way::kBytes;
     if (t.type == FloatType::kF32) return job_.paired ? Way::kF32Paired : Way::kF32;
     if (t.type == FloatType::kF16 && !job_.paired) return Way::kF16;
     if (t.type == FloatType::kBF16 && job_.paired)
@@ -167,6 +168,7 @@ class RowWalker {
   }
   Way streamed(const RowTensor& t) const {
     return t.store == Way::kOther || t.store == Way::kBF16Any ? t.store
+           : size_of(t.type) == 1                             ? Way::kStreamBytes
            : t.type == FloatType::kF16                        ? Way::kStreamF16
            : t.type == FloatType::kBF16                       ? Way::kStreamBF16
            : job_.paired                                      ? t.store
@@ -198,31 +200,34 @@ class RowWalker {
 
   template <int kStage>
   DLBLAS_INLINE void stage(Stage<kStage> s, int64_t begin, int64_t end) {
-    if constexpr (kStage < Wide::kStages) {
-      if constexpr (Wide::kScopes[kStage] <= 0) {
-        using Part = decltype(Wide::partial(s));
-        typename Part::Total total = Part::none();
-        for (int64_t block = begin; block < end; block += kRowBlock) {
-          Part parts[kRowUnroll];
-          const int64_t next = block + kRowBlock < end ? block + kRowBlock : end;
-          for_columns(block, next, [&](auto width, int u, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
-            constexpr int kVectors = decltype(width)::vectors;
-            using P = At<kVectors>;
-            const CpuAccess<kVectors> at = {row_, c, lanes, kStage == 0};
-            typename P::Kept kept = kept_at<kVectors, kStage == 0>(at);
-            typename P::Columns columns;
-            if constexpr (P::kHasColumns && P::kColumnsStage <= kStage)
-              P::load_columns(columns, at);
-            parts[u].lanes = lanes;
-            P::accumulate(s, parts[u], kept, columns, stats<kVectors>(), at);
-            if constexpr (kKeep && kStage == P::kStages - 1) kept_place<kVectors>(c) = kept;
-          });
-          for (int u = 1; u < kRowUnroll; ++u) parts[0].merge(parts[u]);
-          parts[0].add_to(total);
-        }
-        Wide::finalize(s, stats_, total, job_.call);
-      }
+    if constexpr (kStage < Wide::kStages)
+      if constexpr (Wide::kScopes[kStage] <= 0)
+        Wide::finalize(s, stats_, reduce(s, begin, end), job_.call);
+  }
+
+  /// The total of columns [begin, end).
+  template <int kStage>
+  DLBLAS_INLINE auto reduce(Stage<kStage> s, int64_t begin, int64_t end) {
+    using Part = decltype(Wide::partial(s));
+    typename Part::Total total = Part::none();
+    for (int64_t block = begin; block < end; block += kRowBlock) {
+      Part parts[kRowUnroll];
+      const int64_t next = block + kRowBlock < end ? block + kRowBlock : end;
+      for_columns(block, next, [&](auto width, int u, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
+        constexpr int kVectors = decltype(width)::vectors;
+        using P = At<kVectors>;
+        const CpuAccess<kVectors> at = {row_, c, lanes, kStage == 0};
+        typename P::Kept kept = kept_at<kVectors, kStage == 0>(at);
+        typename P::Columns columns;
+        if constexpr (P::kHasColumns && P::kColumnsStage <= kStage) P::load_columns(columns, at);
+        parts[u].lanes = lanes;
+        P::accumulate(s, parts[u], kept, columns, stats<kVectors>(), at);
+        if constexpr (kKeep && kStage == P::kStages - 1) kept_place<kVectors>(c) = kept;
+      });
+      for (int u = 1; u < kRowUnroll; ++u) parts[0].merge(parts[u]);
+      parts[0].add_to(total);
     }
+    return total;
   }
 
   /// One pass gathers as many of the first as the program takes.
@@ -261,57 +266,41 @@ class RowWalker {
     P::store(kept, columns, stats<kVectors>(), at);
   }
 
-  /// The groups of columns that the last stage reduces, each read once; 0: it reduces none.
-  static constexpr int group() {
-    return Wide::kStages > 0 && Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0] > 0
-               ? Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0]
-               : 0;
-  }
-  template <int kVectors>
-  void write_group(int64_t c, int64_t count) {
-    using P = At<kVectors>;
-    using S = Stage<P::kStages - 1>;
-    using Part = decltype(P::partial(S{}));
-    constexpr int kStep = kVectors * kWidth;
-    constexpr bool kFirst = P::kStages == 1;
-    typename P::Kept kept[(group() + kStep - 1) / kStep];
-    typename P::Columns columns;
-    const auto access = [&](int64_t at) {
-      const int64_t left = count - at;
-      return CpuAccess<kVectors>{row_, c + at, left < kWidth ? static_cast<int>(left) : kWidth,
-                                 true};
-    };
-    Part part = P::partial(S{});
-    for (int i = 0; i * kStep < count; ++i) {
-      CpuAccess<kVectors> at = access(i * kStep);
-      at.first_pass = kFirst;
-      kept[i] = kept_at<kVectors, kFirst>(at);
-      if constexpr (P::kHasColumns && P::kColumnsStage < P::kStages) P::load_columns(columns, at);
-      part.lanes = at.lanes;
-      P::accumulate(S{}, part, kept[i], columns, stats<kVectors>(), at);
-    }
-    typename Part::Total total = Part::none();
-    part.add_to(total);
-    for (int i = 0; i * kStep < count; ++i) {
-      const CpuAccess<kVectors> at = access(i * kStep);
-      P::finalize_group(S{}, kept[i], static_cast<float>(total), at);
-      if constexpr (P::kHasColumns) P::load_columns(columns, at);
-      P::store(kept[i], columns, stats<kVectors>(), at);
-    }
-  }
+  /// Does the last stage reduce groups of columns?
+  static constexpr bool kGroups =
+      Wide::kStages > 0 && Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0] == kGroupScope;
+
+  /// A group is read for its total, and again, from cache, to be stored.
   void write_groups(int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; c += group()) {
-      const int64_t count = end - c < group() ? end - c : group();
-      if (count == group() && group() % kRowStep == 0)
-        write_group<2>(c, count);
-      else
-        write_group<1>(c, count);
+    using S = Stage<Wide::kStages - 1>;
+    const int64_t width = job_.call.group;
+    if (job_.stream && width % kRowStep == 0) start_streaming(begin, end);
+    row_.group = begin / width;
+    for (int64_t c = begin; c < end; c += width, ++row_.group) {
+      const int64_t next = c + width < end ? c + width : end;
+      const auto total = static_cast<float>(reduce(S{}, c, next));
+      for_columns(c, next, [&](auto vectors, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
+        constexpr int kVectors = decltype(vectors)::vectors;
+        using P = At<kVectors>;
+        CpuAccess<kVectors> access = {row_, at, lanes, P::kStages == 0};
+        typename P::Kept kept = kept_at<kVectors, false>(access);
+        access.first_pass = true;
+        P::finalize_group(S{}, kept, total, access);
+        typename P::Columns columns;
+        if constexpr (P::kHasColumns) P::load_columns(columns, access);
+        P::store(kept, columns, stats<kVectors>(), access);
+      });
     }
   }
 
   /// The pass that stores: past the caches from the first address that is fit for it.
   void write(int64_t begin, int64_t end) {
-    if constexpr (group() > 0) return write_groups(begin, end);
+    if constexpr (kGroups)
+      write_groups(begin, end);
+    else
+      write_row(begin, end);
+  }
+  void write_row(int64_t begin, int64_t end) {
     int64_t c = begin;
     if (job_.stream) c = start_streaming(begin, end);
     if (job_.prefetch) {
@@ -341,6 +330,16 @@ class RowWalker {
   /// Writes the columns before the first aligned address; results that are not aligned with the
   /// first of them go through the caches. The column to go on from.
   int64_t start_streaming(int64_t begin, int64_t end) {
+    if constexpr (kGroups) return choose_stores(begin, end), begin;
+    const int64_t head = choose_stores(begin, end);
+    for (int64_t c = begin; c < begin + head; c += kWidth) {
+      const int64_t left = begin + head - c;
+      write_access<1>(c, left < kWidth ? static_cast<int>(left) : kWidth);
+    }
+    return begin + head;
+  }
+  /// Which results go past the caches; the columns before their first aligned address.
+  int64_t choose_stores(int64_t begin, int64_t end) {
     int64_t head = -1;
     for (int i = 0; i < job_.operands; ++i) {
       RowTensor& t = row_.operands[i];
@@ -354,16 +353,12 @@ class RowWalker {
       if ((job_.shifted >> i & 1u) && int64_t{job_.call.width} * size % step != 0) continue;
       const int64_t mine = past == 0 ? 0 : (step - past) / size;
       if (begin + mine >= end || (head >= 0 && head != mine)) continue;
-      if (kKeep && mine != 0) continue;  // accesses are where they were kept
+      // Accesses are where they were kept, or begin with groups.
+      if ((kKeep || kGroups) && mine != 0) continue;
       head = mine;
       t.store = streamed(t);
     }
-    if (head <= 0) return begin;
-    for (int64_t c = begin; c < begin + head; c += kWidth) {
-      const int64_t left = begin + head - c;
-      write_access<1>(c, left < kWidth ? static_cast<int>(left) : kWidth);
-    }
-    return begin + head;
+    return head < 0 ? 0 : head;
   }
 
   const RowJob& job_;

@@ -223,19 +223,36 @@ struct RowAccess {
     store_to<kType>(static_cast<char*>(call.operands[kIndex].data) + offset * size_of(kType),
                     rounded<kType>(v));
   }
+  /// The value of this access's group of columns. RowTraits::group is a multiple of N.
+  template <int kIndex>
+  __device__ Values<N> load_group(Operand<kIndex>) const {
+    uint32_t group = 0;
+    if constexpr (T.group > 0) group = static_cast<uint32_t>(column()) / T.group;
+    return Values<N>(load_one<kIndex>(row.template base<kIndex>(), group_place<kIndex>(group)));
+  }
+  /// The row's value.
+  template <int kIndex>
+  __device__ float load_value(Operand<kIndex>) const {
+    return load_one<kIndex>(row.template base<kIndex>(), 0);
+  }
   /// A group's value, by its first lane, at RowOperand::column elements from group to group.
-  template <int kGroup, int kIndex>
+  template <int kIndex>
   __device__ void store_group(Operand<kIndex>, float value) const {
     static_assert(T.types[kIndex] == FloatType::kF32);
     // Unsigned and 32 bits: a signed division in an address costs 30 instructions.
-    const uint32_t group = static_cast<uint32_t>(first) / kGroup + step / kGroup;
-    const auto stride = static_cast<uint32_t>(call.operands[kIndex].column);
-    const bool leads = static_cast<uint32_t>(first) % kGroup == 0 && writes;
-    asm volatile("{\n .reg .pred p;\n setp.ne.s32 p, %2, 0;\n @p st.global.f32 [%0], %1;\n}" ::"l"(
-                     __cvta_generic_to_global(
-                         reinterpret_cast<float*>(row.template base<kIndex>()) + group * stride)),
-                 "f"(value), "r"(static_cast<int>(leads))
-                 : "memory");
+    const uint32_t group = static_cast<uint32_t>(first) / T.group + step / T.group;
+    const bool leads = static_cast<uint32_t>(first) % T.group == 0 && writes;
+    char* to = row.template base<kIndex>() + group_place<kIndex>(group) * 4;
+    if constexpr (!T.aligned) {
+      if (leads)
+        store_vec<FloatType::kF32, 1, 1>(to, 0, rounded<FloatType::kF32>(Values<1>(value)));
+    } else {
+      asm volatile(
+          "{\n .reg .pred p;\n setp.ne.s32 p, %2, 0;\n @p st.global.f32 [%0], %1;\n}" ::"l"(
+              __cvta_generic_to_global(to)),
+          "f"(value), "r"(static_cast<int>(leads))
+          : "memory");
+    }
   }
   /// v rounded to the operand's type and back.
   template <int kIndex>
@@ -281,6 +298,21 @@ struct RowAccess {
   template <int kIndex>
   __device__ int64_t element(int64_t i) const {
     return i * (T.strided ? call.operands[kIndex].column : 1) * size_of(T.types[kIndex]);
+  }
+  /// Where a group's value lies, in elements. Operands have unit columns but in the strided kernel.
+  template <int kIndex>
+  __device__ int64_t group_place(uint32_t group) const {
+    return T.strided ? group * call.operands[kIndex].column : int64_t{group};
+  }
+  /// Element `at` from a row's first; 0 outside the row.
+  template <int kIndex>
+  __device__ float load_one(const char* base, int64_t at) const {
+    constexpr FloatType kType = T.types[kIndex];
+    constexpr int kBytes = size_of(kType);
+    if (!T.full && !holds) return 0;
+    return values(
+               load_vec<kType, 1, (T.aligned ? kBytes : 1), Cache::kDefault>(base + at * kBytes, 0))
+        .v[0];
   }
   template <int kIndex>
   __device__ const char* place(Operand<kIndex>, const char* base, int shift) const {
@@ -341,6 +373,7 @@ struct DeviceTarget {
   using Math = DeviceMath;
   using Total = float;  // of a sum
   using Sum = SumPart;
+  using Sums = SumsPart;
   using Max = MaxPart;
   using MaxSum = MaxSumPart;
 };

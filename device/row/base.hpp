@@ -26,9 +26,9 @@ struct Stage {
   static constexpr int index = kIndex;
 };
 
-/// Over whom a stage reduces: a row, what one thread holds of it (on a CPU: a row, too), or, as a
-/// positive number, groups of that many columns.
-inline constexpr int kRowScope = 0, kThreadScope = -1;
+/// Over what a stage reduces: a row, what one thread holds of it (on a CPU: a row, too), or groups
+/// of neighbouring columns, as many as the call says. A stage over groups is the last one.
+inline constexpr int kRowScope = 0, kThreadScope = -1, kGroupScope = 1;
 
 struct RowEmpty {};
 
@@ -52,6 +52,8 @@ struct RowProgram {
   /// does. kColumnsAfterRow: they are loaded after the row, since their address is itself loaded.
   static constexpr bool kHasColumns = false, kColumnsAfterRow = false;
   static constexpr int kColumnsStage = 3;
+  /// finalize_group(Stage, Kept&, total, at): what a group's total changes in each of its accesses.
+  /// Kept may be loaded again before.
   /// store_row(stats, row): results with one element a row. kOnlyRowResults: there are no others.
   static constexpr bool kHasRowResults = false, kOnlyRowResults = false;
   /// select(picks, stats, row), after all stages: picks.take() is the row's largest column that was

@@ -48,6 +48,7 @@ struct RowCall {
   int64_t rows;
   int32_t width;   // columns that the program walks
   uint32_t tiles;  // parts of a row that never meet
+  int32_t group;   // columns of a group, where the program has groups; the last may be shorter
   RowUnpack unpack[3];
   RowOperand operands[kMaxRowOperands];
   float f[6];                       // the program's scalars
@@ -78,6 +79,7 @@ struct RowTraits {
   bool aligned = true;   // elements lie at multiples of their size; else n = 1
   int32_t kept = 0;      // bytes of shared memory for what an access keeps there
   RowShape shape = {};
+  int32_t group = 0;  // columns of a group, a multiple of n; 0: the row is one
   int32_t options[kMaxRowOptions] = {};
 };
 

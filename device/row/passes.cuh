@@ -1,12 +1,56 @@
 // A row program with one row a block (or a cluster), of any length, in passes: one a stage, and one
 // that stores. What is kept lies in shared memory, or is read again. Also the form for any strides
-// and for elements that are not aligned to their size: one element an access, read again.
+// and for elements that are not aligned to their size: one element an access, read again. There, a
+// group of columns is a warp's.
 // In: RowCall. Flow: call > validate > select > compile > [launch].  Read next: registers.cuh.
 #pragma once
 
 #include "device/row/registers.cuh"
 
 namespace dlblas {
+
+namespace detail {
+
+/// The last stage over groups of any width, and what follows it: a warp a group, one element an
+/// access, read again to be stored.
+template <typename P, RowTraits T, RowConfig C, typename A>
+__device__ inline void store_groups(typename P::Stats& stats, const RowPlace<T>& row) {
+  using S = Stage<P::kStages - 1>;
+  using Part = decltype(P::partial(S{}));
+  static_assert(T.n == 1 && T.group > 0 && C.threads % kWarp == 0 && C.cluster == 1);
+  const int lane = threadIdx.x % kWarp, width = row.call.width;
+  typename P::Kept kept;
+  typename P::Columns columns;
+  const auto load = [&](const A& at) {
+    typename P::Loaded loaded;
+    P::load(loaded, at);
+    P::keep(kept, loaded, at);
+    if constexpr (P::kHasColumns) P::load_columns(columns, at);
+  };
+#pragma unroll 1
+  for (int64_t begin = int64_t{threadIdx.x / kWarp} * T.group; begin < width;
+       begin += int64_t{C.threads / kWarp} * T.group) {
+    const int first = static_cast<int>(begin);
+    const int end = first + smaller(width - first, T.group);
+    Part part = P::partial(S{});
+#pragma unroll 1
+    for (int c = first + lane; c < end; c += kWarp) {
+      const A at = {row, c, 0, true, true};
+      load(at);
+      P::accumulate(S{}, part, kept, columns, stats, at);
+    }
+    const auto total = reduce_lanes<typename Part::Op, kWarp>(part.value());
+#pragma unroll 1
+    for (int c = first + lane; c < end; c += kWarp) {
+      const A at = {row, c, 0, true, true};
+      load(at);
+      P::finalize_group(S{}, kept, total, at);
+      P::store(kept, columns, stats, at);
+    }
+  }
+}
+
+}  // namespace detail
 
 template <template <typename> class Program, RowTraits T, RowConfig C>
 __global__ void __launch_bounds__(C.threads, C.blocks)
@@ -29,7 +73,9 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   launch_dependents();
   blocks.start();
   const int accesses = (call.width + N - 1) / N;
-  const int share = (accesses + C.cluster - 1) / C.cluster * N;
+  // Whole groups in each block of a cluster.
+  constexpr int kWhole = has_groups<P>() ? T.group / N : 1;
+  const int share = (accesses + C.cluster * kWhole - 1) / (C.cluster * kWhole) * kWhole * N;
   const int begin = detail::smaller(call.width, share * rank);
   const int end = detail::smaller(call.width - begin, share);
   const RowPlace<T> row(call, blockIdx.x / C.cluster);
@@ -101,7 +147,9 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   }
   if constexpr (P::kHasRowResults)
     if (thread == 0 && rank == 0 && !row.skipped()) P::store_row(stats, row);
-  if constexpr (!P::kOnlyRowResults) {
+  if constexpr (T.strided && has_groups<P>()) {
+    detail::store_groups<P, T, C, A>(stats, row);
+  } else if constexpr (!P::kOnlyRowResults) {
     // Without a row-wide stage before it this is the first pass.
     constexpr int kPass = P::kStages > 0 && P::kScopes[0] <= 0;
     pass(Stage<kPass>{}, [&](auto& kept, const auto& at) {
@@ -111,7 +159,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       constexpr int kLast = P::kStages - 1;
       if constexpr (kLast >= 0)
         if constexpr (P::kScopes[kLast] > 0)
-          detail::reduce_groups<P, C, kLast, N>(kept, columns, stats, at);
+          detail::reduce_groups<P, T, C, kLast>(kept, columns, stats, at);
 #pragma unroll
       for (int i = 0; i < V; ++i) P::store(kept[i], columns[i], stats, at(i));
     });

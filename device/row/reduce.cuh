@@ -123,6 +123,39 @@ struct SumPart {
   __device__ float value() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
 };
 
+/// Σx and Σx·y, reduced as one. Between blocks they travel as f32.
+struct Sums {
+  float sum, products;
+};
+struct SumsOp {
+  using V = Sums;
+  __device__ static V none() { return {0, 0}; }
+  __device__ static void combine_lane(V& v, int distance) {
+    detail::add_other_lane(v.sum, distance);
+    detail::add_other_lane(v.products, distance);
+  }
+  __device__ static double widen(V v) {
+    return __hiloint2double(__float_as_int(v.products), __float_as_int(v.sum));
+  }
+  __device__ static V narrow(double w) {
+    return {__int_as_float(__double2loint(w)), __int_as_float(__double2hiint(w))};
+  }
+  __device__ static double combine(double a, double b) {
+    const V x = narrow(a), y = narrow(b);
+    return widen({x.sum + y.sum, x.products + y.products});
+  }
+};
+struct SumsPart {
+  using Op = SumsOp;
+  SumPart sum, products;
+  template <int N>
+  __device__ void add(const Values<N>& x, const Values<N>& y) {
+    sum.add(x);
+    products.add_product(x, y);
+  }
+  __device__ Sums value() const { return {sum.value(), products.value()}; }
+};
+
 /// A thread's maximum; NaN wins.
 struct MaxPart {
   using Op = MaxOp;

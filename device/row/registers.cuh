@@ -16,6 +16,12 @@ constexpr bool reduces_rows() {
   return false;
 }
 
+/// Does the last stage reduce groups of columns?
+template <typename P>
+constexpr bool has_groups() {
+  return P::kStages > 0 && P::kScopes[P::kStages > 0 ? P::kStages - 1 : 0] == kGroupScope;
+}
+
 namespace detail {
 
 /// Stage R over a row's threads and blocks.
@@ -34,14 +40,15 @@ __device__ inline void finalize_stage(const Part& part, typename P::Stats& stats
 }
 
 /// Stage R over groups of columns: aligned lanes of a warp. One result an access.
-template <typename P, RowConfig C, int R, int N, typename A>
+template <typename P, RowTraits T, RowConfig C, int R, typename A>
 __device__ inline void reduce_groups(typename P::Kept (&kept)[C.vectors],
                                      const typename P::Columns (&columns)[C.vectors],
                                      typename P::Stats& stats, const A& at) {
   using Part = decltype(P::partial(Stage<R>{}));
   using Op = typename Part::Op;
-  constexpr int V = C.vectors, kLanes = P::kScopes[R] / N;
-  static_assert(kLanes >= 1 && kLanes <= kWarp && C.threads % kLanes == 0);
+  constexpr int V = C.vectors, kLanes = T.group / T.n;
+  static_assert(T.group == kLanes * T.n && kLanes >= 1 && kWarp % kLanes == 0 &&
+                C.threads % kLanes == 0);
   typename Op::V v[V];
 #pragma unroll
   for (int i = 0; i < V; ++i) {
@@ -64,7 +71,7 @@ __device__ inline void run_stage(typename P::Kept (&kept)[C.vectors],
                                  typename P::Stats& stats, const A& at, Threads& threads,
                                  Blocks& blocks, const RowCall& call) {
   if constexpr (P::kScopes[R] > 0) {
-    reduce_groups<P, C, R, T.n>(kept, columns, stats, at);
+    reduce_groups<P, T, C, R>(kept, columns, stats, at);
   } else {
     auto part = P::partial(Stage<R>{});
 #pragma unroll

@@ -5,6 +5,7 @@
 // 0. Read next: device/row/access.cuh.
 #pragma once
 
+#include "device/float8.hpp"
 #include "device/row/base.hpp"
 #include "device/vec.cuh"
 
@@ -129,7 +130,8 @@ __device__ inline Values<N> erf(const Values<N>& a) {
 using rows::Values;
 
 namespace detail {
-// Two f8 in the lower half of a word, and back. Needs sm_89.
+// Two f8 in the lower half of a word, and back; in integers before sm_89.
+#if __CUDA_ARCH__ >= 890
 template <FloatType T>
 __device__ inline FloatPair unpack_f8_pair(uint32_t bits) {
   uint32_t halves;
@@ -156,6 +158,25 @@ __device__ inline uint32_t pack_f8_pair(float low, float high) {
         : "f"(high), "f"(low));
   return bits;
 }
+#else
+template <FloatType T>
+__device__ inline float f8_value(uint32_t code) {
+  return float_from_bits(T == FloatType::kF8E4M3 ? f8e4m3_to_f32_bits(code)
+                                                 : f8e5m2_to_f32_bits(code));
+}
+template <FloatType T>
+__device__ inline FloatPair unpack_f8_pair(uint32_t bits) {
+  return {f8_value<T>(bits & 0xffu), f8_value<T>(bits >> 8 & 0xffu)};
+}
+template <FloatType T>
+__device__ inline uint32_t pack_f8_pair(float low, float high) {
+  const auto code = [](float v) {
+    const auto bits = static_cast<uint32_t>(__float_as_int(v));
+    return T == FloatType::kF8E4M3 ? f32_bits_to_f8e4m3(bits) : f32_bits_to_f8e5m2(bits);
+  };
+  return code(low) | code(high) << 8;
+}
+#endif
 __device__ inline uint32_t pack_i8(float v) {
   int32_t i;
   asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(i) : "f"(v));

@@ -34,34 +34,6 @@ constexpr double kTiny = 0x1p-126;  // below, roundings of f32 are absolute
 // Roundings of r but for those of the sum behind it.
 constexpr double kRoot = kNormRoundings - 1;
 
-// A sum of terms that are made one after the other; see SumSizes.
-class Walk {
- public:
-  void add(double term) {
-    (count_ % 2 == 0 ? even_ : odd_) += term;
-    sizes_.size += std::abs(term);
-    sizes_.squares += term * term;
-    if (++count_ % kSumStep == 0) look();
-  }
-  double sum() const { return even_ + odd_; }
-  SumSizes sizes() const {
-    Walk last = *this;
-    if (count_ % kSumStep != 0) last.look();
-    const double steps = std::max(1.0, last.steps_);
-    return {sizes_.size, sizes_.squares, last.sizes_.path / steps, last.sizes_.lanes / steps};
-  }
-
- private:
-  void look() {
-    sizes_.path += sum() * sum();
-    sizes_.lanes += even_ * even_ + odd_ * odd_;
-    ++steps_;
-  }
-  SumSizes sizes_;
-  double even_ = 0, odd_ = 0, steps_ = 0;
-  std::int64_t count_ = 0;
-};
-
 // One row of a tensor in f64. The dtype is looked at once a row: dweight reads whole tensors.
 void load_row(const TensorView& t, std::int64_t at, std::vector<double>& row) {
   const std::int64_t stride = t.strides[t.rank - 1];
@@ -114,7 +86,7 @@ class Rows64 {
     const Scale scale = load(t);
     if (args_.has(kDresidual))
       load_row(args_.tensors[kDresidual], dresidual_map_.offset(t), dresidual_);
-    Walk products;
+    SumWalk products;
     for (std::int64_t c = 0; c < width_; ++c) products.add(dy_[c] * factor_[c] * (x_[c] * scale.r));
     const auto width = static_cast<double>(width_);
     const double mean = products.sum() / width, root = kRoot + scale.alike + scale.walk;
@@ -148,7 +120,7 @@ class Rows64 {
   };
   // What a column of dweight adds up to: its terms, and the errors that they come with.
   struct Column {
-    Walk products;
+    SumWalk products;
     double worst = 0, alike = 0, squares = 0, rest = 0;
   };
 

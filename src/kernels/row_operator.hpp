@@ -42,6 +42,7 @@ struct RowOperator {
   std::vector<RowOperandSpec> operands;
   int width;                // letter
   int rows;                 // letter of the leading dimensions
+  int group = -1;           // letter of a group's columns
   int index = -1;           // operand
   int heads[2] = {-1, -1};  // letters
   int page = -1;            // letter
@@ -76,6 +77,10 @@ std::int64_t columns_of(const RowOperator& op, const Problem& problem);
 /// Pointers, strides and scalars of one call. With `nest`, where rows lie too.
 void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, RowCall& call,
                RowNest* nest);
+
+/// Columns of a group; 0: the program has none. Beyond a row a group is the whole row: a power of 2
+/// stays as it is, since any access divides it.
+std::int32_t group_of(const RowOperator& op, const std::int64_t* letters);
 
 /// Bytes that a call reads and writes.
 double bytes_of(const RowOperator& op, const Problem& problem);

@@ -62,6 +62,12 @@ inline std::vector<std::int64_t> largest(const std::vector<double>& values, std:
   return order;
 }
 
+/// sum_roundings of terms of either sign: chains as above, and the levels of the trees behind them.
+inline double sum_roundings(std::int64_t width, const SumWalk& walk) {
+  const std::int64_t chain = std::max(std::min<std::int64_t>(width, 4096) / 16, width / 128);
+  return sum_error(sum_model(std::min(width, chain + 16), false), walk.sizes());
+}
+
 class HostRow {
  public:
   HostRow(const Args& args, std::int64_t row, std::int64_t place, OracleOut* out)
@@ -78,6 +84,10 @@ class HostRow {
   bool has(int tensor) const { return args_.has(tensor); }
   double scalar(int i) const { return args_.scalars[i].f; }
   std::int64_t integer(int i) const { return args_.scalars[i].i; }
+
+  DType result_dtype(int result) const {
+    return args_.tensors[args_.schema->num_inputs + result].dtype;
+  }
 
   /// An element of this row.
   double load(int tensor, std::int64_t column) const {
@@ -112,6 +122,13 @@ class HostRow {
     double total = 0;
     for (std::int64_t c = 0; c < count; ++c) total += f(c);
     return total;
+  }
+  /// A sum of terms of either sign, with what its kernels' error depends on.
+  template <typename F>
+  SumWalk walk(std::int64_t count, const F& f) const {
+    SumWalk walk;
+    for (std::int64_t c = 0; c < count; ++c) walk.add(f(c));
+    return walk;
   }
   /// NaN wins; −inf of nothing.
   template <typename F>

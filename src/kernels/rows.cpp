@@ -3,6 +3,7 @@
 #include "kernels/rows.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "core/error.hpp"
@@ -81,9 +82,10 @@ const char* keep(const std::string& words) {
 
 const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   const Schema schema = parse_schema(def.schema);
-  auto* made = new RowOperator{op, &find_program(schema, op.program), {}, 0, 0};
+  auto* made = new RowOperator{op, &find_program(schema, op.program), {}, 0, 0, -1};
   made->width = find_letter(schema, op.width);
   made->rows = op.rows.empty() ? leading_letter(schema) : find_letter(schema, op.rows);
+  if (!op.group.empty()) made->group = find_letter(schema, op.group);
   // `q|k`: the second ones lie after all the others.
   std::vector<std::string_view> names, seconds;
   for (const std::string_view name : op.operands) {
@@ -170,6 +172,7 @@ void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, R
   call.width = op.op.heads ? shape.head_width * (shape.heads[0] + shape.heads[1])
                            : static_cast<std::int32_t>(args.letters[op.width]);
   call.tiles = 1;
+  call.group = group_of(op, args.letters);
   for (RowUnpack& unpack : call.unpack) unpack = {16, 0xffff0000u};
   if (nest) nest->rank = 0;
   // Leading dimensions, innermost first; one joins the one inside where all operands allow it.
@@ -224,6 +227,14 @@ void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, R
     std::memcpy(nest->strides, strides, sizeof strides);
   }
   if (op.op.fill) op.op.fill(args, call);
+}
+
+std::int32_t group_of(const RowOperator& op, const std::int64_t* letters) {
+  if (op.group < 0) return 0;
+  const std::int64_t width = std::max<std::int64_t>(1, letters[op.width]);
+  std::int64_t group = std::min(letters[op.group], std::int64_t{1} << 30);
+  if (group > width && !std::has_single_bit(static_cast<std::uint64_t>(group))) group = width;
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, group));
 }
 
 double bytes_of(const RowOperator& op, const Problem& problem) {

@@ -36,7 +36,9 @@ struct RowOp {
   bool reduces = false;       // has a stage over rows
   bool selects = false;       // takes columns from a row in order: its threads are one block's
   std::int32_t variants = 1;  // forms of the program that CUDA kernels may choose from
-  std::int32_t group = 0;     // columns of the widest group that it reduces
+  /// Letter: columns of a group, where the program has groups; empty: it has none.
+  std::string_view group = {};
+  bool reduces_groups = false;  // the last stage is over groups
   /// Registers of a CUDA thread, at most: with nothing loaded, and for each access that it holds.
   /// It sets the default number of blocks a multiprocessor; the compiler's spills are the truth,
   /// and dlblas_compile_all holds the defaults to it.

@@ -127,6 +127,14 @@ double estimate(const Problem& problem, const Config& config, const DeviceInfo& 
   return kDispatch + moved / (rate * threads) * 1e3;
 }
 
+/// Values go by even and odd elements where the first operand is bf16, or bytes that become bf16.
+bool pairs_pay(const RowJob& job) {
+  if (size_of(job.types[0]) > 1) return job.types[0] == FloatType::kBF16;
+  for (int i = 0; i < job.operands; ++i)
+    if ((job.written >> i & 1u) && job.types[i] == FloatType::kBF16) return true;
+  return false;
+}
+
 /// What `prepare` leaves for the calls.
 struct State {
   const RowLevel* self;
@@ -158,12 +166,18 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
     if (has_rows(spec.role) || spec.role == RowRole::kGathered)
       row_bytes += t.shape[t.rank - 1] * size_of(t.dtype) * (spec.headed ? t.shape[t.rank - 2] : 1);
   }
-  if (job.call.rows == 0 || job.call.width == 0) return 0;
-  job.paired = job.types[0] == FloatType::kBF16;
+  // Rows without columns still have their values.
+  const bool row_values = std::any_of(
+      op.operands.begin(), op.operands.end(),
+      [](const RowOperandSpec& spec) { return spec.written && spec.role == RowRole::kValue; });
+  if (job.call.rows == 0 || (job.call.width == 0 && !row_values)) return 0;
+  job.paired = pairs_pay(job);
   job.stream = state.config.store == Store::kStreamed;
   job.prefetch = state.config.prefetch == Prefetch::kNextRow && op.op.reduces;
+  // A tile holds whole groups.
   const bool whole = op.op.reduces || op.op.heads;
-  job.tile = whole ? job.call.width : std::min(job.call.width, kTile);
+  const std::int32_t group = std::max(1, job.call.group);
+  job.tile = whole ? job.call.width : std::min(job.call.width, std::max(1, kTile / group) * group);
   job.call.tiles = static_cast<std::uint32_t>((job.call.width + job.tile - 1) / job.tile);
   const std::int64_t unit = std::max<std::int64_t>(1, row_bytes / job.call.tiles);
   const std::int64_t grain = std::max<std::int64_t>(1, state.config.task_kib * 1024 / unit);

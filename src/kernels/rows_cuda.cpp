@@ -104,12 +104,12 @@ std::int32_t power_of_2_in(std::int64_t n) {
 /// May rows have more than one stride? Those of one plain dimension have not.
 bool may_nest(const RowOperator& op) { return op.op.rows.empty(); }
 
-/// The traits of a problem's kernels, but for `full`. An access is 16 bytes of the first operand,
-/// or what width and alignment leave of it.
+/// The traits of a problem's kernels, but for `full`. An access is 16 bytes of the widest elements
+/// of rows (of heads, where there are any), or what width, groups and alignment leave of it.
 RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   RowTraits traits;
   for (FloatType& type : traits.types) type = FloatType::kF32;
-  traits.n = 0;
+  traits.n = 16;
   traits.nested = traits.strided = k.kind == Kind::kStrided;
   traits.shape = shape_of(*k.op, problem);
   const RowShape& shape = traits.shape;
@@ -125,13 +125,18 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     if (t.dtype > DType::kI8) continue;
     traits.types[i] = static_cast<FloatType>(t.dtype);
     if (!has_columns(spec.role)) continue;
-    if (traits.n == 0) traits.n = std::min(16 / size / shape.span, power_of_2_in(width));
     const int span = spec.headed ? shape.span : 1;
+    const RowRole leading = k.op->op.heads ? RowRole::kHeads : RowRole::kRow;
+    traits.n =
+        std::min({traits.n, power_of_2_in(width), spec.role == leading ? 16 / size / span : 16});
     while (traits.n > 1 && align < std::min(16, traits.n * size * span)) traits.n /= 2;
     if (t.layout == Layout::kRowsOuter && has_rows(spec.role) && may_nest(*k.op))
       traits.nested = true;
   }
   if (k.kind == Kind::kStrided || !traits.aligned) traits.n = 1;
+  traits.group = group_of(*k.op, problem.dims);
+  if (traits.group >= width && !k.op->op.reduces_groups) traits.group = 0;
+  while (traits.group % traits.n != 0) traits.n /= 2;
   // A program keeps words of its inputs' accesses.
   for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
     if (k.op->operands[i].role == RowRole::kRow && !k.op->operands[i].written)
@@ -182,7 +187,10 @@ std::int32_t blocks_for(const RowKernel& k, const RowConfig& c, const DeviceInfo
 /// What a block of the kShared kernel keeps.
 std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c) {
   if (k.kind != Kind::kShared) return 0;
-  return (accesses(k, problem) + c.cluster - 1) / c.cluster * traits_of(k, problem).kept;
+  const RowTraits traits = traits_of(k, problem);
+  const std::int64_t whole = k.op->op.reduces_groups ? traits.group / traits.n : 1;
+  const std::int64_t parts = c.cluster * whole;
+  return (accesses(k, problem) + parts - 1) / parts * whole * traits.kept;
 }
 
 std::int64_t shared_room(const DeviceInfo& device) {
@@ -198,10 +206,9 @@ bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig
   if (c.cluster > 1 && (device.arch < 90 || c.cluster > c.threads)) return false;
   const int per_thread = 65536 / (warps * 32 * std::max(1, c.blocks));
   if (warps * 32 * c.blocks > threads_per_unit(device) || per_thread < 24) return false;
-  const std::int32_t group = k.op->op.group;
-  if (group == 0) return true;
-  const int lanes = group / traits.n;
-  return group % traits.n == 0 && lanes <= 32 && c.threads % lanes == 0;
+  if (!k.op->op.reduces_groups) return true;
+  const int lanes = traits.group / traits.n;
+  return lanes <= 32 && 32 % lanes == 0 && c.threads % lanes == 0;
 }
 
 std::int32_t vectors_for(std::int64_t row, std::int64_t threads) {
@@ -383,10 +390,7 @@ Support supports(const Problem& problem, const DeviceInfo& device, const Impleme
   for (const RowOperandSpec& spec : k.op->operands)
     if (is_f8(problem.tensors[spec.tensor].dtype) && device.arch < 89)
       return Support::no("converts f8, which needs compute capability 8.9, not {}", device.arch);
-  if (k.kind == Kind::kStrided) {
-    if (k.op->op.group) return Support::no("groups of columns need contiguous rows");
-    return Support::yes();
-  }
+  if (k.kind == Kind::kStrided) return Support::yes();
   for (const RowOperandSpec& spec : k.op->operands) {
     const TensorTraits& t = problem.tensors[spec.tensor];
     if (t.dtype == DType::kAbsent || !(has_columns(spec.role) || has_rows(spec.role))) continue;
@@ -558,7 +562,8 @@ std::string literal(const RowTraits& traits) {
               ", .full = ", word(traits.full), ", .nested = ", word(traits.nested),
               ", .strided = ", word(traits.strided), ", .aligned = ", word(traits.aligned),
               ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
-              shaped ? literal(traits.shape) : "", ", .options = {", options, "}}");
+              shaped ? literal(traits.shape) : "", ", .group = ", traits.group, ", .options = {",
+              options, "}}");
 }
 
 std::vector<KernelSource> sources(const Problem& problem, const Config& config, const DeviceInfo&,

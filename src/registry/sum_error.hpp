@@ -56,6 +56,34 @@ struct SumSizes {
 };
 inline constexpr int kSumStep = 16;
 
+/// A sum of terms that are made one after the other.
+class SumWalk {
+ public:
+  void add(double term) {
+    (count_ % 2 == 0 ? even_ : odd_) += term;
+    sizes_.size += std::abs(term);
+    sizes_.squares += term * term;
+    if (++count_ % kSumStep == 0) look();
+  }
+  double sum() const { return even_ + odd_; }
+  SumSizes sizes() const {
+    SumWalk last = *this;
+    if (count_ % kSumStep != 0) last.look();
+    const double steps = std::max(1.0, last.steps_);
+    return {sizes_.size, sizes_.squares, last.sizes_.path / steps, last.sizes_.lanes / steps};
+  }
+
+ private:
+  void look() {
+    sizes_.path += sum() * sum();
+    sizes_.lanes += even_ * even_ + odd_ * odd_;
+    ++steps_;
+  }
+  SumSizes sizes_;
+  double even_ = 0, odd_ = 0, steps_ = 0;
+  std::int64_t count_ = 0;
+};
+
 /// Roundings that the sum may be off by, times kRounding.
 inline double sum_error(const SumModel& model, const SumSizes& sums) {
   const double path = std::sqrt(sums.path), sided = sums.size > 0 ? path / sums.size : 0;

@@ -58,7 +58,7 @@ Quantized run(const std::vector<float>& x, const std::vector<float>& weight, Flo
                 std::vector<float>(static_cast<std::size_t>(rows * groups)),
                 std::vector<float>(static_cast<std::size_t>(rows))};
   RowJob job{};
-  job.call.rows = rows, job.call.width = width, job.call.tiles = 1;
+  job.call.rows = rows, job.call.width = width, job.call.tiles = 1, job.call.group = 128;
   job.call.f[0] = type == FloatType::kI8 ? 127 : 448;
   job.call.options[0] = !weight.empty();
   void* data[] = {const_cast<float*>(x.data()), const_cast<float*>(weight.data()), out.q.data(),
@@ -143,14 +143,18 @@ TEST(RowProgramsOnGpus, GroupsAndBytesCompileClean) {
     EXPECT_EQ(cubin.spill_bytes, 0) << source.entry;
     EXPECT_TRUE(cubin.warnings.empty()) << source.entry << cubin.warnings.front();
   };
-  for (const char* traits : {".n = 8, .full = true, .options = {1}", ".n = 4, .nested = true"}) {
+  for (const char* traits : {".n = 8, .full = true, .group = 128, .options = {1}", ".n = 4, .nested = true, .group = 128"}) {
     clean(kernel("row_registers", FloatType::kI8, traits, ".threads = 128, .vectors = 4"), 80);
     clean(kernel("row_registers", FloatType::kF8E4M3, traits, ".threads = 128, .vectors = 4"), 90);
   }
-  clean(kernel("row_registers", FloatType::kF8E4M3, ".n = 8", ".vectors = 4, .cluster = 4"), 90);
-  clean(kernel("row_passes", FloatType::kF8E4M3, ".n = 8, .kept = 32",
+  clean(kernel("row_registers", FloatType::kF8E4M3, ".n = 8, .group = 128", ".vectors = 4, .cluster = 4"), 90);
+  clean(kernel("row_passes", FloatType::kF8E4M3, ".n = 8, .kept = 32, .group = 128",
                ".threads = 256, .vectors = 2"),
         90);
+  clean(kernel("row_passes", FloatType::kF8E5M2,
+               ".n = 1, .nested = true, .strided = true, .aligned = false, .group = 100",
+               ".threads = 256, .vectors = 1, .keep = false, .early = false"),
+        80);
 }
 
 Problem problem_of(const char* name, DType dtype, std::int64_t rows, std::int64_t width) {

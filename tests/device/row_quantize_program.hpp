@@ -17,7 +17,7 @@ struct RowQuantize : RowProgram {
   static constexpr Operand<4> kPeak{};
   enum Scalars { kLargest };  // of q's type
   enum Options { kHasWeight };
-  static constexpr int kGroup = 128, kStages = 2, kScopes[] = {kRowScope, kGroup};
+  static constexpr int kStages = 2, kScopes[] = {kRowScope, kGroupScope};
   static constexpr bool kHasColumns = true, kHasRowResults = true;
   static constexpr int kColumnsStage = 0;
   using Access = typename Target::Access;
@@ -62,7 +62,7 @@ struct RowQuantize : RowProgram {
   DLBLAS_ROW void finalize_group(Stage<1>, Kept& kept, float max, const Access& at) {
     const float scale = Math::max(max, 1e-10f) / at.call.f[kLargest];
     kept.factor = 1 / scale;
-    at.template store_group<kGroup>(kScale, scale);
+    at.store_group(kScale, scale);
   }
   DLBLAS_ROW void store_row(const Stats& stats, const typename Target::Row& row) {
     row.store_value(kPeak, stats.peak);

@@ -38,6 +38,7 @@ SECTIONS: dict[str, tuple[int, ...]] = {
     "machine": (1, 2),
     "rms_norm": (1, 2),
     "add_rms_norm": (1, 2),
+    "rows": (1, 2),
     "matmul": (0,),
 }
 # Search budget a key. matmul's own space has thousands of points, and 30 of them a second.
@@ -76,7 +77,7 @@ def _measure(section: str, threads: int, seconds: float, quick: bool) -> list[Ro
         result = os.path.join(folder, "rows.json")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
         env = _environment(DLBLAS_CACHE=os.path.join(folder, "store"))
-        if section.endswith("norm"):  # which copies stream is then known; see copying.py
+        if section.endswith(("norm", "rows")):  # which copies stream is then known; see copying.py
             env["GLIBC_TUNABLES"] = f"glibc.cpu.x86_non_temporal_threshold={STREAM_BYTES}"
         if threads:
             env["DLBLAS_NUM_THREADS"] = str(threads)

@@ -20,6 +20,7 @@ import numpy as np
 
 import dlblas
 from dlblas import _functions, _native, _specs
+from dlblas.bench import cpu_rows
 from dlblas.bench.copying import Copy, Helper
 from dlblas.bench.timing import ROUNDS, Samples, interleaved
 
@@ -222,6 +223,9 @@ class Bench:
             "ratio": times[best].min_ms / times["ours"].min_ms,
         }
 
+    def rows(self) -> list[Row]:
+        return list(cpu_rows.rows(self))
+
     # --- matrix product ---------------------------------------------------------------------------
 
     def matmul(self) -> list[Row]:
@@ -334,6 +338,7 @@ SECTIONS: dict[str, Callable[[Bench], list[Row]]] = {
     "machine": Bench.machine,
     "rms_norm": Bench.rms_norm,
     "add_rms_norm": Bench.add_rms_norm,
+    "rows": Bench.rows,
     "matmul": Bench.matmul,
 }
 
