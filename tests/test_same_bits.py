@@ -6,106 +6,65 @@ Read next: src/core/implementation.hpp (``same_bits``), test_matmul_sums.py.
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dlblas
-import ml_dtypes
 import numpy as np
 import pytest
-from dlblas.harness import abi, load_registry
+from dlblas.harness import Case, abi, load_registry
+from dlblas.harness.call import Call
 
-DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+DTYPES = ("f32", "f16", "bf16")
 THREADS = (1, 2, 3, 5, 16, 64)
-F8 = ml_dtypes.float8_e4m3fn
+REGISTRY = load_registry()
+# Operators with results of a row each; the others copy.
+OPERATORS = sorted(op for op, facts in REGISTRY.operators.items() if facts["results"])
 
 
-def groups(width: int) -> int:
-    return -(-width // 128)
-
-
-# Operators of rows alone: inputs by name, and results. Each is so many widths wide, or as many
-# columns as a function of the width says; None: of the problem's dtype.
-ROWS: dict[str, tuple[dict[str, tuple[Any, Any]], tuple[tuple[Any, Any], ...]]] = {
-    "silu_and_mul": ({"x": (2, None)}, ((1, None),)),
-    "silu_and_mul_backward": ({"dy": (1, None), "x": (2, None)}, ((2, None),)),
-    "softmax": ({"x": (1, None)}, ((1, None),)),
-    "layer_norm": ({"x": (1, None)}, ((1, None),)),
-    "quantize_token": ({"x": (1, None)}, ((1, F8), (lambda width: 1, np.float32))),
-    "quantize_group": ({"x": (1, None)}, ((1, F8), (groups, np.float32))),
-    "dequantize": ({"q": (1, F8), "scale": (groups, np.float32)}, ((1, np.float32),)),
-}
-HEADS = ("rope", "apply_rotary_pos_emb")
-NO_RESULT = {"store_kv_cache"}  # it copies
-
-
-def columns(of: Any, width: int) -> int:
-    return int(of(width) if callable(of) else of * width)
-
-
-def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
-    return rng.standard_normal(shape, dtype=np.float32).astype(DTYPES[dtype])
+def sizes_of(row: dict[str, Any]) -> int:
+    return math.prod(math.prod(n) if isinstance(n, list) else n for n in row["dims"].values())
 
 
 class Problem:
-    """One operator on the most rows; ``run`` gives the results of some of them."""
+    """One operator on the most rows; ``run`` gives the results of some of them. Sizes are those of
+    the operator's cases, but for the rows."""
 
     def __init__(self, op: str, seed: int, dtype: str, transposed: bool = False) -> None:
-        rng, pick = np.random.default_rng(seed), random.Random(seed)
+        pick = random.Random(seed)
         self.op, self.dtype = op, dtype
-        self.kinds: list[Any] = []  # of the results, where they are not the inputs' dtype
-        self.rows = pick.choice((9, 17, 40, 130))
-        width = pick.choice((1, 5, 31, 64, 257, 1000, 4096, 4999))
-        self.shared: dict[str, Any] = {}
-        self.kinds: list[Any] = []
-        if op == "matmul":
-            width = pick.choice((1, 8, 64, 130, 300, 1024, 2056, 9000))
-            n = pick.choice((1, 3, 8, 9, 40, 64, 200))
-            b = draw(rng, (n, width), dtype).T if transposed else draw(rng, (width, n), dtype)
-            self.rowed = {"a": draw(rng, (self.rows, width), dtype)}
-            self.shared = {"b": b, "activation": pick.choice(("", "gelu", "silu"))}
-            self.widths = [n]
-        elif op in ROWS:
-            width = pick.choice((width, width, 40000))  # from 16,384 on softmax keeps no row
-            inputs, results = ROWS[op]
-            self.rowed = {
-                name: draw(rng, (self.rows, columns(of, width)), dtype).astype(
-                    kind or DTYPES[dtype]
-                )
-                for name, (of, kind) in inputs.items()
-            }
-            self.widths = [columns(of, width) for of, _ in results]
-            self.kinds = [kind or DTYPES[dtype] for _, kind in results]
-        elif op == "topk_softmax":
-            width = max(8, width)
-            self.rowed = {"logits": draw(rng, (self.rows, width), dtype)}
-            self.shared = {"topk": pick.choice((1, 2, 8)), "renormalize": pick.random() < 0.5}
-            self.widths = [self.shared["topk"]] * 2
-            self.kinds = [np.float32, np.int32]
-        elif op in HEADS:
-            shapes = [(pick.choice((1, 3, 8)), pick.choice((2, 26, 64, 128))) for _ in range(2)]
-            shapes[1] = (shapes[1][0], shapes[0][1])
-            d = shapes[0][1]
-            self.rowed = {
-                n: draw(rng, (self.rows, *s), dtype) for n, s in zip("qk", shapes, strict=True)
-            }
-            if op == "rope":
-                self.rowed["positions"] = rng.integers(0, 50, self.rows)
-                self.shared = {"cos_sin_cache": draw(rng, (50, pick.choice((d, 2))), "f32")}
-            else:
-                self.rowed |= {n: draw(rng, (self.rows, d), dtype) for n in ("cos", "sin")}
-            self.widths = shapes
-        else:
-            names = {"rms_norm": ("x",), "add_rms_norm": ("x", "residual")}.get(op, ("dy", "x"))
-            self.rowed = {name: draw(rng, (self.rows, width), dtype) for name in names}
-            self.shared = {"weight": draw(rng, (width,), dtype)}
-            self.widths = [width] * (1 if op == "rms_norm" else 2)
-        self.widths = [w if isinstance(w, tuple) else (w,) for w in self.widths]
+        facts = REGISTRY.operators[op]
+        letter = facts["results"][0]["dims"][0]["text"]
+        cases = [
+            r for r in REGISTRY.rows
+            if r["op"] == op and dtype in r["dtypes"] and "test" in r["use"]
+            and 0 < sizes_of({"dims": {**r["dims"], letter: 1}}) < 2**17
+        ]  # fmt: skip
+        row, self.rows = pick.choice(cases), pick.choice((9, 17, 40, 130))
+        calls = []
+        for rows in (self.rows, self.rows + 1):  # what grows with it has rows
+            dims = {**row["dims"], letter: rows}
+            case = Case(op, row["name"], dims, dtype, "contiguous", "normal", row["args"])
+            calls.append(Call(REGISTRY, case, seed))
+        given, more = (call.before() for call in calls)
+        has_rows = {n for n, v in given.items() if hasattr(v, "shape") and v.shape != more[n].shape}
+        self.rowed = {n: given[n] for n in has_rows}
+        self.shared = {n: v for n, v in given.items() if n not in has_rows}
+        if transposed:
+            for name, value in self.shared.items():
+                if getattr(value, "ndim", 0) == 2:
+                    self.shared[name] = np.asfortranarray(value)
+        self.results = [
+            (r.array.shape, r.array.dtype, r.array.shape != s.array.shape)
+            for r, s in zip(calls[0].results, calls[1].results, strict=True)
+        ]
+        self.order = [p["name"] for p in facts["forms"][0]["params"]]
 
     def __repr__(self) -> str:
         arrays = {**self.rowed, **self.shared}.items()
@@ -114,16 +73,16 @@ class Problem:
 
     def run(self, first: int, count: int, threads: int) -> list[bytes]:
         rowed = {name: array[first : first + count] for name, array in self.rowed.items()}
-        dtype = DTYPES[self.dtype]
-        kinds = self.kinds or [dtype] * len(self.widths)
         results = [
-            np.empty((count, *(w if isinstance(w, tuple) else (w,))), k)
-            for w, k in zip(self.widths, kinds, strict=True)
+            np.empty((count, *shape[1:]) if has_rows else shape, dtype)
+            for shape, dtype, has_rows in self.results
         ]
-        if self.op == "rms_norm_backward":  # dweight is of the whole batch
-            results[1] = np.empty(self.widths[1], dtype)
         abi.call(self.op, {**rowed, **self.shared}, results, threads, deterministic=True)
-        return [r.tobytes() for r in results if r.ndim > 1]
+        return self.of_rows(results, lambda r: r.tobytes())
+
+    def of_rows(self, results: Sequence[Any], to_bytes: Callable[[Any], bytes]) -> list[bytes]:
+        """Those with a row each: dweight, say, is of the whole batch."""
+        return [to_bytes(r) for r, (_, _, rows) in zip(results, self.results, strict=True) if rows]
 
     def check(self, whole: list[bytes], pick: random.Random, times: int, when: str) -> None:
         for _ in range(times):
@@ -137,25 +96,7 @@ class Problem:
 
     def tune(self, count: int, seconds: float) -> Any:
         args = {name: array[:count] for name, array in self.rowed.items()}
-        kwargs = {**args, **self.shared}
-        order = {
-            "matmul": ("a", "b", "activation"),
-            "rms_norm": ("x", "weight"),
-            "add_rms_norm": ("x", "weight", "residual"),
-            "rms_norm_backward": ("dy", "x", "weight"),
-            "topk_softmax": ("logits", "topk", "renormalize"),
-        }.get(self.op, tuple(kwargs))
-        return dlblas.tune(self.op, tuple(kwargs[name] for name in order), seconds=seconds)
-
-
-BUILT_IN = set(load_registry().operators)
-OPERATORS = (
-    "matmul", "rms_norm", "add_rms_norm", "rms_norm_backward", "topk_softmax", *ROWS, *HEADS,
-)  # fmt: skip
-
-
-def test_every_operator_is_here() -> None:
-    assert set(OPERATORS) | NO_RESULT == BUILT_IN
+        return dlblas.tune(self.op, (), kwargs={**args, **self.shared}, seconds=seconds)
 
 
 TIMES = 12
@@ -167,7 +108,7 @@ def sweep(seeds: range, times: int = TIMES) -> None:
     for op in OPERATORS:
         for seed in seeds:
             pick = random.Random(f"{op} {seed}")
-            problem = Problem(op, seed, pick.choice(tuple(DTYPES)), pick.random() < 0.3)
+            problem = Problem(op, seed, pick.choice(DTYPES), pick.random() < 0.3)
             whole = problem.run(0, problem.rows, 1)
             problem.check(whole, pick, times, "untuned")
 
@@ -194,7 +135,7 @@ def test_before_and_after_tuning(op: str) -> None:
     pick = random.Random(op)
     with dlblas.deterministic():
         for seed in (1, 2, 3):
-            problem = Problem(op, seed, pick.choice(tuple(DTYPES)))
+            problem = Problem(op, seed, pick.choice(DTYPES))
             whole = problem.run(0, problem.rows, 1)
             for count in (1, 8, problem.rows):
                 report = problem.tune(count, 0.3)
@@ -234,7 +175,7 @@ def test_tune_leaves_out_what_has_other_bits() -> None:
         with pytest.raises(dlblas.Error, match=r"leaves nothing|leaves none"):
             dlblas.tune(
                 "rms_norm",
-                (problem.rowed["x"], problem.shared["weight"]),
+                (np.ones((8, 64), np.float32), np.ones(64, np.float32)),
                 seconds=0.2,
                 implementations=["reference"],
             )
@@ -257,7 +198,7 @@ def test_on_a_gpu(op: str) -> None:
         shared = {n: tensors.get(n, v) for n, v in problem.shared.items()}
         results = function(**rowed, **shared)
         results = results if isinstance(results, tuple) else (results,)
-        return [r.view(torch.uint8).cpu().numpy().tobytes() for r in results if r.ndim > 1]
+        return problem.of_rows(results, lambda r: r.view(torch.uint8).cpu().numpy().tobytes())
 
     def check(problem: Problem, tensors: dict[str, Any], whole: list[bytes], when: str) -> None:
         for count in (1, 2, 3, 8, 9, problem.rows // 2, problem.rows - 1):
@@ -289,12 +230,9 @@ def test_on_a_gpu(op: str) -> None:
             whole = run(problem, tensors, 0, problem.rows)
             check(problem, tensors, whole, "untuned")
             if seed < 3:
-                names = [n for n in ("a", "dy", "x", "b", "weight", "residual") if n in tensors]
                 for count in (1, problem.rows):
-                    args = tuple(
-                        tensors[n][:count] if n in problem.rowed else tensors[n] for n in names
-                    )
-                    extra = {k: v for k, v in problem.shared.items() if k not in tensors}
-                    dlblas.tune(op, args, kwargs=extra, seconds=3)
+                    given = {**problem.shared, **tensors}
+                    given |= {n: tensors[n][:count] for n in problem.rowed}
+                    dlblas.tune(op, (), kwargs=given, seconds=3)
                 assert run(problem, tensors, 0, problem.rows) == whole, f"{problem!r}: tuned"
                 check(problem, tensors, whole, "tuned")

@@ -95,7 +95,9 @@ def reference(operation, arguments):
             inputs.append(value)
     results = getattr(dlblas, operation.form)(*inputs)
     if results is None:  # no results: what it writes are inputs
-        before = [v for (k, _), v in zip(operation.arguments, arguments) if k == "tensor"]
+        before = [
+            v for (k, _), v in zip(operation.arguments, arguments, strict=False) if k == "tensor"
+        ]
         arrays = [v for v in inputs if v is None or hasattr(v, "shape")]
         results = tuple(
             x
