@@ -133,11 +133,12 @@ class _Collector:
         self.terminal: Any = None  # set: failures are told at once
 
     def finish(self, every_gpu_case: bool) -> None:
+        from depth import depth_of, words_of
         from dlblas.harness import Coverage, load_registry
-        from dlblas.harness.groups import Depth, absent, groups
+        from dlblas.harness.groups import absent, groups
         from dlblas.harness.report import machine_line
 
-        registry, coverage, depth = load_registry(), Coverage(), Depth.of_environment()
+        registry, coverage, depth = load_registry(), Coverage(), depth_of()
         for packed in self.packed:
             coverage.merge(packed)
         floor = json.loads(FLOOR.read_text())["cases"][registry.device["isa"]]
@@ -157,7 +158,7 @@ class _Collector:
         held = f"floor {floor}" if depth.full else f"floor {floor} at full depth"
         held = held if complete else "a part of the cases: nothing is held against a floor"
         summary = f"{coverage.summary()} ({held})"
-        lines = [coverage.brief(), "", machine_line(registry), summary, str(depth)]
+        lines = [coverage.brief(), "", machine_line(registry), summary, words_of(depth)]
         self.text = "\n".join([*lines, "every row: build/coverage.json"])
         if (ROOT / "build").is_dir():
             facts = {
@@ -193,9 +194,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    from dlblas.harness.groups import Depth
+    from depth import depth_of, words_of
 
-    return f"dlblas: {Depth.of_environment()}"
+    return f"dlblas: {words_of(depth_of())}"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

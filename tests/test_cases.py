@@ -11,11 +11,12 @@ import json
 from typing import Any
 
 import pytest
+from depth import depth_of
 from dlblas.harness import Coverage, load_registry, run_group
-from dlblas.harness.groups import PROPERTY, Depth, Group, absent, groups
+from dlblas.harness.groups import PROPERTY, Group, absent, groups
 
 SEED = 7  # of values and configurations; the run's seed draws cases
-DEPTH = Depth.of_environment()
+DEPTH = depth_of()
 REGISTRY = load_registry()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from depth import depth_of
 from dlblas.harness import Case, Coverage, Outcome, expand, load_registry, main, run_group
 from dlblas.harness.call import Call
 from dlblas.harness.groups import Depth, groups, in_turns
@@ -173,13 +174,13 @@ def test_a_sample_takes_turns_among_kinds_and_heavy_cases_come_last() -> None:
 
 
 def test_depth_and_seed_are_read_or_refused() -> None:
-    assert Depth.of_environment({"DLBLAS_TEST_SEED": "5"}) == Depth(False, 5)
+    assert depth_of({"DLBLAS_TEST_SEED": "5"}) == Depth(False, 5)
     full = {"DLBLAS_TEST_DEPTH": "full", "DLBLAS_TEST_SEED": "5"}
-    assert Depth.of_environment(full) == Depth(True, 5)
+    assert depth_of(full) == Depth(True, 5)
     with pytest.raises(ValueError, match="expected sample or full, got deep"):
-        Depth.of_environment({**full, "DLBLAS_TEST_DEPTH": "deep"})
+        depth_of({**full, "DLBLAS_TEST_DEPTH": "deep"})
     with pytest.raises(ValueError, match="no number"):
-        Depth.of_environment({"DLBLAS_TEST_SEED": "five"})
+        depth_of({"DLBLAS_TEST_SEED": "five"})
 
 
 def test_the_short_report_has_what_failed_and_what_ran_nothing() -> None:

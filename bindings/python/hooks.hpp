@@ -25,7 +25,7 @@ struct Hooks {
   Object* number;      // (like, argument, value, code, bits) -> array without dimensions, on a GPU
   Object* finish;      // (like, array) -> what the caller gets
   Object*
-      dtype_name;  // (object) -> "f32" out of a table that lives as long as the process, or None
+      dtype_name;     // (object) -> "f32" out of a table that lives as long as the process, or None
   Object* docstring;  // (form, operator, family, formula, schema) -> text below the signature
   // From python/dlblas/_torch_bridge.py, through set_torch(); null until then.
   Object* attach;       // (array): if it is torch's, registers with torch

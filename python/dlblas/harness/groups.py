@@ -9,9 +9,8 @@ run.py, tests/test_cases.py, docs/testing.md.
 from __future__ import annotations
 
 import math
-import os
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .cases import Case, Registry, expand
@@ -49,21 +48,6 @@ class Depth(NamedTuple):
 
     full: bool
     seed: int
-
-    @classmethod
-    def of_environment(cls, variables: Mapping[str, str] = os.environ) -> Depth:
-        """``DLBLAS_TEST_DEPTH``, "sample" (default) or "full"; ``DLBLAS_TEST_SEED``. Raises
-        ValueError."""
-        depth, seed = variables.get("DLBLAS_TEST_DEPTH", "sample"), variables["DLBLAS_TEST_SEED"]
-        if depth not in ("sample", "full"):
-            raise ValueError(f"DLBLAS_TEST_DEPTH is unknown; expected sample or full, got {depth}")
-        if not seed.isdecimal():
-            raise ValueError(f"DLBLAS_TEST_SEED is no number; expected 0, 1, 2 …, got {seed}")
-        return cls(depth == "full", int(seed))
-
-    def __str__(self) -> str:
-        drawn = "everything" if self.full else "a sample; DLBLAS_TEST_DEPTH=full for everything"
-        return f"seed {self.seed} ({drawn}; DLBLAS_TEST_SEED={self.seed} draws the same)"
 
 
 def _by_layout(registry: Registry) -> list[Group]:
