@@ -64,6 +64,7 @@ def _inputs(op: str, dims: dict[str, Any], dtype: str, scalars: dict[str, Any]) 
     specs = _specs.tensor_specs(row, dims, {"": dtype}, scalars)
     names = {tensor["name"] for tensor in row["tensors"]}
     given = {name: value for name, value in scalars.items() if name not in names}
+    given |= _specs.size_arguments(row, dims)
     return {name: _tensor(spec) for name, spec in specs.items()} | given
 
 
@@ -115,7 +116,7 @@ def _refill(call: Call) -> list[Any]:
     call.run()
     expected = [result.clone() for result in call.results()]
     for result in call.results():
-        result.fill_(float("nan"))
+        result.fill_(float("nan") if result.is_floating_point() else -1)
     return expected
 
 

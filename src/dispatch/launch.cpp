@@ -2,7 +2,6 @@
 // In: Kernel, Args, Context. Out: the results, written. Chooses nothing, formats nothing on the
 // good path. Flow: call > validate > select > compile > [launch].  Read next: the step of the
 // chosen implementation, for example ops/norm/norm_rows_cpu.cpp.
-#include <cstring>
 #include <optional>
 
 #include "core/counters.hpp"
@@ -39,18 +38,9 @@ void make_result(const Context& context, Args& args, int r, int output) {
               {.op = args.schema->name, .argument = impl.name, .expected = "0", .got = got});
 }
 
-// On a GPU in the order of the stream, and into a graph that is captured.
-void zero_workspace(const Kernel& kernel, const Context& context, void* workspace) {
-  if (context.device.type == DeviceType::kCuda)
-    cuda::fill_bytes(workspace, 0, kernel.zeroed_bytes, context.stream);
-  else
-    std::memset(workspace, 0, kernel.zeroed_bytes);
-}
-
 }  // namespace
 
 int run_steps(const Kernel& kernel, const Args& args, const Context& context, void* workspace) {
-  if (kernel.zeroed_bytes > 0) zero_workspace(kernel, context, workspace);
   for (int i = 0; i < kernel.num_steps; ++i)
     if (const int code = kernel.steps[i](args, context, kernel, workspace)) return code;
   return 0;

@@ -2,6 +2,8 @@
 // sources (memory cache, disk cache, NVRTC). See prepare.hpp.  Read next: jit/jit.hpp.
 #include "dispatch/prepare.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -25,16 +27,36 @@ void require(bool right, const Plan& plan, const std::string& expected, std::siz
               {.op = op, .argument = impl.name, .expected = expected, .got = text(got)});
 }
 
+// On a GPU in the order of the stream, and into a graph that is captured.
+int zero_workspace(const Args&, const Context& context, const Kernel& kernel, void* workspace) {
+  if (context.device.type == DeviceType::kCuda)
+    cuda::fill_bytes(workspace, 0, kernel.zeroed_bytes, context.stream);
+  else
+    std::memset(workspace, 0, kernel.zeroed_bytes);
+  return 0;
+}
+
+// Zeroing is a step before the others.
+void add_zeroing(const Plan& plan, Kernel& kernel) {
+  const bool zeroes = kernel.zeroed_bytes > 0;
+  require(kernel.num_steps + zeroes <= Kernel::kMaxSteps, plan,
+          text("at most ", Kernel::kMaxSteps, " steps, zeroing among them"),
+          static_cast<std::size_t>(kernel.num_steps + zeroes));
+  require(kernel.zeroed_bytes <= kernel.workspace_bytes, plan,
+          text("at most the workspace's ", kernel.workspace_bytes, " zeroed bytes"),
+          kernel.zeroed_bytes);
+  if (!zeroes) return;
+  std::copy_backward(kernel.steps, kernel.steps + kernel.num_steps,
+                     kernel.steps + kernel.num_steps + 1);
+  kernel.steps[0] = zero_workspace;
+  ++kernel.num_steps;
+}
+
 Kernel prepare(const Plan& plan, const DeviceInfo& device) {
   const Implementation& impl = *plan.implementation;
   Kernel kernel = impl.prepare(plan.problem, plan.config, device, impl);
   kernel.implementation = &impl;
-  require(kernel.num_steps <= Kernel::kMaxSteps, plan,
-          text("at most ", Kernel::kMaxSteps, " steps"),
-          static_cast<std::size_t>(kernel.num_steps));
-  require(kernel.zeroed_bytes <= kernel.workspace_bytes, plan,
-          text("at most the workspace's ", kernel.workspace_bytes, " zeroed bytes"),
-          kernel.zeroed_bytes);
+  add_zeroing(plan, kernel);
   if (!impl.sources) return kernel;
   const auto sources = impl.sources(plan.problem, plan.config, device, impl);
   require(sources.size() <= Kernel::kMaxEntries, plan,

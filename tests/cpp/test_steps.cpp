@@ -3,6 +3,7 @@
 // src/dispatch/launch.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <string>
@@ -26,7 +27,7 @@ template <int I>
 int run_step(const Args& args, const Context&, const Kernel& kernel, void* workspace) {
   auto* counters = static_cast<std::uint8_t*>(workspace);
   for (int i = 0; i <= I; ++i) ++counters[i];
-  if (I + 1 < kernel.num_steps) return 0;
+  if (kernel.steps[kernel.num_steps - 1] != run_step<I>) return 0;
   for (std::size_t i = 0; i < kCounters; ++i)
     store_element(args.result(0), static_cast<std::int64_t>(i), counters[i]);
   std::memset(workspace, 0xff, kWorkspace);
@@ -34,7 +35,7 @@ int run_step(const Args& args, const Context&, const Kernel& kernel, void* works
 }
 
 struct Shape {
-  std::int32_t num_steps = Kernel::kMaxSteps;
+  std::int32_t num_steps = Kernel::kMaxSteps - 1;  // zeroing is the eighth
   std::size_t zeroed = kCounters;
 };
 Shape g_shape;
@@ -100,8 +101,16 @@ TEST(Steps, EightOfThemStartOnZeros) {
   std::vector<float> y;
   for (int run = 0; run < 3; ++run) {
     ASSERT_EQ(call(op, y), DLBLAS_OK);
-    EXPECT_EQ(y, (std::vector<float>{8, 7, 6, 5, 4, 3, 2, 1}));
+    EXPECT_EQ(y, (std::vector<float>{7, 6, 5, 4, 3, 2, 1, 0}));
   }
+}
+
+TEST(Steps, EightOnWhateverLiesThere) {
+  const dlblas_op_t op = make_operator("steps_all", {8, 0});
+  std::vector<float> y;
+  ASSERT_EQ(call(op, y), DLBLAS_OK);
+  EXPECT_EQ(y[0], 0x77 + 8);
+  EXPECT_EQ(y[7], 0x77 + 1);
 }
 
 TEST(Steps, OnlyWhatIsAskedForIsZeroed) {
@@ -120,7 +129,7 @@ TEST(Steps, MoreThanThereIsRoomForIsRefused) {
     dlblas_last_error(&error);
     EXPECT_EQ(error.message, name + (": counting prepared a kernel that cannot be; " + words));
   };
-  refused("steps_nine", {9, 0}, "expected at most 8 steps, got 9");
+  refused("steps_nine", {8, 1}, "expected at most 8 steps, zeroing among them, got 9");
   refused("steps_beyond", {1, 65}, "expected at most the workspace's 64 zeroed bytes, got 65");
 }
 

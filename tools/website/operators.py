@@ -155,7 +155,8 @@ def _errors(row: Row, docs: Row) -> str:
     """The texts themselves: calls with one thing wrong, which are never launched."""
     from dlblas import Spec, _specs, errors, explain
 
-    right = _specs.tensor_specs(row, {letter["name"]: 8 for letter in row["letters"]}, {}, {})
+    sizes = {letter["name"]: 8 for letter in row["letters"]}
+    right, given = _specs.tensor_specs(row, sizes, {}, {}), _specs.size_arguments(row, sizes)
     names = list(right)
     first, last = right[names[0]], right[names[-1]]
     wrong: list[dict[str, Spec]] = []
@@ -167,7 +168,7 @@ def _errors(row: Row, docs: Row) -> str:
     texts: dict[str, str] = {}
     for call in wrong:
         try:
-            explain(row["name"], **call)
+            explain(row["name"], **call, **given)
         except errors.Error as error:
             texts.setdefault(type(error).__name__, str(error))
     rows = [[code(name), plain(text)] for name, text in texts.items()]

@@ -69,7 +69,8 @@ class Bench:
             dims = tiny.get(op) or {letter["name"]: 4 for letter in row["letters"]}
             specs = _specs.tensor_specs(row, dims, {}, {})
             args = tuple(self.normal(spec.shape, np.float32) for spec in specs.values())
-            ns = [_functions.native["bench_host"](form, args, {}) for _ in range(self.rounds)]
+            named = _specs.size_arguments(row, dims)
+            ns = [_functions.native["bench_host"](form, args, named) for _ in range(self.rounds)]
             ours = {
                 "min_us": min(ns) / 1e3,
                 "median_us": statistics.median(ns) / 1e3,
