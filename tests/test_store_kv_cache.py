@@ -18,13 +18,9 @@ from dlblas import errors  # noqa: E402
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 F8 = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
-LEVELS = [
-    row["name"]
-    for op in dlblas.info()["operators"]
-    if op["name"] == "store_kv_cache"
-    for row in op["implementations"]
-    if row["name"].startswith("cpu_")
-]
+ISA = dlblas.info()["devices"][0]["isa"]
+LEVELS = [f"cpu_{isa}" for isa in ("baseline", "avx2", "avx512")]
+LEVELS = LEVELS[: LEVELS.index(f"cpu_{ISA}") + 1]
 
 
 def caches(blocks: int, page: int, heads: int, d: int, dtype: Any) -> tuple[Any, Any, Any]:
@@ -75,8 +71,12 @@ def test_f8_with_scales(f8: str, dtype: str, scaled: bool, level: str) -> None:
         dlblas.store_kv_cache(k, v, k_cache, v_cache, slots, *scales)
     for x, cache, old, scale in zip((k, v), (k_cache, v_cache), before, scales, strict=True):
         quotient = x.float() if scale is None else x.float() / scale
-        want = stored(old.view(torch.uint8), quotient.clamp(-most, most).to(F8[f8]).view(torch.uint8), slots)
-        same = (cache.view(torch.uint8) == want) | (cache.float().isnan() & want.view(F8[f8]).float().isnan())
+        want = stored(
+            old.view(torch.uint8), quotient.clamp(-most, most).to(F8[f8]).view(torch.uint8), slots
+        )
+        same = (cache.view(torch.uint8) == want) | (
+            cache.float().isnan() & want.view(F8[f8]).float().isnan()
+        )
         assert same.all()
 
 

@@ -84,7 +84,11 @@ def reference(operation, arguments):
             inputs.append(None if plain is None else plain.detach().cpu().numpy().copy())
     results = getattr(dlblas, operation.form)(*inputs)
     if results is None:  # no results: what it writes are inputs
-        before = [v for (k, _), v in zip(operation.arguments, arguments) if k == "tensor"]
+        before = [
+            v
+            for (kind, _), v in zip(operation.arguments, arguments, strict=False)
+            if kind == "tensor"
+        ]
         changed = [
             x
             for x, v in zip(inputs, before, strict=True)
