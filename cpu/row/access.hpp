@@ -248,7 +248,7 @@ struct CpuAccess {
     store(o, x, shift);
   }
   template <int kIndex>
-  DLBLAS_INLINE static Values<kVectors> zero(Operand<kIndex>) {
+  DLBLAS_INLINE static Values<kVectors> zeros(Operand<kIndex>) {
     return Values<kVectors>(0.0f);
   }
   /// Will convert() copy memory, so that the program need not load it?

@@ -191,7 +191,7 @@ struct RowAccess {
     store_to<T.types[kIndex]>(const_cast<char*>(place(o, base<kIndex>(), shift)), v);
   }
   template <int kIndex>
-  __device__ static Vec<T.types[kIndex], N> zero(Operand<kIndex>) {
+  __device__ static Vec<T.types[kIndex], N> zeros(Operand<kIndex>) {
     return Vec<T.types[kIndex], N>::zero();
   }
   /// Will convert() copy memory, so that the program need not load it? On a CPU alone.

@@ -24,7 +24,7 @@ struct StoreKvCache : RowProgram {
   using Kept = Loaded;
 
   DLBLAS_ROW void load(Loaded& in, const Access& at) {
-    in.x = at.option(kScaled) || !at.copies(kCache, kX) ? at.load(kX) : at.zero(kX);
+    in.x = at.option(kScaled) || !at.copies(kCache, kX) ? at.load(kX) : at.zeros(kX);
   }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats&, const Access& at) {
