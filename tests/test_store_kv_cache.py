@@ -18,13 +18,9 @@ from dlblas import errors  # noqa: E402
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 F8 = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
-LEVELS = [
-    row["name"]
-    for op in dlblas.info()["operators"]
-    if op["name"] == "store_kv_cache"
-    for row in op["implementations"]
-    if row["name"].startswith("cpu_")
-]
+ISA = dlblas.info()["devices"][0]["isa"]
+LEVELS = [f"cpu_{isa}" for isa in ("baseline", "avx2", "avx512")]
+LEVELS = LEVELS[: LEVELS.index(f"cpu_{ISA}") + 1]
 
 
 def caches(blocks: int, page: int, heads: int, d: int, dtype: Any) -> tuple[Any, Any, Any]:

@@ -188,10 +188,11 @@ Object* verify(Object*, Object* const* args, Size, Object*) {
 
 bool same_shapes(const BoundCall& bound, Object* shapes) {
   const Schema& schema = bound.op.schema;
-  bool same = api.tuple_size(shapes) == schema.num_results;
-  for (int r = 0; same && r < schema.num_results; ++r) {
-    const TensorView& t = bound.args.result(r);
-    Object* shape = api.tuple_get(shapes, r);
+  bool same = api.tuple_size(shapes) == schema.num_judged();
+  for (int j = 0; same && j < schema.num_judged(); ++j) {
+    if (!bound.args.judges(j)) continue;
+    const TensorView& t = bound.args.judged(j);
+    Object* shape = api.tuple_get(shapes, j);
     same = api.tuple_size(shape) == t.rank;
     for (int i = 0; same && i < t.rank; ++i)
       same = api.long_as(api.tuple_get(shape, i)) == t.shape[i];
@@ -200,7 +201,7 @@ bool same_shapes(const BoundCall& bound, Object* shapes) {
 }
 
 // (name, args, kwargs, address of int64 rows, number of rows, addresses of values, addresses of
-// magnitudes, shapes of the results that these are for: what the arguments said a moment ago)
+// magnitudes, shapes of what is judged, that these are for: what the arguments said a moment ago)
 // -> ((magnitude, value, absolute) …), the bound of each result
 Object* reference(Object*, Object* const* args, Size, Object*) {
   const Function* function = function_of(args);

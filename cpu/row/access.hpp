@@ -207,8 +207,35 @@ struct CpuAccess {
     store(o, x, shift);
   }
   template <int kIndex>
-  DLBLAS_INLINE void convert(Operand<kIndex> o, const Values<kVectors>& x) const {
-    store(o, x);
+  DLBLAS_INLINE static Values<kVectors> zeros(Operand<kIndex>) {
+    return Values<kVectors>(0.0f);
+  }
+  /// Will convert() copy memory, so that the program need not load it?
+  template <int kTo, int kFrom>
+  DLBLAS_INLINE bool copies(Operand<kTo>, Operand<kFrom>) const {
+    const RowTensor &to = row.operands[kTo], &from = row.operands[kFrom];
+    const int size = size_of(to.type);
+    return kVectors == 2 && to.type == from.type && to.column == size && from.column == size &&
+           size > 1;
+  }
+  /// This access of another operand, whose values `x` are; as they are where types agree.
+  template <int kTo, int kFrom>
+  DLBLAS_INLINE void convert(Operand<kTo> o, Operand<kFrom> source,
+                             const Values<kVectors>& x) const {
+    if (!copies(o, source)) return store(o, x);
+    const RowTensor& to = row.operands[kTo];
+    const int size = size_of(to.type);
+    const char* in = row.operands[kFrom].data + first * size;
+    char* out = to.data + first * size;
+    const bool past =
+        to.store == Way::kStreamF32 || to.store == Way::kStreamF16 || to.store == Way::kStreamBF16;
+    for (int i = 0; i < size / 2; ++i, in += 4 * kWidth, out += 4 * kWidth) {
+      const Vec v = DLBLAS_ISA::load<Element::kF32>(in);  // any four bytes
+      if (past)
+        stream<Element::kF32>(out, v);
+      else
+        DLBLAS_ISA::store<Element::kF32>(out, v);
+    }
   }
   template <int kIndex>
   DLBLAS_INLINE void store_at(Operand<kIndex>, int64_t offset, const Values<kVectors>& x) const {

@@ -209,13 +209,22 @@ struct RowAccess {
                               int shift = 0) const {
     store_to<T.types[kIndex]>(const_cast<char*>(place(o, base<kIndex>(), shift)), v);
   }
-  /// Words of another operand, as they are where types agree.
-  template <int kIndex, FloatType kFrom>
-  __device__ void convert(Operand<kIndex> o, const Vec<kFrom, N>& v) const {
-    if constexpr (kFrom == T.types[kIndex])
-      store_words(o, v);
+  template <int kIndex>
+  __device__ static Vec<T.types[kIndex], N> zeros(Operand<kIndex>) {
+    return Vec<T.types[kIndex], N>::zero();
+  }
+  /// Will convert() copy memory, so that the program need not load it? On a CPU alone.
+  template <int kTo, int kFrom>
+  __device__ static constexpr bool copies(Operand<kTo>, Operand<kFrom>) {
+    return false;
+  }
+  /// This access of another operand, whose words `v` are; as they are where types agree.
+  template <int kTo, int kFrom>
+  __device__ void convert(Operand<kTo> to, Operand<kFrom>, const Vec<T.types[kFrom], N>& v) const {
+    if constexpr (T.types[kFrom] == T.types[kTo])
+      store_words(to, v);
     else
-      store(o, values(v));
+      store(to, values(v));
   }
   template <int kIndex>
   __device__ void store_at(Operand<kIndex>, int64_t offset, const Values<N>& v) const {

@@ -13,10 +13,10 @@ inline constexpr int kMaxRowOptions = 4;
 /// A tensor of a row program. Strides in elements.
 struct RowOperand {
   void* data;
-  int64_t row;     // between rows; unused where RowNest says where rows lie
-  int64_t column;  // between columns (1 but in the strided kernel), or between groups
-  int64_t head;    // between heads
-  int64_t block;   // gathered: between blocks of RowShape::page rows
+  int64_t row;        // between rows; unused where RowNest says where rows lie
+  int64_t column;     // between columns (1 but in the strided kernel), or between groups
+  int64_t head = 0;   // between heads
+  int64_t block = 0;  // gathered: between blocks of RowShape::page rows
 };
 
 /// Rows that are more than neighbouring columns. Heads: a row is the heads of one tensor, then

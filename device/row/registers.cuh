@@ -124,13 +124,15 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   };
   typename P::Columns columns[V];
   const auto load_columns = [&] {
-    if constexpr (P::kHasColumns)
+    if constexpr (P::kHasColumns) {
 #pragma unroll
-      for (int i = 0; i < V; ++i)
+      for (int i = 0; i < V; ++i) {
         if (kSameColumns && i > 0)
           columns[i] = columns[0];
         else
           P::load_columns(columns[i], at(i));
+      }
+    }
   };
   if constexpr (C.early && !P::kColumnsAfterRow) load_columns();
   typename P::Loaded loaded[V];

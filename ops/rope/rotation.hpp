@@ -46,7 +46,7 @@ struct Rotation : RowProgram {
   }
   DLBLAS_ROW void rotate(const Kept& kept, const Values& cos_low, const Values& sin_low,
                          const Values& cos_high, const Values& sin_high, const Access& at) {
-    const Values low = values(kept.low), high = values(kept.high);
+    const Values &low = values(kept.low), &high = values(kept.high);
     const Values out_low = low * cos_low - high * sin_low;
     const Values out_high = high * cos_high + low * sin_high;
     if (at.option(kInterleaved)) {

@@ -73,7 +73,7 @@ class HostRow {
   HostRow(const Args& args, std::int64_t row, std::int64_t place, OracleOut* out)
       : args_(args), out_(out), index_(row), place_(place) {
     for (int i = 0; i < args.schema->num_inputs; ++i)
-      if (args.has(i)) at_[i] = rows_of(args.tensors[i]).offset(row);
+      if (args.has(i) && args.tensors[i].numel() > 0) at_[i] = rows_of(args.tensors[i]).offset(row);
   }
   /// This row's number: of a tensor [*T, H, D], head index % H of index / H.
   std::int64_t index() const { return index_; }

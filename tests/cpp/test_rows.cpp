@@ -207,5 +207,73 @@ TEST(RowImplementations, DefaultsLieInTheirSpaces) {
   }
 }
 
+/// rope of q [T, heads, D] and k [T, 8, D], of which `turned` channels turn.
+Problem heads_of(std::int64_t tokens, std::int64_t heads, std::int64_t d, std::int64_t turned) {
+  const Operator& op = *Registry::process().at("rope").op;
+  Problem p;
+  p.op = op.id;
+  p.device_type = DeviceType::kCuda;
+  for (std::size_t i = 0; i < op.schema.tensors.size(); ++i)
+    p.tensors[i] = {DType::kBF16, Layout::kContiguous, 4, 0};
+  p.tensors[2].dtype = DType::kI64;
+  const std::int64_t sizes[] = {tokens, heads, turned / 2, d - turned, 8, 0};
+  std::copy(std::begin(sizes), std::end(sizes), p.dims);
+  return p;
+}
+
+TEST(RowImplementations, HeadsShareWhatATokenHas) {
+  const Implementation& impl = *Registry::process().at("rope").op->find("cuda_registers");
+  const DeviceInfo device = typical_cuda_device(90);
+  Problem p = heads_of(16384, 32, 128, 128);
+  const std::string plain = impl.table().print(impl.default_config(p, device));
+  // 160 threads hold 20 heads at a time: a thread's two accesses take one row of the table.
+  EXPECT_NE(plain.find("threads=160 vectors=2 rows=1"), std::string::npos) << plain;
+  // q, k, and what receives them as slices of a projection: the same kernel.
+  const std::string entry = impl.sources(p, impl.default_config(p, device), device, impl)[0].entry;
+  EXPECT_NE(entry.find(".heads = {32, 8}"), std::string::npos) << entry;
+  for (const int i : {0, 1, 4, 5}) p.tensors[i].layout = Layout::kRowsOuter;
+  EXPECT_EQ(impl.sources(p, impl.default_config(p, device), device, impl)[0].entry, entry);
+  // Channels that do not turn are walked, but in place.
+  p = heads_of(64, 4, 96, 64);
+  const auto width = [&] {
+    const std::string text = impl.sources(p, impl.default_config(p, device), device, impl)[0].entry;
+    return text.substr(text.find(".head_width"), 16);
+  };
+  EXPECT_EQ(width(), ".head_width = 64");
+  p.tensors[4].alias = 1, p.tensors[5].alias = 2;
+  EXPECT_EQ(width(), ".head_width = 32");
+}
+
+TEST(RowImplementations, DefaultsOfHeadsLieInTheirSpaces) {
+  for (const int arch : {80, 90}) {
+    const DeviceInfo device = typical_cuda_device(arch);
+    for (const std::int64_t heads : {0, 1, 3, 32, 128}) {
+      for (const std::int64_t d : {1, 2, 65, 80, 128, 256}) {
+        const Problem p = heads_of(128, heads, d, d / 4 * 2);
+        const Implementation& impl = *Registry::process().at("rope").op->find("cuda_registers");
+        ASSERT_TRUE(impl.supports(p, device, impl)) << heads << " heads of " << d;
+        EXPECT_TRUE(impl.space(p, device).contains(impl.default_config(p, device)));
+      }
+    }
+  }
+}
+
+TEST(RowImplementations, F8NeedsItsConversions) {
+  const Operator& op = *Registry::process().at("store_kv_cache").op;
+  Problem p;
+  p.op = op.id;
+  p.device_type = DeviceType::kCuda;
+  for (std::size_t i = 0; i < op.schema.tensors.size(); ++i)
+    p.tensors[i] = {DType::kBF16, Layout::kContiguous, 4, 0};
+  p.tensors[2].dtype = p.tensors[3].dtype = DType::kF8E4M3;
+  p.tensors[4].dtype = DType::kI32;
+  p.tensors[5].dtype = p.tensors[6].dtype = DType::kAbsent;
+  for (const int i : {0, 1, 2, 4}) p.dims[i] = 16;
+  const Implementation& impl = *op.find("cuda_registers");
+  EXPECT_TRUE(impl.supports(p, typical_cuda_device(90), impl));
+  EXPECT_EQ(impl.supports(p, typical_cuda_device(80), impl).text(),
+            "converts f8, which needs compute capability 8.9, not 80");
+}
+
 }  // namespace
 }  // namespace dlblas

@@ -23,13 +23,15 @@ struct StoreKvCache : RowProgram {
   };
   using Kept = Loaded;
 
-  DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
+  DLBLAS_ROW void load(Loaded& in, const Access& at) {
+    in.x = at.option(kScaled) || !at.copies(kCache, kX) ? at.load(kX) : at.zeros(kX);
+  }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats&, const Access& at) {
     if (at.option(kScaled))
       at.store(kCache, values(kept.x) / Values(at.load_scalar(kScale, 1.0f)));
     else
-      at.convert(kCache, kept.x);
+      at.convert(kCache, kX, kept.x);
   }
 };
 

@@ -43,7 +43,7 @@ OperatorDef apply_rotary_pos_emb() {
     return kernels::RowHeads{.width = letters[kDh], .split = 0};
   };
   op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
-  op.registers = 32, op.access_registers = 28;
+  op.registers = 40, op.access_registers = 16;
   op.choose = [](const Problem& problem, std::int32_t* options) {
     options[kPairs] = static_cast<std::int32_t>(problem.dims[kDh]);
     options[kCopies] = 0;

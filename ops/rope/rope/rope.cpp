@@ -55,7 +55,7 @@ OperatorDef rope() {
                        .operands = {"q|k", "q_out|k_out", "cos_sin_cache", "positions"},
                        .rows = "T",
                        .heads = heads};
-  op.registers = 32, op.access_registers = 20;
+  op.registers = 32, op.access_registers = 12;
   op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
   op.choose = [](const Problem& problem, std::int32_t* options) {
     const bool in_place = problem.tensors[kQOut].alias != 0 && problem.tensors[kKOut].alias != 0;

@@ -25,7 +25,7 @@ struct Rope : Rotation<Target> {
   DLBLAS_ROW void store(const typename Base::Kept& kept, const Columns& columns, const Stats&,
                         const Access& at) {
     if (!Base::rotates(at)) return Base::copy(kept, at);
-    const auto cos = values(columns.cos), sin = values(columns.sin);
+    const auto &cos = values(columns.cos), &sin = values(columns.sin);
     Base::rotate(kept, cos, sin, cos, sin, at);
   }
 };
