@@ -131,6 +131,8 @@ def test_as_the_formula_in_torch(granularity: str, dtype: str) -> None:
     assert steps.abs().max() <= 1 and (steps != 0).float().mean() < 2e-3
     y = dlblas.dequantize(q, scale, group, out_dtype=x.dtype)
     assert y.dtype is x.dtype
-    assert ((y - x).abs() <= parts.abs().amax(-1, keepdim=True).expand_as(parts).flatten(-2) / 15).all()
+    assert (
+        (y - x).abs() <= parts.abs().amax(-1, keepdim=True).expand_as(parts).flatten(-2) / 15
+    ).all()
     compiled = torch.compile(lambda x: op(x), backend="aot_eager", fullgraph=True)
     assert torch.equal(compiled(x)[0].view(torch.uint8), q.view(torch.uint8))

@@ -71,7 +71,9 @@ class Problem:
             width = pick.choice((width, width, 40000))  # from 16,384 on softmax keeps no row
             inputs, results = ROWS[op]
             self.rowed = {
-                name: draw(rng, (self.rows, columns(of, width)), dtype).astype(kind or DTYPES[dtype])
+                name: draw(rng, (self.rows, columns(of, width)), dtype).astype(
+                    kind or DTYPES[dtype]
+                )
                 for name, (of, kind) in inputs.items()
             }
             self.widths = [columns(of, width) for of, _ in results]

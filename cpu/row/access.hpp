@@ -173,7 +173,8 @@ struct CpuAccess {
     for (int i = 0; i < columns; ++i)
       all[i] = load_one(t, group + (past + static_cast<uint32_t>(i)) / width);
     Values<kVectors> r;
-    for (int i = 0; i < kVectors; ++i) r.v[i] = dlblas::DLBLAS_ISA::load<Element::kF32>(all + i * kWidth);
+    for (int i = 0; i < kVectors; ++i)
+      r.v[i] = dlblas::DLBLAS_ISA::load<Element::kF32>(all + i * kWidth);
     if constexpr (kVectors == 2)
       if (row.paired) return to_pairs(r);
     return r;

@@ -1,7 +1,7 @@
 // One-byte elements of row programs on CPUs: f8e4m3, f8e5m2 and i8 as vectors of f32, and back, to
-// nearest even; beyond the largest value the largest, as torch quantises. NaN stays NaN in f8 and is
-// 0 in i8. Tested against device/float8.hpp (tests/cpp/test_rows.cpp). Compiled once per instruction
-// set, as cpu/simd.hpp. Read next: cpu/row/access.hpp.
+// nearest even; beyond the largest value the largest, as torch quantises. NaN stays NaN in f8 and
+// is 0 in i8. Tested against device/float8.hpp (tests/cpp/test_rows.cpp). Compiled once per
+// instruction set, as cpu/simd.hpp. Read next: cpu/row/access.hpp.
 #pragma once
 
 #include "cpu/math.hpp"

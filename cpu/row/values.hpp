@@ -140,9 +140,7 @@ struct MaxPart {
   }
   DLBLAS_INLINE void merge(const MaxPart& o) { most = max(most, o.most); }
   DLBLAS_INLINE static Total none() { return -__builtin_inff(); }
-  DLBLAS_INLINE void add_to(Total& total) const {
-    total = CpuMath::max(reduce_max(most), total);
-  }
+  DLBLAS_INLINE void add_to(Total& total) const { total = CpuMath::max(reduce_max(most), total); }
 };
 
 /// A maximum and Σ e^(x − maximum), a lane at a time; scaled again only when a maximum grows, which

@@ -133,7 +133,8 @@ struct RowAccess {
     const bool leads = static_cast<uint32_t>(first) % T.group == 0 && writes;
     char* to = row.template base<kIndex>() + group_place<kIndex>(group) * 4;
     if constexpr (!T.aligned) {
-      if (leads) store_vec<FloatType::kF32, 1, 1>(to, 0, rounded<FloatType::kF32>(Values<1>(value)));
+      if (leads)
+        store_vec<FloatType::kF32, 1, 1>(to, 0, rounded<FloatType::kF32>(Values<1>(value)));
     } else {
       asm volatile(
           "{\n .reg .pred p;\n setp.ne.s32 p, %2, 0;\n @p st.global.f32 [%0], %1;\n}" ::"l"(
@@ -160,8 +161,8 @@ struct RowAccess {
     constexpr FloatType kType = T.types[kIndex];
     constexpr int kBytes = size_of(kType);
     if (!T.full && !holds) return 0;
-    return values(load_vec<kType, 1, (T.aligned ? kBytes : 1), Cache::kDefault>(base + at * kBytes,
-                                                                               0))
+    return values(
+               load_vec<kType, 1, (T.aligned ? kBytes : 1), Cache::kDefault>(base + at * kBytes, 0))
         .v[0];
   }
   template <int kIndex>

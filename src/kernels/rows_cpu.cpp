@@ -167,19 +167,21 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
     }
   }
   // Rows without columns still have their values.
-  const bool row_values =
-      std::any_of(op.operands.begin(), op.operands.end(), [](const RowOperandSpec& spec) {
-        return spec.written && spec.role == RowRole::kValue;
-      });
+  const bool row_values = std::any_of(
+      op.operands.begin(), op.operands.end(),
+      [](const RowOperandSpec& spec) { return spec.written && spec.role == RowRole::kValue; });
   if (job.call.rows == 0 || (job.call.width == 0 && !row_values)) return 0;
   job.paired = pairs_pay(job);
   job.stream = state.config.store == Store::kStreamed;
   job.prefetch = state.config.prefetch == Prefetch::kNextRow && op.op.reduces;
   // A tile holds whole groups.
   const std::int32_t group = std::max(1, job.call.group);
-  job.tile = op.op.reduces ? job.call.width
-                           : std::min(job.call.width, std::max(1, kTile / group) * group);
-  job.call.tiles = static_cast<std::uint32_t>((job.call.width + job.tile - 1) / job.tile);
+  job.tile =
+      op.op.reduces ? job.call.width : std::min(job.call.width, std::max(1, kTile / group) * group);
+  // A row without columns is one tile of none.
+  job.tile = std::max(1, job.tile);
+  job.call.tiles =
+      static_cast<std::uint32_t>(std::max(1, (job.call.width + job.tile - 1) / job.tile));
   const std::int64_t unit = std::max<std::int64_t>(1, row_bytes / job.call.tiles);
   const std::int64_t grain = std::max<std::int64_t>(1, state.config.task_kib * 1024 / unit);
   context.run(0, job.call.rows * job.call.tiles, grain,

@@ -115,7 +115,8 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     const int size = size_of(t.dtype), align = 1 << t.align_log2;
     if (align < size) traits.aligned = false;
     if (spec.role != RowRole::kRow && spec.role != RowRole::kColumns) continue;
-    traits.n = std::min({traits.n, power_of_2_in(width), spec.role == RowRole::kRow ? 16 / size : 16});
+    traits.n =
+        std::min({traits.n, power_of_2_in(width), spec.role == RowRole::kRow ? 16 / size : 16});
     while (traits.n > 1 && align < std::min(16, traits.n * size)) traits.n /= 2;
     if (t.layout == Layout::kRowsOuter) traits.nested = true;
   }
@@ -523,7 +524,8 @@ std::string literal(const RowTraits& traits) {
   return text("dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n,
               ", .full = ", word(traits.full), ", .nested = ", word(traits.nested),
               ", .strided = ", word(traits.strided), ", .aligned = ", word(traits.aligned),
-              ", .kept = ", traits.kept, ", .group = ", traits.group, ", .options = {", options, "}}");
+              ", .kept = ", traits.kept, ", .group = ", traits.group, ", .options = {", options,
+              "}}");
 }
 
 std::vector<KernelSource> sources(const Problem& problem, const Config& config, const DeviceInfo&,
