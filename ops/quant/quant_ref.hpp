@@ -17,9 +17,7 @@ inline constexpr double kQuotientRoundings = 5;
 /// Magnitudes of codes are in roundings of f64: Bound::magnitude.
 inline constexpr double kCodeUnit = 0x1p-52;
 
-inline double largest_of(DType type) {
-  return type == DType::kI8 ? 127 : float_traits(type).max;
-}
+inline double largest_of(DType type) { return type == DType::kI8 ? 127 : float_traits(type).max; }
 /// The nearest value of q's type, ties to even, saturated; NaN is 0 in i8.
 inline double code_of(DType type, double v) {
   if (type != DType::kI8) return round_to(type, v);
@@ -40,7 +38,8 @@ void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end
     const double quotient = x(c) / scale, off = kQuotientRoundings * kRounding * std::abs(quotient);
     const double code = code_of(type, quotient);
     const double low = code_of(type, quotient - off), high = code_of(type, quotient + off);
-    row.store(0, begin + c, code, std::max(std::abs(code - low), std::abs(high - code)) / kCodeUnit);
+    row.store(0, begin + c, code,
+              std::max(std::abs(code - low), std::abs(high - code)) / kCodeUnit);
   });
 }
 

@@ -178,7 +178,10 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const bool whole = op.op.reduces || op.op.heads;
   const std::int32_t group = std::max(1, job.call.group);
   job.tile = whole ? job.call.width : std::min(job.call.width, std::max(1, kTile / group) * group);
-  job.call.tiles = static_cast<std::uint32_t>((job.call.width + job.tile - 1) / job.tile);
+  // A row without columns is one tile of none.
+  job.tile = std::max(1, job.tile);
+  job.call.tiles =
+      static_cast<std::uint32_t>(std::max(1, (job.call.width + job.tile - 1) / job.tile));
   const std::int64_t unit = std::max<std::int64_t>(1, row_bytes / job.call.tiles);
   const std::int64_t grain = std::max<std::int64_t>(1, state.config.task_kib * 1024 / unit);
   context.run(0, job.call.rows * job.call.tiles, grain,

@@ -143,11 +143,14 @@ TEST(RowProgramsOnGpus, GroupsAndBytesCompileClean) {
     EXPECT_EQ(cubin.spill_bytes, 0) << source.entry;
     EXPECT_TRUE(cubin.warnings.empty()) << source.entry << cubin.warnings.front();
   };
-  for (const char* traits : {".n = 8, .full = true, .group = 128, .options = {1}", ".n = 4, .nested = true, .group = 128"}) {
+  for (const char* traits : {".n = 8, .full = true, .group = 128, .options = {1}",
+                             ".n = 4, .nested = true, .group = 128"}) {
     clean(kernel("row_registers", FloatType::kI8, traits, ".threads = 128, .vectors = 4"), 80);
     clean(kernel("row_registers", FloatType::kF8E4M3, traits, ".threads = 128, .vectors = 4"), 90);
   }
-  clean(kernel("row_registers", FloatType::kF8E4M3, ".n = 8, .group = 128", ".vectors = 4, .cluster = 4"), 90);
+  clean(kernel("row_registers", FloatType::kF8E4M3, ".n = 8, .group = 128",
+               ".vectors = 4, .cluster = 4"),
+        90);
   clean(kernel("row_passes", FloatType::kF8E4M3, ".n = 8, .kept = 32, .group = 128",
                ".threads = 256, .vectors = 2"),
         90);

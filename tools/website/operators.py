@@ -40,6 +40,7 @@ LETTERS = {
     "Hkv": "heads of keys and values",
     "D": "elements of a head",
     "E": "experts",
+    "group": "columns that share a scale",
     "topk": "experts a token goes to",
     "G": "elements that share a scale",
 }

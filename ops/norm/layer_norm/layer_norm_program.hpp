@@ -65,16 +65,15 @@ struct LayerNorm : RowProgram {
   DLBLAS_ROW void accumulate(Stage<1>, Sums& sums, const Kept& kept, const Columns&,
                              const Stats& stats, const Access& at) {
     const float scale = at.call.f[kScale];
-    const Values difference = fma(values(kept.x, at.unpack(Stage<1>{})), Values(scale),
-                                  Values(-stats.mean * scale));
+    const Values difference =
+        fma(values(kept.x, at.unpack(Stage<1>{})), Values(scale), Values(-stats.mean * scale));
     sums.add(difference, difference);
   }
   template <typename Total>
   DLBLAS_ROW void finalize(Stage<1>, Stats& stats, const Total& total, const RowCall& call) {
     const auto correction = mean_of(total.sum, call);
     const auto variance = mean_of(total.products, call) - correction * correction;
-    stats.factor =
-        Math::rsqrt((variance < 0 ? 0 : variance) + call.f[kScaledEps]) * call.f[kScale];
+    stats.factor = Math::rsqrt((variance < 0 ? 0 : variance) + call.f[kScaledEps]) * call.f[kScale];
     stats.shift = static_cast<float>(-correction) * call.f[kUnscale] * stats.factor;
   }
 

@@ -45,8 +45,9 @@ void layer_norm_row(Row& row) {
 
   const double first =
       (kernels::sum_roundings(width, sum) / n + 2 * std::abs(mean)) * kRounding;  // δ
-  const double second = (kernels::sum_roundings(width, differences) + differences.sizes().size) / n +
-                        128 * first;  // E
+  const double second =
+      (kernels::sum_roundings(width, differences) + differences.sizes().size) / n +
+      128 * first;  // E
   const double variance =
       ((kernels::sum_roundings(width, squares, fourth) + 4) * (squares / n + first * first) +
        2 * first * second + 3 * first * first + 0x1p-126 / (scale * scale) / kRounding) /
@@ -58,11 +59,13 @@ void layer_norm_row(Row& row) {
     const double weight = row.has(kLayerNormWeight) ? row.load_column(kLayerNormWeight, c) : 1;
     const double bias = row.has(kLayerNormBias) ? row.load_column(kLayerNormBias, c) : 0;
     const double normed = difference(c) * factor, y = normed * weight + bias;
-    const double normed_off = factor * (second + 2 * std::abs(difference(c)) + 5 * first) +
+    // Below 2^-126 roundings of f32 are absolute.
+    const double tiny = 0x1p-146 / kRounding;
+    const double normed_off = factor * (second + 2 * std::abs(difference(c)) + 5 * first + tiny) +
                               std::abs(normed) * (variance / 2 + 6);
-    row.store(0, c, y,
-              lost ? -1
-                   : std::abs(weight) * (normed_off + std::abs(normed) + 0x1p-124) + std::abs(y));
+    row.store(
+        0, c, y,
+        lost ? -1 : std::abs(weight) * (normed_off + std::abs(normed) + 0x1p-124) + std::abs(y));
   });
 }
 

@@ -25,10 +25,9 @@ OperatorDef dequantize() {
   def.work_per_row = [](const Problem& problem) {
     return 2.0 * static_cast<double>(problem.dims[kDequantizeK]);
   };
-  kernels::add_row_implementations(def, {.program = "dequantize",
-                                         .width = "K",
-                                         .operands = {"q", "scale", "y"},
-                                         .group = "group"});
+  kernels::add_row_implementations(
+      def,
+      {.program = "dequantize", .width = "K", .operands = {"q", "scale", "y"}, .group = "group"});
   return def;
 }
 

@@ -19,15 +19,15 @@ OperatorDef quantize_group() {
   def.work_per_row = [](const Problem& problem) {
     return 12.0 * static_cast<double>(problem.dims[kQuantizeK]);
   };
-  kernels::add_row_implementations(
-      def, {.program = "quantize_group",
-            .width = "K",
-            .operands = {"x", "q", "scale"},
-            .group = "group",
-            .reduces_groups = true,
-            .fill = [](const Args& args, RowCall& call) {
-              call.f[0] = static_cast<float>(largest_of(args.result(0).dtype));
-            }});
+  kernels::add_row_implementations(def, {.program = "quantize_group",
+                                         .width = "K",
+                                         .operands = {"x", "q", "scale"},
+                                         .group = "group",
+                                         .reduces_groups = true,
+                                         .fill = [](const Args& args, RowCall& call) {
+                                           call.f[0] =
+                                               static_cast<float>(largest_of(args.result(0).dtype));
+                                         }});
   return def;
 }
 

@@ -4,18 +4,18 @@ DOCS: dict[str, dict[str, str]] = {
     "quantize_group": {
         "summary": "Quantises groups of neighbouring columns to 8 bits, one scale per group.",
         "formula": "scale = max_group |x| / largest; q = round(x / scale)",
-        "shapes": "x [*T, K] -> q [*T, K], scale [*T, ceil(K / group)]; the last group may be shorter.",
+        "shapes": "x [*T, K] -> q [*T, K], scale [*T, ceil(K / group)]; the last may be shorter.",
         "dtypes": (
             "x f32, f16 or bf16; q f8e4m3 (none, the default: largest 448), f8e5m2 (57344) or i8 "
             "(127); scale f32."
         ),
         "aliasing": "Results share no memory with x: any overlap is refused.",
         "numerics": (
-            "scale is the correctly rounded quotient; 1 for a group of zeros, at least 2^-126. q is "
-            "x / scale to nearest even, saturated; where the quotient is within 5 roundings of f32 "
-            "of a tie, either neighbour. NaN and inf go into the group's scale, which makes what is "
-            "dequantised NaN; NaN stays NaN in f8 and is 0 in i8. Inside deterministic(), the same "
-            "bits in any batch."
+            "The scale is a rounded quotient; 1 for a group of zeros, 2^-126 or more. q is "
+            "x / scale to nearest even, saturated; where the quotient is within 5 roundings of "
+            "f32 of a tie, either neighbour. NaN and inf go into the group's scale: what is "
+            "dequantised is NaN. NaN stays NaN in f8 and is 0 in i8. Inside deterministic(), the "
+            "same bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "

@@ -19,14 +19,14 @@ OperatorDef quantize_token() {
   def.work_per_row = [](const Problem& problem) {
     return 12.0 * static_cast<double>(problem.dims[kQuantizeK]);
   };
-  kernels::add_row_implementations(
-      def, {.program = "quantize_token",
-            .width = "K",
-            .operands = {"x", "q", "scale"},
-            .reduces = true,
-            .fill = [](const Args& args, RowCall& call) {
-              call.f[0] = static_cast<float>(largest_of(args.result(0).dtype));
-            }});
+  kernels::add_row_implementations(def, {.program = "quantize_token",
+                                         .width = "K",
+                                         .operands = {"x", "q", "scale"},
+                                         .reduces = true,
+                                         .fill = [](const Args& args, RowCall& call) {
+                                           call.f[0] =
+                                               static_cast<float>(largest_of(args.result(0).dtype));
+                                         }});
   return def;
 }
 

@@ -11,11 +11,11 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "aliasing": "Results share no memory with x: any overlap is refused.",
         "numerics": (
-            "scale is the correctly rounded quotient; 1 for a row of zeros, at least 2^-126. q is "
-            "x / scale to nearest even, saturated; where the quotient is within 5 roundings of f32 "
-            "of a tie, either neighbour. NaN and inf go into the row's scale, which makes what is "
-            "dequantised NaN; NaN stays NaN in f8 and is 0 in i8. Inside deterministic(), the same "
-            "bits in any batch."
+            "The scale is a rounded quotient; 1 for a row of zeros, 2^-126 or more. q is "
+            "x / scale to nearest even, saturated; where the quotient is within 5 roundings of "
+            "f32 of a tie, either neighbour. NaN and inf go into the row's scale: what is "
+            "dequantised is NaN. NaN stays NaN in f8 and is 0 in i8. Inside deterministic(), the "
+            "same bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "

@@ -31,7 +31,6 @@ class RowOperator(NamedTuple):
     inputs: tuple[int, ...]
     letter: str
     formula: Callable[..., Any]
-    scalars: dict[str, Any] = {}
 
 
 def _silu_and_mul(x: Any) -> Any:

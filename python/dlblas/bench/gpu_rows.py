@@ -34,7 +34,8 @@ def _silu_and_mul_backward(dy: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 class RowOperator(NamedTuple):
-    """``widths``: of each input and of the result, in units of the problem's width."""
+    """``widths``: of each input and of the result, in units of the problem's width; an input of 0
+    is a vector over columns."""
 
     inputs: tuple[int, ...]
     result: int
@@ -43,12 +44,20 @@ class RowOperator(NamedTuple):
     problems: tuple[tuple[int, int], ...]
 
 
+def _layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x, weight.shape, weight, bias)
+
+
 _SOFTMAX = functools.partial(torch.softmax, dim=-1)
 _GATED = ((128, 11264), (16384, 11264))
 OPERATORS = {
     "softmax": RowOperator(
         (1,), 1, _SOFTMAX, "C",
         ((128, 4096), (16384, 4096), (4096, 8192), (131072, 128), (1024, 65536), (16, 4194304)),
+    ),
+    "layer_norm": RowOperator(
+        (1, 0, 0), 1, _layer_norm, "C",
+        ((128, 4096), (16384, 4096), (4096, 8192), (131072, 128), (1024, 65536)),
     ),
     "silu_and_mul": RowOperator((2,), 1, _silu_and_mul, "F", _GATED),
     "silu_and_mul_backward": RowOperator((1, 2), 2, _silu_and_mul_backward, "F", _GATED),
@@ -64,7 +73,10 @@ def rows(bench: Session) -> Iterator[Row]:
 def _contest(bench: Session, op: str, of: RowOperator, count: int, width: int) -> Row:
     torch.compiler.reset()  # another problem is another program: no recompilation limit
     turn = bench.rotation((sum(of.inputs) + of.result) * count * width * 2)
-    inputs = [bench.normal(turn.sets, count, part * width) for part in of.inputs]
+    inputs = [
+        bench.normal(turn.sets, *((count, part * width) if part else (width,)))
+        for part in of.inputs
+    ]
     result = bench.normal(turn.sets, count, of.result * width)
     contest, problem = Contest(op, bench.rounds), {"T": count, of.letter: width}
     function = getattr(dlblas, op)

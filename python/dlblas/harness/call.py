@@ -196,14 +196,20 @@ class Call:
     def defined_bits(self) -> list[bytes]:
         return self.defined(self.bits())
 
-    def unwritten(self, pattern: int) -> bool:
-        """Does an element that the reference defines hold nothing but ``pattern``?"""
-        if not any(result.holds(pattern) for result in self.results):
+    def holding(self, pattern: int) -> list[Any]:
+        """Which elements of each result hold nothing but ``pattern``."""
+        return [result.holding(pattern) for result in self.results]
+
+    def unwritten(self, pattern: int, before: list[Any]) -> bool:
+        """Does an element that the reference defines hold nothing but ``pattern``, and held nothing
+        but another one ``before``? A byte may look like one of them, but not like both."""
+        kept = [a & b for a, b in zip(self.holding(pattern), before, strict=True)]
+        if not any(mask.any() for mask in kept):
             return False
         masks = self.undefined()
         return any(
-            result.holds(pattern, ~mask[:: result.dtype.itemsize])
-            for result, mask in zip(self.results, masks, strict=False)
+            bool((mask & ~undefined[:: result.dtype.itemsize]).any())
+            for result, mask, undefined in zip(self.results, kept, masks, strict=False)
         )
 
     def check_memory(self) -> None:

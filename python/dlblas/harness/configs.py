@@ -104,7 +104,8 @@ def _check_config(call: Call, rows: list[int]) -> None:
     call.run(PATTERNS[0])
     call.check_memory()
     check_oracle(call, rows)
-    if not call.form and any(result.holds(PATTERNS[0]) for result in call.results):
-        call.run(PATTERNS[1])  # a value may look like one pattern, but not like both
-        if call.unwritten(PATTERNS[1]):
+    before = [] if call.form else call.holding(PATTERNS[0])
+    if any(mask.any() for mask in before):
+        call.run(PATTERNS[1])
+        if call.unwritten(PATTERNS[1], before):
             raise FailedCheck("elements were not written")

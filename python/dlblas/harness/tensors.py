@@ -128,10 +128,9 @@ class Guarded:
     def poison(self, pattern: int) -> None:
         self._bytes[...] = pattern
 
-    def holds(self, pattern: int, among: Any = True) -> bool:
-        """True when some element has no byte but ``pattern``. ``among``: which ones, row-major."""
-        kept = (self._bytes == pattern).all(-1).reshape(-1)
-        return bool((kept & among).any()) if self._bytes.size else False
+    def holding(self, pattern: int) -> Any:
+        """Which elements have no byte but ``pattern``, row-major."""
+        return (self._bytes == pattern).all(-1).reshape(-1)
 
     def guards_intact(self) -> bool:
         if self.kind == "far_rows" and min(self.shape, default=0) > 0:
