@@ -46,20 +46,13 @@ class Problem:
             if r["op"] == op and "test" in r["use"]
             and 0 < sizes_of({"dims": {**r["dims"], letter: 1}}) < 2**17
         ]  # fmt: skip
-        given = [r for r in cases if dtype in r["dtypes"]]
-        row, self.rows = pick.choice(given or cases), pick.choice((9, 17, 40, 130))
+        fit = [r for r in cases if dtype in r["dtypes"]]
+        row, self.rows = pick.choice(fit or cases), pick.choice((9, 17, 40, 130))
         calls = []
         for rows in (self.rows, self.rows + 1):  # what grows with it has rows
             dims = {**row["dims"], letter: rows}
-            case = Case(
-                op,
-                row["name"],
-                dims,
-                dtype if given else row["dtypes"][0],
-                "contiguous",
-                "normal",
-                row["args"],
-            )
+            made_of = dtype if fit else row["dtypes"][0]
+            case = Case(op, row["name"], dims, made_of, "contiguous", "normal", row["args"])
             calls.append(Call(REGISTRY, case, seed))
         given, more = (call.before() for call in calls)
         has_rows = {n for n, v in given.items() if hasattr(v, "shape") and v.shape != more[n].shape}
