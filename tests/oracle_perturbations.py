@@ -49,10 +49,12 @@ class Judged(NamedTuple):
 
 
 def problem(op: str, letter: str, size: int, dtype: str, values: str, others: int) -> Case:
-    """One letter as long as ``size``, the others short. What chooses a result's dtype says f32."""
+    """One letter as long as ``size``, the others short. What chooses a result's dtype says f32,
+    where that is one of its own."""
     facts = REGISTRY.operators[op]
     dims = {row["name"]: others for row in facts["letters"]} | {letter: size}
-    wide = {p["name"]: "f32" for p in facts["forms"][0]["params"] if p["kind"] == "dtype"}
+    kinds = [p for p in facts["forms"][0]["params"] if p["kind"] == "dtype"]
+    wide = {p["name"]: "f32" for p in kinds if "f32" in p["values"]}
     return Case(op, f"{letter}={size}", dims, dtype, "contiguous", values, wide)
 
 
