@@ -13,11 +13,12 @@ namespace {
 
 Kernel prepare(const Plan& plan, const DeviceInfo& device) {
   const Implementation& impl = *plan.implementation;
-  Kernel kernel = impl.prepare(plan.problem, plan.config, device, impl);
+  const Query q{plan.problem, device, impl};
+  Kernel kernel = impl.prepare(q, plan.config);
   kernel.implementation = &impl;
   if (!impl.sources) return kernel;
   int entry = 0;
-  for (const KernelSource& source : impl.sources(plan.problem, plan.config, device, impl))
+  for (const KernelSource& source : impl.sources(q, plan.config))
     kernel.entries[entry++] = &jit::load(source, device);
   return kernel;
 }
