@@ -68,12 +68,13 @@ Row sources_of(const Operator& op, const Implementation& impl, int arch,
   Row row{&op, &impl, arch, {}, 0, {}};
   std::set<std::string> seen;
   for (const Problem& problem : problems) {
-    if (!check_support(impl, problem, device)) continue;
-    const Config config = impl.default_config(problem, device);
-    if (row.problems.empty() && !impl.space(problem, device).contains(config))
+    const Query q{problem, device, impl};
+    if (!check_support(q)) continue;
+    const Config config = default_config(q);
+    if (row.problems.empty() && !make_space(q).contains(config))
       row.problems.push_back(text("default configuration is outside the space: ",
                                   impl.table().print(config), " for ", print_problem(op, problem)));
-    for (KernelSource& source : impl.sources(problem, config, device, impl))
+    for (KernelSource& source : impl.sources(q, config))
       if (seen.insert(source.include + "|" + source.entry).second)
         row.sources.push_back(std::move(source));
   }

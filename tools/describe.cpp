@@ -119,19 +119,20 @@ Facts ask(const Operator& op, const Implementation& impl, const std::vector<Prob
     for (Problem problem : problems) {
       problem.device_type = impl.backend;
       problem.threads = impl.backend == DeviceType::kCpu ? 1 : 0;
-      if (const Support s = impl.supports(problem, device, impl); !s) {
+      const Query q{problem, device, impl};
+      if (const Support s = impl.supports(q); !s) {
         if (shapes.insert(shape_of(s.text())).second)
           facts.refusals[s.text()] = print_problem(op, problem);
         continue;
       }
-      const Config config = impl.default_config(problem, device);
+      const Config config = default_config(q);
       if (const double far = oddness(op, problem); far < least) {
         least = far;
         facts.problem = print_problem(op, problem);
         facts.config = impl.table().print(config);
       }
       if (impl.sources)
-        for (const KernelSource& source : impl.sources(problem, config, device, impl))
+        for (const KernelSource& source : impl.sources(q, config))
           facts.kernels.insert(source.include);
     }
   return facts;

@@ -58,9 +58,7 @@ struct OwnImplementation {
   mutable FirstValid first_valid;
 };
 
-inline const OwnImplementation& own_of(const Implementation& impl) {
-  return *static_cast<const OwnImplementation*>(impl.user);
-}
+inline const OwnImplementation& own_of(const Query& q) { return q.user<OwnImplementation>(); }
 
 /// A prepared kernel's own: Kernel::state.
 struct OwnState {
@@ -70,7 +68,7 @@ struct OwnState {
 static_assert(sizeof(OwnState) <= Kernel::kStateBytes);
 
 /// What the user's functions say, and whether any configuration is valid for the problem.
-Support own_supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl);
+Support own_supports(const Query& q);
 
 /// A Problem as a user's functions see it. Copied where a predicate outlives a call.
 class ProblemView {

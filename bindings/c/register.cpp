@@ -42,37 +42,33 @@ int run_step(const Args& args, const Context& context, const Kernel& kernel, voi
   step_failed(own, why.empty() ? text("code ", code) : why);
 }
 
-Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
-               const Implementation& impl) {
-  const OwnImplementation& own = own_of(impl);
+Kernel prepare(const Query& q, const Config& config) {
+  const OwnImplementation& own = own_of(q);
   OwnState state{&own, {}};
   std::copy_n(config.values.begin(), kMaxKnobs, state.config);
-  Kernel kernel;
-  kernel.steps[0] = run_step;
-  kernel.num_steps = 1;
+  Kernel kernel = make_kernel({run_step}, state);
   if (own.c.workspace) {
-    const ProblemView view(*own.op, problem);
+    const ProblemView view(*own.op, q.problem);
     take_failure();
     const std::int64_t bytes = own.c.workspace(view.get(), config.values.data(), own.c.user);
     if (const std::string why = bytes < 0 ? take_failure() : ""; !why.empty())
       throw Error(ErrorKind::kLaunch,
-                  text(own.op->schema.name, ": workspace of ", impl.name,
+                  text(own.op->schema.name, ": workspace of ", own.name,
                        " failed; expected 0 bytes or more, got ", why),
                   {own.op->schema.name, "workspace", "0 bytes or more", why});
     if (bytes < 0)
       throw Error(ErrorKind::kLaunch,
-                  text(own.op->schema.name, ": ", impl.name,
+                  text(own.op->schema.name, ": ", own.name,
                        " has a workspace of the wrong size; expected 0 bytes or more, got ", bytes),
                   {own.op->schema.name, "workspace", "0 bytes or more", std::to_string(bytes)});
     kernel.workspace_bytes = static_cast<std::size_t>(bytes);
   }
-  kernel.store(state);
   return kernel;
 }
 
 // Every prefix of a configuration must be one of the list, so that the product is cut early.
-void constrain(const Problem& problem, Space& space, const Implementation& impl) {
-  const OwnImplementation& own = own_of(impl);
+void constrain(const Query& q, Space& space) {
+  const OwnImplementation& own = own_of(q);
   std::vector<std::string_view> names;
   for (const Knob& knob : own.table.knobs()) {
     names.push_back(knob.name);
@@ -87,7 +83,7 @@ void constrain(const Problem& problem, Space& space, const Implementation& impl)
     });
   }
   if (!own.c.allowed || names.empty()) return;
-  const auto view = std::make_shared<ProblemView>(*own.op, problem);
+  const auto view = std::make_shared<ProblemView>(*own.op, q.problem);
   space.require("allowed", names, [&own, view](const Config& config) {
     return own.c.allowed(view->get(), config.values.data(), own.c.user) > 0;
   });
@@ -149,9 +145,9 @@ std::optional<Config> first_valid(const OwnImplementation& own, const Problem& p
   return found;
 }
 
-Config default_config(const Problem& problem, const Implementation& impl) {
-  const OwnImplementation& own = own_of(impl);
-  return first_valid(own, problem).value_or(own.preset);
+Config heuristic(const Query& q) {
+  const OwnImplementation& own = own_of(q);
+  return first_valid(own, q.problem).value_or(own.preset);
 }
 
 // ---- what the user gave, read and refused in words
@@ -331,10 +327,10 @@ void put(std::unique_ptr<OwnImplementation> own, const Operator& op,
   impl.flags.local = from.flags & DLBLAS_IS_LOCAL;
   impl.flags.user = true;
   impl.knobs = &own->table;
-  impl.release = [](void* user) { delete static_cast<OwnImplementation*>(user); };
+  impl.release = [](const void* user) { delete static_cast<const OwnImplementation*>(user); };
   if (!impl.supports) impl.supports = own_supports;
-  impl.own_constrain = constrain;
-  impl.own_default = default_config;
+  impl.constrain = constrain;
+  impl.heuristic = heuristic;
   Registry::process().put_user_implementation(op, impl);
   own.release();  // the registry's
 }
@@ -355,15 +351,15 @@ void check_hash(const std::string& op, const std::string& hash) {
            {"source_hash", "is no word", text("1 to ", kMaxWord, " letters without spaces"), hash});
 }
 
-Support own_supports(const Problem& problem, const DeviceInfo&, const Implementation& impl) {
-  const OwnImplementation& own = own_of(impl);
+Support own_supports(const Query& q) {
+  const OwnImplementation& own = own_of(q);
   if (own.c.supports) {
-    const ProblemView view(*own.op, problem);
+    const ProblemView view(*own.op, q.problem);
     if (const char* why = own.c.supports(view.get(), own.c.user))
       return Support::no_in_words(*why ? why : "its supports() said no without a reason");
   }
   std::string why;
-  if (!first_valid(own, problem, &why)) return no_configuration(own, why);
+  if (!first_valid(own, q.problem, &why)) return no_configuration(own, why);
   return Support::yes();
 }
 

@@ -39,14 +39,13 @@ std::string text_of(const OwnImplementation& own, const Problem& problem, const 
   return s + text("}\n#include \"", own.cuda.header, "\"\n");
 }
 
-std::vector<KernelSource> sources(const Problem& problem, const Config& config, const DeviceInfo&,
-                                  const Implementation& impl) {
-  const OwnImplementation& own = own_of(impl);
-  const std::string all = text_of(own, problem, config);
+std::vector<KernelSource> sources(const Query& q, const Config& config) {
+  const OwnImplementation& own = own_of(q);
+  const std::string all = text_of(own, q.problem, config);
   const std::string header = "own/" + sha256_hex(all).substr(0, 32) + ".cuh";
   jit::add_header(header, all);
   std::int64_t values[kMaxLetters + kMaxKnobs];
-  std::copy_n(own.op->schema.sizes_of(problem).begin(), own.op->schema.letters.size(), values);
+  std::copy_n(own.op->schema.sizes_of(q.problem).begin(), own.op->schema.letters.size(), values);
   std::copy_n(config.values.begin(), own.table.size(), values + own.op->schema.letters.size());
   // Of the bucket's upper end: an exact size asks for no more, where the expression grows with it.
   const std::int64_t shared = own.cuda.shared_bytes.evaluate(values);
@@ -54,14 +53,14 @@ std::vector<KernelSource> sources(const Problem& problem, const Config& config, 
            static_cast<std::int32_t>(std::clamp<std::int64_t>(shared, 0, 1 << 20))}};
 }
 
-Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
-  const std::size_t count = own_of(impl).op->schema.tensors.size();
+Support supports(const Query& q) {
+  const std::size_t count = own_of(q).op->schema.tensors.size();
   for (std::size_t i = 0; i < count; ++i)
-    if (const TensorTraits& t = problem.tensors[i];
+    if (const TensorTraits& t = q.problem.tensors[i];
         t.dtype != DType::kAbsent && t.layout != Layout::kContiguous)
       return Support::no("CUDA text reads contiguous tensors only, and tensor {} is not",
                          static_cast<std::int64_t>(i));
-  return own_supports(problem, device, impl);
+  return own_supports(q);
 }
 
 // One argument of a kernel: eight bytes hold any of them.
@@ -123,15 +122,10 @@ int run_kernel(const Args& args, const Context& context, const Kernel& kernel, v
   return cuda::launch_list(*kernel.entries[0], how, pointers, context.stream);
 }
 
-Kernel prepare(const Problem&, const Config& config, const DeviceInfo&,
-               const Implementation& impl) {
-  OwnState state{&own_of(impl), {}};
+Kernel prepare(const Query& q, const Config& config) {
+  OwnState state{&own_of(q), {}};
   std::copy_n(config.values.begin(), kMaxKnobs, state.config);
-  Kernel kernel;
-  kernel.steps[0] = run_kernel;
-  kernel.num_steps = 1;
-  kernel.store(state);
-  return kernel;
+  return make_kernel({run_kernel}, state);
 }
 
 // What CUDA takes of it.

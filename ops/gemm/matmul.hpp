@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/implementation.hpp"
+#include "kernels/cpu_level.hpp"
 #include "ops/gemm/matmul_config.hpp"
 #include "registry/operator.hpp"
 
@@ -38,46 +38,19 @@ OperatorDef matmul_operator();
 double multiply_adds(const Problem& problem);
 double bytes_of_b(const Problem& problem);
 
-/// The instruction-set levels as template arguments: code, lanes, and what a thread sustains each
-/// second, which only ranks candidates before anything is measured: multiply-adds (kRate: f32
-/// 512×4096×4096), and bytes of b streamed by few rows (kStreamRate: f32 1×4096×4096; kF16Rate: the
-/// same in f16, which the baseline converts one by one). AMD Zen 4, 2 threads, November 2026.
-struct BaselineLevel {
-  static constexpr Isa kIsa = Isa::kBaseline;
-  static constexpr int kLanes = 4;
-  static constexpr double kRate = 10e9, kStreamRate = 10e9, kF16Rate = 1.8e9;
-  static const MatmulLevel& code() { return baseline::kMatmulLevel; }
+/// An instruction-set level: code, lanes, and what a thread sustains each second, which only ranks
+/// candidates before anything is measured: multiply-adds (`rate`: f32 512×4096×4096), and bytes of
+/// b streamed by few rows (`stream_rate`: f32 1×4096×4096; `f16_rate`: the same in f16, which the
+/// baseline converts one by one). AMD Zen 4, 2 threads, November 2026.
+struct GemmLevel {
+  const MatmulLevel* code;
+  int lanes;
+  double rate, stream_rate, f16_rate;
 };
-#if defined(DLBLAS_X86)
-struct Avx2Level {
-  static constexpr Isa kIsa = Isa::kAvx2;
-  static constexpr int kLanes = 8;
-  static constexpr double kRate = 45e9, kStreamRate = 12e9, kF16Rate = 9e9;
-  static const MatmulLevel& code() { return avx2::kMatmulLevel; }
-};
-struct Avx512Level {
-  static constexpr Isa kIsa = Isa::kAvx512;
-  static constexpr int kLanes = 16;
-  static constexpr double kRate = 50e9, kStreamRate = 13e9, kF16Rate = 13e9;
-  static const MatmulLevel& code() { return avx512::kMatmulLevel; }
-};
-#endif
-
-template <typename Level>
-Support supports_isa(const DeviceInfo& device) {
-  if (device.isa >= Level::kIsa) return Support::yes();
-  if (Level::kIsa == Isa::kAvx512) {
-    return Support::no("needs AVX-512 F, BW, VL and DQ; this CPU or DLBLAS_CPU_ISA allows less");
-  }
-  return Support::no("needs AVX2, FMA and F16C; this CPU or DLBLAS_CPU_ISA allows less");
-}
-
-/// Under kDeterministic: the level that serves is the widest one.
-template <typename Level>
-Support same_bits_isa(const DeviceInfo& device) {
-  if (device.isa == Level::kIsa) return Support::yes();
-  return Support::no("rounds otherwise than the widest instruction set that runs here");
-}
+/// One implementation per level of this build, widest first; their code is a GemmLevel. `knobs`:
+/// the table of a level.
+std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,
+                                        const KnobTable& (*knobs)(const GemmLevel&));
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }

@@ -55,6 +55,22 @@ MatmulSums sums_of(const Problem& p) {
   return vector && k < 2048 ? kMiddleSums : kLongSums;
 }
 
+std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,
+                                        const KnobTable& (*knobs)(const GemmLevel&)) {
+#if defined(DLBLAS_X86)
+  static const GemmLevel avx512 = {&avx512::kMatmulLevel, 16, 50e9, 13e9, 13e9};
+  static const GemmLevel avx2 = {&avx2::kMatmulLevel, 8, 45e9, 12e9, 9e9};
+#endif
+  static const GemmLevel baseline = {&baseline::kMatmulLevel, 4, 10e9, 10e9, 1.8e9};
+  return kernels::per_level(base, prefix, {
+#if defined(DLBLAS_X86)
+    {Isa::kAvx512, source_hash("ops/gemm/matmul_avx512.cpp"), &avx512, &knobs(avx512)},
+        {Isa::kAvx2, source_hash("ops/gemm/matmul_avx2.cpp"), &avx2, &knobs(avx2)},
+#endif
+        {Isa::kBaseline, source_hash("ops/gemm/matmul_baseline.cpp"), &baseline, &knobs(baseline)},
+  });
+}
+
 namespace {
 
 constexpr bool divides_blocks(const MatmulSums& s) { return 256 % s.run == 0 && s.span % 512 == 0; }
@@ -73,23 +89,13 @@ std::vector<std::int64_t> tile_values(const MatmulLevel& level) {
   return values;
 }
 
-template <typename Level>
-std::vector<std::string_view> tile_labels() {
-  static std::vector<std::string>* names = [] {
-    auto* made = new std::vector<std::string>;  // lives as long as the process
-    for (int i = 0; i < Level::code().num_tiles; ++i) {
-      made->push_back(text(Level::code().tiles[i].m, "x", Level::code().tiles[i].n));
-    }
-    return made;
-  }();
-  return {names->begin(), names->end()};
-}
-
-template <typename Level>
-const ConfigTable<MatmulConfig>& table() {
+const KnobTable& make_table(const GemmLevel& level) {
   using C = MatmulConfig;
-  static const auto* t = new ConfigTable<C>{
-      field<&C::tile>("tile", tile_values(Level::code()), tile_labels<Level>()),
+  auto* labels = new std::vector<std::string>;  // lives as long as the process, as the table does
+  for (int i = 0; i < level.code->num_tiles; ++i)
+    labels->push_back(text(level.code->tiles[i].m, "x", level.code->tiles[i].n));
+  return *new ConfigTable<C>{
+      field<&C::tile>("tile", tile_values(*level.code), {labels->begin(), labels->end()}),
       field<&C::block_m>("block_m", {96, 192, 384}),
       field<&C::block_n>("block_n", {512, 1024, 4096}),
       field<&C::block_k>("block_k", {256, 512}),
@@ -99,8 +105,12 @@ const ConfigTable<MatmulConfig>& table() {
       field<&C::split>("split", {0, 1}, {"columns", "rows"}),
       field<&C::pack_a>("pack_a", {0, 1}),
   };
-  return *t;
 }
+
+const ConfigTable<MatmulConfig>& table_of(const Query& q) {
+  return static_cast<const ConfigTable<MatmulConfig>&>(*q.self.knobs);
+}
+const MatmulLevel& level_of(const Query& q) { return *kernels::code_of<GemmLevel>(q).code; }
 
 int threads_of(const Problem& p) { return std::max<int>(1, p.threads); }
 
@@ -108,44 +118,44 @@ int threads_of(const Problem& p) { return std::max<int>(1, p.threads); }
 /// same loops.
 bool block_is_distinct(const KnobTable& knobs, std::string_view name, std::int64_t value,
                        std::int64_t size) {
-  for (std::int64_t v : knobs.knobs()[knobs.find(name)].values) {
+  for (std::int64_t v : knobs.values(name)) {
     if (v < value && v >= size) return false;
   }
   return true;
 }
 
-template <typename Level>
-void constrain(const Problem& p, const DeviceInfo& device, Space& space) {
-  const auto& t = table<Level>();
+void constrain(const Query& q, Space& space) {
+  const auto& t = table_of(q);
+  const MatmulLevel& level = level_of(q);
+  const Problem& p = q.problem;
   const std::int64_t m = p.dims[kM], n = p.dims[kN], k = p.dims[kK];
   const int threads = threads_of(p);
-  space.require("block_m_distinct", {"block_m"}, [&t, m](const Config& c) {
-    return block_is_distinct(t, "block_m", t.restore(c).block_m, m);
+  space.require(t, "block_m_distinct", {"block_m"}, [&t, m](const MatmulConfig& c) {
+    return block_is_distinct(t, "block_m", c.block_m, m);
   });
-  space.require("block_n_distinct", {"block_n"}, [&t, n](const Config& c) {
-    return block_is_distinct(t, "block_n", t.restore(c).block_n, n);
+  space.require(t, "block_n_distinct", {"block_n"}, [&t, n](const MatmulConfig& c) {
+    return block_is_distinct(t, "block_n", c.block_n, n);
   });
-  space.require("block_k_distinct", {"block_k"}, [&t, k](const Config& c) {
-    return block_is_distinct(t, "block_k", t.restore(c).block_k, k);
+  space.require(t, "block_k_distinct", {"block_k"}, [&t, k](const MatmulConfig& c) {
+    return block_is_distinct(t, "block_k", c.block_k, k);
   });
-  space.require("a_block_fits_l2", {"block_m", "block_k"},
-                [&t, l2 = device.l2_bytes](const Config& c) {
-                  const MatmulConfig v = t.restore(c);
-                  return v.block_m * v.block_k * kFloatBytes <= l2;
+  space.require(t, "a_block_fits_l2", {"block_m", "block_k"},
+                [l2 = q.device.l2_bytes](const MatmulConfig& c) {
+                  return c.block_m * c.block_k * kFloatBytes <= l2;
                 });
-  space.require("rows_enough_to_split", {"tile", "split"}, [&t, m, threads](const Config& c) {
-    const MatmulConfig v = t.restore(c);
-    return v.split == Split::kColumns ||
-           (threads > 1 && m >= std::int64_t{threads} * Level::code().tiles[v.tile].m);
-  });
+  space.require(t, "rows_enough_to_split", {"tile", "split"},
+                [&level, m, threads](const MatmulConfig& c) {
+                  return c.split == Split::kColumns ||
+                         (threads > 1 && m >= std::int64_t{threads} * level.tiles[c.tile].m);
+                });
   const bool f32 = p.tensors[kA].dtype == DType::kF32;
-  space.require("in_place_a_is_f32", {"pack_a"},
-                [&t, f32](const Config& c) { return f32 || t.restore(c).pack_a; });
+  space.require(t, "in_place_a_is_f32", {"pack_a"},
+                [f32](const MatmulConfig& c) { return f32 || c.pack_a; });
 }
 
-template <typename Level>
-Config heuristic(const Problem& p, const DeviceInfo& device) {
-  const MatmulLevel& level = Level::code();
+Config heuristic(const Query& q) {
+  const Problem& p = q.problem;
+  const MatmulLevel& level = level_of(q);
   // Measured on AMD Zen 4, f32 512×4096×1024, one thread, November 2026: 6x64 with a read in place,
   // blocks 192×1024×512: 109 GFLOP/s; 14x32 packed: 104; block_k 256: 107; 24x16 in place: 27 (24
   // streams of a).
@@ -157,7 +167,7 @@ Config heuristic(const Problem& p, const DeviceInfo& device) {
     const MatmulTile tile = level.tiles[i];
     double used = rows / static_cast<double>(round_up(p.dims[kM], tile.m));
     if (p.dims[kN] <= 16) used /= tile.n;  // a few columns: the narrowest tile
-    const double lanes = Level::kLanes;
+    const double lanes = kernels::code_of<GemmLevel>(q).lanes;
     const double loads = 1.0 / tile.m + lanes / tile.n;
     const double score = used / (1 + 0.3 * loads);
     if (score > best) best = score, c.tile = i;
@@ -166,11 +176,10 @@ Config heuristic(const Problem& p, const DeviceInfo& device) {
   const Layout a = p.tensors[kA].layout;
   c.pack_a = p.tensors[kA].dtype != DType::kF32 || level.tiles[c.tile].m > kStreams ||
              (a != Layout::kContiguous && a != Layout::kRowStrided);
-  const auto fit = [](std::string_view name, std::int64_t wish, std::int64_t size) {
-    const KnobTable& knobs = table<Level>();
-    const std::vector<std::int64_t>& values = knobs.knobs()[knobs.find(name)].values;
-    std::int64_t fitting = values.front();
-    for (std::int64_t v : values) {
+  const KnobTable& knobs = *q.self.knobs;
+  const auto fit = [&](std::string_view name, std::int64_t wish, std::int64_t size) {
+    std::int64_t fitting = knobs.values(name).front();
+    for (std::int64_t v : knobs.values(name)) {
       if (v <= wish && block_is_distinct(knobs, name, v, size)) fitting = v;
     }
     return static_cast<std::int32_t>(fitting);
@@ -182,8 +191,8 @@ Config heuristic(const Problem& p, const DeviceInfo& device) {
   c.block_m = fit("block_m", c.block_m, p.dims[kM]);
   c.block_n = fit("block_n", c.block_n, p.dims[kN]);
   c.block_k = fit("block_k", c.block_k, p.dims[kK]);
-  if (c.block_m * c.block_k * kFloatBytes > device.l2_bytes) c.block_m = 96, c.block_k = 256;
-  return table<Level>().erase(c);
+  if (c.block_m * c.block_k * kFloatBytes > q.device.l2_bytes) c.block_m = 96, c.block_k = 256;
+  return table_of(q).erase(c);
 }
 
 /// Sizes that workspace and loops agree on, from bucketed or exact dimensions.
@@ -310,27 +319,21 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   return 0;
 }
 
-template <typename Level>
-Support supports(const Problem&, const DeviceInfo& device, const Implementation&) {
-  return supports_isa<Level>(device);
-}
-
-template <typename Level>
-double estimate(const Problem& p, const Config& config, const DeviceInfo&, const Implementation&) {
-  const MatmulTile tile = Level::code().tiles[table<Level>().restore(config).tile];
+double estimate(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
+  const MatmulTile tile = level_of(q).tiles[table_of(q).restore(config).tile];
   const auto threads = static_cast<double>(threads_of(p));
   const auto m = static_cast<double>(round_up(p.dims[kM], tile.m));
   const auto n = static_cast<double>(round_up(p.dims[kN], tile.n));
   const auto k = static_cast<double>(p.dims[kK]);
-  const double multiply = m * n * k / Level::kRate;
+  const double multiply = m * n * k / kernels::code_of<GemmLevel>(q).rate;
   const double pack = (m * k + n * k) / 2e9;  // elements per second and thread, b from memory
   return 1e3 * (multiply + pack) / threads + 0.005;
 }
 
-template <typename Level>
-Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
-               const Implementation& implementation) {
-  State s{&Level::code(), table<Level>().restore(config), sums_of(p), threads_of(p), false, false};
+Kernel prepare(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
+  State s{&level_of(q), table_of(q).restore(config), sums_of(p), threads_of(p), false, false};
   const TensorTraits& out = p.tensors[kOut];
   const bool holds_sums = out.dtype == DType::kF32 &&
                           (out.layout == Layout::kContiguous || out.layout == Layout::kRowStrided);
@@ -340,43 +343,22 @@ Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
   s.config.block_m =
       static_cast<std::int32_t>(round_up(s.config.block_m, s.level->tiles[s.config.tile].m));
   const Plan plan = plan_of(s, p.dims[kM], p.dims[kN], p.dims[kK]);
-  Kernel kernel;
-  kernel.implementation = &implementation;
-  kernel.steps[0] = step;
-  kernel.num_steps = 1;
-  kernel.workspace_bytes = static_cast<std::size_t>(
-      kFloatBytes *
-      (plan.a_count * plan.a_floats + plan.b_count * (plan.b_floats + plan.scratch_floats)));
-  kernel.store(s);
-  return kernel;
-}
-
-template <typename Level>
-Implementation blocked(const char* name, const char* hash) {
-  Implementation i;
-  i.name = name;
-  i.source_hash = hash;
-  i.flags.deterministic = true;
-  i.knobs = &table<Level>();
-  i.supports = supports<Level>;
-  i.same_bits = [](const Problem&, const DeviceInfo& device, const Implementation&) {
-    return same_bits_isa<Level>(device);
-  };
-  i.constrain = constrain<Level>;
-  i.heuristic = heuristic<Level>;
-  i.estimate = estimate<Level>;
-  i.prepare = prepare<Level>;
-  return i;
+  return make_kernel({step}, s,
+                     static_cast<std::size_t>(
+                         kFloatBytes * (plan.a_count * plan.a_floats +
+                                        plan.b_count * (plan.b_floats + plan.scratch_floats))));
 }
 
 }  // namespace
 
 void append_blocked(std::vector<Implementation>& to) {
-#if defined(DLBLAS_X86)
-  to.push_back(blocked<Avx512Level>("cpu_avx512", source_hash("ops/gemm/matmul_avx512.cpp")));
-  to.push_back(blocked<Avx2Level>("cpu_avx2", source_hash("ops/gemm/matmul_avx2.cpp")));
-#endif
-  to.push_back(blocked<BaselineLevel>("cpu_baseline", source_hash("ops/gemm/matmul_baseline.cpp")));
+  Implementation base;
+  base.flags.deterministic = true;
+  base.constrain = constrain;
+  base.heuristic = heuristic;
+  base.estimate = estimate;
+  base.prepare = prepare;
+  for (const Implementation& impl : gemm_levels(base, "cpu_", make_table)) to.push_back(impl);
 }
 
 }  // namespace dlblas::gemm

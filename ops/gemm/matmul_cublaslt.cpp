@@ -250,7 +250,8 @@ std::int64_t listed(const Problem& p) {
   return static_cast<std::int64_t>(bucket_choices(p, plan).size());
 }
 
-Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
+Support supports(const Query& q) {
+  const Problem& p = q.problem;
   if (!cuda::cublaslt().support) return cuda::cublaslt().support;
   const MatmulTraits s = matmul_traits(p);
   for (const int i : {kA, kB, kOut}) {
@@ -284,17 +285,18 @@ Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
   return listed(p) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
 }
 
-void constrain(const Problem& p, const DeviceInfo&, Space& space) {
-  const std::int64_t count = cuda::cublaslt().support ? listed(p) : kListed;
-  space.require("listed", {"algo"}, [count](const Config& c) {
-    return c.values[0] < std::max<std::int64_t>(1, count);
+void constrain(const Query& q, Space& space) {
+  const std::int64_t count = cuda::cublaslt().support ? listed(q.problem) : kListed;
+  space.require(table(), "listed", {"algo"}, [count](const CublasLtConfig& c) {
+    return c.algo < std::max<std::int64_t>(1, count);
   });
 }
 
-Config heuristic(const Problem&, const DeviceInfo&) { return table().erase({0}); }
+Config heuristic(const Query&) { return table().erase({0}); }
 
-double estimate(const Problem& p, const Config& config, const DeviceInfo& device,
-                const Implementation&) {
+double estimate(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
+  const DeviceInfo& device = q.device;
   // cuBLAS through torch.mm on one H200, 21 November 2026: 743 to 797 TFLOP/s bf16 on large
   // shapes, 48 f32; the memory's full rate with 64 rows; 2.5 µs more where few tiles make it split
   // K. Within 7 % of all 16 shapes. Other GPUs: their peaks, scaled.
@@ -308,8 +310,7 @@ double estimate(const Problem& p, const Config& config, const DeviceInfo& device
                      static_cast<double>(ceil_div(p.dims[kN], 64));
   const double whole = static_cast<double>(p.dims[kK]) * 128 * 64 / unit;  // a tile, K not split
   const double split = tiles < 0.75 * device.units ? std::min(2.5e-6, whole) : 0;
-  return 1e3 * (std::max(products, memory) + split + 3.2e-6) +
-         1e-6 * static_cast<double>(config.values[0]);
+  return 1e3 * (std::max(products, memory) + split + 3.2e-6) + 1e-6 * table().restore(config).algo;
 }
 
 /// Bytes that a matrix spans.
@@ -344,8 +345,8 @@ void multiply_once(const Problem& p, const Plan& plan) {
   cuda::synchronize(stream.get());
 }
 
-Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
-               const Implementation& implementation) {
+Kernel prepare(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
   const cuda::CurrentDevice current(p.device_index);
   auto* plan = new Plan;
   start_plan(p, *plan);
@@ -365,12 +366,7 @@ Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
   }
   plan->choice = list[wanted];
   multiply_once(p, *plan);
-  Kernel kernel;
-  kernel.implementation = &implementation;
-  kernel.steps[0] = step;
-  kernel.num_steps = 1;
-  kernel.workspace_bytes = plan->choice.workspace_bytes;
-  kernel.store(plan);
+  Kernel kernel = make_kernel({step}, plan, plan->choice.workspace_bytes);
   kernel.release = [](const Kernel& k) { delete k.load<Plan*>(); };
   return kernel;
 }

@@ -27,11 +27,6 @@ bool has_vector_rows(const Problem& p) {
   return out.layout == Layout::kContiguous && p.dims[kN] * size_of(out.dtype) % 16 == 0;
 }
 
-std::string literal(FloatType type) {
-  return text("dlblas::FloatType(", static_cast<int>(type), ")");
-}
-const char* literal(bool b) { return b ? "true" : "false"; }
-
 }  // namespace
 
 MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t span) {
@@ -78,16 +73,16 @@ MatmulGpuParams matmul_gpu_params(const Args& args) {
   return p;
 }
 
-std::string matmul_entry(const char* kernel, const MatmulTraits& s,
-                         const std::string& configuration) {
-  return text("dlblas::gemm::", kernel, "<dlblas::gemm::MatmulTraits{.type = ", literal(s.type),
-              ", .out = ", literal(s.out), ", .a_by_depth = ", literal(s.a_by_depth),
-              ", .b_by_depth = ", literal(s.b_by_depth), ", .a_whole = ", literal(s.a_whole),
-              ", .b_whole = ", literal(s.b_whole), ", .out_vector = ", literal(s.out_vector),
-              ", .aligned = ", literal(s.aligned), ", .has_bias = ", literal(s.has_bias),
-              ", .bias = ", literal(s.bias), ", .activation = dlblas::gemm::Activation(",
-              static_cast<int>(s.activation), "), .rows = ", s.rows, ", .span = ", s.span, "}, ",
-              configuration, ">");
+const TraitsTable<MatmulTraits>& matmul_traits_table() {
+  using T = MatmulTraits;
+  static const auto* table = new TraitsTable<T>{
+      "dlblas::gemm::MatmulTraits",
+      {member<&T::type>("type"), member<&T::out>("out"), member<&T::a_by_depth>("a_by_depth"),
+       member<&T::b_by_depth>("b_by_depth"), member<&T::a_whole>("a_whole"),
+       member<&T::b_whole>("b_whole"), member<&T::out_vector>("out_vector"),
+       member<&T::aligned>("aligned"), member<&T::has_bias>("has_bias"), member<&T::bias>("bias"),
+       member<&T::activation>("activation"), member<&T::rows>("rows"), member<&T::span>("span")}};
+  return *table;
 }
 
 Support supports_sizes(const Problem& p) {

@@ -3,9 +3,9 @@
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_mma_cuda.cpp.
 #pragma once
 
-#include <string>
+#include <vector>
 
-#include "core/implementation.hpp"
+#include "kernels/cuda_form.hpp"
 #include "ops/gemm/matmul.hpp"
 #include "ops/gemm/matmul_gpu_config.hpp"
 
@@ -19,9 +19,13 @@ MatmulTraits matmul_traits(const Problem& problem, std::int32_t rows = 0, std::i
 std::int32_t tensor_core_span(const Problem& problem, std::int64_t chain, bool is_cheap);
 MatmulGpuParams matmul_gpu_params(const Args& args);
 
-/// `dlblas::gemm::<kernel><traits, configuration>`, a KernelSource's entry.
-std::string matmul_entry(const char* kernel, const MatmulTraits& traits,
-                         const std::string& configuration);
+/// The members of MatmulTraits, for the JIT.
+const TraitsTable<MatmulTraits>& matmul_traits_table();
+/// What the GPU forms have in common.
+template <typename Config>
+struct GemmForm : kernels::CudaForm<MatmulTraits, Config> {
+  static const TraitsTable<MatmulTraits>& traits_table() { return matmul_traits_table(); }
+};
 
 /// f16 or bf16, each operand contiguous in one dimension with 16-byte aligned rows: what the
 /// tensor-core forms read.

@@ -6,16 +6,12 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/cuda.hpp"
 #include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul_cuda.hpp"
 #include "ops/gemm/matmul_mma_space.hpp"
 
 namespace dlblas::gemm {
 namespace {
-
-constexpr const char* kInclude = "ops/gemm/matmul_mma.cuh";
-constexpr const char* kConfigName = "dlblas::gemm::MatmulMmaConfig";
 
 // Everything below that ranks configurations is fitted to one H200, bf16, 21 November 2026: 23
 // times of 11 shapes within 8 %, but up to 11 % below the largest, which meet the card's power
@@ -85,104 +81,92 @@ double estimate_ms(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo&
                 0.05 * in_turn * copies + partial + 3.7e-6);
 }
 
-double estimate(const Problem& p, const Config& config, const DeviceInfo& device,
-                const Implementation&) {
-  return estimate_ms(p, mma_table().restore(config), device);
-}
+struct Mma : GemmForm<MatmulMmaConfig> {
+  static constexpr const char* kConfigName = "dlblas::gemm::MatmulMmaConfig";
+  static const ConfigTable<MatmulMmaConfig>& table() { return mma_table(); }
 
-/// The least estimate of the space; the first where they agree. Of each of the eight large products
-/// that were measured it takes the fastest tile.
-Config heuristic(const Problem& p, const DeviceInfo& device) {
-  Space space(mma_table());
-  constrain_mma(p, device, space);
-  Config best = mma_table().erase({16, 32, 64, 2, 1, 2, 1, 1});  // of a device that holds none
-  double best_ms = std::numeric_limits<double>::infinity();
-  for (const Config& config : space.configs()) {
-    const double ms = estimate_ms(p, mma_table().restore(config), device);
-    if (ms < best_ms) best = config, best_ms = ms;
+  static MatmulTraits traits(const Query& q, const MatmulMmaConfig& c) {
+    return matmul_traits(q.problem, 0, mma_span(q.problem, c, q.device));
   }
-  return best;
-}
 
-Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
-  return supports_tensor_cores(p);
-}
+  static Support supports(const Query& q) { return supports_tensor_cores(q.problem); }
+  static Support same_bits(const Query& q) {
+    if (tensor_cores_take_any_batch(q.problem)) return Support::yes();
+    return Support::no("a batch of another size may lie otherwise: cuda_fma takes them all");
+  }
 
-struct State {
-  MatmulMmaConfig config;
-  std::int32_t shared_bytes;
+  static void constrain(const Query& q, Space& space) { constrain_mma(q.problem, q.device, space); }
+
+  static double milliseconds(const Query& q, const MatmulMmaConfig& c) {
+    return estimate_ms(q.problem, c, q.device);
+  }
+
+  /// The least estimate of the space; the first where they agree. Of each of the eight large
+  /// products that were measured it takes the fastest tile.
+  static MatmulMmaConfig preset(const Query& q) {
+    Space space(table());
+    constrain(q, space);
+    MatmulMmaConfig best = {16, 32, 64, 2, 1, 2, 1, 1};  // of a device that holds none
+    double best_ms = std::numeric_limits<double>::infinity();
+    for (const dlblas::Config& config : space.configs()) {
+      const MatmulMmaConfig c = table().restore(config);
+      const double ms = milliseconds(q, c);
+      if (ms < best_ms) best = c, best_ms = ms;
+    }
+    return best;
+  }
+
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return s.config.shared_bytes(s.traits.span);
+  }
+  static std::size_t workspace_bytes(const Query& q, const State& s) {
+    if (s.config.split_k == 1) return 0;
+    return static_cast<std::size_t>(s.config.split_k * q.problem.dims[kM] *
+                                    round_up(q.problem.dims[kN], 8)) *
+           sizeof(float);
+  }
+
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    const char* const include = "ops/gemm/matmul_mma.cuh";
+    std::vector<KernelSource> list = {
+        {include, kernels::cuda_entry<Mma>("dlblas::gemm::matmul_mma", s), s.shared_bytes}};
+    if (s.config.split_k > 1)
+      list.push_back({include, kernels::cuda_entry<Mma>("dlblas::gemm::matmul_mma_finish", s), 0});
+    return list;
+  }
+
+  static int multiply(const Args& args, const Context& context, const Kernel& kernel,
+                      void* workspace) {
+    const State& s = kernel.load<State>();
+    const MatmulMmaConfig& c = s.config;
+    MatmulGpuParams p = matmul_gpu_params(args);
+    p.partial = static_cast<float*>(workspace);
+    cuda::Launch how;
+    how.grid.x = static_cast<unsigned>(ceil_div(p.m, c.block_m) * ceil_div(p.n, c.block_n));
+    how.grid.y = static_cast<unsigned>(c.split_k);
+    how.block.x = static_cast<unsigned>(c.threads());
+    how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    return cuda::launch(*kernel.entries[0], how, p, context.stream);
+  }
+  static int finish(const Args& args, const Context& context, const Kernel& kernel,
+                    void* workspace) {
+    MatmulGpuParams p = matmul_gpu_params(args);
+    p.partial = static_cast<float*>(workspace);
+    cuda::Launch how;
+    how.block.x = kFinishThreads;
+    how.grid.x = static_cast<unsigned>(ceil_div(p.m * ceil_div(p.n, 8), kFinishThreads));
+    return cuda::launch(*kernel.entries[1], how, p, context.stream);
+  }
+  static std::vector<StepFn> steps(const State& s) {
+    if (s.config.split_k > 1) return {multiply, finish};
+    return {multiply};
+  }
 };
-
-int step_multiply(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const auto& state = kernel.load<State>();
-  const MatmulMmaConfig& c = state.config;
-  MatmulGpuParams p = matmul_gpu_params(args);
-  p.partial = static_cast<float*>(workspace);
-  cuda::Launch how;
-  how.grid.x = static_cast<unsigned>(ceil_div(p.m, c.block_m) * ceil_div(p.n, c.block_n));
-  how.grid.y = static_cast<unsigned>(c.split_k);
-  how.block.x = static_cast<unsigned>(c.threads());
-  how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
-  return cuda::launch(*kernel.entries[0], how, p, context.stream);
-}
-
-int step_finish(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  MatmulGpuParams p = matmul_gpu_params(args);
-  p.partial = static_cast<float*>(workspace);
-  cuda::Launch how;
-  how.block.x = kFinishThreads;
-  how.grid.x = static_cast<unsigned>(ceil_div(p.m * ceil_div(p.n, 8), kFinishThreads));
-  return cuda::launch(*kernel.entries[1], how, p, context.stream);
-}
-
-Kernel prepare(const Problem& p, const Config& config, const DeviceInfo& device,
-               const Implementation& implementation) {
-  const MatmulMmaConfig c = mma_table().restore(config);
-  Kernel kernel;
-  kernel.implementation = &implementation;
-  kernel.store(State{c, c.shared_bytes(mma_span(p, c, device))});
-  kernel.steps[kernel.num_steps++] = step_multiply;
-  if (c.split_k > 1) {
-    kernel.steps[kernel.num_steps++] = step_finish;
-    kernel.workspace_bytes =
-        static_cast<std::size_t>(c.split_k * p.dims[kM] * round_up(p.dims[kN], 8)) * sizeof(float);
-  }
-  return kernel;
-}
-
-std::vector<KernelSource> sources(const Problem& p, const Config& config, const DeviceInfo& device,
-                                  const Implementation&) {
-  const MatmulMmaConfig c = mma_table().restore(config);
-  const MatmulTraits s = matmul_traits(p, 0, mma_span(p, c, device));
-  const std::string literal = mma_table().literal(config, kConfigName);
-  std::vector<KernelSource> list = {
-      {kInclude, matmul_entry("matmul_mma", s, literal), c.shared_bytes(s.span)}};
-  if (c.split_k > 1) list.push_back({kInclude, matmul_entry("matmul_mma_finish", s, literal), 0});
-  return list;
-}
 
 }  // namespace
 
 void append_mma_cuda(std::vector<Implementation>& to) {
-  Implementation i;
-  i.name = "cuda_mma";
-  i.backend = DeviceType::kCuda;
-  i.min_arch = 80;
-  i.source_hash = source_hash("ops/gemm/matmul_mma_cuda.cpp");
-  i.flags.deterministic = true;
-  i.flags.capturable = true;
-  i.knobs = &mma_table();
-  i.supports = supports;
-  i.same_bits = [](const Problem& p, const DeviceInfo&, const Implementation&) {
-    if (tensor_cores_take_any_batch(p)) return Support::yes();
-    return Support::no("a batch of another size may lie otherwise: cuda_fma takes them all");
-  };
-  i.constrain = constrain_mma;
-  i.heuristic = heuristic;
-  i.estimate = estimate;
-  i.prepare = prepare;
-  i.sources = sources;
-  to.push_back(i);
+  to.push_back(kernels::make_cuda<Mma>("cuda_mma", source_hash("ops/gemm/matmul_mma_cuda.cpp")));
 }
 
 }  // namespace dlblas::gemm

@@ -149,7 +149,7 @@ struct Rules {
     if (c.stages < 3) return !fits(o);
     if (c.stages > 3 && c.stages > tiles) return false;
     if (c.block_m * c.block_n <= 2048 && c.ring_bytes() >= 48 << 10) return true;
-    for (const std::int64_t stages : mma_table().knobs()[mma_table().find("stages")].values) {
+    for (const std::int64_t stages : mma_table().values("stages")) {
       o.stages = static_cast<std::int32_t>(stages);
       const bool deeper = o.stages > c.stages && o.stages <= tiles && fits(o);
       if (deeper && side_by_side(o) == side_by_side(c)) return false;
@@ -195,9 +195,8 @@ void constrain_mma(const Problem& p, const DeviceInfo& device, Space& space) {
   using Names = std::vector<std::string_view>;
   const auto require = [&](const char* name, const Names& knobs,
                            bool (Rules::*rule)(const MatmulMmaConfig&) const) {
-    space.require(name, knobs, [rules, rule](const Config& c) {
-      return (*rules.*rule)(mma_table().restore(c));
-    });
+    space.require(mma_table(), name, knobs,
+                  [rules, rule](const MatmulMmaConfig& c) { return (*rules.*rule)(c); });
   };
   const Names block = {"block_m", "block_n", "block_k", "stages", "warps_m", "warps_n"};
   Names whole = block;

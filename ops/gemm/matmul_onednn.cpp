@@ -279,7 +279,8 @@ Shape typical_shape(const Problem& p) {
   return s;
 }
 
-Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
+Support supports(const Query& q) {
+  const Problem& p = q.problem;
   const OneDnn& d = onednn();
   if (!d.support) return d.support;
   for (const int i : {kA, kB, kOut}) {
@@ -314,7 +315,8 @@ Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
   return Support::yes();
 }
 
-double estimate(const Problem& p, const Config&, const DeviceInfo&, const Implementation&) {
+double estimate(const Query& q, const Config&) {
+  const Problem& p = q.problem;
   // As our own AVX-512 code: on AMD Zen 4 within 6 % for f32. bf16 differs by machine, from half of
   // f32 to twice: measuring decides.
   constexpr double rate = 50e9;
@@ -322,14 +324,9 @@ double estimate(const Problem& p, const Config&, const DeviceInfo&, const Implem
   return 1e3 * std::max(multiply_adds(p) / rate, bytes_of_b(p) / 8e9) / threads + 0.01;
 }
 
-Kernel prepare(const Problem&, const Config&, const DeviceInfo&,
-               const Implementation& implementation) {
-  Kernel kernel;
-  kernel.implementation = &implementation;
-  kernel.steps[0] = step;
-  kernel.num_steps = 1;
-  return kernel;
-}
+struct NoState {};
+
+Kernel prepare(const Query&, const Config&) { return make_kernel({step}, NoState{}); }
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul.hpp"
 
 namespace dlblas::gemm {
@@ -39,8 +38,8 @@ bool takes_dots(const Problem& p) {
   return !b_is_row_major(p) || (column && !(p.flags & kDeterministic));
 }
 
-template <typename Level>
-Support supports(const Problem& p, const DeviceInfo& device, const Implementation&) {
+Support supports(const Query& q) {
+  const Problem& p = q.problem;
   if (p.dims[kM] > kMaxRowGroup) {
     return Support::no("a has more than {} rows (bucket {}): b would stream from memory again",
                        kMaxRowGroup, p.dims[kM]);
@@ -48,27 +47,24 @@ Support supports(const Problem& p, const DeviceInfo& device, const Implementatio
   if (!b_is_row_major(p) && p.tensors[kB].layout != Layout::kTransposed) {
     return Support::no("b is contiguous in neither dimension: it is read in place");
   }
-  return supports_isa<Level>(device);
+  return Support::yes();
 }
 
 /// More rows than this form takes are the blocked form's, which adds up as the streams of this one.
-template <typename Level>
-Support same_bits(const Problem& p, const DeviceInfo& device, const Implementation&) {
-  if (!b_is_row_major(p))
-    return Support::no(
-        "adds up a transposed b in another order than the form that takes more rows");
-  return same_bits_isa<Level>(device);
+Support same_bits(const Query& q) {
+  if (b_is_row_major(q.problem)) return Support::yes();
+  return Support::no("adds up a transposed b in another order than the form that takes more rows");
 }
 
-void constrain(const Problem& p, const DeviceInfo&, Space& space) {
-  const std::int64_t n = p.dims[kN];
-  space.require("block_n_distinct", {"block_n"}, [n](const Config& c) {
-    const std::int64_t block = table().restore(c).block_n;
-    return block == 256 || block / 2 < n;
-  });
+void constrain(const Query& q, Space& space) {
+  space.require(table(), "block_n_distinct", {"block_n"},
+                [n = q.problem.dims[kN]](const MatmulRowConfig& c) {
+                  return c.block_n == 256 || c.block_n / 2 < n;
+                });
 }
 
-Config heuristic(const Problem& p, const DeviceInfo&) {
+Config heuristic(const Query& q) {
+  const Problem& p = q.problem;
   // 1×4096×4096 on one core of AMD Zen 4, November 2026, GB/s of b: 8 streams 23, 4 streams 18;
   // row-major b 23 with 2048 columns, 21 with 1024; fetching ahead gains only where streams are
   // columns.
@@ -80,13 +76,13 @@ Config heuristic(const Problem& p, const DeviceInfo&) {
   return table().erase(c);
 }
 
-template <typename Level>
-double estimate(const Problem& p, const Config&, const DeviceInfo&, const Implementation&) {
+double estimate(const Query& q, const Config&) {
+  const Problem& p = q.problem;
+  const GemmLevel& level = kernels::code_of<GemmLevel>(q);
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
-  const bool f16 = p.tensors[kB].dtype == DType::kF16;
-  const double rate = f16 ? Level::kF16Rate : Level::kStreamRate;
+  const double rate = p.tensors[kB].dtype == DType::kF16 ? level.f16_rate : level.stream_rate;
   const double memory = bytes_of_b(p) / (std::min(threads, 4.0) * rate);
-  return 1e3 * std::max(memory, multiply_adds(p) / (Level::kRate * threads)) + 0.005;
+  return 1e3 * std::max(memory, multiply_adds(p) / (level.rate * threads)) + 0.005;
 }
 
 std::int64_t row_floats(std::int64_t m, std::int64_t k) {
@@ -115,47 +111,29 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   return 0;
 }
 
-template <typename Level>
-Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
-               const Implementation& implementation) {
-  RowState s{&Level::code(), table().restore(config), sums_of(p), std::max<int>(1, p.threads)};
+Kernel prepare(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
+  RowState s{kernels::code_of<GemmLevel>(q).code, table().restore(config), sums_of(p),
+             std::max<int>(1, p.threads)};
   s.config.dots = takes_dots(p);
-  Kernel kernel;
-  kernel.implementation = &implementation;
-  kernel.steps[0] = step;
-  kernel.num_steps = 1;
   const std::int64_t floats =
       row_floats(p.dims[kM], p.dims[kK]) + std::int64_t{s.slots} * sum_floats(s.config);
-  kernel.workspace_bytes = static_cast<std::size_t>(floats) * sizeof(float);
-  kernel.store(s);
-  return kernel;
-}
-
-template <typename Level>
-Implementation few_rows(const char* name, const char* hash) {
-  Implementation i;
-  i.name = name;
-  i.source_hash = hash;
-  i.flags.deterministic = true;
-  i.knobs = &table();
-  i.supports = supports<Level>;
-  i.same_bits = same_bits<Level>;
-  i.constrain = constrain;
-  i.heuristic = heuristic;
-  i.estimate = estimate<Level>;
-  i.prepare = prepare<Level>;
-  return i;
+  return make_kernel({step}, s, static_cast<std::size_t>(floats) * sizeof(float));
 }
 
 }  // namespace
 
 void append_rows(std::vector<Implementation>& to) {
-#if defined(DLBLAS_X86)
-  to.push_back(few_rows<Avx512Level>("cpu_row_avx512", source_hash("ops/gemm/matmul_avx512.cpp")));
-  to.push_back(few_rows<Avx2Level>("cpu_row_avx2", source_hash("ops/gemm/matmul_avx2.cpp")));
-#endif
-  to.push_back(
-      few_rows<BaselineLevel>("cpu_row_baseline", source_hash("ops/gemm/matmul_baseline.cpp")));
+  Implementation base;
+  base.flags.deterministic = true;
+  base.supports = supports;
+  base.same_bits = same_bits;
+  base.constrain = constrain;
+  base.heuristic = heuristic;
+  base.estimate = estimate;
+  base.prepare = prepare;
+  const auto knobs = [](const GemmLevel&) -> const KnobTable& { return table(); };
+  for (const Implementation& impl : gemm_levels(base, "cpu_row_", knobs)) to.push_back(impl);
 }
 
 }  // namespace dlblas::gemm

@@ -3,7 +3,6 @@
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_rows.cuh.
 #include <algorithm>
 
-#include "cuda/cuda.hpp"
 #include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul_cuda.hpp"
 
@@ -12,23 +11,7 @@ namespace {
 
 constexpr int kMostRows = 16;  // of one tensor-core instruction
 
-const ConfigTable<MatmulRowsConfig>& table() {
-  using C = MatmulRowsConfig;
-  static const auto* t = new ConfigTable<C>{
-      field<&C::columns>("columns", {8, 16, 32, 64}),
-      field<&C::warps>("warps", {4, 8, 16}),
-      field<&C::unroll>("unroll", {1, 2, 4, 8}),
-  };
-  return *t;
-}
-
 bool b_by_depth(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
-
-/// Rows 8 … 15 cost loads and registers: they exist in a kernel of their own.
-MatmulTraits traits(const Problem& p, const MatmulRowsConfig& c) {
-  return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMostRows,
-                       tensor_core_span(p, ceil_div(p.dims[kK], c.warps), true));
-}
 
 /// Registers of the loads in flight and the sums, 32-bit words a thread.
 std::int64_t words_in_flight(const MatmulRowsConfig& c, const Problem& p) {
@@ -37,126 +20,113 @@ std::int64_t words_in_flight(const MatmulRowsConfig& c, const Problem& p) {
   return std::int64_t{c.unroll} * words + c.columns / 2;
 }
 
-void constrain(const Problem& p, const DeviceInfo& device, Space& space) {
-  const bool by_depth = b_by_depth(p);
-  space.require("columns_fit_layout", {"columns"}, [by_depth](const Config& c) {
-    const int columns = table().restore(c).columns;
-    return by_depth ? columns <= 32 : columns >= 32;
-  });
-  space.require("shared_memory_fits", {"columns", "warps"},
-                [p, most = device.shared_bytes_per_block](const Config& config) {
-                  const MatmulRowsConfig c = table().restore(config);
-                  return c.shared_bytes(traits(p, c).span) <= most;
-                });
-  space.require("registers_suffice", {"columns", "warps", "unroll"}, [p](const Config& config) {
-    const MatmulRowsConfig c = table().restore(config);
-    return words_in_flight(c, p) <= (c.warps == 16 ? 88 : 160);
-  });
-  space.require("every_warp_has_work", {"warps", "unroll"}, [p](const Config& config) {
-    const MatmulRowsConfig c = table().restore(config);
+struct FewRows : GemmForm<MatmulRowsConfig> {
+  // The order of sums depends on the configuration.
+  static constexpr bool kIsDeterministic = false;
+  static constexpr const char* kInclude = "ops/gemm/matmul_rows.cuh";
+  static constexpr const char* kEntry = "dlblas::gemm::matmul_rows";
+  static constexpr const char* kConfigName = "dlblas::gemm::MatmulRowsConfig";
+  static const ConfigTable<MatmulRowsConfig>& table() {
+    using C = MatmulRowsConfig;
+    static const auto* t = new ConfigTable<C>{
+        field<&C::columns>("columns", {8, 16, 32, 64}),
+        field<&C::warps>("warps", {4, 8, 16}),
+        field<&C::unroll>("unroll", {1, 2, 4, 8}),
+    };
+    return *t;
+  }
+
+  /// Rows 8 … 15 cost loads and registers: they exist in a kernel of their own.
+  static MatmulTraits traits(const Query& q, const MatmulRowsConfig& c) {
+    const Problem& p = q.problem;
+    return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMostRows,
+                         tensor_core_span(p, ceil_div(p.dims[kK], c.warps), true));
+  }
+
+  static void constrain(const Query& q, Space& space) {
+    const bool by_depth = b_by_depth(q.problem);
+    space.require(table(), "columns_fit_layout", {"columns"},
+                  [by_depth](const MatmulRowsConfig& c) {
+                    return by_depth ? c.columns <= 32 : c.columns >= 32;
+                  });
+    space.require(table(), "shared_memory_fits", {"columns", "warps"},
+                  [q = QueryCopy(q)](const MatmulRowsConfig& c) {
+                    const Query asked = q;
+                    return c.shared_bytes(traits(asked, c).span) <=
+                           asked.device.shared_bytes_per_block;
+                  });
+    space.require(table(), "registers_suffice", [p = q.problem](const MatmulRowsConfig& c) {
+      return words_in_flight(c, p) <= (c.warps == 16 ? 88 : 160);
+    });
+    space.require(table(), "every_warp_has_work", {"warps", "unroll"},
+                  [depth = by_depth ? 32 : 16, k = q.problem.dims[kK]](const MatmulRowsConfig& c) {
+                    return (c.warps == 4 && c.unroll == 1) ||
+                           std::int64_t{c.warps - 1} * c.unroll * depth < k;
+                  });
+  }
+
+  /// Two blocks of 16 warps fill a multiprocessor: H200, bf16, 4096 × 4096, 1, 8 and 16 rows, 21
+  /// November 2026: 16 columns, two tiles in flight 12.8 to 13.4 µs; half the warps 15 to 18, half
+  /// the columns 14.4, twice the columns 17 (cuBLAS 13.5 to 13.9). With a row-major b 64 columns
+  /// took 16.1 to 17.4 µs on half of the multiprocessors.
+  static MatmulRowsConfig preset(const Query& q) {
+    const Problem& p = q.problem;
+    MatmulRowsConfig c{b_by_depth(p) ? 16 : 64, 16, 2};
+    if (ceil_div(p.dims[kN], c.columns) < q.device.units) c = {c.columns / 2, 16, 4};
     const int depth = b_by_depth(p) ? 32 : 16;
-    return (c.warps == 4 && c.unroll == 1) ||
-           std::int64_t{c.warps - 1} * c.unroll * depth < p.dims[kK];
-  });
-}
-
-/// Two blocks of 16 warps fill a multiprocessor: H200, bf16, 4096 × 4096, 1, 8 and 16 rows, 21
-/// November 2026: 16 columns, two tiles in flight 12.8 to 13.4 µs; half the warps 15 to 18, half
-/// the columns 14.4, twice the columns 17 (cuBLAS 13.5 to 13.9). With a row-major b 64 columns took
-/// 16.1 to 17.4 µs on half of the multiprocessors.
-Config heuristic(const Problem& p, const DeviceInfo& device) {
-  MatmulRowsConfig c{b_by_depth(p) ? 16 : 64, 16, 2};
-  if (ceil_div(p.dims[kN], c.columns) < device.units) c = {c.columns / 2, 16, 4};
-  const int depth = b_by_depth(p) ? 32 : 16;
-  while (c.unroll > 1 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK]) c.unroll /= 2;
-  while (c.warps > 4 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK]) c.warps /= 2;
-  return table().erase(c);
-}
-
-double estimate(const Problem& p, const Config& config, const DeviceInfo& device,
-                const Implementation&) {
-  const MatmulRowsConfig c = table().restore(config);
-  const auto blocks =
-      static_cast<double>(std::max<std::int64_t>(1, ceil_div(p.dims[kN], c.columns)));
-  const double rows = static_cast<double>(std::max<std::int64_t>(1, p.dims[kM]));
-  // From L2, beside the stream of b.
-  const double a_again = blocks * rows * static_cast<double>(p.dims[kK]) * 2 / 60e12;
-  // Memory is kept busy by 56 KB in flight a multiprocessor (half of that where whole rows of b are
-  // read), of two blocks: one waits while the other adds its warps' sums.
-  const double warps = std::min(32.0, blocks / device.units * c.warps);
-  const double in_flight = warps * c.unroll * c.columns * 64;
-  const double busy = std::min(1.0, in_flight / 56e3) * (blocks < 1.5 * device.units ? 0.75 : 1);
-  return 1e3 * (matmul_bytes(p) / (0.8 * memory_rate(device) * busy) + a_again + 3e-6);
-}
-
-Support supports(const Problem& p, const DeviceInfo&, const Implementation&) {
-  if (p.dims[kM] > kMostRows) {
-    return Support::no("a has more than {} rows (bucket {})", kMostRows, p.dims[kM]);
+    while (c.unroll > 1 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK])
+      c.unroll /= 2;
+    while (c.warps > 4 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK]) c.warps /= 2;
+    return c;
   }
-  if (p.tensors[kA].layout == Layout::kTransposed) {
-    return Support::no("rows of a are not contiguous");
-  }
-  if (p.dims[kK] % 8 != 0) return Support::no("K = {} is not a multiple of 8", p.dims[kK]);
-  if (!b_by_depth(p) && p.dims[kN] % 8 != 0) {
-    return Support::no("b is contiguous along N and N = {} is not a multiple of 8", p.dims[kN]);
-  }
-  return supports_tensor_cores(p);
-}
 
-struct State {
-  MatmulRowsConfig config;
-  std::int32_t shared_bytes;
+  static double milliseconds(const Query& q, const MatmulRowsConfig& c) {
+    const Problem& p = q.problem;
+    const auto blocks =
+        static_cast<double>(std::max<std::int64_t>(1, ceil_div(p.dims[kN], c.columns)));
+    const double rows = static_cast<double>(std::max<std::int64_t>(1, p.dims[kM]));
+    // From L2, beside the stream of b.
+    const double a_again = blocks * rows * static_cast<double>(p.dims[kK]) * 2 / 60e12;
+    // Memory is kept busy by 56 KB in flight a multiprocessor (half of that where whole rows of b
+    // are read), of two blocks: one waits while the other adds its warps' sums.
+    const double warps = std::min(32.0, blocks / q.device.units * c.warps);
+    const double in_flight = warps * c.unroll * c.columns * 64;
+    const double busy =
+        std::min(1.0, in_flight / 56e3) * (blocks < 1.5 * q.device.units ? 0.75 : 1);
+    return 1e3 * (matmul_bytes(p) / (0.8 * memory_rate(q.device) * busy) + a_again + 3e-6);
+  }
+
+  static Support supports(const Query& q) {
+    const Problem& p = q.problem;
+    if (p.dims[kM] > kMostRows) {
+      return Support::no("a has more than {} rows (bucket {})", kMostRows, p.dims[kM]);
+    }
+    if (p.tensors[kA].layout == Layout::kTransposed) {
+      return Support::no("rows of a are not contiguous");
+    }
+    if (p.dims[kK] % 8 != 0) return Support::no("K = {} is not a multiple of 8", p.dims[kK]);
+    if (!b_by_depth(p) && p.dims[kN] % 8 != 0) {
+      return Support::no("b is contiguous along N and N = {} is not a multiple of 8", p.dims[kN]);
+    }
+    return supports_tensor_cores(p);
+  }
+
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return s.config.shared_bytes(s.traits.span);
+  }
+  static MatmulGpuParams launch(const State& s, const Args& args, void*, cuda::Launch& how) {
+    const MatmulGpuParams p = matmul_gpu_params(args);
+    how.grid.x = static_cast<unsigned>(ceil_div(p.n, s.config.columns));
+    how.block.x = static_cast<unsigned>(s.config.threads());
+    return p;
+  }
 };
-
-int step(const Args& args, const Context& context, const Kernel& kernel, void*) {
-  const auto& state = kernel.load<State>();
-  const MatmulRowsConfig& c = state.config;
-  const MatmulGpuParams p = matmul_gpu_params(args);
-  cuda::Launch how;
-  how.grid.x = static_cast<unsigned>(ceil_div(p.n, c.columns));
-  how.block.x = static_cast<unsigned>(c.threads());
-  how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
-  return cuda::launch(*kernel.entries[0], how, p, context.stream);
-}
-
-Kernel prepare(const Problem& p, const Config& config, const DeviceInfo&,
-               const Implementation& implementation) {
-  Kernel kernel;
-  kernel.implementation = &implementation;
-  kernel.steps[0] = step;
-  kernel.num_steps = 1;
-  const MatmulRowsConfig c = table().restore(config);
-  kernel.store(State{c, c.shared_bytes(traits(p, c).span)});
-  return kernel;
-}
-
-std::vector<KernelSource> sources(const Problem& p, const Config& config, const DeviceInfo&,
-                                  const Implementation&) {
-  const MatmulRowsConfig c = table().restore(config);
-  const MatmulTraits s = traits(p, c);
-  return {
-      {"ops/gemm/matmul_rows.cuh",
-       matmul_entry("matmul_rows", s, table().literal(config, "dlblas::gemm::MatmulRowsConfig")),
-       c.shared_bytes(s.span)}};
-}
 
 }  // namespace
 
 void append_rows_cuda(std::vector<Implementation>& to) {
-  Implementation i;
-  i.name = "cuda_rows";
-  i.backend = DeviceType::kCuda;
-  i.min_arch = 80;
-  i.source_hash = source_hash("ops/gemm/matmul_rows_cuda.cpp");
-  i.flags.capturable = true;  // the order of sums depends on the configuration: not deterministic
-  i.knobs = &table();
-  i.supports = supports;
-  i.constrain = constrain;
-  i.heuristic = heuristic;
-  i.estimate = estimate;
-  i.prepare = prepare;
-  i.sources = sources;
-  to.push_back(i);
+  to.push_back(
+      kernels::make_cuda<FewRows>("cuda_rows", source_hash("ops/gemm/matmul_rows_cuda.cpp")));
 }
 
 }  // namespace dlblas::gemm

@@ -1,6 +1,6 @@
 // add_rms_norm: schema, oracle and ordered implementations. Everything else is derived from the
 // schema. Read next: ops/norm/add_rms_norm_ref.cpp (what it computes),
-// ops/norm/add_rms_norm_cpu.cpp (how).
+// ops/norm/norm_cpu.cpp (how).
 #include "ops/norm/norm_cpu.hpp"
 #include "ops/norm/norm_cuda.hpp"
 #include "ops/norm/norm_ops.hpp"
@@ -29,8 +29,8 @@ OperatorDef add_rms_norm() {
   def.work_per_row = [](const Problem& problem) {
     return 4.0 * static_cast<double>(problem.dims[kC]);
   };
-  def.implementations = add_rms_norm_cpu();
-  for (const Implementation& impl : add_rms_norm_cuda()) def.implementations.push_back(impl);
+  def.implementations = norm_cpu(kAddRmsNorm);
+  for (const Implementation& impl : norm_cuda(kAddRmsNorm)) def.implementations.push_back(impl);
   return def;
 }
 

@@ -15,24 +15,14 @@ static_assert(static_cast<int>(DType::kF32) == static_cast<int>(Element::kF32) &
               static_cast<int>(DType::kF16) == static_cast<int>(Element::kF16) &&
               static_cast<int>(DType::kBF16) == static_cast<int>(Element::kBF16));
 
-/// Code of an instruction-set level, and the bytes a thread reads and writes each second, which
-/// only rank candidates before anything is measured: rms_norm f32 512×4096 (cache) and 16384×4096
-/// (memory), and the most where f16 is converted (512×4096), which the baseline does one by one.
-/// AMD Zen 4, 2 threads, November 2026.
-struct Level {
-  Isa isa;
-  NormPasses (*passes)(const NormTraits&, const NormConfig&);
-  double cache_rate, memory_rate, f16_rate;
-};
-constexpr Level kBaseline = {Isa::kBaseline, baseline::norm_passes, 35e9, 10e9, 1.7e9};
+constexpr NormLevel kBaseline = {baseline::norm_passes, baseline::backward_passes, 35e9, 10e9,
+                                 1.7e9};
 #if defined(__x86_64__)
-constexpr Level kAvx2 = {Isa::kAvx2, avx2::norm_passes, 48e9, 12e9, 28e9};
-constexpr Level kAvx512 = {Isa::kAvx512, avx512::norm_passes, 51e9, 13e9, 28e9};
+constexpr NormLevel kAvx2 = {avx2::norm_passes, avx2::backward_passes, 48e9, 12e9, 28e9};
+constexpr NormLevel kAvx512 = {avx512::norm_passes, avx512::backward_passes, 51e9, 13e9, 28e9};
 #endif
-const Level& level_of(const Implementation& impl) { return *static_cast<const Level*>(impl.user); }
 
 // Measured on an AMD EPYC (Zen 4), 2 cores: see README.md for what each knob is worth.
-enum KnobIndex : int { kUnroll, kSource, kStore, kPrefetch, kTaskKib };
 const ConfigTable<NormConfig>& table() {
   static const auto* knobs = new ConfigTable<NormConfig>{
       field<&NormConfig::unroll>("unroll", {1, 2, 4}),
@@ -44,14 +34,86 @@ const ConfigTable<NormConfig>& table() {
   return *knobs;
 }
 
+const NormTensors& tensors_of(const Query& q) { return kernels::op_of<NormTensors>(q); }
+
+DType dtype_of(const Query& q) { return q.problem.tensors[tensors_of(q).x].dtype; }
+
 /// Bytes that a call reads and writes, but for the weight.
-double bytes_of(const Slots& slots, const Problem& problem) {
-  const double elements = static_cast<double>(problem.dims[kT]) * problem.dims[kC];
-  return elements * size_of(problem.tensors[slots.x].dtype) * (slots.adds() ? 4 : 2);
+double bytes_of(const Query& q) {
+  const double elements = static_cast<double>(q.problem.dims[kT]) * q.problem.dims[kC];
+  return elements * size_of(dtype_of(q)) * (tensors_of(q).adds() ? 4 : 2);
 }
 
-bool in_place(const Slots& slots, const Problem& problem) {
-  return problem.tensors[slots.y].alias != 0;
+std::int64_t row_bytes(const Query& q) { return q.problem.dims[kC] * size_of(dtype_of(q)); }
+
+bool in_place(const Query& q) { return q.problem.tensors[tensors_of(q).y].alias != 0; }
+
+Support supports(const Query& q) {
+  const NormTensors& at = tensors_of(q);
+  const auto layout = [&](int tensor) { return q.problem.tensors[tensor].layout; };
+  if (layout(at.weight) != Layout::kContiguous) return Support::no("weight is not contiguous");
+  if (rows_are_strided(layout(at.x)))
+    return Support::no("the last dimension of x is not contiguous");
+  if (rows_are_strided(layout(at.y)))
+    return Support::no("the last dimension of y is not contiguous");
+  if (at.adds() && rows_are_strided(layout(at.residual)))
+    return Support::no("the last dimension of residual is not contiguous");
+  if (at.adds() && rows_are_strided(layout(at.residual_out)))
+    return Support::no("the last dimension of residual_out is not contiguous");
+  return Support::yes();
+}
+
+void constrain(const Query& q, Space& space) {
+  const bool keeps = tensors_of(q).adds() && row_bytes(q) <= kNormScratchBytes;
+  space.require(table(), "scratch is for the sum of x and residual, rows of at most 64 KiB",
+                {"source"},
+                [keeps](const NormConfig& c) { return keeps || c.source == NormSource::kRow; });
+  if (q.problem.flags & kDeterministic)
+    space.require(table(), "the same bits: one number of accumulators", {"unroll"},
+                  [](const NormConfig& c) { return c.unroll == NormConfig().unroll; });
+  // The line to be written was just read: past the caches it would first have to leave them.
+  space.require(table(), "y shares x's memory: nothing to stream", {"store"},
+                [aliased = in_place(q)](const NormConfig& c) {
+                  return !aliased || c.store == NormStore::kCached;
+                });
+}
+
+Config heuristic(const Query& q) {
+  NormConfig config;
+  const bool large = bytes_of(q) > static_cast<double>(q.device.l3_bytes);
+  if (large && !in_place(q)) config.store = NormStore::kStreamed;
+  // Two rows to read and two to write leave the hardware's prefetchers behind; one of each does
+  // not.
+  if (large && tensors_of(q).adds()) config.prefetch = NormPrefetch::kNextRow;
+  return table().erase(config);
+}
+
+double estimate(const Query& q, const Config& config) {
+  constexpr double kDispatch = 2e-4;
+  const double bytes = bytes_of(q);
+  const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
+  const bool streamed = table().restore(config).store == NormStore::kStreamed;
+  // A store through the caches reads its line first: half as much again.
+  const double moved = streamed || in_place(q) ? bytes : bytes * 1.5;
+  const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
+  const double rate =
+      bytes_per_second(kernels::code_of<NormLevel>(q), dtype_of(q), cached && !streamed);
+  return kDispatch + moved / (rate * threads) * 1e3;
+}
+
+Kernel prepare(const Query& q, const Config& config) {
+  const NormTensors& at = tensors_of(q);
+  State state;
+  state.tensors = &at;
+  state.config = table().restore(config);
+  state.cast = q.problem.scalars[kKeyCastBeforeWeight] != 0;
+  const NormTraits traits = {static_cast<Element>(dtype_of(q)),
+                             static_cast<Element>(q.problem.tensors[at.weight].dtype), at.adds(),
+                             state.cast};
+  state.passes = kernels::code_of<NormLevel>(q).passes(traits, state.config);
+  state.grain = std::max<std::int64_t>(
+      1, state.config.task_kib * 1024 / std::max<std::int64_t>(1, row_bytes(q)));
+  return make_kernel({run}, state);
 }
 
 }  // namespace
@@ -60,141 +122,34 @@ bool rows_are_strided(Layout layout) {
   return layout == Layout::kTransposed || layout == Layout::kOther;
 }
 
-Support supports_level(const DeviceInfo& device, const Implementation& self) {
-  const Isa isa = level_of(self).isa;
-  if (isa == Isa::kAvx512 && device.isa < isa) {
-    return Support::no(
-        "needs AVX-512 (F, BW, VL, DQ), which this CPU lacks or DLBLAS_CPU_ISA rules out");
-  }
-  if (isa == Isa::kAvx2 && device.isa < isa) {
-    return Support::no(
-        "needs AVX2, FMA and F16C, which this CPU lacks or DLBLAS_CPU_ISA rules out");
-  }
-  return Support::yes();
-}
-
-Support same_bits(const Problem&, const DeviceInfo& device, const Implementation& self) {
-  if (level_of(self).isa == device.isa) return Support::yes();
-  return Support::no("adds up in another order than the widest instruction set that runs here");
-}
-
-Isa isa_of(const Implementation& self) { return level_of(self).isa; }
-
-double bytes_per_second(const Implementation& self, DType dtype, bool cached) {
-  const Level& level = level_of(self);
+double bytes_per_second(const NormLevel& level, DType dtype, bool cached) {
   const double rate = cached ? level.cache_rate : level.memory_rate;
   return dtype == DType::kF16 ? std::min(rate, level.f16_rate) : rate;
 }
 
-Support supports(const Slots& slots, const Problem& problem, const DeviceInfo& device,
-                 const Implementation& self) {
-  if (const Support fits = supports_level(device, self); !fits) return fits;
-  if (problem.tensors[slots.weight].layout != Layout::kContiguous) {
-    return Support::no("weight is not contiguous");
-  }
-  if (rows_are_strided(problem.tensors[slots.x].layout)) {
-    return Support::no("the last dimension of x is not contiguous");
-  }
-  if (rows_are_strided(problem.tensors[slots.y].layout)) {
-    return Support::no("the last dimension of y is not contiguous");
-  }
-  if (slots.adds() && rows_are_strided(problem.tensors[slots.residual].layout)) {
-    return Support::no("the last dimension of residual is not contiguous");
-  }
-  if (slots.adds() && rows_are_strided(problem.tensors[slots.residual_out].layout)) {
-    return Support::no("the last dimension of residual_out is not contiguous");
-  }
-  return Support::yes();
-}
-
-void constrain(const Slots& slots, const Problem& problem, Space& space) {
-  const std::int64_t row_bytes = problem.dims[kC] * size_of(problem.tensors[slots.x].dtype);
-  const bool keeps = slots.adds() && row_bytes <= kNormScratchBytes;
-  space.require("scratch is for the sum of x and residual, rows of at most 64 KiB", {"source"},
-                [keeps](const Config& config) {
-                  return keeps || config.values[kSource] == static_cast<int>(NormSource::kRow);
-                });
-  if (problem.flags & kDeterministic)
-    space.require(
-        "the same bits: one number of accumulators", {"unroll"},
-        [](const Config& config) { return config.values[kUnroll] == NormConfig().unroll; });
-  const bool aliased = in_place(slots, problem);
-  // The line to be written was just read: past the caches it would first have to leave them.
-  space.require("y shares x's memory: nothing to stream", {"store"},
-                [aliased](const Config& config) {
-                  return !aliased || config.values[kStore] == static_cast<int>(NormStore::kCached);
-                });
-}
-
-Config heuristic(const Slots& slots, const Problem& problem, const DeviceInfo& device) {
-  NormConfig config;
-  const bool large = bytes_of(slots, problem) > static_cast<double>(device.l3_bytes);
-  if (large && !in_place(slots, problem)) config.store = NormStore::kStreamed;
-  // Two rows to read and two to write leave the hardware's prefetchers behind; one of each does
-  // not.
-  if (large && slots.adds()) config.prefetch = NormPrefetch::kNextRow;
-  return table().erase(config);
-}
-
-double estimate(const Slots& slots, const Problem& problem, const Config& config,
-                const DeviceInfo& device, const Implementation& self) {
-  constexpr double kDispatch = 2e-4;
-  const double bytes = bytes_of(slots, problem);
-  const bool cached = bytes <= static_cast<double>(device.l3_bytes);
-  const bool streamed = config.values[kStore] == static_cast<int>(NormStore::kStreamed);
-  // A store through the caches reads its line first: half as much again.
-  const double moved = streamed || in_place(slots, problem) ? bytes : bytes * 1.5;
-  const int threads = std::max<int>(1, std::min<int>(problem.threads, device.units));
-  const double rate = bytes_per_second(self, problem.tensors[slots.x].dtype, cached && !streamed);
-  return kDispatch + moved / (rate * threads) * 1e3;
-}
-
-Kernel prepare(const Slots& slots, const Problem& problem, const Config& config,
-               const Implementation& self) {
-  State state;
-  state.slots = &slots;
-  state.config = table().restore(config);
-  state.cast = problem.scalars[kKeyCastBeforeWeight] != 0;
-  const NormTraits traits = {static_cast<Element>(problem.tensors[slots.x].dtype),
-                             static_cast<Element>(problem.tensors[slots.weight].dtype),
-                             slots.adds(), state.cast};
-  state.passes = level_of(self).passes(traits, state.config);
-  const std::int64_t row_bytes = problem.dims[kC] * size_of(problem.tensors[slots.x].dtype);
-  state.grain = std::max<std::int64_t>(
-      1, state.config.task_kib * 1024 / std::max<std::int64_t>(1, row_bytes));
-  Kernel kernel;
-  kernel.implementation = &self;
-  kernel.store(state);
-  kernel.steps[0] = run;
-  kernel.num_steps = 1;
-  return kernel;
-}
-
-std::vector<Implementation> levels() {
-  struct Row {
-    const char* name;
-    const char* hash;
-    const Level* level;
-  };
-  constexpr Row kRows[] = {
+std::vector<Implementation> norm_levels(const Implementation& base, const NormTensors* tensors) {
+  return kernels::per_level(
+      base, "cpu_",
+      {
 #if defined(__x86_64__)
-    {"cpu_avx512", source_hash("ops/norm/norm_avx512.cpp"), &kAvx512},
-    {"cpu_avx2", source_hash("ops/norm/norm_avx2.cpp"), &kAvx2},
+        {Isa::kAvx512, source_hash("ops/norm/norm_avx512.cpp"), &kAvx512},
+            {Isa::kAvx2, source_hash("ops/norm/norm_avx2.cpp"), &kAvx2},
 #endif
-    {"cpu_baseline", source_hash("ops/norm/norm_baseline.cpp"), &kBaseline},
-  };
-  std::vector<Implementation> all;
-  for (const Row& row : kRows) {
-    Implementation impl;
-    impl.name = row.name;
-    impl.source_hash = row.hash;
-    impl.flags = {.deterministic = true};
-    impl.knobs = &table();
-    impl.same_bits = same_bits;
-    impl.user = const_cast<Level*>(row.level);
-    all.push_back(impl);
-  }
-  return all;
+            {Isa::kBaseline, source_hash("ops/norm/norm_baseline.cpp"), &kBaseline},
+      },
+      tensors);
+}
+
+std::vector<Implementation> norm_cpu(const NormTensors& tensors) {
+  Implementation base;
+  base.flags = {.deterministic = true};
+  base.knobs = &table();
+  base.supports = supports;
+  base.constrain = constrain;
+  base.heuristic = heuristic;
+  base.estimate = estimate;
+  base.prepare = prepare;
+  return norm_levels(base, &tensors);
 }
 
 }  // namespace dlblas::norm

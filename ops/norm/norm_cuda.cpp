@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "registry/registry.hpp"
 
 namespace dlblas::norm {
 namespace {
@@ -20,19 +21,31 @@ bool has_plain_rows(Layout layout) {
   return layout == Layout::kContiguous || layout == Layout::kRowStrided;
 }
 
-const char* word(bool value) { return value ? "true" : "false"; }
+const NormTensors& tensors_of(const Query& q) { return q.user<NormTensors>(); }
 
 }  // namespace
 
-NormCudaTraits traits_of(const Slots& slots, const Problem& problem) {
+const TraitsTable<NormCudaTraits>& norm_traits_table() {
+  using T = NormCudaTraits;
+  static const auto* table = new TraitsTable<T>{
+      "dlblas::NormCudaTraits",
+      {member<&T::type>("type"), member<&T::weight>("weight"), member<&T::add>("add"),
+       member<&T::cast_before_weight>("cast_before_weight"), member<&T::align>("align"),
+       member<&T::weight_align>("weight_align"), member<&T::full>("full")}};
+  return *table;
+}
+
+NormCudaTraits traits_of(const Query& q) {
+  const NormTensors& at = tensors_of(q);
+  const Problem& problem = q.problem;
   NormCudaTraits traits{};
-  traits.type = float_type(problem.tensors[slots.x].dtype);
-  traits.weight = float_type(problem.tensors[slots.weight].dtype);
-  traits.add = slots.adds();
+  traits.type = float_type(problem.tensors[at.x].dtype);
+  traits.weight = float_type(problem.tensors[at.weight].dtype);
+  traits.add = at.adds();
   traits.cast_before_weight = problem.scalars[kKeyCastBeforeWeight] != 0;
-  traits.weight_align = 1 << problem.tensors[slots.weight].align_log2;
+  traits.weight_align = 1 << problem.tensors[at.weight].align_log2;
   int log2 = kAlignCap;
-  for (int tensor : {slots.x, slots.residual, slots.y, slots.residual_out})
+  for (int tensor : {at.x, at.residual, at.y, at.residual_out})
     if (tensor >= 0) log2 = std::min<int>(log2, problem.tensors[tensor].align_log2);
   traits.align = 1 << log2;
   const std::int64_t row_bytes = problem.dims[kC] * size_of(traits.type);
@@ -45,92 +58,80 @@ NormCudaTraits traits_of(const Slots& slots, const Problem& problem) {
   return traits;
 }
 
-std::string literal(const NormCudaTraits& traits) {
-  return text("dlblas::NormCudaTraits{.type = dlblas::FloatType(", static_cast<int>(traits.type),
-              "), .weight = dlblas::FloatType(", static_cast<int>(traits.weight),
-              "), .add = ", word(traits.add),
-              ", .cast_before_weight = ", word(traits.cast_before_weight),
-              ", .align = ", traits.align, ", .weight_align = ", traits.weight_align,
-              ", .full = ", word(traits.full), "}");
-}
+std::int64_t accesses(const Query& q) { return q.problem.dims[kC] / norm_elements(traits_of(q)); }
 
-std::int64_t accesses(const Slots& slots, const Problem& problem) {
-  return problem.dims[kC] / norm_elements(traits_of(slots, problem));
-}
-
-Support supports_rows(const Slots& slots, const Problem& problem) {
-  if (problem.tensors[slots.weight].layout != Layout::kContiguous)
-    return Support::no("weight is not contiguous");
-  if (!has_plain_rows(problem.tensors[slots.x].layout))
+Support supports_rows(const Query& q) {
+  const NormTensors& at = tensors_of(q);
+  const auto layout = [&](int tensor) { return q.problem.tensors[tensor].layout; };
+  if (layout(at.weight) != Layout::kContiguous) return Support::no("weight is not contiguous");
+  if (!has_plain_rows(layout(at.x)))
     return Support::no("the rows of x are not contiguous, at one stride");
-  if (!has_plain_rows(problem.tensors[slots.y].layout))
+  if (!has_plain_rows(layout(at.y)))
     return Support::no("the rows of y are not contiguous, at one stride");
-  if (!slots.adds()) return Support::yes();
-  if (!has_plain_rows(problem.tensors[slots.residual].layout))
+  if (!at.adds()) return Support::yes();
+  if (!has_plain_rows(layout(at.residual)))
     return Support::no("the rows of residual are not contiguous, at one stride");
-  if (!has_plain_rows(problem.tensors[slots.residual_out].layout))
+  if (!has_plain_rows(layout(at.residual_out)))
     return Support::no("the rows of residual_out are not contiguous, at one stride");
   return Support::yes();
 }
 
-Problem typical(const Problem& problem) {
+Problem typical_rows(const Problem& problem) {
   Problem p = problem;
   p.dims[kT] = 1024;
   p.flags &= static_cast<std::uint8_t>(~kDeterministic);
   return p;
 }
 
-const CudaKernel& same_bits_kernel(const Slots& slots, const Problem& problem,
-                                   const DeviceInfo& device) {
-  const Problem p = typical(problem);
-  for (const auto kernel : {cuda_registers, cuda_cluster, cuda_shared, cuda_rows})
-    if (device.arch >= kernel().min_arch && kernel().supports(slots, p, device)) return kernel();
-  return cuda_strided();
+Support serves_any_batch(const Query& q) {
+  const Operator& op = Registry::process().by_id(q.problem.op);
+  const Problem p = typical_rows(q.problem);
+  for (const char* name :
+       {"cuda_registers", "cuda_cluster", "cuda_shared", "cuda_rows", "cuda_strided"}) {
+    const Implementation* impl = op.find(name);
+    if (q.device.arch < impl->min_arch || !impl->supports({p, q.device, *impl})) continue;
+    if (impl == &q.self) return Support::yes();
+    break;
+  }
+  return Support::no(
+      "adds up in another order than the kernel that serves this width in any batch");
 }
 
-void require_typical(const Slots& slots, const Problem& problem, const DeviceInfo& device,
-                     const CudaKernel& kernel, Space& space) {
-  std::vector<std::string_view> all;
-  for (const Knob& knob : kernel.knobs->knobs()) all.push_back(knob.name);
-  const Config one = kernel.heuristic(slots, typical(problem), device);
-  space.require("the same bits: one configuration a width", all,
-                [one](const Config& config) { return config == one; });
+double bytes_of(const Query& q) {
+  const NormTensors& at = tensors_of(q);
+  const double elements = static_cast<double>(q.problem.dims[kT]) * q.problem.dims[kC];
+  return elements * size_of(q.problem.tensors[at.x].dtype) * (at.adds() ? 4 : 2);
 }
 
-double bytes_of(const Slots& slots, const Problem& problem) {
-  const double elements = static_cast<double>(problem.dims[kT]) * problem.dims[kC];
-  return elements * size_of(problem.tensors[slots.x].dtype) * (slots.adds() ? 4 : 2);
-}
-
-bool may_be_last(const Slots& slots, const Problem& problem, const DeviceInfo& device) {
+bool may_be_last(const Query& q) {
   constexpr std::int64_t kLeastAccesses = 256;
   constexpr double kLeastCaches = 8;
-  return traits_of(slots, problem).align == 16 && accesses(slots, problem) >= kLeastAccesses &&
-         bytes_of(slots, problem) > kLeastCaches * static_cast<double>(device.l2_bytes);
+  return traits_of(q).align == 16 && accesses(q) >= kLeastAccesses &&
+         bytes_of(q) > kLeastCaches * static_cast<double>(q.device.l2_bytes);
 }
 
-double model_ms(double bytes, const Problem& problem, double concurrent, const DeviceInfo& device) {
+double model_ms(const Query& q, double bytes, double concurrent) {
   constexpr double kLaunch = 2.5e-3;
   // H200: 4.1 TB/s over 132 multiprocessors; one alone reaches about three times its share.
-  const double rate = 31e9 * device.units, alone = 90e9;
-  const double rows = std::max<double>(1, problem.dims[kT]);
-  const double busy = std::min(rows, concurrent) / concurrent * device.units;
+  const double rate = 31e9 * q.device.units, alone = 90e9;
+  const double rows = std::max<double>(1, q.problem.dims[kT]);
+  const double busy = std::min(rows, concurrent) / concurrent * q.device.units;
   return kLaunch + bytes / std::min(rate, std::max(1.0, busy) * alone) * 1e3;
 }
 
-NormCudaParams params_of(const Slots& slots, const Args& args) {
+NormCudaParams params_of(const NormTensors& at, const Args& args) {
   NormCudaParams p{};
   const auto stride = [&](int tensor) { return rows_of(args.tensors[tensor]).stride; };
-  p.x = args.tensors[slots.x].data;
-  p.weight = args.tensors[slots.weight].data;
-  p.y = args.tensors[slots.y].data;
-  p.x_stride = stride(slots.x);
-  p.y_stride = stride(slots.y);
-  if (slots.adds()) {
-    p.residual = args.tensors[slots.residual].data;
-    p.residual_out = args.tensors[slots.residual_out].data;
-    p.residual_stride = stride(slots.residual);
-    p.residual_out_stride = stride(slots.residual_out);
+  p.x = args.tensors[at.x].data;
+  p.weight = args.tensors[at.weight].data;
+  p.y = args.tensors[at.y].data;
+  p.x_stride = stride(at.x);
+  p.y_stride = stride(at.y);
+  if (at.adds()) {
+    p.residual = args.tensors[at.residual].data;
+    p.residual_out = args.tensors[at.residual_out].data;
+    p.residual_stride = stride(at.residual);
+    p.residual_out_stride = stride(at.residual_out);
   }
   p.rows = args.letters[kT];
   p.width = args.letters[kC];
@@ -168,6 +169,11 @@ std::int32_t vectors_for(std::int64_t accesses, std::int64_t threads) {
   for (std::int32_t vectors : kVectors)
     if (vectors * threads >= accesses) return vectors;
   return 0;
+}
+
+std::vector<Implementation> norm_cuda(const NormTensors& tensors) {
+  return {cuda_registers(tensors), cuda_ring(tensors), cuda_cluster(tensors), cuda_shared(tensors),
+          cuda_split(tensors),     cuda_rows(tensors), cuda_strided(tensors)};
 }
 
 }  // namespace dlblas::norm

@@ -8,63 +8,62 @@
 #include <string>
 #include <vector>
 
-#include "core/implementation.hpp"
-#include "cuda/cuda.hpp"
+#include "kernels/cuda_form.hpp"
 #include "ops/norm/norm_cuda_config.hpp"
 #include "ops/norm/norm_ops.hpp"
 
 namespace dlblas::norm {
 
-/// One kernel as a candidate of both operators: an Implementation whose functions also get the
-/// tensors' positions.
-struct CudaKernel {
-  const char* name;
-  std::int32_t min_arch;
-  const char* source_hash;
-  const KnobTable* knobs;
-  Support (*supports)(const Slots&, const Problem&, const DeviceInfo&);
-  void (*constrain)(const Slots&, const Problem&, const DeviceInfo&, Space&);
-  Config (*heuristic)(const Slots&, const Problem&, const DeviceInfo&);
-  double (*estimate)(const Slots&, const Problem&, const Config&, const DeviceInfo&);
-  Kernel (*prepare)(const Slots&, const Problem&, const Config&, const DeviceInfo&);
-  std::vector<KernelSource> (*sources)(const Slots&, const Problem&, const Config&,
-                                       const DeviceInfo&);
-};
-// One file each.
-const CudaKernel& cuda_registers();
-const CudaKernel& cuda_cluster();
-const CudaKernel& cuda_shared();
-const CudaKernel& cuda_rows();
-const CudaKernel& cuda_ring();
-const CudaKernel& cuda_split();
-const CudaKernel& cuda_strided();
+/// The members of NormCudaTraits, for the JIT.
+const TraitsTable<NormCudaTraits>& norm_traits_table();
 
-/// Programmatic dependent launch (device/pdl.cuh): every kernel waits for the ones before it before
-/// it touches memory, so it can always be asked for. The weight, too, may be the work of the kernel
-/// before (an optimizer's step, a cast): nothing of the caller's is read ahead of that wait.
-/// 4096×4096 bf16 on H200, 2026-11-21: 18.7 → 18.4 µs, 1×4096 1.7 → 1.3.
-inline bool can_depend(const DeviceInfo& device) { return device.arch >= 90; }
+// Of a Query about an implementation of a forward operator; Implementation::user is its
+// NormTensors:
 
 /// The traits of a problem's kernels, but for `full`.
-NormCudaTraits traits_of(const Slots& slots, const Problem& problem);
-/// As a C++ value, for the JIT.
-std::string literal(const NormCudaTraits& traits);
+NormCudaTraits traits_of(const Query& q);
 /// Accesses of one row.
-std::int64_t accesses(const Slots& slots, const Problem& problem);
+std::int64_t accesses(const Query& q);
 /// Contiguous weight, and rows at one stride each with contiguous elements.
-Support supports_rows(const Slots& slots, const Problem& problem);
+Support supports_rows(const Query& q);
 /// Bytes that a call has to read and write, but for the weight.
-double bytes_of(const Slots& slots, const Problem& problem);
-/// May a configuration have what it reads leave L2 last? What it writes then leaves first, in long
-/// runs: add_rms_norm 16384×8192 takes 250 µs for 260, a copy 256 (bf16, H200, 2026-11-22). But who
-/// comes after finds less of y there, and pays 1 to 4 µs; so only where a call of the bucket's most
-/// rows moves eight times what L2 holds. Rows of less than 256 accesses gain nothing.
-bool may_be_last(const Slots& slots, const Problem& problem, const DeviceInfo& device);
+double bytes_of(const Query& q);
+/// May loads use the L2 evict_last policy? What a kernel writes then leaves first, in long runs:
+/// add_rms_norm 16384×8192 takes 250 µs for 260, a copy 256 (bf16, H200, 2026-11-22). But the next
+/// kernel finds less of y there, and pays 1 to 4 µs; so only where a call of the bucket's most rows
+/// moves eight times what L2 holds. Rows of less than 256 accesses gain nothing.
+bool may_be_last(const Query& q);
 /// Milliseconds for `bytes` at the rate of a copy, where blocks that hold `concurrent` rows work at
 /// a time; it only ranks candidates before anything is measured.
-double model_ms(double bytes, const Problem& problem, double concurrent, const DeviceInfo& device);
+double model_ms(const Query& q, double bytes, double concurrent);
 /// The parameters of a call whose rows are at one stride.
-NormCudaParams params_of(const Slots& slots, const Args& args);
+NormCudaParams params_of(const NormTensors& at, const Args& args);
+
+/// Where a call asks for the same bits in any batch (kDeterministic), one kernel and one
+/// configuration serve a width: those that this problem gets, which has a fixed number of rows.
+Problem typical_rows(const Problem& problem);
+/// Is this the kernel that serves it: the first of those that take whatever number of rows there
+/// is?
+Support serves_any_batch(const Query& q);
+
+/// What the forward kernels have in common. Each waits for the kernels before it before it touches
+/// memory, so a dependent launch can always be asked for. The weight, too, may be the work of the
+/// kernel before (an optimizer's step, a cast): nothing of the caller's is read ahead of that wait.
+/// 4096×4096 bf16 on H200, 2026-11-21: 18.7 → 18.4 µs, 1×4096 1.7 → 1.3.
+template <typename Config>
+struct NormForm : kernels::CudaForm<NormCudaTraits, Config> {
+  static constexpr bool kDependent = true;
+  static const TraitsTable<NormCudaTraits>& traits_table() { return norm_traits_table(); }
+  static NormCudaTraits traits(const Query& q, const Config&) { return traits_of(q); }
+  static Support same_bits(const Query& q) { return serves_any_batch(q); }
+  static Problem typical(const Problem& problem) { return typical_rows(problem); }
+};
+
+/// Where the tensors stand, for a call.
+template <typename State>
+const NormTensors& tensors_of(const State& state) {
+  return *static_cast<const NormTensors*>(state.user);
+}
 
 /// Where `members` blocks meet over each of `rows` rows, in a workspace: what is zero before the
 /// launch lies first; its first 16 bytes are the kernel's own.
@@ -86,76 +85,17 @@ std::int32_t vectors_for(std::int64_t accesses, std::int64_t threads);
 /// The domain of `vectors` where a thread holds them in registers.
 inline constexpr std::int32_t kVectors[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
-/// Where a call asks for the same bits in any batch (kDeterministic), one kernel and one
-/// configuration serve a width: those that this problem gets, which has a fixed number of rows.
-Problem typical(const Problem& problem);
-/// The kernel that serves it: the first of those that take whatever number of rows there is.
-const CudaKernel& same_bits_kernel(const Slots& slots, const Problem& problem,
-                                   const DeviceInfo& device);
-/// Leaves the configuration that it gets.
-void require_typical(const Slots& slots, const Problem& problem, const DeviceInfo& device,
-                     const CudaKernel& kernel, Space& space);
+// One file each:
+Implementation cuda_registers(const NormTensors& tensors);
+Implementation cuda_cluster(const NormTensors& tensors);
+Implementation cuda_shared(const NormTensors& tensors);
+Implementation cuda_rows(const NormTensors& tensors);
+Implementation cuda_ring(const NormTensors& tensors);
+Implementation cuda_split(const NormTensors& tensors);
+Implementation cuda_strided(const NormTensors& tensors);
 
-/// The Implementation of a kernel for the operator whose tensors stand at kSlots.
-template <const Slots& kSlots, const CudaKernel& (*kKernel)()>
-Implementation cuda_implementation() {
-  const CudaKernel& kernel = kKernel();
-  Implementation impl;
-  impl.name = kernel.name;
-  impl.backend = DeviceType::kCuda;
-  impl.min_arch = kernel.min_arch;
-  impl.source_hash = kernel.source_hash;
-  impl.flags = {.deterministic = true, .capturable = true};
-  impl.knobs = kernel.knobs;
-  impl.supports = [](const Problem& problem, const DeviceInfo& device, const Implementation&) {
-    return kKernel().supports(kSlots, problem, device);
-  };
-  impl.same_bits = [](const Problem& problem, const DeviceInfo& device, const Implementation&) {
-    if (&same_bits_kernel(kSlots, problem, device) == &kKernel()) return Support::yes();
-    return Support::no(
-        "adds up in another order than the kernel that serves this width in any batch");
-  };
-  if (kernel.constrain) {
-    impl.constrain = [](const Problem& problem, const DeviceInfo& device, Space& space) {
-      if (problem.flags & kDeterministic)
-        return require_typical(kSlots, problem, device, kKernel(), space);
-      kKernel().constrain(kSlots, problem, device, space);
-    };
-    impl.heuristic = [](const Problem& problem, const DeviceInfo& device) {
-      const bool any_batch = problem.flags & kDeterministic;
-      return kKernel().heuristic(kSlots, any_batch ? typical(problem) : problem, device);
-    };
-  }
-  impl.estimate = [](const Problem& problem, const Config& config, const DeviceInfo& device,
-                     const Implementation&) {
-    return kKernel().estimate(kSlots, problem, config, device);
-  };
-  impl.prepare = [](const Problem& problem, const Config& config, const DeviceInfo& device,
-                    const Implementation& self) {
-    Kernel prepared = kKernel().prepare(kSlots, problem, config, device);
-    prepared.implementation = &self;
-    return prepared;
-  };
-  impl.sources = [](const Problem& problem, const Config& config, const DeviceInfo& device,
-                    const Implementation&) {
-    return kKernel().sources(kSlots, problem, config, device);
-  };
-  return impl;
-}
-
-/// Every CUDA implementation of the operator whose tensors stand at kSlots, best guess first.
-template <const Slots& kSlots>
-std::vector<Implementation> cuda_implementations() {
-  return {
-      cuda_implementation<kSlots, cuda_registers>(), cuda_implementation<kSlots, cuda_ring>(),
-      cuda_implementation<kSlots, cuda_cluster>(),   cuda_implementation<kSlots, cuda_shared>(),
-      cuda_implementation<kSlots, cuda_split>(),     cuda_implementation<kSlots, cuda_rows>(),
-      cuda_implementation<kSlots, cuda_strided>(),
-  };
-}
-
-/// Defined in <op>_cuda.cpp.
-std::vector<Implementation> rms_norm_cuda();
-std::vector<Implementation> add_rms_norm_cuda();
+/// Every CUDA implementation of the operator whose tensors stand there, best guess first. `tensors`
+/// lives as long as the process.
+std::vector<Implementation> norm_cuda(const NormTensors& tensors);
 
 }  // namespace dlblas::norm

@@ -13,13 +13,14 @@ enum Letter : int { kT, kC };
 enum Scalar : int { kEps, kWeightOffset, kCastBeforeWeight };
 enum KeyScalar : int { kKeyCastBeforeWeight };
 
-/// Tensor positions of a forward operator; -1 where it has none.
-struct Slots {
+/// Where a forward operator's tensors stand in its schema; -1 where it has none.
+struct NormTensors {
   int x, weight, residual, y, residual_out;
   constexpr bool adds() const { return residual >= 0; }
 };
-inline constexpr Slots kRmsNorm = {.x = 0, .weight = 1, .residual = -1, .y = 2, .residual_out = -1};
-inline constexpr Slots kAddRmsNorm = {
+inline constexpr NormTensors kRmsNorm = {
+    .x = 0, .weight = 1, .residual = -1, .y = 2, .residual_out = -1};
+inline constexpr NormTensors kAddRmsNorm = {
     .x = 0, .weight = 1, .residual = 2, .y = 3, .residual_out = 4};
 
 OperatorDef rms_norm();

@@ -14,7 +14,7 @@ namespace {
 
 /// One call, as the tasks see it.
 struct Job {
-  const Slots* slots;
+  const NormTensors* tensors;
   const Args* args;
   const State* state;
   Rows x, residual, y, residual_out;
@@ -34,9 +34,9 @@ std::int64_t unit(const TensorView& t) {
 
 // h = round(x + residual) of one row, element by element.
 void add_exactly(const Job& job, std::int64_t t) {
-  const TensorView& x = job.args->tensors[job.slots->x];
-  const TensorView& residual = job.args->tensors[job.slots->residual];
-  const TensorView& h = job.args->tensors[job.slots->residual_out];
+  const TensorView& x = job.args->tensors[job.tensors->x];
+  const TensorView& residual = job.args->tensors[job.tensors->residual];
+  const TensorView& h = job.args->tensors[job.tensors->residual_out];
   const std::int64_t x0 = job.x.offset(t), r0 = job.residual.offset(t),
                      h0 = job.residual_out.offset(t);
   for (std::int64_t c = 0; c < job.width; ++c) {
@@ -49,12 +49,11 @@ void add_exactly(const Job& job, std::int64_t t) {
 // y of one row from x or h, in f64 and for any stride: for broadcast columns, and for rows whose
 // squares leave the range of f32.
 void normalize_exactly(const Job& job, std::int64_t t) {
-  const Slots& slots = *job.slots;
-  const TensorView& from = job.args->tensors[slots.adds() ? slots.residual_out : slots.x];
-  const TensorView& weight = job.args->tensors[slots.weight];
-  const TensorView& y = job.args->tensors[slots.y];
-  const std::int64_t from0 = (slots.adds() ? job.residual_out : job.x).offset(t),
-                     y0 = job.y.offset(t);
+  const NormTensors& at = *job.tensors;
+  const TensorView& from = job.args->tensors[at.adds() ? at.residual_out : at.x];
+  const TensorView& weight = job.args->tensors[at.weight];
+  const TensorView& y = job.args->tensors[at.y];
+  const std::int64_t from0 = (at.adds() ? job.residual_out : job.x).offset(t), y0 = job.y.offset(t);
   double sum = 0;
   for (std::int64_t c = 0; c < job.width; ++c) {
     const double v = load_element(from, from0 + c * unit(from));
@@ -75,25 +74,25 @@ void normalize_exactly(const Job& job, std::int64_t t) {
 constexpr double kLeast = 0x1p-100, kMost = 0x1p126;
 
 void run_row(const Job& job, std::int64_t t, void* scratch, NormRow& row) {
-  const Slots& slots = *job.slots;
+  const NormTensors& at = *job.tensors;
   const State& state = *job.state;
   const std::int64_t next = std::min(t + 1, job.rows - 1);
   const bool prefetches = state.config.prefetch == NormPrefetch::kNextRow;
-  row.x = job.row(slots.x, job.x, t);
-  row.y = job.row(slots.y, job.y, t);
+  row.x = job.row(at.x, job.x, t);
+  row.y = job.row(at.y, job.y, t);
   row.normed = row.x;
-  if (prefetches) row.next_x = job.row(slots.x, job.x, next);
-  if (slots.adds()) {
-    row.residual = job.row(slots.residual, job.residual, t);
-    row.residual_out = job.row(slots.residual_out, job.residual_out, t);
+  if (prefetches) row.next_x = job.row(at.x, job.x, next);
+  if (at.adds()) {
+    row.residual = job.row(at.residual, job.residual, t);
+    row.residual_out = job.row(at.residual_out, job.residual_out, t);
     row.kept = state.config.source == NormSource::kScratch ? scratch : row.residual_out;
     row.normed = row.kept;
-    if (prefetches) row.next_residual = job.row(slots.residual, job.residual, next);
+    if (prefetches) row.next_residual = job.row(at.residual, job.residual, next);
   }
   const double sum = state.passes.first(row);
   const double square = sum / static_cast<double>(job.width) + job.eps;
   if (square < kLeast || square > kMost) {
-    if (slots.adds() && state.config.source == NormSource::kScratch) add_exactly(job, t);
+    if (at.adds() && state.config.source == NormSource::kScratch) add_exactly(job, t);
     return normalize_exactly(job, t);
   }
   state.passes.second(row, static_cast<float>(1 / std::sqrt(square)));
@@ -103,17 +102,17 @@ void run_rows(const Job& job, std::int64_t begin, std::int64_t end) {
   alignas(64) char scratch[kNormScratchBytes];  // touched only as far as source=scratch uses it
   NormRow row = {};
   row.width = job.width;
-  row.weight = job.args->tensors[job.slots->weight].data;
+  row.weight = job.args->tensors[job.tensors->weight].data;
   row.weight_offset = job.weight_offset;
   for (std::int64_t t = begin; t < end; ++t) run_row(job, t, scratch, row);
   // Other threads may read the results as soon as this task has ended.
   if (job.state->config.store == NormStore::kStreamed) baseline::stream_fence();
 }
 
-bool has_unit_rows(const Slots& slots, const Args& args) {
-  if (unit(args.tensors[slots.x]) != 1 || unit(args.tensors[slots.y]) != 1) return false;
-  return !slots.adds() ||
-         (unit(args.tensors[slots.residual]) == 1 && unit(args.tensors[slots.residual_out]) == 1);
+bool has_unit_rows(const NormTensors& at, const Args& args) {
+  if (unit(args.tensors[at.x]) != 1 || unit(args.tensors[at.y]) != 1) return false;
+  return !at.adds() ||
+         (unit(args.tensors[at.residual]) == 1 && unit(args.tensors[at.residual_out]) == 1);
 }
 
 }  // namespace
@@ -122,8 +121,8 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   Job job;
   job.args = &args;
   job.state = &kernel.load<State>();
-  const Slots& slots = *job.state->slots;
-  job.slots = &slots;
+  const NormTensors& at = *job.state->tensors;
+  job.tensors = &at;
   job.rows = args.letters[kT];
   job.width = args.letters[kC];
   if (job.rows == 0 || job.width == 0) return 0;
@@ -131,20 +130,20 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   job.weight_offset = static_cast<float>(args.scalars[kWeightOffset].f);
   if (std::isnan(job.weight_offset))
     job.weight_offset = std::nanf("");  // Nans::kShort in norm_simd.hpp
-  job.x = rows_of(args.tensors[slots.x]);
-  job.y = rows_of(args.tensors[slots.y]);
-  if (slots.adds()) {
-    job.residual = rows_of(args.tensors[slots.residual]);
-    job.residual_out = rows_of(args.tensors[slots.residual_out]);
+  job.x = rows_of(args.tensors[at.x]);
+  job.y = rows_of(args.tensors[at.y]);
+  if (at.adds()) {
+    job.residual = rows_of(args.tensors[at.residual]);
+    job.residual_out = rows_of(args.tensors[at.residual_out]);
   }
-  if (has_unit_rows(slots, args)) {
+  if (has_unit_rows(at, args)) {
     context.run(0, job.rows, job.state->grain,
                 [&job](std::int64_t begin, std::int64_t end) { run_rows(job, begin, end); });
     return 0;
   }
   context.run(0, job.rows, job.state->grain, [&job](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
-      if (job.slots->adds()) add_exactly(job, t);
+      if (job.tensors->adds()) add_exactly(job, t);
       normalize_exactly(job, t);
     }
   });

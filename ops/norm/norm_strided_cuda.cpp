@@ -14,14 +14,9 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int64_t kMaxBlocks = 1 << 20;  // the kernel's blocks go on to further rows
 
-struct State {
-  const Slots* slots;
-  bool dependent;
-};
-
 /// The elements' alignment is all that counts: one at a time.
-NormCudaTraits element_traits(const Slots& slots, const Problem& problem) {
-  NormCudaTraits traits = traits_of(slots, problem);
+NormCudaTraits element_traits(const Query& q) {
+  NormCudaTraits traits = traits_of(q);
   traits.align = std::min(traits.align, size_of(traits.type));
   if (traits.align < size_of(traits.type)) traits.align = 1;
   return traits;
@@ -42,57 +37,44 @@ NormRowMap row_map(const TensorView& t) {
   return map;
 }
 
-int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
-  const State& state = kernel.load<State>();
-  const Slots& slots = *state.slots;
-  NormStridedParams params{};
-  params.call = params_of(slots, args);
-  params.maps[kNormX] = row_map(args.tensors[slots.x]);
-  params.maps[kNormY] = row_map(args.tensors[slots.y]);
-  if (slots.adds()) {
-    params.maps[kNormResidual] = row_map(args.tensors[slots.residual]);
-    params.maps[kNormResidualOut] = row_map(args.tensors[slots.residual_out]);
+struct NoConfig {};
+
+struct Strided : NormForm<NoConfig> {
+  static constexpr bool kSearched = false;
+  static NormCudaTraits traits(const Query& q, NoConfig) { return element_traits(q); }
+
+  static double milliseconds(const Query& q, NoConfig) {
+    return model_ms(q, 10 * bytes_of(q), q.device.units);
   }
-  params.weight_stride = inner_stride(args.tensors[slots.weight]);
-  cuda::Launch how;
-  how.grid.x = static_cast<unsigned>(std::min(params.call.rows, kMaxBlocks));
-  how.block.x = kThreads;
-  how.dependent = state.dependent;
-  return cuda::launch(*kernel.entries[0], how, params, context.stream);
-}
 
-Support supports(const Slots&, const Problem&, const DeviceInfo&) { return Support::yes(); }
+  static std::vector<KernelSource> sources(const Query&, const State& state) {
+    return {
+        {"ops/norm/norm_strided.cuh",
+         text("dlblas::norm_strided<", traits_table().literal(state.traits), ", ", kThreads, ">")}};
+  }
 
-double estimate(const Slots& slots, const Problem& problem, const Config&,
-                const DeviceInfo& device) {
-  return model_ms(10 * bytes_of(slots, problem), problem, device.units, device);
-}
-
-Kernel prepare(const Slots& slots, const Problem&, const Config&, const DeviceInfo& device) {
-  Kernel kernel;
-  kernel.store(State{&slots, can_depend(device)});
-  kernel.steps[0] = run;
-  kernel.num_steps = 1;
-  return kernel;
-}
-
-std::vector<KernelSource> sources(const Slots& slots, const Problem& problem, const Config&,
-                                  const DeviceInfo&) {
-  return {
-      {"ops/norm/norm_strided.cuh",
-       text("dlblas::norm_strided<", literal(element_traits(slots, problem)), ", ", kThreads, ">"),
-       0}};
-}
+  static NormStridedParams launch(const State& state, const Args& args, void*, cuda::Launch& how) {
+    const NormTensors& at = tensors_of(state);
+    NormStridedParams params{};
+    params.call = params_of(at, args);
+    params.maps[kNormX] = row_map(args.tensors[at.x]);
+    params.maps[kNormY] = row_map(args.tensors[at.y]);
+    if (at.adds()) {
+      params.maps[kNormResidual] = row_map(args.tensors[at.residual]);
+      params.maps[kNormResidualOut] = row_map(args.tensors[at.residual_out]);
+    }
+    params.weight_stride = inner_stride(args.tensors[at.weight]);
+    how.grid.x = static_cast<unsigned>(std::min(params.call.rows, kMaxBlocks));
+    how.block.x = kThreads;
+    return params;
+  }
+};
 
 }  // namespace
 
-const CudaKernel& cuda_strided() {
-  static const CudaKernel kernel = {
-      "cuda_strided", 80,       source_hash("ops/norm/norm_strided_cuda.cpp"),
-      nullptr,        supports, nullptr,
-      nullptr,        estimate, prepare,
-      sources};
-  return kernel;
+Implementation cuda_strided(const NormTensors& tensors) {
+  return kernels::make_cuda<Strided>("cuda_strided", source_hash("ops/norm/norm_strided_cuda.cpp"),
+                                     &tensors);
 }
 
 }  // namespace dlblas::norm

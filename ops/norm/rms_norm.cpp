@@ -1,5 +1,5 @@
 // rms_norm: schema, oracle and ordered implementations. Everything else is derived from the schema.
-// Read next: ops/norm/rms_norm_ref.cpp (what it computes), ops/norm/rms_norm_cpu.cpp (how).
+// Read next: ops/norm/rms_norm_ref.cpp (what it computes), ops/norm/norm_cpu.cpp (how).
 #include "ops/norm/norm_cpu.hpp"
 #include "ops/norm/norm_cuda.hpp"
 #include "ops/norm/norm_ops.hpp"
@@ -23,8 +23,8 @@ OperatorDef rms_norm() {
   def.work_per_row = [](const Problem& problem) {
     return 3.0 * static_cast<double>(problem.dims[kC]);
   };
-  def.implementations = rms_norm_cpu();
-  for (const Implementation& impl : rms_norm_cuda()) def.implementations.push_back(impl);
+  def.implementations = norm_cpu(kRmsNorm);
+  for (const Implementation& impl : norm_cuda(kRmsNorm)) def.implementations.push_back(impl);
   return def;
 }
 

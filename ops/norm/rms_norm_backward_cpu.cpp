@@ -215,7 +215,6 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 // ---- what is decided before --------------------------------------------------------------------
 
-enum KnobIndex : int { kUnroll, kTaskKib };
 const ConfigTable<BackwardConfig>& table() {
   static const auto* knobs = new ConfigTable<BackwardConfig>{
       field<&BackwardConfig::unroll>("unroll", {1, 2, 4}),
@@ -224,52 +223,39 @@ const ConfigTable<BackwardConfig>& table() {
   return *knobs;
 }
 
-void constrain(const Problem& problem, const DeviceInfo&, Space& space) {
-  if (problem.flags & kDeterministic)
-    space.require("the same bits: one number of accumulators", {"unroll"},
-                  [](const Config& c) { return c.values[kUnroll] == BackwardConfig().unroll; });
+void constrain(const Query& q, Space& space) {
+  if (q.problem.flags & kDeterministic)
+    space.require(table(), "the same bits: one number of accumulators", {"unroll"},
+                  [](const BackwardConfig& c) { return c.unroll == BackwardConfig().unroll; });
 }
 
-Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& self) {
-  if (const Support fits = supports_level(device, self); !fits) return fits;
-  if (problem.tensors[kWeight].layout != Layout::kContiguous)
-    return Support::no("weight is not contiguous");
-  if (rows_are_strided(problem.tensors[kDy].layout))
+Support supports(const Query& q) {
+  const auto layout = [&](Tensor tensor) { return q.problem.tensors[tensor].layout; };
+  if (layout(kWeight) != Layout::kContiguous) return Support::no("weight is not contiguous");
+  if (rows_are_strided(layout(kDy)))
     return Support::no("the last dimension of dy is not contiguous");
-  if (rows_are_strided(problem.tensors[kX].layout))
-    return Support::no("the last dimension of x is not contiguous");
-  if (has_residual(problem) && rows_are_strided(problem.tensors[kDresidual].layout))
+  if (rows_are_strided(layout(kX))) return Support::no("the last dimension of x is not contiguous");
+  if (has_residual(q.problem) && rows_are_strided(layout(kDresidual)))
     return Support::no("the last dimension of dresidual is not contiguous");
-  if (rows_are_strided(problem.tensors[kDx].layout))
+  if (rows_are_strided(layout(kDx)))
     return Support::no("the last dimension of dx is not contiguous");
   return Support::yes();
 }
 
-double estimate(const Problem& problem, const Config&, const DeviceInfo& device,
-                const Implementation& self) {
+double estimate(const Query& q, const Config&) {
   constexpr double kDispatch = 3e-4;
-  const double elements = static_cast<double>(problem.dims[kT]) * problem.dims[kC];
+  const DType dtype = q.problem.tensors[kDy].dtype;
+  const double elements = static_cast<double>(q.problem.dims[kT]) * q.problem.dims[kC];
   // dy, x and dresidual read, dx read and written.
-  const double bytes =
-      elements * size_of(problem.tensors[kDy].dtype) * (has_residual(problem) ? 5 : 4);
-  const bool cached = bytes <= static_cast<double>(device.l3_bytes);
-  const int threads = std::max<int>(1, std::min<int>(problem.threads, device.units));
-  return kDispatch +
-         bytes / (bytes_per_second(self, problem.tensors[kDy].dtype, cached) * threads) * 1e3;
+  const double bytes = elements * size_of(dtype) * (has_residual(q.problem) ? 5 : 4);
+  const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
+  const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
+  const double rate = bytes_per_second(kernels::code_of<NormLevel>(q), dtype, cached);
+  return kDispatch + bytes / (rate * threads) * 1e3;
 }
 
-using PassesFn = BackwardPasses (*)(const BackwardTraits&, const BackwardConfig&);
-
-PassesFn passes_of([[maybe_unused]] Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return avx512::backward_passes;
-  if (isa == Isa::kAvx2) return avx2::backward_passes;
-#endif
-  return baseline::backward_passes;
-}
-
-Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
-               const Implementation& self) {
+Kernel prepare(const Query& q, const Config& config) {
+  const Problem& problem = q.problem;
   const BackwardConfig chosen = table().restore(config);
   const std::int64_t width = problem.dims[kC], rows = problem.dims[kT];
   State state;
@@ -277,36 +263,28 @@ Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
   const BackwardTraits traits = {static_cast<Element>(problem.tensors[kDy].dtype),
                                  static_cast<Element>(problem.tensors[kWeight].dtype),
                                  has_residual(problem), state.cast};
-  state.passes = passes_of(isa_of(self))(traits, chosen);
+  state.passes = kernels::code_of<NormLevel>(q).backward_passes(traits, chosen);
   const std::int64_t chunk_bytes =
       2 * chunk_rows(rows, width) * width * size_of(problem.tensors[kDy].dtype);
   state.grain =
       std::max<std::int64_t>(1, chosen.task_kib * 1024 / std::max<std::int64_t>(1, chunk_bytes));
-  Kernel kernel;
-  kernel.implementation = &self;
-  kernel.store(state);
-  kernel.steps[0] = run;
-  kernel.num_steps = 1;
-  kernel.workspace_bytes = static_cast<std::size_t>(rows) * sizeof(double) +
-                           static_cast<std::size_t>(most_chunks(rows) * width) * sizeof(float);
-  return kernel;
+  return make_kernel({run}, state,
+                     static_cast<std::size_t>(rows) * sizeof(double) +
+                         static_cast<std::size_t>(most_chunks(rows) * width) * sizeof(float));
 }
 
 }  // namespace
 
 std::vector<Implementation> cpu() {
-  std::vector<Implementation> all = levels();
-  for (Implementation& impl : all) {
-    impl.knobs = &table();
-    impl.supports = supports;
-    impl.constrain = constrain;
-    impl.heuristic = [](const Problem&, const DeviceInfo&) {
-      return table().erase(BackwardConfig{});
-    };
-    impl.estimate = estimate;
-    impl.prepare = prepare;
-  }
-  return all;
+  Implementation base;
+  base.flags = {.deterministic = true};
+  base.knobs = &table();
+  base.supports = supports;
+  base.constrain = constrain;
+  base.heuristic = [](const Query&) { return table().erase(BackwardConfig{}); };
+  base.estimate = estimate;
+  base.prepare = prepare;
+  return norm_levels(base);
 }
 
 }  // namespace dlblas::norm::backward

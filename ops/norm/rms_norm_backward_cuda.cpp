@@ -124,34 +124,6 @@ const ConfigTable<BackwardRegistersConfig>& registers_table() {
   return *knobs;
 }
 
-struct RegistersState {
-  BackwardRegistersConfig config;
-  std::int32_t units;
-};
-
-/// Blocks for a number of rows: as many as run at once, and more where a thread would add up too
-/// many rows in f32. Grows with the rows, so a bucket's end bounds it.
-std::int64_t blocks_for(const RegistersState& s, std::int64_t rows) {
-  const std::int64_t resident = static_cast<std::int64_t>(s.units) * s.config.blocks;
-  const std::int64_t short_chains = ceil_div(rows, std::int64_t{kMostRowsInF32} * s.config.rows);
-  return std::min(std::max(resident, short_chains), ceil_div(rows, s.config.rows));
-}
-
-int run_registers(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const auto& s = kernel.load<RegistersState>();
-  if (args.letters[kT] == 0 || args.letters[kC] == 0) return 0;
-  cuda::Launch how;
-  how.grid.x = static_cast<unsigned>(blocks_for(s, args.letters[kT]));
-  how.block.x = static_cast<unsigned>(s.config.threads * s.config.rows);
-  return cuda::launch(*kernel.entries[0], how, params_of(args, workspace), context.stream);
-}
-int fold_registers(const Args& args, const Context& context, const Kernel& kernel,
-                   void* workspace) {
-  if (args.letters[kC] == 0) return 0;
-  const std::int64_t groups = blocks_for(kernel.load<RegistersState>(), args.letters[kT]);
-  return fold(args, *kernel.entries[1], workspace, groups, context);
-}
-
 /// Do threads and vectors hold a row, and would less of either not?
 bool fits(const NormCudaTraits& s, std::int64_t width, const BackwardRegistersConfig& c) {
   const std::int64_t access = static_cast<std::int64_t>(c.threads) * norm_elements(s);
@@ -184,105 +156,95 @@ BackwardRegistersConfig default_registers(const Problem& problem, const DeviceIn
   return {.threads = 0};
 }
 
-Support supports_registers(const Problem& problem, const DeviceInfo& device,
-                           const Implementation&) {
-  if (!rows_are_plain(problem))
-    return Support::no("rows are not contiguous at one stride, or weight is not contiguous");
-  if (default_registers(problem, device).threads == 0)
-    return Support::no("registers hold no row of {} elements in accesses of {} bytes",
-                       problem.dims[kC], traits_of(problem).align);
-  return Support::yes();
-}
+struct Registers : BackwardForm<BackwardRegistersConfig> {
+  static constexpr const char* kConfigName = "dlblas::BackwardRegistersConfig";
+  static const ConfigTable<BackwardRegistersConfig>& table() { return registers_table(); }
 
-/// Where a call asks for the same bits in any batch: the problem whose kernel and configuration
-/// serve this width, for it has a fixed number of rows.
-Problem typical(const Problem& problem) {
-  Problem p = problem;
-  if (p.flags & kDeterministic) p.dims[kT] = 1024;
-  return p;
-}
+  static NormCudaTraits traits(const Query& q, const BackwardRegistersConfig& c) {
+    NormCudaTraits s = traits_of(q.problem);
+    s.full = std::int64_t{c.threads} * c.vectors * norm_elements(s) == q.problem.dims[kC];
+    s.full = s.full && valid(s, c);  // bounds to check keep accesses apart: fewer registers
+    return s;
+  }
 
-Config configure_registers(const Problem& problem, const DeviceInfo& device) {
-  return registers_table().erase(default_registers(typical(problem), device));
-}
+  static Support supports(const Query& q) { return supports_registers(q); }
 
-void constrain_registers(const Problem& problem, const DeviceInfo& device, Space& space) {
-  if (problem.flags & kDeterministic)
-    space.require(
-        "the same bits: one configuration a width",
-        {"threads", "vectors", "rows", "blocks", "prefetch"},
-        [one = configure_registers(problem, device)](const Config& c) { return c == one; });
-  const NormCudaTraits s = traits_of(problem);
-  const std::int64_t width = problem.dims[kC];
-  space.require("threads and vectors hold one row and no more", {"threads", "vectors"},
-                [s, width](const Config& config) {
-                  BackwardRegistersConfig c;
-                  c.threads = static_cast<std::int32_t>(config.values[0]);
-                  c.vectors = static_cast<std::int32_t>(config.values[1]);
-                  return fits(s, width, c);
-                });
-  space.require("a multiprocessor's registers hold its blocks",
-                {"threads", "vectors", "rows", "blocks", "prefetch"},
-                [s](const Config& config) { return valid(s, registers_table().restore(config)); });
-}
+  static BackwardRegistersConfig preset(const Query& q) {
+    return default_registers(q.problem, q.device);
+  }
 
-Kernel prepare_registers(const Problem& problem, const Config& config, const DeviceInfo& device,
-                         const Implementation& self) {
-  const RegistersState state = {registers_table().restore(config), device.units};
-  Kernel kernel;
-  kernel.implementation = &self;
-  kernel.store(state);
-  kernel.steps[0] = run_registers;
-  kernel.steps[1] = fold_registers;
-  kernel.num_steps = 2;
-  kernel.workspace_bytes =
-      static_cast<std::size_t>(blocks_for(state, problem.dims[kT]) * problem.dims[kC]) *
-      sizeof(float);
-  return kernel;
-}
+  static void constrain(const Query& q, Space& space) {
+    const NormCudaTraits s = traits_of(q.problem);
+    space.require(table(), "threads and vectors hold one row and no more", {"threads", "vectors"},
+                  [s, width = q.problem.dims[kC]](const BackwardRegistersConfig& c) {
+                    return fits(s, width, c);
+                  });
+    space.require(table(), "a multiprocessor's registers hold its blocks",
+                  [s](const BackwardRegistersConfig& c) { return valid(s, c); });
+  }
 
-std::vector<KernelSource> registers_sources(const Problem& problem, const Config& config,
-                                            const DeviceInfo&, const Implementation&) {
-  NormCudaTraits s = traits_of(problem);
-  const BackwardRegistersConfig c = registers_table().restore(config);
-  s.full = std::int64_t{c.threads} * c.vectors * norm_elements(s) == problem.dims[kC];
-  s.full = s.full && valid(s, c);  // bounds to check keep accesses apart: fewer registers
-  return {{"ops/norm/rms_norm_backward_registers.cuh",
-           text("dlblas::norm_backward_registers<", literal(s), ", ",
-                registers_table().literal(config, "dlblas::BackwardRegistersConfig"), ">")},
-          fold_source(problem)};
-}
+  static double milliseconds(const Query& q, const BackwardRegistersConfig&) {
+    return 6e-3 + copy_ms(q.problem, 1);
+  }
+
+  /// Blocks for a number of rows: as many as run at once, and more where a thread would add up too
+  /// many rows in f32. Grows with the rows, so a bucket's end bounds it.
+  static std::int64_t blocks_for(const State& s, std::int64_t rows) {
+    const std::int64_t resident = static_cast<std::int64_t>(s.units) * s.config.blocks;
+    const std::int64_t short_chains = ceil_div(rows, std::int64_t{kMostRowsInF32} * s.config.rows);
+    return std::min(std::max(resident, short_chains), ceil_div(rows, s.config.rows));
+  }
+
+  static std::size_t workspace_bytes(const Query& q, const State& state) {
+    return static_cast<std::size_t>(blocks_for(state, q.problem.dims[kT]) * q.problem.dims[kC]) *
+           sizeof(float);
+  }
+
+  static std::vector<KernelSource> sources(const Query& q, const State& state) {
+    return {{"ops/norm/rms_norm_backward_registers.cuh",
+             kernels::cuda_entry<Registers>("dlblas::norm_backward_registers", state)},
+            fold_source(q.problem)};
+  }
+
+  static int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+    const State& s = kernel.load<State>();
+    if (args.letters[kT] == 0 || args.letters[kC] == 0) return 0;
+    cuda::Launch how;
+    how.grid.x = static_cast<unsigned>(blocks_for(s, args.letters[kT]));
+    how.block.x = static_cast<unsigned>(s.config.threads * s.config.rows);
+    return cuda::launch(*kernel.entries[0], how, params_of(args, workspace), context.stream);
+  }
+  static int fold_partials(const Args& args, const Context& context, const Kernel& kernel,
+                           void* workspace) {
+    if (args.letters[kC] == 0) return 0;
+    const std::int64_t groups = blocks_for(kernel.load<State>(), args.letters[kT]);
+    return fold(args, *kernel.entries[1], workspace, groups, context);
+  }
+  static std::vector<StepFn> steps(const State&) { return {run, fold_partials}; }
+};
 
 }  // namespace
 
-Implementation cuda_registers() {
-  Implementation impl;
-  impl.name = "cuda_registers";
-  impl.source_hash = source_hash("ops/norm/rms_norm_backward_cuda.cpp");
-  impl.knobs = &registers_table();
-  impl.supports = supports_registers;
-  impl.constrain = constrain_registers;
-  impl.heuristic = configure_registers;
-  impl.estimate = [](const Problem& problem, const Config&, const DeviceInfo&,
-                     const Implementation&) { return 6e-3 + copy_ms(problem, 1); };
-  impl.prepare = prepare_registers;
-  impl.sources = registers_sources;
-  return impl;
+Support supports_registers(const Query& q) {
+  if (!rows_are_plain(q.problem))
+    return Support::no("rows are not contiguous at one stride, or weight is not contiguous");
+  if (default_registers(q.problem, q.device).threads == 0)
+    return Support::no("registers hold no row of {} elements in accesses of {} bytes",
+                       q.problem.dims[kC], traits_of(q.problem).align);
+  return Support::yes();
 }
 
-std::vector<Implementation> cuda() {
-  std::vector<Implementation> all = {cuda_registers(), cuda_columns()};
-  all[1].same_bits = [](const Problem& problem, const DeviceInfo& device,
-                        const Implementation& self) {
-    if (!supports_registers(typical(problem), device, self)) return Support::yes();
-    return Support::no("adds up in another order than cuda_registers, which serves this width");
-  };
-  for (Implementation& impl : all) {
-    impl.backend = DeviceType::kCuda;
-    impl.min_arch = 80;
-    impl.flags = {.deterministic = true, .capturable = true};
-  }
-  return all;
+Problem typical_rows(const Problem& problem) {
+  Problem p = problem;
+  p.dims[kT] = 1024;
+  return p;
 }
+
+Implementation cuda_registers() {
+  return kernels::make_cuda<Registers>("cuda_registers",
+                                       source_hash("ops/norm/rms_norm_backward_cuda.cpp"));
+}
+
+std::vector<Implementation> cuda() { return {cuda_registers(), cuda_columns()}; }
 
 }  // namespace dlblas::norm::backward

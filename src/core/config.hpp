@@ -50,6 +50,10 @@ class KnobTable {
   /// As a C++ value of `aggregate`, for the JIT: `Name{.block_m = decltype(Name::block_m)(64)}`.
   /// The table's order must be the aggregate's: designators out of order do not compile.
   std::string literal(const Config& config, std::string_view aggregate) const;
+  /// The domain of a knob that the table has.
+  const std::vector<std::int64_t>& values(std::string_view knob) const {
+    return knobs_[static_cast<std::size_t>(find(knob))].values;
+  }
   /// True when every value lies in its knob's domain.
   bool contains(const Config& config) const;
 
@@ -110,6 +114,26 @@ class ConfigTable : public KnobTable {
     return knobs;
   }
   std::vector<KnobField<C>> fields_;
+};
+
+/// A kernel's traits: a table of the aggregate's members, in its order, prints the C++ value that
+/// the JIT compiles for, as a ConfigTable does. `member<&Traits::type>("type")`.
+template <auto Member>
+auto member(std::string_view name) {
+  return field<Member>(name, {});
+}
+template <typename T>
+class TraitsTable {
+ public:
+  TraitsTable(std::string_view aggregate, std::initializer_list<KnobField<T>> fields)
+      : aggregate_(aggregate), table_(fields) {}
+  std::string literal(const T& traits) const {
+    return table_.literal(table_.erase(traits), aggregate_);
+  }
+
+ private:
+  std::string_view aggregate_;
+  ConfigTable<T> table_;
 };
 
 }  // namespace dlblas

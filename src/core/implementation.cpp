@@ -1,4 +1,4 @@
-// The words of a Support, and the table of implementations that have nothing to search.
+// The words of a Support; the space and the default configuration of an implementation.
 #include "core/implementation.hpp"
 
 namespace dlblas {
@@ -23,5 +23,13 @@ const KnobTable& Implementation::no_knobs() {
   static const auto* table = new KnobTable;
   return *table;
 }
+
+Space make_space(const Query& q) {
+  Space space(q.self.table());
+  if (q.self.constrain) q.self.constrain(q, space);
+  return space;
+}
+
+Config default_config(const Query& q) { return q.self.heuristic ? q.self.heuristic(q) : Config{}; }
 
 }  // namespace dlblas

@@ -1,13 +1,16 @@
 // What an implementation of an operator is: a plain struct of functions, the same for built-in
-// kernels, library rivals (oneDNN, cuBLASLt) and users' own. Also what it yields: Support, Kernel,
-// Context. `supports`, `space`, `heuristic`, `estimate` and `prepare` see the Problem and the
-// device, never data. Flow: call > validate > [select] > [compile] > [launch].  Read next:
-// registry/operator.hpp.
+// kernels, library rivals (oneDNN, cuBLASLt) and users' own. Each function gets the same Query:
+// problem, device and the implementation itself, never data. Also what they yield: Support, Kernel,
+// Context. Flow: call > validate > [select] > [compile] > [launch].  Read next:
+// registry/operator.hpp, kernels/cuda_form.hpp, kernels/cpu_level.hpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/config.hpp"
@@ -85,8 +88,8 @@ struct Context {
 /// What the JIT compiles for one entry of a kernel: a header of the tree and a name expression in
 /// it. Traits and configuration are its template values, so nothing else is generated.
 struct KernelSource {
-  std::string include;  // "ops/norm/norm.cuh"
-  std::string entry;    // "dlblas::norm_rows<dlblas::NormTraits{…}, dlblas::NormGpuConfig{…}>"
+  std::string include;  // "ops/norm/norm_block.cuh"
+  std::string entry;  // "dlblas::norm_block<dlblas::NormCudaTraits{…}, dlblas::NormBlockConfig{…}>"
   std::int32_t dynamic_shared_bytes = 0;  // the most a launch will ask for
 };
 
@@ -126,6 +129,44 @@ struct Kernel {
   }
 };
 
+/// A kernel of these steps, in order. `state` is what they load at each call.
+template <typename S>
+Kernel make_kernel(std::initializer_list<StepFn> steps, const S& state,
+                   std::size_t workspace_bytes = 0) {
+  Kernel kernel;
+  for (const StepFn step : steps) kernel.steps[kernel.num_steps++] = step;
+  kernel.store(state);
+  kernel.workspace_bytes = workspace_bytes;
+  return kernel;
+}
+
+struct Implementation;
+
+/// What each function of an implementation is asked about. It refers to all three: copy what
+/// outlives the call (QueryCopy).
+struct Query {
+  const Problem& problem;
+  const DeviceInfo& device;
+  const Implementation& self;
+
+  /// What Implementation::user points to; its maker knows the type.
+  template <typename T>
+  const T& user() const;
+  /// The same question about another problem.
+  Query about(const Problem& other) const { return {other, device, self}; }
+};
+
+/// A Query that owns problem and device: for the rules of a Space, which may outlive them.
+struct QueryCopy {
+  explicit QueryCopy(const Query& q) : problem(q.problem), device(q.device), self(q.self) {}
+  operator Query() const { return {problem, device, self}; }
+
+ private:
+  Problem problem;
+  DeviceInfo device;
+  const Implementation& self;
+};
+
 struct ImplementationFlags {
   // One configuration gives a row the same bits in every run, in any batch, on any number of
   // threads. Only such implementations serve where a call asks for that (kDeterministic), and
@@ -146,31 +187,25 @@ struct Implementation {
   const char* source_hash = "";  // source_hash("ops/norm/norm_avx512.cpp"): see tools of the build
   const char* (*version)() = nullptr;  // of the library that does the work; null: the source is all
   ImplementationFlags flags;
-  const KnobTable* knobs = nullptr;  // null: nothing to search
-  void* user = nullptr;
-  void (*release)(void* user) = nullptr;  // when it was replaced and no call can be in it
+  const KnobTable* knobs = nullptr;             // null: nothing to search
+  const void* user = nullptr;                   // what tells it from others over the same functions
+  void (*release)(const void* user) = nullptr;  // when it was replaced and no call can be in it
 
-  Support (*supports)(const Problem&, const DeviceInfo&, const Implementation&) = nullptr;
+  Support (*supports)(const Query&) = nullptr;
   /// Under kDeterministic: may it be chosen without a pin? All that say yes, in every configuration
   /// that their `constrain` leaves there, give a row the same bits, so neither a batch's size nor a
   /// measurement can change them. Sizes of the batch and threads have no say in it. Null: yes.
-  Support (*same_bits)(const Problem&, const DeviceInfo&, const Implementation&) = nullptr;
+  Support (*same_bits)(const Query&) = nullptr;
   /// Narrows the space by predicates; may be null (the whole product of the knobs).
-  void (*constrain)(const Problem&, const DeviceInfo&, Space&) = nullptr;
+  void (*constrain)(const Query&, Space&) = nullptr;
   /// The default configuration, inside the space; may be null when there are no knobs.
-  Config (*heuristic)(const Problem&, const DeviceInfo&) = nullptr;
-  /// The same two for a user's implementation, whose space is data behind `user`; may be null.
-  void (*own_constrain)(const Problem&, Space&, const Implementation&) = nullptr;
-  Config (*own_default)(const Problem&, const Implementation&) = nullptr;
+  Config (*heuristic)(const Query&) = nullptr;
   /// Predicted milliseconds; may be null.
-  double (*estimate)(const Problem&, const Config&, const DeviceInfo&,
-                     const Implementation&) = nullptr;
-  Kernel (*prepare)(const Problem&, const Config&, const DeviceInfo&,
-                    const Implementation&) = nullptr;
+  double (*estimate)(const Query&, const Config&) = nullptr;
+  Kernel (*prepare)(const Query&, const Config&) = nullptr;
   /// The entries that the JIT compiles for this problem and configuration, at most
   /// Kernel::kMaxEntries; null where there is nothing to compile. Pure: it runs without a GPU.
-  std::vector<KernelSource> (*sources)(const Problem&, const Config&, const DeviceInfo&,
-                                       const Implementation&) = nullptr;
+  std::vector<KernelSource> (*sources)(const Query&, const Config&) = nullptr;
 
   /// What a measurement was made of: the source's hash and, after a dash, the library's version, or
   /// the digest of live sources (DLBLAS_SOURCE_DIR). A record of another identity is stale. Opens
@@ -180,22 +215,21 @@ struct Implementation {
     if (sources && live_sources) made_of += live_sources();
     return made_of.empty() ? source_hash : source_hash + ("-" + made_of);
   }
-  /// The digest of live sources where kernels are compiled from a tree that may be edited, else
-  /// empty. Set once, by src/jit.
+  /// The digest of kernel sources that may be edited while the process runs; set once, by src/jit.
   static inline const char* (*live_sources)() = nullptr;
 
   static const KnobTable& no_knobs();
   const KnobTable& table() const { return knobs ? *knobs : no_knobs(); }
-  Space space(const Problem& problem, const DeviceInfo& device) const {
-    Space s(table());
-    if (constrain) constrain(problem, device, s);
-    if (own_constrain) own_constrain(problem, s, *this);
-    return s;
-  }
-  Config default_config(const Problem& problem, const DeviceInfo& device) const {
-    if (own_default) return own_default(problem, *this);
-    return heuristic ? heuristic(problem, device) : Config{};
-  }
 };
+
+template <typename T>
+const T& Query::user() const {
+  return *static_cast<const T*>(self.user);
+}
+
+/// The configurations that a search may try: the knobs' product, narrowed by `constrain`.
+Space make_space(const Query& q);
+/// What `heuristic` says; without one, the configuration of no knobs.
+Config default_config(const Query& q);
 
 }  // namespace dlblas

@@ -24,6 +24,13 @@ void Space::require(std::string_view name, const std::vector<std::string_view>& 
   built_ = false;
 }
 
+void Space::require_only(std::string_view name, const Config& config) {
+  const int last = table_->size() - 1;
+  constraints_.push_back(
+      {std::string(name), last, [config](const Config& other) { return other == config; }});
+  built_ = false;
+}
+
 void Space::restrict(std::string_view knob, const std::vector<std::int64_t>& values) {
   const int i = table_->find(knob);
   if (i < 0)

@@ -1,8 +1,8 @@
 // Search spaces: the product of a table's knobs, narrowed by named predicates.
 // In: a KnobTable and constraints with declared dependencies. Out: every valid Config, in one fixed
 // order. The builder prunes depth-first: a predicate runs as soon as the last knob it depends on
-// has a value. Flow: an implementation's `space` fills one; the tuner enumerates it.  Read next:
-// tuner/strategy.hpp.
+// has a value. Flow: an implementation's `constrain` narrows one; the tuner enumerates it.  Read
+// next: tuner/strategy.hpp.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,22 @@ class Space {
   /// Declares a constraint over the named knobs. Throws Error(kArgument) for an unknown knob.
   void require(std::string_view name, const std::vector<std::string_view>& knobs,
                Predicate allowed);
+  /// The same over a table's aggregate. Knobs that come later have the aggregate's own values.
+  template <typename C, typename F>
+  void require(const ConfigTable<C>& table, std::string_view name,
+               const std::vector<std::string_view>& knobs, F allowed) {
+    require(name, knobs,
+            [&table, allowed](const Config& config) { return allowed(table.restore(config)); });
+  }
+  /// Over all knobs.
+  template <typename C, typename F>
+  void require(const ConfigTable<C>& table, std::string_view name, F allowed) {
+    std::vector<std::string_view> all;
+    for (const Knob& knob : table.knobs()) all.push_back(knob.name);
+    require(table, name, all, allowed);
+  }
+  /// Leaves one configuration.
+  void require_only(std::string_view name, const Config& config);
   /// Keeps only these values of a knob (a user's `space=`); values outside its domain throw.
   void restrict(std::string_view knob, const std::vector<std::int64_t>& values);
 

@@ -80,10 +80,10 @@ bool splits_elements(const Problem& problem) {
 }
 
 // A configuration that was pinned may be any: it alone serves, so rows keep their bits.
-Space pinned_space(const Implementation& impl, const Problem& problem, const DeviceInfo& device) {
-  Problem any = problem;
+Space pinned_space(const Query& q) {
+  Problem any = q.problem;
   any.flags &= static_cast<std::uint8_t>(~kDeterministic);
-  return impl.space(any, device);
+  return make_space(q.about(any));
 }
 
 std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const DeviceInfo& device,
@@ -91,15 +91,15 @@ std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const
   const Implementation* known = op.find(pin.implementation);
   if (!known) pin_does_not_fit(op, problem, pin, "is registered no more");
   const Implementation& impl = *known;
-  if (const Support s = check_support(impl, problem, device); !s)
-    pin_does_not_fit(op, problem, pin, s.text());
+  const Query q{problem, device, impl};
+  if (const Support s = check_support(q); !s) pin_does_not_fit(op, problem, pin, s.text());
   if (pin.config.empty()) {
-    const std::optional<Config> config = first_allowed(op, problem, impl, device);
+    const std::optional<Config> config = first_allowed(op, q);
     if (!config) pin_does_not_fit(op, problem, pin, "each of its configurations is forbidden");
     return make_plan(problem, &impl, *config, Why::kPinned);
   }
   const Config config = impl.table().parse(pin.config, impl.name);
-  const Space space = pinned_space(impl, problem, device);
+  const Space space = pinned_space(q);
   if (!space.contains(config))
     pin_does_not_fit(op, problem, pin,
                      text(impl.table().print(config),
@@ -116,15 +116,15 @@ std::unique_ptr<Plan> from_rule(const Operator& op, const Problem& problem,
                                 const DeviceInfo& device, const Rule& rule, std::string* why_not) {
   const Implementation* impl = op.find(rule.implementation);
   if (!impl) return *why_not = "is registered no more", nullptr;
-  if (const Support s = check_support(*impl, problem, device); !s)
-    return *why_not = s.text(), nullptr;
+  const Query q{problem, device, *impl};
+  if (const Support s = check_support(q); !s) return *why_not = s.text(), nullptr;
   try {
     const bool any = rule.config.empty();
-    const std::optional<Config> config = any ? first_allowed(op, problem, *impl, device)
-                                             : impl->table().parse(rule.config, impl->name);
+    const std::optional<Config> config =
+        any ? first_allowed(op, q) : impl->table().parse(rule.config, impl->name);
     if (!config || config_forbidden(op, problem, *impl, *config))
       return *why_not = "is forbidden", nullptr;
-    if (any || pinned_space(*impl, problem, device).contains(*config))
+    if (any || pinned_space(q).contains(*config))
       return make_plan(problem, impl, *config, Why::kPinned);
   } catch (const Error&) {  // the knobs are others by now
   }
@@ -151,8 +151,9 @@ std::vector<Preset> presets_of(const Operator& op, const Problem& problem,
   const auto merged = Store::process().load(store_key(op, problem));
   std::vector<Preset> presets;
   for (const Implementation* impl : op.candidates()) {
-    if (!check_choice(*impl, problem, device)) continue;
-    const std::optional<Config> config = first_allowed(op, problem, *impl, device);
+    const Query q{problem, device, *impl};
+    if (!check_choice(q)) continue;
+    const std::optional<Config> config = first_allowed(op, q);
     if (config && (impl->flags.oracle || !known_failure(*merged, *impl, *config)))
       presets.push_back({impl, *config});
   }
@@ -172,7 +173,7 @@ std::unique_ptr<Plan> from_model(const Problem& problem, const std::vector<Prese
   for (const Preset& p : presets) {
     if (!built_in(p)) continue;
     if (!p.implementation->estimate) return nullptr;
-    const double ms = p.implementation->estimate(problem, p.config, device, *p.implementation);
+    const double ms = p.implementation->estimate({problem, device, *p.implementation}, p.config);
     if (!best || ms < best_ms) best = &p, best_ms = ms;
     ++compared;
   }
@@ -216,8 +217,8 @@ std::string_view name_of(Why why) {
   return kNames[static_cast<int>(why)];
 }
 
-Support check_support(const Implementation& impl, const Problem& problem,
-                      const DeviceInfo& device) {
+Support check_support(const Query& q) {
+  const auto& [problem, device, impl] = q;
   if (impl.backend != problem.device_type && !impl.flags.oracle)
     return Support::no("runs on another kind of device");
   if (listed(env(EnvVar::kDisable), impl.name)) return Support::no("disabled by DLBLAS_DISABLE");
@@ -236,18 +237,18 @@ Support check_support(const Implementation& impl, const Problem& problem,
         "an element lies at an address that is not a multiple of its size, which a GPU cannot "
         "read");
   if (const Support s = allowed(Registry::process().by_id(problem.op), problem, impl); !s) return s;
-  return impl.supports(problem, device, impl);
+  return impl.supports(q);
 }
 
-Support check_choice(const Implementation& impl, const Problem& problem, const DeviceInfo& device) {
-  if (const Support s = check_support(impl, problem, device); !s) return s;
-  if (!(problem.flags & kDeterministic)) return Support::yes();
-  if (impl.flags.user)
+Support check_choice(const Query& q) {
+  if (const Support s = check_support(q); !s) return s;
+  if (!(q.problem.flags & kDeterministic)) return Support::yes();
+  if (q.self.flags.user)
     return Support::no(
         "is registered from outside: where a call asks for the same bits before and after tuning, "
         "a "
         "pin alone chooses it");
-  return impl.same_bits ? impl.same_bits(problem, device, impl) : Support::yes();
+  return q.self.same_bits ? q.self.same_bits(q) : Support::yes();
 }
 
 std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
@@ -256,9 +257,10 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
   std::vector<CurrentRow> rows;
   bool first = true;  // the first supporting implementation's default is the one to beat
   for (const Implementation* impl : op.candidates()) {
-    if (!check_choice(*impl, problem, device)) continue;
-    const Space space = impl->space(problem, device);
-    const Config preset = impl->default_config(problem, device);
+    const Query q{problem, device, *impl};
+    if (!check_choice(q)) continue;
+    const Space space = make_space(q);
+    const Config preset = default_config(q);
     const std::string identity = impl->identity();
     for (const Merged::Row& row : merged.rows) {
       const Record::Candidate& c = row.candidate;

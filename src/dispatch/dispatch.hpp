@@ -73,11 +73,11 @@ int run_steps(const Kernel& kernel, const Args& args, const Context& context, vo
 
 /// May this implementation serve the problem here: backend, arch, DLBLAS_DISABLE, deterministic,
 /// then its own word.
-Support check_support(const Implementation& impl, const Problem& problem, const DeviceInfo& device);
+Support check_support(const Query& q);
 
 /// May it be chosen, by a measurement, the model or the order: the above, and under kDeterministic
 /// `same_bits`. A pin alone chooses a user's there: measurements must not change bits.
-Support check_choice(const Implementation& impl, const Problem& problem, const DeviceInfo& device);
+Support check_choice(const Query& q);
 
 /// The store's key of a problem: operator, schema hash, dims, dtypes, …, CPU model, ISA and
 /// threads.

@@ -91,11 +91,12 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
   Explanation e{&op, problem, {}, 0, nullptr, {}};
   for (const Implementation* impl : op.candidates()) {
-    CandidateRow row{impl, check_choice(*impl, problem, device), {}, -1, -1, {}, false};
+    const Query q{problem, device, *impl};
+    CandidateRow row{impl, check_choice(q), {}, -1, -1, {}, false};
     if (row.support) {
-      const std::optional<Config> allowed = first_allowed(op, problem, *impl, device);
-      row.config = allowed ? *allowed : impl->default_config(problem, device);
-      if (impl->estimate) row.estimate_ms = impl->estimate(problem, row.config, device, *impl);
+      const std::optional<Config> allowed = first_allowed(op, q);
+      row.config = allowed ? *allowed : default_config(q);
+      if (impl->estimate) row.estimate_ms = impl->estimate(q, row.config);
       if (const Record::Candidate* failed = known_failure(*merged, *impl, row.config))
         row.failure = failed->failure.empty() ? "wrong_result" : failed->failure;
       if (!allowed) row.failure = "forbidden";

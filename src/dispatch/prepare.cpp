@@ -54,11 +54,12 @@ void add_zeroing(const Plan& plan, Kernel& kernel) {
 
 Kernel prepare(const Plan& plan, const DeviceInfo& device) {
   const Implementation& impl = *plan.implementation;
-  Kernel kernel = impl.prepare(plan.problem, plan.config, device, impl);
+  const Query q{plan.problem, device, impl};
+  Kernel kernel = impl.prepare(q, plan.config);
   kernel.implementation = &impl;
   add_zeroing(plan, kernel);
   if (!impl.sources) return kernel;
-  const auto sources = impl.sources(plan.problem, plan.config, device, impl);
+  const auto sources = impl.sources(q, plan.config);
   require(sources.size() <= Kernel::kMaxEntries, plan,
           text("at most ", Kernel::kMaxEntries, " entries"), sources.size());
   for (std::size_t i = 0; i < sources.size(); ++i)

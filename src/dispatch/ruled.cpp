@@ -49,12 +49,11 @@ bool config_forbidden(const Operator& op, const Problem& problem, const Implemen
   return false;
 }
 
-std::optional<Config> first_allowed(const Operator& op, const Problem& problem,
-                                    const Implementation& impl, const DeviceInfo& device) {
-  const Config preset = impl.default_config(problem, device);
-  if (!config_forbidden(op, problem, impl, preset)) return preset;
-  for (const Config& config : impl.space(problem, device).configs())
-    if (!config_forbidden(op, problem, impl, config)) return config;
+std::optional<Config> first_allowed(const Operator& op, const Query& q) {
+  const Config preset = default_config(q);
+  if (!config_forbidden(op, q.problem, q.self, preset)) return preset;
+  for (const Config& config : make_space(q).configs())
+    if (!config_forbidden(op, q.problem, q.self, config)) return config;
   return std::nullopt;
 }
 

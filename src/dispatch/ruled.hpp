@@ -19,8 +19,7 @@ bool config_forbidden(const Operator& op, const Problem& problem, const Implemen
                       const Config& config);
 /// The default configuration, or the first of the space where that one is forbidden; none where all
 /// are.
-std::optional<Config> first_allowed(const Operator& op, const Problem& problem,
-                                    const Implementation& impl, const DeviceInfo& device);
+std::optional<Config> first_allowed(const Operator& op, const Query& q);
 /// The pins that may hold, the problem's own before those of the operator.
 std::vector<Rule> kept_pins(const Operator& op, const Problem& problem);
 

@@ -3,9 +3,8 @@
 // [launch]. Read next: cpu/row/walk.hpp (the loops).
 #include <algorithm>
 
-#include "core/error.hpp"
+#include "kernels/cpu_level.hpp"
 #include "kernels/row_operator.hpp"
-#include "registry/registry.hpp"
 
 namespace dlblas::kernels {
 namespace {
@@ -19,7 +18,6 @@ struct CpuRowConfig {
   std::int32_t task_kib = 64;  // bytes of a task: below, threads cost more than they bring
 };
 
-enum KnobIndex : int { kStore, kPrefetch, kTaskKib };
 const ConfigTable<CpuRowConfig>& table() {
   static const auto* knobs = new ConfigTable<CpuRowConfig>{
       field<&CpuRowConfig::store>("store", {0, 1}, {"cached", "streamed"}),
@@ -35,26 +33,19 @@ constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
 
 /// Bytes a thread reads and writes each second, which only rank candidates before anything is
 /// measured (ops/norm, AMD Zen 4, November 2026).
-struct Level {
+struct Rates {
   Isa isa;
-  const char* name;
-  double cache_rate, memory_rate, f16_rate;
+  double cache, memory, f16;
 };
-constexpr Level kLevels[] = {
-    {Isa::kAvx512, "cpu_avx512", 51e9, 13e9, 28e9},
-    {Isa::kAvx2, "cpu_avx2", 48e9, 12e9, 28e9},
-    {Isa::kBaseline, "cpu_baseline", 35e9, 10e9, 1.7e9},
-};
+constexpr Rates kRates[] = {{Isa::kAvx512, 51e9, 13e9, 28e9},
+                            {Isa::kAvx2, 48e9, 12e9, 28e9},
+                            {Isa::kBaseline, 35e9, 10e9, 1.7e9}};
 
-/// An operator at one level; Implementation::user.
+/// A program's code at one level.
 struct RowLevel {
-  const RowOperator* op;
-  const Level* level;
   RowJobFn run;
+  Rates rates;
 };
-const RowLevel& self_of(const Implementation& impl) {
-  return *static_cast<const RowLevel*>(impl.user);
-}
 
 bool in_place(const RowOperator& op, const Problem& problem) {
   for (const RowOperandSpec& spec : op.operands)
@@ -62,68 +53,40 @@ bool in_place(const RowOperator& op, const Problem& problem) {
   return false;
 }
 
-Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
-  const RowLevel& self = self_of(impl);
-  if (self.level->isa == Isa::kAvx512 && device.isa < Isa::kAvx512)
-    return Support::no(
-        "needs AVX-512 (F, BW, VL, DQ), which this CPU lacks or DLBLAS_CPU_ISA rules out");
-  if (self.level->isa == Isa::kAvx2 && device.isa < Isa::kAvx2)
-    return Support::no(
-        "needs AVX2, FMA and F16C, which this CPU lacks or DLBLAS_CPU_ISA rules out");
-  if (columns_of(*self.op, problem) > kMaxWidth)
+Support supports(const Query& q) {
+  if (columns_of(op_of<RowOperator>(q), q.problem) > kMaxWidth)
     return Support::no("rows of more than {} columns", kMaxWidth);
   return Support::yes();
 }
 
-/// Under kDeterministic: the widest level that the CPU runs and this build has. Knobs change no
-/// bits.
-Support same_bits(const Problem&, const DeviceInfo& device, const Implementation& impl) {
-  const RowLevel& self = self_of(impl);
-  for (const Level& level : kLevels) {
-    if (level.isa > device.isa || !self.op->program->levels[static_cast<int>(level.isa)]) continue;
-    if (&level == self.level) return Support::yes();
-    break;
-  }
-  return Support::no("has other bits than the widest instruction set that runs here");
-}
-
-/// `constrain` and `heuristic` are given no implementation: all levels of an operator are alike.
-const RowOperator& operator_of(const Problem& problem) {
-  for (const Implementation* impl : Registry::process().by_id(problem.op).candidates())
-    if (impl->supports == supports) return *self_of(*impl).op;
-  throw Error(ErrorKind::kArgument, "rows: the operator is no row program", {});
-}
-
-void constrain(const Problem& problem, const DeviceInfo&, Space& space) {
-  const bool aliased = in_place(operator_of(problem), problem);
+void constrain(const Query& q, Space& space) {
+  const bool aliased = in_place(op_of<RowOperator>(q), q.problem);
   // The line to be written was just read: past the caches it would first have to leave them.
-  space.require("a result shares an input's memory: nothing to stream", {"store"},
-                [aliased](const Config& config) {
-                  return !aliased || config.values[kStore] == static_cast<int>(Store::kCached);
-                });
+  space.require(table(), "a result shares an input's memory: nothing to stream", {"store"},
+                [aliased](const CpuRowConfig& c) { return !aliased || c.store == Store::kCached; });
 }
 
-Config heuristic(const Problem& problem, const DeviceInfo& device) {
-  const RowOperator& op = operator_of(problem);
+Config heuristic(const Query& q) {
+  const RowOperator& op = op_of<RowOperator>(q);
   CpuRowConfig config;
-  const bool large = bytes_of(op, problem) > static_cast<double>(device.l3_bytes);
-  if (large && !in_place(op, problem)) config.store = Store::kStreamed;
+  const bool large = bytes_of(op, q.problem) > static_cast<double>(q.device.l3_bytes);
+  if (large && !in_place(op, q.problem)) config.store = Store::kStreamed;
   return table().erase(config);
 }
 
-double estimate(const Problem& problem, const Config& config, const DeviceInfo& device,
-                const Implementation& impl) {
+double estimate(const Query& q, const Config& config) {
   constexpr double kDispatch = 2e-4;
-  const RowLevel& self = self_of(impl);
-  const double bytes = bytes_of(*self.op, problem);
-  const bool cached = bytes <= static_cast<double>(device.l3_bytes);
-  const bool streamed = config.values[kStore] == static_cast<int>(Store::kStreamed);
+  const RowOperator& op = op_of<RowOperator>(q);
+  const Rates& rates = code_of<RowLevel>(q).rates;
+  const double bytes = bytes_of(op, q.problem);
+  const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
+  const bool streamed = table().restore(config).store == Store::kStreamed;
   // A store through the caches reads its line first: half as much again.
-  const double moved = streamed || in_place(*self.op, problem) ? bytes : bytes * 1.5;
-  const int threads = std::max<int>(1, std::min<int>(problem.threads, device.units));
-  double rate = cached && !streamed ? self.level->cache_rate : self.level->memory_rate;
-  if (problem.tensors[self.op->operands[0].tensor].dtype == DType::kF16)
-    rate = std::min(rate, self.level->f16_rate);
+  const double moved = streamed || in_place(op, q.problem) ? bytes : bytes * 1.5;
+  const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
+  double rate = cached && !streamed ? rates.cache : rates.memory;
+  if (q.problem.tensors[op.operands[0].tensor].dtype == DType::kF16)
+    rate = std::min(rate, rates.f16);
   return kDispatch + moved / (rate * threads) * 1e3;
 }
 
@@ -137,7 +100,8 @@ bool pairs_pay(const RowJob& job) {
 
 /// What `prepare` leaves for the calls.
 struct State {
-  const RowLevel* self;
+  const RowOperator* op;
+  RowJobFn run;
   CpuRowConfig config;
   std::int32_t options[kMaxRowOptions];
   RowShape shape;
@@ -145,7 +109,7 @@ struct State {
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const State& state = kernel.load<State>();
-  const RowOperator& op = *state.self->op;
+  const RowOperator& op = *state.op;
   RowJob job;
   job.shape = state.shape;
   fill_call(op, job.shape, args, job.call, &job.call.nest);
@@ -185,45 +149,33 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const std::int64_t unit = std::max<std::int64_t>(1, row_bytes / job.call.tiles);
   const std::int64_t grain = std::max<std::int64_t>(1, state.config.task_kib * 1024 / unit);
   context.run(0, job.call.rows * job.call.tiles, grain,
-              [&](std::int64_t begin, std::int64_t end) { state.self->run(job, begin, end); });
+              [&](std::int64_t begin, std::int64_t end) { state.run(job, begin, end); });
   return 0;
 }
 
-Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo&,
-               const Implementation& impl) {
-  const RowLevel& self = self_of(impl);
-  State state{&self, table().restore(config), {}, shape_of(*self.op, problem)};
-  if (self.op->op.choose) self.op->op.choose(problem, state.options);
-  Kernel kernel;
-  kernel.implementation = &impl;
-  kernel.store(state);
-  kernel.steps[0] = run;
-  kernel.num_steps = 1;
-  return kernel;
+Kernel prepare(const Query& q, const Config& config) {
+  const RowOperator& op = op_of<RowOperator>(q);
+  State state{&op, code_of<RowLevel>(q).run, table().restore(config), {}, shape_of(op, q.problem)};
+  if (op.op.choose) op.op.choose(q.problem, state.options);
+  return make_kernel({run}, state);
 }
 
 }  // namespace
 
 std::vector<Implementation> row_cpu_implementations(const RowOperator& op) {
-  std::vector<Implementation> all;
-  for (const Level& level : kLevels) {
-    const RowJobFn fn = op.program->levels[static_cast<int>(level.isa)];
-    if (fn == nullptr) continue;
-    Implementation impl;
-    impl.name = level.name;
-    impl.source_hash = op.program->hash;
-    impl.flags = {.deterministic = true};
-    impl.knobs = &table();
-    impl.user = new RowLevel{&op, &level, fn};
-    impl.supports = supports;
-    impl.same_bits = same_bits;
-    impl.constrain = constrain;
-    impl.heuristic = heuristic;
-    impl.estimate = estimate;
-    impl.prepare = prepare;
-    all.push_back(impl);
-  }
-  return all;
+  Implementation base;
+  base.flags = {.deterministic = true};
+  base.knobs = &table();
+  base.supports = supports;
+  base.constrain = constrain;
+  base.heuristic = heuristic;
+  base.estimate = estimate;
+  base.prepare = prepare;
+  std::vector<CpuLevel> levels;
+  for (const Rates& rates : kRates)
+    if (const RowJobFn fn = op.program->levels[static_cast<int>(rates.isa)])
+      levels.push_back({rates.isa, op.program->hash, new RowLevel{fn, rates}});
+  return per_level(base, "cpu_", levels, &op);
 }
 
 }  // namespace dlblas::kernels

@@ -1,6 +1,5 @@
 // Row programs on CUDA devices: which kernels may run a problem, with which configurations, the
-// default among them, its estimate, source and launch. All of today's contract of an implementation
-// is spoken to here and in rows_cpu.cpp alone.
+// default among them, its estimate, source and launch.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: device/row/registers.cuh,
 // passes.cuh (the kernels).
 #include <algorithm>
@@ -37,10 +36,6 @@ struct RowKernel {
   Kind kind;
   const Table* table;
 };
-
-const RowKernel& self_of(const Implementation& impl) {
-  return *static_cast<const RowKernel*>(impl.user);
-}
 
 std::vector<std::int64_t> counted(std::int32_t n) {
   std::vector<std::int64_t> all;
@@ -382,14 +377,12 @@ RowConfig restore(const RowKernel& k, const Config& config) {
   return k.table ? k.table->restore(config) : strided_config(k);
 }
 
-Support supports(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
-  const RowKernel& k = self_of(impl);
+Support supports(const Query& q) {
+  const RowKernel& k = q.user<RowKernel>();
+  const Problem& problem = q.problem;
   const std::int64_t rows = problem.dims[k.op->rows], width = columns_of(*k.op, problem);
   if (width > kMaxWidth) return Support::no("rows of more than {} columns", kMaxWidth);
   if (rows > kMaxGrid / 64) return Support::no("more than {} rows", kMaxGrid / 64);
-  for (const RowOperandSpec& spec : k.op->operands)
-    if (is_f8(problem.tensors[spec.tensor].dtype) && device.arch < 89)
-      return Support::no("converts f8, which needs compute capability 8.9, not {}", device.arch);
   if (k.kind == Kind::kStrided) return Support::yes();
   for (const RowOperandSpec& spec : k.op->operands) {
     const TensorTraits& t = problem.tensors[spec.tensor];
@@ -405,7 +398,7 @@ Support supports(const Problem& problem, const DeviceInfo& device, const Impleme
   if (k.kind == Kind::kCluster && row < kMinClusterAccesses)
     return Support::no("a row has {} accesses; fewer than {} are not worth a cluster", row,
                        kMinClusterAccesses);
-  if (pick(k, problem, device).threads > 0) return Support::yes();
+  if (pick(k, problem, q.device).threads > 0) return Support::yes();
   if (k.kind == Kind::kShared)
     return Support::no("a row has {} accesses; more than shared memory holds", row);
   return Support::no("a row has {} accesses; more than the threads' registers hold", row);
@@ -421,12 +414,12 @@ Problem typical(const RowKernel& k, const Problem& problem) {
 }
 
 /// The first of the kernels that takes it.
-Support same_bits(const Problem& problem, const DeviceInfo& device, const Implementation& impl) {
-  const Problem p = typical(self_of(impl), problem);
-  for (const Implementation* other : Registry::process().by_id(problem.op).candidates()) {
-    if (other->supports != supports || device.arch < other->min_arch) continue;
-    if (!supports(p, device, *other)) continue;
-    if (other == &impl) return Support::yes();
+Support same_bits(const Query& q) {
+  const Problem p = typical(q.user<RowKernel>(), q.problem);
+  for (const Implementation* other : Registry::process().by_id(q.problem.op).candidates()) {
+    if (other->supports != supports || q.device.arch < other->min_arch) continue;
+    if (!supports({p, q.device, *other})) continue;
+    if (other == &q.self) return Support::yes();
     break;
   }
   return Support::no("has other bits than the kernel that serves this width in any batch");
@@ -440,55 +433,44 @@ RowConfig pick_for(const RowKernel& k, const Problem& problem, const DeviceInfo&
   return pick(k, problem, device);
 }
 
-/// `constrain` and `heuristic` are given no implementation: the operator's own with this kind.
-template <Kind kKind>
-const RowKernel& kernel_of(const Problem& problem) {
-  for (const Implementation* impl : Registry::process().by_id(problem.op).candidates())
-    if (impl->supports == supports && self_of(*impl).kind == kKind) return self_of(*impl);
-  throw Error(ErrorKind::kArgument, "rows: the operator is no row program", {});
-}
-
-template <Kind kKind>
-void constrain(const Problem& problem, const DeviceInfo& device, Space& space) {
-  const RowKernel& k = kernel_of<kKind>(problem);
-  std::vector<std::string_view> all;
-  for (const Knob& knob : k.table->knobs()) all.push_back(knob.name);
-  if (problem.flags & kDeterministic) {
-    const Config one = k.table->erase(pick_for(k, problem, device));
-    space.require("the same bits: one configuration a width", all,
-                  [one](const Config& config) { return config == one; });
+void constrain(const Query& q, Space& space) {
+  const RowKernel& k = q.user<RowKernel>();
+  if (q.problem.flags & kDeterministic) {
+    space.require_only("the same bits: one configuration a width",
+                       k.table->erase(pick_for(k, q.problem, q.device)));
     return;
   }
-  space.require("the accesses hold the row, no fewer would, and the block has room for them", all,
-                [&k, problem, device](const Config& config) {
-                  return fits(k, problem, k.table->restore(config), device);
+  space.require(*k.table,
+                "the accesses hold the row, no fewer would, and the block has room for them",
+                [&k, q = QueryCopy(q)](const RowConfig& c) {
+                  const Query asked = q;
+                  return fits(k, asked.problem, c, asked.device);
                 });
 }
 
-template <Kind kKind>
-Config heuristic(const Problem& problem, const DeviceInfo& device) {
-  const RowKernel& k = kernel_of<kKind>(problem);
-  return k.table->erase(pick_for(k, problem, device));
+Config heuristic(const Query& q) {
+  const RowKernel& k = q.user<RowKernel>();
+  return k.table->erase(pick_for(k, q.problem, q.device));
 }
 
 /// Bytes at the rate of a copy. The one model of a memory-bound kernel: H200 4.1 TB/s over 132
 /// multiprocessors, of which one alone reaches about three times its share.
-double estimate(const Problem& problem, const Config& config, const DeviceInfo& device,
-                const Implementation& impl) {
+double estimate(const Query& q, const Config& config) {
   constexpr double kLaunch = 2.5e-3, kRate = 31e9, kAlone = 90e9;
-  const RowKernel& k = self_of(impl);
+  const RowKernel& k = q.user<RowKernel>();
+  const DeviceInfo& device = q.device;
   const RowConfig c = restore(k, config);
   double share = 1;
   if (k.kind == Kind::kCluster) share = 1.05;
   if (k.kind == Kind::kShared)
-    share = kept_bytes(k, problem, c) > shared_room(device) / 2 ? 1.2 : 1.08;
+    share = kept_bytes(k, q.problem, c) > shared_room(device) / 2 ? 1.2 : 1.08;
   if (k.kind == Kind::kRows) share = 1.5;
   if (k.kind == Kind::kStrided) share = 10;
   if (k.kind != Kind::kRegisters && c.cluster > 1) share += 0.02;
-  const double rows = std::max<double>(1, static_cast<double>(problem.dims[k.op->rows]));
+  const double rows = std::max<double>(1, static_cast<double>(q.problem.dims[k.op->rows]));
   const double blocks = is_tiled(k) ? static_cast<double>(device.units) : rows * c.cluster;
   const double busy = std::min<double>(blocks, device.units);
-  return kLaunch + share * bytes_of(*k.op, problem) /
+  return kLaunch + share * bytes_of(*k.op, q.problem) /
                        std::min(kRate * device.units, std::max(1.0, busy) * kAlone) * 1e3;
 }
 
@@ -525,20 +507,14 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   return cuda::launch(*kernel.entries[0], how, &call, sizeof call, context.stream);
 }
 
-Kernel prepare(const Problem& problem, const Config& config, const DeviceInfo& device,
-               const Implementation& impl) {
-  const RowKernel& k = self_of(impl);
-  const RowTraits traits = traits_of(k, problem);
-  State state{&k, restore(k, config), traits.n,          {},
-              0,  traits.nested,      device.arch >= 90, traits.shape};
+Kernel prepare(const Query& q, const Config& config) {
+  const RowKernel& k = q.user<RowKernel>();
+  const RowTraits traits = traits_of(k, q.problem);
+  State state{&k,          restore(k, config), traits.n, {}, 0, traits.nested, q.device.arch >= 90,
+              traits.shape};
   std::copy_n(traits.options, kMaxRowOptions, state.options);
-  state.shared_bytes = static_cast<std::int32_t>(kept_bytes(k, problem, state.config));
-  Kernel kernel;
-  kernel.implementation = &impl;
-  kernel.store(state);
-  kernel.steps[0] = run;
-  kernel.num_steps = 1;
-  return kernel;
+  state.shared_bytes = static_cast<std::int32_t>(kept_bytes(k, q.problem, state.config));
+  return make_kernel({run}, state);
 }
 
 std::string literal(const RowShape& shape) {
@@ -566,9 +542,8 @@ std::string literal(const RowTraits& traits) {
               options, "}}");
 }
 
-std::vector<KernelSource> sources(const Problem& problem, const Config& config, const DeviceInfo&,
-                                  const Implementation& impl) {
-  const RowKernel& k = self_of(impl);
+std::vector<KernelSource> sources(const Query& q, const Config& config) {
+  const RowKernel& k = q.user<RowKernel>();
   const RowConfig c = restore(k, config);
   const bool registers = k.kind == Kind::kRegisters || k.kind == Kind::kCluster;
   const std::string how =
@@ -577,41 +552,38 @@ std::vector<KernelSource> sources(const Problem& problem, const Config& config, 
                      ", .keep = false, .early = false, .variant = ", c.variant, "}");
   return {{k.op->program->header,
            text(registers ? "dlblas::row_registers<" : "dlblas::row_passes<", k.op->program->type,
-                ", ", literal(traits_with(k, problem, c)), ", ", how, ">"),
-           static_cast<std::int32_t>(kept_bytes(k, problem, c))}};
+                ", ", literal(traits_with(k, q.problem, c)), ", ", how, ">"),
+           static_cast<std::int32_t>(kept_bytes(k, q.problem, c))}};
 }
 
-template <Kind kKind>
-Implementation implementation(const RowOperator& op) {
-  constexpr bool kSearched = kKind != Kind::kStrided;
+Implementation implementation(const RowOperator& op, Kind kind) {
   Implementation impl;
-  impl.name = kNames[static_cast<int>(kKind)];
+  impl.name = kNames[static_cast<int>(kind)];
   impl.backend = DeviceType::kCuda;
-  impl.min_arch = std::max(op.op.min_arch, kKind == Kind::kCluster ? 90 : 80);
+  impl.min_arch = std::max(op.op.min_arch, kind == Kind::kCluster ? 90 : 80);
   impl.source_hash = op.program->hash;
   impl.flags = {.deterministic = true, .capturable = true};
-  auto* kernel = new RowKernel{&op, kKind, make_table(op.op, kKind)};
-  impl.knobs = kernel->table;
-  impl.user = kernel;
+  impl.knobs = make_table(op.op, kind);
+  impl.user = new RowKernel{&op, kind, static_cast<const Table*>(impl.knobs)};
   impl.supports = supports;
   impl.same_bits = same_bits;
   impl.estimate = estimate;
   impl.prepare = prepare;
   impl.sources = sources;
-  if constexpr (kSearched) impl.constrain = constrain<kKind>, impl.heuristic = heuristic<kKind>;
+  if (impl.knobs) impl.constrain = constrain, impl.heuristic = heuristic;
   return impl;
 }
 
 }  // namespace
 
 std::vector<Implementation> row_cuda_implementations(const RowOperator& op) {
-  std::vector<Implementation> all = {implementation<Kind::kRegisters>(op)};
+  std::vector<Implementation> all = {implementation(op, Kind::kRegisters)};
   if (op.op.reduces) {
-    if (!op.op.selects) all.push_back(implementation<Kind::kCluster>(op));
-    all.push_back(implementation<Kind::kShared>(op));
-    all.push_back(implementation<Kind::kRows>(op));
+    if (!op.op.selects) all.push_back(implementation(op, Kind::kCluster));
+    all.push_back(implementation(op, Kind::kShared));
+    all.push_back(implementation(op, Kind::kRows));
   }
-  all.push_back(implementation<Kind::kStrided>(op));
+  all.push_back(implementation(op, Kind::kStrided));
   return all;
 }
 

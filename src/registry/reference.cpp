@@ -65,17 +65,12 @@ Implementation reference_implementation() {
   Implementation impl;
   impl.name = "reference";
   impl.flags = {.deterministic = true, .oracle = true};
-  impl.supports = [](const Problem& problem, const DeviceInfo&, const Implementation&) {
-    if (problem.device_type == DeviceType::kCpu) return Support::yes();
+  impl.supports = [](const Query& q) {
+    if (q.problem.device_type == DeviceType::kCpu) return Support::yes();
     return Support::no("runs on the CPU, and the tensors are on another device");
   };
-  impl.prepare = [](const Problem& problem, const Config&, const DeviceInfo&,
-                    const Implementation&) {
-    Kernel kernel;
-    kernel.steps[0] = run_reference;
-    kernel.num_steps = 1;
-    kernel.store(State{&Registry::process().by_id(problem.op)});
-    return kernel;
+  impl.prepare = [](const Query& q, const Config&) {
+    return make_kernel({run_reference}, State{&Registry::process().by_id(q.problem.op)});
   };
   return impl;
 }

@@ -72,7 +72,7 @@ Candidates::Candidates(const Operator& op, const Problem& problem, const TuneOpt
   const DeviceInfo& device = device_info(problem.device());
   const Implementation* oracle = nullptr;
   for (const Implementation* impl : op.candidates()) {
-    const Support support = check_choice(*impl, problem, device);
+    const Support support = check_choice({problem, device, *impl});
     seen.push_back({impl, support ? "" : support.text()});
     if (support && impl->flags.oracle)
       oracle = impl;
@@ -82,7 +82,7 @@ Candidates::Candidates(const Operator& op, const Problem& problem, const TuneOpt
   if (supporting_.empty() && oracle) supporting_.push_back(oracle);
   if (supporting_.empty())
     complain::nothing_fits(op.schema.name, print_table(explain(op, problem)));
-  default_config_ = first().default_config(problem, device);
+  default_config_ = dlblas::default_config({problem, device, first()});
   default_allowed_ = !config_forbidden(op, problem, first(), default_config_);
 
   for (TuneCandidate& candidate : seen) {
@@ -102,8 +102,8 @@ Candidates::Candidates(const Operator& op, const Problem& problem, const TuneOpt
 
 void Candidates::add_space(const Operator& op, const Implementation& impl,
                            const TuneOptions& options, TuneCandidate& seen) {
-  const DeviceInfo& device = device_info(problem_.device());
-  Space space = impl.space(problem_, device);
+  const Query q{problem_, device_info(problem_.device()), impl};
+  Space space = make_space(q);
   for (const KnobRestriction& r : options.knobs) {
     const int k = impl.table().find(r.knob);
     if (k < 0 || (!r.implementation.empty() && r.implementation != impl.name)) continue;
@@ -112,7 +112,7 @@ void Candidates::add_space(const Operator& op, const Implementation& impl,
       values.push_back(read_value(op, impl.table().knobs()[static_cast<std::size_t>(k)], word));
     space.restrict(r.knob, values);
   }
-  const Config preset = impl.default_config(problem_, device);
+  const Config preset = dlblas::default_config(q);
   int first_kept = -1;
   bool has_default = false;
   for (const Config& config : space.configs()) {

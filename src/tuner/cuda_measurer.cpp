@@ -96,7 +96,7 @@ void CudaMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
   std::vector<KernelSource> sources;
   for (const Plan* plan : plans)
     if (const Implementation& impl = *plan->implementation; impl.sources)
-      for (KernelSource& source : impl.sources(problem_, plan->config, memory().device(), impl))
+      for (KernelSource& source : impl.sources({problem_, memory().device(), impl}, plan->config))
         sources.push_back(std::move(source));
   try {
     jit::compile_all(sources, memory().device().arch);
@@ -118,7 +118,7 @@ std::string CudaMeasurer::refusal_of(const Plan& plan, const Kernel& kernel) con
   const Implementation& impl = *plan.implementation;
   if (!impl.sources) return {};
   const std::vector<KernelSource> sources =
-      impl.sources(problem_, plan.config, memory().device(), impl);
+      impl.sources({problem_, memory().device(), impl}, plan.config);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const cuda::Function& f = *kernel.entries[i];
     const int shared = sources[i].dynamic_shared_bytes;

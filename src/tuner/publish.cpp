@@ -25,9 +25,8 @@ bool says_nothing(const Evaluated& e) {
 }
 
 bool is_default(const TuneReport& report, const Evaluated& e) {
-  const Implementation& impl = *e.plan->implementation;
-  return e.plan->config ==
-         impl.default_config(report.problem, device_info(report.problem.device()));
+  const DeviceInfo& device = device_info(report.problem.device());
+  return e.plan->config == default_config({report.problem, device, *e.plan->implementation});
 }
 
 Record::Candidate candidate_of(const TuneReport& report, const Evaluated& e, std::int64_t now) {

@@ -76,24 +76,20 @@ inline Implementation zeros(const char* name, Broken broken) {
   impl.flags.deterministic = true;
   impl.flags.capturable = broken != Broken::kEager;
   impl.user = new Broken(broken);
-  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
-    return Support::yes();
-  };
-  impl.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation& self) {
-    if (*static_cast<const Broken*>(self.user) == Broken::kSlowCompile)
+  impl.supports = [](const Query&) { return Support::yes(); };
+  impl.prepare = [](const Query& q, const Config&) {
+    if (q.user<Broken>() == Broken::kSlowCompile)
       for (;;) pause();
     Kernel kernel;
     kernel.steps[0] = run_zeros;
     kernel.num_steps = 1;
-    if (*static_cast<const Broken*>(self.user) == Broken::kHuge)
-      kernel.workspace_bytes = std::size_t{1} << 42;
-    kernel.store(*static_cast<const Broken*>(self.user));
+    if (q.user<Broken>() == Broken::kHuge) kernel.workspace_bytes = std::size_t{1} << 42;
+    kernel.store(q.user<Broken>());
     return kernel;
   };
-  impl.sources = [](const Problem&, const Config&, const DeviceInfo& device,
-                    const Implementation& self) {
-    const bool too_large = *static_cast<const Broken*>(self.user) == Broken::kTooLarge;
-    const int bytes = too_large ? device.shared_bytes_per_unit + 1024 : 0;
+  impl.sources = [](const Query& q, const Config&) {
+    const bool too_large = q.user<Broken>() == Broken::kTooLarge;
+    const int bytes = too_large ? q.device.shared_bytes_per_unit + 1024 : 0;
     return std::vector<KernelSource>{
         {"device/tuner_inputs.cuh", "dlblas::tuner_set_elements", bytes}};
   };
@@ -141,12 +137,8 @@ inline Implementation copies(const char* name, bool remembers) {
   Implementation impl = zeros(name, Broken::kNone);
   impl.user = new bool(remembers);
   impl.sources = nullptr;
-  impl.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation& self) {
-    Kernel kernel;
-    kernel.steps[0] = run_copies;
-    kernel.num_steps = 1;
-    kernel.store(*static_cast<const bool*>(self.user));
-    return kernel;
+  impl.prepare = [](const Query& q, const Config&) {
+    return make_kernel({run_copies}, q.user<bool>());
   };
   return impl;
 }

@@ -68,26 +68,25 @@ Implementation doubling(const char* name) {
   Implementation impl;
   impl.name = name;
   impl.source_hash = "s1";
-  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
+  impl.supports = [](const Query&) {
     g_inside("supports");
     return Support::yes();
   };
-  impl.constrain = [](const Problem&, const DeviceInfo&, Space&) { g_inside("constrain"); };
-  impl.heuristic = [](const Problem&, const DeviceInfo&) {
+  impl.constrain = [](const Query&, Space&) { g_inside("constrain"); };
+  impl.heuristic = [](const Query&) {
     g_inside("heuristic");
     return Config{};
   };
-  impl.estimate = [](const Problem&, const Config&, const DeviceInfo&, const Implementation&) {
+  impl.estimate = [](const Query&, const Config&) {
     g_inside("estimate");
     return 1.0;
   };
-  impl.prepare = [](const Problem& problem, const Config&, const DeviceInfo&,
-                    const Implementation&) {
+  impl.prepare = [](const Query& q, const Config&) {
     g_inside("prepare");
     Kernel kernel;
     kernel.steps[0] = run_doubled;
     kernel.num_steps = 1;
-    kernel.workspace_bytes = static_cast<std::size_t>(problem.dims[0] * problem.dims[1]) * 4;
+    kernel.workspace_bytes = static_cast<std::size_t>(q.problem.dims[0] * q.problem.dims[1]) * 4;
     return kernel;
   };
   return impl;

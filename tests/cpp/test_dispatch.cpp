@@ -56,16 +56,13 @@ Implementation marked(const char* name) {
   impl.name = name;
   impl.source_hash = "s1";
   impl.flags.deterministic = true;
-  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
-    return Support::yes();
-  };
-  impl.prepare = [](const Problem& problem, const Config&, const DeviceInfo&,
-                    const Implementation&) {
+  impl.supports = [](const Query&) { return Support::yes(); };
+  impl.prepare = [](const Query& q, const Config&) {
     std::this_thread::yield();  // others come in between
     Kernel kernel;
     kernel.steps[0] = run_marked;
     kernel.num_steps = 1;
-    kernel.store(State{kMark, problem.dims[1]});
+    kernel.store(State{kMark, q.problem.dims[1]});
     return kernel;
   };
   return impl;
@@ -279,8 +276,9 @@ TEST(Dispatch, ForgettingAllTheTimeServesNoStalePlan) {
 // Errors are each thread's own, and an implementation that refuses is refused by all.
 TEST(Dispatch, FailuresOfOneThreadAreNotAnothers) {
   Implementation picky = marked<1>("picky");
-  picky.supports = [](const Problem& p, const DeviceInfo&, const Implementation&) {
-    return p.dims[1] % 2 ? Support::no("width {} is odd", p.dims[1]) : Support::yes();
+  picky.supports = [](const Query& q) {
+    const std::int64_t width = q.problem.dims[1];
+    return width % 2 ? Support::no("width {} is odd", width) : Support::yes();
   };
   const Operator& op = make_marked("d_picky", {picky});
   pin(op, "picky", "");

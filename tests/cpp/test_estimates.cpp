@@ -28,7 +28,8 @@ Problem problem_of(const Operator& op, DType dtype, std::initializer_list<std::i
 double predicted(const Operator& op, const Problem& p, const std::string& name) {
   const Implementation* impl = op.find(name);
   const DeviceInfo& device = device_info(p.device());
-  return impl->estimate(p, impl->default_config(p, device), device, *impl);
+  const Query q{p, device, *impl};
+  return impl->estimate(q, default_config(q));
 }
 
 void expect_levels_in_order(const Operator& op, const Problem& p, const std::string& prefix) {
@@ -66,8 +67,9 @@ std::string predicted_best(const char* name, std::int64_t rows, std::int64_t wid
   const Implementation* best = nullptr;
   double least = 0;
   for (const Implementation* impl : op.candidates()) {
-    if (impl->backend != DeviceType::kCuda || !check_support(*impl, p, device)) continue;
-    const double ms = impl->estimate(p, impl->default_config(p, device), device, *impl);
+    const Query q{p, device, *impl};
+    if (impl->backend != DeviceType::kCuda || !check_support(q)) continue;
+    const double ms = impl->estimate(q, default_config(q));
     if (!best || ms < least) best = impl, least = ms;
   }
   return best ? best->name : "none";
@@ -96,7 +98,8 @@ TEST(Estimates, HoldAtSizesNobodyHas) {
     if (!impl->estimate) continue;
     const bool row = std::string(impl->name).find("row") != std::string::npos;
     const Problem& p = row ? few : many;
-    const double ms = impl->estimate(p, impl->default_config(p, device), device, *impl);
+    const Query q{p, device, *impl};
+    const double ms = impl->estimate(q, default_config(q));
     EXPECT_TRUE(std::isfinite(ms)) << impl->name;
     EXPECT_GT(ms, row ? 1e8 : 1e18) << impl->name;
   }

@@ -50,7 +50,7 @@ TEST(GpuSupport, AnElementAcrossItsSizeIsRefusedWhicheverTheImplementation) {
   for (const std::uint8_t align_log2 : {0, 1, 2, 3}) {
     Problem moved = problem;
     moved.tensors[1].align_log2 = align_log2;  // f32: four bytes
-    const Support support = check_support(*op.candidates().front(), moved, device);
+    const Support support = check_support({moved, device, *op.candidates().front()});
     EXPECT_EQ(static_cast<bool>(support), align_log2 >= 2);
     if (support) continue;
     EXPECT_EQ(support.text(),
@@ -59,7 +59,7 @@ TEST(GpuSupport, AnElementAcrossItsSizeIsRefusedWhicheverTheImplementation) {
   }
   Problem absent = problem;
   absent.tensors[1] = {DType::kAbsent, Layout::kContiguous, 0, 0};
-  EXPECT_TRUE(check_support(*op.candidates().front(), absent, device));
+  EXPECT_TRUE(check_support({absent, device, *op.candidates().front()}));
 }
 
 TEST_F(GpuTuner, TheSameSeedMakesTheSameBitsAsOnTheHost) {

@@ -38,13 +38,14 @@ Problem product(const Sizes& s, bool a_transposed, bool b_transposed) {
 
 void expect_searchable(const Problem& p, const DeviceInfo& device) {
   const Implementation& mma = *matmul().find("cuda_mma");
-  const Space space = mma.space(p, device);
+  const Query q{p, device, mma};
+  const Space space = make_space(q);
   const std::string where = text(device.model, " ", p.dims[0], "x", p.dims[2], "x", p.dims[1]);
   EXPECT_GE(space.configs().size(), 1u) << where;
   EXPECT_LE(space.configs().size(), kMost) << where;
-  const Config config = mma.default_config(p, device);
+  const Config config = default_config(q);
   EXPECT_EQ(space.broken_constraint(config), "") << where << ": " << mma.table().print(config);
-  EXPECT_GT(mma.estimate(p, config, device, mma), 0) << where;
+  EXPECT_GT(mma.estimate(q, config), 0) << where;
 }
 
 TEST(MatmulSpace, HasAFewConfigurationsAtAnySize) {
@@ -80,7 +81,7 @@ TEST(MatmulSpace, DefaultsAreWhatWasFastest) {
   };
   for (const auto& row : fastest) {
     const Problem p = product(row.sizes, false, true);
-    const std::string printed = mma.table().print(mma.default_config(p, device));
+    const std::string printed = mma.table().print(default_config({p, device, mma}));
     EXPECT_EQ(printed.substr(0, std::string(row.config).size()), row.config);
   }
 }
@@ -94,9 +95,10 @@ TEST(MatmulSpace, RegistersHoldASmallTile) {
   for (const std::int64_t activation : {2, 4}) {  // leaky_relu, silu
     Problem p = product({256, 1024, 128}, false, false);
     p.scalars[0] = activation;
-    const Config config = mma.default_config(p, device);
+    const Query q{p, device, mma};
+    const Config config = default_config(q);
     ASSERT_TRUE(mma.table().print(config).starts_with("block_m=32 block_n=64 block_k=128"));
-    for (const KernelSource& source : mma.sources(p, config, device, mma))
+    for (const KernelSource& source : mma.sources(q, config))
       EXPECT_EQ(jit::compile(source, 80).spill_bytes, 0) << source.entry;
   }
 }

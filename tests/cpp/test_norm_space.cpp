@@ -40,12 +40,13 @@ void expect_default_holds(const char* name, const Call& call, std::int64_t width
   const Problem p = problem_of(call, width);
   const Implementation& impl = *Registry::process().at(call.op).op->find(name);
   const DeviceInfo device = typical_cuda_device(arch);
-  const Config config = impl.default_config(p, device);
+  const Query q{p, device, impl};
+  const Config config = default_config(q);
   const std::string where =
       text(call.op, ".", name, " of ", width, ", sm_", arch, ": ", impl.table().print(config));
-  EXPECT_TRUE(impl.supports(p, device, impl)) << where;
-  EXPECT_EQ(impl.space(p, device).broken_constraint(config), "") << where;
-  for (const KernelSource& source : impl.sources(p, config, device, impl))
+  EXPECT_TRUE(impl.supports(q)) << where;
+  EXPECT_EQ(make_space(q).broken_constraint(config), "") << where;
+  for (const KernelSource& source : impl.sources(q, config))
     EXPECT_EQ(jit::compile(source, arch).spill_bytes, 0) << where << "\n" << source.entry;
 }
 

@@ -424,7 +424,7 @@ TEST(CudaText, CompilesForEveryDtypeConfigurationAndArch) {
         Config config;
         config.values[0] = block, config.count = 1;
         const DeviceInfo device = typical_cuda_device(arch);
-        const auto sources = impl.sources(problem, config, device, impl);
+        const auto sources = impl.sources({problem, device, impl}, config);
         ASSERT_EQ(sources.size(), 1u);
         const jit::Cubin& cubin = jit::compile(sources[0], arch);
         EXPECT_EQ(cubin.symbol, "scale_rows");

@@ -174,13 +174,14 @@ TEST(RowImplementations, ReasonsNameTheTensor) {
   Problem p = problem_of("softmax", DType::kBF16, 16, 128);
   const Implementation& impl = *Registry::process().at("softmax").op->find("cuda_registers");
   const DeviceInfo device = typical_cuda_device(90);
-  EXPECT_TRUE(impl.supports(p, device, impl));
+  const Query q{p, device, impl};
+  EXPECT_TRUE(impl.supports(q));
   p.tensors[0].layout = Layout::kRowsOuter;  // a slice of a fused projection
-  EXPECT_TRUE(impl.supports(p, device, impl));
+  EXPECT_TRUE(impl.supports(q));
   p.tensors[0].layout = Layout::kTransposed;
-  EXPECT_EQ(impl.supports(p, device, impl).text(), "the last dimension of x is not contiguous");
+  EXPECT_EQ(impl.supports(q).text(), "the last dimension of x is not contiguous");
   p.tensors[0].layout = Layout::kContiguous, p.tensors[1].layout = Layout::kBroadcast;
-  EXPECT_EQ(impl.supports(p, device, impl).text(), "the rows of y overlap or are not contiguous");
+  EXPECT_EQ(impl.supports(q).text(), "the rows of y overlap or are not contiguous");
 }
 
 TEST(RowImplementations, DefaultsLieInTheirSpaces) {
@@ -194,11 +195,12 @@ TEST(RowImplementations, DefaultsLieInTheirSpaces) {
             int served = 0;
             for (const Implementation* impl : Registry::process().at(name).op->candidates()) {
               if (impl->backend != DeviceType::kCuda || impl->min_arch > arch) continue;
-              if (!impl->supports(p, device, *impl)) continue;
+              const Query q{p, device, *impl};
+              if (!impl->supports(q)) continue;
               ++served;
               if (!impl->knobs) continue;
-              const Config config = impl->default_config(p, device);
-              EXPECT_TRUE(impl->space(p, device).contains(config))
+              const Config config = default_config(q);
+              EXPECT_TRUE(make_space(q).contains(config))
                   << name << " " << impl->name << " " << rows << "×" << width << ": "
                   << impl->table().print(config);
             }

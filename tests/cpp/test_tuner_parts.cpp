@@ -66,7 +66,7 @@ TEST(Strategies, AskForEveryPointOnceAndNoneThatWasTold) {
   const Implementation wide = dummy("wide", any, &wide_table()), plain = dummy("plain", any);
   SearchSpace space;
   space.points.push_back({&plain, {}});
-  const Space configs = wide.space(Problem{}, cpu_info());
+  const Space configs = make_space({Problem{}, cpu_info(), wide});
   for (const Config& config : configs.configs()) space.points.push_back({&wide, config});
   EXPECT_EQ(default_strategy(space), "random");
   for (const char* name : {"exhaustive", "random"}) {

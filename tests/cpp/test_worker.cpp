@@ -61,15 +61,11 @@ int run_end(const Args& args, const Context& context, const Kernel& kernel, void
 Implementation ending(const char* name, End end) {
   Implementation impl = dummy(name, kPlain);
   impl.user = reinterpret_cast<void*>(static_cast<std::uintptr_t>(end));
-  impl.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation& self) {
-    const auto how = static_cast<End>(reinterpret_cast<std::uintptr_t>(self.user));
+  impl.prepare = [](const Query& q, const Config&) {
+    const auto how = static_cast<End>(reinterpret_cast<std::uintptr_t>(q.self.user));
     if (how == End::kSlowCompile)
       for (;;) pause();
-    Kernel kernel;
-    kernel.steps[0] = run_end;
-    kernel.num_steps = 1;
-    kernel.store(how);
-    return kernel;
+    return make_kernel({run_end}, how);
   };
   return impl;
 }

@@ -195,13 +195,9 @@ int run_misdeed(const Args& args, const Context& context, const Kernel& kernel, 
 
 Implementation doing(const Misdeed& misdeed) {
   Implementation impl = user(dummy(misdeed.name, kPlain));
-  impl.user = const_cast<Misdeed*>(&misdeed);
-  impl.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation& self) {
-    Kernel kernel;
-    kernel.steps[0] = run_misdeed;
-    kernel.num_steps = 1;
-    kernel.store(static_cast<const Misdeed*>(self.user));
-    return kernel;
+  impl.user = &misdeed;
+  impl.prepare = [](const Query& q, const Config&) {
+    return make_kernel({run_misdeed}, &q.user<Misdeed>());
   };
   return impl;
 }
@@ -223,7 +219,7 @@ const Operator& operator_of(std::size_t i) {
 const Operator& prepares() {
   static const Operator& made = [&]() -> const Operator& {
     Implementation forks = user(dummy("forks", kPlain));
-    forks.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation&) {
+    forks.prepare = [](const Query&, const Config&) {
       (void)fork();
       Kernel kernel;
       kernel.steps[0] = run_dummy;

@@ -135,31 +135,24 @@ inline Implementation dummy(const char* name, const Behaviour& behaviour,
   impl.name = name;
   impl.source_hash = source_hash;
   impl.knobs = knobs;
-  impl.user = const_cast<Behaviour*>(&behaviour);
+  impl.user = &behaviour;
   impl.flags.deterministic = true;
-  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
-    return Support::yes();
-  };
+  impl.supports = [](const Query&) { return Support::yes(); };
   if (knobs)
-    impl.heuristic = [](const Problem&, const DeviceInfo&) {
+    impl.heuristic = [](const Query&) {
       Config c;
       c.values[c.count++] = 1;
       return c;
     };
-  impl.prepare = [](const Problem&, const Config& config, const DeviceInfo&,
-                    const Implementation& self) {
-    const auto* b = static_cast<const Behaviour*>(self.user);
-    g_now += b->compile_ns;
-    if (b->defect == Defect::kPrepare) throw Error(ErrorKind::kCompile, "dummy: will not build");
-    Kernel kernel;
-    kernel.steps[0] = run_dummy;
-    kernel.num_steps = 1;
+  impl.prepare = [](const Query& q, const Config& config) {
+    const Behaviour& b = q.user<Behaviour>();
+    g_now += b.compile_ns;
+    if (b.defect == Defect::kPrepare) throw Error(ErrorKind::kCompile, "dummy: will not build");
     struct State {
       const Behaviour* behaviour;
       std::int64_t block;
     };
-    kernel.store(State{b, config.count > 0 ? config.values[0] : 1});
-    return kernel;
+    return make_kernel({run_dummy}, State{&b, config.count > 0 ? config.values[0] : 1});
   };
   return impl;
 }

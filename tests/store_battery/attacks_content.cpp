@@ -24,13 +24,15 @@ struct Scene {
                   .problem(2);
     const DeviceInfo& device = device_info(problem.device());
     for (const Implementation* impl : op->candidates())
-      if (!impl->flags.oracle && impl->table().size() > 1 && check_support(*impl, problem, device))
+      if (!impl->flags.oracle && impl->table().size() > 1 &&
+          check_support({problem, device, *impl}))
         implementation = impl;
     Record::Candidate c;
     c.implementation = implementation->name;
     c.source_hash = implementation->identity();
-    const Space space = implementation->space(problem, device);
-    const Config preset = implementation->default_config(problem, device);
+    const Query q{problem, device, *implementation};
+    const Space space = make_space(q);
+    const Config preset = default_config(q);
     for (const Config& config : space.configs())
       if (!(config == preset)) c.config = implementation->table().print(config);
     c.samples_ms = {0.001, 0.001, 0.001, 0.001, 0.001};
@@ -126,8 +128,9 @@ std::string first_knob(const std::string& config) { return config.substr(0, conf
 std::string outside_space(Scene& scene) {
   const DeviceInfo& device = device_info(scene.problem.device());
   const Implementation& impl = *scene.implementation;
-  const Space space = impl.space(scene.problem, device);
-  Config config = impl.default_config(scene.problem, device);
+  const Query q{scene.problem, device, impl};
+  const Space space = make_space(q);
+  Config config = default_config(q);
   for (int k = 0; k < impl.table().size(); ++k)
     for (const std::int64_t value : impl.table().knobs()[static_cast<std::size_t>(k)].values) {
       Config tried = config;

@@ -1,0 +1,50 @@
+// One implementation per instruction-set level, over the same functions: a level has its name, its
+// code and a source hash. Whether a CPU runs it, and which level serves where a call asks for the
+// same bits, is answered here for every operator. In: what the levels share, and their code. Out:
+// implementations. Flow: call > validate > [select] > compile > launch.  Read next:
+// core/implementation.hpp.
+#pragma once
+
+#include <vector>
+
+#include "core/implementation.hpp"
+
+namespace dlblas::kernels {
+
+/// An operator's part of one level, and what Implementation::user points to there.
+struct CpuLevel {
+  Isa isa;
+  const char* source_hash;
+  const void* code;                  // see code_of
+  const KnobTable* knobs = nullptr;  // null: those of the implementation that the levels share
+};
+
+/// The implementations `<prefix>avx512`, `<prefix>avx2`, `<prefix>baseline`, as far as `levels`,
+/// widest first, has them. `base` is what they share; its `supports` and `same_bits` speak of the
+/// problem alone and may be null. `op` tells operators over the same functions apart. Levels and
+/// `op` live as long as the process.
+std::vector<Implementation> per_level(const Implementation& base, const char* prefix,
+                                      const std::vector<CpuLevel>& levels,
+                                      const void* op = nullptr);
+
+/// What per_level leaves behind Implementation::user.
+struct CpuUser {
+  CpuLevel level;
+  int served_isa;  // of CPUs, the widest level for which this one is the operator's widest
+  const void* op;
+  Support (*supports)(const Query&);
+  Support (*same_bits)(const Query&);
+};
+
+/// CpuLevel::code of the implementation, of the family's type.
+template <typename Code>
+const Code& code_of(const Query& q) {
+  return *static_cast<const Code*>(q.user<CpuUser>().level.code);
+}
+/// The `op` of per_level.
+template <typename Op>
+const Op& op_of(const Query& q) {
+  return *static_cast<const Op*>(q.user<CpuUser>().op);
+}
+
+}  // namespace dlblas::kernels

@@ -1,0 +1,162 @@
+// A CUDA kernel as an Implementation. Its file writes a form: a struct of static functions over the
+// kernel's own traits and configuration, derived from CudaForm; the functions of the contract, and
+// the text that the JIT compiles, come from here. In: a form. Out: an Implementation.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: core/implementation.hpp,
+// ops/norm/norm_block_cuda.cpp (a form).
+//
+// A form has
+//   kInclude, kEntry, kConfigName               header, kernel, the configuration's C++ name
+//   table(), traits_table()                     knobs; the members of the traits
+//   Traits traits(q, config)                    what the kernel is compiled for
+//   Config preset(q)                            the default configuration
+//   double milliseconds(q, config)              the estimate
+//   Params launch(state, args, workspace, how)  one call: fills `how`, returns the parameters
+// and, where the defaults of CudaForm do not do,
+//   supports(q), constrain(q, space), shared_bytes(q, state), workspace_bytes(q, state)
+//   same_bits(q)      see Implementation
+//   typical(problem)  under kDeterministic, the preset of this problem is the only configuration
+//   sources(q, state) several kernels, or other template values than traits and configuration
+//   steps(state)      in place of `launch`, a step for each of the sources
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/implementation.hpp"
+#include "cuda/cuda.hpp"
+
+namespace dlblas::kernels {
+
+/// What `prepare` leaves for the calls.
+template <typename Traits, typename Config>
+struct CudaState {
+  const void* user;  // Implementation::user
+  Traits traits;
+  Config config;
+  std::int32_t shared_bytes;  // dynamic, of the first kernel
+  std::int32_t units;
+  bool dependent;
+};
+
+template <typename TraitsType, typename ConfigType>
+struct CudaForm {
+  using Traits = TraitsType;
+  using Config = ConfigType;
+  using State = CudaState<Traits, Config>;
+
+  static constexpr std::int32_t kMinArch = 80;
+  static constexpr bool kIsDeterministic = true;
+  static constexpr bool kSearched = true;  // false: there are no knobs, and Config is empty
+  /// Programmatic dependent launch (device/pdl.cuh), from sm_90.
+  static constexpr bool kDependent = false;
+
+  static Support supports(const Query&) { return Support::yes(); }
+  static void constrain(const Query&, Space&) {}
+  static std::int32_t shared_bytes(const Query&, const State&) { return 0; }
+  static std::size_t workspace_bytes(const Query&, const State&) { return 0; }
+};
+
+/// `entry<traits, configuration>`: a KernelSource's entry.
+template <typename Form>
+std::string cuda_entry(const char* entry, const typename Form::State& state) {
+  const auto& table = Form::table();
+  return text(entry, "<", Form::traits_table().literal(state.traits), ", ",
+              table.literal(table.erase(state.config), Form::kConfigName), ">");
+}
+
+template <typename Form>
+typename Form::State cuda_state(const Query& q, const typename Form::Config& config) {
+  typename Form::State state{q.self.user,    Form::traits(q, config),
+                             config,         0,
+                             q.device.units, Form::kDependent && q.device.arch >= 90};
+  state.shared_bytes = Form::shared_bytes(q, state);
+  return state;
+}
+
+/// The step of a form that has one kernel.
+template <typename Form>
+int launch_step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const auto& state = kernel.load<typename Form::State>();
+  cuda::Launch how;
+  how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
+  how.dependent = state.dependent;
+  const auto params = Form::launch(state, args, workspace, how);
+  return cuda::launch(*kernel.entries[0], how, params, context.stream);
+}
+
+/// The contract's functions over a form.
+template <typename Form>
+struct CudaFunctions {
+  using Config = typename Form::Config;
+  using State = typename Form::State;
+
+  static Config config_of(const dlblas::Config& config) {
+    if constexpr (Form::kSearched)
+      return Form::table().restore(config);
+    else
+      return {};
+  }
+  static bool one_configuration(const Query& q) {
+    if constexpr (requires { Form::typical(q.problem); })
+      return q.problem.flags & kDeterministic;
+    else
+      return false;
+  }
+  static dlblas::Config heuristic(const Query& q) {
+    if constexpr (requires { Form::typical(q.problem); })
+      if (one_configuration(q))
+        return Form::table().erase(Form::preset(q.about(Form::typical(q.problem))));
+    return Form::table().erase(Form::preset(q));
+  }
+  static void constrain(const Query& q, Space& space) {
+    if (one_configuration(q))
+      space.require_only("the same bits: one configuration a width", heuristic(q));
+    else
+      Form::constrain(q, space);
+  }
+  static double estimate(const Query& q, const dlblas::Config& config) {
+    return Form::milliseconds(q, config_of(config));
+  }
+  static std::vector<KernelSource> sources(const Query& q, const dlblas::Config& config) {
+    const State state = cuda_state<Form>(q, config_of(config));
+    if constexpr (requires { Form::sources(q, state); })
+      return Form::sources(q, state);
+    else
+      return {{Form::kInclude, cuda_entry<Form>(Form::kEntry, state), state.shared_bytes}};
+  }
+  static Kernel prepare(const Query& q, const dlblas::Config& config) {
+    const State state = cuda_state<Form>(q, config_of(config));
+    Kernel kernel = make_kernel({}, state, Form::workspace_bytes(q, state));
+    if constexpr (requires { Form::steps(state); })
+      for (const StepFn step : Form::steps(state)) kernel.steps[kernel.num_steps++] = step;
+    else
+      kernel.steps[kernel.num_steps++] = launch_step<Form>;
+    return kernel;
+  }
+};
+
+/// `source_hash` is that of the form's file; `user` becomes Implementation::user.
+template <typename Form>
+Implementation make_cuda(const char* name, const char* source_hash, const void* user = nullptr) {
+  using Functions = CudaFunctions<Form>;
+  Implementation impl;
+  impl.name = name;
+  impl.backend = DeviceType::kCuda;
+  impl.min_arch = Form::kMinArch;
+  impl.source_hash = source_hash;
+  impl.flags = {.deterministic = Form::kIsDeterministic, .capturable = true};
+  impl.user = user;
+  impl.supports = Form::supports;
+  if constexpr (requires(const Query& q) { Form::same_bits(q); }) impl.same_bits = Form::same_bits;
+  if constexpr (Form::kSearched) {
+    impl.knobs = &Form::table();
+    impl.constrain = Functions::constrain;
+    impl.heuristic = Functions::heuristic;
+  }
+  impl.estimate = Functions::estimate;
+  impl.prepare = Functions::prepare;
+  impl.sources = Functions::sources;
+  return impl;
+}
+
+}  // namespace dlblas::kernels
