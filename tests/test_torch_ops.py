@@ -29,7 +29,8 @@ SIZES = (5, 48, 24, 7, 3, 2, 4, 6, 8, 9)
 def sizes_of(operation, sizes):
     """By letter, in order of first appearance."""
     letters = dict.fromkeys(n for t in operation.tensors for d in t.dims for n in d.letters)
-    return dict(zip(letters, sizes, strict=False))
+    found = dict(zip(letters, sizes, strict=False))
+    return found | {letter: 2 for _, letter, _ in operation.sizes}  # arguments: few of anything
 
 
 def shape(spec, sizes):
