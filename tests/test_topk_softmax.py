@@ -20,7 +20,7 @@ NEAR = np.array([[1.0, np.nextafter(np.float32(1), 2), 0.5, 1.0, -3.0, 0.25]], n
 def implementations() -> list[str]:
     """Those that run here, on the CPU."""
     rows = dlblas.explain(OP, NEAR, 2).as_dict()["candidates"]
-    return [row["implementation"] for row in rows if row["supported"]]
+    return [row["implementation"] for row in rows if row["supports"]]
 
 
 @pytest.fixture(params=implementations())

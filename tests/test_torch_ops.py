@@ -33,7 +33,10 @@ INFO = {row["name"]: row for row in dlblas.info()["operators"]}
 def sizes_of(operation, sizes):
     """By letter, in order of first appearance; what a scalar gives has its default."""
     letters = dict.fromkeys(n for t in operation.tensors for d in t.dims for n in d.letters)
-    given = {letter: default for _, letter, default in operation.sizes if default is not None}
+    given = {
+        letter: 2 if default is None else default  # few of anything
+        for _, letter, default in operation.sizes
+    }
     return {**dict(zip(letters, sizes, strict=False)), **given}
 
 

@@ -316,13 +316,12 @@ TEST_F(GpuTuner, AWorkspaceIsZeroedInEveryRunOfAGraphToo) {
     Implementation impl = zeros(name, Broken::kNone);
     impl.sources = nullptr;
     impl.user = new bool(all);
-    impl.prepare = [](const Problem& problem, const Config&, const DeviceInfo&,
-                      const Implementation& self) {
+    impl.prepare = [](const Query& q, const Config&) {
       Kernel kernel;
       kernel.steps[0] = run_zeroed;
       kernel.num_steps = 1;
-      kernel.workspace_bytes = static_cast<std::size_t>(problem.dims[0] * problem.dims[1] * 4);
-      const bool whole = *static_cast<const bool*>(self.user);
+      kernel.workspace_bytes = static_cast<std::size_t>(q.problem.dims[0] * q.problem.dims[1] * 4);
+      const bool whole = q.user<bool>();
       kernel.zeroed_bytes = whole ? kernel.workspace_bytes : kernel.workspace_bytes / 2;
       return kernel;
     };

@@ -62,9 +62,9 @@ struct Largest {
   static constexpr int64_t kT = 300, kC = 12;
   std::vector<float> x = std::vector<float>(kT * kC);
   std::vector<int32_t> ids = std::vector<int32_t>(kT);
-  int64_t shape[2] = {kT, kC}, rows[1] = {kT};
+  int64_t shape[2] = {kT, kC}, rows[2] = {kT, 1};
   dlblas_tensor tx{x.data(), {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
-  dlblas_tensor tids{ids.data(), {1, 0}, 1, {0, 32, 1}, rows, nullptr, 0};
+  dlblas_tensor tids{ids.data(), {1, 0}, 2, {0, 32, 1}, rows, nullptr, 0};
   dlblas_value values[1] = {};
   dlblas_args args{sizeof(dlblas_args), values, 1, 0, nullptr, &tids, 1, 0};
   Mood mood;
@@ -103,7 +103,7 @@ dlblas_verdict verify(dlblas_op_t op, const dlblas_args& args, dlblas_status exp
 }
 
 TEST(Judge, SaysWhatIsWrongWhereNoBoundCould) {
-  Largest call("judged_largest(x: f32[T, C]) -> ids: i32[T]");
+  Largest call("judged_largest(x: f32[T, C]) -> ids: i32[T, 1]");
   const dlblas_op_t op = call.add();
   call.fill_last();
   dlblas_verdict verdict = verify(op, call.args);
@@ -127,7 +127,7 @@ TEST(Judge, SaysWhatIsWrongWhereNoBoundCould) {
 }
 
 TEST(Judge, ACountSaysNotWhich) {
-  Largest call("judged_count(x: f32[T, C]) -> ids: i32[T]");
+  Largest call("judged_count(x: f32[T, C]) -> ids: i32[T, 1]");
   call.def.whole = 1;
   const dlblas_op_t op = call.add();
   call.mood.count = 2;
@@ -137,7 +137,7 @@ TEST(Judge, ACountSaysNotWhich) {
 }
 
 TEST(Judge, AnErrorOfTheJudgeIsNoPass) {
-  Largest call("judged_error(x: f32[T, C]) -> ids: i32[T]");
+  Largest call("judged_error(x: f32[T, C]) -> ids: i32[T, 1]");
   const dlblas_op_t op = call.add();
   call.fill_last();
   call.mood.fails = true;
@@ -151,7 +151,7 @@ TEST(Judge, AnErrorOfTheJudgeIsNoPass) {
 }
 
 TEST(Judge, TheDefinitionOfAnOlderHeaderIsTaken) {
-  Largest call("judged_never(x: f32[T, C]) -> ids: i32[T]");
+  Largest call("judged_never(x: f32[T, C]) -> ids: i32[T, 1]");
   call.def.size = offsetof(dlblas_operator_def, judge);  // what is behind it is not the caller's
   const dlblas_op_t op = call.add();
   call.fill_last();

@@ -46,10 +46,8 @@ dlblas_op_t make_operator(const std::string& name, const Shape& shape) {
   Implementation impl;
   impl.name = "counting";
   impl.source_hash = "s1";
-  impl.supports = [](const Problem&, const DeviceInfo&, const Implementation&) {
-    return Support::yes();
-  };
-  impl.prepare = [](const Problem&, const Config&, const DeviceInfo&, const Implementation&) {
+  impl.supports = [](const Query&) { return Support::yes(); };
+  impl.prepare = [](const Query&, const Config&) {
     Kernel kernel;
     const StepFn steps[] = {run_step<0>, run_step<1>, run_step<2>, run_step<3>,
                             run_step<4>, run_step<5>, run_step<6>, run_step<7>};
