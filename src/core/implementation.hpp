@@ -113,7 +113,7 @@ struct Kernel {
   const cuda::Function* entries[kMaxEntries] = {};  // of `sources`, in order; loaded by compile
   std::int32_t num_steps = 0;
   std::size_t workspace_bytes = 0;
-  std::size_t zeroed_bytes = 0;  // so many of the workspace's first are 0 when step 0 runs
+  std::size_t zeroed_bytes = 0;  // of the workspace's first: a step before the others
   void (*release)(const Kernel& kernel) = nullptr;  // of what `state` points to; may be null
   alignas(16) std::byte state[kStateBytes] =
       {};  // traits, configuration, handles: the implementation's own

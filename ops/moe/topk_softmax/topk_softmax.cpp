@@ -41,17 +41,16 @@ OperatorDef topk_softmax() {
   def.work_per_row = [](const Problem& problem) {
     return 24.0 * static_cast<double>(problem.dims[kTopkE]);
   };
-  kernels::add_row_implementations(
-      def, {.program = "topk_softmax",
-            .width = "E",
-            .operands = {"logits", "weights", "ids"},
-            .reduces = true,
-            .selects = true,
-            .registers = 48,
-            .fill = [](const Args& args, RowCall& call) {
-              call.n[0] = args.letters[kTopkK];
-              call.n[1] = args.scalars[kTopkRenormalize].i;
-            }});
+  kernels::add_row_implementations(def, {.program = "topk_softmax",
+                                         .width = "E",
+                                         .operands = {"logits", "weights", "ids"},
+                                         .reduces = true,
+                                         .selects = true,
+                                         .registers = 48,
+                                         .fill = [](const Args& args, RowCall& call) {
+                                           call.n[0] = args.letters[kTopkK];
+                                           call.n[1] = args.scalars[kTopkRenormalize].i;
+                                         }});
   return def;
 }
 
