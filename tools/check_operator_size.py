@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what an operator costs: the lines of its room ops/<family>/<operator>/ (definition,
-program, reference, Python, cases; at most 250) and the machine code of its row program for each
-instruction set of the release build (at most 60 kB).
+program, reference, Python, cases, without blank lines and comments; at most 250) and the machine
+code of its row program for each instruction set of the release build (at most 60 kB).
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import sys
 
 import tree
 
+CODE = re.compile(r"^[ \t]*(?!//|#(?!include|pragma|if|endif))\S", re.MULTILINE)
 MAX_LINES, MAX_BYTES = 250, 60_000
 LEVEL = re.compile(r"^(\w+)_(baseline|avx2|avx512)\.cpp\.o$")
 
 
 def lines_of(root: pathlib.Path) -> dict[str, int]:
-    """Operator -> lines of all files in its room."""
+    """Operator -> lines of all files in its room, without blank ones and comments."""
     rooms = sorted(p.parent for p in root.glob("ops/*/*/*.cpp") if p.stem == p.parent.name)
     return {
         room.name: sum(
-            len(p.read_text(encoding="utf-8").splitlines()) for p in room.iterdir() if p.is_file()
+            len(CODE.findall(p.read_text(encoding="utf-8"))) for p in room.iterdir() if p.is_file()
         )
         for room in rooms
     }

@@ -230,18 +230,20 @@ TEST(RowImplementations, HeadsShareWhatATokenHas) {
   const Implementation& impl = *Registry::process().at("rope").op->find("cuda_registers");
   const DeviceInfo device = typical_cuda_device(90);
   Problem p = heads_of(16384, 32, 128, 128);
-  const std::string plain = impl.table().print(impl.default_config(p, device));
+  const std::string plain = impl.table().print(default_config({p, device, impl}));
   // 160 threads hold 20 heads at a time: a thread's two accesses take one row of the table.
   EXPECT_NE(plain.find("threads=160 vectors=2 rows=1"), std::string::npos) << plain;
   // q, k, and what receives them as slices of a projection: the same kernel.
-  const std::string entry = impl.sources(p, impl.default_config(p, device), device, impl)[0].entry;
+  const std::string entry =
+      impl.sources({p, device, impl}, default_config({p, device, impl}))[0].entry;
   EXPECT_NE(entry.find(".heads = {32, 8}"), std::string::npos) << entry;
   for (const int i : {0, 1, 4, 5}) p.tensors[i].layout = Layout::kRowsOuter;
-  EXPECT_EQ(impl.sources(p, impl.default_config(p, device), device, impl)[0].entry, entry);
+  EXPECT_EQ(impl.sources({p, device, impl}, default_config({p, device, impl}))[0].entry, entry);
   // Channels that do not turn are walked, but in place.
   p = heads_of(64, 4, 96, 64);
   const auto width = [&] {
-    const std::string text = impl.sources(p, impl.default_config(p, device), device, impl)[0].entry;
+    const std::string text =
+        impl.sources({p, device, impl}, default_config({p, device, impl}))[0].entry;
     return text.substr(text.find(".head_width"), 16);
   };
   EXPECT_EQ(width(), ".head_width = 64");
@@ -256,28 +258,11 @@ TEST(RowImplementations, DefaultsOfHeadsLieInTheirSpaces) {
       for (const std::int64_t d : {1, 2, 65, 80, 128, 256}) {
         const Problem p = heads_of(128, heads, d, d / 4 * 2);
         const Implementation& impl = *Registry::process().at("rope").op->find("cuda_registers");
-        ASSERT_TRUE(impl.supports(p, device, impl)) << heads << " heads of " << d;
-        EXPECT_TRUE(impl.space(p, device).contains(impl.default_config(p, device)));
+        ASSERT_TRUE(impl.supports({p, device, impl})) << heads << " heads of " << d;
+        EXPECT_TRUE(make_space({p, device, impl}).contains(default_config({p, device, impl})));
       }
     }
   }
-}
-
-TEST(RowImplementations, F8NeedsItsConversions) {
-  const Operator& op = *Registry::process().at("store_kv_cache").op;
-  Problem p;
-  p.op = op.id;
-  p.device_type = DeviceType::kCuda;
-  for (std::size_t i = 0; i < op.schema.tensors.size(); ++i)
-    p.tensors[i] = {DType::kBF16, Layout::kContiguous, 4, 0};
-  p.tensors[2].dtype = p.tensors[3].dtype = DType::kF8E4M3;
-  p.tensors[4].dtype = DType::kI32;
-  p.tensors[5].dtype = p.tensors[6].dtype = DType::kAbsent;
-  for (const int i : {0, 1, 2, 4}) p.dims[i] = 16;
-  const Implementation& impl = *op.find("cuda_registers");
-  EXPECT_TRUE(impl.supports(p, typical_cuda_device(90), impl));
-  EXPECT_EQ(impl.supports(p, typical_cuda_device(80), impl).text(),
-            "converts f8, which needs compute capability 8.9, not 80");
 }
 
 }  // namespace

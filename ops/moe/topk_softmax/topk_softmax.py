@@ -7,10 +7,7 @@ DOCS: dict[str, dict[str, str]] = {
             "ids = the topk largest logits, in descending order, equal ones from the lower expert "
             "up; weights = softmax_E(logits)[ids], divided by their sum if renormalize"
         ),
-        "shapes": (
-            "logits [*T, E] -> weights [*T, topk], ids [*T, topk]; any leading dimensions, any "
-            "strides; topk is at most E, and at most 64."
-        ),
+        "shapes": "logits [*T, E] -> weights, ids [*T, topk]; topk is at most min(E, 64).",
         "dtypes": "logits f32, f16 or bf16; weights f32, ids i32.",
         "aliasing": "Results share no memory with logits.",
         "numerics": (
@@ -18,10 +15,7 @@ DOCS: dict[str, dict[str, str]] = {
             "all, and every weight of a row with NaN or inf, or of −inf alone, is NaN. Inside "
             "deterministic(), the same bits in any batch."
         ),
-        "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
-        ),
+        "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError.",
         "source": "Shazeer et al., Outrageously Large Neural Networks, 2017; as in vLLM, SGLang.",
     },
 }
