@@ -166,7 +166,7 @@ print(json.dumps({}))
 def test_a_row_program_runs_at_every_level(tree: pathlib.Path, tmp_path: pathlib.Path) -> None:
     got = python(tree, tmp_path / "store", ROWS)
     assert {"cpu_baseline", "cpu_avx2", "cpu_avx512", "cuda_registers"} <= set(got["names"])
-    assert got["refused"] == "softcap: cap is out of range; expected 1e-6 … 1e6, got 0"
+    assert got["refused"].startswith("softcap: cap is out of range; expected 1e-6 … 1e6, got 0")
     assert got["source"] == "tuned" and got["measured"] > 1
     assert python(tree, tmp_path / "store", ROWS)["source"] == "store"
 
