@@ -121,8 +121,9 @@ Facts ask(const Operator& op, const Implementation& impl, const std::vector<Prob
       problem.threads = impl.backend == DeviceType::kCpu ? 1 : 0;
       const Query q{problem, device, impl};
       if (const Support s = impl.supports(q); !s) {
-        if (shapes.insert(shape_of(s.text())).second)
-          facts.refusals[s.text()] = print_problem(op, problem);
+        const std::string reason = s.text(op.schema);
+        if (shapes.insert(shape_of(reason)).second)
+          facts.refusals[reason] = print_problem(op, problem);
         continue;
       }
       const Config config = default_config(q);

@@ -58,8 +58,8 @@ Support supports(const Query& q) {
   for (std::size_t i = 0; i < count; ++i)
     if (const TensorTraits& t = q.problem.tensors[i];
         t.dtype != DType::kAbsent && t.layout != Layout::kContiguous)
-      return Support::no("CUDA text reads contiguous tensors only, and tensor {} is not",
-                         static_cast<std::int64_t>(i));
+      return Support::no("CUDA text reads contiguous tensors only, and {} is not",
+                         tensor(static_cast<int>(i)));
   return own_supports(q);
 }
 

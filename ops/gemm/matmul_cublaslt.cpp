@@ -257,13 +257,13 @@ Support supports(const Query& q) {
   for (const int i : {kA, kB, kOut}) {
     const Layout layout = p.tensors[i].layout;
     if (layout == Layout::kBroadcast || layout == Layout::kOther) {
-      return Support::no("tensor {} is contiguous in neither dimension", i);
+      return Support::no("{} is contiguous in neither dimension", tensor(i));
     }
   }
   if (p.tensors[kOut].layout == Layout::kTransposed) {
-    return Support::no("out is contiguous along M");
+    return Support::no("{} is contiguous along M", tensor(kOut));
   }
-  if (!s.aligned) return Support::no("a tensor is not aligned to its elements");
+  if (const Support aligned = supports_alignment(p); !aligned) return aligned;
   if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {
     return Support::no("a dimension is zero");
   }

@@ -112,17 +112,24 @@ Support supports_tensor_cores(const Problem& p) {
   for (const int i : {kA, kB}) {
     const TensorTraits& t = p.tensors[i];
     if (t.layout == Layout::kBroadcast || t.layout == Layout::kOther) {
-      return Support::no("tensor {} is contiguous in neither dimension", i);
+      return Support::no("{} is contiguous in neither dimension", tensor(i));
     }
     if (t.align_log2 < kAlignCap) {
-      return Support::no("tensor {} has rows aligned to {} bytes; 16 are needed", i,
+      return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(i),
                          std::int64_t{1} << t.align_log2);
     }
   }
-  if (!is_aligned(p.tensors[kBias]) || !is_aligned(p.tensors[kOut])) {
-    return Support::no("bias or out is not aligned to its elements");
-  }
+  if (const Support aligned = supports_alignment(p); !aligned) return aligned;
   return supports_sizes(p);
+}
+
+Support supports_alignment(const Problem& p) {
+  for (int i = 0; i < kOperands; ++i) {
+    if (!is_aligned(p.tensors[i])) {
+      return Support::no("{} is not aligned to its elements", tensor(i));
+    }
+  }
+  return Support::yes();
 }
 
 bool tensor_cores_take_any_batch(const Problem& p) {

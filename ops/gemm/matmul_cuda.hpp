@@ -30,6 +30,8 @@ struct GemmForm : kernels::CudaForm<MatmulTraits, Config> {
 /// f16 or bf16, each operand contiguous in one dimension with 16-byte aligned rows: what the
 /// tensor-core forms read.
 Support supports_tensor_cores(const Problem& problem);
+/// Every element is aligned to its size.
+Support supports_alignment(const Problem& problem);
 /// Under kDeterministic: do tensor cores take every batch of rows that lie like these? A row alone
 /// may be aligned where several are not.
 bool tensor_cores_take_any_batch(const Problem& p);

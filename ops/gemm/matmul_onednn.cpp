@@ -286,7 +286,7 @@ Support supports(const Query& q) {
   for (const int i : {kA, kB, kOut}) {
     const Layout layout = p.tensors[i].layout;
     if (layout == Layout::kBroadcast || layout == Layout::kOther) {
-      return Support::no("tensor {} is contiguous in neither dimension: oneDNN would be slow", i);
+      return Support::no("{} is contiguous in neither dimension: oneDNN would be slow", tensor(i));
     }
   }
   if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {

@@ -41,11 +41,11 @@ bool takes_dots(const Problem& p) {
 Support supports(const Query& q) {
   const Problem& p = q.problem;
   if (p.dims[kM] > kMaxRowGroup) {
-    return Support::no("a has more than {} rows (bucket {}): b would stream from memory again",
-                       kMaxRowGroup, p.dims[kM]);
+    return Support::no("{} has more than {} rows (bucket {}): b would stream from memory again",
+                       tensor(kA), kMaxRowGroup, p.dims[kM]);
   }
   if (!b_is_row_major(p) && p.tensors[kB].layout != Layout::kTransposed) {
-    return Support::no("b is contiguous in neither dimension: it is read in place");
+    return Support::no("{} is contiguous in neither dimension: it is read in place", tensor(kB));
   }
   return Support::yes();
 }

@@ -99,14 +99,15 @@ struct FewRows : GemmForm<MatmulRowsConfig> {
   static Support supports(const Query& q) {
     const Problem& p = q.problem;
     if (p.dims[kM] > kMostRows) {
-      return Support::no("a has more than {} rows (bucket {})", kMostRows, p.dims[kM]);
+      return Support::no("{} has more than {} rows (bucket {})", tensor(kA), kMostRows, p.dims[kM]);
     }
     if (p.tensors[kA].layout == Layout::kTransposed) {
-      return Support::no("rows of a are not contiguous");
+      return Support::no("rows of {} are not contiguous", tensor(kA));
     }
     if (p.dims[kK] % 8 != 0) return Support::no("K = {} is not a multiple of 8", p.dims[kK]);
     if (!b_by_depth(p) && p.dims[kN] % 8 != 0) {
-      return Support::no("b is contiguous along N and N = {} is not a multiple of 8", p.dims[kN]);
+      return Support::no("{} is contiguous along N and N = {} is not a multiple of 8", tensor(kB),
+                         p.dims[kN]);
     }
     return supports_tensor_cores(p);
   }

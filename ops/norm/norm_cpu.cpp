@@ -50,16 +50,11 @@ bool in_place(const Query& q) { return q.problem.tensors[tensors_of(q).y].alias 
 
 Support supports(const Query& q) {
   const NormTensors& at = tensors_of(q);
-  const auto layout = [&](int tensor) { return q.problem.tensors[tensor].layout; };
-  if (layout(at.weight) != Layout::kContiguous) return Support::no("weight is not contiguous");
-  if (rows_are_strided(layout(at.x)))
-    return Support::no("the last dimension of x is not contiguous");
-  if (rows_are_strided(layout(at.y)))
-    return Support::no("the last dimension of y is not contiguous");
-  if (at.adds() && rows_are_strided(layout(at.residual)))
-    return Support::no("the last dimension of residual is not contiguous");
-  if (at.adds() && rows_are_strided(layout(at.residual_out)))
-    return Support::no("the last dimension of residual_out is not contiguous");
+  if (q.problem.tensors[at.weight].layout != Layout::kContiguous)
+    return Support::no("{} is not contiguous", tensor(at.weight));
+  for (const int i : at.rows())
+    if (i >= 0 && rows_are_strided(q.problem.tensors[i].layout))
+      return Support::no("the last dimension of {} is not contiguous", tensor(i));
   return Support::yes();
 }
 

@@ -45,8 +45,8 @@ NormCudaTraits traits_of(const Query& q) {
   traits.cast_before_weight = problem.scalars[kKeyCastBeforeWeight] != 0;
   traits.weight_align = 1 << problem.tensors[at.weight].align_log2;
   int log2 = kAlignCap;
-  for (int tensor : {at.x, at.residual, at.y, at.residual_out})
-    if (tensor >= 0) log2 = std::min<int>(log2, problem.tensors[tensor].align_log2);
+  for (const int i : at.rows())
+    if (i >= 0) log2 = std::min<int>(log2, problem.tensors[i].align_log2);
   traits.align = 1 << log2;
   const std::int64_t row_bytes = problem.dims[kC] * size_of(traits.type);
   const auto weight_bytes = [&] { return norm_elements(traits) * size_of(traits.weight); };
@@ -62,17 +62,11 @@ std::int64_t accesses(const Query& q) { return q.problem.dims[kC] / norm_element
 
 Support supports_rows(const Query& q) {
   const NormTensors& at = tensors_of(q);
-  const auto layout = [&](int tensor) { return q.problem.tensors[tensor].layout; };
-  if (layout(at.weight) != Layout::kContiguous) return Support::no("weight is not contiguous");
-  if (!has_plain_rows(layout(at.x)))
-    return Support::no("the rows of x are not contiguous, at one stride");
-  if (!has_plain_rows(layout(at.y)))
-    return Support::no("the rows of y are not contiguous, at one stride");
-  if (!at.adds()) return Support::yes();
-  if (!has_plain_rows(layout(at.residual)))
-    return Support::no("the rows of residual are not contiguous, at one stride");
-  if (!has_plain_rows(layout(at.residual_out)))
-    return Support::no("the rows of residual_out are not contiguous, at one stride");
+  if (q.problem.tensors[at.weight].layout != Layout::kContiguous)
+    return Support::no("{} is not contiguous", tensor(at.weight));
+  for (const int i : at.rows())
+    if (i >= 0 && !has_plain_rows(q.problem.tensors[i].layout))
+      return Support::no("the rows of {} are not contiguous, at one stride", tensor(i));
   return Support::yes();
 }
 

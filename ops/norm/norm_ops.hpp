@@ -2,6 +2,7 @@
 // Out: OperatorDef values for register_norm. Read next: ops/norm/rms_norm.cpp.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "registry/operator.hpp"
@@ -17,6 +18,8 @@ enum KeyScalar : int { kKeyCastBeforeWeight };
 struct NormTensors {
   int x, weight, residual, y, residual_out;
   constexpr bool adds() const { return residual >= 0; }
+  /// The tensors that have rows, x first; -1 where there is none.
+  constexpr std::array<int, 4> rows() const { return {x, y, residual, residual_out}; }
 };
 inline constexpr NormTensors kRmsNorm = {
     .x = 0, .weight = 1, .residual = -1, .y = 2, .residual_out = -1};

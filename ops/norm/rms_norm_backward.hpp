@@ -12,9 +12,13 @@ namespace dlblas::norm::backward {
 enum Tensor : int { kDy, kX, kWeight, kDresidual, kDx, kDweight };
 enum Result : int { kResultDx, kResultDweight };
 
-inline bool has_residual(const Problem& problem) {
-  return problem.tensors[kDresidual].dtype != DType::kAbsent;
+/// Those that have rows.
+inline constexpr Tensor kRowTensors[] = {kDy, kX, kDresidual, kDx};
+
+inline bool has(const Problem& problem, Tensor tensor) {
+  return problem.tensors[tensor].dtype != DType::kAbsent;
 }
+inline bool has_residual(const Problem& problem) { return has(problem, kDresidual); }
 
 /// Terms of dweight that a kernel adds up in f32, one after the other, at most; it adds such sums
 /// in f64. So the error of dweight does not grow with the batch. A part of the oracle's bound.

@@ -230,15 +230,11 @@ void constrain(const Query& q, Space& space) {
 }
 
 Support supports(const Query& q) {
-  const auto layout = [&](Tensor tensor) { return q.problem.tensors[tensor].layout; };
-  if (layout(kWeight) != Layout::kContiguous) return Support::no("weight is not contiguous");
-  if (rows_are_strided(layout(kDy)))
-    return Support::no("the last dimension of dy is not contiguous");
-  if (rows_are_strided(layout(kX))) return Support::no("the last dimension of x is not contiguous");
-  if (has_residual(q.problem) && rows_are_strided(layout(kDresidual)))
-    return Support::no("the last dimension of dresidual is not contiguous");
-  if (rows_are_strided(layout(kDx)))
-    return Support::no("the last dimension of dx is not contiguous");
+  if (q.problem.tensors[kWeight].layout != Layout::kContiguous)
+    return Support::no("{} is not contiguous", tensor(kWeight));
+  for (const Tensor i : kRowTensors)
+    if (has(q.problem, i) && rows_are_strided(q.problem.tensors[i].layout))
+      return Support::no("the last dimension of {} is not contiguous", tensor(i));
   return Support::yes();
 }
 

@@ -18,20 +18,16 @@ static_assert(static_cast<int>(DType::kF32) == static_cast<int>(FloatType::kF32)
 
 // ---- traits ------------------------------------------------------------------------------------
 
-constexpr Tensor kRowTensors[] = {kDy, kX, kDresidual, kDx};
-
-bool has(const Problem& problem, int tensor) {
-  return problem.tensors[tensor].dtype != DType::kAbsent;
-}
-
 }  // namespace
 
-bool rows_are_plain(const Problem& problem) {
+Support supports_rows(const Problem& problem) {
+  if (problem.tensors[kWeight].layout != Layout::kContiguous)
+    return Support::no("{} is not contiguous", tensor(kWeight));
   for (const Tensor i : kRowTensors)
     if (has(problem, i) && problem.tensors[i].layout != Layout::kContiguous &&
         problem.tensors[i].layout != Layout::kRowStrided)
-      return false;
-  return problem.tensors[kWeight].layout == Layout::kContiguous;
+      return Support::no("the rows of {} are not contiguous, at one stride", tensor(i));
+  return Support::yes();
 }
 
 NormCudaTraits traits_of(const Problem& problem) {
@@ -47,7 +43,7 @@ NormCudaTraits traits_of(const Problem& problem) {
   while (s.align > 1 && row_bytes % s.align != 0) s.align /= 2;
   s.weight_align = 1 << problem.tensors[kWeight].align_log2;
   // An access of several elements is of words.
-  if (!rows_are_plain(problem) || s.weight_align < 4) s.align = std::min(s.align, size_of(s.type));
+  if (!supports_rows(problem) || s.weight_align < 4) s.align = std::min(s.align, size_of(s.type));
   return s;
 }
 
@@ -226,8 +222,7 @@ struct Registers : BackwardForm<BackwardRegistersConfig> {
 }  // namespace
 
 Support supports_registers(const Query& q) {
-  if (!rows_are_plain(q.problem))
-    return Support::no("rows are not contiguous at one stride, or weight is not contiguous");
+  if (const Support rows = supports_rows(q.problem); !rows) return rows;
   if (default_registers(q.problem, q.device).threads == 0)
     return Support::no("registers hold no row of {} elements in accesses of {} bytes",
                        q.problem.dims[kC], traits_of(q.problem).align);

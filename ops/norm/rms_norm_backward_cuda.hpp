@@ -13,8 +13,8 @@ namespace dlblas::norm::backward {
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Rows of contiguous elements at one stride, in every tensor?
-bool rows_are_plain(const Problem& problem);
+/// Contiguous weight, and rows at one stride each with contiguous elements.
+Support supports_rows(const Problem& problem);
 /// `full` is for the kernel that fills a row to say.
 NormCudaTraits traits_of(const Problem& problem);
 /// Where a call asks for the same bits in any batch: the problem whose kernel and configuration

@@ -1,23 +1,32 @@
 // The words of a Support; the space and the default configuration of an implementation.
 #include "core/implementation.hpp"
 
+#include "core/schema.hpp"
+
 namespace dlblas {
 
-std::string Support::text() const {
+std::string Support::print(const Schema* schema) const {
   if (!reason_) return "yes";
   if (as_it_is_) return reason_;
   std::string s;
   int next = 0;
   for (const char* c = reason_; *c; ++c) {
-    if (c[0] == '{' && c[1] == '}' && next < 3) {
-      s += std::to_string(numbers_[next++]);
-      ++c;
-    } else {
+    if (c[0] != '{' || c[1] != '}' || next == 3) {
       s += *c;
+      continue;
     }
+    const ReasonPart& part = parts_[next++];
+    if (!part.is_tensor)
+      s += std::to_string(part.value);
+    else
+      s += schema ? schema->tensors[static_cast<std::size_t>(part.value)].name : "a tensor";
+    ++c;
   }
   return s;
 }
+
+std::string Support::text(const Schema& schema) const { return print(&schema); }
+std::string Support::text() const { return print(nullptr); }
 
 const KnobTable& Implementation::no_knobs() {
   static const auto* table = new KnobTable;

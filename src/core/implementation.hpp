@@ -21,21 +21,37 @@
 
 namespace dlblas {
 
-/// Yes, or no with a reason: a literal with `{}` for up to three integers. Text is made by
-/// `explain` alone.
+struct Schema;
+
+/// What stands at a `{}` of a reason: a number, or a tensor, which the text names as the schema
+/// does.
+struct ReasonPart {
+  constexpr ReasonPart(std::int64_t number) : value(number) {}
+  std::int64_t value;
+  bool is_tensor = false;
+};
+/// The tensor at a position of the schema.
+constexpr ReasonPart tensor(int position) {
+  ReasonPart part(position);
+  part.is_tensor = true;
+  return part;
+}
+
+/// Yes, or no with a reason: a literal with `{}` for up to three numbers or tensors, as in
+/// `Support::no("{} is not contiguous", tensor(kX))`. Text is made where it is shown.
 class Support {
  public:
   static constexpr Support yes() { return Support(); }
   /// An empty reason does not compile (N counts the terminator).
   template <std::size_t N>
   requires(N > 1) static constexpr Support
-      no(const char (&reason)[N], std::int64_t a = 0, std::int64_t b = 0, std::int64_t c = 0) {
+      no(const char (&reason)[N], ReasonPart a = 0, ReasonPart b = 0, ReasonPart c = 0) {
     Support s;
     s.reason_ = reason;
-    s.numbers_[0] = a, s.numbers_[1] = b, s.numbers_[2] = c;
+    s.parts_[0] = a, s.parts_[1] = b, s.parts_[2] = c;
     return s;
   }
-  /// A user's reason, as it is: no numbers go into it. It lives as long as the process.
+  /// A user's reason, as it is: nothing goes into it. It lives as long as the process.
   static Support no_in_words(const char* reason) {
     Support s;
     s.reason_ = reason;
@@ -43,12 +59,16 @@ class Support {
     return s;
   }
   constexpr explicit operator bool() const { return reason_ == nullptr; }
-  std::string text() const;  // the reason with its numbers; "yes" when supported
+  /// The reason with its numbers and the operator's names; "yes" when supported.
+  std::string text(const Schema& schema) const;
+  /// Of a reason that is about no operator: why a library cannot be used.
+  std::string text() const;
 
  private:
   constexpr Support() = default;
+  std::string print(const Schema* schema) const;
   const char* reason_ = nullptr;
-  std::int64_t numbers_[3] = {0, 0, 0};
+  ReasonPart parts_[3] = {0, 0, 0};
   bool as_it_is_ = false;
 };
 

@@ -92,7 +92,7 @@ std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const
   if (!known) pin_does_not_fit(op, problem, pin, "is registered no more");
   const Implementation& impl = *known;
   const Query q{problem, device, impl};
-  if (const Support s = check_support(q); !s) pin_does_not_fit(op, problem, pin, s.text());
+  if (const Support s = check_support(q); !s) pin_does_not_fit(op, problem, pin, s.text(op.schema));
   if (pin.config.empty()) {
     const std::optional<Config> config = first_allowed(op, q);
     if (!config) pin_does_not_fit(op, problem, pin, "each of its configurations is forbidden");
@@ -117,7 +117,7 @@ std::unique_ptr<Plan> from_rule(const Operator& op, const Problem& problem,
   const Implementation* impl = op.find(rule.implementation);
   if (!impl) return *why_not = "is registered no more", nullptr;
   const Query q{problem, device, *impl};
-  if (const Support s = check_support(q); !s) return *why_not = s.text(), nullptr;
+  if (const Support s = check_support(q); !s) return *why_not = s.text(op.schema), nullptr;
   try {
     const bool any = rule.config.empty();
     const std::optional<Config> config =

@@ -139,7 +139,7 @@ std::string print_table(const Explanation& e) {
   for (const CandidateRow& row : e.candidates) {
     const bool yes = static_cast<bool>(row.support);
     rows.push_back({row.chosen ? ">" : "", row.implementation->name,
-                    yes ? "yes" : text("no: ", harmless(row.support.text())),
+                    yes ? "yes" : text("no: ", harmless(row.support.text(e.op->schema))),
                     !yes                  ? ""
                     : row.failure.empty() ? milliseconds(row.best_ms)
                                           : "failed: " + harmless(row.failure),
@@ -162,7 +162,8 @@ std::string print_json(const Explanation& e) {
   for (const CandidateRow& row : e.candidates) {
     const bool yes = static_cast<bool>(row.support);
     w.open_object().field("implementation", row.implementation->name).field("supports", yes);
-    w.field("reason", yes ? std::string() : row.support.text()).field("chosen", row.chosen);
+    w.field("reason", yes ? std::string() : row.support.text(e.op->schema))
+        .field("chosen", row.chosen);
     if (yes) w.field("config", row.implementation->table().print(row.config));
     if (!row.failure.empty()) w.field("failure", row.failure);
     if (row.best_ms >= 0) w.field("measured_ms", row.best_ms);

@@ -73,7 +73,7 @@ Candidates::Candidates(const Operator& op, const Problem& problem, const TuneOpt
   const Implementation* oracle = nullptr;
   for (const Implementation* impl : op.candidates()) {
     const Support support = check_choice({problem, device, *impl});
-    seen.push_back({impl, support ? "" : support.text()});
+    seen.push_back({impl, support ? "" : support.text(op.schema)});
     if (support && impl->flags.oracle)
       oracle = impl;
     else if (support)

@@ -53,7 +53,7 @@ TEST(GpuSupport, AnElementAcrossItsSizeIsRefusedWhicheverTheImplementation) {
     const Support support = check_support({moved, device, *op.candidates().front()});
     EXPECT_EQ(static_cast<bool>(support), align_log2 >= 2);
     if (support) continue;
-    EXPECT_EQ(support.text(),
+    EXPECT_EQ(support.text(op.schema),
               "an element lies at an address that is not a multiple of its size, which a GPU "
               "cannot read");
   }

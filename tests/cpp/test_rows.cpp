@@ -172,16 +172,17 @@ Problem problem_of(const char* name, DType dtype, std::int64_t rows, std::int64_
 
 TEST(RowImplementations, ReasonsNameTheTensor) {
   Problem p = problem_of("softmax", DType::kBF16, 16, 128);
-  const Implementation& impl = *Registry::process().at("softmax").op->find("cuda_registers");
+  const Operator& op = *Registry::process().at("softmax").op;
+  const Implementation& impl = *op.find("cuda_registers");
   const DeviceInfo device = typical_cuda_device(90);
   const Query q{p, device, impl};
   EXPECT_TRUE(impl.supports(q));
   p.tensors[0].layout = Layout::kRowsOuter;  // a slice of a fused projection
   EXPECT_TRUE(impl.supports(q));
   p.tensors[0].layout = Layout::kTransposed;
-  EXPECT_EQ(impl.supports(q).text(), "the last dimension of x is not contiguous");
+  EXPECT_EQ(impl.supports(q).text(op.schema), "the last dimension of x is not contiguous");
   p.tensors[0].layout = Layout::kContiguous, p.tensors[1].layout = Layout::kBroadcast;
-  EXPECT_EQ(impl.supports(q).text(), "the rows of y overlap or are not contiguous");
+  EXPECT_EQ(impl.supports(q).text(op.schema), "the rows of y overlap or are not contiguous");
 }
 
 TEST(RowImplementations, DefaultsLieInTheirSpaces) {
