@@ -95,9 +95,10 @@ class HostRow {
     return load_element(t, at_[tensor] + column * t.strides[t.rank - 1]);
   }
   /// An element of another row.
-  double load_row(int tensor, std::int64_t row, std::int64_t column) const {
+  double load_row(int tensor, std::int64_t row, std::int64_t column) {
     const TensorView& t = args_.tensors[tensor];
-    return load_element(t, rows_of(t).offset(row) + column * t.strides[t.rank - 1]);
+    if (other_[tensor].row != row) other_[tensor] = {row, rows_of(t).offset(row)};
+    return load_element(t, other_[tensor].at + column * t.strides[t.rank - 1]);
   }
   /// An element of a vector that all rows share.
   double load_column(int tensor, std::int64_t column) const {
@@ -145,6 +146,9 @@ class HostRow {
   const Args& args_;
   OracleOut* out_;
   std::int64_t index_, place_, at_[kMaxTensors] = {};
+  struct Other {
+    std::int64_t row = -1, at = 0;
+  } other_[kMaxTensors];  // the last row of load_row
 };
 
 /// The ReferenceFn of an oracle that is a function of one row.
