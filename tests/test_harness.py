@@ -21,8 +21,9 @@ IMPLEMENTATION = "cpu_baseline"
 
 
 def outcome_of(op: str, name: str, dtype: str = "f32", layout: str = "contiguous") -> Any:
-    wanted = (op, name, dtype, layout)
-    cases = [c for c in expand(REGISTRY) if (c.op, c.name, c.dtype, c.layout) == wanted]
+    wanted = (op, name, layout)
+    cases = [c for c in expand(REGISTRY) if (c.op, c.name, c.layout) == wanted]
+    cases.sort(key=lambda c: c.dtype != dtype)  # the next best where an operator has no f32
     assert cases, f"no case {wanted}"
     return run_group(REGISTRY, cases[:1], IMPLEMENTATION, 7)[0]
 
@@ -46,7 +47,11 @@ def test_the_case_passes_unspoiled(op: str) -> None:
 def test_one_wrong_element_is_found(monkeypatch: pytest.MonkeyPatch, op: str) -> None:
     def wrong(call: Call, _: int) -> None:
         array = call.judged_at(0).array
-        array[(-1,) * array.ndim] += 0.01
+        at = (-1,) * array.ndim
+        if array.dtype.itemsize == 1:  # 0.01 may be less than a step
+            array[at] = 0 if array[at] else 1
+        else:
+            array[at] += 0.01
 
     spoil(monkeypatch, wrong)
     outcome = outcome_of(op, "primes")

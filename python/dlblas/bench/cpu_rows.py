@@ -9,19 +9,26 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 import dlblas
-from dlblas.bench.copying import Copy
+from dlblas.bench.copying import Copy, Helper
 from dlblas.bench.timing import interleaved
-
-if TYPE_CHECKING:
-    from dlblas.bench.children import Bench
 
 Row = dict[str, Any]
 COPIES = ("plain copy", "streamed copy")
+
+
+class Bench(Protocol):
+    """What a section of the bench is asked for."""
+
+    quick: bool
+    seconds: float
+    rounds: int
+    threads: int
+    helpers: list[Helper]
 
 
 class RowOperator(NamedTuple):
