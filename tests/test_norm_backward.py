@@ -11,7 +11,6 @@ from typing import Any
 import dlblas
 import numpy as np
 import pytest
-
 from dlblas.harness import abi, load_registry
 
 EPS = 1e-5
