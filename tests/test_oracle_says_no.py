@@ -28,6 +28,7 @@ LETTERS = [
 ]
 SIZES = (1, 2, 3, 7, 16, 33, 64, 257, 1000, 4096, 65537, 2**18)
 LONG = (2**20, 2**22, 2**25)
+MOST_OF_MANY = 4096  # where no sum grows with a size
 
 
 def has_many(op: str) -> bool:
@@ -61,7 +62,7 @@ def test_wrong_results_are_refused_at_every_size(
 ) -> None:
     rng = np.random.default_rng(11)
     tried: list[str] = []
-    for size in SIZES:
+    for size in (size for size in SIZES if size <= MOST_OF_MANY or not has_many(op)):
         case = wrong.problem(op, letter, size, dtype, "normal", others_of(op, size, rng))
         tried += refuse_all(case, seed=size)
     expected = {"zeros", "scaled", "one_element", "last_unwritten", "rows_swapped", "stale_tile"}
@@ -99,7 +100,7 @@ def test_right_implementations_pass_at_every_size(op: str, letter: str, kind: st
     """Every built-in one, on draws that its roundings walk along, drift along or repeat along."""
     ran = set()
     for size, dtype in ((7, "f32"), (300, "bf16"), (4096, "f32"), (65536, "f32"), (65536, "f16")):
-        others = 2 if has_many(op) else 6
+        others, size = (2, min(size, MOST_OF_MANY)) if has_many(op) else (6, size)
         call = Call(REGISTRY, wrong.problem(op, letter, size, dtype, "normal", others), seed=5)
         rng = np.random.default_rng(size)
         for name, tensor in call.inputs.items():

@@ -70,10 +70,14 @@ inline double sum_roundings(std::int64_t width, const SumWalk& walk) {
 
 class HostRow {
  public:
-  HostRow(const Args& args, std::int64_t row, std::int64_t place, OracleOut* out)
-      : args_(args), out_(out), index_(row), place_(place) {
+  HostRow(const Args& args, OracleOut* out) : args_(args), out_(out) {
     for (int i = 0; i < args.schema->num_inputs; ++i)
-      if (args.has(i) && args.tensors[i].numel() > 0) at_[i] = rows_of(args.tensors[i]).offset(row);
+      if (args.has(i) && args.tensors[i].numel() > 0) maps_[i] = rows_of(args.tensors[i]);
+  }
+  /// The row to be computed, and its place among those that are asked for.
+  void move_to(std::int64_t row, std::int64_t place) {
+    index_ = row, place_ = place;
+    for (int i = 0; i < args_.schema->num_inputs; ++i) at_[i] = maps_[i].offset(row);
   }
   /// This row's number: of a tensor [*T, H, D], head index % H of index / H.
   std::int64_t index() const { return index_; }
@@ -95,10 +99,9 @@ class HostRow {
     return load_element(t, at_[tensor] + column * t.strides[t.rank - 1]);
   }
   /// An element of another row.
-  double load_row(int tensor, std::int64_t row, std::int64_t column) {
+  double load_row(int tensor, std::int64_t row, std::int64_t column) const {
     const TensorView& t = args_.tensors[tensor];
-    if (other_[tensor].row != row) other_[tensor] = {row, rows_of(t).offset(row)};
-    return load_element(t, other_[tensor].at + column * t.strides[t.rank - 1]);
+    return load_element(t, maps_[tensor].offset(row) + column * t.strides[t.rank - 1]);
   }
   /// An element of a vector that all rows share.
   double load_column(int tensor, std::int64_t column) const {
@@ -145,18 +148,17 @@ class HostRow {
  private:
   const Args& args_;
   OracleOut* out_;
-  std::int64_t index_, place_, at_[kMaxTensors] = {};
-  struct Other {
-    std::int64_t row = -1, at = 0;
-  } other_[kMaxTensors];  // the last row of load_row
+  Rows maps_[kMaxTensors];
+  std::int64_t index_ = 0, place_ = 0, at_[kMaxTensors] = {};
 };
 
 /// The ReferenceFn of an oracle that is a function of one row.
 template <void (*kRow)(HostRow&)>
 void row_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                    OracleOut* out) {
+  HostRow row(args, out);
   for (std::int64_t i = 0; i < num_rows; ++i) {
-    HostRow row(args, rows[i], i, out);
+    row.move_to(rows[i], i);
     kRow(row);
   }
 }
