@@ -47,9 +47,20 @@ def _silu_and_mul(x: Any) -> Any:
     return silu(gate) * up
 
 
+def _quantize(x: Any, group: int = 0) -> Any:
+    import torch
+
+    parts = x.float().unflatten(-1, (-1, group)) if group else x.float()
+    scale = parts.abs().amax(-1, keepdim=True) / 448
+    q = (parts / scale).to(torch.float8_e4m3fn)
+    return (q.flatten(-2), scale.squeeze(-1)) if group else (q, scale)
+
+
 OPERATORS = {
     "softmax": RowOperator((1,), "C", lambda x: x.softmax(-1)),
     "silu_and_mul": RowOperator((2,), "F", _silu_and_mul),
+    "quantize_token": RowOperator((1,), "K", _quantize),
+    "quantize_group": RowOperator((1,), "K", functools.partial(_quantize, group=128)),
 }
 # 16 MB of f32 in each input of a row, and 128.
 _PROBLEMS = ((1024, 4096), (8192, 4096))

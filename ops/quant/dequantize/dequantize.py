@@ -1,0 +1,28 @@
+"""Docstring pieces of dequantize. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "dequantize": {
+        "summary": "Floats out of 8-bit codes and their scales.",
+        "formula": "y = q · scale of the column's group",
+        "shapes": (
+            "q [*T, K], scale [*T, ceil(K / group)] -> y [*T, K]; group=K takes the scales "
+            "[*T, 1] of quantize_token."
+        ),
+        "dtypes": "q f8e4m3, f8e5m2 or i8; scale f32; y f32 (none, the default), f16 or bf16.",
+        "aliasing": "The result shares no memory with q or scale: any overlap is refused.",
+        "numerics": "A product in f32, rounded to y's dtype. NaN of q or of a scale is NaN.",
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "The inverse of quantize_token and quantize_group.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "q": "codes: f8 or i8",
+    "scale": "what a group's codes are multiplied with",
+    "group": "columns that share a scale",
+    "out_dtype": "of y; none: f32",
+}

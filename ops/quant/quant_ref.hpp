@@ -1,0 +1,50 @@
+// The oracle of quantisation, in f64, and what it allows. The scale is amax / largest, rounded once
+// to f32. q is x / scale rounded to nearest even and saturated; kernels divide by, or multiply with
+// the reciprocal of, the rounded scale: the quotient is off by at most kQuotientRoundings of u =
+// 2^-24, relative. So a code is exact but where that much crosses a tie: there the neighbour is
+// right, too. Nothing else is. Read next: ops/quant/scale.hpp, kernels/row_reference.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/row_reference.hpp"
+
+namespace dlblas::quant {
+
+/// The scale 1, an approximate reciprocal 2, its product with x 1, and 1 of second order.
+inline constexpr double kQuotientRoundings = 5;
+/// Magnitudes of codes are in roundings of f64: Bound::magnitude.
+inline constexpr double kCodeUnit = 0x1p-52;
+
+inline double largest_of(DType type) { return type == DType::kI8 ? 127 : float_traits(type).max; }
+/// The nearest value of q's type, ties to even, saturated; NaN is 0 in i8.
+inline double code_of(DType type, double v) {
+  if (type != DType::kI8) return round_to(type, v);
+  return std::isnan(v) ? 0 : std::clamp(std::nearbyint(v), -128.0, 127.0);
+}
+inline double scale_of(double amax, DType type) {
+  return amax <= 0 ? 1 : std::isnan(amax) ? amax : std::max(amax / largest_of(type), 0x1p-126);
+}
+
+/// Columns [begin, end) of x into codes (result 0) and a scale (result 1, column `at`).
+template <typename Row>
+void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end, std::int64_t at) {
+  const auto x = [&](auto c) { return row.load(0, begin + c); };
+  const double amax = row.max(end - begin, [&](auto c) { return std::abs(x(c)); });
+  const double scale = scale_of(amax, type);
+  row.store(1, at, scale, std::abs(scale));
+  row.each(end - begin, [&](auto c) {
+    const double quotient = x(c) / scale, off = kQuotientRoundings * kRounding * std::abs(quotient);
+    const double code = code_of(type, quotient);
+    const double low = code_of(type, quotient - off), high = code_of(type, quotient + off);
+    row.store(0, begin + c, code,
+              std::max(std::abs(code - low), std::abs(high - code)) / kCodeUnit);
+  });
+}
+
+inline Bound quantize_bound(const Problem&, int judged) {
+  return judged == 0 ? Bound{.magnitude = kCodeUnit} : Bound{.value = kRounding};
+}
+
+}  // namespace dlblas::quant

@@ -1,0 +1,34 @@
+// quantize_group: schema, oracle and program. Everything else is derived from these.
+// Read next: quantize_group_program.hpp (what it computes), ops/quant/quant_ref.hpp (how exactly).
+#include "kernels/rows.hpp"
+#include "ops/quant/quantize_group/quantize_group_ref.hpp"
+
+namespace dlblas::quant {
+
+OperatorDef quantize_group();
+OperatorDef quantize_group() {
+  OperatorDef def;
+  def.family = "quant";
+  def.schema =
+      "quantize_group(x: f[*T, K], group: dim = 128, dtype: dtype(f8|i8) = none) -> "
+      "(q: dtype|f8e4m3[*T, K], scale: f32[*T, K/group]) where T: bucket(tokens)";
+  def.formula = "scale = max |x| / largest of each group; q = round(x / scale)";
+  def.letters = {"T", "K", "group"};
+  def.reference = kernels::row_reference<quantize_group_row<kernels::HostRow>>;
+  def.bound = quantize_bound;
+  def.work_per_row = [](const Problem& problem) {
+    return 12.0 * static_cast<double>(problem.dims[kQuantizeK]);
+  };
+  kernels::add_row_implementations(def, {.program = "quantize_group",
+                                         .width = "K",
+                                         .operands = {"x", "q", "scale"},
+                                         .group = "group",
+                                         .reduces_groups = true,
+                                         .fill = [](const Args& args, RowCall& call) {
+                                           call.f[0] =
+                                               static_cast<float>(largest_of(args.result(0).dtype));
+                                         }});
+  return def;
+}
+
+}  // namespace dlblas::quant

@@ -1,0 +1,27 @@
+"""quantize_token once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: ops/quant/quant_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "i8": 127.0}
+
+
+def quantize_token(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    x, dtype = tensors["x"], scalars["dtype"] or "f8e4m3"
+    amax = np.max(np.abs(x), axis=-1, keepdims=True, initial=0.0)
+    scale = np.where(amax == 0, 1.0, np.maximum(amax / LARGEST[dtype], 2.0**-126))
+    q = x / scale
+    if dtype == "i8":  # the harness rounds to floats, not to integers
+        q = np.nan_to_num(np.clip(np.round(q), -128, 127))
+    return q, scale
+
+
+FORMULAS = {"quantize_token": quantize_token}

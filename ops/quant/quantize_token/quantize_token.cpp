@@ -1,0 +1,33 @@
+// quantize_token: schema, oracle and program. Everything else is derived from these.
+// Read next: quantize_token_program.hpp (what it computes), ops/quant/quant_ref.hpp (how exactly).
+#include "kernels/rows.hpp"
+#include "ops/quant/quantize_token/quantize_token_ref.hpp"
+
+namespace dlblas::quant {
+
+OperatorDef quantize_token();
+OperatorDef quantize_token() {
+  OperatorDef def;
+  def.family = "quant";
+  def.schema =
+      "quantize_token(x: f[*T, K], dtype: dtype(f8|i8) = none) -> "
+      "(q: dtype|f8e4m3[*T, K], scale: f32[*T, 1]) where T: bucket(tokens)";
+  def.formula = "scale = max_K |x| / largest; q = round(x / scale)";
+  def.letters = {"T", "K"};
+  def.reference = kernels::row_reference<quantize_token_row<kernels::HostRow>>;
+  def.bound = quantize_bound;
+  def.work_per_row = [](const Problem& problem) {
+    return 12.0 * static_cast<double>(problem.dims[kQuantizeK]);
+  };
+  kernels::add_row_implementations(def, {.program = "quantize_token",
+                                         .width = "K",
+                                         .operands = {"x", "q", "scale"},
+                                         .reduces = true,
+                                         .fill = [](const Args& args, RowCall& call) {
+                                           call.f[0] =
+                                               static_cast<float>(largest_of(args.result(0).dtype));
+                                         }});
+  return def;
+}
+
+}  // namespace dlblas::quant

@@ -1,0 +1,15 @@
+// The oracle of quantize_token: a row is one group. Read next: ops/quant/quant_ref.hpp.
+#pragma once
+
+#include "ops/quant/quant_ref.hpp"
+
+namespace dlblas::quant {
+
+enum QuantizeLetter : int { kQuantizeT, kQuantizeK };
+
+template <typename Row>
+void quantize_token_row(Row& row) {
+  quantize_columns(row, row.result_dtype(0), 0, row.size(kQuantizeK), 0);
+}
+
+}  // namespace dlblas::quant
