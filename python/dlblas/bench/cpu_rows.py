@@ -47,6 +47,12 @@ def _silu_and_mul(x: Any) -> Any:
     return silu(gate) * up
 
 
+def _layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+    from torch.nn.functional import layer_norm
+
+    return layer_norm(x, weight.shape, weight, bias)
+
+
 def _quantize(x: Any, group: int = 0) -> Any:
     import torch
 
@@ -59,6 +65,7 @@ def _quantize(x: Any, group: int = 0) -> Any:
 OPERATORS = {
     "softmax": RowOperator((1,), "C", lambda x: x.softmax(-1)),
     "silu_and_mul": RowOperator((2,), "F", _silu_and_mul),
+    "layer_norm": RowOperator((1, 0, 0), "C", _layer_norm),
     "quantize_token": RowOperator((1,), "K", _quantize),
     "quantize_group": RowOperator((1,), "K", functools.partial(_quantize, group=128)),
 }

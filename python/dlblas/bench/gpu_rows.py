@@ -44,12 +44,20 @@ class RowOperator(NamedTuple):
     problems: tuple[tuple[int, int], ...]
 
 
+def _layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x, weight.shape, weight, bias)
+
+
 _SOFTMAX = functools.partial(torch.softmax, dim=-1)
 _GATED = ((128, 11264), (16384, 11264))
 OPERATORS = {
     "softmax": RowOperator(
         (1,), 1, _SOFTMAX, "C",
         ((128, 4096), (16384, 4096), (4096, 8192), (131072, 128), (1024, 65536), (16, 4194304)),
+    ),
+    "layer_norm": RowOperator(
+        (1, 0, 0), 1, _layer_norm, "C",
+        ((128, 4096), (16384, 4096), (4096, 8192), (131072, 128), (1024, 65536)),
     ),
     "silu_and_mul": RowOperator((2,), 1, _silu_and_mul, "F", _GATED),
     "silu_and_mul_backward": RowOperator((1, 2), 2, _silu_and_mul_backward, "F", _GATED),

@@ -1,0 +1,53 @@
+// layer_norm over the last dimension: schema, oracle and program. Everything else is derived from
+// these. Read next: layer_norm_program.hpp (what it computes), layer_norm_ref.hpp (how exactly).
+#include "kernels/rows.hpp"
+#include "ops/norm/layer_norm/layer_norm_ref.hpp"
+
+namespace dlblas::norm {
+
+OperatorDef layer_norm();
+OperatorDef layer_norm() {
+  OperatorDef def;
+  def.family = "norm";
+  def.schema =
+      "layer_norm(x: f[*T, C], weight: like(x)|f32[C]?, bias: like(x)|f32[C]?, "
+      "eps: float = 1e-5) -> y: like(x)[*T, C] where T: bucket(tokens)";
+  def.inplace = {"layer_norm_(x!y, weight, bias, eps)"};
+  def.formula = "y = (x − mean_C(x)) · rsqrt(var_C(x) + eps) · weight + bias";
+  def.letters = {"T", "C"};
+  def.reference = kernels::row_reference<layer_norm_row<kernels::HostRow>>;
+  def.bound = [](const Problem& problem, int) {
+    const FloatTraits out = float_traits(problem.tensors[kLayerNormX].dtype);
+    return Bound{.magnitude = kRounding * (1 + out.eps),
+                 .value = problem.tensors[kLayerNormX].dtype == DType::kF32 ? 0 : out.eps / 2,
+                 .absolute = out.tiny};
+  };
+  def.work_per_row = [](const Problem& problem) {
+    return 12.0 * static_cast<double>(problem.dims[kLayerNormC]);
+  };
+  kernels::add_row_implementations(
+      def, {.program = "layer_norm",
+            .width = "C",
+            .operands = {"x", "weight", "bias", "y"},
+            .reduces = true,
+            .registers = 32,
+            .access_registers = 12,
+            .fill =
+                [](const Args& args, RowCall& call) {
+                  const double eps = args.scalars[kLayerNormEps].f, scale = layer_norm_scale(eps);
+                  const double inverse = 1 / static_cast<double>(args.letters[kLayerNormC]);
+                  call.f[0] = static_cast<float>(eps * scale * scale);
+                  call.f[1] = static_cast<float>(inverse);
+                  call.f[2] = static_cast<float>(scale);
+                  call.f[3] = static_cast<float>(1 / scale);
+                  call.d[0] = inverse;
+                },
+            .choose =
+                [](const Problem& problem, std::int32_t* options) {
+                  options[0] = problem.tensors[kLayerNormWeight].dtype != DType::kAbsent;
+                  options[1] = problem.tensors[kLayerNormBias].dtype != DType::kAbsent;
+                }});
+  return def;
+}
+
+}  // namespace dlblas::norm

@@ -1,0 +1,94 @@
+// layer_norm of rows: y = (x − mean) · rsqrt(var + eps) · weight + bias, in f32, one rounding.
+// The variance comes from the differences to the mean, never from E[x²] − E[x]². Their sum corrects
+// the mean: rows at 1e4 ± 1 come out as well as others. They are scaled by a power of 2 before they
+// are squared (kScale), so that rows of 1e25 have a variance.
+// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+#pragma once
+
+#include "device/row/program.hpp"
+
+namespace dlblas::norm {
+
+template <typename Target>
+struct LayerNorm : RowProgram {
+  static constexpr Operand<0> kX{};
+  static constexpr Operand<1> kWeight{};
+  static constexpr Operand<2> kBias{};
+  static constexpr Operand<3> kY{};
+  enum Scalars { kScaledEps, kInverseWidth, kScale, kUnscale };
+  enum Doubles { kInverseWidth64 };
+  enum Options { kHasWeight, kHasBias };
+  static constexpr int kStages = 2;
+  static constexpr int kScopes[] = {kRowScope, kRowScope};
+  static constexpr bool kHasColumns = true;
+  using Access = typename Target::Access;
+  using Values = typename Target::Values;
+  using Sum = typename Target::Sum;
+  using Sums = typename Target::Sums;
+  using Math = typename Target::Math;
+
+  struct Loaded {
+    RowWords<Target, kX> x;
+  };
+  using Kept = Loaded;
+  struct Columns {
+    RowWords<Target, kWeight> weight;
+    RowWords<Target, kBias> bias;
+  };
+  struct Stats {
+    float mean, factor, shift;  // y = (x − mean) · factor + shift
+  };
+
+  DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
+    if (at.option(kHasWeight)) columns.weight = at.load_column(kWeight);
+    if (at.option(kHasBias)) columns.bias = at.load_column(kBias);
+  }
+  DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
+  DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
+
+  DLBLAS_ROW float mean_of(float sum, const RowCall& call) { return sum * call.f[kInverseWidth]; }
+  DLBLAS_ROW double mean_of(double sum, const RowCall& call) {
+    return sum * call.d[kInverseWidth64];
+  }
+
+  DLBLAS_ROW Sum partial(Stage<0>) { return {}; }
+  DLBLAS_ROW void accumulate(Stage<0>, Sum& sum, const Kept& kept, const Columns&, const Stats&,
+                             const Access&) {
+    sum.add(values(kept.x));
+  }
+  DLBLAS_ROW void finalize(Stage<0>, Stats& stats, typename Target::Total sum,
+                           const RowCall& call) {
+    stats.mean = static_cast<float>(mean_of(sum, call));
+  }
+
+  DLBLAS_ROW Sums partial(Stage<1>) { return {}; }
+  DLBLAS_ROW void accumulate(Stage<1>, Sums& sums, const Kept& kept, const Columns&,
+                             const Stats& stats, const Access& at) {
+    const float scale = at.call.f[kScale];
+    const Values difference =
+        fma(values(kept.x, at.unpack(Stage<1>{})), Values(scale), Values(-stats.mean * scale));
+    sums.add(difference, difference);
+  }
+  template <typename Total>
+  DLBLAS_ROW void finalize(Stage<1>, Stats& stats, const Total& total, const RowCall& call) {
+    const auto correction = mean_of(total.sum, call);
+    const auto variance = mean_of(total.products, call) - correction * correction;
+    stats.factor = Math::rsqrt((variance < 0 ? 0 : variance) + call.f[kScaledEps]) * call.f[kScale];
+    stats.shift = static_cast<float>(-correction) * call.f[kUnscale] * stats.factor;
+  }
+
+  DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
+                        const Access& at) {
+    Values y = fma(values(kept.x, at.unpack(Stage<2>{})) - Values(stats.mean), Values(stats.factor),
+                   Values(stats.shift));
+    if (at.option(kHasWeight) && at.option(kHasBias))
+      y = fma(y, values(columns.weight), values(columns.bias));
+    else if (at.option(kHasWeight))
+      y = y * values(columns.weight);
+    else if (at.option(kHasBias))
+      y = y + values(columns.bias);
+    at.store(kY, y);
+  }
+};
+
+}  // namespace dlblas::norm
