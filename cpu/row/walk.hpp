@@ -455,7 +455,7 @@ void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
                 RowTypes<kBF16, kI8>, RowTypes<kF16, kE4M3>, AnyTypes>(job, begin, end);
   else if constexpr (Any::kByteRows)
     walk_one_of<Program, RowTypes<kE4M3, kF32>, RowTypes<kE4M3, kBF16>, RowTypes<kI8, kF32>,
-                RowTypes<kI8, kBF16>, RowTypes<kE4M3, kF16>, AnyTypes>(job, begin, end);
+                RowTypes<kI8, kBF16>, AnyTypes>(job, begin, end);
   else
     walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,
                 AnyTypes>(job, begin, end);
