@@ -32,6 +32,8 @@ DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 DLBLAS_INLINE Vec round_to_whole(Vec x) {
   return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+DLBLAS_INLINE Ints round_to_ints(Vec x) { return (Ints)_mm512_cvtps_epi32(x); }
+DLBLAS_INLINE Ints max(Ints a, Ints b) { return (Ints)_mm512_max_epi32((__m512i)a, (__m512i)b); }
 #else
 using Mask = Ints;
 DLBLAS_INLINE Mask equal(Vec a, Vec b) { return (Mask)(a == b); }
@@ -53,6 +55,8 @@ DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 DLBLAS_INLINE Vec round_to_whole(Vec x) {
   return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+DLBLAS_INLINE Ints round_to_ints(Vec x) { return (Ints)_mm256_cvtps_epi32(x); }
+DLBLAS_INLINE Ints max(Ints a, Ints b) { return (Ints)_mm256_max_epi32((__m256i)a, (__m256i)b); }
 #else
 DLBLAS_INLINE Mask less(Vec a, Vec b) { return (Mask)(a < b); }
 DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) {
@@ -70,6 +74,8 @@ DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return choose(less(a, b), a, b); }
 DLBLAS_INLINE Vec round_to_whole(Vec x) {
   return (x + broadcast(12582912.0f)) - broadcast(12582912.0f);
 }
+DLBLAS_INLINE Ints round_to_ints(Vec x) { return __builtin_convertvector(round_to_whole(x), Ints); }
+DLBLAS_INLINE Ints max(Ints a, Ints b) { return choose(a > b, a, b); }
 #endif
 #endif
 
@@ -81,6 +87,11 @@ DLBLAS_INLINE Vec min(Vec a, Vec b) { return choose(is_nan(a), a, min_number(a, 
 DLBLAS_INLINE float reduce_max(Vec a) {
 #if defined(__AVX512F__)
   return any(is_nan(a)) ? __builtin_nanf("") : _mm512_reduce_max_ps(a);
+#elif defined(__AVX2__)
+  if (any(is_nan(a))) return __builtin_nanf("");
+  __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+  return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 #else
   float lanes[kWidth];
   store<Element::kF32>(lanes, a);

@@ -21,10 +21,31 @@ enum class Way : int32_t {
   kStreamF32,
   kStreamF16,
   kStreamBF16,
+  kStreamBF16Any,
   kBytes,  // of any order of values
   kStreamBytes,
   kOther,
 };
+
+/// Types that the loops are compiled for, as template values: those of elements that are read at
+/// columns and of those that are written, all side by side. So a loop keeps its accumulators and
+/// constants in registers, and calls nothing. AnyTypes: a switch at each access.
+template <FloatType kRead, FloatType kWritten>
+struct RowTypes {
+  static constexpr bool kKnown = true;
+  static constexpr FloatType kIn = kRead, kOut = kWritten;
+  static constexpr bool kPaired =
+      kIn == FloatType::kBF16 || (size_of(kIn) == 1 && kOut == FloatType::kBF16);
+};
+struct AnyTypes {
+  static constexpr bool kKnown = false;
+};
+/// The element in memory of a type of two or four bytes.
+constexpr Element element_of(FloatType type) {
+  return type == FloatType::kF32   ? Element::kF32
+         : type == FloatType::kF16 ? Element::kF16
+                                   : Element::kBF16;
+}
 
 struct RowTensor {
   char* data;      // of this row
@@ -38,6 +59,9 @@ struct RowState {
   int64_t index;
   bool paired;
   int64_t group;  // the one at work, where groups are reduced
+  int32_t options[kMaxRowOptions];
+  // The group that load_group() read last, and its first column.
+  mutable uint32_t group_at, group_first;
 
   template <int kIndex>
   DLBLAS_INLINE void store_value(Operand<kIndex>, float value) const;
@@ -73,8 +97,15 @@ DLBLAS_INLINE Values<2> from_pairs(const Values<2>& x) {
   return r;
 }
 
+DLBLAS_INLINE Values<2> from_pair(Pair p) {
+  Values<2> r;
+  r.v[0] = p.a, r.v[1] = p.b;
+  return r;
+}
+
+// By value: a row's state stays in registers where its address goes nowhere.
 /// The first n ≤ kWidth elements from column `c` on, at any stride, of any type; zeros above.
-DLBLAS_OUTLINE Vec load_some(const RowTensor& t, int64_t c, int n) {
+DLBLAS_OUTLINE Vec load_some(RowTensor t, int64_t c, int n) {
   const int size = size_of(t.type);
   const char* from = t.data + c * t.column;
   char gathered[4 * kWidth];
@@ -88,7 +119,7 @@ DLBLAS_OUTLINE Vec load_some(const RowTensor& t, int64_t c, int n) {
   if (t.type == FloatType::kBF16) return load_partial<Element::kBF16>(from, n);
   return load_bytes_partial(t.type, from, n);
 }
-DLBLAS_OUTLINE void store_some(const RowTensor& t, int64_t c, Vec v, int n) {
+DLBLAS_OUTLINE void store_some(RowTensor t, int64_t c, Vec v, int n) {
   const int size = size_of(t.type);
   char* to = t.data + c * t.column;
   char scattered[4 * kWidth];
@@ -106,26 +137,38 @@ DLBLAS_OUTLINE void store_some(const RowTensor& t, int64_t c, Vec v, int n) {
     for (int i = 0; i < n; ++i)
       __builtin_memcpy(to + i * t.column, place + i * size, static_cast<size_t>(size));
 }
-DLBLAS_OUTLINE Values<2> load_other(const RowTensor& t, int64_t c, bool paired) {
+DLBLAS_OUTLINE Values<2> load_other(RowTensor t, int64_t c, bool paired) {
   Values<2> r;
   r.v[0] = load_some(t, c, kWidth), r.v[1] = load_some(t, c + kWidth, kWidth);
   return paired ? to_pairs(r) : r;
 }
 // Unused by programs that put places alone.
-[[maybe_unused]] DLBLAS_OUTLINE void store_other(const RowTensor& t, int64_t c, const Values<2>& x,
+[[maybe_unused]] DLBLAS_OUTLINE void store_other(RowTensor t, int64_t c, Vec a, Vec b,
                                                  bool paired) {
+  const Values<2> x = from_pair({a, b});
   const Values<2> r = paired ? from_pairs(x) : x;
   store_some(t, c, r.v[0], kWidth), store_some(t, c + kWidth, r.v[1], kWidth);
 }
 
-DLBLAS_INLINE Values<2> from_pair(Pair p) {
-  Values<2> r;
-  r.v[0] = p.a, r.v[1] = p.b;
-  return r;
+/// One element as f32.
+DLBLAS_INLINE float load_one(const RowTensor& t, int64_t at) {
+  if (__builtin_expect(t.type != FloatType::kF32, 0)) return load_some(t, at, 1)[0];
+  float value;
+  __builtin_memcpy(&value, t.data + at * t.column, sizeof value);
+  return value;
+}
+/// The values of `columns` columns that lie in several groups of `width`, `past` of them in before.
+[[maybe_unused]] DLBLAS_OUTLINE Pair load_groups(RowTensor t, uint32_t group, uint32_t past,
+                                                 uint32_t width, int columns, bool paired) {
+  float all[2 * kWidth] = {};
+  for (int i = 0; i < columns; ++i)
+    all[i] = load_one(t, group + (past + static_cast<uint32_t>(i)) / width);
+  if (paired) return load2<Element::kF32, Element::kBF16>(all);
+  return {load<Element::kF32>(all), load<Element::kF32>(all + kWidth)};
 }
 
 /// kVectors = 2: 2·kWidth columns inside the row. 1: `lanes` columns in order, at a row's ends.
-template <int kVectors>
+template <int kVectors, typename Types>
 struct CpuAccess {
   const RowState& row;
   int64_t first;
@@ -134,7 +177,7 @@ struct CpuAccess {
   const RowCall& call = row.call;
 
   DLBLAS_INLINE int64_t column() const { return first; }
-  DLBLAS_INLINE int32_t option(int i) const { return call.options[i]; }
+  DLBLAS_INLINE int32_t option(int i) const { return row.options[i]; }
   template <int kStage>
   DLBLAS_INLINE const RowUnpack& unpack(Stage<kStage>) const {
     return call.unpack[0];
@@ -227,8 +270,8 @@ struct CpuAccess {
     const int size = size_of(to.type);
     const char* in = row.operands[kFrom].data + first * size;
     char* out = to.data + first * size;
-    const bool past =
-        to.store == Way::kStreamF32 || to.store == Way::kStreamF16 || to.store == Way::kStreamBF16;
+    const bool past = to.store == Way::kStreamF32 || to.store == Way::kStreamF16 ||
+                      to.store == Way::kStreamBF16 || to.store == Way::kStreamBF16Any;
     for (int i = 0; i < size / 2; ++i, in += 4 * kWidth, out += 4 * kWidth) {
       const Vec v = DLBLAS_ISA::load<Element::kF32>(in);  // any four bytes
       if (past)
@@ -252,18 +295,18 @@ struct CpuAccess {
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_group(Operand<kIndex>) const {
     const RowTensor& t = row.operands[kIndex];
-    const auto width = static_cast<uint32_t>(call.group), begin = static_cast<uint32_t>(first),
-               group = begin / width, past = begin - group * width;
+    const auto width = static_cast<uint32_t>(call.group), begin = static_cast<uint32_t>(first);
+    if (begin - row.group_first >= width) {
+      row.group_at = begin / width;
+      row.group_first = row.group_at * width;
+    }
+    const uint32_t group = row.group_at, past = begin - row.group_first;
     const int columns = kVectors == 1 ? lanes : kVectors * kWidth;
     if (past + static_cast<uint32_t>(columns) <= width) return {load_one(t, group)};
-    float all[kVectors * kWidth] = {};
-    for (int i = 0; i < columns; ++i)
-      all[i] = load_one(t, group + (past + static_cast<uint32_t>(i)) / width);
+    const Pair p = load_groups(t, group, past, width, columns, kVectors == 2 && row.paired);
     Values<kVectors> r;
-    for (int i = 0; i < kVectors; ++i)
-      r.v[i] = dlblas::DLBLAS_ISA::load<Element::kF32>(all + i * kWidth);
-    if constexpr (kVectors == 2)
-      if (row.paired) return to_pairs(r);
+    r.v[0] = p.a;
+    if constexpr (kVectors == 2) r.v[1] = p.b;
     return r;
   }
   /// A group's value, by its first access.
@@ -285,17 +328,24 @@ struct CpuAccess {
   }
 
  private:
-  DLBLAS_INLINE static float load_one(const RowTensor& t, int64_t at) {
-    if (t.type != FloatType::kF32) return load_some(t, at, 1)[0];
-    float value;
-    __builtin_memcpy(&value, t.data + at * t.column, sizeof value);
-    return value;
+  template <FloatType kType, Nans kNans>
+  static constexpr Way streamed_way() {
+    return kType == FloatType::kF32   ? Way::kStreamF32
+           : kType == FloatType::kF16 ? Way::kStreamF16
+           : kNans == Nans::kShort    ? Way::kStreamBF16
+                                      : Way::kStreamBF16Any;
   }
   DLBLAS_INLINE Values<kVectors> load_from(const RowTensor& t, int64_t c) const {
     Values<kVectors> r;
     if constexpr (kVectors == 1) {
       r.v[0] = load_some(t, c, lanes);
       return r;
+    } else if constexpr (Types::kKnown) {
+      constexpr FloatType kType = Types::kIn;
+      if constexpr (size_of(kType) == 1)
+        return from_pair(load_bytes_as<kType>(t.data + c, Types::kPaired));
+      else
+        return from_pair(load2<element_of(kType), element_of(kType)>(t.data + c * size_of(kType)));
     } else {
       if (t.load == Way::kBF16 || t.load == Way::kBF16Any)
         return from_pair(load2<Element::kBF16, Element::kBF16>(t.data + c * 2));
@@ -314,6 +364,18 @@ struct CpuAccess {
   DLBLAS_INLINE void store_to(const RowTensor& t, int64_t c, const Values<kVectors>& x) const {
     if constexpr (kVectors == 1) {
       store_some(t, c, x.v[0], lanes);
+    } else if constexpr (Types::kKnown) {
+      constexpr FloatType kType = Types::kOut;
+      constexpr Nans kNans = Types::kIn == FloatType::kF16 || Types::kIn == FloatType::kBF16
+                                 ? Nans::kShort
+                                 : Nans::kAny;
+      char* to = t.data + c * size_of(kType);
+      if constexpr (size_of(kType) == 1)
+        store_bytes_as<kType>(to, x.v[0], x.v[1], Types::kPaired, t.store == Way::kStreamBytes);
+      else if (t.store == streamed_way<kType, kNans>())
+        stream2<element_of(kType), kNans>(to, {x.v[0], x.v[1]});
+      else
+        store2<element_of(kType), kNans>(to, {x.v[0], x.v[1]});
     } else {
       const Pair p = {x.v[0], x.v[1]};
       if (t.store == Way::kBF16)
@@ -326,6 +388,8 @@ struct CpuAccess {
         stream2<Element::kF32>(t.data + c * 4, p);
       else if (t.store == Way::kBF16Any)
         store2<Element::kBF16>(t.data + c * 2, p);
+      else if (t.store == Way::kStreamBF16Any)
+        stream2<Element::kBF16>(t.data + c * 2, p);
 #if defined(__AVX2__)
       else if (t.store == Way::kF16)
         store2<Element::kF16>(t.data + c * 2, p);
@@ -335,7 +399,7 @@ struct CpuAccess {
       else if (t.store == Way::kBytes || t.store == Way::kStreamBytes)
         store_bytes(t.type, t.data + c, p.a, p.b, row.paired, t.store == Way::kStreamBytes);
       else
-        store_other(t, c, x, row.paired);
+        store_other(t, c, p.a, p.b, row.paired);
     }
   }
 };
@@ -346,12 +410,12 @@ DLBLAS_INLINE void RowState::store_value(Operand<kIndex>, float value) const {
 }
 
 /// What a program is compiled for on a CPU.
-template <int kVectors, bool kKeep>
+template <int kVectors, bool kKeep, typename Types>
 struct CpuTarget {
   static constexpr int kElements = kVectors * kWidth;
   static constexpr bool kKeeps = kKeep;
   static constexpr int kVariant = kKeep ? 0 : 1;  // rows are read again: in as few passes as can be
-  using Access = CpuAccess<kVectors>;
+  using Access = CpuAccess<kVectors, Types>;
   using Row = RowState;
   using Values = dlblas::DLBLAS_ISA::Values<kVectors>;
   template <int kIndex>

@@ -19,6 +19,7 @@ struct RowJob {
   bool short_nans = false;  // no f32 among the inputs: see Nans in cpu/simd.hpp
   bool stream = false;      // results go past the caches
   bool prefetch = false;    // while a row is written, the next one is asked for
+  uint32_t at_columns = 0;  // bit i: operand i is given, and is read or written at columns
 };
 
 /// Runs units [begin, end): row · tiles + tile.

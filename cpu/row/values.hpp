@@ -167,9 +167,14 @@ struct MaxPart {
   DLBLAS_INLINE void add(const Values<1>& x) {
     most = max(choose(lanes_below(lanes), x.v[0], most), most);
   }
-  template <int kVectors>
-  DLBLAS_INLINE void add_abs(const Values<kVectors>& x) {
-    add(abs(x));
+  // Magnitudes are ordered as integers, NaN above all, and −inf is below them.
+  DLBLAS_INLINE void add_abs(const Values<2>& x) {
+    const Ints larger = DLBLAS_ISA::max((Ints)abs(x.v[0]), (Ints)abs(x.v[1]));
+    most = (Vec)DLBLAS_ISA::max((Ints)most, larger);
+  }
+  DLBLAS_INLINE void add_abs(const Values<1>& x) {
+    const Vec inside = choose(lanes_below(lanes), abs(x.v[0]), zero());
+    most = (Vec)DLBLAS_ISA::max((Ints)most, (Ints)inside);
   }
   DLBLAS_INLINE void merge(const MaxPart& o) { most = max(most, o.most); }
   DLBLAS_INLINE static Total none() { return -__builtin_inff(); }

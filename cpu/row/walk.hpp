@@ -40,17 +40,20 @@ DLBLAS_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
 /// Bytes on the stack for what a row keeps between its last stage and its store.
 constexpr int kRowScratchBytes = 128 << 10;
 
-template <template <typename> class Program, bool kKeep>
+template <template <typename> class Program, bool kKeep, typename Types>
 class RowWalker {
  public:
   template <int kVectors>
-  using At = Program<CpuTarget<kVectors, kKeep>>;
+  using At = Program<CpuTarget<kVectors, kKeep, Types>>;
+  template <int kVectors>
+  using Access = CpuAccess<kVectors, Types>;
   using Wide = At<2>;
   using Kept = typename Wide::Kept;
 
   /// `scratch`: an access after the other, where kKeep.
   RowWalker(const RowJob& job, Kept* scratch)
-      : job_(job), row_{job.call, {}, 0, job.paired, 0}, scratch_(scratch) {
+      : job_(job), row_{job.call, {}, 0, job.paired, 0, {}, 0, 0}, scratch_(scratch) {
+    for (int i = 0; i < kMaxRowOptions; ++i) row_.options[i] = job.call.options[i];
     for (int i = 0; i < job.operands; ++i) {
       RowTensor& t = row_.operands[i];
       t.type = job.types[i];
@@ -167,27 +170,27 @@ class RowWalker {
     }
   }
   Way streamed(const RowTensor& t) const {
-    return t.store == Way::kOther || t.store == Way::kBF16Any ? t.store
-           : size_of(t.type) == 1                             ? Way::kStreamBytes
-           : t.type == FloatType::kF16                        ? Way::kStreamF16
-           : t.type == FloatType::kBF16                       ? Way::kStreamBF16
-           : job_.paired                                      ? t.store
-                                                              : Way::kStreamF32;
+    return t.store == Way::kOther       ? t.store
+           : t.store == Way::kBF16Any   ? Way::kStreamBF16Any
+           : size_of(t.type) == 1       ? Way::kStreamBytes
+           : t.type == FloatType::kF16  ? Way::kStreamF16
+           : t.type == FloatType::kBF16 ? Way::kStreamBF16
+           : job_.paired                ? t.store
+                                        : Way::kStreamF32;
   }
 
   /// Stats belong to the program as compiled for two vectors; that for one has its own type of the
   /// same layout.
   template <int kVectors>
-  DLBLAS_INLINE typename At<kVectors>::Stats stats() const {
+  DLBLAS_INLINE static typename At<kVectors>::Stats stats_at(const typename Wide::Stats& stats) {
     typename At<kVectors>::Stats copy;
-    static_assert(sizeof copy == sizeof stats_);
-    __builtin_memcpy(&copy, &stats_, sizeof copy);
+    static_assert(sizeof copy == sizeof stats);
+    __builtin_memcpy(&copy, &stats, sizeof copy);
     return copy;
   }
 
   template <int kVectors, bool kFirst>
-  DLBLAS_INLINE typename At<kVectors>::Kept kept_at(const CpuAccess<kVectors>& at) {
-    typename At<kVectors>::Kept kept;
+  DLBLAS_INLINE static void keep_at(typename At<kVectors>::Kept& kept, const Access<kVectors>& at) {
     if constexpr (!kFirst && At<kVectors>::kHasReload) {
       At<kVectors>::reload(kept, at);
     } else {
@@ -195,6 +198,11 @@ class RowWalker {
       At<kVectors>::load(loaded, at);
       At<kVectors>::keep(kept, loaded, at);
     }
+  }
+  template <int kVectors, bool kFirst>
+  DLBLAS_INLINE static typename At<kVectors>::Kept kept_at(const Access<kVectors>& at) {
+    typename At<kVectors>::Kept kept;
+    keep_at<kVectors, kFirst>(kept, at);
     return kept;
   }
 
@@ -202,12 +210,13 @@ class RowWalker {
   DLBLAS_INLINE void stage(Stage<kStage> s, int64_t begin, int64_t end) {
     if constexpr (kStage < Wide::kStages)
       if constexpr (Wide::kScopes[kStage] <= 0)
-        Wide::finalize(s, stats_, reduce(s, begin, end), job_.call);
+        Wide::finalize(s, stats_, reduce(s, begin, end, row_, stats_), job_.call);
   }
 
   /// The total of columns [begin, end).
   template <int kStage>
-  DLBLAS_INLINE auto reduce(Stage<kStage> s, int64_t begin, int64_t end) {
+  DLBLAS_INLINE auto reduce(Stage<kStage> s, int64_t begin, int64_t end, const RowState row,
+                            const typename Wide::Stats stats) {
     using Part = decltype(Wide::partial(s));
     typename Part::Total total = Part::none();
     for (int64_t block = begin; block < end; block += kRowBlock) {
@@ -216,12 +225,12 @@ class RowWalker {
       for_columns(block, next, [&](auto width, int u, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
         constexpr int kVectors = decltype(width)::vectors;
         using P = At<kVectors>;
-        const CpuAccess<kVectors> at = {row_, c, lanes, kStage == 0};
+        const Access<kVectors> at = {row, c, lanes, kStage == 0};
         typename P::Kept kept = kept_at<kVectors, kStage == 0>(at);
         typename P::Columns columns;
         if constexpr (P::kHasColumns && P::kColumnsStage <= kStage) P::load_columns(columns, at);
         parts[u].lanes = lanes;
-        P::accumulate(s, parts[u], kept, columns, stats<kVectors>(), at);
+        P::accumulate(s, parts[u], kept, columns, stats_at<kVectors>(stats), at);
         if constexpr (kKeep && kStage == P::kStages - 1) kept_place<kVectors>(c) = kept;
       });
       for (int u = 1; u < kRowUnroll; ++u) parts[0].merge(parts[u]);
@@ -235,7 +244,7 @@ class RowWalker {
     RowPicks picks(Wide::picks(job_.call));
     for_columns(begin, end, [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
       constexpr int kVectors = decltype(width)::vectors;
-      const CpuAccess<kVectors> at = {row_, c, lanes, false};
+      const Access<kVectors> at = {row_, c, lanes, false};
       picks.offer(At<kVectors>::ranked(kept_at<kVectors, false>(at)), c, lanes, row_.paired);
     });
     Wide::select(picks, stats_, row_);
@@ -251,10 +260,11 @@ class RowWalker {
   }
 
   template <int kVectors>
-  DLBLAS_INLINE void write_access(int64_t c, int lanes) {
+  DLBLAS_INLINE void write_access(int64_t c, int lanes, const RowState& row,
+                                  const typename Wide::Stats& stats) {
     using P = At<kVectors>;
     constexpr bool kFirst = P::kStages == 0 || P::kScopes[0] > 0;
-    CpuAccess<kVectors> at = {row_, c, lanes, kFirst};
+    Access<kVectors> at = {row, c, lanes, kFirst};
     typename P::Kept kept;
     if constexpr (kKeep)
       kept = kept_place<kVectors>(c);
@@ -263,32 +273,51 @@ class RowWalker {
     typename P::Columns columns;
     if constexpr (P::kHasColumns) P::load_columns(columns, at);
     at.first_pass = true;
-    P::store(kept, columns, stats<kVectors>(), at);
+    P::store(kept, columns, stats_at<kVectors>(stats), at);
   }
 
   /// Does the last stage reduce groups of columns?
   static constexpr bool kGroups =
       Wide::kStages > 0 && Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0] == kGroupScope;
 
+  template <int kVectors>
+  DLBLAS_INLINE static typename At<kVectors>::Kept finalized(float total, const RowState& row,
+                                                             int64_t c) {
+    typename At<kVectors>::Kept kept = {};
+    At<kVectors>::finalize_group(Stage<Wide::kStages - 1>{}, kept, total,
+                                 Access<kVectors>{row, c, kWidth, true});
+    return kept;
+  }
+
   /// A group is read for its total, and again, from cache, to be stored.
   void write_groups(int64_t begin, int64_t end) {
     using S = Stage<Wide::kStages - 1>;
     const int64_t width = job_.call.group;
     if (job_.stream && width % kRowStep == 0) start_streaming(begin, end);
-    row_.group = begin / width;
-    for (int64_t c = begin; c < end; c += width, ++row_.group) {
+    RowState row = row_;
+    const auto stats = stats_;
+    row.group = begin / width;
+    for (int64_t c = begin; c < end; c += width, ++row.group) {
       const int64_t next = c + width < end ? c + width : end;
-      const auto total = static_cast<float>(reduce(S{}, c, next));
+      const auto total = static_cast<float>(reduce(S{}, c, next, row, stats));
+      // What the total says, once: an access then loads its own values.
+      const auto wide = finalized<2>(total, row, c);
+      typename At<1>::Kept narrow = {};
+      if ((next - c) % kRowStep != 0) narrow = finalized<1>(total, row, c);
       for_columns(c, next, [&](auto vectors, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
         constexpr int kVectors = decltype(vectors)::vectors;
         using P = At<kVectors>;
-        CpuAccess<kVectors> access = {row_, at, lanes, P::kStages == 0};
-        typename P::Kept kept = kept_at<kVectors, false>(access);
+        Access<kVectors> access = {row, at, lanes, P::kStages == 0};
+        typename P::Kept kept;
+        if constexpr (kVectors == 2)
+          kept = wide;
+        else
+          kept = narrow;
+        keep_at<kVectors, false>(kept, access);
         access.first_pass = true;
-        P::finalize_group(S{}, kept, total, access);
         typename P::Columns columns;
         if constexpr (P::kHasColumns) P::load_columns(columns, access);
-        P::store(kept, columns, stats<kVectors>(), access);
+        P::store(kept, columns, stats_at<kVectors>(stats), access);
       });
     }
   }
@@ -303,19 +332,23 @@ class RowWalker {
   void write_row(int64_t begin, int64_t end) {
     int64_t c = begin;
     if (job_.stream) c = start_streaming(begin, end);
+    const RowState row = row_;
+    const typename Wide::Stats stats = stats_;
     if (job_.prefetch) {
       constexpr int64_t kAhead = kRowUnroll * kRowStep;
       const int64_t next = row_.index + 1 < job_.call.rows ? row_.index + 1 : row_.index;
       for (; c + kAhead <= end; c += kAhead) {
         prefetch_row(next, c, kAhead);
-        for (int u = 0; u < kRowUnroll; ++u) write_access<2>(c + u * kRowStep, kWidth);
+        for (int u = 0; u < kRowUnroll; ++u) write_access<2>(c + u * kRowStep, kWidth, row, stats);
       }
     }
     write_columns(c, end);
   }
   void write_columns(int64_t begin, int64_t end) {
+    const RowState row = row_;
+    const typename Wide::Stats stats = stats_;
     for_columns(begin, end, [&](auto width, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
-      write_access<decltype(width)::vectors>(at, lanes);
+      write_access<decltype(width)::vectors>(at, lanes, row, stats);
     });
   }
 
@@ -334,7 +367,7 @@ class RowWalker {
     const int64_t head = choose_stores(begin, end);
     for (int64_t c = begin; c < begin + head; c += kWidth) {
       const int64_t left = begin + head - c;
-      write_access<1>(c, left < kWidth ? static_cast<int>(left) : kWidth);
+      write_access<1>(c, left < kWidth ? static_cast<int>(left) : kWidth, row_, stats_);
     }
     return begin + head;
   }
@@ -369,21 +402,63 @@ class RowWalker {
   typename At<1>::Kept narrow_[2];
 };
 
-template <template <typename> class Program>
-void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
-  using Keeping = RowWalker<Program, true>;
+/// Are the call's elements at columns of these types, side by side?
+template <typename Types>
+bool fits(const RowJob& job) {
+  if constexpr (!Types::kKnown) {
+    return true;
+  } else {
+    for (int i = 0; i < job.operands; ++i) {
+      if (!(job.at_columns >> i & 1u)) continue;
+      const FloatType type = job.written >> i & 1u ? Types::kOut : Types::kIn;
+      if (job.types[i] != type || job.call.operands[i].column != 1) return false;
+    }
+    return job.paired == Types::kPaired && job.short_nans == (size_of(Types::kIn) == 2);
+  }
+}
+
+/// False: not compiled for these types. Long rows of a program that remembers are not, for known
+/// ones: code is worth its bytes where rows are usual.
+template <template <typename> class Program, typename Types>
+bool walk_typed(const RowJob& job, int64_t begin, int64_t end) {
+  using Keeping = RowWalker<Program, true, Types>;
   using Kept = typename Keeping::Kept;
   constexpr int64_t kMost = kRowScratchBytes / static_cast<int>(sizeof(Kept));
-  if (Keeping::Wide::kRemembers && job.call.width <= kMost * kRowStep) {
-    if constexpr (Keeping::Wide::kRemembers) {
+  if constexpr (Keeping::Wide::kRemembers) {
+    if (job.call.width <= kMost * kRowStep) {
       alignas(64) Kept scratch[kMost];
       Keeping walker(job, scratch);
       for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
+      return true;
     }
-  } else {
-    RowWalker<Program, false> walker(job, nullptr);
-    for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
   }
+  if constexpr (Keeping::Wide::kRemembers && Types::kKnown) return false;
+  RowWalker<Program, false, Types> walker(job, nullptr);
+  for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
+  return true;
+}
+/// By the first types that the call has; AnyTypes are the last.
+template <template <typename> class Program, typename... Types>
+void walk_one_of(const RowJob& job, int64_t begin, int64_t end) {
+  static_cast<void>(((fits<Types>(job) && walk_typed<Program, Types>(job, begin, end)) || ...));
+}
+
+template <template <typename> class Program>
+void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
+  using Any = typename RowWalker<Program, false, AnyTypes>::Wide;
+  constexpr auto kF32 = FloatType::kF32, kF16 = FloatType::kF16, kBF16 = FloatType::kBF16,
+                 kE4M3 = FloatType::kF8E4M3, kI8 = FloatType::kI8;
+  if constexpr (Any::kHasHeads)
+    walk_one_of<Program, AnyTypes>(job, begin, end);
+  else if constexpr (Any::kByteResults)
+    walk_one_of<Program, RowTypes<kF32, kE4M3>, RowTypes<kBF16, kE4M3>, RowTypes<kF32, kI8>,
+                RowTypes<kBF16, kI8>, RowTypes<kF16, kE4M3>, AnyTypes>(job, begin, end);
+  else if constexpr (Any::kByteRows)
+    walk_one_of<Program, RowTypes<kE4M3, kF32>, RowTypes<kE4M3, kBF16>, RowTypes<kI8, kF32>,
+                RowTypes<kI8, kBF16>, AnyTypes>(job, begin, end);
+  else
+    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,
+                AnyTypes>(job, begin, end);
   // Other threads may read the results as soon as this task has ended.
   if (job.stream) stream_fence();
 }

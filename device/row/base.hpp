@@ -53,7 +53,8 @@ struct RowProgram {
   static constexpr bool kHasColumns = false, kColumnsAfterRow = false;
   static constexpr int kColumnsStage = 3;
   /// finalize_group(Stage, Kept&, total, at): what a group's total changes in each of its accesses.
-  /// Kept may be loaded again before.
+  /// Kept may be loaded again before, or after: a CPU calls it once a group, so it reads nothing
+  /// that keep() sets, and keep() leaves what it sets.
   /// store_row(stats, row): results with one element a row. kOnlyRowResults: there are no others.
   static constexpr bool kHasRowResults = false, kOnlyRowResults = false;
   /// select(picks, stats, row), after all stages: picks.take() is the row's largest column that was
@@ -61,6 +62,8 @@ struct RowProgram {
   static constexpr bool kSelects = false;
   /// Accesses outside the row, as zeros, change no reduction.
   static constexpr bool kZeroNeutral = false;
+  /// Rows are written, or read, as 8-bit elements: what a CPU compiles loops for.
+  static constexpr bool kByteResults = false, kByteRows = false;
   /// keep() stores: reload(Kept&, at) reads what it kept where the row is read again.
   static constexpr bool kHasReload = false;
   /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.

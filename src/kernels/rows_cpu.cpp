@@ -125,6 +125,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
     if (!given(args, spec)) continue;
     if (!spec.written && values && job.types[i] == FloatType::kF32) job.short_nans = false;
     if (spec.written) job.written |= 1u << i;
+    if (spec.role == RowRole::kRow || spec.role == RowRole::kColumns) job.at_columns |= 1u << i;
     if (has_rows(spec.role)) job.rows_of |= 1u << i;
     if (spec.role == RowRole::kRow && t.shape[t.rank - 1] != job.call.width) job.shifted |= 1u << i;
     if (has_rows(spec.role) || spec.role == RowRole::kGathered)

@@ -11,6 +11,7 @@ struct Dequantize : RowProgram {
   static constexpr Operand<0> kQ{};
   static constexpr Operand<1> kScale{};
   static constexpr Operand<2> kY{};
+  static constexpr bool kByteRows = true;
   using Access = typename Target::Access;
 
   struct Loaded {

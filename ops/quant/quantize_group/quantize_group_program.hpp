@@ -16,6 +16,7 @@ struct QuantizeGroup : RowProgram {
   enum Scalars { kLargest };
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kGroupScope};
+  static constexpr bool kByteResults = true;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
   using Max = typename Target::Max;

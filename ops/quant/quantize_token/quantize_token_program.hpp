@@ -15,6 +15,7 @@ struct QuantizeToken : RowProgram {
   enum Scalars { kLargest };
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kRowScope};
+  static constexpr bool kByteResults = true;
   static constexpr bool kHasRowResults = true, kZeroNeutral = true;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
