@@ -6,7 +6,7 @@
 #include "device/float8.hpp"
 #include "device/view.hpp"
 
-namespace dlblas::f64 {
+namespace dlblas {
 
 /// Offset, in elements, of the element with a row-major index.
 __device__ inline int64_t offset_of(const DeviceView& t, int64_t index) {
@@ -16,12 +16,6 @@ __device__ inline int64_t offset_of(const DeviceView& t, int64_t index) {
     index /= t.shape[i];
   }
   return t.rank > 0 ? at + index * t.strides[0] : 0;
-}
-
-__device__ inline int size_of(int32_t dtype) {
-  if (dtype == kCodeF64 || dtype == kCodeI64) return 8;
-  if (dtype == kCodeF32 || dtype == kCodeI32) return 4;
-  return dtype == kCodeF16 || dtype == kCodeBF16 ? 2 : 1;
 }
 
 /// Rounded to odd, so that a second rounding to a narrower type equals one rounding from f64.
@@ -47,42 +41,24 @@ __device__ inline double from_f16(uint16_t h) {
 }
 __device__ inline double from_bf16(uint16_t h) { return __int_as_float(static_cast<int>(h) << 16); }
 
-__device__ inline uint8_t to_f8(int32_t dtype, double v) {
+__device__ inline uint8_t to_f8(DType dtype, double v) {
   const auto bits = static_cast<uint32_t>(__float_as_int(to_f32_odd(v)));
-  return static_cast<uint8_t>(dtype == kCodeF8E4M3   ? f32_bits_to_f8e4m3(bits)
-                              : dtype == kCodeF8E5M2 ? f32_bits_to_f8e5m2(bits)
+  return static_cast<uint8_t>(dtype == DType::kF8E4M3   ? f32_bits_to_f8e4m3(bits)
+                              : dtype == DType::kF8E5M2 ? f32_bits_to_f8e5m2(bits)
                                                      : f32_bits_to_f8e8m0(bits));
 }
-__device__ inline double from_f8(int32_t dtype, uint8_t code) {
-  return __int_as_float(static_cast<int>(dtype == kCodeF8E4M3   ? f8e4m3_to_f32_bits(code)
-                                         : dtype == kCodeF8E5M2 ? f8e5m2_to_f32_bits(code)
+__device__ inline double from_f8(DType dtype, uint8_t code) {
+  return __int_as_float(static_cast<int>(dtype == DType::kF8E4M3   ? f8e4m3_to_f32_bits(code)
+                                         : dtype == DType::kF8E5M2 ? f8e5m2_to_f32_bits(code)
                                                                 : f8e8m0_to_f32_bits(code)));
 }
-__device__ inline bool is_f8(int32_t dtype) {
-  return dtype == kCodeF8E4M3 || dtype == kCodeF8E5M2 || dtype == kCodeF8E8M0;
-}
-
 /// Rounds to a dtype's nearest value, as f64.
-__device__ inline double round_to(int32_t dtype, double v) {
-  if (dtype == kCodeF32) return static_cast<float>(v);
-  if (dtype == kCodeF16) return from_f16(to_f16(v));
-  if (dtype == kCodeBF16) return from_bf16(to_bf16(v));
-  if (is_f8(dtype)) return from_f8(dtype, to_f8(dtype, v));
+__device__ inline double round_to(DType dtype, double v) {
+  if (dtype == DType::kF32) return static_cast<float>(v);
+  if (dtype == DType::kF16) return from_f16(to_f16(v));
+  if (dtype == DType::kBF16) return from_bf16(to_bf16(v));
+  if (is_f8(dtype) || dtype == DType::kF8E8M0) return from_f8(dtype, to_f8(dtype, v));
   return v;
-}
-
-/// Finite range, machine epsilon (spacing at 1) and smallest denormal of a float dtype.
-struct Limits {
-  double max, eps, tiny;
-};
-__device__ inline Limits limits_of(int32_t dtype) {
-  if (dtype == kCodeF16) return {65504.0, 0x1p-10, 0x1p-24};
-  if (dtype == kCodeBF16) return {0x1.fep127, 0x1p-7, 0x1p-133};
-  if (dtype == kCodeF8E4M3) return {448, 0x1p-3, 0x1p-9};
-  if (dtype == kCodeF8E5M2) return {57344, 0x1p-2, 0x1p-16};
-  if (dtype == kCodeF8E8M0) return {0x1p127, 1, 0x1p-127};
-  if (dtype == kCodeF64) return {0x1.fffffffffffffp1023, 0x1p-52, __longlong_as_double(1)};
-  return {0x1.fffffep127, 0x1p-23, 0x1p-149};
 }
 
 template <typename V>
@@ -93,23 +69,23 @@ __device__ inline V& at(const DeviceView& t, int64_t offset) {
 /// The element `offset` elements from data.
 __device__ inline double load(const DeviceView& t, int64_t offset) {
   switch (t.dtype) {
-    case kCodeF32:
+    case DType::kF32:
       return at<float>(t, offset);
-    case kCodeF16:
+    case DType::kF16:
       return from_f16(at<uint16_t>(t, offset));
-    case kCodeBF16:
+    case DType::kBF16:
       return from_bf16(at<uint16_t>(t, offset));
-    case kCodeF8E4M3:
-    case kCodeF8E5M2:
-    case kCodeF8E8M0:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kF8E8M0:
       return from_f8(t.dtype, at<uint8_t>(t, offset));
-    case kCodeF64:
+    case DType::kF64:
       return at<double>(t, offset);
-    case kCodeI8:
+    case DType::kI8:
       return at<int8_t>(t, offset);
-    case kCodeI32:
+    case DType::kI32:
       return at<int32_t>(t, offset);
-    case kCodeI64:
+    case DType::kI64:
       return static_cast<double>(at<int64_t>(t, offset));
     default:
       return at<uint8_t>(t, offset);
@@ -118,30 +94,30 @@ __device__ inline double load(const DeviceView& t, int64_t offset) {
 
 __device__ inline void store(const DeviceView& t, int64_t offset, double v) {
   switch (t.dtype) {
-    case kCodeF32:
+    case DType::kF32:
       at<float>(t, offset) = static_cast<float>(v);
       break;
-    case kCodeF16:
+    case DType::kF16:
       at<uint16_t>(t, offset) = to_f16(v);
       break;
-    case kCodeBF16:
+    case DType::kBF16:
       at<uint16_t>(t, offset) = to_bf16(v);
       break;
-    case kCodeF8E4M3:
-    case kCodeF8E5M2:
-    case kCodeF8E8M0:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kF8E8M0:
       at<uint8_t>(t, offset) = to_f8(t.dtype, v);
       break;
-    case kCodeF64:
+    case DType::kF64:
       at<double>(t, offset) = v;
       break;
-    case kCodeI8:
+    case DType::kI8:
       at<int8_t>(t, offset) = static_cast<int8_t>(v);
       break;
-    case kCodeI32:
+    case DType::kI32:
       at<int32_t>(t, offset) = static_cast<int32_t>(v);
       break;
-    case kCodeI64:
+    case DType::kI64:
       at<int64_t>(t, offset) = static_cast<int64_t>(v);
       break;
     default:
@@ -149,4 +125,4 @@ __device__ inline void store(const DeviceView& t, int64_t offset, double v) {
   }
 }
 
-}  // namespace dlblas::f64
+}  // namespace dlblas

@@ -16,16 +16,16 @@ constexpr int64_t kNone = 0x7fffffffffffffff;
 __device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000); }
 
 // |out − ref| over what is allowed; 0 where non-finite values agree, infinity where they do not.
-__device__ inline double error_of(double out, double ref, double allowed, int32_t dtype) {
+__device__ inline double error_of(double out, double ref, double allowed, DType dtype) {
   if (isnan(ref) || isnan(out)) return isnan(ref) && isnan(out) ? 0 : infinity();
-  const f64::Limits limits = f64::limits_of(dtype);
-  if (f64::is_f8(dtype) && fabs(ref) >= limits.max) {  // conversions to f8 saturate
+  const FloatTraits limits = float_traits(dtype);
+  if (is_f8(dtype) && fabs(ref) >= limits.max) {  // conversions to f8 saturate
     if (fabs(out) == limits.max && signbit(out) == signbit(ref)) return 0;
     if (isfinite(ref)) ref = copysign(limits.max, ref);
   }
   if (isinf(ref)) return out == ref ? 0 : infinity();
   if (isinf(out)) {
-    const bool overflows = isinf(f64::round_to(dtype, fabs(ref) + allowed));
+    const bool overflows = isinf(round_to(dtype, fabs(ref) + allowed));
     return overflows && signbit(out) == signbit(ref) ? 0 : infinity();
   }
   const double difference = fabs(out - ref);
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(compare::kThreads)
     const int64_t row = p.rows[i / p.width];
     if (row >= p.row_limit) continue;
     const int64_t index = row * p.width + i % p.width;
-    compare::add(mine, p, f64::load(p.out, f64::offset_of(p.out, index)), i, index);
+    compare::add(mine, p, load_element(p.out, offset_of(p.out, index)), i, index);
   }
   parts[threadIdx.x] = mine;
   for (int half = compare::kThreads / 2; half > 0; half /= 2) {

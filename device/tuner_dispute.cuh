@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(DisputeParams::kThreads)
   const int64_t step = static_cast<int64_t>(gridDim.x) * DisputeParams::kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * DisputeParams::kThreads + threadIdx.x;
        i < p.numel; i += step) {
-    const double a = f64::load(p.one, f64::offset_of(p.one, i));
-    const double b = f64::load(p.other, f64::offset_of(p.other, i));
+    const double a = load_element(p.one, offset_of(p.one, i));
+    const double b = load_element(p.other, offset_of(p.other, i));
     if (dispute::differ(p, a, b, i % p.width)) p.flags[i / p.width] = 1;
   }
 }

@@ -31,18 +31,18 @@ __device__ inline double value(const TunerFillParams& p, int64_t i) {
   const uint64_t bits = mix(p.seed + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15ull);
   if (p.fill == kFillPositive) return __dadd_rn(fabs(normal(bits)), 0.125);
   switch (p.t.dtype) {
-    case kCodeF32:
-    case kCodeF16:
-    case kCodeBF16:
-    case kCodeF8E4M3:
-    case kCodeF8E5M2:
-    case kCodeF64:
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kF64:
       return normal(bits);
-    case kCodeI8:
+    case DType::kI8:
       return rint(32 * normal(bits));
-    case kCodeF8E8M0:
+    case DType::kF8E8M0:
       return ldexp(1.0, static_cast<int>(bits & 7) - 4);
-    case kCodeBool:
+    case DType::kBool:
       return static_cast<double>(bits & 1);
     default:
       return static_cast<double>(bits & 63);
@@ -58,26 +58,26 @@ __device__ inline int64_t index_step() { return static_cast<int64_t>(gridDim.x) 
 
 __global__ void tuner_fill(const __grid_constant__ TunerFillParams p) {
   for (int64_t i = tuner::first_index(); i < p.numel; i += tuner::index_step())
-    f64::store(p.t, f64::offset_of(p.t, i), tuner::value(p, i));
+    store_element(p.t, offset_of(p.t, i), tuner::value(p, i));
 }
 
 /// Every byte of every element becomes `byte`; gaps stay.
 __global__ void tuner_set_elements(const __grid_constant__ TunerBytesParams p) {
-  const int size = f64::size_of(p.t.dtype);
+  const int size = size_of(p.t.dtype);
   for (int64_t i = tuner::first_index(); i < p.numel; i += tuner::index_step()) {
-    unsigned char* at = static_cast<unsigned char*>(p.t.data) + f64::offset_of(p.t, i) * size;
+    unsigned char* at = static_cast<unsigned char*>(p.t.data) + offset_of(p.t, i) * size;
     for (int b = 0; b < size; ++b) at[b] = static_cast<unsigned char>(p.byte);
   }
 }
 
 /// Bit i: all bytes of element i are `byte`. Blocks are whole warps, so a warp owns a word.
 __global__ void tuner_find_equal(const __grid_constant__ TunerBytesParams p) {
-  const int size = f64::size_of(p.t.dtype);
+  const int size = size_of(p.t.dtype);
   const int64_t padded = (p.numel + 31) / 32 * 32;
   for (int64_t i = tuner::first_index(); i < padded; i += tuner::index_step()) {
     bool equal = i < p.numel;
     if (equal) {
-      const auto* at = static_cast<const unsigned char*>(p.t.data) + f64::offset_of(p.t, i) * size;
+      const auto* at = static_cast<const unsigned char*>(p.t.data) + offset_of(p.t, i) * size;
       for (int b = 0; b < size; ++b) equal = equal && at[b] == p.byte;
     }
     const unsigned word = __ballot_sync(0xffffffffu, equal);

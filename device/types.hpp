@@ -20,6 +20,69 @@ using size_t = unsigned long;
 
 namespace dlblas {
 
+/// Types of elements, everywhere: a Problem's, a store record's, a kernel's.
+enum class DType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kF8E4M3,
+  kF8E5M2,
+  kI8,
+  kI32,
+  kI64,
+  kU8,
+  kBool,
+  kF64,
+  kF8E8M0,  // a scale: 2^(byte - 127), 255 is NaN
+  kF4X2,    // two e2m1 numbers a byte, the first in the low half
+  kAbsent,  // an optional tensor that was not given
+};
+
+constexpr bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
+
+/// Bytes of an element; 0 of none.
+constexpr int size_of(DType t) {
+  switch (t) {
+    case DType::kF64:
+    case DType::kI64:
+      return 8;
+    case DType::kF32:
+    case DType::kI32:
+      return 4;
+    case DType::kF16:
+    case DType::kBF16:
+      return 2;
+    case DType::kAbsent:
+      return 0;
+    default:
+      return 1;
+  }
+}
+
+/// Finite range and precision of a float dtype: largest value, machine epsilon (spacing at 1),
+/// smallest denormal.
+struct FloatTraits {
+  double max, eps, tiny;
+};
+constexpr FloatTraits float_traits(DType t) {
+  switch (t) {
+    case DType::kF16:
+      return {65504.0, 0x1p-10, 0x1p-24};
+    case DType::kBF16:
+      return {0x1.fep127, 0x1p-7, 0x1p-133};
+    case DType::kF8E4M3:
+      return {448, 0x1p-3, 0x1p-9};
+    case DType::kF8E5M2:
+      return {57344, 0x1p-2, 0x1p-16};
+    case DType::kF8E8M0:
+      return {0x1p127, 1, 0x1p-127};
+    case DType::kF64:
+      return {0x1.fffffffffffffp1023, 0x1p-52, 0x0.0000000000001p-1022};
+    default:
+      return {0x1.fffffep127, 0x1p-23, 0x1p-149};
+  }
+}
+
 /// Elements of kernels. Equal to the DType of the same name; host code asserts it where it
 /// converts. Those after kBF16 are storage of row programs (device/row/): values are f32 in
 /// between.

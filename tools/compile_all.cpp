@@ -30,10 +30,10 @@ constexpr std::size_t kKernelsEach = 10;
 
 constexpr std::size_t kProblemsShown = 3;  // of each row
 
-/// The kernels of one implementation on one arch.
+/// The kernels of one implementation on one arch, or of the device oracle.
 struct Row {
   const Operator* op;
-  const Implementation* impl;
+  const Implementation* impl;  // null: the oracle
   int arch;
   std::vector<KernelSource> sources;  // different ones
   std::size_t wanted = 0;             // before thinning out
@@ -124,7 +124,8 @@ Figures finish(Row& row) {
 /// One line of the table; the problems below it. How many problems.
 std::size_t print(Row& row) {
   const Figures f = finish(row);
-  const std::string name = row.op->schema.name + "." + row.impl->name;
+  const std::string name =
+      text(row.op->schema.name, ".", row.impl ? row.impl->name : "device_oracle");
   const std::string kernels = text(row.sources.size(), " of ", row.wanted);
   std::printf("%-36s sm_%-4d %10s %5d %7d %6d %8.0f %7.0f\n", name.c_str(), row.arch,
               kernels.c_str(), f.registers, f.spills, f.stack,
@@ -160,15 +161,16 @@ std::vector<Row> collect(const Request& request) {
     if (!takes(request, *op)) continue;
     const std::vector<Problem> problems = problems_of(*op);
     for (const Implementation* impl : op->candidates())
-      for (const int arch : request.archs) {
-        if (!compiles_on(*impl, arch)) continue;
-        rows.push_back(sources_of(*op, *impl, arch, problems));
-        std::vector<KernelSource>& sources = rows.back().sources;
-        std::erase_if(sources, [&](const KernelSource& s) {
-          return s.entry.find(request.only) == s.entry.npos;
-        });
-        if (!request.all) thin_out(sources);
-      }
+      for (const int arch : request.archs)
+        if (compiles_on(*impl, arch)) rows.push_back(sources_of(*op, *impl, arch, problems));
+    if (const KernelSource& oracle = op->def.device_oracle.source; !oracle.include.empty())
+      for (const int arch : request.archs) rows.push_back({op, nullptr, arch, {oracle}, 1, {}});
+  }
+  for (Row& row : rows) {
+    std::erase_if(row.sources, [&](const KernelSource& s) {
+      return s.entry.find(request.only) == s.entry.npos;
+    });
+    if (!request.all) thin_out(row.sources);
   }
   return rows;
 }
@@ -186,7 +188,7 @@ int run(const Request& request) {
   for (Row& row : rows) {
     problems += print(row);
     kernels += row.sources.size();
-    if (!row.sources.empty()) compiled.insert(row.impl);
+    if (row.impl && !row.sources.empty()) compiled.insert(row.impl);
   }
   std::size_t registered = 0;
   for (const Operator* op : Registry::process().operators())

@@ -54,7 +54,7 @@ __device__ inline void multiply(Sums& sums, const double* a, const double* b, bo
   sums.lanes += sums.even * sums.even + sums.odd * sums.odd;
 }
 
-// registry/sum_error.hpp's formula.
+// device/oracle/sum_error.hpp's formula.
 __device__ inline double roundings(const Sums& sums, const MatmulOracleParams& p) {
   if (p.k == 0) return 0;
   const double steps = static_cast<double>((p.k + kTile - 1) / kTile);
@@ -80,9 +80,9 @@ __global__ void __launch_bounds__(MatmulOracleParams::kTile* MatmulOracleParams:
   for (int64_t k0 = 0; k0 < p.k; k0 += kTile) {
     // Past the ends zeros: they change no sum.
     const bool has_a = listed < p.num_rows && k0 + tx < p.k, has_b = column < p.n && k0 + ty < p.k;
-    const double a = has_a ? f64::load(p.a, row * p.a_strides[0] + (k0 + tx) * p.a_strides[1]) : 0;
+    const double a = has_a ? load_element(p.a, row * p.a_strides[0] + (k0 + tx) * p.a_strides[1]) : 0;
     const double b =
-        has_b ? f64::load(p.b, (k0 + ty) * p.b_strides[0] + column * p.b_strides[1]) : 0;
+        has_b ? load_element(p.b, (k0 + ty) * p.b_strides[0] + column * p.b_strides[1]) : 0;
     a_tile[ty][tx] = a;
     b_tile[ty][tx] = b;
     const bool tiny = p.lost_scale > 0 && ((has_a && matmul_oracle::is_subnormal(a)) ||
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(MatmulOracleParams::kTile* MatmulOracleParams:
     __syncthreads();
   }
   if (listed >= p.num_rows || column >= p.n) return;
-  const double add = p.bias.data != nullptr ? f64::load(p.bias, column * p.bias_stride) : 0;
+  const double add = p.bias.data != nullptr ? load_element(p.bias, column * p.bias_stride) : 0;
   const int64_t at = listed * p.n + column;
   const double sum = sums.even + sums.odd;
   p.value[at] = matmul_oracle::activate(sum + add, p.activation);

@@ -15,7 +15,7 @@ struct MatmulOracleParams {
   int64_t num_rows, n, k;
   gemm::Activation activation;
   double stretch;                  // its Lipschitz constant
-  double worst, walk, alike, cut;  // registry/sum_error.hpp
+  double worst, walk, alike, cut;  // device/oracle/sum_error.hpp
   double epilogue;                 // roundings of what the activation gets
   double lost_scale;               // weight of products with a subnormal operand in the magnitude
   double *value, *magnitude;       // [num_rows, n]

@@ -1,9 +1,9 @@
 // The oracle of matmul: f64 sums over the listed rows of the result, and what error is allowed.
 // In: Args with any strides. Out: value and magnitude of each element: the roundings of f32 that
-// its sum, its bias and its activation may be off by (registry/sum_error.hpp), times the
+// its sum, its bias and its activation may be off by (device/oracle/sum_error.hpp), times the
 // activation's Lipschitz constant: how far an error in the sum can move the result. Numerics:
 // products of two f32 are exact in f64; even and odd k are added apart, each in order. Read next:
-// registry/sum_error.hpp, registry/operator.hpp, matmul.cpp.
+// device/oracle/sum_error.hpp, registry/operator.hpp, matmul.cpp.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -6,7 +6,7 @@
 
 #include "core/tensor.hpp"
 #include "ops/gemm/matmul_config.hpp"
-#include "registry/sum_error.hpp"
+#include "device/oracle/sum_error.hpp"
 
 namespace dlblas::gemm {
 

@@ -14,10 +14,10 @@ constexpr int kThreads = 256;
 
 // h of one element: x, or x + residual made in f32 and rounded to x's dtype.
 __device__ inline double hidden(const NormOracleParams& p, int64_t at) {
-  const double x = f64::load(p.x, f64::offset_of(p.x, at));
+  const double x = load_element(p.x, offset_of(p.x, at));
   if (p.residual.data == nullptr) return x;
-  const double r = f64::load(p.residual, f64::offset_of(p.residual, at));
-  return f64::round_to(p.x.dtype, __fadd_rn(static_cast<float>(x), static_cast<float>(r)));
+  const double r = load_element(p.residual, offset_of(p.residual, at));
+  return round_to(p.x.dtype, __fadd_rn(static_cast<float>(x), static_cast<float>(r)));
 }
 
 __device__ inline double block_sum(double mine) {
@@ -33,8 +33,8 @@ __device__ inline double block_sum(double mine) {
 }
 
 // The distance between neighbours of a dtype around v.
-__device__ inline double spacing(int32_t dtype, double v) {
-  const f64::Limits limits = f64::limits_of(dtype);
+__device__ inline double spacing(DType dtype, double v) {
+  const FloatTraits limits = float_traits(dtype);
   return fmax(exp2(floor(log2(fabs(v)))) * limits.eps, limits.tiny);
 }
 
@@ -62,21 +62,21 @@ __global__ void __launch_bounds__(norm_oracle::kThreads)
   const double scale = 1 / sqrt(sum / static_cast<double>(p.width) + p.eps);
   for (int64_t c = threadIdx.x; c < p.width; c += norm_oracle::kThreads) {
     const double h = norm_oracle::hidden(p, row + c);
-    const double weight = f64::load(p.weight, f64::offset_of(p.weight, c));
+    const double weight = load_element(p.weight, offset_of(p.weight, c));
     double normed = h * scale, size = fabs(normed);
-    if (p.cast_before_weight && p.x.dtype != kCodeF32) {
+    if (p.cast_before_weight && p.x.dtype != DType::kF32) {
       const double off = size * error + 0x1p-149;
       const bool may_flip =
-          f64::round_to(p.x.dtype, normed - off) != f64::round_to(p.x.dtype, normed + off);
+          round_to(p.x.dtype, normed - off) != round_to(p.x.dtype, normed + off);
       if (may_flip) size += norm_oracle::spacing(p.x.dtype, normed) / error;
-      normed = f64::round_to(p.x.dtype, normed);
+      normed = round_to(p.x.dtype, normed);
     }
     const double factor = weight + p.weight_offset;
     if (isinf(factor)) normed = static_cast<float>(normed);  // f32 decides what is 0
     const double value = normed * factor;
     const double magnitude = roundings * (size + 0x1p-126) * (fabs(weight) + fabs(p.weight_offset));
     const double least = fabs(value) - 2 * p.unit * magnitude;  // as norm_ref.cpp's overflowed
-    const bool overflows = least > 0 && isinf(f64::round_to(p.x.dtype, least));
+    const bool overflows = least > 0 && isinf(round_to(p.x.dtype, least));
     p.y[out + c] = overflows ? copysign(norm_oracle::infinity(), value) : value;
     p.y_magnitude[out + c] = magnitude;
     if (p.residual.data == nullptr) continue;

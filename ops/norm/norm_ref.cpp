@@ -2,7 +2,7 @@
 //
 // u = 2^-24 is the rounding of f32. A kernel may sum squares in f32 chains of at most sum_chain(C)
 // terms, kNormBlock / 8 (8 sums side by side are the fewest), and adds what blocks give in f64.
-// Along a chain of n squares roundings walk at random (registry/sum_error.hpp): 2.5·u·√n·R at six
+// Along a chain of n squares roundings walk at random (device/oracle/sum_error.hpp): 2.5·u·√n·R at six
 // deviations, R = S/√3; of 8 chains the errors differ, so it is 1.44·u·√(n/8) of their sum, and
 // half of that in its root: 5.8 roundings for the longest chains, 3 measured.
 //   alike: squares that are equal round alike, in every chain: u·n/4 of the root at most, n/8 in

@@ -8,7 +8,7 @@
 #include "core/problem.hpp"
 #include "core/tensor.hpp"
 #include "registry/operator.hpp"
-#include "registry/sum_error.hpp"
+#include "device/oracle/sum_error.hpp"
 
 namespace dlblas::norm {
 

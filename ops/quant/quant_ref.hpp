@@ -2,13 +2,10 @@
 // to f32. q is x / scale rounded to nearest even and saturated; kernels divide by, or multiply with
 // the reciprocal of, the rounded scale: the quotient is off by at most kQuotientRoundings of u =
 // 2^-24, relative. So a code is exact but where that much crosses a tie: there the neighbour is
-// right, too. Nothing else is. Read next: ops/quant/scale.hpp, kernels/row_reference.hpp.
+// right, too. Nothing else is. Read next: ops/quant/scale.hpp, device/oracle/text.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
-#include "kernels/row_reference.hpp"
+#include "device/oracle/text.hpp"
 
 namespace dlblas::quant {
 
@@ -43,7 +40,7 @@ void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end
   });
 }
 
-inline Bound quantize_bound(const Problem&, int judged) {
+inline Bound quantize_bound(int judged) {
   return judged == 0 ? Bound{.magnitude = kCodeUnit} : Bound{.value = kRounding};
 }
 

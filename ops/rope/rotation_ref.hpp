@@ -2,12 +2,10 @@
 // The error they allow, in units u = 2^-24: each product is rounded (or one of them not, by a fused
 // multiply-add), u·(|l·cos| + |h·sin|), and so is the sum, u·|out|, which for f32 is the store's
 // rounding. Rows of q and k are heads: q's row r is head r % H of token r / H.
-// Read next: kernels/row_reference.hpp, ops/rope/rotation.hpp.
+// Read next: device/oracle/text.hpp, ops/rope/rotation.hpp.
 #pragma once
 
-#include <cmath>
-
-#include "kernels/row_reference.hpp"
+#include "device/oracle/text.hpp"
 
 namespace dlblas::rope {
 

@@ -1,4 +1,4 @@
-// Element types: their names, sizes, DLPack codes, and the f16, bf16 and f8 conversions of the host
+// Element types (device/types.hpp): their names, DLPack codes, and the f16, bf16 and f8 conversions of the host
 // code.
 // In: nothing. Out: values that Problem, Schema and the references share.
 // Conversions round to nearest even, keep NaN a NaN, and are exact towards f32.
@@ -13,25 +13,7 @@
 
 namespace dlblas {
 
-enum class DType : std::uint8_t {
-  kF32,
-  kF16,
-  kBF16,
-  kF8E4M3,
-  kF8E5M2,
-  kI8,
-  kI32,
-  kI64,
-  kU8,
-  kBool,
-  kF64,
-  kF8E8M0,  // a scale: 2^(byte - 127), 255 is NaN
-  kF4X2,    // two e2m1 numbers a byte, the first in the low half
-  kAbsent,  // an optional tensor that was not given
-};
 inline constexpr int kNumDTypes = 13;
-
-constexpr bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 
 /// A set of dtypes, one bit each: what a schema's dtype class allows.
 using DTypeSet = std::uint16_t;
@@ -42,22 +24,17 @@ inline constexpr DTypeSet kFloats =
 namespace detail {
 struct DTypeRow {
   std::string_view name;
-  std::uint8_t size;         // bytes
   std::uint8_t dlpack_code;  // DLDataTypeCode
   std::uint8_t lanes = 1;    // numbers an element
 };
 inline constexpr DTypeRow kDTypes[kNumDTypes] = {
-    {"f32", 4, 2}, {"f16", 2, 2},     {"bf16", 2, 4},     {"f8e4m3", 1, 10}, {"f8e5m2", 1, 12},
-    {"i8", 1, 0},  {"i32", 4, 0},     {"i64", 8, 0},      {"u8", 1, 1},      {"bool", 1, 6},
-    {"f64", 8, 2}, {"f8e8m0", 1, 14}, {"f4x2", 1, 17, 2},
+    {"f32", 2}, {"f16", 2}, {"bf16", 4}, {"f8e4m3", 10}, {"f8e5m2", 12}, {"i8", 0},     {"i32", 0},
+    {"i64", 0}, {"u8", 1},  {"bool", 6}, {"f64", 2},     {"f8e8m0", 14}, {"f4x2", 17, 2},
 };
 }  // namespace detail
 
 constexpr std::string_view name_of(DType t) {
   return t == DType::kAbsent ? "absent" : detail::kDTypes[static_cast<int>(t)].name;
-}
-constexpr int size_of(DType t) {
-  return t == DType::kAbsent ? 0 : detail::kDTypes[static_cast<int>(t)].size;
 }
 constexpr std::uint8_t dlpack_code_of(DType t) {
   return detail::kDTypes[static_cast<int>(t)].dlpack_code;
@@ -74,9 +51,10 @@ constexpr std::uint8_t dlpack_bits_of(DType t) {
 constexpr DType dtype_from_dlpack(int code, int bits, int lanes = 1) {
   for (int i = 0; i < kNumDTypes; ++i) {
     const detail::DTypeRow& row = detail::kDTypes[i];
-    if (row.dlpack_code == code && row.size * 8 == bits * lanes &&
+    const auto t = static_cast<DType>(i);
+    if (row.dlpack_code == code && 8 * size_of(t) == bits * lanes &&
         (lanes == 1 || lanes == row.lanes))
-      return static_cast<DType>(i);
+      return t;
   }
   return DType::kAbsent;
 }

@@ -12,30 +12,6 @@
 
 namespace dlblas {
 
-/// Finite range and precision of a float dtype: largest value, machine epsilon (spacing at 1),
-/// smallest denormal.
-struct FloatTraits {
-  double max, eps, tiny;
-};
-constexpr FloatTraits float_traits(DType t) {
-  switch (t) {
-    case DType::kF16:
-      return {65504.0, 0x1p-10, 0x1p-24};
-    case DType::kBF16:
-      return {0x1.fep127, 0x1p-7, 0x1p-133};
-    case DType::kF8E4M3:
-      return {448, 0x1p-3, 0x1p-9};
-    case DType::kF8E5M2:
-      return {57344, 0x1p-2, 0x1p-16};
-    case DType::kF8E8M0:
-      return {0x1p127, 1, 0x1p-127};
-    case DType::kF64:
-      return {0x1.fffffffffffffp1023, 0x1p-52, 0x0.0000000000001p-1022};
-    default:
-      return {0x1.fffffep127, 0x1p-23, 0x1p-149};
-  }
-}
-
 namespace detail {
 /// f64 → f32 rounded to odd, so that a second rounding to a narrower type equals one rounding from
 /// f64.

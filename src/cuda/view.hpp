@@ -6,19 +6,12 @@
 
 namespace dlblas::cuda {
 
-static_assert(static_cast<int>(DType::kF32) == kCodeF32 &&
-              static_cast<int>(DType::kBF16) == kCodeBF16 &&
-              static_cast<int>(DType::kI8) == kCodeI8 &&
-              static_cast<int>(DType::kBool) == kCodeBool &&
-              static_cast<int>(DType::kF64) == kCodeF64 &&
-              static_cast<int>(DType::kF4X2) == kCodeF4X2);
-
 /// Dimensions of one stride become one, so that a contiguous tensor costs no division. The
 /// row-major index of an element stays the same.
 inline DeviceView device_view(const TensorView& t) {
   DeviceView view{};
   view.data = t.data;
-  view.dtype = static_cast<std::int32_t>(t.dtype);
+  view.dtype = t.dtype;
   for (int i = 0; i < t.rank; ++i) {
     if (t.shape[i] == 1) continue;
     const int last = view.rank - 1;

@@ -1,12 +1,6 @@
-// The oracle of an operator whose results are rows, as one text: a template over how a row is read
-// and summed. Here it runs on the host, in plain f64 loops and for any strides; the same text is
-// meant for the device, a block a row. An operator writes
-//   template <typename Row> void softmax_row(Row& row) {
-//     const double most = row.max(row.size(kC), [&](auto c) { return row.load(kX, c); });
-//     row.each(row.size(kC), [&](auto c) { row.store(0, c, value, magnitude); });
-//   }
-// and hands row_reference<softmax_row<HostRow>> to OperatorDef. Read next: registry/operator.hpp
-// (Bound), registry/sum_error.hpp, ops/norm/softmax/softmax_ref.hpp.
+// One row of an oracle on the host, in plain f64 loops and for any strides: what the text of an
+// oracle (device/oracle/text.hpp) is compiled with here. Read next: registry/operator.hpp (Bound),
+// device/oracle/sum_error.hpp, ops/norm/softmax/softmax_ref.hpp.
 #pragma once
 
 #include <algorithm>
@@ -17,26 +11,9 @@
 
 #include "core/element.hpp"
 #include "registry/operator.hpp"
-#include "registry/sum_error.hpp"
+#include "device/oracle/sum_error.hpp"
 
 namespace dlblas::kernels {
-
-/// Roundings that an f32 sum of `width` terms of one sign may be off by, relative to it, in any of
-/// the row kernels; `total` and `squares` are Σp and Σp². registry/sum_error.hpp says how errors
-/// walk along a chain and where they do not: where terms are alike.
-///   chains: on a CPU sixteen (4 lanes at the narrowest) over blocks of 4096 columns; on a GPU one
-/// of each of 128 threads or more. A walk along n terms of one sign is 1.44·√n at six deviations,
-/// and the errors of m chains differ: √m less.
-///   alike: n/4, of which q⁶ counts, q = (Σp)² / (n·Σp²) being the share of alike terms
-/// (norm_ref.cpp has measurements).
-///   trees: what lanes, warps and blocks add, a rounding a level, each of half as much as the next.
-inline double sum_roundings(std::int64_t width, double total, double squares) {
-  const auto n = static_cast<double>(width);
-  const double cpu = std::min(n, 4096.0) / 16, gpu = n / 128;
-  const double walk = 1.44 * std::sqrt(std::max(cpu / 16, gpu / 128));
-  const double q = squares > 0 ? total / n * (total / squares) : 0, q3 = q * q * q;
-  return 3.5 + walk + std::max(cpu, gpu) / 4 * q3 * q3;
-}
 
 /// The elements of one row of a tensor: for judges.
 inline std::vector<double> row_values(const TensorView& t, std::int64_t row) {
@@ -60,12 +37,6 @@ inline std::vector<std::int64_t> largest(const std::vector<double>& values, std:
                     });
   order.resize(static_cast<std::size_t>(count));
   return order;
-}
-
-/// sum_roundings of terms of either sign: chains as above, and the levels of the trees behind them.
-inline double sum_roundings(std::int64_t width, const SumWalk& walk) {
-  const std::int64_t chain = std::max(std::min<std::int64_t>(width, 4096) / 16, width / 128);
-  return sum_error(sum_model(std::min(width, chain + 16), false), walk.sizes());
 }
 
 class HostRow {

@@ -10,17 +10,9 @@
 #include <vector>
 
 #include "core/implementation.hpp"
+#include "device/oracle/sum_error.hpp"
 
 namespace dlblas {
-
-/// The allowed error of one element: |out − ref| ≤ magnitude·mag + value·|ref| + absolute, where
-/// `mag` is the sum of absolute terms that the reference reports beside each value. Derived from
-/// accumulation length × eps.
-struct Bound {
-  double magnitude = 0;
-  double value = 0;
-  double absolute = 0;
-};
 
 /// Where the reference writes: f64 values and magnitudes of the listed rows, [num_rows, row width]
 /// each. A magnitude of -1 says that the element is undefined (a row of no group, padding): it is

@@ -3,12 +3,10 @@
 // rounded product with a rounded log2 e). For g < 0 all of that is in 1 + e^−g, for g ≥ 0 half at
 // most, and |g|·e^−g is small. An addition, a reciprocal (2), two products and what is of second
 // order make 6 more. A GPU's reciprocal is 0 beyond 2^126: 2^-119·|u| absolute. Read next:
-// kernels/row_reference.hpp, silu_and_mul_program.hpp.
+// device/oracle/text.hpp, silu_and_mul_program.hpp.
 #pragma once
 
-#include <cmath>
-
-#include "kernels/row_reference.hpp"
+#include "device/oracle/text.hpp"
 
 namespace dlblas::activation {
 

@@ -7,13 +7,11 @@
 // half of that in the root, and 5 for the root and eps. y is a difference, a product and a sum of
 // these; weight and bias bring one rounding each, and one where a·b + c is two.
 // What f32 sums cannot hold is undefined: C·max|x| or Σ(x − mean)² beyond 2^126, as kernels scale
-// it; a variance that is lost below 2^-126. Read next: kernels/row_reference.hpp,
+// it; a variance that is lost below 2^-126. Read next: device/oracle/text.hpp,
 // layer_norm_program.hpp.
 #pragma once
 
-#include <cmath>
-
-#include "kernels/row_reference.hpp"
+#include "device/oracle/text.hpp"
 
 namespace dlblas::norm {
 

@@ -13,7 +13,8 @@ OperatorDef softmax() {
   def.inplace = {"softmax_(x!y)"};
   def.formula = "y = exp(x − max_C(x)) / sum_C exp(x − max_C(x))";
   def.letters = {"T", "C"};
-  def.reference = kernels::row_reference<softmax_row<kernels::HostRow>>;
+  kernels::set_row_oracle<softmax_row<kernels::HostRow>>(def, "ops/norm/softmax/softmax_ref.hpp",
+                                                    "dlblas::norm::softmax_row");
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kSoftmaxX].dtype);
     return Bound{.magnitude = kRounding, .value = out.eps / 2, .absolute = out.tiny + 0x1p-124};

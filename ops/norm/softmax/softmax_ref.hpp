@@ -5,13 +5,10 @@
 // terms, by its additions, and, where sums are scaled as the maximum grows (variant 1), by half an
 // exponential for each doubling of the terms. The sum's last rounding, the reciprocal (2), the
 // product and what is of second order make 5. What is below 2^-125 may be 0. Read next:
-// kernels/row_reference.hpp, softmax_program.hpp.
+// device/oracle/text.hpp, softmax_program.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
-#include "kernels/row_reference.hpp"
+#include "device/oracle/text.hpp"
 
 namespace dlblas::norm {
 

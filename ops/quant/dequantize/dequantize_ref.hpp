@@ -1,10 +1,8 @@
 // The oracle of dequantize: y = q · scale, in f64. A kernel's product is rounded once to f32 and
-// once to y's type. Read next: kernels/row_reference.hpp, dequantize_program.hpp.
+// once to y's type. Read next: device/oracle/text.hpp, dequantize_program.hpp.
 #pragma once
 
-#include <cmath>
-
-#include "kernels/row_reference.hpp"
+#include "device/oracle/text.hpp"
 
 namespace dlblas::quant {
 

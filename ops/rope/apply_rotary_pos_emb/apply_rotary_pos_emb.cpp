@@ -1,24 +1,11 @@
 // apply_rotary_pos_emb, rotary embeddings by tables with a row for each token: schema, oracle and
 // program. Read next: apply_rotary_pos_emb_program.hpp (what it computes),
-// ops/rope/rotation_ref.hpp (how exactly).
+// apply_rotary_pos_emb_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
 #include "ops/rope/rotation.hpp"
-#include "ops/rope/rotation_ref.hpp"
+#include "ops/rope/apply_rotary_pos_emb/apply_rotary_pos_emb_ref.hpp"
 
 namespace dlblas::rope {
-namespace {
-
-enum Tensor : int { kQ, kK, kCos, kSin };
-enum Letter : int { kT, kH, kDh, kHkv };
-
-void apply_row(kernels::HostRow& row) {
-  const auto cos = [&](std::int64_t token, std::int64_t i) { return row.load_row(kCos, token, i); };
-  const auto sin = [&](std::int64_t token, std::int64_t i) { return row.load_row(kSin, token, i); };
-  rotate_row(row, {kQ, 0, kH}, kT, row.size(kDh), row.integer(0) == 1, cos, sin);
-  rotate_row(row, {kK, 1, kHkv}, kT, row.size(kDh), row.integer(0) == 1, cos, sin);
-}
-
-}  // namespace
 
 OperatorDef apply_rotary_pos_emb();
 OperatorDef apply_rotary_pos_emb() {
@@ -31,21 +18,23 @@ OperatorDef apply_rotary_pos_emb() {
   def.inplace = {"apply_rotary_pos_emb_(q!q_out, k!k_out, cos, sin, *, style)"};
   def.formula = "out_l = x_l · cos_l − x_h · sin_l; out_h = x_h · cos_h + x_l · sin_h";
   def.letters = {"T", "H", "Dh", "Hkv"};
-  def.reference = kernels::row_reference<apply_row>;
-  def.bound = [](const Problem& problem, int) { return rotation_bound(problem.tensors[kQ].dtype); };
+  kernels::set_row_oracle<apply_rotary_pos_emb_row<kernels::HostRow>>(
+      def, "ops/rope/apply_rotary_pos_emb/apply_rotary_pos_emb_ref.hpp",
+      "dlblas::rope::apply_rotary_pos_emb_row");
+  def.bound = [](const Problem& problem, int) { return rotation_bound(problem.tensors[kApplyQ].dtype); };
   def.work_per_row = [](const Problem& problem) {
-    return 12.0 * static_cast<double>(problem.dims[kDh]);
+    return 12.0 * static_cast<double>(problem.dims[kApplyDh]);
   };
   kernels::RowOp op = {.program = "apply_rotary_pos_emb",
                        .width = "Dh",
                        .operands = {"q|k", "q_out|k_out", "cos", "sin"}};
   op.heads = [](const std::int64_t* letters, bool) {
-    return kernels::RowHeads{.width = letters[kDh], .split = 0};
+    return kernels::RowHeads{.width = letters[kApplyDh], .split = 0};
   };
   op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
   op.registers = 40, op.access_registers = 16;
   op.choose = [](const Problem& problem, std::int32_t* options) {
-    options[kPairs] = static_cast<std::int32_t>(problem.dims[kDh]);
+    options[kPairs] = static_cast<std::int32_t>(problem.dims[kApplyDh]);
     options[kCopies] = 0;
     options[kInterleaved] = problem.scalars[0] == 1;
   };

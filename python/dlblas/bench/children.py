@@ -23,6 +23,8 @@ from dlblas import _functions, _native, _specs
 from dlblas.bench import cpu_rows
 from dlblas.bench.copying import Copy, Helper
 from dlblas.bench.timing import ROUNDS, Samples, interleaved
+from dlblas.harness import abi
+from dlblas.harness.call import numpy_dtype
 
 Row = dict[str, Any]
 
@@ -67,8 +69,13 @@ class Bench:
         for op in [row["name"] for row in self.info["operators"]]:
             row, form, _ = _specs.operator_row(op, self.info)
             dims = tiny.get(op) or {letter["name"]: 4 for letter in row["letters"]}
-            specs = _specs.tensor_specs(row, dims, {}, {})
-            args = tuple(self.normal(spec.shape, np.float32) for spec in specs.values())
+            taken = row["tensors"][0]["dtypes"]
+            dtype = "f32" if "f32" in taken else taken[0]
+            specs = _specs.tensor_specs(row, dims, {"": dtype}, {})
+            args = tuple(np.empty(spec.shape, numpy_dtype(spec.dtype)) for spec in specs.values())
+            letters = [dims[letter["name"]] for letter in row["letters"]]
+            for name, array in zip(specs, args, strict=True):
+                abi.make_input(op, name, letters, 1, array)
             named = _specs.size_arguments(row, dims)
             ns = [_functions.native["bench_host"](form, args, named) for _ in range(self.rounds)]
             ours = {
@@ -81,7 +88,7 @@ class Bench:
                     "what": "host",
                     "op": op,
                     "problem": dims,
-                    "dtype": "f32",
+                    "dtype": dtype,
                     "ours": ours,
                     "peers": [],
                     "ratio": None,

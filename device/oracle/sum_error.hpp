@@ -28,14 +28,23 @@
 // Read next: registry/operator.hpp (Bound), ops/gemm/matmul_ref.cpp.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
+#include "device/oracle/math.hpp"
 
 namespace dlblas {
 
+inline constexpr double kInfinity = __builtin_huge_val();
+
 /// A rounding of f32 relative to what is rounded, at most.
 inline constexpr double kRounding = 0x1p-24;
+
+/// The allowed error of one element: |out − ref| ≤ magnitude·mag + value·|ref| + absolute, where
+/// `mag` is the sum of absolute terms that the reference reports beside each value. Derived from
+/// accumulation length × eps.
+struct Bound {
+  double magnitude = 0;
+  double value = 0;
+  double absolute = 0;
+};
 
 /// Factors of the parts above, for a number of terms.
 struct SumModel {
@@ -56,31 +65,45 @@ struct SumSizes {
 };
 inline constexpr int kSumStep = 16;
 
-/// A sum of terms that are made one after the other.
+/// A sum of terms that are made one after the other. Of a long one, several may make a part each:
+/// begin(what lies before), then added together.
 class SumWalk {
  public:
+  /// What parts have and adds up.
+  struct Parts {
+    double even = 0, odd = 0, size = 0, squares = 0, path = 0, lanes = 0, steps = 0;
+  };
+  SumWalk() = default;
+  explicit SumWalk(const Parts& all) : parts_(all) {}
+  /// The sum of even and of odd terms before this part, which begins at a multiple of kSumStep.
+  void begin(double even, double odd) { before_even_ = even, before_odd_ = odd; }
   void add(double term) {
-    (count_ % 2 == 0 ? even_ : odd_) += term;
-    sizes_.size += std::abs(term);
-    sizes_.squares += term * term;
+    (count_ % 2 == 0 ? parts_.even : parts_.odd) += term;
+    parts_.size += std::abs(term);
+    parts_.squares += term * term;
     if (++count_ % kSumStep == 0) look();
   }
-  double sum() const { return even_ + odd_; }
-  SumSizes sizes() const {
+  double sum() const { return parts_.even + parts_.odd; }
+  Parts parts() const {
     SumWalk last = *this;
     if (count_ % kSumStep != 0) last.look();
-    const double steps = std::max(1.0, last.steps_);
-    return {sizes_.size, sizes_.squares, last.sizes_.path / steps, last.sizes_.lanes / steps};
+    return last.parts_;
+  }
+  SumSizes sizes() const {
+    const Parts all = parts();
+    const double steps = std::max(1.0, all.steps);
+    return {all.size, all.squares, all.path / steps, all.lanes / steps};
   }
 
  private:
   void look() {
-    sizes_.path += sum() * sum();
-    sizes_.lanes += even_ * even_ + odd_ * odd_;
-    ++steps_;
+    const double even = before_even_ + parts_.even, odd = before_odd_ + parts_.odd;
+    parts_.path += (even + odd) * (even + odd);
+    parts_.lanes += even * even + odd * odd;
+    ++parts_.steps;
   }
-  SumSizes sizes_;
-  double even_ = 0, odd_ = 0, steps_ = 0;
+  Parts parts_;
+  double before_even_ = 0, before_odd_ = 0;
   std::int64_t count_ = 0;
 };
 
@@ -91,5 +114,32 @@ inline double sum_error(const SumModel& model, const SumSizes& sums) {
   const double alike = model.alike * path * sided * sided;
   return std::min(walk + alike, model.worst * sums.size) + model.cut * path;
 }
+
+namespace kernels {
+
+/// Roundings that an f32 sum of `width` terms of one sign may be off by, relative to it, in any of
+/// the row kernels; `total` and `squares` are Σp and Σp². Above is how errors walk along a chain and
+/// where they do not: where terms are alike.
+///   chains: on a CPU sixteen (4 lanes at the narrowest) over blocks of 4096 columns; on a GPU one
+/// of each of 128 threads or more. A walk along n terms of one sign is 1.44·√n at six deviations,
+/// and the errors of m chains differ: √m less.
+///   alike: n/4, of which q⁶ counts, q = (Σp)² / (n·Σp²) being the share of alike terms
+/// (norm_ref.cpp has measurements).
+///   trees: what lanes, warps and blocks add, a rounding a level, each of half as much as the next.
+inline double sum_roundings(std::int64_t width, double total, double squares) {
+  const auto n = static_cast<double>(width);
+  const double cpu = std::min(n, 4096.0) / 16, gpu = n / 128;
+  const double walk = 1.44 * std::sqrt(std::max(cpu / 16, gpu / 128));
+  const double q = squares > 0 ? total / n * (total / squares) : 0, q3 = q * q * q;
+  return 3.5 + walk + std::max(cpu, gpu) / 4 * q3 * q3;
+}
+
+/// sum_roundings of terms of either sign: chains as above, and the levels of the trees behind them.
+inline double sum_roundings(std::int64_t width, const SumWalk& walk) {
+  const std::int64_t chain = std::max(std::min<std::int64_t>(width, 4096) / 16, width / 128);
+  return sum_error(sum_model(std::min(width, chain + 16), false), walk.sizes());
+}
+
+}  // namespace kernels
 
 }  // namespace dlblas

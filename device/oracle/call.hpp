@@ -1,0 +1,26 @@
+// What a device oracle of rows is launched with. Plain values, shared by the host (made by
+// kernels/row_oracle.cpp) and NVRTC. Read next: device/oracle/row.hpp.
+#pragma once
+
+#include "device/view.hpp"
+
+namespace dlblas {
+
+/// A call of an oracle whose results are rows.
+struct OracleCall {
+  static constexpr int kTensors = 16, kResults = 8, kLetters = 12, kScalars = 12;
+  struct Result {
+    double *value, *magnitude;  // [listed rows, width]
+    int64_t width;
+    DType dtype;
+  };
+  DeviceView tensors[kTensors];  // inputs; dtype kAbsent: not given
+  int64_t widths[kTensors];      // their last dimensions
+  Result results[kResults];
+  int64_t letters[kLetters];
+  double floats[kScalars];
+  int64_t integers[kScalars];
+  const int64_t* rows;
+};
+
+}  // namespace dlblas

@@ -1,0 +1,42 @@
+// What the text of an oracle may use of the standard library, for g++ and for NVRTC, which has no
+// system header: there the same names, in f64 and by value. Read next: device/oracle/row.hpp.
+#pragma once
+
+#include "device/types.hpp"
+
+#if defined(__CUDACC_RTC__)
+namespace std {
+using ::int64_t;
+inline double abs(double v) { return ::fabs(v); }
+inline double sqrt(double v) { return ::sqrt(v); }
+inline double exp(double v) { return ::exp(v); }
+inline double exp2(double v) { return ::exp2(v); }
+inline double log2(double v) { return ::log2(v); }
+inline double pow(double v, double power) { return ::pow(v, power); }
+inline double ceil(double v) { return ::ceil(v); }
+inline double floor(double v) { return ::floor(v); }
+inline double erf(double v) { return ::erf(v); }
+inline double tanh(double v) { return ::tanh(v); }
+inline double nearbyint(double v) { return ::nearbyint(v); }
+inline double copysign(double v, double sign) { return ::copysign(v, sign); }
+inline bool isnan(double v) { return v != v; }
+inline bool isinf(double v) { return ::fabs(v) == __longlong_as_double(0x7ff0000000000000); }
+inline bool isfinite(double v) { return !isnan(v) && !isinf(v); }
+// As the library's: the first of two where neither is less.
+template <typename T>
+constexpr T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <typename T>
+constexpr T max(T a, T b) {
+  return a < b ? b : a;
+}
+template <typename T>
+constexpr T clamp(T v, T low, T high) {
+  return v < low ? low : high < v ? high : v;
+}
+}  // namespace std
+#else
+#include <algorithm>
+#include <cmath>
+#endif

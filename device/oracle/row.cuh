@@ -1,0 +1,33 @@
+// The kernel of an oracle whose results are rows: one block a row, slow and plain on purpose. The
+// host's reference, the same text, checks it before it judges (tuner/oracle_source.cpp).
+// Flow: tune > measure > [judge].  Read next: device/oracle/row.hpp, src/kernels/row_oracle.cpp.
+#pragma once
+
+#include "device/element_f64.cuh"
+#include "device/oracle/row.hpp"
+
+namespace dlblas {
+
+class BlockTeam {
+ public:
+  static constexpr int kThreads = 256;
+  explicit BlockTeam(double* scratch) : scratch_(scratch) {}
+  int thread() const { return static_cast<int>(threadIdx.x); }
+  int threads() const { return kThreads; }
+  void barrier() const { __syncthreads(); }
+  double* scratch() const { return scratch_; }
+
+ private:
+  double* scratch_;
+};
+
+template <void (*kRow)(TeamRow<BlockTeam>&)>
+__global__ void __launch_bounds__(BlockTeam::kThreads)
+    oracle_rows(const __grid_constant__ OracleCall call) {
+  __shared__ double scratch[kTeamDoubles * BlockTeam::kThreads];
+  const BlockTeam team(scratch);
+  TeamRow<BlockTeam> row(call, team, blockIdx.x);
+  kRow(row);
+}
+
+}  // namespace dlblas

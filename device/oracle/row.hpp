@@ -1,0 +1,123 @@
+// One row of an oracle on a device: what kernels::HostRow is on the host, for the same text (a
+// template over Row, in ops/**/<operator>_ref.hpp), made by all threads of a block together. All of
+// them call each function, in the same order; sum, walk and max return the same value to each.
+// In: OracleCall, as a kernel's parameters. Out: values and magnitudes in f64. `Team` is the
+// threads: thread(), threads(), barrier() and kTeamDoubles·threads() of shared memory at scratch().
+// Elements are read by load_element and offset_of, which stand before this header.
+// Read next: kernels/row_reference.hpp, device/oracle/row.cuh.
+#pragma once
+
+#include "device/oracle/call.hpp"
+#include "device/oracle/sum_error.hpp"
+
+namespace dlblas {
+
+/// Doubles of shared memory that a team needs of each thread.
+inline constexpr int kTeamDoubles = 2;
+
+template <typename Team>
+class TeamRow {
+ public:
+  /// The `place`-th of the rows asked for.
+  TeamRow(const OracleCall& call, const Team& team, int64_t place)
+      : call_(call), team_(team), index_(call.rows[place]), place_(place) {}
+
+  int64_t index() const { return index_; }
+  int64_t size(int letter) const { return call_.letters[letter]; }
+  int64_t width(int tensor) const { return call_.widths[tensor]; }
+  bool has(int tensor) const { return call_.tensors[tensor].dtype != DType::kAbsent; }
+  double scalar(int i) const { return call_.floats[i]; }
+  int64_t integer(int i) const { return call_.integers[i]; }
+  DType result_dtype(int result) const { return call_.results[result].dtype; }
+
+  double load(int tensor, int64_t column) const { return load_row(tensor, index_, column); }
+  double load_row(int tensor, int64_t row, int64_t column) const {
+    return load_column(tensor, row * call_.widths[tensor] + column);
+  }
+  double load_column(int tensor, int64_t column) const {
+    const DeviceView& t = call_.tensors[tensor];
+    return load_element(t, offset_of(t, column));
+  }
+  void store(int result, int64_t column, double value, double magnitude) const {
+    const OracleCall::Result& r = call_.results[result];
+    const double stored = round_to(r.dtype, value);
+    r.value[place_ * r.width + column] = std::isinf(stored) ? stored : value;
+    r.magnitude[place_ * r.width + column] = magnitude;
+  }
+
+  template <typename F>
+  void each(int64_t count, const F& f) const {
+    for (int64_t c = team_.thread(); c < count; c += team_.threads()) f(c);
+  }
+  template <typename F>
+  double sum(int64_t count, const F& f) const {
+    double mine = 0;
+    each(count, [&](int64_t c) { mine += f(c); });
+    return all(mine, [](double a, double b) { return a + b; });
+  }
+  template <typename F>
+  double max(int64_t count, const F& f) const {
+    const auto larger = [](double a, double b) { return b > a || std::isnan(b) ? b : a; };
+    double mine = -kInfinity;
+    each(count, [&](int64_t c) { mine = larger(mine, f(c)); });
+    return all(mine, larger);
+  }
+  /// Each thread makes the terms of one part of the row, twice: the first time for their sum, which
+  /// all parts behind begin with.
+  template <typename F>
+  SumWalk walk(int64_t count, const F& f) const {
+    const int64_t steps = (count + kSumStep - 1) / kSumStep;
+    const int64_t part = (steps + team_.threads() - 1) / team_.threads() * kSumStep;
+    const int64_t begin = std::min<int64_t>(team_.thread() * part, count);
+    const int64_t end = std::min<int64_t>(begin + part, count);
+    double even = 0, odd = 0;
+    for (int64_t c = begin; c < end; ++c) ((c - begin) % 2 == 0 ? even : odd) += f(c);
+    before(even, odd);
+    SumWalk mine;
+    mine.begin(even, odd);
+    for (int64_t c = begin; c < end; ++c) mine.add(f(c));
+    const SumWalk::Parts p = mine.parts();
+    const auto added = [this](double v) {
+      return all(v, [](double a, double b) { return a + b; });
+    };
+    return SumWalk({.even = added(p.even),
+                    .odd = added(p.odd),
+                    .size = added(p.size),
+                    .squares = added(p.squares),
+                    .path = added(p.path),
+                    .lanes = added(p.lanes),
+                    .steps = added(p.steps)});
+  }
+
+ private:
+  /// What all threads' values make, in the same order for each.
+  template <typename Join>
+  double all(double mine, const Join& join) const {
+    double* const values = team_.scratch();
+    team_.barrier();  // the values before these have been read
+    values[team_.thread()] = mine;
+    for (int half = team_.threads() / 2; half > 0; half /= 2) {
+      team_.barrier();
+      if (team_.thread() < half)
+        values[team_.thread()] = join(values[team_.thread()], values[team_.thread() + half]);
+    }
+    team_.barrier();
+    return values[0];
+  }
+  /// Becomes the sum of what the threads before this one have.
+  void before(double& even, double& odd) const {
+    double* const values = team_.scratch();
+    team_.barrier();
+    values[2 * team_.thread()] = even;
+    values[2 * team_.thread() + 1] = odd;
+    team_.barrier();
+    even = odd = 0;
+    for (int i = 0; i < team_.thread(); ++i) even += values[2 * i], odd += values[2 * i + 1];
+  }
+
+  const OracleCall& call_;
+  const Team& team_;
+  int64_t index_, place_;
+};
+
+}  // namespace dlblas

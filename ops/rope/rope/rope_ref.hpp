@@ -1,0 +1,28 @@
+// The oracle of rope: the row of the table at the token's position. Read next:
+// ops/rope/rotation_ref.hpp.
+#pragma once
+
+#include "ops/rope/rotation_ref.hpp"
+
+namespace dlblas::rope {
+
+enum RopeTensor : int { kRopeQ, kRopeK, kRopePositions, kRopeTable, kRopeQOut, kRopeKOut };
+enum RopeLetter : int { kRopeT, kRopeH, kRopeDh, kRopeDn, kRopeHkv, kRopeP };
+
+template <typename Row>
+void rope_row(Row& row) {
+  const std::int64_t pairs = row.size(kRopeDh);
+  const auto position = [&](std::int64_t token) {
+    return static_cast<std::int64_t>(row.load_column(kRopePositions, token));
+  };
+  const auto cos = [&](std::int64_t token, std::int64_t i) {
+    return row.load_row(kRopeTable, position(token), i % pairs);
+  };
+  const auto sin = [&](std::int64_t token, std::int64_t i) {
+    return row.load_row(kRopeTable, position(token), pairs + i % pairs);
+  };
+  rotate_row(row, {kRopeQ, 0, kRopeH}, kRopeT, pairs, row.integer(0) == 1, cos, sin);
+  rotate_row(row, {kRopeK, 1, kRopeHkv}, kRopeT, pairs, row.integer(0) == 1, cos, sin);
+}
+
+}  // namespace dlblas::rope

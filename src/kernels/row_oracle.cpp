@@ -1,0 +1,56 @@
+// Packs and launches device oracles of rows. Read next: device/oracle/row.cuh.
+#include "kernels/row_oracle.hpp"
+
+#include "core/error.hpp"
+#include "cuda/cuda.hpp"
+#include "cuda/view.hpp"
+
+namespace dlblas::kernels {
+namespace {
+
+static_assert(OracleCall::kTensors >= kMaxTensors && OracleCall::kResults >= kMaxJudged &&
+              OracleCall::kLetters >= kMaxLetters && OracleCall::kScalars >= kMaxScalars);
+static_assert(sizeof(OracleCall) <= 4096, "the parameters of a kernel");
+constexpr unsigned kThreads = 256;  // BlockTeam's
+
+int launch_rows(const cuda::Function& entry, const Args& args, const std::int64_t* rows,
+                std::int64_t num_rows, const OracleOut* out, void* stream) {
+  const OracleCall call = oracle_call(args, rows, out);
+  return cuda::launch(entry, {.grid = {static_cast<unsigned>(num_rows)}, .block = {kThreads}}, call,
+                      stream);
+}
+
+}  // namespace
+
+OracleCall oracle_call(const Args& args, const std::int64_t* rows, const OracleOut* out) {
+  OracleCall call{};
+  const Schema& schema = *args.schema;
+  for (DeviceView& t : call.tensors) t.dtype = DType::kAbsent;
+  for (int i = 0; i < schema.num_inputs; ++i) {
+    if (!args.has(i)) continue;
+    const TensorView& t = args.tensors[i];
+    call.tensors[i] = cuda::device_view(t);
+    call.widths[i] = t.rank > 0 ? t.shape[t.rank - 1] : 1;
+  }
+  for (int j = 0; j < schema.num_judged(); ++j) {
+    if (!args.judges(j)) continue;
+    const TensorView& t = args.judged(j);
+    call.results[j] = {out[j].value, out[j].magnitude, t.rank > 0 ? t.shape[t.rank - 1] : 1,
+                       t.dtype};
+  }
+  for (int i = 0; i < kMaxLetters; ++i) call.letters[i] = args.letters[i];
+  for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
+    call.floats[i] = args.scalars[i].f;
+    call.integers[i] = args.scalars[i].i;
+  }
+  call.rows = rows;
+  return call;
+}
+
+DeviceOracle row_device_oracle(const char* header, const char* function) {
+  return {{header,
+           text("dlblas::oracle_rows<", function, "<dlblas::TeamRow<dlblas::BlockTeam>>>"), 0},
+          &launch_rows};
+}
+
+}  // namespace dlblas::kernels

@@ -1,0 +1,24 @@
+// An oracle whose text is a function of one row, for the host and for CUDA devices.
+// Read next: device/oracle/text.hpp, kernels/row_oracle.cpp.
+#pragma once
+
+#include "device/oracle/call.hpp"
+#include "kernels/row_reference.hpp"
+
+namespace dlblas::kernels {
+
+/// What a device oracle is launched with: the call's inputs, and where its results go.
+OracleCall oracle_call(const Args& args, const std::int64_t* rows, const OracleOut* out);
+
+/// The device's form of `function`, "dlblas::norm::softmax_row", a template over Row in `header`,
+/// "ops/norm/softmax/softmax_ref.hpp".
+DeviceOracle row_device_oracle(const char* header, const char* function);
+
+/// Both forms of the same text: kRow is function<HostRow>.
+template <void (*kRow)(HostRow&)>
+void set_row_oracle(OperatorDef& def, const char* header, const char* function) {
+  def.reference = row_reference<kRow>;
+  def.device_oracle = row_device_oracle(header, function);
+}
+
+}  // namespace dlblas::kernels
