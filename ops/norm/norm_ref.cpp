@@ -14,7 +14,7 @@
 //   |y − ref| ≤ (6 + 0.72·√(n/8) + n/4·q⁶)·u · |h·scale|·(|weight| + |offset|)
 //               +  rounding to y's dtype:
 // 12 roundings of f32 for a wide row of normal values.
-// Read next: ops/norm/norm_simd.hpp.
+// Read next: ops/norm/cpu/norm_simd.hpp.
 #include "ops/norm/norm_ref.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 #include <limits>
 
 #include "core/element.hpp"
-#include "ops/norm/norm_config.hpp"
+#include "ops/norm/cpu/norm_config.hpp"
 #include "ops/norm/norm_ops.hpp"
 
 namespace dlblas::norm {

@@ -25,7 +25,7 @@
 // the mean (8 products, 1 bit: Ampere; 16 and 2: half of that), always towards zero: 0.45·u·n·R.
 // cuBLAS on an H200: 0.18·u·n·R for f16, 0.07 for bf16, up to n = 2^12, where it begins to divide.
 // Allowed n/2·R for inputs of f16 and bf16, of at most 2^16 terms: 2^-9·R, a fifth of 2 %.
-// Read next: registry/operator.hpp (Bound), ops/gemm/matmul_ref.cpp.
+// Read next: registry/operator.hpp (Bound), ops/gemm/matmul/matmul_ref.cpp.
 #pragma once
 
 #include <algorithm>
