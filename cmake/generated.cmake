@@ -1,37 +1,31 @@
-# Files made from the tree, in <build>/generated: the version, one explicit register_<family>() call a folder
-# (static constructors vanish in static links), and the hashes of the kernels' sources.
+# Files made from the tree, in <build>/generated: the version, one explicit call an operator (static constructors
+# vanish in static links), and the hashes of the kernels' sources.
 # In: VERSION, ops/*, cpu/*. Out: ${DLBLAS_GENERATED}/…, included as "generated/…" and <dlblas/version.h>.
 set(DLBLAS_GENERATED ${PROJECT_BINARY_DIR}/generated)
 
 configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${DLBLAS_GENERATED}/include/dlblas/version.h @ONLY)
 
-# A family is a folder under ops/ with at least one source: register_<family>() hands over the operators that lie in
-# it. An operator in a room of its own, ops/<family>/<op>/<op>.cpp, defines OperatorDef <family>::<op>().
-set(families ${dlblas_kernels})
-list(FILTER families INCLUDE REGEX "^ops/[^/]+/[^/]+\\.cpp$")
-list(TRANSFORM families REPLACE "^ops/([^/]+)/.*$" "\\1")
-list(REMOVE_DUPLICATES families)
-list(SORT families)
-set(rooms ${dlblas_kernels})
-list(FILTER rooms INCLUDE REGEX "^ops/[^/]+/([^/]+)/[^/]+\\.cpp$")
-list(TRANSFORM rooms REPLACE "^ops/([^/]+/[^/]+)/.*$" "\\1")
-list(REMOVE_DUPLICATES rooms)
-list(SORT rooms)
+# An operator's room is a folder ops/<family>/<op>/ that holds <op>.cpp, which defines OperatorDef <family>::<op>().
+# Other folders of a family, and of a room, hold sources alone.
+set(rooms "")
+set(families "")
 set(declarations "")
 set(calls "")
-foreach(family IN LISTS families)
-  string(APPEND declarations "void register_${family}(Registry&);\n")
-  string(APPEND calls "  register_${family}(registry);\n")
-endforeach()
-foreach(room IN LISTS rooms)
-  cmake_path(GET room PARENT_PATH family)
-  cmake_path(GET room FILENAME op)
-  string(APPEND declarations "namespace ${family} {\nOperatorDef ${op}();\n}\n")
-  string(APPEND calls "  registry.add(${family}::${op}());\n")
-  list(APPEND families ${family})
+set(definitions ${dlblas_kernels})
+list(FILTER definitions INCLUDE REGEX "^ops/[^/]+/[^/]+/[^/]+\\.cpp$")
+list(SORT definitions)
+foreach(source IN LISTS definitions)
+  string(REGEX MATCH "^ops/([^/]+)/([^/]+)/([^/]+)\\.cpp$" _ ${source})
+  set(family ${CMAKE_MATCH_1})
+  set(op ${CMAKE_MATCH_2})
+  if(CMAKE_MATCH_3 STREQUAL op)
+    string(APPEND declarations "namespace ${family} {\nOperatorDef ${op}();\n}\n")
+    string(APPEND calls "  registry.add(${family}::${op}());\n")
+    list(APPEND rooms ${family}/${op})
+    list(APPEND families ${family})
+  endif()
 endforeach()
 list(REMOVE_DUPLICATES families)
-list(SORT families)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/register_all.cpp.in ${DLBLAS_GENERATED}/register_all.cpp @ONLY)
 
 # The hashes are made again when any file a kernel may include changes; the header is written only when a hash

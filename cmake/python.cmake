@@ -16,18 +16,11 @@ install(DIRECTORY ${DLBLAS_GENERATED}/python/dlblas/ DESTINATION ${package} COMP
   OPTIONAL)
 install(PROGRAMS $<TARGET_FILE:dlblas> DESTINATION ${package}/lib RENAME libdlblas.so
   COMPONENT python EXCLUDE_FROM_ALL)
-foreach(room IN LISTS rooms)
-  cmake_path(GET room FILENAME op)
-  install(FILES ops/${room}/${op}.py DESTINATION ${package}/ops COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
-  install(FILES ops/${room}/cases.json DESTINATION ${package}/ops RENAME ${op}.cases.json
+foreach(room IN LISTS families rooms)
+  cmake_path(GET room FILENAME name)
+  install(FILES ops/${room}/${name}.py DESTINATION ${package}/ops COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+  install(FILES ops/${room}/cases.json DESTINATION ${package}/ops RENAME ${name}.cases.json
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
-  install(FILES ops/${room}/formulas.py DESTINATION ${package}/ops RENAME ${op}_formulas.py
-    COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
-endforeach()
-foreach(family IN LISTS families)
-  install(FILES ops/${family}/${family}.py DESTINATION ${package}/ops COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
-  install(FILES ops/${family}/cases.json DESTINATION ${package}/ops RENAME ${family}.cases.json
-    COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
-  install(FILES ops/${family}/formulas.py DESTINATION ${package}/ops RENAME ${family}_formulas.py
+  install(FILES ops/${room}/formulas.py DESTINATION ${package}/ops RENAME ${name}_formulas.py
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
 endforeach()

@@ -1,8 +1,7 @@
 # Every ops/**/<name>_program.hpp is a row program (device/row/program.hpp): its struct is <name> in CamelCase, in
 # namespace dlblas::<family>. Out: one source per program and instruction set, appended to dlblas_kernels, and the
 # table behind src/kernels/rows.hpp. What a file would say twice is in its name, so an operator adds no list entry.
-file(GLOB row_programs CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-  ops/*/*_program.hpp ops/*/*/*_program.hpp)
+file(GLOB_RECURSE row_programs CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ops/*_program.hpp)
 set(row_declarations "")
 set(row_table "")
 foreach(ROW_HEADER IN LISTS row_programs)

@@ -1,6 +1,6 @@
 # cmake -DTREE=… -DGENERATED=… -DLIBRARY=… -DOUTPUT=… -P stage_python.cmake: makes the staged package's links.
-# Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib/libdlblas.so, OUTPUT/ops/<family>.py,
-# <family>.cases.json and <family>_formulas.py.
+# Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib/libdlblas.so, and of each operator and family OUTPUT/ops/<name>.py,
+# <name>.cases.json and <name>_formulas.py.
 cmake_policy(VERSION 3.25)
 set(wanted "")
 
@@ -26,29 +26,19 @@ foreach(root IN ITEMS "${TREE}/python/dlblas" "${GENERATED}/python/dlblas")
   endforeach()
 endforeach()
 link_to("${LIBRARY}" "lib/libdlblas.so")
+# What a family's operators share, and each operator's own.
 file(GLOB families RELATIVE "${TREE}/ops" "${TREE}/ops/*")
 foreach(family IN LISTS families)
-  if(EXISTS "${TREE}/ops/${family}/${family}.py")
-    link_to("${TREE}/ops/${family}/${family}.py" "ops/${family}.py")
-  endif()
-  if(EXISTS "${TREE}/ops/${family}/cases.json")
-    link_to("${TREE}/ops/${family}/cases.json" "ops/${family}.cases.json")
-  endif()
-  if(EXISTS "${TREE}/ops/${family}/formulas.py")
-    link_to("${TREE}/ops/${family}/formulas.py" "ops/${family}_formulas.py")
-  endif()
-  # An operator in a room of its own has the same three, by its own name.
-  file(GLOB rooms RELATIVE "${TREE}/ops/${family}" "${TREE}/ops/${family}/*")
-  foreach(op IN LISTS rooms)
-    if(EXISTS "${TREE}/ops/${family}/${op}/${op}.py")
-      link_to("${TREE}/ops/${family}/${op}/${op}.py" "ops/${op}.py")
-    endif()
-    if(EXISTS "${TREE}/ops/${family}/${op}/cases.json")
-      link_to("${TREE}/ops/${family}/${op}/cases.json" "ops/${op}.cases.json")
-    endif()
-    if(EXISTS "${TREE}/ops/${family}/${op}/formulas.py")
-      link_to("${TREE}/ops/${family}/${op}/formulas.py" "ops/${op}_formulas.py")
-    endif()
+  file(GLOB rooms RELATIVE "${TREE}/ops" "${TREE}/ops/${family}/*")
+  foreach(room IN ITEMS ${family} LISTS rooms)
+    cmake_path(GET room FILENAME name)
+    foreach(file IN ITEMS ${name}.py cases.json formulas.py)
+      if(EXISTS "${TREE}/ops/${room}/${file}")
+        string(REGEX REPLACE "^cases" "${name}.cases" staged "${file}")
+        string(REGEX REPLACE "^formulas" "${name}_formulas" staged "${staged}")
+        link_to("${TREE}/ops/${room}/${file}" "ops/${staged}")
+      endif()
+    endforeach()
   endforeach()
 endforeach()
 

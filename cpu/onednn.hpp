@@ -1,6 +1,6 @@
 // oneDNN 3.x through dlopen, by prototypes of our own: the calls that a matmul primitive needs.
 // In: what core/library.hpp found. Out: a table of functions, or why there is none.
-// Nothing of oneDNN is needed to build or to import.  Read next: ops/gemm/matmul_onednn.cpp.
+// Nothing of it is needed to build or to import.  Read next: ops/gemm/matmul/cpu/matmul_onednn.cpp.
 #pragma once
 
 #include <cstddef>

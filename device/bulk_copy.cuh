@@ -1,7 +1,7 @@
 // Hopper's copy engine on plain memory: whole runs of bytes from global to shared memory, issued by
 // one thread, counted at an Mbarrier. No tensor map, so any address and length of 16 bytes will do.
 // In: addresses and a length, multiples of 16 bytes. sm_90 and later; including needs less.
-// Read next: device/tma.cuh (tiles), ops/norm/norm_ring.cuh.
+// Read next: device/tma.cuh (tiles), ops/norm/cuda/norm_ring.cuh.
 #pragma once
 
 #include "device/mbarrier.cuh"

@@ -2,7 +2,7 @@
 // In: addresses in this block's shared memory. Out: writes that land at the same address in a
 // block of the same cluster. Rule: a block's memory may be written once it has started (one
 // barrier after the start) and until it ends (a barrier after the last write).
-// Read next: ops/norm/norm_registers.cuh, which sums a row over a cluster.
+// Read next: ops/norm/cuda/norm_registers.cuh, which sums a row over a cluster.
 #pragma once
 
 #include "device/mbarrier.cuh"

@@ -2,7 +2,7 @@
 // others go on. The memory it counts in is the driver's, and ready at every launch: nothing has to
 // be cleared first, which as a kernel of its own takes 2 to 4 µs.
 // In: a kernel launched with cuda::Launch::cooperative. Out: what the calling warps wrote before
-// is visible to them all after. Read next: ops/norm/norm_ring.cuh.
+// is visible to them all after. Read next: ops/norm/cuda/norm_ring.cuh.
 #pragma once
 
 #include "device/types.hpp"

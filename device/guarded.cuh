@@ -2,7 +2,7 @@
 // branch. Each is one statement to the compiler, which takes 5 to 15 % of a norm kernel's compile
 // time over the branches otherwise; the instructions are the same. In: does the thread hold it, an
 // address aligned to 16 bytes. Out: four words, 0 where it does not.
-// Read next: ops/norm/norm_tile.cuh.
+// Read next: ops/norm/cuda/norm_tile.cuh.
 #pragma once
 
 #include "device/shared.cuh"

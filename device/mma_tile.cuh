@@ -4,7 +4,7 @@
 // as it lies in memory, rows of 16-byte chunks, and turned while it is loaded into registers.
 // Chunks of a row trade places by the row's number, so that eight rows of one column meet all
 // banks, when the copies write as when load_tiles reads. In: 16-byte aligned rows. Read next:
-// ops/gemm/matmul_mma.cuh.
+// ops/gemm/matmul/cuda/matmul_mma.cuh.
 #pragma once
 
 #include "device/cp_async.cuh"

@@ -132,7 +132,7 @@ VALUES = st.recursive(
 
 
 ROW: dict[str, Any] = json.loads(
-    (ROOT / "ops" / "norm" / "cases.json").read_text(encoding="utf-8")
+    (ROOT / "ops/norm/rms_norm/cases.json").read_text(encoding="utf-8")
 )[0]
 
 

@@ -1,7 +1,8 @@
 """rms_norm_backward against the forward formula: finite differences of it in f64, and torch's
 autograd where torch is there; the same bits on any number of threads.
 
-Read next: ops/norm/rms_norm_backward_ref.cpp, tests/test_cases.py (every case by the bound).
+Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.cpp, tests/test_cases.py
+(every case by the bound).
 """
 
 from __future__ import annotations

@@ -150,10 +150,10 @@ def test_headers_are_compiled_again_when_what_they_include_changes(tmp_path: pat
 
 
 def build_object(root: pathlib.Path, text: str) -> None:
-    plant(root, {"ops/norm/norm_avx2.cpp": text})
-    obj = root / "build/CMakeFiles/dlblas_objects.dir/ops/norm/norm_avx2.cpp.o"
+    plant(root, {"ops/norm/cpu/norm_avx2.cpp": text})
+    obj = root / "build/CMakeFiles/dlblas_objects.dir/ops/norm/cpu/norm_avx2.cpp.o"
     obj.parent.mkdir(parents=True, exist_ok=True)
-    source = root / "ops/norm/norm_avx2.cpp"
+    source = root / "ops/norm/cpu/norm_avx2.cpp"
     subprocess.run([CXX, "-std=c++20", "-c", str(source), "-o", str(obj)], check=True)
 
 
@@ -167,14 +167,16 @@ def test_weak_symbols_in_isa_objects_are_caught(tmp_path: pathlib.Path) -> None:
 
 
 def test_isa_sources_without_objects_are_an_error(tmp_path: pathlib.Path) -> None:
-    plant(tmp_path, {"ops/norm/norm_avx2.cpp": "int g();\n"})
+    plant(tmp_path, {"ops/norm/cpu/norm_avx2.cpp": "int g();\n"})
     code, out = run("check_isa_objects.py", tmp_path)
     assert code == 1
     assert "build first" in out
 
 
 def test_operators_that_cost_too_much_are_caught(tmp_path: pathlib.Path) -> None:
-    plant(tmp_path, {"ops/norm/small/small.cpp": "int f();\n" * 250})
+    plant(tmp_path, {"ops/norm/small/small.cpp": "int f();\n" * 249})
+    plant(tmp_path, {"ops/norm/small/small_program.hpp": "struct Small;\n"})
+    plant(tmp_path, {"ops/norm/large/large.cpp": "int f();\n" * 999})  # its kernels are its own
     obj = tmp_path / "build/CMakeFiles/dlblas_objects.dir/generated/rows/small_avx2.cpp.o"
     obj.parent.mkdir(parents=True)
     for size, code in (59_000, 0), (61_000, 1):
@@ -235,7 +237,7 @@ def test_exports(text: str, flags: list[str], expected: str, tmp_path: pathlib.P
     ],
 )
 def test_cases(cases: object, expected: str, tmp_path: pathlib.Path) -> None:
-    plant(tmp_path, {"ops/norm/cases.json": json.dumps(cases)})
+    plant(tmp_path, {"ops/norm/rms_norm/cases.json": json.dumps(cases)})
     code, out = run("check_schema_cases.py", tmp_path, "--no-library")
     assert code == (1 if expected else 0), out
     assert expected in out
@@ -258,7 +260,7 @@ def test_cases_are_compared_with_the_library(tmp_path: pathlib.Path) -> None:
         ({"op": "other"}, "unknown operator other"),
         ({"op": "other"}, "rms_norm has no case"),
     ]:
-        plant(tmp_path, {"ops/norm/cases.json": json.dumps([{**CASE, **changed}])})
+        plant(tmp_path, {"ops/norm/rms_norm/cases.json": json.dumps([{**CASE, **changed}])})
         code, out = run("check_schema_cases.py", tmp_path, "--library", library)
         assert code == (1 if expected else 0), out
         assert expected in out

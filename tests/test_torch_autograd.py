@@ -2,7 +2,7 @@
 by torch in f64, under a bound; finite differences; the same bits twice.
 
 Every test runs on the CPU and, where there is one, on a GPU. Read next: tests/torch_gradients.py,
-tests/test_torch_autograd_modes.py, ops/norm/norm.py (AUTOGRAD).
+tests/test_torch_autograd_modes.py, ops/norm/rms_norm/rms_norm.py (AUTOGRAD).
 """
 
 from __future__ import annotations

@@ -225,9 +225,9 @@ def test_exported(device) -> None:
 
 
 def test_a_wrong_declaration_is_said() -> None:
-    import dlblas.ops.norm as family
+    import dlblas.ops.add_rms_norm as words
 
-    right = family.AUTOGRAD["add_rms_norm"]
+    right = words.AUTOGRAD["add_rms_norm"]
     for part, wrong in (
         ("saves", {"x": "residual_out", "weight": "wait"}),
         ("takes", {"dy": "z"}),
@@ -243,7 +243,7 @@ def test_a_wrong_declaration_is_said() -> None:
 
 def test_a_declaration_is_data() -> None:
     """It is read without torch, and without importing anything."""
-    import dlblas.ops.norm as family
+    import dlblas.ops.add_rms_norm as words
 
-    assert runpy.run_path(family.__file__)["AUTOGRAD"] == family.AUTOGRAD
-    assert set(_autograd.FUNCTIONS) >= set(family.AUTOGRAD)
+    assert runpy.run_path(words.__file__)["AUTOGRAD"] == words.AUTOGRAD
+    assert set(_autograd.FUNCTIONS) >= set(words.AUTOGRAD)

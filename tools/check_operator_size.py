@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures what an operator costs: the lines of its room ops/<family>/<operator>/ (definition,
-program, reference, Python, cases, without blank lines and comments; at most 250) and the machine
-code of its row program for each instruction set of the release build (at most 60 kB).
+"""Measures what an operator costs that is a row program: the lines of its room
+ops/<family>/<operator>/ (definition, program, reference, Python, cases, without blank lines and
+comments; at most 250) and the machine code of the program for each instruction set of the release
+build (at most 60 kB). Operators with kernels of their own are not counted.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ LEVEL = re.compile(r"^(\w+)_(baseline|avx2|avx512)\.cpp\.o$")
 
 
 def lines_of(root: pathlib.Path) -> dict[str, int]:
-    """Operator -> lines of all files in its room, without blank ones and comments."""
-    rooms = sorted(p.parent for p in root.glob("ops/*/*/*.cpp") if p.stem == p.parent.name)
+    """Row program -> lines of all files in its room, without blank ones and comments."""
+    programs = root.glob("ops/*/*/*_program.hpp")
+    rooms = sorted(p.parent for p in programs if p.stem == f"{p.parent.name}_program")
     return {
         room.name: sum(
             len(CODE.findall(p.read_text(encoding="utf-8"))) for p in room.iterdir() if p.is_file()

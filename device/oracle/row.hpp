@@ -39,9 +39,12 @@ class TeamRow {
     return load_element(t, offset_of(t, column));
   }
   void store(int result, int64_t column, double value, double magnitude) const {
+    const double stored = round_to(result_dtype(result), value);
+    store_as_is(result, column, std::isinf(stored) ? stored : value, magnitude);
+  }
+  void store_as_is(int result, int64_t column, double value, double magnitude) const {
     const OracleCall::Result& r = call_.results[result];
-    const double stored = round_to(r.dtype, value);
-    r.value[place_ * r.width + column] = std::isinf(stored) ? stored : value;
+    r.value[place_ * r.width + column] = value;
     r.magnitude[place_ * r.width + column] = magnitude;
   }
 
@@ -54,6 +57,17 @@ class TeamRow {
     double mine = 0;
     each(count, [&](int64_t c) { mine += f(c); });
     return all(mine, [](double a, double b) { return a + b; });
+  }
+  template <int kCount, typename F>
+  RowSums<kCount> sums(int64_t count, const F& f) const {
+    RowSums<kCount> total;
+    each(count, [&](int64_t c) {
+      double terms[kCount];
+      f(c, terms);
+      for (int i = 0; i < kCount; ++i) total.of[i] += terms[i];
+    });
+    for (double& v : total.of) v = all(v, [](double a, double b) { return a + b; });
+    return total;
   }
   template <typename F>
   double max(int64_t count, const F& f) const {

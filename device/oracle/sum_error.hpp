@@ -25,7 +25,7 @@
 // the mean (8 products, 1 bit: Ampere; 16 and 2: half of that), always towards zero: 0.45·u·n·R.
 // cuBLAS on an H200: 0.18·u·n·R for f16, 0.07 for bf16, up to n = 2^12, where it begins to divide.
 // Allowed n/2·R for inputs of f16 and bf16, of at most 2^16 terms: 2^-9·R, a fifth of 2 %.
-// Read next: registry/operator.hpp (Bound), ops/gemm/matmul_ref.cpp.
+// Read next: registry/operator.hpp (Bound), ops/gemm/matmul/matmul_ref.cpp.
 #pragma once
 
 #include "device/oracle/math.hpp"
@@ -64,6 +64,12 @@ struct SumSizes {
   double size = 0, squares = 0, path = 0, lanes = 0;
 };
 inline constexpr int kSumStep = 16;
+
+/// Several plain sums.
+template <int kCount>
+struct RowSums {
+  double of[kCount] = {};
+};
 
 /// A sum of terms that are made one after the other. Of a long one, several may make a part each:
 /// begin(what lies before), then added together.
@@ -124,7 +130,7 @@ namespace kernels {
 /// of each of 128 threads or more. A walk along n terms of one sign is 1.44·√n at six deviations,
 /// and the errors of m chains differ: √m less.
 ///   alike: n/4, of which q⁶ counts, q = (Σp)² / (n·Σp²) being the share of alike terms
-/// (norm_ref.cpp has measurements).
+/// (norm_ref.hpp has measurements).
 ///   trees: what lanes, warps and blocks add, a rounding a level, each of half as much as the next.
 inline double sum_roundings(std::int64_t width, double total, double squares) {
   const auto n = static_cast<double>(width);

@@ -1,5 +1,5 @@
 // The activations of the gemm family, for host, CPU and GPU code alike.
-// Read next: matmul_config.hpp, matmul_epilogue.cuh.
+// Read next: matmul/matmul_config.hpp, matmul/cuda/matmul_epilogue.cuh.
 #pragma once
 
 #include "device/types.hpp"

@@ -1,8 +1,6 @@
-"""The norm operators once more, in NumPy and f64: what the oracle itself is checked against.
+"""What the formulas of rms_norm and add_rms_norm share, in NumPy and f64.
 
-FORMULAS: operator → formula(tensors, scalars, rounding) → results; ``rounding`` rounds to x's
-dtype. Written from the contract, not from the C++. Read next: ops/norm/norm_ref.cpp,
-docs/testing.md.
+Read next: ops/norm/rms_norm/formulas.py, docs/testing.md.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 
 
-def _normalise(h: Any, weight: Any, scalars: dict[str, Any], rounding: Any) -> Any:
+def normalise(h: Any, weight: Any, scalars: dict[str, Any], rounding: Any) -> Any:
     if h.shape[-1] == 0:
         return h
     normed = h / np.sqrt(np.mean(np.square(h), axis=-1, keepdims=True) + scalars["eps"])
@@ -20,39 +18,3 @@ def _normalise(h: Any, weight: Any, scalars: dict[str, Any], rounding: Any) -> A
     if scalars["cast_before_weight"] and rounding.dtype.itemsize < 4:
         normed = rounding(normed)
     return normed * (weight + scalars["weight_offset"])
-
-
-def rms_norm(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
-    return (_normalise(tensors["x"], tensors["weight"], scalars, rounding),)
-
-
-def add_rms_norm(
-    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
-) -> tuple[Any, ...]:
-    h = rounding(tensors["x"] + tensors["residual"])
-    return _normalise(h, tensors["weight"], scalars, rounding), h
-
-
-def rms_norm_backward(
-    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
-) -> tuple[Any, ...]:
-    """By the Jacobian of x/rms(x), which is (1 − n·nᵀ/C)/rms(x): not as the C++ has it."""
-    dy, x, weight = tensors["dy"], tensors["x"], tensors["weight"]
-    width = x.shape[-1]
-    if width == 0:
-        return x, weight
-    rms = np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + scalars["eps"])
-    normed = x / rms
-    g = dy * (weight + scalars["weight_offset"])
-    dx = (g - normed * (np.sum(g * normed, axis=-1, keepdims=True) / width)) / rms
-    if scalars["cast_before_weight"] and rounding.dtype.itemsize < 4:
-        normed = rounding(normed)
-    dweight = np.sum((dy * normed).reshape(-1, width), axis=0)
-    return dx + tensors.get("dresidual", 0), dweight
-
-
-FORMULAS = {
-    "rms_norm": rms_norm,
-    "add_rms_norm": add_rms_norm,
-    "rms_norm_backward": rms_norm_backward,
-}

@@ -1,55 +1,122 @@
-// The oracle that the norm operators share: one row in f64, and the error it allows.
-// In: a row's values, weight, eps. Out: the contract's result and the magnitude behind each
-// element's bound. Read next: ops/norm/norm_ref.cpp, registry/operator.hpp (Bound).
+// The oracle that rms_norm and add_rms_norm share, as the text of one row (device/oracle/text.hpp),
+// and what the bounds of the family are made of. The bound is derived here, not fitted.
+//
+// u = 2^-24 is the rounding of f32. A kernel may sum squares in f32 chains of at most sum_chain(C)
+// terms, kNormBlock / 8 (8 sums side by side are the fewest), and adds what blocks give in f64.
+// Along a chain of n squares roundings walk at random (device/oracle/sum_error.hpp): 2.5·u·√n·R at
+// six deviations, R = S/√3; of 8 chains the errors differ, so it is 1.44·u·√(n/8) of their sum,
+// and half of that in its root: 5.8 roundings for the longest chains, 3 measured.
+//   alike: squares that are equal round alike, in every chain: u·n/4 of the root at most, n/8 in
+// the CPU's worst (full(0.1), a row of 4096 by cpu_baseline: 64). The share of alike squares is
+// q = (Σh²)² / (nonzero·Σh⁴): 1 where all are equal, 0.74 where 0.1 and 0.2 alternate (23
+// measured), 0.56 for uniform, 0.33 for normal values (nothing measured beyond the walk). Allowed
+// n/4·q⁶. Six more roundings follow in f32: the scale, 2 units from where a root is approximated,
+// its product with h, weight + offset, the last product, and one for second-order terms. Hence
+//   |y − ref| ≤ (6 + 0.72·√(n/8) + n/4·q⁶)·u · |h·scale|·(|weight| + |offset|)
+//               +  rounding to y's dtype:
+// 12 roundings of f32 for a wide row of normal values.
+// Read next: ops/norm/rms_norm/rms_norm_ref.hpp, ops/norm/cpu/norm_simd.hpp.
 #pragma once
 
-#include <cstdint>
-
-#include "core/problem.hpp"
-#include "core/tensor.hpp"
-#include "registry/operator.hpp"
-#include "device/oracle/sum_error.hpp"
+#include "device/oracle/text.hpp"
+#include "ops/norm/norm_letters.hpp"
 
 namespace dlblas::norm {
 
-/// The scalars of a call and the tensors that shape every row.
-struct RowSpec {
-  const TensorView* weight;
-  DType dtype;  // of x and y
-  std::int64_t width;
-  double eps, weight_offset;
-  bool cast_before_weight;
-};
-
-/// y = h · rsqrt(mean(h²) + eps) · (weight + weight_offset) for one row h[width], in f64.
-void reference_row(const RowSpec& spec, const double* h, double* value, double* magnitude);
-
-/// The error allowed for y of `dtype`, relative to the magnitudes of reference_row.
-Bound row_bound(DType dtype);
-
-// ---- what a bound is made of, for every operator of the family ----
-
+/// Columns that CPU kernels sum in f32 before they add in f64: kNormBlock.
+inline constexpr std::int64_t kChainColumns = 4096;
 /// The longest f32 chain in a sum over `width` elements.
-double sum_chain(std::int64_t width);
+inline double sum_chain(std::int64_t width) {
+  return static_cast<double>(std::min<std::int64_t>(width, kChainColumns)) / 8;
+}
 
 /// Σh² of a row, and how alike the squares are.
 struct RowSquares {
   double sum = 0, fourth = 0, nonzero = 0;
-  void add(double h);
+  void add(double h) {
+    const double square = h * h;
+    sum += square;
+    fourth += square * square;
+    nonzero += h != 0;
+  }
   /// Roundings, as a factor of kRounding, of the root that come from the sum.
-  double root_error(std::int64_t width) const;
+  double root_error(std::int64_t width) const {
+    const double chain = sum_chain(width);
+    const double q = fourth > 0 ? sum / fourth * (sum / nonzero) : 0;
+    const double q3 = q * q * q;
+    return 0.72 * std::sqrt(chain / 8) + (std::isfinite(q) ? chain / 4 * q3 * q3 : 0);
+  }
 };
+
 /// Roundings between the sum and y.
 inline constexpr double kNormRoundings = 6;
+
 /// The distance between neighbours of a dtype around v: how far a value near a tie may be rounded
 /// apart.
-double spacing(DType dtype, double v);
+inline double spacing(DType dtype, double v) {
+  const FloatTraits traits = float_traits(dtype);
+  return std::max(std::exp2(std::floor(std::log2(std::abs(v)))) * traits.eps, traits.tiny);
+}
+
 /// True when a kernel whose value is off by `error` may round to another neighbour than v does.
-bool may_flip(DType dtype, double v, double error);
-/// weight_offset, which kernels hold in f32: beyond its range it is infinite, or 0.
-double weight_offset_of(const Args& args);
+inline bool may_flip(DType dtype, double v, double error) {
+  return round_to(dtype, v - error) != round_to(dtype, v + error);
+}
+
 /// What a store makes of values beyond the dtype's range: infinite where even the smallest that the
 /// bound allows rounds to that; else v itself, which a right result may miss on either side.
-double overflowed(DType dtype, double v, double magnitude);
+inline double overflowed(DType dtype, double v, double magnitude) {
+  const double least = std::abs(v) - 2 * kRounding * magnitude;
+  const bool sure = least > 0 && std::isinf(round_to(dtype, least));
+  return sure ? std::copysign(kInfinity, v) : v;
+}
+
+/// weight_offset, which kernels hold in f32: beyond its range it is infinite, or 0.
+inline double held_offset(double offset) {
+  const auto f32 = static_cast<float>(offset);
+  return std::isinf(f32) || f32 == 0 ? f32 : offset;
+}
+
+/// y = h · rsqrt(mean(h²) + eps) · (weight + weight_offset), result 0, for one row h(c); `dtype`
+/// that of h and y, `weight` the tensor's place.
+template <typename Row, typename Hidden>
+void norm_row(Row& row, DType dtype, int weight, const Hidden& h) {
+  const std::int64_t width = row.size(kC);
+  const auto sums = row.template sums<3>(width, [&](auto c, double* terms) {
+    const double v = h(c), square = v * v;
+    terms[0] = square, terms[1] = square * square, terms[2] = v != 0;
+  });
+  const RowSquares squares = {sums.of[0], sums.of[1], sums.of[2]};
+  const double offset = held_offset(row.scalar(kWeightOffset));
+  const double scale =
+      1 / std::sqrt(squares.sum / static_cast<double>(width) + row.scalar(kEps));
+  const double roundings = kNormRoundings + squares.root_error(width);
+  const double error = roundings * kRounding;
+  const bool cast = row.integer(kCastBeforeWeight) != 0 && dtype != DType::kF32;
+  row.each(width, [&](auto c) {
+    const double w = row.load_column(weight, c), factor = w + offset;
+    double normed = h(c) * scale, size = std::abs(normed);
+    if (cast) {
+      // One step of the dtype, where the kernel's value may lie on the other side of a tie.
+      const double off = size * error + 0x1p-149;
+      if (may_flip(dtype, normed, off)) size += spacing(dtype, normed) / error;
+      normed = round_to(dtype, normed);
+    }
+    // 0 · ∞ is no number, and f32 decides what is 0.
+    if (std::isinf(factor)) normed = round_to(DType::kF32, normed);
+    // Below 2^-126 f32 roundings are absolute.
+    const double magnitude = roundings * (size + 0x1p-126) * (std::abs(w) + std::abs(offset));
+    row.store_as_is(0, c, overflowed(dtype, normed * factor, magnitude), magnitude);
+  });
+}
+
+/// The error allowed for y of `dtype`, relative to the magnitudes of norm_row.
+inline Bound row_bound(DType dtype) {
+  const FloatTraits traits = float_traits(dtype);
+  const bool narrow = dtype != DType::kF32;  // an f32's store is the last product's own rounding
+  return {.magnitude = kRounding * (1 + traits.eps),
+          .value = narrow ? traits.eps / 2 : 0,
+          .absolute = traits.tiny / 2 + 0x1p-149};
+}
 
 }  // namespace dlblas::norm

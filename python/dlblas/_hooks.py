@@ -419,15 +419,15 @@ def _family_docs(family: str) -> dict[str, dict[str, str]]:
         from importlib import import_module
 
         try:
-            _docs[family] = import_module(f"dlblas.ops.{family}").DOCS
-        except ModuleNotFoundError:  # a family need not have a Python file
+            _docs[family] = getattr(import_module(f"dlblas.ops.{family}"), "DOCS", {})
+        except ModuleNotFoundError:  # neither a family nor an operator need have a Python file
             _docs[family] = {}
     return _docs[family]
 
 
 def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str:
-    """A function's documentation: the family's words (ops/<family>/<family>.py) and the schema."""
-    docs = _family_docs(family) | _family_docs(op)  # an operator in a room of its own has its own
+    """A function's documentation: the words of ops/<family>/<op>/<op>.py, and the schema."""
+    docs = _family_docs(family) | _family_docs(op)  # its own come first
     words = docs.get(form) or docs.get(op) or {}
     lines = [words["summary"], ""] if "summary" in words else []
     lines += [words.get("formula", formula), ""]

@@ -219,7 +219,7 @@ def choose_device(text: str | None, info: Row | None = None) -> str:
 
 
 def cases(row: Row, use: str) -> list[Row]:
-    """The operator's rows of its family's cases.json that are meant for ``use``."""
+    """The operator's rows of its cases.json that are meant for ``use``."""
     folder = os.path.dirname(os.path.dirname(_native.library_path()))
     paths = [os.path.join(folder, "ops", f"{row[k]}.cases.json") for k in ("family", "name")]
     rows: list[Row] = []

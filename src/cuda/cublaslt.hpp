@@ -2,7 +2,7 @@
 // In: what core/library.hpp found (the one torch loaded, where torch is). Out: a table of
 // functions, or why there is none. Nothing of it is needed to build or to import.
 // tests/cpp/test_cublaslt_prototypes.cpp compares all of this with the real header where there is
-// one. Read next: ops/gemm/matmul_cublaslt.cpp.
+// one. Read next: ops/gemm/matmul/cuda/matmul_cublaslt.cpp.
 #pragma once
 
 #include <cstddef>

@@ -81,10 +81,14 @@ class HostRow {
   /// A result's element, and the sum of absolute terms behind it. Values that the result's type
   /// cannot hold are infinite.
   void store(int result, std::int64_t column, double value, double magnitude) {
+    const double stored = round_to(result_dtype(result), value);
+    store_as_is(result, column, std::isinf(stored) ? stored : value, magnitude);
+  }
+  /// As store, for a value at the end of the type's range of which a right result may be either.
+  void store_as_is(int result, std::int64_t column, double value, double magnitude) {
     const TensorView& t = args_.tensors[args_.schema->num_inputs + result];
-    const double stored = round_to(t.dtype, value);
     const std::int64_t at = place_ * t.shape[t.rank - 1] + column;
-    out_[result].value[at] = std::isinf(stored) ? stored : value;
+    out_[result].value[at] = value;
     out_[result].magnitude[at] = magnitude;
   }
 
@@ -96,6 +100,17 @@ class HostRow {
   double sum(std::int64_t count, const F& f) const {
     double total = 0;
     for (std::int64_t c = 0; c < count; ++c) total += f(c);
+    return total;
+  }
+  /// Several sums at a time: f(c, terms) sets kCount of them.
+  template <int kCount, typename F>
+  RowSums<kCount> sums(std::int64_t count, const F& f) const {
+    RowSums<kCount> total;
+    for (std::int64_t c = 0; c < count; ++c) {
+      double terms[kCount];
+      f(c, terms);
+      for (int i = 0; i < kCount; ++i) total.of[i] += terms[i];
+    }
     return total;
   }
   /// A sum of terms of either sign, with what its kernels' error depends on.

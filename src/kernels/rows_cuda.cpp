@@ -213,7 +213,7 @@ std::int32_t vectors_for(std::int64_t row, std::int64_t threads) {
 }
 
 bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
-  constexpr double kLeastCaches = 8;  // ops/norm/norm_cuda.hpp has the measurement
+  constexpr double kLeastCaches = 8;  // ops/norm/cuda/norm_cuda.hpp has the measurement
   return traits_of(k, problem).n > 1 && accesses(k, problem) >= 256 &&
          bytes_of(*k.op, problem) > kLeastCaches * static_cast<double>(device.l2_bytes);
 }

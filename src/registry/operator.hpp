@@ -1,6 +1,6 @@
 // An operator: schema, oracle, and the ordered list of its implementations (best guess first, the
 // reference last, always there).
-// In: what ops/<family>/<op>.cpp registers. Out: what dispatch, tuner and bindings look up.
+// In: what ops/<family>/<op>/<op>.cpp defines. Out: what dispatch, tuner and bindings look up.
 // Read next: registry/registry.hpp, docs/add_an_operator.md.
 #pragma once
 

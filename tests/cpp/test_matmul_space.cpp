@@ -1,6 +1,6 @@
 // What a search over the tensor-core matmul visits: never nothing, never more than fits into a
 // budget, and by default what was measured to be fastest on the large products. No GPU: devices are
-// typical ones. Read next: ops/gemm/matmul_mma_space.cpp.
+// typical ones. Read next: ops/gemm/matmul/cuda/matmul_mma_space.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // What the norm kernels on GPUs take by default: always a configuration of the space, and one whose
 // row its registers hold. Compiled without a GPU, for what dlblas_compile_all reaches only with
-// --all, or not at all. Read next: ops/norm/norm_cuda_config.hpp.
+// --all, or not at all. Read next: ops/norm/cuda/norm_cuda_config.hpp.
 #include <gtest/gtest.h>
 
 #include <cstdint>

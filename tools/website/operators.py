@@ -1,7 +1,7 @@
 """The operators' pages: all that the library says of an operator, as Markdown.
 
 In: dlblas.info(), the docstring pieces and AUTOGRAD of dlblas.ops.<family>, what dlblas_describe
-prints (tools/describe.cpp), ops/<family>/cases.json, benchmarks/results. Out: a document an
+prints (tools/describe.cpp), the operator's cases.json, benchmarks/results. Out: a document an
 operator, and a table of all. No operator is named here. Read next: stage.py, ../figures.py.
 """
 
@@ -308,7 +308,7 @@ def _figures(library: Library, row: Row) -> str:
 def _sources(staged: stage.Stage, row: Row, document: str) -> str:
     folder = _room(staged, row)
     rows = []
-    for path in sorted((staged.root / folder).iterdir()):
+    for path in sorted((staged.root / folder).rglob("*")):
         if path.suffix not in (".cpp", ".hpp", ".cuh", ".py"):
             continue
         lines = path.read_text(encoding="utf-8").split("\n")[:8]
@@ -318,8 +318,9 @@ def _sources(staged: stage.Stage, row: Row, document: str) -> str:
                 break
             said.append(line.strip('/"# '))
         first = re.split(r"(?<=[.]) (?=[A-Z])", " ".join(said))[0].rstrip(".")
-        link = staged.source_link(f"{folder}/{path.name}", document)
-        rows.append([f'<a class="source" href="{link}">`{path.name}`</a>', plain(first)])
+        name = path.relative_to(staged.root / folder)
+        link = staged.source_link(f"{folder}/{name}", document)
+        rows.append([f'<a class="source" href="{link}">`{name}`</a>', plain(first)])
     if f"{folder}/README.md" not in staged.pages:
         return table(["file", "is"], rows)
     family = os.path.relpath(f"{staged.pages[f'{folder}/README.md']}.md", "operators")

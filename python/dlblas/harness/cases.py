@@ -1,4 +1,4 @@
-"""Which cases there are: ops/<family>/cases.json spread over dtypes, layouts and values.
+"""Which cases there are: the operators' cases.json spread over dtypes, layouts and values.
 
 In: the library's own description of its operators, the families' cases and formulas. Out: ``Case``,
 of which one is run with every implementation. Two names for one shape, dtype, layout, values and
@@ -58,7 +58,7 @@ class Registry(NamedTuple):
     operators: dict[str, dict[str, Any]]
     device: dict[str, Any]
     formulas: dict[str, Formula]
-    rows: list[dict[str, Any]]  # of every family's cases.json
+    rows: list[dict[str, Any]]  # of every operator's cases.json
     why_no_cuda: str  # empty: kernels for CUDA run here
 
     def implementations(self, op: str) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ def load_registry() -> Registry:
     folder = Path(_native.library_path()).parent.parent / "ops"
     rows: list[dict[str, Any]] = []
     formulas: dict[str, Formula] = {}
-    # A family's files, and those of operators in rooms of their own.
+    # An operator's files; a family may have some that its operators share.
     for family in sorted({op["family"] for op in operators.values()} | set(operators)):
         path = folder / f"{family}.cases.json"
         if path.exists():
@@ -86,7 +86,8 @@ def load_registry() -> Registry:
                 if row["op"] in operators
             ]
         try:
-            formulas.update(import_module(f"dlblas.ops.{family}_formulas").FORMULAS)
+            found = import_module(f"dlblas.ops.{family}_formulas")
+            formulas.update(getattr(found, "FORMULAS", {}))  # a family's file may only be shared
         except ModuleNotFoundError:  # an operator without one: its reference counts for nothing
             continue
     for name in operators:

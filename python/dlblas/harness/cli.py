@@ -21,7 +21,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in (
         ("op", "operators"),
         ("impl", "implementations"),
-        ("case", "names of cases, as in ops/<family>/cases.json"),
+        ("case", "names of cases, as in the operator's cases.json"),
         ("dtype", "f32, f16, bf16, …"),
         ("layout", "layouts"),
         ("values", "kinds of values"),

@@ -1,4 +1,4 @@
-"""Rows of ``cases=``: held to the rules of ops/*/cases.json before the operator is registered.
+"""Rows of ``cases=``: held to the rules of ops/*/*/cases.json before the operator is registered.
 
 In: what the user gave, the schema's letters and arguments. Out: the rows that the harness, the
 tuner and every command read, which look up no key twice. Read next: tools/cases.schema.json,
@@ -31,7 +31,7 @@ def read(facts: Operator, schema: str, given: Any) -> list[Row]:
     if not fine or not all(isinstance(row, Mapping) for row in rows):
         got = next((row for row in rows if not isinstance(row, Mapping)), given)
         raise refuse(
-            facts.name, "cases", "is no list of rows", "mappings as in ops/*/cases.json",
+            facts.name, "cases", "is no list of rows", "mappings as in ops/*/*/cases.json",
             ascii(got), "see docs/own.md",
         )  # fmt: skip
     leading = set(_LEADING.findall(schema))

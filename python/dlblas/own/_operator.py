@@ -53,8 +53,8 @@ def register_operator(
     samples): a function of the inputs, the results and the reference's results, each with the
     arrays and scalars of the schema's names. It returns for each result an array of bool, True
     where it is wrong, or how many are. What it raises is an error, and no pass.
-    ``inplace``: in-place forms. ``cases``: rows as in ops/*/cases.json, without "op"; by default a
-    few of every kind. The same schema again replaces reference, bound, judge and cases; another
+    ``inplace``: in-place forms. ``cases``: rows as in ops/*/*/cases.json, without "op"; by default
+    a few of every kind. The same schema again replaces reference, bound, judge and cases; another
     formula or in-place form is an error, none keeps what there is; a judge cannot come or go.
     Raises ArgumentError.
     """

@@ -1,10 +1,10 @@
-"""Gradients of the operators, out of a declaration in ops/<family>/<family>.py (AUTOGRAD).
+"""Gradients of the operators, out of a declaration in ops/<family>/<op>/<op>.py (AUTOGRAD).
 
 In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which gives every
 differentiable torch.ops.dlblas.x its formula (torch.compile and torch.export read that one), and
 ``FUNCTIONS``, what dlblas.x() runs when an input requires grad: an old-style autograd.Function,
 5 µs a call where the formula costs 25. Both run the same two functions of a ``_Formula``.
-No file here names an operator. Read next: ops/norm/norm.py.
+No file here names an operator. Read next: ops/norm/rms_norm/rms_norm.py.
 """
 
 from __future__ import annotations

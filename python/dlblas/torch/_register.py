@@ -1,7 +1,7 @@
 """Registers every operator with torch, once a process: kernels and schemas in C++, fakes and
 gradients here, and then the callables that ``dlblas.x()`` uses on torch tensors.
 
-In: the registry, and AUTOGRAD of ops/<family>/<family>.py. Out: torch.ops.dlblas.*. No operator
+In: the registry, and AUTOGRAD of ops/<family>/<op>/<op>.py. Out: torch.ops.dlblas.*. No operator
 is named here. Read next: bindings/torch/register.cpp, _fakes.py, _autograd.py, _compile.py.
 """
 
@@ -25,13 +25,13 @@ _state: str | None = None  # None: not tried yet; empty: done; else why not
 
 
 def _declarations() -> dict[str, Any]:
-    """Operator -> how it is differentiated, out of the families' files."""
+    """Operator -> how it is differentiated, out of the operators' files."""
     found: dict[str, Any] = {}
     functions = _functions.FUNCTIONS.values()
     for family in dict.fromkeys(name for f in functions for name in (f.family, f.operator)):
         try:
             module = import_module(f"dlblas.ops.{family}")
-        except ModuleNotFoundError:  # a family need not have a Python file
+        except ModuleNotFoundError:  # neither need have a Python file
             continue
         found.update(getattr(module, "AUTOGRAD", {}))
     return found

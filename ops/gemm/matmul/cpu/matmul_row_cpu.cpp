@@ -1,0 +1,139 @@
+// The few-row matmul on CPUs (decoding: one token, or a handful): no packing, b streams through
+// once, threads divide the columns.
+// In: a Problem with M ≤ 8. Out: a Kernel of one step.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_row_simd.hpp.
+#include <algorithm>
+#include <bit>
+
+#include "ops/gemm/matmul/matmul.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+struct RowState {
+  const MatmulLevel* level;
+  MatmulRowConfig config;
+  MatmulSums sums;
+  int slots;
+};
+
+const ConfigTable<MatmulRowConfig>& table() {
+  using C = MatmulRowConfig;
+  static const auto* t = new ConfigTable<C>{
+      field<&C::unroll_k>("unroll_k", {2, 4, 8}),
+      field<&C::block_n>("block_n", {256, 512, 1024, 2048}),
+      field<&C::prefetch>("prefetch", {0, 256, 512, 1024}),
+  };
+  return *t;
+}
+
+bool b_is_row_major(const Problem& p) {
+  const Layout layout = p.tensors[kB].layout;
+  return layout == Layout::kContiguous || layout == Layout::kRowStrided;
+}
+
+/// A single column is contiguous along K, too; streamed it would fill one lane of a vector.
+bool takes_dots(const Problem& p) {
+  const bool column = p.dims[kN] == 1 && p.tensors[kB].layout == Layout::kContiguous;
+  return !b_is_row_major(p) || (column && !(p.flags & kDeterministic));
+}
+
+Support supports(const Query& q) {
+  const Problem& p = q.problem;
+  if (p.dims[kM] > kMaxRowGroup) {
+    return Support::no("{} has more than {} rows (bucket {}): b would stream from memory again",
+                       tensor(kA), kMaxRowGroup, p.dims[kM]);
+  }
+  if (!b_is_row_major(p) && p.tensors[kB].layout != Layout::kTransposed) {
+    return Support::no("{} is contiguous in neither dimension: it is read in place", tensor(kB));
+  }
+  return Support::yes();
+}
+
+/// More rows than this form takes are the blocked form's, which adds up as the streams of this one.
+Support same_bits(const Query& q) {
+  if (b_is_row_major(q.problem)) return Support::yes();
+  return Support::no("adds up a transposed b in another order than the form that takes more rows");
+}
+
+void constrain(const Query& q, Space& space) {
+  space.require(table(), "block_n_distinct", {"block_n"},
+                [n = q.problem.dims[kN]](const MatmulRowConfig& c) {
+                  return c.block_n == 256 || c.block_n / 2 < n;
+                });
+}
+
+Config heuristic(const Query& q) {
+  const Problem& p = q.problem;
+  // 1×4096×4096 on one core of AMD Zen 4, November 2026, GB/s of b: 8 streams 23, 4 streams 18;
+  // row-major b 23 with 2048 columns, 21 with 1024; fetching ahead gains only where streams are
+  // columns.
+  const std::int64_t rows = std::max<std::int64_t>(1, p.dims[kM]);
+  MatmulRowConfig c{8, static_cast<std::int32_t>(std::clamp<std::int64_t>(4096 / rows, 512, 2048)),
+                    b_is_row_major(p) ? 0 : 256, false};
+  c.block_n = 1 << (31 - std::countl_zero(static_cast<std::uint32_t>(c.block_n)));
+  while (c.block_n > 256 && c.block_n / 2 >= p.dims[kN]) c.block_n /= 2;
+  return table().erase(c);
+}
+
+double estimate(const Query& q, const Config&) {
+  const Problem& p = q.problem;
+  const GemmLevel& level = kernels::code_of<GemmLevel>(q);
+  const auto threads = static_cast<double>(std::max<int>(1, p.threads));
+  const double rate = p.tensors[kB].dtype == DType::kF16 ? level.f16_rate : level.stream_rate;
+  const double memory = bytes_of_b(p) / (std::min(threads, 4.0) * rate);
+  return 1e3 * std::max(memory, multiply_adds(p) / (level.rate * threads)) + 0.005;
+}
+
+std::int64_t row_floats(std::int64_t m, std::int64_t k) {
+  const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
+  return round_up(rows * k + kPackSlack, kPackSlack);
+}
+std::int64_t sum_floats(const MatmulRowConfig& c) {
+  return std::int64_t{kRowPlanes} * kMaxRowGroup * c.block_n;
+}
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const RowState& s = kernel.load<RowState>();
+  const MatmulParams p = matmul_params(args, s.sums);
+  if (p.m == 0 || p.n == 0) return 0;
+  auto* rows = static_cast<float*>(workspace);
+  s.level->pack_rows(p, s.config, rows);
+  float* sums = rows + row_floats(p.m, p.k);
+  // Whole cache lines of f32 columns to a thread, also where elements are half as wide.
+  const std::int64_t share = round_up(ceil_div(p.n, s.slots), 32);
+  context.run(0, s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t j0 = std::min(p.n, begin * share), j1 = std::min(p.n, end * share);
+    if (j0 < j1) {
+      s.level->row(p, s.config, j0, j1, rows, sums + begin * sum_floats(s.config));
+    }
+  });
+  return 0;
+}
+
+Kernel prepare(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
+  RowState s{kernels::code_of<GemmLevel>(q).code, table().restore(config), sums_of(p),
+             std::max<int>(1, p.threads)};
+  s.config.dots = takes_dots(p);
+  const std::int64_t floats =
+      row_floats(p.dims[kM], p.dims[kK]) + std::int64_t{s.slots} * sum_floats(s.config);
+  return make_kernel({step}, s, static_cast<std::size_t>(floats) * sizeof(float));
+}
+
+}  // namespace
+
+void append_rows(std::vector<Implementation>& to) {
+  Implementation base;
+  base.flags.deterministic = true;
+  base.supports = supports;
+  base.same_bits = same_bits;
+  base.constrain = constrain;
+  base.heuristic = heuristic;
+  base.estimate = estimate;
+  base.prepare = prepare;
+  const auto knobs = [](const GemmLevel&) -> const KnobTable& { return table(); };
+  for (const Implementation& impl : gemm_levels(base, "cpu_row_", knobs)) to.push_back(impl);
+}
+
+}  // namespace dlblas::gemm

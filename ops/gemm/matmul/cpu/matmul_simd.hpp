@@ -1,0 +1,295 @@
+// The blocked matmul of one instruction set: register tiles and the loops around them.
+// In: one cache block with b packed (and a packed here, or read in place).
+// Out: f32 partial sums, and at the last depth the finished elements.
+// Numerics: sums begin and end where K says (MatmulSums), whatever the blocks are:
+// tiles, blocks, splits and threads change speed, never a bit of the result.
+// Flow: [launch], called by matmul_cpu.cpp.  Read next: matmul_pack_simd.hpp.
+#pragma once
+
+#include "ops/gemm/matmul/cpu/matmul_epilogue_simd.hpp"
+
+#if defined(__clang__)
+#define DLBLAS_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define DLBLAS_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+using gemm::MatmulBlock;
+using gemm::MatmulConfig;
+using gemm::MatmulPartial;
+using gemm::MatmulTile;
+
+/// What one chain of a register tile reads and writes: out = products (+ chains) (+ runs).
+struct TileArgs {
+  int64_t depth;
+  const float* a;
+  int64_t a_row, a_depth;  // of an unpacked a
+  const float* b;
+  int64_t ahead;        // f32 values that b is fetched ahead
+  const float* chains;  // the sum of the run's chains before, a whole tile; null: none
+  const float* runs;    // the sum of the span's runs before; null: none
+  int64_t runs_row;
+  float* out;
+  int64_t out_row;
+};
+
+/// One depth of a tile: V vectors of b, each used by all M rows.
+template <int M, int V, bool kPacked, bool kPrefetch>
+DLBLAS_INLINE void tile_step(const TileArgs& t, const float* a, const float* b, Vec (&sum)[M][V]) {
+  Vec row[V];
+  DLBLAS_UNROLL
+  for (int v = 0; v < V; ++v) {
+    row[v] = load<Element::kF32>(b + v * kWidth);
+    if constexpr (kPrefetch) prefetch(b + t.ahead + v * kWidth);
+  }
+  DLBLAS_UNROLL
+  for (int i = 0; i < M; ++i) {
+    float element;  // by memcpy: an f32 a read in place may be aligned to nothing
+    __builtin_memcpy(&element, kPacked ? a + i : a + i * t.a_row, sizeof element);
+    const Vec x = broadcast(element);
+    DLBLAS_UNROLL
+    for (int v = 0; v < V; ++v) sum[i][v] = fma(x, row[v], sum[i][v]);
+  }
+}
+
+/// sum += the tile at `from`.
+template <int M, int V>
+DLBLAS_INLINE void add_tile(const float* from, int64_t row, Vec (&sum)[M][V]) {
+  DLBLAS_UNROLL
+  for (int i = 0; i < M; ++i) {
+    DLBLAS_UNROLL
+    for (int v = 0; v < V; ++v) {
+      sum[i][v] = add(load<Element::kF32>(from + i * row + v * kWidth), sum[i][v]);
+    }
+  }
+}
+
+template <int M, int V>
+DLBLAS_INLINE void store_tile(float* to, int64_t row, const Vec (&sum)[M][V]) {
+  DLBLAS_UNROLL
+  for (int i = 0; i < M; ++i) {
+    DLBLAS_UNROLL
+    for (int v = 0; v < V; ++v) store<Element::kF32>(to + i * row + v * kWidth, sum[i][v]);
+  }
+}
+
+template <int M, int V, int kUnroll, bool kPrefetch, bool kPacked>
+void tile_kernel(const TileArgs& t) {
+  Vec sum[M][V];
+  DLBLAS_UNROLL
+  for (int i = 0; i < M; ++i) {
+    DLBLAS_UNROLL
+    for (int v = 0; v < V; ++v) sum[i][v] = zero();
+  }
+  const float *a = t.a, *b = t.b;
+  const int64_t a_step = kPacked ? M : t.a_depth;
+  int64_t k = 0;
+  for (; k + kUnroll <= t.depth; k += kUnroll) {
+    DLBLAS_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      tile_step<M, V, kPacked, kPrefetch>(t, a + u * a_step, b + u * V * kWidth, sum);
+    }
+    a += kUnroll * a_step;
+    b += kUnroll * V * kWidth;
+  }
+  for (; k < t.depth; ++k, a += a_step, b += V * kWidth) {
+    tile_step<M, V, kPacked, kPrefetch>(t, a, b, sum);
+  }
+  if (t.chains) add_tile<M, V>(t.chains, V * kWidth, sum);
+  if (t.runs) add_tile<M, V>(t.runs, t.runs_row, sum);
+  store_tile<M, V>(t.out, t.out_row, sum);
+}
+
+using TileFn = void (*)(const TileArgs&);
+
+/// The instances of one register tile.
+struct TileCode {
+  MatmulTile shape;
+  TileFn run[3][2][2];  // [unroll 1, 2, 4][prefetch][packed a]
+};
+
+template <int M, int V, int U>
+constexpr void fill_tile(TileFn (&run)[2][2]) {
+  run[0][0] = tile_kernel<M, V, U, false, false>;
+  run[0][1] = tile_kernel<M, V, U, false, true>;
+  run[1][0] = tile_kernel<M, V, U, true, false>;
+  run[1][1] = tile_kernel<M, V, U, true, true>;
+}
+
+template <int M, int V>
+constexpr TileCode tile_code() {
+  TileCode code{{M, V * kWidth}, {}};
+  fill_tile<M, V, 1>(code.run[0]);
+  fill_tile<M, V, 2>(code.run[1]);
+  fill_tile<M, V, 4>(code.run[2]);
+  return code;
+}
+
+#if defined(__AVX512F__)  // 32 registers
+constexpr TileCode kTiles[] = {tile_code<6, 4>(), tile_code<8, 3>(), tile_code<12, 2>(),
+                               tile_code<14, 2>(), tile_code<24, 1>()};
+#elif defined(__AVX2__)  // 16 registers
+constexpr TileCode kTiles[] = {tile_code<3, 4>(), tile_code<4, 3>(), tile_code<6, 2>(),
+                               tile_code<12, 1>()};
+#else
+constexpr TileCode kTiles[] = {tile_code<3, 3>(), tile_code<4, 2>(), tile_code<6, 1>()};
+#endif
+constexpr int kNumTiles = static_cast<int>(sizeof kTiles / sizeof kTiles[0]);
+constexpr int kMaxTileFloats = 24 * 64;
+
+void pack_b(const MatmulParams& p, const MatmulConfig& c, const MatmulBlock& r, float* packed) {
+  const PackSource source{address(p.b, r.k0, r.j0), p.b.col, p.b.row};
+  pack(p.b.type, source, r.j1 - r.j0, r.k1 - r.k0, kTiles[c.tile].shape.n, packed);
+}
+
+/// One cache block at work: what its tiles have in common.
+struct BlockWork {
+  const MatmulParams& p;
+  const MatmulBlock& block;
+  const MatmulPartial& partial;
+  MatmulTile tile;
+  TileFn packed, in_place;  // in_place: null when a is packed
+  int64_t ahead;            // see TileArgs
+  const float *a, *b;       // packed panels; a of the current row block
+  int64_t i0, i1;           // current row block
+};
+
+/// Copies the live part of a partial tile between the output and the tile buffer.
+void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t m,
+               int64_t n) {
+  for (int64_t i = 0; i < m; ++i) {
+    __builtin_memcpy(to + i * to_row, from + i * from_row, static_cast<size_t>(n) * sizeof(float));
+  }
+}
+
+/// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the runs
+/// before it and where the sum goes.
+void run_tile(TileFn run, MatmulTile shape, gemm::MatmulSums sums, int64_t depth, int64_t a_step,
+              TileArgs t) {
+  alignas(64) float chains[kMaxTileFloats];
+  float* const out = t.out;
+  const int64_t out_row = t.out_row;
+  const float* runs = t.runs;
+  int64_t k = 0;
+  do {
+    t.depth = smaller(depth - k, sums.chain);
+    t.chains = k % sums.run == 0 ? nullptr : chains;
+    k += t.depth;
+    const bool ends_run = k == depth || k % sums.run == 0;
+    t.runs = ends_run ? runs : nullptr;
+    t.out = ends_run ? out : chains, t.out_row = ends_run ? out_row : shape.n;
+    run(t);
+    if (ends_run) runs = out, t.runs_row = out_row;
+    t.a += t.depth * a_step;
+    t.b += t.depth * shape.n;
+  } while (k < depth);
+}
+
+/// A tile's span meets the spans before it: their total and its error lie at `sums`, `plane` and
+/// 2 · `plane` floats on. After the last span `tile` becomes the whole sum.
+void add_span(float* tile, MatmulTile shape, float* sums, const MatmulPartial& s, bool first,
+              bool last) {
+  for (int64_t i = 0; i < shape.m; ++i) {
+    for (int64_t j = 0; j < shape.n; j += kWidth) {
+      float *at = tile + i * shape.n + j, *total_at = sums + s.plane + i * s.ld + j;
+      float* const error_at = total_at + s.plane;
+      Vec total = load<Element::kF32>(at), error = zero();
+      if (!first) {
+        const Vec v = total;
+        total = load<Element::kF32>(total_at), error = load<Element::kF32>(error_at);
+        add_exactly(total, error, v);
+      }
+      if (last) {
+        store<Element::kF32>(at, total_of(total, error));
+      } else {
+        store<Element::kF32>(total_at, total);
+        store<Element::kF32>(error_at, error);
+      }
+    }
+  }
+}
+
+/// The register tile at row i, column j. Partial sums go straight from and to memory, but for
+/// ragged tiles of an output without room, for results that need an epilogue and for whole spans:
+/// those use a tile on the stack.
+void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
+  alignas(64) float buffer[kMaxTileFloats];
+  const MatmulParams& p = w.p;
+  const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
+  const bool whole = m == w.tile.m && n == w.tile.n;
+  const bool first = w.block.k0 % p.sums.span == 0, last = w.block.k1 == p.k;
+  const bool ends_span = p.k > p.sums.span && (last || w.block.k1 % p.sums.span == 0);
+  const bool plain = p.out.type == Element::kF32 && p.out.col == 1 && !p.bias.data &&
+                     p.activation == Activation::kNone;
+  const MatmulPartial& s = w.partial;
+  float* sums = s.data ? s.data + (i - s.i0) * s.ld + (j - s.j0) : nullptr;
+  const int64_t depth = w.block.k1 - w.block.k0;
+
+  TileArgs t{};
+  t.ahead = w.ahead;
+  t.b = w.b + (j - w.block.j0) * depth;
+  const bool in_place = w.in_place && m == w.tile.m;
+  t.a = in_place ? reinterpret_cast<const float*>(address(p.a, i, w.block.k0))
+                 : w.a + (w.in_place ? 0 : (i - w.i0) * depth);
+  t.a_row = p.a.row, t.a_depth = p.a.col;
+  const bool direct = whole || s.padded;
+  if (!first) {
+    t.runs = direct ? sums : buffer, t.runs_row = direct ? s.ld : w.tile.n;
+    if (!direct) copy_tile(sums, s.ld, buffer, w.tile.n, m, n);
+  }
+  if (ends_span) {
+    t.out = buffer, t.out_row = w.tile.n;
+  } else if (last && plain && whole) {
+    t.out = reinterpret_cast<float*>(address(p.out, i, j)), t.out_row = p.out.row;
+  } else if (!last && direct) {
+    t.out = sums, t.out_row = s.ld;
+  } else {
+    t.out = buffer, t.out_row = w.tile.n;
+  }
+  run_tile(in_place ? w.in_place : w.packed, w.tile, p.sums, depth, in_place ? t.a_depth : w.tile.m,
+           t);
+  if (t.out != buffer) return;
+  if (ends_span) add_span(buffer, w.tile, sums, s, w.block.k0 < p.sums.span, last);
+  if (ends_span && !last) return;
+  if (!last) return copy_tile(buffer, w.tile.n, sums, s.ld, m, n);
+  for (int64_t row = 0; row < m; ++row) finish_row(p, i + row, j, n, buffer + row * w.tile.n);
+}
+
+/// The two loops around the tile, in the configured order.
+void multiply_rows(const BlockWork& w, gemm::Order order) {
+  if (order == gemm::Order::kColumns) {
+    for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n) {
+      for (int64_t i = w.i0; i < w.i1; i += w.tile.m) multiply_tile(w, i, j);
+    }
+    return;
+  }
+  for (int64_t i = w.i0; i < w.i1; i += w.tile.m) {
+    for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n) multiply_tile(w, i, j);
+  }
+}
+
+void multiply(const MatmulParams& p, const MatmulConfig& c, const MatmulBlock& block,
+              const float* packed_b, float* a_buffer, const MatmulPartial& partial) {
+  const TileCode& code = kTiles[c.tile];
+  const auto& runs = code.run[c.unroll_k / 2][c.prefetch > 0];
+  BlockWork w{p,        block,    partial, code.shape, runs[1], nullptr, c.prefetch * code.shape.n,
+              a_buffer, packed_b, 0,       0};
+  // In place only f32 can be read; elsewhere packing is also the conversion.
+  if (!c.pack_a && p.a.type == Element::kF32) w.in_place = runs[0];
+  const int64_t depth = block.k1 - block.k0;
+  for (w.i0 = block.i0; w.i0 < block.i1; w.i0 += c.block_m) {
+    w.i1 = smaller(block.i1, w.i0 + c.block_m);
+    // A ragged last tile is packed always: reading it in place would run past the last row.
+    const int64_t ragged = (w.i1 - w.i0) % w.tile.m;
+    const int64_t from = w.in_place ? w.i1 - ragged : w.i0;
+    pack(p.a.type, {address(p.a, from, block.k0), p.a.row, p.a.col}, w.i1 - from, depth, w.tile.m,
+         a_buffer);
+    multiply_rows(w, c.order);
+  }
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA

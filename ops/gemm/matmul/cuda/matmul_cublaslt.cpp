@@ -1,0 +1,392 @@
+// cuBLASLt's matmul as a rival on equal terms: same checks, same search, same oracle. Its list of
+// heuristics is the space: knob `algo` is a place in it.
+// In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step. A Problem holds
+// only M's bucket and no pitches: for others the same algorithm is checked once, and replaced where
+// it does not serve.
+// cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: src/cuda/cublaslt.hpp.
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <vector>
+
+#include "core/error.hpp"
+#include "cuda/cublaslt.hpp"
+#include "cuda/cuda.hpp"
+#include "generated/source_hashes.hpp"
+#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+using cuda::CublasLt;
+constexpr int kListed = 8;
+constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+
+struct CublasLtConfig {
+  std::int32_t algo;
+};
+
+const ConfigTable<CublasLtConfig>& table() {
+  static const auto* t = new ConfigTable<CublasLtConfig>{
+      field<&CublasLtConfig::algo>("algo", {0, 1, 2, 3, 4, 5, 6, 7})};
+  return *t;
+}
+
+int data_type(FloatType t) {
+  constexpr int kTypes[] = {CublasLt::kF32, CublasLt::kF16, CublasLt::kBF16};
+  return kTypes[static_cast<int>(t)];
+}
+
+/// A column-major matrix: `rows` neighbours, `cols` of them a pitch apart.
+struct Columns {
+  const void* data;
+  std::int64_t rows, cols, pitch;
+  bool fits() const { return cols <= 1 || (pitch >= rows && pitch < std::int64_t{1} << 31); }
+};
+
+/// The operands as cuBLASLt sees them.
+struct Operands {
+  Columns b, a, out;
+};
+
+Operands operands_of(const MatmulGpuParams& p, const MatmulTraits& s) {
+  const auto columns = [](const void* data, std::int64_t rows, std::int64_t cols,
+                          std::int64_t pitch) {
+    return Columns{data, rows, cols, cols <= 1 ? rows : pitch};
+  };
+  return {s.b_by_depth ? columns(p.b, p.k, p.n, p.b_col) : columns(p.b, p.n, p.k, p.b_row),
+          s.a_by_depth ? columns(p.a, p.k, p.m, p.a_row) : columns(p.a, p.m, p.k, p.a_col),
+          columns(p.out, p.n, p.m, p.out_row)};
+}
+
+/// Descriptors of one product; `valid` when cuBLASLt took them all.
+struct Product {
+  CublasLt::Description description;
+  CublasLt::Layout b, a, out;
+  bool valid;
+
+  Product(const Operands& o, const MatmulTraits& s, const void* bias) {
+    const CublasLt& lt = cuda::cublaslt();
+    const auto lay_out = [&](CublasLt::Layout& layout, const Columns& c, FloatType type) {
+      return lt.layout_init(&layout, sizeof layout, data_type(type),
+                            static_cast<std::uint64_t>(c.rows), static_cast<std::uint64_t>(c.cols),
+                            c.pitch) == 0;
+    };
+    const auto set = [&](int attribute, const auto& value) {
+      return lt.description_set(&description, attribute, &value, sizeof value) == 0;
+    };
+    const std::int32_t trans_b = s.b_by_depth ? CublasLt::kTransposed : CublasLt::kPlain;
+    const std::int32_t trans_a = s.a_by_depth ? CublasLt::kPlain : CublasLt::kTransposed;
+    valid = lay_out(b, o.b, s.type) && lay_out(a, o.a, s.type) && lay_out(out, o.out, s.out) &&
+            lt.description_init(&description, sizeof description, CublasLt::kCompute32F,
+                                CublasLt::kF32) == 0 &&
+            set(CublasLt::kTransA, trans_b) && set(CublasLt::kTransB, trans_a);
+    if (valid && s.has_bias) {
+      const std::uint32_t epilogue = CublasLt::kBias;
+      const std::int32_t type = data_type(s.bias);
+      valid = set(CublasLt::kEpilogue, epilogue) && set(CublasLt::kBiasPointer, bias) &&
+              set(CublasLt::kBiasType, type);
+    }
+  }
+};
+
+/// What an algorithm may depend on beside the Problem: M, and the pitches of b, a, out.
+using Size = std::array<std::int64_t, 4>;
+Size sizes_of(const Operands& o) { return {o.out.cols, o.b.pitch, o.a.pitch, o.out.pitch}; }
+
+/// What a kernel keeps beside its state: lives as long as the process.
+struct Plan {
+  MatmulTraits traits;
+  std::uint32_t align[4];  // bytes, of a, b, bias, out: gemm::Tensor's order
+  CublasLt::Handle handle;
+  Size bucket;
+  CublasLt::Choice choice;  // of the bucket's size
+
+  /// Algorithms of other sizes of the bucket, the last few; the oldest is replaced first.
+  struct Known {
+    Size size{-1, 0, 0, 0};
+    CublasLt::Algorithm algorithm;
+  };
+  std::mutex mutex;
+  std::array<Known, 32> known;
+  std::size_t next = 0;
+};
+
+/// cuBLASLt's list for one product, best guess first. Sums of parts of K meet in f32 alone: meeting
+/// in f16 or bf16, which torch.mm allows, rounds each part, and one rounding at the store is the
+/// operator's promise. It costs nothing where tiles fill the device, since K is whole there; few
+/// rows, where K is split, have forms of our own.
+std::vector<CublasLt::Choice> choices_of(const Plan& plan, const Product& x, std::size_t workspace,
+                                         int wanted) {
+  const CublasLt& lt = cuda::cublaslt();
+  CublasLt::Preference preference;
+  const auto set = [&](int attribute, const auto& value) {
+    return lt.preference_set(&preference, attribute, &value, sizeof value) == 0;
+  };
+  std::uint32_t schemes = CublasLt::kReduceInComputeType;
+  if (plan.traits.out == FloatType::kF32) schemes |= CublasLt::kReduceInPlace;
+  const std::uint64_t most = workspace;
+  std::vector<CublasLt::Choice> list(static_cast<std::size_t>(wanted));
+  int found = 0;
+  const bool made = x.valid && lt.preference_init(&preference, sizeof preference) == 0 &&
+                    set(CublasLt::kMaxWorkspace, most) &&
+                    set(CublasLt::kReductionSchemes, schemes) &&
+                    set(CublasLt::kMinAlignmentA, plan.align[kB]) &&
+                    set(CublasLt::kMinAlignmentB, plan.align[kA]) &&
+                    set(CublasLt::kMinAlignmentC, plan.align[kOut]) &&
+                    set(CublasLt::kMinAlignmentD, plan.align[kOut]);
+  if (!made || lt.choose(plan.handle, &x.description, &x.b, &x.a, &x.out, &x.out, &preference,
+                         wanted, list.data(), &found) != 0) {
+    found = 0;
+  }
+  list.resize(static_cast<std::size_t>(found));
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [](const CublasLt::Choice& c) { return c.status != 0; }),
+             list.end());
+  return list;
+}
+
+/// Fills all of a plan but its choice. The device's context is current.
+void start_plan(const Problem& p, Plan& plan) {
+  plan.traits = matmul_traits(p);
+  for (const int i : {kA, kB, kBias, kOut}) plan.align[i] = 1u << p.tensors[i].align_log2;
+  plan.handle = cuda::cublaslt_handle(p.device_index);
+}
+
+/// The operands of the bucket's size: without gaps, or the smallest ones that keep the alignment.
+Operands bucket_operands(const Problem& p, const MatmulTraits& s) {
+  const std::int64_t m = p.dims[kM], n = p.dims[kN], k = p.dims[kK];
+  const auto columns = [&](int i, std::int64_t rows, std::int64_t cols) {
+    const TensorTraits& t = p.tensors[i];
+    const std::int64_t unit =
+        t.layout == Layout::kContiguous ? 1 : std::max(1, (1 << t.align_log2) / size_of(t.dtype));
+    return Columns{nullptr, rows, cols, cols <= 1 ? rows : round_up(rows, unit)};
+  };
+  return {s.b_by_depth ? columns(kB, k, n) : columns(kB, n, k),
+          s.a_by_depth ? columns(kA, k, m) : columns(kA, m, k), columns(kOut, n, m)};
+}
+
+/// The list for the bucket's size.
+std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const Plan& plan) {
+  const MatmulTraits& s = plan.traits;
+  // A pointer that is as aligned as the bias: its value is read, never what it points to.
+  const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{plan.align[kBias]});
+  return choices_of(plan, Product(bucket_operands(p, s), s, bias), kMostWorkspace, kListed);
+}
+
+/// The bucket's algorithm, or what serves this size in its place; null where nothing does.
+bool algorithm_for(Plan& plan, const Product& x, const Size& size, CublasLt::Algorithm& algorithm) {
+  algorithm = plan.choice.algorithm;
+  if (size == plan.bucket) return true;
+  std::lock_guard lock(plan.mutex);
+  for (const Plan::Known& known : plan.known) {
+    if (known.size == size) return algorithm = known.algorithm, true;
+  }
+  CublasLt::Choice checked;
+  const bool serves = cuda::cublaslt().check(plan.handle, &x.description, &x.b, &x.a, &x.out,
+                                             &x.out, &algorithm, &checked) == 0 &&
+                      checked.workspace_bytes <= plan.choice.workspace_bytes;
+  if (!serves) {
+    const auto list = choices_of(plan, x, plan.choice.workspace_bytes, 1);
+    if (list.empty()) return false;
+    algorithm = list[0].algorithm;
+  }
+  plan.known[plan.next++ % plan.known.size()] = {size, algorithm};
+  return true;
+}
+
+/// Column by column, on the stream.
+void copy_columns(const Columns& from, const Columns& to, FloatType type, void* stream) {
+  const std::int64_t size = size_of(type);
+  for (std::int64_t j = 0; j < from.cols; ++j) {
+    cuda::copy_on_device(static_cast<char*>(const_cast<void*>(to.data)) + j * to.pitch * size,
+                         static_cast<const char*>(from.data) + j * from.pitch * size,
+                         static_cast<std::size_t>(from.rows * size), stream);
+  }
+}
+
+/// A reversed or an overlapping view has the layout class of a plain one: a plain matrix stands in
+/// for it, which is slow and right. No data without memory.
+Columns stand_in(const Columns& c, FloatType type, const Context& context) {
+  if (c.fits()) return c;
+  const auto bytes = static_cast<std::size_t>(c.rows * c.cols * size_of(type));
+  return {context.alloc(context.self, bytes, 64), c.rows, c.cols, c.rows};
+}
+
+/// cuda::error_text has the words for both.
+constexpr int kNoMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+constexpr int code_of(int status) { return status == 0 ? 0 : cuda::kCublasStatus + status; }
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  Plan& plan = *kernel.load<Plan*>();
+  const MatmulTraits& s = plan.traits;
+  const MatmulGpuParams p = matmul_gpu_params(args);
+  const Operands given = operands_of(p, s);
+  const Operands o = {stand_in(given.b, s.type, context), stand_in(given.a, s.type, context),
+                      stand_in(given.out, s.out, context)};
+  if (!o.a.data || !o.b.data || !o.out.data) return kNoMemory;
+  if (o.a.data != given.a.data) copy_columns(given.a, o.a, s.type, context.stream);
+  if (o.b.data != given.b.data) copy_columns(given.b, o.b, s.type, context.stream);
+  const Product x(o, s, p.bias);
+  CublasLt::Algorithm algorithm;
+  if (!x.valid || !algorithm_for(plan, x, sizes_of(o), algorithm))
+    return code_of(CublasLt::kNotSupported);
+  const float one = 1, zero = 0;
+  auto* const out = const_cast<void*>(o.out.data);
+  const int status = cuda::cublaslt().multiply(
+      plan.handle, &x.description, &one, o.b.data, &x.b, o.a.data, &x.a, &zero, out, &x.out, out,
+      &x.out, &algorithm, workspace, plan.choice.workspace_bytes, context.stream);
+  if (status == 0 && out != given.out.data) copy_columns(o.out, given.out, s.out, context.stream);
+  return code_of(status);
+}
+
+/// How long the list is on this device; without one, as long as it may be.
+std::int64_t listed(const Problem& p) {
+  if (!cuda::unavailable().empty()) return kListed;
+  const cuda::CurrentDevice current(p.device_index);
+  Plan plan;
+  start_plan(p, plan);
+  return static_cast<std::int64_t>(bucket_choices(p, plan).size());
+}
+
+Support supports(const Query& q) {
+  const Problem& p = q.problem;
+  if (!cuda::cublaslt().support) return cuda::cublaslt().support;
+  const MatmulTraits s = matmul_traits(p);
+  for (const int i : {kA, kB, kOut}) {
+    const Layout layout = p.tensors[i].layout;
+    if (layout == Layout::kBroadcast || layout == Layout::kOther) {
+      return Support::no("{} is contiguous in neither dimension", tensor(i));
+    }
+  }
+  if (p.tensors[kOut].layout == Layout::kTransposed) {
+    return Support::no("{} is contiguous along M", tensor(kOut));
+  }
+  if (const Support aligned = supports_alignment(p); !aligned) return aligned;
+  if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {
+    return Support::no("a dimension is zero");
+  }
+  if (s.out != s.type && s.out != FloatType::kF32) {
+    return Support::no("cuBLASLt writes a's dtype or f32");
+  }
+  if (s.has_bias && s.bias != s.out) {
+    return Support::no("cuBLASLt adds a bias of the result's dtype alone");
+  }
+  if (s.has_bias && p.tensors[kBias].layout != Layout::kContiguous) {
+    return Support::no("cuBLASLt reads a contiguous bias alone");
+  }
+  if (s.activation != Activation::kNone) {
+    // relu is max(x, 0), which loses NaN; gelu is the tanh form, ours erf; the others are not
+    // there.
+    return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
+  }
+  if (Support sizes = supports_sizes(p); !sizes) return sizes;
+  return listed(p) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
+}
+
+void constrain(const Query& q, Space& space) {
+  const std::int64_t count = cuda::cublaslt().support ? listed(q.problem) : kListed;
+  space.require(table(), "listed", {"algo"}, [count](const CublasLtConfig& c) {
+    return c.algo < std::max<std::int64_t>(1, count);
+  });
+}
+
+Config heuristic(const Query&) { return table().erase({0}); }
+
+double estimate(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
+  const DeviceInfo& device = q.device;
+  // cuBLAS through torch.mm on one H200, 21 November 2026: 743 to 797 TFLOP/s bf16 on large
+  // shapes, 48 f32; the memory's full rate with 64 rows; 2.5 µs more where few tiles make it split
+  // K. Within 7 % of all 16 shapes. Other GPUs: their peaks, scaled.
+  const bool f32 = p.tensors[kA].dtype == DType::kF32;
+  const double unit = device.arch >= 90   ? (f32 ? 0.183e12 : 2.8e12)
+                      : device.arch == 80 ? (f32 ? 0.08e12 : 1.2e12)
+                                          : (f32 ? 0.15e12 : 0.6e12);
+  const double products = multiply_adds(p) / (unit * device.units);
+  const double memory = matmul_bytes(p) / memory_rate(device);
+  const auto tiles = static_cast<double>(ceil_div(p.dims[kM], 128)) *
+                     static_cast<double>(ceil_div(p.dims[kN], 64));
+  const double whole = static_cast<double>(p.dims[kK]) * 128 * 64 / unit;  // a tile, K not split
+  const double split = tiles < 0.75 * device.units ? std::min(2.5e-6, whole) : 0;
+  return 1e3 * (std::max(products, memory) + split + 3.2e-6) + 1e-6 * table().restore(config).algo;
+}
+
+/// Bytes that a matrix spans.
+std::size_t span_of(const Columns& c, FloatType type) {
+  return static_cast<std::size_t>(((c.cols - 1) * c.pitch + c.rows) * size_of(type));
+}
+
+/// cuBLASLt loads a kernel at its first product, which must not be inside a capture: one product of
+/// zeros, all operands in one piece of scratch, loads it. What fails here says so at the call; a
+/// product that needs more than kMostScratch is loaded there as well.
+void multiply_once(const Problem& p, const Plan& plan) {
+  constexpr std::size_t kMostScratch = std::size_t{1} << 30;
+  const MatmulTraits& s = plan.traits;
+  const Operands o = bucket_operands(p, s);
+  const std::size_t operands =
+      std::max({span_of(o.b, s.type), span_of(o.a, s.type), span_of(o.out, s.out),
+                span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, FloatType::kF32)});
+  const std::size_t aligned = (operands + 255) / 256 * 256;
+  const std::size_t bytes = aligned + plan.choice.workspace_bytes;
+  if (bytes > kMostScratch) return;
+  const cuda::Stream stream;
+  char* const zeros = static_cast<char*>(cuda::allocate(bytes, stream.get()));
+  if (!zeros) return;
+  cuda::fill_bytes(zeros, 0, bytes, stream.get());
+  const Product x(o, s, zeros);
+  const float one = 1, zero = 0;
+  if (x.valid)
+    cuda::cublaslt().multiply(plan.handle, &x.description, &one, zeros, &x.b, zeros, &x.a, &zero,
+                              zeros, &x.out, zeros, &x.out, &plan.choice.algorithm, zeros + aligned,
+                              plan.choice.workspace_bytes, stream.get());
+  cuda::release(zeros, stream.get());
+  cuda::synchronize(stream.get());
+}
+
+Kernel prepare(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
+  const cuda::CurrentDevice current(p.device_index);
+  auto* plan = new Plan;
+  start_plan(p, *plan);
+  plan->bucket = sizes_of(bucket_operands(p, plan->traits));
+  const auto list = bucket_choices(p, *plan);
+  const auto wanted = static_cast<std::size_t>(table().restore(config).algo);
+  if (wanted >= list.size()) {
+    const std::size_t found = list.size();
+    delete plan;
+    throw Error(ErrorKind::kCompile,
+                text("matmul: cublaslt lists too few algorithms here; expected more than ", wanted,
+                     ", got ", found, "; choose a smaller algo, or another implementation"),
+                {.op = "matmul",
+                 .argument = "algo",
+                 .expected = text("more than ", wanted),
+                 .got = text(found)});
+  }
+  plan->choice = list[wanted];
+  multiply_once(p, *plan);
+  Kernel kernel = make_kernel({step}, plan, plan->choice.workspace_bytes);
+  kernel.release = [](const Kernel& k) { delete k.load<Plan*>(); };
+  return kernel;
+}
+
+}  // namespace
+
+void append_cublaslt(std::vector<Implementation>& to) {
+  Implementation i;
+  i.name = "cublaslt";
+  i.backend = DeviceType::kCuda;
+  i.source_hash = source_hash("ops/gemm/matmul/cuda/matmul_cublaslt.cpp");
+  i.version = cuda::cublaslt_version;
+  i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
+  i.knobs = &table();
+  i.supports = supports;
+  i.constrain = constrain;
+  i.heuristic = heuristic;
+  i.estimate = estimate;
+  i.prepare = prepare;
+  to.push_back(i);
+}
+
+}  // namespace dlblas::gemm

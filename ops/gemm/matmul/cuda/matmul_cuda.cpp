@@ -1,0 +1,151 @@
+// Traits and parameters of the GPU forms of matmul; see matmul_cuda.hpp.
+#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+static_assert(static_cast<int>(FloatType::kF32) == static_cast<int>(DType::kF32) &&
+              static_cast<int>(FloatType::kF16) == static_cast<int>(DType::kF16) &&
+              static_cast<int>(FloatType::kBF16) == static_cast<int>(DType::kBF16));
+
+constexpr int kOperands = 4;
+
+bool is_aligned(const TensorTraits& t) {
+  return t.dtype == DType::kAbsent || (1 << t.align_log2) >= size_of(t.dtype);
+}
+
+/// Rows of the result in 16-byte stores. A result that is yet to be made says nothing of its pitch:
+/// N decides there.
+bool has_vector_rows(const Problem& p) {
+  const TensorTraits& out = p.tensors[kOut];
+  if (out.align_log2 < kAlignCap) return false;
+  if (out.layout == Layout::kRowStrided) return true;
+  return out.layout == Layout::kContiguous && p.dims[kN] * size_of(out.dtype) % 16 == 0;
+}
+
+}  // namespace
+
+MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t span) {
+  MatmulTraits s{};
+  s.type = static_cast<FloatType>(p.tensors[kA].dtype);
+  s.out = static_cast<FloatType>(p.tensors[kOut].dtype);
+  s.a_by_depth = p.tensors[kA].layout != Layout::kTransposed;
+  s.b_by_depth = p.tensors[kB].layout == Layout::kTransposed;
+  // A problem holds M's bucket: an a that is contiguous along M may end anywhere.
+  s.a_whole = s.a_by_depth && p.dims[kK] % 8 == 0;
+  s.b_whole = p.dims[s.b_by_depth ? kK : kN] % 8 == 0;
+  s.out_vector = has_vector_rows(p);
+  s.aligned = std::all_of(p.tensors, p.tensors + kOperands, is_aligned);
+  s.has_bias = p.tensors[kBias].dtype != DType::kAbsent;
+  s.bias = s.has_bias ? static_cast<FloatType>(p.tensors[kBias].dtype) : FloatType::kF32;
+  s.activation = static_cast<Activation>(p.scalars[kActivation]);
+  s.rows = rows;
+  s.span = span;
+  return s;
+}
+
+// Where much of the device idles, as exact as cuBLAS where that splits K: 1,024 terms.
+// Elsewhere cuBLAS keeps one chain as well; beyond 16,384 no chain is left to grow.
+std::int32_t tensor_core_span(const Problem& p, std::int64_t chain, bool is_cheap) {
+  constexpr std::int32_t kShort = 1024, kLong = 2048;
+  constexpr std::int64_t kLongestChain = 16384;
+  if (is_cheap || (p.flags & kDeterministic)) return chain > kShort ? kShort : 0;
+  return chain > kLongestChain ? kLong : 0;
+}
+
+MatmulGpuParams matmul_gpu_params(const Args& args) {
+  const MatmulParams c = matmul_params(args);
+  MatmulGpuParams p{};
+  p.a = c.a.data, p.b = c.b.data, p.bias = c.bias.data, p.out = c.out.data;
+  p.a_row = c.a.row, p.a_col = c.a.col;
+  p.b_row = c.b.row, p.b_col = c.b.col;
+  p.bias_col = c.bias.col;
+  p.out_row = c.out.row, p.out_col = c.out.col;
+  p.m = c.m, p.n = c.n, p.k = c.k;
+  // Nothing lies a stride away in a dimension of 1, but a copy of 0 bytes wants an aligned address.
+  if (p.m == 1) p.a_row = 0;
+  if (p.k == 1) p.a_col = p.b_row = 0;
+  if (p.n == 1) p.b_col = 0;
+  return p;
+}
+
+const TraitsTable<MatmulTraits>& matmul_traits_table() {
+  using T = MatmulTraits;
+  static const auto* table = new TraitsTable<T>{
+      "dlblas::gemm::MatmulTraits",
+      {member<&T::type>("type"), member<&T::out>("out"), member<&T::a_by_depth>("a_by_depth"),
+       member<&T::b_by_depth>("b_by_depth"), member<&T::a_whole>("a_whole"),
+       member<&T::b_whole>("b_whole"), member<&T::out_vector>("out_vector"),
+       member<&T::aligned>("aligned"), member<&T::has_bias>("has_bias"), member<&T::bias>("bias"),
+       member<&T::activation>("activation"), member<&T::rows>("rows"), member<&T::span>("span")}};
+  return *table;
+}
+
+Support supports_sizes(const Problem& p) {
+  // Bytes along K are counted in 31 bits.
+  constexpr std::int64_t kMost = (std::int64_t{1} << 30) - 1;
+  for (const int letter : {kM, kN, kK}) {
+    if (p.dims[letter] > kMost) {
+      return Support::no("a dimension is {}: at most {}", p.dims[letter], kMost);
+    }
+  }
+  return supports_grid(p);
+}
+
+Support supports_grid(const Problem& p) {
+  // Blocks of at least 16 × 32 are counted in 31 bits.
+  const std::int64_t blocks = ceil_div(p.dims[kM], 16) * ceil_div(p.dims[kN], 32);
+  if (blocks >= std::int64_t{1} << 31) {
+    return Support::no("the result has {} tiles: more than a grid", blocks);
+  }
+  return Support::yes();
+}
+
+Support supports_tensor_cores(const Problem& p) {
+  if (p.tensors[kA].dtype == DType::kF32) {
+    return Support::no("f32 stays IEEE here: tensor cores would round it to TF32");
+  }
+  for (const int i : {kA, kB}) {
+    const TensorTraits& t = p.tensors[i];
+    if (t.layout == Layout::kBroadcast || t.layout == Layout::kOther) {
+      return Support::no("{} is contiguous in neither dimension", tensor(i));
+    }
+    if (t.align_log2 < kAlignCap) {
+      return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(i),
+                         std::int64_t{1} << t.align_log2);
+    }
+  }
+  if (const Support aligned = supports_alignment(p); !aligned) return aligned;
+  return supports_sizes(p);
+}
+
+Support supports_alignment(const Problem& p) {
+  for (int i = 0; i < kOperands; ++i) {
+    if (!is_aligned(p.tensors[i])) {
+      return Support::no("{} is not aligned to its elements", tensor(i));
+    }
+  }
+  return Support::yes();
+}
+
+bool tensor_cores_take_any_batch(const Problem& p) {
+  return p.tensors[kA].layout != Layout::kTransposed && p.dims[kK] % 8 == 0 &&
+         supports_tensor_cores(p);
+}
+
+double matmul_bytes(const Problem& p) {
+  const auto m = static_cast<double>(p.dims[kM]), n = static_cast<double>(p.dims[kN]),
+             k = static_cast<double>(p.dims[kK]);
+  return (m * k + k * n) * size_of(p.tensors[kA].dtype) + m * n * size_of(p.tensors[kOut].dtype);
+}
+
+double memory_rate(const DeviceInfo& device) {
+  // H200: a copy of 8 GB runs at 4.27 TB/s. A100: 1.7. Cards without HBM: about 0.8.
+  return device.arch >= 90 ? 4.2e12 : device.arch == 80 ? 1.7e12 : 0.8e12;
+}
+
+}  // namespace dlblas::gemm

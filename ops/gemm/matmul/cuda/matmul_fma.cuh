@@ -1,0 +1,219 @@
+// The matmul that takes everything: f32 (IEEE multiply-adds, no TF32), f16 and bf16, any strides of
+// any sign, any alignment. One thread computes thread_m × thread_n sums in registers.
+// In: a [M, K], b [K, N]. Out: out [M, N].
+// Numerics: every sum is a chain of multiply-adds in the order of k (in short spans, of sums of
+// four), carried every S.span terms, so no configuration changes a bit; one rounding, at the store.
+//
+//   registers ← global (tile t + 1)     while     sums += shared (tile t)
+//
+// Flow: [launch] of matmul_fma_cuda.cpp.  Read next: matmul_epilogue.cuh.
+#pragma once
+
+#include "device/carried_sum.cuh"
+#include "ops/gemm/matmul/cuda/matmul_epilogue.cuh"
+#include "ops/gemm/matmul/cuda/matmul_gpu_config.hpp"
+
+namespace dlblas::gemm {
+
+/// How a block reads one operand's tiles, as [depth][outer] floats in shared memory ("outer" is M
+/// or N). Neighbouring threads read neighbours along the contiguous dimension.
+template <MatmulTraits S, int kOuter, int kDepth, bool kByDepth, int kThreads>
+struct FmaTile {
+  static constexpr int kPitch = kOuter + 4;
+  static constexpr int kFast = kByDepth ? kDepth : kOuter;  // length of the contiguous dimension
+  static constexpr int kCount = kOuter * kDepth / kThreads;
+  static constexpr int kStep = kThreads / kFast;  // between a thread's elements, other dimension
+  static_assert(kThreads % kFast == 0 && kOuter * kDepth % kThreads == 0);
+
+  const void* base;
+  int64_t at, step, next_tile;  // in elements
+  int outer, depth;             // of this thread's first element
+
+  __device__ __forceinline__ FmaTile(const void* matrix, int64_t first, int64_t outer_stride,
+                                     int64_t depth_stride)
+      : base(matrix) {
+    const int fast = static_cast<int>(threadIdx.x) % kFast;
+    const int slow = static_cast<int>(threadIdx.x) / kFast;
+    outer = kByDepth ? slow : fast;
+    depth = kByDepth ? fast : slow;
+    at = first * outer_stride + outer * outer_stride + depth * depth_stride;
+    step = kStep * (kByDepth ? outer_stride : depth_stride);
+    next_tile = kDepth * depth_stride;
+  }
+
+  /// The next tile; what lies beyond the matrix is zero. `*_left`: of the matrix, from the tile on.
+  __device__ __forceinline__ void load(float (&v)[kCount], int64_t outer_left, int64_t depth_left) {
+    constexpr int kAlign = S.aligned ? size_of(S.type) : 1;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int o = kByDepth ? outer + i * kStep : outer, d = kByDepth ? depth : depth + i * kStep;
+      v[i] = 0;
+      if (o < outer_left && d < depth_left) {
+        float one[1];
+        load_vec<S.type, 1, kAlign>(base, at + i * step).unpack(one);
+        v[i] = one[0];
+      }
+    }
+    at += next_tile;
+  }
+
+  __device__ __forceinline__ void store(float* shared, const float (&v)[kCount]) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int o = kByDepth ? outer + i * kStep : outer, d = kByDepth ? depth : depth + i * kStep;
+      shared[d * kPitch + o] = v[i];
+    }
+  }
+};
+
+template <MatmulTraits S, MatmulFmaConfig C>
+struct FmaShape {
+  using TileA = FmaTile<S, C.block_m, C.block_k, S.a_by_depth, C.threads()>;
+  using TileB = FmaTile<S, C.block_n, C.block_k, S.b_by_depth, C.threads()>;
+  static constexpr int kFloatsA = C.block_k * TileA::kPitch;
+  static constexpr int kFloats = kFloatsA + C.block_k * TileB::kPitch;  // of one buffer
+  static constexpr int kThreadsN = C.block_n / C.thread_n;
+  using Sums = float[C.thread_m][C.thread_n];
+  using Carry = CarriedSums<C.thread_m * C.thread_n, C.threads()>;
+  static_assert(S.span % C.block_k == 0);
+
+  /// A thread's rows (and columns) are groups of four, spread over the block: a warp then reads
+  /// neighbouring 16 bytes.
+  __device__ static __forceinline__ int row_of(int i) {
+    const int thread = static_cast<int>(threadIdx.x) / kThreadsN;
+    return i / 4 * (C.block_m / C.thread_m * 4) + thread * 4 + i % 4;
+  }
+  __device__ static __forceinline__ int col_of(int j) {
+    const int thread = static_cast<int>(threadIdx.x) % kThreadsN;
+    return j / 4 * (kThreadsN * 4) + thread * 4 + j % 4;
+  }
+};
+
+/// d += the products of kDepths of the tile, from `first` on.
+template <MatmulTraits S, MatmulFmaConfig C, int kDepths>
+__device__ __forceinline__ void fma_depths(typename FmaShape<S, C>::Sums& d, const float* shared,
+                                           int first) {
+  using Shape = FmaShape<S, C>;
+#pragma unroll
+  for (int k = first; k < first + kDepths; ++k) {
+    float a[C.thread_m], b[C.thread_n];
+    const float* row_a = shared + k * Shape::TileA::kPitch;
+    const float* row_b = shared + Shape::kFloatsA + k * Shape::TileB::kPitch;
+#pragma unroll
+    for (int i = 0; i < C.thread_m; i += 4) {
+      const auto v = *reinterpret_cast<const float4*>(row_a + Shape::row_of(i));
+      a[i] = v.x, a[i + 1] = v.y, a[i + 2] = v.z, a[i + 3] = v.w;
+    }
+#pragma unroll
+    for (int j = 0; j < C.thread_n; j += 4) {
+      const auto v = *reinterpret_cast<const float4*>(row_b + Shape::col_of(j));
+      b[j] = v.x, b[j + 1] = v.y, b[j + 2] = v.z, b[j + 3] = v.w;
+    }
+#pragma unroll
+    for (int i = 0; i < C.thread_m; ++i) {
+#pragma unroll
+      for (int j = 0; j < C.thread_n; ++j) d[i][j] = fmaf(a[i], b[j], d[i][j]);
+    }
+  }
+}
+
+/// d += the products of the tile: in short spans, sums of four of them.
+template <MatmulTraits S, MatmulFmaConfig C>
+__device__ __forceinline__ void fma_tile(typename FmaShape<S, C>::Sums& d, const float* shared) {
+  if constexpr (S.span == 0 || S.span > kShortFmaSpan) {
+    fma_depths<S, C, C.block_k>(d, shared, 0);
+  } else {
+#pragma unroll
+    for (int first = 0; first < C.block_k; first += 4) {
+      typename FmaShape<S, C>::Sums four = {};
+      fma_depths<S, C, 4>(four, shared, first);
+#pragma unroll
+      for (int i = 0; i < C.thread_m; ++i) {
+#pragma unroll
+        for (int j = 0; j < C.thread_n; ++j) d[i][j] += four[i][j];
+      }
+    }
+  }
+}
+
+/// `after_span()` follows a span's multiply-adds.
+template <MatmulTraits S, MatmulFmaConfig C, typename AfterSpan>
+__device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C>::Sums& d, float* shared,
+                                             const MatmulGpuParams& p, int64_t m0, int64_t n0,
+                                             const AfterSpan& after_span) {
+  using Shape = FmaShape<S, C>;
+  typename Shape::TileA a(p.a, m0, p.a_row, p.a_col);
+  typename Shape::TileB b(p.b, n0, p.b_col, p.b_row);
+  float next_a[Shape::TileA::kCount], next_b[Shape::TileB::kCount];
+  float* buffer = shared;
+  float* other = shared + Shape::kFloats;
+  a.load(next_a, p.m - m0, p.k);
+  b.load(next_b, p.n - n0, p.k);
+  const auto multiply_tile = [&](int64_t left) {
+    a.store(buffer, next_a);
+    b.store(buffer + Shape::kFloatsA, next_b);
+    __syncthreads();  // one a tile: the buffer before this one is no longer read by anyone
+    a.load(next_a, p.m - m0, left - C.block_k);
+    b.load(next_b, p.n - n0, left - C.block_k);
+    fma_tile<S, C>(d, buffer);
+    float* const full = buffer;
+    buffer = other, other = full;
+  };
+  for (int64_t left = p.k; left > 0;) {
+    const int64_t stop = S.span > 0 && left > S.span ? left - S.span : 0;
+    for (; left > stop; left -= C.block_k) multiply_tile(left);
+    after_span();
+  }
+}
+
+/// Hands a thread's sums out through its own part of shared memory, as many rows at a time as fit:
+/// a loop over registers would be unrolled, and 64 copies of an activation cost half a second to
+/// compile.
+template <MatmulTraits S, MatmulFmaConfig C>
+__device__ __forceinline__ void fma_store(const typename FmaShape<S, C>::Sums& d, float* shared,
+                                          const MatmulGpuParams& p, int64_t m0, int64_t n0) {
+  using Shape = FmaShape<S, C>;
+  constexpr int kFit = 2 * Shape::kFloats / (C.threads() * C.thread_n);
+  constexpr int kRows = kFit >= C.thread_m ? C.thread_m : kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
+  constexpr int kFours = C.thread_n / 4;
+  static_assert(kFit >= 1);
+  float4* const mine = reinterpret_cast<float4*>(shared) + threadIdx.x;
+  __syncthreads();  // nobody reads a tile any more
+#pragma unroll
+  for (int first = 0; first < C.thread_m; first += kRows) {
+#pragma unroll
+    for (int e = 0; e < kRows * kFours; ++e) {
+      const float* s = d[first + e / kFours] + e % kFours * 4;
+      mine[e * C.threads()] = make_float4(s[0], s[1], s[2], s[3]);
+    }
+#pragma unroll 1
+    for (int e = 0; e < kRows * kFours; ++e) {
+      const int64_t m = m0 + Shape::row_of(first + e / kFours);
+      const int64_t n = n0 + Shape::col_of(e % kFours * 4);
+      const float4 v = mine[e * C.threads()];
+      const float sums[4] = {v.x, v.y, v.z, v.w};
+      if (m < p.m && n < p.n) store_columns<S, 4>(p, m, n, sums);
+    }
+  }
+}
+
+template <MatmulTraits S, MatmulFmaConfig C>
+__global__ void __launch_bounds__(C.threads())
+    matmul_fma(const __grid_constant__ MatmulGpuParams p) {
+  using Shape = FmaShape<S, C>;
+  extern __shared__ __align__(16) float shared[];
+  const auto blocks_n = static_cast<uint32_t>((p.n + C.block_n - 1) / C.block_n);
+  const int64_t m0 = int64_t{blockIdx.x / blocks_n} * C.block_m;
+  const int64_t n0 = int64_t{blockIdx.x % blocks_n} * C.block_n;
+  typename Shape::Sums d = {};
+  if constexpr (S.span > 0) {
+    typename Shape::Carry carried(shared + C.buffer_bytes() / 4, static_cast<int>(threadIdx.x));
+    fma_mainloop<S, C>(d, shared, p, m0, n0, [&] { carried.add(&d[0][0]); });
+    carried.finish(&d[0][0]);
+  } else {
+    fma_mainloop<S, C>(d, shared, p, m0, n0, [] {});
+  }
+  fma_store<S, C>(d, shared, p, m0, n0);
+}
+
+}  // namespace dlblas::gemm

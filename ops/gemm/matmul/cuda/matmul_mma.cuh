@@ -1,0 +1,278 @@
+// The tensor-core matmul for sm_80 and later: mma.sync over tiles that cp_async brings into a ring.
+// In: a [M, K], b [K, N], f16 or bf16, each contiguous in either dimension, rows 16-byte aligned.
+// Out: out [M, N]; with split_k > 1 partial sums, which matmul_mma_finish adds in order.
+// Numerics: f32 sums in an order that no other block changes, carried every S.span terms; one
+// rounding, at the store.
+//
+//   ring of stages: [a tile | b tile] …          cp_async, stages - 1 tiles ahead
+//   fragments of step k + 1 load                 while step k multiplies
+//
+// Flow: [launch] of matmul_mma_cuda.cpp.  Read next: device/mma_tile.cuh, matmul_epilogue.cuh.
+#pragma once
+
+#include "device/carried_sum.cuh"
+#include "device/mma_tile.cuh"
+#include "ops/gemm/matmul/cuda/matmul_epilogue.cuh"
+#include "ops/gemm/matmul/cuda/matmul_gpu_config.hpp"
+
+namespace dlblas::gemm {
+
+template <MatmulTraits S, MatmulMmaConfig C>
+struct MmaShape {
+  using TileA = MmaTile<MmaOperand::kA, C.block_m, C.block_k, S.a_by_depth, S.a_whole, C.threads()>;
+  using TileB = MmaTile<MmaOperand::kB, C.block_n, C.block_k, S.b_by_depth, S.b_whole, C.threads()>;
+  static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr int kRows = C.warp_m() / 16;            // 16 × 16 parts of the warp's share
+  static constexpr int kColumns = (C.warp_n() + 15) / 16;  // the last may be half of one
+  static constexpr int kEights = C.warp_n() / 8;
+  static constexpr int kSteps = C.block_k / 16;
+  static constexpr int kCopies = TileA::kCopies + TileB::kCopies;  // of one thread and tile
+  static_assert(kSteps % 2 == 0, "fragments alternate between two sets of registers");
+
+  struct Fragments {
+    uint32_t a[kRows][4], b[kColumns][4];
+  };
+  using Sums = float[kRows][kEights][4];
+  using Carry = CarriedSums<kRows * kEights * 4, C.threads()>;
+  static_assert(S.span % C.block_k == 0);
+};
+
+/// This block's part of the problem.
+struct MmaPlace {
+  int64_t m, n;        // first row and column
+  int32_t rows, cols;  // of the matrix, from there on
+  int32_t depth_begin, depth;
+};
+
+/// Blocks walk the matrix in bands of group_m rows, columns outside: the blocks that run at one
+/// time share few tiles of a and b, and those stay in L2.
+template <MatmulMmaConfig C>
+__device__ __forceinline__ MmaPlace mma_place(const MatmulGpuParams& p) {
+  const auto blocks_m = static_cast<uint32_t>((p.m + C.block_m - 1) / C.block_m);
+  const auto blocks_n = static_cast<uint32_t>((p.n + C.block_n - 1) / C.block_n);
+  const uint32_t band = blockIdx.x / (C.group_m * blocks_n), first = band * C.group_m;
+  const uint32_t height = blocks_m - first < C.group_m ? blocks_m - first : C.group_m;
+  const uint32_t in_band = blockIdx.x - first * blocks_n;
+  MmaPlace at;
+  at.m = static_cast<int64_t>(first + in_band % height) * C.block_m;
+  at.n = static_cast<int64_t>(in_band / height) * C.block_n;
+  at.rows = static_cast<int32_t>(p.m - at.m < C.block_m ? p.m - at.m : C.block_m);
+  at.cols = static_cast<int32_t>(p.n - at.n < C.block_n ? p.n - at.n : C.block_n);
+  at.depth_begin = 0;
+  at.depth = static_cast<int32_t>(p.k);
+  if constexpr (C.split_k > 1) {
+    const auto tiles = static_cast<int32_t>((p.k + C.block_k - 1) / C.block_k);
+    const int32_t share = (tiles + C.split_k - 1) / C.split_k * C.block_k;
+    at.depth_begin = static_cast<int32_t>(blockIdx.y) * share;
+    const int32_t left = at.depth - at.depth_begin;
+    at.depth = left < share ? left : share;  // may be negative: nothing to add
+  }
+  return at;
+}
+
+/// Copies tile after tile into the ring, in order. A tile is one group of copies, also when there
+/// is none left, so that waiting counts groups alone.
+template <MatmulTraits S, MatmulMmaConfig C>
+struct TileFetcher {
+  using Shape = MmaShape<S, C>;
+  TileSource a, b;
+  int32_t rows, cols, depth_left;
+
+  __device__ __forceinline__ TileFetcher(const MatmulGpuParams& p, const MmaPlace& at)
+      : rows(at.rows), cols(at.cols), depth_left(at.depth) {
+    const auto* pa = static_cast<const uint16_t*>(p.a);
+    const auto* pb = static_cast<const uint16_t*>(p.b);
+    a = Shape::TileA::source(pa + at.m * p.a_row + at.depth_begin * p.a_col,
+                             2 * (S.a_by_depth ? p.a_row : p.a_col));
+    b = Shape::TileB::source(pb + at.depth_begin * p.b_row + at.n * p.b_col,
+                             2 * (S.b_by_depth ? p.b_col : p.b_row));
+  }
+
+  /// Copies `first` … `last` - 1 of the next tile; the last of all closes the group.
+  __device__ __forceinline__ void copy(uint32_t stage, int first, int last) {
+    if (depth_left > 0) {
+#pragma unroll
+      for (int i = first; i < last; ++i) {
+        if (i < Shape::TileA::kCopies) {
+          Shape::TileA::copy(stage, a, i, rows, depth_left);
+        } else {
+          Shape::TileB::copy(stage + Shape::TileA::kBytes, b, i - Shape::TileA::kCopies, cols,
+                             depth_left);
+        }
+      }
+    }
+    if (last < Shape::kCopies) return;
+    depth_left -= C.block_k;
+    cp_async_commit();
+  }
+};
+
+template <MatmulTraits S, MatmulMmaConfig C>
+__device__ __forceinline__ void load_fragments(typename MmaShape<S, C>::Fragments& f,
+                                               uint32_t stage, uint32_t a_lane, uint32_t b_lane,
+                                               int step) {
+  using Shape = MmaShape<S, C>;
+#pragma unroll
+  for (int i = 0; i < Shape::kRows; ++i) Shape::TileA::load(f.a[i], stage, a_lane, i, step);
+#pragma unroll
+  for (int j = 0; j < Shape::kColumns; ++j) {
+    if (2 * j + 1 < Shape::kEights) {
+      Shape::TileB::load(f.b[j], stage + Shape::TileA::kBytes, b_lane, j, step);
+    } else {
+      Shape::TileB::load_eight(f.b[j], stage + Shape::TileA::kBytes, b_lane, j, step);
+    }
+  }
+}
+
+template <MatmulTraits S, MatmulMmaConfig C>
+__device__ __forceinline__ void multiply_fragments(typename MmaShape<S, C>::Sums& d,
+                                                   const typename MmaShape<S, C>::Fragments& f) {
+  using Shape = MmaShape<S, C>;
+  constexpr bool kBf16 = S.type == FloatType::kBF16;
+#pragma unroll
+  for (int i = 0; i < Shape::kRows; ++i) {
+#pragma unroll
+    for (int j = 0; j < Shape::kEights; ++j) {
+      const uint32_t* b = f.b[j / 2] + j % 2 * 2;
+      mma_16x8x16<kBf16>(d[i][j], f.a[i], b[0], b[1]);
+    }
+  }
+}
+
+/// Sums over the block's depth. One barrier a tile: it ends every warp's reading of the tile before
+/// (its slot is the one that is filled next) and shows the copies of the tile after.
+/// `after_span()` follows a span's multiplications. It stands behind a loop of its own: as a branch
+/// of the tiles' loop it would become predicated instructions of every tile, 1.2 × the time.
+template <MatmulTraits S, MatmulMmaConfig C, typename AfterSpan>
+__device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, uint32_t ring,
+                                             const MatmulGpuParams& p, const MmaPlace& at,
+                                             const AfterSpan& after_span) {
+  using Shape = MmaShape<S, C>;
+  TileFetcher<S, C> fetcher(p, at);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const uint32_t a_lane = Shape::TileA::lane_offset(warp / C.warps_n * C.warp_m());
+  const uint32_t b_lane = Shape::TileB::lane_offset(warp % C.warps_n * C.warp_n());
+#pragma unroll 1
+  for (int s = 0; s < C.stages - 1; ++s) {
+    fetcher.copy(ring + s * Shape::kStageBytes, 0, Shape::kCopies);
+  }
+  cp_async_wait<C.stages - 2>();
+  __syncthreads();
+
+  constexpr int kTurns = Shape::kSteps - 1;  // the copies of a tile, spread over the steps
+  const uint32_t end = ring + C.stages * Shape::kStageBytes;
+  uint32_t reading = ring, filling = end - Shape::kStageBytes;
+  typename Shape::Fragments f[2];
+  load_fragments<S, C>(f[0], reading, a_lane, b_lane, 0);
+  const auto multiply_tile = [&] {
+#pragma unroll
+    for (int step = 0; step < Shape::kSteps; ++step) {
+      if (step == Shape::kSteps - 1) {
+        cp_async_wait<C.stages - 2>();
+        __syncthreads();
+        reading = reading + Shape::kStageBytes == end ? ring : reading + Shape::kStageBytes;
+      }
+      load_fragments<S, C>(f[(step + 1) % 2], reading, a_lane, b_lane, (step + 1) % Shape::kSteps);
+      if (step < kTurns) {
+        fetcher.copy(filling, step * Shape::kCopies / kTurns, (step + 1) * Shape::kCopies / kTurns);
+      }
+      if (step == kTurns - 1) {
+        filling = filling + Shape::kStageBytes == end ? ring : filling + Shape::kStageBytes;
+      }
+      multiply_fragments<S, C>(d, f[step % 2]);
+    }
+  };
+  for (int32_t left = at.depth; left > 0;) {
+    const int32_t stop = S.span > 0 && left > S.span ? left - S.span : 0;
+    for (; left > stop; left -= C.block_k) multiply_tile();
+    after_span();
+  }
+  cp_async_wait<0>();
+  __syncthreads();  // the ring is free
+}
+
+/// Hands the warp's sums out through shared memory: registers hold pairs of columns, a store wants
+/// eight. All rows at once where the ring has room, since each turn's copy of the loop that stores
+/// costs compile time; else 16.
+template <MatmulTraits S, MatmulMmaConfig C>
+__device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d, float* shared,
+                                          const MatmulGpuParams& p, const MmaPlace& at) {
+  using Shape = MmaShape<S, C>;
+  constexpr int kPitch = C.pitch(), kEights = Shape::kEights;
+  constexpr int kWarps = C.warps_m * C.warps_n;
+  constexpr bool kFits = kWarps * C.warp_m() * kPitch * 4 <= C.stages * Shape::kStageBytes;
+  constexpr int kTurn = kFits ? Shape::kRows : 1;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp_row = warp / C.warps_n * C.warp_m(), warp_col = warp % C.warps_n * C.warp_n();
+  float* const mine = shared + warp * kTurn * 16 * kPitch;
+#pragma unroll
+  for (int first = 0; first < Shape::kRows; first += kTurn) {
+#pragma unroll
+    for (int e = 0; e < kTurn * kEights; ++e) {
+      const int i = e / kEights, j = e % kEights;
+      const float(&sums)[4] = d[first + i][j];
+      float* to = mine + (i * 16 + lane / 4) * kPitch + j * 8 + lane % 4 * 2;
+      *reinterpret_cast<float2*>(to) = make_float2(sums[0], sums[1]);
+      *reinterpret_cast<float2*>(to + 8 * kPitch) = make_float2(sums[2], sums[3]);
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int e = lane; e < kTurn * 16 * kEights; e += 32) {
+      const int row = warp_row + first * 16 + e / kEights, col = warp_col + e % kEights * 8;
+      if (row >= at.rows || col >= at.cols) continue;
+      const float* from = mine + e / kEights * kPitch + e % kEights * 8;
+      if constexpr (C.split_k > 1) {
+        store_partial(p, blockIdx.y, at.m + row, at.n + col, from);
+      } else {
+        store_columns<S, 8>(p, at.m + row, at.n + col, from);
+      }
+    }
+    __syncwarp();
+  }
+}
+
+/// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes. Before sm_90 it likes
+/// seven of 32 × 64, and where an activation branches it spills for them.
+template <MatmulTraits S, MatmulMmaConfig C>
+constexpr int mma_blocks() {
+#if __CUDA_ARCH__ < 900
+  constexpr bool kBranches =
+      S.activation == Activation::kLeakyRelu || S.activation == Activation::kSilu;
+  if (kBranches && C.block_m == 32 && C.block_n == 64 && C.block_k == 128) return 6;
+#endif
+  return 0;
+}
+
+template <MatmulTraits S, MatmulMmaConfig C>
+__global__ void __launch_bounds__(C.threads(), mma_blocks<S, C>())
+    matmul_mma(const __grid_constant__ MatmulGpuParams p) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  const MmaPlace at = mma_place<C>(p);
+  using Shape = MmaShape<S, C>;
+  typename Shape::Sums d = {};
+  if constexpr (S.span > 0) {
+    typename Shape::Carry carried(shared + C.ring_bytes(), static_cast<int>(threadIdx.x));
+    mma_mainloop<S, C>(d, shared_address(shared), p, at, [&] { carried.add(&d[0][0][0]); });
+    carried.finish(&d[0][0][0]);
+  } else {
+    mma_mainloop<S, C>(d, shared_address(shared), p, at, [] {});
+  }
+  mma_store<S, C>(d, reinterpret_cast<float*>(shared), p, at);
+}
+
+/// out = act(Σ partial + bias), the parts of K added in ascending order. A thread takes eight
+/// columns of a row.
+template <MatmulTraits S, MatmulMmaConfig C>
+__global__ void __launch_bounds__(kFinishThreads)
+    matmul_mma_finish(const __grid_constant__ MatmulGpuParams p) {
+  const int64_t eights = (p.n + 7) / 8;
+  const int64_t at = int64_t{blockIdx.x} * kFinishThreads + threadIdx.x;
+  if (at >= p.m * eights) return;
+  const int64_t m = at / eights, n = at % eights * 8;
+  float sum[8] = {};
+#pragma unroll
+  for (int part = 0; part < C.split_k; ++part) add_partial(p, part, m, n, sum);
+  store_columns<S, 8>(p, m, n, sum);
+}
+
+}  // namespace dlblas::gemm

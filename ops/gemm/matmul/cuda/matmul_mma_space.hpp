@@ -1,0 +1,24 @@
+// The configurations of the tensor-core matmul that are worth a search.
+// In: a Problem and a device. Out: knobs, and rules that leave some 10 to 110 points of them.
+// Flow: [select] of matmul_mma_cuda.cpp.  Read next: matmul_mma_space.cpp, core/space.hpp.
+#pragma once
+
+#include "core/config.hpp"
+#include "core/device.hpp"
+#include "core/problem.hpp"
+#include "core/space.hpp"
+#include "ops/gemm/matmul/cuda/matmul_gpu_config.hpp"
+
+namespace dlblas::gemm {
+
+const ConfigTable<MatmulMmaConfig>& mma_table();
+
+void constrain_mma(const Problem& p, const DeviceInfo& device, Space& space);
+
+/// MatmulTraits::span of a configuration.
+std::int32_t mma_span(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo& device);
+
+/// Blocks that share a multiprocessor: by shared memory, and by registers.
+int blocks_a_unit(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& device);
+
+}  // namespace dlblas::gemm

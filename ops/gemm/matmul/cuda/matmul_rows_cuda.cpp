@@ -1,0 +1,133 @@
+// The few-row matmul on GPUs (decoding): m ≤ 16, b streams from memory once.
+// In: a Problem of f16 or bf16 with at most 16 rows. Out: a Kernel of one step.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_rows.cuh.
+#include <algorithm>
+
+#include "generated/source_hashes.hpp"
+#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+constexpr int kMostRows = 16;  // of one tensor-core instruction
+
+bool b_by_depth(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
+
+/// Registers of the loads in flight and the sums, 32-bit words a thread.
+std::int64_t words_in_flight(const MatmulRowsConfig& c, const Problem& p) {
+  const int rows = p.dims[kM] <= 8 ? 1 : 2;
+  const int words = b_by_depth(p) ? c.columns / 8 * 4 + rows * 4 : c.columns / 4 + rows * 2;
+  return std::int64_t{c.unroll} * words + c.columns / 2;
+}
+
+struct FewRows : GemmForm<MatmulRowsConfig> {
+  // The order of sums depends on the configuration.
+  static constexpr bool kIsDeterministic = false;
+  static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_rows.cuh";
+  static constexpr const char* kEntry = "dlblas::gemm::matmul_rows";
+  static constexpr const char* kConfigName = "dlblas::gemm::MatmulRowsConfig";
+  static const ConfigTable<MatmulRowsConfig>& table() {
+    using C = MatmulRowsConfig;
+    static const auto* t = new ConfigTable<C>{
+        field<&C::columns>("columns", {8, 16, 32, 64}),
+        field<&C::warps>("warps", {4, 8, 16}),
+        field<&C::unroll>("unroll", {1, 2, 4, 8}),
+    };
+    return *t;
+  }
+
+  /// Rows 8 … 15 cost loads and registers: they exist in a kernel of their own.
+  static MatmulTraits traits(const Query& q, const MatmulRowsConfig& c) {
+    const Problem& p = q.problem;
+    return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMostRows,
+                         tensor_core_span(p, ceil_div(p.dims[kK], c.warps), true));
+  }
+
+  static void constrain(const Query& q, Space& space) {
+    const bool by_depth = b_by_depth(q.problem);
+    space.require(table(), "columns_fit_layout", {"columns"},
+                  [by_depth](const MatmulRowsConfig& c) {
+                    return by_depth ? c.columns <= 32 : c.columns >= 32;
+                  });
+    space.require(table(), "shared_memory_fits", {"columns", "warps"},
+                  [q = QueryCopy(q)](const MatmulRowsConfig& c) {
+                    const Query asked = q;
+                    return c.shared_bytes(traits(asked, c).span) <=
+                           asked.device.shared_bytes_per_block;
+                  });
+    space.require(table(), "registers_suffice", [p = q.problem](const MatmulRowsConfig& c) {
+      return words_in_flight(c, p) <= (c.warps == 16 ? 88 : 160);
+    });
+    space.require(table(), "every_warp_has_work", {"warps", "unroll"},
+                  [depth = by_depth ? 32 : 16, k = q.problem.dims[kK]](const MatmulRowsConfig& c) {
+                    return (c.warps == 4 && c.unroll == 1) ||
+                           std::int64_t{c.warps - 1} * c.unroll * depth < k;
+                  });
+  }
+
+  /// Two blocks of 16 warps fill a multiprocessor: H200, bf16, 4096 × 4096, 1, 8 and 16 rows, 21
+  /// November 2026: 16 columns, two tiles in flight 12.8 to 13.4 µs; half the warps 15 to 18, half
+  /// the columns 14.4, twice the columns 17 (cuBLAS 13.5 to 13.9). With a row-major b 64 columns
+  /// took 16.1 to 17.4 µs on half of the multiprocessors.
+  static MatmulRowsConfig preset(const Query& q) {
+    const Problem& p = q.problem;
+    MatmulRowsConfig c{b_by_depth(p) ? 16 : 64, 16, 2};
+    if (ceil_div(p.dims[kN], c.columns) < q.device.units) c = {c.columns / 2, 16, 4};
+    const int depth = b_by_depth(p) ? 32 : 16;
+    while (c.unroll > 1 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK])
+      c.unroll /= 2;
+    while (c.warps > 4 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK]) c.warps /= 2;
+    return c;
+  }
+
+  static double milliseconds(const Query& q, const MatmulRowsConfig& c) {
+    const Problem& p = q.problem;
+    const auto blocks =
+        static_cast<double>(std::max<std::int64_t>(1, ceil_div(p.dims[kN], c.columns)));
+    const double rows = static_cast<double>(std::max<std::int64_t>(1, p.dims[kM]));
+    // From L2, beside the stream of b.
+    const double a_again = blocks * rows * static_cast<double>(p.dims[kK]) * 2 / 60e12;
+    // Memory is kept busy by 56 KB in flight a multiprocessor (half of that where whole rows of b
+    // are read), of two blocks: one waits while the other adds its warps' sums.
+    const double warps = std::min(32.0, blocks / q.device.units * c.warps);
+    const double in_flight = warps * c.unroll * c.columns * 64;
+    const double busy =
+        std::min(1.0, in_flight / 56e3) * (blocks < 1.5 * q.device.units ? 0.75 : 1);
+    return 1e3 * (matmul_bytes(p) / (0.8 * memory_rate(q.device) * busy) + a_again + 3e-6);
+  }
+
+  static Support supports(const Query& q) {
+    const Problem& p = q.problem;
+    if (p.dims[kM] > kMostRows) {
+      return Support::no("{} has more than {} rows (bucket {})", tensor(kA), kMostRows, p.dims[kM]);
+    }
+    if (p.tensors[kA].layout == Layout::kTransposed) {
+      return Support::no("rows of {} are not contiguous", tensor(kA));
+    }
+    if (p.dims[kK] % 8 != 0) return Support::no("K = {} is not a multiple of 8", p.dims[kK]);
+    if (!b_by_depth(p) && p.dims[kN] % 8 != 0) {
+      return Support::no("{} is contiguous along N and N = {} is not a multiple of 8", tensor(kB),
+                         p.dims[kN]);
+    }
+    return supports_tensor_cores(p);
+  }
+
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return s.config.shared_bytes(s.traits.span);
+  }
+  static MatmulGpuParams launch(const State& s, const Args& args, void*, cuda::Launch& how) {
+    const MatmulGpuParams p = matmul_gpu_params(args);
+    how.grid.x = static_cast<unsigned>(ceil_div(p.n, s.config.columns));
+    how.block.x = static_cast<unsigned>(s.config.threads());
+    return p;
+  }
+};
+
+}  // namespace
+
+void append_rows_cuda(std::vector<Implementation>& to) {
+  to.push_back(kernels::make_cuda<FewRows>(
+      "cuda_rows", source_hash("ops/gemm/matmul/cuda/matmul_rows_cuda.cpp")));
+}
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,47 @@
+// The operator matmul: schema, cost of its oracle, and the implementations in order of preference.
+// Flow: registered once; call > validate > [select] looks it up.  Read next: cpu/matmul_cpu.cpp,
+// ops/gemm/README.md.
+#include "ops/gemm/matmul/matmul.hpp"
+#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+#include "ops/gemm/matmul/matmul_oracle.hpp"
+
+namespace dlblas::gemm {
+
+double multiply_adds(const Problem& p) {
+  return static_cast<double>(p.dims[kM]) * static_cast<double>(p.dims[kN]) *
+         static_cast<double>(p.dims[kK]);
+}
+
+double bytes_of_b(const Problem& p) {
+  return static_cast<double>(p.dims[kN]) * static_cast<double>(p.dims[kK]) *
+         size_of(p.tensors[kB].dtype);
+}
+
+OperatorDef matmul();
+OperatorDef matmul() {
+  OperatorDef def;
+  def.family = "gemm";
+  def.schema =
+      "matmul(a: f[M, K], b: like(a)[K, N], "
+      "activation: \"\"|\"relu\"|\"leaky_relu\"|\"gelu\"|\"silu\" = \"\", *, "
+      "bias: like(a)|f32[N]?, out_dtype: dtype(f) = none) "
+      "-> out: out_dtype|like(a)[M, N] where M: bucket(tokens)";
+  def.formula = "out = act(a · b + bias)";
+  def.letters = {"M", "K", "N"};
+  def.reference = matmul_reference;
+  def.bound = matmul_bound;
+  def.device_oracle = matmul_device_oracle();
+  def.work_per_row = [](const Problem& p) {
+    return static_cast<double>(p.dims[kK]) * static_cast<double>(p.dims[kN]);
+  };
+  append_rows(def.implementations);
+  append_blocked(def.implementations);
+  append_onednn(def.implementations);
+  append_cublaslt(def.implementations);
+  append_rows_cuda(def.implementations);
+  append_mma_cuda(def.implementations);
+  append_fma_cuda(def.implementations);
+  return def;
+}
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,55 @@
+// What matmul's host files share: the parts that matmul.cpp assembles into the operator.
+// Read next: matmul.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu_level.hpp"
+#include "ops/gemm/matmul/matmul_config.hpp"
+#include "registry/operator.hpp"
+
+namespace dlblas::gemm {
+
+/// Strides, dtypes and exact sizes of one call. Strides of dimensions of size 1 mean nothing and
+/// become 1, so that kernels see them as contiguous.
+MatmulParams matmul_params(const Args& args, const MatmulSums& sums = kLongSums);
+
+/// How the CPU kernels add up: alike in every implementation and configuration. Under
+/// `deterministic` M has no say, so that a row has the same bits in any batch.
+MatmulSums sums_of(const Problem& problem);
+
+/// Blocked forms, widest instruction set first.
+void append_blocked(std::vector<Implementation>& to);
+/// Few-row forms.
+void append_rows(std::vector<Implementation>& to);
+/// The rival.
+void append_onednn(std::vector<Implementation>& to);
+
+void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                      OracleOut* out);
+Bound matmul_bound(const Problem& problem, int result);
+
+/// What estimates are made of, in double: products of sizes that no machine holds overflow
+/// integers.
+double multiply_adds(const Problem& problem);
+double bytes_of_b(const Problem& problem);
+
+/// An instruction-set level: code, lanes, and what a thread sustains each second, which only ranks
+/// candidates before anything is measured: multiply-adds (`rate`: f32 512×4096×4096), and bytes of
+/// b streamed by few rows (`stream_rate`: f32 1×4096×4096; `f16_rate`: the same in f16, which the
+/// baseline converts one by one). AMD Zen 4, 2 threads, November 2026.
+struct GemmLevel {
+  const MatmulLevel* code;
+  int lanes;
+  double rate, stream_rate, f16_rate;
+};
+/// One implementation per level of this build, widest first; their code is a GemmLevel. `knobs`:
+/// the table of a level.
+std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,
+                                        const KnobTable& (*knobs)(const GemmLevel&));
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+}  // namespace dlblas::gemm

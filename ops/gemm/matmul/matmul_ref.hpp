@@ -1,0 +1,55 @@
+// What matmul's oracles, the host's and the device's, make of a sum in f64: the result, and how far
+// an error of the sum reaches. One text for both, which differ in how they walk. Read next:
+// ops/gemm/matmul/matmul_ref.cpp, matmul_oracle.cuh.
+#pragma once
+
+#include "device/oracle/math.hpp"
+#include "device/oracle/sum_error.hpp"
+#include "ops/gemm/activation.hpp"
+
+namespace dlblas::gemm {
+
+inline double activate(double x, Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return x < 0 ? 0 : x;
+    case Activation::kLeakyRelu:
+      return x < 0 ? 0.01 * x : x;
+    case Activation::kGelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kNone:
+      break;
+  }
+  return x;
+}
+
+/// How much an activation can stretch a difference: the largest |slope|, rounded up.
+inline double lipschitz(Activation activation) {
+  if (activation == Activation::kGelu) return 1.13;
+  if (activation == Activation::kSilu) return 1.1;
+  return 1;
+}
+
+/// Errors of a sum of k products of a's dtype.
+inline SumModel matmul_sum_model(DType dtype, std::int64_t k) {
+  return sum_model(k, dtype != DType::kF32);
+}
+
+/// Roundings behind the sum, relative to what the activation gets: two where a bias is added and
+/// the result of f32 is rounded; with exp and erf good to 1.5e-7, 14 more.
+inline double epilogue_roundings(Activation activation) {
+  return activation == Activation::kGelu || activation == Activation::kSilu ? 16 : 2;
+}
+
+/// The roundings of f32 that an element may be off by: of its sum, bias and activation, times how
+/// far an error in the sum can move the result. `lost`: Σ|a·b| over products that may count as 0.
+inline double magnitude_of(const SumModel& model, const SumSizes& sums, double lost, double sum,
+                           double bias, Activation activation) {
+  const double roundings = sum_error(model, sums) + lost / kRounding;
+  return lipschitz(activation) *
+         (roundings + epilogue_roundings(activation) * (std::abs(sum) + std::abs(bias)));
+}
+
+}  // namespace dlblas::gemm

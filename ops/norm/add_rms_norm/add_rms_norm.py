@@ -1,0 +1,46 @@
+"""Docstring pieces of add_rms_norm, and what its gradient is made of.
+
+Pure data: no imports, nothing computed. Read next: ops/norm/norm.py (arguments that the
+norms share), python/dlblas/torch/_autograd.py (reads AUTOGRAD).
+"""
+
+DOCS: dict[str, dict[str, str]] = {
+    "add_rms_norm": {
+        "summary": "Adds a residual, keeps the sum, and normalises it.",
+        "formula": (
+            "h = round(x + residual); residual_out = h; "
+            "y = h · rsqrt(mean_C(h²) + eps) · (weight + weight_offset)"
+        ),
+        "shapes": "x, residual [*T, C], weight [C] -> (y, residual_out) [*T, C]; any row stride.",
+        "dtypes": "x f32, f16 or bf16; residual and results x's dtype; weight x's dtype or f32.",
+        "aliasing": (
+            "add_rms_norm_(x, residual, ...) writes y over x and residual_out over residual; "
+            "out=(x, residual) does the same; other overlaps are refused."
+        ),
+        "numerics": (
+            "The sum is made in f32 and rounded to x's dtype; statistics are of the rounded h. "
+            "Otherwise as rms_norm. residual_out is exact to the bit."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "The fused form that vLLM and SGLang call between two layers of a transformer.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "residual": "added to x first, in x's unit",
+}
+
+# Its gradient; ops/norm/rms_norm/rms_norm.py says what the four mean. It keeps the rounded sum, a
+# result the caller has anyway, and not the two it was made of.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "add_rms_norm": {
+        "backward": "rms_norm_backward",
+        "saves": {"x": "residual_out", "weight": "weight"},
+        "takes": {"dy": "y", "dresidual": "residual_out"},
+        "gives": {"x": "dx", "residual": "dx", "weight": "dweight"},
+    },
+}

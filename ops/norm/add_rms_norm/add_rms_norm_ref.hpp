@@ -1,0 +1,33 @@
+// The oracle of add_rms_norm: h = round(x + residual), residual_out = h, y = rms_norm(h). The sum is
+// made in f32 and rounded to x's dtype, as PyTorch does: exact to the bit in every implementation.
+// From h on everything is f64. Read next: ops/norm/norm_ref.hpp.
+#pragma once
+
+#include "ops/norm/norm_ref.hpp"
+
+namespace dlblas::norm {
+
+enum AddRmsNormTensor : int { kAddRmsNormX, kAddRmsNormWeight, kAddRmsNormResidual };
+enum AddRmsNormResult : int { kAddRmsNormY, kAddRmsNormResidualOut };
+
+template <typename Row>
+void add_rms_norm_row(Row& row) {
+  const DType dtype = row.result_dtype(kAddRmsNormY);
+  const auto h = [&](auto c) {
+    const auto x = static_cast<float>(row.load(kAddRmsNormX, c));
+    return round_to(dtype, x + static_cast<float>(row.load(kAddRmsNormResidual, c)));
+  };
+  norm_row(row, dtype, kAddRmsNormWeight, h);
+  row.each(row.size(kC), [&](auto c) {
+    const double v = h(c);
+    row.store_as_is(kAddRmsNormResidualOut, c, v, std::abs(v));
+  });
+}
+
+inline Bound add_rms_norm_bound(DType dtype, int result) {
+  // Far below any dtype's step: residual_out is exact.
+  if (result == kAddRmsNormResidualOut) return {.magnitude = 0, .value = 0, .absolute = 1e-300};
+  return row_bound(dtype);
+}
+
+}  // namespace dlblas::norm

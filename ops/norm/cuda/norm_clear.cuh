@@ -1,0 +1,20 @@
+// First step where blocks meet in the workspace: nobody has arrived, whatever it held.
+// Read next: ops/norm/cuda/norm_meeting.cuh.
+#pragma once
+
+#include "device/pdl.cuh"
+#include "ops/norm/cuda/norm_cuda_config.hpp"
+
+namespace dlblas {
+
+__global__ void norm_clear(const __grid_constant__ NormClearParams p) {
+  wait_for_dependencies();  // whoever used the workspace before
+  launch_dependents();
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+#pragma unroll 1
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.count;
+       i += step)
+    p.words[i] = 0;
+}
+
+}  // namespace dlblas

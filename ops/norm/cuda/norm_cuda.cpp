@@ -1,0 +1,173 @@
+// What the norm kernels on NVIDIA GPUs have in common: traits from the Problem, the layouts they
+// take, the model, the parameters of a call. Flow: call > validate > [select] > [compile] >
+// [launch].  Read next: ops/norm/cuda/norm_registers_cuda.cpp.
+#include "ops/norm/cuda/norm_cuda.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "registry/registry.hpp"
+
+namespace dlblas::norm {
+namespace {
+
+static_assert(static_cast<int>(DType::kF32) == static_cast<int>(FloatType::kF32) &&
+              static_cast<int>(DType::kF16) == static_cast<int>(FloatType::kF16) &&
+              static_cast<int>(DType::kBF16) == static_cast<int>(FloatType::kBF16));
+
+FloatType float_type(DType dtype) { return static_cast<FloatType>(dtype); }
+
+bool has_plain_rows(Layout layout) {
+  return layout == Layout::kContiguous || layout == Layout::kRowStrided;
+}
+
+const NormTensors& tensors_of(const Query& q) { return q.user<NormTensors>(); }
+
+}  // namespace
+
+const TraitsTable<NormCudaTraits>& norm_traits_table() {
+  using T = NormCudaTraits;
+  static const auto* table = new TraitsTable<T>{
+      "dlblas::NormCudaTraits",
+      {member<&T::type>("type"), member<&T::weight>("weight"), member<&T::add>("add"),
+       member<&T::cast_before_weight>("cast_before_weight"), member<&T::align>("align"),
+       member<&T::weight_align>("weight_align"), member<&T::full>("full")}};
+  return *table;
+}
+
+NormCudaTraits traits_of(const Query& q) {
+  const NormTensors& at = tensors_of(q);
+  const Problem& problem = q.problem;
+  NormCudaTraits traits{};
+  traits.type = float_type(problem.tensors[at.x].dtype);
+  traits.weight = float_type(problem.tensors[at.weight].dtype);
+  traits.add = at.adds();
+  traits.cast_before_weight = problem.scalars[kKeyCastBeforeWeight] != 0;
+  traits.weight_align = 1 << problem.tensors[at.weight].align_log2;
+  int log2 = kAlignCap;
+  for (const int i : at.rows())
+    if (i >= 0) log2 = std::min<int>(log2, problem.tensors[i].align_log2);
+  traits.align = 1 << log2;
+  const std::int64_t row_bytes = problem.dims[kC] * size_of(traits.type);
+  const auto weight_bytes = [&] { return norm_elements(traits) * size_of(traits.weight); };
+  // The weight is read in as many elements as x, 16 bytes at a time or all of them.
+  while (traits.align > 1 &&
+         (row_bytes % traits.align != 0 ||
+          (norm_elements(traits) > 1 && traits.weight_align < std::min(16, weight_bytes()))))
+    traits.align /= 2;
+  return traits;
+}
+
+std::int64_t accesses(const Query& q) { return q.problem.dims[kC] / norm_elements(traits_of(q)); }
+
+Support supports_rows(const Query& q) {
+  const NormTensors& at = tensors_of(q);
+  if (q.problem.tensors[at.weight].layout != Layout::kContiguous)
+    return Support::no("{} is not contiguous", tensor(at.weight));
+  for (const int i : at.rows())
+    if (i >= 0 && !has_plain_rows(q.problem.tensors[i].layout))
+      return Support::no("the rows of {} are not contiguous, at one stride", tensor(i));
+  return Support::yes();
+}
+
+Problem typical_rows(const Problem& problem) {
+  Problem p = problem;
+  p.dims[kT] = 1024;
+  p.flags &= static_cast<std::uint8_t>(~kDeterministic);
+  return p;
+}
+
+Support serves_any_batch(const Query& q) {
+  const Operator& op = Registry::process().by_id(q.problem.op);
+  const Problem p = typical_rows(q.problem);
+  for (const char* name :
+       {"cuda_registers", "cuda_cluster", "cuda_shared", "cuda_rows", "cuda_strided"}) {
+    const Implementation* impl = op.find(name);
+    if (q.device.arch < impl->min_arch || !impl->supports({p, q.device, *impl})) continue;
+    if (impl == &q.self) return Support::yes();
+    break;
+  }
+  return Support::no(
+      "adds up in another order than the kernel that serves this width in any batch");
+}
+
+double bytes_of(const Query& q) {
+  const NormTensors& at = tensors_of(q);
+  const double elements = static_cast<double>(q.problem.dims[kT]) * q.problem.dims[kC];
+  return elements * size_of(q.problem.tensors[at.x].dtype) * (at.adds() ? 4 : 2);
+}
+
+bool may_be_last(const Query& q) {
+  constexpr std::int64_t kLeastAccesses = 256;
+  constexpr double kLeastCaches = 8;
+  return traits_of(q).align == 16 && accesses(q) >= kLeastAccesses &&
+         bytes_of(q) > kLeastCaches * static_cast<double>(q.device.l2_bytes);
+}
+
+double model_ms(const Query& q, double bytes, double concurrent) {
+  constexpr double kLaunch = 2.5e-3;
+  // H200: 4.1 TB/s over 132 multiprocessors; one alone reaches about three times its share.
+  const double rate = 31e9 * q.device.units, alone = 90e9;
+  const double rows = std::max<double>(1, q.problem.dims[kT]);
+  const double busy = std::min(rows, concurrent) / concurrent * q.device.units;
+  return kLaunch + bytes / std::min(rate, std::max(1.0, busy) * alone) * 1e3;
+}
+
+NormCudaParams params_of(const NormTensors& at, const Args& args) {
+  NormCudaParams p{};
+  const auto stride = [&](int tensor) { return rows_of(args.tensors[tensor]).stride; };
+  p.x = args.tensors[at.x].data;
+  p.weight = args.tensors[at.weight].data;
+  p.y = args.tensors[at.y].data;
+  p.x_stride = stride(at.x);
+  p.y_stride = stride(at.y);
+  if (at.adds()) {
+    p.residual = args.tensors[at.residual].data;
+    p.residual_out = args.tensors[at.residual_out].data;
+    p.residual_stride = stride(at.residual);
+    p.residual_out_stride = stride(at.residual_out);
+  }
+  p.rows = args.letters[kT];
+  p.width = args.letters[kC];
+  p.eps = args.scalars[kEps].f;
+  p.inverse_width = 1.0 / static_cast<double>(p.width);
+  p.eps_f32 = static_cast<float>(p.eps);
+  p.inverse_width_f32 = static_cast<float>(p.inverse_width);
+  p.weight_offset = static_cast<float>(args.scalars[kWeightOffset].f);
+  return p;
+}
+
+NormMeeting MeetingLayout::in(void* workspace) const {
+  auto* base = static_cast<char*>(workspace);
+  NormMeeting meeting{};
+  meeting.totals = reinterpret_cast<double*>(base + 16);
+  meeting.arrived = reinterpret_cast<std::uint32_t*>(base + arrived_at());
+  meeting.parts = reinterpret_cast<double*>(base + parts_at());
+  meeting.members = static_cast<std::int32_t>(members);
+  return meeting;
+}
+
+int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
+                    void* workspace, bool dependent) {
+  const NormClearParams params = {static_cast<std::uint32_t*>(workspace), bytes / 4};
+  cuda::Launch how;
+  how.block.x = 256;
+  how.dependent = dependent;
+  how.grid.x = static_cast<unsigned>(std::clamp<std::int64_t>(params.count / 256, 1, 64));
+  return cuda::launch(*kernel.entries[0], how, params, context.stream);
+}
+
+KernelSource clear_source() { return {"ops/norm/cuda/norm_clear.cuh", "dlblas::norm_clear", 0}; }
+
+std::int32_t vectors_for(std::int64_t accesses, std::int64_t threads) {
+  for (std::int32_t vectors : kVectors)
+    if (vectors * threads >= accesses) return vectors;
+  return 0;
+}
+
+std::vector<Implementation> norm_cuda(const NormTensors& tensors) {
+  return {cuda_registers(tensors), cuda_ring(tensors), cuda_cluster(tensors), cuda_shared(tensors),
+          cuda_split(tensors),     cuda_rows(tensors), cuda_strided(tensors)};
+}
+
+}  // namespace dlblas::norm

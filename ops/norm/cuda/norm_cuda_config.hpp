@@ -1,0 +1,211 @@
+// What the host and the CUDA kernels of the norm family agree on: traits from the Problem, one
+// searched configuration a kernel, the parameters of a launch. Read by g++, clang and NVRTC alike,
+// so nothing of the system may be included. Flow: call > validate > select > [compile] > [launch].
+// Read next: ops/norm/cuda/norm_cuda.hpp (host), ops/norm/cuda/norm_stages.cuh (device).
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas {
+
+/// What a kernel is compiled for. One access is `align` bytes, which divide the address of every
+/// row and its length; below the element's size, elements are read byte by byte.
+struct NormCudaTraits {
+  FloatType type;           // of x, residual and both results
+  FloatType weight;         // type, or f32
+  bool add;                 // h = round(x + residual) first
+  bool cast_before_weight;  // rounds to `type` before the weight
+  int32_t align;            // bytes: 16, 8, 4, 2 or 1
+  int32_t weight_align;     // bytes, of the weight's address
+  bool full;                // threads and vectors hold exactly one row: no bounds to check
+};
+/// Elements of one access.
+constexpr int norm_elements(const NormCudaTraits& s) {
+  return s.align < size_of(s.type) ? 1 : s.align / size_of(s.type);
+}
+
+/// cuda_registers, cuda_cluster: a row, or a block's part of it, lives in registers.
+struct NormRegistersConfig {
+  int32_t threads = 128;     // of one row (in one block)
+  int32_t vectors = 4;       // accesses of one thread
+  int32_t rows = 4;          // rows of one block, each with a barrier of its own
+  int32_t cluster = 1;       // blocks that share a row
+  bool early_weight = true;  // the weight is asked for before the row's sum is waited for
+  bool last = false;         // x and residual leave L2 last
+};
+
+/// cuda_shared, cuda_cluster, cuda_rows: a block (or a cluster) takes a row of any length in two
+/// passes.
+struct NormBlockConfig {
+  int32_t threads = 512;
+  int32_t vectors = 4;  // accesses in flight, of one thread
+  int32_t cluster = 1;  // blocks that share a row
+  bool keep = true;     // h stays in shared memory; else it is read again, mostly from cache
+};
+
+/// cuda_ring: rows stream through shared memory; each warp keeps a ring of its own. A warp beside
+/// the `threads` sums rows up, and the blocks of a row meet in the workspace, a cooperative grid.
+struct NormRingConfig {
+  int32_t threads = 512;
+  int32_t vectors = 8;  // accesses of one thread and row
+  int32_t step = 2;     // accesses of a stage: asked for, and waited for, together
+  int32_t blocks = 8;   // that share a row
+  int32_t depth = 3;    // stages in flight; the others that fit wait for their row's total
+};
+
+/// cuda_split: rows in chunks of threads × vectors accesses, over the whole grid.
+struct NormSplitConfig {
+  int32_t threads = 512;
+  int32_t vectors = 4;  // accesses of one thread and chunk
+  int32_t blocks = 2;   // of a multiprocessor
+  int32_t ahead = 1;    // rounds of the grid between a chunk's sum and its result
+};
+
+/// One call. Strides are in elements, between rows.
+struct NormCudaParams {
+  const void* x;
+  const void* residual;  // with `add`
+  const void* weight;
+  void* y;
+  void* residual_out;  // with `add`
+  int64_t x_stride, residual_stride, y_stride, residual_out_stride;
+  int64_t rows, width;
+  double eps, inverse_width;
+  float eps_f32, inverse_width_f32;
+  float weight_offset;
+};
+static_assert(sizeof(NormCudaParams) == 120, "host and device read the same bytes");
+
+/// Where blocks all over the grid meet over a row: in the workspace.
+struct NormMeeting {
+  uint32_t* arrived;  // [rows] parts that are there; 0 before the launch
+  double* totals;     // [rows] sums of squares; 0 (before the launch): not there, negative: zero
+  double* parts;      // [rows, members]
+  int32_t members;    // parts of a row
+  uint32_t unused;
+};
+struct NormClearParams {
+  uint32_t* words;  // to be 0
+  int64_t count;
+};
+static_assert(sizeof(NormClearParams) == 16, "host and device read the same bytes");
+struct NormSplitParams {
+  NormCudaParams call;
+  NormMeeting meeting;
+  uint32_t* ticket;  // the next item; 0 before the launch
+  int64_t lag;       // rows between a chunk's sum and its result
+};
+static_assert(sizeof(NormSplitParams) == 168, "host and device read the same bytes");
+struct NormRingParams {
+  NormCudaParams call;
+  double* parts;       // [rows, copies, blocks] sums of squares; anything before the launch
+  int32_t rounds;      // rows of a group of blocks; one fewer from group `last_round` on
+  int32_t last_round;  // groups that have a row in the last round
+};
+static_assert(sizeof(NormRingParams) == 136, "host and device read the same bytes");
+
+/// A tensor of any layout: element (t, c) is at Σ index(t)·strides + c·inner.
+struct NormRowMap {
+  int64_t inner;
+  int64_t shape[8], strides[8];  // leading dimensions, outermost first
+  int64_t rank;
+};
+/// cuda_strided: whatever the layouts are.
+enum NormMap { kNormX, kNormResidual, kNormY, kNormResidualOut, kNormMaps };
+struct NormStridedParams {
+  NormCudaParams call;
+  NormRowMap maps[kNormMaps];
+  int64_t weight_stride;
+};
+static_assert(sizeof(NormStridedParams) == 120 + 4 * 144 + 8,
+              "host and device read the same bytes");
+
+constexpr int kMaxBlockThreads = 1024;
+constexpr int kMaxNamedBarriers = 15;  // beside that of __syncthreads
+
+/// Registers of a thread that holds `vectors` accesses of the row and of the weight.
+constexpr int norm_registers_needed(const NormCudaTraits& s, int vectors) {
+  const int row = (norm_elements(s) * size_of(s.type) + 3) / 4;
+  const int weight = (norm_elements(s) * size_of(s.weight) + 3) / 4;
+  return vectors * (row + weight) + 32;
+}
+/// The same with what comes beside: bounds to check; x and residual both, where ptxas asks for all
+/// of them at once.
+constexpr int norm_registers_needed(const NormCudaTraits& s, const NormRegistersConfig& c) {
+  const int row = c.vectors * ((norm_elements(s) * size_of(s.type) + 3) / 4);
+  const int more = (s.add && c.vectors > 4 ? row : 0) + (s.full || c.vectors < 3 ? 0 : 16);
+  return more + (c.early_weight ? norm_registers_needed(s, c.vectors) : row + 32);
+}
+/// Blocks that a multiprocessor's registers are shared among. Left alone, ptxas keeps each 16-bit
+/// element as a float over the barrier: 102 registers for 64.
+constexpr int norm_blocks(const NormCudaTraits& s, const NormRegistersConfig& c) {
+  const int block = c.threads * c.rows;
+  const int blocks = 65536 / (norm_registers_needed(s, c) * block);
+  // What every architecture runs: 1536 threads, 16 blocks.
+  const int most = block <= 96 ? 16 : 1536 / block;
+  return blocks < 1 || most < 1 ? 1 : blocks > most ? most : blocks;
+}
+
+/// Is an access four words of 16-bit elements? One statement then normalises them.
+constexpr bool norm_takes_words(const NormCudaTraits& s) {
+  return s.align == 16 && size_of(s.type) == 2;
+}
+/// The same of a block in two passes, which has two accesses of each vector at a time: x and
+/// residual, then h and the weight. Beside four words of both there is also the block's part of a
+/// cluster's row; and f16, added, kept and rounded before the weight, takes the most steps of all.
+constexpr int norm_blocks(const NormCudaTraits& s, const NormBlockConfig& c) {
+  const bool all_steps =
+      s.type == FloatType::kF16 && s.add && c.keep && s.cast_before_weight && c.vectors > 2;
+  const bool more = norm_takes_words(s) && s.weight == s.type && (c.cluster > 1 || all_steps);
+  const int needed = norm_registers_needed(s, c.vectors) - (more ? 0 : 8);
+  const int blocks = 65536 / (needed * c.threads), most = 1536 / c.threads;
+  return blocks < 1 ? 1 : blocks > most ? most : blocks;
+}
+
+/// May this configuration be compiled for these traits? Host spaces and static_asserts in kernels.
+constexpr bool valid(const NormCudaTraits& s, const NormRegistersConfig& c, int arch) {
+  const int block = c.threads * c.rows;
+  return block >= 32 && block <= kMaxBlockThreads &&
+         (c.threads <= 32 || c.rows <= kMaxNamedBarriers) &&
+         (c.cluster == 1 || (arch >= 90 && c.rows == 1 && c.threads >= 64)) &&
+         norm_registers_needed(s, c) * block <= 65536;
+}
+/// Four accesses at a time do not fit the 64 registers that blocks of 1,024 threads leave each, or
+/// two of 512: of a cluster's row, with words that are converted (f16) or rounded before the
+/// weight; of bf16 rounded before an f32 weight, twice as long, where h is on its way from memory
+/// as well.
+constexpr bool valid(const NormCudaTraits& s, const NormBlockConfig& c, int arch) {
+  const bool four = norm_takes_words(s) && c.vectors > 2;
+  const bool part =
+      c.cluster > 1 && s.weight == s.type && (s.type == FloatType::kF16 || s.cast_before_weight);
+  const bool again = !c.keep && c.threads == kMaxBlockThreads && s.type == FloatType::kBF16 &&
+                     s.weight != s.type && s.cast_before_weight;
+  return c.threads <= kMaxBlockThreads && (c.cluster == 1 || arch >= 90) &&
+         !(four && (part || again));
+}
+constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
+  return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 1536 &&
+         norm_registers_needed(s, c.vectors) * c.threads * c.blocks <= 65536;
+}
+
+/// Copies of the parts of a row that so many blocks of cuda_ring share.
+constexpr int norm_ring_copies(int blocks) { return blocks < 64 ? 1 : 8; }
+/// Stages of a row of cuda_ring.
+constexpr int norm_ring_stages(const NormRingConfig& c) { return c.vectors / c.step; }
+/// Stages between a sum and its result: what fits in shared memory beside the stages in flight.
+/// With `add`, both x and residual are in flight, and only h stays. At most three rows.
+constexpr int norm_ring_lag(const NormCudaTraits& s, const NormRingConfig& c) {
+  const int room = 227 * 1024 - 3072;
+  const int lag = room / (c.threads * c.step * 16) - c.depth * (s.add ? 2 : 1);
+  const int most = 3 * norm_ring_stages(c);
+  return lag > most ? most : lag;
+}
+constexpr int norm_ring_bytes(const NormCudaTraits& s, const NormRingConfig& c) {
+  return (norm_ring_lag(s, c) + c.depth * (s.add ? 2 : 1)) * c.threads * c.step * 16;
+}
+constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch) {
+  return arch >= 90 && s.align == 16 && c.vectors % c.step == 0 &&
+         norm_ring_lag(s, c) > norm_ring_stages(c);
+}
+
+}  // namespace dlblas

@@ -1,0 +1,232 @@
+// The stages that every norm kernel is made of, on one access of N elements: h = x or
+// round(x + residual), the sum of squares, the scale, the result.
+// Numerics: squares are summed in f32 in chains of at most a few hundred terms, then in trees;
+// one rounding at the store. Where a sum leaves the range of f32 (values below 1e-15 with eps = 0,
+// or above 1e19) the row is summed again in f64, element by element, and scaled in two exact steps.
+// Read next: ops/norm/cuda/norm_registers.cuh.
+#pragma once
+
+#include "device/cluster.cuh"
+#include "device/reduce.cuh"
+#include "ops/norm/cuda/norm_cuda_config.hpp"
+#include "ops/norm/cuda/norm_words.cuh"
+
+namespace dlblas {
+
+template <NormCudaTraits S>
+using NormVec = Vec<S.type, norm_elements(S)>;
+template <NormCudaTraits S>
+using NormWeightVec = Vec<S.weight, norm_elements(S)>;
+
+/// Accesses to a row's tensors: element offsets from their base.
+template <NormCudaTraits S, Cache kCache = Cache::kDefault>
+__device__ inline NormVec<S> load_row(const void* base, int64_t offset) {
+  return load_vec<S.type, norm_elements(S), S.align, kCache>(base, offset);
+}
+template <NormCudaTraits S, Cache kCache = Cache::kDefault>
+__device__ inline void store_row(void* base, int64_t offset, const NormVec<S>& v) {
+  store_vec<S.type, norm_elements(S), S.align, kCache>(base, offset, v);
+}
+template <NormCudaTraits S, Cache kCache = Cache::kDefault>
+__device__ inline NormWeightVec<S> load_weight(const void* base, int64_t offset) {
+  return load_vec<S.weight, norm_elements(S), S.weight_align, kCache>(base, offset);
+}
+
+/// What was asked for before this is asked for before this. ptxas moves nothing over a branch, and
+/// would ask for the weight only when the first access of x is there: 2 % of 4096×4096 on H200.
+__device__ inline void ask_here(const NormCudaParams& p) {
+  if (p.rows < 0) asm volatile("trap;");  // never
+}
+
+/// The same bits, but the compiler cannot know: it keeps the words over a barrier, and not the
+/// twice as many floats that it already made of them (102 registers for 64, at 4 accesses of bf16).
+template <FloatType T, int N>
+__device__ inline Vec<T, N> hide(Vec<T, N> v, uint32_t zero) {
+  if constexpr (size_of(T) == 2)
+#pragma unroll
+    for (int i = 0; i < Vec<T, N>::kWords; ++i) v.words[i] ^= zero;
+  return v;
+}
+
+/// h = round(x + residual).
+template <NormCudaTraits S>
+__device__ inline NormVec<S> add_residual(const NormVec<S>& x, const NormVec<S>& residual) {
+  NormVec<S> h;
+#pragma unroll
+  for (int i = 0; i < NormVec<S>::kWords; ++i)
+    h.words[i] = add_words<S.type>(x.words[i], residual.words[i]);
+  return h;
+}
+
+/// A thread's sum of squares, in four chains: a chain is the latency of a row in registers.
+struct Squares {
+  float chains[4] = {0, 0, 0, 0};
+
+  template <FloatType T, int N>
+  __device__ void take(const Vec<T, N>& h) {
+    constexpr int kWords = Vec<T, N>::kWords;
+    if constexpr (T != FloatType::kF32) {
+      add_squares<T, kWords>(h.words, chains);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        const float v = float_from_bits(h.words[i]);
+        chains[i % 4] = fmaf(v, v, chains[i % 4]);
+      }
+    }
+  }
+  __device__ float sum() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
+};
+
+/// Did a sum of squares, of a row or a part of one, lose in f32 what the mean needs? Never for NaN.
+/// A large eps makes the mean leave it, and is infinite in f32 above 3.4e38.
+__device__ inline bool leaves_f32(float sum, const NormCudaParams& p) {
+  const float mean = fmaf(sum, p.inverse_width_f32, p.eps_f32);
+  return sum > 0x1p126f || mean < 0x1p-100f || mean > 0x1p126f;
+}
+__device__ inline bool leaves_f32(double sum, const NormCudaParams& p) {
+  const double mean = fma(sum, p.inverse_width, p.eps);
+  return sum > 0x1p126 || mean < 0x1p-100 || mean > 0x1p126;
+}
+
+/// 1 / sqrt(mean + eps).
+__device__ inline float norm_scale(float sum, const NormCudaParams& p) {
+  return reciprocal_root(fmaf(sum, p.inverse_width_f32, p.eps_f32));
+}
+/// A row's scale as a product: h · first is exact in h's type, a power of 2 that brings rows which
+/// leave f32 back into it; 1 for all others.
+struct RowScale {
+  float first, second;
+};
+/// For a mean that leaves f32. Large rows hardly shrink: their small elements stay what they are.
+/// Beyond 2^220, which only eps reaches, what is below 2^-126 in a row is 0 in its result as well:
+/// the first factor shrinks with the scale, so that the second stays what f32 holds. A row of f16
+/// has no first factor: with a mean above 1, which eps alone makes as large, the second is all.
+template <FloatType T>
+__device__ inline RowScale wide_scale(double sum, const NormCudaParams& p) {
+  const double mean = fma(sum, p.inverse_width, p.eps);
+  if (!(mean > 1)) {
+    // Below 2^-330 all of the row is 0, and with an eps its result is.
+    const auto scaled = static_cast<float>(fmax(mean, mean > 0 ? 0x1p-330 : 0) * 0x1p220);
+    return {0x1p110f, reciprocal_root(scaled)};
+  }
+  float first = 0x1p-16f, after = 0x1p-50f;
+  double bring = 0x1p-132;
+  if (mean > 0x1p220) first = 0x1p-60f, after = 0x1p-85f, bring = 0x1p-290;
+  if (mean > 0x1p360) first = 0x1p-126f, after = 0x1p-90f, bring = 0x1p-432;
+  const float second = reciprocal_root(static_cast<float>(mean * bring)) * after;
+  return {first, T == FloatType::kF16 ? second * first : second};
+}
+template <FloatType T>
+__device__ inline RowScale row_scale(double sum, const NormCudaParams& p) {
+  return leaves_f32(sum, p) ? wide_scale<T>(sum, p)
+                            : RowScale{1, norm_scale(static_cast<float>(sum), p)};
+}
+
+/// From a thread's part of a row's squares to the row's scale, over its threads and the cluster's
+/// blocks. `wide`: the block's part in f64, where f32 lost it, from every thread.
+template <FloatType T, int kThreads, int kBlocks, typename Wide>
+__device__ inline RowScale row_scale(float part, const NormCudaParams& p, RowSum<kThreads>& threads,
+                                     ClusterSum<kBlocks>& blocks, Wide wide) {
+  const float sum = threads.sum(part);
+  if constexpr (kBlocks == 1)
+    return leaves_f32(sum, p) ? wide_scale<T>(wide(), p) : RowScale{1, norm_scale(sum, p)};
+  else
+    return row_scale<T>(blocks.sum(leaves_f32(sum, p) ? wide() : sum), p);
+}
+
+/// y = h · scale · (weight + offset), or with h · scale rounded first. The first factor goes onto
+/// packed words: the compiler, which cannot know it, keeps these over a barrier, and not the twice
+/// as many floats that it already made of them (102 registers for 64, at 4 accesses of bf16).
+template <NormCudaTraits S>
+__device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& weight, RowScale scale,
+                                       float offset) {
+  NormVec<S> y;
+  if constexpr (S.type == FloatType::kF32) {
+#pragma unroll
+    for (int i = 0; i < NormVec<S>::kWords; ++i)
+      y.words[i] = bits_of_float(float_from_bits(h.words[i]) * scale.first * scale.second *
+                                 (float_from_bits(weight.words[i]) + offset));
+  } else {
+    // No sum of f16's squares leaves f32 but those of zeros and of infinities, which stay right,
+    // and those of a large eps, whose whole scale is the second factor.
+    const float factor = S.type == FloatType::kF16 ? 1 : scale.first;
+    const uint32_t first = pack_pair<S.type>(factor, factor);
+    constexpr int kWords = NormVec<S>::kWords;
+    if constexpr (S.weight == S.type) {
+      normalize_words<S.type, S.cast_before_weight, kWords>(y.words, h.words, weight.words, first,
+                                                            scale.second, offset);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        FloatPair v = scaled_pair<S.type>(h.words[i], first, scale.second);
+        if constexpr (S.cast_before_weight)
+          v = unpack_pair<S.type>(pack_pair<S.type>(v.low, v.high));
+        const FloatPair w = weight.pair(i);
+        y.words[i] = pack_pair<S.type>(v.low * (w.low + offset), v.high * (w.high + offset));
+      }
+    }
+  }
+  return y;
+}
+
+// One element; its address is aligned to itself, or to nothing.
+template <FloatType T, int kAlign>
+__device__ inline float load_element(const void* base, int64_t offset) {
+  float v[1];
+  load_vec<T, 1, detail::smaller(kAlign, size_of(T))>(base, offset).unpack(v);
+  return v[0];
+}
+template <FloatType T, int kAlign>
+__device__ inline void store_element(void* base, int64_t offset, float value) {
+  Vec<T, 1> v;
+  v.pack({value});
+  store_vec<T, 1, detail::smaller(kAlign, size_of(T))>(base, offset, v);
+}
+
+template <FloatType T>
+__device__ inline void* at_element(const void* base, int64_t offset) {
+  return const_cast<char*>(static_cast<const char*>(base)) + offset * size_of(T);
+}
+
+/// Column `i` of those that a thread has from `first` on: in accesses kThreads apart. One loop over
+/// them instead of one in another is a tenth of a kernel's compile time.
+template <NormCudaTraits S, int kThreads>
+__device__ inline int64_t own_column(int64_t first, uint64_t i) {
+  constexpr int N = norm_elements(S);
+  return first + static_cast<int64_t>(i / N * (kThreads * N) + i % N);
+}
+
+/// Squares of h's columns `first`, first + step, … before `end`, where f32 lost them: read again
+/// and summed one by one in f64, which is right, a hundred times slower, and little code.
+template <NormCudaTraits S>
+__device__ inline double squares_wide(const void* h, int64_t first, int64_t end, int step) {
+  double sum = 0;
+#pragma unroll 1
+  for (int64_t c = first; c < end; c += step) {
+    const double v = load_element<S.type, S.align>(h, c);
+    sum += v * v;
+  }
+  return sum;
+}
+/// All columns from `first` to before `end`, for every one of the threads that share them: each
+/// warp reads them all. Results may lie where h does, so nobody goes on before all have read.
+template <NormCudaTraits S, int kThreads>
+__device__ inline double squares_wide(const void* h, int64_t first, int64_t end,
+                                      const RowSum<kThreads>& threads) {
+  constexpr int kLanes = kThreads < kWarp ? 1 : kWarp;
+  threads.meet();
+  double sum = squares_wide<S>(h, first + threadIdx.x % kLanes, end, kLanes);
+  if constexpr (kLanes > 1) sum = warp_sum_in_loop(sum);
+  threads.meet();
+  return sum;
+}
+
+/// Where a row's h is: x, or residual_out once it is written.
+template <NormCudaTraits S>
+__device__ inline const void* h_of(const NormCudaParams& p, int64_t row) {
+  return at_element<S.type>(S.add ? p.residual_out : p.x,
+                            row * (S.add ? p.residual_out_stride : p.x_stride));
+}
+
+}  // namespace dlblas

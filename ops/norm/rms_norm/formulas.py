@@ -1,0 +1,18 @@
+"""rms_norm once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++; `rounding` rounds to x's dtype. Read next:
+ops/norm/rms_norm/rms_norm_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .norm_formulas import normalise  # ops/norm/formulas.py, as it is staged
+
+
+def rms_norm(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+    return (normalise(tensors["x"], tensors["weight"], scalars, rounding),)
+
+
+FORMULAS = {"rms_norm": rms_norm}

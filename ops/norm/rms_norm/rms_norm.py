@@ -1,0 +1,41 @@
+"""Docstring pieces of rms_norm, and what its gradient is made of.
+
+Pure data: no imports, nothing computed. Read next: ops/norm/norm.py (arguments that the
+norms share), python/dlblas/torch/_autograd.py (reads AUTOGRAD).
+"""
+
+DOCS: dict[str, dict[str, str]] = {
+    "rms_norm": {
+        "summary": "Root-mean-square normalisation of the last dimension.",
+        "formula": "y = x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset)",
+        "shapes": "x [*T, C], weight [C] -> y [*T, C]; any leading dimensions, any row stride.",
+        "dtypes": "x f32, f16 or bf16; weight x's dtype or f32; y x's dtype.",
+        "aliasing": "rms_norm_(x, ...) or out=x writes y over x; other overlaps are refused.",
+        "numerics": (
+            "Squares are summed in f32, blocks of 4096 in f64; one rounding, at the store. "
+            "cast_before_weight=True rounds to x's dtype before the weight (Hugging Face's Llama). "
+            "Same bits in every run, on any number of threads; inside deterministic() also in any "
+            "batch, tuned or not."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": (
+            "Zhang and Sennrich, Root Mean Square Layer Normalization, 2019; "
+            "weight_offset=1 is Gemma's."
+        ),
+    },
+}
+
+# Its gradient, as one call of another operator. `saves` and `takes`: the backward operator's
+# tensors, out of the forward call's inputs and results, and out of the gradients of its results;
+# scalars go by their names. `gives`: the inputs that have a gradient, and which result it is.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "rms_norm": {
+        "backward": "rms_norm_backward",
+        "saves": {"x": "x", "weight": "weight"},
+        "takes": {"dy": "y"},
+        "gives": {"x": "dx", "weight": "dweight"},
+    },
+}

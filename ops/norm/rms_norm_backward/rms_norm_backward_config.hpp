@@ -1,0 +1,66 @@
+// What the CPU kernels of rms_norm_backward agree on: traits, the searched configuration, one row's
+// arguments. PODs and enums only, as ops/norm/cpu/norm_config.hpp, and for the same reason. A row
+// is two passes: `sum` makes its two sums, the host turns them into r and s, `write` makes dx and
+// adds the row to a partial dweight. Flow: call > validate > select > compile > [launch].  Read
+// next: ops/norm/rms_norm_backward/rms_norm_backward_cpu.cpp, rms_norm_backward_simd.hpp.
+#pragma once
+
+#include <stdint.h>
+
+#include "cpu/element.hpp"
+
+namespace dlblas {
+
+struct BackwardTraits {
+  Element element;          // of dy, x, dresidual and dx
+  Element weight;           // element, or f32
+  bool add;                 // dresidual is given
+  bool cast_before_weight;  // x·r is rounded to `element` before it meets dy in dweight
+};
+
+/// The searched knobs; the table is in rms_norm_backward_cpu.cpp.
+struct BackwardConfig {
+  int32_t unroll = 2;     // pairs of vectors in flight: accumulators of each sum
+  int32_t task_kib = 64;  // bytes of dy and x per task: below, threads cost more than they bring
+};
+
+/// One row. Elements are contiguous; pointers may be aligned to nothing.
+struct BackwardRow {
+  int64_t width;
+  const void* dy;
+  const void* x;
+  const void* weight;
+  const void* dresidual;  // with `add`
+  void* dx;
+  float* dweight;  // the partial sum, in the order of the lanes: see BackwardPasses::place
+  float weight_offset;
+};
+
+struct BackwardSums {
+  double squares;   // of x
+  double products;  // of g and x
+};
+
+inline constexpr int kMostPair = 32;
+
+struct BackwardPasses {
+  BackwardSums (*sum)(const BackwardRow& row);
+  void (*write)(const BackwardRow& row, float r, float s);
+  /// Element i of the row has its sum at place[i % pair] of its pair; past the last whole pair, at
+  /// i.
+  int32_t pair;
+  unsigned char place[kMostPair];
+};
+
+// One entry an instruction set, in objects of their own: norm_<isa>.cpp.
+namespace baseline {
+BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config);
+}
+namespace avx2 {
+BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config);
+}
+namespace avx512 {
+BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config);
+}
+
+}  // namespace dlblas
