@@ -47,9 +47,12 @@ OracleCall oracle_call(const Args& args, const std::int64_t* rows, const OracleO
   return call;
 }
 
-DeviceOracle row_device_oracle(const char* header, const char* function) {
-  return {{header,
-           text("dlblas::oracle_rows<", function, "<dlblas::TeamRow<dlblas::BlockTeam>>>"), 0},
+DeviceOracle row_device_oracle(const OperatorDef& def) {
+  const std::string_view op = def.schema.substr(0, def.schema.find('('));
+  return {{text("ops/", def.family, "/", op, "/", op, "_ref.hpp"),
+           text("dlblas::oracle_rows<dlblas::", def.family, "::", op,
+                "_row<dlblas::TeamRow<dlblas::BlockTeam>>>"),
+           0},
           &launch_rows};
 }
 

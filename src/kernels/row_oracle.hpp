@@ -10,15 +10,16 @@ namespace dlblas::kernels {
 /// What a device oracle is launched with: the call's inputs, and where its results go.
 OracleCall oracle_call(const Args& args, const std::int64_t* rows, const OracleOut* out);
 
-/// The device's form of `function`, "dlblas::norm::softmax_row", a template over Row in `header`,
-/// "ops/norm/softmax/softmax_ref.hpp".
-DeviceOracle row_device_oracle(const char* header, const char* function);
+/// The device's form of `<operator>_row`, a template over Row in namespace `<family>`, in
+/// ops/<family>/<operator>/<operator>_ref.hpp.
+DeviceOracle row_device_oracle(const OperatorDef& def);
 
-/// Both forms of the same text: kRow is function<HostRow>.
+/// Both forms of the same text, for a definition whose family and schema are set: kRow is
+/// `<operator>_row<HostRow>`.
 template <void (*kRow)(HostRow&)>
-void set_row_oracle(OperatorDef& def, const char* header, const char* function) {
+void set_row_oracle(OperatorDef& def) {
   def.reference = row_reference<kRow>;
-  def.device_oracle = row_device_oracle(header, function);
+  def.device_oracle = row_device_oracle(def);
 }
 
 }  // namespace dlblas::kernels

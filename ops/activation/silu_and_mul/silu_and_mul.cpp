@@ -12,8 +12,7 @@ OperatorDef silu_and_mul() {
   def.schema = "silu_and_mul(x: f[*T, 2F]) -> y: like(x)[*T, F] where T: bucket(tokens)";
   def.formula = "y = silu(x[:F]) · x[F:]";
   def.letters = {"T", "F"};
-  kernels::set_row_oracle<silu_and_mul_row<kernels::HostRow>>(def, "ops/activation/silu_and_mul/silu_and_mul_ref.hpp",
-                                                    "dlblas::activation::silu_and_mul_row");
+  kernels::set_row_oracle<silu_and_mul_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kX].dtype);
     return Bound{.magnitude = kRounding, .value = out.eps / 2, .absolute = out.tiny};

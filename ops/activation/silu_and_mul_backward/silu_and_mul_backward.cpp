@@ -15,8 +15,7 @@ OperatorDef silu_and_mul_backward() {
   def.formula =
       "s = 1 / (1 + e^−x[:F]); dx = [dy · x[F:] · s · (1 + x[:F] · (1 − s)), dy · x[:F] · s]";
   def.letters = {"T", "F"};
-  kernels::set_row_oracle<silu_and_mul_backward_row<kernels::HostRow>>(def, "ops/activation/silu_and_mul_backward/silu_and_mul_backward_ref.hpp",
-                                                    "dlblas::activation::silu_and_mul_backward_row");
+  kernels::set_row_oracle<silu_and_mul_backward_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kBackwardDy].dtype);
     return Bound{.magnitude = kRounding, .value = out.eps / 2, .absolute = out.tiny};

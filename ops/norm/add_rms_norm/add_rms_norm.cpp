@@ -26,8 +26,7 @@ OperatorDef add_rms_norm() {
       "h = round(x + residual); residual_out = h; "
       "y = h · rsqrt(mean_C(h²) + eps) · (weight + weight_offset)";
   def.letters = {"T", "C"};
-  kernels::set_row_oracle<add_rms_norm_row<kernels::HostRow>>(def, "ops/norm/add_rms_norm/add_rms_norm_ref.hpp",
-                                                      "dlblas::norm::add_rms_norm_row");
+  kernels::set_row_oracle<add_rms_norm_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int result) {
     return add_rms_norm_bound(problem.tensors[0].dtype, result);
   };

@@ -15,8 +15,7 @@ OperatorDef layer_norm() {
   def.inplace = {"layer_norm_(x!y, weight, bias, eps)"};
   def.formula = "y = (x − mean_C(x)) · rsqrt(var_C(x) + eps) · weight + bias";
   def.letters = {"T", "C"};
-  kernels::set_row_oracle<layer_norm_row<kernels::HostRow>>(def, "ops/norm/layer_norm/layer_norm_ref.hpp",
-                                                    "dlblas::norm::layer_norm_row");
+  kernels::set_row_oracle<layer_norm_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kLayerNormX].dtype);
     return Bound{.magnitude = kRounding * (1 + out.eps),

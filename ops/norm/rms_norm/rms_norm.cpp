@@ -21,8 +21,7 @@ OperatorDef rms_norm() {
   def.inplace = {"rms_norm_(x!y, weight, eps, *, weight_offset, cast_before_weight)"};
   def.formula = "y = x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset)";
   def.letters = {"T", "C"};
-  kernels::set_row_oracle<rms_norm_row<kernels::HostRow>>(def, "ops/norm/rms_norm/rms_norm_ref.hpp",
-                                                      "dlblas::norm::rms_norm_row");
+  kernels::set_row_oracle<rms_norm_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) { return row_bound(problem.tensors[0].dtype); };
   def.work_per_row = [](const Problem& problem) {
     return 3.0 * static_cast<double>(problem.dims[kC]);

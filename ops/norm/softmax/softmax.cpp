@@ -13,8 +13,7 @@ OperatorDef softmax() {
   def.inplace = {"softmax_(x!y)"};
   def.formula = "y = exp(x − max_C(x)) / sum_C exp(x − max_C(x))";
   def.letters = {"T", "C"};
-  kernels::set_row_oracle<softmax_row<kernels::HostRow>>(def, "ops/norm/softmax/softmax_ref.hpp",
-                                                    "dlblas::norm::softmax_row");
+  kernels::set_row_oracle<softmax_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kSoftmaxX].dtype);
     return Bound{.magnitude = kRounding, .value = out.eps / 2, .absolute = out.tiny + 0x1p-124};

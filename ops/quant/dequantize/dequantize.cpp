@@ -14,8 +14,7 @@ OperatorDef dequantize() {
       "out_dtype: dtype(f) = none) -> y: out_dtype|f32[*T, K] where T: bucket(tokens)";
   def.formula = "y = q · scale of the column's group";
   def.letters = {"T", "K", "group"};
-  kernels::set_row_oracle<dequantize_row<kernels::HostRow>>(def, "ops/quant/dequantize/dequantize_ref.hpp",
-                                                    "dlblas::quant::dequantize_row");
+  kernels::set_row_oracle<dequantize_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const DType dtype = problem.tensors[kDequantizeY].dtype;
     const FloatTraits out = float_traits(dtype);

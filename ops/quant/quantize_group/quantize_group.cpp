@@ -14,8 +14,7 @@ OperatorDef quantize_group() {
       "(q: dtype|f8e4m3[*T, K], scale: f32[*T, K/group]) where T: bucket(tokens)";
   def.formula = "scale = max |x| / largest of each group; q = round(x / scale)";
   def.letters = {"T", "K", "group"};
-  kernels::set_row_oracle<quantize_group_row<kernels::HostRow>>(def, "ops/quant/quantize_group/quantize_group_ref.hpp",
-                                                    "dlblas::quant::quantize_group_row");
+  kernels::set_row_oracle<quantize_group_row<kernels::HostRow>>(def);
   def.bound = [](const Problem&, int judged) { return quantize_bound(judged); };
   def.work_per_row = [](const Problem& problem) {
     return 12.0 * static_cast<double>(problem.dims[kQuantizeK]);

@@ -14,8 +14,7 @@ OperatorDef quantize_token() {
       "(q: dtype|f8e4m3[*T, K], scale: f32[*T, 1]) where T: bucket(tokens)";
   def.formula = "scale = max_K |x| / largest; q = round(x / scale)";
   def.letters = {"T", "K"};
-  kernels::set_row_oracle<quantize_token_row<kernels::HostRow>>(def, "ops/quant/quantize_token/quantize_token_ref.hpp",
-                                                    "dlblas::quant::quantize_token_row");
+  kernels::set_row_oracle<quantize_token_row<kernels::HostRow>>(def);
   def.bound = [](const Problem&, int judged) { return quantize_bound(judged); };
   def.work_per_row = [](const Problem& problem) {
     return 12.0 * static_cast<double>(problem.dims[kQuantizeK]);

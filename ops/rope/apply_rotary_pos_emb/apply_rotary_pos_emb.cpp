@@ -18,9 +18,7 @@ OperatorDef apply_rotary_pos_emb() {
   def.inplace = {"apply_rotary_pos_emb_(q!q_out, k!k_out, cos, sin, *, style)"};
   def.formula = "out_l = x_l · cos_l − x_h · sin_l; out_h = x_h · cos_h + x_l · sin_h";
   def.letters = {"T", "H", "Dh", "Hkv"};
-  kernels::set_row_oracle<apply_rotary_pos_emb_row<kernels::HostRow>>(
-      def, "ops/rope/apply_rotary_pos_emb/apply_rotary_pos_emb_ref.hpp",
-      "dlblas::rope::apply_rotary_pos_emb_row");
+  kernels::set_row_oracle<apply_rotary_pos_emb_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) { return rotation_bound(problem.tensors[kApplyQ].dtype); };
   def.work_per_row = [](const Problem& problem) {
     return 12.0 * static_cast<double>(problem.dims[kApplyDh]);

@@ -27,8 +27,7 @@ OperatorDef rope() {
   def.inplace = {"rope_(q!q_out, k!k_out, positions, cos_sin_cache, *, style)"};
   def.formula = "out_l = x_l · cos − x_h · sin; out_h = x_h · cos + x_l · sin";
   def.letters = {"T", "H", "Dh", "Dn", "Hkv", "P"};
-  kernels::set_row_oracle<rope_row<kernels::HostRow>>(def, "ops/rope/rope/rope_ref.hpp",
-                                                      "dlblas::rope::rope_row");
+  kernels::set_row_oracle<rope_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) { return rotation_bound(problem.tensors[kRopeQ].dtype); };
   def.work_per_row = [](const Problem& problem) {
     return 6.0 * static_cast<double>(2 * problem.dims[kRopeDh] + problem.dims[kRopeDn]);
