@@ -47,7 +47,9 @@ def run(tool: str, root: pathlib.Path, *extra: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("tool", ["check_arrows.py", "check_getenv.py", "check_headers.py"])
+@pytest.mark.parametrize(
+    "tool", ["check_arrows.py", "check_getenv.py", "check_headers.py", "check_rates.py"]
+)
 def test_a_clean_tree_passes(tool: str, tmp_path: pathlib.Path) -> None:
     plant(tmp_path, CLEAN)
     code, text = run(tool, tmp_path)
@@ -124,6 +126,19 @@ VIOLATIONS = [
         '// Included by cpu/whole.hpp alone.\n#include "cpu/part.hpp"\n',
         "part of cpu/whole.hpp alone",
     ),
+    (
+        "check_rates.py",
+        "ops/norm/a.cpp",
+        "constexpr double kRate = 31e9;\n",
+        "a.cpp:1: the rate 31e9",
+    ),
+    ("check_rates.py", "ops/norm/x/a.cuh", "\nauto r = 1.95E+12f;\n", "a.cuh:2: the rate 1.95E+12"),
+    (
+        "check_rates.py",
+        "ops/x/y/z/a.hpp",
+        "auto r = 4'200'000'000.0;\n",
+        "the rate 4'200'000'000.0",
+    ),
 ]
 
 
@@ -147,6 +162,18 @@ def test_headers_are_compiled_again_when_what_they_include_changes(tmp_path: pat
     code, out = run("check_headers.py", tmp_path)
     assert code == 1
     assert "src/core/types.hpp" in out and "src/dispatch/select.hpp" in out
+
+
+def test_what_is_no_rate_passes(tmp_path: pathlib.Path) -> None:
+    lines = (
+        "// 31e9 bytes a second\n"
+        'auto words = "of 4.2e12";\n'
+        "constexpr double kLaunch = 2.5e-6, kPart = 0.975;\n"
+        "constexpr long kMost = 4000000000, kMask = 0x1e10;\n"
+        "constexpr double kSentinel = 1e300;  // no rate\n"
+    )
+    plant(tmp_path, {"ops/norm/a.cpp": lines, "src/core/rates.cpp": "double r = 31e9;\n"})
+    assert run("check_rates.py", tmp_path)[0] == 0
 
 
 def build_object(root: pathlib.Path, text: str) -> None:

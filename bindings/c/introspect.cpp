@@ -9,6 +9,7 @@
 #include "core/env.hpp"
 #include "core/json.hpp"
 #include "core/library.hpp"
+#include "core/rates.hpp"
 #include "cpu/onednn.hpp"
 #include "cuda/cuda.hpp"
 #include "dlblas/version.h"
@@ -17,11 +18,20 @@
 namespace dlblas {
 namespace {
 
+// What estimates assume of the device: all its units together.
+void write_rates(JsonWriter& w, const DeviceInfo& device) {
+  w.key("rates").open_object().field("memory_bytes_per_s", memory_bytes_per_s(device));
+  w.field("cache_bytes_per_s", cache_bytes_per_s(device));
+  w.field("f32_flops", flops(device, DType::kF32)).field("half_flops", flops(device, DType::kBF16));
+  w.field("launch_us", launch_s(device) * 1e6).close_object();
+}
+
 void write_cuda_device(JsonWriter& w, const DeviceInfo& gpu) {
   const cuda::Clocks clocks = cuda::clocks(gpu.device.index);
   w.open_object().field("device", text("cuda:", gpu.device.index)).field("model", gpu.model);
   w.field("arch", gpu.arch).field("units", gpu.units).field("memory_bytes", gpu.memory_bytes);
   w.field("l2_bytes", gpu.l2_bytes).field("shared_bytes_per_block", gpu.shared_bytes_per_block);
+  write_rates(w, gpu);
   w.field("sm_mhz", clocks.sm_mhz).field("memory_mhz", clocks.memory_mhz);
   w.field("temperature_c", clocks.temperature_c);
   w.field("throttle_reasons", static_cast<std::int64_t>(clocks.throttle_reasons)).close_object();
@@ -33,6 +43,7 @@ void write_devices(JsonWriter& w) {
   w.field("device", "cpu").field("model", cpu.model).field("isa", name_of(cpu.isa));
   w.field("isa_hardware", name_of(cpu.isa_hardware)).field("threads", cpu.units);
   w.field("l1_bytes", cpu.l1_bytes).field("l2_bytes", cpu.l2_bytes).field("l3_bytes", cpu.l3_bytes);
+  write_rates(w, cpu);
   w.close_object();
   for (int i = 0; i < cuda::device_count(); ++i) write_cuda_device(w, cuda::info(i));
   w.close_array();

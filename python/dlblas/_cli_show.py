@@ -39,6 +39,16 @@ def _here(path: str) -> str:
         return path
 
 
+def _describe_rates(device: Row) -> str:
+    """What estimates assume of a device; `dlblas bench` measures it."""
+    r = device["rates"]
+    half = f", {r['half_flops'] / 1e12:.3g} in f16 and bf16" if device["device"] != "cpu" else ""
+    return (
+        f"{'':10} estimates assume {r['memory_bytes_per_s'] / 1e9:.3g} GB/s from memory, "
+        f"{r['cache_bytes_per_s'] / 1e9:.3g} from cache, {r['f32_flops'] / 1e12:.3g} TFLOP/s{half}"
+    )
+
+
 def _describe_gpu(gpu: Row) -> str:
     arch = f"sm_{gpu['arch']}" + ("a" if gpu["arch"] >= 90 else "")
     clocks = f", {gpu['sm_mhz']} MHz, {gpu['temperature_c']} °C" if gpu["sm_mhz"] else ""
@@ -56,13 +66,14 @@ def describe_machine(info: Row) -> str:
     lines = [f"dlblas {info['version']} (ABI {info['abi']})"]
     for d in info["devices"]:
         if d["device"] != "cpu":
-            lines.append(_describe_gpu(d))
+            lines += [_describe_gpu(d), _describe_rates(d)]
             continue
         caches = ", ".join(f"L{i} {size(d[f'l{i}_bytes'])}" for i in (1, 2, 3) if d[f"l{i}_bytes"])
         capped = "" if d["isa"] == d["isa_hardware"] else f" (the hardware has {d['isa_hardware']})"
         lines.append(
             f"{d['device']:10} {d['model']}, {d['isa']}{capped}, {d['threads']} threads, {caches}"
         )
+        lines.append(_describe_rates(d))
     lines.append(_describe_cuda(info["cuda"]))
     for library in info["libraries"]:
         found = f"{library['version']}  {_here(library['path'])}".strip()
@@ -100,7 +111,11 @@ def _explain_machine(args: argparse.Namespace) -> int:
     found = []
     for case in _specs.cases(row, "tune") or _specs.cases(row, "test"):
         named = _specs.named_arguments(
-            row, case["dims"], {"": case["dtypes"][0]}, {**case.get("args", {}), **fixed}, device
+            row,
+            case["dims"],
+            {"": case["dtypes"][0]},
+            {**case.get("args", {}), **fixed},
+            device,
         )
         found.append(tuning.explain(form, **named))
     if args.json:
@@ -108,7 +123,10 @@ def _explain_machine(args: argparse.Namespace) -> int:
         print_json({"machine": [finding._asdict() for finding in machine], "cases": cases})
     else:
         print(_why.describe(args.why, machine))
-        print(f"{row['schema']}\n" + "\n".join(str(explanation) for explanation in found), end="")
+        print(
+            f"{row['schema']}\n" + "\n".join(str(explanation) for explanation in found),
+            end="",
+        )
     return OK
 
 

@@ -136,37 +136,4 @@ const DeviceInfo& device_info(Device device) {
       {.argument = "device"});
 }
 
-DeviceInfo typical_cuda_device(int arch) {
-  struct Row {
-    int arch;
-    const char* model;
-    int units, shared_per_block, shared_per_unit;
-    std::int64_t l2_bytes, memory_bytes;
-  };
-  constexpr std::int64_t kMiB = 1 << 20, kGiB = 1 << 30;
-  constexpr Row kRows[] = {
-      // from the programming guide's table of compute capabilities
-      {80, "NVIDIA A100-SXM4-80GB", 108, 166912, 167936, 40 * kMiB, 80 * kGiB},
-      {86, "NVIDIA RTX A6000", 84, 101376, 102400, 6 * kMiB, 48 * kGiB},
-      {89, "NVIDIA L40S", 142, 101376, 102400, 96 * kMiB, 48 * kGiB},
-      {90, "NVIDIA H200", 132, 232448, 233472, 60 * kMiB, 141 * kGiB},
-      {100, "NVIDIA B200", 148, 232448, 233472, 126 * kMiB, 180 * kGiB},
-  };
-  const Row* row = &kRows[0];
-  for (const Row& r : kRows)
-    if (r.arch <= arch) row = &r;
-  DeviceInfo info;
-  info.device = {DeviceType::kCuda, 0};
-  info.model = row->model;
-  info.arch = arch;
-  info.units = row->units;
-  info.l1_bytes = row->shared_per_unit;
-  info.l2_bytes = row->l2_bytes;
-  info.l3_bytes = 0;
-  info.shared_bytes_per_block = row->shared_per_block;
-  info.shared_bytes_per_unit = row->shared_per_unit;
-  info.memory_bytes = row->memory_bytes;
-  return info;
-}
-
 }  // namespace dlblas

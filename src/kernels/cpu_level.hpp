@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/implementation.hpp"
+#include "core/rates.hpp"
 
 namespace dlblas::kernels {
 
@@ -41,6 +42,8 @@ template <typename Code>
 const Code& code_of(const Query& q) {
   return *static_cast<const Code*>(q.user<CpuUser>().level.code);
 }
+/// What a thread sustains at that level.
+inline Rates rates_of(const Query& q) { return unit_rates(q.device, q.user<CpuUser>().level.isa); }
 /// The `op` of per_level.
 template <typename Op>
 const Op& op_of(const Query& q) {

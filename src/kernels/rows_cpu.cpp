@@ -31,20 +31,9 @@ const ConfigTable<CpuRowConfig>& table() {
 constexpr std::int32_t kTile = 16384;
 constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
 
-/// Bytes a thread reads and writes each second, which only rank candidates before anything is
-/// measured (ops/norm, AMD Zen 4, November 2026).
-struct Rates {
-  Isa isa;
-  double cache, memory, f16;
-};
-constexpr Rates kRates[] = {{Isa::kAvx512, 51e9, 13e9, 28e9},
-                            {Isa::kAvx2, 48e9, 12e9, 28e9},
-                            {Isa::kBaseline, 35e9, 10e9, 1.7e9}};
-
 /// A program's code at one level.
 struct RowLevel {
   RowJobFn run;
-  Rates rates;
 };
 
 bool in_place(const RowOperator& op, const Problem& problem) {
@@ -75,19 +64,16 @@ Config heuristic(const Query& q) {
 }
 
 double estimate(const Query& q, const Config& config) {
-  constexpr double kDispatch = 2e-4;
   const RowOperator& op = op_of<RowOperator>(q);
-  const Rates& rates = code_of<RowLevel>(q).rates;
+  const Rates rates = rates_of(q);
   const double bytes = bytes_of(op, q.problem);
   const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
   const bool streamed = table().restore(config).store == Store::kStreamed;
   // A store through the caches reads its line first: half as much again.
   const double moved = streamed || in_place(op, q.problem) ? bytes : bytes * 1.5;
   const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
-  double rate = cached && !streamed ? rates.cache : rates.memory;
-  if (q.problem.tensors[op.operands[0].tensor].dtype == DType::kF16)
-    rate = std::min(rate, rates.f16);
-  return kDispatch + moved / (rate * threads) * 1e3;
+  const DType dtype = q.problem.tensors[op.operands[0].tensor].dtype;
+  return 1e3 * (rates.launch_s + moved / (threads * rates.bytes_per_s(dtype, cached && !streamed)));
 }
 
 /// Values go by even and odd elements where the first operand is bf16, or bytes that become bf16.
@@ -173,9 +159,9 @@ std::vector<Implementation> row_cpu_implementations(const RowOperator& op) {
   base.estimate = estimate;
   base.prepare = prepare;
   std::vector<CpuLevel> levels;
-  for (const Rates& rates : kRates)
-    if (const RowJobFn fn = op.program->levels[static_cast<int>(rates.isa)])
-      levels.push_back({rates.isa, op.program->hash, new RowLevel{fn, rates}});
+  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kBaseline})
+    if (const RowJobFn fn = op.program->levels[static_cast<int>(isa)])
+      levels.push_back({isa, op.program->hash, new RowLevel{fn}});
   return per_level(base, "cpu_", levels, &op);
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "core/error.hpp"
+#include "core/rates.hpp"
 #include "cuda/cuda.hpp"
 #include "kernels/row_operator.hpp"
 #include "registry/registry.hpp"
@@ -453,10 +454,10 @@ Config heuristic(const Query& q) {
   return k.table->erase(pick_for(k, q.problem, q.device));
 }
 
-/// Bytes at the rate of a copy. The one model of a memory-bound kernel: H200 4.1 TB/s over 132
-/// multiprocessors, of which one alone reaches about three times its share.
+/// Bytes at the rate of a copy. The one model of a memory-bound kernel: H200 0.975 of what memory
+/// sustains over 132 multiprocessors, of which one alone reaches about three times its share.
 double estimate(const Query& q, const Config& config) {
-  constexpr double kLaunch = 2.5e-3, kRate = 31e9, kAlone = 90e9;
+  constexpr double kCopy = 0.975;
   const RowKernel& k = q.user<RowKernel>();
   const DeviceInfo& device = q.device;
   const RowConfig c = restore(k, config);
@@ -470,8 +471,9 @@ double estimate(const Query& q, const Config& config) {
   const double rows = std::max<double>(1, static_cast<double>(q.problem.dims[k.op->rows]));
   const double blocks = is_tiled(k) ? static_cast<double>(device.units) : rows * c.cluster;
   const double busy = std::min<double>(blocks, device.units);
-  return kLaunch + share * bytes_of(*k.op, q.problem) /
-                       std::min(kRate * device.units, std::max(1.0, busy) * kAlone) * 1e3;
+  const double rate = std::min(kCopy * memory_bytes_per_s(device),
+                               std::max(1.0, busy) * unit_rates(device).alone_bytes_per_s);
+  return 1e3 * (launch_s(device) + share * bytes_of(*k.op, q.problem) / rate);
 }
 
 /// What `prepare` leaves for the calls.

@@ -35,15 +35,15 @@ Bound matmul_bound(const Problem& problem, int result);
 double multiply_adds(const Problem& problem);
 double bytes_of_b(const Problem& problem);
 
-/// An instruction-set level: code, lanes, and what a thread sustains each second, which only ranks
-/// candidates before anything is measured: multiply-adds (`rate`: f32 512×4096×4096), and bytes of
-/// b streamed by few rows (`stream_rate`: f32 1×4096×4096; `f16_rate`: the same in f16, which the
-/// baseline converts one by one). AMD Zen 4, 2 threads, November 2026.
+/// An instruction-set level: code, lanes, and the part of the rate of f16 at which few rows stream
+/// such a b (1×4096×4096, AMD Zen 4, 2 threads, November 2026).
 struct GemmLevel {
   const MatmulLevel* code;
   int lanes;
-  double rate, stream_rate, f16_rate;
+  double f16_part;
 };
+/// The part of memory's rate at which b is packed, or read by a library that packs it.
+inline constexpr double kPacking = 0.615;
 /// One implementation per level of this build, widest first; their code is a GemmLevel. `knobs`:
 /// the table of a level.
 std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,

@@ -19,11 +19,10 @@ static_assert(static_cast<int>(DType::kF32) == static_cast<int>(Element::kF32) &
 
 static_assert(kChainColumns == kNormBlock);
 
-constexpr NormLevel kBaseline = {baseline::norm_passes, baseline::backward_passes, 35e9, 10e9,
-                                 1.7e9};
+constexpr NormLevel kBaseline = {baseline::norm_passes};
 #if defined(__x86_64__)
-constexpr NormLevel kAvx2 = {avx2::norm_passes, avx2::backward_passes, 48e9, 12e9, 28e9};
-constexpr NormLevel kAvx512 = {avx512::norm_passes, avx512::backward_passes, 51e9, 13e9, 28e9};
+constexpr NormLevel kAvx2 = {avx2::norm_passes};
+constexpr NormLevel kAvx512 = {avx512::norm_passes};
 #endif
 
 // Measured on an AMD EPYC (Zen 4), 2 cores: see README.md for what each knob is worth.
@@ -88,16 +87,15 @@ Config heuristic(const Query& q) {
 }
 
 double estimate(const Query& q, const Config& config) {
-  constexpr double kDispatch = 2e-4;
+  const Rates rates = kernels::rates_of(q);
   const double bytes = bytes_of(q);
   const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
   const bool streamed = table().restore(config).store == NormStore::kStreamed;
   // A store through the caches reads its line first: half as much again.
   const double moved = streamed || in_place(q) ? bytes : bytes * 1.5;
   const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
-  const double rate =
-      bytes_per_second(kernels::code_of<NormLevel>(q), dtype_of(q), cached && !streamed);
-  return kDispatch + moved / (rate * threads) * 1e3;
+  const double rate = rates.bytes_per_s(dtype_of(q), cached && !streamed);
+  return 1e3 * (rates.launch_s + moved / (rate * threads));
 }
 
 Kernel prepare(const Query& q, const Config& config) {
@@ -121,24 +119,6 @@ bool rows_are_strided(Layout layout) {
   return layout == Layout::kTransposed || layout == Layout::kOther;
 }
 
-double bytes_per_second(const NormLevel& level, DType dtype, bool cached) {
-  const double rate = cached ? level.cache_rate : level.memory_rate;
-  return dtype == DType::kF16 ? std::min(rate, level.f16_rate) : rate;
-}
-
-std::vector<Implementation> norm_levels(const Implementation& base, const NormTensors* tensors) {
-  return kernels::per_level(
-      base, "cpu_",
-      {
-#if defined(__x86_64__)
-        {Isa::kAvx512, source_hash("ops/norm/cpu/norm_avx512.cpp"), &kAvx512},
-            {Isa::kAvx2, source_hash("ops/norm/cpu/norm_avx2.cpp"), &kAvx2},
-#endif
-            {Isa::kBaseline, source_hash("ops/norm/cpu/norm_baseline.cpp"), &kBaseline},
-      },
-      tensors);
-}
-
 std::vector<Implementation> norm_cpu(const NormTensors& tensors) {
   Implementation base;
   base.flags = {.deterministic = true};
@@ -148,7 +128,16 @@ std::vector<Implementation> norm_cpu(const NormTensors& tensors) {
   base.heuristic = heuristic;
   base.estimate = estimate;
   base.prepare = prepare;
-  return norm_levels(base, &tensors);
+  return kernels::per_level(
+      base, "cpu_",
+      {
+#if defined(__x86_64__)
+        {Isa::kAvx512, source_hash("ops/norm/cpu/norm_avx512.cpp"), &kAvx512},
+            {Isa::kAvx2, source_hash("ops/norm/cpu/norm_avx2.cpp"), &kAvx2},
+#endif
+            {Isa::kBaseline, source_hash("ops/norm/cpu/norm_baseline.cpp"), &kBaseline},
+      },
+      &tensors);
 }
 
 }  // namespace dlblas::norm

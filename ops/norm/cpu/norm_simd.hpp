@@ -6,27 +6,12 @@
 // cpu/simd.hpp.
 #pragma once
 
-#include "cpu/simd.hpp"
 #include "ops/norm/cpu/norm_config.hpp"
+#include "ops/norm/cpu/norm_pair_simd.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {
 namespace {
-
-/// Elements of one step of the main loops.
-constexpr int kPair = 2 * kWidth;
-
-/// NaNs on their way to E stem from E, or from arithmetic, unless an f32 weight brings its own.
-template <Element E, Element W>
-constexpr Nans kNans = E != Element::kF32&& W == Element::kF32 ? Nans::kAny : Nans::kShort;
-
-DLBLAS_INLINE Pair add2(Pair x, Pair y) { return {add(x.a, y.a), add(x.b, y.b)}; }
-DLBLAS_INLINE Pair mul2(Pair x, Pair y) { return {mul(x.a, y.a), mul(x.b, y.b)}; }
-DLBLAS_INLINE Pair fma2(Pair x, Pair y, Pair z) { return {fma(x.a, y.a, z.a), fma(x.b, y.b, z.b)}; }
-template <Element E, Nans N>
-DLBLAS_INLINE Pair round2(Pair x) {
-  return {round<E, N>(x.a), round<E, N>(x.b)};
-}
 
 /// Elements [i, i + kPair) of x; with kAdd h = x + residual, rounded, left where the second pass
 /// looks.
@@ -47,10 +32,6 @@ DLBLAS_INLINE Vec take_partial(const NormRow& row, int64_t i, int n) {
   const Vec h = round<E>(add(x, load_partial<E>(at<E>(row.residual, i), n)));
   store_partial<E>(at<E>(row.kept, i), h, n);
   return h;
-}
-
-DLBLAS_INLINE int lanes_left(int64_t i, int64_t end) {
-  return end - i < kWidth ? static_cast<int>(end - i) : kWidth;
 }
 
 /// Sum of squares of elements [begin, end).

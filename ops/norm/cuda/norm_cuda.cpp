@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/rates.hpp"
 #include "registry/registry.hpp"
 
 namespace dlblas::norm {
@@ -105,12 +106,13 @@ bool may_be_last(const Query& q) {
 }
 
 double model_ms(const Query& q, double bytes, double concurrent) {
-  constexpr double kLaunch = 2.5e-3;
   // H200: 4.1 TB/s over 132 multiprocessors; one alone reaches about three times its share.
-  const double rate = 31e9 * q.device.units, alone = 90e9;
+  constexpr double kCopy = 0.975;
+  const double rate = kCopy * memory_bytes_per_s(q.device);
+  const double alone = unit_rates(q.device).alone_bytes_per_s;
   const double rows = std::max<double>(1, q.problem.dims[kT]);
   const double busy = std::min(rows, concurrent) / concurrent * q.device.units;
-  return kLaunch + bytes / std::min(rate, std::max(1.0, busy) * alone) * 1e3;
+  return 1e3 * (launch_s(q.device) + bytes / std::min(rate, std::max(1.0, busy) * alone));
 }
 
 NormCudaParams params_of(const NormTensors& at, const Args& args) {

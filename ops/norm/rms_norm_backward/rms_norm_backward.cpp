@@ -4,6 +4,8 @@
 // rms_norm_backward_cpu.cpp and rms_norm_backward_cuda.cpp (how).
 #include "ops/norm/norm_letters.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward.hpp"
+
+#include "ops/norm/norm_ops.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp"
 
 namespace dlblas::norm {

@@ -58,7 +58,7 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
   }
 
   static double milliseconds(const Query& q, const BackwardColumnsConfig&) {
-    return 9e-3 + 1.5 * copy_ms(q.problem, 2);
+    return 9e-3 + 1.5 * copy_ms(q, 2);
   }
 
   // A block takes `rows_here` rows of a tile, which is `columns` wide.

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/element.hpp"
+#include "generated/source_hashes.hpp"
 #include "ops/norm/cpu/norm_cpu.hpp"
 #include "ops/norm/norm_ops.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward.hpp"
@@ -15,6 +16,16 @@
 
 namespace dlblas::norm::backward {
 namespace {
+
+/// Code of an instruction-set level.
+struct BackwardLevel {
+  BackwardPasses (*passes)(const BackwardTraits&, const BackwardConfig&);
+};
+constexpr BackwardLevel kBaseline = {baseline::backward_passes};
+#if defined(__x86_64__)
+constexpr BackwardLevel kAvx2 = {avx2::backward_passes};
+constexpr BackwardLevel kAvx512 = {avx512::backward_passes};
+#endif
 
 // ---- how rows are divided ----------------------------------------------------------------------
 
@@ -239,15 +250,15 @@ Support supports(const Query& q) {
 }
 
 double estimate(const Query& q, const Config&) {
-  constexpr double kDispatch = 3e-4;
+  constexpr double kLaunches = 1.5;  // one for dx, and half of one for dweight
+  const Rates rates = kernels::rates_of(q);
   const DType dtype = q.problem.tensors[kDy].dtype;
   const double elements = static_cast<double>(q.problem.dims[kT]) * q.problem.dims[kC];
   // dy, x and dresidual read, dx read and written.
   const double bytes = elements * size_of(dtype) * (has_residual(q.problem) ? 5 : 4);
   const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
   const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
-  const double rate = bytes_per_second(kernels::code_of<NormLevel>(q), dtype, cached);
-  return kDispatch + bytes / (rate * threads) * 1e3;
+  return 1e3 * (kLaunches * rates.launch_s + bytes / (threads * rates.bytes_per_s(dtype, cached)));
 }
 
 Kernel prepare(const Query& q, const Config& config) {
@@ -259,7 +270,7 @@ Kernel prepare(const Query& q, const Config& config) {
   const BackwardTraits traits = {static_cast<Element>(problem.tensors[kDy].dtype),
                                  static_cast<Element>(problem.tensors[kWeight].dtype),
                                  has_residual(problem), state.cast};
-  state.passes = kernels::code_of<NormLevel>(q).backward_passes(traits, chosen);
+  state.passes = kernels::code_of<BackwardLevel>(q).passes(traits, chosen);
   const std::int64_t chunk_bytes =
       2 * chunk_rows(rows, width) * width * size_of(problem.tensors[kDy].dtype);
   state.grain =
@@ -280,7 +291,15 @@ std::vector<Implementation> cpu() {
   base.heuristic = [](const Query&) { return table().erase(BackwardConfig{}); };
   base.estimate = estimate;
   base.prepare = prepare;
-  return norm_levels(base);
+  return kernels::per_level(base, "cpu_", {
+#if defined(__x86_64__)
+    {Isa::kAvx512, source_hash("ops/norm/rms_norm_backward/rms_norm_backward_avx512.cpp"),
+     &kAvx512},
+        {Isa::kAvx2, source_hash("ops/norm/rms_norm_backward/rms_norm_backward_avx2.cpp"), &kAvx2},
+#endif
+        {Isa::kBaseline, source_hash("ops/norm/rms_norm_backward/rms_norm_backward_baseline.cpp"),
+         &kBaseline},
+  });
 }
 
 }  // namespace dlblas::norm::backward

@@ -37,7 +37,7 @@ int fold(const Args& args, const cuda::Function& entry, const void* partials, st
 KernelSource fold_source(const Problem& problem);
 
 /// Milliseconds of a H200 to read dy and x `passes` times and write dx once: only ratios choose.
-double copy_ms(const Problem& problem, int passes);
+double copy_ms(const Query& q, int passes);
 
 /// Does cuda_registers serve this problem?
 Support supports_registers(const Query& q);

@@ -5,7 +5,8 @@
 // compile > [launch].  Read next: ops/norm/cpu/norm_simd.hpp, which this follows.
 #pragma once
 
-#include "ops/norm/cpu/norm_simd.hpp"
+#include "ops/norm/cpu/norm_config.hpp"
+#include "ops/norm/cpu/norm_pair_simd.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_config.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp

@@ -8,6 +8,7 @@
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_simd.hpp.
 #include <algorithm>
 
+#include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 
@@ -58,10 +59,10 @@ MatmulSums sums_of(const Problem& p) {
 std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,
                                         const KnobTable& (*knobs)(const GemmLevel&)) {
 #if defined(DLBLAS_X86)
-  static const GemmLevel avx512 = {&avx512::kMatmulLevel, 16, 50e9, 13e9, 13e9};
-  static const GemmLevel avx2 = {&avx2::kMatmulLevel, 8, 45e9, 12e9, 9e9};
+  static const GemmLevel avx512 = {&avx512::kMatmulLevel, 16, 1};
+  static const GemmLevel avx2 = {&avx2::kMatmulLevel, 8, 0.32};
 #endif
-  static const GemmLevel baseline = {&baseline::kMatmulLevel, 4, 10e9, 10e9, 1.8e9};
+  static const GemmLevel baseline = {&baseline::kMatmulLevel, 4, 1};
   return kernels::per_level(base, prefix, {
 #if defined(DLBLAS_X86)
     {Isa::kAvx512, source_hash("ops/gemm/matmul/cpu/matmul_avx512.cpp"), &avx512, &knobs(avx512)},
@@ -327,8 +328,10 @@ double estimate(const Query& q, const Config& config) {
   const auto m = static_cast<double>(round_up(p.dims[kM], tile.m));
   const auto n = static_cast<double>(round_up(p.dims[kN], tile.n));
   const auto k = static_cast<double>(p.dims[kK]);
-  const double multiply = m * n * k / kernels::code_of<GemmLevel>(q).rate;
-  const double pack = (m * k + n * k) / 2e9;  // elements per second and thread, b from memory
+  const double multiply = 2 * m * n * k / kernels::rates_of(q).f32_flops;
+  // As f32, from the machine's memory, whichever level packs.
+  const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
+  const double pack = kFloatBytes * (m * k + n * k) / (kPacking * memory);
   return 1e3 * (multiply + pack) / threads + 0.005;
 }
 

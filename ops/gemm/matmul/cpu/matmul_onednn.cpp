@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 
+#include "core/rates.hpp"
 #include "cpu/onednn.hpp"
 #include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
@@ -317,11 +318,12 @@ Support supports(const Query& q) {
 
 double estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
-  // As our own AVX-512 code: on AMD Zen 4 within 6 % for f32. bf16 differs by machine, from half of
+  // As our own widest code: on AMD Zen 4 within 6 % for f32. bf16 differs by machine, from half of
   // f32 to twice: measuring decides.
-  constexpr double rate = 50e9;
+  const Rates rates = unit_rates(q.device, q.device.isa_hardware);
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
-  return 1e3 * std::max(multiply_adds(p) / rate, bytes_of_b(p) / 8e9) / threads + 0.01;
+  return rates.roofline_ms(threads, bytes_of_b(p) / kPacking, 2 * multiply_adds(p), DType::kF32) +
+         0.01;
 }
 
 struct NoState {};

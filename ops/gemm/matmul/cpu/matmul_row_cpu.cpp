@@ -80,9 +80,11 @@ double estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
   const GemmLevel& level = kernels::code_of<GemmLevel>(q);
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
-  const double rate = p.tensors[kB].dtype == DType::kF16 ? level.f16_rate : level.stream_rate;
+  const Rates rates = kernels::rates_of(q);
+  const double stream = rates.memory_bytes_per_s, f16 = level.f16_part * rates.f16_bytes_per_s;
+  const double rate = p.tensors[kB].dtype == DType::kF16 ? std::min(stream, f16) : stream;
   const double memory = bytes_of_b(p) / (std::min(threads, 4.0) * rate);
-  return 1e3 * std::max(memory, multiply_adds(p) / (level.rate * threads)) + 0.005;
+  return 1e3 * std::max(memory, 2 * multiply_adds(p) / (rates.f32_flops * threads)) + 0.005;
 }
 
 std::int64_t row_floats(std::int64_t m, std::int64_t k) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/rates.hpp"
 #include "cuda/cublaslt.hpp"
 #include "cuda/cuda.hpp"
 #include "generated/source_hashes.hpp"
@@ -299,18 +300,18 @@ double estimate(const Query& q, const Config& config) {
   const DeviceInfo& device = q.device;
   // cuBLAS through torch.mm on one H200, 21 November 2026: 743 to 797 TFLOP/s bf16 on large
   // shapes, 48 f32; the memory's full rate with 64 rows; 2.5 µs more where few tiles make it split
-  // K. Within 7 % of all 16 shapes. Other GPUs: their peaks, scaled.
-  const bool f32 = p.tensors[kA].dtype == DType::kF32;
-  const double unit = device.arch >= 90   ? (f32 ? 0.183e12 : 2.8e12)
-                      : device.arch == 80 ? (f32 ? 0.08e12 : 1.2e12)
-                                          : (f32 ? 0.15e12 : 0.6e12);
-  const double products = multiply_adds(p) / (unit * device.units);
-  const double memory = matmul_bytes(p) / memory_rate(device);
+  // K. Within 7 % of all 16 shapes.
+  const DType dtype = p.tensors[kA].dtype;
+  const double part = dtype == DType::kF32 ? 0.915 : 1;  // of what the device sustains
+  const double operations = 2 * multiply_adds(p) / part;
   const auto tiles = static_cast<double>(ceil_div(p.dims[kM], 128)) *
                      static_cast<double>(ceil_div(p.dims[kN], 64));
-  const double whole = static_cast<double>(p.dims[kK]) * 128 * 64 / unit;  // a tile, K not split
+  // A tile, K not split.
+  const double whole =
+      2 * static_cast<double>(p.dims[kK]) * 128 * 64 / (part * unit_rates(device).flops(dtype));
   const double split = tiles < 0.75 * device.units ? std::min(2.5e-6, whole) : 0;
-  return 1e3 * (std::max(products, memory) + split + 3.2e-6) + 1e-6 * table().restore(config).algo;
+  return roofline_ms(device, matmul_bytes(p), operations, dtype) + 1e3 * (split + 3.2e-6) +
+         1e-6 * table().restore(config).algo;
 }
 
 /// Bytes that a matrix spans.

@@ -143,9 +143,4 @@ double matmul_bytes(const Problem& p) {
   return (m * k + k * n) * size_of(p.tensors[kA].dtype) + m * n * size_of(p.tensors[kOut].dtype);
 }
 
-double memory_rate(const DeviceInfo& device) {
-  // H200: a copy of 8 GB runs at 4.27 TB/s. A100: 1.7. Cards without HBM: about 0.8.
-  return device.arch >= 90 ? 4.2e12 : device.arch == 80 ? 1.7e12 : 0.8e12;
-}
-
 }  // namespace dlblas::gemm

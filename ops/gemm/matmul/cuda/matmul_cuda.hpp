@@ -42,8 +42,6 @@ Support supports_grid(const Problem& problem);
 
 /// Bytes of all operands and of the result, each once.
 double matmul_bytes(const Problem& problem);
-/// What the memory of a device sustains, bytes a second; ranks candidates, no more.
-double memory_rate(const DeviceInfo& device);
 
 /// GPU forms, best guess first.
 void append_rows_cuda(std::vector<Implementation>& to);

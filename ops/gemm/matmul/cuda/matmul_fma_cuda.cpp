@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 
+#include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 
@@ -61,11 +62,11 @@ struct Fma : GemmForm<MatmulFmaConfig> {
 
   static double milliseconds(const Query& q, const MatmulFmaConfig& c) {
     const Problem& p = q.problem;
-    // Multiply-adds a second of one multiprocessor: 128 lanes at 1.7 GHz, fewer where a thread's
-    // tile is small and loads take their turns. H200, 2048³, 21 November 2026: 39 TFLOP/s with 8×8
-    // a thread, 36 with 8×4, 29 with 4×4 (cuBLAS 48).
+    // Multiply-adds a second of one multiprocessor: fewer where a thread's tile is small and loads
+    // take their turns. H200, 2048³, 21 November 2026: 39 TFLOP/s with 8×8 a thread, 36 with 8×4,
+    // 29 with 4×4 (cuBLAS 48).
     const double reuse = 1.0 * c.thread_m * c.thread_n / (c.thread_m + c.thread_n);
-    const double rate = 0.2e12 * std::min(1.0, 0.37 + 0.1 * reuse);
+    const double rate = unit_rates(q.device).f32_flops / 2 * std::min(1.0, 0.37 + 0.1 * reuse);
     const double blocks = static_cast<double>(ceil_div(p.dims[kM], c.block_m)) *
                           static_cast<double>(ceil_div(p.dims[kN], c.block_n));
     const int fitting = std::max(1, 512 / c.threads());
@@ -74,7 +75,8 @@ struct Fma : GemmForm<MatmulFmaConfig> {
     // A lone block of few threads waits for every load.
     const double alone = depth / c.block_k * 1.5e-6;
     const double products = waves * depth * c.block_m * c.block_n / rate;
-    return 1e3 * (std::max({products, alone, matmul_bytes(p) / memory_rate(q.device)}) + 4e-6);
+    return 1e3 *
+           (std::max({products, alone, matmul_bytes(p) / memory_bytes_per_s(q.device)}) + 4e-6);
   }
 
   static MatmulFmaConfig preset(const Query& q) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 #include "ops/gemm/matmul/cuda/matmul_mma_space.hpp"
@@ -31,10 +32,11 @@ int resident_blocks(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo
 }
 
 /// Multiply-adds a second of one multiprocessor by mma.sync: 0.82 of what the instruction gives
-/// without memory (629 TFLOP/s on an H200). Fewer than 64×64 sums a warp wait for shared memory,
-/// and four warps alone for each other at every barrier.
+/// without memory (629 TFLOP/s on an H200), and a part of what Hopper's tensor cores do by wgmma.
+/// Fewer than 64×64 sums a warp wait for shared memory, and four warps alone for each other at
+/// every barrier.
 double unit_rate(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& device) {
-  const double peak = device.arch >= 90 ? 1.95e12 : device.arch == 80 ? 1.1e12 : 0.55e12;
+  const double peak = (device.arch >= 90 ? 0.6964 : 0.917) * unit_rates(device).half_flops / 2;
   const double reuse = 1.0 * c.warp_m() * c.warp_n() / (c.warp_m() + c.warp_n());
   const bool alone = resident_blocks(c, p, device) * c.threads() < 256 && c.block_k < 128;
   const double together = alone ? 0.82 : c.threads() < 256 ? 0.95 : 1;
@@ -58,7 +60,7 @@ double memory_seconds(const Problem& p, const MatmulMmaConfig& c, const DeviceIn
   const double idle = blocks > at_once ? std::ceil(blocks / at_once) * at_once / blocks : 1;
   // A row-major b comes in short runs: not measured where memory is the limit, and guessed low.
   const double runs = p.tensors[kB].layout == Layout::kTransposed ? 1 : 0.75;
-  return idle * matmul_bytes(p) / std::min(runs * memory_rate(device), in_flight / kLatency);
+  return idle * matmul_bytes(p) / std::min(runs * memory_bytes_per_s(device), in_flight / kLatency);
 }
 
 /// Blocks one after another on the fullest multiprocessor, each as long as its multiply-adds or its
@@ -74,9 +76,10 @@ double estimate_ms(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo&
   const double in_turn =
       full * blocks_a_unit(c, p, device) + std::ceil((blocks - full * at_once) / device.units);
   const double products = depth * c.block_m * c.block_n / unit_rate(c, p, device);
-  const double copies = depth * 2 * (c.block_m + c.block_n) / 90e9;  // L2 to one multiprocessor
+  // From L2 to one multiprocessor.
+  const double copies = depth * 2 * (c.block_m + c.block_n) / unit_rates(device).alone_bytes_per_s;
   const double sums = static_cast<double>(p.dims[kM]) * static_cast<double>(p.dims[kN]) * c.split_k;
-  const double partial = c.split_k > 1 ? 1.6e-6 + 8 * sums / 6e12 : 0;
+  const double partial = c.split_k > 1 ? 1.6e-6 + 8 * sums / cache_bytes_per_s(device) : 0;
   return 1e3 * (std::max(in_turn * std::max(products, copies), memory_seconds(p, c, device)) +
                 0.05 * in_turn * copies + partial + 3.7e-6);
 }

@@ -3,6 +3,7 @@
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_rows.cuh.
 #include <algorithm>
 
+#include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 
@@ -85,15 +86,16 @@ struct FewRows : GemmForm<MatmulRowsConfig> {
     const auto blocks =
         static_cast<double>(std::max<std::int64_t>(1, ceil_div(p.dims[kN], c.columns)));
     const double rows = static_cast<double>(std::max<std::int64_t>(1, p.dims[kM]));
-    // From L2, beside the stream of b.
-    const double a_again = blocks * rows * static_cast<double>(p.dims[kK]) * 2 / 60e12;
+    // From L2, beside the stream of b, which hides nine tenths of it.
+    const double a_again =
+        0.1 * blocks * rows * static_cast<double>(p.dims[kK]) * 2 / cache_bytes_per_s(q.device);
     // Memory is kept busy by 56 KB in flight a multiprocessor (half of that where whole rows of b
     // are read), of two blocks: one waits while the other adds its warps' sums.
     const double warps = std::min(32.0, blocks / q.device.units * c.warps);
     const double in_flight = warps * c.unroll * c.columns * 64;
     const double busy =
         std::min(1.0, in_flight / 56e3) * (blocks < 1.5 * q.device.units ? 0.75 : 1);
-    return 1e3 * (matmul_bytes(p) / (0.8 * memory_rate(q.device) * busy) + a_again + 3e-6);
+    return 1e3 * (matmul_bytes(p) / (0.8 * memory_bytes_per_s(q.device) * busy) + a_again + 3e-6);
   }
 
   static Support supports(const Query& q) {
