@@ -1,6 +1,6 @@
 # cmake -DTREE=… -DGENERATED=… -DLIBRARY=… -DOUTPUT=… -P stage_python.cmake: makes the staged package's links.
-# Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib/libdlblas.so, and of each operator and family OUTPUT/ops/<name>.py,
-# <name>.cases.json and <name>_formulas.py.
+# Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib/libdlblas.so, of each operator and family OUTPUT/ops/<name>.py,
+# <name>.cases.json and <name>_formulas.py, and of families <family>_api.py.
 cmake_policy(VERSION 3.25)
 set(wanted "")
 
@@ -29,6 +29,9 @@ link_to("${LIBRARY}" "lib/libdlblas.so")
 # What a family's operators share, and each operator's own.
 file(GLOB families RELATIVE "${TREE}/ops" "${TREE}/ops/*")
 foreach(family IN LISTS families)
+  if(EXISTS "${TREE}/ops/${family}/api.py")
+    link_to("${TREE}/ops/${family}/api.py" "ops/${family}_api.py")
+  endif()
   file(GLOB rooms RELATIVE "${TREE}/ops" "${TREE}/ops/${family}/*")
   foreach(room IN ITEMS ${family} LISTS rooms)
     cmake_path(GET room FILENAME name)

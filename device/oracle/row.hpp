@@ -30,6 +30,7 @@ class TeamRow {
   int64_t integer(int i) const { return call_.integers[i]; }
   DType result_dtype(int result) const { return call_.results[result].dtype; }
 
+  double value(int tensor) const { return load_column(tensor, 0); }
   double load(int tensor, int64_t column) const { return load_row(tensor, index_, column); }
   double load_row(int tensor, int64_t row, int64_t column) const {
     return load_column(tensor, row * call_.widths[tensor] + column);
