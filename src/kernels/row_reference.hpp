@@ -10,12 +10,15 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <vector>
 
 #include "core/element.hpp"
+#include "device/row/call.hpp"
 #include "registry/operator.hpp"
 #include "registry/sum_error.hpp"
 
@@ -62,11 +65,76 @@ inline std::vector<std::int64_t> largest(const std::vector<double>& values, std:
   return order;
 }
 
-/// sum_roundings of terms of either sign: chains as above, and the levels of the trees behind them.
-inline double sum_roundings(std::int64_t width, const SumWalk& walk) {
-  const std::int64_t chain = std::max(std::min<std::int64_t>(width, 4096) / 16, width / 128);
-  return sum_error(sum_model(std::min(width, chain + 16), false), walk.sizes());
-}
+/// A sum of terms of either sign, with what its kernels' error depends on, for kernels that add in
+/// kChains chains of f32 over blocks of kBlock terms. An addition rounds by u·|s| at most and by
+/// 0.42·u·|s| in the root mean square, s being what it makes (registry/sum_error.hpp).
+///   walk: six deviations, 2.5·√Σs². Chains: theirs. The trees of lanes and warps behind them: a
+/// level's sums add up to Σp² where signs differ, and all levels to 2·(Σp)², six times the mean
+/// of partial sums squared, where they do not.
+///   alike: differences to a mean share their last bits where elements are few-bit numbers (f16).
+/// Then all partial sums round to one side, each by half a step at most: u·2^⌊log2 |s|⌋.
+/// No addition of an order, of which there are n − 1, makes more than all terms of one sign.
+template <int kChains, int kBlock>
+class ChainWalk {
+ public:
+  void add(double term) {
+    walk_.add(term);
+    (term < 0 ? below_ : above_) += std::abs(term);
+    const std::int64_t at = count_++ % kBlock;
+    double& chain = chains_[at % kChains];
+    chain = at < kChains ? term : chain + term;
+    if (at < kChains) return;
+    squares_ += chain * chain;
+    alike_ += std::bit_cast<double>(std::bit_cast<std::uint64_t>(chain) & 0x7ff0'0000'0000'0000u);
+  }
+  double sum() const { return walk_.sum(); }
+  /// Σ|p|.
+  double size() const { return above_ + below_; }
+  /// Of finite terms: f32 may not hold it.
+  bool overflows() const { return std::isfinite(size()) && size() >= 0x1p126; }
+  /// Roundings of a kernel's sum, times kRounding.
+  double roundings() const {
+    if (count_ < 2) return 0;
+    const auto n = static_cast<double>(count_);
+    const SumSizes sizes = walk_.sizes();
+    const double trees = 6 * sizes.path + (1 + std::log2(n)) * sizes.squares;
+    return std::min(2.5 * std::sqrt(squares_ + trees) + alike_, (n - 1) * std::max(above_, below_));
+  }
+
+ private:
+  SumWalk walk_;
+  double chains_[kChains] = {}, squares_ = 0, alike_ = 0, above_ = 0, below_ = 0;
+  std::int64_t count_ = 0;
+};
+/// Over a row: the chains of the narrowest CPU. A GPU's are no longer up to 65536 columns.
+using RowWalk = ChainWalk<16, 4096>;
+/// Over rows: one chain on a CPU; on a GPU one, and 32 threads' sums at most.
+using FoldWalk = ChainWalk<1, kMostFoldedRows>;
+
+/// A column's terms over all rows, each with what it is off by. Rows differ, and so do their
+/// errors, which walk: two of their root sum of squares. Where terms have one sign rows may be
+/// alike, and errors too: their whole sum, of which the share (Σp / Σ|p|)² counts. Then what the
+/// sum brings.
+class FoldedColumn {
+ public:
+  void add(double term, double off) {
+    terms_.add(term);
+    off_ += off, squares_ += off * off;
+  }
+  double sum() const { return terms_.sum(); }
+  /// −1: f32 cannot hold it.
+  double magnitude() const {
+    const double size = terms_.size(), share = size > 0 ? std::abs(sum()) / size : 0;
+    if (terms_.overflows()) return -1;
+    const double least = 0x1p-126;  // below, roundings of f32 are absolute
+    return std::min(off_, 2 * std::sqrt(squares_) + share * share * off_) + terms_.roundings() +
+           least;
+  }
+
+ private:
+  FoldWalk terms_;
+  double off_ = 0, squares_ = 0;
+};
 
 class HostRow {
  public:
@@ -79,6 +147,8 @@ class HostRow {
     index_ = row, place_ = place;
     for (int i = 0; i < args_.schema->num_inputs; ++i) at_[i] = maps_[i].offset(row);
   }
+  /// Another row, at the same place.
+  void look_at(std::int64_t row) { move_to(row, place_); }
   /// This row's number: of a tensor [*T, H, D], head index % H of index / H.
   std::int64_t index() const { return index_; }
   std::int64_t size(int letter) const { return args_.letters[letter]; }
@@ -129,8 +199,8 @@ class HostRow {
   }
   /// A sum of terms of either sign, with what its kernels' error depends on.
   template <typename F>
-  SumWalk walk(std::int64_t count, const F& f) const {
-    SumWalk walk;
+  RowWalk walk(std::int64_t count, const F& f) const {
+    RowWalk walk;
     for (std::int64_t c = 0; c < count; ++c) walk.add(f(c));
     return walk;
   }
@@ -160,6 +230,23 @@ void row_reference(const Args& args, const std::int64_t* rows, std::int64_t num_
   for (std::int64_t i = 0; i < num_rows; ++i) {
     row.move_to(rows[i], i);
     kRow(row);
+  }
+}
+
+/// The same where results over columns [C] are folded over all rows, letter 0: kFold makes them, as
+/// their one row.
+template <void (*kRow)(HostRow&), void (*kFold)(HostRow&)>
+void folded_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                      OracleOut* out) {
+  HostRow row(args, out);
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    if (rows[i] < args.letters[0]) {
+      row.move_to(rows[i], i);
+      kRow(row);
+    }
+    if (rows[i] != 0) continue;
+    row.move_to(0, i);
+    kFold(row);
   }
 }
 
