@@ -14,12 +14,14 @@ struct RowJob {
   uint32_t written = 0;  // bit i: operand i is a result
   uint32_t shifted = 0;  // bit i: its rows are longer than the width: stores may be shifted
   int32_t operands = 0;
-  int32_t tile = 0;         // columns of one unit of work; rows that are reduced are one unit
-  bool paired = false;      // values go by even and odd elements: cheapest where x is bf16
-  bool short_nans = false;  // no f32 among the inputs: see Nans in cpu/simd.hpp
-  bool stream = false;      // results go past the caches
-  bool prefetch = false;    // while a row is written, the next one is asked for
-  uint32_t at_columns = 0;  // bit i: operand i is given, and is read or written at columns
+  int32_t tile = 0;           // columns of one unit of work; rows that are reduced are one unit
+  bool paired = false;        // values go by even and odd elements: cheapest where x is bf16
+  bool short_nans = false;    // no f32 among the inputs: see Nans in cpu/simd.hpp
+  bool stream = false;        // results go past the caches
+  bool prefetch = false;      // while a row is written, the next one is asked for
+  float* partials = nullptr;  // results over columns: sums of each part of the rows, in f32
+  int32_t part_rows = 0;      // rows of a part: units [begin, end) are one part's
+  uint32_t at_columns = 0;    // bit i: operand i is given, and is read or written at columns
 };
 
 /// Runs units [begin, end): row · tiles + tile.

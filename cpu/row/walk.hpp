@@ -6,7 +6,7 @@
 // [launch]. Read next: src/kernels/rows_cpu.cpp.
 #pragma once
 
-#include "cpu/row/access.hpp"
+#include "cpu/row/fold.hpp"
 
 #define DLBLAS_ROW_LAMBDA __attribute__((always_inline))
 
@@ -61,6 +61,12 @@ class RowWalker {
       t.data = static_cast<char*>(job.call.operands[i].data);
       t.load = t.store = way(t);
     }
+  }
+
+  /// Units from here on are of the part of the rows that begins with this one.
+  void start_part(int64_t unit) {
+    if constexpr (Wide::kFolds > 0)
+      sums_ = job_.partials + unit / job_.part_rows * Wide::kFolds * job_.call.width;
   }
 
   /// One unit: a row, or a part of one where the program reduces none.
@@ -271,9 +277,18 @@ class RowWalker {
     else
       kept = kept_at<kVectors, kFirst>(at);
     typename P::Columns columns;
+    if constexpr (P::kHasHeads) columns = typename P::Columns{};  // not every head loads them
     if constexpr (P::kHasColumns) P::load_columns(columns, at);
     at.first_pass = true;
     P::store(kept, columns, stats_at<kVectors>(stats), at);
+    if constexpr (P::kFolds > 0) {
+      static_assert(!P::kHasHeads && !kGroups && !P::kOnlyRowResults);
+      fold_access<P>(sums_ + c, kept, columns, stats_at<kVectors>(stats), at, in_pairs(row));
+    }
+  }
+  DLBLAS_INLINE static bool in_pairs(const RowState& row) {
+    if constexpr (Types::kKnown) return Types::kPaired;
+    return row.paired;
   }
 
   /// Does the last stage reduce groups of columns?
@@ -399,6 +414,7 @@ class RowWalker {
   typename Wide::Stats stats_;
   int64_t number_ = 0;  // of this row in gathered operands
   Kept* scratch_;
+  float* sums_ = nullptr;  // of the rows' part, where results are folded
   typename At<1>::Kept narrow_[2];
 };
 
@@ -428,12 +444,14 @@ bool walk_typed(const RowJob& job, int64_t begin, int64_t end) {
     if (job.call.width <= kMost * kRowStep) {
       alignas(64) Kept scratch[kMost];
       Keeping walker(job, scratch);
+      walker.start_part(begin);
       for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
       return true;
     }
   }
   if constexpr (Keeping::Wide::kRemembers && Types::kKnown) return false;
   RowWalker<Program, false, Types> walker(job, nullptr);
+  walker.start_part(begin);
   for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
   return true;
 }
@@ -456,6 +474,8 @@ void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
   else if constexpr (Any::kByteRows)
     walk_one_of<Program, RowTypes<kE4M3, kF32>, RowTypes<kE4M3, kBF16>, RowTypes<kI8, kF32>,
                 RowTypes<kI8, kBF16>, AnyTypes>(job, begin, end);
+  else if constexpr (Any::kFolds > 0)  // gradients: seldom f16
+    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, AnyTypes>(job, begin, end);
   else
     walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,
                 AnyTypes>(job, begin, end);

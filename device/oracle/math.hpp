@@ -38,5 +38,19 @@ constexpr T clamp(T v, T low, T high) {
 }  // namespace std
 #else
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #endif
+
+namespace dlblas {
+
+/// 2^⌊log2 |v|⌋; 0 of denormals.
+inline double power_below(double v) {
+#if defined(__CUDACC_RTC__)
+  return __longlong_as_double(__double_as_longlong(v) & 0x7ff0000000000000ll);
+#else
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(v) & 0x7ff0'0000'0000'0000u);
+#endif
+}
+
+}  // namespace dlblas

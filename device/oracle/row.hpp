@@ -57,7 +57,7 @@ class TeamRow {
   double sum(int64_t count, const F& f) const {
     double mine = 0;
     each(count, [&](int64_t c) { mine += f(c); });
-    return all(mine, [](double a, double b) { return a + b; });
+    return added(mine);
   }
   template <int kCount, typename F>
   RowSums<kCount> sums(int64_t count, const F& f) const {
@@ -67,7 +67,7 @@ class TeamRow {
       f(c, terms);
       for (int i = 0; i < kCount; ++i) total.of[i] += terms[i];
     });
-    for (double& v : total.of) v = all(v, [](double a, double b) { return a + b; });
+    for (double& v : total.of) v = added(v);
     return total;
   }
   template <typename F>
@@ -78,9 +78,9 @@ class TeamRow {
     return all(mine, larger);
   }
   /// Each thread makes the terms of one part of the row, twice: the first time for their sum, which
-  /// all parts behind begin with.
+  /// all parts behind begin with; then those of some chains.
   template <typename F>
-  SumWalk walk(int64_t count, const F& f) const {
+  kernels::RowWalk walk(int64_t count, const F& f) const {
     const int64_t steps = (count + kSumStep - 1) / kSumStep;
     const int64_t part = (steps + team_.threads() - 1) / team_.threads() * kSumStep;
     const int64_t begin = std::min<int64_t>(team_.thread() * part, count);
@@ -91,10 +91,34 @@ class TeamRow {
     SumWalk mine;
     mine.begin(even, odd);
     for (int64_t c = begin; c < end; ++c) mine.add(f(c));
-    const SumWalk::Parts p = mine.parts();
-    const auto added = [this](double v) {
-      return all(v, [](double a, double b) { return a + b; });
-    };
+    return {added(mine.parts()), added(chains(count, f)), count};
+  }
+
+ private:
+  using Chains = kernels::RowWalk::Parts;
+  /// This thread's chains: the i-th of each block, for some i.
+  template <typename F>
+  Chains chains(int64_t count, const F& f) const {
+    constexpr int64_t kBlock = kernels::RowWalk::kBlock, kEach = kernels::RowWalk::kChains;
+    const int64_t all = (count + kBlock - 1) / kBlock * kEach;
+    Chains mine;
+    for (int64_t i = team_.thread(); i < all; i += team_.threads()) {
+      const int64_t first = i / kEach * kBlock + i % kEach;
+      const int64_t end = std::min<int64_t>(i / kEach * kBlock + kBlock, count);
+      double chain = 0;
+      for (int64_t c = first; c < end; c += kEach) {
+        const double term = f(c);
+        mine.count(term);
+        chain = c == first ? term : chain + term;
+        if (c > first) mine.step(chain);
+      }
+    }
+    return mine;
+  }
+  double added(double mine) const {
+    return all(mine, [](double a, double b) { return a + b; });
+  }
+  SumWalk added(const SumWalk::Parts& p) const {
     return SumWalk({.even = added(p.even),
                     .odd = added(p.odd),
                     .size = added(p.size),
@@ -103,8 +127,12 @@ class TeamRow {
                     .lanes = added(p.lanes),
                     .steps = added(p.steps)});
   }
-
- private:
+  Chains added(const Chains& p) const {
+    return {.squares = added(p.squares),
+            .alike = added(p.alike),
+            .above = added(p.above),
+            .below = added(p.below)};
+  }
   /// What all threads' values make, in the same order for each.
   template <typename Join>
   double all(double mine, const Join& join) const {

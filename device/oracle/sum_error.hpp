@@ -140,11 +140,65 @@ inline double sum_roundings(std::int64_t width, double total, double squares) {
   return 3.5 + walk + std::max(cpu, gpu) / 4 * q3 * q3;
 }
 
-/// sum_roundings of terms of either sign: chains as above, and the levels of the trees behind them.
-inline double sum_roundings(std::int64_t width, const SumWalk& walk) {
-  const std::int64_t chain = std::max(std::min<std::int64_t>(width, 4096) / 16, width / 128);
-  return sum_error(sum_model(std::min(width, chain + 16), false), walk.sizes());
-}
+/// A sum of terms of either sign, with what its kernels' error depends on, for kernels that add in
+/// kChains chains of f32 over blocks of kBlock terms. An addition rounds by u·|s| at most and by
+/// 0.42·u·|s| in the root mean square, s being what it makes, as above.
+///   walk: six deviations, 2.5·√Σs². Chains: theirs. The trees of lanes and warps behind them: a
+/// level's sums add up to Σp² where signs differ, and all levels to 2·(Σp)², six times the mean
+/// of partial sums squared, where they do not.
+///   alike: differences to a mean share their last bits where elements are few-bit numbers (f16).
+/// Then all partial sums round to one side, each by half a step at most: u·2^⌊log2 |s|⌋.
+/// No addition of an order, of which there are n − 1, makes more than all terms of one sign.
+template <int kChainsOf, int kBlockOf>
+class ChainWalk {
+ public:
+  static constexpr int kChains = kChainsOf, kBlock = kBlockOf;
+  /// What the chains make, to be added up.
+  struct Parts {
+    double squares = 0, alike = 0, above = 0, below = 0;
+    /// A term of one sign, and what a chain is after it, which is not its first.
+    void count(double term) { (term < 0 ? below : above) += std::abs(term); }
+    void step(double chain) {
+      squares += chain * chain;
+      alike += power_below(chain);
+    }
+  };
+  ChainWalk() = default;
+  ChainWalk(const SumWalk& walk, const Parts& parts, std::int64_t count)
+      : walk_(walk), parts_(parts), count_(count) {}
+  void add(double term) {
+    walk_.add(term);
+    parts_.count(term);
+    const std::int64_t at = count_++ % kBlock;
+    double& chain = chains_[at % kChains];
+    chain = at < kChains ? term : chain + term;
+    if (at >= kChains) parts_.step(chain);
+  }
+  double sum() const { return walk_.sum(); }
+  /// Σ|p|.
+  double size() const { return parts_.above + parts_.below; }
+  /// Of finite terms: f32 may not hold it.
+  bool overflows() const { return std::isfinite(size()) && size() >= 0x1p126; }
+  /// Roundings of a kernel's sum, times kRounding.
+  double roundings() const {
+    if (count_ < 2) return 0;
+    const auto n = static_cast<double>(count_);
+    const SumSizes sizes = walk_.sizes();
+    double trees = 6 * sizes.path + (1 + std::log2(n)) * sizes.squares;
+    if (kChains == 1)  // a GPU's 32 threads at most, of four terms at least, join one by one
+      trees = std::min(n / 4, 32 * std::ceil(n / (32 * kBlock))) * sizes.path;
+    return std::min(2.5 * std::sqrt(parts_.squares + trees) + parts_.alike,
+                    (n - 1) * std::max(parts_.above, parts_.below));
+  }
+
+ private:
+  SumWalk walk_;
+  Parts parts_;
+  double chains_[kChains] = {};
+  std::int64_t count_ = 0;
+};
+/// Over a row: the chains of the narrowest CPU. A GPU's are no longer up to 65536 columns.
+using RowWalk = ChainWalk<16, 4096>;
 
 }  // namespace kernels
 

@@ -26,6 +26,12 @@ struct Stage {
   static constexpr int index = kIndex;
 };
 
+/// A result over columns that is added up over all rows, in the order of the program's operands.
+template <int kIndex>
+struct Fold {
+  static constexpr int index = kIndex;
+};
+
 /// Over what a stage reduces: a row, what one thread holds of it (on a CPU: a row, too), or groups
 /// of neighbouring columns, as many as the call says. A stage over groups is the last one.
 inline constexpr int kRowScope = 0, kThreadScope = -1, kGroupScope = 1;
@@ -60,6 +66,9 @@ struct RowProgram {
   /// select(picks, stats, row), after all stages: picks.take() is the row's largest column that was
   /// not taken yet, as often as the row has columns. ranked(kept): what they are compared by.
   static constexpr bool kSelects = false;
+  /// fold(Fold<i>, kept, columns, stats, at): what an access's columns add to result i. Rows may be
+  /// loaded again for it, so it reads what load() and keep() bring, and Stats.
+  static constexpr int kFolds = 0;
   /// Accesses outside the row, as zeros, change no reduction.
   static constexpr bool kZeroNeutral = false;
   /// Rows are written, or read, as 8-bit elements: what a CPU compiles loops for.
@@ -83,6 +92,10 @@ struct RowProgram {
   DLBLAS_ROW void load_columns(const Any&...) {}
   template <typename... Any>
   DLBLAS_ROW void store_row(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW RowEmpty fold(const Any&...) {
+    return {};
+  }
   template <typename... Any>
   DLBLAS_ROW void select(const Any&...) {}
 };

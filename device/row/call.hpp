@@ -9,6 +9,11 @@ namespace dlblas {
 
 inline constexpr int kMaxRowOperands = 8;
 inline constexpr int kMaxRowOptions = 4;
+/// Terms of a result that is folded over rows which one thread adds in f32, one after the other; it
+/// is added to others' in f64.
+inline constexpr int kMostFoldedRows = 256;
+/// The most bytes of Stats of a program that folds.
+inline constexpr int kMostRowStats = 32;
 
 /// A tensor of a row program. Strides in elements.
 struct RowOperand {
@@ -44,12 +49,22 @@ struct RowUnpack {
   uint32_t shift, mask;
 };
 
+/// Results over columns that are folded over rows (Fold): what the kernels behind the one that
+/// walks the rows need.
+struct RowFolds {
+  void* stats;      // each row's Stats
+  float* partials;  // [parts, folds, width]
+  int32_t rows;     // of one thread
+  int32_t parts;    // the rows are cut into
+};
+
 struct RowCall {
   int64_t rows;
   int32_t width;   // columns that the program walks
   uint32_t tiles;  // parts of a row that never meet
   int32_t group;   // columns of a group, where the program has groups; the last may be shorter
   RowUnpack unpack[3];
+  RowFolds folds;
   RowOperand operands[kMaxRowOperands];
   float f[6];                       // the program's scalars
   double d[2];                      // the same where f32 is too narrow
@@ -79,7 +94,8 @@ struct RowTraits {
   bool aligned = true;   // elements lie at multiples of their size; else n = 1
   int32_t kept = 0;      // bytes of shared memory for what an access keeps there
   RowShape shape = {};
-  int32_t group = 0;  // columns of a group, a multiple of n; 0: the row is one
+  int32_t group = 0;    // columns of a group, a multiple of n; 0: the row is one
+  uint32_t folded = 0;  // bit i: operand i is a result that is folded over rows
   int32_t options[kMaxRowOptions] = {};
 };
 

@@ -147,6 +147,9 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   }
   if constexpr (P::kHasRowResults)
     if (thread == 0 && rank == 0 && !row.skipped()) P::store_row(stats, row);
+  if constexpr (detail::leaves_stats<P>())
+    if (thread == 0 && rank == 0)
+      static_cast<typename P::Stats*>(call.folds.stats)[row.index] = stats;
   if constexpr (T.strided && has_groups<P>()) {
     detail::store_groups<P, T, C, A>(stats, row);
   } else if constexpr (!P::kOnlyRowResults) {

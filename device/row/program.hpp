@@ -23,7 +23,7 @@
 //
 // Functions that a program must have: load, keep, store; per stage partial, accumulate, finalize.
 // What it may have, with its constant in RowProgram: load_columns, store_row, finalize_group,
-// reload, select. Read next: ops/activation/silu_and_mul/silu_and_mul_program.hpp,
+// reload, fold, select. Read next: ops/activation/silu_and_mul/silu_and_mul_program.hpp,
 // ops/norm/softmax/.
 #pragma once
 
@@ -31,5 +31,5 @@
 
 // NVRTC is given a program's header and finds the kernels through it.
 #if defined(__CUDACC_RTC__)
-#include "device/row/passes.cuh"
+#include "device/row/fold.cuh"
 #endif

@@ -24,6 +24,12 @@ constexpr bool has_groups() {
 
 namespace detail {
 
+/// Is what a row knows kept for the kernel that folds it?
+template <typename P>
+constexpr bool leaves_stats() {
+  return P::kFolds > 0 && P::kStages > 0;
+}
+
 /// Stage R over a row's threads and blocks.
 template <typename P, RowConfig C, int R, typename Part, typename Threads, typename Blocks>
 __device__ inline void finalize_stage(const Part& part, typename P::Stats& stats, Threads& threads,
@@ -171,6 +177,8 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   if (!written) return;
   if constexpr (P::kHasRowResults)
     if (thread == 0 && part == 0) P::store_row(stats, row);
+  if constexpr (detail::leaves_stats<P>())
+    if (thread == 0 && part == 0) static_cast<typename P::Stats*>(call.folds.stats)[index] = stats;
   if constexpr (!P::kOnlyRowResults) {
     if constexpr (!C.early && P::kColumnsStage > 2) load_columns();
 #pragma unroll

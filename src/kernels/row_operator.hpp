@@ -40,12 +40,13 @@ struct RowOperator {
   RowOp op;
   const RowProgramEntry* program;
   std::vector<RowOperandSpec> operands;
-  int width;                // letter
-  int rows;                 // letter of the leading dimensions
-  int group = -1;           // letter of a group's columns
-  int index = -1;           // operand
-  int heads[2] = {-1, -1};  // letters
-  int page = -1;            // letter
+  int width;                 // letter
+  int rows;                  // letter of the leading dimensions
+  int group = -1;            // letter of a group's columns
+  int index = -1;            // operand
+  int heads[2] = {-1, -1};   // letters
+  int page = -1;             // letter
+  std::uint32_t folded = 0;  // bit i: operand i is a result [width], added up over all rows
 };
 
 /// Has a row of the program its own elements there, at strides of leading dimensions?

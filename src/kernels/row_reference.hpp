@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <vector>
 
 #include "core/element.hpp"
+#include "device/row/call.hpp"
 #include "registry/operator.hpp"
 #include "device/oracle/sum_error.hpp"
 
@@ -39,6 +41,33 @@ inline std::vector<std::int64_t> largest(const std::vector<double>& values, std:
   return order;
 }
 
+/// Over rows: one chain on a CPU; on a GPU one, and 32 threads' sums at most.
+using FoldWalk = ChainWalk<1, kMostFoldedRows>;
+
+/// A column's terms over all rows, each with what it may be off by at most, which is six deviations
+/// or more: the parts of it are roundings, which deviate by 0.42 of their most. Rows differ, and so
+/// do their errors: the root of their sum of squares. Or rows are alike: then their errors are one
+/// factor, and stay in proportion to the sum. Then what the sum itself brings.
+class FoldedColumn {
+ public:
+  void add(double term, double off) {
+    terms_.add(term);
+    off_ += off, squares_ += off * off;
+  }
+  double sum() const { return terms_.sum(); }
+  /// −1: f32 cannot hold it.
+  double magnitude() const {
+    const double size = terms_.size(), share = size > 0 ? std::abs(sum()) / size : 0;
+    if (terms_.overflows()) return -1;
+    const double least = 0x1p-126;  // below, roundings of f32 are absolute
+    return std::min(off_, std::max(std::sqrt(squares_), share * off_)) + terms_.roundings() + least;
+  }
+
+ private:
+  FoldWalk terms_;
+  double off_ = 0, squares_ = 0;
+};
+
 class HostRow {
  public:
   HostRow(const Args& args, OracleOut* out) : args_(args), out_(out) {
@@ -51,6 +80,8 @@ class HostRow {
     index_ = row, place_ = place;
     for (int i = 0; i < args_.schema->num_inputs; ++i) at_[i] = maps_[i].offset(row);
   }
+  /// Another row, at the same place.
+  void look_at(std::int64_t row) { move_to(row, place_); }
   /// This row's number: of a tensor [*T, H, D], head index % H of index / H.
   std::int64_t index() const { return index_; }
   std::int64_t size(int letter) const { return args_.letters[letter]; }
@@ -118,8 +149,8 @@ class HostRow {
   }
   /// A sum of terms of either sign, with what its kernels' error depends on.
   template <typename F>
-  SumWalk walk(std::int64_t count, const F& f) const {
-    SumWalk walk;
+  RowWalk walk(std::int64_t count, const F& f) const {
+    RowWalk walk;
     for (std::int64_t c = 0; c < count; ++c) walk.add(f(c));
     return walk;
   }
@@ -149,6 +180,23 @@ void row_reference(const Args& args, const std::int64_t* rows, std::int64_t num_
   for (std::int64_t i = 0; i < num_rows; ++i) {
     row.move_to(rows[i], i);
     kRow(row);
+  }
+}
+
+/// The same where results over columns [C] are folded over all rows, letter 0: kFold makes them, as
+/// their one row.
+template <void (*kRow)(HostRow&), void (*kFold)(HostRow&)>
+void folded_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                      OracleOut* out) {
+  HostRow row(args, out);
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    if (rows[i] < args.letters[0]) {
+      row.move_to(rows[i], i);
+      kRow(row);
+    }
+    if (rows[i] != 0) continue;
+    row.move_to(0, i);
+    kFold(row);
   }
 }
 

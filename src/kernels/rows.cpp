@@ -123,6 +123,7 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
                      (made_of.role == RowRole::kGathered && spec.dims.size() > 3);
     if (made_of.role == RowRole::kHeads)
       made->heads[i >= seconds.size()] = spec.dims[1].plain_letter();
+    if (made_of.role == RowRole::kColumns && at >= schema.num_inputs) made->folded |= 1u << i;
     made->operands.push_back(made_of);
   }
   return *made;

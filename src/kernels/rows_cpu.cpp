@@ -2,8 +2,11 @@
 // its default and its estimate, and the call. Flow: call > validate > [select] > [compile] >
 // [launch]. Read next: cpu/row/walk.hpp (the loops).
 #include <algorithm>
+#include <bit>
 
+#include "core/element.hpp"
 #include "kernels/cpu_level.hpp"
+#include "kernels/row_fold.hpp"
 #include "kernels/row_operator.hpp"
 
 namespace dlblas::kernels {
@@ -93,7 +96,50 @@ struct State {
   RowShape shape;
 };
 
-int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
+constexpr std::int64_t kFoldColumns = 256;
+
+/// Block `block` of the columns of the results that are folded: the parts' sums, first to last, in
+/// f64.
+void add_parts(const RowOperator& op, const Args& args, const RowJob& job, std::int64_t parts,
+               std::int64_t block) {
+  const std::int64_t width = job.call.width, folds = std::popcount(op.folded);
+  const std::int64_t begin = block * kFoldColumns, count = std::min(kFoldColumns, width - begin);
+  for (int i = 0, fold = 0; i < static_cast<int>(op.operands.size()); ++i) {
+    if (!(op.folded >> i & 1u)) continue;
+    double sums[kFoldColumns] = {};
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const float* from = job.partials + (part * folds + fold) * width + begin;
+      for (std::int64_t c = 0; c < count; ++c) sums[c] += static_cast<double>(from[c]);
+    }
+    const TensorView& result = args.tensors[op.operands[static_cast<std::size_t>(i)].tensor];
+    for (std::int64_t c = 0; c < count; ++c)
+      store_element(result, (begin + c) * job.call.operands[i].column, sums[c]);
+    ++fold;
+  }
+}
+
+/// Rows are walked a part at a time, each with sums of its own, which are then added up.
+void run_parts(const RowOperator& op, const Args& args, const Context& context, RowJobFn walk,
+               RowJob& job, std::int64_t grain) {
+  const CpuParts parts = cpu_parts(job.call.rows, job.call.width);
+  const std::int64_t sums = std::popcount(op.folded) * std::int64_t{job.call.width};
+  job.part_rows = static_cast<std::int32_t>(parts.rows);
+  context.run(0, parts.count, std::max<std::int64_t>(1, grain / parts.rows),
+              [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t part = begin; part < end; ++part) {
+                  std::fill_n(job.partials + part * sums, sums, 0.0f);
+                  const std::int64_t first = part * parts.rows;
+                  walk(job, first, std::min(job.call.rows, first + parts.rows));
+                }
+              });
+  context.run(0, (job.call.width + kFoldColumns - 1) / kFoldColumns, 4,
+              [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t block = begin; block < end; ++block)
+                  add_parts(op, args, job, parts.count, block);
+              });
+}
+
+int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const State& state = kernel.load<State>();
   const RowOperator& op = *state.op;
   RowJob job;
@@ -110,6 +156,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
     job.types[i] = values ? static_cast<FloatType>(t.dtype) : FloatType::kF32;
     if (!given(args, spec)) continue;
     if (!spec.written && values && job.types[i] == FloatType::kF32) job.short_nans = false;
+    if (op.folded >> i & 1u) continue;  // no access of a row writes it
     if (spec.written) job.written |= 1u << i;
     if (spec.role == RowRole::kRow || spec.role == RowRole::kColumns) job.at_columns |= 1u << i;
     if (has_rows(spec.role)) job.rows_of |= 1u << i;
@@ -121,12 +168,14 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const bool row_values = std::any_of(
       op.operands.begin(), op.operands.end(),
       [](const RowOperandSpec& spec) { return spec.written && spec.role == RowRole::kValue; });
-  if (job.call.rows == 0 || (job.call.width == 0 && !row_values)) return 0;
+  if (job.call.rows == 0 && op.folded == 0) return 0;
+  if (job.call.width == 0 && !row_values) return 0;
+  job.partials = static_cast<float*>(workspace);
   job.paired = pairs_pay(job);
   job.stream = state.config.store == Store::kStreamed;
   job.prefetch = state.config.prefetch == Prefetch::kNextRow && op.op.reduces;
   // A tile holds whole groups.
-  const bool whole = op.op.reduces || op.op.heads;
+  const bool whole = op.op.reduces || op.op.heads || op.folded != 0;
   const std::int32_t group = std::max(1, job.call.group);
   job.tile = whole ? job.call.width : std::min(job.call.width, std::max(1, kTile / group) * group);
   // A row without columns is one tile of none.
@@ -135,6 +184,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
       static_cast<std::uint32_t>(std::max(1, (job.call.width + job.tile - 1) / job.tile));
   const std::int64_t unit = std::max<std::int64_t>(1, row_bytes / job.call.tiles);
   const std::int64_t grain = std::max<std::int64_t>(1, state.config.task_kib * 1024 / unit);
+  if (op.folded != 0) return run_parts(op, args, context, state.run, job, grain), 0;
   context.run(0, job.call.rows * job.call.tiles, grain,
               [&](std::int64_t begin, std::int64_t end) { state.run(job, begin, end); });
   return 0;
@@ -144,7 +194,9 @@ Kernel prepare(const Query& q, const Config& config) {
   const RowOperator& op = op_of<RowOperator>(q);
   State state{&op, code_of<RowLevel>(q).run, table().restore(config), {}, shape_of(op, q.problem)};
   if (op.op.choose) op.op.choose(q.problem, state.options);
-  return make_kernel({run}, state);
+  const std::int64_t parts = most_cpu_parts(q.problem.dims[op.rows]);
+  const std::int64_t sums = parts * std::popcount(op.folded) * columns_of(op, q.problem);
+  return make_kernel({run}, state, static_cast<std::size_t>(sums) * sizeof(float));
 }
 
 }  // namespace

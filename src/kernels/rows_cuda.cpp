@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/rates.hpp"
 #include "cuda/cuda.hpp"
+#include "kernels/row_fold.hpp"
 #include "kernels/row_operator.hpp"
 #include "registry/registry.hpp"
 
@@ -120,7 +121,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     if (align < size) traits.aligned = false;
     if (t.dtype > DType::kI8) continue;
     traits.types[i] = static_cast<FloatType>(t.dtype);
-    if (!has_columns(spec.role)) continue;
+    if (!has_columns(spec.role) || (k.op->folded >> i & 1u)) continue;
     const int span = spec.headed ? shape.span : 1;
     const RowRole leading = k.op->op.heads ? RowRole::kHeads : RowRole::kRow;
     traits.n =
@@ -137,6 +138,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
     if (k.op->operands[i].role == RowRole::kRow && !k.op->operands[i].written)
       traits.kept += std::max(4, traits.n * size_of(traits.types[i]));
+  traits.folded = k.op->folded;
   if (k.op->op.choose) k.op->op.choose(problem, traits.options);
   return traits;
 }
@@ -471,9 +473,12 @@ double estimate(const Query& q, const Config& config) {
   const double rows = std::max<double>(1, static_cast<double>(q.problem.dims[k.op->rows]));
   const double blocks = is_tiled(k) ? static_cast<double>(device.units) : rows * c.cluster;
   const double busy = std::min<double>(blocks, device.units);
+  // The kernels that fold read the rows once more.
+  const double launches = (k.op->folded ? 3 : 1) * launch_s(device);
+  if (k.op->folded) share += 0.7;
   const double rate = std::min(kCopy * memory_bytes_per_s(device),
                                std::max(1.0, busy) * unit_rates(device).alone_bytes_per_s);
-  return 1e3 * (launch_s(device) + share * bytes_of(*k.op, q.problem) / rate);
+  return 1e3 * (launches + share * bytes_of(*k.op, q.problem) / rate);
 }
 
 /// What `prepare` leaves for the calls.
@@ -483,16 +488,34 @@ struct State {
   std::int32_t n;  // of the traits
   std::int32_t options[kMaxRowOptions];
   std::int32_t shared_bytes;
+  std::int64_t stats_bytes;  // of the workspace's first, where results are folded
   bool nested, dependent;
   RowShape shape;
 };
 
-int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
-  const State& state = kernel.load<State>();
-  const RowConfig& c = state.config;
+CudaParts parts_of(const State& state, std::int64_t rows, std::int32_t width) {
+  return cuda_parts(rows, (std::int64_t{width} + state.n - 1) / state.n);
+}
+
+/// The arguments of a call's kernels.
+NestedRowCall call_of(const State& state, const Args& args, void* workspace) {
   NestedRowCall call;
   fill_call(*state.kernel->op, state.shape, args, call, state.nested ? &call.nest : nullptr);
   std::copy_n(state.options, kMaxRowOptions, call.options);
+  call.folds = {};
+  if (state.kernel->op->folded == 0) return call;
+  const CudaParts parts = parts_of(state, call.rows, call.width);
+  call.folds = {workspace,
+                reinterpret_cast<float*>(static_cast<char*>(workspace) + state.stats_bytes),
+                static_cast<std::int32_t>(parts.rows), static_cast<std::int32_t>(parts.parts)};
+  return call;
+}
+
+int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const State& state = kernel.load<State>();
+  const RowConfig& c = state.config;
+  NestedRowCall call = call_of(state, args, workspace);
+  if (call.folds.stats && (call.rows == 0 || call.width == 0)) return 0;
   cuda::Launch how;
   std::int64_t blocks = (call.rows + c.rows - 1) / c.rows * c.cluster;
   if (state.kernel->kind == Kind::kRegisters && is_tiled(*state.kernel)) {
@@ -509,14 +532,50 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   return cuda::launch(*kernel.entries[0], how, &call, sizeof call, context.stream);
 }
 
+/// Partial sums of the results that are folded.
+int run_fold(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const State& state = kernel.load<State>();
+  NestedRowCall call = call_of(state, args, workspace);
+  if (call.rows == 0 || call.width == 0) return 0;
+  const CudaParts parts = parts_of(state, call.rows, call.width);
+  call.tiles = static_cast<std::uint32_t>(parts.tiles);
+  cuda::Launch how;
+  how.grid.x = static_cast<unsigned>(parts.tiles * parts.parts);
+  how.block.x = static_cast<unsigned>(parts.threads * parts.rows_at_once);
+  how.dependent = state.dependent;
+  return cuda::launch(*kernel.entries[1], how, &call, sizeof call, context.stream);
+}
+
+/// Without rows these are zeros.
+int run_fold_parts(const Args& args, const Context& context, const Kernel& kernel,
+                   void* workspace) {
+  constexpr int kColumns = 32, kThreads = 1024;  // device/row/fold.cuh
+  const State& state = kernel.load<State>();
+  const NestedRowCall call = call_of(state, args, workspace);
+  if (call.width == 0) return 0;
+  cuda::Launch how;
+  how.grid.x = static_cast<unsigned>((call.width + kColumns - 1) / kColumns);
+  how.grid.y = static_cast<unsigned>(std::popcount(state.kernel->op->folded));
+  how.block.x = kThreads;
+  how.dependent = state.dependent;
+  return cuda::launch(*kernel.entries[2], how, &call, sizeof call, context.stream);
+}
+
 Kernel prepare(const Query& q, const Config& config) {
   const RowKernel& k = q.user<RowKernel>();
   const RowTraits traits = traits_of(k, q.problem);
-  State state{&k,          restore(k, config), traits.n, {}, 0, traits.nested, q.device.arch >= 90,
-              traits.shape};
+  State state{
+      &k, restore(k, config), traits.n, {}, 0, 0, traits.nested, q.device.arch >= 90, traits.shape};
   std::copy_n(traits.options, kMaxRowOptions, state.options);
   state.shared_bytes = static_cast<std::int32_t>(kept_bytes(k, q.problem, state.config));
-  return make_kernel({run}, state);
+  if (k.op->folded == 0) return make_kernel({run}, state);
+  const std::int64_t rows = q.problem.dims[k.op->rows], width = columns_of(*k.op, q.problem);
+  state.stats_bytes = (rows * kMostRowStats + 255) / 256 * 256;
+  const std::int64_t sums =
+      most_cuda_parts(rows, accesses(k, q.problem)) * std::popcount(k.op->folded) * width;
+  return make_kernel(
+      {run, run_fold, run_fold_parts}, state,
+      static_cast<std::size_t>(state.stats_bytes) + static_cast<std::size_t>(sums) * sizeof(float));
 }
 
 std::string literal(const RowShape& shape) {
@@ -536,12 +595,12 @@ std::string literal(const RowTraits& traits) {
   for (const FloatType type : traits.types)
     types += text("dlblas::FloatType(", static_cast<int>(type), "), ");
   for (const std::int32_t option : traits.options) options += text(option, ", ");
-  return text("dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n,
-              ", .full = ", word(traits.full), ", .nested = ", word(traits.nested),
-              ", .strided = ", word(traits.strided), ", .aligned = ", word(traits.aligned),
-              ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
-              shaped ? literal(traits.shape) : "", ", .group = ", traits.group, ", .options = {",
-              options, "}}");
+  return text(
+      "dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n, ", .full = ", word(traits.full),
+      ", .nested = ", word(traits.nested), ", .strided = ", word(traits.strided),
+      ", .aligned = ", word(traits.aligned), ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
+      shaped ? literal(traits.shape) : "", ", .group = ", traits.group,
+      traits.folded ? text(", .folded = ", traits.folded) : "", ", .options = {", options, "}}");
 }
 
 std::vector<KernelSource> sources(const Query& q, const Config& config) {
@@ -552,10 +611,23 @@ std::vector<KernelSource> sources(const Query& q, const Config& config) {
       k.table ? k.table->literal(config, "dlblas::RowConfig")
               : text("dlblas::RowConfig{.threads = ", c.threads, ", .vectors = ", c.vectors,
                      ", .keep = false, .early = false, .variant = ", c.variant, "}");
-  return {{k.op->program->header,
-           text(registers ? "dlblas::row_registers<" : "dlblas::row_passes<", k.op->program->type,
-                ", ", literal(traits_with(k, q.problem, c)), ", ", how, ">"),
-           static_cast<std::int32_t>(kept_bytes(k, q.problem, c))}};
+  const RowProgramEntry& program = *k.op->program;
+  std::vector<KernelSource> all = {
+      {program.header,
+       text(registers ? "dlblas::row_registers<" : "dlblas::row_passes<", program.type, ", ",
+            literal(traits_with(k, q.problem, c)), ", ", how, ">"),
+       static_cast<std::int32_t>(kept_bytes(k, q.problem, c))}};
+  if (k.op->folded == 0) return all;
+  const std::string traits = literal(traits_of(k, q.problem));
+  const CudaParts parts = cuda_parts(1, accesses(k, q.problem));
+  all.push_back({program.header,
+                 text("dlblas::row_fold<", program.type, ", ", traits,
+                      ", dlblas::RowConfig{.threads = ", parts.threads,
+                      ", .vectors = 1, .rows = ", parts.rows_at_once,
+                      ", .keep = false, .early = false, .variant = ", c.variant, "}>"),
+                 0});
+  all.push_back({program.header, text("dlblas::row_fold_parts<", traits, ">"), 0});
+  return all;
 }
 
 Implementation implementation(const RowOperator& op, Kind kind) {

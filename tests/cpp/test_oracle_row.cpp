@@ -33,6 +33,8 @@ static std::int64_t offset_of(const DeviceView& t, std::int64_t index) {
 
 #include "device/oracle/row.hpp"
 #include "ops/activation/silu_and_mul/silu_and_mul_ref.hpp"
+#include "ops/norm/layer_norm/layer_norm_ref.hpp"
+#include "ops/norm/rms_norm/rms_norm_ref.hpp"
 #include "ops/norm/softmax/softmax_ref.hpp"
 #include "ops/rope/rope/rope_ref.hpp"
 
@@ -157,6 +159,26 @@ TEST(OracleRow, ANanWinsInEachThreadsPart) {
   }
 }
 
+TEST(OracleRow, StatisticsAndWeights) {
+  for (const std::int64_t width : {1, 33, 5000}) {
+    Call normed("layer_norm");
+    normed.add(norm::kLayerNormX, {3, width});
+    normed.add(norm::kLayerNormBias, {width});
+    normed.add(norm::kLayerNormY, {3, width});
+    normed.args.letters[norm::kLayerNormT] = 3, normed.args.letters[norm::kLayerNormC] = width;
+    normed.rows = {2, 1};
+    expect_same<norm::layer_norm_row<kernels::HostRow>, norm::layer_norm_row<TeamRow<Team>>>(
+        normed);
+    Call rms("rms_norm");
+    rms.add(norm::kRmsNormX, {3, width});
+    rms.add(norm::kRmsNormWeight, {width});
+    rms.add(norm::kRmsNormWeight + 1, {3, width});
+    rms.args.letters[norm::kT] = 3, rms.args.letters[norm::kC] = width;
+    rms.rows = {0, 2};
+    expect_same<norm::rms_norm_row<kernels::HostRow>, norm::rms_norm_row<TeamRow<Team>>>(rms);
+  }
+}
+
 TEST(OracleRow, ColumnsOfTwoHalves) {
   Call call("silu_and_mul");
   call.add(activation::kX, {3, 66}, DType::kBF16);
@@ -194,31 +216,31 @@ struct Term {
 TEST(OracleRow, PartsOfAWalkAreTheWalk) {
   std::mt19937 random(5);
   std::normal_distribution<double> normal;
-  for (const int count : {0, 1, 15, 16, 17, 127, 128, 129, 1000, 4099}) {
+  for (const int count : {0, 1, 15, 16, 17, 127, 128, 129, 1000, 4096, 4099, 9000}) {
     Term term{std::vector<double>(static_cast<std::size_t>(count))};
     for (double& v : term.terms) v = normal(random);
-    SumWalk whole;
+    kernels::RowWalk whole;
     for (int c = 0; c < count; ++c) whole.add(term(c));
     const std::int64_t zero = 0;
     OracleCall call{};
     call.rows = &zero;
     std::barrier<> meeting(kThreads);
     std::vector<double> shared(kTeamDoubles * kThreads);
-    std::vector<SumWalk> parts(kThreads);
+    std::vector<kernels::RowWalk> walks(kThreads);
     {
       std::vector<std::jthread> threads;
       for (int i = 0; i < kThreads; ++i)
         threads.emplace_back([&, i] {
           const Team team{i, &meeting, shared.data()};
-          parts[static_cast<std::size_t>(i)] = TeamRow<Team>(call, team, 0).walk(count, term);
+          walks[static_cast<std::size_t>(i)] = TeamRow<Team>(call, team, 0).walk(count, term);
         });
     }
-    const SumSizes want = whole.sizes(), got = parts[3].sizes();
-    EXPECT_NEAR(whole.sum(), parts[3].sum(), 1e-12 * (1 + want.size)) << count;
-    EXPECT_NEAR(want.size, got.size, 1e-12 * (1 + want.size)) << count;
-    EXPECT_NEAR(want.squares, got.squares, 1e-12 * (1 + want.squares)) << count;
-    EXPECT_NEAR(want.path, got.path, 1e-12 * (1 + want.path)) << count;
-    EXPECT_NEAR(want.lanes, got.lanes, 1e-12 * (1 + want.lanes)) << count;
+    for (const kernels::RowWalk& walk : walks) {
+      const double size = 1e-12 * (1 + whole.size());
+      EXPECT_NEAR(whole.sum(), walk.sum(), size) << count;
+      EXPECT_NEAR(whole.size(), walk.size(), size) << count;
+      EXPECT_NEAR(whole.roundings(), walk.roundings(), 1e-12 * (1 + whole.roundings())) << count;
+    }
   }
 }
 

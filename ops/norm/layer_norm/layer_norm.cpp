@@ -34,13 +34,7 @@ OperatorDef layer_norm() {
             .access_registers = 12,
             .fill =
                 [](const Args& args, RowCall& call) {
-                  const double eps = args.scalars[kLayerNormEps].f, scale = layer_norm_scale(eps);
-                  const double inverse = 1 / static_cast<double>(args.letters[kLayerNormC]);
-                  call.f[0] = static_cast<float>(eps * scale * scale);
-                  call.f[1] = static_cast<float>(inverse);
-                  call.f[2] = static_cast<float>(scale);
-                  call.f[3] = static_cast<float>(1 / scale);
-                  call.d[0] = inverse;
+                  fill_layer_norm(args.scalars[kLayerNormEps].f, args.letters[kLayerNormC], call);
                 },
             .choose =
                 [](const Problem& problem, std::int32_t* options) {

@@ -51,6 +51,15 @@ struct LayerNorm : RowProgram {
     return sum * call.d[kInverseWidth64];
   }
 
+  /// x − mean, scaled.
+  DLBLAS_ROW Values difference(const Values& x, const Stats& stats, const RowCall& call) {
+    const float scale = call.f[kScale];
+    return fma(x, Values(scale), Values(-stats.mean * scale));
+  }
+  DLBLAS_ROW Values normed(const Values& x, const Stats& stats) {
+    return fma(x - Values(stats.mean), Values(stats.factor), Values(stats.shift));
+  }
+
   DLBLAS_ROW Sum partial(Stage<0>) { return {}; }
   DLBLAS_ROW void accumulate(Stage<0>, Sum& sum, const Kept& kept, const Columns&, const Stats&,
                              const Access&) {
@@ -64,10 +73,8 @@ struct LayerNorm : RowProgram {
   DLBLAS_ROW Sums partial(Stage<1>) { return {}; }
   DLBLAS_ROW void accumulate(Stage<1>, Sums& sums, const Kept& kept, const Columns&,
                              const Stats& stats, const Access& at) {
-    const float scale = at.call.f[kScale];
-    const Values difference =
-        fma(values(kept.x, at.unpack(Stage<1>{})), Values(scale), Values(-stats.mean * scale));
-    sums.add(difference, difference);
+    const Values d = difference(values(kept.x, at.unpack(Stage<1>{})), stats, at.call);
+    sums.add(d, d);
   }
   template <typename Total>
   DLBLAS_ROW void finalize(Stage<1>, Stats& stats, const Total& total, const RowCall& call) {
@@ -79,8 +86,7 @@ struct LayerNorm : RowProgram {
 
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
-    Values y = fma(values(kept.x, at.unpack(Stage<2>{})) - Values(stats.mean), Values(stats.factor),
-                   Values(stats.shift));
+    Values y = normed(values(kept.x, at.unpack(Stage<2>{})), stats);
     if (at.option(kHasWeight) && at.option(kHasBias))
       y = fma(y, values(columns.weight), values(columns.bias));
     else if (at.option(kHasWeight))

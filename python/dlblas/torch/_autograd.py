@@ -35,6 +35,7 @@ class _Formula(NamedTuple):
     arguments: Callable[[tuple[Any, ...]], tuple[Any, ...]]  # of saved + scalars + gradients
     needed: tuple[int, ...]  # the results whose gradient the backward operator cannot do without
     gradients: Callable[[tuple[Any, ...]], tuple[Any, ...]]  # of (None, results of backward)
+    optional: tuple[int, ...]  # inputs with a gradient that a call may leave out
     backward: Callable[..., Any]
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
@@ -56,11 +57,19 @@ class _Formula(NamedTuple):
         saved = ctx.saved_tensors
         arguments = self.arguments((None, *saved, *ctx.scalars, *there))
         if not torch.is_grad_enabled():
-            return self.gradients((None, *_tuple(self.backward(*arguments))))
+            return self.given(ctx, _tuple(self.backward(*arguments)))
         with torch.no_grad():  # create_graph=True: gradients that refuse a second derivative
             results = _tuple(self.backward(*arguments))
         graph = [t for t in (*saved, *grads) if t is not None and t.requires_grad]
-        return self.gradients((None, *_Once.apply(self.op, len(results), *results, *graph)))
+        return self.given(ctx, _Once.apply(self.op, len(results), *results, *graph))
+
+    def given(self, ctx: Any, made: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...]:
+        """The inputs' gradients; an input that is not there has none."""
+        gradients = self.gradients((None, *made))
+        absent = [i for i in self.optional if not ctx.needs_input_grad[i]]
+        if not absent:
+            return gradients
+        return tuple(None if i in absent else g for i, g in enumerate(gradients))
 
 
 class _Once(torch.autograd.Function):
@@ -139,6 +148,9 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
             _pick([source(a) for a in backward.arguments]),
             tuple(results.index(takes[a.name]) for a in needed if not _is_optional(a)),
             _pick([1 + made.index(gives[name]) if name in gives else 0 for name in inputs]),
+            tuple(
+                i for i, a in enumerate(forward.arguments) if a.name in gives and _is_optional(a)
+            ),
             operator(declaration["backward"]),
         )
     except ValueError as reason:

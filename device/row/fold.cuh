@@ -1,0 +1,148 @@
+// Results over columns that a row program adds up over all rows (Fold<i>): a weight's gradient. The
+// rows were walked, and left what they know (Stats); here they are read again, down the columns.
+//   row_fold: a block takes a tile of columns and a part of the rows. Terms are added in f32, at
+// most kMostFoldedRows a thread, then over the threads of the same columns: partial sums.
+//   row_fold_parts: adds those up in f64, in order.
+// No atomics: the order depends on sizes alone. In: RowCall, its `folds` filled. Out: the results.
+// Read next: src/kernels/row_fold.hpp (who cuts the rows), registers.cuh.
+#pragma once
+
+#include "device/row/passes.cuh"
+
+namespace dlblas {
+namespace detail {
+
+/// The operand of result `fold` among those whose bits are set.
+constexpr int folded_operand(uint32_t folded, int fold) {
+  int i = 0;
+  for (; i < kMaxRowOperands; ++i)
+    if ((folded >> i & 1u) && fold-- == 0) break;
+  return i;
+}
+
+template <typename P, int kFold = 0, int kFolds, typename V, typename A>
+__device__ inline void add_terms(V (&sums)[kFolds], const typename P::Kept& kept,
+                                 const typename P::Columns& columns, const typename P::Stats& stats,
+                                 const A& at) {
+  if constexpr (kFold < kFolds) {
+    sums[kFold] = sums[kFold] + P::fold(Fold<kFold>{}, kept, columns, stats, at);
+    add_terms<P, kFold + 1>(sums, kept, columns, stats, at);
+  }
+}
+
+/// An access of row r, as the program keeps it; nothing is written.
+template <typename P, typename A>
+__device__ inline void load_again(typename P::Kept& kept, const A& at) {
+  if constexpr (P::kHasReload) {
+    P::reload(kept, at);
+  } else {
+    typename P::Loaded loaded;
+    P::load(loaded, at);
+    P::keep(kept, loaded, at);
+  }
+}
+
+}  // namespace detail
+
+/// C.threads accesses of a row, C.rows rows at a time.
+template <template <typename> class Program, RowTraits T, RowConfig C>
+__global__ void __launch_bounds__(C.threads* C.rows)
+    row_fold(const __grid_constant__ typename RowCallOf<T>::Type call) {
+  constexpr int N = T.n, kColumns = C.threads * N;
+  using A = RowAccess<T, Cache::kDefault, false, true>;
+  using P = Program<DeviceTarget<T, C, A, false>>;
+  using Stats = typename P::Stats;
+  static_assert(!T.full && T.shape.head_width == 0 && T.shape.index < 0 && !P::kColumnsAfterRow);
+  static_assert(P::kFolds > 0 && sizeof(Stats) <= kMostRowStats);
+  static_assert(detail::folded_operand(T.folded, P::kFolds - 1) < kMaxRowOperands &&
+                    detail::folded_operand(T.folded, P::kFolds) == kMaxRowOperands,
+                "results [C] are the program's folds");
+  __shared__ float others[C.rows > 1 ? C.rows : 1][C.rows > 1 ? kColumns : 1];
+  const int local = threadIdx.x / C.threads, thread = threadIdx.x % C.threads;
+  const uint32_t part = blockIdx.x / call.tiles, tile = blockIdx.x - part * call.tiles;
+  const int first = static_cast<int>(tile) * kColumns + thread * N;
+  const bool holds = first < call.width;
+  wait_for_dependencies();
+  launch_dependents();
+  const int64_t share = static_cast<int64_t>(call.folds.rows) * C.rows, begin = part * share;
+  const int64_t end = begin + share < call.rows ? begin + share : call.rows;
+  typename P::Columns columns;
+  if constexpr (P::kHasColumns) {
+    const RowPlace<T> row(call, begin);  // each part has a row
+    P::load_columns(columns, A{row, first, 0, holds, false});
+  }
+  Values<N> sums[P::kFolds];
+#pragma unroll
+  for (Values<N>& sum : sums) sum = Values<N>(0.0f);
+  constexpr int kUnroll = T.nested ? 1 : 4;
+#pragma unroll kUnroll
+  for (int64_t r = begin + local; r < end; r += C.rows) {
+    const RowPlace<T> row(call, r);
+    const A at = {row, first, 0, holds, false};
+    typename P::Kept kept;
+    detail::load_again<P>(kept, at);
+    Stats stats;
+    if constexpr (detail::leaves_stats<P>()) stats = static_cast<const Stats*>(call.folds.stats)[r];
+    detail::add_terms<P>(sums, kept, columns, stats, at);
+  }
+#pragma unroll
+  for (int i = 0; i < P::kFolds; ++i) {
+    if constexpr (C.rows > 1) {
+      if (i > 0) __syncthreads();
+#pragma unroll
+      for (int j = 0; j < N; ++j) others[local][thread * N + j] = sums[i].v[j];
+      __syncthreads();
+      if (local == 0)
+#pragma unroll 1
+        for (int other = 1; other < C.rows; ++other)
+#pragma unroll
+          for (int j = 0; j < N; ++j) sums[i].v[j] += others[other][thread * N + j];
+    }
+    if (local == 0 && holds)
+      store_vec<FloatType::kF32, N>(
+          call.folds.partials, (static_cast<int64_t>(part) * P::kFolds + i) * call.width + first,
+          rounded<FloatType::kF32>(sums[i]));
+  }
+}
+
+inline constexpr int kRowFoldColumns = 32, kRowFoldParts = 32;
+
+namespace detail {
+/// One element of result `fold`, whose number the compiler does not know.
+template <RowTraits T, int kFold = 0>
+__device__ inline void store_folded(const RowCall& call, int fold, int64_t column, float value) {
+  constexpr int kOperand = folded_operand(T.folded, kFold);
+  if constexpr (kOperand < kMaxRowOperands) {
+    if (fold != kFold) return store_folded<T, kFold + 1>(call, fold, column, value);
+    constexpr FloatType kType = T.types[kOperand];
+    constexpr int kAlign = T.aligned ? size_of(kType) : 1;
+    const RowOperand& o = call.operands[kOperand];
+    store_vec<kType, 1, kAlign>(o.data, column * o.column, rounded<kType>(Values<1>(value)));
+  }
+}
+}  // namespace detail
+
+/// A block: kRowFoldColumns columns of the result blockIdx.y.
+template <RowTraits T>
+__global__ void __launch_bounds__(kRowFoldColumns* kRowFoldParts)
+    row_fold_parts(const __grid_constant__ RowCall call) {
+  static_assert(kRowFoldColumns == kWarp && kRowFoldParts == kWarp);
+  __shared__ double sums[kRowFoldParts][kRowFoldColumns + 1];
+  const int here = threadIdx.x % kRowFoldColumns, local = threadIdx.x / kRowFoldColumns;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kRowFoldColumns, width = call.width;
+  wait_for_dependencies();
+  launch_dependents();
+  double sum = 0;
+  if (first + here < width)
+#pragma unroll 4
+    for (int64_t part = local; part < call.folds.parts; part += kRowFoldParts)
+      sum += call.folds.partials[(part * gridDim.y + blockIdx.y) * width + first + here];
+  sums[local][here] = sum;
+  __syncthreads();
+  // Transposed, so that a warp has the parts of one column.
+  const double total = warp_sum(sums[here][local]);
+  if (here == 0 && first + local < width)
+    detail::store_folded<T>(call, blockIdx.y, first + local, static_cast<float>(total));
+}
+
+}  // namespace dlblas

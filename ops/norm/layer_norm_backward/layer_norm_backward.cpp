@@ -1,0 +1,52 @@
+// layer_norm_backward over the last dimension: schema, oracle and program. Everything else is
+// derived from these. Read next: layer_norm_backward_program.hpp (what it computes),
+// layer_norm_backward_ref.hpp (how exactly).
+#include "kernels/rows.hpp"
+#include "ops/norm/layer_norm_backward/layer_norm_backward_ref.hpp"
+
+namespace dlblas::norm {
+
+OperatorDef layer_norm_backward();
+OperatorDef layer_norm_backward() {
+  OperatorDef def;
+  def.family = "norm";
+  def.schema =
+      "layer_norm_backward(dy: f[*T, C], x: like(dy)[*T, C], weight: like(dy)|f32[C]?, "
+      "eps: float = 1e-5) -> (dx: like(dy)[*T, C], dweight: like(weight|f32)[C], "
+      "dbias: like(weight|f32)[C]) where T: bucket(tokens)";
+  def.formula =
+      "r = rsqrt(var_C(x) + eps); n = (x − mean_C(x)) · r; g = dy · weight; "
+      "dx = r · (g − mean_C(g) − n · mean_C(g · n)); dweight = sum_T(dy · n); dbias = sum_T(dy)";
+  def.letters = {"T", "C"};
+  def.reference = kernels::folded_reference<layer_norm_backward_row<kernels::HostRow>,
+                                            layer_norm_backward_columns<kernels::HostRow>>;
+  def.bound = [](const Problem& problem, int result) {
+    const DType dtype = problem.tensors[kGradDx + result].dtype;
+    const FloatTraits out = float_traits(dtype);
+    // dweight and dbias are rounded from f64; an f32 dx is its last product's own rounding.
+    return Bound{.magnitude = kRounding * (1 + out.eps),
+                 .value = result == 0 && dtype == DType::kF32 ? 0 : out.eps / 2,
+                 .absolute = out.tiny};
+  };
+  def.work_per_row = [](const Problem& problem) {
+    return 30.0 * static_cast<double>(problem.dims[kLayerNormC]);
+  };
+  kernels::add_row_implementations(
+      def, {.program = "layer_norm_backward",
+            .width = "C",
+            .operands = {"x", "weight", "dy", "dx", "dweight", "dbias"},
+            .reduces = true,
+            .registers = 32,
+            .access_registers = 16,
+            .fill =
+                [](const Args& args, RowCall& call) {
+                  fill_layer_norm(args.scalars[kGradEps].f, args.letters[kLayerNormC], call);
+                },
+            .choose =
+                [](const Problem& problem, std::int32_t* options) {
+                  options[0] = problem.tensors[kGradWeight].dtype != DType::kAbsent;
+                }});
+  return def;
+}
+
+}  // namespace dlblas::norm

@@ -1,0 +1,82 @@
+// The oracle of layer_norm's gradient, in f64: with x̂ = (x − mean)·r and g = dy·weight,
+// dx = r·(g − mean_C(g) − x̂·mean_C(g·x̂)), dweight = Σ_T dy·x̂, dbias = Σ_T dy.
+// The error it allows, in units u = 2^-24; e is x̂'s (layer_norm_moments.hpp), w is 1 where there is
+// a weight, since g is rounded then.
+//   mean(g): what its sum brings (RowWalk), w of each |g|, 2 for 1/C and the product with it.
+//   mean(g·x̂): the same of the products; of e, two roundings of each term, x̂'s shift of mean(g),
+// which all terms have in common, and x̂'s factor; and 1 where a chain begins.
+//   dx: of the bracket, w of g, both means' errors (x̂ times the second's), e times the second mean,
+// one rounding of g − mean(g) and one of all; times r, which is off by V/2 + 5, and the
+// product's 1.
+//   dweight: a term is off by e·|dy| + |dy·x̂|, dbias: by nothing; their sums: FoldedColumn. And a
+// rounding from f64.
+// Products of two errors are 2 % at most, since V·u is at most 2^-6. f32's least is absolute.
+// Undefined is what layer_norm leaves so, and sums beyond 2^126. Read next:
+// layer_norm_backward_program.hpp.
+#pragma once
+
+#include <vector>
+
+#include "ops/norm/layer_norm_moments.hpp"
+
+namespace dlblas::norm {
+
+enum LayerNormBackwardTensor : int { kGradDy, kGradX, kGradWeight, kGradDx };
+enum LayerNormBackwardScalar : int { kGradEps };
+
+inline constexpr double kSecondOrder = 1.02, kLeast = 0x1p-126;
+
+template <typename Row>
+void layer_norm_backward_row(Row& row) {
+  const auto width = row.size(kLayerNormC);
+  const auto n = static_cast<double>(width);
+  const bool has_weight = row.has(kGradWeight);
+  const double rounded = has_weight ? 1 : 0;
+  const auto x = [&](auto c) { return row.load(kGradX, c); };
+  const auto m = layer_norm_moments(row, width, row.scalar(kGradEps), x);
+  const auto g = [&](auto c) {
+    const double dy = row.load(kGradDy, c);
+    return has_weight ? dy * row.load_column(kGradWeight, c) : dy;
+  };
+  const auto product = [&](auto c) { return g(c) * m.normed(x(c)); };
+  const kernels::RowWalk gradients = row.walk(width, g), products = row.walk(width, product);
+  const double mean = gradients.sum() / n, slope = products.sum() / n;
+  const double mean_off =
+      (gradients.roundings() + rounded * gradients.size()) / n + 2 * std::abs(mean) + kLeast;
+  const double slope_off = (products.roundings() + (3 + rounded) * products.size()) / n +
+                           m.shift() * std::abs(mean) + (m.factor() + 2) * std::abs(slope) + kLeast;
+  const bool lost = m.lost || gradients.overflows() || products.overflows();
+  row.each(width, [&](auto c) {
+    const double normed = m.normed(x(c)), centred = g(c) - mean, bracket = centred - normed * slope;
+    const double off = rounded * std::abs(g(c)) + mean_off + std::abs(centred) +
+                       slope_off * std::abs(normed) + std::abs(slope) * m.normed_off(x(c)) +
+                       std::abs(bracket) * (m.factor() + 2) + 2 * kLeast;
+    row.store(0, c, m.rstd * bracket, lost ? -1 : kSecondOrder * m.rstd * off + kLeast);
+  });
+}
+
+template <typename Row>
+void layer_norm_backward_columns(Row& row) {
+  const auto width = row.size(kLayerNormC);
+  std::vector<kernels::FoldedColumn> weight(width), bias(width);
+  std::vector<double> elements(width);
+  bool lost = false;
+  for (std::int64_t t = 0; t < row.size(kLayerNormT); ++t) {
+    row.look_at(t);
+    for (std::int64_t c = 0; c < width; ++c) elements[c] = row.load(kGradX, c);
+    const auto x = [&](auto c) { return elements[c]; };
+    const auto m = layer_norm_moments(row, width, row.scalar(kGradEps), x);
+    lost = lost || m.lost;
+    for (std::int64_t c = 0; c < width; ++c) {
+      const double dy = row.load(kGradDy, c), term = dy * m.normed(x(c));
+      weight[c].add(term, std::abs(dy) * m.normed_off(x(c)) + std::abs(term));
+      bias[c].add(dy, 0);
+    }
+  }
+  for (std::int64_t c = 0; c < width; ++c) {
+    row.store(1, c, weight[c].sum(), lost ? -1 : kSecondOrder * weight[c].magnitude());
+    row.store(2, c, bias[c].sum(), bias[c].magnitude());
+  }
+}
+
+}  // namespace dlblas::norm

@@ -1,0 +1,157 @@
+// Results that a row program folds over rows: the CPU walker against f64 loops, for values in order
+// and by even and odd elements, past the caches or not; how rows are cut; the kernels compiled for
+// GPUs. Read next: tests/device/row_folded_program.hpp, tests/test_layer_norm_backward.py.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <vector>
+
+#include "core/error.hpp"
+#include "cpu/row/walk.hpp"
+#include "jit/jit.hpp"
+#include "kernels/row_fold.hpp"
+#include "tests/device/row_folded_program.hpp"
+
+namespace dlblas {
+namespace {
+
+/// Lets the JIT read tests/device, before anything asks for the environment.
+class SourceTree : public testing::Environment {
+ public:
+  void SetUp() override {
+    if (std::getenv("DLBLAS_SOURCE_DIR")) return;
+    std::filesystem::path folder = std::filesystem::current_path();
+    while (!std::filesystem::exists(folder / "tests/device/row_folded_program.hpp")) {
+      ASSERT_NE(folder, folder.root_path()) << "run it inside the source tree";
+      folder = folder.parent_path();
+    }
+    setenv("DLBLAS_SOURCE_DIR", folder.c_str(), 1);
+  }
+};
+const auto* const kSourceTree = testing::AddGlobalTestEnvironment(new SourceTree);
+
+using test::RowFolded;
+
+struct How {
+  bool bf16, stream;
+  int shift;  // elements from an aligned address to the first row
+};
+
+/// x of `rows` rows, in parts of `part` rows: the sums of each part must be the parts' own.
+void check(int rows, int width, int part, const How& how) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  const auto size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
+  std::vector<float> x(size), weight(static_cast<std::size_t>(width));
+  const auto draw = [&] {  // bf16 holds them
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(normal(random)) & 0xffff0000u);
+  };
+  for (float& v : x) v = draw();
+  for (float& v : weight) v = draw();
+  const int bytes = how.bf16 ? 2 : 4;
+  const auto memory = [&](const std::vector<float>& from) {
+    std::vector<char> to((from.size() + 80) * static_cast<std::size_t>(bytes));
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(from[i]) >> (how.bf16 ? 16 : 0);
+      std::memcpy(
+          to.data() + (i + static_cast<std::size_t>(how.shift)) * static_cast<std::size_t>(bytes),
+          &bits, static_cast<std::size_t>(bytes));
+    }
+    return to;
+  };
+  std::vector<char> xs = memory(x), weights = memory(weight), ys = memory(x);
+  const int parts = (rows + part - 1) / part;
+  std::vector<float> sums(static_cast<std::size_t>(parts) * 2 * weight.size() + 1);
+  sums.back() = 17;
+  RowJob job{};
+  job.call.rows = rows, job.call.width = width, job.call.tiles = 1;
+  const FloatType type = how.bf16 ? FloatType::kBF16 : FloatType::kF32;
+  char* data[] = {xs.data(), weights.data(), ys.data()};
+  for (int i = 0; i < 3; ++i) {
+    job.call.operands[i] = {data[i] + how.shift * bytes, i == 1 ? 0 : width, 1};
+    job.types[i] = type;
+    job.call.nest.strides[i][0] = i == 1 ? 0 : width;
+  }
+  job.call.nest.rank = 1, job.call.nest.sizes[0] = static_cast<std::uint32_t>(rows);
+  job.operands = 3, job.rows_of = 0b101, job.written = 0b100, job.at_columns = 0b111;
+  job.tile = width, job.paired = how.bf16, job.short_nans = how.bf16, job.stream = how.stream;
+  job.partials = sums.data(), job.part_rows = part;
+  for (int p = 0; p < parts; ++p)
+    DLBLAS_ISA::walk_rows<RowFolded>(job, p * part, std::min(rows, (p + 1) * part));
+  ASSERT_EQ(sums.back(), 17) << "written past the last part";
+  for (int p = 0; p < parts; ++p) {
+    for (int c = 0; c < width; ++c) {
+      double products = 0, sizes = 0;
+      for (int r = p * part; r < std::min(rows, (p + 1) * part); ++r) {
+        const float v = x[static_cast<std::size_t>(r * width + c)];
+        products += static_cast<double>(v) * weight[static_cast<std::size_t>(c)];
+        sizes += std::abs(v);
+      }
+      const auto at = static_cast<std::size_t>(p * 2 * width + c);
+      const double most = sizes * 4e-7 * part;
+      ASSERT_NEAR(sums[at], products, most * 4) << "part " << p << " column " << c;
+      ASSERT_NEAR(sums[at + static_cast<std::size_t>(width)], sizes, most)
+          << "part " << p << " column " << c;
+    }
+  }
+}
+
+TEST(RowFolds, AreTheirPartsSums) {
+  for (const int width : {1, 3, 8, 17, 64, 131, 1000})
+    for (const How how : {How{false, false, 0}, How{true, false, 0}, How{false, true, 0},
+                          How{true, true, 0}, How{false, true, 3}, How{true, true, 5}})
+      for (const int rows : {1, 7, 20}) check(rows, width, 7, how);
+}
+
+TEST(RowFolds, AreCutBySizesAlone) {
+  for (const std::int64_t bucket : {1, 2, 64, 96, 1024, 16384, 131072, 1 << 22}) {
+    for (const std::int64_t width : {1, 8, 100, 1000, 4096, 65536, 1 << 20}) {
+      for (const std::int64_t rows : {bucket, bucket - bucket / 5, bucket / 2 + 1}) {
+        const kernels::CpuParts cpu = kernels::cpu_parts(rows, width);
+        EXPECT_GE(cpu.rows * cpu.count, rows);
+        EXPECT_LE(cpu.rows, kMostFoldedRows);
+        EXPECT_LE(cpu.count, kernels::most_cpu_parts(bucket)) << rows << "×" << width;
+        const kernels::CudaParts cuda = kernels::cuda_parts(rows, width);
+        EXPECT_GE(cuda.rows * cuda.rows_at_once * cuda.parts, rows);
+        EXPECT_LT(cuda.rows * cuda.rows_at_once * (cuda.parts - 1), rows) << "a part has rows";
+        EXPECT_GE(cuda.tiles * cuda.threads, width);
+        EXPECT_EQ(cuda.threads * cuda.rows_at_once, 256);
+        EXPECT_LE(cuda.rows, kMostFoldedRows);
+        EXPECT_LE(cuda.parts, kernels::most_cuda_parts(bucket, width)) << rows << "×" << width;
+      }
+    }
+  }
+}
+
+TEST(RowFolds, CompileCleanForGpus) {
+  if (const std::string why = jit::unavailable(); !why.empty()) GTEST_SKIP() << why;
+  const auto clean = [](const std::string& entry, int arch) {
+    const jit::Cubin& cubin = jit::compile({"tests/device/row_folded_program.hpp", entry, 0}, arch);
+    EXPECT_EQ(cubin.spill_bytes, 0) << entry;
+    EXPECT_TRUE(cubin.warnings.empty()) << entry << cubin.warnings.front();
+  };
+  const std::string types =
+      "dlblas::RowTraits{.types = {dlblas::FloatType(2), dlblas::FloatType(0), "
+      "dlblas::FloatType(2), dlblas::FloatType(0), dlblas::FloatType(1)}, ";
+  for (const int arch : {80, 90}) {
+    for (const char* rest : {".n = 8, .folded = 24}", ".n = 4, .nested = true, .folded = 24}",
+                             ".n = 1, .nested = true, .strided = true, .aligned = false, "
+                             ".folded = 24}"}) {
+      for (const char* shape :
+           {".threads = 8, .vectors = 1, .rows = 32", ".threads = 256, .vectors = 1, .rows = 1"})
+        clean(text("dlblas::row_fold<dlblas::test::RowFolded, ", types, rest,
+                   ", dlblas::RowConfig{", shape, ", .keep = false, .early = false}>"),
+              arch);
+      clean(text("dlblas::row_fold_parts<", types, rest, ">"), arch);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlblas
