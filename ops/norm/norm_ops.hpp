@@ -1,4 +1,5 @@
-// Where the tensors of a forward operator that has a weight stand. Read next: ops/norm/rms_norm/rms_norm.cpp.
+// Where the tensors of a forward operator that has a weight stand. Read next:
+// ops/norm/rms_norm/rms_norm.cpp.
 #pragma once
 
 #include <array>

@@ -88,8 +88,7 @@ void norm_row(Row& row, DType dtype, int weight, const Hidden& h) {
   });
   const RowSquares squares = {sums.of[0], sums.of[1], sums.of[2]};
   const double offset = held_offset(row.scalar(kWeightOffset));
-  const double scale =
-      1 / std::sqrt(squares.sum / static_cast<double>(width) + row.scalar(kEps));
+  const double scale = 1 / std::sqrt(squares.sum / static_cast<double>(width) + row.scalar(kEps));
   const double roundings = kNormRoundings + squares.root_error(width);
   const double error = roundings * kRounding;
   const bool cast = row.integer(kCastBeforeWeight) != 0 && dtype != DType::kF32;

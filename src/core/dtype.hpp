@@ -1,6 +1,5 @@
-// Element types (device/types.hpp): their names, DLPack codes, and the f16, bf16 and f8 conversions of the host
-// code.
-// In: nothing. Out: values that Problem, Schema and the references share.
+// Element types (device/types.hpp): their names, DLPack codes, and the f16, bf16 and f8 conversions
+// of the host code. In: nothing. Out: values that Problem, Schema and the references share.
 // Conversions round to nearest even, keep NaN a NaN, and are exact towards f32.
 // Read next: core/schema.hpp (dtype classes), core/problem.hpp.
 #pragma once
@@ -28,8 +27,9 @@ struct DTypeRow {
   std::uint8_t lanes = 1;    // numbers an element
 };
 inline constexpr DTypeRow kDTypes[kNumDTypes] = {
-    {"f32", 2}, {"f16", 2}, {"bf16", 4}, {"f8e4m3", 10}, {"f8e5m2", 12}, {"i8", 0},     {"i32", 0},
-    {"i64", 0}, {"u8", 1},  {"bool", 6}, {"f64", 2},     {"f8e8m0", 14}, {"f4x2", 17, 2},
+    {"f32", 2}, {"f16", 2},     {"bf16", 4},     {"f8e4m3", 10}, {"f8e5m2", 12},
+    {"i8", 0},  {"i32", 0},     {"i64", 0},      {"u8", 1},      {"bool", 6},
+    {"f64", 2}, {"f8e8m0", 14}, {"f4x2", 17, 2},
 };
 }  // namespace detail
 

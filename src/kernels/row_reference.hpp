@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/element.hpp"
+#include "device/oracle/sum_error.hpp"
 #include "device/row/call.hpp"
 #include "registry/operator.hpp"
-#include "device/oracle/sum_error.hpp"
 
 namespace dlblas::kernels {
 

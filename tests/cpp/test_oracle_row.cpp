@@ -92,8 +92,7 @@ struct Results {
   explicit Results(const Call& call) {
     for (int j = 0; j < call.args.schema->num_judged(); ++j) {
       const TensorView& t = call.args.judged(j);
-      const std::size_t n =
-          call.rows.size() * static_cast<std::size_t>(t.shape[t.rank - 1]);
+      const std::size_t n = call.rows.size() * static_cast<std::size_t>(t.shape[t.rank - 1]);
       values[j].assign(n, -77), magnitudes[j].assign(n, -77);
       out[j] = {values[j].data(), magnitudes[j].data()};
     }
@@ -151,8 +150,9 @@ TEST(OracleRow, ANanWinsInEachThreadsPart) {
       for (int i = 0; i < kThreads; ++i)
         threads.emplace_back([&, i] {
           const Team team{i, &meeting, shared.data()};
-          most[static_cast<std::size_t>(i)] =
-              TeamRow<Team>(call, team, 0).max(40, [&](auto c) { return c == nan ? NAN : 1.0 * c; });
+          most[static_cast<std::size_t>(i)] = TeamRow<Team>(call, team, 0).max(40, [&](auto c) {
+            return c == nan ? NAN : 1.0 * c;
+          });
         });
     }
     for (const double v : most) EXPECT_TRUE(std::isnan(v)) << nan;

@@ -59,13 +59,14 @@ __global__ void __launch_bounds__(MatmulOracleParams::kTile* MatmulOracleParams:
   for (int64_t k0 = 0; k0 < p.k; k0 += kTile) {
     // Past the ends zeros: they change no sum.
     const bool has_a = listed < p.num_rows && k0 + tx < p.k, has_b = column < p.n && k0 + ty < p.k;
-    const double a = has_a ? load_element(p.a, row * p.a_strides[0] + (k0 + tx) * p.a_strides[1]) : 0;
+    const double a =
+        has_a ? load_element(p.a, row * p.a_strides[0] + (k0 + tx) * p.a_strides[1]) : 0;
     const double b =
         has_b ? load_element(p.b, (k0 + ty) * p.b_strides[0] + column * p.b_strides[1]) : 0;
     a_tile[ty][tx] = a;
     b_tile[ty][tx] = b;
     const bool tiny = p.loses && ((has_a && matmul_oracle::is_subnormal(a)) ||
-                                           (has_b && matmul_oracle::is_subnormal(b)));
+                                  (has_b && matmul_oracle::is_subnormal(b)));
     const bool subnormals = __syncthreads_or(tiny) != 0;
     matmul_oracle::multiply(sums, a_tile[ty], &b_tile[0][tx], subnormals);
     __syncthreads();

@@ -30,7 +30,8 @@ struct PanelSums {
   double size[kColumns] = {}, squares[kColumns] = {}, path[kColumns] = {}, lanes[kColumns] = {};
 
   SumSizes of(int column, std::int64_t k) const {
-    const auto steps = static_cast<double>(std::max<std::int64_t>(1, (k + kSumStep - 1) / kSumStep));
+    const auto steps =
+        static_cast<double>(std::max<std::int64_t>(1, (k + kSumStep - 1) / kSumStep));
     return {size[column], squares[column], path[column] / steps, lanes[column] / steps};
   }
 };

@@ -2,8 +2,8 @@
 // and of add_rms_norm with x = residual_out and dresidual = the gradient that arrives there.
 // Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.cpp (what it computes),
 // rms_norm_backward_cpu.cpp and rms_norm_backward_cuda.cpp (how).
-#include "ops/norm/norm_letters.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward.hpp"
+#include "ops/norm/norm_letters.hpp"
 
 #include "ops/norm/norm_ops.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp"

@@ -7,8 +7,8 @@
 // The error a kernel may make, in roundings u = 2^-24. A = |weight| + |offset|, G = |dy|·A.
 //   r: e = 5 and what the sum of squares brings, as in norm_ref.hpp; n: e + 1; g: 2
 //   s: the walk of a sum of g·x along chains of at most sum_chain(C) terms, as in
-//      device/oracle/sum_error.hpp; 3 for g and the product, e for r, 3 for the mean and its product
-//      with r, all of |s|
+//      device/oracle/sum_error.hpp; 3 for g and the product, e for r, 3 for the mean and its
+//      product with r, all of |s|
 //   n·s: s' error of |n|, and e + 2 of |n·s|; then dx: the difference and the product with r, e + 2
 //      of r·|g − n·s|; dresidual's addition, 1 of |dx|
 //   dweight: at most e + 2 of each |dy·n|, which differ from row to row and walk: two of their

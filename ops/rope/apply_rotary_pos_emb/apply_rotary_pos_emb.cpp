@@ -2,8 +2,8 @@
 // program. Read next: apply_rotary_pos_emb_program.hpp (what it computes),
 // apply_rotary_pos_emb_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
-#include "ops/rope/rotation.hpp"
 #include "ops/rope/apply_rotary_pos_emb/apply_rotary_pos_emb_ref.hpp"
+#include "ops/rope/rotation.hpp"
 
 namespace dlblas::rope {
 
@@ -19,7 +19,9 @@ OperatorDef apply_rotary_pos_emb() {
   def.formula = "out_l = x_l · cos_l − x_h · sin_l; out_h = x_h · cos_h + x_l · sin_h";
   def.letters = {"T", "H", "Dh", "Hkv"};
   kernels::set_row_oracle<apply_rotary_pos_emb_row<kernels::HostRow>>(def);
-  def.bound = [](const Problem& problem, int) { return rotation_bound(problem.tensors[kApplyQ].dtype); };
+  def.bound = [](const Problem& problem, int) {
+    return rotation_bound(problem.tensors[kApplyQ].dtype);
+  };
   def.work_per_row = [](const Problem& problem) {
     return 12.0 * static_cast<double>(problem.dims[kApplyDh]);
   };

@@ -1,8 +1,8 @@
 // rope, the serving form of rotary embeddings: schema, oracle and program.
 // Read next: rope_program.hpp (what it computes), rope_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
-#include "ops/rope/rotation.hpp"
 #include "ops/rope/rope/rope_ref.hpp"
+#include "ops/rope/rotation.hpp"
 
 namespace dlblas::rope {
 namespace {
@@ -28,7 +28,9 @@ OperatorDef rope() {
   def.formula = "out_l = x_l · cos − x_h · sin; out_h = x_h · cos + x_l · sin";
   def.letters = {"T", "H", "Dh", "Dn", "Hkv", "P"};
   kernels::set_row_oracle<rope_row<kernels::HostRow>>(def);
-  def.bound = [](const Problem& problem, int) { return rotation_bound(problem.tensors[kRopeQ].dtype); };
+  def.bound = [](const Problem& problem, int) {
+    return rotation_bound(problem.tensors[kRopeQ].dtype);
+  };
   def.work_per_row = [](const Problem& problem) {
     return 6.0 * static_cast<double>(2 * problem.dims[kRopeDh] + problem.dims[kRopeDn]);
   };
@@ -40,7 +42,8 @@ OperatorDef rope() {
   op.registers = 32, op.access_registers = 12;
   op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
   op.choose = [](const Problem& problem, std::int32_t* options) {
-    const bool in_place = problem.tensors[kRopeQOut].alias != 0 && problem.tensors[kRopeKOut].alias != 0;
+    const bool in_place =
+        problem.tensors[kRopeQOut].alias != 0 && problem.tensors[kRopeKOut].alias != 0;
     options[kPairs] = static_cast<std::int32_t>(problem.dims[kRopeDh]);
     options[kCopies] = problem.dims[kRopeDh] == 0 || (!in_place && problem.dims[kRopeDn] > 0);
     options[kInterleaved] = problem.scalars[0] == 1;
