@@ -424,6 +424,7 @@ bool fits(const RowJob& job) {
   if constexpr (!Types::kKnown) {
     return true;
   } else {
+    if (job.at_columns == 0) return false;
     for (int i = 0; i < job.operands; ++i) {
       if (!(job.at_columns >> i & 1u)) continue;
       const FloatType type = job.written >> i & 1u ? Types::kOut : Types::kIn;

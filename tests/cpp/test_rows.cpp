@@ -76,6 +76,7 @@ Quantized run(const std::vector<float>& x, const std::vector<float>& weight, Flo
     job.call.nest.strides[i][1] = i == 0 ? outer : pitch[i] * heads;
   }
   job.operands = 5, job.rows_of = 0b11101, job.written = 0b11100, job.tile = width;
+  job.at_columns = weight.empty() ? 0b00101 : 0b00111;
   DLBLAS_ISA::walk_rows<RowQuantize>(job, 0, rows);
   return out;
 }
