@@ -17,9 +17,9 @@ struct Rope : Rotation<Target> {
     RowWords<Target, kTable> cos, sin;
   };
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    if (!Base::rotates(at)) return;
-    columns.cos = at.load(kTable);
-    columns.sin = at.load(kTable, at.option(kPairs));
+    const bool rotates = Base::rotates(at);  // else zeros, which nothing reads: g++ 12 warns
+    columns.cos = rotates ? at.load(kTable) : at.zeros(kTable);
+    columns.sin = rotates ? at.load(kTable, at.option(kPairs)) : at.zeros(kTable);
   }
   template <typename Stats>
   DLBLAS_ROW void store(const typename Base::Kept& kept, const Columns& columns, const Stats&,
