@@ -41,9 +41,9 @@ def test_codes_come_back(level: str, dtype: str, kind: str) -> None:
     x = np.resize(values, (3, 7 * 256)).astype(getattr(ml_dtypes, kind, kind))
     x[:, ::256] = LARGEST[dtype]
     for op, arguments in (("quantize_token", ()), ("quantize_group", (256,))):
-        with dlblas.pinned(op, level), dlblas.pinned("dequantize", level):
+        with dlblas.pinned(op, level), dlblas.pinned("dequantize_group", level):
             q, scale = getattr(dlblas, op)(x, *arguments, dtype=dtype)
-            y = dlblas.dequantize(q, scale, arguments[0] if arguments else x.shape[1])
+            y = dlblas.dequantize_group(q, scale, arguments[0] if arguments else x.shape[1])
         assert (np.asarray(scale) == 1).all()
         assert (np.asarray(q).astype(np.float32) == x.astype(np.float32)).all()
         assert (y == x.astype(np.float32)).all()
@@ -71,9 +71,9 @@ def test_special_rows(level: str, dtype: str) -> None:
     x[0], x[1, 77], x[2, 150] = 0, np.nan, -np.inf
     x[3] *= 2.0**-140
     x[4] *= 1e37
-    with dlblas.pinned("quantize_token", level), dlblas.pinned("dequantize", level):
+    with dlblas.pinned("quantize_token", level), dlblas.pinned("dequantize_group", level):
         q, scale = dlblas.quantize_token(x, dtype)
-        y = dlblas.dequantize(q, scale, 200)
+        y = dlblas.dequantize_group(q, scale, 200)
     scale, codes_ = np.asarray(scale)[:, 0], np.asarray(q).astype(np.float32)
     assert scale[0] == 1 and (codes_[0] == 0).all() and (y[0] == 0).all()
     assert np.isnan(scale[1]) and np.isnan(y[1]).all()
@@ -129,7 +129,7 @@ def test_as_the_formula_in_torch(granularity: str, dtype: str) -> None:
     # A quotient on a tie, which 16-bit inputs have, may be rounded either way.
     steps = codes_.view(torch.uint8).int() - q.view(torch.uint8).int()
     assert steps.abs().max() <= 1 and (steps != 0).float().mean() < 2e-3
-    y = dlblas.dequantize(q, scale, group, out_dtype=x.dtype)
+    y = dlblas.dequantize_group(q, scale, group, out_dtype=x.dtype)
     assert y.dtype is x.dtype
     assert (
         (y - x).abs() <= parts.abs().amax(-1, keepdim=True).expand_as(parts).flatten(-2) / 15

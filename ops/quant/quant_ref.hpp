@@ -1,8 +1,9 @@
 // The oracle of quantisation, in f64, and what it allows. The scale is amax / largest, rounded once
 // to f32. q is x / scale rounded to nearest even and saturated; kernels divide by, or multiply with
 // the reciprocal of, the rounded scale: the quotient is off by at most kQuotientRoundings of u =
-// 2^-24, relative. So a code is exact but where that much crosses a tie: there the neighbour is
-// right, too. Nothing else is. Read next: ops/quant/scale.hpp, kernels/row_reference.hpp.
+// 2^-24, relative. So a code is exact but where that much crosses a tie: there the value is the
+// tie, and the error allowed is half a step: both neighbours are right, and nothing else is.
+// Read next: ops/quant/scale.hpp, kernels/row_reference.hpp.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +28,18 @@ inline double scale_of(double amax, DType type) {
   return amax <= 0 ? 1 : std::isnan(amax) ? amax : std::max(amax / largest_of(type), 0x1p-126);
 }
 
+/// Column `at` of result 0: the code of a quotient that kernels round a few times.
+template <typename Row>
+void store_code(Row& row, DType type, std::int64_t at, double quotient) {
+  const double off =
+      std::isfinite(quotient) ? kQuotientRoundings * kRounding * std::abs(quotient) : 0;
+  const double low = code_of(type, quotient - off), high = code_of(type, quotient + off);
+  if (low < high)
+    row.store(0, at, (low + high) / 2, (high - low) / 2 / kCodeUnit);
+  else
+    row.store(0, at, code_of(type, quotient), 0);
+}
+
 /// Columns [begin, end) of x into codes (result 0) and a scale (result 1, column `at`).
 template <typename Row>
 void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end, std::int64_t at) {
@@ -34,13 +47,7 @@ void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end
   const double amax = row.max(end - begin, [&](auto c) { return std::abs(x(c)); });
   const double scale = scale_of(amax, type);
   row.store(1, at, scale, std::abs(scale));
-  row.each(end - begin, [&](auto c) {
-    const double quotient = x(c) / scale, off = kQuotientRoundings * kRounding * std::abs(quotient);
-    const double code = code_of(type, quotient);
-    const double low = code_of(type, quotient - off), high = code_of(type, quotient + off);
-    row.store(0, begin + c, code,
-              std::max(std::abs(code - low), std::abs(high - code)) / kCodeUnit);
-  });
+  row.each(end - begin, [&](auto c) { store_code(row, type, begin + c, x(c) / scale); });
 }
 
 inline Bound quantize_bound(const Problem&, int judged) {

@@ -72,7 +72,8 @@ class HostRow {
  public:
   HostRow(const Args& args, OracleOut* out) : args_(args), out_(out) {
     for (int i = 0; i < args.schema->num_inputs; ++i)
-      if (args.has(i) && args.tensors[i].numel() > 0) maps_[i] = rows_of(args.tensors[i]);
+      if (args.has(i) && args.tensors[i].rank > 0 && args.tensors[i].numel() > 0)
+        maps_[i] = rows_of(args.tensors[i]);
   }
   /// The row to be computed, and its place among those that are asked for.
   void move_to(std::int64_t row, std::int64_t place) {
@@ -93,6 +94,8 @@ class HostRow {
     return args_.tensors[args_.schema->num_inputs + result].dtype;
   }
 
+  /// A tensor without dimensions.
+  double value(int tensor) const { return load_element(args_.tensors[tensor], 0); }
   /// An element of this row.
   double load(int tensor, std::int64_t column) const {
     const TensorView& t = args_.tensors[tensor];

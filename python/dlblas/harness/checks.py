@@ -51,7 +51,9 @@ _FORMATS = {
 
 def round_to(dtype: np.dtype[Any], exact: Any) -> Any:
     """f64 → dtype → f64 with one rounding to nearest even, as the library stores a result: f8
-    saturates. A cast of bf16 through f32 would round twice."""
+    and i8 saturate, and NaN is 0 in i8. A cast of bf16 through f32 would round twice."""
+    if dtype == np.int8:
+        return np.nan_to_num(np.clip(np.round(exact), -128, 127))
     if dtype.kind in "iub" or dtype == np.float64:
         return exact
     digits, least, most = _FORMATS[dtype.name]

@@ -1,4 +1,4 @@
-// dequantize of rows: y = q · scale, the scale of each group of columns, rounded once.
+// dequantize_group of rows: y = q · scale, the scale of each group of columns, rounded once.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -7,7 +7,7 @@
 namespace dlblas::quant {
 
 template <typename Target>
-struct Dequantize : RowProgram {
+struct DequantizeGroup : RowProgram {
   static constexpr Operand<0> kQ{};
   static constexpr Operand<1> kScale{};
   static constexpr Operand<2> kY{};

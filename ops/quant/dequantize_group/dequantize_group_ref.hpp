@@ -1,5 +1,5 @@
-// The oracle of dequantize: y = q · scale, in f64. A kernel's product is rounded once to f32 and
-// once to y's type. Read next: kernels/row_reference.hpp, dequantize_program.hpp.
+// The oracle of dequantize_group: y = q · scale, in f64. A kernel's product is rounded once to f32
+// and once to y's type. Read next: kernels/row_reference.hpp, dequantize_group_program.hpp.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ enum DequantizeTensor : int { kDequantizeQ, kDequantizeScale, kDequantizeY };
 enum DequantizeLetter : int { kDequantizeT, kDequantizeK, kDequantizeGroup };
 
 template <typename Row>
-void dequantize_row(Row& row) {
+void dequantize_group_row(Row& row) {
   const auto group = row.size(kDequantizeGroup);
   row.each(row.size(kDequantizeK), [&](auto c) {
     const double y = row.load(kDequantizeQ, c) * row.load(kDequantizeScale, c / group);

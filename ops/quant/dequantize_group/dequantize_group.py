@@ -1,7 +1,7 @@
-"""Docstring pieces of dequantize. Pure data: no imports, nothing computed."""
+"""Docstring pieces of dequantize_group. Pure data: no imports, nothing computed."""
 
 DOCS: dict[str, dict[str, str]] = {
-    "dequantize": {
+    "dequantize_group": {
         "summary": "Floats out of 8-bit codes and their scales.",
         "formula": "y = q · scale of the column's group",
         "shapes": (
