@@ -34,6 +34,17 @@ list(REMOVE_DUPLICATES families)
 list(SORT families)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/register_all.cpp.in ${DLBLAS_GENERATED}/register_all.cpp @ONLY)
 
+# What families offer in Python beside their operators, ops/<family>/api.py: one module that has all of it.
+file(GLOB faces RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ops/*/api.py)
+list(TRANSFORM faces REPLACE "^ops/([^/]+)/.*$" "\\1")
+set(face_imports "")
+set(face_names "")
+foreach(family IN LISTS faces)
+  string(APPEND face_imports "from .ops import ${family}_api\nfrom .ops.${family}_api import *  # noqa: F403\n")
+  string(APPEND face_names "__all__ += ${family}_api.__all__\n")
+endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/faces.py.in ${DLBLAS_GENERATED}/python/dlblas/_faces.py @ONLY)
+
 # The hashes are made again when any file a kernel may include changes; the header is written only when a hash
 # did. Only files that register implementations include it.
 file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS

@@ -30,4 +30,6 @@ foreach(family IN LISTS families)
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
   install(FILES ops/${family}/formulas.py DESTINATION ${package}/ops RENAME ${family}_formulas.py
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+  install(FILES ops/${family}/api.py DESTINATION ${package}/ops RENAME ${family}_api.py
+    COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
 endforeach()

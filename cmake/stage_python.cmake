@@ -1,6 +1,6 @@
 # cmake -DTREE=… -DGENERATED=… -DLIBRARY=… -DOUTPUT=… -P stage_python.cmake: makes the staged package's links.
 # Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib/libdlblas.so, OUTPUT/ops/<family>.py,
-# <family>.cases.json and <family>_formulas.py.
+# <family>.cases.json, <family>_formulas.py and <family>_api.py.
 cmake_policy(VERSION 3.25)
 set(wanted "")
 
@@ -36,6 +36,9 @@ foreach(family IN LISTS families)
   endif()
   if(EXISTS "${TREE}/ops/${family}/formulas.py")
     link_to("${TREE}/ops/${family}/formulas.py" "ops/${family}_formulas.py")
+  endif()
+  if(EXISTS "${TREE}/ops/${family}/api.py")
+    link_to("${TREE}/ops/${family}/api.py" "ops/${family}_api.py")
   endif()
   # An operator in a room of its own has the same three, by its own name.
   file(GLOB rooms RELATIVE "${TREE}/ops/${family}" "${TREE}/ops/${family}/*")

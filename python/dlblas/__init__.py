@@ -16,6 +16,8 @@ if _early.is_command():
 
 from . import _functions, _native, _torch_bridge, cache, errors
 from ._array import Array, Spec
+from ._faces import *  # noqa: F403 - of families, ops/<family>/api.py; written by the build
+from ._faces import __all__ as _face_names
 from ._native import counters, info
 from .errors import Error
 from .oracle import OracleResult, Verdict, reference, verify
@@ -72,6 +74,7 @@ __all__ = [
     "verify",
     "warmup",
 ]
+__all__ += _face_names
 
 
 def _export() -> None:

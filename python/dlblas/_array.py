@@ -7,6 +7,7 @@ Read next: _hooks.py.
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -133,6 +134,22 @@ class Array:
     def data(self) -> int:
         """The address of the first element."""
         return self._data
+
+    def reshape(self, shape: Sequence[int]) -> Array:
+        """The same elements in another shape, in which -1 stands for what is left."""
+        sizes = _integers("Array.reshape", "shape", shape, 1)
+        count, known = math.prod(self._shape), math.prod(n for n in sizes if n != -1)
+        sizes = tuple((count // known if known else 0) if n == -1 else n for n in sizes)
+        if math.prod(sizes) != count or min(sizes, default=0) < 0:
+            raise ArgumentError.from_library(
+                f"Array.reshape: shape has another count; expected {count} elements, "
+                f"got {tuple(shape)}; use sizes whose product this is",
+                "Array.reshape", "shape", str(count), str(tuple(shape)),
+            )  # fmt: skip
+        other = Array.__new__(Array)
+        other._buffer, other._code, other._data = self._buffer, self._code, self._data
+        other._shape = sizes
+        return other
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
