@@ -1,7 +1,7 @@
 """The names that users of Triton Fused Operators know: ``from dlblas.triton_ops import …``.
 
 Thin calls of the real ones; nothing inside the library depends on this package, and importing it
-imports torch. Read next: models.py, validation.py, autotuner/tuner.py.
+imports torch. Read next: models.py, validation.py, fp8.py, autotuner/tuner.py.
 """
 
 from . import validation
@@ -20,6 +20,7 @@ from .exceptions import (
     TuningFailedError,
     UnsupportedDtypeError,
 )
+from .fp8 import dequantize_fp8, quantize_fp8
 from .models import (
     FP8Format,
     FP8GEMMInput,
@@ -49,5 +50,7 @@ __all__ = [
     "TuningFailedError",
     "TuningResult",
     "UnsupportedDtypeError",
+    "dequantize_fp8",
+    "quantize_fp8",
     "validation",
 ]

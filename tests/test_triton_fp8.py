@@ -1,0 +1,91 @@
+"""``quantize_fp8`` and ``dequantize_fp8`` of dlblas.triton_ops: scales multiply.
+
+The same file runs on a GPU with -m gpu. Read next: python/dlblas/triton_ops/fp8.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("dlblas.torch")
+
+from dlblas import errors  # noqa: E402
+from dlblas.triton_ops import FP8Format, dequantize_fp8, quantize_fp8  # noqa: E402
+
+DEVICES = [pytest.param("cpu", id="cpu"), pytest.param("cuda", id="cuda", marks=pytest.mark.gpu)]
+F8 = torch.float8_e4m3fn
+
+
+def steps(a, b):
+    """How many codes lie between two tensors of them."""
+    return (a.view(torch.uint8).int() - b.view(torch.uint8).int()).abs()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_scale_multiplies(dtype, device):
+    torch.manual_seed(2)
+    x = (3 * torch.randn(7, 11, 64, device=device)).to(getattr(torch, dtype))
+    q, scale = quantize_fp8(x)
+    assert q.dtype is F8 and q.shape == x.shape
+    assert scale.dtype is torch.float32 and scale.shape == ()
+    torch.testing.assert_close(scale, FP8Format.compute_scale(x), rtol=2.0**-22, atol=0)
+    plain = (x.float() * scale).clamp(-448, 448).to(F8)
+    off = steps(q, plain)
+    assert off.max() <= 1 and (off > 0).float().mean() < 2e-3  # products on a tie
+    for out in (torch.float16, torch.bfloat16, torch.float32):
+        y = dequantize_fp8(q, scale, out)
+        assert y.dtype is out
+        torch.testing.assert_close(y.float(), q.float() / scale, rtol=2.0**-8, atol=0)
+        torch.testing.assert_close(y.float(), x.float(), rtol=2.0**-3, atol=2.0**-9 / scale.item())
+    assert torch.equal(dequantize_fp8(q.view(torch.uint8), scale), dequantize_fp8(q, scale))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_scale_that_is_given_is_kept(device):
+    x = torch.linspace(-900, 900, 1801, device=device).reshape(1, -1)
+    for scale in (2.0, torch.tensor(2.0, device=device), torch.tensor([[2.0]], device=device)):
+        q, kept = quantize_fp8(x, scale)
+        assert kept.shape == () and kept.item() == 2
+        assert torch.equal(q.float(), (2 * x).clamp(-448, 448).to(F8).float())
+        assert torch.equal(dequantize_fp8(q, scale, torch.float32), q.float() / 2)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("value", [0.0, 1e-45, 2.0**-127, 3e38])
+def test_extreme_tensors_have_finite_scales(value, device):
+    x = torch.full((3, 5), value, device=device)
+    q, scale = quantize_fp8(x)
+    assert torch.isfinite(scale) and (value > 0 or scale == 1)
+    assert torch.isfinite(q.float()).all()
+    largest = max(value, 2.0**-126)
+    y = dequantize_fp8(q, scale, torch.float32)
+    assert ((y.double() - value).abs() <= largest * 2.0**-9).all()
+
+
+def test_what_does_not_fit_is_refused():
+    x = torch.ones(4, 8)
+    q, scale = quantize_fp8(x)
+    with pytest.raises(errors.ShapeMismatchError, match="scale"):
+        quantize_fp8(x, torch.ones(2))
+    with pytest.raises(errors.ShapeMismatchError, match="scale"):
+        dequantize_fp8(q, torch.ones(2))
+    with pytest.raises(errors.UnsupportedDtypeError, match="tensor"):
+        dequantize_fp8(x, scale)
+    with pytest.raises(errors.UnsupportedDtypeError):
+        quantize_fp8(x.int())
+
+
+def test_a_compiled_call_has_the_same_bits():
+    def there_and_back(x):
+        q, scale = quantize_fp8(x)
+        again, _ = quantize_fp8(x, scale)
+        return q.view(torch.uint8), again.view(torch.uint8), dequantize_fp8(q, scale)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(there_and_back, backend="aot_eager", fullgraph=True, dynamic=True)
+    for rows in (4, 9):
+        x = torch.randn(rows, 40)
+        for ours, theirs in zip(compiled(x), there_and_back(x), strict=True):
+            assert torch.equal(ours, theirs)
