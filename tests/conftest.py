@@ -107,7 +107,7 @@ def _registered(noted: set[str]) -> set[str]:
 @pytest.fixture(autouse=True)
 def _leaves_nothing_registered(request: pytest.FixtureRequest) -> Iterator[None]:
     """An operator stays for the process, and would be in every later test; an implementation that
-    is left behind would be a candidate there. Files not named test_*.py run in their own process."""
+    is left behind would be a candidate there. Files not named test_*.py run alone."""
     alone = not request.path.name.startswith("test_")
     if alone or "dlblas" not in sys.modules:
         yield
