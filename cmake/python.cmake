@@ -25,4 +25,6 @@ foreach(room IN LISTS families rooms)
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
   install(FILES ops/${family}/api.py DESTINATION ${package}/ops RENAME ${family}_api.py
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+  install(FILES ops/${family}/api.py DESTINATION ${package}/ops RENAME ${family}_api.py
+    COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
 endforeach()

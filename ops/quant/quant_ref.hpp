@@ -28,7 +28,8 @@ inline double scale_of(double amax, DType type) {
 /// Column `at` of result 0: the code of a quotient that kernels round a few times.
 template <typename Row>
 void store_code(Row& row, DType type, std::int64_t at, double quotient) {
-  const double off = kQuotientRoundings * kRounding * std::abs(quotient);
+  const double off =
+      std::isfinite(quotient) ? kQuotientRoundings * kRounding * std::abs(quotient) : 0;
   const double low = code_of(type, quotient - off), high = code_of(type, quotient + off);
   if (low < high)
     row.store(0, at, (low + high) / 2, (high - low) / 2 / kCodeUnit);

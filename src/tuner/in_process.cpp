@@ -267,10 +267,11 @@ bool InProcessMeasurer::check_run(const Plan& plan, const Kernel& kernel, int pa
     result.note = std::move(written);
     return false;
   }
-  return check_written(pattern, suspects, result);
+  return check_written(kernel, pattern, suspects, result);
 }
 
-bool InProcessMeasurer::check_written(int pattern, Suspects& suspects, Check& result) {
+bool InProcessMeasurer::check_written(const Kernel& kernel, int pattern, Suspects& suspects,
+                                      Check& result) {
   const CallData& data = sets_.front();
   result.failure = Failure::kNone;
   for (int r = 0; r < op_.schema.num_results; ++r) {
@@ -286,6 +287,7 @@ bool InProcessMeasurer::check_written(int pattern, Suspects& suspects, Check& re
     std::set_intersection(kept.begin(), kept.end(), first.begin(), first.end(),
                           std::back_inserter(unwritten));
     if (!unwritten.empty()) unwritten = defined_of_result(r, unwritten);
+    if (!unwritten.empty() && shows_others_) unwritten = still_kept(kernel, r, unwritten);
     if (unwritten.empty()) continue;
     result.failure = Failure::kUnwritten;
     result.note = text(unwritten.size(), " elements of result ", r,
@@ -293,6 +295,25 @@ bool InProcessMeasurer::check_written(int pattern, Suspects& suspects, Check& re
     return false;
   }
   return true;
+}
+
+// The first pattern was kept beside other values: a result of one byte may well be the first
+// pattern of those and the second of these. Of the same values it cannot be both.
+std::vector<std::int64_t> InProcessMeasurer::still_kept(const Kernel& kernel, int r,
+                                                        const std::vector<std::int64_t>& elements) {
+  CallData& data = sets_.front();
+  if (data.has_written_inputs()) return elements;  // a second run would start from what it wrote
+  data.poison_results(kPatterns[0]);
+  if (try_run(kernel).failure != Failure::kNone) return elements;
+  const std::vector<std::int64_t> kept = data.own_result(r)->elements_equal_to(kPatterns[0]);
+  std::vector<std::int64_t> both;
+  std::set_intersection(kept.begin(), kept.end(), elements.begin(), elements.end(),
+                        std::back_inserter(both));
+  if (both.empty()) {  // what is looked at next holds the second pattern where it was not written
+    data.poison_results(kPatterns[1]);
+    if (try_run(kernel).failure != Failure::kNone) return elements;
+  }
+  return both;
 }
 
 std::vector<std::int64_t> InProcessMeasurer::defined_of_result(

@@ -88,7 +88,10 @@ class InProcessMeasurer : public Measurer {
   bool compare_with(const KeptResults& other, Check& found);
   /// Is there none of its implementation yet, and room for one?
   bool keeps(const Kernel& kernel) const;
-  bool check_written(int pattern, Suspects& suspects, Check& result);
+  bool check_written(const Kernel& kernel, int pattern, Suspects& suspects, Check& result);
+  /// Those of the elements that keep the first pattern on the second run's values, too.
+  std::vector<std::int64_t> still_kept(const Kernel& kernel, int r,
+                                       const std::vector<std::int64_t>& elements);
   /// Those of the elements that the oracle defines.
   std::vector<std::int64_t> defined_of_result(int r, const std::vector<std::int64_t>& elements);
 
