@@ -97,8 +97,15 @@ class ChainWalk {
     if (count_ < 2) return 0;
     const auto n = static_cast<double>(count_);
     const SumSizes sizes = walk_.sizes();
-    const double trees = 6 * sizes.path + (1 + std::log2(n)) * sizes.squares;
-    return std::min(2.5 * std::sqrt(squares_ + trees) + alike_, (n - 1) * std::max(above_, below_));
+    double trees = 6 * sizes.path + (1 + std::log2(n)) * sizes.squares, alike = alike_;
+    if (kChains == 1) {
+      // A GPU's 32 threads at most, of four terms at least, join one by one. No mean was taken
+      // from the terms: equal ones alone round alike, of which q⁶ counts, as in sum_roundings.
+      trees = std::min(n / 4, 32 * std::ceil(n / (32 * kBlock))) * sizes.path;
+      const double q = sizes.squares > 0 ? sum() * sum() / (n * sizes.squares) : 0;
+      alike *= q * q * q * q * q * q;
+    }
+    return std::min(2.5 * std::sqrt(squares_ + trees) + alike, (n - 1) * std::max(above_, below_));
   }
 
  private:
@@ -111,29 +118,29 @@ using RowWalk = ChainWalk<16, 4096>;
 /// Over rows: one chain on a CPU; on a GPU one, and 32 threads' sums at most.
 using FoldWalk = ChainWalk<1, kMostFoldedRows>;
 
-/// A column's terms over all rows, each with what it is off by. Rows differ, and so do their
-/// errors, which walk: two of their root sum of squares. Where terms have one sign rows may be
-/// alike, and errors too: their whole sum, of which the share (Σp / Σ|p|)² counts. Then what the
-/// sum brings.
+/// A column's terms over all rows, each with what it may be off by at most, which is six deviations
+/// or more: the parts of it are roundings, which deviate by 0.42 of their most. Rows differ, and so
+/// do their errors: the root of their sum of squares. Or rows are alike, and their errors have one
+/// sign: the sum of `alike`, which is as large, but signed. What the sum itself brings is
+/// independent of these: again the root of squares.
 class FoldedColumn {
  public:
-  void add(double term, double off) {
+  void add(double term, double off, double alike) {
     terms_.add(term);
-    off_ += off, squares_ += off * off;
+    off_ += off, squares_ += off * off, alike_ += alike;
   }
   double sum() const { return terms_.sum(); }
   /// −1: f32 cannot hold it.
   double magnitude() const {
-    const double size = terms_.size(), share = size > 0 ? std::abs(sum()) / size : 0;
     if (terms_.overflows()) return -1;
+    const double errors = std::min(off_, std::max(std::sqrt(squares_), std::abs(alike_)));
     const double least = 0x1p-126;  // below, roundings of f32 are absolute
-    return std::min(off_, 2 * std::sqrt(squares_) + share * share * off_) + terms_.roundings() +
-           least;
+    return std::hypot(errors, terms_.roundings()) + least;
   }
 
  private:
   FoldWalk terms_;
-  double off_ = 0, squares_ = 0;
+  double off_ = 0, squares_ = 0, alike_ = 0;
 };
 
 class HostRow {
