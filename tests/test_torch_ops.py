@@ -48,7 +48,7 @@ def dtype_of(spec, tensors, wanted):
     names = [wanted, *spec.dtypes] if wanted in spec.dtypes else spec.dtypes
     if spec.like >= 0 and spec.like in tensors:
         return tensors[spec.like].dtype
-    return TORCH_DTYPES[names[0]]
+    return TORCH_DTYPES[(*names, *spec.like_absent)[0]]
 
 
 def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
