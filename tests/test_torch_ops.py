@@ -48,7 +48,7 @@ def dtype_of(spec, tensors, wanted):
     names = [wanted, *spec.dtypes] if wanted in spec.dtypes else spec.dtypes
     if spec.like >= 0 and spec.like in tensors:
         return tensors[spec.like].dtype
-    return TORCH_DTYPES[names[0]]
+    return TORCH_DTYPES[(*names, *spec.like_absent)[0]]
 
 
 def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
@@ -67,7 +67,10 @@ def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
             arguments.append(None)
             continue
         letters = sizes_of(operation, sizes)
-        kind_of_it = dtype_of(spec, tensors, dtype)
+        # An optional input that decides a result's dtype comes after it.
+        later = spec.like >= 0 and spec.like not in tensors and not absent
+        decides = operation.tensors[spec.like] if later else spec
+        kind_of_it = dtype_of(decides, tensors, dtype)
         if kind_of_it.is_floating_point:
             made = torch.randn(shape(spec, letters)).to(kind_of_it)
         else:  # indices, inside their bounds

@@ -184,10 +184,15 @@ class ChainWalk {
     if (count_ < 2) return 0;
     const auto n = static_cast<double>(count_);
     const SumSizes sizes = walk_.sizes();
-    double trees = 6 * sizes.path + (1 + std::log2(n)) * sizes.squares;
-    if (kChains == 1)  // a GPU's 32 threads at most, of four terms at least, join one by one
+    double trees = 6 * sizes.path + (1 + std::log2(n)) * sizes.squares, alike = parts_.alike;
+    if (kChains == 1) {
+      // A GPU's 32 threads at most, of four terms at least, join one by one. No mean was taken
+      // from the terms: equal ones alone round alike, of which q⁶ counts, as in sum_roundings.
       trees = std::min(n / 4, 32 * std::ceil(n / (32 * kBlock))) * sizes.path;
-    return std::min(2.5 * std::sqrt(parts_.squares + trees) + parts_.alike,
+      const double q = sizes.squares > 0 ? sum() * sum() / (n * sizes.squares) : 0;
+      alike *= q * q * q * q * q * q;
+    }
+    return std::min(2.5 * std::sqrt(parts_.squares + trees) + alike,
                     (n - 1) * std::max(parts_.above, parts_.below));
   }
 

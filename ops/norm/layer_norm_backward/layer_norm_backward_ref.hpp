@@ -69,8 +69,9 @@ void layer_norm_backward_columns(Row& row) {
     lost = lost || m.lost;
     for (std::int64_t c = 0; c < width; ++c) {
       const double dy = row.load(kGradDy, c), term = dy * m.normed(x(c));
-      weight[c].add(term, std::abs(dy) * m.normed_off(x(c)) + std::abs(term));
-      bias[c].add(dy, 0);
+      weight[c].add(term, std::abs(dy) * m.normed_off(x(c)) + std::abs(term),
+                    m.shift() * dy + (m.factor() + 3) * term);
+      bias[c].add(dy, 0, 0);
     }
   }
   for (std::int64_t c = 0; c < width; ++c) {

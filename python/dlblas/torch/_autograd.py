@@ -66,7 +66,8 @@ class _Formula(NamedTuple):
     def given(self, ctx: Any, made: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...]:
         """The inputs' gradients; an input that is not there has none."""
         gradients = self.gradients((None, *made))
-        absent = [i for i in self.optional if not ctx.needs_input_grad[i]]
+        needed = ctx.needs_input_grad  # shorter where the last arguments were left out
+        absent = [i for i in self.optional if i >= len(needed) or not needed[i]]
         if not absent:
             return gradients
         return tuple(None if i in absent else g for i, g in enumerate(gradients))
