@@ -45,12 +45,12 @@ __device__ inline uint8_t to_f8(DType dtype, double v) {
   const auto bits = static_cast<uint32_t>(__float_as_int(to_f32_odd(v)));
   return static_cast<uint8_t>(dtype == DType::kF8E4M3   ? f32_bits_to_f8e4m3(bits)
                               : dtype == DType::kF8E5M2 ? f32_bits_to_f8e5m2(bits)
-                                                     : f32_bits_to_f8e8m0(bits));
+                                                        : f32_bits_to_f8e8m0(bits));
 }
 __device__ inline double from_f8(DType dtype, uint8_t code) {
   return __int_as_float(static_cast<int>(dtype == DType::kF8E4M3   ? f8e4m3_to_f32_bits(code)
                                          : dtype == DType::kF8E5M2 ? f8e5m2_to_f32_bits(code)
-                                                                : f8e8m0_to_f32_bits(code)));
+                                                                   : f8e8m0_to_f32_bits(code)));
 }
 /// Rounds to a dtype's nearest value, as f64.
 __device__ inline double round_to(DType dtype, double v) {

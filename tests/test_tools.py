@@ -169,7 +169,7 @@ def test_what_is_no_rate_passes(tmp_path: pathlib.Path) -> None:
         "// 31e9 bytes a second\n"
         'auto words = "of 4.2e12";\n'
         "constexpr double kLaunch = 2.5e-6, kPart = 0.975;\n"
-        "constexpr long kMost = 4000000000, kMask = 0x1e10;\n"
+        "constexpr long kMax = 4000000000, kMask = 0x1e10;\n"
         "constexpr double kSentinel = 1e300;  // no rate\n"
     )
     plant(tmp_path, {"ops/norm/a.cpp": lines, "src/core/rates.cpp": "double r = 31e9;\n"})

@@ -25,7 +25,7 @@ namespace {
 using compile_all::problems_of;
 
 // oneDNN answers by making a primitive, 0.2 ms each: as many problems of an operator are asked.
-constexpr std::size_t kMostProblems = 1500;
+constexpr std::size_t kMaxProblems = 1500;
 
 /// The calls that people make most: one token, a few, thousands, of thousands of elements each.
 void add_usual_ones(const Operator& op, std::vector<Problem>& problems) {
@@ -66,7 +66,7 @@ std::vector<Problem> chosen_problems(const Operator& op) {
   const std::vector<Problem> all = problems_of(op);
   std::vector<Problem> chosen;
   add_usual_ones(op, chosen);
-  const std::size_t step = all.size() / kMostProblems + 1;
+  const std::size_t step = all.size() / kMaxProblems + 1;
   for (std::size_t i = 0; i < all.size(); i += step) chosen.push_back(all[i]);
   add_odd_ones(op, chosen);
   return chosen;

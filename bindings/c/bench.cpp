@@ -34,8 +34,8 @@ dlblas_status dlblas_bench_machine(int32_t threads, int64_t bytes, dlblas_machin
     const auto no = [](const char* argument, const std::string& expected, const std::string& got) {
       refuse(ErrorKind::kArgument, "dlblas", {argument, "is out of range", expected, got});
     };
-    constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
-    if (bytes < 1 || bytes > kMostBytes) no("bytes", text("1 to ", kMostBytes), text(bytes));
+    constexpr std::int64_t kMaxBytes = std::int64_t{1} << 40;
+    if (bytes < 1 || bytes > kMaxBytes) no("bytes", text("1 to ", kMaxBytes), text(bytes));
     const dlblas_device device = machine->device;
     const auto cuda = static_cast<std::int32_t>(DeviceType::kCuda);
     const bool host = device.index == 0 && (device.type == 0 || device.type == 1);

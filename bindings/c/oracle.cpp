@@ -5,7 +5,7 @@
 
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
-#include "dispatch/complain.hpp"
+#include "dispatch/errors.hpp"
 #include "tuner/cuda_judge.hpp"
 #include "tuner/verify.hpp"
 
@@ -76,7 +76,7 @@ void require_inputs(const Args& args) {
   const Schema& schema = *args.schema;
   for (int i = 0; i < schema.num_inputs; ++i)
     if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
-      complain::no_data(schema, args, i);
+      errors::no_data(schema, args, i);
 }
 
 void require_functional(const Form& form) {

@@ -16,7 +16,7 @@
 namespace dlblas {
 namespace {
 
-constexpr std::size_t kMostFailure = 4000;  // bytes of a failure's words that are kept
+constexpr std::size_t kMaxFailure = 4000;  // bytes of a failure's words that are kept
 
 struct Failure {
   std::string text;
@@ -143,7 +143,7 @@ std::string digest_of_object(const void* address) {
 extern "C" void dlblas_fail(const char* why) {
   using namespace dlblas;
   guarded([&] {
-    per_thread<Failure>().text = why ? std::string(why, strnlen(why, kMostFailure)) : "";
+    per_thread<Failure>().text = why ? std::string(why, strnlen(why, kMaxFailure)) : "";
     throw Error(ErrorKind::kInternal, per_thread<Failure>().text);
   });
 }

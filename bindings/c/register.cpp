@@ -90,8 +90,8 @@ void constrain(const Query& q, Space& space) {
 }
 
 // How many configurations a call looks through for a valid one: at 2 µs of Python each, 10 ms.
-constexpr std::int64_t kMostAsked = 4096;
-constexpr std::size_t kMostKnown = 4096;  // problems
+constexpr std::int64_t kMaxAsked = 4096;
+constexpr std::size_t kMaxKnown = 4096;  // problems
 
 // The default where it is valid, else the first of the list, or of the product with the last knob
 // fastest. `unsure`: some answer was neither yes nor no, and its words, where it has any.
@@ -108,7 +108,7 @@ std::optional<Config> find_valid(const OwnImplementation& own, const Problem& pr
   const std::vector<Knob>& knobs = own.table.knobs();
   std::vector<std::size_t> at(knobs.size(), 0);
   Config config = own.preset;
-  for (std::int64_t asked = 0; asked < kMostAsked; ++asked) {
+  for (std::int64_t asked = 0; asked < kMaxAsked; ++asked) {
     const auto index = static_cast<std::size_t>(asked);
     if (!own.listed.empty()) {
       if (index == own.listed.size()) return {};
@@ -140,7 +140,7 @@ std::optional<Config> first_valid(const OwnImplementation& own, const Problem& p
     return found;
   }
   const std::lock_guard lock(first.mutex);
-  if (first.known.size() >= kMostKnown) first.known.clear();
+  if (first.known.size() >= kMaxKnown) first.known.clear();
   first.known.emplace(problem, found);
   return found;
 }
@@ -336,9 +336,9 @@ void put(std::unique_ptr<OwnImplementation> own, const Operator& op,
 }
 
 Support no_configuration(const OwnImplementation& own, const std::string& why) {
-  const std::string which = own.points <= kMostAsked
+  const std::string which = own.points <= kMaxAsked
                                 ? "no configuration"
-                                : text("none of the first ", kMostAsked, " configurations");
+                                : text("none of the first ", kMaxAsked, " configurations");
   return Support::no_in_words(kept_text(
       text(which, " of its space is valid for this problem", why.empty() ? "" : ": ", why)));
 }

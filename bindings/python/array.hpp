@@ -23,10 +23,10 @@ struct Array {
 
   /// At most 2^56: a call refuses more.
   std::int64_t bytes() const {
-    constexpr std::int64_t kMost = std::int64_t{1} << 56;
+    constexpr std::int64_t kMax = std::int64_t{1} << 56;
     std::int64_t n = tensor.dtype.bits * tensor.dtype.lanes / 8;
     for (int i = 0; i < tensor.ndim; ++i)
-      if (shape[i] < 0 || __builtin_mul_overflow(n, shape[i], &n) || n > kMost) return kMost;
+      if (shape[i] < 0 || __builtin_mul_overflow(n, shape[i], &n) || n > kMax) return kMax;
     return n;
   }
   bool is_empty() const { return std::find(shape, shape + tensor.ndim, 0) != shape + tensor.ndim; }

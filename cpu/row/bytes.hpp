@@ -34,14 +34,14 @@ DLBLAS_INLINE Ints encode(Vec v) {
     return choose(is_nan(v), Ints{}, round_to_ints(inside)) & 0xff;
   } else {
     using F = ByteFormat<T>;
-    constexpr int kShift = 23 - F::kFraction, kLeast = 1 - F::kBias;
+    constexpr int kShift = 23 - F::kFraction, kMin = 1 - F::kBias;
     const Vec a = min_number(abs(v), broadcast(F::kLargest));
-    // The power of 2 of a's binade; below 2^kLeast steps are as large as there.
-    const Ints power = max((Ints)a & 0x7f800000, (Ints)broadcast(power_of_2(kLeast)));
+    // The power of 2 of a's binade; below 2^kMin steps are as large as there.
+    const Ints power = max((Ints)a & 0x7f800000, (Ints)broadcast(power_of_2(kMin)));
     // In a sum with `rounder` the last bit is a step of a's: the fraction counts steps.
     const Ints rounder = power + (kShift << 23);
     const Ints code =
-        (Ints)(a + (Vec)rounder) + ((power >> kShift) - rounder) - ((kLeast + 127) << F::kFraction);
+        (Ints)(a + (Vec)rounder) + ((power >> kShift) - rounder) - ((kMin + 127) << F::kFraction);
     return choose(is_nan(v), Ints{} + 0x7f, code) | (((Ints)v >> 24) & 0x80);
   }
 }
@@ -54,12 +54,12 @@ DLBLAS_INLINE Vec decode(Ints code) {
   } else {
     using F = ByteFormat<T>;
     const Ints sign = (code & 0x80) << 24;
-    // Below kLeast the first bit is none: one binade up, then without it. No product, which would
+    // Below kMin the first bit is none: one binade up, then without it. No product, which would
     // take denormal numbers: 8 times slower where a code in 12 is one (Zen 3).
-    constexpr float kLeast = power_of_2(1 - F::kBias);
+    constexpr float kMin = power_of_2(1 - F::kBias);
     const Ints bits = ((code & 0x7f) << (23 - F::kFraction)) + ((127 - F::kBias) << 23);
-    const Vec small = (Vec)(bits + (1 << 23)) - broadcast(kLeast);
-    const Vec v = choose(less((Vec)bits, broadcast(kLeast)), small, (Vec)bits);
+    const Vec small = (Vec)(bits + (1 << 23)) - broadcast(kMin);
+    const Vec v = choose(less((Vec)bits, broadcast(kMin)), small, (Vec)bits);
     // What is beyond the largest: infinity and NaN of e5m2 by the bits that they have, NaN of e4m3.
     const Ints special = F::kE4M3 ? Ints{} + 0x7fc00000 : (Ints)v | 0x7f800000;
     return (Vec)(choose(less(broadcast(F::kLargest), v), special, (Ints)v) | sign);

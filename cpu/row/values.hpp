@@ -184,8 +184,8 @@ struct MaxPart {
 /// What select() takes columns from: the first `count` of those that were offered, in order.
 class RowPicks {
  public:
-  static constexpr int kMost = 64;
-  explicit RowPicks(int64_t count) : count_(static_cast<int>(count < kMost ? count : kMost)) {}
+  static constexpr int kMax = 64;
+  explicit RowPicks(int64_t count) : count_(static_cast<int>(count < kMax ? count : kMax)) {}
   DLBLAS_INLINE RowPicked take() { return RowRank::picked(ranks_[taken_++]); }
   DLBLAS_INLINE bool writes(int) const { return true; }
 
@@ -215,7 +215,7 @@ class RowPicks {
     if (full_) least_ = broadcast(RowRank::picked(ranks_[size_ - 1]).value);
   }
 
-  uint64_t ranks_[kMost];
+  uint64_t ranks_[kMax];
   Vec least_;  // of those that are there, once they are as many as are wanted
   int count_, size_ = 0, taken_ = 0;
   bool full_ = false;

@@ -440,10 +440,10 @@ template <template <typename> class Program, typename Types>
 bool walk_typed(const RowJob& job, int64_t begin, int64_t end) {
   using Keeping = RowWalker<Program, true, Types>;
   using Kept = typename Keeping::Kept;
-  constexpr int64_t kMost = kRowScratchBytes / static_cast<int>(sizeof(Kept));
+  constexpr int64_t kMax = kRowScratchBytes / static_cast<int>(sizeof(Kept));
   if constexpr (Keeping::Wide::kRemembers) {
-    if (job.call.width <= kMost * kRowStep) {
-      alignas(64) Kept scratch[kMost];
+    if (job.call.width <= kMax * kRowStep) {
+      alignas(64) Kept scratch[kMax];
       Keeping walker(job, scratch);
       walker.start_part(begin);
       for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);

@@ -124,8 +124,8 @@ inline double sum_error(const SumModel& model, const SumSizes& sums) {
 namespace kernels {
 
 /// Roundings that an f32 sum of `width` terms of one sign may be off by, relative to it, in any of
-/// the row kernels; `total` and `squares` are Σp and Σp². Above is how errors walk along a chain and
-/// where they do not: where terms are alike.
+/// the row kernels; `total` and `squares` are Σp and Σp². Above is how errors walk along a chain
+/// and where they do not: where terms are alike.
 ///   chains: on a CPU sixteen (4 lanes at the narrowest) over blocks of 4096 columns; on a GPU one
 /// of each of 128 threads or more. A walk along n terms of one sign is 1.44·√n at six deviations,
 /// and the errors of m chains differ: √m less.

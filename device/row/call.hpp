@@ -11,9 +11,9 @@ inline constexpr int kMaxRowOperands = 8;
 inline constexpr int kMaxRowOptions = 4;
 /// Terms of a result that is folded over rows which one thread adds in f32, one after the other; it
 /// is added to others' in f64.
-inline constexpr int kMostFoldedRows = 256;
+inline constexpr int kMaxFoldedRows = 256;
 /// The most bytes of Stats of a program that folds.
-inline constexpr int kMostRowStats = 32;
+inline constexpr int kMaxRowStats = 32;
 
 /// A tensor of a row program. Strides in elements.
 struct RowOperand {

@@ -1,7 +1,7 @@
 // Results over columns that a row program adds up over all rows (Fold<i>): a weight's gradient. The
 // rows were walked, and left what they know (Stats); here they are read again, down the columns.
 //   row_fold: a block takes a tile of columns and a part of the rows. Terms are added in f32, at
-// most kMostFoldedRows a thread, then over the threads of the same columns: partial sums.
+// most kMaxFoldedRows a thread, then over the threads of the same columns: partial sums.
 //   row_fold_parts: adds those up in f64, in order.
 // No atomics: the order depends on sizes alone. In: RowCall, its `folds` filled. Out: the results.
 // Read next: src/kernels/row_fold.hpp (who cuts the rows), registers.cuh.
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(C.threads* C.rows)
   using P = Program<DeviceTarget<T, C, A, false>>;
   using Stats = typename P::Stats;
   static_assert(!T.full && T.shape.head_width == 0 && T.shape.index < 0 && !P::kColumnsAfterRow);
-  static_assert(P::kFolds > 0 && sizeof(Stats) <= kMostRowStats);
+  static_assert(P::kFolds > 0 && sizeof(Stats) <= kMaxRowStats);
   static_assert(detail::folded_operand(T.folded, P::kFolds - 1) < kMaxRowOperands &&
                     detail::folded_operand(T.folded, P::kFolds) == kMaxRowOperands,
                 "results [C] are the program's folds");

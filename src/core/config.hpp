@@ -96,12 +96,12 @@ class ConfigTable : public KnobTable {
  public:
   ConfigTable(std::initializer_list<KnobField<C>> fields)
       : KnobTable(knobs_of(fields)), fields_(fields) {}
-  Config erase(const C& c) const {
+  Config to_config(const C& c) const {
     Config out;
     for (const KnobField<C>& f : fields_) out.values[out.count++] = f.get(c);
     return out;
   }
-  C restore(const Config& config) const {
+  C from_config(const Config& config) const {
     C c{};
     for (int i = 0; i < config.count; ++i) fields_[i].set(c, config.values[i]);
     return c;
@@ -128,7 +128,7 @@ class TraitsTable {
   TraitsTable(std::string_view aggregate, std::initializer_list<KnobField<T>> fields)
       : aggregate_(aggregate), table_(fields) {}
   std::string literal(const T& traits) const {
-    return table_.literal(table_.erase(traits), aggregate_);
+    return table_.literal(table_.to_config(traits), aggregate_);
   }
 
  private:

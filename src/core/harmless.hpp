@@ -10,12 +10,12 @@
 
 namespace dlblas {
 
-inline constexpr std::size_t kMostWords = 400;       // of one text inside a sentence or a table
-inline constexpr std::size_t kMostMessage = 20'000;  // of a whole message
+inline constexpr std::size_t kMaxWords = 400;       // of one text inside a sentence or a table
+inline constexpr std::size_t kMaxMessage = 20'000;  // of a whole message
 
 /// One line of at most `most` bytes before escapes; the cut is said.
-std::string harmless(std::string_view from, std::size_t most = kMostWords);
+std::string harmless(std::string_view from, std::size_t most = kMaxWords);
 /// The same, where line breaks are the text's own: a message with a table.
-std::string harmless_lines(std::string_view from, std::size_t most = kMostMessage);
+std::string harmless_lines(std::string_view from, std::size_t most = kMaxMessage);
 
 }  // namespace dlblas

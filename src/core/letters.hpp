@@ -1,6 +1,6 @@
 // Solves the letters of one call: sizes of tensors and size arguments against the schema's
 // dimensions. In: Args as `call` filled them. Out: args.letters, shapes of results, and for each
-// tensor whether it fits; the words for one that does not are dispatch/complain.cpp's.
+// tensor whether it fits; the words for one that does not are dispatch/errors.cpp's.
 // Read next: core/dim.hpp, dispatch/validate.cpp.
 #pragma once
 

@@ -31,7 +31,7 @@ class Space {
   void require(const ConfigTable<C>& table, std::string_view name,
                const std::vector<std::string_view>& knobs, F allowed) {
     require(name, knobs,
-            [&table, allowed](const Config& config) { return allowed(table.restore(config)); });
+            [&table, allowed](const Config& config) { return allowed(table.from_config(config)); });
   }
   /// Over all knobs.
   template <typename C, typename F>

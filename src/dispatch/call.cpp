@@ -4,8 +4,8 @@
 // launch. Read next: dispatch/validate.cpp.
 #include "core/error.hpp"
 #include "core/reach.hpp"
-#include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
+#include "dispatch/errors.hpp"
 #include "dispatch/read_tensor.hpp"
 
 namespace dlblas {
@@ -13,13 +13,12 @@ namespace dlblas {
 void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& from,
                  TensorView& to) {
   if (from.ndim < 0 || from.ndim > kMaxRank || (from.ndim > 0 && !from.shape))
-    complain::bad_rank(form, name, from);
+    errors::bad_rank(form, name, from);
   to.rank = from.ndim;
   to.dtype = dtype_from_dlpack(from.dtype.code, from.dtype.bits, from.dtype.lanes);
   if (to.dtype == DType::kAbsent)
-    complain::unknown_dtype(form, name, from.dtype.code, from.dtype.bits);
-  if (!is_device(from.device.type, from.device.index))
-    complain::bad_device(form, name, from.device);
+    errors::unknown_dtype(form, name, from.dtype.code, from.dtype.bits);
+  if (!is_device(from.device.type, from.device.index)) errors::bad_device(form, name, from.device);
   to.device = {static_cast<DeviceType>(from.device.type),
                static_cast<std::int16_t>(from.device.index)};
   std::int64_t expected = 1;  // the packed stride; a size of 0 counts as 1, as in NumPy
@@ -28,14 +27,14 @@ void read_tensor(const Form& form, std::string_view name, const dlblas_tensor& f
   for (int i = from.ndim - 1; i >= 0; --i) {
     to.shape[i] = from.shape[i];
     to.strides[i] = from.strides ? from.strides[i] : expected;
-    if (to.shape[i] < 0) complain::negative_size(form, name, to.shape[i]);
+    if (to.shape[i] < 0) errors::negative_size(form, name, to.shape[i]);
     if (__builtin_mul_overflow(expected, to.shape[i] > 0 ? to.shape[i] : 1, &expected) ||
         expected > kMaxElements)
-      complain::too_large(form, name);
-    if (!reach.add(to.shape[i], to.strides[i])) complain::too_far(form, name);
+      errors::too_large(form, name);
+    if (!reach.add(to.shape[i], to.strides[i])) errors::too_far(form, name);
   }
   if (!reach.place(from.data, from.byte_offset, size_of(to.dtype), &first))
-    complain::too_far(form, name);
+    errors::too_far(form, name);
   to.data = from.data ? reinterpret_cast<void*>(first) : nullptr;
 }
 
@@ -70,14 +69,14 @@ void read_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& f
       break;
     }
   }
-  complain::bad_scalar(form, spec, from);
+  errors::bad_scalar(form, spec, from);
 }
 
 void read_value(const Form& form, const Param& param, const dlblas_value& from, Args& args) {
   const Schema& schema = *args.schema;
   if (param.is_tensor) {
     const TensorSpec& spec = schema.tensors[param.index];
-    if (from.kind != DLBLAS_TENSOR || !from.as.tensor) complain::not_a_tensor(form, spec, from);
+    if (from.kind != DLBLAS_TENSOR || !from.as.tensor) errors::not_a_tensor(form, spec, from);
     read_tensor(form, spec.name, *from.as.tensor, args.tensors[param.index]);
     args.present |= 1u << param.index;
   } else {
@@ -87,11 +86,11 @@ void read_value(const Form& form, const Param& param, const dlblas_value& from, 
 
 // The parameter a named value belongs to.
 std::size_t find_named(const Form& form, const char* name) {
-  if (!name) complain::unknown_argument(form, "(null)");
+  if (!name) errors::unknown_argument(form, "(null)");
   const std::vector<Param>& params = *form.params;
   for (std::size_t i = 0; i < params.size(); ++i)
     if (form.op->schema.param_name(params[i]) == name) return i;
-  complain::unknown_argument(form, name);
+  errors::unknown_argument(form, name);
 }
 
 }  // namespace
@@ -103,12 +102,12 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
   args.inplace = form.inplace;
   const int positional = call.num_values - call.num_named;
   if (positional < 0 || call.num_values > static_cast<int>(params.size()))
-    complain::too_many_arguments(form, call.num_values);
+    errors::too_many_arguments(form, call.num_values);
 
   std::uint32_t given = 0;  // bit i: params[i] has a value
   for (int v = 0; v < call.num_values; ++v) {
     const std::size_t i = v < positional ? v : find_named(form, call.names[v - positional]);
-    if (given >> i & 1u) complain::given_twice(form, params[i]);
+    if (given >> i & 1u) errors::given_twice(form, params[i]);
     given |= 1u << i;
     if (call.values[v].kind != DLBLAS_NONE)
       read_value(form, params[i], call.values[v], args);
@@ -120,7 +119,7 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
     const Param& param = params[i];
     if (param.is_tensor ? !schema.tensors[param.index].optional
                         : !schema.scalars[param.index].has_default)
-      complain::missing_argument(form, param);
+      errors::missing_argument(form, param);
     if (!param.is_tensor) args.scalars[param.index] = schema.scalars[param.index].default_value;
   }
   // An in-place form may leave scalars out altogether: they keep their defaults.
@@ -132,12 +131,12 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
     }
   const int wanted = form.num_outputs;
   if (call.outputs && call.num_outputs < wanted)
-    complain::wrong_outputs(form, wanted, call.num_outputs);
+    errors::wrong_outputs(form, wanted, call.num_outputs);
   int output = 0;
   for (int r = 0; r < schema.num_results; ++r) {
     if (args.received(r)) {
       const std::int8_t source = form.inplace->result_source[r];  // may be an optional argument
-      if (!args.has(source)) complain::missing_argument(form, {true, source});
+      if (!args.has(source)) errors::missing_argument(form, {true, source});
       args.result(r) = args.tensors[source];
       continue;
     }

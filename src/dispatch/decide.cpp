@@ -14,7 +14,7 @@
 #include "core/error.hpp"
 #include "core/library.hpp"
 #include "core/log.hpp"
-#include "dispatch/complain.hpp"
+#include "dispatch/errors.hpp"
 #include "dispatch/ruled.hpp"
 #include "jit/jit.hpp"
 #include "store/ranking.hpp"
@@ -75,8 +75,8 @@ bool splits_elements(const Problem& problem) {
 // Why a pinned implementation cannot serve, above the table of all that could.
 [[noreturn]] void pin_does_not_fit(const Operator& op, const Problem& problem, const Pin& pin,
                                    const std::string& why) {
-  complain::nothing_fits(op.schema.name, text("  pinned: ", pin.implementation, ": no: ", why, "\n",
-                                              print_table(explain_candidates(op, problem))));
+  errors::nothing_fits(op.schema.name, text("  pinned: ", pin.implementation, ": no: ", why, "\n",
+                                            print_table(explain_candidates(op, problem))));
 }
 
 // A configuration that was pinned may be any: it alone serves, so rows keep their bits.
@@ -198,7 +198,7 @@ std::unique_ptr<Plan> unmeasured(const Operator& op, const Problem& problem,
   auto plan = from_store(op, problem, shipped_store(), Why::kShipped);
   const std::vector<Preset> presets = presets_of(op, problem, device);
   if (!plan && presets.empty())
-    complain::nothing_fits(op.schema.name, print_table(explain_candidates(op, problem)));
+    errors::nothing_fits(op.schema.name, print_table(explain_candidates(op, problem)));
   if (env_flag(EnvVar::kRequireHit))
     throw Error(
         ErrorKind::kTuning,

@@ -24,7 +24,7 @@ std::string_view name_of(Why why);
 
 /// Decisions that the fast map keeps for one operator; beyond, those that no call has used lately
 /// go. At most 1 KiB each, so 8 MiB an operator that sees so many problems.
-inline constexpr std::uint32_t kMostPlans = 8192;
+inline constexpr std::uint32_t kMaxPlans = 8192;
 
 /// What a Problem gets: an implementation, its configuration, and why. One of select's may be held
 /// while the call is in flight (core/in_flight.hpp); the tuner's end with its run.

@@ -149,7 +149,7 @@ std::string print_table(const Explanation& e) {
   std::string s =
       text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
   if (e.plan)
-    s += text("  ", harmless(e.why, kMostMessage), " (", name_of(e.plan->why), ")\n");
+    s += text("  ", harmless(e.why, kMaxMessage), " (", name_of(e.plan->why), ")\n");
   else if (!e.why.empty())
     s += text("  a call fails: ", harmless_lines(e.why), "\n");
   return s;

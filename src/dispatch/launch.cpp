@@ -7,8 +7,8 @@
 #include "core/counters.hpp"
 #include "core/error.hpp"
 #include "cuda/cuda.hpp"
-#include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
+#include "dispatch/errors.hpp"
 
 namespace dlblas {
 namespace {
@@ -25,8 +25,8 @@ void make_result(const Context& context, Args& args, int r, int output) {
   TensorView& t = args.result(r);
   const TensorView asked = t;
   const int code = context.new_output(context.self, output, &t);
-  if (code != 0 || (t.numel() > 0 && !t.data)) complain::no_memory(*args.schema, args, r);
-  if (t.numel() > 0 && !as_asked(t, asked)) complain::other_memory(*args.schema, args, r, asked);
+  if (code != 0 || (t.numel() > 0 && !t.data)) errors::no_memory(*args.schema, args, r);
+  if (t.numel() > 0 && !as_asked(t, asked)) errors::other_memory(*args.schema, args, r, asked);
 }
 
 [[noreturn]] void step_failed(const Args& args, const Kernel& kernel, int code) {
@@ -52,7 +52,7 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
   if (context.device.type == DeviceType::kCuda) current.emplace(context.device.index);
   for (int i = 0; i < schema.num_inputs; ++i)
     if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
-      complain::no_data(schema, args, i);
+      errors::no_data(schema, args, i);
   int output = 0;  // in an in-place form, of the results that no argument receives
   for (int r = 0; r < schema.num_results; ++r) {
     const bool received = args.received(r);
@@ -66,7 +66,7 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
   void* workspace = nullptr;
   if (kernel.workspace_bytes > 0) {
     workspace = context.alloc(context.self, kernel.workspace_bytes, 64);
-    if (!workspace) complain::no_workspace(schema, args, kernel.workspace_bytes);
+    if (!workspace) errors::no_workspace(schema, args, kernel.workspace_bytes);
   }
   if (const int code = run_steps(kernel, args, context, workspace)) step_failed(args, kernel, code);
   count(g_counters.launched);

@@ -14,19 +14,19 @@ struct Replaced {
   std::vector<std::unique_ptr<const Plan>> plans = {};
 };
 
-// The next table of a shelf, with room for one more plan. What another generation decided goes. A
-// table of kMostPlans keeps those that a call has used since the last time, and half of them at
+// The next table of a entry, with room for one more plan. What another generation decided goes. A
+// table of kMaxPlans keeps those that a call has used since the last time, and half of them at
 // most: the others are decided again when they are asked for.
 std::unique_ptr<PlanTable> next_table(const PlanTable* before, std::uint32_t generation,
                                       Replaced& replaced) {
   const bool same = before && before->generation == generation;
-  const bool full = same && before->used >= kMostPlans;
+  const bool full = same && before->used >= kMaxPlans;
   const std::uint32_t capacity = !same ? 64 : full ? before->mask + 1 : (before->mask + 1) * 2;
   auto next = std::make_unique<PlanTable>(generation, capacity);
   for (std::uint32_t i = 0; before && i <= before->mask; ++i) {
     const Plan* plan = before->slots[i].load(std::memory_order_relaxed);
     if (!plan) continue;
-    const bool stays = same && (!full || (next->used < kMostPlans / 2 &&
+    const bool stays = same && (!full || (next->used < kMaxPlans / 2 &&
                                           plan->used.exchange(false, std::memory_order_relaxed)));
     if (stays)
       next->insert(plan, plan->problem.hash());
@@ -39,8 +39,8 @@ std::unique_ptr<PlanTable> next_table(const PlanTable* before, std::uint32_t gen
 
 }  // namespace
 
-const Plan& PlanShelf::keep_plan(std::unique_ptr<const Plan> decided, std::uint64_t hash,
-                                 std::uint32_t generation) {
+const Plan& OperatorPlans::keep_plan(std::unique_ptr<const Plan> decided, std::uint64_t hash,
+                                     std::uint32_t generation) {
   const Plan* served = decided.get();
   auto replaced = std::make_unique<Replaced>();
   {
@@ -53,7 +53,7 @@ const Plan& PlanShelf::keep_plan(std::unique_ptr<const Plan> decided, std::uint6
       if (known) served = known;
       replaced->plans.push_back(std::move(decided));
     } else {
-      if (!current || now->used * 2 > now->mask || now->used >= kMostPlans) {
+      if (!current || now->used * 2 > now->mask || now->used >= kMaxPlans) {
         now = next_table(now, generation, *replaced).release();
         table.store(now, std::memory_order_release);
       }

@@ -1,5 +1,5 @@
 // The fast map of one operator: Problem to Plan. Readers take no lock: they load one table pointer
-// and probe. In: decisions. Out: at most kMostPlans of them; what is replaced is freed when no call
+// and probe. In: decisions. Out: at most kMaxPlans of them; what is replaced is freed when no call
 // can hold it. Flow: call > validate > [select] > compile > launch.  Read next: core/in_flight.hpp.
 #pragma once
 
@@ -38,7 +38,7 @@ struct PlanTable {
 };
 
 /// The maps of one operator, of which one is current.
-struct PlanShelf {
+struct OperatorPlans {
   std::atomic<const PlanTable*> table{nullptr};
   std::mutex mutex;  // writers only
 

@@ -9,7 +9,7 @@
 
 #include "core/counters.hpp"
 #include "core/error.hpp"
-#include "dispatch/complain.hpp"
+#include "dispatch/errors.hpp"
 #include "jit/jit.hpp"
 
 namespace dlblas {
@@ -76,8 +76,8 @@ const Kernel& prepare_and_keep(const Plan& plan, void* stream) {
     current.emplace(plan.problem.device_index);
     // Compiling and loading synchronise the device, which would break the caller's capture.
     if (cuda::capturing(stream))
-      complain::cold_under_capture(Registry::process().by_id(plan.problem.op).schema.name,
-                                   plan.implementation->name);
+      errors::cold_under_capture(Registry::process().by_id(plan.problem.op).schema.name,
+                                 plan.implementation->name);
   }
   std::optional<cuda::RelaxedCapture> relaxed;
   if (current) relaxed.emplace();

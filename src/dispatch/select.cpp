@@ -2,7 +2,7 @@
 // In: Problem. Out: implementation, configuration, and why: pin, store, shipped table, model,
 // heuristic, in that order. Touches no data, compiles nothing, measures nothing. A decision holds
 // until something that could change it happens (a registration, a pin, a published result): those
-// bump Operator::generation; and while it is among the operator's kMostPlans. Flow: call > validate
+// bump Operator::generation; and while it is among the operator's kMaxPlans. Flow: call > validate
 // > [select] > compile > launch.  Read next: dispatch/decide.cpp, dispatch/compile.cpp; the map is
 // dispatch/plan_table.hpp.
 #include "core/counters.hpp"
@@ -13,21 +13,21 @@
 namespace dlblas {
 namespace {
 
-PlanShelf g_shelves[Registry::kMaxOperators + 1];  // by Operator::id
+OperatorPlans g_plans[Registry::kMaxOperators + 1];  // by Operator::id
 
 // Decided outside the lock: reading the store may take a while, and two threads deciding the same
 // is harmless.
 const Plan& decide_and_keep(const Operator& op, const Problem& problem, std::uint64_t hash,
                             std::uint32_t generation) {
   count(g_counters.selected);
-  return g_shelves[op.id].keep_plan(decide(op, problem), hash, generation);
+  return g_plans[op.id].keep_plan(decide(op, problem), hash, generation);
 }
 
 }  // namespace
 
 const Plan& select(const Operator& op, const Problem& problem) {
   const std::uint32_t generation = op.generation.load(std::memory_order_acquire);
-  const PlanTable* table = g_shelves[op.id].table.load(std::memory_order_acquire);
+  const PlanTable* table = g_plans[op.id].table.load(std::memory_order_acquire);
   const std::uint64_t hash = problem.hash();
   if (table && table->generation == generation)
     if (const Plan* plan = table->find(problem, hash)) {

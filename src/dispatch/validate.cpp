@@ -1,24 +1,24 @@
 // Stage 2, validate: Args become a Problem; the letters are bound and every tensor is checked
 // against the schema. In: Args of one call. Out: Problem (the key), args.letters (exact sizes),
 // specs of the results to be made. Chooses nothing, allocates nothing; errors are worded in
-// dispatch/complain.cpp. Flow: call > [validate] > select > compile > launch.  Read next:
+// dispatch/errors.cpp. Flow: call > [validate] > select > compile > launch.  Read next:
 // dispatch/select.cpp.
 #include <bit>
 
 #include "core/env.hpp"
 #include "core/error.hpp"
 #include "core/letters.hpp"
-#include "dispatch/complain.hpp"
 #include "dispatch/dispatch.hpp"
+#include "dispatch/errors.hpp"
 
 namespace dlblas {
 namespace {
 
-[[noreturn]] void complain_unbound(const Schema& schema, const Args& args, int tensor,
-                                   std::uint32_t bound) {
+[[noreturn]] void throw_unbound(const Schema& schema, const Args& args, int tensor,
+                                std::uint32_t bound) {
   std::uint32_t open = 0;
   for (const DimExpr& d : schema.tensors[tensor].dims) open |= d.letters() & ~bound;
-  complain::unbound_letter(schema, args, tensor, std::bit_width(open) - 1);
+  errors::unbound_letter(schema, args, tensor, std::bit_width(open) - 1);
 }
 
 // False: some dimension waits for its letters.
@@ -29,16 +29,16 @@ bool fits(const Schema& schema, const Args& args, int tensor, const Fit& fit, st
     case Fit::Kind::kWaits:
       return false;
     case Fit::Kind::kRank:
-      complain::wrong_rank(schema, args, tensor);
+      errors::wrong_rank(schema, args, tensor);
     case Fit::Kind::kLeading:
-      complain::wrong_leading(schema, args, tensor, fit.other);
+      errors::wrong_leading(schema, args, tensor, fit.other);
     case Fit::Kind::kRows:
-      complain::wrong_product(schema, args, tensor, fit.size, bound);
+      errors::wrong_product(schema, args, tensor, fit.size, bound);
     case Fit::Kind::kSize:
-      complain::wrong_size(schema, args, tensor, fit.axis, bound);
+      errors::wrong_size(schema, args, tensor, fit.axis, bound);
     case Fit::Kind::kNone:
     case Fit::Kind::kHuge:
-      complain::no_size(schema, args, tensor, fit.axis, bound);
+      errors::no_size(schema, args, tensor, fit.axis, bound);
   }
   return true;
 }
@@ -54,11 +54,11 @@ DTypeSet allowed_dtypes(const TensorSpec& spec, const Args& args) {
 // An input that the operator modifies needs memory of its own, as a result does.
 void check_written(const Schema& schema, const Args& args, int tensor) {
   const TensorView& t = args.tensors[tensor];
-  if (overlaps_itself(t)) complain::self_overlap(schema, args, tensor);
+  if (overlaps_itself(t)) errors::self_overlap(schema, args, tensor);
   if (!t.data) return;  // explain takes tensors without memory
   for (int i = 0; i < schema.num_inputs; ++i)
     if (i != tensor && args.has(i) && args.tensors[i].data && overlap(t, args.tensors[i]))
-      complain::overlap(schema, args, tensor, i);
+      errors::overlap(schema, args, tensor, i);
 }
 
 // How result r lies to the inputs and the other results: 0, or 1 + the input whose memory it shares
@@ -67,14 +67,14 @@ std::uint8_t alias_of(const Operator& op, const Args& args, int r) {
   const Schema& schema = op.schema;
   const int self = schema.num_inputs + r;
   const TensorView& out = args.tensors[self];
-  if (overlaps_itself(out)) complain::self_overlap(schema, args, self);
+  if (overlaps_itself(out)) errors::self_overlap(schema, args, self);
   std::uint8_t alias =
       args.received(r) ? static_cast<std::uint8_t>(1 + args.inplace->result_source[r]) : 0;
   for (int i = 0; i < self; ++i) {
     if ((i < schema.num_inputs && !args.has(i)) || !args.tensors[i].data) continue;
     if (!overlap(out, args.tensors[i])) continue;
     const bool may_share = i < schema.num_inputs && (op.may_alias[r] >> i & 1u);
-    if (!may_share || !same_memory(out, args.tensors[i])) complain::overlap(schema, args, self, i);
+    if (!may_share || !same_memory(out, args.tensors[i])) errors::overlap(schema, args, self, i);
     alias = static_cast<std::uint8_t>(1 + i);
   }
   return alias;
@@ -120,11 +120,11 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
     }
     const TensorView& t = args.tensors[i];
     if (!(allowed_dtypes(schema.tensors[i], args) & set_of(t.dtype)))
-      complain::wrong_dtype(schema, args, i);
+      errors::wrong_dtype(schema, args, i);
     if (first < 0)
       first = i;
     else if (!(t.device == args.tensors[first].device))
-      complain::wrong_device(schema, args, i, first);
+      errors::wrong_device(schema, args, i, first);
     if (!bind_tensor(i)) waiting |= 1u << i;
     problem.tensors[i] = traits_of(t);
     if (schema.tensors[i].written) check_written(schema, args, i);
@@ -134,11 +134,11 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
     for (int i = 0; waiting >> i; ++i)
       if ((waiting >> i & 1u) && bind_tensor(i)) waiting &= ~(1u << i);
   }
-  if (waiting) complain_unbound(schema, args, std::countr_zero(waiting), binder.bound());
+  if (waiting) throw_unbound(schema, args, std::countr_zero(waiting), binder.bound());
 
   const Device device = first < 0 ? Device{} : args.tensors[first].device;
   if (device.type != DeviceType::kCpu && device.type != DeviceType::kCuda)
-    complain::no_device(schema, args, first);
+    errors::no_device(schema, args, first);
   for (int r = 0; r < schema.num_results; ++r) {
     const int i = schema.num_inputs + r;
     const TensorSpec& spec = schema.tensors[i];
@@ -146,15 +146,15 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
     const DTypeSet allowed = allowed_dtypes(spec, args);
     if (!t.data && !args.received(r)) {
       if (!fits(schema, args, i, binder.make_shape(i), binder.bound()))
-        complain_unbound(schema, args, i, binder.bound());
+        throw_unbound(schema, args, i, binder.bound());
       t.dtype = static_cast<DType>(std::countr_zero(static_cast<unsigned>(allowed)));
       t.device = device;
       problem.tensors[i] = traits_of(t);  // of rows: a call with this tensor has the same key
       continue;
     }
-    if (!(allowed & set_of(t.dtype))) complain::wrong_dtype(schema, args, i);
-    if (!(t.device == device)) complain::wrong_device(schema, args, i, first);
-    if (!bind_tensor(i)) complain_unbound(schema, args, i, binder.bound());
+    if (!(allowed & set_of(t.dtype))) errors::wrong_dtype(schema, args, i);
+    if (!(t.device == device)) errors::wrong_device(schema, args, i, first);
+    if (!bind_tensor(i)) throw_unbound(schema, args, i, binder.bound());
     problem.tensors[i] = traits_of(t);
     problem.tensors[i].alias = alias_of(op, args, r);
   }

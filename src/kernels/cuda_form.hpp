@@ -61,7 +61,7 @@ template <typename Form>
 std::string cuda_entry(const char* entry, const typename Form::State& state) {
   const auto& table = Form::table();
   return text(entry, "<", Form::traits_table().literal(state.traits), ", ",
-              table.literal(table.erase(state.config), Form::kConfigName), ">");
+              table.literal(table.to_config(state.config), Form::kConfigName), ">");
 }
 
 template <typename Form>
@@ -92,7 +92,7 @@ struct CudaFunctions {
 
   static Config config_of(const dlblas::Config& config) {
     if constexpr (Form::kSearched)
-      return Form::table().restore(config);
+      return Form::table().from_config(config);
     else
       return {};
   }
@@ -105,8 +105,8 @@ struct CudaFunctions {
   static dlblas::Config heuristic(const Query& q) {
     if constexpr (requires { Form::typical(q.problem); })
       if (one_configuration(q))
-        return Form::table().erase(Form::preset(q.about(Form::typical(q.problem))));
-    return Form::table().erase(Form::preset(q));
+        return Form::table().to_config(Form::preset(q.about(Form::typical(q.problem))));
+    return Form::table().to_config(Form::preset(q));
   }
   static void constrain(const Query& q, Space& space) {
     if (one_configuration(q))

@@ -1,6 +1,6 @@
 // How rows are cut into parts where a row program folds results over them: by sizes alone, so the
 // bits are the same on any number of threads and any device. A part's terms are added in f32,
-// kMostFoldedRows in a chain at most, and the parts in f64. Included by kernels/rows*.cpp alone.
+// kMaxFoldedRows in a chain at most, and the parts in f64. Included by kernels/rows*.cpp alone.
 // Read next: device/row/fold.cuh, cpu/row/fold.hpp.
 #pragma once
 
@@ -19,16 +19,16 @@ struct CpuParts {
 /// A part's sums are written and read once in f32: eight rows of inputs and results are several
 /// times as many bytes; rows so wide that one is work enough stand alone.
 inline CpuParts cpu_parts(std::int64_t rows, std::int64_t width) {
-  constexpr std::int64_t kMost = 64, kElements = 32768;  // parts of few rows: as many threads
+  constexpr std::int64_t kMax = 64, kElements = 32768;  // parts of few rows: as many threads
   const std::int64_t least =
       std::clamp<std::int64_t>(kElements / std::max<std::int64_t>(1, width), 1, 8);
   const std::int64_t part =
-      std::clamp<std::int64_t>((rows + kMost - 1) / kMost, least, kMostFoldedRows);
+      std::clamp<std::int64_t>((rows + kMax - 1) / kMax, least, kMaxFoldedRows);
   return {part, (rows + part - 1) / part};
 }
 /// The most parts of any number of rows up to this one.
 inline std::int64_t most_cpu_parts(std::int64_t rows) {
-  return std::min<std::int64_t>(rows, std::max<std::int64_t>(64, rows / kMostFoldedRows + 1));
+  return std::min<std::int64_t>(rows, std::max<std::int64_t>(64, rows / kMaxFoldedRows + 1));
 }
 
 /// Blocks of row_fold: `tiles` of `threads` accesses times `parts` of the rows.
@@ -49,8 +49,8 @@ inline CudaParts cuda_parts(std::int64_t rows, std::int64_t accesses) {
   p.rows_at_once = kBlock / p.threads;
   p.tiles = std::max<std::int64_t>(1, (accesses + p.threads - 1) / p.threads);
   const std::int64_t wanted = wanted_parts(p.tiles) * p.rows_at_once;
-  constexpr std::int64_t kLeast = 4;  // loads in flight
-  p.rows = std::clamp<std::int64_t>((rows + wanted - 1) / wanted, kLeast, kMostFoldedRows);
+  constexpr std::int64_t kMin = 4;  // loads in flight
+  p.rows = std::clamp<std::int64_t>((rows + wanted - 1) / wanted, kMin, kMaxFoldedRows);
   const std::int64_t share = p.rows * p.rows_at_once;
   p.parts = (rows + share - 1) / share;
   return p;
@@ -58,7 +58,7 @@ inline CudaParts cuda_parts(std::int64_t rows, std::int64_t accesses) {
 /// The most parts of any number of rows up to this one.
 inline std::int64_t most_cuda_parts(std::int64_t rows, std::int64_t accesses) {
   const CudaParts p = cuda_parts(rows, accesses);
-  const std::int64_t most_rows = std::int64_t{kMostFoldedRows} * p.rows_at_once;
+  const std::int64_t most_rows = std::int64_t{kMaxFoldedRows} * p.rows_at_once;
   return std::max(wanted_parts(p.tiles), rows / most_rows + 1);
 }
 

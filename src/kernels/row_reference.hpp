@@ -42,7 +42,7 @@ inline std::vector<std::int64_t> largest(const std::vector<double>& values, std:
 }
 
 /// Over rows: one chain on a CPU; on a GPU one, and 32 threads' sums at most.
-using FoldWalk = ChainWalk<1, kMostFoldedRows>;
+using FoldWalk = ChainWalk<1, kMaxFoldedRows>;
 
 /// A column's terms over all rows, each with what it may be off by at most, which is six deviations
 /// or more: the parts of it are roundings, which deviate by 0.42 of their most. Rows differ, and so

@@ -63,7 +63,7 @@ Config heuristic(const Query& q) {
   CpuRowConfig config;
   const bool large = bytes_of(op, q.problem) > static_cast<double>(q.device.l3_bytes);
   if (large && !in_place(op, q.problem)) config.store = Store::kStreamed;
-  return table().erase(config);
+  return table().to_config(config);
 }
 
 double estimate(const Query& q, const Config& config) {
@@ -71,7 +71,7 @@ double estimate(const Query& q, const Config& config) {
   const Rates rates = rates_of(q);
   const double bytes = bytes_of(op, q.problem);
   const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
-  const bool streamed = table().restore(config).store == Store::kStreamed;
+  const bool streamed = table().from_config(config).store == Store::kStreamed;
   // A store through the caches reads its line first: half as much again.
   const double moved = streamed || in_place(op, q.problem) ? bytes : bytes * 1.5;
   const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
@@ -192,7 +192,8 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 Kernel prepare(const Query& q, const Config& config) {
   const RowOperator& op = op_of<RowOperator>(q);
-  State state{&op, code_of<RowLevel>(q).run, table().restore(config), {}, shape_of(op, q.problem)};
+  State state{
+      &op, code_of<RowLevel>(q).run, table().from_config(config), {}, shape_of(op, q.problem)};
   if (op.op.choose) op.op.choose(q.problem, state.options);
   const std::int64_t parts = most_cpu_parts(q.problem.dims[op.rows]);
   const std::int64_t sums = parts * std::popcount(op.folded) * columns_of(op, q.problem);

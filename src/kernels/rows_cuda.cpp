@@ -216,9 +216,9 @@ std::int32_t vectors_for(std::int64_t row, std::int64_t threads) {
 }
 
 bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
-  constexpr double kLeastCaches = 8;  // ops/norm/cuda/norm_cuda.hpp has the measurement
+  constexpr double kMinCaches = 8;  // ops/norm/cuda/norm_cuda.hpp has the measurement
   return traits_of(k, problem).n > 1 && accesses(k, problem) >= 256 &&
-         bytes_of(*k.op, problem) > kLeastCaches * static_cast<double>(device.l2_bytes);
+         bytes_of(*k.op, problem) > kMinCaches * static_cast<double>(device.l2_bytes);
 }
 
 bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
@@ -376,8 +376,8 @@ RowConfig pick(const RowKernel& k, const Problem& problem, const DeviceInfo& dev
 
 // ---- the contract of an implementation ----
 
-RowConfig restore(const RowKernel& k, const Config& config) {
-  return k.table ? k.table->restore(config) : strided_config(k);
+RowConfig config_of(const RowKernel& k, const Config& config) {
+  return k.table ? k.table->from_config(config) : strided_config(k);
 }
 
 Support supports(const Query& q) {
@@ -440,7 +440,7 @@ void constrain(const Query& q, Space& space) {
   const RowKernel& k = q.user<RowKernel>();
   if (q.problem.flags & kDeterministic) {
     space.require_only("the same bits: one configuration a width",
-                       k.table->erase(pick_for(k, q.problem, q.device)));
+                       k.table->to_config(pick_for(k, q.problem, q.device)));
     return;
   }
   space.require(*k.table,
@@ -453,7 +453,7 @@ void constrain(const Query& q, Space& space) {
 
 Config heuristic(const Query& q) {
   const RowKernel& k = q.user<RowKernel>();
-  return k.table->erase(pick_for(k, q.problem, q.device));
+  return k.table->to_config(pick_for(k, q.problem, q.device));
 }
 
 /// Bytes at the rate of a copy. The one model of a memory-bound kernel: H200 0.975 of what memory
@@ -462,7 +462,7 @@ double estimate(const Query& q, const Config& config) {
   constexpr double kCopy = 0.975;
   const RowKernel& k = q.user<RowKernel>();
   const DeviceInfo& device = q.device;
-  const RowConfig c = restore(k, config);
+  const RowConfig c = config_of(k, config);
   double share = 1;
   if (k.kind == Kind::kCluster) share = 1.05;
   if (k.kind == Kind::kShared)
@@ -565,12 +565,13 @@ Kernel prepare(const Query& q, const Config& config) {
   const RowKernel& k = q.user<RowKernel>();
   const RowTraits traits = traits_of(k, q.problem);
   State state{
-      &k, restore(k, config), traits.n, {}, 0, 0, traits.nested, q.device.arch >= 90, traits.shape};
+      &k,          config_of(k, config), traits.n, {}, 0, 0, traits.nested, q.device.arch >= 90,
+      traits.shape};
   std::copy_n(traits.options, kMaxRowOptions, state.options);
   state.shared_bytes = static_cast<std::int32_t>(kept_bytes(k, q.problem, state.config));
   if (k.op->folded == 0) return make_kernel({run}, state);
   const std::int64_t rows = q.problem.dims[k.op->rows], width = columns_of(*k.op, q.problem);
-  state.stats_bytes = (rows * kMostRowStats + 255) / 256 * 256;
+  state.stats_bytes = (rows * kMaxRowStats + 255) / 256 * 256;
   const std::int64_t sums =
       most_cuda_parts(rows, accesses(k, q.problem)) * std::popcount(k.op->folded) * width;
   return make_kernel(
@@ -605,7 +606,7 @@ std::string literal(const RowTraits& traits) {
 
 std::vector<KernelSource> sources(const Query& q, const Config& config) {
   const RowKernel& k = q.user<RowKernel>();
-  const RowConfig c = restore(k, config);
+  const RowConfig c = config_of(k, config);
   const bool registers = k.kind == Kind::kRegisters || k.kind == Kind::kCluster;
   const std::string how =
       k.table ? k.table->literal(config, "dlblas::RowConfig")

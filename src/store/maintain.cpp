@@ -49,7 +49,7 @@ std::vector<std::string> Store::key_folders() const {
 std::vector<std::shared_ptr<const Merged>> Store::ls() {
   const std::lock_guard lock(mutex_);
   std::set<std::string> hashes;
-  for (const auto& [hash, shelf] : shelves_) hashes.insert(hash);
+  for (const auto& [hash, entry] : entries_) hashes.insert(hash);
   for (std::string& hash : key_folders()) hashes.insert(std::move(hash));
   std::vector<std::shared_ptr<const Merged>> all;
   for (const std::string& hash : hashes)
@@ -73,8 +73,8 @@ StoreCheck Store::verify() {
   for (const std::string& hash : key_folders()) {
     const Folder folder = open_key(hash, Missing::kFail);
     if (!folder.fd) continue;
-    // A shelf of its own: what this process read before may be broken on the disk by now.
-    Shelf fresh;
+    // A entry of its own: what this process read before may be broken on the disk by now.
+    CacheEntry fresh;
     const std::int64_t before = quarantined_.load();
     for (const std::string& name : list_folder(folder.fd.get()))
       check.good += take(folder, hash, name, fresh);
@@ -86,7 +86,7 @@ StoreCheck Store::verify() {
 
 std::int64_t Store::clear() {
   const std::lock_guard lock(mutex_);
-  shelves_.clear();
+  entries_.clear();
   if (trust_ == Trust::kAnyone) return 0;
   std::int64_t gone = 0;
   for (const std::string& hash : key_folders()) gone += unlink_key(hash);
@@ -99,7 +99,7 @@ std::int64_t Store::clear() {
 
 std::int64_t Store::remove(const std::string& hash) {
   const std::lock_guard lock(mutex_);
-  shelves_.erase(hash);
+  entries_.erase(hash);
   return trust_ == Trust::kOurs && is_hash(hash) ? unlink_key(hash) : 0;
 }
 
@@ -121,36 +121,36 @@ bool Store::compact_folder(const std::string& hash) {
   const std::lock_guard lock(mutex_);
   refresh(hash);
   sweep_folder(folder.fd.get());
-  return replace(folder, hash, shelves_[hash]);
+  return replace(folder, hash, entries_[hash]);
 }
 
 // Writes the merged records, then unlinks the sources they contain. At every point between, the
 // files present merge to the same rows; a record published meanwhile is not among the sources and
 // stays.
-bool Store::replace(const Folder& folder, const std::string& hash, Shelf& shelf) {
+bool Store::replace(const Folder& folder, const std::string& hash, CacheEntry& entry) {
   std::map<Fields, Record> by_env;
-  for (const Merged::Row& row : shelf.merged->rows) {
+  for (const Merged::Row& row : entry.merged->rows) {
     Record& record = by_env[*row.env];
     record.candidates.push_back(row.candidate);
   }
   std::vector<detail::Packed> packed;
   for (auto& [env, record] : by_env) {
-    record.key = shelf.merged->key;
+    record.key = entry.merged->key;
     record.env = env;
     if (detail::pack(std::move(record), &packed) != Flaw::kNone) return false;
   }
   std::set<std::string> keep;
   for (const detail::Packed& p : packed) {
     keep.insert(p.name);
-    const auto held = shelf.records.find(p.name);
-    const bool there = held != shelf.records.end() && held->second.durable;
+    const auto held = entry.records.find(p.name);
+    const bool there = held != entry.records.end() && held->second.durable;
     std::string why;
     if (!there && write(hash, p.name, p.text, &why) != 0) return false;
   }
   // A merged record that was there already may be another process's, not synced yet: its name must
   // be on the disk before a source goes.
   if (sync_names(folder.fd.get()) != 0 || after(StoreStep::kMerged) != 0) return false;
-  for (const auto& [name, held] : shelf.records) {
+  for (const auto& [name, held] : entry.records) {
     if (!held.durable || keep.count(name)) continue;
     ::unlinkat(folder.fd.get(), name.c_str(), 0);
     if (after(StoreStep::kSourceUnlinked) != 0) return false;

@@ -115,7 +115,7 @@ Folder Store::open_key(const std::string& hash, Missing missing) const {
   return folder;
 }
 
-void Store::complain(const std::string& why) {
+void Store::report(const std::string& why) {
   const std::lock_guard lock(mutex_);
   reason_ = why;
   if (std::exchange(warned_, true)) return;
@@ -174,15 +174,15 @@ bool Store::publish(Record record) {
   for (detail::Packed& p : packed) {
     std::string why;
     const bool durable = write(hash, p.name, p.text, &why) == 0;
-    if (!durable) complain(why);
+    if (!durable) report(why);
     (durable ? published_ : failed_writes_).fetch_add(1);
     all_durable &= durable;
     const std::lock_guard lock(mutex_);
     if (durable) reason_.clear();
-    Shelf& shelf = shelves_[hash];
-    shelf.records[p.name] = {std::make_shared<const Record>(std::move(p.record)), durable};
-    shelf.skipped.erase(p.name);
-    shelf.merged = nullptr;
+    CacheEntry& entry = entries_[hash];
+    entry.records[p.name] = {std::make_shared<const Record>(std::move(p.record)), durable};
+    entry.skipped.erase(p.name);
+    entry.merged = nullptr;
   }
   if (!all_durable) return false;
   const Folder folder = open_key(hash, Missing::kFail);
@@ -196,8 +196,8 @@ std::shared_ptr<const Merged> Store::load(const Fields& key) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Merged> merged = refresh(hash);
   // A key without records leaves nothing behind: calls ask for as many as they have problems.
-  if (const auto at = shelves_.find(hash); at->second.records.empty() && at->second.skipped.empty())
-    shelves_.erase(at);
+  if (const auto at = entries_.find(hash); at->second.records.empty() && at->second.skipped.empty())
+    entries_.erase(at);
   (merged->rows.empty() ? misses_ : hits_).fetch_add(1);
   return merged;
 }
@@ -207,39 +207,39 @@ KeyLock Store::lock_key(const Fields& key) const {
   return KeyLock(open_child("locks", Missing::kCreate), key_hash(key));
 }
 
-// Brings a shelf up to date. A compaction at the same time adds the merged file before it removes
+// Brings a entry up to date. A compaction at the same time adds the merged file before it removes
 // the sources, but one listing may miss both; so listings repeat until one adds nothing new. What
 // was read in an earlier round stays: it is valid, and merging it twice changes nothing.
 const std::shared_ptr<const Merged>& Store::refresh(const std::string& hash) {
   constexpr int kMaxRounds = 16;
-  Shelf& shelf = shelves_[hash];
+  CacheEntry& entry = entries_[hash];
   const Folder folder = open_key(hash, Missing::kFail);
   std::set<std::string> seen;
-  bool changed = !shelf.merged, complete = false;
+  bool changed = !entry.merged, complete = false;
   for (int round = 0; folder.fd && round < kMaxRounds; ++round) {
     bool news = false;
     for (const std::string& name : list_folder(folder.fd.get(), false, &complete)) {
-      if (!seen.insert(name).second || shelf.records.count(name) || shelf.skipped.count(name))
+      if (!seen.insert(name).second || entry.records.count(name) || entry.skipped.count(name))
         continue;
       news = true;
-      changed |= take(folder, hash, name, shelf);
+      changed |= take(folder, hash, name, entry);
     }
     const bool all_there =
-        std::all_of(shelf.records.begin(), shelf.records.end(),
+        std::all_of(entry.records.begin(), entry.records.end(),
                     [&](const auto& r) { return !r.second.durable || seen.count(r.first); });
     if (!news && (round > 0 || (all_there && !seen.empty()))) break;
   }
   // Nothing is forgotten because the folder could not be opened or listed (no descriptors left,
   // say).
   if (folder.fd ? complete : folder.error == ENOENT)
-    changed |= std::erase_if(shelf.records, [&](const auto& r) {
+    changed |= std::erase_if(entry.records, [&](const auto& r) {
                  return r.second.durable && !seen.count(r.first);
                }) > 0;
-  if (!changed) return shelf.merged;
+  if (!changed) return entry.merged;
 
   auto merged = std::make_shared<Merged>();
   std::map<std::tuple<std::string, std::string, std::string>, Merged::Row> newest;
-  for (const auto& [name, held] : shelf.records) {
+  for (const auto& [name, held] : entry.records) {
     merged->key = held.record->key;
     for (const Record::Candidate& c : held.record->candidates) {
       Merged::Row row{c, {held.record, &held.record->env}, name};
@@ -248,22 +248,22 @@ const std::shared_ptr<const Merged>& Store::refresh(const std::string& hash) {
     }
   }
   for (auto& [id, row] : newest) merged->rows.push_back(std::move(row));
-  merged->records = shelf.records.size();
-  shelf.merged = std::move(merged);
-  return shelf.merged;
+  merged->records = entry.records.size();
+  entry.merged = std::move(merged);
+  return entry.merged;
 }
 
-// Reads one file onto the shelf, or sets it aside. True when the shelf changed.
+// Reads one file onto the entry, or sets it aside. True when the entry changed.
 bool Store::take(const Folder& folder, const std::string& hash, const std::string& name,
-                 Shelf& shelf) {
+                 CacheEntry& entry) {
   Record record;
   const Flaw flaw = examine(folder.fd.get(), name, trust_, hash, name, &record);
   if (flaw == Flaw::kVanished || flaw == Flaw::kBusy) return false;
   if (flaw != Flaw::kNone) {
-    if (!set_aside(folder, hash, name, flaw)) shelf.skipped.insert(name);
+    if (!set_aside(folder, hash, name, flaw)) entry.skipped.insert(name);
     return false;
   }
-  shelf.records[name] = {std::make_shared<const Record>(std::move(record)), true};
+  entry.records[name] = {std::make_shared<const Record>(std::move(record)), true};
   return true;
 }
 

@@ -104,7 +104,7 @@ class Store {
     bool durable;  // it has a file; it is forgotten when the file goes
   };
   /// What this process knows of one key.
-  struct Shelf {
+  struct CacheEntry {
     std::map<std::string, Held> records;  // by name
     std::set<std::string> skipped;        // bad files that could not be moved away
     std::shared_ptr<const Merged> merged;
@@ -118,20 +118,21 @@ class Store {
   std::int64_t unlink_key(const std::string& hash) const;
   int write(const std::string& hash, const std::string& name, const std::string& text,
             std::string* why);
-  void complain(const std::string& why);
+  void report(const std::string& why);
 
   // The mutex is held by callers of these.
   const std::shared_ptr<const Merged>& refresh(const std::string& hash);
-  bool take(const Folder& folder, const std::string& hash, const std::string& name, Shelf& shelf);
+  bool take(const Folder& folder, const std::string& hash, const std::string& name,
+            CacheEntry& entry);
   bool set_aside(const Folder& folder, const std::string& hash, const std::string& name, Flaw flaw);
 
   bool compact_folder(const std::string& hash);
-  bool replace(const Folder& folder, const std::string& hash, Shelf& shelf);
+  bool replace(const Folder& folder, const std::string& hash, CacheEntry& entry);
 
   const std::string root_;
   const Trust trust_;
   mutable std::mutex mutex_;
-  std::map<std::string, Shelf> shelves_;  // by key_hash
+  std::map<std::string, CacheEntry> entries_;  // by key_hash
   std::string reason_;
   bool warned_ = false;
   std::atomic<bool> rooted_{false};  // the folders above the root are on the disk

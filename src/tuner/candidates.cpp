@@ -6,7 +6,7 @@
 #include <map>
 
 #include "core/error.hpp"
-#include "dispatch/complain.hpp"
+#include "dispatch/errors.hpp"
 #include "dispatch/ruled.hpp"
 
 namespace dlblas {
@@ -80,8 +80,7 @@ Candidates::Candidates(const Operator& op, const Problem& problem, const TuneOpt
       supporting_.push_back(impl);
   }
   if (supporting_.empty() && oracle) supporting_.push_back(oracle);
-  if (supporting_.empty())
-    complain::nothing_fits(op.schema.name, print_table(explain(op, problem)));
+  if (supporting_.empty()) errors::nothing_fits(op.schema.name, print_table(explain(op, problem)));
   default_config_ = dlblas::default_config({problem, device, first()});
   default_allowed_ = !config_forbidden(op, problem, first(), default_config_);
 

@@ -167,9 +167,9 @@ std::vector<std::int64_t> CudaJudge::disputed(const Args& one, const Args& other
     p.bound_absolute = bound.absolute;
     p.flags = device_flags.get();
     constexpr std::int64_t kPart = DisputeParams::kThreads * kElementsPerThread;
-    constexpr std::int64_t kMostBlocks = 1 << 16;
+    constexpr std::int64_t kMaxBlocks = 1 << 16;
     const auto blocks =
-        static_cast<unsigned>(std::min<std::int64_t>(kMostBlocks, (p.numel + kPart - 1) / kPart));
+        static_cast<unsigned>(std::min<std::int64_t>(kMaxBlocks, (p.numel + kPart - 1) / kPart));
     cuda::check(cuda::launch(function, {.grid = {blocks}, .block = {DisputeParams::kThreads}}, p,
                              memory_.stream()),
                 "comparing two results");

@@ -95,9 +95,9 @@ std::vector<std::int64_t> set_in(const std::vector<std::uint8_t>& flags) {
 }
 
 std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& rows, double row_ms) {
-  constexpr double kMostMs = 20, kLeast = 8, kMost = 256;
+  constexpr double kMaxMs = 20, kMin = 8, kMax = 256;
   const auto count =
-      static_cast<std::size_t>(std::clamp(kMostMs / std::max(1e-6, row_ms), kLeast, kMost));
+      static_cast<std::size_t>(std::clamp(kMaxMs / std::max(1e-6, row_ms), kMin, kMax));
   if (rows.size() <= count) return rows;
   std::vector<std::int64_t> some;
   for (std::size_t i = 0; i < count; ++i) some.push_back(rows[i * (rows.size() - 1) / (count - 1)]);

@@ -62,17 +62,17 @@ class HostOracle final : public OracleSource {
   const HostCopy inputs_;
 };
 
-// The problem with at most kMost of everything: the same dtypes, layouts and scalars. Letters that
+// The problem with at most kMax of everything: the same dtypes, layouts and scalars. Letters that
 // `//` must divide stay as they are.
 Problem small(const Operator& op, Problem problem) {
-  constexpr std::int64_t kMost = 192, kMostTokens = 24;
+  constexpr std::int64_t kMax = 192, kMaxTokens = 24;
   std::uint32_t divided = 0;
   for (const TensorSpec& tensor : op.schema.tensors)
     for (const DimExpr& d : tensor.dims) divided |= d.whole ? d.letters() : 0;
   for (std::size_t i = 0; i < op.schema.letters.size(); ++i)
     if (!(divided >> i & 1u))
       problem.dims[i] =
-          std::min(problem.dims[i], op.schema.letters[i].bucketed ? kMostTokens : kMost);
+          std::min(problem.dims[i], op.schema.letters[i].bucketed ? kMaxTokens : kMax);
   return problem;
 }
 

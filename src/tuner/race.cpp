@@ -20,8 +20,8 @@ constexpr double kVeryLongRunMs = 20.0;
 constexpr int kFinalists = 8;
 constexpr int kFinalRounds = 30;
 constexpr double kFinalShare = 0.25;  // of the budget, at most
-constexpr double kOverrun = 1.05;  // of the budget: here a final that has not decided is given up
-constexpr double kMostOverrun = 1.1;  // what it may take in the end
+constexpr double kOverrun = 1.05;    // of the budget: here a final that has not decided is given up
+constexpr double kMaxOverrun = 1.1;  // what it may take in the end
 static_assert(kRaceSamples + kMoreSamples < kFinalSamples,
               "ranking tells finalists by their samples");
 
@@ -357,7 +357,7 @@ void Race::settle(const RaceInput& input) {
   for (;;) {
     winner_ = pick(input);
     if (winner_ < 0 || stopped_) break;
-    if (elapsed_s() + measurer_.least_s() > kMostOverrun * limits_.budget_s) break;
+    if (elapsed_s() + measurer_.least_s() > kMaxOverrun * limits_.budget_s) break;
     const bool whole = compares_whole() && elapsed_s() + whole_s() <= kOverrun * limits_.budget_s;
     Evaluated& e = evaluated_[static_cast<std::size_t>(winner_)];
     Check check;

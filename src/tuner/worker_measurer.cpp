@@ -16,9 +16,9 @@
 namespace dlblas {
 namespace {
 
-using worker::Answer;
-using worker::Ask;
 using worker::Ending;
+using worker::Reply;
+using worker::Request;
 
 // A candidate that takes this much longer than every one that was right, compiling and comparing
 // included, wins nothing any more.
@@ -36,7 +36,7 @@ constexpr double kTestedSeconds = 5;
 constexpr double kConditionsSeconds = 5;
 // Python's start and its imports; a user's modules bring torch or Triton with them. Within the
 // budget, but for one that no worker could keep.
-constexpr double kLeastStartSeconds = 5, kMostStartSeconds = 60;
+constexpr double kMinStartSeconds = 5, kMaxStartSeconds = 60;
 // Inputs and the oracle's rows, on any machine: nothing of a candidate runs yet.
 constexpr double kOpenSeconds = 120;
 
@@ -101,7 +101,7 @@ WorkerMeasurer::WorkerMeasurer(const MeasureRequest& request, WorkerTerms terms)
 
 void WorkerMeasurer::begin() {
   const std::int64_t begin_ns = request_.clock();
-  link_ = terms_.start(waiting_, std::clamp(left_s(), kLeastStartSeconds, kMostStartSeconds));
+  link_ = terms_.start(waiting_, std::clamp(left_s(), kMinStartSeconds, kMaxStartSeconds));
   open();
   start_s_ = seconds_since(begin_ns);
 }
@@ -135,14 +135,14 @@ worker::Opened WorkerMeasurer::read_opened(const std::string& reply) const {
   worker::Reader from(reply);
   std::optional<Error> told;
   try {
-    switch (worker::decode_answer(from)) {
-      case Answer::kDone:
+    switch (worker::decode_reply(from)) {
+      case Reply::kDone:
         return worker::decode_opened(from);
-      case Answer::kNoMemory:
+      case Reply::kNoMemory:
         break;
-      case Answer::kUnknown:
+      case Reply::kUnknown:
         throw worker::Unusable(text("it does not know ", request_.op.schema.name));
-      case Answer::kError:
+      case Reply::kError:
         told = worker::decode_error(from);
     }
   } catch (const Error& malformed) {
@@ -202,13 +202,13 @@ worker::Candidate WorkerMeasurer::candidate_of(const Plan& plan) const {
   return {impl.name, identity, impl.table().print(plan.config)};
 }
 
-std::optional<worker::Outcome> WorkerMeasurer::ask(Ask what, const Plan& plan, double limit_s,
+std::optional<worker::Outcome> WorkerMeasurer::ask(Request what, const Plan& plan, double limit_s,
                                                    double ms) {
   const worker::Candidate candidate = candidate_of(plan);
   worker::Writer request;
   request.put(what);
   encode(request, candidate);
-  if (what == Ask::kSample) request.put(ms);
+  if (what == Request::kSample) request.put(ms);
   const std::string bytes = request.take();
   const std::string name = candidate.implementation + " " + candidate.config;
   for (bool again = false;;) {
@@ -231,7 +231,8 @@ std::optional<worker::Outcome> WorkerMeasurer::ask(Ask what, const Plan& plan, d
   }
 }
 
-worker::Outcome WorkerMeasurer::ended(Ask what, const worker::Exchange& exchange, double limit_s) {
+worker::Outcome WorkerMeasurer::ended(Request what, const worker::Exchange& exchange,
+                                      double limit_s) {
   if (exchange.ending == Ending::kStopped) {
     interrupted_ = true;
     return {{Failure::kTimeout, "stopped"}};
@@ -240,7 +241,7 @@ worker::Outcome WorkerMeasurer::ended(Ask what, const worker::Exchange& exchange
     return {{Failure::kCrash, "the worker " + exchange.how}};
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.2g s", limit_s);
-  const bool compiling = what == Ask::kPrepare;
+  const bool compiling = what == Request::kPrepare;
   worker::Outcome outcome{
       {compiling ? Failure::kCompileTimeout : Failure::kTimeout,
        text(compiling ? "not compiled within " : "did not come back within ", seconds)}};
@@ -251,11 +252,11 @@ worker::Outcome WorkerMeasurer::ended(Ask what, const worker::Exchange& exchange
 std::optional<worker::Outcome> WorkerMeasurer::read(const std::string& reply) {
   try {
     worker::Reader from(reply);
-    const Answer answer = worker::decode_answer(from);
-    if (answer == Answer::kUnknown) return std::nullopt;
-    if (answer == Answer::kNoMemory)
+    const Reply answer = worker::decode_reply(from);
+    if (answer == Reply::kUnknown) return std::nullopt;
+    if (answer == Reply::kNoMemory)
       return worker::Outcome{{Failure::kOutOfMemory, "more memory than there is"}};
-    if (answer == Answer::kError)
+    if (answer == Reply::kError)
       return worker::Outcome{{Failure::kLaunchError, worker::decode_error(from).what()}};
     worker::Outcome outcome = worker::decode_outcome(from);
     mistrusted_ |= outcome.mistrusted;
@@ -295,14 +296,14 @@ Check WorkerMeasurer::check(const Plan& plan) {
   if (Measurer* local = here(plan)) return local->check(plan);
   const Limits limits = limits_of(plan);
   const std::int64_t begin = request_.clock();
-  const auto prepared = ask(Ask::kPrepare, plan, limits.compile_s);
+  const auto prepared = ask(Request::kPrepare, plan, limits.compile_s);
   if (!prepared) {
     keep_here(plan);
     return local_->check(plan);
   }
   if (prepared->check.failure != Failure::kNone || interrupted_) return prepared->check;
   const double compile_s = seconds_since(begin);
-  const auto checked = ask(Ask::kCheck, plan, limits_of(plan).run_s);
+  const auto checked = ask(Request::kCheck, plan, limits_of(plan).run_s);
   if (!checked) return {Failure::kCrash, "the worker has forgotten it"};
   if (checked->check.failure == Failure::kNone) {
     any_right_ = true;
@@ -320,7 +321,7 @@ double WorkerMeasurer::sample(const Plan& plan, double ms) {
   const double wanted_s = kTimesTheSlowest * std::max(expected_s, slowest_check_s_);
   // It has run before: what that took it may take again, however little is left.
   const double limit_s = std::max(room_s(wanted_s), kTimesTheFirst * expected_s);
-  const auto sampled = ask(Ask::kSample, plan, limit_s, ms);
+  const auto sampled = ask(Request::kSample, plan, limit_s, ms);
   const Check none{Failure::kCrash, "the worker has forgotten it"};
   const Check& check = sampled ? sampled->check : none;
   if (check.failure != Failure::kNone)
@@ -341,7 +342,7 @@ Check WorkerMeasurer::check_whole(const Plan& plan) {
   if (Measurer* local = here(plan)) return local->check_whole(plan);
   const double expected_s = slowest_check_s_ + 1e-3 * opened_.whole_ms;
   const double limit_s = std::max(room_s(kTimesTheSlowest * expected_s), 2 * expected_s);
-  const auto checked = ask(Ask::kWhole, plan, limit_s);
+  const auto checked = ask(Request::kWhole, plan, limit_s);
   return checked ? checked->check : Check{Failure::kCrash, "the worker has forgotten it"};
 }
 
@@ -354,7 +355,7 @@ void WorkerMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
   if (rest.size() > 0) local_->compile_ahead(rest);
   if (sent.empty() || !ready()) return;
   worker::Writer request;
-  request.put(Ask::kAhead).put(static_cast<std::uint32_t>(sent.size()));
+  request.put(Request::kAhead).put(static_cast<std::uint32_t>(sent.size()));
   for (const Plan* plan : sent) encode(request, candidate_of(*plan));
   met_batch_ = true;
   const worker::Exchange got = link_->exchange(request.take(), room_s(kUnlimited));
@@ -363,7 +364,7 @@ void WorkerMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
   std::vector<const Plan*> order;
   try {
     worker::Reader from(got.reply);
-    if (worker::decode_answer(from) != Answer::kDone) return;
+    if (worker::decode_reply(from) != Reply::kDone) return;
     const worker::Ahead ahead = worker::decode_ahead(from, sent.size());
     g_counters.compiled += ahead.compiled;
     g_counters.prepared += ahead.prepared;
@@ -383,12 +384,12 @@ void WorkerMeasurer::look_after_failure() {
 
 Fields WorkerMeasurer::conditions() const {
   if (!link_) return conditions_;
-  const worker::Exchange got =
-      link_->exchange(worker::Writer().put(Ask::kConditions).take(), room_s(kConditionsSeconds));
+  const worker::Exchange got = link_->exchange(worker::Writer().put(Request::kConditions).take(),
+                                               room_s(kConditionsSeconds));
   if (got.ending != Ending::kReplied) return conditions_;
   try {
     worker::Reader from(got.reply);
-    if (worker::decode_answer(from) == Answer::kDone) conditions_ = worker::decode_fields(from);
+    if (worker::decode_reply(from) == Reply::kDone) conditions_ = worker::decode_fields(from);
   } catch (const Error&) {  // a candidate wrote over its memory; what was measured is still good
   }
   return conditions_;

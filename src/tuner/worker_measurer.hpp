@@ -65,10 +65,10 @@ class WorkerMeasurer final : public Measurer {
   worker::Opened read_opened(const std::string& reply) const;
   /// Asks about a candidate. An end of the worker is its failure, unless the worker had run others:
   /// then it gets another chance in a fresh one. Nullopt: the worker does not have it.
-  std::optional<worker::Outcome> ask(worker::Ask what, const Plan& plan, double limit_s,
+  std::optional<worker::Outcome> ask(worker::Request what, const Plan& plan, double limit_s,
                                      double ms = 0);
   worker::Candidate candidate_of(const Plan& plan) const;
-  worker::Outcome ended(worker::Ask what, const worker::Exchange& exchange, double limit_s);
+  worker::Outcome ended(worker::Request what, const worker::Exchange& exchange, double limit_s);
   std::optional<worker::Outcome> read(const std::string& reply);
   /// The measurer of this process, for what the worker cannot have; null for the others.
   Measurer* here(const Plan& plan);

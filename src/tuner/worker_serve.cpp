@@ -141,22 +141,22 @@ class Session {
     Reader from(request);
     Writer to;
     try {
-      const Ask ask = decode_ask(from);
-      if (ask == Ask::kOpen) return open(from);
-      if (!measurer_) return Writer().put(Answer::kUnknown).take();
-      if (ask == Ask::kAhead) return compile_ahead(from);
-      if (ask == Ask::kConditions) {
+      const Request ask = decode_request(from);
+      if (ask == Request::kOpen) return open(from);
+      if (!measurer_) return Writer().put(Reply::kUnknown).take();
+      if (ask == Request::kAhead) return compile_ahead(from);
+      if (ask == Request::kConditions) {
         from.end();
-        to.put(Answer::kDone);
+        to.put(Reply::kDone);
         encode(to, measurer_->conditions());
         return to.take();
       }
       return judge(ask, from);
     } catch (const Error& e) {
-      to.put(Answer::kError);
+      to.put(Reply::kError);
       encode(to, e);
     } catch (const std::bad_alloc&) {
-      to.put(Answer::kNoMemory);
+      to.put(Reply::kNoMemory);
     }
     return to.take();
   }
@@ -166,7 +166,7 @@ class Session {
     opening_ = decode_opening(from);
     const Form* form = Registry::process().find(opening_.op);
     if (!form || form->op->schema.hash != opening_.schema_hash || !fits(opening_, form->op->schema))
-      return Writer().put(Answer::kUnknown).take();
+      return Writer().put(Reply::kUnknown).take();
     op_ = form->op;
     opening_.problem.op = op_->id;
     const Context& context = make_context_(opening_.problem);
@@ -182,7 +182,7 @@ class Session {
     opened.compiles_at_once = measurer_->compiles_at_once();
     opened.conditions = measurer_->conditions();
     Writer to;
-    to.put(Answer::kDone);
+    to.put(Reply::kDone);
     encode(to, opened);
     return to.take();
   }
@@ -216,17 +216,17 @@ class Session {
     return plan.get();
   }
 
-  std::string judge(Ask ask, Reader& from) {
+  std::string judge(Request ask, Reader& from) {
     const Candidate candidate = decode_candidate(from);
-    const double ms = ask == Ask::kSample ? decode_duration(from) : 0;
+    const double ms = ask == Request::kSample ? decode_duration(from) : 0;
     from.end();
     const Plan* plan = plan_of(candidate);
-    if (!plan) return Writer().put(Answer::kUnknown).take();
+    if (!plan) return Writer().put(Reply::kUnknown).take();
     const Counted before;
     Outcome outcome;
     Check& check = outcome.check;
     try {
-      if (ask == Ask::kPrepare) {
+      if (ask == Request::kPrepare) {
         check.failure = Failure::kCompileError;
         ForkWatch watch;
         {
@@ -235,9 +235,9 @@ class Session {
         }
         if (watch.came_back(plan)) throw Error(ErrorKind::kCompile, ForkWatch::kWords);
         check.failure = Failure::kNone;
-      } else if (ask == Ask::kCheck) {
+      } else if (ask == Request::kCheck) {
         check = measurer_->check(*plan);
-      } else if (ask == Ask::kWhole) {
+      } else if (ask == Request::kWhole) {
         check = measurer_->check_whole(*plan);
       } else {
         check.ms = measurer_->sample(*plan, ms);
@@ -257,7 +257,7 @@ class Session {
     outcome.compiled = after.compiled - before.compiled;
     outcome.prepared = after.prepared - before.prepared;
     Writer to;
-    to.put(Answer::kDone);
+    to.put(Reply::kDone);
     encode(to, outcome);
     return to.take();
   }
@@ -276,7 +276,7 @@ class Session {
       ahead.order.push_back(
           static_cast<std::uint32_t>(std::find(sent.begin(), sent.end(), plan) - sent.begin()));
     Writer to;
-    to.put(Answer::kDone);
+    to.put(Reply::kDone);
     encode(to, ahead);
     return to.take();
   }

@@ -143,9 +143,11 @@ bool is_sane(const IndexTensor& index) {
 
 }  // namespace
 
-Ask decode_ask(Reader& from) { return enumerator(from, Ask::kOpen, Ask::kConditions, "a request"); }
-Answer decode_answer(Reader& from) {
-  return enumerator(from, Answer::kDone, Answer::kUnknown, "an answer");
+Request decode_request(Reader& from) {
+  return enumerator(from, Request::kOpen, Request::kConditions, "a request");
+}
+Reply decode_reply(Reader& from) {
+  return enumerator(from, Reply::kDone, Reply::kUnknown, "an answer");
 }
 
 void encode(Writer& to, const Error& error) {
@@ -181,7 +183,7 @@ Fields decode_fields(Reader& from) {
 
 std::string encode(const Opening& opening) {
   Writer to;
-  to.put(Ask::kOpen).put(opening.op).put(opening.schema_hash).put(opening.problem);
+  to.put(Request::kOpen).put(opening.op).put(opening.schema_hash).put(opening.problem);
   to.put(opening.seed).put(static_cast<std::uint32_t>(opening.scalars.size()));
   for (const ScalarValue& value : opening.scalars) to.put(value);
   to.put(static_cast<std::uint32_t>(opening.indices.size()));

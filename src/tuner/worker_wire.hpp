@@ -84,15 +84,15 @@ class Reader {
   std::string_view rest_;
 };
 
-enum class Ask : std::uint8_t { kOpen, kPrepare, kCheck, kWhole, kSample, kAhead, kConditions };
-Ask decode_ask(Reader& from);
-enum class Answer : std::uint8_t {
+enum class Request : std::uint8_t { kOpen, kPrepare, kCheck, kWhole, kSample, kAhead, kConditions };
+Request decode_request(Reader& from);
+enum class Reply : std::uint8_t {
   kDone,
   kError,     // a typed error of the library, for the whole search
   kNoMemory,  // not even the inputs fit
   kUnknown,   // no such operator or implementation there, or another one of that name
 };
-Answer decode_answer(Reader& from);
+Reply decode_reply(Reader& from);
 /// What follows kError.
 void encode(Writer& to, const Error& error);
 Error decode_error(Reader& from);

@@ -13,7 +13,7 @@
 namespace dlblas {
 namespace {
 
-constexpr std::size_t kMost = 128;  // 64 are searched exhaustively, and few shapes have more
+constexpr std::size_t kMax = 128;  // 64 are searched exhaustively, and few shapes have more
 
 struct Sizes {
   std::int64_t m, n, k;
@@ -42,7 +42,7 @@ void expect_searchable(const Problem& p, const DeviceInfo& device) {
   const Space space = make_space(q);
   const std::string where = text(device.model, " ", p.dims[0], "x", p.dims[2], "x", p.dims[1]);
   EXPECT_GE(space.configs().size(), 1u) << where;
-  EXPECT_LE(space.configs().size(), kMost) << where;
+  EXPECT_LE(space.configs().size(), kMax) << where;
   const Config config = default_config(q);
   EXPECT_EQ(space.broken_constraint(config), "") << where << ": " << mma.table().print(config);
   EXPECT_GT(mma.estimate(q, config), 0) << where;

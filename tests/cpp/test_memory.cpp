@@ -115,7 +115,7 @@ TEST(Memory, OfAHundredThousandProblemsIsBounded) {
   const std::int64_t kept = heap_bytes() - before;
   if (kHeapIsCounted) {
     EXPECT_LT(kept, 200 * kWidest);
-    EXPECT_LT(kept, 1024 * std::int64_t{kMostPlans} + (1 << 20));
+    EXPECT_LT(kept, 1024 * std::int64_t{kMaxPlans} + (1 << 20));
   }
   RecordProperty("bytes_kept", std::to_string(kept));
   ASSERT_TRUE(norm(101, y.data()));  // what went is decided again

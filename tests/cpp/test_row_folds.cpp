@@ -115,14 +115,14 @@ TEST(RowFolds, AreCutBySizesAlone) {
       for (const std::int64_t rows : {bucket, bucket - bucket / 5, bucket / 2 + 1}) {
         const kernels::CpuParts cpu = kernels::cpu_parts(rows, width);
         EXPECT_GE(cpu.rows * cpu.count, rows);
-        EXPECT_LE(cpu.rows, kMostFoldedRows);
+        EXPECT_LE(cpu.rows, kMaxFoldedRows);
         EXPECT_LE(cpu.count, kernels::most_cpu_parts(bucket)) << rows << "×" << width;
         const kernels::CudaParts cuda = kernels::cuda_parts(rows, width);
         EXPECT_GE(cuda.rows * cuda.rows_at_once * cuda.parts, rows);
         EXPECT_LT(cuda.rows * cuda.rows_at_once * (cuda.parts - 1), rows) << "a part has rows";
         EXPECT_GE(cuda.tiles * cuda.threads, width);
         EXPECT_EQ(cuda.threads * cuda.rows_at_once, 256);
-        EXPECT_LE(cuda.rows, kMostFoldedRows);
+        EXPECT_LE(cuda.rows, kMaxFoldedRows);
         EXPECT_LE(cuda.parts, kernels::most_cuda_parts(bucket, width)) << rows << "×" << width;
       }
     }

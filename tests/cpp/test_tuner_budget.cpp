@@ -7,8 +7,8 @@
 namespace dlblas::test {
 namespace {
 
-using worker::Ask;
 using worker::Candidate;
+using worker::Request;
 
 class Budget : public TunerTest, public ::testing::WithParamInterface<double> {};
 TEST_P(Budget, HoldsWithinTenPercentAndIsUsed) {

@@ -132,7 +132,7 @@ TEST_F(Drift, AFinalThatIsSlowerThanTheRaceSaidHasFewerFinalists) {
 TEST_F(ScriptedWorker, TheDefaultNeedNotBeMeasuredFirst) {
   const Operator& op = make_operator({dummy("a", kPlain), dummy("b", kPlain), dummy("c", kPlain)});
   stage_.at_once = 8;
-  stage_.script = [](worker::Ask what, const worker::Candidate& c) {
+  stage_.script = [](worker::Request what, const worker::Candidate& c) {
     return right(what, c.implementation == "c" ? 0.995 : 1);
   };
   const TuneReport report = run(op);

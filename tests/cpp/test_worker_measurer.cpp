@@ -8,9 +8,9 @@
 namespace dlblas::test {
 namespace {
 
-using worker::Ask;
 using worker::Candidate;
 using worker::Ending;
+using worker::Request;
 
 TEST_F(ScriptedWorker, TheFastestWinsAndNothingRunsHere) {
   const Behaviour here{Defect::kNone, [](std::int64_t) -> std::int64_t {
@@ -18,7 +18,7 @@ TEST_F(ScriptedWorker, TheFastestWinsAndNothingRunsHere) {
                          return 0;
                        }};
   const Operator& op = make_operator({dummy("slow", here), dummy("fast", here)});
-  stage_.script = [](Ask what, const Candidate& c) {
+  stage_.script = [](Request what, const Candidate& c) {
     return right(what, c.implementation == "fast" ? 0.01 : 0.2);
   };
   const std::int64_t before = measured();
@@ -33,9 +33,9 @@ TEST_F(ScriptedWorker, TheFastestWinsAndNothingRunsHere) {
 
 TEST_F(ScriptedWorker, AConfigurationThatHangsCostsWhatTheOthersTookAndNoMore) {
   const Operator& op = make_operator({dummy("wide", kPlain, &wide_table())});
-  stage_.script = [](Ask what, const Candidate& c) {
+  stage_.script = [](Request what, const Candidate& c) {
     const bool odd = c.config.find_first_of("13579", c.config.size() - 1) != std::string::npos;
-    return odd && c.config != "block=1" && what == Ask::kCheck ? hangs() : right(what, 5);
+    return odd && c.config != "block=1" && what == Request::kCheck ? hangs() : right(what, 5);
   };
   options_.seconds = 20;
   const TuneReport report = run(op);
@@ -48,15 +48,15 @@ TEST_F(ScriptedWorker, AConfigurationThatHangsCostsWhatTheOthersTookAndNoMore) {
 
 TEST_F(ScriptedWorker, ASlowCompilationIsToldFromAHang) {
   const Operator& op = make_operator({dummy("good", kPlain), user(dummy("slow", kPlain))});
-  stage_.script = [](Ask what, const Candidate& c) {
-    return c.implementation == "slow" && what == Ask::kPrepare ? hangs() : right(what, 0.2);
+  stage_.script = [](Request what, const Candidate& c) {
+    return c.implementation == "slow" && what == Request::kPrepare ? hangs() : right(what, 0.2);
   };
   EXPECT_EQ(find(run(op), "slow")->failure, Failure::kCompileTimeout);
 }
 
 TEST_F(ScriptedWorker, TheFirstBuiltInDefaultIsWaitedForHoweverSmallTheBudget) {
   const Operator& op = make_operator({dummy("heavy", kPlain)});
-  stage_.script = [](Ask what, const Candidate&) { return right(what, 4000, 9); };
+  stage_.script = [](Request what, const Candidate&) { return right(what, 4000, 9); };
   options_.seconds = 2;
   EXPECT_STREQ(run(op).winner->name, "heavy");
 }
@@ -65,8 +65,8 @@ TEST_F(ScriptedWorker, TheFirstBuiltInDefaultIsWaitedForHoweverSmallTheBudget) {
 TEST_F(ScriptedWorker, ACrashAmongOthersGetsAnotherChanceInAFreshWorker) {
   const Operator& op = make_operator({dummy("good", kPlain), dummy("victim", kPlain)});
   int crashes = 0;
-  stage_.script = [&](Ask what, const Candidate& c) {
-    if (c.implementation == "victim" && what == Ask::kCheck && crashes++ == 0) return dies();
+  stage_.script = [&](Request what, const Candidate& c) {
+    if (c.implementation == "victim" && what == Request::kCheck && crashes++ == 0) return dies();
     return right(what, c.implementation == "victim" ? 0.01 : 0.2);
   };
   const TuneReport report = run(op);
@@ -76,8 +76,8 @@ TEST_F(ScriptedWorker, ACrashAmongOthersGetsAnotherChanceInAFreshWorker) {
 
 TEST_F(ScriptedWorker, WhoCrashesAFreshWorkerTooIsOut) {
   const Operator& op = make_operator({dummy("good", kPlain), dummy("crash", kPlain)});
-  stage_.script = [](Ask what, const Candidate& c) {
-    return c.implementation == "crash" && what == Ask::kCheck ? dies() : right(what, 0.2);
+  stage_.script = [](Request what, const Candidate& c) {
+    return c.implementation == "crash" && what == Request::kCheck ? dies() : right(what, 0.2);
   };
   const TuneReport report = run(op);
   EXPECT_EQ(find(report, "crash")->failure, Failure::kCrash);
@@ -89,9 +89,9 @@ TEST_F(ScriptedWorker, WhoCrashesAFreshWorkerTooIsOut) {
 TEST_F(ScriptedWorker, ACrashInTheFinalCostsTheCandidateAlone) {
   const Operator& op = make_operator({dummy("good", kPlain), dummy("late", kPlain)});
   int samples = 0;
-  stage_.script = [&](Ask what, const Candidate& c) {
+  stage_.script = [&](Request what, const Candidate& c) {
     if (c.implementation != "late") return right(what, 0.2);
-    return what == Ask::kSample && ++samples > 8 ? dies() : right(what, 0.01);
+    return what == Request::kSample && ++samples > 8 ? dies() : right(what, 0.01);
   };
   const TuneReport report = run(op);
   EXPECT_STREQ(report.winner->name, "good");
@@ -102,9 +102,9 @@ TEST_F(ScriptedWorker, ACrashInTheFinalCostsTheCandidateAlone) {
 TEST_F(ScriptedWorker, WhoWritesOutsideItsResultsLeavesNoWorkerToTheOthers) {
   const Operator& op =
       make_operator({dummy("good", kPlain), dummy("corrupt", kPlain), dummy("next", kPlain)});
-  stage_.script = [](Ask what, const Candidate& c) {
+  stage_.script = [](Request what, const Candidate& c) {
     Act act = right(what, 0.2);
-    if (c.implementation == "corrupt" && what == Ask::kCheck)
+    if (c.implementation == "corrupt" && what == Request::kCheck)
       act.outcome.check = {Failure::kOutOfBounds, "bytes outside"};
     return act;
   };
@@ -116,9 +116,9 @@ TEST_F(ScriptedWorker, WhoWritesOutsideItsResultsLeavesNoWorkerToTheOthers) {
 
 TEST_F(ScriptedWorker, ALostDeviceIsTheWorkersAlone) {
   const Operator& op = make_operator({dummy("good", kPlain), dummy("wild", kPlain)});
-  stage_.script = [](Ask what, const Candidate& c) {
+  stage_.script = [](Request what, const Candidate& c) {
     Act act = right(what, 0.2);
-    if (c.implementation == "wild" && what == Ask::kCheck) {
+    if (c.implementation == "wild" && what == Request::kCheck) {
       act.outcome.check = {Failure::kIllegalAccess, "an illegal address"};
       act.outcome.lost = true;
     }
@@ -134,8 +134,8 @@ TEST_F(ScriptedWorker, WhenNoMoreWorkersCanBeHadWhatWasMeasuredIsKept) {
   const Operator& op =
       make_operator({dummy("good", kPlain), dummy("hang", kPlain), dummy("next", kPlain)});
   stage_.most_starts = 1;
-  stage_.script = [](Ask what, const Candidate& c) {
-    return c.implementation == "hang" && what == Ask::kCheck ? hangs() : right(what, 0.2);
+  stage_.script = [](Request what, const Candidate& c) {
+    return c.implementation == "hang" && what == Request::kCheck ? hangs() : right(what, 0.2);
   };
   try {
     run(op);
@@ -174,7 +174,7 @@ TEST_F(ScriptedWorker, ADeviceThatAdmitsOneProcessIsThisOnes) {
   const Operator& op = make_operator({dummy("good", kPlain)});
   stage_.opening = [] {
     worker::Writer to;
-    to.put(worker::Answer::kError).put(ErrorKind::kDevice).put(std::string_view("exclusive"));
+    to.put(worker::Reply::kError).put(ErrorKind::kDevice).put(std::string_view("exclusive"));
     for (int i = 0; i < 4; ++i) to.put(std::string_view());
     return worker::Exchange{Ending::kReplied, to.take(), {}, false};
   };
@@ -201,7 +201,7 @@ TEST_F(ScriptedWorker, AStopWhileOneStartsMeasuresNothingAndIsNoError) {
 // Else a module whose import hangs takes a minute of a search of seconds.
 TEST_F(ScriptedWorker, AStartIsWithinTheBudget) {
   const Operator& op = make_operator({dummy("good", kPlain), user(dummy("theirs", kPlain))});
-  stage_.script = [](Ask what, const Candidate&) { return right(what, 0.2); };
+  stage_.script = [](Request what, const Candidate&) { return right(what, 0.2); };
   options_.seconds = 8;
   EXPECT_EQ(run(op).place, "worker");
   EXPECT_DOUBLE_EQ(stage_.start_limit_s, 8);
@@ -218,7 +218,7 @@ TEST_F(ScriptedWorker, AStartIsWithinTheBudget) {
 
 TEST_F(ScriptedWorker, SmallBudgetsOfBuiltInKernelsStayHere) {
   const Operator& op = make_operator({dummy("good", kPlain)});
-  stage_.script = [](Ask what, const Candidate&) { return right(what, 0.2); };
+  stage_.script = [](Request what, const Candidate&) { return right(what, 0.2); };
   options_.seconds = 1;
   const TuneReport small = run(op);
   EXPECT_EQ(small.place, "process");
@@ -235,7 +235,7 @@ TEST_F(ScriptedWorker, AClosureIsMeasuredHereBesideTheOthers) {
   Implementation closure = user(dummy("closure", counted));
   closure.flags.local = true;
   const Operator& op = make_operator({dummy("good", kPlain), closure});
-  stage_.script = [](Ask what, const Candidate& c) {
+  stage_.script = [](Request what, const Candidate& c) {
     EXPECT_EQ(c.implementation, "good");
     return right(what, 0.2);
   };

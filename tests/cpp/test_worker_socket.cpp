@@ -37,7 +37,7 @@ std::string forged_reply(worker::Question question) {
   worker::Outcome outcome;
   outcome.check.ms = 1e-6;
   worker::Writer body;
-  body.put(worker::Answer::kDone);
+  body.put(worker::Reply::kDone);
   encode(body, outcome);
   const std::string bytes = body.take();
   worker::FrameHeader header;

@@ -38,7 +38,7 @@ std::string refusal_of(const std::string& bytes, const Decode& decode) {
 }
 std::string refusal_of(const worker::Opening& opening) {
   return refusal_of(encode(opening), [](Reader& from) {
-    EXPECT_EQ(worker::decode_ask(from), worker::Ask::kOpen);
+    EXPECT_EQ(worker::decode_request(from), worker::Request::kOpen);
     worker::decode_opening(from);
   });
 }
@@ -179,8 +179,9 @@ TEST(WorkerWire, AnOrderNamesWhoWasSentOnceEach) {
 
 TEST(WorkerWire, EnumeratorsAndCountsHaveEnds) {
   const auto byte = [](int value) { return std::string(1, static_cast<char>(value)); };
-  EXPECT_EQ(refusal_of(byte(7), [](Reader& r) { worker::decode_ask(r); }), malformed("a request"));
-  EXPECT_EQ(refusal_of(byte(4), [](Reader& r) { worker::decode_answer(r); }),
+  EXPECT_EQ(refusal_of(byte(7), [](Reader& r) { worker::decode_request(r); }),
+            malformed("a request"));
+  EXPECT_EQ(refusal_of(byte(4), [](Reader& r) { worker::decode_reply(r); }),
             malformed("an answer"));
   Writer many;
   many.put(worker::kMaxBatch + 1);

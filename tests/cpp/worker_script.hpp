@@ -18,7 +18,7 @@ struct Act {
   worker::Outcome outcome = {};
   bool outside = false;
 };
-using Script = std::function<Act(worker::Ask what, const worker::Candidate& candidate)>;
+using Script = std::function<Act(worker::Request what, const worker::Candidate& candidate)>;
 
 struct Stage {
   Script script;
@@ -43,10 +43,10 @@ class ScriptedLink final : public worker::Link {
 
   worker::Exchange exchange(std::string_view request, double limit_s) override {
     worker::Reader from(request);
-    const auto what = from.get<worker::Ask>();
+    const auto what = from.get<worker::Request>();
     worker::Writer to;
-    to.put(worker::Answer::kDone);
-    if (what == worker::Ask::kOpen) {
+    to.put(worker::Reply::kDone);
+    if (what == worker::Request::kOpen) {
       if (stage_.opening) return stage_.opening();
       const double whole_ms = std::max(0.0, stage_.whole_ms);
       encode(to, worker::Opened{stage_.key,
@@ -57,11 +57,11 @@ class ScriptedLink final : public worker::Link {
                                 {{"cache", "warm"}}});
       return after(stage_.open_s, limit_s, to);
     }
-    if (what == worker::Ask::kConditions) {
+    if (what == worker::Request::kConditions) {
       encode(to, Fields{{"cache", "warm"}});
       return after(stage_.conditions_s, limit_s, to);
     }
-    if (what == worker::Ask::kAhead) {
+    if (what == worker::Request::kAhead) {
       worker::Ahead ahead;
       for (std::size_t i = worker::decode_batch(from).size(); i-- > 0;)
         ahead.order.push_back(static_cast<std::uint32_t>(i));
@@ -118,11 +118,11 @@ class ScriptedWorker : public TunerTest {
 };
 
 /// A right candidate: `ms` a run, and `check_s` for being checked.
-inline Act right(worker::Ask what, double ms, double check_s = 0.01) {
+inline Act right(worker::Request what, double ms, double check_s = 0.01) {
   Act act;
-  act.seconds = what == worker::Ask::kSample ? 1e-3 * ms : check_s;
+  act.seconds = what == worker::Request::kSample ? 1e-3 * ms : check_s;
   act.outcome.check.ms = ms;
-  act.outcome.measured = what == worker::Ask::kCheck;
+  act.outcome.measured = what == worker::Request::kCheck;
   return act;
 }
 inline Act hangs() { return {1e9}; }

@@ -10,10 +10,10 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace dlblas;
-  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   static constexpr std::int64_t kValues[][3] = {
-      {1, 2, 3}, {0, 0, 0}, {-1, kLeast, kMost}, {4096, -7, 1}};
+      {1, 2, 3}, {0, 0, 0}, {-1, kMin, kMax}, {4096, -7, 1}};
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     const Expression expression(text, {"T", "C", "block"});

@@ -44,14 +44,14 @@ void read_opening(Reader& from, std::size_t size) {
 
 void read_request(std::string_view bytes) {
   read(bytes, [&](Reader& from) {
-    switch (decode_ask(from)) {
-      case Ask::kOpen:
+    switch (decode_request(from)) {
+      case Request::kOpen:
         return read_opening(from, bytes.size());
-      case Ask::kAhead:
+      case Request::kAhead:
         return demand(decode_batch(from).size() <= kMaxBatch);
-      case Ask::kConditions:
+      case Request::kConditions:
         return from.end();
-      case Ask::kSample:
+      case Request::kSample:
         decode_candidate(from);
         demand(decode_duration(from) >= 0);
         return from.end();
@@ -63,7 +63,7 @@ void read_request(std::string_view bytes) {
 }
 
 void read_replies(std::string_view bytes) {
-  read(bytes, [](Reader& from) { demand(decode_answer(from) <= Answer::kUnknown); });
+  read(bytes, [](Reader& from) { demand(decode_reply(from) <= Reply::kUnknown); });
   read(bytes, [](Reader& from) {
     const Opened opened = decode_opened(from);
     demand(std::isfinite(opened.cost.of(0.1)) && opened.compiles_at_once >= 1);

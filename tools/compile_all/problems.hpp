@@ -21,11 +21,11 @@ inline std::vector<std::int64_t> sizes_of(const Letter& letter) {
 
 /// At most 512 tuples of sizes, spread over all of them.
 inline std::vector<std::vector<std::int64_t>> sizes_of(const Schema& schema) {
-  constexpr std::uint64_t kMost = 512, kStep = 7919;  // a prime that divides no number of tuples
+  constexpr std::uint64_t kMax = 512, kStep = 7919;  // a prime that divides no number of tuples
   std::uint64_t total = 1;
   for (const Letter& letter : schema.letters) total *= sizes_of(letter).size();
   std::vector<std::vector<std::int64_t>> tuples;
-  for (std::uint64_t i = 0; i < std::min(total, kMost); ++i) {
+  for (std::uint64_t i = 0; i < std::min(total, kMax); ++i) {
     std::uint64_t at = i * kStep % total;
     std::vector<std::int64_t>& tuple = tuples.emplace_back();
     for (const Letter& letter : schema.letters) {

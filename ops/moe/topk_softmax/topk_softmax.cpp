@@ -9,11 +9,11 @@ namespace dlblas::moe {
 namespace {
 
 void check(const Args& args) {
-  constexpr std::int64_t kMost = 64;  // cpu/row/values.hpp keeps as many
+  constexpr std::int64_t kMax = 64;  // cpu/row/values.hpp keeps as many
   const std::int64_t topk = args.letters[kTopkK], experts = args.letters[kTopkE];
-  if (topk <= std::min(experts, kMost)) return;
+  if (topk <= std::min(experts, kMax)) return;
   const std::string expected =
-      text("at most ", std::min(experts, kMost), " of ", experts, " experts");
+      text("at most ", std::min(experts, kMax), " of ", experts, " experts");
   throw Error(ErrorKind::kArgument,
               text("topk_softmax: topk is too large; expected ", expected, ", got ", topk),
               {"topk_softmax", "topk", expected, text(topk)});

@@ -83,14 +83,14 @@ Config heuristic(const Query& q) {
   // Two rows to read and two to write leave the hardware's prefetchers behind; one of each does
   // not.
   if (large && tensors_of(q).adds()) config.prefetch = NormPrefetch::kNextRow;
-  return table().erase(config);
+  return table().to_config(config);
 }
 
 double estimate(const Query& q, const Config& config) {
   const Rates rates = kernels::rates_of(q);
   const double bytes = bytes_of(q);
   const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
-  const bool streamed = table().restore(config).store == NormStore::kStreamed;
+  const bool streamed = table().from_config(config).store == NormStore::kStreamed;
   // A store through the caches reads its line first: half as much again.
   const double moved = streamed || in_place(q) ? bytes : bytes * 1.5;
   const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
@@ -102,7 +102,7 @@ Kernel prepare(const Query& q, const Config& config) {
   const NormTensors& at = tensors_of(q);
   State state;
   state.tensors = &at;
-  state.config = table().restore(config);
+  state.config = table().from_config(config);
   state.cast = q.problem.scalars[kKeyCastBeforeWeight] != 0;
   const NormTraits traits = {static_cast<Element>(dtype_of(q)),
                              static_cast<Element>(q.problem.tensors[at.weight].dtype), at.adds(),

@@ -71,7 +71,7 @@ void normalize_exactly(const Job& job, std::int64_t t) {
 }
 
 // Mean squares outside of this range lost bits, or all of them, on their way through f32.
-constexpr double kLeast = 0x1p-100, kMost = 0x1p126;
+constexpr double kMin = 0x1p-100, kMax = 0x1p126;
 
 void run_row(const Job& job, std::int64_t t, void* scratch, NormRow& row) {
   const NormTensors& at = *job.tensors;
@@ -91,7 +91,7 @@ void run_row(const Job& job, std::int64_t t, void* scratch, NormRow& row) {
   }
   const double sum = state.passes.first(row);
   const double square = sum / static_cast<double>(job.width) + job.eps;
-  if (square < kLeast || square > kMost) {
+  if (square < kMin || square > kMax) {
     if (at.adds() && state.config.source == NormSource::kScratch) add_exactly(job, t);
     return normalize_exactly(job, t);
   }

@@ -99,10 +99,10 @@ double bytes_of(const Query& q) {
 }
 
 bool may_be_last(const Query& q) {
-  constexpr std::int64_t kLeastAccesses = 256;
-  constexpr double kLeastCaches = 8;
-  return traits_of(q).align == 16 && accesses(q) >= kLeastAccesses &&
-         bytes_of(q) > kLeastCaches * static_cast<double>(q.device.l2_bytes);
+  constexpr std::int64_t kMinAccesses = 256;
+  constexpr double kMinCaches = 8;
+  return traits_of(q).align == 16 && accesses(q) >= kMinAccesses &&
+         bytes_of(q) > kMinCaches * static_cast<double>(q.device.l2_bytes);
 }
 
 double model_ms(const Query& q, double bytes, double concurrent) {

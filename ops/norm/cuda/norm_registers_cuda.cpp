@@ -11,7 +11,7 @@ namespace dlblas::norm {
 namespace {
 
 constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t kLeastShared = 2048;  // accesses of a row over a cluster
+constexpr std::int64_t kMinShared = 2048;  // accesses of a row over a cluster
 
 using Table = ConfigTable<NormRegistersConfig>;
 // The order is the aggregate's; what a table leaves out keeps the aggregate's default.
@@ -119,9 +119,9 @@ struct Registers : NormForm<NormRegistersConfig> {
   static Support supports(const Query& q) {
     if (const Support rows = supports_rows(q); !rows) return rows;
     if (q.problem.dims[kT] > kMaxGrid / 16) return Support::no("more than {} rows", kMaxGrid / 16);
-    if (kCluster && accesses(q) < kLeastShared)
+    if (kCluster && accesses(q) < kMinShared)
       return Support::no("a row has {} accesses; fewer than {} are not worth sharing", accesses(q),
-                         kLeastShared);
+                         kMinShared);
     if (preset(q).vectors == 0)
       return Support::no("a row has {} accesses; more than the threads' registers hold",
                          accesses(q));

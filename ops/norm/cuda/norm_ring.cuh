@@ -119,9 +119,9 @@ struct RingRows {
         groups(gridDim.x / C.blocks),
         count(params.rounds - (group >= params.last_round)),
         width(static_cast<int>(static_cast<uint64_t>(params.call.width) / norm_elements(S))) {
-    constexpr int kStages = norm_ring_stages(C), kMost = C.threads * C.step;
-    front = S.full ? kMost * C.blocks : (width + kStages - 1) / kStages;
-    const int most = S.full ? kMost : (front + C.blocks - 1) / C.blocks;
+    constexpr int kStages = norm_ring_stages(C), kMax = C.threads * C.step;
+    front = S.full ? kMax * C.blocks : (width + kStages - 1) / kStages;
+    const int most = S.full ? kMax : (front + C.blocks - 1) / C.blocks;
     begin = most * static_cast<int>(blockIdx.x % C.blocks);
     share = min(most, front - begin);
   }

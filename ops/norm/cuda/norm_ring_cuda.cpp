@@ -11,11 +11,11 @@
 namespace dlblas::norm {
 namespace {
 
-constexpr std::int64_t kLeastAccesses = 2048;
-constexpr std::int64_t kMostRows = 1 << 30;
+constexpr std::int64_t kMinAccesses = 2048;
+constexpr std::int64_t kMaxRows = 1 << 30;
 constexpr std::int32_t kRingVectors[] = {2, 4, 8, 16};
 /// Accesses of a block's part of a row below which more blocks are not worth their meeting.
-constexpr std::int64_t kLeastPart = 2048;
+constexpr std::int64_t kMinPart = 2048;
 
 std::int32_t ring_vectors(std::int64_t accesses, std::int64_t threads) {
   for (std::int32_t vectors : kRingVectors)
@@ -58,7 +58,7 @@ struct Ring : NormForm<NormRingConfig> {
   static bool fits(const Query& q, const NormRingConfig& c) {
     const std::int64_t part = std::int64_t{c.threads} * c.vectors;
     return c.vectors == ring_vectors(accesses(q), std::int64_t{c.threads} * c.blocks) &&
-           (part >= kLeastPart || c.blocks == 2) && groups_of(c, q.device.units) > 0 &&
+           (part >= kMinPart || c.blocks == 2) && groups_of(c, q.device.units) > 0 &&
            valid(traits_of(q), c, q.device.arch);
   }
 
@@ -88,10 +88,10 @@ struct Ring : NormForm<NormRingConfig> {
     if (traits.align < 16)
       return Support::no("rows are aligned to {} bytes; whole accesses have 16", traits.align);
     const std::int64_t row = accesses(q);
-    if (row < kLeastAccesses)
+    if (row < kMinAccesses)
       return Support::no("a row has {} accesses; fewer than {} are not worth a ring", row,
-                         kLeastAccesses);
-    if (q.problem.dims[kT] > kMostRows) return Support::no("more than {} rows", kMostRows);
+                         kMinAccesses);
+    if (q.problem.dims[kT] > kMaxRows) return Support::no("more than {} rows", kMaxRows);
     if (preset(q).vectors == 0)
       return Support::no("a row has {} accesses; more than the device's shared memory holds", row);
     return Support::yes();

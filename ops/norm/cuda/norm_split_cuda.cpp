@@ -12,7 +12,7 @@ namespace dlblas::norm {
 namespace {
 
 constexpr std::int64_t kMaxItems = std::int64_t{1} << 31;  // the ticket has 32 bits
-constexpr std::int64_t kLeastAccesses = 2048;
+constexpr std::int64_t kMinAccesses = 2048;
 
 /// How a call's rows are divided.
 struct Division {
@@ -45,9 +45,9 @@ struct Split : NormForm<NormSplitConfig> {
   static Support supports(const Query& q) {
     if (const Support rows = supports_rows(q); !rows) return rows;
     const std::int64_t row = accesses(q);
-    if (row < kLeastAccesses)
+    if (row < kMinAccesses)
       return Support::no("a row has {} accesses; fewer than {} are not worth dividing", row,
-                         kLeastAccesses);
+                         kMinAccesses);
     // With the smallest chunk of the space, 128 accesses, and every row counted twice.
     if (q.problem.dims[kT] > kMaxItems / 2 / (row / 128 + 1))
       return Support::no("{} rows of {} accesses are too many items", q.problem.dims[kT], row);

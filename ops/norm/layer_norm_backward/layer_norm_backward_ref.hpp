@@ -24,7 +24,7 @@ namespace dlblas::norm {
 enum LayerNormBackwardTensor : int { kGradDy, kGradX, kGradWeight, kGradDx };
 enum LayerNormBackwardScalar : int { kGradEps };
 
-inline constexpr double kSecondOrder = 1.02, kLeast = 0x1p-126;
+inline constexpr double kSecondOrder = 1.02, kMin = 0x1p-126;
 
 template <typename Row>
 void layer_norm_backward_row(Row& row) {
@@ -42,16 +42,16 @@ void layer_norm_backward_row(Row& row) {
   const kernels::RowWalk gradients = row.walk(width, g), products = row.walk(width, product);
   const double mean = gradients.sum() / n, slope = products.sum() / n;
   const double mean_off =
-      (gradients.roundings() + rounded * gradients.size()) / n + 2 * std::abs(mean) + kLeast;
+      (gradients.roundings() + rounded * gradients.size()) / n + 2 * std::abs(mean) + kMin;
   const double slope_off = (products.roundings() + (3 + rounded) * products.size()) / n +
-                           m.shift() * std::abs(mean) + (m.factor() + 2) * std::abs(slope) + kLeast;
+                           m.shift() * std::abs(mean) + (m.factor() + 2) * std::abs(slope) + kMin;
   const bool lost = m.lost || gradients.overflows() || products.overflows();
   row.each(width, [&](auto c) {
     const double normed = m.normed(x(c)), centred = g(c) - mean, bracket = centred - normed * slope;
     const double off = rounded * std::abs(g(c)) + mean_off + std::abs(centred) +
                        slope_off * std::abs(normed) + std::abs(slope) * m.normed_off(x(c)) +
-                       std::abs(bracket) * (m.factor() + 2) + 2 * kLeast;
-    row.store(0, c, m.rstd * bracket, lost ? -1 : kSecondOrder * m.rstd * off + kLeast);
+                       std::abs(bracket) * (m.factor() + 2) + 2 * kMin;
+    row.store(0, c, m.rstd * bracket, lost ? -1 : kSecondOrder * m.rstd * off + kMin);
   });
 }
 

@@ -22,7 +22,7 @@ inline bool has_residual(const Problem& problem) { return has(problem, kDresidua
 
 /// Terms of dweight that a kernel adds up in f32, one after the other, at most; it adds such sums
 /// in f64. So the error of dweight does not grow with the batch. A part of the oracle's bound.
-inline constexpr int kMostRowsInF32 = 1024;
+inline constexpr int kMaxRowsInF32 = 1024;
 
 /// Defined in rms_norm_backward_cpu.cpp and rms_norm_backward_cuda.cpp; fastest first.
 std::vector<Implementation> cpu();

@@ -72,16 +72,16 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
     return std::max<std::int64_t>(1, kBlocksPerUnit * s.units / tiles);
   }
   static Groups groups_for(const State& s, std::int64_t rows, std::int64_t width) {
-    constexpr std::int64_t kLeastRows = 8;  // whose sums are worth writing
+    constexpr std::int64_t kMinRows = 8;  // whose sums are worth writing
     Groups groups = {};
     groups.rows = std::clamp<std::int64_t>(ceil_div(rows, wanted_blocks(s, width) * rows_here(s)),
-                                           kLeastRows, kMostRowsInF32);
+                                           kMinRows, kMaxRowsInF32);
     groups.blocks = ceil_div(rows, groups.rows * rows_here(s));
     return groups;
   }
   /// The most blocks of a tile for any number of rows up to this one.
   static std::int64_t most_blocks(const State& s, std::int64_t rows, std::int64_t width) {
-    const std::int64_t short_chains = ceil_div(rows, std::int64_t{kMostRowsInF32} * rows_here(s));
+    const std::int64_t short_chains = ceil_div(rows, std::int64_t{kMaxRowsInF32} * rows_here(s));
     return std::min(rows, std::max(wanted_blocks(s, width), short_chains));
   }
 

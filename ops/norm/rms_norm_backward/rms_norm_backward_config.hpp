@@ -41,7 +41,7 @@ struct BackwardSums {
   double products;  // of g and x
 };
 
-inline constexpr int kMostPair = 32;
+inline constexpr int kMaxPair = 32;
 
 struct BackwardPasses {
   BackwardSums (*sum)(const BackwardRow& row);
@@ -49,7 +49,7 @@ struct BackwardPasses {
   /// Element i of the row has its sum at place[i % pair] of its pair; past the last whole pair, at
   /// i.
   int32_t pair;
-  unsigned char place[kMostPair];
+  unsigned char place[kMaxPair];
 };
 
 // One entry an instruction set, in objects of their own: norm_<isa>.cpp.

@@ -29,9 +29,9 @@ constexpr BackwardLevel kAvx512 = {avx512::backward_passes};
 
 // ---- how rows are divided ----------------------------------------------------------------------
 
-constexpr std::int64_t kMostChunks = 64;  // while they have few rows: as many threads find work
-constexpr std::int64_t kMostRows = 256;   // a chunk: terms of dweight in f32
-static_assert(kMostRows <= kMostRowsInF32);
+constexpr std::int64_t kMaxChunks = 64;  // while they have few rows: as many threads find work
+constexpr std::int64_t kMaxRows = 256;   // a chunk: terms of dweight in f32
+static_assert(kMaxRows <= kMaxRowsInF32);
 
 /// Rows of a chunk. Each chunk's partial dweight is written and read once in f32: eight rows of dy,
 /// x and dx are six times as many bytes, or more; rows so wide that one is work enough stand alone.
@@ -39,11 +39,11 @@ std::int64_t chunk_rows(std::int64_t rows, std::int64_t width) {
   constexpr std::int64_t kElements = 32768;
   const std::int64_t least =
       std::clamp<std::int64_t>(kElements / std::max<std::int64_t>(1, width), 1, 8);
-  return std::clamp((rows + kMostChunks - 1) / kMostChunks, least, kMostRows);
+  return std::clamp((rows + kMaxChunks - 1) / kMaxChunks, least, kMaxRows);
 }
 /// The most chunks that any number of rows up to this one makes.
 std::int64_t most_chunks(std::int64_t rows) {
-  return std::min(rows, std::max(kMostChunks, (rows + kMostRows - 1) / kMostRows));
+  return std::min(rows, std::max(kMaxChunks, (rows + kMaxRows - 1) / kMaxRows));
 }
 
 // ---- one call ----------------------------------------------------------------------------------
@@ -114,12 +114,12 @@ void run_row_exactly(const Job& job, std::int64_t t, float* partial) {
 
 // Mean squares and mean products outside of this range lost bits, or all of them, on their way
 // through f32.
-constexpr double kLeast = 0x1p-100, kMost = 0x1p126;
+constexpr double kMin = 0x1p-100, kMax = 0x1p126;
 
 // Products below 2^-126 lost bits as well, and a root above 1 makes these visible. Not in rows
 // whose dy is 0, as that of masked tokens is.
 bool loses_products(const Job& job, std::int64_t t, double square, double product) {
-  if (square >= 1 || std::abs(product) >= kLeast) return false;
+  if (square >= 1 || std::abs(product) >= kMin) return false;
   const auto* dy = static_cast<const char*>(job.row(kDy, t));
   const auto bytes = static_cast<std::size_t>(job.width * size_of(job.tensor(kDy).dtype));
   return dy[0] != 0 || std::memcmp(dy, dy + 1, bytes - 1) != 0;
@@ -134,7 +134,7 @@ void run_row(const Job& job, std::int64_t t, BackwardRow& row) {
   const double square = sums.squares / static_cast<double>(job.width) + job.eps;
   const double product = sums.products / static_cast<double>(job.width);
   const bool is_nan = std::isnan(square);  // so is all of the row, either way
-  const bool fits = square >= kLeast && square <= kMost && std::abs(product) <= kMost &&
+  const bool fits = square >= kMin && square <= kMax && std::abs(product) <= kMax &&
                     !loses_products(job, t, square, product);
   if (!is_nan && !fits) return run_row_exactly(job, t, row.dweight);
   const double r = 1 / std::sqrt(square);
@@ -179,7 +179,7 @@ void add_chunks(const Job& job, std::int64_t chunks, std::int64_t begin, std::in
   const TensorView& dweight = job.tensor(kDweight);
   const std::int64_t stride = job.width <= 1 ? 1 : dweight.strides[0];
   constexpr std::int64_t kBlock = 256;  // places of one block of columns lie in the same block
-  static_assert(kBlock % kMostPair == 0);
+  static_assert(kBlock % kMaxPair == 0);
   for (std::int64_t block = begin; block < end; ++block) {
     const std::int64_t first = block * kBlock, count = std::min(kBlock, job.width - first);
     double sums[kBlock] = {};
@@ -263,7 +263,7 @@ double estimate(const Query& q, const Config&) {
 
 Kernel prepare(const Query& q, const Config& config) {
   const Problem& problem = q.problem;
-  const BackwardConfig chosen = table().restore(config);
+  const BackwardConfig chosen = table().from_config(config);
   const std::int64_t width = problem.dims[kC], rows = problem.dims[kT];
   State state;
   state.cast = problem.scalars[kKeyCastBeforeWeight] != 0;
@@ -288,7 +288,7 @@ std::vector<Implementation> cpu() {
   base.knobs = &table();
   base.supports = supports;
   base.constrain = constrain;
-  base.heuristic = [](const Query&) { return table().erase(BackwardConfig{}); };
+  base.heuristic = [](const Query&) { return table().to_config(BackwardConfig{}); };
   base.estimate = estimate;
   base.prepare = prepare;
   return kernels::per_level(base, "cpu_", {

@@ -191,7 +191,7 @@ struct Registers : BackwardForm<BackwardRegistersConfig> {
   /// many rows in f32. Grows with the rows, so a bucket's end bounds it.
   static std::int64_t blocks_for(const State& s, std::int64_t rows) {
     const std::int64_t resident = static_cast<std::int64_t>(s.units) * s.config.blocks;
-    const std::int64_t short_chains = ceil_div(rows, std::int64_t{kMostRowsInF32} * s.config.rows);
+    const std::int64_t short_chains = ceil_div(rows, std::int64_t{kMaxRowsInF32} * s.config.rows);
     return std::min(std::max(resident, short_chains), ceil_div(rows, s.config.rows));
   }
 

@@ -13,7 +13,7 @@
 //      of r·|g − n·s|; dresidual's addition, 1 of |dx|
 //   dweight: at most e + 2 of each |dy·n|, which differ from row to row and walk: two of their
 //      root sum of squares; but where rows' squares are alike, and 1 more, errors of one sign. Then
-//      the walk of a sum of T terms: kernels add at most kMostRowsInF32 in f32, such sums in f64.
+//      the walk of a sum of T terms: kernels add at most kMaxRowsInF32 in f32, such sums in f64.
 // Read next: ops/norm/norm_ref.hpp, registry/operator.hpp.
 #include "ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp"
 
@@ -158,7 +158,7 @@ class Rows64 {
       }
     }
     const auto rows = static_cast<std::int64_t>(scales.size());
-    const SumModel model = sum_model(std::min<std::int64_t>(rows, kMostRowsInF32), false);
+    const SumModel model = sum_model(std::min<std::int64_t>(rows, kMaxRowsInF32), false);
     for (std::int64_t c = begin; c < end; ++c) {
       const Column& column = columns[c - begin];
       magnitude[c] = sum_error(model, column.products.sizes()) + column.rest +

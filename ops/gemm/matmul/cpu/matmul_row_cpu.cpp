@@ -73,7 +73,7 @@ Config heuristic(const Query& q) {
                     b_is_row_major(p) ? 0 : 256, false};
   c.block_n = 1 << (31 - std::countl_zero(static_cast<std::uint32_t>(c.block_n)));
   while (c.block_n > 256 && c.block_n / 2 >= p.dims[kN]) c.block_n /= 2;
-  return table().erase(c);
+  return table().to_config(c);
 }
 
 double estimate(const Query& q, const Config&) {
@@ -115,7 +115,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
 
 Kernel prepare(const Query& q, const Config& config) {
   const Problem& p = q.problem;
-  RowState s{kernels::code_of<GemmLevel>(q).code, table().restore(config), sums_of(p),
+  RowState s{kernels::code_of<GemmLevel>(q).code, table().from_config(config), sums_of(p),
              std::max<int>(1, p.threads)};
   s.config.dots = takes_dots(p);
   const std::int64_t floats =

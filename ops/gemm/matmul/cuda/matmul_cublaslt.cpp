@@ -22,7 +22,7 @@ namespace {
 
 using cuda::CublasLt;
 constexpr int kListed = 8;
-constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+constexpr std::size_t kMaxWorkspace = std::size_t{32} << 20;
 
 struct CublasLtConfig {
   std::int32_t algo;
@@ -173,7 +173,7 @@ std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const Plan& plan)
   const MatmulTraits& s = plan.traits;
   // A pointer that is as aligned as the bias: its value is read, never what it points to.
   const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{plan.align[kBias]});
-  return choices_of(plan, Product(bucket_operands(p, s), s, bias), kMostWorkspace, kListed);
+  return choices_of(plan, Product(bucket_operands(p, s), s, bias), kMaxWorkspace, kListed);
 }
 
 /// The bucket's algorithm, or what serves this size in its place; null where nothing does.
@@ -293,7 +293,7 @@ void constrain(const Query& q, Space& space) {
   });
 }
 
-Config heuristic(const Query&) { return table().erase({0}); }
+Config heuristic(const Query&) { return table().to_config({0}); }
 
 double estimate(const Query& q, const Config& config) {
   const Problem& p = q.problem;
@@ -311,7 +311,7 @@ double estimate(const Query& q, const Config& config) {
       2 * static_cast<double>(p.dims[kK]) * 128 * 64 / (part * unit_rates(device).flops(dtype));
   const double split = tiles < 0.75 * device.units ? std::min(2.5e-6, whole) : 0;
   return roofline_ms(device, matmul_bytes(p), operations, dtype) + 1e3 * (split + 3.2e-6) +
-         1e-6 * table().restore(config).algo;
+         1e-6 * table().from_config(config).algo;
 }
 
 /// Bytes that a matrix spans.
@@ -321,9 +321,9 @@ std::size_t span_of(const Columns& c, FloatType type) {
 
 /// cuBLASLt loads a kernel at its first product, which must not be inside a capture: one product of
 /// zeros, all operands in one piece of scratch, loads it. What fails here says so at the call; a
-/// product that needs more than kMostScratch is loaded there as well.
+/// product that needs more than kMaxScratch is loaded there as well.
 void multiply_once(const Problem& p, const Plan& plan) {
-  constexpr std::size_t kMostScratch = std::size_t{1} << 30;
+  constexpr std::size_t kMaxScratch = std::size_t{1} << 30;
   const MatmulTraits& s = plan.traits;
   const Operands o = bucket_operands(p, s);
   const std::size_t operands =
@@ -331,7 +331,7 @@ void multiply_once(const Problem& p, const Plan& plan) {
                 span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, FloatType::kF32)});
   const std::size_t aligned = (operands + 255) / 256 * 256;
   const std::size_t bytes = aligned + plan.choice.workspace_bytes;
-  if (bytes > kMostScratch) return;
+  if (bytes > kMaxScratch) return;
   const cuda::Stream stream;
   char* const zeros = static_cast<char*>(cuda::allocate(bytes, stream.get()));
   if (!zeros) return;
@@ -353,7 +353,7 @@ Kernel prepare(const Query& q, const Config& config) {
   start_plan(p, *plan);
   plan->bucket = sizes_of(bucket_operands(p, plan->traits));
   const auto list = bucket_choices(p, *plan);
-  const auto wanted = static_cast<std::size_t>(table().restore(config).algo);
+  const auto wanted = static_cast<std::size_t>(table().from_config(config).algo);
   if (wanted >= list.size()) {
     const std::size_t found = list.size();
     delete plan;

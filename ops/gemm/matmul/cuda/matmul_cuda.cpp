@@ -87,10 +87,10 @@ const TraitsTable<MatmulTraits>& matmul_traits_table() {
 
 Support supports_sizes(const Problem& p) {
   // Bytes along K are counted in 31 bits.
-  constexpr std::int64_t kMost = (std::int64_t{1} << 30) - 1;
+  constexpr std::int64_t kMax = (std::int64_t{1} << 30) - 1;
   for (const int letter : {kM, kN, kK}) {
-    if (p.dims[letter] > kMost) {
-      return Support::no("a dimension is {}: at most {}", p.dims[letter], kMost);
+    if (p.dims[letter] > kMax) {
+      return Support::no("a dimension is {}: at most {}", p.dims[letter], kMax);
     }
   }
   return supports_grid(p);

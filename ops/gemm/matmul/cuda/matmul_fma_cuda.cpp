@@ -88,7 +88,7 @@ struct Fma : GemmForm<MatmulFmaConfig> {
     MatmulFmaConfig best = *std::rbegin(kChoices);  // of a device that holds none
     double best_ms = std::numeric_limits<double>::infinity();
     for (const MatmulFmaConfig& c : kChoices) {
-      if (!space.broken_constraint(table().erase(c)).empty()) continue;
+      if (!space.broken_constraint(table().to_config(c)).empty()) continue;
       const double ms = milliseconds(q, c);
       if (ms < best_ms) best = c, best_ms = ms;
     }

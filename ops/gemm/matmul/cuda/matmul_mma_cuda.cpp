@@ -112,7 +112,7 @@ struct Mma : GemmForm<MatmulMmaConfig> {
     MatmulMmaConfig best = {16, 32, 64, 2, 1, 2, 1, 1};  // of a device that holds none
     double best_ms = std::numeric_limits<double>::infinity();
     for (const dlblas::Config& config : space.configs()) {
-      const MatmulMmaConfig c = table().restore(config);
+      const MatmulMmaConfig c = table().from_config(config);
       const double ms = milliseconds(q, c);
       if (ms < best_ms) best = c, best_ms = ms;
     }

@@ -10,7 +10,7 @@
 namespace dlblas::gemm {
 namespace {
 
-constexpr int kMostRows = 16;  // of one tensor-core instruction
+constexpr int kMaxRows = 16;  // of one tensor-core instruction
 
 bool b_by_depth(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
 
@@ -40,7 +40,7 @@ struct FewRows : GemmForm<MatmulRowsConfig> {
   /// Rows 8 … 15 cost loads and registers: they exist in a kernel of their own.
   static MatmulTraits traits(const Query& q, const MatmulRowsConfig& c) {
     const Problem& p = q.problem;
-    return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMostRows,
+    return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMaxRows,
                          tensor_core_span(p, ceil_div(p.dims[kK], c.warps), true));
   }
 
@@ -100,8 +100,8 @@ struct FewRows : GemmForm<MatmulRowsConfig> {
 
   static Support supports(const Query& q) {
     const Problem& p = q.problem;
-    if (p.dims[kM] > kMostRows) {
-      return Support::no("{} has more than {} rows (bucket {})", tensor(kA), kMostRows, p.dims[kM]);
+    if (p.dims[kM] > kMaxRows) {
+      return Support::no("{} has more than {} rows (bucket {})", tensor(kA), kMaxRows, p.dims[kM]);
     }
     if (p.tensors[kA].layout == Layout::kTransposed) {
       return Support::no("rows of {} are not contiguous", tensor(kA));

@@ -1,6 +1,6 @@
 // The words of every argument error, in one cold place; the stages that detect one name it and go
 // on. Grammar: "<op>: <argument> <problem>; expected <x>, got <y>; <what to do>". Golden tests hold
-// the texts. Each function throws the typed Error. Read next: dispatch/complain.cpp.
+// the texts. Each function throws the typed Error. Read next: dispatch/errors.cpp.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 #include "dlblas/dlblas.h"
 #include "registry/registry.hpp"
 
-namespace dlblas::complain {
+namespace dlblas::errors {
 
 // call
 [[noreturn]] void bad_rank(const Form& form, std::string_view name, const dlblas_tensor& from);
@@ -62,4 +62,4 @@ namespace dlblas::complain {
 // select
 [[noreturn]] void nothing_fits(const std::string& op, const std::string& table);
 
-}  // namespace dlblas::complain
+}  // namespace dlblas::errors

@@ -1,6 +1,6 @@
-// Wording of argument errors; see complain.hpp. Cold by construction: nothing here runs on a good
+// Wording of argument errors; see errors.hpp. Cold by construction: nothing here runs on a good
 // call.
-#include "dispatch/complain.hpp"
+#include "dispatch/errors.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "core/harmless.hpp"
 
-namespace dlblas::complain {
+namespace dlblas::errors {
 namespace {
 
 struct Words {
@@ -429,4 +429,4 @@ void nothing_fits(const std::string& op, const std::string& table) {
       {op, "call", "one candidate that supports it", "none"});
 }
 
-}  // namespace dlblas::complain
+}  // namespace dlblas::errors
