@@ -73,7 +73,7 @@ StoreCheck Store::verify() {
   for (const std::string& hash : key_folders()) {
     const Folder folder = open_key(hash, Missing::kFail);
     if (!folder.fd) continue;
-    // A entry of its own: what this process read before may be broken on the disk by now.
+    // An entry of its own: what this process read before may be broken on the disk by now.
     CacheEntry fresh;
     const std::int64_t before = quarantined_.load();
     for (const std::string& name : list_folder(folder.fd.get()))

@@ -207,7 +207,7 @@ KeyLock Store::lock_key(const Fields& key) const {
   return KeyLock(open_child("locks", Missing::kCreate), key_hash(key));
 }
 
-// Brings a entry up to date. A compaction at the same time adds the merged file before it removes
+// Brings an entry up to date. A compaction at the same time adds the merged file before it removes
 // the sources, but one listing may miss both; so listings repeat until one adds nothing new. What
 // was read in an earlier round stays: it is valid, and merging it twice changes nothing.
 const std::shared_ptr<const Merged>& Store::refresh(const std::string& hash) {

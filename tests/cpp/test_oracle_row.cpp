@@ -60,7 +60,7 @@ struct Call {
   std::vector<std::int64_t> rows;
 
   explicit Call(const char* op) {
-    args.schema = &Registry::process().at(op).schema;
+    args.schema = &Registry::process().at(op).op->schema;
     for (std::size_t i = 0; i < args.schema->scalars.size(); ++i)
       args.scalars[i] = args.schema->scalars[i].default_value;
   }

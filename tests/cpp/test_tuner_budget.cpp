@@ -150,11 +150,11 @@ TEST_F(TunerTest, ACandidateSlowerThanTheBudgetIsTheLastOneHere) {
 struct Trouble {
   const char* name;
   void (*set)(Stage& stage, double budget_s);
-  Act (*act)(Ask what, int config, double budget_s);  // of "wide"; config: 1 … 200
+  Act (*act)(Request what, int config, double budget_s);  // of "wide"; config: 1 … 200
 };
-Act quick(Ask what, double budget_s) { return right(what, 0.05 * budget_s, 5e-3 * budget_s); }
-Act plain(Ask what, int, double budget_s) { return quick(what, budget_s); }
-Act hang_at(Ask where, Ask what, int config, double budget_s) {
+Act quick(Request what, double budget_s) { return right(what, 0.05 * budget_s, 5e-3 * budget_s); }
+Act plain(Request what, int, double budget_s) { return quick(what, budget_s); }
+Act hang_at(Request where, Request what, int config, double budget_s) {
   return what == where && config % 2 == 0 ? hangs() : quick(what, budget_s);
 }
 void nothing(Stage&, double) {}
@@ -165,13 +165,13 @@ const Trouble kTroubles[] = {
     {"slow_start", [](Stage& s, double b) { s.start_s = 0.4 * b; }, plain},
     {"slow_opening", [](Stage& s, double b) { s.open_s = 0.4 * b; }, plain},
     {"slow_compile", nothing,
-     [](Ask what, int config, double b) {
+     [](Request what, int config, double b) {
        Act act = quick(what, b);
-       if (what == Ask::kPrepare && config % 2 == 0) act.seconds = 0.04 * b;
+       if (what == Request::kPrepare && config % 2 == 0) act.seconds = 0.04 * b;
        return act;
      }},
     {"compile_hangs", nothing,
-     [](Ask what, int c, double b) { return hang_at(Ask::kPrepare, what, c, b); }},
+     [](Request what, int c, double b) { return hang_at(Request::kPrepare, what, c, b); }},
     {"batch_hangs",
      [](Stage& s, double) {
        s.at_once = 8;
@@ -179,46 +179,46 @@ const Trouble kTroubles[] = {
      },
      plain},
     {"check_hangs", nothing,
-     [](Ask what, int c, double b) { return hang_at(Ask::kCheck, what, c, b); }},
+     [](Request what, int c, double b) { return hang_at(Request::kCheck, what, c, b); }},
     {"race_hangs", nothing,
-     [](Ask what, int c, double b) { return hang_at(Ask::kSample, what, c, b); }},
+     [](Request what, int c, double b) { return hang_at(Request::kSample, what, c, b); }},
     {"final_hangs", nothing,  // and the next one
-     [](Ask what, int, double b) {
-       return what == Ask::kSample && ++g_samples > 60 ? hangs() : quick(what, b);
+     [](Request what, int, double b) {
+       return what == Request::kSample && ++g_samples > 60 ? hangs() : quick(what, b);
      }},
     {"final_is_slower", nothing,
-     [](Ask what, int, double b) {
+     [](Request what, int, double b) {
        Act act = quick(what, b);
-       if (what == Ask::kSample) act.seconds *= ++g_samples > 60 ? 20 : 1;
+       if (what == Request::kSample) act.seconds *= ++g_samples > 60 ? 20 : 1;
        return act;
      }},
     {"crashes_and_slow_restarts", [](Stage& s, double b) { s.start_s = 0.15 * b; },
-     [](Ask what, int c, double b) {
-       return what == Ask::kCheck && c % 3 == 0 ? dies() : quick(what, b);
+     [](Request what, int c, double b) {
+       return what == Request::kCheck && c % 3 == 0 ? dies() : quick(what, b);
      }},
     {"a_late_crash_gets_no_other_chance", [](Stage& s, double b) { s.start_s = 0.2 * b; },
-     [](Ask what, int, double b) {
+     [](Request what, int, double b) {
        const bool late = static_cast<double>(g_now - g_began) * 1e-9 > 0.9 * b;
-       return late && what == Ask::kCheck ? dies() : quick(what, b);
+       return late && what == Request::kCheck ? dies() : quick(what, b);
      }},
     {"quick_failures", nothing,
-     [](Ask what, int, double b) {
+     [](Request what, int, double b) {
        Act act = quick(what, b);
-       if (what == Ask::kCheck) act.outcome.check = {Failure::kWrongResult, "wrong"};
+       if (what == Request::kCheck) act.outcome.check = {Failure::kWrongResult, "wrong"};
        return act;
      }},
     {"one_is_slower_than_the_budget", nothing,
-     [](Ask what, int c, double b) {
+     [](Request what, int c, double b) {
        Act act = quick(what, b);
-       if (what == Ask::kCheck && c == 200) act.seconds = 3 * b;
+       if (what == Request::kCheck && c == 200) act.seconds = 3 * b;
        return act;
      }},
     {"whole_comparison_hangs", [](Stage& s, double b) { s.whole_ms = 50 * b; },
-     [](Ask what, int, double b) { return what == Ask::kWhole ? hangs() : quick(what, b); }},
+     [](Request what, int, double b) { return what == Request::kWhole ? hangs() : quick(what, b); }},
     {"whole_comparisons_fail", [](Stage& s, double b) { s.whole_ms = 50 * b; },
-     [](Ask what, int, double b) {
+     [](Request what, int, double b) {
        Act act = quick(what, b);
-       if (what != Ask::kWhole) return act;
+       if (what != Request::kWhole) return act;
        act.seconds = 0.05 * b;
        act.outcome.check.failure = Failure::kWrongResult;
        return act;
@@ -237,7 +237,7 @@ TEST_P(WorkerBudget, HoldsWithinTenPercent) {
   g_began = g_now;
   stage_.start_s = 0.01 * seconds;
   trouble.set(stage_, seconds);
-  stage_.script = [=](Ask what, const Candidate& c) {
+  stage_.script = [=](Request what, const Candidate& c) {
     if (c.implementation == "good") return right(what, 0.1 * seconds, 5e-3 * seconds);
     return act(what, std::atoi(c.config.c_str() + std::strlen("block=")), seconds);
   };
@@ -266,9 +266,9 @@ TEST_P(HangingBudget, HoldsWithinTenPercent) {
   for (const char* name : kNames) all.push_back(user(dummy(name, kPlain)));
   all.push_back(dummy("wide", kPlain, &wide_table()));
   const Operator& op = make_operator(all);
-  stage_.script = [](Ask what, const Candidate& c) {
+  stage_.script = [](Request what, const Candidate& c) {
     const bool hang = c.implementation.compare(0, 4, "hang") == 0;
-    return hang && what == Ask::kCheck ? hangs() : right(what, 5);
+    return hang && what == Request::kCheck ? hangs() : right(what, 5);
   };
   options_.seconds = GetParam();
   const TuneReport report = run(op);
@@ -285,8 +285,8 @@ TEST_F(ScriptedWorker, OnceHangingOnesHaveUsedTheBudgetUpTheOthersWaitForTheNext
   for (int i = 0; i < 20; ++i) names.push_back(text("hang", i));
   for (const std::string& name : names) all.push_back(user(dummy(name.c_str(), kPlain)));
   const Operator& op = make_operator(all);
-  stage_.script = [](Ask what, const Candidate& c) {
-    return c.implementation != "good" && what == Ask::kCheck ? hangs() : right(what, 5);
+  stage_.script = [](Request what, const Candidate& c) {
+    return c.implementation != "good" && what == Request::kCheck ? hangs() : right(what, 5);
   };
   options_.seconds = 3;
   const TuneReport report = run(op);

@@ -194,7 +194,7 @@ Config heuristic(const Query& q) {
   c.block_n = fit("block_n", c.block_n, p.dims[kN]);
   c.block_k = fit("block_k", c.block_k, p.dims[kK]);
   if (c.block_m * c.block_k * kFloatBytes > q.device.l2_bytes) c.block_m = 96, c.block_k = 256;
-  return table_of(q).erase(c);
+  return table_of(q).to_config(c);
 }
 
 /// Sizes that workspace and loops agree on, from bucketed or exact dimensions.
@@ -323,7 +323,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
 
 double estimate(const Query& q, const Config& config) {
   const Problem& p = q.problem;
-  const MatmulTile tile = level_of(q).tiles[table_of(q).restore(config).tile];
+  const MatmulTile tile = level_of(q).tiles[table_of(q).from_config(config).tile];
   const auto threads = static_cast<double>(threads_of(p));
   const auto m = static_cast<double>(round_up(p.dims[kM], tile.m));
   const auto n = static_cast<double>(round_up(p.dims[kN], tile.n));
@@ -337,7 +337,7 @@ double estimate(const Query& q, const Config& config) {
 
 Kernel prepare(const Query& q, const Config& config) {
   const Problem& p = q.problem;
-  State s{&level_of(q), table_of(q).restore(config), sums_of(p), threads_of(p), false, false};
+  State s{&level_of(q), table_of(q).from_config(config), sums_of(p), threads_of(p), false, false};
   const TensorTraits& out = p.tensors[kOut];
   const bool holds_sums = out.dtype == DType::kF32 &&
                           (out.layout == Layout::kContiguous || out.layout == Layout::kRowStrided);
