@@ -67,7 +67,7 @@ __device__ inline V& at(const DeviceView& t, int64_t offset) {
 }
 
 /// The element `offset` elements from data.
-__device__ inline double load(const DeviceView& t, int64_t offset) {
+__device__ inline double load_element(const DeviceView& t, int64_t offset) {
   switch (t.dtype) {
     case DType::kF32:
       return at<float>(t, offset);
@@ -92,7 +92,7 @@ __device__ inline double load(const DeviceView& t, int64_t offset) {
   }
 }
 
-__device__ inline void store(const DeviceView& t, int64_t offset, double v) {
+__device__ inline void store_element(const DeviceView& t, int64_t offset, double v) {
   switch (t.dtype) {
     case DType::kF32:
       at<float>(t, offset) = static_cast<float>(v);

@@ -462,6 +462,13 @@ void walk_one_of(const RowJob& job, int64_t begin, int64_t end) {
   static_cast<void>(((fits<Types>(job) && walk_typed<Program, Types>(job, begin, end)) || ...));
 }
 
+/// Without an instruction that converts f16 its loops are slow anyhow, and long.
+#if defined(__AVX2__)
+constexpr bool kSlowF16 = false;
+#else
+constexpr bool kSlowF16 = true;
+#endif
+
 template <template <typename> class Program>
 void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
   using Any = typename RowWalker<Program, false, AnyTypes>::Wide;
@@ -475,7 +482,7 @@ void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
   else if constexpr (Any::kByteRows)
     walk_one_of<Program, RowTypes<kE4M3, kF32>, RowTypes<kE4M3, kBF16>, RowTypes<kI8, kF32>,
                 RowTypes<kI8, kBF16>, AnyTypes>(job, begin, end);
-  else if constexpr (Any::kFolds > 0)  // gradients: seldom f16
+  else if constexpr (Any::kFolds > 0 || kSlowF16)  // gradients are seldom f16
     walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, AnyTypes>(job, begin, end);
   else
     walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,

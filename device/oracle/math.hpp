@@ -4,6 +4,13 @@
 
 #include "device/types.hpp"
 
+/// Before functions that kernels call: nvcc wants it said, NVRTC takes all for the device's.
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+#define DLBLAS_ORACLE __host__ __device__ inline
+#else
+#define DLBLAS_ORACLE inline
+#endif
+
 #if defined(__CUDACC_RTC__)
 namespace std {
 using ::int64_t;
@@ -44,9 +51,17 @@ constexpr T clamp(T v, T low, T high) {
 
 namespace dlblas {
 
+DLBLAS_ORACLE double infinity() {
+#if defined(__CUDA_ARCH__)
+  return __longlong_as_double(0x7ff0000000000000);
+#else
+  return HUGE_VAL;
+#endif
+}
+
 /// 2^⌊log2 |v|⌋; 0 of denormals.
-inline double power_below(double v) {
-#if defined(__CUDACC_RTC__)
+DLBLAS_ORACLE double power_below(double v) {
+#if defined(__CUDA_ARCH__)
   return __longlong_as_double(__double_as_longlong(v) & 0x7ff0000000000000ll);
 #else
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(v) & 0x7ff0'0000'0000'0000u);

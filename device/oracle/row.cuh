@@ -16,6 +16,10 @@ class BlockTeam {
   int threads() const { return kThreads; }
   void barrier() const { __syncthreads(); }
   double* scratch() const { return scratch_; }
+  double element(const DeviceView& t, int64_t index) const {
+    return load_element(t, offset_of(t, index));
+  }
+  double rounded(DType dtype, double v) const { return round_to(dtype, v); }
 
  private:
   double* scratch_;

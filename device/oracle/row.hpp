@@ -2,9 +2,9 @@
 // template over Row, in ops/**/<operator>_ref.hpp), made by all threads of a block together. All of
 // them call each function, in the same order; sum, walk and max return the same value to each.
 // In: OracleCall, as a kernel's parameters. Out: values and magnitudes in f64. `Team` is the
-// threads: thread(), threads(), barrier() and kTeamDoubles·threads() of shared memory at scratch().
-// Elements are read by load_element and offset_of, which stand before this header.
-// Read next: kernels/row_reference.hpp, device/oracle/row.cuh.
+// threads: thread(), threads(), barrier(), kTeamDoubles·threads() of shared memory at scratch();
+// and how elements are read and rounded: element(view, row-major index), rounded(dtype, v). Read
+// next: kernels/row_reference.hpp, device/oracle/row.cuh.
 #pragma once
 
 #include "device/oracle/call.hpp"
@@ -37,10 +37,10 @@ class TeamRow {
   }
   double load_column(int tensor, int64_t column) const {
     const DeviceView& t = call_.tensors[tensor];
-    return load_element(t, offset_of(t, column));
+    return team_.element(t, column);
   }
   void store(int result, int64_t column, double value, double magnitude) const {
-    const double stored = round_to(result_dtype(result), value);
+    const double stored = team_.rounded(result_dtype(result), value);
     store_as_is(result, column, std::isinf(stored) ? stored : value, magnitude);
   }
   void store_as_is(int result, int64_t column, double value, double magnitude) const {
@@ -73,7 +73,7 @@ class TeamRow {
   template <typename F>
   double max(int64_t count, const F& f) const {
     const auto larger = [](double a, double b) { return b > a || std::isnan(b) ? b : a; };
-    double mine = -kInfinity;
+    double mine = -infinity();
     each(count, [&](int64_t c) { mine = larger(mine, f(c)); });
     return all(mine, larger);
   }

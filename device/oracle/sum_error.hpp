@@ -32,8 +32,6 @@
 
 namespace dlblas {
 
-inline constexpr double kInfinity = __builtin_huge_val();
-
 /// A rounding of f32 relative to what is rounded, at most.
 inline constexpr double kRounding = 0x1p-24;
 
@@ -52,7 +50,7 @@ struct SumModel {
 };
 
 /// `terms` in one chain of f32; `cuts`: inputs that tensor cores take.
-inline SumModel sum_model(std::int64_t terms, bool cuts) {
+DLBLAS_ORACLE SumModel sum_model(std::int64_t terms, bool cuts) {
   const auto n = [terms](double most) { return std::min(static_cast<double>(terms), most); };
   return {static_cast<double>(terms), 4 * std::sqrt(n(0x1p20)), 1.5 * n(0x1p14),
           cuts ? n(0x1p16) / 2 : 0};
@@ -114,7 +112,7 @@ class SumWalk {
 };
 
 /// Roundings that the sum may be off by, times kRounding.
-inline double sum_error(const SumModel& model, const SumSizes& sums) {
+DLBLAS_ORACLE double sum_error(const SumModel& model, const SumSizes& sums) {
   const double path = std::sqrt(sums.path), sided = sums.size > 0 ? path / sums.size : 0;
   const double walk = model.walk * std::sqrt(sums.path + sums.squares + sums.lanes / 32);
   const double alike = model.alike * path * sided * sided;

@@ -13,8 +13,8 @@
 // below 2^-126. Read next: layer_norm_ref.hpp, layer_norm_program.hpp.
 #pragma once
 
-#include "device/oracle/text.hpp"
 #include "device/row/call.hpp"
+#include "ops/oracle_text.hpp"
 
 namespace dlblas::norm {
 

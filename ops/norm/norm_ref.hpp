@@ -1,4 +1,4 @@
-// The oracle that rms_norm and add_rms_norm share, as the text of one row (device/oracle/text.hpp),
+// The oracle that rms_norm and add_rms_norm share, as the text of one row (ops/oracle_text.hpp),
 // and what the bounds of the family are made of. The bound is derived here, not fitted.
 //
 // u = 2^-24 is the rounding of f32. A kernel may sum squares in f32 chains of at most sum_chain(C)
@@ -18,8 +18,8 @@
 // Read next: ops/norm/rms_norm/rms_norm_ref.hpp, ops/norm/cpu/norm_simd.hpp.
 #pragma once
 
-#include "device/oracle/text.hpp"
 #include "ops/norm/norm_letters.hpp"
+#include "ops/oracle_text.hpp"
 
 namespace dlblas::norm {
 
@@ -68,7 +68,7 @@ inline bool may_flip(DType dtype, double v, double error) {
 inline double overflowed(DType dtype, double v, double magnitude) {
   const double least = std::abs(v) - 2 * kRounding * magnitude;
   const bool sure = least > 0 && std::isinf(round_to(dtype, least));
-  return sure ? std::copysign(kInfinity, v) : v;
+  return sure ? std::copysign(infinity(), v) : v;
 }
 
 /// weight_offset, which kernels hold in f32: beyond its range it is infinite, or 0.

@@ -2,10 +2,10 @@
 // The error they allow, in units u = 2^-24: each product is rounded (or one of them not, by a fused
 // multiply-add), u·(|l·cos| + |h·sin|), and so is the sum, u·|out|, which for f32 is the store's
 // rounding. Rows of q and k are heads: q's row r is head r % H of token r / H.
-// Read next: device/oracle/text.hpp, ops/rope/rotation.hpp.
+// Read next: ops/oracle_text.hpp, ops/rope/rotation.hpp.
 #pragma once
 
-#include "device/oracle/text.hpp"
+#include "ops/oracle_text.hpp"
 
 namespace dlblas::rope {
 

@@ -177,14 +177,15 @@ struct Query {
 };
 
 /// A Query that owns problem and device: for the rules of a Space, which may outlive them.
-struct QueryCopy {
-  explicit QueryCopy(const Query& q) : problem(q.problem), device(q.device), self(q.self) {}
-  operator Query() const { return {problem, device, self}; }
+class QueryCopy {
+ public:
+  explicit QueryCopy(const Query& q) : problem_(q.problem), device_(q.device), self_(q.self) {}
+  operator Query() const { return {problem_, device_, self_}; }
 
  private:
-  Problem problem;
-  DeviceInfo device;
-  const Implementation& self;
+  Problem problem_;
+  DeviceInfo device_;
+  const Implementation& self_;
 };
 
 struct ImplementationFlags {

@@ -1,5 +1,5 @@
 // One row of an oracle on the host, in plain f64 loops and for any strides: what the text of an
-// oracle (device/oracle/text.hpp) is compiled with here. Read next: registry/operator.hpp (Bound),
+// oracle (ops/oracle_text.hpp) is compiled with here. Read next: registry/operator.hpp (Bound),
 // device/oracle/sum_error.hpp, ops/norm/softmax/softmax_ref.hpp.
 #pragma once
 

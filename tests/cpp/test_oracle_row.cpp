@@ -9,34 +9,13 @@
 #include <vector>
 
 #include "core/element.hpp"
-#include "device/view.hpp"
-#include "registry/registry.hpp"
-
-namespace dlblas {
-
-// What device/element_f64.cuh is to a kernel.
-static double load_element(const DeviceView& t, std::int64_t at) {
-  TensorView view{};
-  view.data = t.data, view.dtype = t.dtype;
-  return load_element(view, at);
-}
-static std::int64_t offset_of(const DeviceView& t, std::int64_t index) {
-  std::int64_t at = 0;
-  for (int i = t.rank - 1; i >= 0; --i) {
-    at += index % t.shape[i] * t.strides[i];
-    index /= t.shape[i];
-  }
-  return at;
-}
-
-}  // namespace dlblas
-
 #include "device/oracle/row.hpp"
 #include "ops/activation/silu_and_mul/silu_and_mul_ref.hpp"
 #include "ops/norm/layer_norm/layer_norm_ref.hpp"
 #include "ops/norm/rms_norm/rms_norm_ref.hpp"
 #include "ops/norm/softmax/softmax_ref.hpp"
 #include "ops/rope/rope/rope_ref.hpp"
+#include "registry/registry.hpp"
 
 namespace dlblas {
 namespace {
@@ -48,6 +27,15 @@ struct Team {
   int threads() const { return kThreads; }
   void barrier() const { meeting->arrive_and_wait(); }
   double* scratch() const { return shared; }
+  double rounded(DType dtype, double v) const { return round_to(dtype, v); }
+  double element(const DeviceView& t, std::int64_t index) const {
+    std::int64_t at = 0;
+    for (int i = t.rank - 1; i >= 0; --i)
+      at += index % t.shape[i] * t.strides[i], index /= t.shape[i];
+    TensorView view{};
+    view.data = t.data, view.dtype = t.dtype;
+    return load_element(view, at);
+  }
   int mine;
   std::barrier<>* meeting;
   double* shared;

@@ -214,7 +214,9 @@ const Trouble kTroubles[] = {
        return act;
      }},
     {"whole_comparison_hangs", [](Stage& s, double b) { s.whole_ms = 50 * b; },
-     [](Request what, int, double b) { return what == Request::kWhole ? hangs() : quick(what, b); }},
+     [](Request what, int, double b) {
+       return what == Request::kWhole ? hangs() : quick(what, b);
+     }},
     {"whole_comparisons_fail", [](Stage& s, double b) { s.whole_ms = 50 * b; },
      [](Request what, int, double b) {
        Act act = quick(what, b);

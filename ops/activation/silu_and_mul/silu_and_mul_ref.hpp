@@ -3,10 +3,10 @@
 // rounded product with a rounded log2 e). For g < 0 all of that is in 1 + e^−g, for g ≥ 0 half at
 // most, and |g|·e^−g is small. An addition, a reciprocal (2), two products and what is of second
 // order make 6 more. A GPU's reciprocal is 0 beyond 2^126: 2^-119·|u| absolute. Read next:
-// device/oracle/text.hpp, silu_and_mul_program.hpp.
+// ops/oracle_text.hpp, silu_and_mul_program.hpp.
 #pragma once
 
-#include "device/oracle/text.hpp"
+#include "ops/oracle_text.hpp"
 
 namespace dlblas::activation {
 

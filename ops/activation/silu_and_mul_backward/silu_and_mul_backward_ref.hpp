@@ -4,10 +4,10 @@
 // of which t counts, an addition and a reciprocal make 3. g·t is off by what s is, and by two
 // roundings; beyond g = 18, s is 1 and all of g·t is lost. Sum and products of the slope are one
 // each, those with dy and u two more. What is below 2^-126 may be 0. Read next:
-// device/oracle/text.hpp, silu_and_mul_backward_program.hpp.
+// ops/oracle_text.hpp, silu_and_mul_backward_program.hpp.
 #pragma once
 
-#include "device/oracle/text.hpp"
+#include "ops/oracle_text.hpp"
 
 namespace dlblas::activation {
 

@@ -9,7 +9,7 @@
 
 namespace dlblas::gemm {
 
-inline double activate(double x, Activation activation) {
+DLBLAS_ORACLE double activate(double x, Activation activation) {
   switch (activation) {
     case Activation::kRelu:
       return x < 0 ? 0 : x;
@@ -26,27 +26,27 @@ inline double activate(double x, Activation activation) {
 }
 
 /// How much an activation can stretch a difference: the largest |slope|, rounded up.
-inline double lipschitz(Activation activation) {
+DLBLAS_ORACLE double lipschitz(Activation activation) {
   if (activation == Activation::kGelu) return 1.13;
   if (activation == Activation::kSilu) return 1.1;
   return 1;
 }
 
 /// Errors of a sum of k products of a's dtype.
-inline SumModel matmul_sum_model(DType dtype, std::int64_t k) {
+DLBLAS_ORACLE SumModel matmul_sum_model(DType dtype, std::int64_t k) {
   return sum_model(k, dtype != DType::kF32);
 }
 
 /// Roundings behind the sum, relative to what the activation gets: two where a bias is added and
 /// the result of f32 is rounded; with exp and erf good to 1.5e-7, 14 more.
-inline double epilogue_roundings(Activation activation) {
+DLBLAS_ORACLE double epilogue_roundings(Activation activation) {
   return activation == Activation::kGelu || activation == Activation::kSilu ? 16 : 2;
 }
 
 /// The roundings of f32 that an element may be off by: of its sum, bias and activation, times how
 /// far an error in the sum can move the result. `lost`: Σ|a·b| over products that may count as 0.
-inline double magnitude_of(const SumModel& model, const SumSizes& sums, double lost, double sum,
-                           double bias, Activation activation) {
+DLBLAS_ORACLE double magnitude_of(const SumModel& model, const SumSizes& sums, double lost,
+                                  double sum, double bias, Activation activation) {
   const double roundings = sum_error(model, sums) + lost / kRounding;
   return lipschitz(activation) *
          (roundings + epilogue_roundings(activation) * (std::abs(sum) + std::abs(bias)));

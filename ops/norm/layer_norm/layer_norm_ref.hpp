@@ -1,7 +1,7 @@
 // The oracle of layer_norm: y = (x − mean)/√(var + eps)·weight + bias, in f64, biased variance.
 // The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp), times |weight|; one
 // rounding of y where there is a weight or a bias, since both together are one fma. Without either
-// x̂ is y. Read next: device/oracle/text.hpp, layer_norm_program.hpp.
+// x̂ is y. Read next: ops/oracle_text.hpp, layer_norm_program.hpp.
 #pragma once
 
 #include "ops/norm/layer_norm_moments.hpp"

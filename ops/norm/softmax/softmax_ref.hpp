@@ -5,10 +5,10 @@
 // terms, by its additions, and, where sums are scaled as the maximum grows (variant 1), by half an
 // exponential for each doubling of the terms. The sum's last rounding, the reciprocal (2), the
 // product and what is of second order make 5. What is below 2^-125 may be 0. Read next:
-// device/oracle/text.hpp, softmax_program.hpp.
+// ops/oracle_text.hpp, softmax_program.hpp.
 #pragma once
 
-#include "device/oracle/text.hpp"
+#include "ops/oracle_text.hpp"
 
 namespace dlblas::norm {
 
