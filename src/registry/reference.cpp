@@ -45,7 +45,7 @@ int run_reference(const Args& args, const Context&, const Kernel& kernel, void*)
   for (int j = 0; j < judged; ++j) {
     if (!args.judges(j)) continue;
     const std::int64_t width = row_width(args.judged(j));
-    buffers[j].reset(new double[2 * block * width + 1]);
+    buffers[j] = std::make_unique<double[]>(static_cast<std::size_t>(2 * block * width + 1));
     out[j] = {buffers[j].get(), buffers[j].get() + block * width};
   }
   std::vector<std::int64_t> rows(static_cast<std::size_t>(block));

@@ -204,7 +204,7 @@ Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
     if (!args.judges(j)) continue;
     const std::size_t size = rows_.size() * static_cast<std::size_t>(row_width(args.judged(j)));
     values_[j].reset(new double[size]);
-    magnitudes_[j].reset(new double[size]);
+    magnitudes_[j] = std::make_unique<double[]>(size);  // 0: what an oracle leaves out is exact
   }
   const auto count = static_cast<std::int64_t>(rows_.size());
   run_chunks(context, count, op.def.reference_is_whole ? count : kGrain,
