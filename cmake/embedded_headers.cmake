@@ -2,9 +2,9 @@
 # installed library compiles its kernels with no file of the tree. CMake reads files as lists of lines at best;
 # file(READ) keeps semicolons and brackets as they are when the text is only appended, never expanded as a list.
 cmake_policy(VERSION 3.25)
-# The device headers, the families' kernels, and whatever these include by a quoted name.
+# The device headers, the families' kernels and oracles, and whatever these include by a quoted name.
 file(GLOB_RECURSE headers RELATIVE "${TREE}" "${TREE}/device/*.hpp" "${TREE}/device/*.cuh" "${TREE}/ops/*.cuh"
-  "${TREE}/ops/*_program.hpp")
+  "${TREE}/ops/*_program.hpp" "${TREE}/ops/*_ref.hpp")
 set(pending "${headers}")
 while(pending)
   list(POP_FRONT pending header)

@@ -60,6 +60,7 @@ def test_bench_rows_are_whole(bench_rows: list[dict[str, Any]]) -> None:
         "wheel",
         "machine",
         "norm",
+        "rows",
         "matmul own",
         "matmul chosen",
         "space",

@@ -16,10 +16,11 @@ class BlockTeam {
   int threads() const { return kThreads; }
   void barrier() const { __syncthreads(); }
   double* scratch() const { return scratch_; }
-  double element(const DeviceView& t, int64_t index) const {
+  // Not inlined: a text that reads at ten places would compile for seconds.
+  __noinline__ double element(const DeviceView& t, int64_t index) const {
     return load_element(t, offset_of(t, index));
   }
-  double rounded(DType dtype, double v) const { return round_to(dtype, v); }
+  __noinline__ double rounded(DType dtype, double v) const { return round_to(dtype, v); }
 
  private:
   double* scratch_;
