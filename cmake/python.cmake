@@ -23,8 +23,8 @@ foreach(room IN LISTS families rooms)
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
   install(FILES ops/${room}/formulas.py DESTINATION ${package}/ops RENAME ${name}_formulas.py
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
-  install(FILES ops/${family}/api.py DESTINATION ${package}/ops RENAME ${family}_api.py
-    COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+endforeach()
+foreach(family IN LISTS families)
   install(FILES ops/${family}/api.py DESTINATION ${package}/ops RENAME ${family}_api.py
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
 endforeach()

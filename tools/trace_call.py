@@ -109,7 +109,8 @@ def _definitions(build: pathlib.Path) -> list[tuple[str, str]]:
         name, kind = rest.split(" ")[:2]
         if kind in ("T", "t"):
             file = str(pathlib.Path(place).relative_to(folder)).removesuffix(".o")
-            found.append((name, file))
+            if file.startswith("generated/") or (build.parent / file).is_file():  # not left over
+                found.append((name, file))
     return found
 
 
