@@ -17,8 +17,8 @@ namespace dlblas {
 /// Where the reference writes: f64 values and magnitudes of the listed rows, [num_rows, row width]
 /// each. A magnitude of -1 says that the element is undefined (a row of no group, padding): it is
 /// neither compared nor stored, and need not be written. A row is one index of a result's flattened
-/// leading dimensions; its width is the result's last dimension. On the host magnitudes are 0 before
-/// the call: what a reference does not say is exact.
+/// leading dimensions; its width is the result's last dimension. On the host magnitudes are 0
+/// before the call: what a reference does not say is exact.
 struct OracleOut {
   double* value;
   double* magnitude;
