@@ -4,7 +4,7 @@ In: an operator of the registry, sizes of its letters. Out: which perturbations 
 refuses, and the smallest error of one element that it refuses. Nothing here knows an operator.
 ``python tests/oracle_perturbations.py`` prints the table of docs/testing.md, ``--write`` puts it
 there.
-Read next: test_oracle_says_no.py, src/device/oracle/sum_error.hpp.
+Read next: test_oracle_says_no.py, device/oracle/sum_error.hpp.
 """
 
 from __future__ import annotations

@@ -111,11 +111,7 @@ def _explain_machine(args: argparse.Namespace) -> int:
     found = []
     for case in _specs.cases(row, "tune") or _specs.cases(row, "test"):
         named = _specs.named_arguments(
-            row,
-            case["dims"],
-            {"": case["dtypes"][0]},
-            {**case.get("args", {}), **fixed},
-            device,
+            row, case["dims"], {"": case["dtypes"][0]}, {**case.get("args", {}), **fixed}, device
         )
         found.append(tuning.explain(form, **named))
     if args.json:
@@ -123,10 +119,7 @@ def _explain_machine(args: argparse.Namespace) -> int:
         print_json({"machine": [finding._asdict() for finding in machine], "cases": cases})
     else:
         print(_why.describe(args.why, machine))
-        print(
-            f"{row['schema']}\n" + "\n".join(str(explanation) for explanation in found),
-            end="",
-        )
+        print(f"{row['schema']}\n" + "\n".join(str(explanation) for explanation in found), end="")
     return OK
 
 

@@ -34,6 +34,7 @@ struct MatmulSums {
 inline constexpr MatmulSums kLongSums = {256, 256, 8192};
 /// Vectors, and products so small that libraries add up many short sums: what these cost goes
 /// unseen there (few rows), or is a fourth of little (blocks).
+inline constexpr MatmulSums kFewRowsSums = {64, 256, 8192};
 inline constexpr MatmulSums kMiddleSums = {32, 128, 8192};
 inline constexpr MatmulSums kShortSums = {8, 64, 1024};
 

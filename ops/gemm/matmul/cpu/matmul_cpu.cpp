@@ -46,14 +46,17 @@ MatmulParams matmul_params(const Args& args, const MatmulSums& sums) {
 }
 
 // By what OpenBLAS 0.3.31 adds up: dot products of 16 or 64 lanes for a vector and, up to a million
-// products, for up to eight columns; else chains as these.
+// products, for up to eight columns; shorter chains, up to a million products, for a few rows (seen
+// with AVX2 alone); else chains as these.
 MatmulSums sums_of(const Problem& p) {
   const std::int64_t n = p.dims[kN], k = p.dims[kK];
   const bool any_batch = p.flags & kDeterministic;
   const bool one_row = p.dims[kM] <= 1 && !any_batch, vector = one_row || n <= 1;
   const bool small = n <= 8 && !any_batch && multiply_adds(p) <= 1e6;
   if (small || (vector && k < 256) || (one_row && n <= 1)) return kShortSums;
-  return vector && k < 2048 ? kMiddleSums : kLongSums;
+  if (vector && k < 2048) return kMiddleSums;
+  const bool few_rows = p.dims[kM] <= 8 && !any_batch && multiply_adds(p) <= 1e6;
+  return few_rows ? kFewRowsSums : kLongSums;
 }
 
 std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,
@@ -76,8 +79,8 @@ std::vector<Implementation> gemm_levels(const Implementation& base, const char* 
 namespace {
 
 constexpr bool divides_blocks(const MatmulSums& s) { return 256 % s.run == 0 && s.span % 512 == 0; }
-static_assert(divides_blocks(kLongSums) && divides_blocks(kMiddleSums) &&
-                  divides_blocks(kShortSums),
+static_assert(divides_blocks(kLongSums) && divides_blocks(kFewRowsSums) &&
+                  divides_blocks(kMiddleSums) && divides_blocks(kShortSums),
               "a block of depth, 256 or 512, is whole runs of one span");
 
 constexpr std::int64_t kFloatBytes = sizeof(float);
