@@ -2,11 +2,12 @@
 changing data; `warmup` alone readies it in a fresh process; what is cold under capture says so.
 
 Generic over the registry: operators and shapes come from the library and the families' cases.json.
-Read next: python/dlblas/_specs.py, docs/testing.md.
+Read next: python/dlblas/harness/call.py, docs/testing.md.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import subprocess
@@ -15,17 +16,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import dlblas
+import numpy as np
 import pytest
-from dlblas import _specs
+from dlblas.harness import Case, expand, load_registry
+from dlblas.harness import call as harness_call
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")
 
 REPLAYS, FRESH_DATA_EVERY = 100, 10
 MOST_ELEMENTS = 1 << 22
-DTYPES = ("bf16", "f16", "f32")
-TORCH = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+ORDER = {"bf16": -3, "f16": -2, "f32": -1}
 INFO = dlblas.info()
+REGISTRY = load_registry()
 T = TypeVar("T")
 
 
@@ -44,58 +47,63 @@ class Call(NamedTuple):
     op: str
     tensors: dict[str, Any]
     scalars: dict[str, Any]
-    out: Any
+    out: Any  # None: the operator has no results
 
     def run(self) -> None:
-        getattr(dlblas, self.op)(**self.tensors, **self.scalars, out=self.out)
+        out = {} if self.out is None else {"out": self.out}
+        getattr(dlblas, self.op)(**self.tensors, **self.scalars, **out)
 
     def results(self) -> list[Any]:
-        return list(self.out) if isinstance(self.out, tuple) else [self.out]
+        """The results, and the inputs that the operator writes."""
+        return [*_list(self.out), *self.written()]
+
+    def written(self) -> list[Any]:
+        specs = REGISTRY.operators[self.op]["tensors"]
+        return [
+            self.tensors[t["name"]] for t in specs if t["written"] and t["name"] in self.tensors
+        ]
 
 
-def _tensor(spec: dlblas.Spec) -> Any:
-    dtype = getattr(torch, TORCH[spec.dtype])
-    return torch.randn(spec.shape, device="cuda", dtype=torch.float32).to(dtype)
+def _tensor(array: Any) -> Any:
+    """A copy of a NumPy array of any dtype that the library has, in the GPU's memory."""
+    plain = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+    return torch.from_numpy(plain.copy()).view(getattr(torch, array.dtype.name)).cuda()
 
 
-def _inputs(op: str, dims: dict[str, Any], dtype: str, scalars: dict[str, Any]) -> dict[str, Any]:
-    """All arguments but `out`, by name."""
-    row = _specs.operator_row(op, INFO)[0]
-    specs = _specs.tensor_specs(row, dims, {"": dtype}, scalars)
-    names = {tensor["name"] for tensor in row["tensors"]}
-    given = {name: value for name, value in scalars.items() if name not in names}
-    given |= _specs.size_arguments(row, dims)
-    return {name: _tensor(spec) for name, spec in specs.items()} | given
+def _inputs(case: Case) -> dict[str, Any]:
+    """All arguments but `out`, by name, as the harness makes them."""
+    call = harness_call.Call(REGISTRY, case, seed=3)
+    return {name: _tensor(t.array) for name, t in call.inputs.items()} | call.scalars
+
+
+def _bits(tensor: Any) -> Any:
+    """A contiguous tensor's bytes, in its memory."""
+    return tensor.view(-1).view(torch.uint8)
+
+
+def _list(made: Any) -> list[Any]:
+    return [] if made is None else list(made) if isinstance(made, tuple) else [made]
 
 
 def _make(op: str, inputs: dict[str, Any]) -> Call:
     made = getattr(dlblas, op)(**inputs)
-    out = tuple(torch.empty_like(r) for r in made) if isinstance(made, tuple) else None
+    out = tuple(torch.empty_like(r) for r in made) if isinstance(made, tuple) else made
     tensors = {name: value for name, value in inputs.items() if torch.is_tensor(value)}
     scalars = {name: value for name, value in inputs.items() if name not in tensors}
-    return Call(op, tensors, scalars, torch.empty_like(made) if out is None else out)
-
-
-def _elements(op: str, dims: dict[str, Any]) -> int:
-    row = _specs.operator_row(op, INFO)[0]
-    total = 0
-    for spec in _specs.tensor_specs(row, dims, {}, {}).values():
-        count = 1
-        for size in spec.shape:
-            count *= size
-        total += count
-    return total
+    return Call(op, tensors, scalars, torch.empty_like(out) if torch.is_tensor(out) else out)
 
 
 def _candidates(op: str) -> Iterator[dict[str, Any]]:
     """Inputs of the family's cases that are small enough, the largest first."""
-    row = _specs.operator_row(op, INFO)[0]
-    cases = [case for case in _specs.cases(row, "test") if "contiguous" in case["layouts"]]
-    sized = [(_elements(op, case["dims"]), case) for case in cases]
-    for _, case in sorted((s for s in sized if 0 < s[0] <= MOST_ELEMENTS), key=lambda s: -s[0]):
-        for dtype in DTYPES:
-            if dtype in case["dtypes"]:
-                yield _inputs(op, case["dims"], dtype, case["args"])
+    found = [
+        case
+        for case in expand(REGISTRY)
+        if case.op == op and case.layout == "contiguous" and case.values == "normal"
+    ]
+    sized = [(math.prod(math.prod(np.atleast_1d(n)) for n in c.dims.values()), c) for c in found]
+    sized = [(size, c) for size, c in sized if 0 < size <= MOST_ELEMENTS]
+    for _, case in sorted(sized, key=lambda s: (-s[0], ORDER.get(s[1].dtype, 0))):
+        yield _inputs(case)
 
 
 def _first_served(op: str, attempt: Callable[[dict[str, Any]], T]) -> T:
@@ -112,17 +120,21 @@ def _first_served(op: str, attempt: Callable[[dict[str, Any]], T]) -> T:
 def _refill(call: Call) -> list[Any]:
     """New data in the same memory, results poisoned; what an eager call makes of the data."""
     for tensor in call.tensors.values():
-        tensor.copy_(torch.randn_like(tensor, dtype=torch.float32))
+        if tensor.is_floating_point():  # indices stay inside their limits
+            tensor.copy_(torch.randn_like(tensor, dtype=torch.float32))
+    before = [tensor.clone() for tensor in call.written()]
     call.run()
     expected = [result.clone() for result in call.results()]
     for result in call.results():
-        result.fill_(float("nan") if result.is_floating_point() else -1)
+        _bits(result).fill_(0xFF)
+    for tensor, old in zip(call.written(), before, strict=True):
+        tensor.copy_(old)
     return expected
 
 
 @pytest.mark.parametrize(("op", "implementation"), _capturable())
 def test_captured_and_replayed(op: str, implementation: str) -> None:
-    row = _specs.operator_row(op, INFO)[0]
+    row = next(row for row in INFO["operators"] if row["name"] == op)
     flags = next(i for i in row["implementations"] if i["name"] == implementation)
     torch.manual_seed(3)
     with dlblas.pinned(op, implementation):
@@ -141,9 +153,9 @@ def test_captured_and_replayed(op: str, implementation: str) -> None:
             torch.cuda.synchronize()
             for got, eager in zip(call.results(), expected, strict=True):
                 if flags["deterministic"]:
-                    assert torch.equal(got, eager), f"replay {turn} differs from the eager call"
+                    assert torch.equal(_bits(got), _bits(eager)), f"replay {turn} differs"
                 else:
-                    torch.testing.assert_close(got, eager)
+                    torch.testing.assert_close(got.double(), eager.double())
 
 
 def _capture_straight_after_warmup(op: str, implementation: str) -> None:
@@ -156,13 +168,22 @@ def _capture_straight_after_warmup(op: str, implementation: str) -> None:
     torch.manual_seed(5)
     with dlblas.pinned(op, implementation):
         inputs = _first_served(op, warmed)
+        call = Call(op, {n: v for n, v in inputs.items() if torch.is_tensor(v)}, {}, None)
+        before = [tensor.clone() for tensor in call.written()]
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            captured = getattr(dlblas, op)(**inputs)
+            made = getattr(dlblas, op)(**inputs)
         graph.replay()
+        captured = [tensor.clone() for tensor in call.written()]
+        for tensor, old in zip(call.written(), before, strict=True):
+            tensor.copy_(old)
         eager = getattr(dlblas, op)(**inputs)
     torch.cuda.synchronize()
-    torch.testing.assert_close(captured, eager)
+    for got, want in [
+        *zip(_list(made), _list(eager), strict=True),
+        *zip(captured, call.written(), strict=True),
+    ]:
+        torch.testing.assert_close(got.double(), want.double())
 
 
 @pytest.mark.parametrize(("op", "implementation"), _capturable())

@@ -104,7 +104,8 @@ def call_on_device(driver: Driver, call: Any) -> None:
         _native.check(library.dlblas_op(call.case.op.encode(), ctypes.byref(handle)))
         _native.check(library.dlblas_call(handle, ctypes.byref(args), ctypes.byref(context)))
         driver.synchronize()
-        for tensor, memory in zip(call.results, outputs, strict=True):
+        written = [(call.inputs[n], held[n]) for n in call.written if n in held]
+        for tensor, memory in [*zip(call.results, outputs, strict=True), *written]:
             whole = np.empty_like(tensor.array, order="C")
             driver.download(whole, memory)
             tensor.array[...] = whole

@@ -295,7 +295,7 @@ struct RowAccess {
       uint32_t head = head_place().head;
       int64_t stride = call.operands[kIndex].head;
       if constexpr (kSecond != 0) {
-        const bool second = head >= static_cast<uint32_t>(T.shape.heads[0]);
+        const bool second = in_second<kIndex>();
         if (second) from = row.template base<kSecond>(), stride = call.operands[kSecond].head;
         if (second) head -= static_cast<uint32_t>(T.shape.heads[0]);
       }
@@ -303,10 +303,21 @@ struct RowAccess {
       return from + static_cast<int64_t>(head) * stride * size_of(T.types[kIndex]);
     }
   }
+  /// Is this access's head one of the operand that follows kIndex's heads (RowShape::second)?
+  template <int kIndex>
+  __device__ bool in_second() const {
+    if constexpr (T.shape.second[kIndex] == 0) return false;
+    return head_place().head >= static_cast<uint32_t>(T.shape.heads[0]);
+  }
   /// Bytes to an element of the row or head.
   template <int kIndex>
   __device__ int64_t element(int64_t i) const {
-    return i * (T.strided ? call.operands[kIndex].column : 1) * size_of(T.types[kIndex]);
+    int64_t stride = 1;
+    if constexpr (T.strided) {
+      const bool second = in_second<kIndex>();
+      stride = call.operands[second ? T.shape.second[kIndex] : kIndex].column;
+    }
+    return i * stride * size_of(T.types[kIndex]);
   }
   /// Where a group's value lies, in elements. Operands have unit columns but in the strided kernel.
   template <int kIndex>

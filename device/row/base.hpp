@@ -114,7 +114,7 @@ struct RowRank {
     auto bits = __builtin_bit_cast(uint32_t, value);
     if (value == 0) bits = 0;
     bits = bits >> 31 ? ~bits : bits | 0x80000000u;
-    if (value != value) bits = 0xffffffffu;
+    if (value != value) bits = 0xfffffffeu;  // below kAbove in any column
     return static_cast<uint64_t>(bits) << 32 | ~static_cast<uint32_t>(column);
   }
   DLBLAS_ROW RowPicked picked(uint64_t rank) {

@@ -115,11 +115,17 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       body(kept, at);
     }
   };
+  const auto load_columns = [&](const auto& at) {
+    if constexpr (P::kHasColumns)
+#pragma unroll
+      for (int i = 0; i < V; ++i) P::load_columns(columns[i], at(i));
+  };
   const auto stage = [&](auto s) {
     constexpr int R = decltype(s)::index;
     if constexpr (P::kScopes[R] <= 0) {
       auto part = P::partial(s);
       pass(s, [&](auto& kept, const auto& at) {
+        if constexpr (P::kColumnsStage <= R) load_columns(at);  // of this step of the pass
 #pragma unroll
         for (int i = 0; i < V; ++i)
           if (P::kZeroNeutral || at(i).holds)
@@ -156,9 +162,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     // Without a row-wide stage before it this is the first pass.
     constexpr int kPass = P::kStages > 0 && P::kScopes[0] <= 0;
     pass(Stage<kPass>{}, [&](auto& kept, const auto& at) {
-      if constexpr (P::kHasColumns)
-#pragma unroll
-        for (int i = 0; i < V; ++i) P::load_columns(columns[i], at(i));
+      load_columns(at);
       constexpr int kLast = P::kStages - 1;
       if constexpr (kLast >= 0)
         if constexpr (P::kScopes[kLast] > 0)

@@ -515,7 +515,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   const State& state = kernel.load<State>();
   const RowConfig& c = state.config;
   NestedRowCall call = call_of(state, args, workspace);
-  if (call.folds.stats && (call.rows == 0 || call.width == 0)) return 0;
+  if (call.rows == 0 || (call.folds.stats && call.width == 0)) return 0;
   cuda::Launch how;
   std::int64_t blocks = (call.rows + c.rows - 1) / c.rows * c.cluster;
   if (state.kernel->kind == Kind::kRegisters && is_tiled(*state.kernel)) {

@@ -145,7 +145,7 @@ def check_batch(call: Call) -> None:
         n: t.part((rows, *t.shape[1:])) if len(t.shape) > 1 and t.shape[0] == total else t.argument
         for n, t in call.inputs.items()
     }
-    made = [call.make((rows, *r.shape[1:]), r.dtype, "contiguous") for r in call.results]
+    made = [call.make((rows, *r.shape[1:]), r.dtype, r.kind) for r in call.results]
     targets = tuple(tensor.argument for tensor in made)
     with deterministic():
         _functions.FUNCTIONS[call.case.op].call(
