@@ -21,8 +21,10 @@ foreach(room IN LISTS families rooms)
   install(FILES ops/${room}/${name}.py DESTINATION ${package}/ops COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
   install(FILES ops/${room}/cases.json DESTINATION ${package}/ops RENAME ${name}.cases.json
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
-  install(FILES ops/${room}/formulas.py DESTINATION ${package}/ops RENAME ${name}_formulas.py
-    COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+  foreach(file IN ITEMS formulas peers)
+    install(FILES ops/${room}/${file}.py DESTINATION ${package}/ops RENAME ${name}_${file}.py
+      COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+  endforeach()
 endforeach()
 foreach(family IN LISTS families)
   install(FILES ops/${family}/api.py DESTINATION ${package}/ops RENAME ${family}_api.py

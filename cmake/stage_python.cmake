@@ -1,6 +1,6 @@
 # cmake -DTREE=… -DGENERATED=… -DLIBRARY=… -DOUTPUT=… -P stage_python.cmake: makes the staged package's links.
 # Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib/libdlblas.so, of each operator and family OUTPUT/ops/<name>.py,
-# <name>.cases.json and <name>_formulas.py, and of families <family>_api.py.
+# <name>.cases.json, <name>_formulas.py and <name>_peers.py, and of families <family>_api.py.
 cmake_policy(VERSION 3.25)
 set(wanted "")
 
@@ -35,10 +35,10 @@ foreach(family IN LISTS families)
   file(GLOB rooms RELATIVE "${TREE}/ops" "${TREE}/ops/${family}/*")
   foreach(room IN ITEMS ${family} LISTS rooms)
     cmake_path(GET room FILENAME name)
-    foreach(file IN ITEMS ${name}.py cases.json formulas.py)
+    foreach(file IN ITEMS ${name}.py cases.json formulas.py peers.py)
       if(EXISTS "${TREE}/ops/${room}/${file}")
         string(REGEX REPLACE "^cases" "${name}.cases" staged "${file}")
-        string(REGEX REPLACE "^formulas" "${name}_formulas" staged "${staged}")
+        string(REGEX REPLACE "^(formulas|peers)" "${name}_\\1" staged "${staged}")
         link_to("${TREE}/ops/${room}/${file}" "ops/${staged}")
       endif()
     endforeach()

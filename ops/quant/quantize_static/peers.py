@@ -1,0 +1,9 @@
+"""quantize_static to f8e4m3 in torch: what is timed beside it, eager and compiled."""
+
+from __future__ import annotations
+
+import torch
+
+
+def quantize_static(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return (x.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
