@@ -125,3 +125,12 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(errors.ShapeMismatchError, match="slot_mapping"):
         dlblas.store_kv_cache(k, v, k_cache, v_cache, slots[:2])
     assert torch.equal(k_cache, before)
+
+
+def test_a_search_with_slots_beyond_the_tuners_pool() -> None:
+    """The pool's size is no part of the key; the caller's indices are folded into the tuner's."""
+    k = torch.randn(24, 2, 32)
+    cache = torch.zeros(512, 4, 2, 32)
+    slots = torch.arange(2047, 2047 - 24, -1)
+    call = dlblas.get_op("store_kv_cache", (k, k, cache, cache.clone(), slots), seconds=0.05)
+    assert call.explain().as_dict()["implementation"] != "reference"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -23,26 +24,44 @@ std::int64_t offset_of(const TensorView& t, std::int64_t index) {
 
 // The caller's indices, continued to the bucket's upper end: indices and lengths repeat, offsets
 // stay at their last value (empty groups), a permutation goes on as the identity, distinct indices
-// with those that are not taken yet.
+// with those that are not taken yet. The caller's pool may be larger than the tuner's (`free` in the
+// schema): indices beyond it are folded into it, distinct ones to those that are not taken.
 void copy_indices(const TensorView& to, const TensorView& from, const Filler& filler) {
   const std::int64_t have = from.numel();
+  const auto limit = static_cast<double>(filler.limit);
+  const bool distinct = filler.fill == Fill::kDistinct;
+  const auto inside = [&](double v) { return v < limit && (v >= 0 || filler.minus_one); };
+  const auto given = [&](std::int64_t i) { return load_element(from, offset_of(from, i)); };
   std::set<double> taken;
-  if (filler.fill == Fill::kDistinct)
-    for (std::int64_t i = 0; i < have; ++i) taken.insert(load_element(from, offset_of(from, i)));
+  if (distinct)
+    for (std::int64_t i = 0; i < have; ++i)
+      if (inside(given(i))) taken.insert(given(i));
   double next = 0;
+  const auto untaken = [&] {
+    while (taken.count(next)) ++next;
+    return next < limit ? next++ : filler.minus_one ? -1 : 0;
+  };
+  const auto folded = [&](double v) {
+    switch (filler.fill) {
+      case Fill::kPermutation:
+        return v;
+      case Fill::kOffsets:
+      case Fill::kLengths:
+        return std::clamp(v, 0.0, limit);
+      default:
+        return inside(v) ? v : std::fmod(std::abs(v), std::max(1.0, limit));
+    }
+  };
   for (std::int64_t i = 0, n = to.numel(); i < n && have > 0; ++i) {
     double value = 0;
-    if (i < have) {
-      value = load_element(from, offset_of(from, i));
-    } else if (filler.fill == Fill::kPermutation) {
+    if (distinct)
+      value = i < have && inside(given(i)) ? given(i) : untaken();
+    else if (i < have)
+      value = folded(given(i));
+    else if (filler.fill == Fill::kPermutation)
       value = static_cast<double>(i);
-    } else if (filler.fill == Fill::kDistinct) {
-      while (taken.count(next)) ++next;
-      value = next < static_cast<double>(filler.limit) ? next++ : filler.minus_one ? -1 : 0;
-    } else {
-      const bool repeats = filler.fill != Fill::kOffsets;
-      value = load_element(from, offset_of(from, repeats ? i % have : have - 1));
-    }
+    else
+      value = folded(given(filler.fill != Fill::kOffsets ? i % have : have - 1));
     store_element(to, offset_of(to, i), value);
   }
 }

@@ -329,7 +329,7 @@ TEST(Inputs, VaryAndComeBack) {
     problem.tensors[i] = {i == 1 || i == 2 ? DType::kI32 : DType::kF32, Layout::kContiguous, 4, 0};
   problem.dims[0] = 64;
   std::vector<std::int32_t> lent(64);
-  std::iota(lent.begin(), lent.end(), 100);
+  std::iota(lent.rbegin(), lent.rend(), 0);
   Args caller;
   caller.schema = &op.schema;
   caller.present = 1u << 2;
@@ -346,7 +346,7 @@ TEST(Inputs, VaryAndComeBack) {
   };
   const void* const address = data.args().tensors[0].data;
   const std::vector<double> x = held(0), ids = held(1), seen = held(2);
-  EXPECT_EQ(seen.front(), 100);
+  EXPECT_EQ(seen.front(), 63);
   store_element(data.args().tensors[2], 0, 7);  // as a call would
   data.vary(problem, 2);
   EXPECT_EQ(data.args().tensors[0].data, address);
@@ -356,6 +356,55 @@ TEST(Inputs, VaryAndComeBack) {
   data.remake(problem, 1);
   EXPECT_EQ(held(0), x);
   EXPECT_EQ(held(1), ids);
+}
+
+// A pool's size is no part of the key (`free`): the tuner's is smaller than the caller's, whose
+// indices would reach beyond it.
+TEST(Inputs, LentIndicesStayInsideTheTunersPool) {
+  const Operator& op = register_schema(
+      "parts_pool(x: f[P], at: i64[T] ~index<P, slots: i64[T] ~distinct<P|-1) -> y: f[T] "
+      "where P: free(2T)");
+  Problem problem;
+  problem.op = op.id;
+  for (int i = 0; i < 4; ++i)
+    problem.tensors[i] = {i == 1 || i == 2 ? DType::kI64 : DType::kF32, Layout::kContiguous, 4, 0};
+  const auto letter = [&](const char* name) {
+    for (std::size_t i = 0; i < op.schema.letters.size(); ++i)
+      if (op.schema.letters[i].name == name) return i;
+    return std::size_t{0};
+  };
+  problem.dims[letter("T")] = 8;
+  std::vector<std::int64_t> at = {3, 90000, 15, 16, 17, 0, 5, 1 << 20};
+  std::vector<std::int64_t> slots = {900, 3, -1, 17, 15, 1 << 20, 0, 16};
+  Args caller;
+  caller.schema = &op.schema;
+  for (const int i : {1, 2}) {
+    caller.present |= 1u << i;
+    caller.tensors[i] = {};
+    caller.tensors[i].data = i == 1 ? at.data() : slots.data();
+    caller.tensors[i].rank = 1, caller.tensors[i].shape[0] = 8, caller.tensors[i].strides[0] = 1;
+    caller.tensors[i].dtype = DType::kI64;
+  }
+  const CallData data(op, problem, 1, &caller, host_memory());
+  std::set<double> seen;
+  for (std::int64_t i = 0; i < 8; ++i) {
+    const double index = load_element(data.args().tensors[1], i);
+    EXPECT_GE(index, 0);
+    EXPECT_LT(index, 16) << i;
+    const double given = static_cast<double>(at[static_cast<std::size_t>(i)]);
+    if (given < 16) {
+      EXPECT_EQ(index, given);
+    }
+    const double slot = load_element(data.args().tensors[2], i);
+    EXPECT_LT(slot, 16) << i;
+    const double asked = static_cast<double>(slots[static_cast<std::size_t>(i)]);
+    if (asked < 16) {
+      EXPECT_EQ(slot, asked);
+    }
+    if (slot >= 0) {
+      EXPECT_TRUE(seen.insert(slot).second) << slot << " twice";
+    }
+  }
 }
 
 // As wide as a tile on both sides, and of copies, narrow: a set of rotated tensors stays small.
