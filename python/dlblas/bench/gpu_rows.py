@@ -167,7 +167,8 @@ def _add_torch(contest: Contest, run: Formula, of: Callable[[int], Any]) -> None
 
 
 def _add_copy(contest: Contest, bench: Session, turn: Rotation) -> None:
-    source = bench.normal(turn.sets, turn.bytes_a_set // 4)  # bf16, read and written
+    count = -(-turn.bytes_a_set // 4 // 128) * 128  # bf16, read and written; aligned in each set
+    source = bench.normal(turn.sets, count)
     to = torch.empty_like(source)
     contest.add(peers.COPY, torch.__version__, lambda i: to[i].copy_(source[i]))
 
@@ -215,8 +216,7 @@ def _in_place(bench: Session, problem: Problem, formula: Formula, form: Row) -> 
     receivers = [name for name in form["receives"] if name]
     shapes = [problem.specs[name].shape for name in receivers]
     others = [name for name in problem.specs if name not in receivers]
-    one = {name: _tensor(problem, name, 1)[0] for name in problem.specs}
-    wanted = _list(_call(problem, one))
+    wanted = _list(_call(problem, {name: _tensor(problem, name, 1)[0] for name in problem.specs}))
     turn = bench.rotation(_bytes(problem, wanted))
     heads = [shape[1] for shape in shapes]
     # Behind them v, as wide as the last.
@@ -237,8 +237,7 @@ def _in_place(bench: Session, problem: Problem, formula: Formula, form: Row) -> 
         for name, made in zip(receivers, _list(formula(**named)), strict=True):
             named[name].copy_(made)
 
-    for part, name in zip(slices, receivers, strict=True):
-        part[0].copy_(one[name])
+    wanted = _list(_call(problem, {n: t.contiguous() for n, t in given(0).items()}))
     call = _search(form["name"], {**given(0), **problem.scalars}, bench)
     ours(0)
     for part, right in zip(slices, wanted, strict=True):
