@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what an operator costs that is a row program: the lines of its room
 ops/<family>/<operator>/ (definition, program, reference, Python, cases, without blank lines and
-comments; at most 250) and the machine code of the program for each instruction set of the release
+comments, and without what benchmarks compare it with; at most 250) and the machine code of the program for each instruction set of the release
 build (at most 60 kB). Operators with kernels of their own are not counted.
 """
 
@@ -25,7 +25,9 @@ def lines_of(root: pathlib.Path) -> dict[str, int]:
     rooms = sorted(p.parent for p in programs if p.stem == f"{p.parent.name}_program")
     return {
         room.name: sum(
-            len(CODE.findall(p.read_text(encoding="utf-8"))) for p in room.iterdir() if p.is_file()
+            len(CODE.findall(p.read_text(encoding="utf-8")))
+            for p in room.iterdir()
+            if p.is_file() and p.name != "peers.py"
         )
         for room in rooms
     }

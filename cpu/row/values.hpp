@@ -188,6 +188,7 @@ class RowPicks {
   explicit RowPicks(int64_t count) : count_(static_cast<int>(count < kMax ? count : kMax)) {}
   DLBLAS_INLINE RowPicked take() { return RowRank::picked(ranks_[taken_++]); }
   DLBLAS_INLINE bool writes(int) const { return true; }
+  DLBLAS_INLINE bool holds(int) const { return false; }
 
   /// An access's values from column `first` on, by even and odd elements where `paired`. Accesses
   /// come from left to right, so an equal value is no better than one that is there.

@@ -66,6 +66,8 @@ struct RowProgram {
   /// select(picks, stats, row), after all stages: picks.take() is the row's largest column that was
   /// not taken yet, as often as the row has columns. ranked(kept): what they are compared by.
   static constexpr bool kSelects = false;
+  /// The operand whose elements ranked() returns as they are; −1 where it computes.
+  static constexpr int kRankedOperand = -1;
   /// fold(Fold<i>, kept, columns, stats, at): what an access's columns add to result i. Rows may be
   /// loaded again for it, so it reads what load() and keep() bring, and Stats.
   static constexpr int kFolds = 0;
@@ -121,6 +123,22 @@ struct RowRank {
     auto bits = static_cast<uint32_t>(rank >> 32);
     bits = bits >> 31 ? bits & 0x7fffffffu : ~bits;
     return {__builtin_bit_cast(float, bits), static_cast<int32_t>(~static_cast<uint32_t>(rank))};
+  }
+};
+
+/// The same in 32 bits, of elements that f16 or bf16 hold, whose last 13 bits are 0 as f32, and of
+/// rows up to kColumns.
+struct RowShortRank {
+  static constexpr int32_t kColumns = 1 << 13;
+  static constexpr uint32_t kNone = 0, kAbove = ~uint32_t{0}, kValue = ~uint32_t{kColumns - 1};
+  DLBLAS_ROW uint32_t of(float value, int32_t column) {
+    const auto rank = static_cast<uint32_t>(RowRank::of(value, 0) >> 32);
+    return ((value != value ? 0xffffc000u : rank) & kValue) |
+           static_cast<uint32_t>(kColumns - 1 - column);
+  }
+  DLBLAS_ROW RowPicked picked(uint32_t rank) {
+    const uint32_t bits = (rank >> 31 ? rank & 0x7fffffffu : ~rank) & kValue;
+    return {__builtin_bit_cast(float, bits), kColumns - 1 - static_cast<int32_t>(rank & ~kValue)};
   }
 };
 

@@ -143,12 +143,15 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       uint64_t best = RowRank::kNone;
       pass(Stage<1>{}, [&](auto& kept, const auto& at) {
 #pragma unroll
-        for (int i = 0; i < V; ++i)
-          if (at(i).holds) best = first_rank(P::ranked(kept[i]), at(i).column(), below, best);
+        for (int i = 0; i < V; ++i) {
+          uint64_t ranks[N];
+          rank_columns<RowRank>(ranks, P::ranked(kept[i]), at(i).column(), at(i).holds);
+          best = first_below(ranks, below, best);
+        }
       });
-      return threads.template all<RankOp>(best);
+      return threads.template all<RankOp<RowRank>>(best);
     };
-    RowPicks<decltype(next)> picks{next, thread, C.threads, true};
+    RowPicks<RowRank, decltype(next)> picks{next, thread, C.threads, true};
     P::select(picks, stats, row);
   }
   if constexpr (P::kHasRowResults)

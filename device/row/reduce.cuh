@@ -37,43 +37,53 @@ struct MaxOp {
   __device__ static double combine(double a, double b) { return a > b || a != a ? a : b; }
 };
 
-/// The first of two RowRanks.
+/// The first of two ranks: of a RowRank or a RowShortRank.
+template <typename Rank>
 struct RankOp {
-  using V = uint64_t;
-  __device__ static V none() { return RowRank::kNone; }
+  using V = decltype(Rank::of(0.0f, 0));
+  __device__ static V none() { return Rank::kNone; }
   __device__ static void combine_lane(V& v, int distance) {
-    const uint32_t low = __shfl_xor_sync(0xffffffffu, static_cast<uint32_t>(v), distance),
-                   high = __shfl_xor_sync(0xffffffffu, static_cast<uint32_t>(v >> 32), distance);
-    const V other = static_cast<V>(high) << 32 | low;
+    V other = __shfl_xor_sync(0xffffffffu, static_cast<uint32_t>(v), distance);
+    if constexpr (sizeof(V) == 8) {
+      const auto high = static_cast<uint32_t>(v >> 32);
+      other |= static_cast<V>(__shfl_xor_sync(0xffffffffu, high, distance)) << 32;
+    }
     if (other > v) v = other;
   }
 };
 
-/// What select() takes columns from; `next(below)` is the first RowRank below another one, in every
+/// What select() takes columns from; `next(below)` is the first rank below another one, in every
 /// thread of the row.
-template <typename Next>
+template <typename Rank, typename Next>
 struct RowPicks {
   const Next& next;
   int thread, threads;
   bool mine;  // the row is there
-  uint64_t last = RowRank::kAbove;
+  typename RankOp<Rank>::V last = Rank::kAbove;
   __device__ RowPicked take() {
     last = next(last);
-    return RowRank::picked(last);
+    return Rank::picked(last);
   }
   /// Does this thread write place r of a result? Always the same one.
   __device__ bool writes(int r) const { return mine && r % threads == thread; }
+  /// Has each thread at most one of `count` places?
+  __device__ bool holds(int count) const { return count <= threads; }
 };
 
-/// The first rank below `below` among an access's columns.
-template <int N>
-__device__ inline uint64_t first_rank(const Values<N>& v, int column, uint64_t below,
-                                      uint64_t best) {
+/// The ranks of an access's columns; kNone outside the row.
+template <typename Rank, int N>
+__device__ inline void rank_columns(typename RankOp<Rank>::V (&ranks)[N], const Values<N>& v,
+                                    int column, bool holds) {
 #pragma unroll
-  for (int j = 0; j < N; ++j) {
-    const uint64_t rank = RowRank::of(v.v[j], column + j);
-    if (rank < below && rank > best) best = rank;
-  }
+  for (int j = 0; j < N; ++j) ranks[j] = holds ? Rank::of(v.v[j], column + j) : Rank::kNone;
+}
+
+/// The first of these that is below `below`, or `best`.
+template <typename V, int N>
+__device__ inline V first_below(const V (&ranks)[N], V below, V best) {
+#pragma unroll
+  for (int j = 0; j < N; ++j)
+    if (ranks[j] < below && ranks[j] > best) best = ranks[j];
   return best;
 }
 

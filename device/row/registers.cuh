@@ -24,6 +24,17 @@ constexpr bool has_groups() {
 
 namespace detail {
 
+/// What columns are compared by, in a kernel that holds at most kColumns of them.
+template <typename P, RowTraits T, int kColumns>
+constexpr bool has_short_ranks() {
+  if constexpr (P::kRankedOperand < 0)
+    return false;
+  else
+    return size_of(T.types[P::kRankedOperand]) == 2 && kColumns <= RowShortRank::kColumns;
+}
+template <typename P, RowTraits T, int kColumns>
+using RankOf = typename RowPick<has_short_ranks<P, T, kColumns>(), RowShortRank, RowRank>::Type;
+
 /// Is what a row knows kept for the kernel that folds it?
 template <typename P>
 constexpr bool leaves_stats() {
@@ -164,14 +175,26 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, call);
   if constexpr (P::kSelects) {
     static_assert(C.cluster == 1, "a row's threads are one block's");
-    const auto next = [&](uint64_t below) {
-      uint64_t best = RowRank::kNone;
+    using Rank = detail::RankOf<P, T, kColumns>;
+    using Place = typename RankOp<Rank>::V;
+    // Made once where registers hold them.
+    constexpr bool kMade = V * T.n * sizeof(Place) <= 128;
+    Place made[kMade ? V : 1][T.n];
+    if constexpr (kMade)
 #pragma unroll
       for (int i = 0; i < V; ++i)
-        if (at(i).holds) best = first_rank(P::ranked(kept[i]), at(i).column(), below, best);
-      return threads.template all<RankOp>(best);
+        rank_columns<Rank>(made[i], P::ranked(kept[i]), at(i).column(), at(i).holds);
+    const auto next = [&](Place below) {
+      Place best = Rank::kNone;
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        if constexpr (!kMade)
+          rank_columns<Rank>(made[0], P::ranked(kept[i]), at(i).column(), at(i).holds);
+        best = first_below(made[kMade ? i : 0], below, best);
+      }
+      return threads.template all<RankOp<Rank>>(best);
     };
-    RowPicks<decltype(next)> picks{next, thread, C.threads, written};
+    RowPicks<Rank, decltype(next)> picks{next, thread, C.threads, written};
     P::select(picks, stats, row);
   }
   if (!written) return;

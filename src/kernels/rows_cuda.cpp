@@ -246,63 +246,93 @@ bool complete(const RowKernel& k, const Problem& problem, const DeviceInfo& devi
   return c.blocks > 0 && fits(k, problem, c, device);
 }
 
+/// Accesses of a thread: the fewer bytes an access moves, the more of them are in flight, as long
+/// as they leave every thread of the device some. bf16 on H200, 2026-11-23: to f8 by a given scale
+/// (24 bytes) 16384×4096 128 threads × 4 vectors 49.4 µs, × 2 51.0, 256 × 1 59.3; silu_and_mul (48)
+/// × 1.
+std::int32_t vectors_of_tiles(const RowKernel& k, const Problem& problem,
+                              const DeviceInfo& device) {
+  const std::int64_t rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
+  const std::int64_t all = rows * accesses(k, problem);
+  const double bytes =
+      bytes_of(*k.op, problem) / static_cast<double>(std::max<std::int64_t>(1, all));
+  std::int32_t vectors = bytes <= 28 ? 4 : bytes <= 40 ? 2 : 1;
+  while (vectors > 1 && all / vectors < std::int64_t{2} * device.units * threads_per_unit(device))
+    vectors /= 2;
+  return vectors;
+}
+
+/// Lanes without work, and blocks so small or large that a multiprocessor holds fewer threads.
+double waste_of(const RowConfig& c, std::int64_t row) {
+  const std::int64_t wide = std::int64_t{c.threads} * c.vectors, tiles = (row + wide - 1) / wide;
+  const int threads = c.threads * c.rows, block = threads * c.vectors;
+  const double size = block < 128                    ? 1.5
+                      : block < 256 || threads > 512 ? 1.1
+                      : threads < 128                ? 1.05
+                                                     : 1;
+  return static_cast<double>(tiles * wide) / static_cast<double>(row) * size;
+}
+
 /// Tiles of whole rows where threads divide a row, 256 or more a block: silu_and_mul
 /// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy.
 RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   const std::int64_t row = accesses(k, problem);
+  const RowTraits traits = traits_of(k, problem);
+  const bool heads = traits.shape.head_width > 0;
+  const std::int32_t wanted = heads ? 2 : vectors_of_tiles(k, problem, device);
   RowConfig best;
   best.threads = 0;
-  double best_waste = 1e9;
-  const RowTraits traits = traits_of(k, problem);
-  for (int i = 0, n = 2 * static_cast<int>(k.table->knobs()[0].values.size()); i < n; ++i) {
-    const std::int64_t threads = k.table->knobs()[0].values[static_cast<std::size_t>(i / 2)];
-    RowConfig c;
-    c.threads = static_cast<std::int32_t>(threads);
-    c.vectors = 2 - i % 2;
-    // Two accesses of a thread at the same columns of two heads share what the heads share.
-    if (c.vectors == 2 && (traits.shape.head_width == 0 ||
-                           threads * traits.n % traits.shape.head_width != 0 || threads * 2 > row))
-      continue;
-    const std::int64_t wide = threads * c.vectors;
-    c.rows = std::clamp(wide < 256 && wide >= row ? 256 / static_cast<int>(wide) : 1, 1, 32);
-    c.rows = std::bit_floor(static_cast<unsigned>(c.rows));
-    while (c.threads > 32 && c.rows > 8) c.rows /= 2;
-    if (!complete(k, problem, device, c)) continue;
-    const std::int64_t tiles = (row + wide - 1) / wide;
-    // Lanes without work, and blocks so small or large that a multiprocessor holds fewer threads.
-    const int block = c.threads * c.rows * c.vectors;
-    const double waste = static_cast<double>(tiles * wide) / static_cast<double>(row) *
-                         (block < 128   ? 1.5
-                          : block < 256 ? 1.1
-                          : block > 512 ? 1.1
-                                        : 1.0);
-    if (waste < best_waste - 1e-9) best = c, best_waste = waste;
+  double least = 1e9;
+  for (const std::int64_t threads : k.table->knobs()[0].values) {
+    for (std::int32_t vectors = wanted; vectors > 0; vectors /= 2) {
+      RowConfig c;
+      c.threads = static_cast<std::int32_t>(threads);
+      c.vectors = vectors;
+      const std::int64_t wide = threads * vectors;
+      // Two accesses of a thread at the same columns of two heads share what the heads share.
+      if (heads && vectors == 2 &&
+          (threads * traits.n % traits.shape.head_width != 0 || wide > row))
+        continue;
+      c.rows = std::clamp(wide < 256 && wide >= row ? 256 / static_cast<int>(wide) : 1, 1, 32);
+      c.rows = std::bit_floor(static_cast<unsigned>(c.rows));
+      while (c.threads > 32 && c.rows > 8) c.rows /= 2;
+      if (!complete(k, problem, device, c)) continue;
+      const double waste = waste_of(c, row) * (vectors == wanted || heads ? 1 : 1.02);
+      if (waste < least - 1e-9) best = c, least = waste;
+    }
   }
   return best;
 }
 
+/// Does the program read vectors over columns? They wait in registers beside the row.
+bool reads_columns(const RowKernel& k, const Problem& problem) {
+  for (const RowOperandSpec& spec : k.op->operands)
+    if (spec.role == RowRole::kColumns && !spec.written &&
+        problem.tensors[spec.tensor].dtype != DType::kAbsent)
+      return true;
+  return false;
+}
+
 /// The fewest threads that hold the row in few vectors, else in many. With softmax, bf16 on H200,
 /// 2026-11-22: 16384×4096 128 threads × 4 vectors × 4 rows, 4096×8192 512 × 2, 131072×128 8 × 2 ×
-/// 16, 128×4096 256 × 2, all within 2 % of a copy.
+/// 16, 128×4096 256 × 2, all within 2 % of a copy. With layer_norm, whose columns take registers as
+/// well, a row a block: 128 × 4 × 1 66.3 µs, × 2 and × 4, which spill, 93; 4096×8192 256 × 4 34.2,
+/// 512 × 2 39.
 RowConfig pick_registers(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   if (is_tiled(k)) return pick_tiles(k, problem, device);
   const bool few = problem.dims[k.op->rows] <= 2 * device.units;
   const std::int64_t row = accesses(k, problem);
-  const bool brief = row <= 64;
+  const bool brief = row <= 64, columns = reads_columns(k, problem);
   RowConfig c;
-  for (const int most : {few || brief || row > 512 ? 2 : 4, 4, 8, 16}) {
+  for (const int most : {few || brief || (row > 512 && !columns) ? 2 : 4, 4, 8, 16}) {
     for (const std::int32_t threads : {4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
       if (threads == 1024 && most < 16) continue;  // one block alone on a multiprocessor
       c.threads = threads;
       c.vectors = vectors_for(row, threads);
       if (c.vectors == 0 || c.vectors > most) continue;
       c.evict_last = may_evict_last(k, problem, device);
-      for (c.rows = std::clamp((few     ? 32
-                                : brief ? 128
-                                        : 512) /
-                                   threads,
-                               1, 32);
-           c.rows >= 1; c.rows /= 2)
+      const int block = few ? 32 : brief || columns ? 128 : 512;
+      for (c.rows = std::clamp(block / threads, 1, 32); c.rows >= 1; c.rows /= 2)
         if (complete(k, problem, device, c)) return c;
     }
   }
@@ -312,12 +342,13 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
 
 /// Many vectors, and few blocks in a cluster: softmax 1024×65536, bf16 on an H200, 2026-11-22: 256
 /// threads × 8 vectors × 4 blocks 69.2 µs, 256 × 4 × 8 70.5, 128 × 16 × 4 73.1, 128 × 8 × 8 80 (a
-/// copy 66).
+/// copy 66). Fewer where columns take registers: layer_norm, the same, 256 × 4 × 8 82.5, 256 × 8 ×
+/// 4 96.
 RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.evict_last = may_evict_last(k, problem, device);
   c.variant = k.op->op.variants - 1;
-  for (const int most : {8, 16}) {
+  for (const int most : {reads_columns(k, problem) ? 4 : 8, 8, 16}) {
     for (const std::int32_t threads : {256, 512, 1024}) {
       for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2) {
         c.threads = threads;

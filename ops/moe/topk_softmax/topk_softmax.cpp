@@ -6,20 +6,6 @@
 #include "ops/moe/topk_softmax/topk_softmax_ref.hpp"
 
 namespace dlblas::moe {
-namespace {
-
-void check(const Args& args) {
-  constexpr std::int64_t kMax = 64;  // cpu/row/values.hpp keeps as many
-  const std::int64_t topk = args.letters[kTopkK], experts = args.letters[kTopkE];
-  if (topk <= std::min(experts, kMax)) return;
-  const std::string expected =
-      text("at most ", std::min(experts, kMax), " of ", experts, " experts");
-  throw Error(ErrorKind::kArgument,
-              text("topk_softmax: topk is too large; expected ", expected, ", got ", topk),
-              {"topk_softmax", "topk", expected, text(topk)});
-}
-
-}  // namespace
 
 OperatorDef topk_softmax();
 OperatorDef topk_softmax() {
@@ -37,7 +23,15 @@ OperatorDef topk_softmax() {
   def.bound = [](const Problem&, int judged) {
     return judged == 1 ? Bound{} : Bound{.magnitude = kRounding, .absolute = 0x1p-123};
   };
-  def.check = check;
+  def.check = [](const Args& args) {
+    constexpr std::int64_t kMax = 64;  // cpu/row/values.hpp keeps as many
+    const std::int64_t topk = args.letters[kTopkK], most = std::min(args.letters[kTopkE], kMax);
+    if (topk <= most) return;
+    const std::string expected = text("at most ", most, " of ", args.letters[kTopkE], " experts");
+    throw Error(ErrorKind::kArgument,
+                text("topk_softmax: topk is too large; expected ", expected, ", got ", topk),
+                {"topk_softmax", "topk", expected, text(topk)});
+  };
   def.work_per_row = [](const Problem& problem) {
     return 24.0 * static_cast<double>(problem.dims[kTopkE]);
   };

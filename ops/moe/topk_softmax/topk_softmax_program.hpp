@@ -1,8 +1,8 @@
 // topk_softmax of rows: the topk largest of softmax(logits), in order, with their columns.
 // One reduction gives the maximum and Σ e^(x − max); then the row's columns are taken one by one in
-// RowRank's order, which compares logits and so rounds nothing. Weights are put as e^(x − max), and
-// scaled once their sum is known, by the thread that put them.
-// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+// RowRank's order, which compares logits and so rounds nothing. Weights are e^(x − max), scaled
+// once their sum is known, by the thread that holds or has put them. Compiled by NVRTC and, per
+// instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
 #include "device/row/program.hpp"
@@ -18,6 +18,7 @@ struct TopkSoftmax : RowProgram {
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kRowScope};
   static constexpr bool kSelects = true, kOnlyRowResults = true;
+  static constexpr int kRankedOperand = 0;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
   using MaxSum = typename Target::MaxSum;
@@ -49,16 +50,19 @@ struct TopkSoftmax : RowProgram {
   template <typename Picks, typename Row>
   DLBLAS_ROW void select(Picks& picks, const Stats& stats, const Row& row) {
     const auto count = static_cast<int32_t>(row.call.n[kTopk]);
-    float chosen = 0;
+    const bool held = picks.holds(count);
+    float chosen = 0, own = 0;
     for (int32_t r = 0; r < count; ++r) {
       const RowPicked one = picks.take();
       const float power = Math::exp(one.value - stats.max);
       chosen += power;
-      if (picks.writes(r)) row.put(kWeights, r, power), row.put(kIds, r, one.column);
+      if (!picks.writes(r)) continue;
+      row.put(kIds, r, one.column), own = power;
+      if (!held) row.put(kWeights, r, power);
     }
     const float factor = row.call.n[kRenormalize] ? Math::reciprocal(chosen) : stats.factor;
     for (int32_t r = 0; r < count; ++r)
-      if (picks.writes(r)) row.put(kWeights, r, row.got(kWeights, r) * factor);
+      if (picks.writes(r)) row.put(kWeights, r, (held ? own : row.got(kWeights, r)) * factor);
   }
 };
 

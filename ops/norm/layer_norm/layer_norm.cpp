@@ -31,7 +31,7 @@ OperatorDef layer_norm() {
             .operands = {"x", "weight", "bias", "y"},
             .reduces = true,
             .registers = 32,
-            .access_registers = 12,
+            .access_registers = 8,
             .fill =
                 [](const Args& args, RowCall& call) {
                   fill_layer_norm(args.scalars[kLayerNormEps].f, args.letters[kLayerNormC], call);

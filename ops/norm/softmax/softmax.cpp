@@ -23,7 +23,7 @@ OperatorDef softmax() {
   };
   kernels::add_row_implementations(
       def,
-      {.program = "softmax", .width = "C", .operands = {"x", "y"}, .reduces = true, .variants = 2});
+      {.program = "softmax", .width = "C", .operands = {"x", "y"}, .reduces = true, .variants = 2, .access_registers = 7});
   return def;
 }
 
