@@ -49,7 +49,8 @@ DLBLAS_INLINE Vec load_columns(const GemmMatrix& m, int64_t i, int64_t j, int64_
 }
 
 template <Element E, typename Value>
-void store_elements(const GemmMatrix& out, int64_t i, int64_t j, int64_t n, const Value& value) {
+DLBLAS_INLINE void store_elements(const GemmMatrix& out, int64_t i, int64_t j, int64_t n,
+                                  const Value& value) {
   for (int64_t c = 0; c < n; c += kWidth) {
     const int64_t lanes = smaller(kWidth, n - c);
     store_strided<E>(address(out, i, j + c), out.col, value(c, lanes), static_cast<int>(lanes));
@@ -59,7 +60,8 @@ void store_elements(const GemmMatrix& out, int64_t i, int64_t j, int64_t n, cons
 /// Rounds and stores columns [j, j + n) of row i: value(c, lanes) is a vector of those from j + c
 /// on, of which `lanes` count.
 template <typename Value>
-void store_values(const GemmMatrix& out, int64_t i, int64_t j, int64_t n, const Value& value) {
+DLBLAS_INLINE void store_values(const GemmMatrix& out, int64_t i, int64_t j, int64_t n,
+                                const Value& value) {
   if (out.type == Element::kF32) return store_elements<Element::kF32>(out, i, j, n, value);
   if (out.type == Element::kF16) return store_elements<Element::kF16>(out, i, j, n, value);
   store_elements<Element::kBF16>(out, i, j, n, value);
