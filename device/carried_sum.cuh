@@ -4,7 +4,7 @@
 // however many follow. In: kCount sums in registers of each of kThreads threads. Out: the totals,
 // in the same registers. Shared memory: 8 bytes a sum; each thread uses its own part alone, so
 // there is no barrier. Numerics: Inf and NaN as one f32 chain has them.  Read next:
-// ops/gemm/matmul/cuda/matmul_mma.cuh.
+// device/gemm/mma_mainloop.cuh.
 #pragma once
 
 #include "device/types.hpp"

@@ -4,7 +4,7 @@
 // as it lies in memory, rows of 16-byte chunks, and turned while it is loaded into registers.
 // Chunks of a row trade places by the row's number, so that eight rows of one column meet all
 // banks, when the copies write as when load_tiles reads. In: 16-byte aligned rows. Read next:
-// ops/gemm/matmul/cuda/matmul_mma.cuh.
+// device/gemm/mma_mainloop.cuh.
 #pragma once
 
 #include "device/cp_async.cuh"
@@ -60,6 +60,18 @@ struct MmaTile {
     const int64_t tile = kDepthContiguous ? kDepth * 2 : kDepth * pitch;
     return {static_cast<const char*>(matrix) + row * pitch + chunk * 16, kRowStep * pitch,
             tile - kCopies * kRowStep * pitch, row, chunk * 16};
+  }
+
+  /// The tile's rows alternate between two matrices: row r is row r / 2 of matrix r % 2.
+  __device__ static __forceinline__ TileSource source_of_pairs(const void* even, const void* odd,
+                                                               int64_t pitch) {
+    static_assert(kDepthContiguous && kRowStep % 2 == 0, "a thread copies rows of one matrix");
+    const int row = static_cast<int>(threadIdx.x) / kRowChunks;
+    const int chunk = static_cast<int>(threadIdx.x) % kRowChunks;
+    const auto* matrix = static_cast<const char*>(row % 2 == 0 ? even : odd);
+    constexpr int kStep = kRowStep / 2;
+    return {matrix + row / 2 * pitch + chunk * 16, kStep * pitch,
+            kDepth * 2 - kCopies * kStep * pitch, row, chunk * 16};
   }
 
   /// This thread's copy `i` of a tile, 0 … kCopies - 1 in turn. `outer_left`, `depth_left`:

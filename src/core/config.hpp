@@ -79,7 +79,7 @@ struct KnobField {
   void (*set)(C&, std::int64_t);
 };
 
-/// `field<&MatmulConfig::block_m>("block_m", {64, 128})`; members may be integers, bools or enums.
+/// `field<&GemmMmaConfig::block_m>("block_m", {64, 128})`; members may be integers, bools or enums.
 template <auto Member>
 auto field(std::string_view name, std::vector<std::int64_t> values,
            std::vector<std::string_view> labels = {}) {

@@ -7,33 +7,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <random>
 
 #include "core/dtype.hpp"
 #include "cuda/cuda.hpp"
 #include "jit/jit.hpp"
+#include "tests/cpp/source_tree.hpp"
 #include "tests/device/toolbox_params.hpp"
 
 namespace dlblas::test {
 namespace {
-
-/// Lets the JIT read tests/device, before anything asks for the environment.
-class SourceTree : public testing::Environment {
- public:
-  void SetUp() override {
-    if (std::getenv("DLBLAS_SOURCE_DIR")) return;
-    std::filesystem::path folder = std::filesystem::current_path();
-    while (!std::filesystem::exists(folder / "tests/device/toolbox_params.hpp")) {
-      ASSERT_NE(folder, folder.root_path())
-          << "run it inside the source tree, or set DLBLAS_SOURCE_DIR to it";
-      folder = folder.parent_path();
-    }
-    setenv("DLBLAS_SOURCE_DIR", folder.c_str(), 1);
-  }
-};
-const auto* const kSourceTree = testing::AddGlobalTestEnvironment(new SourceTree);
 
 KernelSource copies(const std::string& entry) {
   return {"tests/device/tma_copies.cuh", "dlblas::" + entry};

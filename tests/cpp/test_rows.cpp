@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <random>
 #include <vector>
 
@@ -15,25 +13,11 @@
 #include "cpu/row/walk.hpp"
 #include "jit/jit.hpp"
 #include "registry/registry.hpp"
+#include "tests/cpp/source_tree.hpp"
 #include "tests/device/row_quantize_program.hpp"
 
 namespace dlblas {
 namespace {
-
-/// Lets the JIT read tests/device, before anything asks for the environment.
-class SourceTree : public testing::Environment {
- public:
-  void SetUp() override {
-    if (std::getenv("DLBLAS_SOURCE_DIR")) return;
-    std::filesystem::path folder = std::filesystem::current_path();
-    while (!std::filesystem::exists(folder / "tests/device/row_quantize_program.hpp")) {
-      ASSERT_NE(folder, folder.root_path()) << "run it inside the source tree";
-      folder = folder.parent_path();
-    }
-    setenv("DLBLAS_SOURCE_DIR", folder.c_str(), 1);
-  }
-};
-const auto* const kSourceTree = testing::AddGlobalTestEnvironment(new SourceTree);
 
 using test::RowQuantize;
 

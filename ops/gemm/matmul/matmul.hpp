@@ -13,11 +13,13 @@ namespace dlblas::gemm {
 
 /// Strides, dtypes and exact sizes of one call. Strides of dimensions of size 1 mean nothing and
 /// become 1, so that kernels see them as contiguous.
-MatmulParams matmul_params(const Args& args, const MatmulSums& sums = kLongSums);
+MatmulParams matmul_params(const Args& args);
+/// The product of a call. Partial sums may wait in an out of f32 with contiguous rows.
+GemmJob product_of(const MatmulParams& p);
 
 /// How the CPU kernels add up: alike in every implementation and configuration. Under
 /// `deterministic` M has no say, so that a row has the same bits in any batch.
-MatmulSums sums_of(const Problem& problem);
+GemmSums sums_of(const Problem& problem);
 
 /// Blocked forms, widest instruction set first.
 void append_blocked(std::vector<Implementation>& to);
@@ -37,17 +39,17 @@ double bytes_of_b(const Problem& problem);
 
 /// An instruction-set level: code, lanes, and the part of the rate of f16 at which few rows stream
 /// such a b (1×4096×4096, AMD Zen 4, 2 threads, November 2026).
-struct GemmLevel {
-  const MatmulLevel* code;
+struct MatmulLevel {
+  const GemmCode* code;
   int lanes;
   double f16_part;
 };
 /// The part of memory's rate at which b is packed, or read by a library that packs it.
 inline constexpr double kPacking = 0.615;
-/// One implementation per level of this build, widest first; their code is a GemmLevel. `knobs`:
+/// One implementation per level of this build, widest first; their code is a MatmulLevel. `knobs`:
 /// the table of a level.
 std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,
-                                        const KnobTable& (*knobs)(const GemmLevel&));
+                                        const KnobTable& (*knobs)(const MatmulLevel&));
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }

@@ -1,10 +1,11 @@
 // The end of every matmul row: bias, activation, one rounding, store.
 // In: f32 sums of one row's columns. Out: elements of the result, any column stride.
 // Numerics: exp to about 2 ulp, erf to 1.5e-7 absolute; NaN and infinities as the formulas give.
-// Compiled once per instruction set, for both forms.  Read next: matmul_row_simd.hpp.
+// Compiled once per instruction set, for both forms.  Read next: cpu/gemm/epilogue.hpp.
 #pragma once
 
-#include "ops/gemm/matmul/cpu/matmul_pack_simd.hpp"
+#include "cpu/gemm/epilogue.hpp"
+#include "ops/gemm/matmul/matmul_config.hpp"
 
 namespace dlblas::DLBLAS_ISA {
 namespace {
@@ -12,19 +13,6 @@ namespace {
 using gemm::Activation;
 using gemm::MatmulParams;
 using Ints = int32_t __attribute__((vector_size(sizeof(Vec))));
-
-/// total + error += v: the error of the addition, which is an f32, goes to `error`.
-DLBLAS_INLINE void add_exactly(Vec& total, Vec& error, Vec v) {
-  const Vec sum = add(total, v);
-  const Vec of_v = sum - total;
-  error = add(error, add(total - (sum - of_v), v - of_v));
-  total = sum;
-}
-
-/// Once infinite or NaN a total stays what it is: the errors of such additions mean nothing.
-DLBLAS_INLINE Vec total_of(Vec total, Vec error) {
-  return total - total == zero() ? add(total, error) : total;
-}
 
 /// e^x: x = n·ln2 + r, a degree-6 polynomial in r, n into the exponent. Saturates to 0 and inf; a
 /// NaN gives some value (callers multiply by x, which brings the NaN back).
@@ -79,46 +67,28 @@ DLBLAS_INLINE Vec activate(Vec x, Activation activation) {
   }
 }
 
-/// The first n values of v as elements `col` apart.
-template <Element E>
-DLBLAS_INLINE void store_strided(void* p, int64_t col, Vec v, int n) {
-  if (col == 1) return n == kWidth ? store<E>(p, v) : store_partial<E>(p, v, n);
-  char lanes[kWidth * kElementBytes<E>];
-  store<E>(lanes, v);
-  for (int i = 0; i < n; ++i) {
-    __builtin_memcpy(at<E>(p, i * col), lanes + i * kElementBytes<E>, kElementBytes<E>);
-  }
-}
+struct MatmulEpilogue {
+  using Params = MatmulParams;
+  static constexpr int kParts = 1;
 
-DLBLAS_INLINE Vec load_bias(const Matrix& bias, int64_t j, int64_t n) {
-  if (bias.col == 1) {
-    const char* p = address(bias, 0, j);
-    if (bias.type == Element::kF32) return load_first<Element::kF32>(p, n);
-    if (bias.type == Element::kF16) return load_first<Element::kF16>(p, n);
-    return load_first<Element::kBF16>(p, n);
+  /// f32 sums with nothing to add are the result.
+  static const GemmMatrix* plain(const Params& p) {
+    const bool is_plain = p.out.type == Element::kF32 && p.out.col == 1 && !p.bias.data &&
+                          p.activation == Activation::kNone;
+    return is_plain ? &p.out : nullptr;
   }
-  float lanes[kWidth + gemm::kPackSlack];
-  pack(bias.type, {address(bias, 0, j), bias.col, 0}, n, 1, kWidth, lanes);
-  return load<Element::kF32>(lanes);
-}
 
-/// out[i, j … j + n) from f32 sums.
-template <Element E>
-void finish_elements(const MatmulParams& p, int64_t i, int64_t j, int64_t n, const float* sums) {
-  for (int64_t v = 0; v < n; v += kWidth) {
-    const int64_t lanes = smaller(kWidth, n - v);
-    Vec x = load_first<Element::kF32>(sums + v, lanes);
-    if (p.bias.data) x = add(x, load_bias(p.bias, j + v, lanes));
-    store_strided<E>(address(p.out, i, j + v), p.out.col, activate(x, p.activation),
-                     static_cast<int>(lanes));
+  static void store(const Params& p, int64_t i, int64_t j, int64_t n,
+                    const float* const (&sums)[kParts]) {
+    const float* const from = sums[0];
+    store_values(
+        p.out, i, j, n, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
+          Vec x = load_first<Element::kF32>(from + c, lanes);
+          if (p.bias.data) x = add(x, load_columns(p.bias, 0, j + c, lanes));
+          return activate(x, p.activation);
+        });
   }
-}
-
-void finish_row(const MatmulParams& p, int64_t i, int64_t j, int64_t n, const float* sums) {
-  if (p.out.type == Element::kF32) return finish_elements<Element::kF32>(p, i, j, n, sums);
-  if (p.out.type == Element::kF16) return finish_elements<Element::kF16>(p, i, j, n, sums);
-  finish_elements<Element::kBF16>(p, i, j, n, sums);
-}
+};
 
 }  // namespace
 }  // namespace dlblas::DLBLAS_ISA

@@ -140,7 +140,8 @@ Primitives& primitives() {
 std::size_t bytes_of(Element e) { return e == Element::kF32 ? 4 : 2; }
 
 /// Element by element between two matrices of the same dtype.
-void copy_matrix(const Matrix& from, const Matrix& to, std::int64_t rows, std::int64_t cols) {
+void copy_matrix(const GemmMatrix& from, const GemmMatrix& to, std::int64_t rows,
+                 std::int64_t cols) {
   const auto size = static_cast<std::int64_t>(bytes_of(from.type));
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < cols; ++j) {
@@ -152,7 +153,7 @@ void copy_matrix(const Matrix& from, const Matrix& to, std::int64_t rows, std::i
 }
 
 /// True when oneDNN can take the matrix as it lies; strides of size-1 dimensions are set to fit.
-bool is_plain(Matrix& m, std::int64_t rows, std::int64_t cols) {
+bool is_plain(GemmMatrix& m, std::int64_t rows, std::int64_t cols) {
   if (rows == 1 && cols == 1) m.row = m.col = 1;
   if (cols == 1 && m.row == 1) m.col = rows;
   if (rows == 1 && m.col == 1) m.row = cols;
@@ -164,7 +165,7 @@ bool is_plain(Matrix& m, std::int64_t rows, std::int64_t cols) {
 class Staging {
  public:
   /// Lays the operand out anew, without memory, where it must be.
-  void plan(Matrix& m, std::int64_t rows, std::int64_t cols) {
+  void plan(GemmMatrix& m, std::int64_t rows, std::int64_t cols) {
     if (!m.data || is_plain(m, rows, cols)) return;
     items_[count_++] = {&m, m, rows, cols, bytes_};
     m.row = cols, m.col = 1;
@@ -173,7 +174,7 @@ class Staging {
   std::int64_t bytes() const { return bytes_; }
 
   /// Gives the stand-ins their memory, and those of inputs their values.
-  void fill(char* memory, const Matrix& out) {
+  void fill(char* memory, const GemmMatrix& out) {
     for (int i = 0; i < count_; ++i) {
       const Item& item = items_[i];
       item.matrix->data = memory + item.at;
@@ -184,8 +185,8 @@ class Staging {
  private:
   static constexpr std::int64_t kLine = 64;
   struct Item {
-    Matrix* matrix;
-    Matrix original;
+    GemmMatrix* matrix;
+    GemmMatrix original;
     std::int64_t rows, cols, at;
   };
   Item items_[kOperands];
@@ -195,7 +196,7 @@ class Staging {
 
 Shape shape_of(const MatmulParams& p, int threads) {
   Shape s{p.m, p.n, p.k, {}, {}, static_cast<std::int64_t>(p.activation), threads};
-  const Matrix* operands[kOperands] = {&p.a, &p.b, &p.bias, &p.out};
+  const GemmMatrix* operands[kOperands] = {&p.a, &p.b, &p.bias, &p.out};
   for (int i = 0; i < kOperands; ++i) {
     if (i == kBias && !p.bias.data) continue;
     s.types[i] = data_type(operands[i]->type);
@@ -242,7 +243,7 @@ enum StepError : int { kNoMemory = 1, kNoPrimitive = 2, kExecution = 3 };
 int step(const Args& args, const Context& context, const Kernel&, void*) {
   MatmulParams p = matmul_params(args);
   if (p.m == 0 || p.n == 0) return 0;
-  const Matrix out = p.out;
+  const GemmMatrix out = p.out;
   p.bias.row = p.n;
   Staging staging;
   staging.plan(p.a, p.m, p.k);

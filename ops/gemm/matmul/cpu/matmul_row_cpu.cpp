@@ -1,24 +1,19 @@
 // The few-row matmul on CPUs (decoding: one token, or a handful): no packing, b streams through
 // once, threads divide the columns.
 // In: a Problem with M ≤ 8. Out: a Kernel of one step.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_row_simd.hpp.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next:
+// cpu/gemm/run.hpp, cpu/gemm/few_rows.hpp.
 #include <algorithm>
 #include <bit>
 
+#include "cpu/gemm/run.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 
 namespace dlblas::gemm {
 namespace {
 
-struct RowState {
-  const MatmulLevel* level;
-  MatmulRowConfig config;
-  MatmulSums sums;
-  int slots;
-};
-
-const ConfigTable<MatmulRowConfig>& table() {
-  using C = MatmulRowConfig;
+const ConfigTable<CpuGemmRowConfig>& table() {
+  using C = CpuGemmRowConfig;
   static const auto* t = new ConfigTable<C>{
       field<&C::unroll_k>("unroll_k", {2, 4, 8}),
       field<&C::block_n>("block_n", {256, 512, 1024, 2048}),
@@ -58,7 +53,7 @@ Support same_bits(const Query& q) {
 
 void constrain(const Query& q, Space& space) {
   space.require(table(), "block_n_distinct", {"block_n"},
-                [n = q.problem.dims[kN]](const MatmulRowConfig& c) {
+                [n = q.problem.dims[kN]](const CpuGemmRowConfig& c) {
                   return c.block_n == 256 || c.block_n / 2 < n;
                 });
 }
@@ -69,8 +64,8 @@ Config heuristic(const Query& q) {
   // row-major b 23 with 2048 columns, 21 with 1024; fetching ahead gains only where streams are
   // columns.
   const std::int64_t rows = std::max<std::int64_t>(1, p.dims[kM]);
-  MatmulRowConfig c{8, static_cast<std::int32_t>(std::clamp<std::int64_t>(4096 / rows, 512, 2048)),
-                    b_is_row_major(p) ? 0 : 256, false};
+  CpuGemmRowConfig c{8, static_cast<std::int32_t>(std::clamp<std::int64_t>(4096 / rows, 512, 2048)),
+                     b_is_row_major(p) ? 0 : 256, false};
   c.block_n = 1 << (31 - std::countl_zero(static_cast<std::uint32_t>(c.block_n)));
   while (c.block_n > 256 && c.block_n / 2 >= p.dims[kN]) c.block_n /= 2;
   return table().to_config(c);
@@ -78,7 +73,7 @@ Config heuristic(const Query& q) {
 
 double estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
-  const GemmLevel& level = kernels::code_of<GemmLevel>(q);
+  const MatmulLevel& level = kernels::code_of<MatmulLevel>(q);
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
   const Rates rates = kernels::rates_of(q);
   const double stream = rates.memory_bytes_per_s, f16 = level.f16_part * rates.f16_bytes_per_s;
@@ -87,40 +82,18 @@ double estimate(const Query& q, const Config&) {
   return 1e3 * std::max(memory, 2 * multiply_adds(p) / (rates.f32_flops * threads)) + 0.005;
 }
 
-std::int64_t row_floats(std::int64_t m, std::int64_t k) {
-  const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
-  return round_up(rows * k + kPackSlack, kPackSlack);
-}
-std::int64_t sum_floats(const MatmulRowConfig& c) {
-  return std::int64_t{kRowPlanes} * kMaxRowGroup * c.block_n;
-}
-
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const RowState& s = kernel.load<RowState>();
-  const MatmulParams p = matmul_params(args, s.sums);
-  if (p.m == 0 || p.n == 0) return 0;
-  auto* rows = static_cast<float*>(workspace);
-  s.level->pack_rows(p, s.config, rows);
-  float* sums = rows + row_floats(p.m, p.k);
-  // Whole cache lines of f32 columns to a thread, also where elements are half as wide.
-  const std::int64_t share = round_up(ceil_div(p.n, s.slots), 32);
-  context.run(0, s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t j0 = std::min(p.n, begin * share), j1 = std::min(p.n, end * share);
-    if (j0 < j1) {
-      s.level->row(p, s.config, j0, j1, rows, sums + begin * sum_floats(s.config));
-    }
-  });
+  const MatmulParams p = matmul_params(args);
+  run_few_rows(kernel.load<GemmFewRows>(), product_of(p), &p, context, workspace);
   return 0;
 }
 
 Kernel prepare(const Query& q, const Config& config) {
   const Problem& p = q.problem;
-  RowState s{kernels::code_of<GemmLevel>(q).code, table().from_config(config), sums_of(p),
-             std::max<int>(1, p.threads)};
+  GemmFewRows s{kernels::code_of<MatmulLevel>(q).code, table().from_config(config), sums_of(p),
+                std::max<int>(1, p.threads)};
   s.config.dots = takes_dots(p);
-  const std::int64_t floats =
-      row_floats(p.dims[kM], p.dims[kK]) + std::int64_t{s.slots} * sum_floats(s.config);
-  return make_kernel({step}, s, static_cast<std::size_t>(floats) * sizeof(float));
+  return make_kernel({step}, s, workspace_bytes(s, p.dims[kM], p.dims[kK]));
 }
 
 }  // namespace
@@ -134,7 +107,7 @@ void append_rows(std::vector<Implementation>& to) {
   base.heuristic = heuristic;
   base.estimate = estimate;
   base.prepare = prepare;
-  const auto knobs = [](const GemmLevel&) -> const KnobTable& { return table(); };
+  const auto knobs = [](const MatmulLevel&) -> const KnobTable& { return table(); };
   for (const Implementation& impl : gemm_levels(base, "cpu_row_", knobs)) to.push_back(impl);
 }
 

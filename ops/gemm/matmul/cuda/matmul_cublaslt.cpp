@@ -51,14 +51,16 @@ struct Operands {
   Columns b, a, out;
 };
 
-Operands operands_of(const MatmulGpuParams& p, const MatmulTraits& s) {
+Operands operands_of(const MatmulGpuParams& params, const GemmTraits& s) {
+  const GemmCall& p = params.gemm;
+  const GemmOut& out = params.epilogue.out;
   const auto columns = [](const void* data, std::int64_t rows, std::int64_t cols,
                           std::int64_t pitch) {
     return Columns{data, rows, cols, cols <= 1 ? rows : pitch};
   };
-  return {s.b_by_depth ? columns(p.b, p.k, p.n, p.b_col) : columns(p.b, p.n, p.k, p.b_row),
+  return {s.b_by_depth ? columns(p.b[0], p.k, p.n, p.b_col) : columns(p.b[0], p.n, p.k, p.b_row),
           s.a_by_depth ? columns(p.a, p.k, p.m, p.a_row) : columns(p.a, p.m, p.k, p.a_col),
-          columns(p.out, p.n, p.m, p.out_row)};
+          columns(out.data, p.n, p.m, out.row)};
 }
 
 /// Descriptors of one product; `valid` when cuBLASLt took them all.
@@ -77,15 +79,16 @@ struct Product {
     const auto set = [&](int attribute, const auto& value) {
       return lt.description_set(&description, attribute, &value, sizeof value) == 0;
     };
-    const std::int32_t trans_b = s.b_by_depth ? CublasLt::kTransposed : CublasLt::kPlain;
-    const std::int32_t trans_a = s.a_by_depth ? CublasLt::kPlain : CublasLt::kTransposed;
-    valid = lay_out(b, o.b, s.type) && lay_out(a, o.a, s.type) && lay_out(out, o.out, s.out) &&
+    const std::int32_t trans_b = s.gemm.b_by_depth ? CublasLt::kTransposed : CublasLt::kPlain;
+    const std::int32_t trans_a = s.gemm.a_by_depth ? CublasLt::kPlain : CublasLt::kTransposed;
+    valid = lay_out(b, o.b, s.gemm.type) && lay_out(a, o.a, s.gemm.type) &&
+            lay_out(out, o.out, s.epilogue.out) &&
             lt.description_init(&description, sizeof description, CublasLt::kCompute32F,
                                 CublasLt::kF32) == 0 &&
             set(CublasLt::kTransA, trans_b) && set(CublasLt::kTransB, trans_a);
-    if (valid && s.has_bias) {
+    if (valid && s.epilogue.has_bias) {
       const std::uint32_t epilogue = CublasLt::kBias;
-      const std::int32_t type = data_type(s.bias);
+      const std::int32_t type = data_type(s.epilogue.bias);
       valid = set(CublasLt::kEpilogue, epilogue) && set(CublasLt::kBiasPointer, bias) &&
               set(CublasLt::kBiasType, type);
     }
@@ -126,7 +129,7 @@ std::vector<CublasLt::Choice> choices_of(const Plan& plan, const Product& x, std
     return lt.preference_set(&preference, attribute, &value, sizeof value) == 0;
   };
   std::uint32_t schemes = CublasLt::kReduceInComputeType;
-  if (plan.traits.out == FloatType::kF32) schemes |= CublasLt::kReduceInPlace;
+  if (plan.traits.epilogue.out == FloatType::kF32) schemes |= CublasLt::kReduceInPlace;
   const std::uint64_t most = workspace;
   std::vector<CublasLt::Choice> list(static_cast<std::size_t>(wanted));
   int found = 0;
@@ -164,8 +167,8 @@ Operands bucket_operands(const Problem& p, const MatmulTraits& s) {
         t.layout == Layout::kContiguous ? 1 : std::max(1, (1 << t.align_log2) / size_of(t.dtype));
     return Columns{nullptr, rows, cols, cols <= 1 ? rows : round_up(rows, unit)};
   };
-  return {s.b_by_depth ? columns(kB, k, n) : columns(kB, n, k),
-          s.a_by_depth ? columns(kA, k, m) : columns(kA, m, k), columns(kOut, n, m)};
+  return {s.gemm.b_by_depth ? columns(kB, k, n) : columns(kB, n, k),
+          s.gemm.a_by_depth ? columns(kA, k, m) : columns(kA, m, k), columns(kOut, n, m)};
 }
 
 /// The list for the bucket's size.
@@ -223,13 +226,14 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   Plan& plan = *kernel.load<Plan*>();
   const MatmulTraits& s = plan.traits;
   const MatmulGpuParams p = matmul_gpu_params(args);
-  const Operands given = operands_of(p, s);
-  const Operands o = {stand_in(given.b, s.type, context), stand_in(given.a, s.type, context),
-                      stand_in(given.out, s.out, context)};
+  const Operands given = operands_of(p, s.gemm);
+  const Operands o = {stand_in(given.b, s.gemm.type, context),
+                      stand_in(given.a, s.gemm.type, context),
+                      stand_in(given.out, s.epilogue.out, context)};
   if (!o.a.data || !o.b.data || !o.out.data) return kNoMemory;
-  if (o.a.data != given.a.data) copy_columns(given.a, o.a, s.type, context.stream);
-  if (o.b.data != given.b.data) copy_columns(given.b, o.b, s.type, context.stream);
-  const Product x(o, s, p.bias);
+  if (o.a.data != given.a.data) copy_columns(given.a, o.a, s.gemm.type, context.stream);
+  if (o.b.data != given.b.data) copy_columns(given.b, o.b, s.gemm.type, context.stream);
+  const Product x(o, s, p.epilogue.bias);
   CublasLt::Algorithm algorithm;
   if (!x.valid || !algorithm_for(plan, x, sizes_of(o), algorithm))
     return code_of(CublasLt::kNotSupported);
@@ -238,7 +242,8 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   const int status = cuda::cublaslt().multiply(
       plan.handle, &x.description, &one, o.b.data, &x.b, o.a.data, &x.a, &zero, out, &x.out, out,
       &x.out, &algorithm, workspace, plan.choice.workspace_bytes, context.stream);
-  if (status == 0 && out != given.out.data) copy_columns(o.out, given.out, s.out, context.stream);
+  if (status == 0 && out != given.out.data)
+    copy_columns(o.out, given.out, s.epilogue.out, context.stream);
   return code_of(status);
 }
 
@@ -268,21 +273,21 @@ Support supports(const Query& q) {
   if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {
     return Support::no("a dimension is zero");
   }
-  if (s.out != s.type && s.out != FloatType::kF32) {
+  if (s.epilogue.out != s.gemm.type && s.epilogue.out != FloatType::kF32) {
     return Support::no("cuBLASLt writes a's dtype or f32");
   }
   // Seen on H200 with cuBLAS 13 in seven of eight algorithms listed: two roundings, and where the sum
   // cancels, a result with no right digit.
-  if (s.has_bias && s.out != FloatType::kF32) {
+  if (s.epilogue.has_bias && s.epilogue.out != FloatType::kF32) {
     return Support::no("cuBLASLt rounds the product before it adds the bias");
   }
-  if (s.has_bias && s.bias != s.out) {
+  if (s.epilogue.has_bias && s.epilogue.bias != s.epilogue.out) {
     return Support::no("cuBLASLt adds a bias of the result's dtype alone");
   }
-  if (s.has_bias && p.tensors[kBias].layout != Layout::kContiguous) {
+  if (s.epilogue.has_bias && p.tensors[kBias].layout != Layout::kContiguous) {
     return Support::no("cuBLASLt reads a contiguous bias alone");
   }
-  if (s.activation != Activation::kNone) {
+  if (s.epilogue.activation != Activation::kNone) {
     // relu is max(x, 0), which loses NaN; gelu is the tanh form, ours erf; the others are not
     // there.
     return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
@@ -331,9 +336,9 @@ void multiply_once(const Problem& p, const Plan& plan) {
   constexpr std::size_t kMaxScratch = std::size_t{1} << 30;
   const MatmulTraits& s = plan.traits;
   const Operands o = bucket_operands(p, s);
-  const std::size_t operands =
-      std::max({span_of(o.b, s.type), span_of(o.a, s.type), span_of(o.out, s.out),
-                span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, FloatType::kF32)});
+  const std::size_t operands = std::max(
+      {span_of(o.b, s.gemm.type), span_of(o.a, s.gemm.type), span_of(o.out, s.epilogue.out),
+       span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, FloatType::kF32)});
   const std::size_t aligned = (operands + 255) / 256 * 256;
   const std::size_t bytes = aligned + plan.choice.workspace_bytes;
   if (bytes > kMaxScratch) return;

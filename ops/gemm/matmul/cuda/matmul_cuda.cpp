@@ -31,20 +31,23 @@ bool has_vector_rows(const Problem& p) {
 
 MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t span) {
   MatmulTraits s{};
-  s.type = static_cast<FloatType>(p.tensors[kA].dtype);
-  s.out = static_cast<FloatType>(p.tensors[kOut].dtype);
-  s.a_by_depth = p.tensors[kA].layout != Layout::kTransposed;
-  s.b_by_depth = p.tensors[kB].layout == Layout::kTransposed;
+  GemmTraits& g = s.gemm;
+  g.type = static_cast<FloatType>(p.tensors[kA].dtype);
+  g.a_by_depth = p.tensors[kA].layout != Layout::kTransposed;
+  g.b_by_depth = p.tensors[kB].layout == Layout::kTransposed;
   // A problem holds M's bucket: an a that is contiguous along M may end anywhere.
-  s.a_whole = s.a_by_depth && p.dims[kK] % 8 == 0;
-  s.b_whole = p.dims[s.b_by_depth ? kK : kN] % 8 == 0;
-  s.out_vector = has_vector_rows(p);
-  s.aligned = std::all_of(p.tensors, p.tensors + kOperands, is_aligned);
-  s.has_bias = p.tensors[kBias].dtype != DType::kAbsent;
-  s.bias = s.has_bias ? static_cast<FloatType>(p.tensors[kBias].dtype) : FloatType::kF32;
-  s.activation = static_cast<Activation>(p.scalars[kActivation]);
-  s.rows = rows;
-  s.span = span;
+  g.a_whole = g.a_by_depth && p.dims[kK] % 8 == 0;
+  g.b_whole = p.dims[g.b_by_depth ? kK : kN] % 8 == 0;
+  g.aligned = std::all_of(p.tensors, p.tensors + kOperands, is_aligned);
+  g.rows = rows;
+  g.span = span;
+  MatmulEpilogueTraits& e = s.epilogue;
+  e.out = static_cast<FloatType>(p.tensors[kOut].dtype);
+  e.out_vector = has_vector_rows(p);
+  e.aligned = g.aligned;
+  e.has_bias = p.tensors[kBias].dtype != DType::kAbsent;
+  e.bias = e.has_bias ? static_cast<FloatType>(p.tensors[kBias].dtype) : FloatType::kF32;
+  e.activation = static_cast<Activation>(p.scalars[kActivation]);
   return s;
 }
 
@@ -59,30 +62,39 @@ std::int32_t tensor_core_span(const Problem& p, std::int64_t chain, bool is_chea
 
 MatmulGpuParams matmul_gpu_params(const Args& args) {
   const MatmulParams c = matmul_params(args);
-  MatmulGpuParams p{};
-  p.a = c.a.data, p.b = c.b.data, p.bias = c.bias.data, p.out = c.out.data;
+  MatmulGpuParams params{};
+  params.epilogue = {{c.out.data, c.out.row, c.out.col}, c.bias.data, c.bias.col};
+  GemmCall& p = params.gemm;
+  p.a = c.a.data, p.b[0] = c.b.data;
   p.a_row = c.a.row, p.a_col = c.a.col;
   p.b_row = c.b.row, p.b_col = c.b.col;
-  p.bias_col = c.bias.col;
-  p.out_row = c.out.row, p.out_col = c.out.col;
   p.m = c.m, p.n = c.n, p.k = c.k;
   // Nothing lies a stride away in a dimension of 1, but a copy of 0 bytes wants an aligned address.
   if (p.m == 1) p.a_row = 0;
   if (p.k == 1) p.a_col = p.b_row = 0;
   if (p.n == 1) p.b_col = 0;
-  return p;
+  return params;
 }
 
-const TraitsTable<MatmulTraits>& matmul_traits_table() {
-  using T = MatmulTraits;
-  static const auto* table = new TraitsTable<T>{
-      "dlblas::gemm::MatmulTraits",
-      {member<&T::type>("type"), member<&T::out>("out"), member<&T::a_by_depth>("a_by_depth"),
-       member<&T::b_by_depth>("b_by_depth"), member<&T::a_whole>("a_whole"),
-       member<&T::b_whole>("b_whole"), member<&T::out_vector>("out_vector"),
-       member<&T::aligned>("aligned"), member<&T::has_bias>("has_bias"), member<&T::bias>("bias"),
-       member<&T::activation>("activation"), member<&T::rows>("rows"), member<&T::span>("span")}};
+namespace {
+const TraitsTable<MatmulEpilogueTraits>& epilogue_table() {
+  using T = MatmulEpilogueTraits;
+  static const auto* table =
+      new TraitsTable<T>{"dlblas::gemm::MatmulEpilogueTraits",
+                         {member<&T::out>("out"), member<&T::out_vector>("out_vector"),
+                          member<&T::aligned>("aligned"), member<&T::has_bias>("has_bias"),
+                          member<&T::bias>("bias"), member<&T::activation>("activation")}};
   return *table;
+}
+}  // namespace
+
+KernelSource matmul_source(std::string_view kernel, const MatmulTraits& traits,
+                           std::string_view config, std::int32_t shared_bytes) {
+  return {"ops/gemm/matmul/cuda/matmul_epilogue.cuh",
+          kernels::gemm_entry(kernel, traits.gemm, config,
+                              text("dlblas::gemm::MatmulEpilogue<",
+                                   epilogue_table().literal(traits.epilogue), ">")),
+          shared_bytes};
 }
 
 Support supports_sizes(const Problem& p) {

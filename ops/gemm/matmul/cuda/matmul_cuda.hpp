@@ -6,25 +6,47 @@
 #include <vector>
 
 #include "kernels/cuda_form.hpp"
+#include "kernels/gemm_cuda.hpp"
 #include "ops/gemm/matmul/cuda/matmul_gpu_config.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 
 namespace dlblas::gemm {
 
-/// `rows`, `span`: what MatmulTraits says of them.
+/// What the Problem fixes: of the product, and of act(sum + bias).
+struct MatmulTraits {
+  GemmTraits gemm;
+  MatmulEpilogueTraits epilogue;
+};
+/// A call's parameters, as the kernels with matmul's epilogue take them.
+struct MatmulGpuParams {
+  GemmCall gemm;
+  MatmulEpilogueParams epilogue;
+};
+
+/// `rows`, `span`: what GemmTraits says of them.
 MatmulTraits matmul_traits(const Problem& problem, std::int32_t rows = 0, std::int32_t span = 0);
-/// MatmulTraits::span of the forms on tensor cores, which truncate where they add: f16, values in
+/// GemmTraits::span of the forms on tensor cores, which truncate where they add: f16, values in
 /// [0, 1), the error of one chain is 0.09 roundings a term (H200; cuBLAS's chains are the same).
 /// `chain`: terms of one f32 sum without spans.
 std::int32_t tensor_core_span(const Problem& problem, std::int64_t chain, bool is_cheap);
 MatmulGpuParams matmul_gpu_params(const Args& args);
 
-/// The members of MatmulTraits, for the JIT.
-const TraitsTable<MatmulTraits>& matmul_traits_table();
-/// What the GPU forms have in common.
-template <typename Config>
-struct GemmForm : kernels::CudaForm<MatmulTraits, Config> {
-  static const TraitsTable<MatmulTraits>& traits_table() { return matmul_traits_table(); }
+/// `kernel` of device/gemm/ with matmul's epilogue; `config`: C++ text.
+KernelSource matmul_source(std::string_view kernel, const MatmulTraits& traits,
+                           std::string_view config, std::int32_t shared_bytes);
+
+/// What the GPU forms have in common. A form has kKernel, its kernel.
+template <typename Form, typename Config>
+struct MatmulForm : kernels::CudaForm<MatmulTraits, Config> {
+  using State = typename kernels::CudaForm<MatmulTraits, Config>::State;
+  static KernelSource source(const char* kernel, const State& s, std::int32_t shared_bytes) {
+    const auto& table = Form::table();
+    return matmul_source(kernel, s.traits,
+                         table.literal(table.to_config(s.config), Form::kConfigName), shared_bytes);
+  }
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    return {source(Form::kKernel, s, s.shared_bytes)};
+  }
 };
 
 /// f16 or bf16, each operand contiguous in one dimension with 16-byte aligned rows: what the

@@ -1,6 +1,7 @@
 // The matmul that takes everything on a GPU: IEEE f32, any strides, any alignment.
 // In: any Problem. Out: a Kernel of one step.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_fma.cuh.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next:
+// device/gemm/fma_mainloop.cuh, matmul_epilogue.cuh.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -22,12 +23,11 @@ std::int32_t span(const Problem& p) {
   if (few) return kShortFmaSpan;
   return p.dims[kK] > kLong ? kLong : 0;
 }
-struct Fma : GemmForm<MatmulFmaConfig> {
-  static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_fma.cuh";
-  static constexpr const char* kEntry = "dlblas::gemm::matmul_fma";
-  static constexpr const char* kConfigName = "dlblas::gemm::MatmulFmaConfig";
-  static const ConfigTable<MatmulFmaConfig>& table() {
-    using C = MatmulFmaConfig;
+struct Fma : MatmulForm<Fma, GemmFmaConfig> {
+  static constexpr const char* kKernel = "dlblas::gemm_fma";
+  static constexpr const char* kConfigName = "dlblas::GemmFmaConfig";
+  static const ConfigTable<GemmFmaConfig>& table() {
+    using C = GemmFmaConfig;
     static const auto* t = new ConfigTable<C>{
         field<&C::block_m>("block_m", {32, 64, 128}), field<&C::block_n>("block_n", {32, 64, 128}),
         field<&C::block_k>("block_k", {8, 16, 32}),   field<&C::thread_m>("thread_m", {4, 8}),
@@ -36,7 +36,7 @@ struct Fma : GemmForm<MatmulFmaConfig> {
     return *t;
   }
 
-  static MatmulTraits traits(const Query& q, const MatmulFmaConfig&) {
+  static MatmulTraits traits(const Query& q, const GemmFmaConfig&) {
     return matmul_traits(q.problem, 0, span(q.problem));
   }
 
@@ -50,17 +50,16 @@ struct Fma : GemmForm<MatmulFmaConfig> {
   static void constrain(const Query& q, Space& space) {
     const std::int64_t m = q.problem.dims[kM], n = q.problem.dims[kN];
     space.require(table(), "block_m_distinct", {"block_m"},
-                  [m](const MatmulFmaConfig& c) { return c.block_m == 32 || c.block_m / 2 < m; });
+                  [m](const GemmFmaConfig& c) { return c.block_m == 32 || c.block_m / 2 < m; });
     space.require(table(), "block_n_distinct", {"block_n"},
-                  [n](const MatmulFmaConfig& c) { return c.block_n == 32 || c.block_n / 2 < n; });
-    space.require(table(), "threads_divide_tiles",
-                  [](const MatmulFmaConfig& c) { return valid(c); });
+                  [n](const GemmFmaConfig& c) { return c.block_n == 32 || c.block_n / 2 < n; });
+    space.require(table(), "threads_divide_tiles", [](const GemmFmaConfig& c) { return valid(c); });
     space.require(table(), "shared_memory_fits", {"block_m", "block_n", "block_k"},
                   [most = q.device.shared_bytes_per_block, length = span(q.problem)](
-                      const MatmulFmaConfig& c) { return c.shared_bytes(length) <= most; });
+                      const GemmFmaConfig& c) { return c.shared_bytes(length) <= most; });
   }
 
-  static double milliseconds(const Query& q, const MatmulFmaConfig& c) {
+  static double milliseconds(const Query& q, const GemmFmaConfig& c) {
     const Problem& p = q.problem;
     // Multiply-adds a second of one multiprocessor: fewer where a thread's tile is small and loads
     // take their turns. H200, 2048³, 21 November 2026: 39 TFLOP/s with 8×8 a thread, 36 with 8×4,
@@ -79,15 +78,15 @@ struct Fma : GemmForm<MatmulFmaConfig> {
            (std::max({products, alone, matmul_bytes(p) / memory_bytes_per_s(q.device)}) + 4e-6);
   }
 
-  static MatmulFmaConfig preset(const Query& q) {
-    constexpr MatmulFmaConfig kChoices[] = {{128, 128, 16, 8, 8}, {128, 64, 16, 8, 4},
-                                            {64, 64, 16, 4, 4},   {32, 64, 16, 4, 4},
-                                            {64, 32, 16, 4, 4},   {32, 32, 16, 4, 4}};
+  static GemmFmaConfig preset(const Query& q) {
+    constexpr GemmFmaConfig kChoices[] = {{128, 128, 16, 8, 8}, {128, 64, 16, 8, 4},
+                                          {64, 64, 16, 4, 4},   {32, 64, 16, 4, 4},
+                                          {64, 32, 16, 4, 4},   {32, 32, 16, 4, 4}};
     Space space(table());
     constrain(q, space);
-    MatmulFmaConfig best = *std::rbegin(kChoices);  // of a device that holds none
+    GemmFmaConfig best = *std::rbegin(kChoices);  // of a device that holds none
     double best_ms = std::numeric_limits<double>::infinity();
-    for (const MatmulFmaConfig& c : kChoices) {
+    for (const GemmFmaConfig& c : kChoices) {
       if (!space.broken_constraint(table().to_config(c)).empty()) continue;
       const double ms = milliseconds(q, c);
       if (ms < best_ms) best = c, best_ms = ms;
@@ -96,12 +95,13 @@ struct Fma : GemmForm<MatmulFmaConfig> {
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    return s.config.shared_bytes(s.traits.span);
+    return s.config.shared_bytes(s.traits.gemm.span);
   }
   static MatmulGpuParams launch(const State& s, const Args& args, void*, cuda::Launch& how) {
-    const MatmulFmaConfig& c = s.config;
+    const GemmFmaConfig& c = s.config;
     const MatmulGpuParams p = matmul_gpu_params(args);
-    how.grid.x = static_cast<unsigned>(ceil_div(p.m, c.block_m) * ceil_div(p.n, c.block_n));
+    how.grid.x =
+        static_cast<unsigned>(ceil_div(p.gemm.m, c.block_m) * ceil_div(p.gemm.n, c.block_n));
     how.block.x = static_cast<unsigned>(c.threads());
     return p;
   }

@@ -1,7 +1,8 @@
 // The tensor-core matmul for sm_80 and later: what a configuration is expected to take, which one
 // is the default, and its launch. In: a Problem of f16 or bf16, later the Args of a call. Out: a
 // Kernel of one step, or of two with split_k > 1 (sums of parts of K, then their sum). Flow: call >
-// validate > [select] > [compile] > [launch].  Read next: matmul_mma_space.cpp, matmul_mma.cuh.
+// validate > [select] > [compile] > [launch].  Read next: matmul_mma_space.cpp,
+// matmul_epilogue.cuh.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,14 +20,14 @@ namespace {
 // limit. Other GPUs take the shape of the model with a lower peak.
 
 /// In double: sizes that no device holds overflow integers. At least one.
-double blocks_in_grid(const MatmulMmaConfig& c, const Problem& p) {
+double blocks_in_grid(const GemmMmaConfig& c, const Problem& p) {
   const auto m = static_cast<double>(ceil_div(p.dims[kM], c.block_m));
   const auto n = static_cast<double>(ceil_div(p.dims[kN], c.block_n));
   return std::max(1.0, m * n) * c.split_k;
 }
 
 /// Blocks that are in fact side by side.
-int resident_blocks(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& device) {
+int resident_blocks(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& device) {
   return static_cast<int>(std::min<double>(blocks_a_unit(c, p, device),
                                            std::ceil(blocks_in_grid(c, p) / device.units)));
 }
@@ -35,7 +36,7 @@ int resident_blocks(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo
 /// without memory (629 TFLOP/s on an H200), and a part of what Hopper's tensor cores do by wgmma.
 /// Fewer than 64×64 sums a warp wait for shared memory, and four warps alone for each other at
 /// every barrier.
-double unit_rate(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& device) {
+double unit_rate(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& device) {
   const double peak = (device.arch >= 90 ? 0.6964 : 0.917) * unit_rates(device).half_flops / 2;
   const double reuse = 1.0 * c.warp_m() * c.warp_n() / (c.warp_m() + c.warp_n());
   const bool alone = resident_blocks(c, p, device) * c.threads() < 256 && c.block_k < 128;
@@ -45,7 +46,7 @@ double unit_rate(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& d
 
 /// Bytes of operands over the rate of memory, or over what the rings in flight draw from it. Where
 /// blocks come in waves, the last wave leaves some of the device idle.
-double memory_seconds(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo& device) {
+double memory_seconds(const Problem& p, const GemmMmaConfig& c, const DeviceInfo& device) {
   constexpr double kLatency = 1.6e-6;  // of a tile's copies, under load
   const double blocks = blocks_in_grid(c, p);
   const double at_once = 1.0 * device.units * blocks_a_unit(c, p, device);
@@ -67,7 +68,7 @@ double memory_seconds(const Problem& p, const MatmulMmaConfig& c, const DeviceIn
 /// copies; never faster than memory; a twentieth of the copies, in favour of tiles that share more;
 /// and the launches. Filling the ring and storing sums cost as many depths as `ends`: fewer where
 /// another block multiplies meanwhile.
-double estimate_ms(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo& device) {
+double estimate_ms(const Problem& p, const GemmMmaConfig& c, const DeviceInfo& device) {
   const double blocks = blocks_in_grid(c, p);
   const double ends = resident_blocks(c, p, device) < 2 ? 190 : 60;
   const double depth = static_cast<double>(p.dims[kK]) / c.split_k + ends;
@@ -84,11 +85,11 @@ double estimate_ms(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo&
                 0.05 * in_turn * copies + partial + 3.7e-6);
 }
 
-struct Mma : GemmForm<MatmulMmaConfig> {
-  static constexpr const char* kConfigName = "dlblas::gemm::MatmulMmaConfig";
-  static const ConfigTable<MatmulMmaConfig>& table() { return mma_table(); }
+struct Mma : MatmulForm<Mma, GemmMmaConfig> {
+  static constexpr const char* kConfigName = "dlblas::GemmMmaConfig";
+  static const ConfigTable<GemmMmaConfig>& table() { return mma_table(); }
 
-  static MatmulTraits traits(const Query& q, const MatmulMmaConfig& c) {
+  static MatmulTraits traits(const Query& q, const GemmMmaConfig& c) {
     return matmul_traits(q.problem, 0, mma_span(q.problem, c, q.device));
   }
 
@@ -100,19 +101,19 @@ struct Mma : GemmForm<MatmulMmaConfig> {
 
   static void constrain(const Query& q, Space& space) { constrain_mma(q.problem, q.device, space); }
 
-  static double milliseconds(const Query& q, const MatmulMmaConfig& c) {
+  static double milliseconds(const Query& q, const GemmMmaConfig& c) {
     return estimate_ms(q.problem, c, q.device);
   }
 
   /// The least estimate of the space; the first where they agree. Of each of the eight large
   /// products that were measured it takes the fastest tile.
-  static MatmulMmaConfig preset(const Query& q) {
+  static GemmMmaConfig preset(const Query& q) {
     Space space(table());
     constrain(q, space);
-    MatmulMmaConfig best = {16, 32, 64, 2, 1, 2, 1, 1};  // of a device that holds none
+    GemmMmaConfig best = {16, 32, 64, 2, 1, 2, 1, 1};  // of a device that holds none
     double best_ms = std::numeric_limits<double>::infinity();
     for (const dlblas::Config& config : space.configs()) {
-      const MatmulMmaConfig c = table().from_config(config);
+      const GemmMmaConfig c = table().from_config(config);
       const double ms = milliseconds(q, c);
       if (ms < best_ms) best = c, best_ms = ms;
     }
@@ -120,7 +121,7 @@ struct Mma : GemmForm<MatmulMmaConfig> {
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    return s.config.shared_bytes(s.traits.span);
+    return s.config.shared_bytes(s.traits.gemm.span);
   }
   static std::size_t workspace_bytes(const Query& q, const State& s) {
     if (s.config.split_k == 1) return 0;
@@ -130,35 +131,34 @@ struct Mma : GemmForm<MatmulMmaConfig> {
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& s) {
-    const char* const include = "ops/gemm/matmul/cuda/matmul_mma.cuh";
-    std::vector<KernelSource> list = {
-        {include, kernels::cuda_entry<Mma>("dlblas::gemm::matmul_mma", s), s.shared_bytes}};
-    if (s.config.split_k > 1)
-      list.push_back({include, kernels::cuda_entry<Mma>("dlblas::gemm::matmul_mma_finish", s), 0});
+    std::vector<KernelSource> list = {source("dlblas::gemm_mma", s, s.shared_bytes)};
+    if (s.config.split_k > 1) list.push_back(source("dlblas::gemm_mma_finish", s, 0));
     return list;
   }
 
   static int multiply(const Args& args, const Context& context, const Kernel& kernel,
                       void* workspace) {
     const State& s = kernel.load<State>();
-    const MatmulMmaConfig& c = s.config;
-    MatmulGpuParams p = matmul_gpu_params(args);
+    const GemmMmaConfig& c = s.config;
+    MatmulGpuParams params = matmul_gpu_params(args);
+    GemmCall& p = params.gemm;
     p.partial = static_cast<float*>(workspace);
     cuda::Launch how;
     how.grid.x = static_cast<unsigned>(ceil_div(p.m, c.block_m) * ceil_div(p.n, c.block_n));
     how.grid.y = static_cast<unsigned>(c.split_k);
     how.block.x = static_cast<unsigned>(c.threads());
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
-    return cuda::launch(*kernel.entries[0], how, p, context.stream);
+    return cuda::launch(*kernel.entries[0], how, params, context.stream);
   }
   static int finish(const Args& args, const Context& context, const Kernel& kernel,
                     void* workspace) {
-    MatmulGpuParams p = matmul_gpu_params(args);
+    MatmulGpuParams params = matmul_gpu_params(args);
+    GemmCall& p = params.gemm;
     p.partial = static_cast<float*>(workspace);
     cuda::Launch how;
-    how.block.x = kFinishThreads;
-    how.grid.x = static_cast<unsigned>(ceil_div(p.m * ceil_div(p.n, 8), kFinishThreads));
-    return cuda::launch(*kernel.entries[1], how, p, context.stream);
+    how.block.x = kGemmFinishThreads;
+    how.grid.x = static_cast<unsigned>(ceil_div(p.m * ceil_div(p.n, 8), kGemmFinishThreads));
+    return cuda::launch(*kernel.entries[1], how, params, context.stream);
   }
   static std::vector<StepFn> steps(const State& s) {
     if (s.config.split_k > 1) return {multiply, finish};

@@ -20,7 +20,7 @@ constexpr int kMaxCarriedSums = 3072;
 constexpr int kWarps[] = {1, 2, 4};  // along either side of a block
 
 /// A tile's rows of 16-byte chunks are divided among the block's threads without a rest.
-bool copies_divide(const MatmulMmaConfig& c, const MatmulTraits& s) {
+bool copies_divide(const GemmMmaConfig& c, const GemmTraits& s) {
   const auto divides = [&](bool by_depth, int outer, int warp_outer) {
     const int chunks = (by_depth ? c.block_k : outer) / 8;
     const bool power = (chunks & (chunks - 1)) == 0 && (warp_outer & (warp_outer - 1)) == 0;
@@ -30,16 +30,14 @@ bool copies_divide(const MatmulMmaConfig& c, const MatmulTraits& s) {
          divides(s.b_by_depth, c.block_n, c.warp_n());
 }
 
-bool exists(const MatmulMmaConfig& c, const MatmulTraits& s) {
-  return valid(c) && copies_divide(c, s);
-}
+bool exists(const GemmMmaConfig& c, const GemmTraits& s) { return valid(c) && copies_divide(c, s); }
 
 /// Each function is one constraint. It reads no knob that its constraint does not name.
 struct Rules {
   std::int64_t m, n, k;
   bool one_part;  // `deterministic`: no batch size may change a bit
   bool carries;   // a tile whose blocks fill the device, K in one part
-  MatmulTraits traits;
+  GemmTraits traits;
   DeviceInfo device;
   Problem problem;
 
@@ -49,29 +47,29 @@ struct Rules {
         k(p.dims[kK]),
         one_part(p.flags & kDeterministic),
         carries(tensor_core_span(p, p.dims[kK], false) > 0),
-        traits(matmul_traits(p)),
+        traits(matmul_traits(p).gemm),
         device(on),
         problem(p) {}
 
-  std::int64_t blocks(const MatmulMmaConfig& c) const {
+  std::int64_t blocks(const GemmMmaConfig& c) const {
     return ceil_div(m, c.block_m) * ceil_div(n, c.block_n);
   }
-  bool fits(const MatmulMmaConfig& c) const {
+  bool fits(const GemmMmaConfig& c) const {
     return c.shared_bytes(mma_span(problem, c, device)) <= device.shared_bytes_per_block;
   }
 
   /// At most half beyond what the smallest blocks would compute.
-  bool block_m_wastes_little(const MatmulMmaConfig& c) const {
+  bool block_m_wastes_little(const GemmMmaConfig& c) const {
     return 2 * round_up(m, c.block_m) <= 3 * round_up(m, kSmallestM);
   }
-  bool block_n_wastes_little(const MatmulMmaConfig& c) const {
+  bool block_n_wastes_little(const GemmMmaConfig& c) const {
     return 2 * round_up(n, c.block_n) <= 3 * round_up(n, kSmallestN);
   }
 
   /// Larger and squarer tiles read less: none below half of a multiprocessor's share, unless 12,288
   /// sums or a quarter of what the matrix offers are reached; none three times as long as wide by
   /// choice.
-  bool tile_is_large(const MatmulMmaConfig& c) const {
+  bool tile_is_large(const GemmMmaConfig& c) const {
     const double area = 1.0 * c.block_m * c.block_n;
     const double share = static_cast<double>(m) * static_cast<double>(n) / device.units;
     const auto reach = static_cast<double>(std::min<std::int64_t>(round_up(m, kSmallestM), 256) *
@@ -85,7 +83,7 @@ struct Rules {
 
   /// 32 where three stages of 64 do not fit, 128 where tiles are so small that barriers count (and
   /// that registers hold the carried sums, too, on sm_80).
-  bool depth_suits_tile(const MatmulMmaConfig& c) const {
+  bool depth_suits_tile(const GemmMmaConfig& c) const {
     if (c.block_k == 32) {
       return 3 * (c.block_m + c.block_n) * 128 > device.shared_bytes_per_block;
     }
@@ -93,9 +91,9 @@ struct Rules {
   }
 
   /// Of the ways to place so many warps, the squarest loads least from shared memory.
-  bool warps_are_square(const MatmulMmaConfig& c) const {
+  bool warps_are_square(const GemmMmaConfig& c) const {
     if (!exists(c, traits)) return false;
-    for (MatmulMmaConfig o = c; const int warps_m : kWarps) {
+    for (GemmMmaConfig o = c; const int warps_m : kWarps) {
       o.warps_m = warps_m, o.warps_n = c.warps_m * c.warps_n / warps_m;
       if (o.warps_m * o.warps_n != c.warps_m * c.warps_n || o.warps_n > 4 || !exists(o, traits)) {
         continue;
@@ -107,44 +105,44 @@ struct Rules {
   }
   /// Four; eight while each has 1,024 sums, or where four have too many to carry; two where the
   /// tile has no room for four.
-  bool warps_suit_tile(const MatmulMmaConfig& c) const {
+  bool warps_suit_tile(const GemmMmaConfig& c) const {
     const int warps = c.warps_m * c.warps_n;
     if (c.warp_m() * c.warp_n() > kMaxCarriedSums && mma_span(problem, c, device) > 0) return false;
     if (warps != 2) return warps == 4 || c.block_m * c.block_n >= 8 * 1024;
     return std::none_of(std::begin(kWarps), std::end(kWarps), [&](int warps_m) {
-      MatmulMmaConfig o = c;
+      GemmMmaConfig o = c;
       o.warps_m = warps_m, o.warps_n = 4 / warps_m;
       return exists(o, traits);
     });
   }
 
   /// Order matters where blocks come in waves, and where there are bands to make.
-  bool group_matters(const MatmulMmaConfig& c) const {
+  bool group_matters(const GemmMmaConfig& c) const {
     const bool matters = ceil_div(m, c.block_m) > 4 &&
                          blocks(c) > std::int64_t{device.units} * blocks_a_unit(c, problem, device);
     return (c.group_m > 1) == matters;
   }
 
   /// Parts of K pay where blocks do not fill the device, and each part keeps a few tiles.
-  bool split_is_useful(const MatmulMmaConfig& c) const {
+  bool split_is_useful(const GemmMmaConfig& c) const {
     if (c.split_k == 1) return true;
     return !one_part && blocks(c) < device.units && blocks(c) * c.split_k <= 2 * device.units &&
            k >= std::int64_t{4} * c.block_k * c.split_k;
   }
-  bool device_is_filled(const MatmulMmaConfig& c) const {
+  bool device_is_filled(const GemmMmaConfig& c) const {
     return c.block_m * c.block_n <= kSmallestM * kSmallestN ||
            4 * blocks(c) * c.split_k >= 3 * device.units;
   }
 
   /// Three stages at least, and as many as leave the blocks side by side that the grid has. A few
   /// rows want no more than 48 KiB in flight: there depth is searched from that on.
-  bool ring_is_deepest(const MatmulMmaConfig& c) const {
+  bool ring_is_deepest(const GemmMmaConfig& c) const {
     const std::int64_t tiles = ceil_div(ceil_div(k, c.block_k), c.split_k);
     const std::int64_t wanted = ceil_div(blocks(c) * c.split_k, device.units);
-    const auto side_by_side = [&](const MatmulMmaConfig& o) {
+    const auto side_by_side = [&](const GemmMmaConfig& o) {
       return std::min<std::int64_t>(wanted, blocks_a_unit(o, problem, device));
     };
-    MatmulMmaConfig o = c;
+    GemmMmaConfig o = c;
     o.stages = 3;
     if (c.stages < 3) return !fits(o);
     if (c.stages > 3 && c.stages > tiles) return false;
@@ -160,8 +158,8 @@ struct Rules {
 
 }  // namespace
 
-const ConfigTable<MatmulMmaConfig>& mma_table() {
-  using C = MatmulMmaConfig;
+const ConfigTable<GemmMmaConfig>& mma_table() {
+  using C = GemmMmaConfig;
   static const auto* t = new ConfigTable<C>{
       field<&C::block_m>("block_m", {16, 32, 64, 96, 128, 192, 256}),
       field<&C::block_n>("block_n", {32, 64, 96, 128, 176, 192, 256}),
@@ -175,14 +173,14 @@ const ConfigTable<MatmulMmaConfig>& mma_table() {
   return *t;
 }
 
-std::int32_t mma_span(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo& device) {
+std::int32_t mma_span(const Problem& p, const GemmMmaConfig& c, const DeviceInfo& device) {
   const std::int64_t blocks =
       ceil_div(p.dims[kM], c.block_m) * ceil_div(p.dims[kN], c.block_n) * c.split_k;
   const bool is_cheap = 2 * blocks < device.units;
   return tensor_core_span(p, ceil_div(p.dims[kK], c.split_k), is_cheap);
 }
 
-int blocks_a_unit(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& device) {
+int blocks_a_unit(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& device) {
   // Sums, two sets of fragments, and 40 more.
   const int registers = c.warp_m() * c.warp_n() / 32 + (c.warp_m() + c.warp_n()) / 2 + 40;
   return std::clamp<int>(
@@ -194,9 +192,9 @@ void constrain_mma(const Problem& p, const DeviceInfo& device, Space& space) {
   const auto rules = std::make_shared<const Rules>(p, device);
   using Names = std::vector<std::string_view>;
   const auto require = [&](const char* name, const Names& knobs,
-                           bool (Rules::*rule)(const MatmulMmaConfig&) const) {
+                           bool (Rules::*rule)(const GemmMmaConfig&) const) {
     space.require(mma_table(), name, knobs,
-                  [rules, rule](const MatmulMmaConfig& c) { return (*rules.*rule)(c); });
+                  [rules, rule](const GemmMmaConfig& c) { return (*rules.*rule)(c); });
   };
   const Names block = {"block_m", "block_n", "block_k", "stages", "warps_m", "warps_n"};
   Names whole = block;

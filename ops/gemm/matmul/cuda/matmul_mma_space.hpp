@@ -11,14 +11,14 @@
 
 namespace dlblas::gemm {
 
-const ConfigTable<MatmulMmaConfig>& mma_table();
+const ConfigTable<GemmMmaConfig>& mma_table();
 
 void constrain_mma(const Problem& p, const DeviceInfo& device, Space& space);
 
-/// MatmulTraits::span of a configuration.
-std::int32_t mma_span(const Problem& p, const MatmulMmaConfig& c, const DeviceInfo& device);
+/// GemmTraits::span of a configuration.
+std::int32_t mma_span(const Problem& p, const GemmMmaConfig& c, const DeviceInfo& device);
 
 /// Blocks that share a multiprocessor: by shared memory, and by registers.
-int blocks_a_unit(const MatmulMmaConfig& c, const Problem& p, const DeviceInfo& device);
+int blocks_a_unit(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& device);
 
 }  // namespace dlblas::gemm

@@ -1,6 +1,7 @@
 // The few-row matmul on GPUs (decoding): m ≤ 16, b streams from memory once.
 // In: a Problem of f16 or bf16 with at most 16 rows. Out: a Kernel of one step.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_rows.cuh.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next:
+// device/gemm/rows_mainloop.cuh, matmul_epilogue.cuh.
 #include <algorithm>
 
 #include "core/rates.hpp"
@@ -15,20 +16,19 @@ constexpr int kMaxRows = 16;  // of one tensor-core instruction
 bool b_by_depth(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
 
 /// Registers of the loads in flight and the sums, 32-bit words a thread.
-std::int64_t words_in_flight(const MatmulRowsConfig& c, const Problem& p) {
+std::int64_t words_in_flight(const GemmRowsConfig& c, const Problem& p) {
   const int rows = p.dims[kM] <= 8 ? 1 : 2;
   const int words = b_by_depth(p) ? c.columns / 8 * 4 + rows * 4 : c.columns / 4 + rows * 2;
   return std::int64_t{c.unroll} * words + c.columns / 2;
 }
 
-struct FewRows : GemmForm<MatmulRowsConfig> {
+struct FewRows : MatmulForm<FewRows, GemmRowsConfig> {
   // The order of sums depends on the configuration.
   static constexpr bool kIsDeterministic = false;
-  static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_rows.cuh";
-  static constexpr const char* kEntry = "dlblas::gemm::matmul_rows";
-  static constexpr const char* kConfigName = "dlblas::gemm::MatmulRowsConfig";
-  static const ConfigTable<MatmulRowsConfig>& table() {
-    using C = MatmulRowsConfig;
+  static constexpr const char* kKernel = "dlblas::gemm_rows";
+  static constexpr const char* kConfigName = "dlblas::GemmRowsConfig";
+  static const ConfigTable<GemmRowsConfig>& table() {
+    using C = GemmRowsConfig;
     static const auto* t = new ConfigTable<C>{
         field<&C::columns>("columns", {8, 16, 32, 64}),
         field<&C::warps>("warps", {4, 8, 16}),
@@ -38,7 +38,7 @@ struct FewRows : GemmForm<MatmulRowsConfig> {
   }
 
   /// Rows 8 … 15 cost loads and registers: they exist in a kernel of their own.
-  static MatmulTraits traits(const Query& q, const MatmulRowsConfig& c) {
+  static MatmulTraits traits(const Query& q, const GemmRowsConfig& c) {
     const Problem& p = q.problem;
     return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMaxRows,
                          tensor_core_span(p, ceil_div(p.dims[kK], c.warps), true));
@@ -46,21 +46,20 @@ struct FewRows : GemmForm<MatmulRowsConfig> {
 
   static void constrain(const Query& q, Space& space) {
     const bool by_depth = b_by_depth(q.problem);
-    space.require(table(), "columns_fit_layout", {"columns"},
-                  [by_depth](const MatmulRowsConfig& c) {
-                    return by_depth ? c.columns <= 32 : c.columns >= 32;
-                  });
+    space.require(table(), "columns_fit_layout", {"columns"}, [by_depth](const GemmRowsConfig& c) {
+      return by_depth ? c.columns <= 32 : c.columns >= 32;
+    });
     space.require(table(), "shared_memory_fits", {"columns", "warps"},
-                  [q = QueryCopy(q)](const MatmulRowsConfig& c) {
+                  [q = QueryCopy(q)](const GemmRowsConfig& c) {
                     const Query asked = q;
-                    return c.shared_bytes(traits(asked, c).span) <=
+                    return c.shared_bytes(traits(asked, c).gemm.span) <=
                            asked.device.shared_bytes_per_block;
                   });
-    space.require(table(), "registers_suffice", [p = q.problem](const MatmulRowsConfig& c) {
+    space.require(table(), "registers_suffice", [p = q.problem](const GemmRowsConfig& c) {
       return words_in_flight(c, p) <= (c.warps == 16 ? 88 : 160);
     });
     space.require(table(), "every_warp_has_work", {"warps", "unroll"},
-                  [depth = by_depth ? 32 : 16, k = q.problem.dims[kK]](const MatmulRowsConfig& c) {
+                  [depth = by_depth ? 32 : 16, k = q.problem.dims[kK]](const GemmRowsConfig& c) {
                     return (c.warps == 4 && c.unroll == 1) ||
                            std::int64_t{c.warps - 1} * c.unroll * depth < k;
                   });
@@ -70,9 +69,9 @@ struct FewRows : GemmForm<MatmulRowsConfig> {
   /// November 2026: 16 columns, two tiles in flight 12.8 to 13.4 µs; half the warps 15 to 18, half
   /// the columns 14.4, twice the columns 17 (cuBLAS 13.5 to 13.9). With a row-major b 64 columns
   /// took 16.1 to 17.4 µs on half of the multiprocessors.
-  static MatmulRowsConfig preset(const Query& q) {
+  static GemmRowsConfig preset(const Query& q) {
     const Problem& p = q.problem;
-    MatmulRowsConfig c{b_by_depth(p) ? 16 : 64, 16, 2};
+    GemmRowsConfig c{b_by_depth(p) ? 16 : 64, 16, 2};
     if (ceil_div(p.dims[kN], c.columns) < q.device.units) c = {c.columns / 2, 16, 4};
     const int depth = b_by_depth(p) ? 32 : 16;
     while (c.unroll > 1 && std::int64_t{c.warps - 1} * c.unroll * depth >= p.dims[kK])
@@ -81,7 +80,7 @@ struct FewRows : GemmForm<MatmulRowsConfig> {
     return c;
   }
 
-  static double milliseconds(const Query& q, const MatmulRowsConfig& c) {
+  static double milliseconds(const Query& q, const GemmRowsConfig& c) {
     const Problem& p = q.problem;
     const auto blocks =
         static_cast<double>(std::max<std::int64_t>(1, ceil_div(p.dims[kN], c.columns)));
@@ -115,11 +114,11 @@ struct FewRows : GemmForm<MatmulRowsConfig> {
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    return s.config.shared_bytes(s.traits.span);
+    return s.config.shared_bytes(s.traits.gemm.span);
   }
   static MatmulGpuParams launch(const State& s, const Args& args, void*, cuda::Launch& how) {
     const MatmulGpuParams p = matmul_gpu_params(args);
-    how.grid.x = static_cast<unsigned>(ceil_div(p.n, s.config.columns));
+    how.grid.x = static_cast<unsigned>(ceil_div(p.gemm.n, s.config.columns));
     how.block.x = static_cast<unsigned>(s.config.threads());
     return p;
   }

@@ -1,25 +1,25 @@
-// The few-row matmul of one instruction set: b is read once, in place, as it lies. Bound by memory:
-// what counts is the number of sequential streams in flight.
-// In: columns [j0, j1) of b, a as f32 rows. Out: the finished elements of those columns.
+// The few-row product of one instruction set: b is read once, in place, as it lies. Bound by
+// memory: what counts is the number of sequential streams in flight.
+// In: columns [j0, j1) of b, a as f32 rows. Out: what the epilogue stores of those columns.
 // Numerics: row-major b accumulates as the blocked form does, bit for bit; a transposed b sums
 // kWidth lanes per column, in chains whose sums are added with their errors kept, and adds the
-// lanes last, in one fixed order. Flow: [launch], called by matmul_row_cpu.cpp.  Read next:
-// matmul_epilogue_simd.hpp.
+// lanes last, in one fixed order.
+// Flow: [launch], called by cpu/gemm/run.cpp.  Read next: epilogue.hpp.
 #pragma once
 
-#include "ops/gemm/matmul/cpu/matmul_epilogue_simd.hpp"
+#include "cpu/gemm/carried_sum.hpp"
+#include "cpu/gemm/epilogue.hpp"
 
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-using gemm::MatmulRowConfig;
-
 /// A group of rows at work on one chunk of columns.
 struct RowWork {
-  const MatmulParams& p;
-  int64_t j0, j1;     // the chunk
-  const float* rows;  // of a, k apart; for streams side by side: [k][rows of the group]
-  float* sums;        // of spans, and the results: row r at sums + r · ld
+  const GemmJob& p;
+  const GemmMatrix& b;  // the part that is read
+  int64_t j0, j1;       // the chunk
+  const float* rows;    // of a, k apart; for streams side by side: [k][rows of the group]
+  float* sums;          // of spans, and the results: row r at sums + r · ld
   int64_t ld;
   int64_t plane;  // floats to the sums of chains, then of runs, then all spans' total, its error
   int64_t ahead;  // bytes
@@ -58,7 +58,7 @@ DLBLAS_OUTLINE void end_span(const RowWork& w, int rows, bool first, bool last) 
 
 /// The sums of a chain, over depths [begin, end), meet those before them.
 void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
-  const gemm::MatmulSums& size = w.p.sums;
+  const GemmSums& size = w.p.sums;
   const bool last = end == w.p.k;
   float *from = w.sums + w.plane, *const run = from + w.plane;
   if (size.run != size.chain) {
@@ -75,14 +75,14 @@ void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
 /// kBegins they are the first of a chain.
 template <Element E, int R, int U, bool kBegins>
 DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k) {
-  const char* b = address(w.p.b, k, w.j0);
+  const char* b = address(w.b, k, w.j0);
   // Of a copy the compiler knows that no store below changes it: few enough stay in registers.
   constexpr bool kCopies = U * R <= 32;
   float copy[kCopies ? U * R : 1];
   if constexpr (kCopies) __builtin_memcpy(copy, w.rows + k * R, sizeof copy);
   const float* const x = kCopies ? copy : w.rows + k * R;
   float* const chains = w.sums + w.plane;
-  const int64_t step = w.p.b.row * kElementBytes<E>;
+  const int64_t step = w.b.row * kElementBytes<E>;
   const int64_t n = w.j1 - w.j0, ld = w.ld, ahead = w.ahead;
   for (int64_t v = 0; v < n; v += kWidth) {
     Vec sum[R];
@@ -122,7 +122,7 @@ void row_major(const RowWork& w) {
 template <Element E, int R, int C>
 DLBLAS_INLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_t end,
                              Vec (&sum)[R][C]) {
-  const int64_t step = w.p.b.col * kElementBytes<E>;
+  const int64_t step = w.b.col * kElementBytes<E>;
   const int64_t depth = w.p.k;
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) sum[r][c] = zero();
@@ -149,7 +149,7 @@ DLBLAS_OUTLINE void row_chains(const RowWork& w, int64_t j, int64_t chain) {
   }
   for (int64_t k = 0; k < w.p.k; k += chain) {
     Vec sum[R][C];
-    dot_chain<E, R, C>(w, address(w.p.b, 0, j), k, smaller(w.p.k, k + chain), sum);
+    dot_chain<E, R, C>(w, address(w.b, 0, j), k, smaller(w.p.k, k + chain), sum);
     for (int r = 0; r < R; ++r) {
       for (int c = 0; c < C; ++c) add_exactly(total[r][c], error[r][c], sum[r][c]);
     }
@@ -167,7 +167,7 @@ void row_dots(const RowWork& w, int64_t j) {
   const int64_t chain = (w.p.n == 1 ? 8 : 16 * kWidth) * kWidth;
   if (w.p.k > chain) return row_chains<E, R, C>(w, j, chain);
   Vec sum[R][C];
-  dot_chain<E, R, C>(w, address(w.p.b, 0, j), 0, w.p.k, sum);
+  dot_chain<E, R, C>(w, address(w.b, 0, j), 0, w.p.k, sum);
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) w.sums[r * w.ld + (j - w.j0) + c] = reduce_add(sum[r][c]);
   }
@@ -188,7 +188,7 @@ void row_chunk(const RowWork& w, bool dots) {
 }
 
 template <Element E, int R>
-void row_unrolled(const RowWork& w, const MatmulRowConfig& c) {
+void row_unrolled(const RowWork& w, const CpuGemmRowConfig& c) {
   if (c.unroll_k == 2) return row_chunk<E, R, 2>(w, c.dots);
   if (c.unroll_k == 4) return row_chunk<E, R, 4>(w, c.dots);
   row_chunk<E, R, 8>(w, c.dots);
@@ -196,29 +196,43 @@ void row_unrolled(const RowWork& w, const MatmulRowConfig& c) {
 
 /// Rows of a group: the smallest of 1, 2, 4, 8 that holds them; the surplus rows of a are zero.
 template <Element E>
-void row_group(const RowWork& w, int64_t rows, const MatmulRowConfig& c) {
+void row_group(const RowWork& w, int64_t rows, const CpuGemmRowConfig& c) {
   if (rows <= 1) return row_unrolled<E, 1>(w, c);
   if (rows <= 2) return row_unrolled<E, 2>(w, c);
   if (rows <= 4) return row_unrolled<E, 4>(w, c);
-  row_unrolled<E, gemm::kMaxRowGroup>(w, c);
+  row_unrolled<E, kMaxRowGroup>(w, c);
 }
 
-void row(const MatmulParams& p, const MatmulRowConfig& c, int64_t j0, int64_t j1, const float* rows,
+template <typename Epilogue>
+void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, const float* rows,
          float* sums) {
-  for (int64_t i = 0; i < p.m; i += gemm::kMaxRowGroup) {
-    const int64_t group = smaller(gemm::kMaxRowGroup, p.m - i);
+  constexpr int kParts = Epilogue::kParts;
+  const auto& params = *static_cast<const typename Epilogue::Params*>(p.epilogue);
+  const int64_t plane = kMaxRowGroup * c.block_n;
+  for (int64_t i = 0; i < p.m; i += kMaxRowGroup) {
+    const int64_t group = smaller(kMaxRowGroup, p.m - i);
     for (int64_t j = j0; j < j1; j += c.block_n) {
-      const RowWork w{p,    j,         smaller(j1, j + c.block_n),     rows + i * p.k,
-                      sums, c.block_n, gemm::kMaxRowGroup * c.block_n, c.prefetch};
-      if (p.b.type == Element::kF32) row_group<Element::kF32>(w, group, c);
-      if (p.b.type == Element::kF16) row_group<Element::kF16>(w, group, c);
-      if (p.b.type == Element::kBF16) row_group<Element::kBF16>(w, group, c);
-      for (int64_t r = 0; r < group; ++r) finish_row(p, i + r, j, w.j1 - j, sums + r * w.ld);
+      const int64_t end = smaller(j1, j + c.block_n);
+      for (int part = 0; part < kParts; ++part) {
+        const GemmMatrix& b = p.b[part];
+        const RowWork w{
+            p,         b,     j,         end, rows + i * p.k, sums + part * kRowPlanes * plane,
+            c.block_n, plane, c.prefetch};
+        if (b.type == Element::kF32) row_group<Element::kF32>(w, group, c);
+        if (b.type == Element::kF16) row_group<Element::kF16>(w, group, c);
+        if (b.type == Element::kBF16) row_group<Element::kBF16>(w, group, c);
+      }
+      for (int64_t r = 0; r < group; ++r) {
+        const float* of_row[kParts];
+        for (int part = 0; part < kParts; ++part)
+          of_row[part] = sums + part * kRowPlanes * plane + r * c.block_n;
+        Epilogue::store(params, i + r, j, end - j, of_row);
+      }
     }
   }
 }
 
-void pack_rows(const MatmulParams& p, const MatmulRowConfig& c, float* rows) {
+void pack_rows(const GemmJob& p, const CpuGemmRowConfig& c, float* rows) {
   int padded = 1;
   while (padded < p.m) padded *= 2;
   if (!c.dots && p.m > 1)

@@ -1,16 +1,14 @@
-// Packing for matmul: strided f32, f16 or bf16 becomes panels of f32, the one layout that register
-// tiles read. A panel holds `width` lanes (rows of a, columns of b) side by side for every depth k.
-// In: a matrix block of any strides. Out: panel p at p · width · depth, zeros past the last lane.
-// Compiled once per instruction set, from cpu/simd.hpp.  Read next: matmul_simd.hpp.
+// Packing for matrix products: strided f32, f16 or bf16 becomes panels of f32, the one layout that
+// register tiles read. A panel holds `width` lanes (rows of a, columns of b) side by side for every
+// depth k. In: a matrix block of any strides. Out: panel p at p · width · depth, zeros past the
+// last lane. Compiled once per instruction set, from cpu/simd.hpp.  Read next: mainloop.hpp.
 #pragma once
 
+#include "cpu/gemm/job.hpp"
 #include "cpu/simd.hpp"
-#include "ops/gemm/matmul/matmul_config.hpp"
 
 namespace dlblas::DLBLAS_ISA {
 namespace {
-
-using gemm::Matrix;
 
 /// Source of packing: lanes at `lane` elements from each other, depths at `depth`.
 struct PackSource {
@@ -147,7 +145,7 @@ void pack(Element type, const PackSource& s, int64_t lanes, int64_t depth, int w
 }
 
 /// Where element (row, col) of a matrix lies.
-DLBLAS_INLINE char* address(const Matrix& m, int64_t row, int64_t col) {
+DLBLAS_INLINE char* address(const GemmMatrix& m, int64_t row, int64_t col) {
   const int64_t element = row * m.row + col * m.col;
   return static_cast<char*>(m.data) + element * (m.type == Element::kF32 ? 4 : 2);
 }

@@ -1,12 +1,13 @@
-// The blocked matmul of one instruction set: register tiles and the loops around them.
+// The blocked product of one instruction set: register tiles and the loops around them.
 // In: one cache block with b packed (and a packed here, or read in place).
-// Out: f32 partial sums, and at the last depth the finished elements.
-// Numerics: sums begin and end where K says (MatmulSums), whatever the blocks are:
+// Out: f32 partial sums, and at the last depth what the epilogue stores.
+// Numerics: sums begin and end where K says (GemmSums), whatever the blocks are:
 // tiles, blocks, splits and threads change speed, never a bit of the result.
-// Flow: [launch], called by matmul_cpu.cpp.  Read next: matmul_pack_simd.hpp.
+// Flow: [launch], called by cpu/gemm/run.cpp.  Read next: epilogue.hpp, pack.hpp.
 #pragma once
 
-#include "ops/gemm/matmul/cpu/matmul_epilogue_simd.hpp"
+#include "cpu/gemm/carried_sum.hpp"
+#include "cpu/gemm/epilogue.hpp"
 
 #if defined(__clang__)
 #define DLBLAS_UNROLL _Pragma("clang loop unroll(full)")
@@ -16,11 +17,6 @@
 
 namespace dlblas::DLBLAS_ISA {
 namespace {
-
-using gemm::MatmulBlock;
-using gemm::MatmulConfig;
-using gemm::MatmulPartial;
-using gemm::MatmulTile;
 
 /// What one chain of a register tile reads and writes: out = products (+ chains) (+ runs).
 struct TileArgs {
@@ -107,7 +103,7 @@ using TileFn = void (*)(const TileArgs&);
 
 /// The instances of one register tile.
 struct TileCode {
-  MatmulTile shape;
+  GemmTile shape;
   TileFn run[3][2][2];  // [unroll 1, 2, 4][prefetch][packed a]
 };
 
@@ -140,20 +136,30 @@ constexpr TileCode kTiles[] = {tile_code<3, 3>(), tile_code<4, 2>(), tile_code<6
 constexpr int kNumTiles = static_cast<int>(sizeof kTiles / sizeof kTiles[0]);
 constexpr int kMaxTileFloats = 24 * 64;
 
-void pack_b(const MatmulParams& p, const MatmulConfig& c, const MatmulBlock& r, float* packed) {
-  const PackSource source{address(p.b, r.k0, r.j0), p.b.col, p.b.row};
-  pack(p.b.type, source, r.j1 - r.j0, r.k1 - r.k0, kTiles[c.tile].shape.n, packed);
+/// What the host code sees of them.
+struct TileShapes {
+  GemmTile of[kNumTiles];
+  constexpr TileShapes() : of{} {
+    for (int i = 0; i < kNumTiles; ++i) of[i] = kTiles[i].shape;
+  }
+};
+constexpr TileShapes kTileShapes;
+
+void pack_b(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& r, int part, float* packed) {
+  const GemmMatrix& b = p.b[part];
+  const PackSource source{address(b, r.k0, r.j0), b.col, b.row};
+  pack(b.type, source, r.j1 - r.j0, r.k1 - r.k0, kTiles[c.tile].shape.n, packed);
 }
 
 /// One cache block at work: what its tiles have in common.
 struct BlockWork {
-  const MatmulParams& p;
-  const MatmulBlock& block;
-  const MatmulPartial& partial;
-  MatmulTile tile;
+  const GemmJob& p;
+  const GemmBlock& block;
+  const GemmPartial& partial;
+  const GemmPanels& panels;
+  GemmTile tile;
   TileFn packed, in_place;  // in_place: null when a is packed
   int64_t ahead;            // see TileArgs
-  const float *a, *b;       // packed panels; a of the current row block
   int64_t i0, i1;           // current row block
 };
 
@@ -167,7 +173,7 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
 
 /// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the runs
 /// before it and where the sum goes.
-void run_tile(TileFn run, MatmulTile shape, gemm::MatmulSums sums, int64_t depth, int64_t a_step,
+void run_tile(TileFn run, GemmTile shape, GemmSums sums, int64_t depth, int64_t a_step,
               TileArgs t) {
   alignas(64) float chains[kMaxTileFloats];
   float* const out = t.out;
@@ -190,7 +196,7 @@ void run_tile(TileFn run, MatmulTile shape, gemm::MatmulSums sums, int64_t depth
 
 /// A tile's span meets the spans before it: their total and its error lie at `sums`, `plane` and
 /// 2 · `plane` floats on. After the last span `tile` becomes the whole sum.
-void add_span(float* tile, MatmulTile shape, float* sums, const MatmulPartial& s, bool first,
+void add_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,
               bool last) {
   for (int64_t i = 0; i < shape.m; ++i) {
     for (int64_t j = 0; j < shape.n; j += kWidth) {
@@ -212,28 +218,27 @@ void add_span(float* tile, MatmulTile shape, float* sums, const MatmulPartial& s
   }
 }
 
-/// The register tile at row i, column j. Partial sums go straight from and to memory, but for
-/// ragged tiles of an output without room, for results that need an epilogue and for whole spans:
-/// those use a tile on the stack.
-void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
-  alignas(64) float buffer[kMaxTileFloats];
-  const MatmulParams& p = w.p;
+/// The sums of one part of the register tile at row i, column j, over the block's depth. Partial
+/// sums go straight from and to memory, but for ragged tiles of a result without room, for those
+/// that need an epilogue and for whole spans: these use `buffer`. True: it holds whole sums.
+/// `plain`: of the epilogue.
+bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatrix* plain,
+              float* buffer) {
+  const GemmJob& p = w.p;
   const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
   const bool whole = m == w.tile.m && n == w.tile.n;
   const bool first = w.block.k0 % p.sums.span == 0, last = w.block.k1 == p.k;
   const bool ends_span = p.k > p.sums.span && (last || w.block.k1 % p.sums.span == 0);
-  const bool plain = p.out.type == Element::kF32 && p.out.col == 1 && !p.bias.data &&
-                     p.activation == Activation::kNone;
-  const MatmulPartial& s = w.partial;
-  float* sums = s.data ? s.data + (i - s.i0) * s.ld + (j - s.j0) : nullptr;
+  const GemmPartial& s = w.partial;
+  float* sums = s.data ? s.data + (i - s.i0) * s.ld + (j - s.j0) + part * s.part : nullptr;
   const int64_t depth = w.block.k1 - w.block.k0;
 
   TileArgs t{};
   t.ahead = w.ahead;
-  t.b = w.b + (j - w.block.j0) * depth;
+  t.b = w.panels.b + part * w.panels.part + (j - w.block.j0) * depth;
   const bool in_place = w.in_place && m == w.tile.m;
   t.a = in_place ? reinterpret_cast<const float*>(address(p.a, i, w.block.k0))
-                 : w.a + (w.in_place ? 0 : (i - w.i0) * depth);
+                 : w.panels.a + (w.in_place ? 0 : (i - w.i0) * depth);
   t.a_row = p.a.row, t.a_depth = p.a.col;
   const bool direct = whole || s.padded;
   if (!first) {
@@ -243,7 +248,7 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   if (ends_span) {
     t.out = buffer, t.out_row = w.tile.n;
   } else if (last && plain && whole) {
-    t.out = reinterpret_cast<float*>(address(p.out, i, j)), t.out_row = p.out.row;
+    t.out = reinterpret_cast<float*>(address(*plain, i, j)), t.out_row = plain->row;
   } else if (!last && direct) {
     t.out = sums, t.out_row = s.ld;
   } else {
@@ -251,32 +256,52 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   }
   run_tile(in_place ? w.in_place : w.packed, w.tile, p.sums, depth, in_place ? t.a_depth : w.tile.m,
            t);
-  if (t.out != buffer) return;
+  if (t.out != buffer) return false;
   if (ends_span) add_span(buffer, w.tile, sums, s, w.block.k0 < p.sums.span, last);
-  if (ends_span && !last) return;
-  if (!last) return copy_tile(buffer, w.tile.n, sums, s.ld, m, n);
-  for (int64_t row = 0; row < m; ++row) finish_row(p, i + row, j, n, buffer + row * w.tile.n);
+  if (!last && !ends_span) copy_tile(buffer, w.tile.n, sums, s.ld, m, n);
+  return last;
+}
+
+/// The register tile at row i, column j: its sums, and the epilogue of those that are whole.
+template <typename Epilogue>
+void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
+  constexpr int kParts = Epilogue::kParts;
+  alignas(64) float buffers[kParts][kMaxTileFloats];
+  const auto& params = *static_cast<const typename Epilogue::Params*>(w.p.epilogue);
+  const GemmMatrix* plain = nullptr;
+  if constexpr (requires { Epilogue::plain(params); }) plain = Epilogue::plain(params);
+  bool whole = false;
+  for (int part = 0; part < kParts; ++part) whole = sum_tile(w, part, i, j, plain, buffers[part]);
+  if (!whole) return;
+  const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
+  for (int64_t row = 0; row < m; ++row) {
+    const float* sums[kParts];
+    for (int part = 0; part < kParts; ++part) sums[part] = buffers[part] + row * w.tile.n;
+    Epilogue::store(params, i + row, j, n, sums);
+  }
 }
 
 /// The two loops around the tile, in the configured order.
-void multiply_rows(const BlockWork& w, gemm::Order order) {
-  if (order == gemm::Order::kColumns) {
+template <typename Epilogue>
+void multiply_rows(const BlockWork& w, GemmOrder order) {
+  if (order == GemmOrder::kColumns) {
     for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n) {
-      for (int64_t i = w.i0; i < w.i1; i += w.tile.m) multiply_tile(w, i, j);
+      for (int64_t i = w.i0; i < w.i1; i += w.tile.m) multiply_tile<Epilogue>(w, i, j);
     }
     return;
   }
   for (int64_t i = w.i0; i < w.i1; i += w.tile.m) {
-    for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n) multiply_tile(w, i, j);
+    for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n) multiply_tile<Epilogue>(w, i, j);
   }
 }
 
-void multiply(const MatmulParams& p, const MatmulConfig& c, const MatmulBlock& block,
-              const float* packed_b, float* a_buffer, const MatmulPartial& partial) {
+template <typename Epilogue>
+void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
+              const GemmPanels& panels, const GemmPartial& partial) {
   const TileCode& code = kTiles[c.tile];
   const auto& runs = code.run[c.unroll_k / 2][c.prefetch > 0];
-  BlockWork w{p,        block,    partial, code.shape, runs[1], nullptr, c.prefetch * code.shape.n,
-              a_buffer, packed_b, 0,       0};
+  BlockWork w{p, block, partial, panels, code.shape, runs[1], nullptr, c.prefetch * code.shape.n,
+              0, 0};
   // In place only f32 can be read; elsewhere packing is also the conversion.
   if (!c.pack_a && p.a.type == Element::kF32) w.in_place = runs[0];
   const int64_t depth = block.k1 - block.k0;
@@ -286,8 +311,8 @@ void multiply(const MatmulParams& p, const MatmulConfig& c, const MatmulBlock& b
     const int64_t ragged = (w.i1 - w.i0) % w.tile.m;
     const int64_t from = w.in_place ? w.i1 - ragged : w.i0;
     pack(p.a.type, {address(p.a, from, block.k0), p.a.row, p.a.col}, w.i1 - from, depth, w.tile.m,
-         a_buffer);
-    multiply_rows(w, c.order);
+         panels.a);
+    multiply_rows<Epilogue>(w, c.order);
   }
 }
 

@@ -1,36 +1,40 @@
-// The matmul that takes everything: f32 (IEEE multiply-adds, no TF32), f16 and bf16, any strides of
-// any sign, any alignment. One thread computes thread_m × thread_n sums in registers.
-// In: a [M, K], b [K, N]. Out: out [M, N].
+// The product that takes everything: f32 (IEEE multiply-adds, no TF32), f16 and bf16, any strides
+// of any sign, any alignment. One thread computes thread_m × thread_n sums in registers.
+// In: a [M, K], b [K, N]; an epilogue. With two parts the columns of both b alternate in a tile.
+// Out: the epilogue's.
 // Numerics: every sum is a chain of multiply-adds in the order of k (in short spans, of sums of
-// four), carried every S.span terms, so no configuration changes a bit; one rounding, at the store.
+// four), carried every S.span terms, so no configuration changes a bit.
 //
 //   registers ← global (tile t + 1)     while     sums += shared (tile t)
 //
-// Flow: [launch] of matmul_fma_cuda.cpp.  Read next: matmul_epilogue.cuh.
+// Flow: [launch], of ops/gemm/matmul/cuda/matmul_fma_cuda.cpp for one.  Read next: epilogue.cuh.
 #pragma once
 
 #include "device/carried_sum.cuh"
-#include "ops/gemm/matmul/cuda/matmul_epilogue.cuh"
-#include "ops/gemm/matmul/cuda/matmul_gpu_config.hpp"
+#include "device/gemm/epilogue.cuh"
 
-namespace dlblas::gemm {
+namespace dlblas {
 
 /// How a block reads one operand's tiles, as [depth][outer] floats in shared memory ("outer" is M
 /// or N). Neighbouring threads read neighbours along the contiguous dimension.
-template <MatmulTraits S, int kOuter, int kDepth, bool kByDepth, int kThreads>
+/// Of kParts matrices of the same strides, outer c is c / kParts of matrix c % kParts.
+template <GemmTraits S, int kOuter, int kDepth, bool kByDepth, int kThreads, int kParts>
 struct FmaTile {
   static constexpr int kPitch = kOuter + 4;
   static constexpr int kFast = kByDepth ? kDepth : kOuter;  // length of the contiguous dimension
   static constexpr int kCount = kOuter * kDepth / kThreads;
   static constexpr int kStep = kThreads / kFast;  // between a thread's elements, other dimension
   static_assert(kThreads % kFast == 0 && kOuter * kDepth % kThreads == 0);
+  static_assert(!kByDepth || kStep % kParts == 0, "a thread reads one of the matrices");
 
   const void* base;
   int64_t at, step, next_tile;  // in elements
   int outer, depth;             // of this thread's first element
 
-  __device__ __forceinline__ FmaTile(const void* matrix, int64_t first, int64_t outer_stride,
-                                     int64_t depth_stride)
+  /// `first`: a multiple of kParts.
+  /// `odd`: the second matrix, of two.
+  __device__ __forceinline__ FmaTile(const void* matrix, const void* odd, int64_t first,
+                                     int64_t outer_stride, int64_t depth_stride)
       : base(matrix) {
     const int fast = static_cast<int>(threadIdx.x) % kFast;
     const int slow = static_cast<int>(threadIdx.x) / kFast;
@@ -38,6 +42,11 @@ struct FmaTile {
     depth = kByDepth ? fast : slow;
     at = first * outer_stride + outer * outer_stride + depth * depth_stride;
     step = kStep * (kByDepth ? outer_stride : depth_stride);
+    if constexpr (kParts == 2) {
+      if (outer % 2 != 0) base = odd;
+      at = (first + outer) / 2 * outer_stride + depth * depth_stride;
+      if constexpr (kByDepth) step = kStep / 2 * outer_stride;
+    }
     next_tile = kDepth * depth_stride;
   }
 
@@ -66,10 +75,10 @@ struct FmaTile {
   }
 };
 
-template <MatmulTraits S, MatmulFmaConfig C>
+template <GemmTraits S, GemmFmaConfig C, int kParts>
 struct FmaShape {
-  using TileA = FmaTile<S, C.block_m, C.block_k, S.a_by_depth, C.threads()>;
-  using TileB = FmaTile<S, C.block_n, C.block_k, S.b_by_depth, C.threads()>;
+  using TileA = FmaTile<S, C.block_m, C.block_k, S.a_by_depth, C.threads(), 1>;
+  using TileB = FmaTile<S, C.block_n, C.block_k, S.b_by_depth, C.threads(), kParts>;
   static constexpr int kFloatsA = C.block_k * TileA::kPitch;
   static constexpr int kFloats = kFloatsA + C.block_k * TileB::kPitch;  // of one buffer
   static constexpr int kThreadsN = C.block_n / C.thread_n;
@@ -90,10 +99,10 @@ struct FmaShape {
 };
 
 /// d += the products of kDepths of the tile, from `first` on.
-template <MatmulTraits S, MatmulFmaConfig C, int kDepths>
-__device__ __forceinline__ void fma_depths(typename FmaShape<S, C>::Sums& d, const float* shared,
-                                           int first) {
-  using Shape = FmaShape<S, C>;
+template <GemmTraits S, GemmFmaConfig C, int kParts, int kDepths>
+__device__ __forceinline__ void fma_depths(typename FmaShape<S, C, kParts>::Sums& d,
+                                           const float* shared, int first) {
+  using Shape = FmaShape<S, C, kParts>;
 #pragma unroll
   for (int k = first; k < first + kDepths; ++k) {
     float a[C.thread_m], b[C.thread_n];
@@ -118,15 +127,16 @@ __device__ __forceinline__ void fma_depths(typename FmaShape<S, C>::Sums& d, con
 }
 
 /// d += the products of the tile: in short spans, sums of four of them.
-template <MatmulTraits S, MatmulFmaConfig C>
-__device__ __forceinline__ void fma_tile(typename FmaShape<S, C>::Sums& d, const float* shared) {
+template <GemmTraits S, GemmFmaConfig C, int kParts>
+__device__ __forceinline__ void fma_tile(typename FmaShape<S, C, kParts>::Sums& d,
+                                         const float* shared) {
   if constexpr (S.span == 0 || S.span > kShortFmaSpan) {
-    fma_depths<S, C, C.block_k>(d, shared, 0);
+    fma_depths<S, C, kParts, C.block_k>(d, shared, 0);
   } else {
 #pragma unroll
     for (int first = 0; first < C.block_k; first += 4) {
-      typename FmaShape<S, C>::Sums four = {};
-      fma_depths<S, C, 4>(four, shared, first);
+      typename FmaShape<S, C, kParts>::Sums four = {};
+      fma_depths<S, C, kParts, 4>(four, shared, first);
 #pragma unroll
       for (int i = 0; i < C.thread_m; ++i) {
 #pragma unroll
@@ -137,25 +147,25 @@ __device__ __forceinline__ void fma_tile(typename FmaShape<S, C>::Sums& d, const
 }
 
 /// `after_span()` follows a span's multiply-adds.
-template <MatmulTraits S, MatmulFmaConfig C, typename AfterSpan>
-__device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C>::Sums& d, float* shared,
-                                             const MatmulGpuParams& p, int64_t m0, int64_t n0,
-                                             const AfterSpan& after_span) {
-  using Shape = FmaShape<S, C>;
-  typename Shape::TileA a(p.a, m0, p.a_row, p.a_col);
-  typename Shape::TileB b(p.b, n0, p.b_col, p.b_row);
+template <GemmTraits S, GemmFmaConfig C, int kParts, typename AfterSpan>
+__device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C, kParts>::Sums& d,
+                                             float* shared, const GemmCall& p, int64_t m0,
+                                             int64_t n0, const AfterSpan& after_span) {
+  using Shape = FmaShape<S, C, kParts>;
+  typename Shape::TileA a(p.a, nullptr, m0, p.a_row, p.a_col);
+  typename Shape::TileB b(p.b[0], p.b[1], n0, p.b_col, p.b_row);
   float next_a[Shape::TileA::kCount], next_b[Shape::TileB::kCount];
   float* buffer = shared;
   float* other = shared + Shape::kFloats;
   a.load(next_a, p.m - m0, p.k);
-  b.load(next_b, p.n - n0, p.k);
+  b.load(next_b, product_columns<kParts>(p) - n0, p.k);
   const auto multiply_tile = [&](int64_t left) {
     a.store(buffer, next_a);
     b.store(buffer + Shape::kFloatsA, next_b);
     __syncthreads();  // one a tile: the buffer before this one is no longer read by anyone
     a.load(next_a, p.m - m0, left - C.block_k);
-    b.load(next_b, p.n - n0, left - C.block_k);
-    fma_tile<S, C>(d, buffer);
+    b.load(next_b, product_columns<kParts>(p) - n0, left - C.block_k);
+    fma_tile<S, C, kParts>(d, buffer);
     float* const full = buffer;
     buffer = other, other = full;
   };
@@ -167,12 +177,14 @@ __device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C>::Sums& d, f
 }
 
 /// Hands a thread's sums out through its own part of shared memory, as many rows at a time as fit:
-/// a loop over registers would be unrolled, and 64 copies of an activation cost half a second to
+/// a loop over registers would be unrolled, and 64 copies of an epilogue cost half a second to
 /// compile.
-template <MatmulTraits S, MatmulFmaConfig C>
-__device__ __forceinline__ void fma_store(const typename FmaShape<S, C>::Sums& d, float* shared,
-                                          const MatmulGpuParams& p, int64_t m0, int64_t n0) {
-  using Shape = FmaShape<S, C>;
+template <GemmTraits S, GemmFmaConfig C, typename Epilogue>
+__device__ __forceinline__ void fma_store(const typename FmaShape<S, C, Epilogue::kParts>::Sums& d,
+                                          float* shared, const GemmParams<Epilogue>& p, int64_t m0,
+                                          int64_t n0) {
+  constexpr int kParts = Epilogue::kParts;
+  using Shape = FmaShape<S, C, kParts>;
   constexpr int kFit = 2 * Shape::kFloats / (C.threads() * C.thread_n);
   constexpr int kRows = kFit >= C.thread_m ? C.thread_m : kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
   constexpr int kFours = C.thread_n / 4;
@@ -192,28 +204,31 @@ __device__ __forceinline__ void fma_store(const typename FmaShape<S, C>::Sums& d
       const int64_t n = n0 + Shape::col_of(e % kFours * 4);
       const float4 v = mine[e * C.threads()];
       const float sums[4] = {v.x, v.y, v.z, v.w};
-      if (m < p.m && n < p.n) store_columns<S, 4>(p, m, n, sums);
+      if (m < p.gemm.m && n < product_columns<kParts>(p.gemm))
+        finish_columns<Epilogue, 4>(p, m, n, sums);
     }
   }
 }
 
-template <MatmulTraits S, MatmulFmaConfig C>
+template <GemmTraits S, GemmFmaConfig C, typename Epilogue>
 __global__ void __launch_bounds__(C.threads())
-    matmul_fma(const __grid_constant__ MatmulGpuParams p) {
-  using Shape = FmaShape<S, C>;
+    gemm_fma(const __grid_constant__ GemmParams<Epilogue> p) {
+  constexpr int kParts = Epilogue::kParts;
+  using Shape = FmaShape<S, C, kParts>;
   extern __shared__ __align__(16) float shared[];
-  const auto blocks_n = static_cast<uint32_t>((p.n + C.block_n - 1) / C.block_n);
+  const auto blocks_n =
+      static_cast<uint32_t>((product_columns<kParts>(p.gemm) + C.block_n - 1) / C.block_n);
   const int64_t m0 = int64_t{blockIdx.x / blocks_n} * C.block_m;
   const int64_t n0 = int64_t{blockIdx.x % blocks_n} * C.block_n;
   typename Shape::Sums d = {};
   if constexpr (S.span > 0) {
     typename Shape::Carry carried(shared + C.buffer_bytes() / 4, static_cast<int>(threadIdx.x));
-    fma_mainloop<S, C>(d, shared, p, m0, n0, [&] { carried.add(&d[0][0]); });
+    fma_mainloop<S, C, kParts>(d, shared, p.gemm, m0, n0, [&] { carried.add(&d[0][0]); });
     carried.finish(&d[0][0]);
   } else {
-    fma_mainloop<S, C>(d, shared, p, m0, n0, [] {});
+    fma_mainloop<S, C, kParts>(d, shared, p.gemm, m0, n0, [] {});
   }
-  fma_store<S, C>(d, shared, p, m0, n0);
+  fma_store<S, C, Epilogue>(d, shared, p, m0, n0);
 }
 
-}  // namespace dlblas::gemm
+}  // namespace dlblas

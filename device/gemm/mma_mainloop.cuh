@@ -1,23 +1,23 @@
-// The tensor-core matmul for sm_80 and later: mma.sync over tiles that cp_async brings into a ring.
-// In: a [M, K], b [K, N], f16 or bf16, each contiguous in either dimension, rows 16-byte aligned.
-// Out: out [M, N]; with split_k > 1 partial sums, which matmul_mma_finish adds in order.
-// Numerics: f32 sums in an order that no other block changes, carried every S.span terms; one
-// rounding, at the store.
+// The tensor-core product for sm_80 and later: mma.sync over tiles that cp_async brings in a ring.
+// In: a [M, K], b [K, N], f16 or bf16, each contiguous in either dimension, rows 16-byte aligned;
+// an epilogue. With two parts both b are contiguous along K, and their columns alternate in tiles.
+// Out: the epilogue's; with split_k > 1 partial sums, which gemm_mma_finish adds in order.
+// Numerics: f32 sums in an order that no other block changes, carried every S.span terms.
 //
 //   ring of stages: [a tile | b tile] …          cp_async, stages - 1 tiles ahead
 //   fragments of step k + 1 load                 while step k multiplies
 //
-// Flow: [launch] of matmul_mma_cuda.cpp.  Read next: device/mma_tile.cuh, matmul_epilogue.cuh.
+// Flow: [launch], of ops/gemm/matmul/cuda/matmul_mma_cuda.cpp for one.
+// Read next: device/mma_tile.cuh, epilogue.cuh.
 #pragma once
 
 #include "device/carried_sum.cuh"
+#include "device/gemm/epilogue.cuh"
 #include "device/mma_tile.cuh"
-#include "ops/gemm/matmul/cuda/matmul_epilogue.cuh"
-#include "ops/gemm/matmul/cuda/matmul_gpu_config.hpp"
 
-namespace dlblas::gemm {
+namespace dlblas {
 
-template <MatmulTraits S, MatmulMmaConfig C>
+template <GemmTraits S, GemmMmaConfig C>
 struct MmaShape {
   using TileA = MmaTile<MmaOperand::kA, C.block_m, C.block_k, S.a_by_depth, S.a_whole, C.threads()>;
   using TileB = MmaTile<MmaOperand::kB, C.block_n, C.block_k, S.b_by_depth, S.b_whole, C.threads()>;
@@ -46,10 +46,11 @@ struct MmaPlace {
 
 /// Blocks walk the matrix in bands of group_m rows, columns outside: the blocks that run at one
 /// time share few tiles of a and b, and those stay in L2.
-template <MatmulMmaConfig C>
-__device__ __forceinline__ MmaPlace mma_place(const MatmulGpuParams& p) {
+template <GemmMmaConfig C, int kParts>
+__device__ __forceinline__ MmaPlace mma_place(const GemmCall& p) {
+  const int64_t columns = product_columns<kParts>(p);
   const auto blocks_m = static_cast<uint32_t>((p.m + C.block_m - 1) / C.block_m);
-  const auto blocks_n = static_cast<uint32_t>((p.n + C.block_n - 1) / C.block_n);
+  const auto blocks_n = static_cast<uint32_t>((columns + C.block_n - 1) / C.block_n);
   const uint32_t band = blockIdx.x / (C.group_m * blocks_n), first = band * C.group_m;
   const uint32_t height = blocks_m - first < C.group_m ? blocks_m - first : C.group_m;
   const uint32_t in_band = blockIdx.x - first * blocks_n;
@@ -57,7 +58,7 @@ __device__ __forceinline__ MmaPlace mma_place(const MatmulGpuParams& p) {
   at.m = static_cast<int64_t>(first + in_band % height) * C.block_m;
   at.n = static_cast<int64_t>(in_band / height) * C.block_n;
   at.rows = static_cast<int32_t>(p.m - at.m < C.block_m ? p.m - at.m : C.block_m);
-  at.cols = static_cast<int32_t>(p.n - at.n < C.block_n ? p.n - at.n : C.block_n);
+  at.cols = static_cast<int32_t>(columns - at.n < C.block_n ? columns - at.n : C.block_n);
   at.depth_begin = 0;
   at.depth = static_cast<int32_t>(p.k);
   if constexpr (C.split_k > 1) {
@@ -72,20 +73,30 @@ __device__ __forceinline__ MmaPlace mma_place(const MatmulGpuParams& p) {
 
 /// Copies tile after tile into the ring, in order. A tile is one group of copies, also when there
 /// is none left, so that waiting counts groups alone.
-template <MatmulTraits S, MatmulMmaConfig C>
+template <GemmTraits S, GemmMmaConfig C, int kParts>
 struct TileFetcher {
   using Shape = MmaShape<S, C>;
   TileSource a, b;
   int32_t rows, cols, depth_left;
 
-  __device__ __forceinline__ TileFetcher(const MatmulGpuParams& p, const MmaPlace& at)
+  __device__ __forceinline__ TileFetcher(const GemmCall& p, const MmaPlace& at)
       : rows(at.rows), cols(at.cols), depth_left(at.depth) {
     const auto* pa = static_cast<const uint16_t*>(p.a);
-    const auto* pb = static_cast<const uint16_t*>(p.b);
     a = Shape::TileA::source(pa + at.m * p.a_row + at.depth_begin * p.a_col,
                              2 * (S.a_by_depth ? p.a_row : p.a_col));
-    b = Shape::TileB::source(pb + at.depth_begin * p.b_row + at.n * p.b_col,
-                             2 * (S.b_by_depth ? p.b_col : p.b_row));
+    const int64_t pitch = 2 * (S.b_by_depth ? p.b_col : p.b_row);
+    if constexpr (kParts == 1) {
+      b = Shape::TileB::source(first_of_b(p, at, 0), pitch);
+    } else {
+      static_assert(S.b_by_depth, "columns alternate: each is a row of the tile");
+      b = Shape::TileB::source_of_pairs(first_of_b(p, at, 0), first_of_b(p, at, 1), pitch);
+    }
+  }
+
+  __device__ static __forceinline__ const uint16_t* first_of_b(const GemmCall& p,
+                                                               const MmaPlace& at, int part) {
+    return static_cast<const uint16_t*>(p.b[part]) + at.depth_begin * p.b_row +
+           at.n / kParts * p.b_col;
   }
 
   /// Copies `first` … `last` - 1 of the next tile; the last of all closes the group.
@@ -107,7 +118,7 @@ struct TileFetcher {
   }
 };
 
-template <MatmulTraits S, MatmulMmaConfig C>
+template <GemmTraits S, GemmMmaConfig C>
 __device__ __forceinline__ void load_fragments(typename MmaShape<S, C>::Fragments& f,
                                                uint32_t stage, uint32_t a_lane, uint32_t b_lane,
                                                int step) {
@@ -124,7 +135,7 @@ __device__ __forceinline__ void load_fragments(typename MmaShape<S, C>::Fragment
   }
 }
 
-template <MatmulTraits S, MatmulMmaConfig C>
+template <GemmTraits S, GemmMmaConfig C>
 __device__ __forceinline__ void multiply_fragments(typename MmaShape<S, C>::Sums& d,
                                                    const typename MmaShape<S, C>::Fragments& f) {
   using Shape = MmaShape<S, C>;
@@ -143,12 +154,12 @@ __device__ __forceinline__ void multiply_fragments(typename MmaShape<S, C>::Sums
 /// (its slot is the one that is filled next) and shows the copies of the tile after.
 /// `after_span()` follows a span's multiplications. It stands behind a loop of its own: as a branch
 /// of the tiles' loop it would become predicated instructions of every tile, 1.2 × the time.
-template <MatmulTraits S, MatmulMmaConfig C, typename AfterSpan>
+template <GemmTraits S, GemmMmaConfig C, int kParts, typename AfterSpan>
 __device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, uint32_t ring,
-                                             const MatmulGpuParams& p, const MmaPlace& at,
+                                             const GemmCall& p, const MmaPlace& at,
                                              const AfterSpan& after_span) {
   using Shape = MmaShape<S, C>;
-  TileFetcher<S, C> fetcher(p, at);
+  TileFetcher<S, C, kParts> fetcher(p, at);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const uint32_t a_lane = Shape::TileA::lane_offset(warp / C.warps_n * C.warp_m());
   const uint32_t b_lane = Shape::TileB::lane_offset(warp % C.warps_n * C.warp_n());
@@ -194,9 +205,9 @@ __device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, u
 /// Hands the warp's sums out through shared memory: registers hold pairs of columns, a store wants
 /// eight. All rows at once where the ring has room, since each turn's copy of the loop that stores
 /// costs compile time; else 16.
-template <MatmulTraits S, MatmulMmaConfig C>
+template <GemmTraits S, GemmMmaConfig C, typename Epilogue>
 __device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d, float* shared,
-                                          const MatmulGpuParams& p, const MmaPlace& at) {
+                                          const GemmParams<Epilogue>& p, const MmaPlace& at) {
   using Shape = MmaShape<S, C>;
   constexpr int kPitch = C.pitch(), kEights = Shape::kEights;
   constexpr int kWarps = C.warps_m * C.warps_n;
@@ -222,9 +233,9 @@ __device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d
       if (row >= at.rows || col >= at.cols) continue;
       const float* from = mine + e / kEights * kPitch + e % kEights * 8;
       if constexpr (C.split_k > 1) {
-        store_partial(p, blockIdx.y, at.m + row, at.n + col, from);
+        store_partial<Epilogue::kParts>(p.gemm, blockIdx.y, at.m + row, at.n + col, from);
       } else {
-        store_columns<S, 8>(p, at.m + row, at.n + col, from);
+        finish_columns<Epilogue, 8>(p, at.m + row, at.n + col, from);
       }
     }
     __syncwarp();
@@ -232,47 +243,48 @@ __device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d
 }
 
 /// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes. Before sm_90 it likes
-/// seven of 32 × 64, and where an activation branches it spills for them.
-template <MatmulTraits S, MatmulMmaConfig C>
+/// seven of 32 × 64, and where an epilogue branches it spills for them.
+template <GemmMmaConfig C, typename Epilogue>
 constexpr int mma_blocks() {
 #if __CUDA_ARCH__ < 900
-  constexpr bool kBranches =
-      S.activation == Activation::kLeakyRelu || S.activation == Activation::kSilu;
-  if (kBranches && C.block_m == 32 && C.block_n == 64 && C.block_k == 128) return 6;
+  if (Epilogue::kBranches && C.block_m == 32 && C.block_n == 64 && C.block_k == 128) return 6;
 #endif
   return 0;
 }
 
-template <MatmulTraits S, MatmulMmaConfig C>
-__global__ void __launch_bounds__(C.threads(), mma_blocks<S, C>())
-    matmul_mma(const __grid_constant__ MatmulGpuParams p) {
+template <GemmTraits S, GemmMmaConfig C, typename Epilogue>
+__global__ void __launch_bounds__(C.threads(), mma_blocks<C, Epilogue>())
+    gemm_mma(const __grid_constant__ GemmParams<Epilogue> p) {
   extern __shared__ __align__(128) unsigned char shared[];
-  const MmaPlace at = mma_place<C>(p);
+  constexpr int kParts = Epilogue::kParts;
+  const MmaPlace at = mma_place<C, kParts>(p.gemm);
   using Shape = MmaShape<S, C>;
   typename Shape::Sums d = {};
   if constexpr (S.span > 0) {
     typename Shape::Carry carried(shared + C.ring_bytes(), static_cast<int>(threadIdx.x));
-    mma_mainloop<S, C>(d, shared_address(shared), p, at, [&] { carried.add(&d[0][0][0]); });
+    mma_mainloop<S, C, kParts>(d, shared_address(shared), p.gemm, at,
+                               [&] { carried.add(&d[0][0][0]); });
     carried.finish(&d[0][0][0]);
   } else {
-    mma_mainloop<S, C>(d, shared_address(shared), p, at, [] {});
+    mma_mainloop<S, C, kParts>(d, shared_address(shared), p.gemm, at, [] {});
   }
-  mma_store<S, C>(d, reinterpret_cast<float*>(shared), p, at);
+  mma_store<S, C, Epilogue>(d, reinterpret_cast<float*>(shared), p, at);
 }
 
-/// out = act(Σ partial + bias), the parts of K added in ascending order. A thread takes eight
-/// columns of a row.
-template <MatmulTraits S, MatmulMmaConfig C>
-__global__ void __launch_bounds__(kFinishThreads)
-    matmul_mma_finish(const __grid_constant__ MatmulGpuParams p) {
-  const int64_t eights = (p.n + 7) / 8;
-  const int64_t at = int64_t{blockIdx.x} * kFinishThreads + threadIdx.x;
-  if (at >= p.m * eights) return;
+/// The epilogue of Σ partial, the parts of K added in ascending order. A thread takes eight columns
+/// of a row.
+template <GemmTraits S, GemmMmaConfig C, typename Epilogue>
+__global__ void __launch_bounds__(kGemmFinishThreads)
+    gemm_mma_finish(const __grid_constant__ GemmParams<Epilogue> p) {
+  constexpr int kParts = Epilogue::kParts;
+  const int64_t eights = (product_columns<kParts>(p.gemm) + 7) / 8;
+  const int64_t at = int64_t{blockIdx.x} * kGemmFinishThreads + threadIdx.x;
+  if (at >= p.gemm.m * eights) return;
   const int64_t m = at / eights, n = at % eights * 8;
   float sum[8] = {};
 #pragma unroll
-  for (int part = 0; part < C.split_k; ++part) add_partial(p, part, m, n, sum);
-  store_columns<S, 8>(p, m, n, sum);
+  for (int part = 0; part < C.split_k; ++part) add_partial<kParts>(p.gemm, part, m, n, sum);
+  finish_columns<Epilogue, 8>(p, m, n, sum);
 }
 
-}  // namespace dlblas::gemm
+}  // namespace dlblas

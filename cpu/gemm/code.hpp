@@ -1,0 +1,21 @@
+// A level's code of matrix products with one epilogue: what the files of the instruction sets
+// define. In: an epilogue. Out: the table that host code calls.
+// Read next: cpu/gemm/epilogue.hpp, ops/gemm/matmul/cpu/matmul_avx512.cpp.
+#pragma once
+
+#include "cpu/gemm/few_rows.hpp"
+#include "cpu/gemm/mainloop.hpp"
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+template <typename Epilogue>
+constexpr GemmCode gemm_code() {
+  return {kTileShapes.of,     kNumTiles,     Epilogue::kParts, pack_b,
+          multiply<Epilogue>, row<Epilogue>, pack_rows};
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)

@@ -1,0 +1,72 @@
+// What an epilogue of a matrix product on CPUs is, and what it loads and stores with.
+// In: f32 sums of one row's columns, finished. Out: whatever the epilogue stores. The loops
+// (cpu/gemm/mainloop.hpp, cpu/gemm/few_rows.hpp) take the epilogue as a template parameter: another
+// operator is another epilogue, with none of them changed.
+//
+//   struct Scaled {                                   out = row_scale[i] · col_scale[j] · sum
+//     using Params = …;                               plain values of one call; the host fills them
+//     static constexpr int kParts = 1;                2: two products of a meet (silu(a·b₀)·(a·b₁))
+//     static void store(const Params&, int64_t i, int64_t j, int64_t n,
+//                       const float* const (&sums)[kParts]);
+//     static const GemmMatrix* plain(const Params&);  may be left out, see below
+//   };
+//
+// `store` gets columns [j, j + n) of row i; sums[part][c] is that of column j + c of a · b[part].
+// `plain` names the f32 result with contiguous rows that whole tiles of sums may go to as they are;
+// null, or none: `store` is called for every element.
+// Compiled once per instruction set, as cpu/simd.hpp.  Read next: cpu/gemm/mainloop.hpp,
+// ops/gemm/matmul/cpu/matmul_epilogue_simd.hpp (one with an activation).
+#pragma once
+
+#include "cpu/gemm/pack.hpp"
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+/// The first n values of v as elements `col` apart.
+template <Element E>
+DLBLAS_INLINE void store_strided(void* p, int64_t col, Vec v, int n) {
+  if (col == 1) return n == kWidth ? store<E>(p, v) : store_partial<E>(p, v, n);
+  char lanes[kWidth * kElementBytes<E>];
+  store<E>(lanes, v);
+  for (int i = 0; i < n; ++i) {
+    __builtin_memcpy(at<E>(p, i * col), lanes + i * kElementBytes<E>, kElementBytes<E>);
+  }
+}
+
+/// Elements (i, j) … (i, j + n - 1) of an operand, n at most kWidth; zeros above.
+DLBLAS_INLINE Vec load_columns(const GemmMatrix& m, int64_t i, int64_t j, int64_t n) {
+  const char* p = address(m, i, j);
+  if (m.col == 1) {
+    if (m.type == Element::kF32) return load_first<Element::kF32>(p, n);
+    if (m.type == Element::kF16) return load_first<Element::kF16>(p, n);
+    return load_first<Element::kBF16>(p, n);
+  }
+  float lanes[kWidth + kPackSlack];
+  pack(m.type, {p, m.col, 0}, n, 1, kWidth, lanes);
+  return load<Element::kF32>(lanes);
+}
+
+template <Element E, typename Value>
+DLBLAS_INLINE void store_elements(const GemmMatrix& out, int64_t i, int64_t j, int64_t n,
+                                  const Value& value) {
+  for (int64_t c = 0; c < n; c += kWidth) {
+    const int64_t lanes = smaller(kWidth, n - c);
+    store_strided<E>(address(out, i, j + c), out.col, value(c, lanes), static_cast<int>(lanes));
+  }
+}
+
+/// Rounds and stores columns [j, j + n) of row i: value(c, lanes) is a vector of those from j + c
+/// on, of which `lanes` count.
+template <typename Value>
+DLBLAS_INLINE void store_values(const GemmMatrix& out, int64_t i, int64_t j, int64_t n,
+                                const Value& value) {
+  if (out.type == Element::kF32) return store_elements<Element::kF32>(out, i, j, n, value);
+  if (out.type == Element::kF16) return store_elements<Element::kF16>(out, i, j, n, value);
+  store_elements<Element::kBF16>(out, i, j, n, value);
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)

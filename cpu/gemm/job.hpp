@@ -1,0 +1,127 @@
+// One matrix product on a CPU, as host code and the objects of all instruction sets see it:
+// operands, the order of sums, configurations, and the code that a level has for one epilogue.
+// In: nothing but plain values; no inline function may appear here, an instruction-set object would
+// keep its own copy of it for everyone.
+// Flow: [compile] fills a configuration, [launch] the job.  Read next: cpu/gemm/epilogue.hpp (what
+// an operator writes), cpu/gemm/run.hpp (what runs it).
+#pragma once
+
+#include <stdint.h>
+
+#include "cpu/element.hpp"
+
+namespace dlblas {
+
+/// A strided matrix; strides in elements, of any sign, 0 included.
+struct GemmMatrix {
+  void* data;
+  int64_t row, col;
+  Element type;
+};
+
+/// The order of sums: K alone decides where a sum begins, so no tile, block or thread count changes
+/// a bit. A chain of multiply-adds starts afresh every `chain` depths; chains add up to a run, runs
+/// to a span, each from first to last; spans are added with the error of each addition kept. So the
+/// error does not grow with K.
+struct GemmSums {
+  int64_t chain, run, span;
+};
+inline constexpr GemmSums kLongSums = {256, 256, 8192};
+/// Vectors, and products so small that libraries add up many short sums: what these cost goes
+/// unseen there (few rows), or is a fourth of little (blocks).
+inline constexpr GemmSums kFewRowsSums = {128, 256, 8192};
+inline constexpr GemmSums kMiddleSums = {32, 128, 8192};
+inline constexpr GemmSums kShortSums = {8, 64, 1024};
+
+/// The products a[m, k] · b[part][k, n], and what becomes of them.
+struct GemmJob {
+  GemmMatrix a;
+  GemmMatrix b[2];  // the second only of an epilogue of two parts (a gate and what it scales)
+  int64_t m, n, k;
+  GemmSums sums;
+  /// Rows of f32 that partial sums may wait in: those of a result. Null: none.
+  float* partial;
+  int64_t partial_row;   // floats
+  const void* epilogue;  // its Params
+};
+
+/// Which loop around the register tile is outer. The inner loop's panel streams through L1 while
+/// the outer one's stays there.
+enum class GemmOrder : int32_t { kColumns, kRows };
+/// What the threads divide: columns need no barrier (each packs its own part of b), rows share a
+/// packed b.
+enum class GemmSplit : int32_t { kColumns, kRows };
+
+/// Configuration of the blocked form. `tile` indexes the level's table of register tiles.
+struct CpuGemmConfig {
+  int32_t tile;
+  int32_t block_m, block_n, block_k;
+  int32_t unroll_k;
+  int32_t prefetch;  // rows of the packed b fetched ahead into L1; 0: none
+  GemmOrder order;
+  GemmSplit split;
+  bool pack_a;  // false: the register tile reads f32 a in place
+};
+
+/// Configuration of the few-row form.
+struct CpuGemmRowConfig {
+  int32_t unroll_k;  // rows (or, for a transposed b, columns) of b streamed side by side
+  int32_t block_n;   // columns whose partial sums stay in L1
+  int32_t prefetch;  // bytes ahead in every stream; 0: none
+  bool dots;  // b is contiguous along K, and its columns are dot products; no knob, of the problem
+};
+
+/// Shape of one register tile.
+struct GemmTile {
+  int32_t m, n;
+};
+/// Widest row group of the few-row form: more rows stream b again.
+inline constexpr int kMaxRowGroup = 8;
+/// Sums that the few-row form keeps of each element: of a chain, a run, a span, all spans, and the
+/// error of the last.
+inline constexpr int kRowPlanes = 5;
+/// f32 values that packing may write past a panel's end.
+inline constexpr int kPackSlack = 16;
+
+/// One cache block of the product: rows [i0, i1), columns [j0, j1), depth [k0, k1).
+struct GemmBlock {
+  int64_t i0, i1, j0, j1, k0, k1;
+};
+/// Packed operands of a block.
+struct GemmPanels {
+  const float* b;  // starts at the block's j0
+  int64_t part;    // floats from one part of b to the next
+  float* a;        // room to pack a
+};
+/// Where a block's f32 partial sums live between depths: element (i, j) of a part is at
+/// data[(i - i0) · ld + (j - j0) + part · index]. `padded`: tiles may write past i1 and j1
+/// (scratch, not a result). Where K has more than one span, the total of the spans before and its
+/// error lie `plane` and 2 · `plane` floats on.
+struct GemmPartial {
+  float* data;
+  int64_t ld;
+  int64_t i0, j0;
+  bool padded;
+  int64_t plane, part;
+};
+
+/// A level's code with one epilogue, as the host code sees it.
+struct GemmCode {
+  const GemmTile* tiles;
+  int num_tiles;
+  int parts;  // the epilogue's
+  /// Packs columns [j0, j1) × depth [k0, k1) of a part of b into panels of the tile's width.
+  void (*pack_b)(const GemmJob&, const CpuGemmConfig&, const GemmBlock&, int part, float* packed_b);
+  /// Adds one block's products. The epilogue runs at the last depth.
+  void (*multiply)(const GemmJob&, const CpuGemmConfig&, const GemmBlock&, const GemmPanels&,
+                   const GemmPartial&);
+  /// Columns [j0, j1) of a few-row product, whole depth. `rows`: of pack_rows; `sums`:
+  /// parts · kRowPlanes · kMaxRowGroup · block_n floats.
+  void (*row)(const GemmJob&, const CpuGemmRowConfig&, int64_t j0, int64_t j1, const float* rows,
+              float* sums);
+  /// a as f32: rows side by side at each depth, or for dot products one after the other; rows past
+  /// m, up to a power of two, are zero.
+  void (*pack_rows)(const GemmJob&, const CpuGemmRowConfig&, float* rows);
+};
+
+}  // namespace dlblas

@@ -1,0 +1,189 @@
+// The loops around a level's code; see run.hpp.
+#include "cpu/gemm/run.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace dlblas {
+namespace {
+
+constexpr std::int64_t kFloatBytes = sizeof(float);
+/// Rows whose f32 partial sums wait in scratch when the output cannot hold them. A multiple of
+/// every tile's height is made of it; more rows than this pack b again, once in a thousand rows.
+constexpr std::int64_t kScratchRows = 1024;
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+/// Sizes that workspace and loops agree on, from bucketed or exact dimensions.
+struct Plan {
+  GemmTile tile;
+  std::int64_t columns;  // of b, per thread (split=columns) or in all
+  std::int64_t block_n, block_k;
+  // Of a slot, of a part of b in a block, of a part's scratch.
+  std::int64_t a_floats, b_floats, scratch_floats;
+  std::int64_t scratch_rows, plane;  // see GemmPartial
+  int a_count, b_count;              // slots; b blocks (and scratches)
+};
+
+Plan plan_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t kLine = 16;  // floats: buffers start on cache lines
+  const CpuGemmConfig& c = s.config;
+  Plan p{};
+  p.tile = s.code->tiles[c.tile];
+  const bool by_columns = c.split == GemmSplit::kColumns;
+  const std::int64_t panels = ceil_div(n, p.tile.n);
+  p.columns = (by_columns ? ceil_div(panels, s.slots) : panels) * p.tile.n;
+  p.block_n = std::min<std::int64_t>(round_up(c.block_n, p.tile.n), p.columns);
+  p.block_k = std::max<std::int64_t>(1, std::min<std::int64_t>(c.block_k, k));
+  p.scratch_rows =
+      s.scratch ? std::min(round_up(kScratchRows, p.tile.m), round_up(m, p.tile.m)) : m;
+  const std::int64_t block_m = std::min<std::int64_t>(c.block_m, round_up(m, p.tile.m));
+  p.a_floats = round_up(block_m * p.block_k + kPackSlack, kLine);
+  p.b_floats = round_up(p.block_n * p.block_k + kPackSlack, kLine);
+  p.plane = s.scratch ? p.scratch_rows * p.block_n : 0;
+  p.scratch_floats = p.plane * (s.spans ? 3 : 1);
+  p.a_count = s.slots;
+  p.b_count = by_columns ? s.slots : 1;
+  return p;
+}
+
+/// One call at work.
+struct Run {
+  const GemmBlocked& s;
+  const GemmJob& p;
+  const Plan plan;
+  float* workspace;
+  std::int64_t i0, i1;  // the rows of this pass
+
+  float* a_buffer(std::int64_t slot) const { return workspace + slot * plan.a_floats; }
+  float* b_buffer(std::int64_t index) const {
+    return workspace + plan.a_count * plan.a_floats + index * s.code->parts * plan.b_floats;
+  }
+  GemmPartial partial(std::int64_t index, std::int64_t j0) const {
+    if (!s.scratch) return {p.partial, p.partial_row, 0, 0, false, 0, 0};
+    float* data = b_buffer(plan.b_count) + index * s.code->parts * plan.scratch_floats;
+    return {data, plan.block_n, i0, j0, true, plan.plane, plan.scratch_floats};
+  }
+  void pack(const GemmBlock& block, float* to) const {
+    for (int part = 0; part < s.code->parts; ++part)
+      s.code->pack_b(p, s.config, block, part, to + part * plan.b_floats);
+  }
+  /// A block within the columns of block `index` of b.
+  void multiply(const GemmBlock& block, std::int64_t index, std::int64_t slot) const {
+    s.code->multiply(p, s.config, block, {b_buffer(index), plan.b_floats, a_buffer(slot)},
+                     partial(index, block.j0));
+  }
+  /// Calls fn(block) over columns [j0, j1) and the whole depth, once even when the depth is zero.
+  template <typename F>
+  void for_blocks(std::int64_t j0, std::int64_t j1, F&& fn) const {
+    for (std::int64_t j = j0; j < j1; j += plan.block_n) {
+      std::int64_t k = 0;
+      do {
+        fn(GemmBlock{i0, i1, j, std::min(j1, j + plan.block_n), k,
+                     std::min(p.k, k + plan.block_k)});
+        k += plan.block_k;
+      } while (k < p.k);
+    }
+  }
+};
+
+void run_columns(const Run& r, const Context& context) {
+  context.run(0, r.s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = begin; slot < end; ++slot) {
+      const std::int64_t j0 = slot * r.plan.columns;
+      r.for_blocks(j0, std::min(r.p.n, j0 + r.plan.columns), [&](const GemmBlock& block) {
+        r.pack(block, r.b_buffer(slot));
+        r.multiply(block, slot, slot);
+      });
+    }
+  });
+}
+
+void run_rows(const Run& r, const Context& context) {
+  const std::int64_t slots = r.s.slots;
+  const std::int64_t tile_m = r.plan.tile.m, tile_n = r.plan.tile.n;
+  const std::int64_t rows = ceil_div(ceil_div(r.i1 - r.i0, tile_m), slots) * tile_m;
+  r.for_blocks(0, r.p.n, [&](const GemmBlock& block) {
+    const std::int64_t columns = ceil_div(ceil_div(block.j1 - block.j0, tile_n), slots) * tile_n;
+    context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
+      GemmBlock part = block;
+      part.j0 = std::min(block.j1, block.j0 + begin * columns);
+      part.j1 = std::min(block.j1, block.j0 + end * columns);
+      float* to = r.b_buffer(0) + (part.j0 - block.j0) * (block.k1 - block.k0);
+      if (part.j0 < part.j1) r.pack(part, to);
+    });
+    context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
+      GemmBlock part = block;
+      part.i0 = std::min(block.i1, block.i0 + begin * rows);
+      part.i1 = std::min(block.i1, block.i0 + end * rows);
+      r.multiply(part, 0, begin);
+    });
+  });
+}
+
+}  // namespace
+
+GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config, const GemmSums& sums,
+                         int threads, std::int64_t k, bool holds_sums) {
+  GemmBlocked s{&code, config, sums, threads, false, k > sums.span};
+  s.scratch = s.spans || (!(holds_sums && code.parts == 1) && k > config.block_k);
+  // Whole tiles to a row block: a ragged one in every block would be paid every time.
+  s.config.block_m = static_cast<std::int32_t>(round_up(config.block_m, code.tiles[config.tile].m));
+  return s;
+}
+
+std::size_t workspace_bytes(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const Plan plan = plan_of(s, m, n, k);
+  return static_cast<std::size_t>(
+      kFloatBytes * (plan.a_count * plan.a_floats +
+                     plan.b_count * s.code->parts * (plan.b_floats + plan.scratch_floats)));
+}
+
+void run_blocked(const GemmBlocked& s, GemmJob job, const void* epilogue, const Context& context,
+                 void* workspace) {
+  if (job.m == 0 || job.n == 0) return;
+  job.sums = s.sums, job.epilogue = epilogue;
+  Run r{s, job, plan_of(s, job.m, job.n, job.k), static_cast<float*>(workspace), 0, 0};
+  for (r.i0 = 0; r.i0 < job.m; r.i0 = r.i1) {
+    r.i1 = std::min(job.m, r.i0 + r.plan.scratch_rows);
+    if (s.config.split == GemmSplit::kColumns) {
+      run_columns(r, context);
+    } else {
+      run_rows(r, context);
+    }
+  }
+}
+
+// ---- Few rows ----
+
+namespace {
+std::int64_t row_floats(std::int64_t m, std::int64_t k) {
+  const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
+  return round_up(rows * k + kPackSlack, kPackSlack);
+}
+std::int64_t sum_floats(const GemmFewRows& s) {
+  return std::int64_t{kRowPlanes} * kMaxRowGroup * s.config.block_n * s.code->parts;
+}
+}  // namespace
+
+std::size_t workspace_bytes(const GemmFewRows& s, std::int64_t m, std::int64_t k) {
+  return static_cast<std::size_t>(kFloatBytes * (row_floats(m, k) + s.slots * sum_floats(s)));
+}
+
+void run_few_rows(const GemmFewRows& s, GemmJob job, const void* epilogue, const Context& context,
+                  void* workspace) {
+  if (job.m == 0 || job.n == 0) return;
+  job.sums = s.sums, job.epilogue = epilogue;
+  auto* rows = static_cast<float*>(workspace);
+  s.code->pack_rows(job, s.config, rows);
+  float* sums = rows + row_floats(job.m, job.k);
+  // Whole cache lines of f32 columns to a thread, also where elements are half as wide.
+  const std::int64_t share = round_up(ceil_div(job.n, s.slots), 32);
+  context.run(0, s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t j0 = std::min(job.n, begin * share), j1 = std::min(job.n, end * share);
+    if (j0 < j1) s.code->row(job, s.config, j0, j1, rows, sums + begin * sum_floats(s));
+  });
+}
+
+}  // namespace dlblas
