@@ -221,7 +221,8 @@ def choose_device(text: str | None, info: Row | None = None) -> str:
 def cases(row: Row, use: str) -> list[Row]:
     """The operator's rows of its cases.json that are meant for ``use``."""
     folder = os.path.dirname(os.path.dirname(_native.library_path()))
-    paths = [os.path.join(folder, "ops", f"{row[k]}.cases.json") for k in ("family", "name")]
+    names = dict.fromkeys((row["family"], row["name"]))  # a family may have its operator's name
+    paths = [os.path.join(folder, "ops", f"{name}.cases.json") for name in names]
     rows: list[Row] = []
     for path in paths:
         if os.path.exists(path):

@@ -28,7 +28,8 @@ from dlblas.bench.gpu_timing import Rotation, one_line
 Tensors = dict[str, torch.Tensor]
 Formula = Callable[..., Any]
 
-_FEW = 64  # rows; below, a launch is what is measured
+# Below both, a launch is what is measured.
+_FEW_ROWS, _FEW_ELEMENTS = 64, 1 << 19
 _DRAWN = 1 << 22  # elements; more are made on the device
 
 
@@ -51,6 +52,10 @@ class Problem(NamedTuple):
     def has_rows(self, name: str) -> bool:
         return any(d["text"] in ("T", "*T") for d in self.facts(name)["dims"])
 
+    def elements(self) -> int:
+        """Of the largest tensor that has rows."""
+        return max(int(math.prod(s.shape)) for n, s in self.specs.items() if self.has_rows(n))
+
     def told(self) -> Row:
         return dict(self.case["dims"])
 
@@ -72,7 +77,7 @@ def rows(bench: Session) -> Iterator[Row]:
 def _problems(row: Row) -> Iterator[Problem]:
     for case in _specs.cases(row, "bench"):
         dtype = next((d for d in ("bf16", *case["dtypes"]) if d in case["dtypes"]), None)
-        if dtype is None or math.prod(np.atleast_1d(case["dims"].get("T", _FEW))) < _FEW:
+        if dtype is None:
             continue
         args = case.get("args", {})
         dtypes = {"": dtype, **{n: d for n, d in args.items() if isinstance(d, str)}}
@@ -80,9 +85,11 @@ def _problems(row: Row) -> Iterator[Problem]:
         known = {n: d for n, d in dtypes.items() if n in tensors or not n}
         specs = _specs.tensor_specs(row, case["dims"], known, args)
         scalars = {n: v for n, v in args.items() if n not in tensors}
-        yield Problem(
-            row, case, dtype, specs, {**scalars, **_specs.size_arguments(row, case["dims"])}
-        )
+        sizes = _specs.size_arguments(row, case["dims"])
+        problem = Problem(row, case, dtype, specs, {**scalars, **sizes})
+        count = math.prod(np.atleast_1d(case["dims"].get("T", _FEW_ROWS)))
+        if count >= _FEW_ROWS or problem.elements() >= _FEW_ELEMENTS:
+            yield problem
 
 
 def _torch_dtype(name: str) -> torch.dtype:
