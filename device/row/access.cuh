@@ -263,6 +263,12 @@ struct RowAccess {
           : "memory");
     }
   }
+  /// a + b rounded to the operand's type, which is theirs.
+  template <int kIndex>
+  __device__ Vec<T.types[kIndex], N> add_rounded(Operand<kIndex>, const Vec<T.types[kIndex], N>& a,
+                                                 const Vec<T.types[kIndex], N>& b) const {
+    return dlblas::add_rounded<T.types[kIndex]>(a, b);
+  }
   /// v rounded to the operand's type and back.
   template <int kIndex>
   __device__ Values<N> round(Operand<kIndex>, const Values<N>& v) const {
@@ -366,6 +372,13 @@ struct RowAccess {
   }
 };
 
+/// Traits of accesses of one element, anywhere in a row.
+constexpr RowTraits one_by_one(RowTraits traits) {
+  traits.n = 1;
+  traits.full = false;
+  return traits;
+}
+
 /// What a program is compiled for on a GPU.
 template <RowTraits T, RowConfig C, typename A, bool kKeep>
 struct DeviceTarget {
@@ -381,6 +394,8 @@ struct DeviceTarget {
   using Words = Vec<T.types[kIndex], T.n>;
   using Math = DeviceMath;
   using Total = float;  // of a sum
+  template <int kIndex>
+  using Scale = RowScale<T.types[kIndex]>;
   using Sum = SumPart;
   using Sums = SumsPart;
   using Max = MaxPart;

@@ -73,8 +73,15 @@ struct RowProgram {
   static constexpr bool kZeroNeutral = false;
   /// Rows are written, or read, as 8-bit elements: what a CPU compiles loops for.
   static constexpr bool kByteResults = false, kByteRows = false;
-  /// keep() stores: reload(Kept&, at) reads what it kept where the row is read again.
-  static constexpr bool kHasReload = false;
+  /// Vectors over columns may be f32 where rows have 16 bits: a CPU compiles loops for it.
+  static constexpr bool kWideColumns = false;
+  /// Bit i: keep() stores operand i; reload(Kept&, at) reads it where the row is read again.
+  static constexpr uint32_t kStoredByKeep = 0;
+  /// lost(Stage, total, call): f32 lost what a stage's sum must tell. Its terms are then added up
+  /// again in f64, one by one, and finalize_wide(Stage, stats, total, call) takes the place of
+  /// finalize. accumulate() is a template on the part, which has what Sum has. Such programs have
+  /// one stage, over rows.
+  static constexpr bool kMayLoseSums = false;
   /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.
   static constexpr bool kRemembers = false;
   struct Columns {};
@@ -88,6 +95,12 @@ struct RowProgram {
   DLBLAS_ROW void accumulate(const Any&...) {}
   template <typename... Any>
   DLBLAS_ROW void reload(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW bool lost(const Any&...) {
+    return false;
+  }
+  template <typename... Any>
+  DLBLAS_ROW void finalize_wide(const Any&...) {}
   template <typename... Any>
   DLBLAS_ROW void load_columns(const Any&...) {}
   template <typename... Any>

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       };
       Kept* place = reinterpret_cast<Kept*>(row_memory) + start / N + thread;
       if constexpr (kFirst || !C.keep) {
-        if constexpr (!kFirst && P::kHasReload) {
+        if constexpr (!kFirst && P::kStoredByKeep != 0) {
 #pragma unroll
           for (int i = 0; i < V; ++i) P::reload(kept[i], at(i));
         } else {
@@ -115,17 +115,39 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       body(kept, at);
     }
   };
+  const auto wide = [&] {
+    if constexpr (!P::kMayLoseSums)
+      return 0.0;
+    else
+      return detail::sum_wide<Program, T, C>(call, row.index, begin, begin + end, threads);
+  };
   const auto stage = [&](auto s) {
     constexpr int R = decltype(s)::index;
     if constexpr (P::kScopes[R] <= 0) {
-      auto part = P::partial(s);
+      // Element by element a sum takes f64 at once, where the program may need it.
+      constexpr bool kWide = P::kMayLoseSums && T.strided, kFlushed = P::kMayLoseSums && !kWide;
+      const auto none = [&] {
+        if constexpr (kWide)
+          return WideSumPart();
+        else
+          return P::partial(s);
+      };
+      auto part = none();
+      double flushed = 0;
+      int rounds = 0;
       pass(s, [&](auto& kept, const auto& at) {
 #pragma unroll
         for (int i = 0; i < V; ++i)
           if (P::kZeroNeutral || at(i).holds)
             P::accumulate(s, part, kept[i], columns[i], stats, at(i));
+        // No f32 chain is longer than a few hundred terms.
+        if constexpr (kFlushed)
+          if (++rounds % 64 == 0) flushed += part.value(), part = none();
       });
-      detail::finalize_stage<P, C, R>(part, stats, threads, blocks, call);
+      auto mine = part.value();
+      if constexpr (kFlushed) mine = static_cast<float>(flushed + mine);
+      detail::finalize_stage<P, C, R, typename decltype(part)::Op>(mine, stats, threads, blocks,
+                                                                   call, wide);
     }
   };
   if constexpr (P::kStages > 0) stage(Stage<0>{});

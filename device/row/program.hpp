@@ -23,8 +23,8 @@
 //
 // Functions that a program must have: load, keep, store; per stage partial, accumulate, finalize.
 // What it may have, with its constant in RowProgram: load_columns, store_row, finalize_group,
-// reload, fold, select. Read next: ops/activation/silu_and_mul/silu_and_mul_program.hpp,
-// ops/norm/softmax/.
+// reload, lost and finalize_wide, fold, select. Read next:
+// ops/activation/silu_and_mul/silu_and_mul_program.hpp, ops/norm/softmax/.
 #pragma once
 
 #include "device/row/base.hpp"

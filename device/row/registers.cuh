@@ -30,18 +30,66 @@ constexpr bool leaves_stats() {
   return P::kFolds > 0 && P::kStages > 0;
 }
 
-/// Stage R over a row's threads and blocks.
-template <typename P, RowConfig C, int R, typename Part, typename Threads, typename Blocks>
-__device__ inline void finalize_stage(const Part& part, typename P::Stats& stats, Threads& threads,
-                                      Blocks& blocks, const RowCall& call) {
-  using Op = typename Part::Op;
+/// Stage 0 of a block's columns, `first` to before `end`, again in f64, for every one of the
+/// threads that share them: each warp reads them all, one by one, which is right, a hundred times
+/// slower, and little code. Results may lie where rows do, so no thread goes on before all have
+/// read.
+template <template <typename> class Program, RowTraits T, RowConfig C, typename Call,
+          typename Threads>
+__device__ inline double sum_wide(const Call& call, int64_t index, int first, int end,
+                                  const Threads& threads) {
+  constexpr RowTraits kOne = one_by_one(T);
+  using A = RowAccess<kOne, Cache::kDefault, false, false>;
+  using P = Program<DeviceTarget<kOne, C, A, false>>;
+  constexpr int kLanes = C.threads < kWarp ? 1 : kWarp;
+  const RowPlace<kOne> row(call, index);
+  threads.meet();
+  WideSumPart part;
+  const typename P::Columns columns = {};
+  const typename P::Stats stats = {};
+#pragma unroll 1
+  for (int c = first + static_cast<int>(threadIdx.x) % kLanes; c < end; c += kLanes) {
+    const A at = {row, c, 0, true, false};
+    typename P::Kept kept;
+    if constexpr (P::kStoredByKeep != 0) {
+      P::reload(kept, at);
+    } else {
+      typename P::Loaded loaded;
+      P::load(loaded, at);
+      P::keep(kept, loaded, at);
+    }
+    P::accumulate(Stage<0>{}, part, kept, columns, stats, at);
+  }
+  const double sum = kLanes > 1 ? warp_sum_in_loop(part.value()) : part.value();
+  threads.meet();
+  return sum;
+}
+
+/// Stage R over a row's threads and blocks, of which each thread has a part. `wide`: the block's
+/// part in f64, from every thread.
+template <typename P, RowConfig C, int R, typename Op, typename Threads, typename Blocks,
+          typename Wide>
+__device__ inline void finalize_stage(typename Op::V part, typename P::Stats& stats,
+                                      Threads& threads, Blocks& blocks, const RowCall& call,
+                                      const Wide& wide) {
+  constexpr bool kCluster = C.cluster > 1;
   if constexpr (P::kScopes[R] == kThreadScope) {
-    P::finalize(Stage<R>{}, stats, part.value(), call);
-  } else if constexpr (C.cluster == 1) {
-    P::finalize(Stage<R>{}, stats, threads.template all<Op>(part.value()), call);
+    P::finalize(Stage<R>{}, stats, part, call);
   } else {
-    const auto mine = threads.template all<Op>(part.value());
-    P::finalize(Stage<R>{}, stats, blocks.template all<Op>(mine), call);
+    typename Op::V total = threads.template all<Op>(part);
+    if constexpr (kCluster) total = blocks.template all<Op>(total);
+    if constexpr (P::kMayLoseSums) {
+      static_assert(P::kStages == 1);
+      if (P::lost(Stage<R>{}, total, call)) {
+        double sum = total;
+        if constexpr (sizeof total < sizeof sum) sum = wide();
+        if constexpr (kCluster) sum = blocks.template all<WideSumOp>(sum);
+        return P::finalize_wide(Stage<R>{}, stats, sum, call);
+      }
+      P::finalize(Stage<R>{}, stats, static_cast<float>(total), call);
+    } else {
+      P::finalize(Stage<R>{}, stats, total, call);
+    }
   }
 }
 
@@ -71,11 +119,11 @@ __device__ inline void reduce_groups(typename P::Kept (&kept)[C.vectors],
 }
 
 template <typename P, RowTraits T, RowConfig C, int R, typename A, typename Threads,
-          typename Blocks>
+          typename Blocks, typename Wide>
 __device__ inline void run_stage(typename P::Kept (&kept)[C.vectors],
                                  const typename P::Columns (&columns)[C.vectors],
                                  typename P::Stats& stats, const A& at, Threads& threads,
-                                 Blocks& blocks, const RowCall& call) {
+                                 Blocks& blocks, const RowCall& call, const Wide& wide) {
   if constexpr (P::kScopes[R] > 0) {
     reduce_groups<P, T, C, R>(kept, columns, stats, at);
   } else {
@@ -84,7 +132,8 @@ __device__ inline void run_stage(typename P::Kept (&kept)[C.vectors],
     for (int i = 0; i < C.vectors; ++i)
       if (T.full || P::kZeroNeutral || at(i).holds)
         P::accumulate(Stage<R>{}, part, kept[i], columns[i], stats, at(i));
-    finalize_stage<P, C, R>(part, stats, threads, blocks, call);
+    finalize_stage<P, C, R, typename decltype(part)::Op>(part.value(), stats, threads, blocks, call,
+                                                         wide);
   }
 }
 
@@ -153,15 +202,22 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
 #pragma unroll
   for (int i = 0; i < V; ++i) P::keep(kept[i], loaded[i], at(i));
   typename P::Stats stats;
+  const auto wide = [&] {
+    const int begin = part * kColumns, end = detail::smaller(call.width, begin + kColumns);
+    if constexpr (!P::kMayLoseSums)
+      return 0.0;
+    else
+      return detail::sum_wide<Program, T, C>(call, row.index, begin, end, threads);
+  };
   if constexpr (!C.early && P::kColumnsStage == 0) load_columns();
   if constexpr (P::kStages > 0)
-    detail::run_stage<P, T, C, 0>(kept, columns, stats, at, threads, blocks, call);
+    detail::run_stage<P, T, C, 0>(kept, columns, stats, at, threads, blocks, call, wide);
   if constexpr (!C.early && P::kColumnsStage == 1) load_columns();
   if constexpr (P::kStages > 1)
-    detail::run_stage<P, T, C, 1>(kept, columns, stats, at, threads, blocks, call);
+    detail::run_stage<P, T, C, 1>(kept, columns, stats, at, threads, blocks, call, wide);
   if constexpr (!C.early && P::kColumnsStage == 2) load_columns();
   if constexpr (P::kStages > 2)
-    detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, call);
+    detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, call, wide);
   if constexpr (P::kSelects) {
     static_assert(C.cluster == 1, "a row's threads are one block's");
     const auto next = [&](uint64_t below) {

@@ -97,7 +97,8 @@ struct NormTile {
     squares(sum, h);
     return sum.sum();
   }
-  __device__ static void normalize(Row& h, const Weights& weights, RowScale scale, float offset) {
+  __device__ static void normalize(Row& h, const Weights& weights, RowScale<S.type> scale,
+                                   float offset) {
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) h[i] = dlblas::normalize<S>(h[i], weights[i], scale, offset);
   }
