@@ -1,4 +1,4 @@
-// A row program in f64, one element at a time: for rows whose sums leave f32 (kMayLoseSums). The
+// A row program in f64, one element at a time: for rows whose sums leave f32 (kSquaresOf). The
 // same text as for vectors; one rounding, at the store. Right, and up to a hundred times slower.
 // In: a row whose keep() has stored. Read next: cpu/row/walk.hpp.
 #pragma once

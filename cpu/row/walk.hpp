@@ -83,7 +83,7 @@ class RowWalker {
     stage(Stage<0>{}, begin, end);
     stage(Stage<1>{}, begin, end);
     stage(Stage<2>{}, begin, end);
-    if constexpr (Wide::kMayLoseSums)
+    if constexpr ((Wide::kSquaresOf >= 0))
       if (lost_) return write_exactly<Program>(row_, end);
     if constexpr (Wide::kSelects) select(begin, end);
     if constexpr (Wide::kHasRowResults) Wide::store_row(stats_, row_);
@@ -220,7 +220,7 @@ class RowWalker {
     if constexpr (kStage < Wide::kStages) {
       if constexpr (Wide::kScopes[kStage] <= 0) {
         const auto total = reduce(s, begin, end, row_, stats_);
-        if constexpr (Wide::kMayLoseSums) lost_ = Wide::lost(s, total, job_.call);
+        if constexpr ((Wide::kSquaresOf >= 0)) lost_ = Wide::lost(s, total, job_.call);
         Wide::finalize(s, stats_, total, job_.call);
       }
     }

@@ -372,13 +372,6 @@ struct RowAccess {
   }
 };
 
-/// Traits of accesses of one element, anywhere in a row.
-constexpr RowTraits one_by_one(RowTraits traits) {
-  traits.n = 1;
-  traits.full = false;
-  return traits;
-}
-
 /// What a program is compiled for on a GPU.
 template <RowTraits T, RowConfig C, typename A, bool kKeep>
 struct DeviceTarget {

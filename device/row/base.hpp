@@ -77,11 +77,11 @@ struct RowProgram {
   static constexpr bool kWideColumns = false;
   /// Bit i: keep() stores operand i; reload(Kept&, at) reads it where the row is read again.
   static constexpr uint32_t kStoredByKeep = 0;
-  /// lost(Stage, total, call): f32 lost what a stage's sum must tell. Its terms are then added up
-  /// again in f64, one by one, and finalize_wide(Stage, stats, total, call) takes the place of
-  /// finalize. accumulate() is a template on the part, which has what Sum has. Such programs have
-  /// one stage, over rows.
-  static constexpr bool kMayLoseSums = false;
+  /// Operand: the one stage, over rows, adds up the squares of its elements as they lie in memory
+  /// when keep() is done; and lost(Stage, total, call) says whether f32 lost what the sum must tell.
+  /// They are then added up again in f64, one by one, and finalize_wide(Stage, stats, total, call)
+  /// takes the place of finalize. accumulate() is a template on the part.
+  static constexpr int kSquaresOf = -1;
   /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.
   static constexpr bool kRemembers = false;
   struct Columns {};

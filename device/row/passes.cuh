@@ -116,16 +116,17 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     }
   };
   const auto wide = [&] {
-    if constexpr (!P::kMayLoseSums)
+    if constexpr (P::kSquaresOf < 0 || T.strided)
       return 0.0;
     else
-      return detail::sum_wide<Program, T, C>(call, row.index, begin, begin + end, threads);
+      return detail::squares_wide<P::kSquaresOf, T, C>(row, begin, begin + end, threads);
   };
   const auto stage = [&](auto s) {
     constexpr int R = decltype(s)::index;
     if constexpr (P::kScopes[R] <= 0) {
       // Element by element a sum takes f64 at once, where the program may need it.
-      constexpr bool kWide = P::kMayLoseSums && T.strided, kFlushed = P::kMayLoseSums && !kWide;
+      constexpr bool kWide = (P::kSquaresOf >= 0) && T.strided,
+                     kFlushed = (P::kSquaresOf >= 0) && !kWide;
       const auto none = [&] {
         if constexpr (kWide)
           return WideSumPart();
@@ -133,8 +134,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
           return P::partial(s);
       };
       auto part = none();
-      double flushed = 0;
-      int rounds = 0;
+      [[maybe_unused]] double flushed = 0;
+      [[maybe_unused]] int rounds = 0;
       pass(s, [&](auto& kept, const auto& at) {
 #pragma unroll
         for (int i = 0; i < V; ++i)

@@ -30,37 +30,24 @@ constexpr bool leaves_stats() {
   return P::kFolds > 0 && P::kStages > 0;
 }
 
-/// Stage 0 of a block's columns, `first` to before `end`, again in f64, for every one of the
-/// threads that share them: each warp reads them all, one by one, which is right, a hundred times
-/// slower, and little code. Results may lie where rows do, so no thread goes on before all have
-/// read.
-template <template <typename> class Program, RowTraits T, RowConfig C, typename Call,
-          typename Threads>
-__device__ inline double sum_wide(const Call& call, int64_t index, int first, int end,
-                                  const Threads& threads) {
-  constexpr RowTraits kOne = one_by_one(T);
-  using A = RowAccess<kOne, Cache::kDefault, false, false>;
-  using P = Program<DeviceTarget<kOne, C, A, false>>;
-  constexpr int kLanes = C.threads < kWarp ? 1 : kWarp;
-  const RowPlace<kOne> row(call, index);
+/// Squares of an operand's columns, `first` to before `end`, in f64, for every one of the threads
+/// that share them: each warp reads them all, one by one, which is right, a hundred times slower,
+/// and little code. Results may lie where rows do, so no thread goes on before all have read.
+template <int kIndex, RowTraits T, RowConfig C, typename Threads>
+__device__ inline double squares_wide(const RowPlace<T>& row, int first, int end,
+                                      const Threads& threads) {
+  constexpr FloatType kType = T.types[kIndex];
+  constexpr int kLanes = C.threads < kWarp ? 1 : kWarp, kAlign = T.aligned ? size_of(kType) : 1;
+  static_assert(!T.strided);
+  const char* from = row.template base<kIndex>();
   threads.meet();
-  WideSumPart part;
-  const typename P::Columns columns = {};
-  const typename P::Stats stats = {};
+  double sum = 0;
 #pragma unroll 1
   for (int c = first + static_cast<int>(threadIdx.x) % kLanes; c < end; c += kLanes) {
-    const A at = {row, c, 0, true, false};
-    typename P::Kept kept;
-    if constexpr (P::kStoredByKeep != 0) {
-      P::reload(kept, at);
-    } else {
-      typename P::Loaded loaded;
-      P::load(loaded, at);
-      P::keep(kept, loaded, at);
-    }
-    P::accumulate(Stage<0>{}, part, kept, columns, stats, at);
+    const double v = values(load_vec<kType, 1, kAlign>(from, c)).v[0];
+    sum += v * v;
   }
-  const double sum = kLanes > 1 ? warp_sum_in_loop(part.value()) : part.value();
+  if constexpr (kLanes > 1) sum = warp_sum_in_loop(sum);
   threads.meet();
   return sum;
 }
@@ -76,19 +63,26 @@ __device__ inline void finalize_stage(typename Op::V part, typename P::Stats& st
   if constexpr (P::kScopes[R] == kThreadScope) {
     P::finalize(Stage<R>{}, stats, part, call);
   } else {
-    typename Op::V total = threads.template all<Op>(part);
-    if constexpr (kCluster) total = blocks.template all<Op>(total);
-    if constexpr (P::kMayLoseSums) {
-      static_assert(P::kStages == 1);
-      if (P::lost(Stage<R>{}, total, call)) {
-        double sum = total;
-        if constexpr (sizeof total < sizeof sum) sum = wide();
-        if constexpr (kCluster) sum = blocks.template all<WideSumOp>(sum);
-        return P::finalize_wide(Stage<R>{}, stats, sum, call);
-      }
-      P::finalize(Stage<R>{}, stats, static_cast<float>(total), call);
+    const typename Op::V mine = threads.template all<Op>(part);
+    if constexpr (P::kSquaresOf < 0) {
+      if constexpr (kCluster)
+        P::finalize(Stage<R>{}, stats, blocks.template all<Op>(mine), call);
+      else
+        P::finalize(Stage<R>{}, stats, mine, call);
+    } else if constexpr (!kCluster && sizeof mine == sizeof(float)) {
+      if (P::lost(Stage<R>{}, mine, call))
+        P::finalize_wide(Stage<R>{}, stats, wide(), call);
+      else
+        P::finalize(Stage<R>{}, stats, mine, call);
     } else {
-      P::finalize(Stage<R>{}, stats, total, call);
+      double total = mine;
+      if constexpr (sizeof mine < sizeof total)
+        if (P::lost(Stage<R>{}, mine, call)) total = wide();
+      if constexpr (kCluster) total = blocks.template all<WideSumOp>(total);
+      if (P::lost(Stage<R>{}, total, call))
+        P::finalize_wide(Stage<R>{}, stats, total, call);
+      else
+        P::finalize(Stage<R>{}, stats, static_cast<float>(total), call);
     }
   }
 }
@@ -163,7 +157,10 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   if constexpr (C.cluster > 1) part = static_cast<int>(cluster_rank()), block /= C.cluster;
   if constexpr (kTiled)
     block = blockIdx.x / call.tiles, part = static_cast<int>(blockIdx.x - block * call.tiles);
-  const int first = part * kColumns + thread * T.n;
+  int first = part * kColumns + thread * T.n;
+  // Else NVRTC makes an address of its own for each access of a cluster's row (256×262144: 95
+  // instructions more, and spills).
+  if constexpr (C.cluster > 1) asm("" : "+r"(first));
   Threads threads(slots + local * Threads::kSlots, 1 + local, thread);
   ClusterReduce<C.cluster> blocks(parts, threadIdx.x);
   wait_for_dependencies();
@@ -204,10 +201,10 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   typename P::Stats stats;
   const auto wide = [&] {
     const int begin = part * kColumns, end = detail::smaller(call.width, begin + kColumns);
-    if constexpr (!P::kMayLoseSums)
+    if constexpr (P::kSquaresOf < 0)
       return 0.0;
     else
-      return detail::sum_wide<Program, T, C>(call, row.index, begin, end, threads);
+      return detail::squares_wide<P::kSquaresOf, T, C>(row, begin, end, threads);
   };
   if constexpr (!C.early && P::kColumnsStage == 0) load_columns();
   if constexpr (P::kStages > 0)

@@ -1,6 +1,6 @@
 // add_rms_norm: schema, oracle and ordered implementations. Everything else is derived from the
 // schema. Read next: ops/norm/add_rms_norm/add_rms_norm_ref.hpp (what it computes),
-// ops/norm/cpu/norm_cpu.cpp (how).
+// ops/norm/add_rms_norm/add_rms_norm_program.hpp (how).
 #include "ops/norm/add_rms_norm/add_rms_norm_ref.hpp"
 #include "ops/norm/norm_rows.hpp"
 

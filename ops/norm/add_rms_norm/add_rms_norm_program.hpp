@@ -14,6 +14,7 @@ struct AddRmsNorm : RmsNorm<Target> {
   static constexpr Operand<3> kResidual{};
   static constexpr Operand<4> kResidualOut{};
   static constexpr uint32_t kStoredByKeep = 1u << kResidualOut.index;
+  static constexpr int kSquaresOf = kResidualOut.index;
   using typename Base::Access;
   using typename Base::Kept;
 

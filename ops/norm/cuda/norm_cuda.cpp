@@ -1,6 +1,6 @@
 // What the norm kernels on NVIDIA GPUs have in common: traits from the Problem, the layouts they
 // take, the model, the parameters of a call. Flow: call > validate > [select] > [compile] >
-// [launch].  Read next: ops/norm/cuda/norm_registers_cuda.cpp.
+// [launch].  Read next: ops/norm/cuda/norm_ring_cuda.cpp.
 #include "ops/norm/cuda/norm_cuda.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Host side of the norm kernels on NVIDIA GPUs: what rms_norm and add_rms_norm, and the kernels'
-// own files (norm_<kernel>_cuda.cpp), share. In: where an operator's tensors stand in its schema.
-// Out: its CUDA implementations. Flow: call > validate > [select] > [compile] > [launch].
-// Read next: ops/norm/cuda/norm_cuda.cpp, ops/norm/cuda/norm_registers_cuda.cpp.
+// Host side of the norm kernels that are made by hand for NVIDIA GPUs, beside those of the row
+// programs: what their own files (norm_<kernel>_cuda.cpp) share. In: where an operator's tensors
+// stand in its schema. Out: its CUDA implementations. Flow: call > validate > [select] > [compile]
+// > [launch]. Read next: ops/norm/cuda/norm_cuda.cpp, ops/norm/cuda/norm_ring_cuda.cpp.
 #pragma once
 
 #include <cstdint>

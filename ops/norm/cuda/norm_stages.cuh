@@ -3,7 +3,7 @@
 // Numerics: squares are summed in f32 in chains of at most a few hundred terms, then in trees;
 // one rounding at the store. Where a sum leaves the range of f32 (values below 1e-15 with eps = 0,
 // or above 1e19) the row is summed again in f64, element by element, and scaled in two exact steps.
-// Read next: ops/norm/cuda/norm_registers.cuh.
+// Read next: ops/norm/cuda/norm_ring.cuh.
 #pragma once
 
 #include "device/reduce.cuh"

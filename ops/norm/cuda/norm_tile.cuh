@@ -1,6 +1,6 @@
 // What one thread holds of a row, or of a chunk of one, in registers: kVectors accesses of N
 // elements, kThreads apart, so that neighbours read neighbouring memory.
-// Read next: ops/norm/cuda/norm_registers.cuh, ops/norm/cuda/norm_split.cuh.
+// Read next: ops/norm/cuda/norm_split.cuh.
 #pragma once
 
 #include "device/guarded.cuh"

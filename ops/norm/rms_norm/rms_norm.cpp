@@ -1,6 +1,6 @@
 // rms_norm: schema, oracle and ordered implementations. Everything else is derived from the schema.
-// Read next: ops/norm/rms_norm/rms_norm_ref.hpp (what it computes), ops/norm/cpu/norm_cpu.cpp
-// (how).
+// Read next: ops/norm/rms_norm/rms_norm_ref.hpp (what it computes),
+// ops/norm/rms_norm/rms_norm_program.hpp (how).
 #include "ops/norm/norm_rows.hpp"
 #include "ops/norm/rms_norm/rms_norm_ref.hpp"
 

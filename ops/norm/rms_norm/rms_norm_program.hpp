@@ -20,7 +20,8 @@ struct RmsNorm : RowProgram {
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kRowScope};
   static constexpr bool kHasColumns = true, kZeroNeutral = true;
-  static constexpr bool kMayLoseSums = true, kWideColumns = true;
+  static constexpr bool kWideColumns = true;
+  static constexpr int kSquaresOf = kX.index;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
   using Math = typename Target::Math;
