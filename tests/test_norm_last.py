@@ -1,6 +1,6 @@
-"""Norms of so many bytes that what is read leaves L2 last (`evict_last=1`): no smaller call compiles
-these kernels, so no case of the harness reaches them. Whole accesses at a row's end and not, in
-place, rows that leave f32. GPU: ``-m gpu``. Read next: src/kernels/rows_cuda.cpp,
+"""Norms of so many bytes that what is read leaves L2 last (`evict_last=1`): no smaller call
+compiles these kernels, so no case of the harness reaches them. Whole accesses at a row's end and
+not, in place, rows that leave f32. GPU: ``-m gpu``. Read next: src/kernels/rows_cuda.cpp,
 tests/test_norm_extremes.py.
 """
 
