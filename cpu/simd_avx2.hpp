@@ -1,6 +1,6 @@
 // The toolbox of cpu/simd.hpp for AVX2 with FMA and F16C: 8 lanes; tails go element by element, but
 // for f32, which has masked moves. Included by cpu/simd.hpp alone. Read next:
-// ops/norm/cpu/norm_simd.hpp.
+// cpu/row/walk.hpp.
 #pragma once
 
 // NOLINTBEGIN(google-build-namespaces)

@@ -1,6 +1,6 @@
 // The toolbox of cpu/simd.hpp for every CPU: 4 lanes by the compilers' vector extensions (SSE2 on
 // x86-64, NEON on aarch64), f16 and bf16 by integer operations. Included by cpu/simd.hpp alone. The
-// conversions are those of core/dtype.hpp, lane by lane. Read next: ops/norm/cpu/norm_simd.hpp.
+// conversions are those of core/dtype.hpp, lane by lane. Read next: cpu/row/walk.hpp.
 #pragma once
 
 // NOLINTBEGIN(google-build-namespaces)

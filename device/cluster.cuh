@@ -2,7 +2,7 @@
 // In: addresses in this block's shared memory. Out: writes that land at the same address in a
 // block of the same cluster. Rule: a block's memory may be written once it has started (one
 // barrier after the start) and until it ends (a barrier after the last write).
-// Read next: ops/norm/cuda/norm_registers.cuh, which sums a row over a cluster.
+// Read next: device/row/reduce.cuh, which sums a row over a cluster.
 #pragma once
 
 #include "device/mbarrier.cuh"
@@ -52,62 +52,5 @@ __device__ inline void store_async(uint32_t address, double value, uint32_t barr
       "l"(__double_as_longlong(value)), "r"(barrier)
       : "memory");
 }
-
-/// A sum over the cluster's blocks: each writes its part into all the others, in f64, and adds them
-/// in the order of ranks. Two sets of parts: a block may be one sum ahead. The threads that call
-/// `sum` hold the same part, get the same sum, and meet at a barrier of theirs between two sums.
-template <int kBlocks>
-class ClusterSum {
- public:
-  struct Shared {
-    double parts[2][kBlocks];
-    Mbarrier full[2];
-  };
-  /// All threads of the cluster. `thread`: place among those of the block that call `sum`, kBlocks
-  /// and more of them.
-  __device__ ClusterSum(Shared& shared, int thread) : shared_(shared), thread_(thread) {
-    if (threadIdx.x == 0) {
-      for (Mbarrier& full : shared.full) {
-        full.init(1);
-        full.arrive_expect_tx(sizeof(shared.parts[0]));
-      }
-      fence_mbarrier_init();
-    }
-    cluster_arrive_relaxed();
-  }
-  /// All threads of the cluster, once: nobody writes into a block that has not started.
-  __device__ void start() const { cluster_wait(); }
-
-  __device__ double sum(double part) {
-    const int set = turn_ & 1;
-    const double(&parts)[kBlocks] = shared_.parts[set];
-    Mbarrier& full = shared_.full[set];
-    if (thread_ < kBlocks)
-      store_async(map_to_rank(&parts[cluster_rank()], thread_), part, map_to_rank(&full, thread_));
-    // Not wait_cluster: parts come with the barrier's bytes, and its acquire would empty L1.
-    full.wait(turn_ >> 1 & 1);
-    // The next but one: its bytes come only when all threads here have passed this wait.
-    if (thread_ == 0) full.arrive_expect_tx(sizeof(parts));
-    ++turn_;
-    double sum = parts[0];
-#pragma unroll
-    for (int i = 1; i < kBlocks; ++i) sum += parts[i];
-    return sum;
-  }
-
- private:
-  Shared& shared_;
-  int thread_;
-  uint32_t turn_ = 0;
-};
-/// A block on its own.
-template <>
-class ClusterSum<1> {
- public:
-  struct Shared {};
-  __device__ ClusterSum(Shared&, int) {}
-  __device__ void start() const {}
-  __device__ double sum(double part) const { return part; }
-};
 
 }  // namespace dlblas

@@ -118,11 +118,11 @@ WRONG = [
         "rms_norm: eps is no number; expected float, got x;",
     ),
     (
-        ["tune", "rms_norm", *SMALL, "--space", "unroll=3"],
-        "tune: space['unroll'] asks for a value outside",
+        ["tune", "rms_norm", *SMALL, "--space", "task_kib=3"],
+        "tune: space['task_kib'] asks for a value outside",
     ),
     (
-        ["tune", "rms_norm", *SMALL, "--space", "unroll"],
+        ["tune", "rms_norm", *SMALL, "--space", "task_kib"],
         "tune: --space is malformed; expected knob=value,value",
     ),
     (
@@ -131,9 +131,9 @@ WRONG = [
     ),
     (["explain", "rms_norm", "--dims", f"T={10**19},C=1"], "rms_norm: --dims T is beyond 64 bits;"),
     (["explain", "rms_norm", "--dims", "T=1,C=" + "9" * 18], "rms_norm: x has too many elements;"),
-    (["tune", "rms_norm", *SMALL, "--space", "unroll=--5"], "asks for a value outside"),
-    (["tune", "rms_norm", *SMALL, "--where", "unroll % 0"], "where: expression has no value;"),
-    (["tune", "rms_norm", *SMALL, "--where", "unroll < 'a'"], "where: expression has no value;"),
+    (["tune", "rms_norm", *SMALL, "--space", "task_kib=--5"], "asks for a value outside"),
+    (["tune", "rms_norm", *SMALL, "--where", "task_kib % 0"], "where: expression has no value;"),
+    (["tune", "rms_norm", *SMALL, "--where", "task_kib < 'a'"], "where: expression has no value;"),
     (["tune", "rms_norm", *SMALL, "--implementations", ""], "tune: implementations leaves none;"),
     (["tune", "rms_norm", *SMALL, "--seed", "-1"], "tune: seed is out of range; expected an"),
     (["tune", "rms_norm", *SMALL, "--max-evaluations", "0"], "tune: max_evaluations is out of "),
@@ -243,16 +243,14 @@ def test_tune_narrows_and_reports(cli: Cli) -> None:
         "--seconds",
         "0.3",
         "--space",
-        "unroll=1,2",
+        "prefetch=next_row",
         "--where",
         "task_kib >= 64",
         "--strategy",
         "exhaustive",
     )
     row = re.search(r"cpu_baseline +\S+ µs +(\d+) of (\d+) measured", text)
-    assert row and row[1] == row[2] == "16", (
-        text
-    )  # 2 unroll x 2 source x 2 store x 1 prefetch x 2 task_kib
+    assert row and row[1] == row[2] == "4", text  # 2 store x 1 prefetch x 2 task_kib
     assert "exhaustive, " in text
 
 

@@ -2,7 +2,7 @@
 
 With eps = 0 a row's scale is free, so the result is that of the row at an ordinary scale, which f64
 tells. 2^-51 and 2^-53.5 lie on the two sides of where kernels turn to f64. GPU: ``-m gpu``.
-Read next: ops/norm/cuda/norm_stages.cuh, ops/norm/norm_ref.hpp.
+Read next: device/scale.cuh, cpu/row/exact.hpp, ops/norm/norm_ref.hpp.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Norms of so many bytes that what is read leaves L2 last (`last=1`): no smaller call compiles
-these kernels, so no case of the harness reaches them. Whole accesses at a row's end and not, in
-place, rows that leave f32. GPU: ``-m gpu``. Read next: ops/norm/cuda/norm_cuda.hpp,
+"""Norms of so many bytes that what is read leaves L2 last (`evict_last=1`): no smaller call
+compiles these kernels, so no case of the harness reaches them. Whole accesses at a row's end and
+not, in place, rows that leave f32. GPU: ``-m gpu``. Read next: src/kernels/rows_cuda.cpp,
 tests/test_norm_extremes.py.
 """
 
@@ -55,7 +55,7 @@ def test_results_are_right(op: str, name: str, width: int, dtype: Any) -> None:
     before = [t.clone() for t in inputs]
     named = {"x": x, "weight": weight} | ({} if residual is None else {"residual": residual})
     with dlblas.pinned(op.rstrip("_"), name):
-        assert "last=1" in str(dlblas.explain(op, **named, eps=0.0))
+        assert "evict_last=1" in str(dlblas.explain(op, **named, eps=0.0))
         made = getattr(dlblas, op)(**named, eps=0.0)
     results = inputs if op.endswith("_") else made if adds else (made,)
     y, total = results[0], results[-1]

@@ -1,6 +1,6 @@
 """Any eps and weight_offset: infinite, not a number, beyond f32, with rows of zeros, tiny, huge or
 infinite values, in every CPU implementation, against the oracle; and the backward's. On a GPU every
-finite eps that is not negative. Read next: ops/norm/norm_ref.hpp, ops/norm/cpu/norm_rows_cpu.cpp.
+finite eps that is not negative. Read next: ops/norm/norm_ref.hpp, cpu/row/exact.hpp.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def test_a_name_that_no_c_string_holds_is_nobodys(name: str):
     """It never ends where the NUL is: that could be a name."""
     for call in (
         lambda: dlblas.pin("rms_norm", name),
-        lambda: dlblas.pin("rms_norm", "cpu_baseline", f"unroll=2{name}"),
+        lambda: dlblas.pin("rms_norm", "cpu_baseline", f"task_kib=64{name}"),
         lambda: dlblas.tune("rms_norm", (X, W), strategy=name),
         lambda: dlblas.tune("rms_norm", (X, W), implementations=[name]),
         lambda: dlblas.tune("rms_norm", (X, W), space={name: [1]}),

@@ -189,7 +189,7 @@ NARROWED_HITS = """
     import dlblas
     x, w = np.ones((8, 256), np.float32), np.ones(256, np.float32)
     rows = []
-    for options in ({}, {"implementations": ["cpu_baseline"]}, {"space": {"unroll": [4]}}):
+    for options in ({}, {"implementations": ["cpu_baseline"]}, {"space": {"task_kib": [256]}}):
         before = dlblas.counters()["measured"]
         report = dlblas.get_op("rms_norm", (x, w), seconds=1, **options).report
         rows.append((report["winner"], report["served"], dlblas.counters()["measured"] - before))
@@ -202,7 +202,7 @@ def test_a_narrowed_get_op_answers_inside_the_narrowing(tmp_path):
     assert first > 0
     assert second == 0  # a hit
     assert baseline["implementation"] == "cpu_baseline"
-    assert "unroll=4" in four["config"].split()  # a hit or not: by chance of what was kept
+    assert "task_kib=256" in four["config"].split()  # a hit or not: by chance of what was kept
     assert served == best
 
 

@@ -163,7 +163,7 @@ def test_all_that_serve_agree(op: str) -> None:
 def test_a_pin_may_be_of_any_level_and_configuration() -> None:
     x, w = np.ones((4, 64), np.float32), np.ones(64, np.float32)
     with dlblas.deterministic(), dlblas.pinned("rms_norm", "cpu_baseline"):
-        knobs = "unroll=4 source=row store=cached prefetch=none task_kib=64"
+        knobs = "store=streamed prefetch=next_row task_kib=16"
         dlblas.rms_norm(x, w)
         with dlblas.pinned("rms_norm", "cpu_baseline", knobs):
             dlblas.rms_norm(x, w)

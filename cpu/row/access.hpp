@@ -30,10 +30,12 @@ enum class Way : int32_t {
 /// Types that the loops are compiled for, as template values: those of elements that are read at
 /// columns and of those that are written, all side by side. So a loop keeps its accumulators and
 /// constants in registers, and calls nothing. AnyTypes: a switch at each access.
-template <FloatType kRead, FloatType kWritten>
+template <FloatType kRead, FloatType kWritten, FloatType kVector = kRead>
 struct RowTypes {
   static constexpr bool kKnown = true;
-  static constexpr FloatType kIn = kRead, kOut = kWritten;
+  static constexpr FloatType kIn = kRead, kOut = kWritten, kColumn = kVector;
+  /// NaNs of f32 among the inputs may have any payload.
+  static constexpr bool kShortNans = size_of(kIn) == 2 && size_of(kColumn) == 2;
   static constexpr bool kPaired =
       kIn == FloatType::kBF16 || (size_of(kIn) == 1 && kOut == FloatType::kBF16);
 };
@@ -189,7 +191,12 @@ struct CpuAccess {
   }
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_column(Operand<kIndex>) const {
-    return load_from(row.operands[kIndex], first);
+    const RowTensor& t = row.operands[kIndex];
+    if constexpr (kVectors == 2 && Types::kKnown)
+      if constexpr (Types::kColumn != Types::kIn)
+        return from_pair(load2<element_of(Types::kColumn), element_of(Types::kIn)>(
+            t.data + first * size_of(Types::kColumn)));
+    return load_from(t, first);
   }
   /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 of column i.
   template <int kIndex>
@@ -316,10 +323,17 @@ struct CpuAccess {
     if (first == row.group * call.group)
       __builtin_memcpy(t.data + row.group * t.column, &value, sizeof value);
   }
+  /// a + b rounded to the operand's type, which is theirs.
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> add_rounded(Operand<kIndex> o, const Values<kVectors>& a,
+                                             const Values<kVectors>& b) const {
+    return round(o, a + b);
+  }
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> round(Operand<kIndex>, const Values<kVectors>& x) const {
     Values<kVectors> r = x;
-    const FloatType type = row.operands[kIndex].type;
+    FloatType type = row.operands[kIndex].type;
+    if constexpr (Types::kKnown) type = Types::kOut;
     if (type == FloatType::kBF16)
       for (Vec& v : r.v) v = dlblas::DLBLAS_ISA::round<Element::kBF16>(v);
     else if (type == FloatType::kF16)
@@ -366,9 +380,7 @@ struct CpuAccess {
       store_some(t, c, x.v[0], lanes);
     } else if constexpr (Types::kKnown) {
       constexpr FloatType kType = Types::kOut;
-      constexpr Nans kNans = Types::kIn == FloatType::kF16 || Types::kIn == FloatType::kBF16
-                                 ? Nans::kShort
-                                 : Nans::kAny;
+      constexpr Nans kNans = Types::kShortNans ? Nans::kShort : Nans::kAny;
       char* to = t.data + c * size_of(kType);
       if constexpr (size_of(kType) == 1)
         store_bytes_as<kType>(to, x.v[0], x.v[1], Types::kPaired, t.store == Way::kStreamBytes);
@@ -422,6 +434,8 @@ struct CpuTarget {
   using Words = Values;
   using Math = CpuMath;
   using Total = double;
+  template <int kIndex>
+  using Scale = CpuScale;
   using Sum = SumPart;
   using Sums = SumsPart;
   using Max = MaxPart;

@@ -116,9 +116,22 @@ struct CpuMath {
   DLBLAS_INLINE static float exp(float x) { return DLBLAS_ISA::exp(broadcast(x))[0]; }
   DLBLAS_INLINE static float log(float x) { return DLBLAS_ISA::log(broadcast(x))[0]; }
   DLBLAS_INLINE static float rsqrt(float x) { return rsqrt(static_cast<double>(x)); }
+  DLBLAS_INLINE static double quotient(double a, double b, double) { return a / b; }
+  /// Sums are f64.
+  DLBLAS_INLINE static bool overflows(double) { return false; }
   DLBLAS_INLINE static float max(float a, float b) { return a > b || a != a ? a : b; }
   DLBLAS_INLINE static float min(float a, float b) { return a < b || a != a ? a : b; }
 };
+
+/// The factor 1/√mean, of a mean that f32 holds.
+struct CpuScale {
+  float factor;
+  DLBLAS_INLINE static CpuScale root(double mean) { return {CpuMath::rsqrt(mean)}; }
+};
+template <int kVectors>
+DLBLAS_INLINE Values<kVectors> scaled(const Values<kVectors>& x, CpuScale s) {
+  return x * Values<kVectors>(s.factor);
+}
 
 // ---- reductions: two vectors of accumulators; the end of a row adds to the first ----
 
@@ -133,6 +146,10 @@ struct SumPart {
   }
   DLBLAS_INLINE void add_product(const Values<1>& x, const Values<1>& y) {
     a = fma(choose(lanes_below(lanes), x.v[0], zero()), y.v[0], a);
+  }
+  template <int kVectors>
+  DLBLAS_INLINE void add_squares(const Values<kVectors>& x) {
+    add_product(x, x);
   }
   DLBLAS_INLINE void merge(const SumPart& o) { a = a + o.a, b = b + o.b; }
   DLBLAS_INLINE static Total none() { return 0; }

@@ -6,6 +6,7 @@
 // [launch]. Read next: src/kernels/rows_cpu.cpp.
 #pragma once
 
+#include "cpu/row/exact.hpp"
 #include "cpu/row/fold.hpp"
 
 #define DLBLAS_ROW_LAMBDA __attribute__((always_inline))
@@ -82,6 +83,8 @@ class RowWalker {
     stage(Stage<0>{}, begin, end);
     stage(Stage<1>{}, begin, end);
     stage(Stage<2>{}, begin, end);
+    if constexpr ((Wide::kSquaresOf >= 0))
+      if (lost_) return write_exactly<Program>(row_, end);
     if constexpr (Wide::kSelects) select(begin, end);
     if constexpr (Wide::kHasRowResults) Wide::store_row(stats_, row_);
     if constexpr (!Wide::kOnlyRowResults) write(begin, end);
@@ -197,7 +200,7 @@ class RowWalker {
 
   template <int kVectors, bool kFirst>
   DLBLAS_INLINE static void keep_at(typename At<kVectors>::Kept& kept, const Access<kVectors>& at) {
-    if constexpr (!kFirst && At<kVectors>::kHasReload) {
+    if constexpr (!kFirst && At<kVectors>::kStoredByKeep != 0) {
       At<kVectors>::reload(kept, at);
     } else {
       typename At<kVectors>::Loaded loaded;
@@ -214,9 +217,13 @@ class RowWalker {
 
   template <int kStage>
   DLBLAS_INLINE void stage(Stage<kStage> s, int64_t begin, int64_t end) {
-    if constexpr (kStage < Wide::kStages)
-      if constexpr (Wide::kScopes[kStage] <= 0)
-        Wide::finalize(s, stats_, reduce(s, begin, end, row_, stats_), job_.call);
+    if constexpr (kStage < Wide::kStages) {
+      if constexpr (Wide::kScopes[kStage] <= 0) {
+        const auto total = reduce(s, begin, end, row_, stats_);
+        if constexpr ((Wide::kSquaresOf >= 0)) lost_ = Wide::lost(s, total, job_.call);
+        Wide::finalize(s, stats_, total, job_.call);
+      }
+    }
   }
 
   /// The total of columns [begin, end).
@@ -393,7 +400,7 @@ class RowWalker {
       RowTensor& t = row_.operands[i];
       if (!(job_.written >> i & 1u)) continue;
       t.store = way(t);
-      if (t.store == Way::kOther) continue;
+      if (t.store == Way::kOther || (Wide::kStoredByKeep >> i & 1u)) continue;
       const int size = size_of(t.type), step = kRowStep * size;
       const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.data + begin * size) %
                                              static_cast<unsigned>(step));
@@ -413,6 +420,7 @@ class RowWalker {
   RowState row_;
   typename Wide::Stats stats_;
   int64_t number_ = 0;  // of this row in gathered operands
+  bool lost_ = false;   // its sum left f32
   Kept* scratch_;
   float* sums_ = nullptr;  // of the rows' part, where results are folded
   typename At<1>::Kept narrow_[2];
@@ -427,10 +435,12 @@ bool fits(const RowJob& job) {
     if (job.at_columns == 0) return false;
     for (int i = 0; i < job.operands; ++i) {
       if (!(job.at_columns >> i & 1u)) continue;
-      const FloatType type = job.written >> i & 1u ? Types::kOut : Types::kIn;
+      const FloatType type = job.written >> i & 1u   ? Types::kOut
+                             : job.rows_of >> i & 1u ? Types::kIn
+                                                     : Types::kColumn;
       if (job.types[i] != type || job.call.operands[i].column != 1) return false;
     }
-    return job.paired == Types::kPaired && job.short_nans == (size_of(Types::kIn) == 2);
+    return job.paired == Types::kPaired && job.short_nans == Types::kShortNans;
   }
 }
 
@@ -482,6 +492,10 @@ void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
   else if constexpr (Any::kByteRows)
     walk_one_of<Program, RowTypes<kE4M3, kF32>, RowTypes<kE4M3, kBF16>, RowTypes<kI8, kF32>,
                 RowTypes<kI8, kBF16>, AnyTypes>(job, begin, end);
+  else if constexpr (Any::kWideColumns)
+    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,
+                RowTypes<kBF16, kBF16, kF32>, RowTypes<kF16, kF16, kF32>, AnyTypes>(job, begin,
+                                                                                    end);
   else if constexpr (Any::kFolds > 0 || kSlowF16)  // gradients are seldom f16
     walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, AnyTypes>(job, begin, end);
   else

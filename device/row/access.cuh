@@ -263,6 +263,12 @@ struct RowAccess {
           : "memory");
     }
   }
+  /// a + b rounded to the operand's type, which is theirs.
+  template <int kIndex>
+  __device__ Vec<T.types[kIndex], N> add_rounded(Operand<kIndex>, const Vec<T.types[kIndex], N>& a,
+                                                 const Vec<T.types[kIndex], N>& b) const {
+    return dlblas::add_rounded<T.types[kIndex]>(a, b);
+  }
   /// v rounded to the operand's type and back.
   template <int kIndex>
   __device__ Values<N> round(Operand<kIndex>, const Values<N>& v) const {
@@ -392,6 +398,8 @@ struct DeviceTarget {
   using Words = Vec<T.types[kIndex], T.n>;
   using Math = DeviceMath;
   using Total = float;  // of a sum
+  template <int kIndex>
+  using Scale = RowScale<T.types[kIndex]>;
   using Sum = SumPart;
   using Sums = SumsPart;
   using Max = MaxPart;

@@ -75,8 +75,15 @@ struct RowProgram {
   static constexpr bool kZeroNeutral = false;
   /// Rows are written, or read, as 8-bit elements: what a CPU compiles loops for.
   static constexpr bool kByteResults = false, kByteRows = false;
-  /// keep() stores: reload(Kept&, at) reads what it kept where the row is read again.
-  static constexpr bool kHasReload = false;
+  /// Vectors over columns may be f32 where rows have 16 bits: a CPU compiles loops for it.
+  static constexpr bool kWideColumns = false;
+  /// Bit i: keep() stores operand i; reload(Kept&, at) reads it where the row is read again.
+  static constexpr uint32_t kStoredByKeep = 0;
+  /// Operand: the one stage, over rows, adds up the squares of its elements as they lie in memory
+  /// when keep() is done; and lost(Stage, total, call) says whether f32 lost what the sum must tell.
+  /// They are then added up again in f64, one by one, and finalize_wide(Stage, stats, total, call)
+  /// takes the place of finalize. accumulate() is a template on the part.
+  static constexpr int kSquaresOf = -1;
   /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.
   static constexpr bool kRemembers = false;
   struct Columns {};
@@ -90,6 +97,12 @@ struct RowProgram {
   DLBLAS_ROW void accumulate(const Any&...) {}
   template <typename... Any>
   DLBLAS_ROW void reload(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW bool lost(const Any&...) {
+    return false;
+  }
+  template <typename... Any>
+  DLBLAS_ROW void finalize_wide(const Any&...) {}
   template <typename... Any>
   DLBLAS_ROW void load_columns(const Any&...) {}
   template <typename... Any>

@@ -33,7 +33,7 @@ __device__ inline void add_terms(V (&sums)[kFolds], const typename P::Kept& kept
 /// An access of row r, as the program keeps it; nothing is written.
 template <typename P, typename A>
 __device__ inline void load_again(typename P::Kept& kept, const A& at) {
-  if constexpr (P::kHasReload) {
+  if constexpr (P::kStoredByKeep != 0) {
     P::reload(kept, at);
   } else {
     typename P::Loaded loaded;

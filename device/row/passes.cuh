@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       };
       Kept* place = reinterpret_cast<Kept*>(row_memory) + start / N + thread;
       if constexpr (kFirst || !C.keep) {
-        if constexpr (!kFirst && P::kHasReload) {
+        if constexpr (!kFirst && P::kStoredByKeep != 0) {
 #pragma unroll
           for (int i = 0; i < V; ++i) P::reload(kept[i], at(i));
         } else {
@@ -120,18 +120,41 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
 #pragma unroll
       for (int i = 0; i < V; ++i) P::load_columns(columns[i], at(i));
   };
+  const auto wide = [&] {
+    if constexpr (P::kSquaresOf < 0 || T.strided)
+      return 0.0;
+    else
+      return detail::squares_wide<P::kSquaresOf, T, C>(row, begin, begin + end, threads);
+  };
   const auto stage = [&](auto s) {
     constexpr int R = decltype(s)::index;
     if constexpr (P::kScopes[R] <= 0) {
-      auto part = P::partial(s);
+      // Element by element a sum takes f64 at once, where the program may need it.
+      constexpr bool kWide = (P::kSquaresOf >= 0) && T.strided,
+                     kFlushed = (P::kSquaresOf >= 0) && !kWide;
+      const auto none = [&] {
+        if constexpr (kWide)
+          return WideSumPart();
+        else
+          return P::partial(s);
+      };
+      auto part = none();
+      [[maybe_unused]] double flushed = 0;
+      [[maybe_unused]] int rounds = 0;
       pass(s, [&](auto& kept, const auto& at) {
         if constexpr (P::kColumnsStage <= R) load_columns(at);  // of this step of the pass
 #pragma unroll
         for (int i = 0; i < V; ++i)
           if (P::kZeroNeutral || at(i).holds)
             P::accumulate(s, part, kept[i], columns[i], stats, at(i));
+        // No f32 chain is longer than a few hundred terms.
+        if constexpr (kFlushed)
+          if (++rounds % 64 == 0) flushed += part.value(), part = none();
       });
-      detail::finalize_stage<P, C, R>(part, stats, threads, blocks, call);
+      auto mine = part.value();
+      if constexpr (kFlushed) mine = static_cast<float>(flushed + mine);
+      detail::finalize_stage<P, C, R, typename decltype(part)::Op>(mine, stats, threads, blocks,
+                                                                   call, wide);
     }
   };
   if constexpr (P::kStages > 0) stage(Stage<0>{});

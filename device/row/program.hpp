@@ -23,13 +23,13 @@
 //
 // Functions that a program must have: load, keep, store; per stage partial, accumulate, finalize.
 // What it may have, with its constant in RowProgram: load_columns, store_row, finalize_group,
-// reload, fold, select. Read next: ops/activation/silu_and_mul/silu_and_mul_program.hpp,
-// ops/norm/softmax/.
+// reload, lost and finalize_wide, fold, select. Read next:
+// ops/activation/silu_and_mul/silu_and_mul_program.hpp, ops/norm/softmax/.
 #pragma once
 
 #include "device/row/base.hpp"
 
 // NVRTC is given a program's header and finds the kernels through it.
 #if defined(__CUDACC_RTC__)
-#include "device/row/fold.cuh"
+#include "device/row/passes.cuh"
 #endif

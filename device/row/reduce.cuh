@@ -21,6 +21,16 @@ struct SumOp {
   __device__ static double combine(double a, double b) { return a + b; }
 };
 
+/// Of sums in f64.
+struct WideSumOp {
+  using V = double;
+  __device__ static V none() { return 0; }
+  __device__ static void combine_lane(V& v, int distance) { detail::add_other_lane(v, distance); }
+  __device__ static double widen(V v) { return v; }
+  __device__ static V narrow(double v) { return v; }
+  __device__ static double combine(double a, double b) { return a + b; }
+};
+
 /// NaN wins.
 struct MaxOp {
   using V = float;
@@ -130,7 +140,39 @@ struct SumPart {
 #pragma unroll
     for (int i = 0; i < N; ++i) chains[i % 4] = fmaf(a.v[i], b.v[i], chains[i % 4]);
   }
+  /// Squares of memory's words: 16-bit elements in one statement an access.
+  template <FloatType T, int N>
+  __device__ void add_squares(const Vec<T, N>& w) {
+    if constexpr (size_of(T) == 2 && (N == 8 || N <= 4)) {
+      dlblas::add_squares<T, Vec<T, N>::kWords>(w.words, chains);
+    } else {
+      const Values<N> a = values(w);
+      add_product(a, a);
+    }
+  }
   __device__ float value() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
+};
+
+/// A thread's sum in f64: where SumPart's would leave f32.
+struct WideSumPart {
+  using Op = WideSumOp;
+  double sum = 0;
+  template <int N>
+  __device__ void add(const Values<N>& a) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += a.v[i];
+  }
+  template <int N>
+  __device__ void add_product(const Values<N>& a, const Values<N>& b) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += static_cast<double>(a.v[i]) * b.v[i];
+  }
+  template <FloatType T, int N>
+  __device__ void add_squares(const Vec<T, N>& w) {
+    const Values<N> a = values(w);
+    add_product(a, a);
+  }
+  __device__ double value() const { return sum; }
 };
 
 /// Σx and Σx·y, reduced as one. Between blocks they travel as f32.
@@ -260,12 +302,18 @@ class RowReduce {
     return v;
   }
 
+  /// The row's threads wait for each other; what they wrote before, all of them see after.
+  __device__ void meet() const { RowSum<kThreads>(slots_, barrier_, thread_).meet(); }
+
  private:
   double* slots_;
   int barrier_, thread_, odd_ = 0;
 };
 
-/// ClusterSum (device/cluster.cuh) for any operation.
+/// Over a cluster's blocks: each writes its part into all the others, as 8 bytes, and combines them
+/// in the order of ranks. Two sets of parts: a block may be one reduction ahead. The threads that
+/// call `all` hold the same part, get the same total, and meet at a barrier of theirs between two
+/// reductions.
 template <int kBlocks>
 class ClusterReduce {
  public:
@@ -273,6 +321,8 @@ class ClusterReduce {
     double parts[2][kBlocks];
     Mbarrier full[2];
   };
+  /// All threads of the cluster. `thread`: place among those of the block that call `all`, kBlocks
+  /// and more of them.
   __device__ ClusterReduce(Shared& shared, int thread) : shared_(shared), thread_(thread) {
     if (threadIdx.x == 0) {
       for (Mbarrier& full : shared.full) {
@@ -283,6 +333,7 @@ class ClusterReduce {
     }
     cluster_arrive_relaxed();
   }
+  /// All threads of the cluster, once: nobody writes into a block that has not started.
   __device__ void start() const { cluster_wait(); }
   template <typename Op>
   __device__ typename Op::V all(typename Op::V part) {
@@ -292,7 +343,9 @@ class ClusterReduce {
     if (thread_ < kBlocks)
       store_async(map_to_rank(&parts[cluster_rank()], thread_), Op::widen(part),
                   map_to_rank(&full, thread_));
+    // Not wait_cluster: parts come with the barrier's bytes, and its acquire would empty L1.
     full.wait(turn_ >> 1 & 1);
+    // The next but one: its bytes come only when all threads here have passed this wait.
     if (thread_ == 0) full.arrive_expect_tx(sizeof(parts));
     ++turn_;
     double total = parts[0];

@@ -41,18 +41,60 @@ constexpr bool leaves_stats() {
   return P::kFolds > 0 && P::kStages > 0;
 }
 
-/// Stage R over a row's threads and blocks.
-template <typename P, RowConfig C, int R, typename Part, typename Threads, typename Blocks>
-__device__ inline void finalize_stage(const Part& part, typename P::Stats& stats, Threads& threads,
-                                      Blocks& blocks, const RowCall& call) {
-  using Op = typename Part::Op;
+/// Squares of an operand's columns, `first` to before `end`, in f64, for every one of the threads
+/// that share them: each warp reads them all, one by one, which is right, a hundred times slower,
+/// and little code. Results may lie where rows do, so no thread goes on before all have read.
+template <int kIndex, RowTraits T, RowConfig C, typename Threads>
+__device__ inline double squares_wide(const RowPlace<T>& row, int first, int end,
+                                      const Threads& threads) {
+  constexpr FloatType kType = T.types[kIndex];
+  constexpr int kLanes = C.threads < kWarp ? 1 : kWarp, kAlign = T.aligned ? size_of(kType) : 1;
+  static_assert(!T.strided);
+  const char* from = row.template base<kIndex>();
+  threads.meet();
+  double sum = 0;
+#pragma unroll 1
+  for (int c = first + static_cast<int>(threadIdx.x) % kLanes; c < end; c += kLanes) {
+    const double v = values(load_vec<kType, 1, kAlign>(from, c)).v[0];
+    sum += v * v;
+  }
+  if constexpr (kLanes > 1) sum = warp_sum_in_loop(sum);
+  threads.meet();
+  return sum;
+}
+
+/// Stage R over a row's threads and blocks, of which each thread has a part. `wide`: the block's
+/// part in f64, from every thread.
+template <typename P, RowConfig C, int R, typename Op, typename Threads, typename Blocks,
+          typename Wide>
+__device__ inline void finalize_stage(typename Op::V part, typename P::Stats& stats,
+                                      Threads& threads, Blocks& blocks, const RowCall& call,
+                                      const Wide& wide) {
+  constexpr bool kCluster = C.cluster > 1;
   if constexpr (P::kScopes[R] == kThreadScope) {
-    P::finalize(Stage<R>{}, stats, part.value(), call);
-  } else if constexpr (C.cluster == 1) {
-    P::finalize(Stage<R>{}, stats, threads.template all<Op>(part.value()), call);
+    P::finalize(Stage<R>{}, stats, part, call);
   } else {
-    const auto mine = threads.template all<Op>(part.value());
-    P::finalize(Stage<R>{}, stats, blocks.template all<Op>(mine), call);
+    const typename Op::V mine = threads.template all<Op>(part);
+    if constexpr (P::kSquaresOf < 0) {
+      if constexpr (kCluster)
+        P::finalize(Stage<R>{}, stats, blocks.template all<Op>(mine), call);
+      else
+        P::finalize(Stage<R>{}, stats, mine, call);
+    } else if constexpr (!kCluster && sizeof mine == sizeof(float)) {
+      if (P::lost(Stage<R>{}, mine, call))
+        P::finalize_wide(Stage<R>{}, stats, wide(), call);
+      else
+        P::finalize(Stage<R>{}, stats, mine, call);
+    } else {
+      double total = mine;
+      if constexpr (sizeof mine < sizeof total)
+        if (P::lost(Stage<R>{}, mine, call)) total = wide();
+      if constexpr (kCluster) total = blocks.template all<WideSumOp>(total);
+      if (P::lost(Stage<R>{}, total, call))
+        P::finalize_wide(Stage<R>{}, stats, total, call);
+      else
+        P::finalize(Stage<R>{}, stats, static_cast<float>(total), call);
+    }
   }
 }
 
@@ -82,11 +124,11 @@ __device__ inline void reduce_groups(typename P::Kept (&kept)[C.vectors],
 }
 
 template <typename P, RowTraits T, RowConfig C, int R, typename A, typename Threads,
-          typename Blocks>
+          typename Blocks, typename Wide>
 __device__ inline void run_stage(typename P::Kept (&kept)[C.vectors],
                                  const typename P::Columns (&columns)[C.vectors],
                                  typename P::Stats& stats, const A& at, Threads& threads,
-                                 Blocks& blocks, const RowCall& call) {
+                                 Blocks& blocks, const RowCall& call, const Wide& wide) {
   if constexpr (P::kScopes[R] > 0) {
     reduce_groups<P, T, C, R>(kept, columns, stats, at);
   } else {
@@ -95,7 +137,8 @@ __device__ inline void run_stage(typename P::Kept (&kept)[C.vectors],
     for (int i = 0; i < C.vectors; ++i)
       if (T.full || P::kZeroNeutral || at(i).holds)
         P::accumulate(Stage<R>{}, part, kept[i], columns[i], stats, at(i));
-    finalize_stage<P, C, R>(part, stats, threads, blocks, call);
+    finalize_stage<P, C, R, typename decltype(part)::Op>(part.value(), stats, threads, blocks, call,
+                                                         wide);
   }
 }
 
@@ -125,7 +168,10 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   if constexpr (C.cluster > 1) part = static_cast<int>(cluster_rank()), block /= C.cluster;
   if constexpr (kTiled)
     block = blockIdx.x / call.tiles, part = static_cast<int>(blockIdx.x - block * call.tiles);
-  const int first = part * kColumns + thread * T.n;
+  int first = part * kColumns + thread * T.n;
+  // Else NVRTC makes an address of its own for each access of a cluster's row (256×262144: 95
+  // instructions more, and spills).
+  if constexpr (C.cluster > 1) asm("" : "+r"(first));
   Threads threads(slots + local * Threads::kSlots, 1 + local, thread);
   ClusterReduce<C.cluster> blocks(parts, threadIdx.x);
   wait_for_dependencies();
@@ -164,15 +210,22 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
 #pragma unroll
   for (int i = 0; i < V; ++i) P::keep(kept[i], loaded[i], at(i));
   typename P::Stats stats;
+  const auto wide = [&] {
+    const int begin = part * kColumns, end = detail::smaller(call.width, begin + kColumns);
+    if constexpr (P::kSquaresOf < 0)
+      return 0.0;
+    else
+      return detail::squares_wide<P::kSquaresOf, T, C>(row, begin, end, threads);
+  };
   if constexpr (!C.early && P::kColumnsStage == 0) load_columns();
   if constexpr (P::kStages > 0)
-    detail::run_stage<P, T, C, 0>(kept, columns, stats, at, threads, blocks, call);
+    detail::run_stage<P, T, C, 0>(kept, columns, stats, at, threads, blocks, call, wide);
   if constexpr (!C.early && P::kColumnsStage == 1) load_columns();
   if constexpr (P::kStages > 1)
-    detail::run_stage<P, T, C, 1>(kept, columns, stats, at, threads, blocks, call);
+    detail::run_stage<P, T, C, 1>(kept, columns, stats, at, threads, blocks, call, wide);
   if constexpr (!C.early && P::kColumnsStage == 2) load_columns();
   if constexpr (P::kStages > 2)
-    detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, call);
+    detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, call, wide);
   if constexpr (P::kSelects) {
     static_assert(C.cluster == 1, "a row's threads are one block's");
     using Rank = detail::RankOf<P, T, kColumns>;

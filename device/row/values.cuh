@@ -7,7 +7,8 @@
 
 #include "device/float8.hpp"
 #include "device/row/base.hpp"
-#include "device/vec.cuh"
+#include "device/scale.cuh"
+#include "device/words.cuh"
 
 namespace dlblas {
 
@@ -32,6 +33,14 @@ struct DeviceMath {
     return y;
   }
   __device__ static float rsqrt(float x) { return reciprocal_root(x); }
+  __device__ static float fma(float a, float b, float c) { return fmaf(a, b, c); }
+  /// a / b, as a product with 1/b.
+  __device__ static double quotient(double a, double, double inverse) { return a * inverse; }
+  /// Did a sum of squares come near to what f32 holds?
+  template <typename T>
+  __device__ static bool overflows(T sum) {
+    return sum > static_cast<T>(0x1p126);
+  }
   __device__ static float abs(float x) { return fabsf(x); }
   /// NaN wins.
   __device__ static float max(float a, float b) {
@@ -244,16 +253,30 @@ __device__ inline Vec<T, N> rounded(const Values<N>& a) {
   }
   return w;
 }
-/// a + b rounded into memory's words: bf16 in one instruction a pair.
+/// w · s; 16-bit words stay words over a reduction, as with RowUnpack, since `first` is not known.
+template <FloatType T, int N>
+__device__ inline Values<N> scaled(const Vec<T, N>& w, const RowScale<T>& s) {
+  if constexpr (size_of(T) == 2) {
+    Values<N> r;
+    const uint32_t first = s.first_pair();
+#pragma unroll
+    for (int i = 0; i < Vec<T, N>::kWords; ++i) {
+      const FloatPair pair = scaled_pair<T>(w.words[i], first, s.second);
+      r.v[2 * i] = pair.low;
+      if constexpr (N > 1) r.v[2 * i + 1] = pair.high;
+    }
+    return r;
+  } else {
+    return values(w) * Values<N>(s.first) * Values<N>(s.second);
+  }
+}
+/// a + b rounded into memory's words: 16-bit types in one instruction a pair.
 template <FloatType T, int N>
 __device__ inline Vec<T, N> add_rounded(const Vec<T, N>& a, const Vec<T, N>& b) {
-  if constexpr (T == FloatType::kBF16) {
+  if constexpr (size_of(T) == 2) {
     Vec<T, N> h;
 #pragma unroll
-    for (int i = 0; i < Vec<T, N>::kWords; ++i)
-      asm("fma.rn.bf16x2 %0, %1, %2, %3;"
-          : "=r"(h.words[i])
-          : "r"(a.words[i]), "r"(0x3f803f80u), "r"(b.words[i]));
+    for (int i = 0; i < Vec<T, N>::kWords; ++i) h.words[i] = add_words<T>(a.words[i], b.words[i]);
     return h;
   } else {
     return rounded<T>(values(a) + values(b));

@@ -2,7 +2,7 @@
 // and what the bounds of the family are made of. The bound is derived here, not fitted.
 //
 // u = 2^-24 is the rounding of f32. A kernel may sum squares in f32 chains of at most sum_chain(C)
-// terms, kNormBlock / 8 (8 sums side by side are the fewest), and adds what blocks give in f64.
+// terms, kChainColumns / 8 (8 sums side by side are the fewest), and adds what blocks give in f64.
 // Along a chain of n squares roundings walk at random (device/oracle/sum_error.hpp): 2.5·u·√n·R at
 // six deviations, R = S/√3; of 8 chains the errors differ, so it is 1.44·u·√(n/8) of their sum,
 // and half of that in its root: 5.8 roundings for the longest chains, 3 measured.
@@ -15,7 +15,7 @@
 //   |y − ref| ≤ (6 + 0.72·√(n/8) + n/4·q⁶)·u · |h·scale|·(|weight| + |offset|)
 //               +  rounding to y's dtype:
 // 12 roundings of f32 for a wide row of normal values.
-// Read next: ops/norm/rms_norm/rms_norm_ref.hpp, ops/norm/cpu/norm_simd.hpp.
+// Read next: ops/norm/rms_norm/rms_norm_ref.hpp, ops/norm/rms_norm/rms_norm_program.hpp.
 #pragma once
 
 #include "ops/norm/norm_letters.hpp"
@@ -23,7 +23,7 @@
 
 namespace dlblas::norm {
 
-/// Columns that CPU kernels sum in f32 before they add in f64: kNormBlock.
+/// Columns that CPU kernels sum in f32 before they add in f64: kRowBlock (cpu/row/walk.hpp).
 inline constexpr std::int64_t kChainColumns = 4096;
 /// The longest f32 chain in a sum over `width` elements.
 inline double sum_chain(std::int64_t width) {

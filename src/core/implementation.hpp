@@ -108,8 +108,8 @@ struct Context {
 /// What the JIT compiles for one entry of a kernel: a header of the tree and a name expression in
 /// it. Traits and configuration are its template values, so nothing else is generated.
 struct KernelSource {
-  std::string include;  // "ops/norm/cuda/norm_block.cuh"
-  std::string entry;  // "dlblas::norm_block<dlblas::NormCudaTraits{…}, dlblas::NormBlockConfig{…}>"
+  std::string include;  // "ops/norm/cuda/norm_ring.cuh"
+  std::string entry;  // "dlblas::norm_ring<dlblas::NormCudaTraits{…}, dlblas::NormRingConfig{…}>"
   std::int32_t dynamic_shared_bytes = 0;  // the most a launch will ask for
 };
 
@@ -205,7 +205,7 @@ struct Implementation {
   DeviceType backend = DeviceType::kCpu;
   std::int32_t min_arch = 0;  // CUDA compute capability × 10
   std::int32_t max_arch = 1 << 20;
-  const char* source_hash = "";  // source_hash("ops/norm/cpu/norm_avx512.cpp"): made by the build
+  const char* source_hash = "";  // source_hash("ops/x/x_avx512.cpp"): made by the build
   const char* (*version)() = nullptr;  // of the library that does the work; null: the source is all
   ImplementationFlags flags;
   const KnobTable* knobs = nullptr;             // null: nothing to search

@@ -1,7 +1,7 @@
 // Stage 5, launch: results and workspace from the context, then the kernel's steps.
 // In: Kernel, Args, Context. Out: the results, written. Chooses nothing, formats nothing on the
 // good path. Flow: call > validate > select > compile > [launch].  Read next: the step of the
-// chosen implementation, for example ops/norm/cpu/norm_rows_cpu.cpp.
+// chosen implementation, for example src/kernels/rows_cpu.cpp.
 #include <optional>
 
 #include "core/counters.hpp"

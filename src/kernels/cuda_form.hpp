@@ -2,7 +2,7 @@
 // kernel's own traits and configuration, derived from CudaForm; the functions of the contract, and
 // the text that the JIT compiles, come from here. In: a form. Out: an Implementation.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: core/implementation.hpp,
-// ops/norm/cuda/norm_block_cuda.cpp (a form).
+// ops/norm/cuda/norm_ring_cuda.cpp (a form).
 //
 // A form has
 //   kInclude, kEntry, kConfigName               header, kernel, the configuration's C++ name

@@ -46,6 +46,7 @@ struct RowOperator {
   int index = -1;            // operand
   int heads[2] = {-1, -1};   // letters
   int page = -1;             // letter
+  std::uint32_t kept = 0;    // bit i: words of operand i are kept between passes
   std::uint32_t folded = 0;  // bit i: operand i is a result [width], added up over all rows
 };
 

@@ -124,6 +124,9 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
     if (made_of.role == RowRole::kHeads)
       made->heads[i >= seconds.size()] = spec.dims[1].plain_letter();
     if (made_of.role == RowRole::kColumns && at >= schema.num_inputs) made->folded |= 1u << i;
+    const bool named = std::find(op.kept.begin(), op.kept.end(), names[i]) != op.kept.end();
+    if (op.kept.empty() ? made_of.role == RowRole::kRow && !made_of.written : named)
+      made->kept |= 1u << i;
     made->operands.push_back(made_of);
   }
   return *made;

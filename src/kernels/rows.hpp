@@ -20,6 +20,35 @@ struct RowHeads {
   std::int64_t width = 0, split = 0;
 };
 
+/// A skeleton of CUDA kernels. Each is an implementation of its own, since each has its own knobs.
+enum class RowKernelKind : std::uint8_t { kRegisters, kCluster, kShared, kRows, kStrided };
+
+/// A problem as one of the kernels takes it.
+struct RowQuery {
+  RowKernelKind kind;
+  std::int64_t rows, accesses;  // of a row
+  const RowTraits& traits;
+  const DeviceInfo& device;
+};
+/// Of an estimate: the time over that of a copy of the same bytes, and what does not grow with it.
+struct RowCost {
+  double share, ms;
+};
+
+/// What was measured for one operator, in the place of the skeletons' own defaults.
+struct RowTuning {
+  /// Configurations, best first, but for `blocks` and `evict_last`; the first that fits is the
+  /// default. Those whose blocks leave another one room in shared memory come before the others.
+  std::vector<RowConfig> (*wanted)(const RowQuery& q);
+  /// Registers of a thread of kernels with these traits: sets the default `blocks`.
+  std::int32_t (*registers)(const RowTraits& traits, const RowConfig& c);
+  /// `alone`: a block has a multiprocessor's shared memory for itself.
+  RowCost (*cost)(const RowQuery& q, const RowConfig& c, bool alone);
+};
+/// The fewest accesses that a thread may hold where `threads` hold a row of `accesses`; 0: too
+/// many.
+std::int32_t row_vectors_for(std::int64_t accesses, std::int64_t threads);
+
 /// What an operator says of its program.
 struct RowOp {
   std::string_view program;  // "silu_and_mul": the stem of ops/**/silu_and_mul_program.hpp
@@ -44,6 +73,9 @@ struct RowOp {
   /// and dlblas_compile_all holds the defaults to it.
   std::int32_t registers = 24, access_registers = 10;
   std::int32_t min_arch = 80;
+  /// Operands whose words are kept between passes; none: all inputs that are rows.
+  std::vector<std::string_view> kept = {};
+  const RowTuning* tuning = nullptr;
   /// Scalars of the call: RowCall::f, d, n. May be null.
   void (*fill)(const Args& args, RowCall& call) = nullptr;
   /// RowCall::options out of the problem. May be null.

@@ -63,6 +63,12 @@ Config heuristic(const Query& q) {
   CpuRowConfig config;
   const bool large = bytes_of(op, q.problem) > static_cast<double>(q.device.l3_bytes);
   if (large && !in_place(op, q.problem)) config.store = Store::kStreamed;
+  // Two rows to read and two to write leave the hardware's prefetchers behind; one of each does
+  // not.
+  std::int64_t read = 0, written = 0;
+  for (const RowOperandSpec& spec : op.operands)
+    if (spec.role == RowRole::kRow) ++(spec.written ? written : read);
+  if (large && read > 1 && written > 1) config.prefetch = Prefetch::kNextRow;
   return table().to_config(config);
 }
 

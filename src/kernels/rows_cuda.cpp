@@ -15,8 +15,7 @@
 namespace dlblas::kernels {
 namespace {
 
-/// A skeleton. Each is an implementation of its own, since each has its own knobs.
-enum class Kind : int { kRegisters, kCluster, kShared, kRows, kStrided };
+using Kind = RowKernelKind;
 constexpr int kNumKinds = 5;
 constexpr const char* kNames[kNumKinds] = {"cuda_registers", "cuda_cluster", "cuda_shared",
                                            "cuda_rows", "cuda_strided"};
@@ -136,8 +135,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   while (traits.group % traits.n != 0) traits.n /= 2;
   // A program keeps words of its inputs' accesses.
   for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
-    if (k.op->operands[i].role == RowRole::kRow && !k.op->operands[i].written)
-      traits.kept += std::max(4, traits.n * size_of(traits.types[i]));
+    if (k.op->kept >> i & 1u) traits.kept += std::max(4, traits.n * size_of(traits.types[i]));
   traits.folded = k.op->folded;
   if (k.op->op.choose) k.op->op.choose(problem, traits.options);
   return traits;
@@ -172,9 +170,12 @@ int threads_per_unit(const DeviceInfo& device) {
 }
 
 /// As many blocks a multiprocessor as the descriptor's registers allow; 0: not one.
-std::int32_t blocks_for(const RowKernel& k, const RowConfig& c, const DeviceInfo& device) {
+std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowConfig& c,
+                        const DeviceInfo& device) {
   const int threads = (c.threads * c.rows + 31) / 32 * 32;
-  const int needed = k.op->op.registers + c.vectors * k.op->op.access_registers;
+  const RowOp& op = k.op->op;
+  const int needed = op.tuning ? op.tuning->registers(traits_with(k, problem, c), c)
+                               : op.registers + c.vectors * op.access_registers;
   const int most = std::min(65536 / (needed * threads), threads_per_unit(device) / threads);
   std::int32_t found = 0;
   for (const std::int64_t b : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16})
@@ -209,14 +210,8 @@ bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig
   return lanes <= 32 && 32 % lanes == 0 && c.threads % lanes == 0;
 }
 
-std::int32_t vectors_for(std::int64_t row, std::int64_t threads) {
-  for (const std::int32_t vectors : kVectors)
-    if (vectors * threads >= row) return vectors;
-  return 0;
-}
-
 bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
-  constexpr double kMinCaches = 8;  // ops/norm/cuda/norm_cuda.hpp has the measurement
+  constexpr double kMinCaches = 8;  // ops/norm/README.md has the measurement
   return traits_of(k, problem).n > 1 && accesses(k, problem) >= 256 &&
          bytes_of(*k.op, problem) > kMinCaches * static_cast<double>(device.l2_bytes);
 }
@@ -235,14 +230,14 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
       return false;
     return c.threads == 4 || threads * c.vectors < 2 * row;
   }
-  return c.vectors == vectors_for(row, threads) && (c.threads == 4 || threads < 2 * row);
+  return c.vectors == row_vectors_for(row, threads) && (c.threads == 4 || threads < 2 * row);
 }
 
 // ---- the default ----
 
 /// `c` with blocks as the descriptor's registers allow; does it fit?
 bool complete(const RowKernel& k, const Problem& problem, const DeviceInfo& device, RowConfig& c) {
-  c.blocks = blocks_for(k, c, device);
+  c.blocks = blocks_for(k, problem, c, device);
   return c.blocks > 0 && fits(k, problem, c, device);
 }
 
@@ -328,7 +323,7 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
     for (const std::int32_t threads : {4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
       if (threads == 1024 && most < 16) continue;  // one block alone on a multiprocessor
       c.threads = threads;
-      c.vectors = vectors_for(row, threads);
+      c.vectors = row_vectors_for(row, threads);
       if (c.vectors == 0 || c.vectors > most) continue;
       c.evict_last = may_evict_last(k, problem, device);
       const int block = few ? 32 : brief || columns ? 128 : 512;
@@ -352,7 +347,7 @@ RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceI
     for (const std::int32_t threads : {256, 512, 1024}) {
       for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2) {
         c.threads = threads;
-        c.vectors = vectors_for(accesses(k, problem), std::int64_t{threads} * c.cluster);
+        c.vectors = row_vectors_for(accesses(k, problem), std::int64_t{threads} * c.cluster);
         if (c.vectors > 0 && c.vectors <= most && complete(k, problem, device, c)) return c;
       }
     }
@@ -391,8 +386,26 @@ RowConfig strided_config(const RowKernel& k) {
   return c;
 }
 
+RowConfig pick_wanted(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  const RowTraits traits = traits_of(k, problem);
+  const RowQuery asked = {k.kind, problem.dims[k.op->rows], accesses(k, problem), traits, device};
+  const bool may_evict = (k.kind == Kind::kRegisters || k.kind == Kind::kCluster) &&
+                         may_evict_last(k, problem, device);
+  const std::vector<RowConfig> wanted = k.op->op.tuning->wanted(asked);
+  for (const std::int64_t room : {shared_room(device) / 2, shared_room(device)}) {
+    for (RowConfig c : wanted) {
+      c.evict_last = may_evict;
+      if (kept_bytes(k, problem, c) <= room && complete(k, problem, device, c)) return c;
+    }
+  }
+  RowConfig none;
+  none.threads = 0;
+  return none;
+}
+
 /// threads = 0: none fits.
 RowConfig pick(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  if (k.op->op.tuning && k.table) return pick_wanted(k, problem, device);
   switch (k.kind) {
     case Kind::kRegisters:
       return pick_registers(k, problem, device);
@@ -416,7 +429,8 @@ Support supports(const Query& q) {
   const Problem& problem = q.problem;
   const std::int64_t rows = problem.dims[k.op->rows], width = columns_of(*k.op, problem);
   if (width > kMaxWidth) return Support::no("rows of more than {} columns", kMaxWidth);
-  if (rows > kMaxGrid / 64) return Support::no("more than {} rows", kMaxGrid / 64);
+  const std::int64_t most = kMaxGrid / (is_tiled(k) ? 64 : 16);  // tiles, or blocks of a cluster
+  if (rows > most) return Support::no("more than {} rows", most);
   if (k.kind == Kind::kStrided) return Support::yes();
   for (const RowOperandSpec& spec : k.op->operands) {
     const TensorTraits& t = problem.tensors[spec.tensor];
@@ -487,6 +501,22 @@ Config heuristic(const Query& q) {
   return k.table->to_config(pick_for(k, q.problem, q.device));
 }
 
+RowCost cost_of(const RowKernel& k, const Query& q, const RowConfig& c) {
+  const bool alone = kept_bytes(k, q.problem, c) > shared_room(q.device) / 2;
+  if (k.op->op.tuning) {
+    const RowTraits traits = traits_of(k, q.problem);
+    return k.op->op.tuning->cost(
+        {k.kind, q.problem.dims[k.op->rows], accesses(k, q.problem), traits, q.device}, c, alone);
+  }
+  double share = 1;
+  if (k.kind == Kind::kCluster) share = 1.05;
+  if (k.kind == Kind::kShared) share = alone ? 1.2 : 1.08;
+  if (k.kind == Kind::kRows) share = 1.5;
+  if (k.kind == Kind::kStrided) share = 10;
+  if (k.kind != Kind::kRegisters && c.cluster > 1) share += 0.02;
+  return {share, 0};
+}
+
 /// Bytes at the rate of a copy. The one model of a memory-bound kernel: H200 0.975 of what memory
 /// sustains over 132 multiprocessors, of which one alone reaches about three times its share.
 double estimate(const Query& q, const Config& config) {
@@ -494,22 +524,16 @@ double estimate(const Query& q, const Config& config) {
   const RowKernel& k = q.user<RowKernel>();
   const DeviceInfo& device = q.device;
   const RowConfig c = config_of(k, config);
-  double share = 1;
-  if (k.kind == Kind::kCluster) share = 1.05;
-  if (k.kind == Kind::kShared)
-    share = kept_bytes(k, q.problem, c) > shared_room(device) / 2 ? 1.2 : 1.08;
-  if (k.kind == Kind::kRows) share = 1.5;
-  if (k.kind == Kind::kStrided) share = 10;
-  if (k.kind != Kind::kRegisters && c.cluster > 1) share += 0.02;
+  RowCost cost = cost_of(k, q, c);
   const double rows = std::max<double>(1, static_cast<double>(q.problem.dims[k.op->rows]));
   const double blocks = is_tiled(k) ? static_cast<double>(device.units) : rows * c.cluster;
   const double busy = std::min<double>(blocks, device.units);
   // The kernels that fold read the rows once more.
   const double launches = (k.op->folded ? 3 : 1) * launch_s(device);
-  if (k.op->folded) share += 0.7;
+  if (k.op->folded) cost.share += 0.7;
   const double rate = std::min(kCopy * memory_bytes_per_s(device),
                                std::max(1.0, busy) * unit_rates(device).alone_bytes_per_s);
-  return 1e3 * (launches + share * bytes_of(*k.op, q.problem) / rate);
+  return cost.ms + 1e3 * (launches + cost.share * bytes_of(*k.op, q.problem) / rate);
 }
 
 /// What `prepare` leaves for the calls.
@@ -681,6 +705,12 @@ Implementation implementation(const RowOperator& op, Kind kind) {
 }
 
 }  // namespace
+
+std::int32_t row_vectors_for(std::int64_t accesses, std::int64_t threads) {
+  for (const std::int32_t vectors : kVectors)
+    if (vectors * threads >= accesses) return vectors;
+  return 0;
+}
 
 std::vector<Implementation> row_cuda_implementations(const RowOperator& op) {
   std::vector<Implementation> all = {implementation(op, Kind::kRegisters)};

@@ -1,6 +1,6 @@
 // Predictions rank the built-in implementations before anything is measured: sane at any size, and
 // with no ties between instruction-set levels, or "smallest predicted time" would name the one that
-// stands first. Read next: ops/norm/cpu/norm_cpu.cpp, ops/gemm/matmul/matmul.hpp.
+// stands first. Read next: src/kernels/rows_cpu.cpp, ops/gemm/matmul/matmul.hpp.
 #include <gtest/gtest.h>
 
 #include <cmath>

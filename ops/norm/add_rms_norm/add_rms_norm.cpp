@@ -1,9 +1,8 @@
 // add_rms_norm: schema, oracle and ordered implementations. Everything else is derived from the
 // schema. Read next: ops/norm/add_rms_norm/add_rms_norm_ref.hpp (what it computes),
-// ops/norm/cpu/norm_cpu.cpp (how).
+// ops/norm/add_rms_norm/add_rms_norm_program.hpp (how).
 #include "ops/norm/add_rms_norm/add_rms_norm_ref.hpp"
-#include "ops/norm/cpu/norm_cpu.hpp"
-#include "ops/norm/cuda/norm_cuda.hpp"
+#include "ops/norm/norm_rows.hpp"
 
 namespace dlblas::norm {
 namespace {
@@ -33,8 +32,8 @@ OperatorDef add_rms_norm() {
   def.work_per_row = [](const Problem& problem) {
     return 4.0 * static_cast<double>(problem.dims[kC]);
   };
-  def.implementations = norm_cpu(kTensors);
-  for (const Implementation& impl : norm_cuda(kTensors)) def.implementations.push_back(impl);
+  add_norm_implementations(def, kTensors, "add_rms_norm",
+                           {"x", "weight", "y", "residual", "residual_out"});
   return def;
 }
 

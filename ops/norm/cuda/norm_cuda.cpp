@@ -1,6 +1,6 @@
 // What the norm kernels on NVIDIA GPUs have in common: traits from the Problem, the layouts they
 // take, the model, the parameters of a call. Flow: call > validate > [select] > [compile] >
-// [launch].  Read next: ops/norm/cuda/norm_registers_cuda.cpp.
+// [launch].  Read next: ops/norm/cuda/norm_ring_cuda.cpp.
 #include "ops/norm/cuda/norm_cuda.hpp"
 
 #include <algorithm>
@@ -71,23 +71,7 @@ Support supports_rows(const Query& q) {
   return Support::yes();
 }
 
-Problem typical_rows(const Problem& problem) {
-  Problem p = problem;
-  p.dims[kT] = 1024;
-  p.flags &= static_cast<std::uint8_t>(~kDeterministic);
-  return p;
-}
-
-Support serves_any_batch(const Query& q) {
-  const Operator& op = Registry::process().by_id(q.problem.op);
-  const Problem p = typical_rows(q.problem);
-  for (const char* name :
-       {"cuda_registers", "cuda_cluster", "cuda_shared", "cuda_rows", "cuda_strided"}) {
-    const Implementation* impl = op.find(name);
-    if (q.device.arch < impl->min_arch || !impl->supports({p, q.device, *impl})) continue;
-    if (impl == &q.self) return Support::yes();
-    break;
-  }
+Support has_other_bits(const Query&) {
   return Support::no(
       "adds up in another order than the kernel that serves this width in any batch");
 }
@@ -95,14 +79,8 @@ Support serves_any_batch(const Query& q) {
 double bytes_of(const Query& q) {
   const NormTensors& at = tensors_of(q);
   const double elements = static_cast<double>(q.problem.dims[kT]) * q.problem.dims[kC];
-  return elements * size_of(q.problem.tensors[at.x].dtype) * (at.adds() ? 4 : 2);
-}
-
-bool may_be_last(const Query& q) {
-  constexpr std::int64_t kMinAccesses = 256;
-  constexpr double kMinCaches = 8;
-  return traits_of(q).align == 16 && accesses(q) >= kMinAccesses &&
-         bytes_of(q) > kMinCaches * static_cast<double>(q.device.l2_bytes);
+  return elements * size_of(q.problem.tensors[at.x].dtype) * (at.adds() ? 4 : 2) +
+         static_cast<double>(q.problem.dims[kC] * size_of(q.problem.tensors[at.weight].dtype));
 }
 
 double model_ms(const Query& q, double bytes, double concurrent) {
@@ -160,16 +138,5 @@ int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& con
 }
 
 KernelSource clear_source() { return {"ops/norm/cuda/norm_clear.cuh", "dlblas::norm_clear", 0}; }
-
-std::int32_t vectors_for(std::int64_t accesses, std::int64_t threads) {
-  for (std::int32_t vectors : kVectors)
-    if (vectors * threads >= accesses) return vectors;
-  return 0;
-}
-
-std::vector<Implementation> norm_cuda(const NormTensors& tensors) {
-  return {cuda_registers(tensors), cuda_ring(tensors), cuda_cluster(tensors), cuda_shared(tensors),
-          cuda_split(tensors),     cuda_rows(tensors), cuda_strided(tensors)};
-}
 
 }  // namespace dlblas::norm

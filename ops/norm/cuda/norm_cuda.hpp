@@ -1,7 +1,7 @@
-// Host side of the norm kernels on NVIDIA GPUs: what rms_norm and add_rms_norm, and the kernels'
-// own files (norm_<kernel>_cuda.cpp), share. In: where an operator's tensors stand in its schema.
-// Out: its CUDA implementations. Flow: call > validate > [select] > [compile] > [launch].
-// Read next: ops/norm/cuda/norm_cuda.cpp, ops/norm/cuda/norm_registers_cuda.cpp.
+// Host side of the norm kernels that are made by hand for NVIDIA GPUs, beside those of the row
+// programs: what their own files (norm_<kernel>_cuda.cpp) share. In: where an operator's tensors
+// stand in its schema. Out: its CUDA implementations. Flow: call > validate > [select] > [compile]
+// > [launch]. Read next: ops/norm/cuda/norm_cuda.cpp, ops/norm/cuda/norm_ring_cuda.cpp.
 #pragma once
 
 #include <cstdint>
@@ -26,25 +26,16 @@ NormCudaTraits traits_of(const Query& q);
 std::int64_t accesses(const Query& q);
 /// Contiguous weight, and rows at one stride each with contiguous elements.
 Support supports_rows(const Query& q);
-/// Bytes that a call has to read and write, but for the weight.
+/// Bytes that a call has to read and write.
 double bytes_of(const Query& q);
-/// May loads use the L2 evict_last policy? What a kernel writes then leaves first, in long runs:
-/// add_rms_norm 16384×8192 takes 250 µs for 260, a copy 256 (bf16, H200, 2026-11-22). But the next
-/// kernel finds less of y there, and pays 1 to 4 µs; so only where a call of the bucket's most rows
-/// moves eight times what L2 holds. Rows of less than 256 accesses gain nothing.
-bool may_be_last(const Query& q);
 /// Milliseconds for `bytes` at the rate of a copy, where blocks that hold `concurrent` rows work at
 /// a time; it only ranks candidates before anything is measured.
 double model_ms(const Query& q, double bytes, double concurrent);
 /// The parameters of a call whose rows are at one stride.
 NormCudaParams params_of(const NormTensors& at, const Args& args);
 
-/// Where a call asks for the same bits in any batch (kDeterministic), one kernel and one
-/// configuration serve a width: those that this problem gets, which has a fixed number of rows.
-Problem typical_rows(const Problem& problem);
-/// Is this the kernel that serves it: the first of those that take whatever number of rows there
-/// is?
-Support serves_any_batch(const Query& q);
+/// Where a call asks for the same bits in any batch, one of the row program's kernels serves.
+Support has_other_bits(const Query& q);
 
 /// What the forward kernels have in common. Each waits for the kernels before it before it touches
 /// memory, so a dependent launch can always be asked for. The weight, too, may be the work of the
@@ -55,8 +46,7 @@ struct NormForm : kernels::CudaForm<NormCudaTraits, Config> {
   static constexpr bool kDependent = true;
   static const TraitsTable<NormCudaTraits>& traits_table() { return norm_traits_table(); }
   static NormCudaTraits traits(const Query& q, const Config&) { return traits_of(q); }
-  static Support same_bits(const Query& q) { return serves_any_batch(q); }
-  static Problem typical(const Problem& problem) { return typical_rows(problem); }
+  static Support same_bits(const Query& q) { return has_other_bits(q); }
 };
 
 /// Where the tensors stand, for a call.
@@ -79,23 +69,8 @@ int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& con
                     void* workspace, bool dependent);
 KernelSource clear_source();
 
-/// The least of the values that `vectors` may have for `threads` threads to hold `accesses`; 0 when
-/// none does.
-std::int32_t vectors_for(std::int64_t accesses, std::int64_t threads);
-/// The domain of `vectors` where a thread holds them in registers.
-inline constexpr std::int32_t kVectors[] = {1, 2, 3, 4, 6, 8, 12, 16};
-
-// One file each:
-Implementation cuda_registers(const NormTensors& tensors);
-Implementation cuda_cluster(const NormTensors& tensors);
-Implementation cuda_shared(const NormTensors& tensors);
-Implementation cuda_rows(const NormTensors& tensors);
+// One file each; `tensors` lives as long as the process:
 Implementation cuda_ring(const NormTensors& tensors);
 Implementation cuda_split(const NormTensors& tensors);
-Implementation cuda_strided(const NormTensors& tensors);
-
-/// Every CUDA implementation of the operator whose tensors stand there, best guess first. `tensors`
-/// lives as long as the process.
-std::vector<Implementation> norm_cuda(const NormTensors& tensors);
 
 }  // namespace dlblas::norm

@@ -24,25 +24,6 @@ constexpr int norm_elements(const NormCudaTraits& s) {
   return s.align < size_of(s.type) ? 1 : s.align / size_of(s.type);
 }
 
-/// cuda_registers, cuda_cluster: a row, or a block's part of it, lives in registers.
-struct NormRegistersConfig {
-  int32_t threads = 128;     // of one row (in one block)
-  int32_t vectors = 4;       // accesses of one thread
-  int32_t rows = 4;          // rows of one block, each with a barrier of its own
-  int32_t cluster = 1;       // blocks that share a row
-  bool early_weight = true;  // the weight is asked for before the row's sum is waited for
-  bool last = false;         // x and residual leave L2 last
-};
-
-/// cuda_shared, cuda_cluster, cuda_rows: a block (or a cluster) takes a row of any length in two
-/// passes.
-struct NormBlockConfig {
-  int32_t threads = 512;
-  int32_t vectors = 4;  // accesses in flight, of one thread
-  int32_t cluster = 1;  // blocks that share a row
-  bool keep = true;     // h stays in shared memory; else it is read again, mostly from cache
-};
-
 /// cuda_ring: rows stream through shared memory; each warp keeps a ring of its own. A warp beside
 /// the `threads` sums rows up, and the blocks of a row meet in the workspace, a cooperative grid.
 struct NormRingConfig {
@@ -110,16 +91,6 @@ struct NormRowMap {
   int64_t shape[8], strides[8];  // leading dimensions, outermost first
   int64_t rank;
 };
-/// cuda_strided: whatever the layouts are.
-enum NormMap { kNormX, kNormResidual, kNormY, kNormResidualOut, kNormMaps };
-struct NormStridedParams {
-  NormCudaParams call;
-  NormRowMap maps[kNormMaps];
-  int64_t weight_stride;
-};
-static_assert(sizeof(NormStridedParams) == 120 + 4 * 144 + 8,
-              "host and device read the same bytes");
-
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxNamedBarriers = 15;  // beside that of __syncthreads
 
@@ -129,60 +100,7 @@ constexpr int norm_registers_needed(const NormCudaTraits& s, int vectors) {
   const int weight = (norm_elements(s) * size_of(s.weight) + 3) / 4;
   return vectors * (row + weight) + 32;
 }
-/// The same with what comes beside: bounds to check; x and residual both, where ptxas asks for all
-/// of them at once.
-constexpr int norm_registers_needed(const NormCudaTraits& s, const NormRegistersConfig& c) {
-  const int row = c.vectors * ((norm_elements(s) * size_of(s.type) + 3) / 4);
-  const int more = (s.add && c.vectors > 4 ? row : 0) + (s.full || c.vectors < 3 ? 0 : 16);
-  return more + (c.early_weight ? norm_registers_needed(s, c.vectors) : row + 32);
-}
-/// Blocks that a multiprocessor's registers are shared among. Left alone, ptxas keeps each 16-bit
-/// element as a float over the barrier: 102 registers for 64.
-constexpr int norm_blocks(const NormCudaTraits& s, const NormRegistersConfig& c) {
-  const int block = c.threads * c.rows;
-  const int blocks = 65536 / (norm_registers_needed(s, c) * block);
-  // What every architecture runs: 1536 threads, 16 blocks.
-  const int most = block <= 96 ? 16 : 1536 / block;
-  return blocks < 1 || most < 1 ? 1 : blocks > most ? most : blocks;
-}
-
-/// Is an access four words of 16-bit elements? One statement then normalises them.
-constexpr bool norm_takes_words(const NormCudaTraits& s) {
-  return s.align == 16 && size_of(s.type) == 2;
-}
-/// The same of a block in two passes, which has two accesses of each vector at a time: x and
-/// residual, then h and the weight. Beside four words of both there is also the block's part of a
-/// cluster's row; and f16, added, kept and rounded before the weight, takes the most steps of all.
-constexpr int norm_blocks(const NormCudaTraits& s, const NormBlockConfig& c) {
-  const bool all_steps =
-      s.type == FloatType::kF16 && s.add && c.keep && s.cast_before_weight && c.vectors > 2;
-  const bool more = norm_takes_words(s) && s.weight == s.type && (c.cluster > 1 || all_steps);
-  const int needed = norm_registers_needed(s, c.vectors) - (more ? 0 : 8);
-  const int blocks = 65536 / (needed * c.threads), most = 1536 / c.threads;
-  return blocks < 1 ? 1 : blocks > most ? most : blocks;
-}
-
 /// May this configuration be compiled for these traits? Host spaces and static_asserts in kernels.
-constexpr bool valid(const NormCudaTraits& s, const NormRegistersConfig& c, int arch) {
-  const int block = c.threads * c.rows;
-  return block >= 32 && block <= kMaxBlockThreads &&
-         (c.threads <= 32 || c.rows <= kMaxNamedBarriers) &&
-         (c.cluster == 1 || (arch >= 90 && c.rows == 1 && c.threads >= 64)) &&
-         norm_registers_needed(s, c) * block <= 65536;
-}
-/// Four accesses at a time do not fit the 64 registers that blocks of 1,024 threads leave each, or
-/// two of 512: of a cluster's row, with words that are converted (f16) or rounded before the
-/// weight; of bf16 rounded before an f32 weight, twice as long, where h is on its way from memory
-/// as well.
-constexpr bool valid(const NormCudaTraits& s, const NormBlockConfig& c, int arch) {
-  const bool four = norm_takes_words(s) && c.vectors > 2;
-  const bool part =
-      c.cluster > 1 && s.weight == s.type && (s.type == FloatType::kF16 || s.cast_before_weight);
-  const bool again = !c.keep && c.threads == kMaxBlockThreads && s.type == FloatType::kBF16 &&
-                     s.weight != s.type && s.cast_before_weight;
-  return c.threads <= kMaxBlockThreads && (c.cluster == 1 || arch >= 90) &&
-         !(four && (part || again));
-}
 constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
   return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 1536 &&
          norm_registers_needed(s, c.vectors) * c.threads * c.blocks <= 65536;

@@ -193,7 +193,8 @@ struct NormRing {
   }
 
   /// The result of a stage whose row has its total.
-  __device__ void write(char* to, int stage, int at, const Weights& weights, RowScale scale) const {
+  __device__ void write(char* to, int stage, int at, const Weights& weights,
+                        RowScale<S.type> scale) const {
 #pragma unroll
     for (int j = 0; j < C.step; ++j) {
       if (!holds(stage, j)) continue;
@@ -330,7 +331,7 @@ __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& s
   char* h = ring.rows.start(p.residual_out, p.residual_out_stride, ring.first);
   char* y = ring.rows.start(p.y, p.y_stride, ring.first);
   const uint32_t rows = ring.rows.count;
-  RowScale scale = {1, 0};
+  RowScale<S.type> scale = {1, 0};
   Squares squares;
 #pragma unroll 1
   while (write.row < ring.rows.count) {

@@ -3,13 +3,13 @@
 // Numerics: squares are summed in f32 in chains of at most a few hundred terms, then in trees;
 // one rounding at the store. Where a sum leaves the range of f32 (values below 1e-15 with eps = 0,
 // or above 1e19) the row is summed again in f64, element by element, and scaled in two exact steps.
-// Read next: ops/norm/cuda/norm_registers.cuh.
+// Read next: ops/norm/cuda/norm_ring.cuh.
 #pragma once
 
-#include "device/cluster.cuh"
 #include "device/reduce.cuh"
+#include "device/scale.cuh"
+#include "device/words.cuh"
 #include "ops/norm/cuda/norm_cuda_config.hpp"
-#include "ops/norm/cuda/norm_words.cuh"
 
 namespace dlblas {
 
@@ -30,12 +30,6 @@ __device__ inline void store_row(void* base, int64_t offset, const NormVec<S>& v
 template <NormCudaTraits S, Cache kCache = Cache::kDefault>
 __device__ inline NormWeightVec<S> load_weight(const void* base, int64_t offset) {
   return load_vec<S.weight, norm_elements(S), S.weight_align, kCache>(base, offset);
-}
-
-/// What was asked for before this is asked for before this. ptxas moves nothing over a branch, and
-/// would ask for the weight only when the first access of x is there: 2 % of 4096×4096 on H200.
-__device__ inline void ask_here(const NormCudaParams& p) {
-  if (p.rows < 0) asm volatile("trap;");  // never
 }
 
 /// The same bits, but the compiler cannot know: it keeps the words over a barrier, and not the
@@ -93,54 +87,18 @@ __device__ inline bool leaves_f32(double sum, const NormCudaParams& p) {
 __device__ inline float norm_scale(float sum, const NormCudaParams& p) {
   return reciprocal_root(fmaf(sum, p.inverse_width_f32, p.eps_f32));
 }
-/// A row's scale as a product: h · first is exact in h's type, a power of 2 that brings rows which
-/// leave f32 back into it; 1 for all others.
-struct RowScale {
-  float first, second;
-};
-/// For a mean that leaves f32. Large rows hardly shrink: their small elements stay what they are.
-/// Beyond 2^220, which only eps reaches, what is below 2^-126 in a row is 0 in its result as well:
-/// the first factor shrinks with the scale, so that the second stays what f32 holds. A row of f16
-/// has no first factor: with a mean above 1, which eps alone makes as large, the second is all.
 template <FloatType T>
-__device__ inline RowScale wide_scale(double sum, const NormCudaParams& p) {
-  const double mean = fma(sum, p.inverse_width, p.eps);
-  if (!(mean > 1)) {
-    // Below 2^-330 all of the row is 0, and with an eps its result is.
-    const auto scaled = static_cast<float>(fmax(mean, mean > 0 ? 0x1p-330 : 0) * 0x1p220);
-    return {0x1p110f, reciprocal_root(scaled)};
-  }
-  float first = 0x1p-16f, after = 0x1p-50f;
-  double bring = 0x1p-132;
-  if (mean > 0x1p220) first = 0x1p-60f, after = 0x1p-85f, bring = 0x1p-290;
-  if (mean > 0x1p360) first = 0x1p-126f, after = 0x1p-90f, bring = 0x1p-432;
-  const float second = reciprocal_root(static_cast<float>(mean * bring)) * after;
-  return {first, T == FloatType::kF16 ? second * first : second};
-}
-template <FloatType T>
-__device__ inline RowScale row_scale(double sum, const NormCudaParams& p) {
-  return leaves_f32(sum, p) ? wide_scale<T>(sum, p)
-                            : RowScale{1, norm_scale(static_cast<float>(sum), p)};
-}
-
-/// From a thread's part of a row's squares to the row's scale, over its threads and the cluster's
-/// blocks. `wide`: the block's part in f64, where f32 lost it, from every thread.
-template <FloatType T, int kThreads, int kBlocks, typename Wide>
-__device__ inline RowScale row_scale(float part, const NormCudaParams& p, RowSum<kThreads>& threads,
-                                     ClusterSum<kBlocks>& blocks, Wide wide) {
-  const float sum = threads.sum(part);
-  if constexpr (kBlocks == 1)
-    return leaves_f32(sum, p) ? wide_scale<T>(wide(), p) : RowScale{1, norm_scale(sum, p)};
-  else
-    return row_scale<T>(blocks.sum(leaves_f32(sum, p) ? wide() : sum), p);
+__device__ inline RowScale<T> row_scale(double sum, const NormCudaParams& p) {
+  if (leaves_f32(sum, p)) return RowScale<T>::wide_root(fma(sum, p.inverse_width, p.eps));
+  return {1, norm_scale(static_cast<float>(sum), p)};
 }
 
 /// y = h · scale · (weight + offset), or with h · scale rounded first. The first factor goes onto
 /// packed words: the compiler, which cannot know it, keeps these over a barrier, and not the twice
 /// as many floats that it already made of them (102 registers for 64, at 4 accesses of bf16).
 template <NormCudaTraits S>
-__device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& weight, RowScale scale,
-                                       float offset) {
+__device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& weight,
+                                       RowScale<S.type> scale, float offset) {
   NormVec<S> y;
   if constexpr (S.type == FloatType::kF32) {
 #pragma unroll
@@ -148,10 +106,7 @@ __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& wei
       y.words[i] = bits_of_float(float_from_bits(h.words[i]) * scale.first * scale.second *
                                  (float_from_bits(weight.words[i]) + offset));
   } else {
-    // No sum of f16's squares leaves f32 but those of zeros and of infinities, which stay right,
-    // and those of a large eps, whose whole scale is the second factor.
-    const float factor = S.type == FloatType::kF16 ? 1 : scale.first;
-    const uint32_t first = pack_pair<S.type>(factor, factor);
+    const uint32_t first = scale.first_pair();
     constexpr int kWords = NormVec<S>::kWords;
     if constexpr (S.weight == S.type) {
       normalize_words<S.type, S.cast_before_weight, kWords>(y.words, h.words, weight.words, first,

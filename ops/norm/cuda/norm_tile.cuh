@@ -1,6 +1,6 @@
 // What one thread holds of a row, or of a chunk of one, in registers: kVectors accesses of N
 // elements, kThreads apart, so that neighbours read neighbouring memory.
-// Read next: ops/norm/cuda/norm_registers.cuh, ops/norm/cuda/norm_split.cuh.
+// Read next: ops/norm/cuda/norm_split.cuh.
 #pragma once
 
 #include "device/guarded.cuh"
@@ -97,7 +97,8 @@ struct NormTile {
     squares(sum, h);
     return sum.sum();
   }
-  __device__ static void normalize(Row& h, const Weights& weights, RowScale scale, float offset) {
+  __device__ static void normalize(Row& h, const Weights& weights, RowScale<S.type> scale,
+                                   float offset) {
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) h[i] = dlblas::normalize<S>(h[i], weights[i], scale, offset);
   }

@@ -1,8 +1,7 @@
 // rms_norm: schema, oracle and ordered implementations. Everything else is derived from the schema.
-// Read next: ops/norm/rms_norm/rms_norm_ref.hpp (what it computes), ops/norm/cpu/norm_cpu.cpp
-// (how).
-#include "ops/norm/cpu/norm_cpu.hpp"
-#include "ops/norm/cuda/norm_cuda.hpp"
+// Read next: ops/norm/rms_norm/rms_norm_ref.hpp (what it computes),
+// ops/norm/rms_norm/rms_norm_program.hpp (how).
+#include "ops/norm/norm_rows.hpp"
 #include "ops/norm/rms_norm/rms_norm_ref.hpp"
 
 namespace dlblas::norm {
@@ -26,8 +25,7 @@ OperatorDef rms_norm() {
   def.work_per_row = [](const Problem& problem) {
     return 3.0 * static_cast<double>(problem.dims[kC]);
   };
-  def.implementations = norm_cpu(kTensors);
-  for (const Implementation& impl : norm_cuda(kTensors)) def.implementations.push_back(impl);
+  add_norm_implementations(def, kTensors, "rms_norm", {"x", "weight", "y"});
   return def;
 }
 

@@ -6,12 +6,22 @@
 // Read next: ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh.
 #pragma once
 
-#include "ops/norm/cuda/norm_strided.cuh"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh"
 
 namespace dlblas {
 
-/// Element offset of a row. Accesses of several elements are for rows at one stride: the divisions
+/// Element offset of a row.
+__device__ inline int64_t row_offset(const NormRowMap& map, int64_t row) {
+  int64_t offset = 0;
+#pragma unroll 1
+  for (int i = static_cast<int>(map.rank) - 1; i >= 0; --i) {
+    const int64_t next = row / map.shape[i];
+    offset += (row - next * map.shape[i]) * map.strides[i];
+    row = next;
+  }
+  return offset;
+}
+/// The same. Accesses of several elements are for rows at one stride: the divisions
 /// of row_offset are calls, over which too many registers would be saved.
 template <NormCudaTraits S>
 __device__ inline int64_t offset_of_row(const NormRowMap& map, int64_t row) {

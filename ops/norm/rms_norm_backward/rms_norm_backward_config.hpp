@@ -1,8 +1,9 @@
 // What the CPU kernels of rms_norm_backward agree on: traits, the searched configuration, one row's
-// arguments. PODs and enums only, as ops/norm/cpu/norm_config.hpp, and for the same reason. A row
-// is two passes: `sum` makes its two sums, the host turns them into r and s, `write` makes dx and
-// adds the row to a partial dweight. Flow: call > validate > select > compile > [launch].  Read
-// next: ops/norm/rms_norm_backward/rms_norm_backward_cpu.cpp, rms_norm_backward_simd.hpp.
+// arguments. PODs and enums only, since the instruction-set objects include this file and must hold
+// no shared function. A row is two passes: `sum` makes its two sums, the host turns them into r and
+// s, `write` makes dx and adds the row to a partial dweight. Flow: call > validate > select >
+// compile > [launch].  Read next: ops/norm/rms_norm_backward/rms_norm_backward_cpu.cpp,
+// rms_norm_backward_simd.hpp.
 #pragma once
 
 #include <stdint.h>
@@ -10,6 +11,11 @@
 #include "cpu/element.hpp"
 
 namespace dlblas {
+
+/// Terms of a row's sums are added in f32 over at most this many elements, then in f64: the error
+/// does not grow with the width, and the order depends on nothing but the width and the
+/// configuration.
+inline constexpr int64_t kBackwardBlock = 4096;
 
 struct BackwardTraits {
   Element element;          // of dy, x, dresidual and dx

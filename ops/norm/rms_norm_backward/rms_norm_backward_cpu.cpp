@@ -9,7 +9,7 @@
 
 #include "core/element.hpp"
 #include "generated/source_hashes.hpp"
-#include "ops/norm/cpu/norm_cpu.hpp"
+#include "kernels/cpu_level.hpp"
 #include "ops/norm/norm_ops.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_config.hpp"
@@ -238,6 +238,10 @@ void constrain(const Query& q, Space& space) {
   if (q.problem.flags & kDeterministic)
     space.require(table(), "the same bits: one number of accumulators", {"unroll"},
                   [](const BackwardConfig& c) { return c.unroll == BackwardConfig().unroll; });
+}
+
+bool rows_are_strided(Layout layout) {
+  return layout == Layout::kTransposed || layout == Layout::kOther;
 }
 
 Support supports(const Query& q) {

@@ -2,12 +2,11 @@
 // In: BackwardRow (rms_norm_backward_config.hpp). Out: the sums behind r and s; then dx, and the
 // row's terms added to a partial dweight in f32. Numerics: sums in f32, `unroll` vectors of
 // accumulators, f64 across blocks; one rounding, at the store. Flow: call > validate > select >
-// compile > [launch].  Read next: ops/norm/cpu/norm_simd.hpp, which this follows.
+// compile > [launch].  Read next: cpu/simd.hpp.
 #pragma once
 
-#include "ops/norm/cpu/norm_config.hpp"
-#include "ops/norm/cpu/norm_pair_simd.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_config.hpp"
+#include "ops/norm/rms_norm_backward/rms_norm_backward_pair_simd.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {
@@ -66,8 +65,8 @@ DLBLAS_INLINE void sum_gradient_block(const BackwardRow& row, int64_t begin, int
 template <Element E, Element W, int kUnroll>
 BackwardSums sum_gradient(const BackwardRow& row) {
   BackwardSums total = {0, 0};
-  for (int64_t begin = 0; begin < row.width; begin += kNormBlock) {
-    const int64_t end = begin + kNormBlock < row.width ? begin + kNormBlock : row.width;
+  for (int64_t begin = 0; begin < row.width; begin += kBackwardBlock) {
+    const int64_t end = begin + kBackwardBlock < row.width ? begin + kBackwardBlock : row.width;
     sum_gradient_block<E, W, kUnroll>(row, begin, end, total);
   }
   return total;

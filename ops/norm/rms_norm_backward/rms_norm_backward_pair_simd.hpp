@@ -1,5 +1,5 @@
-// Two vectors at a time: the step of the main loops of every norm with a weight, forward and
-// backward. Read next: ops/norm/cpu/norm_simd.hpp.
+// Two vectors at a time: the step of the main loops.
+// Read next: ops/norm/rms_norm_backward/rms_norm_backward_simd.hpp.
 #pragma once
 
 #include "cpu/simd.hpp"

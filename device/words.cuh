@@ -1,8 +1,8 @@
-// A norm's arithmetic on words as memory holds them: two 16-bit elements, or one f32. Each function
+// Arithmetic of norms on words as memory holds them: two 16-bit elements, or one f32. Each function
 // is one statement to the compiler, of up to an access of four words, which else spends a tenth of
 // a kernel's compile time on moving elements in and out of pairs; the instructions are the same.
 // One rounding at every `round`. In: words, f32 factors. Out: words.
-// Read next: ops/norm/cuda/norm_stages.cuh.
+// Read next: device/row/values.cuh, ops/norm/cuda/norm_stages.cuh.
 #pragma once
 
 #include "device/vec.cuh"

@@ -1,0 +1,42 @@
+// The factor 1/√mean of a row, where the mean may lie outside of f32: as a product of two factors.
+// In: a mean of squares, in f32 or f64. Out: RowScale.
+// Read next: device/row/values.cuh (scaled), ops/norm/rms_norm/rms_norm_program.hpp.
+#pragma once
+
+#include "device/numeric.cuh"
+
+namespace dlblas {
+
+/// `first` goes onto elements of type T and is exact there: a power of 2 that brings rows which
+/// leave f32 back into it, and 1 for all others. f16 has no such rows but those of zeros and of
+/// infinities, which stay right, and those whose eps is large, whose whole factor is `second`: so
+/// elements of f16 are not multiplied by `first`.
+template <FloatType T>
+struct RowScale {
+  float first, second;
+
+  __device__ static RowScale root(float mean) { return {1, reciprocal_root(mean)}; }
+  /// Of a mean that leaves f32. Large rows hardly shrink: their small elements stay what they are.
+  /// Beyond 2^220, which only an eps reaches, what is below 2^-126 in a row is 0 in its result as
+  /// well: the first factor shrinks with the scale, so that the second stays what f32 holds.
+  __device__ static RowScale wide_root(double mean) {
+    if (!(mean > 1)) {
+      // Below 2^-330 all of the row is 0, and with an eps its result is.
+      const auto scaled = static_cast<float>(fmax(mean, mean > 0 ? 0x1p-330 : 0) * 0x1p220);
+      return {0x1p110f, reciprocal_root(scaled)};
+    }
+    float first = 0x1p-16f, after = 0x1p-50f;
+    double bring = 0x1p-132;
+    if (mean > 0x1p220) first = 0x1p-60f, after = 0x1p-85f, bring = 0x1p-290;
+    if (mean > 0x1p360) first = 0x1p-126f, after = 0x1p-90f, bring = 0x1p-432;
+    const float second = reciprocal_root(static_cast<float>(mean * bring)) * after;
+    return {first, T == FloatType::kF16 ? second * first : second};
+  }
+  /// What elements are multiplied by first, both halves of a word.
+  __device__ uint32_t first_pair() const {
+    const float factor = T == FloatType::kF16 ? 1 : first;
+    return pack_pair<T>(factor, factor);
+  }
+};
+
+}  // namespace dlblas

@@ -1,0 +1,17 @@
+// What rms_norm and add_rms_norm, which are row programs, tell their skeletons alike: scalars,
+// options, and what was measured. Read next: ops/norm/rms_norm/rms_norm_program.hpp,
+// src/kernels/rows.hpp.
+#pragma once
+
+#include "kernels/rows.hpp"
+#include "ops/norm/norm_ops.hpp"
+
+namespace dlblas::norm {
+
+/// Adds the operator's implementations to `def`, whose schema is set: the row program `program`
+/// with these operands, and the kernels made by hand, which the skeletons have no counterpart of.
+/// `tensors` lives as long as the process.
+void add_norm_implementations(OperatorDef& def, const NormTensors& tensors,
+                              std::string_view program, std::vector<std::string_view> operands);
+
+}  // namespace dlblas::norm
