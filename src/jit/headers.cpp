@@ -69,24 +69,30 @@ std::vector<std::string> includes_in(std::string_view source) {
 }  // namespace
 
 std::vector<Header> closure_of(const std::string& include) {
+  struct Wanted {
+    std::string name;
+    bool by_user;  // named by a text that a user has added, or asked for
+  };
   std::vector<Header> found;
-  std::vector<std::string> pending{include};
+  std::vector<Wanted> pending{{include, true}};
   while (!pending.empty()) {
-    Header header{std::move(pending.back()), {}};
+    const Wanted wanted = std::move(pending.back());
+    Header header{wanted.name, {}};
     pending.pop_back();
     const auto known = [&](const Header& h) { return h.name == header.name; };
     if (std::any_of(found.begin(), found.end(), known)) continue;
-    if (!read_added(header.name, &header.text) && !read_live(header.name, &header.text) &&
+    const bool added = read_added(header.name, &header.text);
+    if (!added && !read_live(header.name, &header.text) &&
         !read_embedded(header.name, &header.text)) {
-      // A branch for the host may name what no kernel needs; if one does, NVRTC says so.
-      if (header.name != include) continue;
+      // A branch for the host, in a text of the library, may name what no kernel needs.
+      if (!wanted.by_user) continue;
       throw Error(ErrorKind::kCompile,
                   text("jit: header is unknown; expected a file of the library or of "
                        "DLBLAS_SOURCE_DIR, got ",
                        header.name),
                   {.op = "jit", .argument = "header", .got = header.name});
     }
-    for (std::string& name : includes_in(header.text)) pending.push_back(std::move(name));
+    for (std::string& name : includes_in(header.text)) pending.push_back({std::move(name), added});
     found.push_back(std::move(header));
   }
   std::sort(found.begin(), found.end(),

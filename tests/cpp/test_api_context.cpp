@@ -157,7 +157,7 @@ TEST(Tuning, NarrowingDecidesWhatIsMeasured) {
   TuneOptions options;
   options.seconds = 0.5;
   options.implementations = "cpu_baseline";
-  options.space = {{"cpu_baseline", "unroll", "2"}};
+  options.space = {{"cpu_baseline", "store", "streamed"}};
   options.where = [](std::string_view, std::string_view config) {
     return config.find("task_kib=64") != config.npos;
   };
@@ -166,7 +166,7 @@ TEST(Tuning, NarrowingDecidesWhatIsMeasured) {
     if (e.kind != TuneEvent::Kind::kMeasured) return true;
     const std::string point = std::string(e.implementation) + " " + std::string(e.config);
     const bool inside = e.implementation == "cpu_baseline" &&
-                        e.config.find("unroll=2 ") != e.config.npos &&
+                        e.config.find("store=streamed ") != e.config.npos &&
                         e.config.find("task_kib=64") != e.config.npos;
     (inside ? wanted : others).insert(point);
     return true;
