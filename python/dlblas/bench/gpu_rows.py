@@ -31,6 +31,7 @@ Formula = Callable[..., Any]
 # Below both, a launch is what is measured.
 _FEW_ROWS, _FEW_ELEMENTS = 64, 1 << 19
 _DRAWN = 1 << 22  # elements; more are made on the device
+_COPIED = 1 << 16  # elements; copies of other sizes are half as fast
 
 
 class Problem(NamedTuple):
@@ -174,7 +175,7 @@ def _add_torch(contest: Contest, run: Formula, of: Callable[[int], Any]) -> None
 
 
 def _add_copy(contest: Contest, bench: Session, turn: Rotation) -> None:
-    count = -(-turn.bytes_a_set // 4 // 128) * 128  # bf16, read and written; aligned in each set
+    count = -(-turn.bytes_a_set // 4 // _COPIED) * _COPIED  # bf16, read and written
     source = bench.normal(turn.sets, count)
     to = torch.empty_like(source)
     contest.add(peers.COPY, torch.__version__, lambda i: to[i].copy_(source[i]))
