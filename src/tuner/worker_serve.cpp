@@ -204,11 +204,18 @@ class Session {
   // Null: not here, or not the same.
   const Plan* plan_of(const Candidate& candidate) {
     const Implementation* impl = op_->find(candidate.implementation);
-    if (!impl || impl->identity() != candidate.identity) return nullptr;
-    std::unique_ptr<Plan>& plan = plans_[candidate.implementation + " " + candidate.config];
+    if (!impl) return nullptr;
+    const Problem& problem = opening_.problem;
+    Record::Candidate asked;
+    asked.implementation = candidate.implementation;
+    asked.source_hash = candidate.identity;
+    asked.config = candidate.config;
+    if (!Identity({problem, device_info(problem.device()), *impl}).holds(asked)) return nullptr;
+    std::unique_ptr<Plan>& plan =
+        plans_[text(candidate.implementation, " ", candidate.config, " ", candidate.identity)];
     if (!plan) {
       auto made = std::make_unique<Plan>();
-      made->problem = opening_.problem;
+      made->problem = problem;
       made->implementation = impl;
       made->config = impl->table().parse(candidate.config, impl->name);
       plan = std::move(made);
