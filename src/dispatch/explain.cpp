@@ -99,7 +99,7 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
   const DeviceInfo& device = device_info(problem.device());
   const auto merged = Store::process().load(store_key(op, problem));
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
-  Explanation e{&op, problem, {}, 0, nullptr, {}};
+  Explanation e{&op, problem, {}, 0, nullptr, {}, {}};
   for (const Implementation* impl : op.candidates()) {
     const Query q{problem, device, *impl};
     CandidateRow row{impl, check_choice(q), {}, -1, -1, {}, false};

@@ -88,11 +88,16 @@ class NestedArgs {
   dlblas_args call_;
 };
 
-// What a part's call says, below the name of the operator that made it.
-[[noreturn]] void of_part(const Operator& whole, const Form& part, const Error& error) {
-  throw Error(error.kind(), text(whole.schema.name, ": part ", error.what()),
+// "matmul: a has …": most errors name the operator already.
+std::string said_by(std::string_view part, std::string_view error) {
+  return error.starts_with(text(part, ":")) ? std::string(error) : text(part, ": ", error);
+}
+
+// What a part says, below the name of the operator that calls it.
+[[noreturn]] void of_part(const Operator& whole, std::string_view part, const Error& error) {
+  throw Error(error.kind(), text(whole.schema.name, ": part ", said_by(part, error.what())),
               {.op = whole.schema.name,
-               .argument = std::string(part.name),
+               .argument = std::string(part),
                .expected = error.detail().expected,
                .got = error.detail().got});
 }
@@ -130,7 +135,7 @@ class NestedCall final : public Nested {
         launch_into(compile(select(*form_.op, problem), context.stream), args, context, nullptr);
       }
     } catch (const Error& error) {
-      of_part(whole_, form_, error);
+      of_part(whole_, form_.name, error);
     }
   }
 
@@ -276,11 +281,7 @@ std::vector<DecidedPart> decide_parts(const Query& q, const Config& config) {
     try {
       decided.push_back(decide_part(q, whole, part));
     } catch (const Error& error) {
-      throw Error(error.kind(), text(whole.schema.name, ": part ", error.what()),
-                  {.op = whole.schema.name,
-                   .argument = part.op,
-                   .expected = error.detail().expected,
-                   .got = error.detail().got});
+      of_part(whole, part.op, error);
     }
   }
   return decided;
@@ -296,7 +297,7 @@ Support parts_support(const Query& q) {
     } catch (const Error& error) {
       const std::string why = error.kind() == ErrorKind::kUnsupported
                                   ? text(part.op, ": ", reasons_of(error.what()))
-                                  : error.what();
+                                  : said_by(part.op, error.what());
       return Support::no_in_words(kept_text("its part " + why));
     }
   }
@@ -310,12 +311,13 @@ std::vector<std::unique_ptr<const Nested>> prepare_parts(const Query& q, const C
   std::vector<std::unique_ptr<const Nested>> parts;
   *most = 0;
   for (DecidedPart& part : decide_parts(q, config)) {
+    const Form& form = *part.form;
     try {
       const Kernel& kernel = compile(*part.plan, stream);
       *most = std::max(*most, kernel.workspace_bytes);
       parts.push_back(std::make_unique<NestedCall>(whole, std::move(part), kernel, offset));
     } catch (const Error& error) {
-      of_part(whole, *part.form, error);
+      of_part(whole, form.name, error);
     }
   }
   return parts;

@@ -205,22 +205,21 @@ class Session {
   const Plan* plan_of(const Candidate& candidate) {
     const Implementation* impl = op_->find(candidate.implementation);
     if (!impl) return nullptr;
+    const std::string name =
+        text(candidate.implementation, " ", candidate.config, " ", candidate.identity);
+    // What was once the same stays so for the run, whatever its parts would be now.
+    if (const auto known = plans_.find(name); known != plans_.end()) return known->second.get();
     const Problem& problem = opening_.problem;
     Record::Candidate asked;
     asked.implementation = candidate.implementation;
     asked.source_hash = candidate.identity;
     asked.config = candidate.config;
     if (!Identity({problem, device_info(problem.device()), *impl}).holds(asked)) return nullptr;
-    std::unique_ptr<Plan>& plan =
-        plans_[text(candidate.implementation, " ", candidate.config, " ", candidate.identity)];
-    if (!plan) {
-      auto made = std::make_unique<Plan>();
-      made->problem = problem;
-      made->implementation = impl;
-      made->config = impl->table().parse(candidate.config, impl->name);
-      plan = std::move(made);
-    }
-    return plan.get();
+    auto made = std::make_unique<Plan>();
+    made->problem = problem;
+    made->implementation = impl;
+    made->config = impl->table().parse(candidate.config, impl->name);
+    return (plans_[name] = std::move(made)).get();
   }
 
   std::string judge(Request ask, Reader& from) {
