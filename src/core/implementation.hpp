@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -118,6 +119,8 @@ struct Function;  // a loaded entry: src/cuda/cuda.hpp
 }
 
 struct Kernel;
+struct Part;   // core/nested.hpp
+class Nested;  // the same
 /// One step of a kernel: 0, or an implementation's own error code (a typed LaunchError names it).
 using StepFn = int (*)(const Args& args, const Context& context, const Kernel& kernel,
                        void* workspace);
@@ -134,10 +137,14 @@ struct Kernel {
   std::int32_t num_steps = 0;
   std::size_t workspace_bytes = 0;
   std::size_t zeroed_bytes = 0;  // of the workspace's first: a step before the others
+  // Of Implementation::parts, in order; made by dispatch, whose workspace is added to this one.
+  const std::unique_ptr<const Nested>* parts = nullptr;
   void (*release)(const Kernel& kernel) = nullptr;  // of what `state` points to; may be null
   alignas(16) std::byte state[kStateBytes] =
       {};  // traits, configuration, handles: the implementation's own
 
+  /// What serves a part: core/nested.hpp.
+  const Nested& part(int index) const { return *parts[index]; }
   template <typename S>
   void store(const S& s) {
     static_assert(sizeof(S) <= kStateBytes && std::is_trivially_copyable_v<S>);
@@ -227,10 +234,15 @@ struct Implementation {
   /// The entries that the JIT compiles for this problem and configuration, at most
   /// Kernel::kMaxEntries; null where there is nothing to compile. Pure: it runs without a GPU.
   std::vector<KernelSource> (*sources)(const Query&, const Config&) = nullptr;
+  /// The calls of other operators that the steps make, as Kernel::part gives them: core/nested.hpp.
+  /// Their own selection says what serves each; where nothing does, neither does this one. Null:
+  /// none.
+  std::vector<Part> (*parts)(const Query&, const Config&) = nullptr;
 
   /// What a measurement was made of: the source's hash and, after a dash, the library's version, or
   /// the digest of live sources (DLBLAS_SOURCE_DIR). A record of another identity is stale. Opens
-  /// the library, so registering does not ask for it.
+  /// the library, so registering does not ask for it. Of one with parts: dispatch's Identity, which
+  /// adds what serves them.
   std::string identity() const {
     std::string made_of = version ? version() : "";
     if (sources && live_sources) made_of += live_sources();

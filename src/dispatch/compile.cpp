@@ -7,8 +7,8 @@
 namespace dlblas {
 
 const Kernel& compile(const Plan& plan, void* stream) {
-  const Kernel* kernel = plan.kernel.load(std::memory_order_acquire);
-  return kernel ? *kernel : prepare_and_keep(plan, stream);
+  const Prepared* prepared = plan.prepared.load(std::memory_order_acquire);
+  return prepared ? prepared->kernel : prepare_and_keep(plan, stream);
 }
 
 }  // namespace dlblas

@@ -15,6 +15,7 @@
 #include "core/library.hpp"
 #include "core/log.hpp"
 #include "dispatch/errors.hpp"
+#include "dispatch/nested.hpp"
 #include "dispatch/ruled.hpp"
 #include "jit/jit.hpp"
 #include "store/ranking.hpp"
@@ -154,7 +155,7 @@ std::vector<Preset> presets_of(const Operator& op, const Problem& problem,
     const Query q{problem, device, *impl};
     if (!check_choice(q)) continue;
     const std::optional<Config> config = first_allowed(op, q);
-    if (config && (impl->flags.oracle || !known_failure(*merged, *impl, *config)))
+    if (config && (impl->flags.oracle || !known_failure(*merged, q, *config)))
       presets.push_back({impl, *config});
   }
   return presets;
@@ -237,7 +238,8 @@ Support check_support(const Query& q) {
         "an element lies at an address that is not a multiple of its size, which a GPU cannot "
         "read");
   if (const Support s = allowed(Registry::process().by_id(problem.op), problem, impl); !s) return s;
-  return impl.supports(q);
+  if (const Support s = impl.supports(q); !s) return s;
+  return parts_support(q);
 }
 
 Support check_choice(const Query& q) {
@@ -261,10 +263,10 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
     if (!check_choice(q)) continue;
     const Space space = make_space(q);
     const Config preset = default_config(q);
-    const std::string identity = impl->identity();
+    Identity identity(q);
     for (const Merged::Row& row : merged.rows) {
       const Record::Candidate& c = row.candidate;
-      if (c.implementation != impl->name || c.source_hash != identity) continue;
+      if (!identity.holds(c)) continue;
       if (!c.failure.empty() || c.samples_ms.empty() || !(c.error <= 1)) continue;
       try {
         const Config config = impl->table().parse(c.config, impl->name);
@@ -280,12 +282,11 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
   return rows;
 }
 
-const Record::Candidate* known_failure(const Merged& merged, const Implementation& impl,
-                                       const Config& config) {
-  const std::string text = impl.table().print(config), identity = impl.identity();
+const Record::Candidate* known_failure(const Merged& merged, const Query& q, const Config& config) {
+  const std::string text = q.self.table().print(config), identity = Identity(q).of(config);
   for (const Merged::Row& row : merged.rows) {
     const Record::Candidate& c = row.candidate;
-    if (c.implementation == impl.name && c.source_hash == identity && c.config == text &&
+    if (c.implementation == q.self.name && c.source_hash == identity && c.config == text &&
         (!c.failure.empty() || !(c.error <= 1)))
       return &c;
   }

@@ -8,10 +8,13 @@
 #pragma once
 
 #include <atomic>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/implementation.hpp"
+#include "core/nested.hpp"
 #include "dlblas/dlblas.h"
 #include "registry/registry.hpp"
 #include "store/store.hpp"
@@ -26,6 +29,16 @@ std::string_view name_of(Why why);
 /// go. At most 1 KiB each, so 8 MiB an operator that sees so many problems.
 inline constexpr std::uint32_t kMaxPlans = 8192;
 
+/// A kernel with the parts that its steps call: what a plan owns.
+struct Prepared {
+  Kernel kernel;
+  std::vector<std::unique_ptr<const Nested>> parts;
+
+  ~Prepared() {
+    if (kernel.release) kernel.release(kernel);
+  }
+};
+
 /// What a Problem gets: an implementation, its configuration, and why. One of select's may be held
 /// while the call is in flight (core/in_flight.hpp); the tuner's end with its run.
 struct Plan {
@@ -34,14 +47,10 @@ struct Plan {
   Config config;
   Why why = Why::kHeuristic;
   mutable std::atomic<bool> used{true};  // by a call, since the map was full the last time
-  mutable std::atomic<const Kernel*> kernel{nullptr};  // filled by compile, owned
+  mutable std::atomic<const Prepared*> prepared{nullptr};  // filled by compile, owned
 
   Plan() = default;
-  ~Plan() {
-    const Kernel* made = kernel.load(std::memory_order_relaxed);
-    if (made && made->release) made->release(*made);
-    delete made;
-  }
+  ~Plan() { delete prepared.load(std::memory_order_relaxed); }
 };
 
 /// call: names and defaults. Throws Error(kArgument) for a missing, unknown or repeated argument
@@ -65,6 +74,9 @@ const Kernel& compile(const Plan& plan, void* stream = nullptr);
 
 /// launch: results through the context's new_output, workspace through its alloc, then the steps.
 void launch(const Kernel& kernel, Args& args, const Context& context);
+/// The same on results that exist, and on a workspace that does; null: the context's. False: there
+/// was no element to write.
+bool launch_into(const Kernel& kernel, const Args& args, const Context& context, void* workspace);
 /// The steps alone, on results and workspace that exist: what the tuner times. 0, or the failing
 /// step's code.
 int run_steps(const Kernel& kernel, const Args& args, const Context& context, void* workspace);
@@ -83,6 +95,21 @@ Support check_choice(const Query& q);
 /// threads.
 Fields store_key(const Operator& op, const Problem& problem);
 
+/// What a measurement of a configuration was made of: Implementation::identity and, of one with
+/// parts, the digest of what serves them.
+class Identity {
+ public:
+  explicit Identity(const Query& q) : q_(q), own_(q.self.identity()) {}
+  const std::string& of(const Config& config);
+  /// Is it this stored candidate's?
+  bool holds(const Record::Candidate& c);
+
+ private:
+  Query q_;
+  std::string own_;
+  std::map<std::string, std::string> with_parts_;  // by the configuration's text
+};
+
 /// A measured candidate of a store that this process may serve: known, supporting, of the current
 /// source, with a configuration inside its space. Records are data from outside: everything is
 /// checked again here.
@@ -97,8 +124,7 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
                                      const Merged& merged);
 /// What a store holds against a configuration of the current source (wrong_result, launch_error,
 /// …), or null.
-const Record::Candidate* known_failure(const Merged& merged, const Implementation& impl,
-                                       const Config& config);
+const Record::Candidate* known_failure(const Merged& merged, const Query& q, const Config& config);
 /// The row that wins by store/ranking, or null.
 const CurrentRow* best_row(const std::vector<CurrentRow>& rows);
 
@@ -118,7 +144,8 @@ struct Explanation {
   std::vector<CandidateRow> candidates;
   std::size_t measured = 0;    // current rows of this key in the results store
   const Plan* plan = nullptr;  // null: a call would throw, and `why` is its message
-  std::string why;             // one sentence
+  std::vector<std::unique_ptr<const Plan>> parts;  // of the plan's implementation: what serves each
+  std::string why;                                 // one sentence
 };
 /// The candidates alone: what errors print.
 Explanation explain_candidates(const Operator& op, const Problem& problem);

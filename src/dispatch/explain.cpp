@@ -8,6 +8,7 @@
 #include "core/harmless.hpp"
 #include "core/json.hpp"
 #include "dispatch/decide.hpp"
+#include "dispatch/nested.hpp"
 #include "dispatch/ruled.hpp"
 #include "dispatch/stale.hpp"
 #include "store/ranking.hpp"
@@ -62,6 +63,15 @@ std::string aged(const Explanation& e) {
   return text("; it was measured under ", changed, ": the next get_op or tune measures it again");
 }
 
+const Operator& operator_of(const Plan& plan) { return Registry::process().by_id(plan.problem.op); }
+
+std::string print_part(const Plan& part) {
+  const Operator& op = operator_of(part);
+  const Implementation& impl = *part.implementation;
+  return text("  part ", op.schema.name, " ", print_problem(op, part.problem), ": ", impl.name, " ",
+              impl.table().print(part.config), " (", name_of(part.why), ")\n");
+}
+
 // Left-aligned columns, two spaces between.
 std::string print_columns(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> width;
@@ -89,7 +99,7 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
   const DeviceInfo& device = device_info(problem.device());
   const auto merged = Store::process().load(store_key(op, problem));
   const std::vector<CurrentRow> rows = current_rows(op, problem, *merged);
-  Explanation e{&op, problem, {}, 0, nullptr, {}};
+  Explanation e{&op, problem, {}, 0, nullptr, {}, {}};
   for (const Implementation* impl : op.candidates()) {
     const Query q{problem, device, *impl};
     CandidateRow row{impl, check_choice(q), {}, -1, -1, {}, false};
@@ -97,7 +107,7 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
       const std::optional<Config> allowed = first_allowed(op, q);
       row.config = allowed ? *allowed : default_config(q);
       if (impl->estimate) row.estimate_ms = impl->estimate(q, row.config);
-      if (const Record::Candidate* failed = known_failure(*merged, *impl, row.config))
+      if (const Record::Candidate* failed = known_failure(*merged, q, row.config))
         row.failure = failed->failure.empty() ? "wrong_result" : failed->failure;
       if (!allowed) row.failure = "forbidden";
     }
@@ -118,7 +128,12 @@ Explanation explain(const Operator& op, const Problem& problem) {
   Explanation e = explain_candidates(op, problem);
   try {
     e.plan = &select(op, problem);
+    const Implementation& chosen = *e.plan->implementation;
+    for (DecidedPart& part :
+         decide_parts({problem, device_info(problem.device()), chosen}, e.plan->config))
+      e.parts.push_back(std::move(part.plan));
   } catch (const Error& error) {  // what a call would say is the explanation
+    e.plan = nullptr;
     e.why = error.what();
     return e;
   }
@@ -152,8 +167,23 @@ std::string print_table(const Explanation& e) {
     s += text("  ", harmless(e.why, kMaxMessage), " (", name_of(e.plan->why), ")\n");
   else if (!e.why.empty())
     s += text("  a call fails: ", harmless_lines(e.why), "\n");
+  for (const auto& part : e.parts) s += print_part(*part);
   return s;
 }
+
+namespace {
+void print_parts(JsonWriter& w, const Explanation& e) {
+  w.key("parts").open_array();
+  for (const auto& part : e.parts) {
+    const Operator& op = operator_of(*part);
+    const Implementation& impl = *part->implementation;
+    w.open_object().field("op", op.schema.name).field("problem", print_problem(op, part->problem));
+    w.field("implementation", impl.name).field("config", impl.table().print(part->config));
+    w.field("source", name_of(part->why)).close_object();
+  }
+  w.close_array();
+}
+}  // namespace
 
 std::string print_json(const Explanation& e) {
   JsonWriter w;
@@ -175,6 +205,7 @@ std::string print_json(const Explanation& e) {
     w.field("implementation", e.plan->implementation->name);
     w.field("config", e.plan->implementation->table().print(e.plan->config));
     w.field("source", name_of(e.plan->why)).field("why", e.why);
+    if (!e.parts.empty()) print_parts(w, e);
   } else {
     w.field("error", e.why);
   }

@@ -46,6 +46,20 @@ int run_steps(const Kernel& kernel, const Args& args, const Context& context, vo
   return 0;
 }
 
+bool launch_into(const Kernel& kernel, const Args& args, const Context& context, void* workspace) {
+  const Schema& schema = *args.schema;
+  bool empty = true;  // no element to write: no kernel
+  for (int j = 0; j < schema.num_judged(); ++j)
+    empty &= !args.judges(j) || args.judged(j).numel() == 0;
+  if (empty) return false;
+  if (!workspace && kernel.workspace_bytes > 0) {
+    workspace = context.alloc(context.self, kernel.workspace_bytes, 64);
+    if (!workspace) errors::no_workspace(schema, args, kernel.workspace_bytes);
+  }
+  if (const int code = run_steps(kernel, args, context, workspace)) step_failed(args, kernel, code);
+  return true;
+}
+
 void launch(const Kernel& kernel, Args& args, const Context& context) {
   const Schema& schema = *args.schema;
   std::optional<cuda::CurrentDevice> current;  // on this thread, whichever it is
@@ -59,17 +73,7 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
     if (!args.result(r).data && !received) make_result(context, args, r, output);
     output += !received;
   }
-  bool empty = true;  // no element to write: no kernel
-  for (int j = 0; j < schema.num_judged(); ++j)
-    empty &= !args.judges(j) || args.judged(j).numel() == 0;
-  if (empty) return;
-  void* workspace = nullptr;
-  if (kernel.workspace_bytes > 0) {
-    workspace = context.alloc(context.self, kernel.workspace_bytes, 64);
-    if (!workspace) errors::no_workspace(schema, args, kernel.workspace_bytes);
-  }
-  if (const int code = run_steps(kernel, args, context, workspace)) step_failed(args, kernel, code);
-  count(g_counters.launched);
+  if (launch_into(kernel, args, context, nullptr)) count(g_counters.launched);
 }
 
 }  // namespace dlblas

@@ -10,6 +10,7 @@
 #include "core/counters.hpp"
 #include "core/error.hpp"
 #include "dispatch/errors.hpp"
+#include "dispatch/nested.hpp"
 #include "jit/jit.hpp"
 
 namespace dlblas {
@@ -52,19 +53,33 @@ void add_zeroing(const Plan& plan, Kernel& kernel) {
   ++kernel.num_steps;
 }
 
-Kernel prepare(const Plan& plan, const DeviceInfo& device) {
+// Parts run one after the other, so they share the room behind the whole's own.
+void add_parts(const Query& q, const Config& config, void* stream, Prepared& prepared) {
+  if (!q.self.parts) return;
+  constexpr std::size_t kAlign = 64;
+  const std::size_t own = (prepared.kernel.workspace_bytes + kAlign - 1) / kAlign * kAlign;
+  std::size_t most = 0;
+  prepared.parts = prepare_parts(q, config, stream, own, &most);
+  prepared.kernel.parts = prepared.parts.data();
+  if (most > 0) prepared.kernel.workspace_bytes = own + most;
+}
+
+std::unique_ptr<Prepared> prepare(const Plan& plan, const DeviceInfo& device, void* stream) {
   const Implementation& impl = *plan.implementation;
   const Query q{plan.problem, device, impl};
-  Kernel kernel = impl.prepare(q, plan.config);
+  auto prepared = std::make_unique<Prepared>();
+  Kernel& kernel = prepared->kernel;
+  kernel = impl.prepare(q, plan.config);
   kernel.implementation = &impl;
   add_zeroing(plan, kernel);
-  if (!impl.sources) return kernel;
+  add_parts(q, plan.config, stream, *prepared);
+  if (!impl.sources) return prepared;
   const auto sources = impl.sources(q, plan.config);
   require(sources.size() <= Kernel::kMaxEntries, plan,
           text("at most ", Kernel::kMaxEntries, " entries"), sources.size());
   for (std::size_t i = 0; i < sources.size(); ++i)
     kernel.entries[i] = &jit::load(sources[i], device);
-  return kernel;
+  return prepared;
 }
 
 }  // namespace
@@ -81,14 +96,13 @@ const Kernel& prepare_and_keep(const Plan& plan, void* stream) {
   }
   std::optional<cuda::RelaxedCapture> relaxed;
   if (current) relaxed.emplace();
-  auto* kernel = new Kernel(prepare(plan, device));
+  std::unique_ptr<const Prepared> made = prepare(plan, device, stream);
   count(g_counters.prepared);
   // Another thread may have been first: its kernel is as good, and this one goes.
-  const Kernel* first = nullptr;
-  if (plan.kernel.compare_exchange_strong(first, kernel, std::memory_order_acq_rel)) return *kernel;
-  if (kernel->release) kernel->release(*kernel);
-  delete kernel;
-  return *first;
+  const Prepared* first = nullptr;
+  if (plan.prepared.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel))
+    first = made.release();
+  return first->kernel;
 }
 
 }  // namespace dlblas

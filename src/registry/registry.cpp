@@ -17,6 +17,23 @@ const Implementation* Operator::find(std::string_view name) const {
   return nullptr;
 }
 
+void Operator::is_part_of(const Operator& whole) const {
+  const std::lock_guard lock(wholes_mutex_);
+  if (std::find(wholes_.begin(), wholes_.end(), &whole) == wholes_.end()) wholes_.push_back(&whole);
+}
+
+void Operator::changed() const {
+  std::vector<const Operator*> reached{this};
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    const Operator& op = *reached[i];
+    op.generation.fetch_add(1, std::memory_order_release);
+    const std::lock_guard lock(op.wholes_mutex_);
+    for (const Operator* whole : op.wholes_)
+      if (std::find(reached.begin(), reached.end(), whole) == reached.end())
+        reached.push_back(whole);
+  }
+}
+
 Registry& Registry::process() {
   static Registry* registry = [] {  // leaks on purpose: calls may run after static destructors
     forked();  // from here on a fork is seen, before any call may start a thread
@@ -107,7 +124,7 @@ void Registry::add_implementation(const Operator& op, const Implementation& impl
 const Registry::List* Registry::publish(const Operator& op, const List& list) {
   const List* replaced =
       const_cast<Operator&>(op).implementations.exchange(new List(list), std::memory_order_acq_rel);
-  op.generation.fetch_add(1, std::memory_order_release);
+  op.changed();
   return replaced;
 }
 

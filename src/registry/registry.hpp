@@ -40,7 +40,7 @@ struct Operator {
   /// Ordered; ends in the reference. Replaced as a whole when an implementation is added, never
   /// edited.
   std::atomic<const std::vector<const Implementation*>*> implementations{nullptr};
-  /// Bumped whenever what a Problem gets may have changed: a registration, a pin, a published
+  /// Bumped by `changed`, whenever what a Problem gets may have: a registration, a pin, a published
   /// result.
   mutable std::atomic<std::uint32_t> generation{1};
 
@@ -48,6 +48,14 @@ struct Operator {
     return *implementations.load(std::memory_order_acquire);
   }
   const Implementation* find(std::string_view name) const;
+  /// What its problems get may be another now; so may what those get that it is a part of.
+  void changed() const;
+  /// From now on `changed` tells `whole`, one of whose implementations calls this operator.
+  void is_part_of(const Operator& whole) const;
+
+ private:
+  mutable std::mutex wholes_mutex_;
+  mutable std::vector<const Operator*> wholes_;
 };
 
 class Registry {

@@ -154,10 +154,10 @@ std::vector<CurrentRow> Candidates::inside(const std::vector<CurrentRow>& rows) 
 
 bool Candidates::keep_unknown(const Merged& merged) {
   const auto known = [&](const Implementation& impl) {
-    const std::string identity = impl.identity();
+    Identity identity({problem_, device_info(problem_.device()), impl});
     return std::any_of(merged.rows.begin(), merged.rows.end(), [&](const Merged::Row& row) {
       const Record::Candidate& c = row.candidate;
-      if (c.implementation != impl.name || c.source_hash != identity) return false;
+      if (!identity.holds(c)) return false;
       try {
         return find(narrowed_, impl, impl.table().parse(c.config, impl.name)) >= 0;
       } catch (const Error&) {

@@ -29,11 +29,16 @@ bool is_default(const TuneReport& report, const Evaluated& e) {
   return e.plan->config == default_config({report.problem, device, *e.plan->implementation});
 }
 
+std::string made_of(const Plan& plan) {
+  const Query q{plan.problem, device_info(plan.problem.device()), *plan.implementation};
+  return Identity(q).of(plan.config);
+}
+
 Record::Candidate candidate_of(const TuneReport& report, const Evaluated& e, std::int64_t now) {
   const Implementation& impl = *e.plan->implementation;
   Record::Candidate c;
   c.implementation = impl.name;
-  c.source_hash = impl.identity();
+  c.source_hash = made_of(*e.plan);
   c.config = impl.table().print(e.plan->config);
   c.samples_ms = e.samples_ms;
   c.failure = name_of(e.failure);
@@ -74,7 +79,7 @@ std::string joined(std::string_view implementation, std::string_view source_hash
 
 std::string identity_of(const Evaluated& e) {
   const Implementation& impl = *e.plan->implementation;
-  return joined(impl.name, impl.identity(), impl.table().print(e.plan->config));
+  return joined(impl.name, made_of(*e.plan), impl.table().print(e.plan->config));
 }
 
 std::string number(double value) {

@@ -197,9 +197,11 @@ WorkerMeasurer::Limits WorkerMeasurer::limits_of(const Plan& plan) const {
 
 worker::Candidate WorkerMeasurer::candidate_of(const Plan& plan) const {
   const Implementation& impl = *plan.implementation;
-  std::string& identity = identities_[&impl];
-  if (identity.empty()) identity = impl.identity();
-  return {impl.name, identity, impl.table().print(plan.config)};
+  const std::string config = impl.table().print(plan.config);
+  std::string& identity = identities_[{&impl, impl.parts ? config : std::string()}];
+  if (identity.empty())
+    identity = Identity({problem_, device_info(problem_.device()), impl}).of(plan.config);
+  return {impl.name, identity, config};
 }
 
 std::optional<worker::Outcome> WorkerMeasurer::ask(Request what, const Plan& plan, double limit_s,

@@ -88,7 +88,8 @@ class WorkerMeasurer final : public Measurer {
   mutable Fields conditions_;  // the last ones that a worker told
   std::unique_ptr<Measurer> local_;
   std::set<const Implementation*> kept_here_;
-  mutable std::map<const Implementation*, std::string> identities_;
+  // Of configurations as text where an implementation has parts; else "" for all of them.
+  mutable std::map<std::pair<const Implementation*, std::string>, std::string> identities_;
   std::set<std::string> met_;  // candidates that this worker was asked about, one by one
   bool met_batch_ = false;     // and it has compiled a batch
   // What the first right check of an implementation took: imports, a compiler, a library's start.

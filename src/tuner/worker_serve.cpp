@@ -204,16 +204,22 @@ class Session {
   // Null: not here, or not the same.
   const Plan* plan_of(const Candidate& candidate) {
     const Implementation* impl = op_->find(candidate.implementation);
-    if (!impl || impl->identity() != candidate.identity) return nullptr;
-    std::unique_ptr<Plan>& plan = plans_[candidate.implementation + " " + candidate.config];
-    if (!plan) {
-      auto made = std::make_unique<Plan>();
-      made->problem = opening_.problem;
-      made->implementation = impl;
-      made->config = impl->table().parse(candidate.config, impl->name);
-      plan = std::move(made);
-    }
-    return plan.get();
+    if (!impl) return nullptr;
+    const std::string name =
+        text(candidate.implementation, " ", candidate.config, " ", candidate.identity);
+    // What was once the same stays so for the run, whatever its parts would be now.
+    if (const auto known = plans_.find(name); known != plans_.end()) return known->second.get();
+    const Problem& problem = opening_.problem;
+    Record::Candidate asked;
+    asked.implementation = candidate.implementation;
+    asked.source_hash = candidate.identity;
+    asked.config = candidate.config;
+    if (!Identity({problem, device_info(problem.device()), *impl}).holds(asked)) return nullptr;
+    auto made = std::make_unique<Plan>();
+    made->problem = problem;
+    made->implementation = impl;
+    made->config = impl->table().parse(candidate.config, impl->name);
+    return (plans_[name] = std::move(made)).get();
   }
 
   std::string judge(Request ask, Reader& from) {

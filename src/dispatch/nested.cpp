@@ -1,0 +1,355 @@
+// An operator that calls others; see nested.hpp. A part goes through the stages of any call: what
+// it describes is bound and validated to its Problem, its own selection decides, and the whole's
+// kernel owns the plan. A call binds and validates what it is given; of the problem that was
+// planned for, it launches the kernel it holds. What could change a part's choice bumps the
+// generation of the whole too (Operator::changed), so nothing is looked up again.
+// Read next: dispatch/prepare.cpp.
+#include "dispatch/nested.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "core/error.hpp"
+#include "core/in_flight.hpp"
+#include "core/kept_text.hpp"
+#include "dispatch/decide.hpp"
+#include "dispatch/errors.hpp"
+#include "store/sha256.hpp"
+
+namespace dlblas {
+namespace {
+
+// A nested call as the first stage takes it. It refers to the values.
+class NestedArgs {
+ public:
+  NestedArgs(const Form& form, std::span<const Value> values, std::span<const Value> outputs,
+             std::uint32_t flags) {
+    if (values.size() > kMaxValues)
+      errors::too_many_arguments(form, static_cast<int>(values.size()));
+    const auto wanted = static_cast<std::size_t>(form.num_outputs);
+    if (outputs.size() != wanted)
+      errors::wrong_outputs(form, form.num_outputs, static_cast<int>(outputs.size()));
+    std::int32_t named = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i].name || named > 0) names_[named++] = values[i].name;
+      put(values[i], values_[i], tensors_[i]);
+    }
+    for (std::size_t i = 0; i < wanted; ++i) {
+      if (outputs[i].kind != Value::Kind::kTensor)
+        errors::wrong_outputs(form, form.num_outputs, static_cast<int>(i));
+      describe(*outputs[i].tensor, outputs_[i]);
+    }
+    call_ = {sizeof(dlblas_args),
+             values_,
+             static_cast<std::int32_t>(values.size()),
+             named,
+             names_,
+             wanted > 0 ? outputs_ : nullptr,
+             form.num_outputs,
+             flags};
+  }
+  NestedArgs(const NestedArgs&) = delete;
+  NestedArgs& operator=(const NestedArgs&) = delete;
+  const dlblas_args& call() const { return call_; }
+
+ private:
+  static constexpr std::size_t kMaxValues = kMaxTensors + kMaxScalars;
+
+  static void describe(const TensorView& from, dlblas_tensor& to) {
+    to = {from.data,
+          {static_cast<std::int32_t>(from.device.type), from.device.index},
+          from.rank,
+          {dlpack_code_of(from.dtype), dlpack_bits_of(from.dtype), dlpack_lanes_of(from.dtype)},
+          const_cast<std::int64_t*>(from.shape),
+          const_cast<std::int64_t*>(from.strides),
+          0};
+  }
+  static void put(const Value& from, dlblas_value& to, dlblas_tensor& tensor) {
+    constexpr std::int32_t kKinds[] = {DLBLAS_NONE,  DLBLAS_TENSOR, DLBLAS_INT,
+                                       DLBLAS_FLOAT, DLBLAS_BOOL,   DLBLAS_STRING};
+    to.kind = kKinds[static_cast<int>(from.kind)];
+    to.reserved = 0;
+    if (from.kind == Value::Kind::kTensor) {
+      describe(*from.tensor, tensor);
+      to.as.tensor = &tensor;
+    } else if (from.kind == Value::Kind::kFloat) {
+      to.as.f = from.number;
+    } else if (from.kind == Value::Kind::kWord) {
+      to.as.s = from.word;
+    } else {
+      to.as.i = from.integer;
+    }
+  }
+
+  dlblas_value values_[kMaxValues];
+  dlblas_tensor tensors_[kMaxValues];
+  const char* names_[kMaxValues];
+  dlblas_tensor outputs_[kMaxResults];
+  dlblas_args call_;
+};
+
+// "matmul: a has …": most errors name the operator already.
+std::string said_by(std::string_view part, std::string_view error) {
+  return error.starts_with(text(part, ":")) ? std::string(error) : text(part, ": ", error);
+}
+
+// What a part says, below the name of the operator that calls it.
+[[noreturn]] void of_part(const Operator& whole, std::string_view part, const Error& error) {
+  throw Error(error.kind(), text(whole.schema.name, ": part ", said_by(part, error.what())),
+              {.op = whole.schema.name,
+               .argument = std::string(part),
+               .expected = error.detail().expected,
+               .got = error.detail().got});
+}
+
+class NestedCall final : public Nested {
+ public:
+  NestedCall(const Operator& whole, DecidedPart part, const Kernel& kernel, std::size_t offset)
+      : whole_(whole),
+        form_(*part.form),
+        plan_(std::move(part.plan)),
+        kernel_(kernel),
+        offset_(offset) {}
+
+ private:
+  void call(std::initializer_list<Value> values, std::initializer_list<Value> outputs,
+            const Context& context, void* workspace) const override {
+    try {
+      const NestedArgs given(form_, {values.begin(), values.size()},
+                             {outputs.begin(), outputs.size()}, plan_->problem.flags);
+      Args args;
+      Problem problem;
+      bind(form_, given.call(), args);
+      validate(*form_.op, given.call(), context.num_threads, args, problem);
+      const auto count = static_cast<int>(args.schema->tensors.size());
+      for (int i = 0; i < count; ++i) {
+        const bool there = i >= args.schema->num_inputs || args.has(i);
+        if (there && !args.tensors[i].data && args.tensors[i].numel() > 0)
+          errors::no_data(*args.schema, args, i);
+      }
+      if (problem == plan_->problem) {
+        auto* const own = static_cast<std::byte*>(workspace);
+        launch_into(kernel_, args, context, own ? own + offset_ : nullptr);
+      } else {
+        const InFlight in_flight;  // the tuner's runs are not
+        launch_into(compile(select(*form_.op, problem), context.stream), args, context, nullptr);
+      }
+    } catch (const Error& error) {
+      of_part(whole_, form_.name, error);
+    }
+  }
+
+  const Operator& whole_;
+  const Form& form_;
+  const std::unique_ptr<const Plan> plan_;
+  const Kernel& kernel_;  // the plan's
+  const std::size_t offset_;
+};
+
+// The operators that are being decided on this thread, from the outermost one in.
+class Deciding {
+ public:
+  explicit Deciding(const Operator& op) { path().push_back(&op); }
+  ~Deciding() { path().pop_back(); }
+  Deciding(const Deciding&) = delete;
+  Deciding& operator=(const Deciding&) = delete;
+
+  static void refuse_cycle(const Operator& op) {
+    if (std::find(path().begin(), path().end(), &op) == path().end()) return;
+    std::string names;
+    for (const Operator* at : path()) names += at->schema.name + " > ";
+    throw Error(ErrorKind::kArgument,
+                text(op.schema.name, ": parts lead back to it; expected operators that are no ",
+                     "part of themselves, got ", names, op.schema.name),
+                {.op = op.schema.name, .argument = "parts"});
+  }
+
+ private:
+  static std::vector<const Operator*>& path() {
+    static thread_local std::vector<const Operator*> operators;
+    return operators;
+  }
+};
+
+TensorView view_of(const PartValue& from, Device device) {
+  TensorView view{};
+  if (from.shape.size() > kMaxRank)
+    throw Error(ErrorKind::kShape, text("a tensor has ", from.shape.size(),
+                                        " dimensions; expected at most ", kMaxRank));
+  view.dtype = from.dtype;
+  view.device = device;
+  view.rank = static_cast<std::int32_t>(from.shape.size());
+  std::int64_t stride = 1;
+  for (int i = view.rank - 1; i >= 0; --i) {
+    view.shape[i] = from.shape[static_cast<std::size_t>(i)];
+    view.strides[i] = stride;
+    stride *= std::max<std::int64_t>(view.shape[i], 1);
+  }
+  return view;
+}
+
+// The parameter that a value goes to; bind has found it.
+const Param& param_of(const Form& form, const std::vector<PartValue>& values, std::size_t i) {
+  const std::vector<Param>& params = *form.params;
+  if (!values[i].value.name) return params[i];
+  return *std::find_if(params.begin(), params.end(), [&](const Param& p) {
+    return form.op->schema.param_name(p) == values[i].value.name;
+  });
+}
+
+// Tensors of the whole lie in the part's problem as they do in the whole's.
+void lay(const Form& form, const Part& part, const Args& args, Problem& problem) {
+  const auto lies = [&](const PartValue& value, int tensor) {
+    if (!value.is_tensor || !value.lies) return;
+    problem.tensors[tensor] = *value.lies;
+    problem.tensors[tensor].alias = 0;
+  };
+  for (std::size_t i = 0; i < part.values.size(); ++i)
+    if (const Param& param = param_of(form, part.values, i); param.is_tensor)
+      lies(part.values[i], param.index);
+  const int first = form.op->schema.num_inputs;
+  for (int i = 0; i < form.num_outputs; ++i)
+    lies(part.outputs[static_cast<std::size_t>(i)], first + form.result_of(i));
+  for (int r = 0; r < form.op->schema.num_results; ++r) {
+    if (!args.received(r)) continue;
+    TensorTraits& received = problem.tensors[first + r];
+    const std::uint8_t alias = received.alias;
+    received = problem.tensors[form.inplace->result_source[r]];
+    received.alias = alias;
+  }
+}
+
+Problem problem_of(const Query& q, const Form& form, const Part& part) {
+  std::vector<TensorView> views;
+  views.reserve(part.values.size() + part.outputs.size());
+  const auto values_of = [&](const std::vector<PartValue>& described) {
+    std::vector<Value> values;
+    for (const PartValue& from : described) {
+      Value value = from.value;
+      if (from.is_tensor) {
+        value = views.emplace_back(view_of(from, q.problem.device()));
+        value.name = from.value.name;
+      }
+      values.push_back(value);
+    }
+    return values;
+  };
+  const std::vector<Value> values = values_of(part.values), outputs = values_of(part.outputs);
+  const NestedArgs given(form, values, outputs, q.problem.flags);
+  Args args;
+  Problem problem;
+  bind(form, given.call(), args);
+  validate(*form.op, given.call(), std::max<int>(q.problem.threads, 1), args, problem);
+  lay(form, part, args, problem);
+  return problem;
+}
+
+DecidedPart decide_part(const Query& q, const Operator& whole, const Part& part) {
+  const Form& form = Registry::process().at(part.op);
+  form.op->is_part_of(whole);  // before anything of it is read: what changes from here on is told
+  Deciding::refuse_cycle(*form.op);
+  return {&form, decide(*form.op, problem_of(q, form, part))};
+}
+
+// The refusals in a table of candidates, one after the other.
+std::string reasons_of(std::string_view table) {
+  std::string reasons;
+  while (!table.empty()) {
+    std::string_view line = table.substr(0, table.find('\n'));
+    table.remove_prefix(std::min(table.size(), line.size() + 1));
+    if (line.find(" no: ") == line.npos) continue;
+    if (!reasons.empty()) reasons += "; ";
+    bool space = true;  // columns are apart by many
+    for (const char c : line) {
+      if (c != ' ' || !space) reasons += c;
+      space = c == ' ';
+    }
+  }
+  return reasons;
+}
+
+const Operator& whole_of(const Query& q) { return Registry::process().by_id(q.problem.op); }
+
+}  // namespace
+
+std::vector<DecidedPart> decide_parts(const Query& q, const Config& config) {
+  std::vector<DecidedPart> decided;
+  if (!q.self.parts) return decided;
+  const Operator& whole = whole_of(q);
+  const Deciding deciding(whole);
+  for (const Part& part : q.self.parts(q, config)) {
+    try {
+      decided.push_back(decide_part(q, whole, part));
+    } catch (const Error& error) {
+      of_part(whole, part.op, error);
+    }
+  }
+  return decided;
+}
+
+Support parts_support(const Query& q) {
+  if (!q.self.parts) return Support::yes();
+  const Operator& whole = whole_of(q);
+  const Deciding deciding(whole);
+  for (const Part& part : q.self.parts(q, default_config(q))) {
+    try {
+      decide_part(q, whole, part);
+    } catch (const Error& error) {
+      const std::string why = error.kind() == ErrorKind::kUnsupported
+                                  ? text(part.op, ": ", reasons_of(error.what()))
+                                  : said_by(part.op, error.what());
+      return Support::no_in_words(kept_text("its part " + why));
+    }
+  }
+  return Support::yes();
+}
+
+std::vector<std::unique_ptr<const Nested>> prepare_parts(const Query& q, const Config& config,
+                                                         void* stream, std::size_t offset,
+                                                         std::size_t* most) {
+  const Operator& whole = whole_of(q);
+  std::vector<std::unique_ptr<const Nested>> parts;
+  *most = 0;
+  for (DecidedPart& part : decide_parts(q, config)) {
+    const Form& form = *part.form;
+    try {
+      const Kernel& kernel = compile(*part.plan, stream);
+      *most = std::max(*most, kernel.workspace_bytes);
+      parts.push_back(std::make_unique<NestedCall>(whole, std::move(part), kernel, offset));
+    } catch (const Error& error) {
+      of_part(whole, form.name, error);
+    }
+  }
+  return parts;
+}
+
+const std::string& Identity::of(const Config& config) {
+  if (!q_.self.parts) return own_;
+  std::string& made = with_parts_[q_.self.table().print(config)];
+  if (!made.empty()) return made;
+  std::string parts;
+  try {
+    for (const DecidedPart& part : decide_parts(q_, config)) {
+      const Plan& plan = *part.plan;
+      const Implementation& impl = *plan.implementation;
+      Identity identity({plan.problem, q_.device, impl});
+      parts += text(part.form->name, " ", impl.name, " ", identity.of(plan.config), " ",
+                    impl.table().print(plan.config), "\n");
+    }
+  } catch (const Error&) {
+    parts = "not served";
+  }
+  return made = text(own_, "-", sha256_hex(parts).substr(0, 16));
+}
+
+bool Identity::holds(const Record::Candidate& c) {
+  if (c.implementation != q_.self.name || !c.source_hash.starts_with(own_)) return false;
+  if (!q_.self.parts) return c.source_hash == own_;
+  try {
+    return c.source_hash == of(q_.self.table().parse(c.config, q_.self.name));
+  } catch (const Error&) {  // the knobs are others by now
+    return false;
+  }
+}
+
+}  // namespace dlblas
