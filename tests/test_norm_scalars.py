@@ -132,8 +132,8 @@ def test_every_finite_eps_on_a_gpu(op: str) -> None:
         (dy, x, weight), scalars = gradient_call(rng)
         dtype = [torch.float32, torch.float16, torch.bfloat16][rng.integers(3)]
         dtypes = [dtype, dtype, [dtype, torch.float32][rng.integers(2)]]
-        # A gradient whose products with x or with the weight f32 has no room for is the CPU's alone:
-        # here it may become NaN where f64 has ±Inf.
+        # A gradient whose products with x or the weight leave f32 is the CPU's alone: here it may
+        # become NaN where f64 has ±Inf.
         dy = np.where(np.abs(dy) < 1e-20, 0.0, dy)
         dy, x, weight = (
             torch.tensor(a).to(d).cuda() for a, d in zip((dy, x, weight), dtypes, strict=True)

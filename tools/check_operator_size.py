@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Measures what an operator costs that is a row program: the lines of its room
 ops/<family>/<operator>/ (definition, program, reference, Python, cases, without blank lines and
-comments, and without what benchmarks compare it with; at most 250) and the machine code of the program for each instruction set of the release
-build (at most 60 kB). Operators with kernels of their own are not counted.
+comments, and without what benchmarks compare it with; at most 250) and the machine code of the
+program for each instruction set of the release build (at most 60 kB). Operators with kernels of
+their own are not counted.
 """
 
 from __future__ import annotations

@@ -492,6 +492,9 @@ void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
   else if constexpr (Any::kByteRows)
     walk_one_of<Program, RowTypes<kE4M3, kF32>, RowTypes<kE4M3, kBF16>, RowTypes<kI8, kF32>,
                 RowTypes<kI8, kBF16>, AnyTypes>(job, begin, end);
+  else if constexpr (Any::kWideColumns && kSlowF16)
+    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kBF16, kBF16, kF32>,
+                AnyTypes>(job, begin, end);
   else if constexpr (Any::kWideColumns)
     walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,
                 RowTypes<kBF16, kBF16, kF32>, RowTypes<kF16, kF16, kF32>, AnyTypes>(job, begin,

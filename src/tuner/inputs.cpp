@@ -24,8 +24,8 @@ std::int64_t offset_of(const TensorView& t, std::int64_t index) {
 
 // The caller's indices, continued to the bucket's upper end: indices and lengths repeat, offsets
 // stay at their last value (empty groups), a permutation goes on as the identity, distinct indices
-// with those that are not taken yet. The caller's pool may be larger than the tuner's (`free` in the
-// schema): indices beyond it are folded into it, distinct ones to those that are not taken.
+// with those that are not taken yet. The caller's pool may be larger than the tuner's (`free` in
+// the schema): indices beyond it are folded into it, distinct ones to those that are not taken.
 void copy_indices(const TensorView& to, const TensorView& from, const Filler& filler) {
   const std::int64_t have = from.numel();
   const auto limit = static_cast<double>(filler.limit);

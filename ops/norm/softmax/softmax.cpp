@@ -21,9 +21,12 @@ OperatorDef softmax() {
   def.work_per_row = [](const Problem& problem) {
     return 24.0 * static_cast<double>(problem.dims[kSoftmaxC]);
   };
-  kernels::add_row_implementations(
-      def,
-      {.program = "softmax", .width = "C", .operands = {"x", "y"}, .reduces = true, .variants = 2, .access_registers = 7});
+  kernels::add_row_implementations(def, {.program = "softmax",
+                                         .width = "C",
+                                         .operands = {"x", "y"},
+                                         .reduces = true,
+                                         .variants = 2,
+                                         .access_registers = 7});
   return def;
 }
 

@@ -276,8 +276,8 @@ Support supports(const Query& q) {
   if (s.epilogue.out != s.gemm.type && s.epilogue.out != FloatType::kF32) {
     return Support::no("cuBLASLt writes a's dtype or f32");
   }
-  // Seen on H200 with cuBLAS 13 in seven of eight algorithms listed: two roundings, and where the sum
-  // cancels, a result with no right digit.
+  // Seen on H200 with cuBLAS 13 in seven of eight algorithms listed: two roundings, and where the
+  // sum cancels, a result with no right digit.
   if (s.epilogue.has_bias && s.epilogue.out != FloatType::kF32) {
     return Support::no("cuBLASLt rounds the product before it adds the bias");
   }
