@@ -264,6 +264,7 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
     const Space space = make_space(q);
     const Config preset = default_config(q);
     Identity identity(q);
+    const auto begin = static_cast<std::ptrdiff_t>(rows.size());
     for (const Merged::Row& row : merged.rows) {
       const Record::Candidate& c = row.candidate;
       if (!identity.holds(c)) continue;
@@ -277,6 +278,9 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
                                   " is no longer valid: ", c.config));
       }
     }
+    std::stable_sort(
+        rows.begin() + begin, rows.end(),
+        [](const CurrentRow& a, const CurrentRow& b) { return a.config.values < b.config.values; });
     first = false;
   }
   return rows;

@@ -120,6 +120,7 @@ struct CurrentRow {
   const Record::Candidate* candidate;
   const Fields* env;  // what it was measured under
 };
+/// In the order of a search space, so that a tie has the same winner here as in the race.
 std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
                                      const Merged& merged);
 /// What a store holds against a configuration of the current source (wrong_result, launch_error,

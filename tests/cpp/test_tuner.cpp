@@ -228,6 +228,16 @@ TEST_F(TunerTest, TiesGoToTheDefaultThenToTheLowerId) {
   EXPECT_STREQ(run_tune(three).winner->name, "a");
 }
 
+// A record holds the fastest first, the race its space's order: a tie has one winner all the same.
+TEST_F(TunerTest, ATieIsServedAsTheRaceDecidedIt) {
+  static const Behaviour tied{Defect::kNone, [](std::int64_t b) -> std::int64_t {
+                                return b == 4 ? 10'000 : b == 2 ? 10'050 : 50'000;
+                              }};
+  const TuneReport report = run_tune(make_operator({dummy("knobbed", tied, &dummy_table())}));
+  EXPECT_EQ(report.config.values[0], 2);
+  EXPECT_EQ(report.served_config.values[0], 2);
+}
+
 TEST_F(TunerTest, ASeedReproducesTheRun) {
   const Operator& op = make_operator({dummy("wide", kKnobbed, &wide_table())});
   options_.max_evaluations = 20;
