@@ -2,7 +2,7 @@
 // spill, a C75xx note of ptxas, or an implementation that no problem reached.
 // In: nothing; Problems are made from the schemas, devices are typical ones. Out: a table
 // implementation × arch of kernels, registers and compile times (cold: in a cache of its own).
-//   dlblas_compile_all [--all] [--op NAME …] [--only TEXT] [arch …]
+//   dlblas_compile_all [--all] [--each N] [--seed N] [--op NAME …] [--only TEXT] [arch …]
 // arch: 80 90 by default; TEXT: a part of the entry of every kernel that is compiled.
 // Read next: tools/compile_all/problems.hpp, jit/jit.hpp.
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace dlblas::compile_all {
 namespace {
 
 // Default configurations differ by size, dtype and layout; so many kernels of an implementation
-// are compiled an arch, spread over all that its problems ask for.
+// are compiled an arch, spread over all that its problems ask for; a seed moves the choice.
 constexpr std::size_t kKernelsEach = 10;
 
 constexpr std::size_t kProblemsShown = 3;  // of each row
@@ -45,17 +45,27 @@ bool compiles_on(const Implementation& impl, int arch) {
          arch <= impl.max_arch;
 }
 
+/// What the arguments ask for.
+struct Request {
+  std::vector<int> archs;
+  bool all = false;                 // every kernel, not some of each implementation
+  std::size_t each = kKernelsEach;  // that many of each implementation and arch
+  std::size_t seed = 0;             // of which
+  std::set<std::string> names;      // of operators; empty: all
+  std::string only;                 // a part of the entry of every kernel that is compiled
+};
+
 /// The first of each kernel function, then others, spread over all.
-void thin_out(std::vector<KernelSource>& sources) {
+void thin_out(std::vector<KernelSource>& sources, const Request& request) {
   const std::size_t n = sources.size();
-  if (n <= kKernelsEach) return;
+  if (n <= request.each) return;
   std::set<std::string> functions;
   std::set<std::size_t> kept;
   for (std::size_t i = 0; i < n; ++i)
     if (functions.insert(sources[i].entry.substr(0, sources[i].entry.find('<'))).second)
       kept.insert(i);
-  for (std::size_t i = 0; i < kKernelsEach && kept.size() < kKernelsEach; ++i)
-    kept.insert(i * n / kKernelsEach);
+  for (std::size_t i = 0; i < request.each && kept.size() < request.each; ++i)
+    kept.insert((request.seed + i * n / request.each) % n);
   std::vector<KernelSource> few;
   for (const std::size_t i : kept) few.push_back(std::move(sources[i]));
   sources = std::move(few);
@@ -143,14 +153,6 @@ std::size_t print(Row& row) {
   return different.size();
 }
 
-/// What the arguments ask for.
-struct Request {
-  std::vector<int> archs;
-  bool all = false;             // every kernel, not some of each implementation
-  std::set<std::string> names;  // of operators; empty: all
-  std::string only;             // a part of the entry of every kernel that is compiled
-};
-
 bool takes(const Request& request, const Operator& op) {
   return request.names.empty() || request.names.contains(op.schema.name);
 }
@@ -170,7 +172,7 @@ std::vector<Row> collect(const Request& request) {
     std::erase_if(row.sources, [&](const KernelSource& s) {
       return s.entry.find(request.only) == s.entry.npos;
     });
-    if (!request.all) thin_out(row.sources);
+    if (!request.all) thin_out(row.sources, request);
   }
   return rows;
 }
@@ -227,8 +229,13 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const bool number = !word.empty() && word.find_first_not_of("0123456789") == word.npos;
+    const auto count = [&] { return static_cast<std::size_t>(std::atoll(argv[++i])); };
     if (word == "--all") {
       request.all = true;
+    } else if (word == "--each" && i + 1 < argc) {
+      request.each = std::max<std::size_t>(1, count());
+    } else if (word == "--seed" && i + 1 < argc) {
+      request.seed = count();
     } else if (word == "--op" && i + 1 < argc) {
       request.names.insert(argv[++i]);
     } else if (word == "--only" && i + 1 < argc) {
@@ -237,8 +244,8 @@ int main(int argc, char** argv) {
       request.archs.push_back(std::atoi(argv[i]));
     } else {
       std::fputs(
-          "usage: dlblas_compile_all [--all] [--op NAME …] [--only TEXT] [arch …], for example 80 "
-          "90\n",
+          "usage: dlblas_compile_all [--all] [--each N] [--seed N] [--op NAME …] [--only TEXT] "
+          "[arch …], for example 80 90\n",
           stderr);
       return 2;
     }
