@@ -1,0 +1,136 @@
+"""What the operators with a formula in torch (``peers.py`` in their room) are timed with, at the
+shapes that their cases.json has for benchmarks: tensors as the schema says, on any device.
+
+Used by: cpu_rows.py, gpu_rows.py.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+import dlblas
+from dlblas import _dtypes, _specs
+
+Row = dict[str, Any]
+Tensors = dict[str, torch.Tensor]
+Formula = Callable[..., Any]
+
+_DRAWN = 1 << 22  # elements; more are made on the device
+
+
+class Problem(NamedTuple):
+    """One case of an operator: the shapes of its tensors, and what else a call takes."""
+
+    row: Row
+    case: Row
+    dtype: str
+    specs: dict[str, Any]
+    scalars: dict[str, Any]
+
+    @property
+    def op(self) -> str:
+        return str(self.row["name"])
+
+    def facts(self, name: str) -> Row:
+        return next(dict(t) for t in self.row["tensors"] if t["name"] == name)
+
+    def has_rows(self, name: str) -> bool:
+        return any(d["text"] in ("T", "*T") for d in self.facts(name)["dims"])
+
+    def num_rows(self) -> int:
+        """Of its rows; 1 where no letter says."""
+        return math.prod(np.atleast_1d(self.case["dims"].get("T", 1)).tolist())
+
+    def elements(self) -> int:
+        """Of the largest tensor that has rows."""
+        return max(int(math.prod(s.shape)) for n, s in self.specs.items() if self.has_rows(n))
+
+    def told(self) -> Row:
+        return dict(self.case["dims"])
+
+
+def formula_of(row: Row) -> Formula | None:
+    """None where the operator's room has no peers.py."""
+    module = f"dlblas.ops.{row['name']}_peers"
+    if importlib.util.find_spec(module) is None:
+        return None
+    formula: Formula = getattr(import_module(module), row["name"])
+    return formula
+
+
+def problems_of(row: Row, *wanted: str) -> Iterator[Problem]:
+    """Of each of the dtypes that a case has; of its first where it has none of them."""
+    for case in _specs.cases(row, "bench"):
+        for dtype in [d for d in wanted if d in case["dtypes"]] or case["dtypes"][:1]:
+            args = case.get("args", {})
+            dtypes = {"": dtype, **{n: d for n, d in args.items() if isinstance(d, str)}}
+            tensors = {tensor["name"] for tensor in row["tensors"]}
+            known = {n: d for n, d in dtypes.items() if n in tensors or not n}
+            specs = _specs.tensor_specs(row, case["dims"], known, args)
+            scalars = {n: v for n, v in args.items() if n not in tensors}
+            sizes = _specs.size_arguments(row, case["dims"])
+            yield Problem(row, case, dtype, specs, {**scalars, **sizes})
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    made = getattr(torch, _dtypes.TABLE[name][2])
+    assert isinstance(made, torch.dtype)
+    return made
+
+
+def make_tensor(problem: Problem, name: str, sets: int, device: str) -> torch.Tensor:
+    """[sets, …] of one input, as its schema says; a table or a vector is the same in all."""
+    spec = problem.specs[name]
+    facts, dtype = problem.facts(name), torch_dtype(spec.dtype)
+    shape, count = tuple(spec.shape), math.prod(spec.shape)
+    alike = not problem.has_rows(name) and not facts["written"]
+    if facts["fill"] in ("", "normal") and dtype.is_floating_point:
+        made = torch.randn((1 if alike else sets, *shape), device=device, dtype=torch.bfloat16)
+        return made.to(dtype).expand(sets, *shape)
+    if dtype.is_floating_point and count > _DRAWN:  # positive
+        made = torch.rand((1 if alike else sets, *shape), device=device) + 0.01
+        return made.to(dtype).expand(sets, *shape)
+    from dlblas.harness import abi
+
+    array = np.empty(shape, _dtypes.TABLE[spec.dtype][2])
+    letters = (problem.case["dims"][letter["name"]] for letter in problem.row["letters"])
+    abi.make_input(problem.op, name, [int(np.prod(n)) for n in letters], 7, array)
+    if array.dtype.kind == "i":  # in torch a negative index is one from the end
+        unused = np.setdiff1d(np.arange(array.max(initial=0)), array)
+        array[array < 0] = unused[: np.count_nonzero(array < 0)]
+    return torch.from_numpy(array).to(device).expand(sets, *shape)
+
+
+def as_list(made: Any) -> list[torch.Tensor]:
+    return [] if made is None else list(made) if isinstance(made, tuple) else [made]
+
+
+def run(problem: Problem, tensors: Tensors) -> Any:
+    return getattr(dlblas, problem.op)(**tensors, **problem.scalars)
+
+
+def bytes_of(problem: Problem, results: list[torch.Tensor]) -> int:
+    """What the operator has to move: of tables the rows that are used, of written inputs what is
+    stored there."""
+    count, read = problem.num_rows(), 0
+    for name, spec in problem.specs.items():
+        size = math.prod(spec.shape) * _dtypes.TABLE[spec.dtype][1] // 8
+        if problem.facts(name)["written"]:
+            continue
+        used = count / spec.shape[0] if len(spec.shape) > 1 and not problem.has_rows(name) else 1
+        read += int(size * min(1, used))
+    written = sum(r.numel() * r.element_size() for r in results)
+    return read + (written or read)
+
+
+def formula_scalars(problem: Problem) -> dict[str, Any]:
+    known = import_module(f"dlblas.ops.{problem.op}_peers")
+    names = getattr(known, problem.op).__annotations__
+    return {n: v for n, v in problem.scalars.items() if n in names}
