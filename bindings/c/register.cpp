@@ -11,7 +11,6 @@
 #include "bindings/c/guard.hpp"
 #include "bindings/c/own.hpp"
 #include "core/error.hpp"
-#include "core/kept_text.hpp"
 
 namespace dlblas {
 namespace {
@@ -339,8 +338,8 @@ Support no_configuration(const OwnImplementation& own, const std::string& why) {
   const std::string which = own.points <= kMaxAsked
                                 ? "no configuration"
                                 : text("none of the first ", kMaxAsked, " configurations");
-  return Support::no_in_words(kept_text(
-      text(which, " of its space is valid for this problem", why.empty() ? "" : ": ", why)));
+  return Support::no_in_words(
+      text(which, " of its space is valid for this problem", why.empty() ? "" : ": ", why));
 }
 
 }  // namespace

@@ -29,6 +29,18 @@ std::string KnobTable::print(const Config& config) const {
   return s;
 }
 
+bool KnobTable::is_before(const Config& a, const Config& b) const {
+  for (int i = 0; i < size(); ++i) {
+    if (a.values[i] == b.values[i]) continue;
+    const std::vector<std::int64_t>& values = knobs_[i].values;
+    const auto first = std::find_if(values.begin(), values.end(), [&](std::int64_t v) {
+      return v == a.values[i] || v == b.values[i];
+    });
+    return first != values.end() && *first == a.values[i];
+  }
+  return false;
+}
+
 std::string KnobTable::literal(const Config& config, std::string_view aggregate) const {
   std::string s = text(aggregate, "{");
   for (int i = 0; i < size(); ++i)

@@ -47,6 +47,8 @@ class KnobTable {
   /// Strict inverse of print: every knob once, in order, each value in its domain; else throws
   /// Error(kArgument) naming `who` (an implementation's name).
   Config parse(std::string_view text, std::string_view who) const;
+  /// The order of a space: by the places of values in the knobs' domains.
+  bool is_before(const Config& a, const Config& b) const;
   /// As a C++ value of `aggregate`, for the JIT: `Name{.block_m = decltype(Name::block_m)(64)}`.
   /// The table's order must be the aggregate's: designators out of order do not compile.
   std::string literal(const Config& config, std::string_view aggregate) const;

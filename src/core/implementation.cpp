@@ -1,13 +1,15 @@
 // The words of a Support; the space and the default configuration of an implementation.
 #include "core/implementation.hpp"
 
+#include "core/error.hpp"
+#include "core/nested.hpp"
 #include "core/schema.hpp"
 
 namespace dlblas {
 
 std::string Support::print(const Schema* schema) const {
   if (!reason_) return "yes";
-  if (as_it_is_) return reason_;
+  if (words_) return *words_;
   std::string s;
   int next = 0;
   for (const char* c = reason_; *c; ++c) {
@@ -27,6 +29,15 @@ std::string Support::print(const Schema* schema) const {
 
 std::string Support::text(const Schema& schema) const { return print(&schema); }
 std::string Support::text() const { return print(nullptr); }
+
+const Nested& Kernel::part(int index) const {
+  if (index < 0 || index >= num_parts)
+    throw Error(
+        ErrorKind::kInternal,
+        dlblas::text("kernel: part ", index, " was called; expected one of its ", num_parts),
+        {.argument = "part"});
+  return *parts[index];
+}
 
 const KnobTable& Implementation::no_knobs() {
   static const auto* table = new KnobTable;

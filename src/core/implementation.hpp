@@ -42,35 +42,35 @@ constexpr ReasonPart tensor(int position) {
 /// `Support::no("{} is not contiguous", tensor(kX))`. Text is made where it is shown.
 class Support {
  public:
-  static constexpr Support yes() { return Support(); }
+  static Support yes() { return Support(); }
   /// An empty reason does not compile (N counts the terminator).
   template <std::size_t N>
-  requires(N > 1) static constexpr Support
+  requires(N > 1) static Support
       no(const char (&reason)[N], ReasonPart a = 0, ReasonPart b = 0, ReasonPart c = 0) {
     Support s;
     s.reason_ = reason;
     s.parts_[0] = a, s.parts_[1] = b, s.parts_[2] = c;
     return s;
   }
-  /// A user's reason, as it is: nothing goes into it. It lives as long as the process.
-  static Support no_in_words(const char* reason) {
+  /// A reason as it is: nothing goes into it.
+  static Support no_in_words(std::string reason) {
     Support s;
-    s.reason_ = reason;
-    s.as_it_is_ = true;
+    s.words_ = std::make_shared<const std::string>(std::move(reason));
+    s.reason_ = s.words_->c_str();
     return s;
   }
-  constexpr explicit operator bool() const { return reason_ == nullptr; }
+  explicit operator bool() const { return reason_ == nullptr; }
   /// The reason with its numbers and the operator's names; "yes" when supported.
   std::string text(const Schema& schema) const;
   /// Of a reason that is about no operator: why a library cannot be used.
   std::string text() const;
 
  private:
-  constexpr Support() = default;
+  Support() = default;
   std::string print(const Schema* schema) const;
   const char* reason_ = nullptr;
   ReasonPart parts_[3] = {0, 0, 0};
-  bool as_it_is_ = false;
+  std::shared_ptr<const std::string> words_;  // of no_in_words
 };
 
 /// The caller's side of one call: where results and workspace come from, and which threads may run.
@@ -139,12 +139,13 @@ struct Kernel {
   std::size_t zeroed_bytes = 0;  // of the workspace's first: a step before the others
   // Of Implementation::parts, in order; made by dispatch, whose workspace is added to this one.
   const std::unique_ptr<const Nested>* parts = nullptr;
+  std::int32_t num_parts = 0;
   void (*release)(const Kernel& kernel) = nullptr;  // of what `state` points to; may be null
   alignas(16) std::byte state[kStateBytes] =
       {};  // traits, configuration, handles: the implementation's own
 
-  /// What serves a part: core/nested.hpp.
-  const Nested& part(int index) const { return *parts[index]; }
+  /// What serves a part: core/nested.hpp. Throws Error(kInternal) where there is none.
+  const Nested& part(int index) const;
   template <typename S>
   void store(const S& s) {
     static_assert(sizeof(S) <= kStateBytes && std::is_trivially_copyable_v<S>);

@@ -1,6 +1,6 @@
 // Words that must outlive the call they were said in: the reasons of users' implementations, which
-// a Support holds by pointer. There are few different ones, so they are kept for the process; of
-// one that says another sentence for every problem, the first kMaxKept.
+// the C interface hands on by pointer. There are few different ones, so they are kept for the
+// process; of one that says another sentence for every problem, the first kMaxKept.
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 // docs/add_an_operator.md ("An operator made of others").
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -32,7 +33,8 @@ struct Value {
   Value(const TensorView& t) : kind(Kind::kTensor), tensor(&t) {}
   Value(int i) : kind(Kind::kInt), integer(i) {}
   Value(std::int64_t i) : kind(Kind::kInt), integer(i) {}
-  Value(bool b) : kind(Kind::kBool), integer(b) {}
+  template <std::same_as<bool> B>  // no pointer is one
+  Value(B b) : kind(Kind::kBool), integer(b) {}
   Value(double d) : kind(Kind::kFloat), number(d) {}
   Value(const char* w) : kind(Kind::kWord), word(w) {}
   Value(const char* its_name, Value value) : Value(value) { name = its_name; }
@@ -54,7 +56,8 @@ struct PartValue {
   PartValue(Value scalar) : value(scalar) {}
   PartValue(int i) : value(i) {}
   PartValue(std::int64_t i) : value(i) {}
-  PartValue(bool b) : value(b) {}
+  template <std::same_as<bool> B>
+  PartValue(B b) : value(b) {}
   PartValue(double d) : value(d) {}
   PartValue(const char* word) : value(word) {}
   PartValue(const char* name, PartValue from) : PartValue(std::move(from)) { value.name = name; }
@@ -71,7 +74,7 @@ struct PartValue {
 
 /// A call that steps will make. The problem of the real one must come to the same: sizes may
 /// differ where both operators have them in buckets. One of another problem is right too, but is
-/// selected when it is made, and takes workspace from the context; under graph capture it must have
+/// selected when it is made, and allocates its workspace; under graph capture it must have
 /// been warmed up by itself.
 struct Part {
   const char* op;  // a form's name: "matmul", "rms_norm_"

@@ -195,12 +195,12 @@ std::unique_ptr<Plan> from_order(const Problem& problem, const std::vector<Prese
 
 // What runs where nothing was measured: the shipped table's word, the model's, the order's.
 std::unique_ptr<Plan> unmeasured(const Operator& op, const Problem& problem,
-                                 const DeviceInfo& device) {
+                                 const DeviceInfo& device, Asker asker) {
   auto plan = from_store(op, problem, shipped_store(), Why::kShipped);
   const std::vector<Preset> presets = presets_of(op, problem, device);
   if (!plan && presets.empty())
     errors::nothing_fits(op.schema.name, print_table(explain_candidates(op, problem)));
-  if (env_flag(EnvVar::kRequireHit))
+  if (asker == Asker::kCall && env_flag(EnvVar::kRequireHit))
     throw Error(
         ErrorKind::kTuning,
         text(op.schema.name,
@@ -278,9 +278,10 @@ std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
                                   " is no longer valid: ", c.config));
       }
     }
-    std::stable_sort(
-        rows.begin() + begin, rows.end(),
-        [](const CurrentRow& a, const CurrentRow& b) { return a.config.values < b.config.values; });
+    std::stable_sort(rows.begin() + begin, rows.end(),
+                     [&](const CurrentRow& a, const CurrentRow& b) {
+                       return impl->table().is_before(a.config, b.config);
+                     });
     first = false;
   }
   return rows;
@@ -305,14 +306,14 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
   return winner < 0 ? nullptr : &rows[winner];
 }
 
-std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem) {
+std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem, Asker asker) {
   const DeviceInfo& device = device_info(problem.device());
   if (Pin pin{}; pin_of(op, &pin)) return from_pin(op, problem, device, pin);
   if (Kept kept = kept_choice(op, problem); kept.plan) return std::move(kept.plan);
 
   auto plan = from_store(op, problem, Store::process(), Why::kStore);
   count(plan ? g_counters.store_hits : g_counters.store_misses);
-  if (!plan) plan = unmeasured(op, problem, device);
+  if (!plan) plan = unmeasured(op, problem, device, asker);
   if (plan->implementation->flags.oracle)
     log_once(LogLevel::kWarn, text("reference/", op.schema.name),
              text(op.schema.name, ": no fast implementation supports ", print_problem(op, problem),

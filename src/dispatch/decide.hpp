@@ -8,9 +8,12 @@
 
 namespace dlblas {
 
-/// Throws Error(kUnsupported) with every candidate's reason, Error(kTuning) for a miss under
+/// What asks. A part's time is in the record of its whole, so DLBLAS_REQUIRE_HIT is about calls.
+enum class Asker : std::uint8_t { kCall, kWhole };
+/// Throws Error(kUnsupported) with every candidate's reason, Error(kTuning) for a call's miss under
 /// DLBLAS_REQUIRE_HIT.
-std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem);
+std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem,
+                             Asker asker = Asker::kCall);
 
 /// Whether `pin` holds here, in this process alone; a kept pin comes after it.
 bool pinned_in_process(const Operator& op);

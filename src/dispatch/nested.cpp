@@ -7,11 +7,13 @@
 #include "dispatch/nested.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
 #include <span>
 
 #include "core/error.hpp"
 #include "core/in_flight.hpp"
-#include "core/kept_text.hpp"
+#include "cuda/cuda.hpp"
 #include "dispatch/decide.hpp"
 #include "dispatch/errors.hpp"
 #include "store/sha256.hpp"
@@ -102,6 +104,33 @@ std::string said_by(std::string_view part, std::string_view error) {
                .got = error.detail().got});
 }
 
+// Memory of one call, which a context would keep until the call around it ends: the tuner's makes
+// thousands.
+class Scratch {
+ public:
+  Scratch(std::size_t bytes, const Context& context) : context_(context) {
+    if (bytes == 0) return;
+    constexpr std::size_t kAlign = 64;
+    data_ = on_device() ? cuda::allocate(bytes, context.stream)
+                        : std::aligned_alloc(kAlign, (bytes + kAlign - 1) / kAlign * kAlign);
+    if (!data_) throw std::bad_alloc();
+  }
+  ~Scratch() {
+    if (on_device())
+      cuda::release(data_, context_.stream);
+    else
+      std::free(data_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  bool on_device() const { return context_.device.type == DeviceType::kCuda; }
+  const Context& context_;
+  void* data_ = nullptr;
+};
+
 class NestedCall final : public Nested {
  public:
   NestedCall(const Operator& whole, DecidedPart part, const Kernel& kernel, std::size_t offset)
@@ -132,7 +161,9 @@ class NestedCall final : public Nested {
         launch_into(kernel_, args, context, own ? own + offset_ : nullptr);
       } else {
         const InFlight in_flight;  // the tuner's runs are not
-        launch_into(compile(select(*form_.op, problem), context.stream), args, context, nullptr);
+        const Kernel& other = compile(select(*form_.op, problem), context.stream);
+        const Scratch scratch(other.workspace_bytes, context);
+        launch_into(other, args, context, scratch.data());
       }
     } catch (const Error& error) {
       of_part(whole_, form_.name, error);
@@ -248,7 +279,7 @@ DecidedPart decide_part(const Query& q, const Operator& whole, const Part& part)
   const Form& form = Registry::process().at(part.op);
   form.op->is_part_of(whole);  // before anything of it is read: what changes from here on is told
   Deciding::refuse_cycle(*form.op);
-  return {&form, decide(*form.op, problem_of(q, form, part))};
+  return {&form, decide(*form.op, problem_of(q, form, part), Asker::kWhole)};
 }
 
 // The refusals in a table of candidates, one after the other.
@@ -291,14 +322,21 @@ Support parts_support(const Query& q) {
   if (!q.self.parts) return Support::yes();
   const Operator& whole = whole_of(q);
   const Deciding deciding(whole);
-  for (const Part& part : q.self.parts(q, default_config(q))) {
+  std::vector<Part> parts;
+  try {
+    parts = q.self.parts(q, default_config(q));
+  } catch (const std::exception& error) {  // of one candidate: the others are asked all the same
+    return Support::no_in_words(text("its parts were not described: ", error.what()));
+  }
+  for (const Part& part : parts) {
     try {
       decide_part(q, whole, part);
     } catch (const Error& error) {
-      const std::string why = error.kind() == ErrorKind::kUnsupported
-                                  ? text(part.op, ": ", reasons_of(error.what()))
-                                  : said_by(part.op, error.what());
-      return Support::no_in_words(kept_text("its part " + why));
+      std::string why = said_by(part.op, error.what());
+      if (error.kind() == ErrorKind::kUnsupported)
+        if (const std::string reasons = reasons_of(error.what()); !reasons.empty())
+          why = text(part.op, ": ", reasons);
+      return Support::no_in_words("its part " + why);
     }
   }
   return Support::yes();

@@ -61,6 +61,7 @@ void add_parts(const Query& q, const Config& config, void* stream, Prepared& pre
   std::size_t most = 0;
   prepared.parts = prepare_parts(q, config, stream, own, &most);
   prepared.kernel.parts = prepared.parts.data();
+  prepared.kernel.num_parts = static_cast<std::int32_t>(prepared.parts.size());
   if (most > 0) prepared.kernel.workspace_bytes = own + most;
 }
 

@@ -95,6 +95,9 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   }
   for (std::size_t i = 0; i < op.operands.size(); ++i)
     if (!seconds[i].empty()) names.push_back(seconds[i]);
+  for (const std::string_view name : op.kept)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      bad(schema, "kept operand", name);
   if (names.size() > kMaxRowOperands) bad(schema, "operands", names[kMaxRowOperands]);
   std::uint32_t indexed = 0;  // letters that an index tensor's elements are below
   for (const std::string_view name : names) {

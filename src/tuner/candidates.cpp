@@ -194,7 +194,7 @@ void Candidates::add_anchor(const Implementation& impl, const Config& config) {
   }
   const auto before = [&](const Point& p) {
     const int order = order_of(*p.implementation), mine = order_of(impl);
-    return order != mine ? order < mine : p.config.values < config.values;
+    return order != mine ? order < mine : impl.table().is_before(p.config, config);
   };
   std::size_t at = 0;
   while (at < space_.points.size() && before(space_.points[at])) ++at;

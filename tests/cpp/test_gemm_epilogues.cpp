@@ -170,6 +170,8 @@ const GemmCode& code_of(bool gated) {
   return gated ? kGated : kScaled;
 }
 
+constexpr float kUnset = std::numeric_limits<float>::quiet_NaN();  // a sum that nothing wrote
+
 TEST(GemmEpilogues, OfBlocksAreAsInF64) {
   // Ragged tiles; several blocks of depth; several spans of K.
   for (const auto& [m, n, k] : {std::array{1, 1, 1}, {37, 131, 40}, {50, 70, 700}, {7, 19, 8500}}) {
@@ -181,7 +183,7 @@ TEST(GemmEpilogues, OfBlocksAreAsInF64) {
           for (const GemmSplit split : {GemmSplit::kColumns, GemmSplit::kRows}) {
             const CpuGemmConfig config{tile, 16, 48, 256, 2, 0, GemmOrder::kColumns, split, true};
             const GemmBlocked blocked = gemm_blocked(code, config, kLongSums, threads, k, false);
-            std::vector<float> workspace(workspace_bytes(blocked, m, n, k) / sizeof(float));
+            std::vector<float> workspace(workspace_bytes(blocked, m, n, k) / sizeof(float), kUnset);
             on_cpu(c, gated, tile % 2 == 1,
                    text(m, "x", n, "x", k, gated ? " gated" : "", " tile ", tile, " threads ",
                         threads, " split ", static_cast<int>(split)),
@@ -202,7 +204,7 @@ TEST(GemmEpilogues, OfFewRowsAreAsInF64) {
       for (const bool dots : {false, true}) {
         for (const int threads : {1, 3}) {
           const GemmFewRows rows{&code_of(gated), {4, 256, 0, dots}, kLongSums, threads};
-          std::vector<float> workspace(workspace_bytes(rows, m, k) / sizeof(float));
+          std::vector<float> workspace(workspace_bytes(rows, m, k) / sizeof(float), kUnset);
           on_cpu(c, gated, !dots, text(m, "x", n, "x", k, gated ? " gated" : "", " dots ", dots),
                  [&](const GemmJob& job, const void* epilogue) {
                    run_few_rows(rows, job, epilogue, context_of(threads), workspace.data());

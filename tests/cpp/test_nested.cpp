@@ -7,6 +7,7 @@
 
 #include "bindings/c/handle.hpp"
 #include "core/in_flight.hpp"
+#include "dispatch/decide.hpp"
 #include "tests/cpp/norm_linear.hpp"
 #include "tests/cpp/schema_dummy.hpp"
 #include "tests/cpp/temporary_store.hpp"
@@ -118,6 +119,7 @@ class NestedTest : public testing::Test {
   }
   static int spied(Sample& sample, std::uint32_t flags = 0) {
     const int before = g_spied;
+    std::fill(sample.out.begin(), sample.out.end(), -1.0f);
     EXPECT_EQ(sample.call(flags), DLBLAS_OK);
     EXPECT_LT(sample.error(), 1);
     return g_spied - before;
@@ -364,23 +366,20 @@ TEST_F(NestedTuning, ACallThatAPartRefusesSaysSo) {
 }
 
 // A call of another problem than was planned for is right: it is selected when it is made.
+int row_by_row(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  for (std::int64_t i = 0; i < 8; ++i) {
+    TensorView x = args.tensors[0], y = args.tensors[1];
+    x.data = static_cast<float*>(x.data) + i * 16;
+    y.data = static_cast<float*>(y.data) + i * 16;
+    x.shape[0] = y.shape[0] = 1;
+    kernel.part(0)({x}, {y}, context, workspace);
+  }
+  return 0;
+}
 TEST_F(NestedTuning, ACallOfAnotherProblemIsSelectedThen) {
   const Operator& inner = make_operator({dummy("plain", kPlain)});
   Implementation impl = around(inner.schema.name);
-  impl.prepare = [](const Query&, const Config&) {
-    return make_kernel(
-        {[](const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-          for (std::int64_t i = 0; i < 8; ++i) {
-            TensorView x = args.tensors[0], y = args.tensors[1];
-            x.data = static_cast<float*>(x.data) + i * 16;
-            y.data = static_cast<float*>(y.data) + i * 16;
-            x.shape[0] = y.shape[0] = 1;
-            kernel.part(0)({x}, {y}, context, workspace);
-          }
-          return 0;
-        }},
-        0);
-  };
+  impl.prepare = [](const Query&, const Config&) { return make_kernel({row_by_row}, 0); };
   EXPECT_EQ(call_of(make_operator({impl})), "");
 }
 
@@ -426,6 +425,53 @@ TEST_F(NestedTuning, TheWholeIsMeasuredAgainWhenAPartIsAnother) {
   EXPECT_STREQ(report.winner->name, "around");
   EXPECT_EQ(run_get_op(outer).source, "store");
   pin(inner, "", "");
+}
+
+// DLBLAS_REQUIRE_HIT is about calls: a part's time is in the record of the whole.
+TEST(NestedUnderRequireHit, APartNeedsNoRecord) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("DLBLAS_REQUIRE_HIT", "1", 1);
+        const Operator& inner = make_operator({dummy("plain", kPlain), dummy("slow", kSlow)});
+        const Operator& outer = make_operator({around(inner.schema.name)});
+        const Support part =
+            check_support({make_problem(outer), device_info({}), *outer.candidates().front()});
+        const std::string whole = error_of([&] { decide(outer, make_problem(outer)); });
+        const bool named = whole.starts_with(outer.schema.name + ": call has no tuned result");
+        std::fprintf(stderr, "%s; %s\n", part.text(outer.schema).c_str(), whole.c_str());
+        std::exit(part && named ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+// Calls of another problem than was planned for keep no memory: the tuner's makes thousands.
+TEST_F(NestedTuning, ACallOfAnotherProblemAsksNoContextForWorkspace) {
+  Implementation needy = dummy("plain", kPlain);
+  needy.prepare = [](const Query&, const Config&) {
+    Kernel kernel =
+        make_kernel({[](const Args& args, const Context&, const Kernel&, void* workspace) {
+                      auto* sums = static_cast<double*>(workspace);
+                      for (std::int64_t i = 0; i < args.tensors[0].numel(); ++i) {
+                        sums[i] = 2 * load_element(args.tensors[0], i);
+                        store_element(args.tensors[1], i, sums[i]);
+                      }
+                      return 0;
+                    }},
+                    0);
+    kernel.workspace_bytes = 16 * sizeof(double);
+    return kernel;
+  };
+  const Operator& inner = make_operator({needy});
+  Implementation impl = around(inner.schema.name);
+  impl.prepare = [](const Query&, const Config&) { return make_kernel({row_by_row}, 0); };
+  static int asked;
+  asked = 0;
+  alignas(64) static std::uint8_t own[1024];
+  Context context;
+  context.alloc = [](void*, std::size_t, std::size_t) -> void* { return ++asked, own; };
+  EXPECT_EQ(call_of(make_operator({impl}), context), "");
+  EXPECT_EQ(asked, 1) << "the whole's, in which its part of the planned problem would work";
 }
 
 // Workspace of parts, and of their parts, is the whole's.

@@ -233,9 +233,12 @@ TEST_F(TunerTest, ATieIsServedAsTheRaceDecidedIt) {
   static const Behaviour tied{Defect::kNone, [](std::int64_t b) -> std::int64_t {
                                 return b == 4 ? 10'000 : b == 2 ? 10'050 : 50'000;
                               }};
-  const TuneReport report = run_tune(make_operator({dummy("knobbed", tied, &dummy_table())}));
-  EXPECT_EQ(report.config.values[0], 2);
-  EXPECT_EQ(report.served_config.values[0], 2);
+  static const ConfigTable<DummyConfig> falling{field<&DummyConfig::block>("block", {8, 4, 2, 1})};
+  for (const auto& [table, first] : {std::pair{&dummy_table(), 2}, {&falling, 4}}) {
+    const TuneReport report = run_tune(make_operator({dummy("knobbed", tied, table)}));
+    EXPECT_EQ(report.config.values[0], first);
+    EXPECT_EQ(report.served_config.values[0], first);
+  }
 }
 
 TEST_F(TunerTest, ASeedReproducesTheRun) {

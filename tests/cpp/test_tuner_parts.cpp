@@ -396,6 +396,7 @@ TEST(Inputs, LentIndicesStayInsideTheTunersPool) {
       EXPECT_EQ(index, given);
     }
     const double slot = load_element(data.args().tensors[2], i);
+    EXPECT_GE(slot, -1) << i;
     EXPECT_LT(slot, 16) << i;
     const double asked = static_cast<double>(slots[static_cast<std::size_t>(i)]);
     if (asked < 16) {
