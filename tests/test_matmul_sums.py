@@ -2,7 +2,7 @@
 cuBLAS's, on the same inputs. Errors are in units of u·Σ|ab|, u = 2⁻²⁴: what one rounding of f32 may
 cost. Below FLOOR of them nothing is compared: there it is luck which of two sums is nearer.
 
-The tables are printed (``-s``). Read next: ops/gemm/matmul/matmul_config.hpp (``MatmulSums``).
+The tables are printed (``-s``). Read next: cpu/gemm/job.hpp (``GemmSumOrder``).
 """
 
 from __future__ import annotations

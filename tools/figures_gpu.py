@@ -53,7 +53,9 @@ def _ratio(row: Row) -> str:
 
 
 def _shape(row: Row) -> str:
-    return "×".join(str(size) for size in row["problem"].values())
+    values = row["problem"].values()
+    sizes = "×".join(str(value) for value in values if not isinstance(value, str))
+    return ", ".join([sizes, *(value for value in values if isinstance(value, str))])
 
 
 def norm_table(rows: list[Row]) -> str:

@@ -58,7 +58,7 @@ DLBLAS_OUTLINE void end_span(const RowWork& w, int rows, bool first, bool last) 
 
 /// The sums of a chain, over depths [begin, end), meet those before them.
 void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
-  const GemmSums& size = w.p.sums;
+  const GemmSumOrder& size = w.p.sums;
   const bool last = end == w.p.k;
   float *from = w.sums + w.plane, *const run = from + w.plane;
   if (size.run != size.chain) {

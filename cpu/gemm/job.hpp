@@ -19,26 +19,26 @@ struct GemmMatrix {
   Element type;
 };
 
-/// The order of sums: K alone decides where a sum begins, so no tile, block or thread count changes
-/// a bit. A chain of multiply-adds starts afresh every `chain` depths; chains add up to a run, runs
-/// to a span, each from first to last; spans are added with the error of each addition kept. So the
-/// error does not grow with K.
-struct GemmSums {
+/// The order of sums. The problem's sizes decide where a sum begins, so no tile, block or thread
+/// count changes a bit. A chain of multiply-adds starts afresh every `chain` depths; chains add up
+/// to a run, runs to a span, each from first to last; spans are added with the error of each
+/// addition kept. So the error does not grow with K.
+struct GemmSumOrder {
   int64_t chain, run, span;
 };
-inline constexpr GemmSums kLongSums = {256, 256, 8192};
+inline constexpr GemmSumOrder kLongSums = {256, 256, 8192};
 /// Vectors, and products so small that libraries add up many short sums: what these cost goes
 /// unseen there (few rows), or is a fourth of little (blocks).
-inline constexpr GemmSums kFewRowsSums = {128, 256, 8192};
-inline constexpr GemmSums kMiddleSums = {32, 128, 8192};
-inline constexpr GemmSums kShortSums = {8, 64, 1024};
+inline constexpr GemmSumOrder kFewRowsSums = {128, 256, 8192};
+inline constexpr GemmSumOrder kMiddleSums = {32, 128, 8192};
+inline constexpr GemmSumOrder kShortSums = {8, 64, 1024};
 
 /// The products a[m, k] · b[part][k, n], and what becomes of them.
 struct GemmJob {
   GemmMatrix a;
   GemmMatrix b[2];  // the second only of an epilogue of two parts (a gate and what it scales)
   int64_t m, n, k;
-  GemmSums sums;
+  GemmSumOrder sums;
   /// Rows of f32 that partial sums may wait in: those of a result. Null: none.
   float* partial;
   int64_t partial_row;   // floats

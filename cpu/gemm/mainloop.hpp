@@ -1,7 +1,7 @@
 // The blocked product of one instruction set: register tiles and the loops around them.
 // In: one cache block with b packed (and a packed here, or read in place).
 // Out: f32 partial sums, and at the last depth what the epilogue stores.
-// Numerics: sums begin and end where K says (GemmSums), whatever the blocks are:
+// Numerics: sums begin and end where K says (GemmSumOrder), whatever the blocks are:
 // tiles, blocks, splits and threads change speed, never a bit of the result.
 // Flow: [launch], called by cpu/gemm/run.cpp.  Read next: epilogue.hpp, pack.hpp.
 #pragma once
@@ -173,7 +173,7 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
 
 /// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the runs
 /// before it and where the sum goes.
-void run_tile(TileFn run, GemmTile shape, GemmSums sums, int64_t depth, int64_t a_step,
+void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int64_t a_step,
               TileArgs t) {
   alignas(64) float chains[kMaxTileFloats];
   float* const out = t.out;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/error.hpp"
+
 namespace dlblas {
 namespace {
 
@@ -124,8 +126,13 @@ void run_rows(const Run& r, const Context& context) {
 
 }  // namespace
 
-GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config, const GemmSums& sums,
-                         int threads, std::int64_t k, bool holds_sums) {
+GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config,
+                         const GemmSumOrder& sums, int threads, std::int64_t k, bool holds_sums) {
+  if (config.block_k % sums.run != 0 || (k > sums.span && sums.span % config.block_k != 0))
+    throw Error(ErrorKind::kInternal,
+                text("gemm: block_k is ", config.block_k, "; expected whole runs of ", sums.run,
+                     " that divide a span of ", sums.span),
+                {.argument = "block_k"});
   GemmBlocked s{&code, config, sums, threads, false, k > sums.span};
   s.scratch = s.spans || (!(holds_sums && code.parts == 1) && k > config.block_k);
   // Whole tiles to a row block: a ragged one in every block would be paid every time.

@@ -19,15 +19,15 @@ namespace dlblas {
 struct GemmBlocked {
   const GemmCode* code;
   CpuGemmConfig config;
-  GemmSums sums;
+  GemmSumOrder sums;
   int slots;     // parts that threads divide
   bool scratch;  // partial sums cannot stay in a result
   bool spans;    // K has more than one: scratch keeps their total and its error, too
 };
 
 /// `holds_sums`: the job will have `partial`.
-GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config, const GemmSums& sums,
-                         int threads, std::int64_t k, bool holds_sums);
+GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config,
+                         const GemmSumOrder& sums, int threads, std::int64_t k, bool holds_sums);
 /// For products up to these sizes.
 std::size_t workspace_bytes(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t k);
 /// `job.sums`, `job.epilogue` are set here. `epilogue`: Params of the code's epilogue.
@@ -38,7 +38,7 @@ void run_blocked(const GemmBlocked& s, GemmJob job, const void* epilogue, const 
 struct GemmFewRows {
   const GemmCode* code;
   CpuGemmRowConfig config;
-  GemmSums sums;
+  GemmSumOrder sums;
   int slots;
 };
 std::size_t workspace_bytes(const GemmFewRows& s, std::int64_t m, std::int64_t k);

@@ -2,7 +2,7 @@
 // it describes is bound and validated to its Problem, its own selection decides, and the whole's
 // kernel owns the plan. A call binds and validates what it is given; of the problem that was
 // planned for, it launches the kernel it holds. What could change a part's choice bumps the
-// generation of the whole too (Operator::changed), so nothing is looked up again.
+// generation of the whole too (Operator::invalidate), so nothing is looked up again.
 // Read next: dispatch/prepare.cpp.
 #include "dispatch/nested.hpp"
 
@@ -277,7 +277,8 @@ Problem problem_of(const Query& q, const Form& form, const Part& part) {
 
 DecidedPart decide_part(const Query& q, const Operator& whole, const Part& part) {
   const Form& form = Registry::process().at(part.op);
-  form.op->is_part_of(whole);  // before anything of it is read: what changes from here on is told
+  form.op->add_dependent(
+      whole);  // before anything of it is read: what changes from here on is told
   Deciding::refuse_cycle(*form.op);
   return {&form, decide(*form.op, problem_of(q, form, part), Asker::kWhole)};
 }

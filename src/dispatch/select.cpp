@@ -38,6 +38,6 @@ const Plan& select(const Operator& op, const Problem& problem) {
   return decide_and_keep(op, problem, hash, generation);
 }
 
-void forget(const Operator& op) { op.changed(); }
+void forget(const Operator& op) { op.invalidate(); }
 
 }  // namespace dlblas

@@ -17,12 +17,12 @@ const Implementation* Operator::find(std::string_view name) const {
   return nullptr;
 }
 
-void Operator::is_part_of(const Operator& whole) const {
+void Operator::add_dependent(const Operator& whole) const {
   const std::lock_guard lock(wholes_mutex_);
   if (std::find(wholes_.begin(), wholes_.end(), &whole) == wholes_.end()) wholes_.push_back(&whole);
 }
 
-void Operator::changed() const {
+void Operator::invalidate() const {
   std::vector<const Operator*> reached{this};
   for (std::size_t i = 0; i < reached.size(); ++i) {
     const Operator& op = *reached[i];
@@ -124,7 +124,7 @@ void Registry::add_implementation(const Operator& op, const Implementation& impl
 const Registry::List* Registry::publish(const Operator& op, const List& list) {
   const List* replaced =
       const_cast<Operator&>(op).implementations.exchange(new List(list), std::memory_order_acq_rel);
-  op.changed();
+  op.invalidate();
   return replaced;
 }
 

@@ -40,8 +40,8 @@ struct Operator {
   /// Ordered; ends in the reference. Replaced as a whole when an implementation is added, never
   /// edited.
   std::atomic<const std::vector<const Implementation*>*> implementations{nullptr};
-  /// Bumped by `changed`, whenever what a Problem gets may have: a registration, a pin, a published
-  /// result.
+  /// Bumped by `invalidate`, whenever what a Problem gets may have: a registration, a pin, a
+  /// published result.
   mutable std::atomic<std::uint32_t> generation{1};
 
   const std::vector<const Implementation*>& candidates() const {
@@ -49,9 +49,9 @@ struct Operator {
   }
   const Implementation* find(std::string_view name) const;
   /// What its problems get may be another now; so may what those get that it is a part of.
-  void changed() const;
-  /// From now on `changed` tells `whole`, one of whose implementations calls this operator.
-  void is_part_of(const Operator& whole) const;
+  void invalidate() const;
+  /// From now on `invalidate` reaches `whole`, one of whose implementations calls this operator.
+  void add_dependent(const Operator& whole) const;
 
  private:
   mutable std::mutex wholes_mutex_;

@@ -19,7 +19,7 @@ GemmJob product_of(const MatmulParams& p);
 
 /// How the CPU kernels add up: alike in every implementation and configuration. Under
 /// `deterministic` M has no say, so that a row has the same bits in any batch.
-GemmSums sums_of(const Problem& problem);
+GemmSumOrder sums_of(const Problem& problem);
 
 /// Blocked forms, widest instruction set first.
 void append_blocked(std::vector<Implementation>& to);

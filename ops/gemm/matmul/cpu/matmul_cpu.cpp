@@ -52,7 +52,7 @@ GemmJob product_of(const MatmulParams& p) {
 // By what OpenBLAS 0.3.31 adds up: dot products of 16 or 64 lanes for a vector and, up to a million
 // products, for up to eight columns; shorter chains, up to a million products, for a few rows (seen
 // with AVX2 alone); else chains as these.
-GemmSums sums_of(const Problem& p) {
+GemmSumOrder sums_of(const Problem& p) {
   const std::int64_t n = p.dims[kN], k = p.dims[kK];
   const bool any_batch = p.flags & kDeterministic;
   const bool one_row = p.dims[kM] <= 1 && !any_batch, vector = one_row || n <= 1;
@@ -82,7 +82,9 @@ std::vector<Implementation> gemm_levels(const Implementation& base, const char* 
 
 namespace {
 
-constexpr bool divides_blocks(const GemmSums& s) { return 256 % s.run == 0 && s.span % 512 == 0; }
+constexpr bool divides_blocks(const GemmSumOrder& s) {
+  return 256 % s.run == 0 && s.span % 512 == 0;
+}
 static_assert(divides_blocks(kLongSums) && divides_blocks(kFewRowsSums) &&
                   divides_blocks(kMiddleSums) && divides_blocks(kShortSums),
               "a block of depth, 256 or 512, is whole runs of one span");

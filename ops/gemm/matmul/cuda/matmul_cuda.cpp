@@ -88,9 +88,10 @@ const TraitsTable<MatmulEpilogueTraits>& epilogue_table() {
 }
 }  // namespace
 
-KernelSource matmul_source(std::string_view kernel, const MatmulTraits& traits,
-                           std::string_view config, std::int32_t shared_bytes) {
-  return {"ops/gemm/matmul/cuda/matmul_epilogue.cuh",
+KernelSource matmul_source(std::string_view include, std::string_view kernel,
+                           const MatmulTraits& traits, std::string_view config,
+                           std::int32_t shared_bytes) {
+  return {std::string(include),
           kernels::gemm_entry(kernel, traits.gemm, config,
                               text("dlblas::gemm::MatmulEpilogue<",
                                    epilogue_table().literal(traits.epilogue), ">")),

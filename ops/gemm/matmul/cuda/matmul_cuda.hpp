@@ -31,17 +31,18 @@ MatmulTraits matmul_traits(const Problem& problem, std::int32_t rows = 0, std::i
 std::int32_t tensor_core_span(const Problem& problem, std::int64_t chain, bool is_cheap);
 MatmulGpuParams matmul_gpu_params(const Args& args);
 
-/// `kernel` of device/gemm/ with matmul's epilogue; `config`: C++ text.
-KernelSource matmul_source(std::string_view kernel, const MatmulTraits& traits,
-                           std::string_view config, std::int32_t shared_bytes);
+/// `kernel` of device/gemm/ with matmul's epilogue, both in `include`; `config`: C++ text.
+KernelSource matmul_source(std::string_view include, std::string_view kernel,
+                           const MatmulTraits& traits, std::string_view config,
+                           std::int32_t shared_bytes);
 
-/// What the GPU forms have in common. A form has kKernel, its kernel.
+/// What the GPU forms have in common. A form has kKernel, its kernel, and kInclude, where it is.
 template <typename Form, typename Config>
 struct MatmulForm : kernels::CudaForm<MatmulTraits, Config> {
   using State = typename kernels::CudaForm<MatmulTraits, Config>::State;
   static KernelSource source(const char* kernel, const State& s, std::int32_t shared_bytes) {
     const auto& table = Form::table();
-    return matmul_source(kernel, s.traits,
+    return matmul_source(Form::kInclude, kernel, s.traits,
                          table.literal(table.to_config(s.config), Form::kConfigName), shared_bytes);
   }
   static std::vector<KernelSource> sources(const Query&, const State& s) {

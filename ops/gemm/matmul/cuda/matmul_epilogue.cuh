@@ -1,14 +1,11 @@
-// The epilogue of matmul on GPUs: bias, activation, one rounding, the store; and the mainloops that
-// it is compiled into.
+// The epilogue of matmul on GPUs: bias, activation, one rounding, the store.
 // In: f32 sums of neighbouring columns, the call's parameters. Out: out, written inside the matrix
 // alone.
 // Numerics: erf within 2 units of the last place, exp likewise; NaN and Inf propagate, through relu
 // too.  Read next: device/gemm/mma_mainloop.cuh.
 #pragma once
 
-#include "device/gemm/fma_mainloop.cuh"
-#include "device/gemm/mma_mainloop.cuh"
-#include "device/gemm/rows_mainloop.cuh"
+#include "device/gemm/epilogue.cuh"
 #include "ops/gemm/matmul/cuda/matmul_gpu_config.hpp"
 
 namespace dlblas::gemm {

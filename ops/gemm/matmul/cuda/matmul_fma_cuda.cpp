@@ -25,6 +25,7 @@ std::int32_t span(const Problem& p) {
 }
 struct Fma : MatmulForm<Fma, GemmFmaConfig> {
   static constexpr const char* kKernel = "dlblas::gemm_fma";
+  static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_fma.cuh";
   static constexpr const char* kConfigName = "dlblas::GemmFmaConfig";
   static const ConfigTable<GemmFmaConfig>& table() {
     using C = GemmFmaConfig;

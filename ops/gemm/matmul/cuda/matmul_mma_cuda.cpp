@@ -86,6 +86,7 @@ double estimate_ms(const Problem& p, const GemmMmaConfig& c, const DeviceInfo& d
 }
 
 struct Mma : MatmulForm<Mma, GemmMmaConfig> {
+  static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_mma.cuh";
   static constexpr const char* kConfigName = "dlblas::GemmMmaConfig";
   static const ConfigTable<GemmMmaConfig>& table() { return mma_table(); }
 

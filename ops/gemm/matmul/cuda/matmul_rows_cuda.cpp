@@ -26,6 +26,7 @@ struct FewRows : MatmulForm<FewRows, GemmRowsConfig> {
   // The order of sums depends on the configuration.
   static constexpr bool kIsDeterministic = false;
   static constexpr const char* kKernel = "dlblas::gemm_rows";
+  static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_rows.cuh";
   static constexpr const char* kConfigName = "dlblas::GemmRowsConfig";
   static const ConfigTable<GemmRowsConfig>& table() {
     using C = GemmRowsConfig;
