@@ -59,6 +59,7 @@ struct RowState {
   const RowCall& call;
   RowTensor operands[kMaxRowOperands];
   int64_t index;
+  int64_t number;  // of the row in gathered operands
   bool paired;
   int64_t group;  // the one at work, where groups are reduced
   int32_t options[kMaxRowOptions];
@@ -240,6 +241,15 @@ struct CpuAccess {
     if (row.operands[kIndex].data) __builtin_memcpy(&value, row.operands[kIndex].data, 4);
     return value;
   }
+  /// This access of the layer-th of a row's layers, an operand [*T, k, C].
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> load_layer(Operand<kIndex>, int64_t layer) const {
+    RowTensor t = row.operands[kIndex];
+    t.data += layer * call.operands[kIndex].head * size_of(t.type);
+    return load_from(t, first);
+  }
+  /// The number of this row in gathered operands, of an operand of integers [*T].
+  DLBLAS_INLINE int64_t number() const { return row.number; }
   /// At an offset in elements from the operand's first.
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_at(Operand<kIndex>, int64_t offset) const {
