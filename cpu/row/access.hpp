@@ -68,6 +68,8 @@ struct RowState {
 
   template <int kIndex>
   DLBLAS_INLINE void store_value(Operand<kIndex>, float value) const;
+  template <int kIndex>
+  DLBLAS_INLINE float load_value(Operand<kIndex>) const;
   /// Place r of a result whose rows have another length than the program's, f32 or i32.
   template <int kIndex, typename E>
   DLBLAS_INLINE void put(Operand<kIndex>, int64_t r, E value) const {
@@ -429,6 +431,10 @@ struct CpuAccess {
 template <int kIndex>
 DLBLAS_INLINE void RowState::store_value(Operand<kIndex>, float value) const {
   store_some(operands[kIndex], 0, broadcast(value), 1);
+}
+template <int kIndex>
+DLBLAS_INLINE float RowState::load_value(Operand<kIndex>) const {
+  return load_one(operands[kIndex], 0);
 }
 
 /// What a program is compiled for on a CPU.

@@ -64,6 +64,11 @@ struct RowPlace {
     store_vec<kType, 1, detail::smaller(kAlign, size_of(kType))>(base<kIndex>(), 0,
                                                                  rounded<kType>(Values<1>(value)));
   }
+  template <int kIndex>
+  __device__ float load_value(Operand<kIndex>) const {
+    constexpr FloatType kType = T.types[kIndex];
+    return values(load_vec<kType, 1, (T.aligned ? size_of(kType) : 1)>(base<kIndex>(), 0)).v[0];
+  }
   /// Place r of a result whose rows have another length than the program's, f32 or i32.
   template <int kIndex>
   __device__ void put(Operand<kIndex>, int r, float value) const {
