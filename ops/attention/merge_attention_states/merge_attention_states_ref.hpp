@@ -30,7 +30,7 @@ struct MergedStates {
     }
     mean = sum == 0 ? 0 : mean / sum;
   }
-  double lse() const { return sum == 0 ? most : most + std::log(sum); }
+  double lse() const { return sum == 0 ? most : most + std::log2(sum) * 0.6931471805599453; }
 };
 
 template <typename Row>

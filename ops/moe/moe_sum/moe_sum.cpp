@@ -29,9 +29,13 @@ OperatorDef moe_sum() {
             .operands = {"x", "y"},
             .registers = 56,
             .access_registers = 16,
-            .choose = [](const Problem& problem, std::int32_t* options) {
-              options[0] = static_cast<std::int32_t>(problem.dims[kMoeSumK]);
-            }});
+            .fill = [](const Args& args, RowCall& call) { call.n[0] = args.letters[kMoeSumK]; },
+            .choose =
+                [](const Problem& problem, std::int32_t* options) {
+                  // As many as a thread's registers hold at a time; more are a loop.
+                  const std::int64_t layers = problem.dims[kMoeSumK];
+                  options[0] = layers <= 8 ? static_cast<std::int32_t>(layers) : 0;
+                }});
   return def;
 }
 

@@ -10,7 +10,7 @@ template <typename Target>
 struct MoeSum : RowProgram {
   static constexpr Operand<0> kX{};
   static constexpr Operand<1> kY{};
-  static constexpr int kLayers = 0;  // option
+  static constexpr int kLayers = 0;  // option, and RowCall::n where the option is 0
   using Access = typename Target::Access;
   using Values = typename Target::Values;
 
@@ -20,7 +20,8 @@ struct MoeSum : RowProgram {
   using Kept = Loaded;
 
   DLBLAS_ROW void load(Loaded& in, const Access& at) {
-    const int layers = at.option(kLayers);
+    const int known = at.option(kLayers);
+    const int layers = known > 0 ? known : static_cast<int>(at.call.n[kLayers]);
     in.sum = layers > 0 ? values(at.load_layer(kX, 0)) : Values(0.0f);
     for (int i = 1; i < layers; ++i) in.sum = in.sum + values(at.load_layer(kX, i));
   }

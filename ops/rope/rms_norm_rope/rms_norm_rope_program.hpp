@@ -22,11 +22,7 @@ struct RmsNormRope : Rotation<Target> {
   static constexpr int kScopes[] = {kRowScope};
   static constexpr bool kZeroNeutral = true, kColumnsAfterRow = false;
 
-  struct Loaded {
-    RowWords<Target, Base::kX> low, high;
-    RowWords<Target, kWeight> weight_low, weight_high;
-  };
-  using Kept = Loaded;
+  using typename Base::Kept, typename Base::Loaded;
   struct Columns {
     RowWords<Target, kCos> cos;
     RowWords<Target, kSin> sin;
@@ -35,11 +31,6 @@ struct RmsNormRope : Rotation<Target> {
     float factor;
   };
 
-  DLBLAS_ROW void load(Loaded& in, const Access& at) {
-    in.low = at.load(Base::kX), in.high = at.load(Base::kX, at.option(kPairs));
-    in.weight_low = at.load(kWeight), in.weight_high = at.load(kWeight, at.option(kPairs));
-  }
-  DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
     columns.cos = at.load(kCos), columns.sin = at.load(kSin);
   }
@@ -58,13 +49,15 @@ struct RmsNormRope : Rotation<Target> {
     stats.factor = Target::Math::rsqrt(mean) * call.f[kScale];
   }
 
+  /// The weight is read here: over the reduction it would take as many registers as the row, or
+  /// twice as many in f32, which spill.
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
     const Values factor(stats.factor);
     const auto &cos = values(columns.cos), &sin = values(columns.sin);
-    const Values low = values(kept.low, at.unpack(Stage<1>{})) * factor * values(kept.weight_low);
-    const Values high =
-        values(kept.high, at.unpack(Stage<1>{})) * factor * values(kept.weight_high);
+    const Values low = values(kept.low, at.unpack(Stage<1>{})) * factor * values(at.load(kWeight));
+    const Values high = values(kept.high, at.unpack(Stage<1>{})) * factor *
+                        values(at.load(kWeight, at.option(kPairs)));
     Base::turn(low, high, cos, sin, cos, sin, at);
   }
 };

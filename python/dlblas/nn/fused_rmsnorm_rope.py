@@ -15,7 +15,7 @@ from ..errors import ShapeMismatchError
 
 
 class FusedRMSNormRoPE(torch.nn.Module):
-    """``fused_rmsnorm_rope(x, weight, cos, sin, eps)``: x ``[B, S, hidden_dim]``, tables ``[S, D]``.
+    """``fused_rmsnorm_rope(x, weight, cos, sin, eps)`` of x ``[B, S, hidden_dim]``, tables [S, D].
 
     Heads have ``head_dim`` channels; ``num_heads`` is what that makes of ``hidden_dim``. Of the
     tables, the first ``head_dim / 2`` columns are read.
