@@ -59,6 +59,7 @@ struct RowState {
   const RowCall& call;
   RowTensor operands[kMaxRowOperands];
   int64_t index;
+  int64_t number;  // of the row in gathered operands
   bool paired;
   int64_t group;  // the one at work, where groups are reduced
   int32_t options[kMaxRowOptions];
@@ -67,6 +68,8 @@ struct RowState {
 
   template <int kIndex>
   DLBLAS_INLINE void store_value(Operand<kIndex>, float value) const;
+  template <int kIndex>
+  DLBLAS_INLINE float load_value(Operand<kIndex>) const;
   /// Place r of a result whose rows have another length than the program's, f32 or i32.
   template <int kIndex, typename E>
   DLBLAS_INLINE void put(Operand<kIndex>, int64_t r, E value) const {
@@ -240,6 +243,15 @@ struct CpuAccess {
     if (row.operands[kIndex].data) __builtin_memcpy(&value, row.operands[kIndex].data, 4);
     return value;
   }
+  /// This access of the layer-th of a row's layers, an operand [*T, k, C].
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> load_layer(Operand<kIndex>, int64_t layer) const {
+    RowTensor t = row.operands[kIndex];
+    t.data += layer * call.operands[kIndex].head * size_of(t.type);
+    return load_from(t, first);
+  }
+  /// The number of this row in gathered operands, of an operand of integers [*T].
+  DLBLAS_INLINE int64_t number() const { return row.number; }
   /// At an offset in elements from the operand's first.
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_at(Operand<kIndex>, int64_t offset) const {
@@ -419,6 +431,10 @@ struct CpuAccess {
 template <int kIndex>
 DLBLAS_INLINE void RowState::store_value(Operand<kIndex>, float value) const {
   store_some(operands[kIndex], 0, broadcast(value), 1);
+}
+template <int kIndex>
+DLBLAS_INLINE float RowState::load_value(Operand<kIndex>) const {
+  return load_one(operands[kIndex], 0);
 }
 
 /// What a program is compiled for on a CPU.

@@ -53,7 +53,7 @@ class RowWalker {
 
   /// `scratch`: an access after the other, where kKeep.
   RowWalker(const RowJob& job, Kept* scratch)
-      : job_(job), row_{job.call, {}, 0, job.paired, 0, {}, 0, 0}, scratch_(scratch) {
+      : job_(job), row_{job.call, {}, 0, 0, job.paired, 0, {}, 0, 0}, scratch_(scratch) {
     for (int i = 0; i < kMaxRowOptions; ++i) row_.options[i] = job.call.options[i];
     for (int i = 0; i < job.operands; ++i) {
       RowTensor& t = row_.operands[i];
@@ -121,7 +121,8 @@ class RowWalker {
   }
   int64_t gathered_offset(const RowOperand& o) const {
     const int64_t page = job_.shape.page;
-    return page == 0 ? number_ * o.row : number_ / page * o.block + number_ % page * o.row;
+    const int64_t at = row_.number;
+    return page == 0 ? at * o.row : at / page * o.block + at % page * o.row;
   }
   /// False: the row is left out.
   bool find_number(int64_t row) {
@@ -131,32 +132,91 @@ class RowWalker {
                        offset(index, row) * job_.shape.index_bytes;
     int32_t narrow = 0;
     if (job_.shape.index_bytes == 8)
-      __builtin_memcpy(&number_, from, 8);
+      __builtin_memcpy(&row_.number, from, 8);
     else
-      __builtin_memcpy(&narrow, from, 4), number_ = narrow;
-    return number_ >= 0;
+      __builtin_memcpy(&narrow, from, 4), row_.number = narrow;
+    return row_.number >= 0;
   }
   void place(int64_t row) {
     row_.index = row;
     for (int i = 0; i < job_.operands; ++i) row_.operands[i].data = data_of(i, row);
   }
 
-  /// The heads of the first tensors, then those of the second ones, which take their places.
+  /// A row of heads: stages over all of them, then each one, for itself where it is a group.
   void run_heads(int64_t row) {
     if (!find_number(row)) return;
     const RowShape& shape = job_.shape;
-    for (int group = 0; group < 2; ++group) {
-      for (int i = 0; i < job_.operands; ++i) {
-        const int from = group == 1 && shape.second[i] ? shape.second[i] : i;
-        RowTensor& t = row_.operands[i];
-        t.data = data_of(from, row);
-        t.column = job_.call.operands[from].column * size_of(t.type);
-        t.load = t.store = way(t);
-      }
-      for (int32_t head = 0; head < shape.heads[group]; ++head) {
-        if (job_.stream) stream_head();
+    if constexpr (Wide::kColumnsOnce) return write_by_columns(row);
+    stage_heads(Stage<0>{}, row);
+    stage_heads(Stage<1>{}, row);
+    stage_heads(Stage<2>{}, row);
+    for_heads(row, [&]() DLBLAS_ROW_LAMBDA {
+      if (job_.stream) stream_head();
+      if constexpr (kGroups) {
+        using S = Stage<Wide::kStages - 1>;
+        const RowState at = row_;
+        const auto stats = stats_;
+        auto total = decltype(Wide::partial(S{}))::none();
+        reduce_into(total, S{}, 0, shape.split, at, stats);
+        reduce_into(total, S{}, shape.split, shape.head_width, at, stats);
+        write_group(static_cast<float>(total), 0, shape.split, at, stats);
+        write_group(static_cast<float>(total), shape.split, shape.head_width, at, stats);
+      } else {
         write_columns(0, shape.split);
         write_columns(shape.split, shape.head_width);
+      }
+    });
+  }
+  template <int kStage>
+  DLBLAS_INLINE void stage_heads(Stage<kStage> s, int64_t row) {
+    if constexpr (kStage < Wide::kStages) {
+      if constexpr (Wide::kScopes[kStage] <= 0) {
+        const RowShape& shape = job_.shape;
+        auto total = decltype(Wide::partial(s))::none();
+        for_heads(row, [&]() DLBLAS_ROW_LAMBDA {
+          reduce_into(total, s, 0, shape.split, row_, stats_);
+          reduce_into(total, s, shape.split, shape.head_width, row_, stats_);
+        });
+        Wide::finalize(s, stats_, total, job_.call);
+      }
+    }
+  }
+  /// Each access's columns for all heads, one after the other: what they share is made once.
+  void write_by_columns(int64_t row) {
+    static_assert(Wide::kStages == 0);
+    int64_t begin = 0;
+    for (const int64_t end : {int64_t{job_.shape.split}, int64_t{job_.shape.head_width}}) {
+      for_columns(begin, end, [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
+        constexpr int kVectors = decltype(width)::vectors;
+        using P = At<kVectors>;
+        const Access<kVectors> at = {row_, c, lanes, true};
+        place_heads(row, 0);
+        typename P::Columns columns;
+        P::load_columns(columns, at);
+        for_heads(row, [&]() DLBLAS_ROW_LAMBDA {
+          P::store(kept_at<kVectors, true>(at), columns, typename P::Stats{}, at);
+        });
+      });
+      begin = end;
+    }
+  }
+  /// The operands of the first tensors, or of the second ones, which take their places.
+  void place_heads(int64_t row, int group) {
+    for (int i = 0; i < job_.operands; ++i) {
+      const int from = group == 1 && job_.shape.second[i] ? job_.shape.second[i] : i;
+      RowTensor& t = row_.operands[i];
+      t.data = data_of(from, row);
+      t.column = job_.call.operands[from].column * size_of(t.type);
+      t.load = t.store = way(t);
+    }
+  }
+  template <typename Body>
+  DLBLAS_INLINE void for_heads(int64_t row, const Body& body) {
+    const RowShape& shape = job_.shape;
+    for (int group = 0; group < 2; ++group) {
+      place_heads(row, group);
+      for (int32_t head = 0; head < shape.heads[group]; ++head) {
+        body();
         for (int i = 0; i < job_.operands; ++i) {
           const int from = group == 1 && shape.second[i] ? shape.second[i] : i;
           if (shape.headed >> i & 1u)
@@ -228,10 +288,17 @@ class RowWalker {
 
   /// The total of columns [begin, end).
   template <int kStage>
-  DLBLAS_INLINE auto reduce(Stage<kStage> s, int64_t begin, int64_t end, const RowState row,
-                            const typename Wide::Stats stats) {
+  DLBLAS_INLINE auto reduce(Stage<kStage> s, int64_t begin, int64_t end, const RowState& row,
+                            const typename Wide::Stats& stats) {
+    auto total = decltype(Wide::partial(s))::none();
+    reduce_into(total, s, begin, end, row, stats);
+    return total;
+  }
+  // By value: see load_some.
+  template <int kStage, typename Total>
+  DLBLAS_INLINE void reduce_into(Total& total, Stage<kStage> s, int64_t begin, int64_t end,
+                                 const RowState row, const typename Wide::Stats stats) {
     using Part = decltype(Wide::partial(s));
-    typename Part::Total total = Part::none();
     for (int64_t block = begin; block < end; block += kRowBlock) {
       Part parts[kRowUnroll];
       const int64_t next = block + kRowBlock < end ? block + kRowBlock : end;
@@ -249,7 +316,6 @@ class RowWalker {
       for (int u = 1; u < kRowUnroll; ++u) parts[0].merge(parts[u]);
       parts[0].add_to(total);
     }
-    return total;
   }
 
   /// One pass gathers as many of the first as the program takes.
@@ -321,27 +387,32 @@ class RowWalker {
     row.group = begin / width;
     for (int64_t c = begin; c < end; c += width, ++row.group) {
       const int64_t next = c + width < end ? c + width : end;
-      const auto total = static_cast<float>(reduce(S{}, c, next, row, stats));
-      // What the total says, once: an access then loads its own values.
-      const auto wide = finalized<2>(total, row, c);
-      typename At<1>::Kept narrow = {};
-      if ((next - c) % kRowStep != 0) narrow = finalized<1>(total, row, c);
-      for_columns(c, next, [&](auto vectors, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
-        constexpr int kVectors = decltype(vectors)::vectors;
-        using P = At<kVectors>;
-        Access<kVectors> access = {row, at, lanes, P::kStages == 0};
-        typename P::Kept kept;
-        if constexpr (kVectors == 2)
-          kept = wide;
-        else
-          kept = narrow;
-        keep_at<kVectors, false>(kept, access);
-        access.first_pass = true;
-        typename P::Columns columns;
-        if constexpr (P::kHasColumns) P::load_columns(columns, access);
-        P::store(kept, columns, stats_at<kVectors>(stats), access);
-      });
+      write_group(static_cast<float>(reduce(S{}, c, next, row, stats)), c, next, row, stats);
     }
+  }
+  /// Columns of the group whose total this is.
+  DLBLAS_INLINE void write_group(float total, int64_t c, int64_t next, const RowState& row,
+                                 const typename Wide::Stats& stats) {
+    // What the total says, once: an access then loads its own values.
+    const auto wide = finalized<2>(total, row, c);
+    typename At<1>::Kept narrow = {};
+    if ((next - c) % kRowStep != 0) narrow = finalized<1>(total, row, c);
+    for_columns(c, next, [&](auto vectors, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
+      constexpr int kVectors = decltype(vectors)::vectors;
+      using P = At<kVectors>;
+      Access<kVectors> access = {row, at, lanes, P::kStages == 0};
+      typename P::Kept kept;
+      if constexpr (kVectors == 2)
+        kept = wide;
+      else
+        kept = narrow;
+      keep_at<kVectors, false>(kept, access);
+      access.first_pass = true;
+      typename P::Columns columns;
+      if constexpr (P::kHasHeads) columns = typename P::Columns{};
+      if constexpr (P::kHasColumns) P::load_columns(columns, access);
+      P::store(kept, columns, stats_at<kVectors>(stats), access);
+    });
   }
 
   /// The pass that stores: past the caches from the first address that is fit for it.
@@ -419,8 +490,7 @@ class RowWalker {
   const RowJob& job_;
   RowState row_;
   typename Wide::Stats stats_;
-  int64_t number_ = 0;  // of this row in gathered operands
-  bool lost_ = false;   // its sum left f32
+  bool lost_ = false;  // its sum left f32
   Kept* scratch_;
   float* sums_ = nullptr;  // of the rows' part, where results are folded
   typename At<1>::Kept narrow_[2];

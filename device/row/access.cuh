@@ -64,6 +64,11 @@ struct RowPlace {
     store_vec<kType, 1, detail::smaller(kAlign, size_of(kType))>(base<kIndex>(), 0,
                                                                  rounded<kType>(Values<1>(value)));
   }
+  template <int kIndex>
+  __device__ float load_value(Operand<kIndex>) const {
+    constexpr FloatType kType = T.types[kIndex];
+    return values(load_vec<kType, 1, (T.aligned ? size_of(kType) : 1)>(base<kIndex>(), 0)).v[0];
+  }
   /// Place r of a result whose rows have another length than the program's, f32 or i32.
   template <int kIndex>
   __device__ void put(Operand<kIndex>, int r, float value) const {
@@ -193,6 +198,15 @@ struct RowAccess {
     const auto* base = static_cast<const char*>(call.operands[kIndex].data);
     return load_from<T.types[kIndex], kColumn>(place(o, base, 0));
   }
+  /// This access of the layer-th of a row's layers, an operand [*T, k, C].
+  template <int kIndex>
+  __device__ Vec<T.types[kIndex], N> load_layer(Operand<kIndex> o, int layer) const {
+    constexpr FloatType kType = T.types[kIndex];
+    const int64_t offset = layer * call.operands[kIndex].head * size_of(kType);
+    return load_from<kType, kCache>(place(o, row.template base<kIndex>() + offset, 0));
+  }
+  /// The number of this row in gathered operands, of an operand of integers [*T].
+  __device__ int64_t number() const { return row.number; }
   /// N elements at an offset that the program knows, in elements from the operand's first: the rows
   /// of a table, a head of a token.
   template <int kIndex>

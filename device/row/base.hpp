@@ -58,6 +58,8 @@ struct RowProgram {
   /// does. kColumnsAfterRow: they are loaded after the row, since their address is itself loaded.
   static constexpr bool kHasColumns = false, kColumnsAfterRow = false;
   static constexpr int kColumnsStage = 3;
+  /// load_columns() costs more than a head: a CPU makes it once for all heads, without stages.
+  static constexpr bool kColumnsOnce = false;
   /// finalize_group(Stage, Kept&, total, at): what a group's total changes in each of its accesses.
   /// Kept may be loaded again before, or after: a CPU calls it once a group, so it reads nothing
   /// that keep() sets, and keep() leaves what it sets.

@@ -13,7 +13,7 @@ template <typename P>
 constexpr bool reduces_rows() {
   for (int i = 0; i < P::kStages; ++i)
     if (P::kScopes[i] == kRowScope) return true;
-  return false;
+  return P::kSelects;
 }
 
 /// Does the last stage reduce groups of columns?

@@ -134,6 +134,13 @@ __device__ inline Values<N> erf(const Values<N>& a) {
   return for_each_value(a, [](float x) { return ::erff(x); });
 }
 
+/// To 2 units of the last place, at any size.
+template <int N>
+__device__ inline void sin_cos(const Values<N>& a, Values<N>& sin, Values<N>& cos) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) ::sincosf(a.v[i], &sin.v[i], &cos.v[i]);
+}
+
 }  // namespace rows
 
 using rows::Values;

@@ -46,7 +46,11 @@ struct Rotation : RowProgram {
   }
   DLBLAS_ROW void rotate(const Kept& kept, const Values& cos_low, const Values& sin_low,
                          const Values& cos_high, const Values& sin_high, const Access& at) {
-    const Values &low = values(kept.low), &high = values(kept.high);
+    turn(values(kept.low), values(kept.high), cos_low, sin_low, cos_high, sin_high, at);
+  }
+  DLBLAS_ROW void turn(const Values& low, const Values& high, const Values& cos_low,
+                       const Values& sin_low, const Values& cos_high, const Values& sin_high,
+                       const Access& at) {
     const Values out_low = low * cos_low - high * sin_low;
     const Values out_high = high * cos_high + low * sin_high;
     if (at.option(kInterleaved)) {

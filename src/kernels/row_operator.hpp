@@ -13,16 +13,18 @@ namespace dlblas::kernels {
 
 /// How an operand is laid over the program's rows and columns.
 enum class RowRole : std::uint8_t {
-  kRow,       // [*T, n·width]: elements of rows
-  kColumns,   // [width]: a vector that all rows share
-  kGroup,     // [*T, width / group]: one value for each group of columns
-  kValue,     // [*T] or [*T, 1]: one value a row
-  kPlaces,    // results [*T, topk]: rows of another length, which the program writes by place
-  kHeads,     // [*T, H, D]: heads of rows
-  kIndex,     // [*T] of integers: which row of gathered operands is a row's
-  kGathered,  // [P, R] or [P, page, H, D]: rows of a table or of a paged cache
-  kScalar,    // []: one value
-  kTable,     // anything else: the program computes places
+  kRow,          // [*T, n·width]: elements of rows
+  kColumns,      // [width], of heads [D]: a vector that all rows share
+  kGroup,        // [*T, width / group]: one value for each group of columns
+  kValue,        // [*T] or [*T, 1]: one value a row
+  kPlaces,       // results [*T, topk]: rows of another length, which the program writes by place
+  kHeads,        // [*T, H, D]: heads of rows
+  kHeadColumns,  // [H, D]: a vector over the columns of all heads, which all rows share
+  kLayers,       // [*T, k, width]: rows of k layers, which the program loads one by one
+  kIndex,        // [*T] of integers: which row of gathered operands is a row's
+  kGathered,     // [P, R] or [P, page, H, D]: rows of a table or of a paged cache
+  kScalar,       // []: one value
+  kTable,        // anything else: the program computes places
 };
 
 struct RowOperandSpec {
@@ -34,6 +36,10 @@ struct RowOperandSpec {
   const char *not_contiguous, *mixed_strides;
   int second = 0;  // operand of the second heads, or 0
   bool headed = false, paged = false;
+  /// Has it a dimension between rows and columns: heads or layers?
+  bool has_inner() const { return headed || role == RowRole::kLayers; }
+  /// Do columns stand for RowShape::span elements of it?
+  bool spanned() const { return headed || role == RowRole::kColumns; }
 };
 
 struct RowOperator {
@@ -53,12 +59,13 @@ struct RowOperator {
 /// Has a row of the program its own elements there, at strides of leading dimensions?
 inline bool has_rows(RowRole role) {
   return role == RowRole::kRow || role == RowRole::kGroup || role == RowRole::kValue ||
-         role == RowRole::kPlaces || role == RowRole::kHeads || role == RowRole::kIndex;
+         role == RowRole::kPlaces || role == RowRole::kHeads || role == RowRole::kIndex ||
+         role == RowRole::kLayers;
 }
 /// Is it read or written at columns?
 inline bool has_columns(RowRole role) {
   return role == RowRole::kRow || role == RowRole::kColumns || role == RowRole::kHeads ||
-         role == RowRole::kGathered;
+         role == RowRole::kGathered || role == RowRole::kHeadColumns || role == RowRole::kLayers;
 }
 
 /// Results are always there; Args::present tells of inputs.

@@ -55,6 +55,10 @@ RowRole role_of(const TensorSpec& spec, const RowOperator& op, std::uint32_t ind
   if (first >= 0 && (indexed >> first & 1u)) return RowRole::kGathered;
   if (op.op.heads && spec.dims.size() == 3 && first == op.rows) return RowRole::kHeads;
   const DimExpr& last = spec.dims.back();
+  if (!op.op.heads && spec.dims.size() == 3 && last.plain_letter() == width)
+    return RowRole::kLayers;
+  if (op.op.heads && !spec.has_leading() && first != op.rows && spec.dims.size() <= 2)
+    return spec.dims.size() == 1 ? RowRole::kColumns : RowRole::kHeadColumns;
   if (!spec.has_leading() && first != op.rows)
     return spec.dims.size() == 1 && last.plain_letter() == width ? RowRole::kColumns
                                                                  : RowRole::kTable;
@@ -122,7 +126,7 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
     if (made_of.role == RowRole::kIndex) made->index = static_cast<int>(i);
     made_of.paged = made_of.role == RowRole::kGathered && spec.dims.size() > 2;
     if (made_of.paged) made->page = spec.dims[1].plain_letter();
-    made_of.headed = made_of.role == RowRole::kHeads ||
+    made_of.headed = made_of.role == RowRole::kHeads || made_of.role == RowRole::kHeadColumns ||
                      (made_of.role == RowRole::kGathered && spec.dims.size() > 3);
     if (made_of.role == RowRole::kHeads)
       made->heads[i >= seconds.size()] = spec.dims[1].plain_letter();
@@ -225,7 +229,7 @@ void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, R
     const bool single = spec.role == RowRole::kValue || spec.role == RowRole::kIndex ||
                         t.rank == 0 || t.shape[last] <= 1;
     call.operands[i] = {t.data, rank > 0 ? strides[i][0] : 0, single ? 1 : t.strides[last],
-                        spec.headed ? t.strides[last - 1] : 0, spec.paged ? t.strides[0] : 0};
+                        spec.has_inner() ? t.strides[last - 1] : 0, spec.paged ? t.strides[0] : 0};
     if (spec.role == RowRole::kGathered) call.operands[i].row = t.strides[spec.paged ? 1 : 0];
   }
   if (nest) {
@@ -237,6 +241,8 @@ void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, R
 }
 
 std::int32_t group_of(const RowOperator& op, const std::int64_t* letters) {
+  if (op.op.heads && op.op.reduces_groups)
+    return static_cast<std::int32_t>(std::max<std::int64_t>(1, op.op.heads(letters, false).width));
   if (op.group < 0) return 0;
   const std::int64_t width = std::max<std::int64_t>(1, letters[op.width]);
   std::int64_t group = std::min(letters[op.group], std::int64_t{1} << 30);

@@ -67,7 +67,8 @@ struct RowOp {
   std::int32_t variants = 1;  // forms of the program that CUDA kernels may choose from
   /// Letter: columns of a group, where the program has groups; empty: it has none.
   std::string_view group = {};
-  bool reduces_groups = false;  // the last stage is over groups
+  /// The last stage is over groups; of heads, over each head's columns.
+  bool reduces_groups = false;
   /// Registers of a CUDA thread, at most: with nothing loaded, and for each access that it holds.
   /// It sets the default number of blocks a multiprocessor; the compiler's spills are the truth,
   /// and dlblas_compile_all holds the defaults to it.

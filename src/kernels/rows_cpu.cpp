@@ -164,11 +164,14 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
     if (!spec.written && values && job.types[i] == FloatType::kF32) job.short_nans = false;
     if (op.folded >> i & 1u) continue;  // no access of a row writes it
     if (spec.written) job.written |= 1u << i;
-    if (spec.role == RowRole::kRow || spec.role == RowRole::kColumns) job.at_columns |= 1u << i;
+    if (spec.role == RowRole::kRow || spec.role == RowRole::kColumns ||
+        spec.role == RowRole::kLayers)
+      job.at_columns |= 1u << i;
     if (has_rows(spec.role)) job.rows_of |= 1u << i;
     if (spec.role == RowRole::kRow && t.shape[t.rank - 1] != job.call.width) job.shifted |= 1u << i;
     if (has_rows(spec.role) || spec.role == RowRole::kGathered)
-      row_bytes += t.shape[t.rank - 1] * size_of(t.dtype) * (spec.headed ? t.shape[t.rank - 2] : 1);
+      row_bytes +=
+          t.shape[t.rank - 1] * size_of(t.dtype) * (spec.has_inner() ? t.shape[t.rank - 2] : 1);
   }
   // Rows without columns still have their values.
   const bool row_values = std::any_of(

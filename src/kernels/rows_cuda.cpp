@@ -121,7 +121,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     if (t.dtype > DType::kI8) continue;
     traits.types[i] = static_cast<FloatType>(t.dtype);
     if (!has_columns(spec.role) || (k.op->folded >> i & 1u)) continue;
-    const int span = spec.headed ? shape.span : 1;
+    const int span = spec.spanned() ? shape.span : 1;
     const RowRole leading = k.op->op.heads ? RowRole::kHeads : RowRole::kRow;
     traits.n =
         std::min({traits.n, power_of_2_in(width), spec.role == leading ? 16 / size / span : 16});
@@ -716,7 +716,7 @@ std::vector<Implementation> row_cuda_implementations(const RowOperator& op) {
   std::vector<Implementation> all = {implementation(op, Kind::kRegisters)};
   if (op.op.reduces) {
     if (!op.op.selects) all.push_back(implementation(op, Kind::kCluster));
-    all.push_back(implementation(op, Kind::kShared));
+    if (!op.op.heads) all.push_back(implementation(op, Kind::kShared));
     all.push_back(implementation(op, Kind::kRows));
   }
   all.push_back(implementation(op, Kind::kStrided));

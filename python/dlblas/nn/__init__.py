@@ -6,11 +6,12 @@ torch is imported by the first use of a module, not by ``import dlblas.nn``. Rea
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
+    from .fused_rmsnorm_rope import FusedRMSNormRoPE
     from .rms_norm import RMSNorm
 
-__all__ = ["RMSNorm"]
+__all__ = ["FusedRMSNormRoPE", "RMSNorm"]
 
-_FILES = {"RMSNorm": "rms_norm"}
+_FILES = {"FusedRMSNormRoPE": "fused_rmsnorm_rope", "RMSNorm": "rms_norm"}
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -1,0 +1,20 @@
+"""Docstring pieces of moe_sum. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "moe_sum": {
+        "summary": "Adds up what a token's experts gave.",
+        "formula": "y = Σ_k x",
+        "shapes": "x [*T, k, C] -> y [*T, C]; any leading dimensions, any strides.",
+        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "aliasing": "y shares no memory with x.",
+        "numerics": (
+            "In f32 from the first expert to the last, one rounding, at the store. Without "
+            "experts, k = 0, y is 0. The same bits in any batch."
+        ),
+        "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError.",
+        "source": "Shazeer et al., Outrageously Large Neural Networks, 2017; as in vLLM, SGLang.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {"x": "outputs of each token's k experts, weighted already"}

@@ -1,0 +1,26 @@
+// The oracle of moe_sum, in f64: y = Σ_k x.
+// The error it allows: f32 adds from the first to the last, a rounding of each partial sum; the
+// last one is, for f32, the store's. Read next: ops/oracle_text.hpp, moe_sum_program.hpp.
+#pragma once
+
+#include "ops/oracle_text.hpp"
+
+namespace dlblas::moe {
+
+enum MoeSumTensor : int { kMoeSumX, kMoeSumY };
+enum MoeSumLetter : int { kMoeSumT, kMoeSumK, kMoeSumC };
+
+template <typename Row>
+void moe_sum_row(Row& row) {
+  const std::int64_t layers = row.size(kMoeSumK), first = row.index() * layers;
+  row.each(row.size(kMoeSumC), [&](auto c) {
+    double sum = 0, partial = 0;
+    for (std::int64_t i = 0; i < layers; ++i) {
+      sum += row.load_row(kMoeSumX, first + i, c);
+      if (i > 0) partial += std::abs(sum);
+    }
+    row.store(0, c, sum, partial);
+  });
+}
+
+}  // namespace dlblas::moe

@@ -1,0 +1,67 @@
+// What the oracles of routers share: the reference and the judge of the topk largest experts, over
+// the gates of a row that each room defines: `logits`, gate(e) and gate_error(e), and weigh(ids,
+// weights, errors). Experts whose gates are equal but for what their errors allow may come in any
+// order, where logits are equal from the lower one up. Read next: registry/operator.hpp
+// (Judgement), topk_softmax/topk_softmax_ref.hpp.
+#pragma once
+
+#include "kernels/row_reference.hpp"
+
+namespace dlblas::moe {
+
+enum TopkTensor : int { kTopkLogits, kTopkWeights, kTopkIds };
+enum TopkLetter : int { kTopkT, kTopkE, kTopkK };
+inline constexpr int kTopkRenormalize = 1;  // scalar
+
+template <typename Gates>
+void topk_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                    OracleOut* out) {
+  const std::int64_t count = args.letters[kTopkK];
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    const Gates row(args, rows[i]);
+    const std::vector<std::int64_t> ids = kernels::largest(row.logits, count);
+    row.weigh(ids, out[0].value + i * count, out[0].magnitude + i * count);
+    std::copy(ids.begin(), ids.end(), out[1].value + i * count);
+    std::copy(ids.begin(), ids.end(), out[1].magnitude + i * count);
+  }
+}
+
+template <typename Gates>
+void topk_judge(const Judgement& j, Finding* found) {
+  const std::int64_t count = j.before.letters[kTopkK];
+  const Bound& bound = j.bounds[0];
+  std::vector<double> want(static_cast<std::size_t>(count)), errors(want.size());
+  for (std::int64_t i = 0; i < j.num_rows; ++i) {
+    const Gates row(j.before, j.rows[i]);
+    const auto weights = kernels::row_values(j.after.result(0), j.rows[i]);
+    const auto ids = kernels::row_values(j.after.result(1), j.rows[i]);
+    const double* best = j.reference[1].value + i * count;
+    std::vector<bool> taken(row.logits.size());
+    std::vector<std::int64_t> chosen;  // the reference's where what is there is no expert
+    for (std::size_t r = 0; r < ids.size(); ++r) {
+      const auto id = static_cast<std::int64_t>(ids[r]), at = static_cast<std::int64_t>(best[r]);
+      bool right = id >= 0 && id < static_cast<std::int64_t>(taken.size()) &&
+                   !taken[static_cast<std::size_t>(id)];
+      chosen.push_back(right ? id : at);
+      if (right) taken[static_cast<std::size_t>(id)] = true;
+      for (std::size_t e = 0; right && static_cast<std::int64_t>(e) < id; ++e)
+        right = taken[e] ||
+                kernels::larger(row.logits[e], row.logits[static_cast<std::size_t>(id)]) ||
+                kernels::larger(row.logits[static_cast<std::size_t>(id)], row.logits[e]);
+      if (right && id != at)  // a NaN allows nothing
+        right = std::abs(row.gate(id) - row.gate(at)) <=
+                bound.magnitude * (row.gate_error(id) + row.gate_error(at)) + 2 * bound.absolute;
+      if (!right) found[1].add(j.rows[i] * count + static_cast<std::int64_t>(r));
+    }
+    row.weigh(chosen, want.data(), errors.data());
+    for (std::size_t r = 0; r < weights.size(); ++r) {
+      const double allowed =
+          bound.magnitude * errors[r] + bound.value * std::abs(want[r]) + bound.absolute;
+      const bool nan = std::isnan(want[r]) && std::isnan(weights[r]);
+      if (!nan && !(std::abs(weights[r] - want[r]) <= allowed))
+        found[0].add(j.rows[i] * count + static_cast<std::int64_t>(r));
+    }
+  }
+}
+
+}  // namespace dlblas::moe

@@ -1,0 +1,55 @@
+// rms_norm_rope, a norm over all heads of a token and their rotation: schema, oracle and program.
+// Read next: rms_norm_rope_program.hpp (what it computes), rms_norm_rope_ref.hpp (how exactly).
+#include "kernels/rows.hpp"
+#include "ops/rope/rms_norm_rope/rms_norm_rope_ref.hpp"
+#include "ops/rope/rotation.hpp"
+
+namespace dlblas::rope {
+namespace {
+
+void fill(const Args& args, RowCall& call) {
+  const double eps = args.scalars[0].f, scale = norm::layer_norm_scale(eps);
+  const auto width = static_cast<double>(args.letters[kNormRopeH] * args.letters[kNormRopeDh] * 2);
+  call.f[0] = static_cast<float>(eps * scale * scale);
+  call.f[1] = static_cast<float>(1 / width);
+  call.f[2] = static_cast<float>(scale);
+}
+
+}  // namespace
+
+OperatorDef rms_norm_rope();
+OperatorDef rms_norm_rope() {
+  OperatorDef def;
+  def.family = "rope";
+  def.schema =
+      "rms_norm_rope(x: f[*T, H, 2Dh], weight: like(x)|f32[H, 2Dh], cos: like(x)|f32[*T, 2Dh], "
+      "sin: like(cos)[*T, 2Dh], eps: float = 1e-6) -> y: like(x)[*T, H, 2Dh] "
+      "where T: bucket(tokens)";
+  def.inplace = {"rms_norm_rope_(x!y, weight, cos, sin, eps)"};
+  def.formula =
+      "n = x · rsqrt(mean_{H, 2Dh}(x²) + eps) · weight; y_l = n_l · cos_l − n_h · sin_l; "
+      "y_h = n_h · cos_l + n_l · sin_l";
+  def.letters = {"T", "H", "Dh"};
+  kernels::set_row_oracle<rms_norm_rope_row<kernels::HostRow>>(def);
+  def.bound = [](const Problem& problem, int) {
+    return norm::row_bound(problem.tensors[kNormRopeX].dtype);
+  };
+  def.work_per_row = [](const Problem& problem) {
+    return 18.0 * static_cast<double>(problem.dims[kNormRopeDh] * problem.dims[kNormRopeH]);
+  };
+  kernels::RowOp op = {
+      .program = "rms_norm_rope", .width = "Dh", .operands = {"x", "y", "weight", "cos", "sin"}};
+  op.heads = [](const std::int64_t* letters, bool) {
+    return kernels::RowHeads{.width = letters[kNormRopeDh], .split = 0};
+  };
+  op.reduces = true;
+  op.registers = 40, op.access_registers = 24;
+  op.fill = fill;
+  op.choose = [](const Problem& problem, std::int32_t* options) {
+    options[kPairs] = static_cast<std::int32_t>(problem.dims[kNormRopeDh]);
+  };
+  kernels::add_row_implementations(def, op);
+  return def;
+}
+
+}  // namespace dlblas::rope

@@ -1,0 +1,55 @@
+"""FusedRMSNormRoPE: the norm over all heads of a projection, and their rotation.
+
+One parameter, ``weight``, as torch.nn.RMSNorm over the same width has. Read next:
+../../../ops/rope/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._faces import fused_rmsnorm_rope
+from ..errors import ShapeMismatchError
+
+
+class FusedRMSNormRoPE(torch.nn.Module):
+    """``fused_rmsnorm_rope(x, weight, cos, sin, eps)`` of x ``[B, S, hidden_dim]``, tables [S, D].
+
+    Heads have ``head_dim`` channels; ``num_heads`` is what that makes of ``hidden_dim``. Of the
+    tables, the first ``head_dim / 2`` columns are read.
+    """
+
+    weight: torch.nn.Parameter
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        head_dim: int,
+        eps: float = 1e-6,
+        *,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if head_dim <= 0 or head_dim % 2 or hidden_dim % head_dim:
+            raise ShapeMismatchError.from_library(
+                f"FusedRMSNormRoPE: head_dim does not fit; expected an even divisor of hidden_dim "
+                f"{hidden_dim}, got {head_dim}",
+                "FusedRMSNormRoPE", "head_dim", f"an even divisor of {hidden_dim}", str(head_dim),
+            )  # fmt: skip
+        self.hidden_dim, self.head_dim, self.eps = hidden_dim, head_dim, eps
+        self.num_heads = hidden_dim // head_dim
+        self.weight = torch.nn.Parameter(torch.empty(hidden_dim, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        torch.nn.init.ones_(self.weight)
+
+    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = fused_rmsnorm_rope(x, self.weight, cos, sin, self.eps, self.num_heads)
+        return y
+
+    def extra_repr(self) -> str:
+        return f"{self.hidden_dim}, {self.head_dim}, eps={self.eps}"

@@ -1,0 +1,99 @@
+"""fused_rmsnorm_rope and its module in torch and NumPy: tables of every shape, strides, compiled.
+
+Shapes, layouts and special values of the operator are in ops/rope/rms_norm_rope/cases.json; this
+file is what they cannot say. Read next: ops/rope/api.py, python/dlblas/nn/fused_rmsnorm_rope.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlblas
+import numpy as np
+import pytest
+from dlblas.errors import ShapeMismatchError
+
+torch = pytest.importorskip("torch")
+
+import dlblas.nn  # noqa: E402
+import dlblas.torch  # noqa: E402
+
+B, S, H, D = 3, 5, 4, 32
+
+
+def wanted(x: Any, weight: Any, cos: Any, sin: Any, eps: float = 1e-6) -> Any:
+    """The formula in f64; cos and sin [S, D] or [B, S, D]."""
+    x = x.double()
+    normed = x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() * weight.double()
+    low, high = normed.unflatten(-1, (-1, cos.shape[-1])).chunk(2, -1)
+    c, s = (t.double()[..., None, : cos.shape[-1] // 2] for t in (cos, sin))
+    return torch.cat([low * c - high * s, high * c + low * s], -1).flatten(-2)
+
+
+def arguments(dtype: Any = torch.float32) -> tuple[Any, ...]:
+    torch.manual_seed(3)
+    x, weight = torch.randn(B, S, H * D).to(dtype), torch.randn(H * D).to(dtype)
+    # The second halves differ from the first ones: they are not read.
+    return x, weight, torch.randn(S, D).to(dtype), torch.randn(S, D).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_tables_of_every_shape(dtype: Any) -> None:
+    x, weight, cos, sin = arguments(dtype)
+    want = wanted(x, weight, cos, sin)
+    first = dlblas.fused_rmsnorm_rope(x, weight, cos, sin)
+    torch.testing.assert_close(first.double(), want, rtol=4 * torch.finfo(dtype).eps, atol=1e-5)
+    for shape in ((1, S, D), (1, S, 1, D)):
+        tables = cos.view(shape), sin.view(shape)
+        assert torch.equal(dlblas.fused_rmsnorm_rope(x, weight, *tables), first)
+    own = torch.randn(2, B, S, 1, D).to(dtype)
+    got = dlblas.fused_rmsnorm_rope(x, weight, *own, num_heads=H)
+    other = wanted(x, weight, *own[..., 0, :])
+    torch.testing.assert_close(got.double(), other, rtol=4 * torch.finfo(dtype).eps, atol=1e-5)
+
+
+def test_slices_and_numpy() -> None:
+    x, weight, cos, sin = arguments()
+    want = dlblas.fused_rmsnorm_rope(x, weight, cos, sin)
+    whole = torch.randn(B, S, 3 * H * D)
+    part = whole[..., H * D : 2 * H * D]
+    part.copy_(x)
+    assert torch.equal(dlblas.fused_rmsnorm_rope(part, weight, cos, sin), want)
+    got = dlblas.fused_rmsnorm_rope(*(t.numpy() for t in (x, weight, cos, sin)))
+    np.testing.assert_array_equal(got, want.numpy())
+
+
+def test_what_does_not_fit() -> None:
+    x, weight, cos, sin = arguments()
+    with pytest.raises(ShapeMismatchError, match="x has another shape; expected a last dimension"):
+        dlblas.fused_rmsnorm_rope(x[..., :-1], weight, cos, sin)
+    with pytest.raises(ShapeMismatchError, match="of 3 heads of 32 columns each"):
+        dlblas.fused_rmsnorm_rope(x, weight, cos, sin, num_heads=3)
+    with pytest.raises(ShapeMismatchError, match="cos has another shape"):
+        dlblas.fused_rmsnorm_rope(x, weight, cos[:3], sin)
+    with pytest.raises(ShapeMismatchError, match="weight"):
+        dlblas.fused_rmsnorm_rope(x, weight[:-1], cos, sin)
+    with pytest.raises(ShapeMismatchError, match="head_dim does not fit"):
+        dlblas.nn.FusedRMSNormRoPE(128, 24)
+
+
+def test_module() -> None:
+    x, weight, cos, sin = arguments()
+    module = dlblas.nn.FusedRMSNormRoPE(H * D, D, 1e-5)
+    assert module.num_heads == H and torch.equal(module.weight, torch.ones(H * D))
+    module.load_state_dict({"weight": weight})
+    with torch.no_grad():
+        torch.testing.assert_close(
+            module(x, cos, sin), wanted(x, weight, cos, sin, 1e-5).float(), rtol=1e-5, atol=1e-5
+        )
+        compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
+        assert torch.equal(compiled(x, cos, sin), module(x, cos, sin))
+    assert repr(module) == "FusedRMSNormRoPE(128, 32, eps=1e-05)"
+
+
+def test_opcheck() -> None:
+    x, weight, cos, sin = arguments()
+    call = x[0].view(S, H, D), weight.view(H, D), cos, sin
+    for form in ("rms_norm_rope", "rms_norm_rope_"):
+        result = torch.library.opcheck(getattr(torch.ops.dlblas, form), call)
+        assert set(result.values()) == {"SUCCESS"}
