@@ -87,7 +87,7 @@ def test_nothing_is_rounded_to_16_bits_between() -> None:
     codes = np.asarray(q).astype(np.float32)
     once = exact.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
     twice = narrow.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
-    assert (once != twice).sum() > 1000 > 20 * (codes != once).sum()  # at ties alone
+    assert (once != twice).sum() > 200 > 10 * (codes != once).sum()  # at ties alone
 
 
 def test_zeros_have_a_finite_scale() -> None:

@@ -50,7 +50,7 @@ CodesRow codes_row(const Row& row, const Hidden& h) {
   made.common = (6 + squares.root_error(width)) * kRounding;
   const double held = squares.sum * scale * scale;
   made.lost = (std::isfinite(squares.sum) && held >= 0x1p126) ||
-              (with_eps > 0 && with_eps * scale * scale < 0x1p-96);
+              (with_eps > 0 && with_eps * scale * scale < 0x1p-101);
   return made;
 }
 
@@ -61,7 +61,7 @@ void store_normed_code(Row& row, const CodesRow& of, std::int64_t c, double y, d
   const double quotient = y / scale;
   const double rounded = quant::kQuotientRoundings * kRounding + of.common + share;
   if (of.lost)
-    row.store(kCodesQ, c, 0, -1);
+    row.store(kCodesQ, c, quant::code_of(type, quotient), -1);
   else
     quant::store_code(row, type, c, quotient, std::abs(quotient) * rounded + own / scale);
 }
