@@ -556,6 +556,13 @@ void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
                  kE4M3 = FloatType::kF8E4M3, kI8 = FloatType::kI8;
   if constexpr (Any::kHasHeads)
     walk_one_of<Program, AnyTypes>(job, begin, end);
+  else if constexpr (Any::kByteResults && Any::kStoredByKeep != 0)  // results of two types
+    walk_one_of<Program, AnyTypes>(job, begin, end);
+  else if constexpr (Any::kByteResults && !Any::kIntegerResults && kSlowF16)
+    walk_one_of<Program, RowTypes<kF32, kE4M3>, RowTypes<kBF16, kE4M3>, AnyTypes>(job, begin, end);
+  else if constexpr (Any::kByteResults && !Any::kIntegerResults)
+    walk_one_of<Program, RowTypes<kF32, kE4M3>, RowTypes<kBF16, kE4M3>, RowTypes<kF16, kE4M3>,
+                AnyTypes>(job, begin, end);
   else if constexpr (Any::kByteResults)
     walk_one_of<Program, RowTypes<kF32, kE4M3>, RowTypes<kBF16, kE4M3>, RowTypes<kF32, kI8>,
                 RowTypes<kBF16, kI8>, RowTypes<kF16, kE4M3>, AnyTypes>(job, begin, end);

@@ -77,6 +77,8 @@ struct RowProgram {
   static constexpr bool kZeroNeutral = false;
   /// Rows are written, or read, as 8-bit elements: what a CPU compiles loops for.
   static constexpr bool kByteResults = false, kByteRows = false;
+  /// 8-bit results may be i8, not f8 alone.
+  static constexpr bool kIntegerResults = true;
   /// Vectors over columns may be f32 where rows have 16 bits: a CPU compiles loops for it.
   static constexpr bool kWideColumns = false;
   /// Bit i: keep() stores operand i; reload(Kept&, at) reads it where the row is read again.

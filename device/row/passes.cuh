@@ -21,10 +21,16 @@ __device__ inline void store_groups(typename P::Stats& stats, const RowPlace<T>&
   const int lane = threadIdx.x % kWarp, width = row.call.width;
   typename P::Kept kept;
   typename P::Columns columns;
+  // keep() has stored in the pass of a stage over rows.
+  constexpr bool kStored = P::kStoredByKeep != 0 && reduces_rows<P>();
   const auto load = [&](const A& at) {
-    typename P::Loaded loaded;
-    P::load(loaded, at);
-    P::keep(kept, loaded, at);
+    if constexpr (kStored) {
+      P::reload(kept, at);
+    } else {
+      typename P::Loaded loaded;
+      P::load(loaded, at);
+      P::keep(kept, loaded, at);
+    }
     if constexpr (P::kHasColumns) P::load_columns(columns, at);
   };
 #pragma unroll 1

@@ -1,4 +1,4 @@
-"""What the formulas of rms_norm and add_rms_norm share, in NumPy and f64.
+"""What the formulas of rms_norm, of add_rms_norm and of their 8-bit forms share, in NumPy and f64.
 
 Read next: ops/norm/rms_norm/formulas.py, docs/testing.md.
 """
@@ -18,3 +18,18 @@ def normalise(h: Any, weight: Any, scalars: dict[str, Any], rounding: Any) -> An
     if scalars["cast_before_weight"] and rounding.dtype.itemsize < 4:
         normed = rounding(normed)
     return normed * (weight + scalars["weight_offset"])
+
+
+def normalised(h: Any, weight: Any, scalars: dict[str, Any]) -> Any:
+    """The same, never rounded."""
+    return normalise(h, weight, {**scalars, "cast_before_weight": False}, None)
+
+
+def codes(y: Any, group: int) -> tuple[Any, Any]:
+    """y / scale in f8e4m3, not rounded, and a scale for each `group` columns."""
+    starts = np.arange(0, y.shape[-1], group)
+    if len(starts) == 0:
+        return y, np.ones((*y.shape[:-1], 1))
+    amax = np.maximum.reduceat(np.abs(y), starts, axis=-1)
+    scale = np.where(amax == 0, 1.0, np.maximum(amax / 448.0, 2.0**-126))
+    return y / np.repeat(scale, group, axis=-1)[..., : y.shape[-1]], scale

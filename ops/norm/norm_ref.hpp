@@ -77,6 +77,24 @@ inline double held_offset(double offset) {
   return std::isinf(f32) || f32 == 0 ? f32 : offset;
 }
 
+/// h = round(x + residual), made in f32 and rounded to `dtype`, which is theirs: exact to the bit.
+template <typename Row>
+double hidden_sum(const Row& row, DType dtype, int x, int residual, std::int64_t c) {
+  const auto value = static_cast<float>(row.load(x, c));
+  return round_to(dtype, value + static_cast<float>(row.load(residual, c)));
+}
+/// Stored as `result`; its bound is kHiddenBound.
+template <typename Row, typename Hidden>
+void store_hidden(Row& row, int result, const Hidden& h) {
+  row.each(row.size(kC), [&](auto c) {
+    const double v = h(c);
+    row.store_as_is(result, c, v, std::abs(v));
+  });
+}
+
+/// Far below any dtype's step: exact.
+inline constexpr Bound kHiddenBound = {.magnitude = 0, .value = 0, .absolute = 1e-300};
+
 /// y = h · rsqrt(mean(h²) + eps) · (weight + weight_offset), result 0, for one row h(c); `dtype`
 /// that of h and y, `weight` the tensor's place.
 template <typename Row, typename Hidden>

@@ -25,16 +25,20 @@ inline double scale_of(double amax, DType type) {
   return amax <= 0 ? 1 : std::isnan(amax) ? amax : std::max(amax / largest_of(type), 0x1p-126);
 }
 
-/// Column `at` of result 0: the code of a quotient that kernels round a few times.
+/// Column `at` of result 0: the code of a quotient that kernels may have off by `off`.
 template <typename Row>
-void store_code(Row& row, DType type, std::int64_t at, double quotient) {
-  const double off =
-      std::isfinite(quotient) ? kQuotientRoundings * kRounding * std::abs(quotient) : 0;
+void store_code(Row& row, DType type, std::int64_t at, double quotient, double off) {
+  if (!std::isfinite(quotient)) off = 0;
   const double low = code_of(type, quotient - off), high = code_of(type, quotient + off);
   if (low < high)
     row.store(0, at, (low + high) / 2, (high - low) / 2 / kCodeUnit);
   else
     row.store(0, at, code_of(type, quotient), 0);
+}
+/// The same where they round it a few times.
+template <typename Row>
+void store_code(Row& row, DType type, std::int64_t at, double quotient) {
+  store_code(row, type, at, quotient, kQuotientRoundings * kRounding * std::abs(quotient));
 }
 
 /// Columns [begin, end) of x into codes (result 0) and a scale (result 1, column `at`).

@@ -17,10 +17,7 @@ OperatorDef layer_norm() {
   def.letters = {"T", "C"};
   kernels::set_row_oracle<layer_norm_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
-    const FloatTraits out = float_traits(problem.tensors[kLayerNormX].dtype);
-    return Bound{.magnitude = kRounding * (1 + out.eps),
-                 .value = problem.tensors[kLayerNormX].dtype == DType::kF32 ? 0 : out.eps / 2,
-                 .absolute = out.tiny};
+    return layer_norm_bound(problem.tensors[kLayerNormX].dtype);
   };
   def.work_per_row = [](const Problem& problem) {
     return 12.0 * static_cast<double>(problem.dims[kLayerNormC]);

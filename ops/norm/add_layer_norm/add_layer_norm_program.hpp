@@ -1,0 +1,13 @@
+// layer_norm of h = round(x + residual), which is residual_out; statistics are h's.
+// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+#pragma once
+
+#include "ops/norm/layer_norm/layer_norm_program.hpp"
+#include "ops/norm/of_sum.hpp"
+
+namespace dlblas::norm {
+
+template <typename Target>
+struct AddLayerNorm : OfSum<Target, LayerNorm<Target>> {};
+
+}  // namespace dlblas::norm

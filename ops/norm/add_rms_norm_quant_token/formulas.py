@@ -1,0 +1,22 @@
+"""add_rms_norm_quant_token once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. q is not rounded here: what compares it rounds to its
+dtype. Read next: ops/norm/rms_norm_quant_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .norm_formulas import codes, normalised  # ops/norm/formulas.py, as it is staged
+
+
+def add_rms_norm_quant_token(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    h = rounding(tensors["x"] + tensors["residual"])
+    y = normalised(h, tensors["weight"], scalars)
+    return (*codes(y, max(1, y.shape[-1])), h)
+
+
+FORMULAS = {"add_rms_norm_quant_token": add_rms_norm_quant_token}

@@ -1,0 +1,22 @@
+"""rms_norm_quant_static once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. q is not rounded here: what compares it rounds to its
+dtype. Read next: ops/norm/rms_norm_quant_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .norm_formulas import normalised  # ops/norm/formulas.py, as it is staged
+
+
+def rms_norm_quant_static(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    h = tensors["x"]
+    y = normalised(h, tensors["weight"], scalars)
+    return (y / tensors["scale"],)
+
+
+FORMULAS = {"rms_norm_quant_static": rms_norm_quant_static}
