@@ -138,8 +138,16 @@ def test_every_form_computes(name, device):
         functional = OPERATIONS[operation.operator]
         given = dict(zip(operation.arguments, arguments, strict=False))
         expected = reference(functional, [given.get(key) for key in functional.arguments])
-        assert operator(name)(*arguments) is None
-        written = [a for a in arguments if a._version > 0]
+        got = operator(name)(*arguments)
+        assert (got is None) == (operation.num_returned == 0)
+        made = dict(
+            zip(operation.returned, got if isinstance(got, tuple) else (got,), strict=False)
+        )
+        filled = list(zip(operation.arguments, arguments, strict=False))
+        made |= {index: a for (kind, index), a in filled if kind == "result"}
+        inputs = iter([a for (k, _), a in filled if k == "tensor" and a is not None and a._version])
+        written = [made[r] if r in made else next(inputs) for r in range(len(expected))]
+        assert next(inputs, None) is None
     else:
         expected = reference(operation, copies(arguments))
         got = operator(name)(*arguments)
