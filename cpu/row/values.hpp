@@ -52,6 +52,7 @@ DLBLAS_ROW_FUNCTION(log)
 DLBLAS_ROW_FUNCTION(tanh)
 DLBLAS_ROW_FUNCTION(erf)
 DLBLAS_ROW_FUNCTION(abs)
+DLBLAS_ROW_FUNCTION(reciprocal)
 DLBLAS_ROW_FUNCTION(sigmoid)
 DLBLAS_ROW_FUNCTION(silu)
 #undef DLBLAS_ROW_FUNCTION
@@ -70,6 +71,15 @@ DLBLAS_INLINE Values<kVectors> fma(const Values<kVectors>& a, const Values<kVect
                                    const Values<kVectors>& c) {
   Values<kVectors> r;
   for (int i = 0; i < kVectors; ++i) r.v[i] = fma(a.v[i], b.v[i], c.v[i]);
+  return r;
+}
+/// Where x < 0 one, elsewhere the other, as for NaN.
+template <int kVectors>
+DLBLAS_INLINE Values<kVectors> choose_negative(const Values<kVectors>& x,
+                                               const Values<kVectors>& yes,
+                                               const Values<kVectors>& no) {
+  Values<kVectors> r;
+  for (int i = 0; i < kVectors; ++i) r.v[i] = choose(less(x.v[i], zero()), yes.v[i], no.v[i]);
   return r;
 }
 /// Memory's words and values are the same here.
