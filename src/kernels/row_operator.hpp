@@ -34,6 +34,7 @@ struct RowOperandSpec {
   const char *not_contiguous, *mixed_strides;
   int second = 0;  // operand of the second heads, or 0
   bool headed = false, paged = false;
+  int times = 1;  // kRow: its elements over the program's columns, 2 of [*T, 2F]
 };
 
 struct RowOperator {

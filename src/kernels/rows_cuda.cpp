@@ -121,7 +121,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     if (t.dtype > DType::kI8) continue;
     traits.types[i] = static_cast<FloatType>(t.dtype);
     if (!has_columns(spec.role) || (k.op->folded >> i & 1u)) continue;
-    const int span = spec.headed ? shape.span : 1;
+    const int span = spec.headed || spec.times > 1 ? shape.span : 1;
     const RowRole leading = k.op->op.heads ? RowRole::kHeads : RowRole::kRow;
     traits.n =
         std::min({traits.n, power_of_2_in(width), spec.role == leading ? 16 / size / span : 16});
