@@ -81,6 +81,7 @@ DLBLAS_INLINE Ints max(Ints a, Ints b) { return choose(a > b, a, b); }
 
 DLBLAS_INLINE Vec sub(Vec a, Vec b) { return a - b; }
 DLBLAS_INLINE Vec div(Vec a, Vec b) { return a / b; }
+DLBLAS_INLINE Vec reciprocal(Vec a) { return broadcast(1.0f) / a; }
 /// NaN wins.
 DLBLAS_INLINE Vec max(Vec a, Vec b) { return choose(is_nan(a), a, max_number(a, b)); }
 DLBLAS_INLINE Vec min(Vec a, Vec b) { return choose(is_nan(a), a, min_number(a, b)); }

@@ -19,6 +19,8 @@ from torch_gradients import DTYPES, WAYS, U, every_device, operators  # noqa: E4
 
 FORMULAS = {
     "silu_and_mul": lambda gate, up: torch.nn.functional.silu(gate) * up,
+    "gelu_and_mul": lambda gate, up: torch.nn.functional.gelu(gate) * up,
+    "gelu_tanh_and_mul": lambda gate, up: torch.nn.functional.gelu(gate, approximate="tanh") * up,
 }
 OPS = sorted(FORMULAS)
 

@@ -52,6 +52,7 @@ DLBLAS_ROW_FUNCTION(log)
 DLBLAS_ROW_FUNCTION(tanh)
 DLBLAS_ROW_FUNCTION(erf)
 DLBLAS_ROW_FUNCTION(abs)
+DLBLAS_ROW_FUNCTION(reciprocal)
 DLBLAS_ROW_FUNCTION(sigmoid)
 DLBLAS_ROW_FUNCTION(silu)
 #undef DLBLAS_ROW_FUNCTION
@@ -82,6 +83,15 @@ DLBLAS_OUTLINE void sin_cos(const Values<kVectors>& a, Values<kVectors>& sin,
       cos.v[i][lane] = __builtin_cosf(a.v[i][lane]);
     }
   }
+}
+/// Where x < 0 one, elsewhere the other, as for NaN.
+template <int kVectors>
+DLBLAS_INLINE Values<kVectors> choose_negative(const Values<kVectors>& x,
+                                               const Values<kVectors>& yes,
+                                               const Values<kVectors>& no) {
+  Values<kVectors> r;
+  for (int i = 0; i < kVectors; ++i) r.v[i] = choose(less(x.v[i], zero()), yes.v[i], no.v[i]);
+  return r;
 }
 /// Memory's words and values are the same here.
 template <int kVectors>

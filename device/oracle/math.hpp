@@ -23,6 +23,7 @@ inline double pow(double v, double power) { return ::pow(v, power); }
 inline double ceil(double v) { return ::ceil(v); }
 inline double floor(double v) { return ::floor(v); }
 inline double erf(double v) { return ::erf(v); }
+inline double erfc(double v) { return ::erfc(v); }
 inline double tanh(double v) { return ::tanh(v); }
 inline double nearbyint(double v) { return ::nearbyint(v); }
 inline double copysign(double v, double sign) { return ::copysign(v, sign); }

@@ -125,6 +125,15 @@ template <int N>
 __device__ inline Values<N> min(const Values<N>& a, const Values<N>& b) {
   return for_each_value(a, b, &DeviceMath::min);
 }
+/// Where x < 0 one, elsewhere the other, as for NaN.
+template <int N>
+__device__ inline Values<N> choose_negative(const Values<N>& x, const Values<N>& yes,
+                                            const Values<N>& no) {
+  Values<N> r;
+#pragma unroll
+  for (int i = 0; i < N; ++i) r.v[i] = x.v[i] < 0 ? yes.v[i] : no.v[i];
+  return r;
+}
 template <int N>
 __device__ inline Values<N> tanh(const Values<N>& a) {
   return for_each_value(a, [](float x) { return ::tanhf(x); });

@@ -36,10 +36,11 @@ struct RowOperandSpec {
   const char *not_contiguous, *mixed_strides;
   int second = 0;  // operand of the second heads, or 0
   bool headed = false, paged = false;
+  int times = 1;  // kRow: its elements over the program's columns, 2 of [*T, 2F]
   /// Has it a dimension between rows and columns: heads or layers?
   bool has_inner() const { return headed || role == RowRole::kLayers; }
   /// Do columns stand for RowShape::span elements of it?
-  bool spanned() const { return headed || role == RowRole::kColumns; }
+  bool spanned() const { return headed || role == RowRole::kColumns || times > 1; }
 };
 
 struct RowOperator {

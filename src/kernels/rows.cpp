@@ -124,6 +124,7 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
       made_of.role = RowRole::kPlaces;
     if (i < seconds.size() && !seconds[i].empty()) made_of.second = next++;
     if (made_of.role == RowRole::kIndex) made->index = static_cast<int>(i);
+    if (made_of.role == RowRole::kRow) made_of.times = spec.dims.back().terms[0].coefficient;
     made_of.paged = made_of.role == RowRole::kGathered && spec.dims.size() > 2;
     if (made_of.paged) made->page = spec.dims[1].plain_letter();
     made_of.headed = made_of.role == RowRole::kHeads || made_of.role == RowRole::kHeadColumns ||
@@ -160,12 +161,12 @@ RowShape shape_of(const RowOperator& op, const Problem& problem) {
     shape.headed |= static_cast<std::uint32_t>(spec.headed) << i;
     shape.gathered |= static_cast<std::uint32_t>(spec.role == RowRole::kGathered) << i;
   }
+  if (op.op.span) shape.span = op.op.span(problem);
   if (!op.op.heads) return shape;
   const RowHeads heads = op.op.heads(problem.dims, all_in_place(op, problem));
   // Empty tensors are never walked, but a kernel of theirs may be compiled.
   shape.head_width = static_cast<std::int32_t>(std::max<std::int64_t>(1, heads.width));
   shape.split = static_cast<std::int32_t>(heads.split);
-  if (op.op.span) shape.span = op.op.span(problem);
   for (int i = 0; i < 2; ++i)
     if (op.heads[i] >= 0) shape.heads[i] = static_cast<std::int32_t>(problem.dims[op.heads[i]]);
   return shape;

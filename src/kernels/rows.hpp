@@ -60,7 +60,8 @@ struct RowOp {
   std::string_view rows = {};  // letter of the rows, where it is not the leading one
   /// Rows are heads; sizes of a problem's letters, and whether results are inputs' memory.
   RowHeads (*heads)(const std::int64_t* letters, bool in_place) = nullptr;
-  /// Neighbouring elements that a column stands for (RowShape::span); null: 1.
+  /// Neighbouring elements that a column stands for (RowShape::span), of heads, or of rows that are
+  /// as many times as wide as the program; null: 1.
   std::int32_t (*span)(const Problem& problem) = nullptr;
   bool reduces = false;       // has a stage over rows
   bool selects = false;       // takes columns from a row in order: its threads are one block's

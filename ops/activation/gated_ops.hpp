@@ -1,0 +1,22 @@
+// The definitions of gated products and of their gradients, but for their oracles.
+// Read next: gated_ops.cpp, silu_and_mul/silu_and_mul.cpp.
+#pragma once
+
+#include "kernels/rows.hpp"
+
+namespace dlblas::activation {
+
+/// The bound of a result of `type`, beside magnitudes in roundings of f32.
+Bound rounded_once(DType type);
+
+/// What one operator adds.
+struct GatedOp {
+  std::string_view name, schema, formula;
+  double (*work_per_row)(const Problem& problem);
+};
+/// Schema, bound and row implementations of `name`(x) -> y, x = [gate | up].
+OperatorDef gated(const GatedOp& op);
+/// The same of `name`(dy, x) -> dx.
+OperatorDef gated_backward(const GatedOp& op);
+
+}  // namespace dlblas::activation

@@ -1,0 +1,104 @@
+// The oracles of this family's gates, in f64, and what kernels may be off by, in units u = 2^-24.
+// Products with other factors are counted by the rows below, a rounding each.
+//   e^−y is off by 4 + 1.25·|y| (a GPU's exponential, of a rounded product with a rounded log2 e),
+// and by n·|y| where y itself is off by n roundings. Of σ = 1 / (1 + e^−y) that counts 1 − σ times;
+// an addition and a reciprocal (2) make 3. A GPU's reciprocal is 0 beyond 2^126: kTiny covers |x|
+// times that. kSecondOrder is for products of errors.
+//   Φ(−|x|) = e^(−x²/2)·q(|x|): q is off by 10 at most (5, and a GPU's reciprocal), the exponential
+// by 8 + 2.25·x²/2, since its argument is rounded, and two products round.
+// Read next: ops/oracle_text.hpp, gates.hpp.
+#pragma once
+
+#include "ops/oracle_text.hpp"
+
+namespace dlblas::activation {
+
+enum GatedTensor : int { kX, kY };
+enum GatedLetter : int { kT, kF };
+enum GatedBackwardTensor : int { kBackwardDy, kBackwardX, kBackwardDx };
+enum GatedBackwardLetter : int { kBackwardT, kBackwardF };
+
+inline constexpr double kTiny = 0x1p-119 / kRounding, kSecondOrder = 1.1;
+
+/// A gate's value and slope at one point, and what each may be off by.
+struct GatePoint {
+  double value, value_off, slope, slope_off;
+};
+
+/// |v|, where what follows it is 0 beyond 10⁴: ∞ · 0 would be no number.
+DLBLAS_ORACLE double bounded(double v) { return std::min(std::abs(v), 1e4); }
+
+/// s = σ(y) and t = 1 − s, where y is off by `roundings` of itself.
+struct SigmoidPoint {
+  double s, t, off;
+};
+DLBLAS_ORACLE SigmoidPoint sigmoid_point(double y, double roundings) {
+  const double s = 1 / (1 + std::exp(-y)), t = std::exp(-y) < 1 ? 1 / (1 + std::exp(y)) : 1 - s;
+  return {s, t, s * (3 + (4 + (1.25 + roundings) * bounded(y)) * t)};
+}
+
+struct SiluPoint {
+  DLBLAS_ORACLE static GatePoint at(double x) {
+    const auto [s, t, off] = sigmoid_point(x, 0);
+    const double sum = 1 + x * t, slope = s * sum;
+    // Beyond 18, s is 1 and all of x·t is lost.
+    const double product_off =
+        x > 18 ? x * t / kRounding + std::abs(x) * t : std::abs(x) * (off + 2 * t);
+    return {x * s, std::abs(x) * (off + s), slope,
+            std::abs(sum) * off + s * product_off + 2 * std::abs(slope)};
+  }
+};
+
+struct GeluPoint {
+  DLBLAS_ORACLE static GatePoint at(double x) {
+    const double share = 0.5 * std::erfc(-x / std::sqrt(2.0)), tail = std::min(share, 1 - share);
+    const double half = x * x / 2, density = std::exp(-half) * 0.3989422804014327;
+    const double bell_off = 8 + 2.25 * bounded(half), slope = share + x * density;
+    const double off = tail * (12 + bell_off) + (x < 0 ? 0 : share);
+    return {x * share, std::abs(x) * (off + share), slope,
+            off + bounded(x) * density * (2 + bell_off) + std::abs(slope)};
+  }
+};
+
+struct GeluTanhPoint {
+  DLBLAS_ORACLE static GatePoint at(double x) {
+    constexpr double kA = 1.5957691216057308, kB = kA * 0.044715;
+    const double y = x * (kA + kB * x * x), inner = kA + 3 * kB * x * x;
+    const auto [s, t, off] = sigmoid_point(y, 5);
+    const double slope = s + s * t * x * inner, size = bounded(x * inner);
+    // s·t is e^−y·s²: 3 for each s, and 8 products and sums.
+    const double product_off = s * t * (4 + 6.25 * bounded(y) + 2 * 3 + 8);
+    return {x * s, std::abs(x) * (off + s), slope,
+            off + size * product_off + std::abs(slope) + 4 * kTiny};
+  }
+};
+
+/// One row of y = gate(g) · u, of x = [g | u].
+template <typename Gate, typename Row>
+void gated_row(Row& row) {
+  const auto width = row.size(kF);
+  row.each(width, [&](auto c) {
+    const double up = row.load(kX, width + c);
+    const GatePoint gate = Gate::at(row.load(kX, c));
+    const double off = kSecondOrder * (gate.value_off + std::abs(gate.value)) + kTiny;
+    row.store(0, c, gate.value * up, std::abs(up) * off);
+  });
+}
+
+/// One row of its gradient: dgate = dy · u · slope, dup = dy · value.
+template <typename Gate, typename Row>
+void gated_backward_row(Row& row) {
+  const auto width = row.size(kBackwardF);
+  row.each(width, [&](auto c) {
+    const double dy = row.load(kBackwardDy, c), up = row.load(kBackwardX, width + c);
+    const GatePoint gate = Gate::at(row.load(kBackwardX, c));
+    const double size = std::abs(dy * up);
+    const double slope_off = kSecondOrder * (gate.slope_off + 2 * std::abs(gate.slope));
+    const double value_off = kSecondOrder * (gate.value_off + std::abs(gate.value));
+    row.store(0, c, dy * gate.slope * up,
+              slope_off * size + (size + std::abs(up) * 0x1p-30) * kTiny);
+    row.store(0, width + c, dy * gate.value, std::abs(dy) * (value_off + kTiny));
+  });
+}
+
+}  // namespace dlblas::activation

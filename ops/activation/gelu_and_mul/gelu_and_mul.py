@@ -1,0 +1,35 @@
+"""Docstring pieces of gelu_and_mul. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "gelu_and_mul": {
+        "summary": "Gates the second half of the last dimension by the GELU of the first.",
+        "formula": ("y = gelu(x[:F]) · x[F:], gelu(g) = ½ · g · (1 + erf(g / √2))"),
+        "shapes": "x [*T, 2F] -> y [*T, F]; any leading dimensions, any strides.",
+        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "aliasing": "The result shares no memory with x: any overlap is refused.",
+        "numerics": (
+            "Both halves in f32, one rounding, at the store; the gate is good to some roundings of "
+            "its value, below 0 too. Inside deterministic(), the same bits in any batch."
+        ),
+        "errors": (
+            "ShapeMismatchError (an odd last dimension), UnsupportedDtypeError, DeviceError, "
+            "ArgumentError; nothing is written then."
+        ),
+        "source": "Shazeer, GLU Variants Improve Transformer, 2020; Hendrycks and Gimpel, 2016.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "x": "gate and up projection side by side: the first half is the gate",
+}
+
+# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "gelu_and_mul": {
+        "backward": "gelu_and_mul_backward",
+        "saves": {"x": "x"},
+        "takes": {"dy": "y"},
+        "gives": {"x": "dx"},
+    },
+}

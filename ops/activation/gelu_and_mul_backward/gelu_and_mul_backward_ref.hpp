@@ -1,0 +1,15 @@
+// The oracle of gelu_and_mul's gradient, in f64: dgate = dy · u · gelu′(g), dup = dy · gelu(g),
+// of x = [g | u]. Read next: ops/activation/gates_ref.hpp (the formula, and the error it allows),
+// gelu_and_mul_backward_program.hpp.
+#pragma once
+
+#include "ops/activation/gates_ref.hpp"
+
+namespace dlblas::activation {
+
+template <typename Row>
+void gelu_and_mul_backward_row(Row& row) {
+  gated_backward_row<GeluPoint>(row);
+}
+
+}  // namespace dlblas::activation

@@ -1,0 +1,21 @@
+// gelu_tanh_and_mul: schema and oracle; the rest is every gated product's.
+// Read next: gelu_tanh_and_mul_program.hpp (what it computes), gelu_tanh_and_mul_ref.hpp (how
+// exactly).
+#include "ops/activation/gated_ops.hpp"
+#include "ops/activation/gelu_tanh_and_mul/gelu_tanh_and_mul_ref.hpp"
+
+namespace dlblas::activation {
+
+OperatorDef gelu_tanh_and_mul();
+OperatorDef gelu_tanh_and_mul() {
+  OperatorDef def = gated({
+      .name = "gelu_tanh_and_mul",
+      .schema = "gelu_tanh_and_mul(x: f[*T, 2F]) -> y: like(x)[*T, F] where T: bucket(tokens)",
+      .formula = "y = gelu_tanh(x[:F]) · x[F:]",
+      .work_per_row = [](const Problem& p) { return 12.0 * static_cast<double>(p.dims[kF]); },
+  });
+  kernels::set_row_oracle<gelu_tanh_and_mul_row<kernels::HostRow>>(def);
+  return def;
+}
+
+}  // namespace dlblas::activation
