@@ -60,8 +60,9 @@ def test_swiglu_names_what_is_out_of_range(
 ) -> None:
     x, out = np.ones((2, 8), np.float32), np.full((2, 4), 5, np.float32)
     for value in values:
+        options: dict[str, Any] = {argument: value}
         with pytest.raises(ArgumentError, match=f"{argument} is out of range; expected {expected}"):
-            dlblas.swiglu_oai_and_mul(x, **{argument: value}, out=out)
+            dlblas.swiglu_oai_and_mul(x, **options, out=out)
         assert (out == 5).all()
     with pytest.raises(ShapeMismatchError, match="a multiple of 2"):
         dlblas.swiglu_oai_and_mul(x[:, :7])
@@ -69,7 +70,7 @@ def test_swiglu_names_what_is_out_of_range(
 
 @pytest.mark.parametrize("interleaved", [True, False])
 def test_swiglu_without_a_limit(interleaved: bool) -> None:
-    gate, up = np.float32([[-3, 0.5, 40]]), np.float32([[100, -200, 2]])
+    gate, up = np.array([[[-3, 0.5, 40]], [[100, -200, 2]]], np.float32)
     x = np.stack([gate, up], -1).reshape(1, 6) if interleaved else np.concatenate([gate, up], -1)
     got = dlblas.swiglu_oai_and_mul(x, 1.702, math.inf, interleaved)
     want = (up + 1) * gate / (1 + np.exp(-1.702 * gate))
