@@ -1,7 +1,7 @@
 """Quantisation beside its cases: every code of every type comes back, special rows, groups of any
 width, and what the oracle refuses.
 
-Every level that this CPU has is asked. Read next: ops/quant/quant_ref.hpp, ops/quant/scale.hpp.
+Every level that this CPU has is asked. Read next: ops/quant_ref.hpp, ops/quant_scale.hpp.
 """
 
 from __future__ import annotations

@@ -14,18 +14,11 @@
 #pragma once
 
 #include "device/row/call.hpp"
-#include "ops/oracle_text.hpp"
+#include "ops/mean_square.hpp"
 
 namespace dlblas::norm {
 
 enum LayerNormLetter : int { kLayerNormT, kLayerNormC };
-
-/// The power of 2 by which kernels scale differences: as small as leaves eps above 2^-100, so that
-/// what matters beside eps stays above f32's smallest.
-inline double layer_norm_scale(double eps) {
-  if (!(eps > 0x1p-100)) return 1;
-  return std::exp2(std::max(-62.0, std::ceil((-100 - std::log2(eps)) / 2)));
-}
 
 /// The scalars of LayerNorm::Scalars and Doubles.
 inline void fill_layer_norm(double eps, std::int64_t width, RowCall& call) {

@@ -1,55 +1,20 @@
 // The oracle that rms_norm and add_rms_norm share, as the text of one row (ops/oracle_text.hpp),
 // and what the bounds of the family are made of. The bound is derived here, not fitted.
 //
-// u = 2^-24 is the rounding of f32. A kernel may sum squares in f32 chains of at most sum_chain(C)
-// terms, kChainColumns / 8 (8 sums side by side are the fewest), and adds what blocks give in f64.
-// Along a chain of n squares roundings walk at random (device/oracle/sum_error.hpp): 2.5·u·√n·R at
-// six deviations, R = S/√3; of 8 chains the errors differ, so it is 1.44·u·√(n/8) of their sum,
-// and half of that in its root: 5.8 roundings for the longest chains, 3 measured.
-//   alike: squares that are equal round alike, in every chain: u·n/4 of the root at most, n/8 in
-// the CPU's worst (full(0.1), a row of 4096 by cpu_baseline: 64). The share of alike squares is
-// q = (Σh²)² / (nonzero·Σh⁴): 1 where all are equal, 0.74 where 0.1 and 0.2 alternate (23
-// measured), 0.56 for uniform, 0.33 for normal values (nothing measured beyond the walk). Allowed
-// n/4·q⁶. Six more roundings follow in f32: the scale, 2 units from where a root is approximated,
-// its product with h, weight + offset, the last product, and one for second-order terms. Hence
+// u = 2^-24 is the rounding of f32. The root is off by what its sum brings, 0.72·√(n/8) + n/4·q⁶
+// roundings (ops/mean_square.hpp). Six more follow in f32: the scale, 2 units from where a root is
+// approximated, its product with h, weight + offset, the last product, and one of second order:
 //   |y − ref| ≤ (6 + 0.72·√(n/8) + n/4·q⁶)·u · |h·scale|·(|weight| + |offset|)
 //               +  rounding to y's dtype:
 // 12 roundings of f32 for a wide row of normal values.
 // Read next: ops/norm/rms_norm/rms_norm_ref.hpp, ops/norm/rms_norm/rms_norm_program.hpp.
 #pragma once
 
+#include "ops/mean_square.hpp"
 #include "ops/norm/norm_letters.hpp"
 #include "ops/oracle_text.hpp"
 
 namespace dlblas::norm {
-
-/// Columns that CPU kernels sum in f32 before they add in f64: kRowBlock (cpu/row/walk.hpp).
-inline constexpr std::int64_t kChainColumns = 4096;
-/// The longest f32 chain in a sum over `width` elements.
-inline double sum_chain(std::int64_t width) {
-  return static_cast<double>(std::min<std::int64_t>(width, kChainColumns)) / 8;
-}
-
-/// Σh² of a row, and how alike the squares are.
-struct RowSquares {
-  double sum = 0, fourth = 0, nonzero = 0;
-  void add(double h) {
-    const double square = h * h;
-    sum += square;
-    fourth += square * square;
-    nonzero += h != 0;
-  }
-  /// Roundings, as a factor of kRounding, of the root that come from the sum.
-  double root_error(std::int64_t width) const {
-    const double chain = sum_chain(width);
-    const double q = fourth > 0 ? sum / fourth * (sum / nonzero) : 0;
-    const double q3 = q * q * q;
-    return 0.72 * std::sqrt(chain / 8) + (std::isfinite(q) ? chain / 4 * q3 * q3 : 0);
-  }
-};
-
-/// Roundings between the sum and y.
-inline constexpr double kNormRoundings = 6;
 
 /// The distance between neighbours of a dtype around v: how far a value near a tie may be rounded
 /// apart.

@@ -7,12 +7,12 @@
 // roundings are absolute.
 // A scale is off by R of it and by the largest e. A quotient by 5 of its own (quant_ref.hpp), by R,
 // by what its scale has from e and by its own e. Undefined: rows whose squares f32 cannot hold, as
-// kernels scale them. Read next: ops/quant/quant_ref.hpp, rms_norm_quant.hpp.
+// kernels scale them. Read next: ops/quant_ref.hpp, rms_norm_quant.hpp.
 #pragma once
 
 #include "ops/norm/layer_norm_moments.hpp"
 #include "ops/norm/norm_ref.hpp"
-#include "ops/quant/quant_ref.hpp"
+#include "ops/quant_ref.hpp"
 
 namespace dlblas::norm {
 

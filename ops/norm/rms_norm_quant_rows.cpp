@@ -17,14 +17,16 @@ void fill(const Args& args, RowCall& call) {
   call.f[5] = static_cast<float>(quant::largest_of(args.result(kCodesQ).dtype));
 }
 
+constexpr double kLargest = 1e30;  // no rate: of weight_offset and eps
+
 void check(const Args& args) {
   const char* op = args.schema->name.c_str();
   const double offset = args.scalars[kWeightOffset].f, eps = args.scalars[kEps].f;
-  if (!(std::abs(offset) <= 1e30))
+  if (!(std::abs(offset) <= kLargest))
     throw Error(ErrorKind::kArgument,
                 text(op, ": weight_offset is out of range; expected -1e30 … 1e30, got ", offset),
                 {.op = op, .argument = "weight_offset"});
-  if (!(eps >= 0 && eps <= 1e30))
+  if (!(eps >= 0 && eps <= kLargest))
     throw Error(ErrorKind::kArgument,
                 text(op, ": eps is out of range; expected 0 … 1e30, got ", eps),
                 {.op = op, .argument = "eps"});

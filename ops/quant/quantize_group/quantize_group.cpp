@@ -1,5 +1,5 @@
 // quantize_group: schema, oracle and program. Everything else is derived from these.
-// Read next: quantize_group_program.hpp (what it computes), ops/quant/quant_ref.hpp (how exactly).
+// Read next: quantize_group_program.hpp (what it computes), ops/quant_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
 #include "ops/quant/quantize_group/quantize_group_ref.hpp"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "device/row/program.hpp"
-#include "ops/quant/scale.hpp"
+#include "ops/quant_scale.hpp"
 
 namespace dlblas::quant {
 

@@ -1,8 +1,8 @@
 // The oracle of quantize_static: codes under a scale that is given. Read next:
-// ops/quant/quant_ref.hpp.
+// ops/quant_ref.hpp.
 #pragma once
 
-#include "ops/quant/quant_ref.hpp"
+#include "ops/quant_ref.hpp"
 
 namespace dlblas::quant {
 

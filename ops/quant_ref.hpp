@@ -3,7 +3,7 @@
 // the reciprocal of, the rounded scale: the quotient is off by at most kQuotientRoundings of u =
 // 2^-24, relative. So a code is exact but where that much crosses a tie: there the value is the
 // tie, and the error allowed is half a step: both neighbours are right, and nothing else is.
-// Read next: ops/quant/scale.hpp, ops/oracle_text.hpp.
+// Read next: ops/quant_scale.hpp, ops/oracle_text.hpp.
 #pragma once
 
 #include "ops/oracle_text.hpp"

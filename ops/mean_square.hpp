@@ -1,0 +1,55 @@
+// How far the root of a row's mean square may be off: what the oracles of norms share, in any
+// family.
+//
+// u = 2^-24 is the rounding of f32. A kernel may sum squares in f32 chains of at most sum_chain(C)
+// terms, kChainColumns / 8 (8 sums side by side are the fewest), and adds what blocks give in f64.
+// Along a chain of n squares roundings walk at random (device/oracle/sum_error.hpp): 2.5·u·√n·R at
+// six deviations, R = S/√3; of 8 chains the errors differ, so it is 1.44·u·√(n/8) of their sum,
+// and half of that in its root: 5.8 roundings for the longest chains, 3 measured.
+//   alike: squares that are equal round alike, in every chain: u·n/4 of the root at most, n/8 in
+// the CPU's worst (full(0.1), a row of 4096 by cpu_baseline: 64). The share of alike squares is
+// q = (Σh²)² / (nonzero·Σh⁴): 1 where all are equal, 0.74 where 0.1 and 0.2 alternate (23
+// measured), 0.56 for uniform, 0.33 for normal values (nothing measured beyond the walk). Allowed
+// n/4·q⁶. Read next: ops/norm/norm_ref.hpp (the rest of a norm's bound).
+#pragma once
+
+#include "ops/oracle_text.hpp"
+
+namespace dlblas::norm {
+
+/// Columns that CPU kernels sum in f32 before they add in f64: kRowBlock (cpu/row/walk.hpp).
+inline constexpr std::int64_t kChainColumns = 4096;
+/// The longest f32 chain in a sum over `width` elements.
+inline double sum_chain(std::int64_t width) {
+  return static_cast<double>(std::min<std::int64_t>(width, kChainColumns)) / 8;
+}
+
+/// Σh² of a row, and how alike the squares are.
+struct RowSquares {
+  double sum = 0, fourth = 0, nonzero = 0;
+  void add(double h) {
+    const double square = h * h;
+    sum += square;
+    fourth += square * square;
+    nonzero += h != 0;
+  }
+  /// Roundings, as a factor of kRounding, of the root that come from the sum.
+  double root_error(std::int64_t width) const {
+    const double chain = sum_chain(width);
+    const double q = fourth > 0 ? sum / fourth * (sum / nonzero) : 0;
+    const double q3 = q * q * q;
+    return 0.72 * std::sqrt(chain / 8) + (std::isfinite(q) ? chain / 4 * q3 * q3 : 0);
+  }
+};
+
+/// Roundings between the sum and y.
+inline constexpr double kNormRoundings = 6;
+
+/// The power of 2 by which kernels scale differences: as small as leaves eps above 2^-100, so that
+/// what matters beside eps stays above f32's smallest.
+inline double layer_norm_scale(double eps) {
+  if (!(eps > 0x1p-100)) return 1;
+  return std::exp2(std::max(-62.0, std::ceil((-100 - std::log2(eps)) / 2)));
+}
+
+}  // namespace dlblas::norm
