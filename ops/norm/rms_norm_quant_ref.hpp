@@ -1,10 +1,11 @@
 // The oracles of rms_norm with 8-bit results: y as norm_ref.hpp has it, never rounded, then scales
 // and codes as quant_ref.hpp has them. In units u = 2^-24:
-//   R, common to all of a row: its root (RowSquares) and six of the mean's product, eps, the root
-// (3), and its scale. Of a scale that comes from y it is a part, and none of y / scale, unless the
-// scale is the least one; it is allowed there, too.
-//   e, each y's own: x · rstd, weight + offset, the product, the offset in f32: 4; below 2^-126
-// roundings are absolute.
+//   R, common to all of a row: its root (RowSquares), half of what the mean has from 1/C, its
+// product, eps and their sum: 2, and 2 of the root. Of a scale that comes from y it is a part, and
+// none of y / scale, unless the scale is the least one; it is allowed there, too.
+//   e, each y's own: x · rstd, weight + offset, the product: 3, and the offset in f32 1 of it;
+//   below
+// 2^-126 roundings are absolute.
 // A scale is off by R of it and by the largest e. A quotient by 5 of its own (quant_ref.hpp), by R,
 // by what its scale has from e and by its own e. Undefined: rows whose squares f32 cannot hold, as
 // kernels scale them. Read next: ops/quant_ref.hpp, rms_norm_quant.hpp.
@@ -30,7 +31,7 @@ struct CodesRow {
   }
   double off(double h, double weight) const {
     const double size = std::abs(h * rstd) + 0x1p-126;
-    return 4 * kRounding * size * (std::abs(weight) + std::abs(offset)) + 0x1p-149;
+    return kRounding * size * (3 * std::abs(weight) + 4 * std::abs(offset)) + 0x1p-149;
   }
 };
 
@@ -47,7 +48,7 @@ CodesRow codes_row(const Row& row, const Hidden& h) {
   CodesRow made;
   made.rstd = 1 / std::sqrt(with_eps);
   made.offset = row.scalar(kWeightOffset);
-  made.common = (6 + squares.root_error(width)) * kRounding;
+  made.common = (4 + squares.root_error(width)) * kRounding;
   const double held = squares.sum * scale * scale;
   made.lost = (std::isfinite(squares.sum) && held >= 0x1p126) ||
               (with_eps > 0 && with_eps * scale * scale < 0x1p-101);
