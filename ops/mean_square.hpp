@@ -52,4 +52,13 @@ inline double layer_norm_scale(double eps) {
   return std::exp2(std::max(-62.0, std::ceil((-100 - std::log2(eps)) / 2)));
 }
 
+/// The error allowed for y of `dtype`, relative to magnitudes in roundings of f32.
+inline Bound row_bound(DType dtype) {
+  const FloatTraits traits = float_traits(dtype);
+  const bool narrow = dtype != DType::kF32;  // an f32's store is the last product's own rounding
+  return {.magnitude = kRounding * (1 + traits.eps),
+          .value = narrow ? traits.eps / 2 : 0,
+          .absolute = traits.tiny / 2 + 0x1p-149};
+}
+
 }  // namespace dlblas::norm

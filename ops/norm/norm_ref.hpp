@@ -92,13 +92,4 @@ void norm_row(Row& row, DType dtype, int weight, const Hidden& h) {
   });
 }
 
-/// The error allowed for y of `dtype`, relative to the magnitudes of norm_row.
-inline Bound row_bound(DType dtype) {
-  const FloatTraits traits = float_traits(dtype);
-  const bool narrow = dtype != DType::kF32;  // an f32's store is the last product's own rounding
-  return {.magnitude = kRounding * (1 + traits.eps),
-          .value = narrow ? traits.eps / 2 : 0,
-          .absolute = traits.tiny / 2 + 0x1p-149};
-}
-
 }  // namespace dlblas::norm
