@@ -46,7 +46,7 @@ struct Plan {
   const Implementation* implementation = nullptr;
   Config config;
   Why why = Why::kHeuristic;
-  mutable std::atomic<bool> used{true};  // by a call, since the map was full the last time
+  mutable std::atomic<bool> used{false};  // by a later call, since the map was full the last time
   mutable std::atomic<const Prepared*> prepared{nullptr};  // filled by compile, owned
 
   Plan() = default;

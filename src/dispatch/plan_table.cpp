@@ -15,8 +15,8 @@ struct Replaced {
 };
 
 // The next table of a entry, with room for one more plan. What another generation decided goes. A
-// table of kMaxPlans keeps those that a call has used since the last time, and half of them at
-// most: the others are decided again when they are asked for.
+// table of kMaxPlans keeps those that a call has found again since the last time, and half of them
+// at most: the others are decided again when they are asked for.
 std::unique_ptr<PlanTable> next_table(const PlanTable* before, std::uint32_t generation,
                                       Replaced& replaced) {
   const bool same = before && before->generation == generation;
