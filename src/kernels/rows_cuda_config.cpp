@@ -1,0 +1,192 @@
+// See rows_cuda_config.hpp: knobs, traits, what fits. The default: rows_cuda_default.cpp.
+#include "kernels/rows_cuda_config.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace dlblas::kernels {
+namespace {
+
+using Kind = RowKernelKind;
+
+constexpr std::int32_t kVectors[] = {1, 2, 3, 4, 6, 8, 12, 16};
+/// Beside what a program keeps in shared memory: the slots of the reductions.
+constexpr std::int64_t kStaticShared = 1024;
+
+std::vector<std::int64_t> counted(std::int32_t n) {
+  std::vector<std::int64_t> all;
+  for (std::int32_t i = 0; i < n; ++i) all.push_back(i);
+  return all;
+}
+
+std::int32_t power_of_2_in(std::int64_t n) {
+  return 1 << std::min(4, std::countr_zero(static_cast<std::uint64_t>(n)));
+}
+
+/// May rows have more than one stride? Those of one plain dimension have not.
+bool may_nest(const RowOperator& op) { return op.op.rows.empty(); }
+
+bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig& c,
+                    const DeviceInfo& device) {
+  const int threads = c.threads * c.rows, warps = (threads + 31) / 32;
+  if (threads > 1024 || (c.rows > 15 && c.threads > 32)) return false;
+  if (threads < 32 && c.rows * c.threads % 32 != 0 && !is_tiled(k)) return false;
+  if (c.threads < 32 && threads % 32 != 0) return false;  // shuffles name whole warps
+  if (c.cluster > 1 && (device.arch < 90 || c.cluster > c.threads)) return false;
+  const int per_thread = 65536 / (warps * 32 * std::max(1, c.blocks));
+  if (warps * 32 * c.blocks > threads_per_unit(device) || per_thread < 24) return false;
+  if (!k.op->op.reduces_groups) return true;
+  const int lanes = traits.group / traits.n;
+  return lanes <= 32 && 32 % lanes == 0 && c.threads % lanes == 0;
+}
+
+}  // namespace
+
+const RowTable* make_row_table(const RowOp& op, Kind kind) {
+  using C = RowConfig;
+  std::vector<std::int64_t> clusters = {1, 2, 4, 8, 16};
+  if (op.selects) clusters = {1};
+  const std::vector<std::int64_t> blocks = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16};
+  const std::vector<std::int64_t> variants = counted(op.variants);
+  switch (kind) {
+    case Kind::kRegisters:
+      return new RowTable{
+          field<&C::threads>("threads", {4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320,
+                                         352, 384, 448, 512, 768, 1024}),
+          field<&C::vectors>("vectors", {1, 2, 3, 4, 6, 8, 12, 16}),
+          field<&C::rows>("rows", {1, 2, 4, 8, 16, 32}),
+          field<&C::evict_last>("evict_last", {0, 1}),
+          field<&C::variant>("variant", variants),
+          field<&C::blocks>("blocks", blocks),
+      };
+    case Kind::kCluster:
+      return new RowTable{
+          field<&C::threads>("threads", {128, 256, 512, 1024}),
+          field<&C::vectors>("vectors", {1, 2, 3, 4, 6, 8, 12, 16}),
+          field<&C::cluster>("cluster", {2, 4, 8, 16}),
+          field<&C::evict_last>("evict_last", {0, 1}),
+          field<&C::variant>("variant", variants),
+          field<&C::blocks>("blocks", blocks),
+      };
+    case Kind::kShared:
+    case Kind::kRows:
+      return new RowTable{
+          field<&C::threads>("threads", {128, 256, 512, 1024}),
+          field<&C::vectors>("vectors", {1, 2, 4}),
+          field<&C::cluster>("cluster", clusters),
+          field<&C::keep>("keep", {kind == Kind::kShared}),
+          field<&C::variant>("variant", variants),
+          field<&C::blocks>("blocks", blocks),
+      };
+    default:
+      return nullptr;
+  }
+}
+
+/// An access is 16 bytes of the widest elements
+/// of rows (of heads, where there are any), or what width, groups and alignment leave of it.
+RowTraits traits_of(const RowKernel& k, const Problem& problem) {
+  RowTraits traits;
+  for (FloatType& type : traits.types) type = FloatType::kF32;
+  traits.n = 16;
+  traits.nested = traits.strided = k.kind == Kind::kStrided;
+  traits.shape = shape_of(*k.op, problem);
+  const RowShape& shape = traits.shape;
+  // No access reaches over a head's end.
+  const std::int64_t width =
+      k.op->op.heads ? shape.head_width | shape.split : problem.dims[k.op->width];
+  for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
+    const RowOperandSpec& spec = k.op->operands[i];
+    const TensorTraits& t = problem.tensors[spec.tensor];
+    if (t.dtype == DType::kAbsent) continue;
+    const int size = size_of(t.dtype), align = 1 << t.align_log2;
+    if (align < size) traits.aligned = false;
+    if (t.dtype > DType::kI8) continue;
+    traits.types[i] = static_cast<FloatType>(t.dtype);
+    if (!has_columns(spec.role) || (k.op->folded >> i & 1u)) continue;
+    const int span = spec.spanned() ? shape.span : 1;
+    const RowRole leading = k.op->op.heads ? RowRole::kHeads : RowRole::kRow;
+    traits.n =
+        std::min({traits.n, power_of_2_in(width), spec.role == leading ? 16 / size / span : 16});
+    while (traits.n > 1 && align < std::min(16, traits.n * size * span)) traits.n /= 2;
+    if (t.layout == Layout::kRowsOuter && has_rows(spec.role) && may_nest(*k.op))
+      traits.nested = true;
+  }
+  if (k.kind == Kind::kStrided || !traits.aligned) traits.n = 1;
+  traits.group = group_of(*k.op, problem.dims);
+  if (traits.group >= width && !k.op->op.reduces_groups) traits.group = 0;
+  while (traits.group % traits.n != 0) traits.n /= 2;
+  // A program keeps words of its inputs' accesses.
+  for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
+    if (k.op->kept >> i & 1u) traits.kept += std::max(4, traits.n * size_of(traits.types[i]));
+  if (k.op->op.reduces_groups) traits.kept *= 2;  // what a group's total changes, and its padding
+  traits.folded = k.op->folded;
+  if (k.op->op.choose) k.op->op.choose(problem, traits.options);
+  return traits;
+}
+
+std::int64_t accesses(const RowKernel& k, const Problem& problem) {
+  const std::int32_t n = traits_of(k, problem).n;
+  return (columns_of(*k.op, problem) + n - 1) / n;
+}
+
+std::int64_t tiles_of(std::int64_t width, int elements, const RowConfig& c) {
+  const std::int64_t columns = std::int64_t{c.threads} * c.vectors * elements;
+  return std::max<std::int64_t>(1, (width + columns - 1) / columns);
+}
+
+RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfig& c) {
+  RowTraits traits = traits_of(k, problem);
+  const std::int64_t columns = std::int64_t{c.threads} * c.vectors * c.cluster * traits.n;
+  const std::int64_t width = columns_of(*k.op, problem);
+  traits.full = (k.kind == Kind::kRegisters || k.kind == Kind::kCluster) &&
+                (is_tiled(k) ? width % columns == 0 : columns == width);
+  return traits;
+}
+
+std::int32_t row_vectors_for(std::int64_t accesses, std::int64_t threads) {
+  for (const std::int32_t vectors : kVectors)
+    if (vectors * threads >= accesses) return vectors;
+  return 0;
+}
+
+std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c) {
+  if (k.kind != Kind::kShared) return 0;
+  const RowTraits traits = traits_of(k, problem);
+  const std::int64_t whole = k.op->op.reduces_groups ? traits.group / traits.n : 1;
+  const std::int64_t parts = c.cluster * whole;
+  return (accesses(k, problem) + parts - 1) / parts * whole * traits.kept;
+}
+
+std::int64_t shared_room(const DeviceInfo& device) {
+  return device.shared_bytes_per_block - kStaticShared;
+}
+
+int threads_per_unit(const DeviceInfo& device) {
+  return device.arch == 86 || device.arch == 89 || device.arch >= 120 ? 1536 : 2048;
+}
+
+bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  constexpr double kMinCaches = 8;  // ops/norm/README.md has the measurement
+  return traits_of(k, problem).n > 1 && accesses(k, problem) >= 256 &&
+         bytes_of(*k.op, problem) > kMinCaches * static_cast<double>(device.l2_bytes);
+}
+
+bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
+          const DeviceInfo& device) {
+  const RowTraits traits = traits_of(k, problem);
+  if (!block_is_valid(k, traits, c, device)) return false;
+  const std::int64_t row = accesses(k, problem);
+  if (k.kind == Kind::kShared || k.kind == Kind::kRows)
+    return kept_bytes(k, problem, c) <= shared_room(device);
+  if (c.evict_last && !may_evict_last(k, problem, device)) return false;
+  const std::int64_t threads = std::int64_t{c.threads} * c.cluster;
+  if (is_tiled(k)) {
+    if (c.vectors > 4 || (c.rows > 1 && tiles_of(columns_of(*k.op, problem), traits.n, c) > 1))
+      return false;
+    return c.threads == 4 || threads * c.vectors < 2 * row;
+  }
+  return c.vectors == row_vectors_for(row, threads) && (c.threads == 4 || threads < 2 * row);
+}
+
+}  // namespace dlblas::kernels

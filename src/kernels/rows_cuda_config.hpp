@@ -1,0 +1,59 @@
+// Configurations of the kernels that run row programs on CUDA devices: knobs, traits, what fits,
+// the default. In: an operator as one of the kernels, a problem. Out: a RowConfig, or none.
+// Included by kernels/rows_cuda*.cpp alone. Read next: rows_cuda_config.cpp, rows_cuda.cpp.
+#pragma once
+
+#include "kernels/row_operator.hpp"
+#include "registry/registry.hpp"
+
+namespace dlblas::kernels {
+
+using RowTable = ConfigTable<RowConfig>;
+
+/// An operator as one of the kernels; Implementation::user.
+struct RowKernel {
+  const RowOperator* op;
+  RowKernelKind kind;
+  const RowTable* table;  // null: it has one configuration
+};
+
+/// The knobs of a kernel, in RowConfig's order; what a table leaves out keeps the aggregate's
+/// default. Kept for the process.
+const RowTable* make_row_table(const RowOp& op, RowKernelKind kind);
+
+/// The traits of a problem's kernels, but for `full`.
+RowTraits traits_of(const RowKernel& k, const Problem& problem);
+/// All of them.
+RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfig& c);
+
+/// Accesses of a row.
+std::int64_t accesses(const RowKernel& k, const Problem& problem);
+
+/// Programs that reduce no rows are cut into tiles.
+inline bool is_tiled(const RowKernel& k) { return !k.op->op.reduces; }
+/// Tiles of a row.
+std::int64_t tiles_of(std::int64_t width, int elements, const RowConfig& c);
+
+/// What a block of the kShared kernel keeps; the others nothing.
+std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c);
+/// What it may keep.
+std::int64_t shared_room(const DeviceInfo& device);
+
+int threads_per_unit(const DeviceInfo& device);
+/// May rows stay in the L2 cache until they are read again? They are not worth it where little is.
+bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo& device);
+
+bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c, const DeviceInfo& device);
+
+/// The default; threads = 0: none fits.
+RowConfig default_config(const RowKernel& k, const Problem& problem, const DeviceInfo& device);
+/// The one configuration of a kernel without knobs.
+RowConfig strided_config(const RowKernel& k);
+
+/// Do rows of it have columns next to each other?
+inline bool has_unit_columns(Layout layout) {
+  return layout == Layout::kContiguous || layout == Layout::kRowStrided ||
+         layout == Layout::kRowsOuter;
+}
+
+}  // namespace dlblas::kernels

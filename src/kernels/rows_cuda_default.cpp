@@ -1,0 +1,213 @@
+// See rows_cuda_config.hpp: the default, a rule a kernel with its measurements.
+#include <algorithm>
+#include <bit>
+
+#include "core/error.hpp"
+#include "kernels/rows_cuda_config.hpp"
+
+namespace dlblas::kernels {
+namespace {
+
+using Kind = RowKernelKind;
+
+constexpr std::int32_t kStridedThreads = 256;
+
+/// As many blocks a multiprocessor as the descriptor's registers allow; 0: not one.
+std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowConfig& c,
+                        const DeviceInfo& device) {
+  const int threads = (c.threads * c.rows + 31) / 32 * 32;
+  const RowOp& op = k.op->op;
+  const int needed = op.tuning ? op.tuning->registers(traits_with(k, problem, c), c)
+                               : op.registers + c.vectors * op.access_registers;
+  const int most = std::min(65536 / (needed * threads), threads_per_unit(device) / threads);
+  std::int32_t found = 0;
+  for (const std::int64_t b : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16})
+    if (b <= most) found = static_cast<std::int32_t>(b);
+  return found;
+}
+
+/// `c` with blocks as the descriptor's registers allow; does it fit?
+bool complete(const RowKernel& k, const Problem& problem, const DeviceInfo& device, RowConfig& c) {
+  c.blocks = blocks_for(k, problem, c, device);
+  return c.blocks > 0 && fits(k, problem, c, device);
+}
+
+/// Accesses of a thread: the fewer bytes an access moves, the more of them are in flight, as long
+/// as they leave every thread of the device some. bf16 on H200, 2026-11-23: to f8 by a given scale
+/// (24 bytes) 16384×4096 128 threads × 4 vectors 49.4 µs, × 2 51.0, 256 × 1 59.3; silu_and_mul (48)
+/// × 1.
+std::int32_t vectors_of_tiles(const RowKernel& k, const Problem& problem,
+                              const DeviceInfo& device) {
+  const std::int64_t rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
+  const std::int64_t all = rows * accesses(k, problem);
+  const double bytes =
+      bytes_of(*k.op, problem) / static_cast<double>(std::max<std::int64_t>(1, all));
+  std::int32_t vectors = bytes <= 28 ? 4 : bytes <= 40 ? 2 : 1;
+  while (vectors > 1 && all / vectors < std::int64_t{2} * device.units * threads_per_unit(device))
+    vectors /= 2;
+  return vectors;
+}
+
+/// Lanes without work, and blocks so small or large that a multiprocessor holds fewer threads.
+double waste_of(const RowConfig& c, std::int64_t row) {
+  const std::int64_t wide = std::int64_t{c.threads} * c.vectors, tiles = (row + wide - 1) / wide;
+  const int threads = c.threads * c.rows, block = threads * c.vectors;
+  const double size = block < 128                    ? 1.5
+                      : block < 256 || threads > 512 ? 1.1
+                      : threads < 128                ? 1.05
+                                                     : 1;
+  return static_cast<double>(tiles * wide) / static_cast<double>(row) * size;
+}
+
+/// Tiles of whole rows where threads divide a row, 256 or more a block: silu_and_mul
+/// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy.
+RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  const std::int64_t row = accesses(k, problem);
+  const RowTraits traits = traits_of(k, problem);
+  const bool heads = traits.shape.head_width > 0;
+  const std::int32_t wanted = heads ? 2 : vectors_of_tiles(k, problem, device);
+  RowConfig best;
+  best.threads = 0;
+  double least = 1e9;
+  for (const std::int64_t threads : k.table->knobs()[0].values) {
+    for (std::int32_t vectors = wanted; vectors > 0; vectors /= 2) {
+      RowConfig c;
+      c.threads = static_cast<std::int32_t>(threads);
+      c.vectors = vectors;
+      const std::int64_t wide = threads * vectors;
+      // Two accesses of a thread at the same columns of two heads share what the heads share.
+      if (heads && vectors == 2 &&
+          (threads * traits.n % traits.shape.head_width != 0 || wide > row))
+        continue;
+      c.rows = std::clamp(wide < 256 && wide >= row ? 256 / static_cast<int>(wide) : 1, 1, 32);
+      c.rows = std::bit_floor(static_cast<unsigned>(c.rows));
+      while (c.threads > 32 && c.rows > 8) c.rows /= 2;
+      if (!complete(k, problem, device, c)) continue;
+      const double waste = waste_of(c, row) * (vectors == wanted || heads ? 1 : 1.02);
+      if (waste < least - 1e-9) best = c, least = waste;
+    }
+  }
+  return best;
+}
+
+/// Does the program read vectors over columns? They wait in registers beside the row.
+bool reads_columns(const RowKernel& k, const Problem& problem) {
+  for (const RowOperandSpec& spec : k.op->operands)
+    if (spec.role == RowRole::kColumns && !spec.written &&
+        problem.tensors[spec.tensor].dtype != DType::kAbsent)
+      return true;
+  return false;
+}
+
+/// The fewest threads that hold the row in few vectors, else in many. With softmax, bf16 on H200,
+/// 2026-11-22: 16384×4096 128 threads × 4 vectors × 4 rows, 4096×8192 512 × 2, 131072×128 8 × 2 ×
+/// 16, 128×4096 256 × 2, all within 2 % of a copy. With layer_norm, whose columns take registers as
+/// well, a row a block: 128 × 4 × 1 66.3 µs, × 2 and × 4, which spill, 93; 4096×8192 256 × 4 34.2,
+/// 512 × 2 39.
+RowConfig pick_registers(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  if (is_tiled(k)) return pick_tiles(k, problem, device);
+  const bool few = problem.dims[k.op->rows] <= 2 * device.units;
+  const std::int64_t row = accesses(k, problem);
+  const bool brief = row <= 64, columns = reads_columns(k, problem);
+  RowConfig c;
+  for (const int most : {few || brief || (row > 512 && !columns) ? 2 : 4, 4, 8, 16}) {
+    for (const std::int32_t threads : {4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+      if (threads == 1024 && most < 16) continue;  // one block alone on a multiprocessor
+      c.threads = threads;
+      c.vectors = row_vectors_for(row, threads);
+      if (c.vectors == 0 || c.vectors > most) continue;
+      c.evict_last = may_evict_last(k, problem, device);
+      const int block = few ? 32 : brief || columns ? 128 : 512;
+      for (c.rows = std::clamp(block / threads, 1, 32); c.rows >= 1; c.rows /= 2)
+        if (complete(k, problem, device, c)) return c;
+    }
+  }
+  c.threads = 0;
+  return c;
+}
+
+/// Many vectors, and few blocks in a cluster: softmax 1024×65536, bf16 on an H200, 2026-11-22: 256
+/// threads × 8 vectors × 4 blocks 69.2 µs, 256 × 4 × 8 70.5, 128 × 16 × 4 73.1, 128 × 8 × 8 80 (a
+/// copy 66). Fewer where columns take registers: layer_norm, the same, 256 × 4 × 8 82.5, 256 × 8 ×
+/// 4 96.
+RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  RowConfig c;
+  c.evict_last = may_evict_last(k, problem, device);
+  c.variant = k.op->op.variants - 1;
+  for (const int most : {reads_columns(k, problem) ? 4 : 8, 8, 16}) {
+    for (const std::int32_t threads : {256, 512, 1024}) {
+      for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2) {
+        c.threads = threads;
+        c.vectors = row_vectors_for(accesses(k, problem), std::int64_t{threads} * c.cluster);
+        if (c.vectors > 0 && c.vectors <= most && complete(k, problem, device, c)) return c;
+      }
+    }
+  }
+  c.threads = 0;
+  return c;
+}
+
+/// The smallest cluster that leaves two blocks room on a multiprocessor and fills the device.
+RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  RowConfig c;
+  c.keep = k.kind == Kind::kShared;
+  c.variant = k.op->op.variants - 1;
+  const std::int64_t row = accesses(k, problem),
+                     rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
+  const int most = device.arch < 90 || k.op->op.selects ? 1 : 16;
+  for (const std::int64_t room : {shared_room(device) / 2, shared_room(device)}) {
+    for (c.cluster = 1; c.cluster <= most; c.cluster *= 2) {
+      const std::int64_t part = row / c.cluster;
+      const bool fills = rows * c.cluster >= 2 * device.units || c.cluster == most || part < 1024;
+      c.threads = part >= 4096 ? 1024 : part >= 2048 ? 512 : part >= 1024 ? 256 : 128;
+      for (c.vectors = 4; c.vectors >= 1; c.vectors /= 2)
+        if (fills && kept_bytes(k, problem, c) <= room && complete(k, problem, device, c)) return c;
+    }
+  }
+  c.threads = 0;
+  return c;
+}
+
+RowConfig pick_wanted(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  const RowTraits traits = traits_of(k, problem);
+  const RowQuery asked = {k.kind, problem.dims[k.op->rows], accesses(k, problem), traits, device};
+  const bool may_evict = (k.kind == Kind::kRegisters || k.kind == Kind::kCluster) &&
+                         may_evict_last(k, problem, device);
+  const std::vector<RowConfig> wanted = k.op->op.tuning->wanted(asked);
+  for (const std::int64_t room : {shared_room(device) / 2, shared_room(device)}) {
+    for (RowConfig c : wanted) {
+      c.evict_last = may_evict;
+      if (kept_bytes(k, problem, c) <= room && complete(k, problem, device, c)) return c;
+    }
+  }
+  RowConfig none;
+  none.threads = 0;
+  return none;
+}
+
+}  // namespace
+
+RowConfig strided_config(const RowKernel& k) {
+  RowConfig c;
+  c.threads = kStridedThreads;
+  c.vectors = 1;
+  c.keep = c.early = false;
+  c.variant = k.op->op.variants - 1;
+  return c;
+}
+
+RowConfig default_config(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  if (k.op->op.tuning && k.table) return pick_wanted(k, problem, device);
+  switch (k.kind) {
+    case Kind::kRegisters:
+      return pick_registers(k, problem, device);
+    case Kind::kCluster:
+      return pick_cluster(k, problem, device);
+    case Kind::kStrided:
+      return strided_config(k);
+    default:
+      return pick_passes(k, problem, device);
+  }
+}
+
+}  // namespace dlblas::kernels
