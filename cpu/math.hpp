@@ -95,7 +95,7 @@ DLBLAS_INLINE float reduce_max(Vec a) {
   return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 #else
   float lanes[kWidth];
-  store<Element::kF32>(lanes, a);
+  store<DType::kF32>(lanes, a);
   for (int d = kWidth / 2; d > 0; d /= 2)
     for (int i = 0; i < d; ++i)
       lanes[i] = lanes[i] > lanes[i + d] || lanes[i] != lanes[i] ? lanes[i] : lanes[i + d];

@@ -29,7 +29,7 @@ float peak_multiply_adds(int64_t iterations) {
 int64_t peak_flops_per_iteration() { return int64_t{2} * kChains * kWidth; }
 
 void peak_stream_copy(void* to, const void* from, int64_t bytes) {
-  constexpr Element kE = Element::kF32;
+  constexpr DType kE = DType::kF32;
   for (int64_t i = 0; i < bytes / 4; i += kWidth)
     stream<kE>(at<kE>(to, i), load<kE>(at<kE>(from, i)));
   stream_fence();

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "cpu/element.hpp"
+#include "device/dtype.hpp"
 
 #if defined(__x86_64__)
 // g++ 12 takes its own headers' "undefined" vectors for uninitialised variables (GCC bug 105593).
@@ -51,15 +51,15 @@ namespace {
 enum class Nans : unsigned char { kAny, kShort };
 
 /// Bytes of one element in memory.
-template <Element E>
-constexpr int kElementBytes = E == Element::kF32 ? 4 : 2;
+template <DType E>
+constexpr int kElementBytes = E == DType::kF32 ? 4 : 2;
 
 /// The element i of a row whose pointer may be aligned to nothing.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE const char* at(const void* row, int64_t i) {
   return static_cast<const char*>(row) + i * kElementBytes<E>;
 }
-template <Element E>
+template <DType E>
 DLBLAS_INLINE char* at(void* row, int64_t i) {
   return static_cast<char*>(row) + i * kElementBytes<E>;
 }
@@ -91,7 +91,7 @@ namespace dlblas::DLBLAS_ISA {
 namespace {
 
 /// Bytes of a whole vector once stored: the alignment that stream<E> needs; stream2<E>, twice that.
-template <Element E>
+template <DType E>
 constexpr int kVectorBytes = kWidth* kElementBytes<E>;
 
 }  // namespace

@@ -28,9 +28,9 @@ DLBLAS_INLINE __m256i first_lanes(int n) {
 }
 
 /// Widens 8 stored 16-bit elements.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE Vec widen(__m128i h) {
-  if constexpr (E == Element::kF16) return _mm256_cvtph_ps(h);
+  if constexpr (E == DType::kF16) return _mm256_cvtph_ps(h);
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
@@ -49,9 +49,9 @@ DLBLAS_INLINE __m256i bf16_bits(Vec v) {
 }
 
 /// Narrows to 8 elements of 16 bits.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE __m128i narrow(Vec v) {
-  if constexpr (E == Element::kF16) {
+  if constexpr (E == DType::kF16) {
     return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
   const __m256i h = _mm256_srli_epi32(bf16_bits(v), 16);
@@ -59,51 +59,51 @@ DLBLAS_INLINE __m128i narrow(Vec v) {
   return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(h, h), 0x08));
 }
 
-template <Element E, Nans N = Nans::kAny>
+template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE Vec round(Vec v) {
-  if constexpr (E == Element::kF32) return v;
-  if constexpr (E == Element::kF16) return widen<E>(narrow<E>(v));
+  if constexpr (E == DType::kF32) return v;
+  if constexpr (E == DType::kF16) return widen<E>(narrow<E>(v));
   const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
   return _mm256_castsi256_ps(_mm256_and_si256(bf16_bits<N>(v), upper));
 }
 
-template <Element E>
+template <DType E>
 DLBLAS_INLINE Vec load(const void* p) {
-  if constexpr (E == Element::kF32) return _mm256_loadu_ps(static_cast<const float*>(p));
+  if constexpr (E == DType::kF32) return _mm256_loadu_ps(static_cast<const float*>(p));
   return widen<E>(_mm_loadu_si128(static_cast<const __m128i_u*>(p)));
 }
-template <Element E>
+template <DType E>
 DLBLAS_OUTLINE Vec load_partial(const void* p, int n) {
-  if constexpr (E == Element::kF32) {
+  if constexpr (E == DType::kF32) {
     return _mm256_maskload_ps(static_cast<const float*>(p), first_lanes(n));
   }
   alignas(16) uint16_t lanes[kWidth] = {};
   for (int i = 0; i < n; ++i) __builtin_memcpy(&lanes[i], at<E>(p, i), 2);
   return widen<E>(_mm_load_si128(reinterpret_cast<const __m128i*>(lanes)));
 }
-template <Element E>
+template <DType E>
 DLBLAS_INLINE void store(void* p, Vec v) {
-  if constexpr (E == Element::kF32) return _mm256_storeu_ps(static_cast<float*>(p), v);
+  if constexpr (E == DType::kF32) return _mm256_storeu_ps(static_cast<float*>(p), v);
   _mm_storeu_si128(static_cast<__m128i_u*>(p), narrow<E>(v));
 }
-template <Element E>
+template <DType E>
 DLBLAS_OUTLINE void store_partial(void* p, Vec v, int n) {
-  if constexpr (E == Element::kF32) {
+  if constexpr (E == DType::kF32) {
     return _mm256_maskstore_ps(static_cast<float*>(p), first_lanes(n), v);
   }
   alignas(16) uint16_t lanes[kWidth];
   _mm_store_si128(reinterpret_cast<__m128i*>(lanes), narrow<E>(v));
   for (int i = 0; i < n; ++i) __builtin_memcpy(at<E>(p, i), &lanes[i], 2);
 }
-template <Element E>
+template <DType E>
 DLBLAS_INLINE void stream(void* p, Vec v) {
-  if constexpr (E == Element::kF32) return _mm256_stream_ps(static_cast<float*>(p), v);
+  if constexpr (E == DType::kF32) return _mm256_stream_ps(static_cast<float*>(p), v);
   _mm_stream_si128(static_cast<__m128i*>(p), narrow<E>(v));
 }
 
 /// Two vectors of elements that lie side by side. bf16 goes by even and odd elements, which costs
 /// no permutation: half of the conversion's work (rms_norm bf16 512x4096 on Zen 4: see
-/// ops/norm/README.md).
+/// docs/notes/norm_kernels.md).
 struct Pair {
   Vec a, b;
 };
@@ -114,17 +114,17 @@ DLBLAS_INLINE Vec in_order(Vec v) {
 }
 
 /// 2 * kWidth elements of W, in the lane order of load2<E, E>.
-template <Element W, Element E>
+template <DType W, DType E>
 DLBLAS_INLINE Pair load2(const void* p) {
-  static_assert(W == E || W == Element::kF32);
-  if constexpr (W == Element::kBF16) {
+  static_assert(W == E || W == DType::kF32);
+  if constexpr (W == DType::kBF16) {
     const __m256i h = _mm256_loadu_si256(static_cast<const __m256i_u*>(p));
     const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(h, 16)),
             _mm256_castsi256_ps(_mm256_and_si256(h, upper))};
   }
   const Vec first = load<W>(p), second = load<W>(at<W>(p, kWidth));
-  if constexpr (E != Element::kBF16) return {first, second};
+  if constexpr (E != DType::kBF16) return {first, second};
   return {in_order(_mm256_shuffle_ps(first, second, 0x88)),
           in_order(_mm256_shuffle_ps(first, second, 0xdd))};
 }
@@ -136,18 +136,18 @@ DLBLAS_INLINE __m256i bf16_pair(Pair v) {
 }
 
 /// Inverse of load2<E, E>.
-template <Element E, Nans N = Nans::kAny>
+template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE void store2(void* p, Pair v) {
-  if constexpr (E == Element::kBF16) {
+  if constexpr (E == DType::kBF16) {
     return _mm256_storeu_si256(static_cast<__m256i_u*>(p), bf16_pair<N>(v));
   }
   store<E>(p, v.a);
   store<E>(at<E>(p, kWidth), v.b);
 }
 /// As store2, past the caches; p is aligned to two stored vectors.
-template <Element E, Nans N = Nans::kAny>
+template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE void stream2(void* p, Pair v) {
-  if constexpr (E == Element::kBF16) {
+  if constexpr (E == DType::kBF16) {
     return _mm256_stream_si256(static_cast<__m256i*>(p), bf16_pair<N>(v));
   }
   stream<E>(p, v.a);

@@ -20,9 +20,9 @@ DLBLAS_INLINE float reduce_add(Vec v) { return _mm512_reduce_add_ps(v); }
 DLBLAS_INLINE __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
 /// Widens 16 stored 16-bit elements.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE Vec widen(__m256i h) {
-  if constexpr (E == Element::kF16) return _mm512_cvtph_ps(h);
+  if constexpr (E == DType::kF16) return _mm512_cvtph_ps(h);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
@@ -41,67 +41,67 @@ DLBLAS_INLINE __m512i bf16_bits(Vec v) {
 }
 
 /// Narrows to 16 elements of 16 bits.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE __m256i narrow(Vec v) {
-  if constexpr (E == Element::kF16) {
+  if constexpr (E == DType::kF16) {
     return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bf16_bits(v), 16));
 }
 
-template <Element E, Nans N = Nans::kAny>
+template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE Vec round(Vec v) {
-  if constexpr (E == Element::kF32) return v;
-  if constexpr (E == Element::kF16) return widen<E>(narrow<E>(v));
+  if constexpr (E == DType::kF32) return v;
+  if constexpr (E == DType::kF16) return widen<E>(narrow<E>(v));
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
   return _mm512_castsi512_ps(_mm512_and_si512(bf16_bits<N>(v), upper));
 }
 
-template <Element E>
+template <DType E>
 DLBLAS_INLINE Vec load(const void* p) {
-  if constexpr (E == Element::kF32) return _mm512_loadu_ps(p);
+  if constexpr (E == DType::kF32) return _mm512_loadu_ps(p);
   return widen<E>(_mm256_loadu_si256(static_cast<const __m256i_u*>(p)));
 }
-template <Element E>
+template <DType E>
 DLBLAS_INLINE Vec load_partial(const void* p, int n) {
-  if constexpr (E == Element::kF32) return _mm512_maskz_loadu_ps(first_lanes(n), p);
+  if constexpr (E == DType::kF32) return _mm512_maskz_loadu_ps(first_lanes(n), p);
   return widen<E>(_mm256_maskz_loadu_epi16(first_lanes(n), p));
 }
-template <Element E>
+template <DType E>
 DLBLAS_INLINE void store(void* p, Vec v) {
-  if constexpr (E == Element::kF32) return _mm512_storeu_ps(p, v);
+  if constexpr (E == DType::kF32) return _mm512_storeu_ps(p, v);
   _mm256_storeu_si256(static_cast<__m256i_u*>(p), narrow<E>(v));
 }
-template <Element E>
+template <DType E>
 DLBLAS_INLINE void store_partial(void* p, Vec v, int n) {
-  if constexpr (E == Element::kF32) return _mm512_mask_storeu_ps(p, first_lanes(n), v);
+  if constexpr (E == DType::kF32) return _mm512_mask_storeu_ps(p, first_lanes(n), v);
   _mm256_mask_storeu_epi16(p, first_lanes(n), narrow<E>(v));
 }
-template <Element E>
+template <DType E>
 DLBLAS_INLINE void stream(void* p, Vec v) {
-  if constexpr (E == Element::kF32) return _mm512_stream_ps(static_cast<float*>(p), v);
+  if constexpr (E == DType::kF32) return _mm512_stream_ps(static_cast<float*>(p), v);
   _mm256_stream_si256(static_cast<__m256i*>(p), narrow<E>(v));
 }
 
 /// Two vectors of elements that lie side by side. bf16 goes by even and odd elements, which costs
 /// no permutation: half of the conversion's work (rms_norm bf16 512x4096 on Zen 4: see
-/// ops/norm/README.md).
+/// docs/notes/norm_kernels.md).
 struct Pair {
   Vec a, b;
 };
 
 /// 2 * kWidth elements of W, in the lane order of load2<E, E>.
-template <Element W, Element E>
+template <DType W, DType E>
 DLBLAS_INLINE Pair load2(const void* p) {
-  static_assert(W == E || W == Element::kF32);
-  if constexpr (W == Element::kBF16) {
+  static_assert(W == E || W == DType::kF32);
+  if constexpr (W == DType::kBF16) {
     const __m512i h = _mm512_loadu_si512(p);
     const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(h, 16)),
             _mm512_castsi512_ps(_mm512_and_si512(h, upper))};
   }
   const Vec first = load<W>(p), second = load<W>(at<W>(p, kWidth));
-  if constexpr (E != Element::kBF16) return {first, second};
+  if constexpr (E != DType::kBF16) return {first, second};
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
   return {_mm512_permutex2var_ps(first, even, second), _mm512_permutex2var_ps(first, odd, second)};
@@ -115,18 +115,18 @@ DLBLAS_INLINE __m512i bf16_pair(Pair v) {
 }
 
 /// Inverse of load2<E, E>.
-template <Element E, Nans N = Nans::kAny>
+template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE void store2(void* p, Pair v) {
-  if constexpr (E == Element::kBF16) {
+  if constexpr (E == DType::kBF16) {
     return _mm512_storeu_si512(p, bf16_pair<N>(v));
   }
   store<E>(p, v.a);
   store<E>(at<E>(p, kWidth), v.b);
 }
 /// As store2, past the caches; p is aligned to two stored vectors.
-template <Element E, Nans N = Nans::kAny>
+template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE void stream2(void* p, Pair v) {
-  if constexpr (E == Element::kBF16) {
+  if constexpr (E == DType::kBF16) {
     return _mm512_stream_si512(static_cast<__m512i*>(p), bf16_pair<N>(v));
   }
   stream<E>(p, v.a);

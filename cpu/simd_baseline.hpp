@@ -31,10 +31,10 @@ DLBLAS_INLINE To cast(From v) {
 }
 
 /// Widens 4 stored 16-bit elements.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE Vec widen(Half4 stored) {
   const Bits h = __builtin_convertvector(stored, Bits);
-  if constexpr (E == Element::kBF16) return cast<Vec>(h << 16);
+  if constexpr (E == DType::kBF16) return cast<Vec>(h << 16);
   const Bits magnitude = h & 0x7fffu;
   // Scaling by 2^112 moves the exponent and normalises denormals in one exact multiplication.
   const Bits scaled = cast<Bits>(cast<Vec>(magnitude << 13) * broadcast(0x1p112f));
@@ -68,22 +68,22 @@ DLBLAS_INLINE Bits f16_bits(Vec v) {
 }
 
 /// Narrows to 4 elements of 16 bits.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE Half4 narrow(Vec v) {
-  if constexpr (E == Element::kF16) return __builtin_convertvector(f16_bits(v), Half4);
+  if constexpr (E == DType::kF16) return __builtin_convertvector(f16_bits(v), Half4);
   return __builtin_convertvector(bf16_bits(v) >> 16, Half4);
 }
 
-template <Element E, Nans N = Nans::kAny>
+template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE Vec round(Vec v) {
-  if constexpr (E == Element::kF32) return v;
-  if constexpr (E == Element::kF16) return widen<E>(narrow<E>(v));
+  if constexpr (E == DType::kF32) return v;
+  if constexpr (E == DType::kF16) return widen<E>(narrow<E>(v));
   return cast<Vec>(bf16_bits<N>(v) & 0xffff0000u);
 }
 
-template <Element E>
+template <DType E>
 DLBLAS_INLINE Vec load(const void* p) {
-  if constexpr (E == Element::kF32) {
+  if constexpr (E == DType::kF32) {
     Vec v;
     __builtin_memcpy(&v, p, sizeof v);
     return v;
@@ -92,7 +92,7 @@ DLBLAS_INLINE Vec load(const void* p) {
   __builtin_memcpy(&h, p, sizeof h);
   return widen<E>(h);
 }
-template <Element E>
+template <DType E>
 DLBLAS_OUTLINE Vec load_partial(const void* p, int n) {
   char lanes[kWidth * kElementBytes<E>] = {};
   for (int i = 0; i < n; ++i) {
@@ -100,16 +100,16 @@ DLBLAS_OUTLINE Vec load_partial(const void* p, int n) {
   }
   return load<E>(lanes);
 }
-template <Element E>
+template <DType E>
 DLBLAS_INLINE void store(void* p, Vec v) {
-  if constexpr (E == Element::kF32) {
+  if constexpr (E == DType::kF32) {
     __builtin_memcpy(p, &v, sizeof v);
     return;
   }
   const Half4 h = narrow<E>(v);
   __builtin_memcpy(p, &h, sizeof h);
 }
-template <Element E>
+template <DType E>
 DLBLAS_OUTLINE void store_partial(void* p, Vec v, int n) {
   char lanes[kWidth * kElementBytes<E>];
   store<E>(lanes, v);
@@ -118,10 +118,10 @@ DLBLAS_OUTLINE void store_partial(void* p, Vec v, int n) {
   }
 }
 /// On aarch64 an ordinary store: the compilers there offer no portable hint.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE void stream(void* p, Vec v) {
 #if defined(__x86_64__)
-  if constexpr (E == Element::kF32) return _mm_stream_ps(static_cast<float*>(p), v);
+  if constexpr (E == DType::kF32) return _mm_stream_ps(static_cast<float*>(p), v);
   _mm_stream_si64(static_cast<long long*>(p), cast<long long>(narrow<E>(v)));
 #else
   store<E>(p, v);
@@ -130,21 +130,21 @@ DLBLAS_INLINE void stream(void* p, Vec v) {
 
 /// Two vectors of elements that lie side by side. bf16 goes by even and odd elements, which costs
 /// no permutation: half of the conversion's work (rms_norm bf16 512x4096 on Zen 4: see
-/// ops/norm/README.md).
+/// docs/notes/norm_kernels.md).
 struct Pair {
   Vec a, b;
 };
 
 /// 2 * kWidth elements of W, in the lane order of load2<E, E>.
-template <Element W, Element E>
+template <DType W, DType E>
 DLBLAS_INLINE Pair load2(const void* p) {
-  static_assert(W == E || W == Element::kF32);
-  if constexpr (W == Element::kBF16) {
-    const Bits h = cast<Bits>(load<Element::kF32>(p));
+  static_assert(W == E || W == DType::kF32);
+  if constexpr (W == DType::kBF16) {
+    const Bits h = cast<Bits>(load<DType::kF32>(p));
     return {cast<Vec>(h << 16), cast<Vec>(h & 0xffff0000u)};
   }
   const Vec first = load<W>(p), second = load<W>(at<W>(p, kWidth));
-  if constexpr (E != Element::kBF16) return {first, second};
+  if constexpr (E != DType::kBF16) return {first, second};
   return {__builtin_shufflevector(first, second, 0, 2, 4, 6),
           __builtin_shufflevector(first, second, 1, 3, 5, 7)};
 }
@@ -156,16 +156,16 @@ DLBLAS_INLINE Vec bf16_pair(Pair v) {
 }
 
 /// Inverse of load2<E, E>.
-template <Element E, Nans N = Nans::kAny>
+template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE void store2(void* p, Pair v) {
-  if constexpr (E == Element::kBF16) return store<Element::kF32>(p, bf16_pair<N>(v));
+  if constexpr (E == DType::kBF16) return store<DType::kF32>(p, bf16_pair<N>(v));
   store<E>(p, v.a);
   store<E>(at<E>(p, kWidth), v.b);
 }
 /// As store2, past the caches; p is aligned to two stored vectors.
-template <Element E, Nans N = Nans::kAny>
+template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE void stream2(void* p, Pair v) {
-  if constexpr (E == Element::kBF16) return stream<Element::kF32>(p, bf16_pair<N>(v));
+  if constexpr (E == DType::kBF16) return stream<DType::kF32>(p, bf16_pair<N>(v));
   stream<E>(p, v.a);
   stream<E>(at<E>(p, kWidth), v.b);
 }

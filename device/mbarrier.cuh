@@ -95,7 +95,7 @@ struct Mbarrier {
         : "memory");
   }
 
-  /// Before the memory serves anything else. Nobody may be waiting.
+  /// Before the memory is used for anything else. No thread may be waiting.
   __device__ __forceinline__ void invalidate() {
     asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(this)) : "memory");
   }

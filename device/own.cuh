@@ -9,7 +9,7 @@
 
 namespace own {
 
-template <dlblas::FloatType T, typename Bits>
+template <dlblas::DType T, typename Bits>
 struct Narrow {
   Bits bits;
 
@@ -17,9 +17,9 @@ struct Narrow {
   __device__ Narrow(float value) : bits(static_cast<Bits>(dlblas::pack_one<T>(value))) {}
   __device__ operator float() const { return dlblas::unpack_one<T>(bits); }
 };
-using f16 = Narrow<dlblas::FloatType::kF16, uint16_t>;
-using bf16 = Narrow<dlblas::FloatType::kBF16, uint16_t>;
-using f8e4m3 = Narrow<dlblas::FloatType::kF8E4M3, uint8_t>;
-using f8e5m2 = Narrow<dlblas::FloatType::kF8E5M2, uint8_t>;
+using f16 = Narrow<dlblas::DType::kF16, uint16_t>;
+using bf16 = Narrow<dlblas::DType::kBF16, uint16_t>;
+using f8e4m3 = Narrow<dlblas::DType::kF8E4M3, uint8_t>;
+using f8e5m2 = Narrow<dlblas::DType::kF8E5M2, uint8_t>;
 
 }  // namespace own

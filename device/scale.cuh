@@ -11,7 +11,7 @@ namespace dlblas {
 /// leave f32 back into it, and 1 for all others. f16 has no such rows but those of zeros and of
 /// infinities, which stay right, and those whose eps is large, whose whole factor is `second`: so
 /// elements of f16 are not multiplied by `first`.
-template <FloatType T>
+template <DType T>
 struct RowScale {
   float first, second;
 
@@ -30,11 +30,11 @@ struct RowScale {
     if (mean > 0x1p220) first = 0x1p-60f, after = 0x1p-85f, bring = 0x1p-290;
     if (mean > 0x1p360) first = 0x1p-126f, after = 0x1p-90f, bring = 0x1p-432;
     const float second = reciprocal_root(static_cast<float>(mean * bring)) * after;
-    return {first, T == FloatType::kF16 ? second * first : second};
+    return {first, T == DType::kF16 ? second * first : second};
   }
   /// What elements are multiplied by first, both halves of a word.
   __device__ uint32_t first_pair() const {
-    const float factor = T == FloatType::kF16 ? 1 : first;
+    const float factor = T == DType::kF16 ? 1 : first;
     return pack_pair<T>(factor, factor);
   }
 };

@@ -1,4 +1,5 @@
-// Fixed-size integers and element types for headers that the host compiler and NVRTC both read.
+// Fixed-size integers, and what types of elements are, for headers that the host compiler and
+// NVRTC both read.
 // NVRTC gets no include path, so nothing of the system may be included there.
 // Read next: device/numeric.cuh.
 #pragma once
@@ -18,25 +19,9 @@ using size_t = unsigned long;
 #include <cstdint>
 #endif
 
-namespace dlblas {
+#include "device/dtype.hpp"
 
-/// Types of elements, everywhere: a Problem's, a store record's, a kernel's.
-enum class DType : uint8_t {
-  kF32,
-  kF16,
-  kBF16,
-  kF8E4M3,
-  kF8E5M2,
-  kI8,
-  kI32,
-  kI64,
-  kU8,
-  kBool,
-  kF64,
-  kF8E8M0,  // a scale: 2^(byte - 127), 255 is NaN
-  kF4X2,    // two e2m1 numbers a byte, the first in the low half
-  kAbsent,  // an optional tensor that was not given
-};
+namespace dlblas {
 
 constexpr bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 
@@ -81,18 +66,6 @@ constexpr FloatTraits float_traits(DType t) {
     default:
       return {0x1.fffffep127, 0x1p-23, 0x1p-149};
   }
-}
-
-/// Elements of kernels. Equal to the DType of the same name; host code asserts it where it
-/// converts. Those after kBF16 are storage of row programs (device/row/): values are f32 in
-/// between.
-enum class FloatType : int32_t { kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI8 };
-
-constexpr bool is_f8(FloatType type) {
-  return type == FloatType::kF8E4M3 || type == FloatType::kF8E5M2;
-}
-constexpr int size_of(FloatType type) {
-  return type == FloatType::kF32 ? 4 : type <= FloatType::kBF16 ? 2 : 1;
 }
 
 }  // namespace dlblas

@@ -19,7 +19,7 @@ enum class Cache : int32_t {
 };
 
 /// N elements of type T as they lie in memory. N·size is a power of two, or 16 and more.
-template <FloatType T, int N>
+template <DType T, int N>
 struct Vec {
   static constexpr int kBytes = N * size_of(T);
   static constexpr int kWords = (kBytes + 3) / 4;
@@ -28,14 +28,14 @@ struct Vec {
   /// Elements 2i and 2i + 1; with one element, that and anything.
   static constexpr int kPairs = (N + 1) / 2;
   __device__ FloatPair pair(int i) const {
-    if constexpr (T == FloatType::kF32)
+    if constexpr (T == DType::kF32)
       return {float_from_bits(words[2 * i]), float_from_bits(words[N == 1 ? 0 : 2 * i + 1])};
     else
       return unpack_pair<T>(words[i]);
   }
   /// One rounding an element.
   __device__ void set_pair(int i, float low, float high) {
-    if constexpr (T == FloatType::kF32) {
+    if constexpr (T == DType::kF32) {
       words[2 * i] = bits_of_float(low);
       if constexpr (N > 1) words[2 * i + 1] = bits_of_float(high);
     } else {
@@ -125,7 +125,7 @@ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
 /// Loads N elements from `base` + `offset` elements. kAlign: bytes that the address is a multiple
 /// of.
-template <FloatType T, int N, int kAlign = 16, Cache kCache = Cache::kDefault>
+template <DType T, int N, int kAlign = 16, Cache kCache = Cache::kDefault>
 __device__ inline Vec<T, N> load_vec(const void* base, int64_t offset) {
   constexpr int kAccess = detail::smaller(detail::smaller(kAlign, Vec<T, N>::kBytes), 16);
   const char* from = static_cast<const char*>(base) + offset * size_of(T);
@@ -146,7 +146,7 @@ __device__ inline Vec<T, N> load_vec(const void* base, int64_t offset) {
 }
 
 /// Stores N elements to `base` + `offset` elements.
-template <FloatType T, int N, int kAlign = 16, Cache kCache = Cache::kDefault>
+template <DType T, int N, int kAlign = 16, Cache kCache = Cache::kDefault>
 __device__ inline void store_vec(void* base, int64_t offset, const Vec<T, N>& v) {
   constexpr int kAccess = detail::smaller(detail::smaller(kAlign, Vec<T, N>::kBytes), 16);
   char* to = static_cast<char*>(base) + offset * size_of(T);

@@ -19,12 +19,12 @@ namespace dlblas {
 
 /// round(a + b), with the bits of a sum that was rounded to f32 first: its 24 bits are twice an
 /// element's and two more.
-template <FloatType T>
+template <DType T>
 __device__ inline uint32_t add_words(uint32_t a, uint32_t b) {
   uint32_t sum = 0;
-  if constexpr (T == FloatType::kF32)
+  if constexpr (T == DType::kF32)
     sum = bits_of_float(float_from_bits(a) + float_from_bits(b));
-  else if constexpr (T == FloatType::kBF16)  // as 1 · a + b: sm_80 has no other sum of bf16
+  else if constexpr (T == DType::kBF16)  // as 1 · a + b: sm_80 has no other sum of bf16
     asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(0x3f803f80u), "r"(b));
   else
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
@@ -56,19 +56,19 @@ __device__ inline uint32_t add_words(uint32_t a, uint32_t b) {
 
 /// sums[0], [1] += squares of words 0 and 2, low and high; [2], [3] += those of words 1 and 3. Of
 /// 16-bit types.
-template <FloatType T, int kWords>
+template <DType T, int kWords>
 __device__ inline void add_squares(const uint32_t* words, float (&sums)[4]) {
-  static_assert(T != FloatType::kF32 && (kWords == 4 || kWords <= 2));
-  if constexpr (T == FloatType::kBF16)
+  static_assert(T != DType::kF32 && (kWords == 4 || kWords <= 2));
+  if constexpr (T == DType::kBF16)
     DLBLAS_ADD_SQUARES(DLBLAS_UNPACK_BF16);
   else
     DLBLAS_ADD_SQUARES(DLBLAS_UNPACK_F16);
 }
 
 /// sum += squares of the word's elements, in f64.
-template <FloatType T>
+template <DType T>
 __device__ inline void add_squares_wide(uint32_t word, double& sum) {
-  if constexpr (T == FloatType::kF32) {
+  if constexpr (T == DType::kF32) {
     const double v = float_from_bits(word);
     sum += v * v;
   } else {
@@ -79,12 +79,12 @@ __device__ inline void add_squares_wide(uint32_t word, double& sum) {
 
 /// round(element · first) · second: two factors, both `first`s in a word. −0 is added, which keeps
 /// every sign.
-template <FloatType T>
+template <DType T>
 __device__ inline FloatPair scaled_pair(uint32_t word, uint32_t first, float second) {
-  static_assert(T != FloatType::kF32);
+  static_assert(T != DType::kF32);
   constexpr uint32_t kZeros = 0x80008000u;
   FloatPair v;
-  if constexpr (T == FloatType::kBF16)
+  if constexpr (T == DType::kBF16)
     asm("{\n .reg .b32 w;\n fma.rn.bf16x2 w, %2, %3, %5;\n" DLBLAS_UNPACK_BF16(
             "w") " mul.rn.f32 %0, l, %4;\n mul.rn.f32 %1, h, %4;\n}"
         : "=f"(v.low), "=f"(v.high)
@@ -148,13 +148,13 @@ __device__ inline FloatPair scaled_pair(uint32_t word, uint32_t first, float sec
 
 /// round(round(element · first) · second · (weight + offset)); both `first`s in a word. kCast: what
 /// the weight is multiplied with is rounded, too.
-template <FloatType T, bool kCast, int kWords>
+template <DType T, bool kCast, int kWords>
 __device__ inline void normalize_words(uint32_t* to, const uint32_t* words, const uint32_t* weights,
                                        uint32_t first, float second, float offset) {
-  static_assert(T != FloatType::kF32 && (kWords == 4 || kWords <= 2));
-  if constexpr (T == FloatType::kBF16 && kCast)
+  static_assert(T != DType::kF32 && (kWords == 4 || kWords <= 2));
+  if constexpr (T == DType::kBF16 && kCast)
     DLBLAS_NORMALIZE(DLBLAS_BF16_CAST);
-  else if constexpr (T == FloatType::kBF16)
+  else if constexpr (T == DType::kBF16)
     DLBLAS_NORMALIZE(DLBLAS_BF16);
   else if constexpr (kCast)
     DLBLAS_NORMALIZE(DLBLAS_F16_CAST);

@@ -1,5 +1,5 @@
 """What a C or C++ program may rely on: headers that compile alone and strictly, an ABI that moves
-only where somebody says so, exports that are the header's, and a reference that is complete and
+only where it is asked for, exports that are the header's, and a reference that is complete and
 current."""
 
 from __future__ import annotations

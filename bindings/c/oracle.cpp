@@ -1,4 +1,4 @@
-// The oracle through the C ABI: reference values, and a verdict on somebody's results.
+// The oracle through the C ABI: reference values, and a verdict on given results.
 // In: the functional form's arguments, the inputs as they were before the call. Read next:
 // tuner/verify.hpp.
 #include <algorithm>

@@ -25,7 +25,7 @@ namespace dlblas::DLBLAS_ISA {
 namespace {
 
 /// The first n values of v as elements `col` apart.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE void store_strided(void* p, int64_t col, Vec v, int n) {
   if (col == 1) return n == kWidth ? store<E>(p, v) : store_partial<E>(p, v, n);
   char lanes[kWidth * kElementBytes<E>];
@@ -39,16 +39,16 @@ DLBLAS_INLINE void store_strided(void* p, int64_t col, Vec v, int n) {
 DLBLAS_INLINE Vec load_columns(const GemmMatrix& m, int64_t i, int64_t j, int64_t n) {
   const char* p = address(m, i, j);
   if (m.col == 1) {
-    if (m.type == Element::kF32) return load_first<Element::kF32>(p, n);
-    if (m.type == Element::kF16) return load_first<Element::kF16>(p, n);
-    return load_first<Element::kBF16>(p, n);
+    if (m.type == DType::kF32) return load_first<DType::kF32>(p, n);
+    if (m.type == DType::kF16) return load_first<DType::kF16>(p, n);
+    return load_first<DType::kBF16>(p, n);
   }
   float lanes[kWidth + kPackSlack];
   pack(m.type, {p, m.col, 0}, n, 1, kWidth, lanes);
-  return load<Element::kF32>(lanes);
+  return load<DType::kF32>(lanes);
 }
 
-template <Element E, typename Value>
+template <DType E, typename Value>
 DLBLAS_INLINE void store_elements(const GemmMatrix& out, int64_t i, int64_t j, int64_t n,
                                   const Value& value) {
   for (int64_t c = 0; c < n; c += kWidth) {
@@ -62,9 +62,9 @@ DLBLAS_INLINE void store_elements(const GemmMatrix& out, int64_t i, int64_t j, i
 template <typename Value>
 DLBLAS_INLINE void store_values(const GemmMatrix& out, int64_t i, int64_t j, int64_t n,
                                 const Value& value) {
-  if (out.type == Element::kF32) return store_elements<Element::kF32>(out, i, j, n, value);
-  if (out.type == Element::kF16) return store_elements<Element::kF16>(out, i, j, n, value);
-  store_elements<Element::kBF16>(out, i, j, n, value);
+  if (out.type == DType::kF32) return store_elements<DType::kF32>(out, i, j, n, value);
+  if (out.type == DType::kF16) return store_elements<DType::kF16>(out, i, j, n, value);
+  store_elements<DType::kBF16>(out, i, j, n, value);
 }
 
 }  // namespace

@@ -31,11 +31,10 @@ DLBLAS_OUTLINE void move_sums(const RowWork& w, int rows, const float* from, flo
   for (int r = 0; r < rows; ++r, from += ld, to += ld) {
     if (adds) {
       for (int64_t v = 0; v < n; v += kWidth)
-        store<Element::kF32>(to + v,
-                             add(load<Element::kF32>(to + v), load<Element::kF32>(from + v)));
+        store<DType::kF32>(to + v, add(load<DType::kF32>(to + v), load<DType::kF32>(from + v)));
     } else {
       for (int64_t v = 0; v < n; v += kWidth)
-        store<Element::kF32>(to + v, load<Element::kF32>(from + v));
+        store<DType::kF32>(to + v, load<DType::kF32>(from + v));
     }
   }
 }
@@ -47,11 +46,11 @@ DLBLAS_OUTLINE void end_span(const RowWork& w, int rows, bool first, bool last) 
       float* const span = w.sums + r * w.ld + v;
       float *const total_at = span + 3 * w.plane, *const error_at = span + 4 * w.plane;
       Vec total = zero(), error = zero();
-      if (!first) total = load<Element::kF32>(total_at), error = load<Element::kF32>(error_at);
-      add_exactly(total, error, load<Element::kF32>(span));
-      store<Element::kF32>(total_at, total);
-      store<Element::kF32>(error_at, error);
-      if (last) store<Element::kF32>(span, total_of(total, error));
+      if (!first) total = load<DType::kF32>(total_at), error = load<DType::kF32>(error_at);
+      add_exactly(total, error, load<DType::kF32>(span));
+      store<DType::kF32>(total_at, total);
+      store<DType::kF32>(error_at, error);
+      if (last) store<DType::kF32>(span, total_of(total, error));
     }
   }
 }
@@ -73,7 +72,7 @@ void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
 
 /// U rows of b at depth k, over the chunk: every vector of b feeds R partial sums held in L1. With
 /// kBegins they are the first of a chain.
-template <Element E, int R, int U, bool kBegins>
+template <DType E, int R, int U, bool kBegins>
 DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k) {
   const char* b = address(w.b, k, w.j0);
   // Of a copy the compiler knows that no store below changes it: few enough stay in registers.
@@ -86,22 +85,21 @@ DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k) {
   const int64_t n = w.j1 - w.j0, ld = w.ld, ahead = w.ahead;
   for (int64_t v = 0; v < n; v += kWidth) {
     Vec sum[R];
-    for (int r = 0; r < R; ++r)
-      sum[r] = kBegins ? zero() : load<Element::kF32>(chains + r * ld + v);
+    for (int r = 0; r < R; ++r) sum[r] = kBegins ? zero() : load<DType::kF32>(chains + r * ld + v);
     for (int u = 0; u < U; ++u) {
       const char* from = at<E>(b + u * step, v);
       if (ahead) prefetch(from + ahead);
       const Vec column = load_first<E>(from, n - v);
       for (int r = 0; r < R; ++r) sum[r] = fma(broadcast(x[u * R + r]), column, sum[r]);
     }
-    for (int r = 0; r < R; ++r) store<Element::kF32>(chains + r * ld + v, sum[r]);
+    for (int r = 0; r < R; ++r) store<DType::kF32>(chains + r * ld + v, sum[r]);
   }
 }
 
-template <Element E, int R, int U>
+template <DType E, int R, int U>
 void row_major(const RowWork& w) {
   if (w.p.k == 0) {
-    for (int64_t v = 0; v < R * w.ld; v += kWidth) store<Element::kF32>(w.sums + v, zero());
+    for (int64_t v = 0; v < R * w.ld; v += kWidth) store<DType::kF32>(w.sums + v, zero());
   }
   for (int64_t k = 0; k < w.p.k;) {
     const int64_t begin = k, end = smaller(w.p.k, k + w.p.sums.chain);
@@ -119,7 +117,7 @@ void row_major(const RowWork& w) {
 
 /// One chain of C columns of a transposed b, dot products over depths [k, end): C · R vectors of
 /// partial sums.
-template <Element E, int R, int C>
+template <DType E, int R, int C>
 DLBLAS_INLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_t end,
                              Vec (&sum)[R][C]) {
   const int64_t step = w.b.col * kElementBytes<E>;
@@ -129,8 +127,7 @@ DLBLAS_INLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_t
   }
   for (; k < end; k += kWidth) {
     Vec row[R];
-    for (int r = 0; r < R; ++r)
-      row[r] = load_first<Element::kF32>(w.rows + r * depth + k, depth - k);
+    for (int r = 0; r < R; ++r) row[r] = load_first<DType::kF32>(w.rows + r * depth + k, depth - k);
     for (int c = 0; c < C; ++c) {
       const char* from = at<E>(b + c * step, k);
       if (w.ahead) prefetch(from + w.ahead);
@@ -141,7 +138,7 @@ DLBLAS_INLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_t
 }
 
 /// C columns of a transposed b, in more than one chain.
-template <Element E, int R, int C>
+template <DType E, int R, int C>
 DLBLAS_OUTLINE void row_chains(const RowWork& w, int64_t j, int64_t chain) {
   Vec total[R][C], error[R][C];  // in L1
   for (int r = 0; r < R; ++r) {
@@ -161,7 +158,7 @@ DLBLAS_OUTLINE void row_chains(const RowWork& w, int64_t j, int64_t chain) {
 }
 
 /// C columns of a transposed b.
-template <Element E, int R, int C>
+template <DType E, int R, int C>
 void row_dots(const RowWork& w, int64_t j) {
   // One column is as good as a library's dot product, which has short chains; many need not be.
   const int64_t chain = (w.p.n == 1 ? 8 : 16 * kWidth) * kWidth;
@@ -173,7 +170,7 @@ void row_dots(const RowWork& w, int64_t j) {
   }
 }
 
-template <Element E, int R, int U>
+template <DType E, int R, int U>
 void row_transposed(const RowWork& w) {
   constexpr int kColumns = U * R > 16 ? 16 / R : U;  // more sums than registers would spill
   int64_t j = w.j0;
@@ -181,13 +178,13 @@ void row_transposed(const RowWork& w) {
   for (; j < w.j1; ++j) row_dots<E, R, 1>(w, j);
 }
 
-template <Element E, int R, int U>
+template <DType E, int R, int U>
 void row_chunk(const RowWork& w, bool dots) {
   if (dots) return row_transposed<E, R, U>(w);
   row_major<E, R, U>(w);
 }
 
-template <Element E, int R>
+template <DType E, int R>
 void row_unrolled(const RowWork& w, const CpuGemmRowConfig& c) {
   if (c.unroll_k == 2) return row_chunk<E, R, 2>(w, c.dots);
   if (c.unroll_k == 4) return row_chunk<E, R, 4>(w, c.dots);
@@ -195,7 +192,7 @@ void row_unrolled(const RowWork& w, const CpuGemmRowConfig& c) {
 }
 
 /// Rows of a group: the smallest of 1, 2, 4, 8 that holds them; the surplus rows of a are zero.
-template <Element E>
+template <DType E>
 void row_group(const RowWork& w, int64_t rows, const CpuGemmRowConfig& c) {
   if (rows <= 1) return row_unrolled<E, 1>(w, c);
   if (rows <= 2) return row_unrolled<E, 2>(w, c);
@@ -218,9 +215,9 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
         const RowWork w{
             p,         b,     j,         end, rows + i * p.k, sums + part * kRowPlanes * plane,
             c.block_n, plane, c.prefetch};
-        if (b.type == Element::kF32) row_group<Element::kF32>(w, group, c);
-        if (b.type == Element::kF16) row_group<Element::kF16>(w, group, c);
-        if (b.type == Element::kBF16) row_group<Element::kBF16>(w, group, c);
+        if (b.type == DType::kF32) row_group<DType::kF32>(w, group, c);
+        if (b.type == DType::kF16) row_group<DType::kF16>(w, group, c);
+        if (b.type == DType::kBF16) row_group<DType::kBF16>(w, group, c);
       }
       for (int64_t r = 0; r < group; ++r) {
         const float* of_row[kParts];

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "cpu/element.hpp"
+#include "device/dtype.hpp"
 
 namespace dlblas {
 
@@ -16,7 +16,7 @@ namespace dlblas {
 struct GemmMatrix {
   void* data;
   int64_t row, col;
-  Element type;
+  DType type;
 };
 
 /// The order of sums. The problem's sizes decide where a sum begins, so no tile, block or thread

@@ -38,7 +38,7 @@ DLBLAS_INLINE void tile_step(const TileArgs& t, const float* a, const float* b, 
   Vec row[V];
   DLBLAS_UNROLL
   for (int v = 0; v < V; ++v) {
-    row[v] = load<Element::kF32>(b + v * kWidth);
+    row[v] = load<DType::kF32>(b + v * kWidth);
     if constexpr (kPrefetch) prefetch(b + t.ahead + v * kWidth);
   }
   DLBLAS_UNROLL
@@ -58,7 +58,7 @@ DLBLAS_INLINE void add_tile(const float* from, int64_t row, Vec (&sum)[M][V]) {
   for (int i = 0; i < M; ++i) {
     DLBLAS_UNROLL
     for (int v = 0; v < V; ++v) {
-      sum[i][v] = add(load<Element::kF32>(from + i * row + v * kWidth), sum[i][v]);
+      sum[i][v] = add(load<DType::kF32>(from + i * row + v * kWidth), sum[i][v]);
     }
   }
 }
@@ -68,7 +68,7 @@ DLBLAS_INLINE void store_tile(float* to, int64_t row, const Vec (&sum)[M][V]) {
   DLBLAS_UNROLL
   for (int i = 0; i < M; ++i) {
     DLBLAS_UNROLL
-    for (int v = 0; v < V; ++v) store<Element::kF32>(to + i * row + v * kWidth, sum[i][v]);
+    for (int v = 0; v < V; ++v) store<DType::kF32>(to + i * row + v * kWidth, sum[i][v]);
   }
 }
 
@@ -202,17 +202,17 @@ void add_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bo
     for (int64_t j = 0; j < shape.n; j += kWidth) {
       float *at = tile + i * shape.n + j, *total_at = sums + s.plane + i * s.ld + j;
       float* const error_at = total_at + s.plane;
-      Vec total = load<Element::kF32>(at), error = zero();
+      Vec total = load<DType::kF32>(at), error = zero();
       if (!first) {
         const Vec v = total;
-        total = load<Element::kF32>(total_at), error = load<Element::kF32>(error_at);
+        total = load<DType::kF32>(total_at), error = load<DType::kF32>(error_at);
         add_exactly(total, error, v);
       }
       if (last) {
-        store<Element::kF32>(at, total_of(total, error));
+        store<DType::kF32>(at, total_of(total, error));
       } else {
-        store<Element::kF32>(total_at, total);
-        store<Element::kF32>(error_at, error);
+        store<DType::kF32>(total_at, total);
+        store<DType::kF32>(error_at, error);
       }
     }
   }
@@ -303,7 +303,7 @@ void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
   BlockWork w{p, block, partial, panels, code.shape, runs[1], nullptr, c.prefetch * code.shape.n,
               0, 0};
   // In place only f32 can be read; elsewhere packing is also the conversion.
-  if (!c.pack_a && p.a.type == Element::kF32) w.in_place = runs[0];
+  if (!c.pack_a && p.a.type == DType::kF32) w.in_place = runs[0];
   const int64_t depth = block.k1 - block.k0;
   for (w.i0 = block.i0; w.i0 < block.i1; w.i0 += c.block_m) {
     w.i1 = smaller(block.i1, w.i0 + c.block_m);

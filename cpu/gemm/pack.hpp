@@ -66,7 +66,7 @@ DLBLAS_INLINE void transpose(Vec (&r)[kWidth]) {
 }
 
 /// The first n lanes in memory order; n may be zero or negative.
-template <Element E>
+template <DType E>
 DLBLAS_INLINE Vec load_first(const void* p, int64_t n) {
   if (n >= kWidth) return load<E>(p);
   return n > 0 ? load_partial<E>(p, static_cast<int>(n)) : zero();
@@ -74,13 +74,13 @@ DLBLAS_INLINE Vec load_first(const void* p, int64_t n) {
 
 /// Lanes contiguous in memory. A width that is no multiple of kWidth spills zeros into the next
 /// depth (rewritten by it) and at the end into the next panel or the buffer's slack.
-template <Element E>
+template <DType E>
 void pack_straight(const PackSource& s, int64_t lanes, int64_t k0, int64_t k1, int width,
                    float* to) {
   for (int64_t k = k0; k < k1; ++k) {
     const char* from = at<E>(s.data, k * s.depth);
     for (int v = 0; v < width; v += kWidth) {
-      store<Element::kF32>(to + k * width + v, load_first<E>(at<E>(from, v), lanes - v));
+      store<DType::kF32>(to + k * width + v, load_first<E>(at<E>(from, v), lanes - v));
     }
   }
 }
@@ -88,7 +88,7 @@ void pack_straight(const PackSource& s, int64_t lanes, int64_t k0, int64_t k1, i
 /// Depth contiguous in memory: blocks of kWidth × kWidth turn in registers. Lane groups go from the
 /// last to the first, so that what a ragged group spills is rewritten by the next depth's first
 /// group.
-template <Element E>
+template <DType E>
 void pack_transposed(const PackSource& s, int64_t lanes, int64_t depth, int width, float* to) {
   const int last_group = (width - 1) / kWidth * kWidth;
   for (int64_t k = 0; k < depth; k += kWidth) {
@@ -99,13 +99,13 @@ void pack_transposed(const PackSource& s, int64_t lanes, int64_t depth, int widt
         r[i] = g + i < lanes ? load_first<E>(at<E>(s.data, (g + i) * s.lane + k), depths) : zero();
       }
       transpose(r);
-      for (int i = 0; i < depths; ++i) store<Element::kF32>(to + (k + i) * width + g, r[i]);
+      for (int i = 0; i < depths; ++i) store<DType::kF32>(to + (k + i) * width + g, r[i]);
     }
   }
 }
 
 /// Any strides, element by element: broadcast, negative and doubly strided operands.
-template <Element E>
+template <DType E>
 void pack_strided(const PackSource& s, int64_t lanes, int64_t depth, int width, float* to) {
   for (int64_t k = 0; k < depth; ++k) {
     for (int i = 0; i < width; ++i) {
@@ -115,7 +115,7 @@ void pack_strided(const PackSource& s, int64_t lanes, int64_t depth, int width, 
   }
 }
 
-template <Element E>
+template <DType E>
 void pack_elements(const PackSource& s, int64_t lanes, int64_t depth, int width, float* to) {
   // Panels of whole vectors are filled 8 depths at a time, side by side: 8 sequential streams in
   // instead of a jump of one row for each 128 bytes.
@@ -138,16 +138,16 @@ void pack_elements(const PackSource& s, int64_t lanes, int64_t depth, int width,
 
 /// Packs `lanes` × `depth` elements into panels of `width`; writes up to kPackSlack values past the
 /// end.
-void pack(Element type, const PackSource& s, int64_t lanes, int64_t depth, int width, float* to) {
-  if (type == Element::kF32) return pack_elements<Element::kF32>(s, lanes, depth, width, to);
-  if (type == Element::kF16) return pack_elements<Element::kF16>(s, lanes, depth, width, to);
-  pack_elements<Element::kBF16>(s, lanes, depth, width, to);
+void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width, float* to) {
+  if (type == DType::kF32) return pack_elements<DType::kF32>(s, lanes, depth, width, to);
+  if (type == DType::kF16) return pack_elements<DType::kF16>(s, lanes, depth, width, to);
+  pack_elements<DType::kBF16>(s, lanes, depth, width, to);
 }
 
 /// Where element (row, col) of a matrix lies.
 DLBLAS_INLINE char* address(const GemmMatrix& m, int64_t row, int64_t col) {
   const int64_t element = row * m.row + col * m.col;
-  return static_cast<char*>(m.data) + element * (m.type == Element::kF32 ? 4 : 2);
+  return static_cast<char*>(m.data) + element * (m.type == DType::kF32 ? 4 : 2);
 }
 
 }  // namespace

@@ -30,29 +30,27 @@ enum class Way : int32_t {
 /// Types that the loops are compiled for, as template values: those of elements that are read at
 /// columns and of those that are written, all side by side. So a loop keeps its accumulators and
 /// constants in registers, and calls nothing. AnyTypes: a switch at each access.
-template <FloatType kRead, FloatType kWritten, FloatType kVector = kRead>
+template <DType kRead, DType kWritten, DType kVector = kRead>
 struct RowTypes {
   static constexpr bool kKnown = true;
-  static constexpr FloatType kIn = kRead, kOut = kWritten, kColumn = kVector;
+  static constexpr DType kIn = kRead, kOut = kWritten, kColumn = kVector;
   /// NaNs of f32 among the inputs may have any payload.
   static constexpr bool kShortNans = size_of(kIn) == 2 && size_of(kColumn) == 2;
   static constexpr bool kPaired =
-      kIn == FloatType::kBF16 || (size_of(kIn) == 1 && kOut == FloatType::kBF16);
+      kIn == DType::kBF16 || (size_of(kIn) == 1 && kOut == DType::kBF16);
 };
 struct AnyTypes {
   static constexpr bool kKnown = false;
 };
-/// The element in memory of a type of two or four bytes.
-constexpr Element element_of(FloatType type) {
-  return type == FloatType::kF32   ? Element::kF32
-         : type == FloatType::kF16 ? Element::kF16
-                                   : Element::kBF16;
+/// What SIMD accesses of two and four bytes take: types of one byte go in the order of bf16.
+constexpr DType wide_type(DType type) {
+  return type == DType::kF32 ? DType::kF32 : type == DType::kF16 ? DType::kF16 : DType::kBF16;
 }
 
 struct RowTensor {
   char* data;      // of this row
   int64_t column;  // bytes from element to element
-  FloatType type;
+  DType type;
   Way load, store;
 };
 struct RowState {
@@ -87,9 +85,9 @@ struct RowState {
 /// Two vectors in the order of load2<kBF16, kBF16>, and back.
 DLBLAS_INLINE Values<2> to_pairs(const Values<2>& x) {
   float lanes[2 * kWidth];
-  store<Element::kF32>(lanes, x.v[0]);
-  store<Element::kF32>(lanes + kWidth, x.v[1]);
-  const Pair p = load2<Element::kF32, Element::kBF16>(lanes);
+  store<DType::kF32>(lanes, x.v[0]);
+  store<DType::kF32>(lanes + kWidth, x.v[1]);
+  const Pair p = load2<DType::kF32, DType::kBF16>(lanes);
   Values<2> r;
   r.v[0] = p.a, r.v[1] = p.b;
   return r;
@@ -98,7 +96,7 @@ DLBLAS_INLINE Values<2> from_pairs(const Values<2>& x) {
   float lanes[2 * kWidth];
   for (int i = 0; i < kWidth; ++i) lanes[2 * i] = x.v[0][i], lanes[2 * i + 1] = x.v[1][i];
   Values<2> r;
-  r.v[0] = load<Element::kF32>(lanes), r.v[1] = load<Element::kF32>(lanes + kWidth);
+  r.v[0] = load<DType::kF32>(lanes), r.v[1] = load<DType::kF32>(lanes + kWidth);
   return r;
 }
 
@@ -119,9 +117,9 @@ DLBLAS_OUTLINE Vec load_some(RowTensor t, int64_t c, int n) {
       __builtin_memcpy(gathered + i * size, from + i * t.column, static_cast<size_t>(size));
     from = gathered;
   }
-  if (t.type == FloatType::kF32) return load_partial<Element::kF32>(from, n);
-  if (t.type == FloatType::kF16) return load_partial<Element::kF16>(from, n);
-  if (t.type == FloatType::kBF16) return load_partial<Element::kBF16>(from, n);
+  if (t.type == DType::kF32) return load_partial<DType::kF32>(from, n);
+  if (t.type == DType::kF16) return load_partial<DType::kF16>(from, n);
+  if (t.type == DType::kBF16) return load_partial<DType::kBF16>(from, n);
   return load_bytes_partial(t.type, from, n);
 }
 DLBLAS_OUTLINE void store_some(RowTensor t, int64_t c, Vec v, int n) {
@@ -129,12 +127,12 @@ DLBLAS_OUTLINE void store_some(RowTensor t, int64_t c, Vec v, int n) {
   char* to = t.data + c * t.column;
   char scattered[4 * kWidth];
   char* place = t.column == size ? to : scattered;
-  if (t.type == FloatType::kF32) {
-    store_partial<Element::kF32>(place, v, n);
-  } else if (t.type == FloatType::kF16) {
-    store_partial<Element::kF16>(place, v, n);
-  } else if (t.type == FloatType::kBF16) {
-    store_partial<Element::kBF16>(place, v, n);
+  if (t.type == DType::kF32) {
+    store_partial<DType::kF32>(place, v, n);
+  } else if (t.type == DType::kF16) {
+    store_partial<DType::kF16>(place, v, n);
+  } else if (t.type == DType::kBF16) {
+    store_partial<DType::kBF16>(place, v, n);
   } else {
     store_bytes_partial(t.type, place, v, n);
   }
@@ -157,7 +155,7 @@ DLBLAS_OUTLINE Values<2> load_other(RowTensor t, int64_t c, bool paired) {
 
 /// One element as f32.
 DLBLAS_INLINE float load_one(const RowTensor& t, int64_t at) {
-  if (__builtin_expect(t.type != FloatType::kF32, 0)) return load_some(t, at, 1)[0];
+  if (__builtin_expect(t.type != DType::kF32, 0)) return load_some(t, at, 1)[0];
   float value;
   __builtin_memcpy(&value, t.data + at * t.column, sizeof value);
   return value;
@@ -168,8 +166,8 @@ DLBLAS_INLINE float load_one(const RowTensor& t, int64_t at) {
   float all[2 * kWidth] = {};
   for (int i = 0; i < columns; ++i)
     all[i] = load_one(t, group + (past + static_cast<uint32_t>(i)) / width);
-  if (paired) return load2<Element::kF32, Element::kBF16>(all);
-  return {load<Element::kF32>(all), load<Element::kF32>(all + kWidth)};
+  if (paired) return load2<DType::kF32, DType::kBF16>(all);
+  return {load<DType::kF32>(all), load<DType::kF32>(all + kWidth)};
 }
 
 /// kVectors = 2: 2·kWidth columns inside the row. 1: `lanes` columns in order, at a row's ends.
@@ -197,7 +195,7 @@ struct CpuAccess {
     const RowTensor& t = row.operands[kIndex];
     if constexpr (kVectors == 2 && Types::kKnown)
       if constexpr (Types::kColumn != Types::kIn)
-        return from_pair(load2<element_of(Types::kColumn), element_of(Types::kIn)>(
+        return from_pair(load2<wide_type(Types::kColumn), wide_type(Types::kIn)>(
             t.data + first * size_of(Types::kColumn)));
     return load_from(t, first);
   }
@@ -292,11 +290,11 @@ struct CpuAccess {
     const bool past = to.store == Way::kStreamF32 || to.store == Way::kStreamF16 ||
                       to.store == Way::kStreamBF16 || to.store == Way::kStreamBF16Any;
     for (int i = 0; i < size / 2; ++i, in += 4 * kWidth, out += 4 * kWidth) {
-      const Vec v = DLBLAS_ISA::load<Element::kF32>(in);  // any four bytes
+      const Vec v = DLBLAS_ISA::load<DType::kF32>(in);  // any four bytes
       if (past)
-        stream<Element::kF32>(out, v);
+        stream<DType::kF32>(out, v);
       else
-        DLBLAS_ISA::store<Element::kF32>(out, v);
+        DLBLAS_ISA::store<DType::kF32>(out, v);
     }
   }
   template <int kIndex>
@@ -344,22 +342,22 @@ struct CpuAccess {
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> round(Operand<kIndex>, const Values<kVectors>& x) const {
     Values<kVectors> r = x;
-    FloatType type = row.operands[kIndex].type;
+    DType type = row.operands[kIndex].type;
     if constexpr (Types::kKnown) type = Types::kOut;
-    if (type == FloatType::kBF16)
-      for (Vec& v : r.v) v = dlblas::DLBLAS_ISA::round<Element::kBF16>(v);
-    else if (type == FloatType::kF16)
-      for (Vec& v : r.v) v = dlblas::DLBLAS_ISA::round<Element::kF16>(v);
+    if (type == DType::kBF16)
+      for (Vec& v : r.v) v = dlblas::DLBLAS_ISA::round<DType::kBF16>(v);
+    else if (type == DType::kF16)
+      for (Vec& v : r.v) v = dlblas::DLBLAS_ISA::round<DType::kF16>(v);
     return r;
   }
 
  private:
-  template <FloatType kType, Nans kNans>
+  template <DType kType, Nans kNans>
   static constexpr Way streamed_way() {
-    return kType == FloatType::kF32   ? Way::kStreamF32
-           : kType == FloatType::kF16 ? Way::kStreamF16
-           : kNans == Nans::kShort    ? Way::kStreamBF16
-                                      : Way::kStreamBF16Any;
+    return kType == DType::kF32    ? Way::kStreamF32
+           : kType == DType::kF16  ? Way::kStreamF16
+           : kNans == Nans::kShort ? Way::kStreamBF16
+                                   : Way::kStreamBF16Any;
   }
   DLBLAS_INLINE Values<kVectors> load_from(const RowTensor& t, int64_t c) const {
     Values<kVectors> r;
@@ -367,21 +365,19 @@ struct CpuAccess {
       r.v[0] = load_some(t, c, lanes);
       return r;
     } else if constexpr (Types::kKnown) {
-      constexpr FloatType kType = Types::kIn;
+      constexpr DType kType = Types::kIn;
       if constexpr (size_of(kType) == 1)
         return from_pair(load_bytes_as<kType>(t.data + c, Types::kPaired));
       else
-        return from_pair(load2<element_of(kType), element_of(kType)>(t.data + c * size_of(kType)));
+        return from_pair(load2<wide_type(kType), wide_type(kType)>(t.data + c * size_of(kType)));
     } else {
       if (t.load == Way::kBF16 || t.load == Way::kBF16Any)
-        return from_pair(load2<Element::kBF16, Element::kBF16>(t.data + c * 2));
-      if (t.load == Way::kF32)
-        return from_pair(load2<Element::kF32, Element::kF32>(t.data + c * 4));
+        return from_pair(load2<DType::kBF16, DType::kBF16>(t.data + c * 2));
+      if (t.load == Way::kF32) return from_pair(load2<DType::kF32, DType::kF32>(t.data + c * 4));
       if (t.load == Way::kF32Paired)
-        return from_pair(load2<Element::kF32, Element::kBF16>(t.data + c * 4));
+        return from_pair(load2<DType::kF32, DType::kBF16>(t.data + c * 4));
 #if defined(__AVX2__)
-      if (t.load == Way::kF16)
-        return from_pair(load2<Element::kF16, Element::kF16>(t.data + c * 2));
+      if (t.load == Way::kF16) return from_pair(load2<DType::kF16, DType::kF16>(t.data + c * 2));
 #endif
       if (t.load == Way::kBytes) return from_pair(load_bytes(t.type, t.data + c, row.paired));
       return load_other(t, c, row.paired);
@@ -391,34 +387,34 @@ struct CpuAccess {
     if constexpr (kVectors == 1) {
       store_some(t, c, x.v[0], lanes);
     } else if constexpr (Types::kKnown) {
-      constexpr FloatType kType = Types::kOut;
+      constexpr DType kType = Types::kOut;
       constexpr Nans kNans = Types::kShortNans ? Nans::kShort : Nans::kAny;
       char* to = t.data + c * size_of(kType);
       if constexpr (size_of(kType) == 1)
         store_bytes_as<kType>(to, x.v[0], x.v[1], Types::kPaired, t.store == Way::kStreamBytes);
       else if (t.store == streamed_way<kType, kNans>())
-        stream2<element_of(kType), kNans>(to, {x.v[0], x.v[1]});
+        stream2<wide_type(kType), kNans>(to, {x.v[0], x.v[1]});
       else
-        store2<element_of(kType), kNans>(to, {x.v[0], x.v[1]});
+        store2<wide_type(kType), kNans>(to, {x.v[0], x.v[1]});
     } else {
       const Pair p = {x.v[0], x.v[1]};
       if (t.store == Way::kBF16)
-        store2<Element::kBF16, Nans::kShort>(t.data + c * 2, p);
+        store2<DType::kBF16, Nans::kShort>(t.data + c * 2, p);
       else if (t.store == Way::kStreamBF16)
-        stream2<Element::kBF16, Nans::kShort>(t.data + c * 2, p);
+        stream2<DType::kBF16, Nans::kShort>(t.data + c * 2, p);
       else if (t.store == Way::kF32)
-        store2<Element::kF32>(t.data + c * 4, p);
+        store2<DType::kF32>(t.data + c * 4, p);
       else if (t.store == Way::kStreamF32)
-        stream2<Element::kF32>(t.data + c * 4, p);
+        stream2<DType::kF32>(t.data + c * 4, p);
       else if (t.store == Way::kBF16Any)
-        store2<Element::kBF16>(t.data + c * 2, p);
+        store2<DType::kBF16>(t.data + c * 2, p);
       else if (t.store == Way::kStreamBF16Any)
-        stream2<Element::kBF16>(t.data + c * 2, p);
+        stream2<DType::kBF16>(t.data + c * 2, p);
 #if defined(__AVX2__)
       else if (t.store == Way::kF16)
-        store2<Element::kF16>(t.data + c * 2, p);
+        store2<DType::kF16>(t.data + c * 2, p);
       else if (t.store == Way::kStreamF16)
-        stream2<Element::kF16>(t.data + c * 2, p);
+        stream2<DType::kF16>(t.data + c * 2, p);
 #endif
       else if (t.store == Way::kBytes || t.store == Way::kStreamBytes)
         store_bytes(t.type, t.data + c, p.a, p.b, row.paired, t.store == Way::kStreamBytes);

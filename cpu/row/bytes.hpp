@@ -19,17 +19,17 @@ constexpr float power_of_2(int k) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(k + 127) << 23);
 }
 
-template <FloatType T>
+template <DType T>
 struct ByteFormat {
-  static constexpr bool kE4M3 = T == FloatType::kF8E4M3;
+  static constexpr bool kE4M3 = T == DType::kF8E4M3;
   static constexpr int kFraction = kE4M3 ? 3 : 2, kBias = kE4M3 ? 7 : 15;
   static constexpr float kLargest = kE4M3 ? 448.0f : 57344.0f;
 };
 
 /// Codes in the low byte of each lane.
-template <FloatType T>
+template <DType T>
 DLBLAS_INLINE Ints encode(Vec v) {
-  if constexpr (T == FloatType::kI8) {
+  if constexpr (T == DType::kI8) {
     const Vec inside = min_number(max_number(v, broadcast(-128.0f)), broadcast(127.0f));
     return choose(is_nan(v), Ints{}, round_to_ints(inside)) & 0xff;
   } else {
@@ -47,9 +47,9 @@ DLBLAS_INLINE Ints encode(Vec v) {
 }
 
 /// Out of codes in the low byte of each lane, the others 0.
-template <FloatType T>
+template <DType T>
 DLBLAS_INLINE Vec decode(Ints code) {
-  if constexpr (T == FloatType::kI8) {
+  if constexpr (T == DType::kI8) {
     return __builtin_convertvector((code << 24) >> 24, Vec);
   } else {
     using F = ByteFormat<T>;
@@ -135,47 +135,47 @@ DLBLAS_INLINE Ints widen_halves(const char* from) {
 }
 
 /// Two vectors, in order or, paired, by even and odd elements.
-template <FloatType T>
+template <DType T>
 DLBLAS_INLINE void store_bytes_as(char* to, Vec a, Vec b, bool paired, bool stream) {
   const Ints x = encode<T>(a), y = encode<T>(b);
   store_pairs(to, paired ? pack_halves(x | y << 8) : pack_bytes(x, y), stream);
 }
-DLBLAS_OUTLINE void store_bytes(FloatType type, char* to, Vec a, Vec b, bool paired, bool stream) {
-  if (type == FloatType::kF8E4M3)
-    store_bytes_as<FloatType::kF8E4M3>(to, a, b, paired, stream);
-  else if (type == FloatType::kF8E5M2)
-    store_bytes_as<FloatType::kF8E5M2>(to, a, b, paired, stream);
+DLBLAS_OUTLINE void store_bytes(DType type, char* to, Vec a, Vec b, bool paired, bool stream) {
+  if (type == DType::kF8E4M3)
+    store_bytes_as<DType::kF8E4M3>(to, a, b, paired, stream);
+  else if (type == DType::kF8E5M2)
+    store_bytes_as<DType::kF8E5M2>(to, a, b, paired, stream);
   else
-    store_bytes_as<FloatType::kI8>(to, a, b, paired, stream);
+    store_bytes_as<DType::kI8>(to, a, b, paired, stream);
 }
 
-DLBLAS_INLINE Vec decode(FloatType type, Ints code) {
-  return type == FloatType::kF8E4M3   ? decode<FloatType::kF8E4M3>(code)
-         : type == FloatType::kF8E5M2 ? decode<FloatType::kF8E5M2>(code)
-                                      : decode<FloatType::kI8>(code);
+DLBLAS_INLINE Vec decode(DType type, Ints code) {
+  return type == DType::kF8E4M3   ? decode<DType::kF8E4M3>(code)
+         : type == DType::kF8E5M2 ? decode<DType::kF8E5M2>(code)
+                                  : decode<DType::kI8>(code);
 }
-template <FloatType T>
+template <DType T>
 DLBLAS_INLINE Pair load_bytes_as(const char* from, bool paired) {
   if (!paired) return {decode<T>(widen_bytes(from)), decode<T>(widen_bytes(from + kWidth))};
   const Ints lanes = widen_halves(from);
   return {decode<T>(lanes & 0xff), decode<T>(lanes >> 8)};
 }
-DLBLAS_OUTLINE Pair load_bytes(FloatType type, const char* from, bool paired) {
-  return type == FloatType::kF8E4M3   ? load_bytes_as<FloatType::kF8E4M3>(from, paired)
-         : type == FloatType::kF8E5M2 ? load_bytes_as<FloatType::kF8E5M2>(from, paired)
-                                      : load_bytes_as<FloatType::kI8>(from, paired);
+DLBLAS_OUTLINE Pair load_bytes(DType type, const char* from, bool paired) {
+  return type == DType::kF8E4M3   ? load_bytes_as<DType::kF8E4M3>(from, paired)
+         : type == DType::kF8E5M2 ? load_bytes_as<DType::kF8E5M2>(from, paired)
+                                  : load_bytes_as<DType::kI8>(from, paired);
 }
 
 /// The first n bytes; zeros above.
-DLBLAS_INLINE Vec load_bytes_partial(FloatType type, const char* from, int n) {
+DLBLAS_INLINE Vec load_bytes_partial(DType type, const char* from, int n) {
   Bytes bytes = {};
   __builtin_memcpy(&bytes, from, static_cast<size_t>(n));
   return decode(type, __builtin_convertvector(bytes, Ints));
 }
-DLBLAS_INLINE void store_bytes_partial(FloatType type, char* to, Vec v, int n) {
-  const Ints code = type == FloatType::kF8E4M3   ? encode<FloatType::kF8E4M3>(v)
-                    : type == FloatType::kF8E5M2 ? encode<FloatType::kF8E5M2>(v)
-                                                 : encode<FloatType::kI8>(v);
+DLBLAS_INLINE void store_bytes_partial(DType type, char* to, Vec v, int n) {
+  const Ints code = type == DType::kF8E4M3   ? encode<DType::kF8E4M3>(v)
+                    : type == DType::kF8E5M2 ? encode<DType::kF8E5M2>(v)
+                                             : encode<DType::kI8>(v);
   const Bytes bytes = __builtin_convertvector(code, Bytes);
   __builtin_memcpy(to, &bytes, static_cast<size_t>(n));
 }

@@ -61,18 +61,18 @@ struct ExactAccess {
   template <int kIndex>
   DLBLAS_INLINE void store(Operand<kIndex>, ExactValue x) const {
     const RowTensor& t = row.operands[kIndex];
-    const float value = t.type == FloatType::kF32 ? static_cast<float>(x.v) : round_to_odd(x.v);
+    const float value = t.type == DType::kF32 ? static_cast<float>(x.v) : round_to_odd(x.v);
     store_some(t, first, broadcast(value), 1);
   }
   /// To an operand of 16 bits; f32 is what is rounded at the store.
   template <int kIndex>
   DLBLAS_INLINE ExactValue round(Operand<kIndex>, ExactValue x) const {
-    const FloatType type = row.operands[kIndex].type;
+    const DType type = row.operands[kIndex].type;
     const Vec odd = broadcast(round_to_odd(x.v));
-    if (type == FloatType::kBF16)
-      return static_cast<double>(dlblas::DLBLAS_ISA::round<Element::kBF16>(odd)[0]);
-    if (type == FloatType::kF16)
-      return static_cast<double>(dlblas::DLBLAS_ISA::round<Element::kF16>(odd)[0]);
+    if (type == DType::kBF16)
+      return static_cast<double>(dlblas::DLBLAS_ISA::round<DType::kBF16>(odd)[0]);
+    if (type == DType::kF16)
+      return static_cast<double>(dlblas::DLBLAS_ISA::round<DType::kF16>(odd)[0]);
     return x;
   }
 };

@@ -14,12 +14,12 @@ namespace {
 /// vectors may go by even and odd elements.
 DLBLAS_INLINE void add_terms(float* sums, const Values<2>& terms, int, bool paired) {
   const Pair p = paired ? zip(terms.v[0], terms.v[1]) : Pair{terms.v[0], terms.v[1]};
-  store<Element::kF32>(sums, load<Element::kF32>(sums) + p.a);
-  store<Element::kF32>(sums + kWidth, load<Element::kF32>(sums + kWidth) + p.b);
+  store<DType::kF32>(sums, load<DType::kF32>(sums) + p.a);
+  store<DType::kF32>(sums + kWidth, load<DType::kF32>(sums + kWidth) + p.b);
 }
 DLBLAS_INLINE void add_terms(float* sums, const Values<1>& terms, int lanes, bool) {
-  const Vec before = load_partial<Element::kF32>(sums, lanes);
-  store_partial<Element::kF32>(sums, before + terms.v[0], lanes);
+  const Vec before = load_partial<DType::kF32>(sums, lanes);
+  store_partial<DType::kF32>(sums, before + terms.v[0], lanes);
 }
 
 /// All results of the program P; `sums` are those of the access's first column, `width` apart.

@@ -8,7 +8,7 @@ namespace dlblas {
 
 struct RowJob {
   NestedRowCall call;
-  FloatType types[kMaxRowOperands];  // of values: integers are RowShape::index
+  DType types[kMaxRowOperands];  // of values: integers are RowShape::index
   RowShape shape;
   uint32_t rows_of = 0;  // bit i: operand i has rows; else it is a vector over columns
   uint32_t written = 0;  // bit i: operand i is a result

@@ -94,10 +94,9 @@ class RowWalker {
   Way way(const RowTensor& t) const {
     if (t.column != size_of(t.type)) return Way::kOther;
     if (size_of(t.type) == 1) return Way::kBytes;
-    if (t.type == FloatType::kF32) return job_.paired ? Way::kF32Paired : Way::kF32;
-    if (t.type == FloatType::kF16 && !job_.paired) return Way::kF16;
-    if (t.type == FloatType::kBF16 && job_.paired)
-      return job_.short_nans ? Way::kBF16 : Way::kBF16Any;
+    if (t.type == DType::kF32) return job_.paired ? Way::kF32Paired : Way::kF32;
+    if (t.type == DType::kF16 && !job_.paired) return Way::kF16;
+    if (t.type == DType::kBF16 && job_.paired) return job_.short_nans ? Way::kBF16 : Way::kBF16Any;
     return Way::kOther;
   }
 
@@ -239,13 +238,13 @@ class RowWalker {
     }
   }
   Way streamed(const RowTensor& t) const {
-    return t.store == Way::kOther       ? t.store
-           : t.store == Way::kBF16Any   ? Way::kStreamBF16Any
-           : size_of(t.type) == 1       ? Way::kStreamBytes
-           : t.type == FloatType::kF16  ? Way::kStreamF16
-           : t.type == FloatType::kBF16 ? Way::kStreamBF16
-           : job_.paired                ? t.store
-                                        : Way::kStreamF32;
+    return t.store == Way::kOther     ? t.store
+           : t.store == Way::kBF16Any ? Way::kStreamBF16Any
+           : size_of(t.type) == 1     ? Way::kStreamBytes
+           : t.type == DType::kF16    ? Way::kStreamF16
+           : t.type == DType::kBF16   ? Way::kStreamBF16
+           : job_.paired              ? t.store
+                                      : Way::kStreamF32;
   }
 
   /// Stats belong to the program as compiled for two vectors; that for one has its own type of the
@@ -505,9 +504,9 @@ bool fits(const RowJob& job) {
     if (job.at_columns == 0) return false;
     for (int i = 0; i < job.operands; ++i) {
       if (!(job.at_columns >> i & 1u)) continue;
-      const FloatType type = job.written >> i & 1u   ? Types::kOut
-                             : job.rows_of >> i & 1u ? Types::kIn
-                                                     : Types::kColumn;
+      const DType type = job.written >> i & 1u   ? Types::kOut
+                         : job.rows_of >> i & 1u ? Types::kIn
+                                                 : Types::kColumn;
       if (job.types[i] != type || job.call.operands[i].column != 1) return false;
     }
     return job.paired == Types::kPaired && job.short_nans == Types::kShortNans;
@@ -552,8 +551,8 @@ constexpr bool kSlowF16 = true;
 template <template <typename> class Program>
 void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
   using Any = typename RowWalker<Program, false, AnyTypes>::Wide;
-  constexpr auto kF32 = FloatType::kF32, kF16 = FloatType::kF16, kBF16 = FloatType::kBF16,
-                 kE4M3 = FloatType::kF8E4M3, kI8 = FloatType::kI8;
+  constexpr auto kF32 = DType::kF32, kF16 = DType::kF16, kBF16 = DType::kBF16,
+                 kE4M3 = DType::kF8E4M3, kI8 = DType::kI8;
   if constexpr (Any::kHasHeads)
     walk_one_of<Program, AnyTypes>(job, begin, end);
   else if constexpr (Any::kByteResults && Any::kStoredByKeep != 0)  // results of two types

@@ -12,7 +12,7 @@ namespace dlblas {
 
 /// What the Problem fixes of a product a[M, K] · b[K, N].
 struct GemmTraits {
-  FloatType type;   // of a and b
+  DType type;       // of a and b
   bool a_by_depth;  // a is contiguous along K, not along M
   bool b_by_depth;  // b is contiguous along K (a linear layer's weight), not along N
   bool a_whole;     // the contiguous dimension is a multiple of eight: chunks are whole
@@ -52,7 +52,7 @@ struct GemmOut {
 };
 /// What the Problem fixes of it.
 struct GemmOutTraits {
-  FloatType type;
+  DType type;
   bool vector;   // rows are contiguous and 16-byte aligned
   bool aligned;  // every element is aligned to its size
 };

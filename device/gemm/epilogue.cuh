@@ -99,17 +99,17 @@ __device__ __forceinline__ int64_t partial_offset(const GemmCall& p, int64_t par
 template <int kParts>
 __device__ __forceinline__ void store_partial(const GemmCall& p, int64_t part, int64_t m, int64_t n,
                                               const float* sums) {
-  Vec<FloatType::kF32, 8> v;
+  Vec<DType::kF32, 8> v;
 #pragma unroll
   for (int i = 0; i < 8; ++i) v.words[i] = bits_of_float(sums[i]);
-  store_vec<FloatType::kF32, 8>(p.partial, partial_offset<kParts>(p, part, m, n), v);
+  store_vec<DType::kF32, 8>(p.partial, partial_offset<kParts>(p, part, m, n), v);
 }
 
 template <int kParts>
 __device__ __forceinline__ void add_partial(const GemmCall& p, int64_t part, int64_t m, int64_t n,
                                             float (&sums)[8]) {
   float y[8];
-  load_vec<FloatType::kF32, 8>(p.partial, partial_offset<kParts>(p, part, m, n)).unpack(y);
+  load_vec<DType::kF32, 8>(p.partial, partial_offset<kParts>(p, part, m, n)).unpack(y);
 #pragma unroll
   for (int i = 0; i < 8; ++i) sums[i] += y[i];
 }

@@ -190,7 +190,7 @@ __device__ __forceinline__ void fma_store(const typename FmaShape<S, C, Epilogue
   constexpr int kFours = C.thread_n / 4;
   static_assert(kFit >= 1);
   float4* const mine = reinterpret_cast<float4*>(shared) + threadIdx.x;
-  __syncthreads();  // nobody reads a tile any more
+  __syncthreads();  // all reads of a tile are done
 #pragma unroll
   for (int first = 0; first < C.thread_m; first += kRows) {
 #pragma unroll

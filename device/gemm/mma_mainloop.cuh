@@ -139,7 +139,7 @@ template <GemmTraits S, GemmMmaConfig C>
 __device__ __forceinline__ void multiply_fragments(typename MmaShape<S, C>::Sums& d,
                                                    const typename MmaShape<S, C>::Fragments& f) {
   using Shape = MmaShape<S, C>;
-  constexpr bool kBf16 = S.type == FloatType::kBF16;
+  constexpr bool kBf16 = S.type == DType::kBF16;
 #pragma unroll
   for (int i = 0; i < Shape::kRows; ++i) {
 #pragma unroll

@@ -47,8 +47,8 @@ struct RowsByDepth {
                              x[1].words[2 * half + 1]};
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        mma_16x8x16<S.type == FloatType::kBF16>(d[t], a, w[t].words[2 * half],
-                                                w[t].words[2 * half + 1]);
+        mma_16x8x16<S.type == DType::kBF16>(d[t], a, w[t].words[2 * half],
+                                            w[t].words[2 * half + 1]);
       }
     }
   }
@@ -86,9 +86,9 @@ struct RowsByColumn {
     for (int t = 0; t < kTiles; ++t) {
       // Element t of two rows into one register.
       const uint32_t pick = t % 2 ? 0x7632 : 0x5410;
-      mma_16x8x16<S.type == FloatType::kBF16>(
-          d[t], a, __byte_perm(w[0].words[t / 2], w[1].words[t / 2], pick),
-          __byte_perm(w[2].words[t / 2], w[3].words[t / 2], pick));
+      mma_16x8x16<S.type == DType::kBF16>(d[t], a,
+                                          __byte_perm(w[0].words[t / 2], w[1].words[t / 2], pick),
+                                          __byte_perm(w[2].words[t / 2], w[3].words[t / 2], pick));
     }
   }
 };

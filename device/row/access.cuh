@@ -59,14 +59,14 @@ struct RowPlace {
   /// One value of a row: `at.store_value(kLse, stats.lse)` in store_row.
   template <int kIndex>
   __device__ void store_value(Operand<kIndex>, float value) const {
-    constexpr FloatType kType = T.types[kIndex];
+    constexpr DType kType = T.types[kIndex];
     constexpr int kAlign = T.aligned ? 16 : 1;
     store_vec<kType, 1, detail::smaller(kAlign, size_of(kType))>(base<kIndex>(), 0,
                                                                  rounded<kType>(Values<1>(value)));
   }
   template <int kIndex>
   __device__ float load_value(Operand<kIndex>) const {
-    constexpr FloatType kType = T.types[kIndex];
+    constexpr DType kType = T.types[kIndex];
     return values(load_vec<kType, 1, (T.aligned ? size_of(kType) : 1)>(base<kIndex>(), 0)).v[0];
   }
   /// Place r of a result whose rows have another length than the program's, f32 or i32.
@@ -85,7 +85,7 @@ struct RowPlace {
   }
   template <int kIndex, typename E>
   __device__ E* spot(int r) const {
-    static_assert(T.types[kIndex] == FloatType::kF32, "as wide as f32");
+    static_assert(T.types[kIndex] == DType::kF32, "as wide as f32");
     return reinterpret_cast<E*>(base<kIndex>()) + r * call.operands[kIndex].column;
   }
 
@@ -150,7 +150,7 @@ struct RowAccess {
   template <int kIndex>
   __device__ void load_pairs(Operand<kIndex>, Vec<T.types[kIndex], N>& low,
                              Vec<T.types[kIndex], N>& high) const {
-    constexpr FloatType kType = T.types[kIndex];
+    constexpr DType kType = T.types[kIndex];
     const char* from = base<kIndex>();
     if constexpr (N == 1) {
       low = load_from<kType, kCache>(from + element<kIndex>(2 * column()));
@@ -159,7 +159,7 @@ struct RowAccess {
       const auto both = load_from<kType, kCache, 2 * N>(from + element<kIndex>(2 * column()));
 #pragma unroll
       for (int i = 0; i < Vec<kType, N>::kWords; ++i) {
-        if constexpr (kType == FloatType::kF32) {
+        if constexpr (kType == DType::kF32) {
           low.words[i] = both.words[2 * i], high.words[i] = both.words[2 * i + 1];
         } else {
           static_assert(size_of(kType) == 2);
@@ -171,7 +171,7 @@ struct RowAccess {
   }
   template <int kIndex>
   __device__ void store_pairs(Operand<kIndex>, const Values<N>& low, const Values<N>& high) const {
-    constexpr FloatType kType = T.types[kIndex];
+    constexpr DType kType = T.types[kIndex];
     char* to = const_cast<char*>(base<kIndex>());
     if constexpr (N == 1) {
       store_to<kType>(to + element<kIndex>(2 * column()), rounded<kType>(low));
@@ -186,10 +186,10 @@ struct RowAccess {
   /// The one value of an operand without dimensions; `absent` where the call brings none.
   template <int kIndex>
   __device__ float load_scalar(Operand<kIndex>, float absent) const {
-    static_assert(T.types[kIndex] == FloatType::kF32);
+    static_assert(T.types[kIndex] == DType::kF32);
     const char* from = base<kIndex>();
     if (from == nullptr) return absent;
-    return values(load_vec < FloatType::kF32, 1, T.aligned ? 4 : 1 > (from, 0)).v[0];
+    return values(load_vec < DType::kF32, 1, T.aligned ? 4 : 1 > (from, 0)).v[0];
   }
   /// The same of a vector over columns, which all rows share.
   template <int kIndex>
@@ -201,7 +201,7 @@ struct RowAccess {
   /// This access of the layer-th of a row's layers, an operand [*T, k, C].
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> load_layer(Operand<kIndex> o, int layer) const {
-    constexpr FloatType kType = T.types[kIndex];
+    constexpr DType kType = T.types[kIndex];
     const int64_t offset = layer * call.operands[kIndex].head * size_of(kType);
     return load_from<kType, kCache>(place(o, row.template base<kIndex>() + offset, 0));
   }
@@ -242,7 +242,7 @@ struct RowAccess {
   }
   template <int kIndex>
   __device__ void store_at(Operand<kIndex>, int64_t offset, const Values<N>& v) const {
-    constexpr FloatType kType = T.types[kIndex];
+    constexpr DType kType = T.types[kIndex];
     store_to<kType>(static_cast<char*>(call.operands[kIndex].data) + offset * size_of(kType),
                     rounded<kType>(v));
   }
@@ -261,14 +261,13 @@ struct RowAccess {
   /// A group's value, by its first lane, at RowOperand::column elements from group to group.
   template <int kIndex>
   __device__ void store_group(Operand<kIndex>, float value) const {
-    static_assert(T.types[kIndex] == FloatType::kF32);
+    static_assert(T.types[kIndex] == DType::kF32);
     // Unsigned and 32 bits: a signed division in an address costs 30 instructions.
     const uint32_t group = static_cast<uint32_t>(first) / T.group + step / T.group;
     const bool leads = static_cast<uint32_t>(first) % T.group == 0 && writes;
     char* to = row.template base<kIndex>() + group_place<kIndex>(group) * 4;
     if constexpr (!T.aligned) {
-      if (leads)
-        store_vec<FloatType::kF32, 1, 1>(to, 0, rounded<FloatType::kF32>(Values<1>(value)));
+      if (leads) store_vec<DType::kF32, 1, 1>(to, 0, rounded<DType::kF32>(Values<1>(value)));
     } else {
       asm volatile(
           "{\n .reg .pred p;\n setp.ne.s32 p, %2, 0;\n @p st.global.f32 [%0], %1;\n}" ::"l"(
@@ -347,7 +346,7 @@ struct RowAccess {
   /// Element `at` from a row's first; 0 outside the row.
   template <int kIndex>
   __device__ float load_one(const char* base, int64_t at) const {
-    constexpr FloatType kType = T.types[kIndex];
+    constexpr DType kType = T.types[kIndex];
     constexpr int kBytes = size_of(kType);
     if (!T.full && !holds) return 0;
     return values(
@@ -365,12 +364,12 @@ struct RowAccess {
       return base + static_cast<int64_t>(first) * kBytes +
              static_cast<int64_t>(step + shift) * kBytes;
   }
-  template <FloatType kType, int kCount>
+  template <DType kType, int kCount>
   static constexpr int kAlign = T.aligned ? detail::smaller(16, kCount* size_of(kType)) : 1;
-  template <FloatType kType, int kCount>
+  template <DType kType, int kCount>
   static constexpr bool kPredicated = kGuard&& kCount* size_of(kType) % 16 == 0;
 
-  template <FloatType kType, Cache kHow, int kCount = N>
+  template <DType kType, Cache kHow, int kCount = N>
   __device__ Vec<kType, kCount> load_from(const void* at) const {
     constexpr int kBytes = kCount * size_of(kType);
     if constexpr (kPredicated<kType, kCount>) {
@@ -384,7 +383,7 @@ struct RowAccess {
                              : Vec<kType, kCount>::zero();
     }
   }
-  template <FloatType kType, int kCount = N>
+  template <DType kType, int kCount = N>
   __device__ void store_to(void* at, const Vec<kType, kCount>& v) const {
     constexpr int kBytes = kCount * size_of(kType);
     if constexpr (kPredicated<kType, kCount>) {

@@ -86,7 +86,7 @@ struct NestedRowCall : RowCall {
 
 /// What a kernel is compiled for beside its configuration: how operands lie in memory.
 struct RowTraits {
-  FloatType types[kMaxRowOperands] = {};
+  DType types[kMaxRowOperands] = {};
   int32_t n = 8;         // elements of an access
   bool full = false;     // the threads' accesses are exactly the row
   bool nested = false;   // the call is a NestedRowCall

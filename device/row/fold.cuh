@@ -99,9 +99,9 @@ __global__ void __launch_bounds__(C.threads* C.rows)
           for (int j = 0; j < N; ++j) sums[i].v[j] += others[other][thread * N + j];
     }
     if (local == 0 && holds)
-      store_vec<FloatType::kF32, N>(
-          call.folds.partials, (static_cast<int64_t>(part) * P::kFolds + i) * call.width + first,
-          rounded<FloatType::kF32>(sums[i]));
+      store_vec<DType::kF32, N>(call.folds.partials,
+                                (static_cast<int64_t>(part) * P::kFolds + i) * call.width + first,
+                                rounded<DType::kF32>(sums[i]));
   }
 }
 
@@ -114,7 +114,7 @@ __device__ inline void store_folded(const RowCall& call, int fold, int64_t colum
   constexpr int kOperand = folded_operand(T.folded, kFold);
   if constexpr (kOperand < kMaxRowOperands) {
     if (fold != kFold) return store_folded<T, kFold + 1>(call, fold, column, value);
-    constexpr FloatType kType = T.types[kOperand];
+    constexpr DType kType = T.types[kOperand];
     constexpr int kAlign = T.aligned ? size_of(kType) : 1;
     const RowOperand& o = call.operands[kOperand];
     store_vec<kType, 1, kAlign>(o.data, column * o.column, rounded<kType>(Values<1>(value)));

@@ -141,7 +141,7 @@ struct SumPart {
     for (int i = 0; i < N; ++i) chains[i % 4] = fmaf(a.v[i], b.v[i], chains[i % 4]);
   }
   /// Squares of memory's words: 16-bit elements in one statement an access.
-  template <FloatType T, int N>
+  template <DType T, int N>
   __device__ void add_squares(const Vec<T, N>& w) {
     if constexpr (size_of(T) == 2 && (N == 8 || N <= 4)) {
       dlblas::add_squares<T, Vec<T, N>::kWords>(w.words, chains);
@@ -167,7 +167,7 @@ struct WideSumPart {
 #pragma unroll
     for (int i = 0; i < N; ++i) sum += static_cast<double>(a.v[i]) * b.v[i];
   }
-  template <FloatType T, int N>
+  template <DType T, int N>
   __device__ void add_squares(const Vec<T, N>& w) {
     const Values<N> a = values(w);
     add_product(a, a);
@@ -223,7 +223,7 @@ struct MaxPart {
     for (int i = 0; i < N; ++i) most = DeviceMath::max(most, fabsf(a.v[i]));
   }
   /// 16-bit words two at a time.
-  template <FloatType T, int N>
+  template <DType T, int N>
   __device__ void add(const Vec<T, N>& w) {
     if constexpr (size_of(T) != 2 || N < 2) {
       add(values(w));
@@ -231,7 +231,7 @@ struct MaxPart {
       uint32_t m = w.words[0];
 #pragma unroll
       for (int i = 1; i < Vec<T, N>::kWords; ++i) {
-        if constexpr (T == FloatType::kBF16)
+        if constexpr (T == DType::kBF16)
           asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(m), "r"(w.words[i]));
         else
           asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(m) : "r"(m), "r"(w.words[i]));
@@ -333,7 +333,7 @@ class ClusterReduce {
     }
     cluster_arrive_relaxed();
   }
-  /// All threads of the cluster, once: nobody writes into a block that has not started.
+  /// All threads of the cluster, once: no block writes into one that has not started.
   __device__ void start() const { cluster_wait(); }
   template <typename Op>
   __device__ typename Op::V all(typename Op::V part) {

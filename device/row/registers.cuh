@@ -47,7 +47,7 @@ constexpr bool leaves_stats() {
 template <int kIndex, RowTraits T, RowConfig C, typename Threads>
 __device__ inline double squares_wide(const RowPlace<T>& row, int first, int end,
                                       const Threads& threads) {
-  constexpr FloatType kType = T.types[kIndex];
+  constexpr DType kType = T.types[kIndex];
   constexpr int kLanes = C.threads < kWarp ? 1 : kWarp, kAlign = T.aligned ? size_of(kType) : 1;
   static_assert(!T.strided);
   const char* from = row.template base<kIndex>();

@@ -157,10 +157,10 @@ using rows::Values;
 namespace detail {
 // Two f8 in the lower half of a word, and back; in integers before sm_89.
 #if __CUDA_ARCH__ >= 890
-template <FloatType T>
+template <DType T>
 __device__ inline FloatPair unpack_f8_pair(uint32_t bits) {
   uint32_t halves;
-  if constexpr (T == FloatType::kF8E4M3)
+  if constexpr (T == DType::kF8E4M3)
     asm("{\n .reg .b16 b;\n cvt.u16.u32 b, %1;\n cvt.rn.f16x2.e4m3x2 %0, b;\n}"
         : "=r"(halves)
         : "r"(bits));
@@ -168,12 +168,12 @@ __device__ inline FloatPair unpack_f8_pair(uint32_t bits) {
     asm("{\n .reg .b16 b;\n cvt.u16.u32 b, %1;\n cvt.rn.f16x2.e5m2x2 %0, b;\n}"
         : "=r"(halves)
         : "r"(bits));
-  return unpack_pair<FloatType::kF16>(halves);
+  return unpack_pair<DType::kF16>(halves);
 }
-template <FloatType T>
+template <DType T>
 __device__ inline uint32_t pack_f8_pair(float low, float high) {
   uint32_t bits;
-  if constexpr (T == FloatType::kF8E4M3)
+  if constexpr (T == DType::kF8E4M3)
     asm("{\n .reg .b16 b;\n cvt.rn.satfinite.e4m3x2.f32 b, %1, %2;\n cvt.u32.u16 %0, b;\n}"
         : "=r"(bits)
         : "f"(high), "f"(low));
@@ -184,20 +184,19 @@ __device__ inline uint32_t pack_f8_pair(float low, float high) {
   return bits;
 }
 #else
-template <FloatType T>
+template <DType T>
 __device__ inline float f8_value(uint32_t code) {
-  return float_from_bits(T == FloatType::kF8E4M3 ? f8e4m3_to_f32_bits(code)
-                                                 : f8e5m2_to_f32_bits(code));
+  return float_from_bits(T == DType::kF8E4M3 ? f8e4m3_to_f32_bits(code) : f8e5m2_to_f32_bits(code));
 }
-template <FloatType T>
+template <DType T>
 __device__ inline FloatPair unpack_f8_pair(uint32_t bits) {
   return {f8_value<T>(bits & 0xffu), f8_value<T>(bits >> 8 & 0xffu)};
 }
-template <FloatType T>
+template <DType T>
 __device__ inline uint32_t pack_f8_pair(float low, float high) {
   const auto code = [](float v) {
     const auto bits = static_cast<uint32_t>(__float_as_int(v));
-    return T == FloatType::kF8E4M3 ? f32_bits_to_f8e4m3(bits) : f32_bits_to_f8e5m2(bits);
+    return T == DType::kF8E4M3 ? f32_bits_to_f8e4m3(bits) : f32_bits_to_f8e5m2(bits);
   };
   return code(low) | code(high) << 8;
 }
@@ -210,10 +209,10 @@ __device__ inline uint32_t pack_i8(float v) {
 }  // namespace detail
 
 /// Memory's words as values.
-template <FloatType T, int N>
+template <DType T, int N>
 __device__ inline Values<N> values(const Vec<T, N>& w) {
   Values<N> r;
-  if constexpr (T == FloatType::kI8) {
+  if constexpr (T == DType::kI8) {
 #pragma unroll
     for (int i = 0; i < N; ++i)
       r.v[i] = static_cast<float>(static_cast<int8_t>(w.words[i / 4] >> (i % 4 * 8)));
@@ -230,9 +229,9 @@ __device__ inline Values<N> values(const Vec<T, N>& w) {
   return r;
 }
 /// The same a second time, behind a reduction: see RowUnpack.
-template <FloatType T, int N>
+template <DType T, int N>
 __device__ inline Values<N> values(const Vec<T, N>& w, const RowUnpack& unpack) {
-  if constexpr (T == FloatType::kBF16) {
+  if constexpr (T == DType::kBF16) {
     Values<N> r;
 #pragma unroll
     for (int i = 0; i < Vec<T, N>::kWords; ++i) {
@@ -240,7 +239,7 @@ __device__ inline Values<N> values(const Vec<T, N>& w, const RowUnpack& unpack) 
       if constexpr (N > 1) r.v[2 * i + 1] = float_from_bits(w.words[i] & unpack.mask);
     }
     return r;
-  } else if constexpr (T == FloatType::kF16) {
+  } else if constexpr (T == DType::kF16) {
     Vec<T, N> h = w;
 #pragma unroll
     for (int i = 0; i < Vec<T, N>::kWords; ++i) h.words[i] ^= unpack.shift - 16;
@@ -250,7 +249,7 @@ __device__ inline Values<N> values(const Vec<T, N>& w, const RowUnpack& unpack) 
   }
 }
 /// Values rounded once into memory's words.
-template <FloatType T, int N>
+template <DType T, int N>
 __device__ inline Vec<T, N> rounded(const Values<N>& a) {
   Vec<T, N> w;
   if constexpr (size_of(T) == 1) {
@@ -258,7 +257,7 @@ __device__ inline Vec<T, N> rounded(const Values<N>& a) {
     for (int i = 0; i < Vec<T, N>::kWords; ++i) w.words[i] = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      if constexpr (T == FloatType::kI8)
+      if constexpr (T == DType::kI8)
         w.words[i / 4] |= detail::pack_i8(a.v[i]) << (i % 4 * 8);
       else if (i % 2 == 0)
         w.words[i / 4] |= detail::pack_f8_pair<T>(a.v[i], N > 1 ? a.v[i + (N > 1)] : 0.0f)
@@ -270,7 +269,7 @@ __device__ inline Vec<T, N> rounded(const Values<N>& a) {
   return w;
 }
 /// w · s; 16-bit words stay words over a reduction, as with RowUnpack, since `first` is not known.
-template <FloatType T, int N>
+template <DType T, int N>
 __device__ inline Values<N> scaled(const Vec<T, N>& w, const RowScale<T>& s) {
   if constexpr (size_of(T) == 2) {
     Values<N> r;
@@ -287,7 +286,7 @@ __device__ inline Values<N> scaled(const Vec<T, N>& w, const RowScale<T>& s) {
   }
 }
 /// a + b rounded into memory's words: 16-bit types in one instruction a pair.
-template <FloatType T, int N>
+template <DType T, int N>
 __device__ inline Vec<T, N> add_rounded(const Vec<T, N>& a, const Vec<T, N>& b) {
   if constexpr (size_of(T) == 2) {
     Vec<T, N> h;

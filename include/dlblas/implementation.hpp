@@ -1,5 +1,5 @@
 // Your own implementation of an operator, and your own operator, in C++: in a program, or in a
-// shared object that somebody else loads (DLBLAS_OWN). In: a name and plain functions. Out: a
+// shared object that another program loads (DLBLAS_OWN). In: a name and plain functions. Out: a
 // candidate that is asked, searched, checked against the oracle, timed and remembered like a
 // built-in one. Read next: docs/own.md, dlblas.h (the C functions below this).
 #ifndef DLBLAS_IMPLEMENTATION_HPP_

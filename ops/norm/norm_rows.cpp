@@ -29,7 +29,7 @@ void choose(const Problem& problem, std::int32_t* options) {
       problem.scalars[kKeyCastBeforeWeight] != 0 && problem.tensors[0].dtype != DType::kF32;
 }
 
-int words_of(FloatType type, int elements) { return (elements * size_of(type) + 3) / 4; }
+int words_of(DType type, int elements) { return (elements * size_of(type) + 3) / 4; }
 
 /// What a thread holds of the row and of the weight, and 32; 16 more for bounds; x and residual
 /// both, where ptxas asks for all of them at once. `__launch_bounds__` needs it: left alone, ptxas

@@ -13,11 +13,6 @@
 namespace dlblas::kernels {
 namespace {
 
-static_assert(static_cast<int>(DType::kF32) == static_cast<int>(FloatType::kF32) &&
-              static_cast<int>(DType::kBF16) == static_cast<int>(FloatType::kBF16) &&
-              static_cast<int>(DType::kF8E4M3) == static_cast<int>(FloatType::kF8E4M3) &&
-              static_cast<int>(DType::kI8) == static_cast<int>(FloatType::kI8));
-
 [[noreturn]] void bad(const Schema& schema, const char* what, std::string_view got) {
   throw Error(ErrorKind::kArgument,
               text(schema.name, ": row program's ", what,

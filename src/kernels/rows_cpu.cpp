@@ -87,9 +87,9 @@ double estimate(const Query& q, const Config& config) {
 
 /// Values go by even and odd elements where the first operand is bf16, or bytes that become bf16.
 bool pairs_pay(const RowJob& job) {
-  if (size_of(job.types[0]) > 1) return job.types[0] == FloatType::kBF16;
+  if (size_of(job.types[0]) > 1) return job.types[0] == DType::kBF16;
   for (int i = 0; i < job.operands; ++i)
-    if ((job.written >> i & 1u) && job.types[i] == FloatType::kBF16) return true;
+    if ((job.written >> i & 1u) && job.types[i] == DType::kBF16) return true;
   return false;
 }
 
@@ -159,9 +159,9 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
     const RowOperandSpec& spec = op.operands[static_cast<std::size_t>(i)];
     const TensorView& t = args.tensors[spec.tensor];
     const bool values = given(args, spec) && t.dtype <= DType::kI8;
-    job.types[i] = values ? static_cast<FloatType>(t.dtype) : FloatType::kF32;
+    job.types[i] = values ? t.dtype : DType::kF32;
     if (!given(args, spec)) continue;
-    if (!spec.written && values && job.types[i] == FloatType::kF32) job.short_nans = false;
+    if (!spec.written && values && job.types[i] == DType::kF32) job.short_nans = false;
     if (op.folded >> i & 1u) continue;  // no access of a row writes it
     if (spec.written) job.written |= 1u << i;
     if (spec.role == RowRole::kRow || spec.role == RowRole::kColumns ||

@@ -248,8 +248,8 @@ std::string literal(const RowTraits& traits) {
   const auto word = [](bool value) { return value ? "true" : "false"; };
   const bool shaped = traits.shape.head_width > 0 || traits.shape.gathered != 0;
   std::string types, options;
-  for (const FloatType type : traits.types)
-    types += text("dlblas::FloatType(", static_cast<int>(type), "), ");
+  for (const DType type : traits.types)
+    types += text("dlblas::DType(", static_cast<int>(type), "), ");
   for (const std::int32_t option : traits.options) options += text(option, ", ");
   return text(
       "dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n, ", .full = ", word(traits.full),

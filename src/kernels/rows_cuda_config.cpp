@@ -87,7 +87,7 @@ const RowTable* make_row_table(const RowOp& op, Kind kind) {
 /// of rows (of heads, where there are any), or what width, groups and alignment leave of it.
 RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   RowTraits traits;
-  for (FloatType& type : traits.types) type = FloatType::kF32;
+  for (DType& type : traits.types) type = DType::kF32;
   traits.n = 16;
   traits.nested = traits.strided = k.kind == Kind::kStrided;
   traits.shape = shape_of(*k.op, problem);
@@ -102,7 +102,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     const int size = size_of(t.dtype), align = 1 << t.align_log2;
     if (align < size) traits.aligned = false;
     if (t.dtype > DType::kI8) continue;
-    traits.types[i] = static_cast<FloatType>(t.dtype);
+    traits.types[i] = t.dtype;
     if (!has_columns(spec.role) || (k.op->folded >> i & 1u)) continue;
     const int span = spec.spanned() ? shape.span : 1;
     const RowRole leading = k.op->op.heads ? RowRole::kHeads : RowRole::kRow;
@@ -167,7 +167,7 @@ int threads_per_unit(const DeviceInfo& device) {
 }
 
 bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
-  constexpr double kMinCaches = 8;  // ops/norm/README.md has the measurement
+  constexpr double kMinCaches = 8;  // docs/notes/norm_kernels.md has the measurement
   return traits_of(k, problem).n > 1 && accesses(k, problem) >= 256 &&
          bytes_of(*k.op, problem) > kMinCaches * static_cast<double>(device.l2_bytes);
 }

@@ -42,7 +42,7 @@ Descriptor move_up(int fd);
 /// Has it ended? It stays unreaped.
 bool has_ended(pid_t child);
 /// Waits `limit_s` for the child to end, then kills it with its group, and reaps it. The status of
-/// waitpid; −1 where somebody else has reaped it. `*killed`: it had to be killed.
+/// waitpid; −1 where another waitpid has reaped it. `*killed`: it had to be killed.
 int end_child(pid_t child, double limit_s, bool* killed = nullptr);
 /// "was killed by signal 11 (segmentation fault)", "exited with status 3".
 std::string words_of_status(int status);

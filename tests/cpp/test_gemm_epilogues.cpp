@@ -35,9 +35,8 @@ struct ScaledResidual {
   static void store(const Params& p, int64_t i, int64_t j, int64_t n,
                     const float* const (&sums)[kParts]) {
     store_values(p.out, i, j, n, [&](int64_t c, int64_t lanes) {
-      const Vec scale =
-          mul(broadcast(p.alpha[i]), load_first<Element::kF32>(p.beta + j + c, lanes));
-      return fma(scale, load_first<Element::kF32>(sums[0] + c, lanes),
+      const Vec scale = mul(broadcast(p.alpha[i]), load_first<DType::kF32>(p.beta + j + c, lanes));
+      return fma(scale, load_first<DType::kF32>(sums[0] + c, lanes),
                  load_columns(p.residual, i, j + c, lanes));
     });
   }
@@ -51,8 +50,8 @@ struct Gated {
   static void store(const Params& p, int64_t i, int64_t j, int64_t n,
                     const float* const (&sums)[kParts]) {
     store_values(p.out, i, j, n, [&](int64_t c, int64_t lanes) {
-      const Vec gate = load_first<Element::kF32>(sums[0] + c, lanes);
-      return mul(mul(gate, sigmoid(gate)), load_first<Element::kF32>(sums[1] + c, lanes));
+      const Vec gate = load_first<DType::kF32>(sums[0] + c, lanes);
+      return mul(mul(gate, sigmoid(gate)), load_first<DType::kF32>(sums[1] + c, lanes));
     });
   }
 };
@@ -145,7 +144,7 @@ void on_cpu(const Case& c, bool gated, bool b_rows, const std::string& what, con
   GemmJob job{};
   job.m = c.m, job.n = c.n, job.k = c.k;
   const auto matrix = [](const std::vector<Half>& v, std::int64_t row, std::int64_t col) {
-    return GemmMatrix{const_cast<Half*>(v.data()), row, col, Element::kBF16};
+    return GemmMatrix{const_cast<Half*>(v.data()), row, col, DType::kBF16};
   };
   job.a = matrix(c.a, c.k, 1);
   for (int part = 0; part < 2; ++part) {
@@ -235,7 +234,7 @@ std::string text_of(const GemmFmaConfig& c) {
 
 /// bf16, K a multiple of 8, b as a linear layer's weight.
 GemmTraits traits(std::int32_t span) {
-  return {FloatType::kBF16, true, true, true, true, true, 16, span};
+  return {DType::kBF16, true, true, true, true, true, 16, span};
 }
 template <typename Config>
 KernelSource source(const char* kernel, const Config& config, std::int32_t span, bool gated,

@@ -1,5 +1,5 @@
 // Operators made of others: what serves a part is the part's own choice, everywhere a choice can
-// come from, and whoever asks about the whole sees it. Read next: src/dispatch/nested.cpp.
+// come from, and questions about the whole see it. Read next: src/dispatch/nested.cpp.
 #include <atomic>
 #include <cmath>
 #include <deque>

@@ -55,7 +55,7 @@ void check(int rows, int width, int part, const How& how) {
   sums.back() = 17;
   RowJob job{};
   job.call.rows = rows, job.call.width = width, job.call.tiles = 1;
-  const FloatType type = how.bf16 ? FloatType::kBF16 : FloatType::kF32;
+  const DType type = how.bf16 ? DType::kBF16 : DType::kF32;
   char* data[] = {xs.data(), weights.data(), ys.data()};
   for (int i = 0; i < 3; ++i) {
     job.call.operands[i] = {data[i] + how.shift * bytes, i == 1 ? 0 : width, 1};
@@ -121,8 +121,8 @@ TEST(RowFolds, CompileCleanForGpus) {
     EXPECT_TRUE(cubin.warnings.empty()) << entry << cubin.warnings.front();
   };
   const std::string types =
-      "dlblas::RowTraits{.types = {dlblas::FloatType(2), dlblas::FloatType(0), "
-      "dlblas::FloatType(2), dlblas::FloatType(0), dlblas::FloatType(1)}, ";
+      "dlblas::RowTraits{.types = {dlblas::DType(2), dlblas::DType(0), "
+      "dlblas::DType(2), dlblas::DType(0), dlblas::DType(1)}, ";
   for (const int arch : {80, 90}) {
     for (const char* rest : {".n = 8, .folded = 24}", ".n = 4, .nested = true, .folded = 24}",
                              ".n = 1, .nested = true, .strided = true, .aligned = false, "

@@ -35,20 +35,19 @@ struct Quantized {
 };
 
 /// Rows [tokens, heads, width] at outer and inner strides of x.
-Quantized run(const std::vector<float>& x, const std::vector<float>& weight, FloatType type,
-              int tokens, int heads, int width, std::int64_t outer, std::int64_t inner) {
+Quantized run(const std::vector<float>& x, const std::vector<float>& weight, DType type, int tokens,
+              int heads, int width, std::int64_t outer, std::int64_t inner) {
   const int rows = tokens * heads, groups = (width + 127) / 128;
   Quantized out{std::vector<std::uint8_t>(static_cast<std::size_t>(rows * width)),
                 std::vector<float>(static_cast<std::size_t>(rows * groups)),
                 std::vector<float>(static_cast<std::size_t>(rows))};
   RowJob job{};
   job.call.rows = rows, job.call.width = width, job.call.tiles = 1, job.call.group = 128;
-  job.call.f[0] = type == FloatType::kI8 ? 127 : 448;
+  job.call.f[0] = type == DType::kI8 ? 127 : 448;
   job.call.options[0] = !weight.empty();
   void* data[] = {const_cast<float*>(x.data()), const_cast<float*>(weight.data()), out.q.data(),
                   out.scale.data(), out.peak.data()};
-  const FloatType types[] = {FloatType::kF32, FloatType::kF32, type, FloatType::kF32,
-                             FloatType::kF32};
+  const DType types[] = {DType::kF32, DType::kF32, type, DType::kF32, DType::kF32};
   const std::int64_t pitch[] = {0, 0, width, groups, 1};
   job.call.nest.rank = 2;
   job.call.nest.sizes[0] = static_cast<std::uint32_t>(heads);
@@ -77,7 +76,7 @@ TEST_P(RowGroups, AreQuantizedAsInF64) {
       weight(static_cast<std::size_t>(width));
   for (float& v : x) v = normal(random);
   for (float& v : weight) v = normal(random);
-  for (const FloatType type : {FloatType::kF8E4M3, FloatType::kI8}) {
+  for (const DType type : {DType::kF8E4M3, DType::kI8}) {
     for (const bool weighted : {false, true}) {
       const Quantized got = run(x, weighted ? weight : std::vector<float>{}, type, tokens, heads,
                                 width, outer, inner);
@@ -92,14 +91,14 @@ TEST_P(RowGroups, AreQuantizedAsInF64) {
           float most = 0;
           for (int c = g * 128; c < end; ++c) most = std::max(most, std::abs(value(c)));
           peak = std::max(peak, most);
-          const float scale = most / (type == FloatType::kI8 ? 127.0f : 448.0f);
+          const float scale = most / (type == DType::kI8 ? 127.0f : 448.0f);
           ASSERT_FLOAT_EQ(got.scale[static_cast<std::size_t>(r * groups + g)], scale);
           for (int c = g * 128; c < end; ++c) {
             const std::uint8_t byte = got.q[static_cast<std::size_t>(r * width + c)];
-            const double q = type == FloatType::kI8 ? static_cast<std::int8_t>(byte) : e4m3(byte);
+            const double q = type == DType::kI8 ? static_cast<std::int8_t>(byte) : e4m3(byte);
             const double want = static_cast<double>(value(c)) / scale;
             const double half =
-                type == FloatType::kI8
+                type == DType::kI8
                     ? 0.5
                     : std::exp2(std::max(-6.0, std::floor(std::log2(std::abs(want)))) - 4);
             ASSERT_NEAR(q, want, half * 1.0001) << "row " << r << " column " << c;
@@ -112,12 +111,12 @@ TEST_P(RowGroups, AreQuantizedAsInF64) {
 }
 
 /// The program as the kernels of GPUs.
-KernelSource kernel(const char* skeleton, FloatType type, const char* traits, const char* config) {
+KernelSource kernel(const char* skeleton, DType type, const char* traits, const char* config) {
   return {"tests/device/row_quantize_program.hpp",
           text("dlblas::", skeleton, "<dlblas::test::RowQuantize, dlblas::RowTraits{.types = {",
-               "dlblas::FloatType(2), dlblas::FloatType(2), dlblas::FloatType(",
-               static_cast<int>(type), "), dlblas::FloatType(0), dlblas::FloatType(0)}, ", traits,
-               "}, dlblas::RowConfig{", config, "}>"),
+               "dlblas::DType(2), dlblas::DType(2), dlblas::DType(", static_cast<int>(type),
+               "), dlblas::DType(0), dlblas::DType(0)}, ", traits, "}, dlblas::RowConfig{", config,
+               "}>"),
           0};
 }
 
@@ -130,16 +129,16 @@ TEST(RowProgramsOnGpus, GroupsAndBytesCompileClean) {
   };
   for (const char* traits : {".n = 8, .full = true, .group = 128, .options = {1}",
                              ".n = 4, .nested = true, .group = 128"}) {
-    clean(kernel("row_registers", FloatType::kI8, traits, ".threads = 128, .vectors = 4"), 80);
-    clean(kernel("row_registers", FloatType::kF8E4M3, traits, ".threads = 128, .vectors = 4"), 90);
+    clean(kernel("row_registers", DType::kI8, traits, ".threads = 128, .vectors = 4"), 80);
+    clean(kernel("row_registers", DType::kF8E4M3, traits, ".threads = 128, .vectors = 4"), 90);
   }
-  clean(kernel("row_registers", FloatType::kF8E4M3, ".n = 8, .group = 128",
-               ".vectors = 4, .cluster = 4"),
-        90);
-  clean(kernel("row_passes", FloatType::kF8E4M3, ".n = 8, .kept = 32, .group = 128",
+  clean(
+      kernel("row_registers", DType::kF8E4M3, ".n = 8, .group = 128", ".vectors = 4, .cluster = 4"),
+      90);
+  clean(kernel("row_passes", DType::kF8E4M3, ".n = 8, .kept = 32, .group = 128",
                ".threads = 256, .vectors = 2"),
         90);
-  clean(kernel("row_passes", FloatType::kF8E5M2,
+  clean(kernel("row_passes", DType::kF8E5M2,
                ".n = 1, .nested = true, .strided = true, .aligned = false, .group = 100",
                ".threads = 256, .vectors = 1, .keep = false, .early = false"),
         80);

@@ -19,11 +19,11 @@ struct ScaledResidual {
   __device__ static __forceinline__ void store(const Params& p, const GemmAt& at,
                                                const GemmSums<kParts>& sums) {
     const float alpha = p.alpha[at.m];
-    constexpr GemmOutTraits kOut{FloatType::kBF16, kVector, true};
+    constexpr GemmOutTraits kOut{DType::kBF16, kVector, true};
     store_values<kOut, N>(p.out, at, [&](int i) {
       float residual[1];
       const int64_t n = at.n + i;
-      load_vec<FloatType::kBF16, 1>(p.residual.data, at.m * p.residual.row + n * p.residual.col)
+      load_vec<DType::kBF16, 1>(p.residual.data, at.m * p.residual.row + n * p.residual.col)
           .unpack(residual);
       return alpha * p.beta[n] * sums(0, i) + residual[0];
     });
@@ -39,7 +39,7 @@ struct Gated {
   template <int N>
   __device__ static __forceinline__ void store(const Params& p, const GemmAt& at,
                                                const GemmSums<kParts>& sums) {
-    constexpr GemmOutTraits kOut{FloatType::kBF16, kVector, true};
+    constexpr GemmOutTraits kOut{DType::kBF16, kVector, true};
     store_values<kOut, N>(p.out, at, [&](int i) {
       const float gate = sums(0, i);
       return gate / (1.0f + expf(-gate)) * sums(1, i);

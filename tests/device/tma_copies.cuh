@@ -120,7 +120,7 @@ __global__ void tma_multicast(const __grid_constant__ MulticastParams p) {
     __syncthreads();
     if (threadIdx.x < kBlocks) empty.arrive_at(threadIdx.x);
   }
-  cluster_sync();  // nobody arrives at a block that is gone
+  cluster_sync();  // no arrival at a block that has ended
 }
 
 }  // namespace dlblas

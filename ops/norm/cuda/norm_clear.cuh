@@ -1,4 +1,4 @@
-// First step where blocks meet in the workspace: nobody has arrived, whatever it held.
+// First step where blocks exchange sums through the workspace: sets all counters to 0.
 // Read next: ops/norm/cuda/norm_meeting.cuh.
 #pragma once
 
@@ -8,7 +8,7 @@
 namespace dlblas {
 
 __global__ void norm_clear(const __grid_constant__ NormClearParams p) {
-  wait_for_dependencies();  // whoever used the workspace before
+  wait_for_dependencies();  // earlier users of the workspace
   launch_dependents();
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
 #pragma unroll 1

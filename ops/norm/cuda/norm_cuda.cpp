@@ -12,12 +12,6 @@
 namespace dlblas::norm {
 namespace {
 
-static_assert(static_cast<int>(DType::kF32) == static_cast<int>(FloatType::kF32) &&
-              static_cast<int>(DType::kF16) == static_cast<int>(FloatType::kF16) &&
-              static_cast<int>(DType::kBF16) == static_cast<int>(FloatType::kBF16));
-
-FloatType float_type(DType dtype) { return static_cast<FloatType>(dtype); }
-
 bool has_plain_rows(Layout layout) {
   return layout == Layout::kContiguous || layout == Layout::kRowStrided;
 }
@@ -40,8 +34,8 @@ NormCudaTraits traits_of(const Query& q) {
   const NormTensors& at = tensors_of(q);
   const Problem& problem = q.problem;
   NormCudaTraits traits{};
-  traits.type = float_type(problem.tensors[at.x].dtype);
-  traits.weight = float_type(problem.tensors[at.weight].dtype);
+  traits.type = problem.tensors[at.x].dtype;
+  traits.weight = problem.tensors[at.weight].dtype;
   traits.add = at.adds();
   traits.cast_before_weight = problem.scalars[kKeyCastBeforeWeight] != 0;
   traits.weight_align = 1 << problem.tensors[at.weight].align_log2;

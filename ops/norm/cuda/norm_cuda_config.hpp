@@ -11,8 +11,8 @@ namespace dlblas {
 /// What a kernel is compiled for. One access is `align` bytes, which divide the address of every
 /// row and its length; below the element's size, elements are read byte by byte.
 struct NormCudaTraits {
-  FloatType type;           // of x, residual and both results
-  FloatType weight;         // type, or f32
+  DType type;               // of x, residual and both results
+  DType weight;             // type, or f32
   bool add;                 // h = round(x + residual) first
   bool cast_before_weight;  // rounds to `type` before the weight
   int32_t align;            // bytes: 16, 8, 4, 2 or 1

@@ -1,6 +1,6 @@
-// Where the parts of a row's sum meet when blocks all over the grid share the row: every block
-// hands in its part, the last to come adds them in the order of blocks and publishes the total,
-// whoever needs it waits. Memory is cleared before the launch (norm_clear.cuh). Read next:
+// The sum of a row that blocks of the whole grid share: every block stores its part, the last one
+// adds them in the order of blocks and publishes the total, and blocks that need it wait. Memory is
+// cleared before the launch (norm_clear.cuh). Read next:
 // ops/norm/cuda/norm_split.cuh, ops/norm/cuda/norm_ring.cuh.
 #pragma once
 

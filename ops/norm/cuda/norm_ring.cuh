@@ -6,9 +6,10 @@
 //      stage k         k + 1 … k + depth            k − lag
 //   wait > sum it    in flight                    write its result, then ask for stage k + depth
 //
-// Nobody waits for others but for a row's total, which is some stages old when it is needed: one
-// more warp adds up what the others hold, meets the group's other blocks in memory, and hands the
-// total back through barriers in shared memory. So no thread that writes results ever fences.
+// The only wait between warps is for a row's total, which is several stages old when it is needed:
+// one extra warp adds the warps' sums, exchanges them with the group's other blocks through global
+// memory, and returns the total through barriers in shared memory. So no thread that writes results
+// issues a fence.
 // In: x [T, C], weight [C], and residual; rows aligned to 16 bytes. Out: y, and residual_out. A
 // row's elements are in shared memory before it is written, so results may lie where x and residual
 // do. Flow: call > validate > select > compile > [launch].  Read next:
@@ -30,7 +31,7 @@ struct RingShape {
   static constexpr int kWarps = C.threads / kWarp;
   static constexpr int kStage = C.step * kWarp;  // accesses of a warp
   /// Rows that a warp may have summed before it needs the total of the first of them; and one
-  /// more set of sums, for whoever is behind.
+  /// more set of sums, for the slowest warp.
   static constexpr int kSets = (kLag + 1) / kStages + 2;
 };
 

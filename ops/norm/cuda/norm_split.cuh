@@ -1,8 +1,8 @@
 // RMS norm of long rows, divided over the whole grid: a chunk's squares are summed, and `lag` rows
 // later, when the row's sum is there and its elements still lie in L2, the chunk is read again and
 // scaled. So memory is read once and few rows are in flight.
-// Blocks take items (row, chunk) in order from a ticket: an item first sums its chunk, which waits
-// for nobody, then scales the same chunk of the row `lag` before, whose sums were all taken by
+// Blocks take items (row, chunk) in order from a ticket: an item first sums its chunk, without
+// waiting, then scales the same chunk of the row `lag` before, whose sums were all taken by
 // earlier tickets. So a waiting block waits only for blocks that run and will not wait: no
 // cooperative launch, any grid, any neighbours on the device.
 // In: x [T, C], weight [C], and residual. Out: y, and residual_out.
@@ -45,7 +45,7 @@ __device__ inline void scale_chunk(Tile tile, int64_t row, int chunk, double* sh
   typename Tile::Weights weights;
   typename Tile::Row h;
   tile.load_weights(weights, call.weight, start);
-  // x is nobody's to write but this item's: it may be asked for before the sum is there.
+  // Only this item writes x: its loads may start before the sum is there.
   if constexpr (!S.add) tile.load(h, call.x, row * call.x_stride + start);
   const double total = total_of(row, shared, p.meeting);
   if constexpr (S.add) tile.load(h, call.residual_out, row * call.residual_out_stride + start);

@@ -34,7 +34,7 @@ __device__ inline NormWeightVec<S> load_weight(const void* base, int64_t offset)
 
 /// The same bits, but the compiler cannot know: it keeps the words over a barrier, and not the
 /// twice as many floats that it already made of them (102 registers for 64, at 4 accesses of bf16).
-template <FloatType T, int N>
+template <DType T, int N>
 __device__ inline Vec<T, N> hide(Vec<T, N> v, uint32_t zero) {
   if constexpr (size_of(T) == 2)
 #pragma unroll
@@ -56,10 +56,10 @@ __device__ inline NormVec<S> add_residual(const NormVec<S>& x, const NormVec<S>&
 struct Squares {
   float chains[4] = {0, 0, 0, 0};
 
-  template <FloatType T, int N>
+  template <DType T, int N>
   __device__ void take(const Vec<T, N>& h) {
     constexpr int kWords = Vec<T, N>::kWords;
-    if constexpr (T != FloatType::kF32) {
+    if constexpr (T != DType::kF32) {
       add_squares<T, kWords>(h.words, chains);
     } else {
 #pragma unroll
@@ -87,7 +87,7 @@ __device__ inline bool leaves_f32(double sum, const NormCudaParams& p) {
 __device__ inline float norm_scale(float sum, const NormCudaParams& p) {
   return reciprocal_root(fmaf(sum, p.inverse_width_f32, p.eps_f32));
 }
-template <FloatType T>
+template <DType T>
 __device__ inline RowScale<T> row_scale(double sum, const NormCudaParams& p) {
   if (leaves_f32(sum, p)) return RowScale<T>::wide_root(fma(sum, p.inverse_width, p.eps));
   return {1, norm_scale(static_cast<float>(sum), p)};
@@ -100,7 +100,7 @@ template <NormCudaTraits S>
 __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& weight,
                                        RowScale<S.type> scale, float offset) {
   NormVec<S> y;
-  if constexpr (S.type == FloatType::kF32) {
+  if constexpr (S.type == DType::kF32) {
 #pragma unroll
     for (int i = 0; i < NormVec<S>::kWords; ++i)
       y.words[i] = bits_of_float(float_from_bits(h.words[i]) * scale.first * scale.second *
@@ -126,20 +126,20 @@ __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& wei
 }
 
 // One element; its address is aligned to itself, or to nothing.
-template <FloatType T, int kAlign>
+template <DType T, int kAlign>
 __device__ inline float load_element(const void* base, int64_t offset) {
   float v[1];
   load_vec<T, 1, detail::smaller(kAlign, size_of(T))>(base, offset).unpack(v);
   return v[0];
 }
-template <FloatType T, int kAlign>
+template <DType T, int kAlign>
 __device__ inline void store_element(void* base, int64_t offset, float value) {
   Vec<T, 1> v;
   v.pack({value});
   store_vec<T, 1, detail::smaller(kAlign, size_of(T))>(base, offset, v);
 }
 
-template <FloatType T>
+template <DType T>
 __device__ inline void* at_element(const void* base, int64_t offset) {
   return const_cast<char*>(static_cast<const char*>(base)) + offset * size_of(T);
 }
@@ -165,7 +165,7 @@ __device__ inline double squares_wide(const void* h, int64_t first, int64_t end,
   return sum;
 }
 /// All columns from `first` to before `end`, for every one of the threads that share them: each
-/// warp reads them all. Results may lie where h does, so nobody goes on before all have read.
+/// warp reads them all. Results may lie where h does, so the function ends after all have read.
 template <NormCudaTraits S, int kThreads>
 __device__ inline double squares_wide(const void* h, int64_t first, int64_t end,
                                       const RowSum<kThreads>& threads) {

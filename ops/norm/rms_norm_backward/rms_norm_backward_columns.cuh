@@ -36,7 +36,7 @@ __device__ inline int64_t offset_of_row(const NormRowMap& map, int64_t row) {
 template <NormCudaTraits S>
 constexpr int scales_blocks() {
 #if __CUDA_ARCH__ < 900
-  if (S.type == FloatType::kF32 && norm_elements(S) == 1) return 6;
+  if (S.type == DType::kF32 && norm_elements(S) == 1) return 6;
 #endif
   return 0;
 }

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "cpu/element.hpp"
+#include "device/dtype.hpp"
 
 namespace dlblas {
 
@@ -18,8 +18,8 @@ namespace dlblas {
 inline constexpr int64_t kBackwardBlock = 4096;
 
 struct BackwardTraits {
-  Element element;          // of dy, x, dresidual and dx
-  Element weight;           // element, or f32
+  DType element;            // of dy, x, dresidual and dx
+  DType weight;             // element, or f32
   bool add;                 // dresidual is given
   bool cast_before_weight;  // x·r is rounded to `element` before it meets dy in dweight
 };

@@ -271,8 +271,7 @@ Kernel prepare(const Query& q, const Config& config) {
   const std::int64_t width = problem.dims[kC], rows = problem.dims[kT];
   State state;
   state.cast = problem.scalars[kKeyCastBeforeWeight] != 0;
-  const BackwardTraits traits = {static_cast<Element>(problem.tensors[kDy].dtype),
-                                 static_cast<Element>(problem.tensors[kWeight].dtype),
+  const BackwardTraits traits = {problem.tensors[kDy].dtype, problem.tensors[kWeight].dtype,
                                  has_residual(problem), state.cast};
   state.passes = kernels::code_of<BackwardLevel>(q).passes(traits, chosen);
   const std::int64_t chunk_bytes =

@@ -14,10 +14,6 @@
 namespace dlblas::norm::backward {
 namespace {
 
-static_assert(static_cast<int>(DType::kF32) == static_cast<int>(FloatType::kF32) &&
-              static_cast<int>(DType::kF16) == static_cast<int>(FloatType::kF16) &&
-              static_cast<int>(DType::kBF16) == static_cast<int>(FloatType::kBF16));
-
 // ---- traits ------------------------------------------------------------------------------------
 
 }  // namespace
@@ -34,10 +30,10 @@ Support supports_rows(const Problem& problem) {
 
 NormCudaTraits traits_of(const Problem& problem) {
   NormCudaTraits s = {};
-  s.type = static_cast<FloatType>(problem.tensors[kDy].dtype);
-  s.weight = static_cast<FloatType>(problem.tensors[kWeight].dtype);
+  s.type = problem.tensors[kDy].dtype;
+  s.weight = problem.tensors[kWeight].dtype;
   s.add = has_residual(problem);
-  s.cast_before_weight = problem.scalars[kKeyCastBeforeWeight] != 0 && s.type != FloatType::kF32;
+  s.cast_before_weight = problem.scalars[kKeyCastBeforeWeight] != 0 && s.type != DType::kF32;
   s.align = 16;
   for (const Tensor i : kRowTensors)
     if (has(problem, i)) s.align = std::min(s.align, 1 << problem.tensors[i].align_log2);
@@ -95,7 +91,7 @@ KernelSource fold_source(const Problem& problem) {
   const DType dtype = problem.tensors[kDweight].dtype;
   const int align = 1 << problem.tensors[kDweight].align_log2;
   return {"ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh",
-          text("dlblas::norm_backward_fold<dlblas::FloatType(", static_cast<int>(dtype), "), ",
+          text("dlblas::norm_backward_fold<dlblas::DType(", static_cast<int>(dtype), "), ",
                align < size_of(dtype) ? 1 : static_cast<int>(size_of(dtype)), ">")};
 }
 

@@ -12,13 +12,13 @@ namespace {
 constexpr int kPair = 2 * kWidth;
 
 /// NaNs on their way to E stem from E, or from arithmetic, unless an f32 weight brings its own.
-template <Element E, Element W>
-constexpr Nans kNans = E != Element::kF32&& W == Element::kF32 ? Nans::kAny : Nans::kShort;
+template <DType E, DType W>
+constexpr Nans kNans = E != DType::kF32&& W == DType::kF32 ? Nans::kAny : Nans::kShort;
 
 DLBLAS_INLINE Pair add2(Pair x, Pair y) { return {add(x.a, y.a), add(x.b, y.b)}; }
 DLBLAS_INLINE Pair mul2(Pair x, Pair y) { return {mul(x.a, y.a), mul(x.b, y.b)}; }
 DLBLAS_INLINE Pair fma2(Pair x, Pair y, Pair z) { return {fma(x.a, y.a, z.a), fma(x.b, y.b, z.b)}; }
-template <Element E, Nans N>
+template <DType E, Nans N>
 DLBLAS_INLINE Pair round2(Pair x) {
   return {round<E, N>(x.a), round<E, N>(x.b)};
 }

@@ -15,12 +15,12 @@ namespace {
 DLBLAS_INLINE Pair splat2(Vec v) { return {v, v}; }
 
 /// g = dy · (weight + weight_offset) of elements [i, i + kPair).
-template <Element E, Element W>
+template <DType E, DType W>
 DLBLAS_INLINE Pair scaled2(const BackwardRow& row, Pair dy, int64_t i) {
   const Pair w = load2<W, E>(at<W>(row.weight, i));
   return mul2(dy, add2(w, splat2(broadcast(row.weight_offset))));
 }
-template <Element W>
+template <DType W>
 DLBLAS_INLINE Vec scaled_partial(const BackwardRow& row, Vec dy, int64_t i, int n) {
   const Vec w = load_partial<W>(at<W>(row.weight, i), n);
   return mul(dy, add(w, broadcast(row.weight_offset)));
@@ -35,7 +35,7 @@ DLBLAS_INLINE float reduce_all(Pair* sums) {
 }
 
 /// Adds elements [begin, end) to the two sums.
-template <Element E, Element W, int kUnroll>
+template <DType E, DType W, int kUnroll>
 DLBLAS_INLINE void sum_gradient_block(const BackwardRow& row, int64_t begin, int64_t end,
                                       BackwardSums& total) {
   Pair squares[kUnroll], products[kUnroll];
@@ -62,7 +62,7 @@ DLBLAS_INLINE void sum_gradient_block(const BackwardRow& row, int64_t begin, int
   total.products += static_cast<double>(reduce_all<kUnroll>(products));
 }
 
-template <Element E, Element W, int kUnroll>
+template <DType E, DType W, int kUnroll>
 BackwardSums sum_gradient(const BackwardRow& row) {
   BackwardSums total = {0, 0};
   for (int64_t begin = 0; begin < row.width; begin += kBackwardBlock) {
@@ -78,7 +78,7 @@ struct Scales {
 };
 
 /// dx, and n = x · r as dweight takes it.
-template <Element E, Element W, bool kAdd, bool kCast>
+template <DType E, DType W, bool kAdd, bool kCast>
 DLBLAS_INLINE void write_gradient2(const BackwardRow& row, int64_t i, Scales k) {
   constexpr Nans kN = kNans<E, W>;
   const Pair x = load2<E, E>(at<E>(row.x, i)), dy = load2<E, E>(at<E>(row.dy, i));
@@ -93,12 +93,12 @@ DLBLAS_INLINE void write_gradient2(const BackwardRow& row, int64_t i, Scales k) 
   if constexpr (kCast) n = round2<E, kNans<E, E>>(n);
   // In the lanes' order: no permutation a row. The host knows it from `place`.
   float* sum = row.dweight + i;
-  store<Element::kF32>(sum, fma(dy.a, n.a, load<Element::kF32>(sum)));
-  store<Element::kF32>(sum + kWidth, fma(dy.b, n.b, load<Element::kF32>(sum + kWidth)));
+  store<DType::kF32>(sum, fma(dy.a, n.a, load<DType::kF32>(sum)));
+  store<DType::kF32>(sum + kWidth, fma(dy.b, n.b, load<DType::kF32>(sum + kWidth)));
 }
 
 /// The same for m <= kWidth elements.
-template <Element E, Element W, bool kAdd, bool kCast>
+template <DType E, DType W, bool kAdd, bool kCast>
 DLBLAS_INLINE void write_gradient_partial(const BackwardRow& row, int64_t i, Scales k, int m) {
   const Vec x = load_partial<E>(at<E>(row.x, i), m), dy = load_partial<E>(at<E>(row.dy, i), m);
   Vec n = mul(x, k.r);
@@ -107,11 +107,11 @@ DLBLAS_INLINE void write_gradient_partial(const BackwardRow& row, int64_t i, Sca
   store_partial<E>(at<E>(row.dx, i), dx, m);
   if constexpr (kCast) n = round<E>(n);
   float* sum = row.dweight + i;
-  const Vec before = load_partial<Element::kF32>(sum, m);
-  store_partial<Element::kF32>(sum, fma(dy, n, before), m);
+  const Vec before = load_partial<DType::kF32>(sum, m);
+  store_partial<DType::kF32>(sum, fma(dy, n, before), m);
 }
 
-template <Element E, Element W, bool kAdd, bool kCast>
+template <DType E, DType W, bool kAdd, bool kCast>
 void write_gradient(const BackwardRow& row, float r, float s) {
   const Scales k = {broadcast(r), broadcast(-s)};
   int64_t i = 0;
@@ -121,13 +121,13 @@ void write_gradient(const BackwardRow& row, float r, float s) {
   }
 }
 
-template <Element E, Element W>
+template <DType E, DType W>
 BackwardPasses pick_gradient(const BackwardTraits& traits, const BackwardConfig& config) {
   BackwardPasses passes = {};
   passes.sum = config.unroll == 1   ? sum_gradient<E, W, 1>
                : config.unroll == 2 ? sum_gradient<E, W, 2>
                                     : sum_gradient<E, W, 4>;
-  const bool cast = traits.cast_before_weight && E != Element::kF32;
+  const bool cast = traits.cast_before_weight && E != DType::kF32;
   if (traits.add) {
     passes.write = cast ? write_gradient<E, W, true, true> : write_gradient<E, W, true, false>;
   } else {
@@ -136,9 +136,9 @@ BackwardPasses pick_gradient(const BackwardTraits& traits, const BackwardConfig&
   // Where the lanes of a pair hold their elements: load2 of the numbers 0, 1, 2, ….
   float numbers[kPair], lanes[kPair];
   for (int i = 0; i < kPair; ++i) numbers[i] = static_cast<float>(i);
-  const Pair order = load2<Element::kF32, E>(numbers);
-  store<Element::kF32>(lanes, order.a);
-  store<Element::kF32>(lanes + kWidth, order.b);
+  const Pair order = load2<DType::kF32, E>(numbers);
+  store<DType::kF32>(lanes, order.a);
+  store<DType::kF32>(lanes + kWidth, order.b);
   for (int i = 0; i < kPair; ++i) {
     passes.place[static_cast<int>(lanes[i])] = static_cast<unsigned char>(i);
   }
@@ -151,14 +151,14 @@ BackwardPasses pick_gradient(const BackwardTraits& traits, const BackwardConfig&
 BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config) {
   const bool same = traits.weight == traits.element;
   switch (traits.element) {
-    case Element::kF32:
-      return pick_gradient<Element::kF32, Element::kF32>(traits, config);
-    case Element::kF16:
-      return same ? pick_gradient<Element::kF16, Element::kF16>(traits, config)
-                  : pick_gradient<Element::kF16, Element::kF32>(traits, config);
+    case DType::kF32:
+      return pick_gradient<DType::kF32, DType::kF32>(traits, config);
+    case DType::kF16:
+      return same ? pick_gradient<DType::kF16, DType::kF16>(traits, config)
+                  : pick_gradient<DType::kF16, DType::kF32>(traits, config);
     default:
-      return same ? pick_gradient<Element::kBF16, Element::kBF16>(traits, config)
-                  : pick_gradient<Element::kBF16, Element::kF32>(traits, config);
+      return same ? pick_gradient<DType::kBF16, DType::kBF16>(traits, config)
+                  : pick_gradient<DType::kBF16, DType::kF32>(traits, config);
   }
 }
 

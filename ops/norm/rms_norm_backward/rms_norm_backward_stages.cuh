@@ -144,14 +144,14 @@ __device__ inline NormVec<S> write_gradient(const NormVec<S>& x, const NormVec<S
 template <int N>
 __device__ inline void store_partial(const BackwardCudaParams& p, int64_t group, int64_t column,
                                      const float (&sums)[N]) {
-  Vec<FloatType::kF32, N> v;
+  Vec<DType::kF32, N> v;
   v.pack(sums);
   store_vec(p.partials, group * p.width + column, v);
 }
 
 /// dweight from [groups, width] partial sums, in f64, in one order. One block: kFoldColumns
 /// columns.
-template <FloatType kWeight, int kAlign>
+template <DType kWeight, int kAlign>
 __global__ void __launch_bounds__(kFoldColumns* kFoldParts)
     norm_backward_fold(const __grid_constant__ BackwardFoldParams p) {
   static_assert(kFoldParts == kWarp && kFoldColumns == kWarp);

@@ -10,14 +10,10 @@
 
 namespace dlblas::gemm {
 
-static_assert(static_cast<int>(Element::kF32) == static_cast<int>(DType::kF32) &&
-              static_cast<int>(Element::kF16) == static_cast<int>(DType::kF16) &&
-              static_cast<int>(Element::kBF16) == static_cast<int>(DType::kBF16));
-
 namespace {
 
 GemmMatrix matrix_of(const TensorView& t) {
-  GemmMatrix m{t.data, t.strides[0], t.strides[1], static_cast<Element>(t.dtype)};
+  GemmMatrix m{t.data, t.strides[0], t.strides[1], t.dtype};
   if (t.shape[0] == 1) m.row = 1;
   if (t.shape[1] == 1) m.col = 1;
   return m;
@@ -32,8 +28,7 @@ MatmulParams matmul_params(const Args& args) {
   p.out = matrix_of(args.tensors[kOut]);
   if (args.has(kBias)) {
     const TensorView& bias = args.tensors[kBias];
-    p.bias = {bias.data, 0, bias.shape[0] == 1 ? 1 : bias.strides[0],
-              static_cast<Element>(bias.dtype)};
+    p.bias = {bias.data, 0, bias.shape[0] == 1 ? 1 : bias.strides[0], bias.dtype};
   }
   p.m = args.letters[kM], p.n = args.letters[kN], p.k = args.letters[kK];
   p.activation = static_cast<Activation>(args.scalars[kActivation].i);
@@ -44,7 +39,7 @@ GemmJob product_of(const MatmulParams& p) {
   GemmJob job{};
   job.a = p.a, job.b[0] = p.b;
   job.m = p.m, job.n = p.n, job.k = p.k;
-  if (p.out.type == Element::kF32 && p.out.col == 1)
+  if (p.out.type == DType::kF32 && p.out.col == 1)
     job.partial = static_cast<float*>(p.out.data), job.partial_row = p.out.row;
   return job;
 }

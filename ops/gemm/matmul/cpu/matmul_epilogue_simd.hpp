@@ -73,7 +73,7 @@ struct MatmulEpilogue {
 
   /// f32 sums with nothing to add are the result.
   static const GemmMatrix* plain(const Params& p) {
-    const bool is_plain = p.out.type == Element::kF32 && p.out.col == 1 && !p.bias.data &&
+    const bool is_plain = p.out.type == DType::kF32 && p.out.col == 1 && !p.bias.data &&
                           p.activation == Activation::kNone;
     return is_plain ? &p.out : nullptr;
   }
@@ -83,7 +83,7 @@ struct MatmulEpilogue {
     const float* const from = sums[0];
     store_values(
         p.out, i, j, n, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
-          Vec x = load_first<Element::kF32>(from + c, lanes);
+          Vec x = load_first<DType::kF32>(from + c, lanes);
           if (p.bias.data) x = add(x, load_columns(p.bias, 0, j + c, lanes));
           return activate(x, p.activation);
         });

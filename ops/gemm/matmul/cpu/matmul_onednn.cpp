@@ -47,7 +47,7 @@ struct Primitive {
   std::size_t scratch_bytes = 0;
 };
 
-int data_type(Element e) {
+int data_type(DType e) {
   constexpr int kTypes[] = {OneDnn::kF32, OneDnn::kF16, OneDnn::kBF16};
   return kTypes[static_cast<int>(e)];
 }
@@ -137,12 +137,10 @@ Primitives& primitives() {
   return *kept;
 }
 
-std::size_t bytes_of(Element e) { return e == Element::kF32 ? 4 : 2; }
-
 /// Element by element between two matrices of the same dtype.
 void copy_matrix(const GemmMatrix& from, const GemmMatrix& to, std::int64_t rows,
                  std::int64_t cols) {
-  const auto size = static_cast<std::int64_t>(bytes_of(from.type));
+  const auto size = std::int64_t{size_of(from.type)};
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < cols; ++j) {
       std::memcpy(static_cast<char*>(to.data) + (i * to.row + j * to.col) * size,
@@ -169,7 +167,7 @@ class Staging {
     if (!m.data || is_plain(m, rows, cols)) return;
     items_[count_++] = {&m, m, rows, cols, bytes_};
     m.row = cols, m.col = 1;
-    bytes_ += round_up(rows * cols * static_cast<std::int64_t>(bytes_of(m.type)), kLine);
+    bytes_ += round_up(rows * cols * size_of(m.type), kLine);
   }
   std::int64_t bytes() const { return bytes_; }
 
@@ -274,7 +272,7 @@ Shape typical_shape(const Problem& p) {
   for (int i = 0; i < kOperands; ++i) {
     if (p.tensors[i].dtype == DType::kAbsent) continue;
     const bool transposed = p.tensors[i].layout == Layout::kTransposed && i != kBias;
-    s.types[i] = data_type(static_cast<Element>(p.tensors[i].dtype));
+    s.types[i] = data_type(p.tensors[i].dtype);
     s.strides[i][0] = transposed ? 1 : dims[i][1];
     s.strides[i][1] = transposed ? dims[i][0] : 1;
   }

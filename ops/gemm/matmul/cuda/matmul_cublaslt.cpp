@@ -34,7 +34,7 @@ const ConfigTable<CublasLtConfig>& table() {
   return *t;
 }
 
-int data_type(FloatType t) {
+int data_type(DType t) {
   constexpr int kTypes[] = {CublasLt::kF32, CublasLt::kF16, CublasLt::kBF16};
   return kTypes[static_cast<int>(t)];
 }
@@ -71,7 +71,7 @@ struct Product {
 
   Product(const Operands& o, const MatmulTraits& s, const void* bias) {
     const CublasLt& lt = cuda::cublaslt();
-    const auto lay_out = [&](CublasLt::Layout& layout, const Columns& c, FloatType type) {
+    const auto lay_out = [&](CublasLt::Layout& layout, const Columns& c, DType type) {
       return lt.layout_init(&layout, sizeof layout, data_type(type),
                             static_cast<std::uint64_t>(c.rows), static_cast<std::uint64_t>(c.cols),
                             c.pitch) == 0;
@@ -129,7 +129,7 @@ std::vector<CublasLt::Choice> choices_of(const Plan& plan, const Product& x, std
     return lt.preference_set(&preference, attribute, &value, sizeof value) == 0;
   };
   std::uint32_t schemes = CublasLt::kReduceInComputeType;
-  if (plan.traits.epilogue.out == FloatType::kF32) schemes |= CublasLt::kReduceInPlace;
+  if (plan.traits.epilogue.out == DType::kF32) schemes |= CublasLt::kReduceInPlace;
   const std::uint64_t most = workspace;
   std::vector<CublasLt::Choice> list(static_cast<std::size_t>(wanted));
   int found = 0;
@@ -201,7 +201,7 @@ bool algorithm_for(Plan& plan, const Product& x, const Size& size, CublasLt::Alg
 }
 
 /// Column by column, on the stream.
-void copy_columns(const Columns& from, const Columns& to, FloatType type, void* stream) {
+void copy_columns(const Columns& from, const Columns& to, DType type, void* stream) {
   const std::int64_t size = size_of(type);
   for (std::int64_t j = 0; j < from.cols; ++j) {
     cuda::copy_on_device(static_cast<char*>(const_cast<void*>(to.data)) + j * to.pitch * size,
@@ -212,7 +212,7 @@ void copy_columns(const Columns& from, const Columns& to, FloatType type, void* 
 
 /// A reversed or an overlapping view has the layout class of a plain one: a plain matrix stands in
 /// for it, which is slow and right. No data without memory.
-Columns stand_in(const Columns& c, FloatType type, const Context& context) {
+Columns stand_in(const Columns& c, DType type, const Context& context) {
   if (c.fits()) return c;
   const auto bytes = static_cast<std::size_t>(c.rows * c.cols * size_of(type));
   return {context.alloc(context.self, bytes, 64), c.rows, c.cols, c.rows};
@@ -273,12 +273,12 @@ Support supports(const Query& q) {
   if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {
     return Support::no("a dimension is zero");
   }
-  if (s.epilogue.out != s.gemm.type && s.epilogue.out != FloatType::kF32) {
+  if (s.epilogue.out != s.gemm.type && s.epilogue.out != DType::kF32) {
     return Support::no("cuBLASLt writes a's dtype or f32");
   }
   // Seen on H200 with cuBLAS 13 in seven of eight algorithms listed: two roundings, and where the
   // sum cancels, a result with no right digit.
-  if (s.epilogue.has_bias && s.epilogue.out != FloatType::kF32) {
+  if (s.epilogue.has_bias && s.epilogue.out != DType::kF32) {
     return Support::no("cuBLASLt rounds the product before it adds the bias");
   }
   if (s.epilogue.has_bias && s.epilogue.bias != s.epilogue.out) {
@@ -325,7 +325,7 @@ double estimate(const Query& q, const Config& config) {
 }
 
 /// Bytes that a matrix spans.
-std::size_t span_of(const Columns& c, FloatType type) {
+std::size_t span_of(const Columns& c, DType type) {
   return static_cast<std::size_t>(((c.cols - 1) * c.pitch + c.rows) * size_of(type));
 }
 
@@ -338,7 +338,7 @@ void multiply_once(const Problem& p, const Plan& plan) {
   const Operands o = bucket_operands(p, s);
   const std::size_t operands = std::max(
       {span_of(o.b, s.gemm.type), span_of(o.a, s.gemm.type), span_of(o.out, s.epilogue.out),
-       span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, FloatType::kF32)});
+       span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, DType::kF32)});
   const std::size_t aligned = (operands + 255) / 256 * 256;
   const std::size_t bytes = aligned + plan.choice.workspace_bytes;
   if (bytes > kMaxScratch) return;

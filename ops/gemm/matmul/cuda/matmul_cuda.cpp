@@ -8,10 +8,6 @@
 namespace dlblas::gemm {
 namespace {
 
-static_assert(static_cast<int>(FloatType::kF32) == static_cast<int>(DType::kF32) &&
-              static_cast<int>(FloatType::kF16) == static_cast<int>(DType::kF16) &&
-              static_cast<int>(FloatType::kBF16) == static_cast<int>(DType::kBF16));
-
 constexpr int kOperands = 4;
 
 bool is_aligned(const TensorTraits& t) {
@@ -32,7 +28,7 @@ bool has_vector_rows(const Problem& p) {
 MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t span) {
   MatmulTraits s{};
   GemmTraits& g = s.gemm;
-  g.type = static_cast<FloatType>(p.tensors[kA].dtype);
+  g.type = p.tensors[kA].dtype;
   g.a_by_depth = p.tensors[kA].layout != Layout::kTransposed;
   g.b_by_depth = p.tensors[kB].layout == Layout::kTransposed;
   // A problem holds M's bucket: an a that is contiguous along M may end anywhere.
@@ -42,11 +38,11 @@ MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t spa
   g.rows = rows;
   g.span = span;
   MatmulEpilogueTraits& e = s.epilogue;
-  e.out = static_cast<FloatType>(p.tensors[kOut].dtype);
+  e.out = p.tensors[kOut].dtype;
   e.out_vector = has_vector_rows(p);
   e.aligned = g.aligned;
   e.has_bias = p.tensors[kBias].dtype != DType::kAbsent;
-  e.bias = e.has_bias ? static_cast<FloatType>(p.tensors[kBias].dtype) : FloatType::kF32;
+  e.bias = e.has_bias ? p.tensors[kBias].dtype : DType::kF32;
   e.activation = static_cast<Activation>(p.scalars[kActivation]);
   return s;
 }

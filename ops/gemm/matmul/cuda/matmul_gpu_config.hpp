@@ -12,11 +12,11 @@ namespace dlblas::gemm {
 
 /// What the Problem fixes of act(sum + bias).
 struct MatmulEpilogueTraits {
-  FloatType out;
+  DType out;
   bool out_vector;  // rows of out are contiguous and 16-byte aligned
   bool aligned;     // every element is aligned to its size
   bool has_bias;
-  FloatType bias;
+  DType bias;
   Activation activation;
 
   constexpr GemmOutTraits stored() const { return {out, out_vector, aligned}; }
