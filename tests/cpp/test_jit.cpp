@@ -128,7 +128,7 @@ TEST(Headers, ClosureAndWhatIsMissing) {
   ASSERT_EQ(headers.size(), 2u);
   EXPECT_EQ(headers[1].name, "device/b.cuh");
   EXPECT_THROW(jit::closure_of("device/none.cuh"), Error);
-  EXPECT_EQ(jit::closure_of("device/types.hpp").size(), 1u) << "embedded";
+  EXPECT_EQ(jit::closure_of("device/dtype.hpp").size(), 1u) << "embedded";
 }
 
 #define DLBLAS_NEEDS_NVRTC() \
