@@ -25,23 +25,10 @@ namespace dlblas {
 
 constexpr bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 
-/// Bytes of an element; 0 of none.
+/// Bytes of an element; 0 of none. Four bits a type in one constant: no branch, no table, since row
+/// loops of any type ask at each access.
 constexpr int size_of(DType t) {
-  switch (t) {
-    case DType::kF64:
-    case DType::kI64:
-      return 8;
-    case DType::kF32:
-    case DType::kI32:
-      return 4;
-    case DType::kF16:
-    case DType::kBF16:
-      return 2;
-    case DType::kAbsent:
-      return 0;
-    default:
-      return 1;
-  }
+  return static_cast<int>(0x01181184111224ull >> 4 * static_cast<int>(t) & 15);
 }
 
 /// Finite range and precision of a float dtype: largest value, machine epsilon (spacing at 1),
