@@ -126,6 +126,23 @@ def test_fused_rotary_emb_by_its_old_name(dtype: str, level: str) -> None:
         assert torch.equal(other[0], made[0]) and torch.equal(other[1], made[1])
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_far_positions(level: str) -> None:
+    """The angle is rounded once, by |angle| · 2^-24, and nothing else grows with it."""
+    q, k = torch.randn(64, 2, 32), torch.randn(64, 1, 32)
+    positions = torch.randint(0, 1 << 20, (64,))
+    frequencies = 1e4 ** -(torch.arange(0, 32, 2) / 32)
+    angles = (positions.double()[:, None] * frequencies.double())[:, None]
+    with dlblas.pinned("fused_rotary_emb", level):
+        made = dlblas.fused_rotary_emb(q, k, positions, frequencies)
+    for x, got in zip((q, k), made, strict=True):
+        off = (got.double() - turned(x.double(), angles.cos(), angles.sin(), "neox")).abs()
+        size = x.double().abs()[..., :16] + x.double().abs()[..., 16:]
+        bound = size * (angles + 8) * 2.0**-24
+        assert (off <= torch.cat((bound, bound), -1)).all()
+        assert off.max() > 1e-4, "positions are near"
+
+
 def test_apply_rotary_pos_emb_by_its_old_name() -> None:
     q, k = torch.randn(2, 5, 4, 64), torch.randn(2, 5, 2, 64)
     cos, sin = (torch.cat((half, half), -1) for half in dlblas.rope_tables(5, 64))

@@ -26,7 +26,7 @@ OperatorDef fused_rotary_emb() {
   def.family = "rope";
   def.schema =
       "fused_rotary_emb(q: f[*T, H, 2Dh], k: like(q)[*T, Hkv, 2Dh], "
-      "position_ids: index[*T] ~ index<32768, inv_freq: like(q)|f32[Dh] ~ positive, "
+      "position_ids: index[*T] ~ index<64, inv_freq: like(q)|f32[Dh] ~ positive, "
       "scaling_factor: float = 1, *, style: \"neox\"|\"interleaved\" = \"neox\") "
       "-> (q_out: like(q)[*T, H, 2Dh], k_out: like(q)[*T, Hkv, 2Dh]) where T: bucket(tokens)";
   def.inplace = {
