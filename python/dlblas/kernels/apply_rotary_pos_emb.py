@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._faces import rope_api
 from .._functions import FUNCTIONS
-from ..ops.rope_api import table_of
 
 __all__ = ["apply_rotary_pos_emb"]
 
@@ -37,7 +37,9 @@ def apply_rotary_pos_emb(
     and dtypes are those of ``dlblas.apply_rotary_pos_emb``. Source: Su et al., RoFormer, 2021.
     """
     tokens = tuple(q.shape[:-2])
-    tables = table_of(cos, "cos", tokens, _OP), table_of(sin, "sin", tokens, _OP)
+    tables = [
+        rope_api.table_of(table, name, tokens, _OP) for name, table in (("cos", cos), ("sin", sin))
+    ]
     if q_embed is None or k_embed is None:
         made = _apply(q, k, *tables, style=style)
         return _placed(made[0], q_embed), _placed(made[1], k_embed)
