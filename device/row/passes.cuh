@@ -48,7 +48,7 @@ __device__ inline void store_groups(typename P::Stats& stats, const RowPlace<T>&
     const auto total = reduce_lanes<typename Part::Op, kWarp>(part.value());
 #pragma unroll 1
     for (int c = first + lane; c < end; c += kWarp) {
-      const A at = {row, c, 0, true, true};
+      const A at = {row, c, 0, true, !row.skipped()};
       load(at);
       P::finalize_group(S{}, kept, total, at);
       P::store(kept, columns, stats, at);

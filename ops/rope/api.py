@@ -1,18 +1,21 @@
-"""``dlblas.fused_rmsnorm_rope``: the norm and rotation of a whole projection's width.
+"""``dlblas.fused_rmsnorm_rope``: the norm and rotation of a whole projection's width; and
+``dlblas.rope_tables``: the tables of angles that rotations read.
 
-In: arrays of any package that the operators take. Out: what ``rms_norm_rope`` returns; nothing is
-computed here, and torch.compile follows it. Read next: rms_norm_rope/.
+In: arrays of any package that the operators take. Out: what ``rms_norm_rope`` returns, which
+torch.compile follows; tables are made once a model, in f64. Read next: rms_norm_rope/.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
-from ..errors import ShapeMismatchError
+from ..errors import ArgumentError, ShapeMismatchError
 
-__all__ = ["fused_rmsnorm_rope"]
+__all__ = ["fused_rmsnorm_rope", "rope_tables"]
 
 _OP = "fused_rmsnorm_rope"
 _rms_norm_rope = FUNCTIONS["rms_norm_rope"].call
@@ -46,12 +49,12 @@ def fused_rmsnorm_rope(
     y = _rms_norm_rope(
         x.reshape((*tokens, heads, head)),
         weight.reshape((heads, head)) if tuple(weight.shape) == (width,) else weight,
-        _over(cos, "cos", tokens), _over(sin, "sin", tokens), eps,
+        table_of(cos, "cos", tokens, _OP), table_of(sin, "sin", tokens, _OP), eps,
     )  # fmt: skip
     return y.reshape(x.shape)
 
 
-def _over(table: Any, name: str, tokens: tuple[int, ...]) -> Any:
+def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
     """The table for all leading dimensions of x, without a copy."""
     shape = tuple(table.shape)
     if len(shape) == len(tokens) + 2 and shape[-2] == 1:
@@ -64,14 +67,135 @@ def _over(table: Any, name: str, tokens: tuple[int, ...]) -> Any:
     if len(ahead) != len(wanted) or any(
         have not in (1, want) for have, want in zip(ahead, wanted, strict=True)
     ):
-        raise _wrong(name, f"[S, D], [B, S, D] or [B, S, 1, D] for tokens {tokens}", shape)
+        raise _wrong(name, f"[S, D], [B, S, D] or [B, S, 1, D] for tokens {tokens}", shape, op)
     if hasattr(table, "expand"):
         return table.expand(wanted)
     return import_module(type(table).__module__).broadcast_to(table, wanted)
 
 
-def _wrong(argument: str, expected: str, got: Any) -> ShapeMismatchError:
+def rope_tables(
+    end_or_positions: Any,
+    dim: int,
+    theta: float = 1e4,
+    scaling: Mapping[str, Any] | None = None,
+    *,
+    device: Any = None,
+) -> tuple[Any, Any]:
+    """Cosines and sines of rotary angles, ``(cos, sin)``: f32 ``[T, dim / 2]`` torch tensors.
+
+    ``angle[t, i] = position[t] · frequency[i]``, ``frequency[i] = theta^(−2i / dim)``, in f64,
+    rounded once: what Llama's precompute_freqs_cis gives, without complex numbers. Positions are
+    ``0 … end − 1`` or a tensor ``[T]``, on whose device the tables are. ``cat((cos, sin), -1)`` is
+    rope's cos_sin_cache; ``cat((cos, cos), -1)`` the cos of apply_rotary_pos_emb.
+
+    scaling is a model's ``rope_scaling``: ``rope_type`` (or ``type``), ``factor`` and others.
+
+    - ``linear``: frequencies divided by factor.
+    - ``llama3``: those of wavelengths above ``original_max_position_embeddings / low_freq_factor``
+      divided, those below ``… / high_freq_factor`` kept, blended between.
+    - ``yarn``: pairs that turn more than ``beta_fast`` (32) times in
+      ``original_max_position_embeddings`` kept, fewer than ``beta_slow`` (1) divided, blended
+      between; both tables times ``attention_factor``, if absent ``0.1 · ln(factor) + 1``.
+
+    Errors: ArgumentError for an odd dim, a negative end, another rope_type, a number that is
+    missing or not positive. Source: Llama 3.1, 2024; Peng et al., YaRN, 2023.
+    """
+    if dim < 0 or dim % 2:
+        raise _refused("dim", "an even number, 0 or more", dim)
+    if not theta > 0:
+        raise _refused("theta", "a positive number", theta)
+    torch = import_module("torch")
+    if isinstance(end_or_positions, int):
+        if end_or_positions < 0:
+            raise _refused("end_or_positions", "0 or more, or a tensor [T]", end_or_positions)
+        positions = torch.arange(end_or_positions, device=device)
+    else:
+        positions = end_or_positions
+        if len(positions.shape) != 1:
+            shape = tuple(positions.shape)
+            raise _wrong("end_or_positions", "a number or a tensor [T]", shape, "rope_tables")
+    frequencies, factor = _frequencies(dim, float(theta), scaling)
+    turns = torch.tensor(frequencies, dtype=torch.float64, device=positions.device)
+    angles = positions.to(torch.float64)[:, None] * turns
+    return (angles.cos() * factor).to(torch.float32), (angles.sin() * factor).to(torch.float32)
+
+
+def _frequencies(
+    dim: int, theta: float, scaling: Mapping[str, Any] | None
+) -> tuple[list[float], float]:
+    """Of each pair, in radians a position; and what both tables are multiplied by."""
+    plain = [theta ** (-2 * i / dim) for i in range(dim // 2)]
+    if scaling is None:
+        return plain, 1.0
+    kind = scaling.get("rope_type", scaling.get("type"))
+    if kind == "linear":
+        factor = _number(scaling, "factor")
+        return [f / factor for f in plain], 1.0
+    if kind == "llama3":
+        return _llama3(plain, scaling), 1.0
+    if kind == "yarn":
+        return _yarn(plain, dim, theta, scaling)
+    raise _refused("scaling", "a rope_type of linear, llama3 or yarn", repr(kind))
+
+
+def _llama3(plain: list[float], scaling: Mapping[str, Any]) -> list[float]:
+    factor, seen = _number(scaling, "factor"), _number(scaling, "original_max_position_embeddings")
+    low, high = _number(scaling, "low_freq_factor"), _number(scaling, "high_freq_factor")
+    if not high > low:
+        raise _refused("scaling", "a high_freq_factor above low_freq_factor", high)
+
+    def blended(f: float) -> float:
+        turns = seen * f / (2 * math.pi)
+        kept = min(1.0, max(0.0, (turns - low) / (high - low)))
+        return kept * f + (1 - kept) * f / factor
+
+    return [blended(f) for f in plain]
+
+
+def _yarn(
+    plain: list[float], dim: int, theta: float, scaling: Mapping[str, Any]
+) -> tuple[list[float], float]:
+    factor, seen = _number(scaling, "factor"), _number(scaling, "original_max_position_embeddings")
+    fast, slow = _number(scaling, "beta_fast", 32.0), _number(scaling, "beta_slow", 1.0)
+    if theta == 1:
+        raise _refused("theta", "another number than 1 with yarn", theta)
+
+    def pair_of(turns: float) -> float:
+        """The pair, a fraction, that turns so often in the positions a model has seen."""
+        return dim * math.log(seen / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+    first, last = max(math.floor(pair_of(fast)), 0), min(math.ceil(pair_of(slow)), dim - 1)
+    width = max(last - first, 0.001)
+
+    def blended(i: int, f: float) -> float:
+        divided = min(1.0, max(0.0, (i - first) / width))
+        return (1 - divided) * f + divided * f / factor
+
+    attention = 0.1 * math.log(factor) + 1 if factor > 1 else 1.0
+    return (
+        [blended(i, f) for i, f in enumerate(plain)],
+        _number(scaling, "attention_factor", attention),
+    )
+
+
+def _number(scaling: Mapping[str, Any], name: str, absent: float | None = None) -> float:
+    value = scaling.get(name)
+    if value is None and absent is not None:
+        return absent
+    if isinstance(value, (int, float)) and value > 0:
+        return float(value)
+    raise _refused("scaling", f"a positive {name}", repr(value))
+
+
+def _refused(argument: str, expected: str, got: Any) -> ArgumentError:
+    return ArgumentError.from_library(
+        f"rope_tables: {argument} is not possible; expected {expected}, got {got}",
+        "rope_tables", argument, expected, str(got),
+    )  # fmt: skip
+
+
+def _wrong(argument: str, expected: str, got: Any, op: str = _OP) -> ShapeMismatchError:
     return ShapeMismatchError.from_library(
-        f"{_OP}: {argument} has another shape; expected {expected}, got {got}",
-        _OP, argument, expected, str(got),
+        f"{op}: {argument} has another shape; expected {expected}, got {got}",
+        op, argument, expected, str(got),
     )  # fmt: skip

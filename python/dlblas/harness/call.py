@@ -64,6 +64,7 @@ class Call:
             raise SkippedCase("the shape has no two leading dimensions")
         present = [t for t in specs if not t["optional"] or case.args.get(t["name"])]
         matrices = [t["name"] for t in present if len(t["dims"]) > 1]
+        self.with_rows = {t["name"] for t in present if t["dims"] and t["dims"][0]["leading"]}
         crc = zlib.crc32(case.identity.encode())
         rng = np.random.default_rng([seed, crc])
         named_sizes = (sizes[letter["name"]] for letter in facts["letters"])

@@ -142,7 +142,9 @@ def check_batch(call: Call) -> None:
         call.run(PATTERNS[0])
         first = call.bits()
     named = {
-        n: t.part((rows, *t.shape[1:])) if len(t.shape) > 1 and t.shape[0] == total else t.argument
+        n: t.part((rows, *t.shape[1:]))
+        if n in call.with_rows and t.shape[0] == total
+        else t.argument
         for n, t in call.inputs.items()
     }
     made = [call.make((rows, *r.shape[1:]), r.dtype, r.kind) for r in call.results]

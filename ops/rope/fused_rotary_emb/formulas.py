@@ -1,0 +1,33 @@
+"""fused_rotary_emb once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: fused_rotary_emb_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def fused_rotary_emb(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    scaled = tensors["position_ids"].astype(np.float64) / scalars["scaling_factor"]
+    angles = scaled[..., None, None] * tensors["inv_freq"]
+    cos, sin = np.cos(angles), np.sin(angles)
+
+    def rotated(x: Any) -> Any:
+        if scalars["style"] == "interleaved":
+            low, high = x[..., 0::2], x[..., 1::2]
+        else:
+            low, high = np.split(x, 2, axis=-1)
+        low, high = low * cos - high * sin, high * cos + low * sin
+        if scalars["style"] == "interleaved":
+            return np.stack([low, high], axis=-1).reshape(x.shape)
+        return np.concatenate([low, high], axis=-1)
+
+    return rotated(tensors["q"]), rotated(tensors["k"])
+
+
+FORMULAS = {"fused_rotary_emb": fused_rotary_emb}

@@ -1,0 +1,36 @@
+"""qk_norm_rope once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: ops/rope/normed_heads_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def qk_norm_rope(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    rows = tensors["cos_sin_cache"][tensors["positions"].astype(np.int64)]
+    cos, sin = np.split(rows[:, None, :], 2, axis=-1)
+    turned = 2 * cos.shape[-1]
+
+    def normed_and_rotated(name: str) -> Any:
+        x = tensors[name]
+        mean = np.mean(x * x, axis=-1, keepdims=True) if x.shape[-1] else np.zeros(1)
+        n = x / np.sqrt(mean + scalars["eps"]) * tensors[f"{name}_weight"]
+        if scalars["style"] == "interleaved":
+            low, high = slice(0, turned, 2), slice(1, turned, 2)
+        else:
+            low, high = slice(0, turned // 2), slice(turned // 2, turned)
+        y = n.copy()
+        y[..., low] = n[..., low] * cos - n[..., high] * sin
+        y[..., high] = n[..., high] * cos + n[..., low] * sin
+        return y
+
+    return normed_and_rotated("q"), normed_and_rotated("k")
+
+
+FORMULAS = {"qk_norm_rope": qk_norm_rope}

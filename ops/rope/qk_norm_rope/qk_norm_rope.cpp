@@ -1,0 +1,73 @@
+// qk_norm_rope, a norm of each head of q and k and their rotation: schema, oracle and program.
+// Read next: qk_norm_rope_program.hpp (what it computes), qk_norm_rope_ref.hpp (how exactly).
+#include "kernels/rows.hpp"
+#include "ops/rope/qk_norm_rope/qk_norm_rope_ref.hpp"
+#include "ops/rope/rotation.hpp"
+
+namespace dlblas::rope {
+namespace {
+
+/// A column is a pair, rotated or not.
+kernels::RowHeads heads(const std::int64_t* letters, bool) {
+  const std::int64_t pairs = letters[kQkNormRopeDh], rest = letters[kQkNormRopeDp];
+  return {.width = pairs + rest, .split = rest > 0 ? pairs : 0};
+}
+
+void fill(const Args& args, RowCall& call) {
+  const double eps = args.scalars[0].f, scale = norm::layer_norm_scale(eps);
+  const auto width =
+      static_cast<double>(2 * (args.letters[kQkNormRopeDh] + args.letters[kQkNormRopeDp]));
+  call.f[0] = static_cast<float>(eps * scale * scale);
+  call.f[1] = static_cast<float>(1 / width);
+  call.f[2] = static_cast<float>(scale);
+}
+
+void choose(const Problem& problem, std::int32_t* options) {
+  options[kPairs] = static_cast<std::int32_t>(problem.dims[kQkNormRopeDh]);
+  options[kCopies] = static_cast<std::int32_t>(problem.dims[kQkNormRopeDp]);
+  options[kInterleaved] = problem.scalars[0] == 1;
+}
+
+}  // namespace
+
+OperatorDef qk_norm_rope();
+OperatorDef qk_norm_rope() {
+  OperatorDef def;
+  def.family = "rope";
+  def.schema =
+      "qk_norm_rope(q: f[T, H, 2Dh+2Dp], k: like(q)[T, Hkv, 2Dh+2Dp], "
+      "q_weight: like(q)|f32[2Dh+2Dp], k_weight: like(q_weight)[2Dh+2Dp], "
+      "positions: index[T] ~ index<P, cos_sin_cache: like(q)|f32[P, 2Dh], eps: float = 1e-6, *, "
+      "style: \"neox\"|\"interleaved\" = \"neox\") "
+      "-> (q_out: like(q)[T, H, 2Dh+2Dp], k_out: like(q)[T, Hkv, 2Dh+2Dp]) "
+      "where T: bucket(tokens), P: free(2T)";
+  def.inplace = {
+      "qk_norm_rope_(q!q_out, k!k_out, q_weight, k_weight, positions, cos_sin_cache, eps, *, "
+      "style)"};
+  def.formula =
+      "n = x · rsqrt(mean_D(x²) + eps) · weight; out_l = n_l · cos − n_h · sin; "
+      "out_h = n_h · cos + n_l · sin";
+  def.letters = {"T", "H", "Dh", "Dp", "Hkv", "P"};
+  kernels::set_row_oracle<qk_norm_rope_row<kernels::HostRow>>(def);
+  def.bound = [](const Problem& problem, int) {
+    return norm::row_bound(problem.tensors[kQkNormRopeQ].dtype);
+  };
+  def.work_per_row = [](const Problem& problem) {
+    return 18.0 * static_cast<double>(problem.dims[kQkNormRopeDh] + problem.dims[kQkNormRopeDp]);
+  };
+  kernels::RowOp op = {
+      .program = "qk_norm_rope",
+      .width = "Dh",
+      .operands = {"q|k", "q_out|k_out", "q_weight|k_weight", "cos_sin_cache", "positions"},
+      .rows = "T",
+      .heads = heads};
+  op.reduces_groups = true;
+  op.registers = 40, op.access_registers = 24;
+  op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
+  op.fill = fill;
+  op.choose = choose;
+  kernels::add_row_implementations(def, op);
+  return def;
+}
+
+}  // namespace dlblas::rope

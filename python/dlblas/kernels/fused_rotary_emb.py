@@ -1,0 +1,50 @@
+"""``dlblas.kernels.fused_rotary_emb``: rotation by angles that are made as they are used.
+
+A thin call of ``dlblas.fused_rotary_emb``. Read next:
+../../../ops/rope/fused_rotary_emb/fused_rotary_emb.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._functions import FUNCTIONS
+
+__all__ = ["fused_rotary_emb"]
+
+_fused = FUNCTIONS["fused_rotary_emb"].call
+
+
+def fused_rotary_emb(
+    q: Any,
+    k: Any,
+    position_ids: Any,
+    inv_freq: Any,
+    scaling_factor: float = 1.0,
+    out_q: Any = None,
+    out_k: Any = None,
+) -> tuple[Any, Any]:
+    """Rotates pairs ``(i, i + D/2)`` of heads: ``(out_q, out_k)``.
+
+    Angles are ``position_ids / scaling_factor · inv_freq``.
+
+    q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, position_ids ``[B, S]`` or ``[1, S]`` for all of B,
+    inv_freq ``[D/2]``. Results go into out_q and out_k where both are given: q and k themselves for
+    a call in place. Errors, dtypes and numerics are those of ``dlblas.fused_rotary_emb``.
+    """
+    tokens = tuple(q.shape[:-2])
+    if tuple(position_ids.shape) == (1, *tokens[1:]) and hasattr(position_ids, "expand"):
+        position_ids = position_ids.expand(tokens)
+    if out_q is None or out_k is None:
+        made = _fused(q, k, position_ids, inv_freq, scaling_factor)
+        return _placed(made[0], out_q), _placed(made[1], out_k)
+    _fused(q, k, position_ids, inv_freq, scaling_factor, out=(out_q, out_k))
+    return out_q, out_k
+
+
+def _placed(made: Any, out: Any) -> Any:
+    """Where one of two results alone has a place."""
+    if out is None:
+        return made
+    out[...] = made
+    return out

@@ -1,0 +1,210 @@
+"""qk_norm_rope and fused_rotary_emb on torch tensors as serving code has them: slices of a fused
+projection, in place, partial rotations; and the tables of rope_tables.
+
+Shapes, layouts and special values are in ops/rope/*/cases.json; this file is what they cannot say.
+Read next: ops/rope/normed_heads_ref.hpp.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas  # noqa: E402
+import dlblas.torch  # noqa: E402
+from dlblas import errors  # noqa: E402
+from dlblas.kernels.apply_rotary_pos_emb import apply_rotary_pos_emb  # noqa: E402
+from dlblas.kernels.fused_rotary_emb import fused_rotary_emb  # noqa: E402
+
+STYLES = ("neox", "interleaved")
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+ISA = dlblas.info()["devices"][0]["isa"]
+LEVELS = [f"cpu_{isa}" for isa in ("baseline", "avx2", "avx512")]
+LEVELS = LEVELS[: LEVELS.index(f"cpu_{ISA}") + 1]
+
+
+def turned(x: Any, cos: Any, sin: Any, style: str) -> Any:
+    """The formula in f64: cos and sin [T, 1, pairs]."""
+    pairs = cos.shape[-1]
+    low, high = slice(0, pairs), slice(pairs, 2 * pairs)
+    if style == "interleaved":
+        low, high = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    y = x.clone()
+    y[..., low] = x[..., low] * cos - x[..., high] * sin
+    y[..., high] = x[..., high] * cos + x[..., low] * sin
+    return y
+
+
+def normed(x: Any, weight: Any, eps: float) -> Any:
+    x = x.double()
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight.double()
+
+
+def check(got: Any, want: Any) -> None:
+    """A dozen roundings of f32 of terms below 2·|x|, and one of the dtype."""
+    size = want.abs().amax(-1, keepdim=True) if want.numel() else want
+    bound = torch.finfo(got.dtype).eps / 2 * want.abs() + 24 * 2.0**-24 * size + 1e-7
+    assert ((got.double() - want).abs() <= bound).all()
+
+
+def table_of(positions: int, rotary: int, dtype: Any = torch.float32) -> Any:
+    return torch.cat(dlblas.rope_tables(positions, rotary), -1).to(dtype)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("d", "rotary"), [(64, 64), (80, 80), (128, 128), (256, 64), (66, 64),
+                                           (128, 64), (72, 26)])  # fmt: skip
+def test_slices_of_a_projection_in_place(
+    d: int, rotary: int, dtype: str, style: str, level: str
+) -> None:
+    for tokens in (0, 1, 7, 31):
+        whole = torch.randn(tokens, 8 * d).to(DTYPES[dtype])
+        q, k, v = (x.unflatten(-1, (-1, d)) for x in whole.split([4 * d, 2 * d, 2 * d], -1))
+        before, table = whole.clone(), table_of(40, rotary)
+        weights = [torch.rand(d).to(DTYPES[dtype]) + 0.5 for _ in range(2)]
+        positions = torch.randint(0, 40, (tokens,))
+        cos, sin = table.double()[positions][:, None].chunk(2, -1)
+        wants = [
+            turned(normed(x, w, 1e-6), cos, sin, style)
+            for x, w in zip((q, k), weights, strict=True)
+        ]
+        with dlblas.pinned("qk_norm_rope", level):
+            q_out, k_out = dlblas.qk_norm_rope(q, k, *weights, positions, table, style=style)
+            assert torch.equal(whole, before), "inputs were written"
+            dlblas.qk_norm_rope_(q, k, *weights, positions, table, style=style)
+        check(q, wants[0]), check(k, wants[1])
+        assert torch.equal(q_out, q) and torch.equal(k_out, k)
+        assert torch.equal(v.flatten(1), before[:, 6 * d :]), "v was written"
+
+
+def test_a_negative_position_leaves_its_token_alone() -> None:
+    q, k, weight = torch.randn(3, 2, 32), torch.randn(3, 1, 32), torch.ones(32)
+    before, positions = q.clone(), torch.tensor([4, -1, 5])
+    dlblas.qk_norm_rope_(q, k, weight, weight, positions, table_of(16, 32))
+    assert torch.equal(q[1], before[1]) and not torch.equal(q[0], before[0])
+
+
+def test_bad_input() -> None:
+    q, k, weight = torch.randn(3, 2, 32), torch.randn(3, 1, 32), torch.ones(32)
+    positions, table = torch.arange(3), table_of(16, 32)
+    before = q.clone()
+    with pytest.raises(errors.ShapeMismatchError, match="q_weight"):
+        dlblas.qk_norm_rope_(q, k, torch.ones(31), weight, positions, table)
+    with pytest.raises(errors.ShapeMismatchError, match="expected at least 64"):
+        dlblas.qk_norm_rope_(q, k, weight, weight, positions, torch.ones(16, 64))
+    with pytest.raises(errors.ArgumentError, match="scaling_factor"):
+        dlblas.fused_rotary_emb_(q, k, positions, torch.ones(16), 0.0)
+    assert torch.equal(q, before)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_fused_rotary_emb_by_its_old_name(dtype: str, level: str) -> None:
+    q, k = (torch.randn(2, 5, heads, 64).to(DTYPES[dtype]) for heads in (4, 2))
+    positions, frequencies = torch.arange(5)[None] + 100, 1e4 ** -(torch.arange(0, 64, 2) / 64)
+    angles = (positions.double() / 2)[..., None, None] * frequencies.double()
+    wants = [turned(x.double(), angles.cos(), angles.sin(), "neox") for x in (q, k)]
+
+    def close(got: Any, want: Any) -> bool:
+        """The angle is rounded three times: 50 · 3 · 2^-24."""
+        return torch.allclose(got.double(), want, rtol=torch.finfo(got.dtype).eps, atol=1e-4)
+
+    with dlblas.pinned("fused_rotary_emb", level):
+        made = fused_rotary_emb(q, k, positions, frequencies, 2.0)
+        outs = torch.empty_like(q), torch.empty_like(k)
+        assert fused_rotary_emb(q, k, positions, frequencies, 2.0, *outs)[1] is outs[1]
+        one = fused_rotary_emb(q, k, positions, frequencies, 2.0, out_k=torch.empty_like(k))
+        fused_rotary_emb(q, k, positions, frequencies, 2.0, q, k)
+    assert all(map(close, made, wants))
+    for other in (outs, one, (q, k)):
+        assert torch.equal(other[0], made[0]) and torch.equal(other[1], made[1])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_far_positions(level: str) -> None:
+    """The angle is rounded once, by |angle| · 2^-24, and nothing else grows with it."""
+    q, k = torch.randn(64, 2, 32), torch.randn(64, 1, 32)
+    positions = torch.randint(0, 1 << 20, (64,))
+    frequencies = 1e4 ** -(torch.arange(0, 32, 2) / 32)
+    angles = (positions.double()[:, None] * frequencies.double())[:, None]
+    with dlblas.pinned("fused_rotary_emb", level):
+        made = dlblas.fused_rotary_emb(q, k, positions, frequencies)
+    for x, got in zip((q, k), made, strict=True):
+        off = (got.double() - turned(x.double(), angles.cos(), angles.sin(), "neox")).abs()
+        size = x.double().abs()[..., :16] + x.double().abs()[..., 16:]
+        bound = size * (angles + 8) * 2.0**-24
+        assert (off <= torch.cat((bound, bound), -1)).all()
+        assert off.max() > 1e-4, "positions are near"
+
+
+def test_apply_rotary_pos_emb_by_its_old_name() -> None:
+    q, k = torch.randn(2, 5, 4, 64), torch.randn(2, 5, 2, 64)
+    cos, sin = (torch.cat((half, half), -1) for half in dlblas.rope_tables(5, 64))
+    made = apply_rotary_pos_emb(q, k, cos, sin)
+    want = turned(q.double(), *(t.double()[:, None, :32] for t in (cos, sin)), "neox")
+    check(made[0], want)
+    one = apply_rotary_pos_emb(q[0], k[0], cos[:, None], sin[:, None])
+    assert torch.equal(one[0], made[0][0])
+    assert apply_rotary_pos_emb(q, k, cos, sin, q, k)[0] is q
+    assert torch.equal(q, made[0]) and torch.equal(k, made[1])
+    with pytest.raises(errors.ShapeMismatchError, match="apply_rotary_pos_emb: cos"):
+        apply_rotary_pos_emb(q, k, cos[:3], sin)
+
+
+def test_rope_tables() -> None:
+    cos, sin = dlblas.rope_tables(100_000, 128, 5e5)
+    assert cos.dtype == torch.float32 and cos.shape == (100_000, 64)
+    for t, i in ((0, 0), (1, 63), (99_999, 0), (99_999, 17)):
+        angle = t * 5e5 ** (-2 * i / 128)
+        assert abs(cos[t, i].item() - math.cos(angle)) < 6e-8
+        assert abs(sin[t, i].item() - math.sin(angle)) < 6e-8
+    at = torch.tensor([7, 99_999, 7], dtype=torch.int32)
+    assert torch.equal(dlblas.rope_tables(at, 128, 5e5)[0], cos[at.long()])
+    assert dlblas.rope_tables(0, 128)[0].shape == (0, 64)
+
+
+def frequencies(dim: int, theta: float, scaling: dict[str, Any]) -> Any:
+    """At position 1 angles are frequencies, up to π."""
+    cos, sin = dlblas.rope_tables(torch.tensor([1]), dim, theta, scaling)
+    return torch.atan2(sin[0].double(), cos[0].double())
+
+
+def test_scaled_tables() -> None:
+    plain = frequencies(64, 1e4, {"rope_type": "linear", "factor": 1.0})
+    torch.testing.assert_close(
+        frequencies(64, 1e4, {"type": "linear", "factor": 4.0}), plain / 4, rtol=1e-6, atol=0
+    )
+    llama = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+             "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}  # fmt: skip
+    got, waves = frequencies(64, 1e4, llama), 2 * math.pi / plain
+    short, long = waves < 8192 / 4, waves > 8192
+    assert short.any() and long.any() and not (short | long).all()
+    torch.testing.assert_close(got[short], plain[short], rtol=1e-6, atol=0)
+    torch.testing.assert_close(got[long], plain[long] / 8, rtol=1e-6, atol=0)
+    smooth = (8192 / waves - 1) / 3
+    blend = (1 - smooth) * plain / 8 + smooth * plain
+    torch.testing.assert_close(got[~short & ~long], blend[~short & ~long], rtol=1e-6, atol=0)
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+    got = frequencies(64, 1e4, yarn)
+    torch.testing.assert_close(got[:10], plain[:10], rtol=1e-6, atol=0)
+    torch.testing.assert_close(got[-8:], plain[-8:] / 4, rtol=1e-6, atol=0)
+    assert (got <= plain * (1 + 1e-6)).all() and (got >= plain / 4 * (1 - 1e-6)).all()
+    length = torch.hypot(*dlblas.rope_tables(3, 64, 1e4, yarn))
+    torch.testing.assert_close(length, torch.full_like(length, 0.1 * math.log(4) + 1))
+
+
+@pytest.mark.parametrize(("arguments", "name"), [
+    ((4, 63), "dim"), ((-1, 64), "end_or_positions"), ((4, 64, 0.0), "theta"),
+    ((4, 64, 1e4, {"rope_type": "dynamic"}), "scaling"),
+    ((4, 64, 1e4, {"rope_type": "linear"}), "scaling"),
+    ((4, 64, 1e4, {"rope_type": "llama3", "factor": 8.0}), "scaling"),
+])  # fmt: skip
+def test_tables_refused(arguments: Any, name: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=f"rope_tables: {name}"):
+        dlblas.rope_tables(*arguments)
