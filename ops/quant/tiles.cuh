@@ -23,8 +23,10 @@ using Loaded = Vec<S.type, S.access>;
 template <QuantTilesTraits S>
 __device__ inline Loaded<S> load_x(const void* x, int64_t offset) {
   constexpr int kBytes = S.access * size_of(S.type);
-  return load_vec<S.type, S.access, (S.access > 1 ? kBytes : S.aligned ? size_of(S.type) : 1)>(
-      x, offset);
+  return load_vec<S.type, S.access,
+                  (S.access > 1 ? kBytes
+                   : S.aligned  ? size_of(S.type)
+                                : 1)>(x, offset);
 }
 template <QuantTilesTraits S>
 __device__ inline void store_q(void* q, int64_t offset, const Loaded<S>& x,
@@ -137,9 +139,8 @@ __global__ void __launch_bounds__(kQuantThreads)
     quantize_tensor_parts(const __grid_constant__ QuantTilesParams p) {
   using namespace quant_tiles_detail;
   uint32_t own[S.access] = {};
-  each_access<S>(p, [&](int64_t index) {
-    add_maxima<S>(own, load_x<S>(p.x.data, offset_of(p.x, index)));
-  });
+  each_access<S>(
+      p, [&](int64_t index) { add_maxima<S>(own, load_x<S>(p.x.data, offset_of(p.x, index))); });
   uint32_t most = 0;
 #pragma unroll
   for (int i = 0; i < S.access; ++i) most = max(most, own[i]);

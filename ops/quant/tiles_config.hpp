@@ -21,7 +21,7 @@ struct QuantTilesTraits {
 inline constexpr int kQuantThreads = 256;
 /// Threads side by side, each with an access of a tile's columns.
 constexpr int quant_lanes(const QuantTilesTraits& s) {
-  return s.tile == QuantTile::kBlock ? kQuantBlock / s.access
+  return s.tile == QuantTile::kBlock                     ? kQuantBlock / s.access
          : s.access > 1 && s.tile == QuantTile::kChannel ? 8
                                                          : 32;
 }

@@ -56,7 +56,8 @@ class Job {
         total_(rows_ * width_) {
     flat_ = state.tile == QuantTile::kTensor && unit(x()) && unit(q()) && is_one_run(x_rows_) &&
             is_one_run(q_rows_);
-    if (flat_) width_ = std::min(total_, kFlatWidth), rows_ = width_ ? (total_ + width_ - 1) / width_ : 0;
+    if (flat_)
+      width_ = std::min(total_, kFlatWidth), rows_ = width_ ? (total_ + width_ - 1) / width_ : 0;
     chunk_ = state.tile == QuantTile::kBlock
                  ? kQuantBlock
                  : std::max<std::int64_t>(8, (rows_ + state.chunks - 1) / state.chunks);
@@ -77,7 +78,8 @@ class Job {
     const std::int64_t place = rows_of(scale()).offset(chunk);
     for (std::int64_t c = 0; c < width_; c += kQuantBlock) {
       const std::int64_t end = std::min(width_, c + kQuantBlock);
-      const float factor = write_scale(largest_in(most + c, end - c), place + c / kQuantBlock * last_stride(scale()));
+      const float factor = write_scale(largest_in(most + c, end - c),
+                                       place + c / kQuantBlock * last_stride(scale()));
       std::fill(most + c, most + end, factor);
     }
     write(chunk, most);
@@ -103,9 +105,7 @@ class Job {
   const TensorView& q() const { return args_.tensors[kQ]; }
   const TensorView& scale() const { return args_.tensors[kScale]; }
   bool blocks() const { return state_.tile == QuantTile::kBlock; }
-  Element element() const {
-    return unit(x()) ? static_cast<Element>(x().dtype) : Element::kF32;
-  }
+  Element element() const { return unit(x()) ? static_cast<Element>(x().dtype) : Element::kF32; }
   static std::int64_t last_stride(const TensorView& t) {
     return t.shape[t.rank - 1] <= 1 ? 1 : t.strides[t.rank - 1];
   }
@@ -126,7 +126,8 @@ class Job {
     if (stride == 1) return static_cast<const char*>(x().data) + first * size_of(x().dtype);
     scratch.resize(static_cast<std::size_t>(width_));
     for (std::int64_t c = 0; c < width_; ++c)
-      scratch[static_cast<std::size_t>(c)] = static_cast<float>(load_element(x(), first + c * stride));
+      scratch[static_cast<std::size_t>(c)] =
+          static_cast<float>(load_element(x(), first + c * stride));
     return scratch.data();
   }
   void write(std::int64_t chunk, const float* factors) const {
@@ -149,7 +150,8 @@ class Job {
                                          : FloatType::kF8E5M2;
   }
   static float larger(float a, float b) {
-    return std::bit_cast<float>(std::max(std::bit_cast<std::int32_t>(a), std::bit_cast<std::int32_t>(b)));
+    return std::bit_cast<float>(
+        std::max(std::bit_cast<std::int32_t>(a), std::bit_cast<std::int32_t>(b)));
   }
   static float largest_in(const float* most, std::int64_t count) {
     float all = 0;
@@ -214,13 +216,15 @@ std::vector<Implementation> cpu(QuantTile tile) {
   base.estimate = estimate;
   base.prepare = prepare;
   return kernels::per_level(
-      base, "cpu_", {
+      base, "cpu_",
+      {
 #if defined(__x86_64__)
-    {Isa::kAvx512, source_hash("ops/quant/tiles_avx512.cpp"), &kAvx512},
-        {Isa::kAvx2, source_hash("ops/quant/tiles_avx2.cpp"), &kAvx2},
+        {Isa::kAvx512, source_hash("ops/quant/tiles_avx512.cpp"), &kAvx512},
+            {Isa::kAvx2, source_hash("ops/quant/tiles_avx2.cpp"), &kAvx2},
 #endif
-        {Isa::kBaseline, source_hash("ops/quant/tiles_baseline.cpp"), &kBaseline},
-  }, &kTiles[static_cast<int>(tile)]);
+            {Isa::kBaseline, source_hash("ops/quant/tiles_baseline.cpp"), &kBaseline},
+      },
+      &kTiles[static_cast<int>(tile)]);
 }
 
 }  // namespace dlblas::quant::tiles

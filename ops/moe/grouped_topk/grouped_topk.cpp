@@ -12,9 +12,10 @@ namespace dlblas::moe {
 namespace {
 
 void refuse(const char* argument, const std::string& expected, const std::string& got) {
-  throw Error(ErrorKind::kArgument,
-              text("grouped_topk: ", argument, " is out of range; expected ", expected, ", got ", got),
-              {"grouped_topk", argument, expected, got});
+  throw Error(
+      ErrorKind::kArgument,
+      text("grouped_topk: ", argument, " is out of range; expected ", expected, ", got ", got),
+      {"grouped_topk", argument, expected, got});
 }
 
 void check(const Args& args) {
@@ -23,8 +24,7 @@ void check(const Args& args) {
   const std::int64_t groups = args.scalars[kNumGroups].i, kept = args.scalars[kTopkGroups].i;
   if (groups < 1 || experts % groups != 0)
     refuse("num_groups", text("a divisor of ", experts, " experts"), text(groups));
-  if (kept < 1 || kept > groups)
-    refuse("topk_groups", text("1 … ", groups, " groups"), text(kept));
+  if (kept < 1 || kept > groups) refuse("topk_groups", text("1 … ", groups, " groups"), text(kept));
   const std::int64_t most = std::min(kept * (experts / groups), kMaxTopk);
   if (topk > most)
     refuse("topk",

@@ -18,7 +18,7 @@ namespace grouped_topk_detail {
 
 template <FloatType T, bool kAligned>
 __device__ inline float load_one(const void* base, int64_t offset) {
-  return unpack_one<T>(load_vec<T, 1, kAligned ? size_of(T) : 1>(base, offset).words[0]);
+  return unpack_one<T>(load_vec < T, 1, kAligned ? size_of(T) : 1 > (base, offset).words[0]);
 }
 template <bool kAligned>
 __device__ inline void store_word(void* base, int64_t offset, uint32_t word) {
@@ -57,8 +57,8 @@ __device__ inline float power_of(float x, float shift) {
 /// A row's experts as its warp sees them.
 struct Row {
   const GroupedTopkParams& p;
-  uint32_t* ranks;    // of experts, at grouped_topk_place
-  uint64_t* groups;   // ranks of groups
+  uint32_t* ranks;   // of experts, at grouped_topk_place
+  uint64_t* groups;  // ranks of groups
   int lane;
 
   __device__ uint32_t& rank(int32_t c) const { return ranks[grouped_topk_place(c)]; }
@@ -148,8 +148,7 @@ __global__ void __launch_bounds__(C.warps * 32)
   for (int32_t c = lane; c < p.experts; c += kWarp) {
     const float x = S.softmax ? float_from_bits(row.rank(c)) : logit(c);
     float score = power_of<S.softmax>(x, most) * inverse;
-    if constexpr (S.bias)
-      score += load_one<S.bias_type, S.aligned>(p.bias, c * p.bias_stride);
+    if constexpr (S.bias) score += load_one<S.bias_type, S.aligned>(p.bias, c * p.bias_stride);
     row.rank(c) = rank_of(score);
   }
   __syncwarp();

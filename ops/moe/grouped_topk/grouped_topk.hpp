@@ -22,7 +22,8 @@ enum Scalar : int {
 };
 enum Scoring : int { kSigmoid, kSoftmax };
 
-/// Experts a token may go to: as many as a warp's lanes hold two of, and as cpu/row/values.hpp keeps.
+/// Experts a token may go to: as many as a warp's lanes hold two of, and as cpu/row/values.hpp
+/// keeps.
 inline constexpr std::int64_t kMaxTopk = 64;
 
 void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out);

@@ -72,16 +72,21 @@ class Task {
 
   void run(std::int64_t t) {
     widen(args_.tensors[kLogits], rows_of(args_.tensors[kLogits]).offset(t), x_.data());
-    GroupedScores scores{x_.data(),      bias_.empty() ? nullptr : bias_.data(),
-                         args_.letters[kE], softmax_,
-                         biased_.data(), 0, 1};
+    GroupedScores scores{x_.data(),
+                         bias_.empty() ? nullptr : bias_.data(),
+                         args_.letters[kE],
+                         softmax_,
+                         biased_.data(),
+                         0,
+                         1};
     state_.passes.score(scores);
     Best best(args_.letters[kTopk]);
     mark_groups();
     for (std::int64_t g = 0; g < groups_; ++g)
       if (kept_[static_cast<std::size_t>(g)])
         for (std::int64_t e = g * width_; e < (g + 1) * width_; ++e)
-          best.offer(RowRank::of(biased_[static_cast<std::size_t>(e)], static_cast<std::int32_t>(e)));
+          best.offer(
+              RowRank::of(biased_[static_cast<std::size_t>(e)], static_cast<std::int32_t>(e)));
     weigh(best, scores, t);
   }
 
@@ -110,7 +115,8 @@ class Task {
     }
     std::partial_sort(ranks_.begin(), ranks_.begin() + most, ranks_.end(), std::greater<>());
     for (std::int64_t i = 0; i < most; ++i)
-      kept_[static_cast<std::size_t>(RowRank::picked(ranks_[static_cast<std::size_t>(i)]).column)] = true;
+      kept_[static_cast<std::size_t>(RowRank::picked(ranks_[static_cast<std::size_t>(i)]).column)] =
+          true;
   }
   /// σ(x)·e^−shift, or e^(x − shift).
   double power(double x, double shift) const {
@@ -163,8 +169,8 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
 }
 
 Kernel prepare(const Query& q, const dlblas::Config& config) {
-  return make_kernel({run}, State{kernels::code_of<Level>(q).passes(),
-                                  table().from_config(config).grain});
+  return make_kernel({run},
+                     State{kernels::code_of<Level>(q).passes(), table().from_config(config).grain});
 }
 
 double estimate(const Query& q, const dlblas::Config&) {
@@ -172,8 +178,9 @@ double estimate(const Query& q, const dlblas::Config&) {
   const auto experts = static_cast<double>(q.problem.dims[kE]);
   const double units = std::max(1.0, std::min<double>(q.problem.threads, rows));
   // Choosing takes the most: some 40 operations an expert that no vector does.
-  return 1e3 * launch_s(q.device) +
-         kernels::rates_of(q).roofline_ms(units, rows * experts * 4, rows * experts * 400, DType::kF32);
+  return 1e3 * launch_s(q.device) + kernels::rates_of(q).roofline_ms(units, rows * experts * 4,
+                                                                     rows * experts * 400,
+                                                                     DType::kF32);
 }
 
 }  // namespace
@@ -186,8 +193,7 @@ std::vector<Implementation> cpu() {
   base.heuristic = [](const Query&) { return table().to_config(Config{}); };
   base.estimate = estimate;
   base.prepare = prepare;
-  return kernels::per_level(
-      base, "cpu_", {
+  return kernels::per_level(base, "cpu_", {
 #if defined(__x86_64__)
     {Isa::kAvx512, source_hash("ops/moe/grouped_topk/grouped_topk_avx512.cpp"), &kAvx512},
         {Isa::kAvx2, source_hash("ops/moe/grouped_topk/grouped_topk_avx2.cpp"), &kAvx2},

@@ -67,8 +67,8 @@ struct Form : kernels::CudaForm<GroupedTopkTraits, GroupedTopkConfig> {
   }
   static Config preset(const Query& q) {
     Config c;
-    while (c.warps > 1 &&
-           (!fits(c, row_bytes(q)) || q.problem.dims[kT] < std::int64_t{2} * q.device.units * c.warps))
+    while (c.warps > 1 && (!fits(c, row_bytes(q)) ||
+                           q.problem.dims[kT] < std::int64_t{2} * q.device.units * c.warps))
       c.warps /= 2;
     return c;
   }
@@ -77,7 +77,8 @@ struct Form : kernels::CudaForm<GroupedTopkTraits, GroupedTopkConfig> {
     const auto experts = static_cast<double>(q.problem.dims[kE]);
     const double bytes = rows * (experts * size_of(q.problem.tensors[kLogits].dtype) +
                                  8.0 * static_cast<double>(q.problem.dims[kTopk]));
-    const double steps = rows * (60 * experts + 1000.0 * static_cast<double>(q.problem.dims[kTopk]));
+    const double steps =
+        rows * (60 * experts + 1000.0 * static_cast<double>(q.problem.dims[kTopk]));
     return 1e3 * launch_s(q.device) + roofline_ms(q.device, bytes, steps, DType::kF32);
   }
   static std::int32_t shared_bytes(const Query& q, const State& s) {

@@ -38,7 +38,8 @@ class Row {
       biased_[e] = score + bias_[e];
       const double own = softmax_ ? sum_error_ : 0;
       errors_[e] = kRounding * (score * (own + error(logits_[e], softmax_ ? max_ : 0)) +
-                                std::abs(biased_[e])) + 0x1p-123;
+                                std::abs(biased_[e])) +
+                   0x1p-123;
     }
     for (std::int64_t g = 0; g < groups_; ++g) add_group(g);
   }
@@ -112,14 +113,16 @@ class Row {
   }
   /// Values that f32 tells apart in one way alone.
   static bool apart(double a, double a_error, double b, double b_error, bool lower) {
-    if (std::isnan(a) || std::isnan(b)) return larger(a, b) || (std::isnan(a) && std::isnan(b) && lower);
+    if (std::isnan(a) || std::isnan(b))
+      return larger(a, b) || (std::isnan(a) && std::isnan(b) && lower);
     if (a == b) return std::isinf(a) && lower;
     return std::isinf(a) || std::isinf(b) ? a > b : a - b > a_error + b_error;
   }
   bool groups_alike(std::size_t i, std::size_t j) const {
     const Best &a = best_[i], &b = best_[j];
-    return a.clear && b.clear && ((alike(a.first, b.first) && alike(a.second, b.second)) ||
-                                  (alike(a.first, b.second) && alike(a.second, b.first)));
+    return a.clear && b.clear &&
+           ((alike(a.first, b.first) && alike(a.second, b.second)) ||
+            (alike(a.first, b.second) && alike(a.second, b.first)));
   }
 
   /// Softmax: e^(x − shift). Sigmoid: σ(x)·e^−shift.
@@ -191,7 +194,8 @@ class Kept {
     for (std::int64_t g = 0; g < row_.groups(); ++g) {
       if (has(g)) continue;
       for (std::int64_t e = row_.first_of(g); e < row_.end_of(g); ++e)
-        closed[static_cast<std::size_t>(g)] = closed[static_cast<std::size_t>(g)] || row_.before(e, last);
+        closed[static_cast<std::size_t>(g)] =
+            closed[static_cast<std::size_t>(g)] || row_.before(e, last);
     }
     std::int64_t count = count_;
     for (std::int64_t g = 0; g < row_.groups(); ++g) {
@@ -224,8 +228,7 @@ std::vector<std::int64_t> judge_ids(const Row& row, const std::vector<double>& i
   bool sound = true;
   for (std::int64_t r = 0; r < topk; ++r) {
     const auto id = static_cast<std::int64_t>(ids[static_cast<std::size_t>(r)]);
-    const bool there =
-        id >= 0 && id < row.experts() && !taken[static_cast<std::size_t>(id)];
+    const bool there = id >= 0 && id < row.experts() && !taken[static_cast<std::size_t>(id)];
     chosen.push_back(there ? id : static_cast<std::int64_t>(best[r]));
     if (there) taken[static_cast<std::size_t>(id)] = true;
     if (!there || !kept.take(row.group_of(id))) wrong(r), sound = false;
@@ -237,7 +240,8 @@ std::vector<std::int64_t> judge_ids(const Row& row, const std::vector<double>& i
     taken[static_cast<std::size_t>(id)] = true;
     bool right = true;
     for (std::int64_t e = 0; right && e < row.experts(); ++e)
-      right = taken[static_cast<std::size_t>(e)] || !kept.has(row.group_of(e)) || !row.before(e, id);
+      right =
+          taken[static_cast<std::size_t>(e)] || !kept.has(row.group_of(e)) || !row.before(e, id);
     if (!right) wrong(r), sound = false;
   }
   if (sound && topk > 0 && !kept.can_be_filled(chosen.back())) wrong(topk - 1);
@@ -267,9 +271,11 @@ void judge(const Judgement& j, Finding* found) {
     const Row row(j.before, j.rows[i]);
     const auto weights = kernels::row_values(j.after.result(0), j.rows[i]);
     const auto ids = kernels::row_values(j.after.result(1), j.rows[i]);
-    const auto wrong = [&](int result, std::int64_t r) { found[result].add(j.rows[i] * count + r); };
-    const std::vector<std::int64_t> chosen = judge_ids(
-        row, ids, j.reference[1].value + i * count, topk, [&](std::int64_t r) { wrong(1, r); });
+    const auto wrong = [&](int result, std::int64_t r) {
+      found[result].add(j.rows[i] * count + r);
+    };
+    const std::vector<std::int64_t> chosen = judge_ids(row, ids, j.reference[1].value + i * count,
+                                                       topk, [&](std::int64_t r) { wrong(1, r); });
     row.weigh(chosen, count - topk, want.data(), errors.data());
     for (std::int64_t r = 0; r < count; ++r) {
       const auto at = static_cast<std::size_t>(r);

@@ -22,9 +22,10 @@ DLBLAS_INLINE Vec load_some(const float* from, int64_t i, int n) {
 
 template <Element E>
 void widen_row(const void* row, int64_t count, float* to) {
-  each_vector(count, [&](int64_t i, int n) __attribute__((always_inline)) {
-    store_partial<Element::kF32>(to + i, load_partial<E>(at<E>(row, i), n), n);
-  });
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        store_partial<Element::kF32>(to + i, load_partial<E>(at<E>(row, i), n), n);
+      });
 }
 void widen(Element element, const void* row, int64_t count, float* to) {
   if (element == Element::kF32)
@@ -45,25 +46,28 @@ void score_row(GroupedScores& row) {
   Vec factor = broadcast(1.0f), most = zero();
   if (row.softmax) {
     most = broadcast(-__builtin_inff());
-    each_vector(row.experts, [&](int64_t i, int n) __attribute__((always_inline)) {
-      const Vec x = load_some(row.x, i, n);
-      most = max(choose(lanes_below(n), x, most), most);
-    });
+    each_vector(
+        row.experts, [&](int64_t i, int n) __attribute__((always_inline)) {
+          const Vec x = load_some(row.x, i, n);
+          most = max(choose(lanes_below(n), x, most), most);
+        });
     row.max = reduce_max(most);
     most = broadcast(row.max);
     row.sum = 0;
-    each_vector(row.experts, [&](int64_t i, int n) __attribute__((always_inline)) {
-      const Vec power = exp(load_some(row.x, i, n) - most);
-      row.sum += static_cast<double>(reduce_add(choose(lanes_below(n), power, zero())));
-    });
+    each_vector(
+        row.experts, [&](int64_t i, int n) __attribute__((always_inline)) {
+          const Vec power = exp(load_some(row.x, i, n) - most);
+          row.sum += static_cast<double>(reduce_add(choose(lanes_below(n), power, zero())));
+        });
     factor = broadcast(static_cast<float>(1 / row.sum));
   }
-  each_vector(row.experts, [&](int64_t i, int n) __attribute__((always_inline)) {
-    const Vec x = load_some(row.x, i, n);
-    Vec score = row.softmax ? exp(x - most) * factor : sigmoid_of(x);
-    if (row.bias) score = score + load_some(row.bias, i, n);
-    store_partial<Element::kF32>(row.biased + i, score, n);
-  });
+  each_vector(
+      row.experts, [&](int64_t i, int n) __attribute__((always_inline)) {
+        const Vec x = load_some(row.x, i, n);
+        Vec score = row.softmax ? exp(x - most) * factor : sigmoid_of(x);
+        if (row.bias) score = score + load_some(row.bias, i, n);
+        store_partial<Element::kF32>(row.biased + i, score, n);
+      });
 }
 
 }  // namespace

@@ -20,7 +20,9 @@ def grouped_topk(
     biased = scores if bias is None else scores + bias
     groups = biased.view(*biased.shape[:-1], num_groups, -1)
     best = groups.topk(min(2, groups.shape[-1]), -1).values.sum(-1).topk(topk_groups, -1).indices
-    kept = torch.zeros(groups.shape[:-1], dtype=torch.bool, device=x.device).scatter_(-1, best, True)
+    kept = torch.zeros(groups.shape[:-1], dtype=torch.bool, device=x.device).scatter_(
+        -1, best, True
+    )
     masked = groups.masked_fill(~kept.unsqueeze(-1), -torch.inf).view(biased.shape)
     ids = masked.topk(topk, -1).indices
     weights = scores.gather(-1, ids)

@@ -20,7 +20,9 @@ def quantize_block128(
     rows, width = x.shape
     tall = np.zeros((-(-rows // 128) * 128, -(-width // 128) * 128))
     tall[:rows, :width] = np.abs(x)
-    amax = tall.reshape(tall.shape[0] // 128, 128, tall.shape[1] // 128, 128).max((1, 3), initial=0.0)
+    amax = tall.reshape(tall.shape[0] // 128, 128, tall.shape[1] // 128, 128).max(
+        (1, 3), initial=0.0
+    )
     scale = np.where(amax == 0, 1.0, np.maximum(amax / LARGEST[dtype], 2.0**-126))
     spread = np.repeat(np.repeat(scale, 128, 0), 128, 1)[:rows, :width]
     return x / spread, scale
