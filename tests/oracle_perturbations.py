@@ -75,7 +75,8 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
     narrow = any(before[n].dtype.itemsize == 2 for n in floats)
 
     def verify(at: int, array: Any) -> Any:
-        out = [array if i == at else right for i, right in enumerate(rights)]
+        out = list(rights)
+        out[at] = array.reshape(out[at].shape)
         return dlblas.verify(case.op, (), tuple(out) if len(out) > 1 else out[0], before)
 
     for i, (ref, right) in enumerate(zip(refs, rights, strict=True)):
@@ -109,7 +110,7 @@ def stored_as(dtype: Any, exact: Any) -> Any:
 
 def _row_and_column(value: Any) -> Any:
     """The largest |value| of an element's row or column."""
-    flat = abs(value.reshape(-1, value.shape[-1]))
+    flat = abs(value.reshape(-1, value.shape[-1] if value.ndim else 1))
     return np.maximum(flat.max(-1, keepdims=True), flat.max(0)).reshape(value.shape)
 
 
@@ -125,7 +126,7 @@ def visible(result: Judged) -> Any:
 
 def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
     """Named arrays that differ from the right one visibly."""
-    right, value = result.right, result.value
+    right, value = np.atleast_1d(result.right, result.value)
     dtype, width = right.dtype, right.shape[-1]
 
     def stored(exact: Any) -> Any:
@@ -147,7 +148,7 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
     at = np.unravel_index(rng.integers(value.size), value.shape)
     # One rounding of the result's own dtype may lie between what is asked for and what is stored.
     step = _step(dtype, float(abs(right[at]))) if dtype != np.float32 else 0.0
-    element[at] += 1.01 * visible(result)[at] + ROUNDINGS / 2 * step
+    element[at] += 1.01 * np.atleast_1d(visible(result))[at] + ROUNDINGS / 2 * step
     yield from changed(one_element=stored(element))
     last = right.copy()
     last.reshape(-1)[-1:].view(np.uint8)[:] = PATTERNS[0]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 WIDTHS = {"group32": 32, "group64": 64, "group128": 128}
-GRANULARITIES = ("token", *WIDTHS, "tensor")
+GRANULARITIES = ("token", *WIDTHS, "tensor", "channel")
 LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "i8": 127.0}
 DEVICES = [pytest.param("cpu", id="cpu"), pytest.param("cuda", id="cuda", marks=pytest.mark.gpu)]
 
@@ -22,6 +22,8 @@ DEVICES = [pytest.param("cpu", id="cpu"), pytest.param("cuda", id="cuda", marks=
 def scale_shape(shape: tuple[int, ...], granularity: str) -> tuple[int, ...]:
     if granularity == "tensor":
         return ()
+    if granularity == "channel":
+        return shape[-1:]
     return (*shape[:-1], -(-shape[-1] // WIDTHS.get(granularity, max(1, shape[-1]))))
 
 
@@ -36,6 +38,8 @@ def largest(x: Any, granularity: str) -> Any:
     """The largest |x| of each part that has a scale."""
     if granularity == "tensor":
         return np.abs(x).max()
+    if granularity == "channel":
+        return np.abs(x).reshape(-1, x.shape[-1]).max(0)
     starts = np.arange(0, x.shape[-1], WIDTHS.get(granularity, x.shape[-1]))
     return np.maximum.reduceat(np.abs(x), starts, axis=-1)
 
@@ -73,6 +77,9 @@ def test_a_granularity_is_the_operator_that_it_names(granularity: str) -> None:
     q, scale = dlblas.quantize(x, granularity)
     if granularity in WIDTHS:
         wanted = dlblas.quantize_group(x, WIDTHS[granularity])
+    elif granularity == "channel":  # a column of it is a row
+        rows, scales = dlblas.quantize_token(np.ascontiguousarray(x.T))
+        wanted = np.asarray(rows).T.copy(), scales
     else:
         wanted = dlblas.quantize_token(x.reshape(1, -1) if granularity == "tensor" else x)
     assert np.asarray(q).tobytes() == np.asarray(wanted[0]).tobytes()
@@ -98,13 +105,38 @@ def test_a_tensor_may_lie_anyhow_and_has_zeros() -> None:
     assert scale == 1 and not np.asarray(q).astype(np.float32).any()
 
 
-@pytest.mark.parametrize("granularity", ["channel", "block128", "group16", "", None, 128])
+@pytest.mark.parametrize("granularity", ["block64", "group16", "", None, 128])
 def test_what_is_not_offered_says_what_is(granularity: Any) -> None:
     with pytest.raises(dlblas.errors.ArgumentError) as caught:
         dlblas.quantize(np.ones((2, 4), np.float32), granularity)
     error = caught.value
     assert (error.op, error.argument) == ("quantize", "granularity")
     assert all(name in error.expected for name in GRANULARITIES) and error.got == repr(granularity)
+
+
+@pytest.mark.parametrize("shape", [(128, 256), (130, 100), (1, 300), (257, 129)])
+@pytest.mark.parametrize("dtype", LARGEST)
+def test_blocks_there_and_back(shape: tuple[int, int], dtype: str) -> None:
+    x = made(shape)
+    q, scale = dlblas.quantize(x, "block128", dtype)
+    across = [np.maximum.reduceat(np.abs(x), np.arange(0, shape[0], 128), axis=0)]
+    across.append(np.maximum.reduceat(across[0], np.arange(0, shape[1], 128), axis=1))
+    assert (np.asarray(scale) == across[1] / np.float32(LARGEST[dtype])).all()
+    each = np.asarray(scale).repeat(128, 0)[: shape[0]].repeat(128, 1)[:, : shape[1]]
+    y = dlblas.dequantize(q, scale)
+    np.testing.assert_array_equal(y, np.asarray(q).astype(np.float32) * each)
+
+
+def test_a_scale_that_is_given_is_kept() -> None:
+    x = made((5, 96))
+    for scale in (0.25, np.float32(0.25).reshape(())):
+        q, kept = dlblas.quantize(x, "tensor", "i8", scale=scale)
+        assert kept is scale
+        np.testing.assert_array_equal(q, np.clip(np.rint(x / 0.25), -128, 127))
+    for granularity in ("token", "group64", "channel", "block128"):
+        with pytest.raises(dlblas.errors.ArgumentError, match="scale is given") as caught:
+            dlblas.quantize(x, granularity, scale=0.25)
+        assert caught.value.argument == "scale"
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -132,6 +164,10 @@ def test_arrays_without_numpy() -> None:
         q, scale = dlblas.quantize(x, granularity)
         assert type(q) is dlblas.Array and q.shape == x.shape
         assert scale.shape == scale_shape((6, 64), granularity)
+        if granularity == "channel":
+            with pytest.raises(dlblas.errors.ArgumentTypeError, match="NumPy"):
+                dlblas.dequantize(q, scale)
+            continue
         y = dlblas.dequantize(q, scale)
         np.testing.assert_allclose(np.asarray(y), np.asarray(x), rtol=2.0**-3, atol=0.5)
 

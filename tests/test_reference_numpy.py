@@ -81,8 +81,9 @@ def test_chosen_rows_are_those_of_the_whole(op: str) -> None:
     whole = dlblas.reference(op, (), call.before())
     rows = dlblas.reference(op, (), call.before(), rows=[4, 0, 6])
     for all_rows, some in zip(whole, rows, strict=True):
-        rows_of_all = all_rows.value.reshape(-1, all_rows.value.shape[-1])
-        chosen = rows_of_all[[4, 0, 6]] if all_rows.value.ndim > 1 else rows_of_all
+        values = all_rows.value
+        rows_of_all = values.reshape(-1, values.shape[-1]) if values.ndim > 0 else values
+        chosen = rows_of_all[[4, 0, 6]] if values.ndim > 1 else rows_of_all
         np.testing.assert_array_equal(chosen, some.value)
 
 

@@ -94,13 +94,16 @@ def fakes(arguments):
 
 def reference(operation, arguments):
     """Results of the same operator on NumPy arrays: another way in, without torch."""
-    inputs = []
-    for (kind, _), value in zip(operation.arguments, arguments, strict=False):
+    named = {}  # torch has sizes without a default before optional tensors
+    sizes = {index: letter for index, letter, _ in operation.sizes}
+    for (kind, index), value in zip(operation.arguments, arguments, strict=False):
         if kind == "tensor":
-            inputs.append(None if value is None else to_numpy(value))
+            name = operation.tensors[index].name
+            named[name] = None if value is None else to_numpy(value)
         elif kind == "scalar" and value is not None:  # a size; else a default
-            inputs.append(value)
-    results = getattr(dlblas, operation.form)(*inputs)
+            named[sizes[index]] = value
+    inputs = list(named.values())
+    results = getattr(dlblas, operation.form)(**named)
     if results is None:  # no results: what it writes are inputs
         before = [
             v for (k, _), v in zip(operation.arguments, arguments, strict=False) if k == "tensor"

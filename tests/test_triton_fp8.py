@@ -11,7 +11,12 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("dlblas.torch")
 
 from dlblas import errors  # noqa: E402
-from dlblas.triton_ops import FP8Format, dequantize_fp8, quantize_fp8  # noqa: E402
+from dlblas.triton_ops import (  # noqa: E402
+    FP8Format,
+    dequantize_fp8,
+    quantize_fp8,
+    quantize_fp8_with_overflow_handling,
+)
 
 DEVICES = [pytest.param("cpu", id="cpu"), pytest.param("cuda", id="cuda", marks=pytest.mark.gpu)]
 F8 = torch.float8_e4m3fn
@@ -62,6 +67,38 @@ def test_extreme_tensors_have_finite_scales(value, device):
     largest = max(value, 2.0**-126)
     y = dequantize_fp8(q, scale, torch.float32)
     assert ((y.double() - value).abs() <= largest * 2.0**-9).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_scale_is_halved_while_values_overflow(device):
+    x = torch.tensor([[100.0, -200.0, 448.0]], device=device)
+    for given, taken in ((0.5, 0.5), (1.0, 1.0), (2.0, 1.0), (6.0, 0.75), (8.0, 1.0)):
+        q, scale = quantize_fp8_with_overflow_handling(x, given)
+        assert scale.item() == taken
+        assert torch.equal(q.float(), quantize_fp8(x, taken)[0].float())
+    q, scale = quantize_fp8_with_overflow_handling(3 * x)  # its own scale never overflows
+    torch.testing.assert_close(scale.item(), 1 / 3, rtol=1e-6, atol=0)
+    assert q.float().abs().max() == 448
+    for tensor, given in ((x, 8.1), (x * float("inf"), None)):
+        with pytest.raises(errors.NumericalOverflowError, match="after 3 halvings") as caught:
+            quantize_fp8_with_overflow_handling(tensor, given)
+        assert caught.value.attempts == 3
+    with pytest.raises(errors.NumericalOverflowError):
+        quantize_fp8_with_overflow_handling(x, 2.0, max_attempts=0)
+    with pytest.raises(errors.ArgumentError, match="max_attempts"):
+        quantize_fp8_with_overflow_handling(x, 2.0, max_attempts=-1)
+    assert quantize_fp8_with_overflow_handling(x[:, :0])[0].shape == (1, 0)
+
+
+@pytest.mark.gpu
+def test_a_capture_is_refused():
+    x = torch.ones(4, 8, device="cuda")
+    quantize_fp8_with_overflow_handling(x)
+    with (
+        pytest.raises(errors.UnsupportedError, match="capture"),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        quantize_fp8_with_overflow_handling(x)
 
 
 def test_what_does_not_fit_is_refused():

@@ -2,7 +2,7 @@
 
 In: arrays of any package that the operators take. Out: what the operators of this family return;
 nothing is computed here, and torch.compile follows it. Read next: quantize_token/, quantize_group/,
-dequantize_group/.
+quantize_tensor/, dequantize_group/.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 __all__ = ["dequantize", "quantize"]
 
 _GROUPS = {"group32": 32, "group64": 64, "group128": 128}
-_THERE = ", ".join(("token", *_GROUPS, "tensor"))
-_quantize_token = FUNCTIONS["quantize_token"].call
+_BLOCK = 128
+_WHOLE = {
+    name: FUNCTIONS[f"quantize_{name}"].call for name in ("token", "tensor", "channel", "block128")
+}
+_THERE = ", ".join(("token", *_GROUPS, "tensor", "channel", "block128"))
 _quantize_group = FUNCTIONS["quantize_group"].call
+_quantize_static = FUNCTIONS["quantize_static"].call
 _dequantize_group = FUNCTIONS["dequantize_group"].call
 
 
-def quantize(x: Any, granularity: str, dtype: Any = "f8e4m3") -> tuple[Any, Any]:
+def quantize(x: Any, granularity: str, dtype: Any = "f8e4m3", scale: Any = None) -> tuple[Any, Any]:
     """Quantises to 8 bits: ``(q, scale)`` with ``x ≈ q · scale``.
 
     ``scale = max |x| / largest`` of each part, ``q = x / scale`` rounded to nearest even and
@@ -34,25 +38,35 @@ def quantize(x: Any, granularity: str, dtype: Any = "f8e4m3") -> tuple[Any, Any]
     - ``"token"``, a row: ``[*T, 1]`` (``quantize_token``);
     - ``"group32"``, ``"group64"``, ``"group128"``, neighbouring columns, of which the last group
       may have fewer: ``[*T, ceil(K / group)]`` (``quantize_group``);
-    - ``"tensor"``, all of x: ``[]``. One row of all its elements, so it reads x by one block or
-      cluster of a GPU; x that is not contiguous is copied first.
+    - ``"channel"``, a column: ``[K]`` (``quantize_channel``);
+    - ``"block128"``, 128×128 elements of a matrix ``[N, K]``: ``[ceil(N / 128), ceil(K / 128)]``
+      (``quantize_block128``);
+    - ``"tensor"``, all of x: ``[]`` (``quantize_tensor``: two launches on a GPU). Only here a
+      ``scale`` may be given, a number or f32 ``[]``: nothing is looked for then, and it comes back
+      as it is (``quantize_static``).
 
     Nothing waits for a GPU. NaN and infinities go into the scale, so that what is dequantised of
-    their part is NaN. No gradient. Errors: ArgumentError for another granularity; those of the
-    operators. Source: Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    their part is NaN. No gradient. Errors: ArgumentError for another granularity, or for a scale
+    with one that is not ``"tensor"``; those of the operators. Source: Micikevicius et al., FP8
+    Formats for Deep Learning, 2022.
     """
-    if granularity == "token":
-        return _quantize_token(x, dtype)
+    if granularity not in _WHOLE and granularity not in _GROUPS:
+        raise ArgumentError.from_library(
+            f"quantize: granularity is not offered; expected {_THERE}, got {granularity!r}; "
+            "quantize_group takes groups of any width",
+            "quantize", "granularity", _THERE, repr(granularity),
+        )  # fmt: skip
+    if scale is not None:
+        if granularity == "tensor":
+            return _quantize_static(x, scale, dtype), scale
+        raise ArgumentError.from_library(
+            f"quantize: scale is given for another granularity; expected 'tensor', got "
+            f"{granularity!r}; leave scale out, and it is found",
+            "quantize", "scale", "granularity 'tensor'", repr(granularity),
+        )  # fmt: skip
     if granularity in _GROUPS:
-        return _quantize_group(x, _GROUPS[granularity], dtype)
-    if granularity == "tensor":
-        q, scale = _quantize_token(_flat(x, "quantize", "x"), dtype)
-        return q.reshape(x.shape), scale.reshape(())
-    raise ArgumentError.from_library(
-        f"quantize: granularity is not offered; expected {_THERE}, got {granularity!r}; "
-        "quantize_group takes groups of any width",
-        "quantize", "granularity", _THERE, repr(granularity),
-    )  # fmt: skip
+        return _quantize_group(x, _GROUPS[granularity], dtype)  # type: ignore[no-any-return]
+    return _WHOLE[granularity](x, dtype)  # type: ignore[no-any-return]
 
 
 def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
@@ -60,8 +74,9 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
 
     q ``[*T, K]`` is f8e4m3, f8e5m2 or i8; scale is f32, and its shape says what a scale belongs to:
     ``[]`` all of q, ``[*T, 1]`` a row, ``[*T, ceil(K / group)]`` 32, 64 or 128 columns (the
-    operator ``dequantize_group`` takes groups of any width). y has q's shape and ``out_dtype``:
-    f32 (None, the default), f16 or bf16.
+    operator ``dequantize_group`` takes groups of any width), ``[K]`` a column, ``[ceil(N / 128),
+    ceil(K / 128)]`` 128×128 elements of a matrix; columns and blocks of NumPy arrays and torch
+    tensors. y has q's shape and ``out_dtype``: f32 (None, the default), f16 or bf16.
 
     NaN of q or of a scale is NaN. No gradient. Errors: ShapeMismatchError for a scale that fits no
     granularity; those of ``dequantize_group``.
@@ -75,6 +90,13 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
             scales = scales[:0]
         return _dequantize_group(flat, scales, max(1, count), out_dtype).reshape(q.shape)
     width, columns = _last(q), _last(scale)
+    shape = getattr(q, "shape", ())
+    if parts is not None and len(shape) > 0 and tuple(parts) == (width,):
+        return _dequantize_channel(q, scale, out_dtype)
+    if len(shape) == 2 and parts is not None and len(parts) == 2 and parts[0] != shape[0]:
+        blocks = tuple((size + _BLOCK - 1) // _BLOCK for size in shape)
+        if tuple(parts) == blocks:
+            return _dequantize_group(q, _each_row(scale, shape[0]), _BLOCK, out_dtype)
     if width == 0 and columns == 1:  # of rows without columns
         scale, columns = scale[..., :0], 0
     for group in (max(1, width), *_GROUPS.values()):
@@ -85,6 +107,36 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
         f"dequantize: scale fits no granularity of q; expected {expected}, got "
         f"{tuple(parts or ())}; dequantize_group takes groups of any width",
         "dequantize", "scale", expected, str(tuple(parts or ())),
+    )  # fmt: skip
+
+
+def _dequantize_channel(q: Any, scale: Any, out_dtype: Any) -> Any:
+    """Columns of q are rows of its transpose."""
+    _need(q, "swapaxes", "q")
+    shape, columns = q.shape, scale.shape[0]
+    rows = 1
+    for size in shape[:-1]:
+        rows = rows * size
+    turned = q.reshape((rows, columns)).swapaxes(0, 1)
+    scales = scale.reshape((columns, 1))[:, : min(1, rows)]
+    return _dequantize_group(turned, scales, max(1, rows), out_dtype).swapaxes(0, 1).reshape(shape)
+
+
+def _each_row(scale: Any, rows: int) -> Any:
+    """A block's scale for each of its rows."""
+    if hasattr(scale, "repeat_interleave"):
+        return scale.repeat_interleave(_BLOCK, 0)[:rows]
+    _need(scale, "repeat", "scale")
+    return scale.repeat(_BLOCK, 0)[:rows]
+
+
+def _need(array: Any, method: str, argument: str) -> None:
+    if hasattr(array, method):
+        return
+    expected, got = "a NumPy array or a torch tensor", type(array).__name__
+    raise ArgumentTypeError.from_library(
+        f"dequantize: {argument} cannot be turned; expected {expected}, got {got}",
+        "dequantize", argument, expected, got,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from .exceptions import (
     TuningFailedError,
     UnsupportedDtypeError,
 )
-from .fp8 import dequantize_fp8, quantize_fp8
+from .fp8 import dequantize_fp8, quantize_fp8, quantize_fp8_with_overflow_handling
 from .models import (
     FP8Format,
     FP8GEMMInput,
@@ -52,5 +52,6 @@ __all__ = [
     "UnsupportedDtypeError",
     "dequantize_fp8",
     "quantize_fp8",
+    "quantize_fp8_with_overflow_handling",
     "validation",
 ]

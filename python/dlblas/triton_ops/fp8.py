@@ -1,7 +1,8 @@
 """``quantize_fp8`` and ``dequantize_fp8``: e4m3 with one scale per tensor, which *multiplies*.
 
 ``q = x · scale`` here, as in Triton Fused Operators; scales of the library divide. Nothing waits
-for the GPU. Read next: models.py (FP8Format), ops/quant/api.py.
+for the GPU but ``quantize_fp8_with_overflow_handling``, which looks at the tensor's values. Read
+next: models.py (FP8Format), ops/quant/api.py.
 """
 
 from __future__ import annotations
@@ -10,9 +11,16 @@ import torch
 
 from .._faces import dequantize, quantize
 from .._functions import FUNCTIONS
-from ..errors import ShapeMismatchError, UnsupportedDtypeError
+from ..errors import (
+    ArgumentError,
+    NumericalOverflowError,
+    ShapeMismatchError,
+    UnsupportedDtypeError,
+    UnsupportedError,
+)
+from .models import FP8Format
 
-__all__ = ["dequantize_fp8", "quantize_fp8"]
+__all__ = ["dequantize_fp8", "quantize_fp8", "quantize_fp8_with_overflow_handling"]
 
 _quantize_static = FUNCTIONS["quantize_static"].call
 
@@ -41,6 +49,54 @@ def quantize_fp8(
         return q, 1 / step
     one = _one(scale, tensor)
     return _quantize_static(tensor, 1 / one, torch.float8_e4m3fn), one
+
+
+def quantize_fp8_with_overflow_handling(
+    tensor: torch.Tensor, scale: torch.Tensor | float | None = None, max_attempts: int = 3
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``quantize_fp8`` with a scale that is halved, ``max_attempts`` times at most, while values
+    leave e4m3: while ``max |tensor| · scale > 448 · (1 + 2⁻²⁰)``, which is what rounding may add.
+
+    ``(q, scale)`` with the scale that was taken. It reads the largest value, so it waits for the
+    GPU, and a CUDA graph cannot capture it: UnsupportedError. NumericalOverflowError where values
+    leave e4m3 after all halvings, as an infinity always does; ArgumentError for a negative
+    ``max_attempts``; those of ``quantize_fp8``. NaN stays NaN.
+    """
+    name = "quantize_fp8_with_overflow_handling"
+    if max_attempts < 0:
+        raise ArgumentError.from_library(
+            f"{name}: max_attempts is out of range; expected 0 or more, got {max_attempts}",
+            name, "max_attempts", "0 or more", str(max_attempts),
+        )  # fmt: skip
+    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise UnsupportedError.from_library(
+            f"{name}: it reads the tensor's largest value, which no CUDA graph can capture; "
+            "call quantize_fp8",
+            name, "tensor", "no capture", "a capture",
+        )  # fmt: skip
+    if scale is None:
+        _, step = quantize(tensor, "tensor", torch.float8_e4m3fn)
+        scale = 1 / step
+    one = _one(scale, tensor)
+    largest = float(tensor.abs().amax()) if tensor.numel() else 0.0
+    factor = float(one)
+    limit = FP8Format.max_value * (1 + 2.0**-20)
+    overflows = largest == float("inf") or largest * factor > limit
+    for _ in range(max_attempts):
+        if not overflows:
+            break
+        factor /= 2
+        overflows = largest == float("inf") or largest * factor > limit
+    if overflows:
+        raise NumericalOverflowError(
+            f"{name}: values leave e4m3 after {max_attempts} halvings; expected "
+            f"max |tensor| · scale up to {FP8Format.max_value}, got {largest:g} · {factor:g}; "
+            "hand over a smaller scale",
+            max_value=largest,
+            scale=factor,
+            attempts=max_attempts,
+        )
+    return quantize_fp8(tensor, factor)
 
 
 def dequantize_fp8(

@@ -1,0 +1,202 @@
+// grouped_topk: a warp a row. Scores are made once and kept in shared memory as ranks, 32 bits
+// that are ordered as the values are; 0 is an expert that is not to be taken. So two largest of a
+// group, groups and experts are found by comparing integers, and equal ones come from the lower
+// number up. In: logits [T, E], bias [E]. Out: weights and ids [T, topk + shared]. Numerics: f32;
+// to renormalise, powers are over the largest of the chosen, so that no sum of them underflows.
+// Flow: call > validate > select > compile > [launch].  Read next: grouped_topk_config.hpp,
+// device/row/base.hpp (RowRank).
+#pragma once
+
+#include "device/element_f64.cuh"
+#include "device/row/reduce.cuh"
+#include "device/vec.cuh"
+#include "ops/moe/grouped_topk/grouped_topk_config.hpp"
+
+namespace dlblas {
+
+namespace grouped_topk_detail {
+
+template <FloatType T, bool kAligned>
+__device__ inline float load_one(const void* base, int64_t offset) {
+  return unpack_one<T>(load_vec < T, 1, kAligned ? size_of(T) : 1 > (base, offset).words[0]);
+}
+template <bool kAligned>
+__device__ inline void store_word(void* base, int64_t offset, uint32_t word) {
+  Vec<FloatType::kF32, 1> v;
+  v.words[0] = word;
+  store_vec<FloatType::kF32, 1, kAligned ? 4 : 1>(base, offset, v);
+}
+
+__device__ inline uint32_t rank_of(float value) {
+  return static_cast<uint32_t>(RowRank::of(value, 0) >> 32);
+}
+__device__ inline float value_of(uint32_t rank) {
+  return RowRank::picked(static_cast<uint64_t>(rank) << 32).value;
+}
+
+__device__ inline float warp_max(float v) {
+#pragma unroll
+  for (int d = kWarp / 2; d > 0; d /= 2) v = DeviceMath::max(v, __shfl_xor_sync(~0u, v, d));
+  return v;
+}
+__device__ inline uint64_t warp_largest(uint64_t v) {
+#pragma unroll
+  for (int d = kWarp / 2; d > 0; d /= 2) RankOp<RowRank>::combine_lane(v, d);
+  return v;
+}
+
+/// e^(x − shift), or σ(x)·e^−shift.
+template <bool kSoftmax>
+__device__ inline float power_of(float x, float shift) {
+  if constexpr (kSoftmax) return DeviceMath::exp(x - shift);
+  const float size = x < 0 ? -x : x;
+  return DeviceMath::exp(DeviceMath::min(x, 0.0f) - shift) *
+         DeviceMath::reciprocal(1.0f + DeviceMath::exp(-size));
+}
+
+/// A row's experts as its warp sees them.
+struct Row {
+  const GroupedTopkParams& p;
+  uint32_t* ranks;   // of experts, at grouped_topk_place
+  uint64_t* groups;  // ranks of groups
+  int lane;
+
+  __device__ uint32_t& rank(int32_t c) const { return ranks[grouped_topk_place(c)]; }
+  /// f(group, the lane's part of it) for all groups, in steps that all lanes make.
+  template <typename F>
+  __device__ void each_group(const F& f) const {
+    const int part = lane % p.lanes;
+    for (int32_t first = 0; first < p.groups; first += kWarp / p.lanes)
+      f(first + lane / p.lanes, part);
+  }
+
+  /// The sum of the two best of each group.
+  __device__ void rank_groups() const {
+    each_group([&](int32_t g, int part) {
+      uint32_t best = 0, second = 0;
+      if (g < p.groups)
+        for (int32_t j = part; j < p.group; j += p.lanes) {
+          const uint32_t r = rank(g * p.group + j);
+          second = max(second, min(best, r)), best = max(best, r);
+        }
+      for (int d = p.lanes / 2; d > 0; d /= 2) {
+        const uint32_t a = __shfl_xor_sync(~0u, best, d), b = __shfl_xor_sync(~0u, second, d);
+        second = max(min(best, a), max(second, b)), best = max(best, a);
+      }
+      if (g < p.groups && part == 0) {
+        const float one = value_of(best);
+        groups[g] = RowRank::of(second ? one + value_of(second) : one, g);
+      }
+    });
+  }
+  /// Experts of all but the best groups are not to be taken.
+  __device__ void drop_groups() const {
+    each_group([&](int32_t g, int part) {
+      int32_t before = 0;
+      if (g < p.groups)
+        for (int32_t h = part; h < p.groups; h += p.lanes) before += groups[h] > groups[g];
+      for (int d = p.lanes / 2; d > 0; d /= 2) before += __shfl_xor_sync(~0u, before, d);
+      if (g < p.groups && before >= p.topk_groups)
+        for (int32_t j = part; j < p.group; j += p.lanes) rank(g * p.group + j) = 0;
+    });
+  }
+  /// The best of the lane's own columns; 0: there is none.
+  __device__ uint64_t best_of_lane() const {
+    uint64_t best = 0;
+    for (int32_t c = lane; c < p.experts; c += kWarp) {
+      const uint64_t r = rank(c);
+      const uint64_t place = r ? r << 32 | ~static_cast<uint32_t>(c) : 0;
+      if (place > best) best = place;
+    }
+    return best;
+  }
+};
+
+}  // namespace grouped_topk_detail
+
+template <GroupedTopkTraits S, GroupedTopkConfig C>
+__global__ void __launch_bounds__(C.warps * 32)
+    grouped_topk(const __grid_constant__ GroupedTopkParams p) {
+  using namespace grouped_topk_detail;
+  extern __shared__ uint64_t shared_words[];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t index = static_cast<int64_t>(blockIdx.x) * C.warps + warp;
+  if (index >= p.rows) return;  // of whole warps: no barrier of the block follows
+  const int32_t words = grouped_topk_words(p.experts, p.groups);
+  auto* ranks = reinterpret_cast<uint32_t*>(shared_words) + warp * words;
+  const Row row{p, ranks, reinterpret_cast<uint64_t*>(ranks + words - 2 * p.groups), lane};
+  const int64_t first = offset_of(p.logits, index * p.experts);
+  const auto logit = [&](int32_t c) {
+    return load_one<S.type, S.aligned>(p.logits.data, first + c * p.logits_stride);
+  };
+
+  float most = 0, sum = 1;
+  if constexpr (S.softmax) {
+    most = -DeviceMath::infinity(), sum = 0;
+    for (int32_t c = lane; c < p.experts; c += kWarp) {
+      const float x = logit(c);
+      row.rank(c) = bits_of_float(x);
+      most = DeviceMath::max(most, x);
+    }
+    most = warp_max(most);
+    for (int32_t c = lane; c < p.experts; c += kWarp)
+      sum += DeviceMath::exp(float_from_bits(row.rank(c)) - most);
+    sum = warp_sum(sum);
+  }
+  const float inverse = S.softmax ? DeviceMath::reciprocal(sum) : 1.0f;
+  for (int32_t c = lane; c < p.experts; c += kWarp) {
+    const float x = S.softmax ? float_from_bits(row.rank(c)) : logit(c);
+    float score = power_of<S.softmax>(x, most) * inverse;
+    if constexpr (S.bias) score += load_one<S.bias_type, S.aligned>(p.bias, c * p.bias_stride);
+    row.rank(c) = rank_of(score);
+  }
+  __syncwarp();
+  if (p.topk_groups < p.groups) {
+    row.rank_groups();
+    __syncwarp();
+    row.drop_groups();
+    __syncwarp();
+  }
+
+  // Place r is the lane's r % 32; a lane has two at most.
+  int32_t column[2] = {0, 0};
+  uint64_t best = row.best_of_lane();
+  for (int32_t r = 0; r < p.topk; ++r) {
+    const uint64_t top = warp_largest(best);
+    const auto taken = static_cast<int32_t>(~static_cast<uint32_t>(top));
+    if (r == lane) column[0] = taken;
+    if (r == lane + kWarp) column[1] = taken;
+    if (best != top) continue;
+    row.rank(taken) = 0;  // one of the lane's own columns
+    best = row.best_of_lane();
+  }
+
+  const bool has[2] = {lane < p.topk, lane + kWarp < p.topk};
+  float x[2], shift = -DeviceMath::infinity(), total = 0;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    x[i] = has[i] ? logit(column[i]) : 0.0f;
+    if (has[i]) shift = DeviceMath::max(shift, S.softmax ? x[i] : DeviceMath::min(x[i], 0.0f));
+  }
+  shift = p.renormalize ? warp_max(shift) : most;
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    if (has[i]) x[i] = power_of<S.softmax>(x[i], shift), total += x[i];
+  total = warp_sum(total);
+  float factor = p.renormalize ? DeviceMath::reciprocal(total) : inverse;
+  if (sum != sum) factor = sum;
+  const int32_t count = p.topk + p.shared;
+  const int64_t weights = offset_of(p.weights, index * count);
+  const int64_t ids = offset_of(p.ids, index * count);
+  const auto put = [&](int32_t r, float weight, int32_t id) {
+    store_word<S.aligned>(p.weights.data, weights + r * p.weights_stride, bits_of_float(weight));
+    store_word<S.aligned>(p.ids.data, ids + r * p.ids_stride, static_cast<uint32_t>(id));
+  };
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    if (has[i]) put(lane + i * kWarp, x[i] * (factor * p.scale), column[i]);
+  for (int32_t s = lane; s < p.shared; s += kWarp) put(p.topk + s, total * factor, p.experts + s);
+}
+
+}  // namespace dlblas

@@ -1,0 +1,70 @@
+// What the host, the CPU's instruction-set objects and the CUDA kernel of grouped_topk agree on:
+// plain values. Read next: ops/moe/grouped_topk/grouped_topk.cuh, grouped_topk_simd.hpp.
+#pragma once
+
+#include "cpu/element.hpp"
+#include "device/view.hpp"
+
+namespace dlblas {
+
+struct GroupedTopkTraits {
+  FloatType type;  // of logits
+  FloatType bias_type;
+  bool bias;     // is given
+  bool softmax;  // else sigmoid
+  bool aligned;  // every element is aligned to its size
+};
+
+/// The searched knobs.
+struct GroupedTopkConfig {
+  int32_t warps = 4;  // rows of a block
+};
+
+/// One call. Strides are in elements.
+struct GroupedTopkParams {
+  DeviceView logits, weights, ids;
+  int64_t logits_stride, weights_stride, ids_stride;  // of the last dimension
+  const void* bias;
+  int64_t bias_stride;
+  int64_t rows;
+  int32_t experts, groups, group, topk_groups, topk, shared, lanes;  // lanes: of a group
+  int32_t renormalize;
+  float scale;
+};
+static_assert(sizeof(GroupedTopkParams) == 3 * 144 + 6 * 8 + 9 * 4 + 4,
+              "host and device read the same bytes");
+
+/// Where a warp keeps column c: columns of neighbouring groups lie in other banks.
+constexpr int32_t grouped_topk_place(int32_t c) { return c + c / 32; }
+/// 32-bit words of shared memory a row: its experts' ranks, then 64 bits a group.
+constexpr int32_t grouped_topk_words(int32_t experts, int32_t groups) {
+  return (grouped_topk_place(experts) + 2) / 2 * 2 + 2 * groups;
+}
+
+/// One row's scores on a CPU. `x` is the row as f32.
+struct GroupedScores {
+  const float* x;
+  const float* bias;  // or null
+  int64_t experts;
+  bool softmax;
+  float* biased;  // out: what experts are chosen by
+  float max;      // out, with softmax: the largest logit, and Σ e^(x − max)
+  double sum;
+};
+struct GroupedTopkPasses {
+  void (*widen)(Element element, const void* row, int64_t count, float* to);
+  void (*score)(GroupedScores& row);
+};
+
+// One entry an instruction set, in objects of their own.
+namespace baseline {
+GroupedTopkPasses grouped_topk_passes();
+}
+namespace avx2 {
+GroupedTopkPasses grouped_topk_passes();
+}
+namespace avx512 {
+GroupedTopkPasses grouped_topk_passes();
+}
+
+}  // namespace dlblas

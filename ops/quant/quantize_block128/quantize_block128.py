@@ -1,0 +1,30 @@
+"""Docstring pieces of quantize_block128. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "quantize_block128": {
+        "summary": "Quantises a matrix to 8 bits, one scale per 128×128 elements.",
+        "formula": "scale = max |x| / largest of 128 rows by 128 columns; q = round(x / scale)",
+        "shapes": "x [N, K] -> q [N, K], scale [ceil(N / 128), ceil(K / 128)]; any strides.",
+        "dtypes": (
+            "x f32, f16 or bf16; q f8e4m3 (none, the default: largest 448), f8e5m2 (57344) or i8 "
+            "(127); scale f32."
+        ),
+        "aliasing": "Results share no memory with x: any overlap is refused.",
+        "numerics": (
+            "The scale is a rounded quotient; 1 for a block of zeros, 2^-126 or more. q is "
+            "x / scale to nearest even, saturated; where the quotient is within 5 roundings of "
+            "f32 of a tie, either neighbour. NaN and inf go into the block's scale: what is "
+            "dequantised is NaN. NaN stays NaN in f8 and is 0 in i8."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024: weights of its f8 products.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "dtype": "of q; none: f8e4m3",
+}

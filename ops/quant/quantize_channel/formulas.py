@@ -1,0 +1,25 @@
+"""quantize_channel once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. q is not rounded here: what compares it rounds to its
+dtype. Read next: ops/quant_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "i8": 127.0}
+
+
+def quantize_channel(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    x, dtype = tensors["x"], scalars["dtype"] or "f8e4m3"
+    amax = np.max(np.abs(x), axis=tuple(range(x.ndim - 1)), initial=0.0)
+    scale = np.where(amax == 0, 1.0, np.maximum(amax / LARGEST[dtype], 2.0**-126))
+    return x / scale, scale
+
+
+FORMULAS = {"quantize_channel": quantize_channel}

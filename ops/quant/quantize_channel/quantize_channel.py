@@ -1,0 +1,30 @@
+"""Docstring pieces of quantize_channel. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "quantize_channel": {
+        "summary": "Quantises to 8 bits, one scale per column.",
+        "formula": "scale = max_T |x| / largest; q = round(x / scale)",
+        "shapes": "x [*T, K] -> q [*T, K], scale [K]; any leading dimensions, any strides.",
+        "dtypes": (
+            "x f32, f16 or bf16; q f8e4m3 (none, the default: largest 448), f8e5m2 (57344) or i8 "
+            "(127); scale f32."
+        ),
+        "aliasing": "Results share no memory with x: any overlap is refused.",
+        "numerics": (
+            "The scale is a rounded quotient; 1 for a column of zeros, 2^-126 or more. q is "
+            "x / scale to nearest even, saturated; where the quotient is within 5 roundings of "
+            "f32 of a tie, either neighbour. NaN and inf go into the column's scale: what is "
+            "dequantised is NaN. NaN stays NaN in f8 and is 0 in i8."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "Micikevicius et al., FP8 Formats for Deep Learning, 2022.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "dtype": "of q; none: f8e4m3",
+}

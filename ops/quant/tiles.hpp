@@ -1,0 +1,21 @@
+// Quantisation with a scale for all of x, for each column, or for 128×128 elements: what its
+// operators share. Read next: ops/quant/quantize_block128/, tiles.cpp, tiles.cuh.
+#pragma once
+
+#include <vector>
+
+#include "ops/quant/tiles_config.hpp"
+#include "registry/operator.hpp"
+
+namespace dlblas::quant::tiles {
+
+enum Tensor : int { kX, kQ, kScale };
+enum Letter : int { kT, kK };
+
+/// All but family, schema and formula of an operator (x, dtype) -> (q, scale).
+void define(OperatorDef& def, QuantTile tile);
+
+std::vector<Implementation> cpu(QuantTile tile);
+Implementation cuda(QuantTile tile);
+
+}  // namespace dlblas::quant::tiles

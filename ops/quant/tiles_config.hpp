@@ -1,0 +1,65 @@
+// What the host, the CPU's instruction-set objects and the CUDA kernels of scales over tiles agree
+// on: plain values. Read next: ops/quant/tiles.cuh, tiles_simd.hpp.
+#pragma once
+
+#include "cpu/element.hpp"
+#include "device/view.hpp"
+
+namespace dlblas {
+
+/// What has a scale of its own: all of x, a column of it, or 128 of its rows by 128 columns.
+enum class QuantTile : int32_t { kTensor, kChannel, kBlock };
+inline constexpr int kQuantBlock = 128;
+
+struct QuantTilesTraits {
+  QuantTile tile;
+  FloatType type, q_type;
+  int32_t access;  // elements that a thread loads at a time
+  bool aligned;    // elements are aligned to their size
+};
+
+inline constexpr int kQuantThreads = 256;
+/// Threads side by side, each with an access of a tile's columns.
+constexpr int quant_lanes(const QuantTilesTraits& s) {
+  return s.tile == QuantTile::kBlock                     ? kQuantBlock / s.access
+         : s.access > 1 && s.tile == QuantTile::kChannel ? 8
+                                                         : 32;
+}
+/// Blocks of the kernel that finds a tensor's largest value, at most: each leaves one behind.
+inline constexpr int kQuantParts = 1024;
+/// Rows of each thread in a tile of a tensor.
+inline constexpr int kQuantRows = 4;
+
+/// One call. Of a tensor without gaps, `width` is a tile's, and rows are as many as there are; the
+/// last one ends at `total`.
+struct QuantTilesParams {
+  DeviceView x, q, scale;
+  int64_t x_stride, q_stride, scale_stride;  // of the last dimension
+  int64_t rows, width, total;
+  uint32_t* parts;  // of a tensor: the bits of the largest |x| of each block
+  int32_t num_parts;
+  float largest;  // of q's type
+};
+static_assert(sizeof(QuantTilesParams) == 3 * 144 + 8 * 8, "host and device read the same bytes");
+
+/// What a CPU does with a row, or a part of one; elements are side by side.
+struct QuantTilesPasses {
+  /// most[i] = max(most[i], |row[i]|), NaN above all.
+  void (*maxima)(Element element, const void* row, int64_t count, float* most);
+  /// to[i] = row[i] · factors[i] in q's type.
+  void (*codes)(Element element, FloatType q_type, const void* row, int64_t count,
+                const float* factors, void* to);
+};
+
+// One entry an instruction set, in objects of their own.
+namespace baseline {
+QuantTilesPasses quant_tiles_passes();
+}
+namespace avx2 {
+QuantTilesPasses quant_tiles_passes();
+}
+namespace avx512 {
+QuantTilesPasses quant_tiles_passes();
+}
+
+}  // namespace dlblas

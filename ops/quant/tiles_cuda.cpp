@@ -1,0 +1,143 @@
+// Scales over tiles on NVIDIA GPUs: one launch, or two where a tensor has one scale; any strides.
+// In: Problem; Args. Out: Kernel and its sources; launches. Flow: call > validate > [select] >
+// [compile] > [launch].  Read next: ops/quant/tiles.cuh.
+#include <algorithm>
+
+#include "core/rates.hpp"
+#include "cuda/view.hpp"
+#include "generated/source_hashes.hpp"
+#include "kernels/cuda_form.hpp"
+#include "ops/quant/tiles.hpp"
+#include "ops/quant_ref.hpp"
+
+namespace dlblas::quant::tiles {
+namespace {
+
+struct NoKnobs {};
+
+struct Form : kernels::CudaForm<QuantTilesTraits, NoKnobs> {
+  static constexpr bool kSearched = false;
+
+  static const TraitsTable<Traits>& traits_table() {
+    static const auto* members = new TraitsTable<Traits>{
+        "dlblas::QuantTilesTraits",
+        {member<&Traits::tile>("tile"), member<&Traits::type>("type"),
+         member<&Traits::q_type>("q_type"), member<&Traits::access>("access"),
+         member<&Traits::aligned>("aligned")}};
+    return *members;
+  }
+
+  static Traits traits(const Query& q, const Config&) {
+    const TensorTraits &x = q.problem.tensors[kX], &codes = q.problem.tensors[kQ];
+    Traits s{};
+    s.tile = q.user<QuantTile>();
+    s.type = static_cast<FloatType>(x.dtype);
+    s.q_type = static_cast<FloatType>(codes.dtype);
+    s.aligned = (1 << x.align_log2) >= size_of(x.dtype) &&
+                (1 << q.problem.tensors[kScale].align_log2) >= size_of(DType::kF32);
+    const auto has_rows = [](const TensorTraits& t) {
+      return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
+             t.layout == Layout::kRowsOuter;
+    };
+    s.access = 1;
+    if (!has_rows(x) || !has_rows(codes) || !s.aligned) return s;
+    const int most = std::min((1 << x.align_log2) / size_of(x.dtype), 1 << codes.align_log2);
+    for (int n = 2; n <= most && q.problem.dims[kK] % n == 0; n *= 2) s.access = n;
+    return s;
+  }
+
+  static double milliseconds(const Query& q, const Config&) {
+    const double elements =
+        static_cast<double>(q.problem.dims[kT]) * static_cast<double>(q.problem.dims[kK]);
+    const bool twice = q.user<QuantTile>() == QuantTile::kTensor;
+    const double bytes = elements * (size_of(q.problem.tensors[kX].dtype) * (twice ? 2 : 1) + 1);
+    return 1e3 * ((twice ? 2 : 1) * launch_s(q.device) + bytes / memory_bytes_per_s(q.device));
+  }
+
+  static std::size_t workspace_bytes(const Query&, const State& s) {
+    return s.traits.tile == QuantTile::kTensor ? kQuantParts * sizeof(std::uint32_t) : 0;
+  }
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    const char* const include = "ops/quant/tiles.cuh";
+    const std::string traits = "<" + traits_table().literal(s.traits) + ">";
+    if (s.traits.tile != QuantTile::kTensor) return {{include, "dlblas::quantize_tiles" + traits}};
+    return {{include, "dlblas::quantize_tensor_parts" + traits},
+            {include, "dlblas::quantize_tensor_codes" + traits}};
+  }
+
+  static bool packed(const TensorView& t) { return cuda::device_view(t).rank <= 1; }
+  static QuantTilesParams params(const State& s, const Args& args, void* workspace) {
+    const auto inner = [](const TensorView& t) { return t.rank > 0 ? t.strides[t.rank - 1] : 1; };
+    QuantTilesParams p{};
+    p.x = cuda::device_view(args.tensors[kX]);
+    p.q = cuda::device_view(args.tensors[kQ]);
+    p.scale = cuda::device_view(args.tensors[kScale]);
+    p.x_stride = inner(args.tensors[kX]);
+    p.q_stride = inner(args.tensors[kQ]);
+    p.scale_stride = inner(args.tensors[kScale]);
+    p.rows = args.letters[kT];
+    p.width = args.letters[kK];
+    p.total = p.rows * p.width;
+    p.parts = static_cast<std::uint32_t*>(workspace);
+    p.largest = static_cast<float>(largest_of(args.tensors[kQ].dtype));
+    if (s.traits.tile != QuantTile::kTensor) return p;
+    if (packed(args.tensors[kX]) && packed(args.tensors[kQ])) {
+      p.width = std::int64_t{quant_lanes(s.traits)} * s.traits.access;
+      p.rows = (p.total + p.width - 1) / p.width;
+    }
+    p.num_parts = static_cast<std::int32_t>(
+        std::clamp<std::int64_t>(tiles(s, p), 1, std::min(kQuantParts, 8 * s.units)));
+    return p;
+  }
+  /// Tiles of a tensor, as each_access counts them.
+  static std::int64_t tiles(const State& s, const QuantTilesParams& p) {
+    const std::int64_t lanes = quant_lanes(s.traits), columns = lanes * s.traits.access;
+    const std::int64_t rows = kQuantThreads / lanes * kQuantRows;
+    return (p.rows + rows - 1) / rows * ((p.width + columns - 1) / columns);
+  }
+
+  static int launch_one(const Args& args, const Context& context, const Kernel& kernel,
+                        void* workspace) {
+    const State& s = kernel.load<State>();
+    const QuantTilesParams p = params(s, args, workspace);
+    const std::int64_t columns = std::int64_t{quant_lanes(s.traits)} * s.traits.access;
+    std::int64_t blocks = (p.width + columns - 1) / columns;
+    if (s.traits.tile == QuantTile::kBlock) blocks *= (p.rows + kQuantBlock - 1) / kQuantBlock;
+    if (blocks == 0) return 0;
+    return launch(s, *kernel.entries[0], p, blocks, context);
+  }
+  static int launch_parts(const Args& args, const Context& context, const Kernel& kernel,
+                          void* workspace) {
+    const State& s = kernel.load<State>();
+    const QuantTilesParams p = params(s, args, workspace);
+    return launch(s, *kernel.entries[0], p, p.num_parts, context);
+  }
+  static int launch_codes(const Args& args, const Context& context, const Kernel& kernel,
+                          void* workspace) {
+    const State& s = kernel.load<State>();
+    const QuantTilesParams p = params(s, args, workspace);
+    return launch(s, *kernel.entries[1], p, p.num_parts, context);
+  }
+  static int launch(const State&, const cuda::Function& entry, const QuantTilesParams& p,
+                    std::int64_t blocks, const Context& context) {
+    cuda::Launch how;
+    how.grid.x = static_cast<unsigned>(blocks);
+    how.block.x = kQuantThreads;
+    return cuda::launch(entry, how, p, context.stream);
+  }
+  static std::vector<StepFn> steps(const State& s) {
+    if (s.traits.tile != QuantTile::kTensor) return {launch_one};
+    return {launch_parts, launch_codes};
+  }
+};
+
+}  // namespace
+
+Implementation cuda(QuantTile tile) {
+  static constexpr QuantTile kTiles[] = {QuantTile::kTensor, QuantTile::kChannel,
+                                         QuantTile::kBlock};
+  return kernels::make_cuda<Form>("cuda_tiles", source_hash("ops/quant/tiles_cuda.cpp"),
+                                  &kTiles[static_cast<int>(tile)]);
+}
+
+}  // namespace dlblas::quant::tiles
