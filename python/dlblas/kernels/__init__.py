@@ -1,0 +1,1 @@
+"""The names of DLBlas: thin calls of the operators, with its argument orders."""
