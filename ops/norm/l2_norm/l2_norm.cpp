@@ -7,7 +7,7 @@
 namespace dlblas::norm {
 namespace {
 
-constexpr double kLargestEps = 1e30;
+constexpr double kLargestEps = 1e30;  // no rate: of eps
 
 void check(const Args& args) {
   const double eps = args.scalars[kL2NormEps].f;
