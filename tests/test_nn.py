@@ -37,9 +37,10 @@ def test_torch_comes_with_the_first_module() -> None:
         text=True, timeout=120,
     )  # fmt: skip
     first, second = done.stdout.splitlines()
-    assert first == "False ['FusedRMSNormRoPE', 'RMSNorm']" and second == "True", done.stderr
-    with pytest.raises(AttributeError, match=r"'dlblas.nn' has no attribute 'LayerNorm'"):
-        _ = dlblas.nn.LayerNorm
+    names = ["FusedRMSNormRoPE", "GeluAndMul", "LayerNorm", "RMSNorm", "SiluAndMul"]
+    assert first == f"False {names}" and second == "True", done.stderr
+    with pytest.raises(AttributeError, match=r"'dlblas.nn' has no attribute 'BatchNorm'"):
+        _ = dlblas.nn.BatchNorm
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -149,3 +150,74 @@ def test_a_trace_has_the_operator_and_its_gradient(tmp_path: Path) -> None:
             norm.weight.grad = None
             (expected if len(arguments) == 1 else expected[0]).sum().backward(retain_graph=True)
             torch.testing.assert_close(loaded.weight.grad, norm.weight.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"elementwise_affine": False}], ids=str)
+def test_layer_norm_as_torchs_own(options, dtype, device) -> None:
+    ours = dlblas.nn.LayerNorm(64, 1e-4, **options, device=device, dtype=dtype)
+    theirs = torch.nn.LayerNorm(64, 1e-4, **options, device=device, dtype=dtype)
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter)
+    assert ours.load_state_dict(theirs.state_dict()).missing_keys == []
+    assert theirs.load_state_dict(ours.state_dict()).unexpected_keys == []
+    mine = torch.randn(2, 5, 64, device=device, dtype=dtype, requires_grad=True)
+    other = mine.detach().clone().requires_grad_()
+    y, expected = ours(mine), theirs(other)
+    torch.testing.assert_close(y, expected)
+    dy = torch.randn_like(y)
+    y.backward(dy), expected.backward(dy)
+    torch.testing.assert_close(mine.grad, other.grad)
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
+    ours.reset_parameters(), theirs.reset_parameters()
+    torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
+
+
+GATED = {
+    "silu": (lambda: dlblas.nn.SiluAndMul(), torch.nn.functional.silu),
+    "gelu": (lambda: dlblas.nn.GeluAndMul(), torch.nn.functional.gelu),
+    "tanh": (
+        lambda: dlblas.nn.GeluAndMul("tanh"),
+        lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", GATED)
+def test_gated(kind, dtype, device) -> None:
+    make, gate = GATED[kind]
+    module = make()
+    assert module.state_dict() == {}
+    x = torch.randn(3, 5, 64, device=device, dtype=dtype, requires_grad=True)
+    exact = x.detach().double().requires_grad_()
+    first, second = exact.chunk(2, -1)
+    y, expected = module(x), gate(first) * second
+    torch.testing.assert_close(y, expected.to(dtype))
+    y.sum().backward(), expected.sum().backward()
+    torch.testing.assert_close(x.grad, exact.grad.to(dtype))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: dlblas.nn.LayerNorm(64), *(make for make, _ in GATED.values())]
+)
+def test_one_operator_in_a_graph(make, device) -> None:
+    torch._dynamo.reset()
+    module = make().to(device)
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows in (3, 8):
+        x = torch.randn(rows, 64, device=device)
+        with torch.no_grad():
+            assert torch.equal(compiled(x), module(x))
+
+
+def test_what_modules_refuse() -> None:
+    words = "LayerNorm: normalized_shape has 2 dimensions; expected 1, got .2, 3.; flatten"
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match=words):
+        dlblas.nn.LayerNorm((2, 3))
+    words = "GeluAndMul: approximate is not offered; expected 'none' or 'tanh', got 'erf'"
+    with pytest.raises(dlblas.errors.ArgumentError, match=words):
+        dlblas.nn.GeluAndMul("erf")
+    assert repr(dlblas.nn.GeluAndMul("tanh")) == "GeluAndMul(approximate='tanh')"
+    assert repr(dlblas.nn.LayerNorm(8)) == "LayerNorm((8,), eps=1e-05, elementwise_affine=True)"

@@ -67,6 +67,34 @@ def test_layouts_of_what_arrives(way: Any, op: str, device: str) -> None:
     check(way, op, x[:, :144], torch.randn(72, 12, device=device).t())
 
 
+PLAIN = {
+    "silu": torch.nn.functional.silu,
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+}
+
+
+@WAYS
+@pytest.mark.parametrize("op", sorted(PLAIN))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_plain_activations(way: Any, op: str, dtype: str, device: str) -> None:
+    """Values, and gradients of whatever layout arrives."""
+    for shape in [(1, 64), (37, 131), (2, 3, 1000), (2, 40000)]:
+        wide = 3 * torch.randn(*shape[:-1], shape[-1] + 3, device=device)
+        x = wide.to(DTYPES[dtype])[..., 3:].detach().requires_grad_()
+        exact = x.detach().double().requires_grad_()
+        dy = torch.randn(shape, device=device).to(x.dtype)
+        y, want = function(way, op)(x), PLAIN[op](exact)
+        half = torch.finfo(x.dtype).eps / 2
+        bound = 20 * U * exact.detach().abs() + half * want.detach().abs() + 1e-7
+        assert ((y.detach().double() - want.detach()).abs() <= bound).all()
+        (got,) = torch.autograd.grad(y, x, dy)
+        (want,) = torch.autograd.grad(want, exact, dy.double())
+        assert got.dtype is x.dtype and got.shape == x.shape
+        bound = 30 * U * dy.double().abs() + half * want.abs() + 1e-7
+        assert ((got.double() - want).abs() <= bound).all()
+
+
 def test_a_wrong_gradient_is_outside_the_bound(device: str) -> None:
     x, dy = torch.randn(5, 64, device=device), torch.randn(5, 32, device=device)
     right = dlblas.silu_and_mul

@@ -14,7 +14,7 @@ struct GatedOp {
   std::string_view name, schema, formula;
   double (*work_per_row)(const Problem& problem);
 };
-/// Schema, bound and row implementations of `name`(x) -> y, x = [gate | up].
+/// Schema, bound and row implementations of `name`(x) -> y, x = [gate | up], or x [*T, F].
 OperatorDef gated(const GatedOp& op);
 /// The same of `name`(dy, x) -> dx.
 OperatorDef gated_backward(const GatedOp& op);

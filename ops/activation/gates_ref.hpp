@@ -73,6 +73,26 @@ struct GeluTanhPoint {
   }
 };
 
+/// One row of y = gate(x).
+template <typename Gate, typename Row>
+void plain_row(Row& row) {
+  row.each(row.size(kF), [&](auto c) {
+    const GatePoint gate = Gate::at(row.load(kX, c));
+    row.store(0, c, gate.value, kSecondOrder * gate.value_off + kTiny);
+  });
+}
+
+/// One row of its gradient: dx = dy · slope.
+template <typename Gate, typename Row>
+void plain_backward_row(Row& row) {
+  row.each(row.size(kBackwardF), [&](auto c) {
+    const double dy = row.load(kBackwardDy, c);
+    const GatePoint gate = Gate::at(row.load(kBackwardX, c));
+    const double off = kSecondOrder * (gate.slope_off + std::abs(gate.slope)) + kTiny;
+    row.store(0, c, dy * gate.slope, std::abs(dy) * off);
+  });
+}
+
 /// One row of y = gate(g) · u, of x = [g | u].
 template <typename Gate, typename Row>
 void gated_row(Row& row) {

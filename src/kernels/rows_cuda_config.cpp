@@ -118,7 +118,8 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   while (traits.group % traits.n != 0) traits.n /= 2;
   // A program keeps words of its inputs' accesses.
   for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
-    if (k.op->kept >> i & 1u) traits.kept += std::max(4, traits.n * size_of(traits.types[i]));
+    if (k.op->kept >> i & 1u)
+      traits.kept += k.op->operands[i].times * std::max(4, traits.n * size_of(traits.types[i]));
   if (k.op->op.reduces_groups) traits.kept *= 2;  // what a group's total changes, and its padding
   traits.folded = k.op->folded;
   if (k.op->op.choose) k.op->op.choose(problem, traits.options);

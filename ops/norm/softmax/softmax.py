@@ -22,3 +22,13 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {"x": "rows of logits"}
+
+# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "softmax": {
+        "backward": "softmax_backward",
+        "saves": {"y": "y"},
+        "takes": {"dy": "y"},
+        "gives": {"x": "dx"},
+    },
+}

@@ -1,85 +1,24 @@
 // softmax of rows: y = e^(x − max) / Σ e^(x − max), in f32, one rounding.
-// The maximum is subtracted first, so no finite row overflows. Rows with NaN or +inf, and rows of
-// −inf alone, are NaN, as in torch. Variants: 0 the maximum, then the sum; 1 both in one reduction.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
-#include "device/row/program.hpp"
+#include "ops/softmax_row.hpp"
 
 namespace dlblas::norm {
 
 template <typename Target>
-struct Softmax : RowProgram {
-  static constexpr Operand<0> kX{};
+struct Softmax : SoftmaxRow<Target, SoftmaxFactor, true> {
+  using Base = SoftmaxRow<Target, SoftmaxFactor, true>;
+  using typename Base::Access, typename Base::Kept, typename Base::Stats, typename Base::Values;
   static constexpr Operand<1> kY{};
-  static constexpr bool kOnline = Target::kVariant == 1;
-  static constexpr int kStages = kOnline ? 1 : 2;
-  static constexpr int kScopes[] = {kRowScope, kRowScope};
-  using Access = typename Target::Access;
-  using Values = typename Target::Values;
-  using Max = typename Target::Max;
-  using Sum = typename Target::Sum;
-  using MaxSum = typename Target::MaxSum;
-  using Math = typename Target::Math;
 
-  struct Loaded {
-    RowWords<Target, kX> x;
-  };
-  struct Again {
-    RowWords<Target, kX> x;
-  };
-  struct Once {
-    RowWords<Target, kX> x;
-    Values power;
-  };
-  static constexpr bool kRemembers = Target::kKeeps && !kOnline;
-  using Kept = typename RowPick<kRemembers, Once, Again>::Type;
-  struct Stats {
-    float max, factor;
-  };
-
-  DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
-  DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept.x = in.x; }
-
-  DLBLAS_ROW auto partial(Stage<0>) {
-    if constexpr (kOnline)
-      return MaxSum();
+  DLBLAS_ROW void store(const Kept& kept, const RowProgram::Columns&, const Stats& stats,
+                        const Access& at) {
+    const Values factor(stats.finished);
+    if constexpr (Base::kRemembers)
+      at.store(kY, kept.power * factor);
     else
-      return Max();
-  }
-  template <typename Part>
-  DLBLAS_ROW void accumulate(Stage<0>, Part& part, const Kept& kept, const Columns&, const Stats&,
-                             const Access&) {
-    if constexpr (kOnline)
-      part.add(values(kept.x));
-    else
-      part.add(kept.x);
-  }
-  DLBLAS_ROW void finalize(Stage<0>, Stats& stats, float max, const RowCall&) { stats.max = max; }
-  template <typename Total>
-  DLBLAS_ROW void finalize(Stage<0>, Stats& stats, const Total& total, const RowCall&) {
-    stats = {total.max, Math::reciprocal(total.sum)};
-  }
-
-  DLBLAS_ROW Values power(const Kept& kept, const Stats& stats, const Access& at) {
-    return exp(values(kept.x, at.unpack(Stage<1>{})) - Values(stats.max));
-  }
-  DLBLAS_ROW Sum partial(Stage<1>) { return {}; }
-  DLBLAS_ROW void accumulate(Stage<1>, Sum& sum, Kept& kept, const Columns&, const Stats& stats,
-                             const Access& at) {
-    const Values e = power(kept, stats, at);
-    if constexpr (kRemembers) kept.power = e;
-    sum.add(e);
-  }
-  DLBLAS_ROW void finalize(Stage<1>, Stats& stats, typename Target::Total sum, const RowCall&) {
-    stats.factor = Math::reciprocal(sum);
-  }
-
-  DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats& stats, const Access& at) {
-    if constexpr (kRemembers)
-      at.store(kY, kept.power * Values(stats.factor));
-    else
-      at.store(kY, power(kept, stats, at) * Values(stats.factor));
+      at.store(kY, Base::power(kept, stats, at) * factor);
   }
 };
 

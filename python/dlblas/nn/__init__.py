@@ -7,11 +7,19 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from .fused_rmsnorm_rope import FusedRMSNormRoPE
+    from .gated import GeluAndMul, SiluAndMul
+    from .layer_norm import LayerNorm
     from .rms_norm import RMSNorm
 
-__all__ = ["FusedRMSNormRoPE", "RMSNorm"]
+__all__ = ["FusedRMSNormRoPE", "GeluAndMul", "LayerNorm", "RMSNorm", "SiluAndMul"]
 
-_FILES = {"FusedRMSNormRoPE": "fused_rmsnorm_rope", "RMSNorm": "rms_norm"}
+_FILES = {
+    "FusedRMSNormRoPE": "fused_rmsnorm_rope",
+    "GeluAndMul": "gated",
+    "LayerNorm": "layer_norm",
+    "RMSNorm": "rms_norm",
+    "SiluAndMul": "gated",
+}
 
 
 def __getattr__(name: str) -> _typing.Any:

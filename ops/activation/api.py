@@ -1,0 +1,75 @@
+"""``dlblas.silu_and_mul_quant``: the gated product in 8 bits, by the granularity of its scales.
+
+In: arrays of any package that the operators take. Out: what the operators of this family return;
+nothing is computed here, and torch.compile follows it. Read next: silu_and_mul_quant_token/,
+silu_and_mul_quant_group/, silu_and_mul_quant_static/.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._functions import FUNCTIONS
+from ..errors import ArgumentError
+
+__all__ = ["silu_and_mul_quant"]
+
+_GROUPS = {"group32": 32, "group64": 64, "group128": 128}
+_THERE = ", ".join(("token", *_GROUPS, "tensor"))
+_token = FUNCTIONS["silu_and_mul_quant_token"].call
+_group = FUNCTIONS["silu_and_mul_quant_group"].call
+_static = FUNCTIONS["silu_and_mul_quant_static"].call
+
+
+def silu_and_mul_quant(
+    x: Any, granularity: str = "token", *, scale: Any = None, dtype: Any = "f8e4m3"
+) -> tuple[Any, Any]:
+    """Gates and quantises in one pass: ``(q, scale)`` with ``y ≈ q · scale``.
+
+    ``y = silu(x[:F]) · x[F:]`` in f32, never rounded to x's dtype; ``q = y / scale`` rounded to
+    nearest even and saturated; ``largest`` is 448 (f8e4m3), 57344 (f8e5m2) or 127 (i8).
+
+    x ``[*T, 2F]`` is f32, f16 or bf16; q ``[*T, F]`` has ``dtype``; scale is f32. What has a scale
+    of its own, ``granularity``, says scale's shape:
+
+    - ``"token"``, a row: ``scale = max |y| / largest``, ``[*T, 1]``
+      (``silu_and_mul_quant_token``);
+    - ``"group32"``, ``"group64"``, ``"group128"``, neighbouring columns, of which the last group
+      may have fewer: ``[*T, ceil(F / group)]`` (``silu_and_mul_quant_group``);
+    - ``"tensor"``, all of x, with ``scale``, a tensor of shape ``[]`` or a number, as calibrated:
+      returned as it is (``silu_and_mul_quant_static``). One that depends on all rows takes a second
+      pass: ``silu_and_mul``, then ``quantize(y, "tensor")``.
+
+    A part of zeros alone has the scale 1. No gradient. Errors: ArgumentError for another
+    granularity, ``"tensor"`` without a scale, or a scale with another one; those of the operators.
+    Source: Shazeer, 2020; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    """
+    _check(granularity, scale)
+    if granularity == "tensor":
+        return _static(x, scale, dtype), scale
+    if granularity == "token":
+        return _token(x, dtype)
+    return _group(x, _GROUPS[granularity], dtype)
+
+
+def _check(granularity: str, scale: Any) -> None:
+    op = "silu_and_mul_quant"
+    if granularity != "tensor" and granularity not in ("token", *_GROUPS):
+        raise ArgumentError.from_library(
+            f"{op}: granularity is not offered; expected {_THERE}, got {granularity!r}; "
+            f"{op}_group takes groups of any width",
+            op, "granularity", _THERE, repr(granularity),
+        )  # fmt: skip
+    if granularity == "tensor" and scale is None:
+        expected = 'a scale with granularity "tensor"'
+        raise ArgumentError.from_library(
+            f"{op}: scale is missing; expected {expected}: one that depends on all rows takes a "
+            'second launch, silu_and_mul and then quantize(y, "tensor")',
+            op, "scale", expected, "None",
+        )  # fmt: skip
+    if granularity != "tensor" and scale is not None:
+        expected = f"None with granularity {granularity!r}, which makes its scales"
+        raise ArgumentError.from_library(
+            f"{op}: scale is given; expected {expected}",
+            op, "scale", expected, type(scale).__name__,
+        )  # fmt: skip

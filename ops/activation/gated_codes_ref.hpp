@@ -1,0 +1,73 @@
+// The oracles of gated products with 8-bit results: y as gates_ref.hpp has it, never rounded, then
+// scales and codes as quant_ref.hpp has them. A scale is off by the largest error of a y; a
+// quotient by its own 5 roundings (quant_ref.hpp), by what its scale has from its ys, and by its
+// own y's. Read next: gates_ref.hpp, ops/quant_ref.hpp, gated_codes.hpp.
+#pragma once
+
+#include "ops/activation/gates_ref.hpp"
+#include "ops/quant_ref.hpp"
+
+namespace dlblas::activation {
+
+enum CodesLetter : int { kCodesGroup = 2 };
+enum CodesResult : int { kCodesQ, kCodesScale };
+enum StaticCodesTensor : int { kStaticScale = 1 };
+
+/// One value, infinite where f32 is, and what it may be off by.
+struct GatedValue {
+  double y, off;
+};
+template <typename Gate, typename Row>
+GatedValue gated_value(const Row& row, std::int64_t c) {
+  const double up = row.load(kX, row.size(kF) + c);
+  const GatePoint gate = Gate::at(row.load(kX, c));
+  const double y = gate.value * up;
+  const double off = kSecondOrder * (gate.value_off + std::abs(gate.value)) + kTiny;
+  return {std::isinf(round_to(DType::kF32, y)) ? std::copysign(infinity(), y) : y,
+          kRounding * (std::abs(up) * off + std::abs(y)) + 0x1p-149};
+}
+
+/// `share`: what the scale is off by, relative to it.
+template <typename Row>
+void store_gated_code(Row& row, std::int64_t c, GatedValue v, double scale, double share) {
+  const double quotient = v.y / scale;
+  const double rounded = quant::kQuotientRoundings * kRounding + share;
+  quant::store_code(row, row.result_dtype(kCodesQ), c, quotient,
+                    std::abs(quotient) * rounded + v.off / scale);
+}
+
+/// Columns [begin, end): codes, and the scale, column `at`.
+template <typename Gate, typename Row>
+void store_gated_codes(Row& row, std::int64_t begin, std::int64_t end, std::int64_t at) {
+  const DType type = row.result_dtype(kCodesQ);
+  const auto value = [&](auto c) { return gated_value<Gate>(row, begin + c); };
+  const double amax = row.max(end - begin, [&](auto c) { return std::abs(value(c).y); });
+  const double most = row.max(end - begin, [&](auto c) { return value(c).off; });
+  const double scale = quant::scale_of(amax, type);
+  const bool plain = std::isfinite(amax) && amax > 0;
+  // f32 may have nothing but zeros there, whose scale is 1.
+  const bool zeros = plain && amax <= 2 * most;
+  row.store(kCodesScale, at, scale,
+            zeros ? -1 : (plain ? most / kRounding : 0) / quant::largest_of(type));
+  const double share = plain && scale > 0x1p-126 ? most / amax : 0;  // the least one is exact
+  row.each(end - begin, [&](auto c) { store_gated_code(row, begin + c, value(c), scale, share); });
+}
+
+template <typename Gate, typename Row>
+void gated_codes_token_row(Row& row) {
+  store_gated_codes<Gate>(row, 0, row.size(kF), 0);
+}
+template <typename Gate, typename Row>
+void gated_codes_group_row(Row& row) {
+  const auto width = row.size(kF), group = row.size(kCodesGroup);
+  for (std::int64_t begin = 0, at = 0; begin < width; begin += std::min(group, width), ++at)
+    store_gated_codes<Gate>(row, begin, begin + std::min(group, width - begin), at);
+}
+template <typename Gate, typename Row>
+void gated_codes_static_row(Row& row) {
+  const double scale = row.value(kStaticScale);
+  row.each(row.size(kF),
+           [&](auto c) { store_gated_code(row, c, gated_value<Gate>(row, c), scale, 0); });
+}
+
+}  // namespace dlblas::activation

@@ -1,0 +1,21 @@
+"""gelu once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: gelu_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def gelu(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+    x = tensors["x"]
+    return (0.5 * x * _erfc(-x / math.sqrt(2.0)),)
+
+
+FORMULAS = {"gelu": gelu}

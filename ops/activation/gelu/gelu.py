@@ -1,0 +1,35 @@
+"""Docstring pieces of gelu. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "gelu": {
+        "summary": "GELU, by the error function, of each element.",
+        "formula": "y = ½ · x · (1 + erf(x / √2))",
+        "shapes": "x [*T, F] -> y [*T, F]; any leading dimensions, any strides.",
+        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "aliasing": "gelu_(x) or out=x writes y over x; other overlaps are refused.",
+        "numerics": (
+            "In f32, one rounding, at the store. Inside deterministic(), the same bits in any "
+            "batch."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "x": "rows of any length: every element for itself",
+}
+
+# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "gelu": {
+        "backward": "gelu_backward",
+        "saves": {"x": "x"},
+        "takes": {"dy": "y"},
+        "gives": {"x": "dx"},
+    },
+}

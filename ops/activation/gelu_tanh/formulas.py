@@ -1,0 +1,21 @@
+"""gelu_tanh once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: gelu_tanh_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_ROOT = np.sqrt(2 / (4 * np.arctan(np.longdouble(1))))
+
+
+def gelu_tanh(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+    x = tensors["x"].astype(np.longdouble)
+    t = np.tanh(_ROOT * (x + np.longdouble("0.044715") * x**3))
+    return ((0.5 * x * (1 + t)).astype(np.float64),)
+
+
+FORMULAS = {"gelu_tanh": gelu_tanh}

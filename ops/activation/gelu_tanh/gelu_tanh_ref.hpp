@@ -1,0 +1,14 @@
+// The oracle of gelu_tanh, in f64. Read next: ops/activation/gates_ref.hpp (the formula, and
+// the error it allows), gelu_tanh_program.hpp.
+#pragma once
+
+#include "ops/activation/gates_ref.hpp"
+
+namespace dlblas::activation {
+
+template <typename Row>
+void gelu_tanh_row(Row& row) {
+  plain_row<GeluTanhPoint>(row);
+}
+
+}  // namespace dlblas::activation

@@ -1,0 +1,18 @@
+"""silu once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: silu_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def silu(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+    x = tensors["x"]
+    return (x / (1.0 + np.exp(-x)),)
+
+
+FORMULAS = {"silu": silu}

@@ -1,0 +1,35 @@
+"""Docstring pieces of silu. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "silu": {
+        "summary": "SiLU, x · sigmoid(x), of each element.",
+        "formula": "y = x / (1 + e^−x)",
+        "shapes": "x [*T, F] -> y [*T, F]; any leading dimensions, any strides.",
+        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "aliasing": "silu_(x) or out=x writes y over x; other overlaps are refused.",
+        "numerics": (
+            "In f32, one rounding, at the store. Inside deterministic(), the same bits in any "
+            "batch."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "Elfwing, Uchibe and Doya, Sigmoid-Weighted Linear Units, 2018.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "x": "rows of any length: every element for itself",
+}
+
+# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "silu": {
+        "backward": "silu_backward",
+        "saves": {"x": "x"},
+        "takes": {"dy": "y"},
+        "gives": {"x": "dx"},
+    },
+}

@@ -1,0 +1,30 @@
+"""silu_and_mul_quant_group once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. q is not rounded here: what compares it rounds to its
+dtype. Read next: ops/activation/gated_codes_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "i8": 127.0}
+TINY = 2.0**-126
+
+
+def silu_and_mul_quant_group(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    gate, up = np.split(tensors["x"], 2, axis=-1)
+    y = gate / (1.0 + np.exp(-gate)) * up
+    starts = np.arange(0, y.shape[-1], scalars["group"])
+    if len(starts) == 0:
+        return y, y
+    amax = np.maximum.reduceat(np.abs(y), starts, axis=-1)
+    scale = np.where(amax == 0, 1.0, np.maximum(amax / LARGEST[scalars["dtype"] or "f8e4m3"], TINY))
+    return y / np.repeat(scale, scalars["group"], axis=-1)[..., : y.shape[-1]], scale
+
+
+FORMULAS = {"silu_and_mul_quant_group": silu_and_mul_quant_group}

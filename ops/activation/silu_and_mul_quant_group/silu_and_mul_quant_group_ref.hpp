@@ -1,0 +1,15 @@
+// The oracle of silu_and_mul_quant_group: codes of y = silu(g) · u, of x = [g | u]; `group` columns
+// at a time. Read next: ops/activation/gated_codes_ref.hpp, which has the formula and the error it
+// allows.
+#pragma once
+
+#include "ops/activation/gated_codes_ref.hpp"
+
+namespace dlblas::activation {
+
+template <typename Row>
+void silu_and_mul_quant_group_row(Row& row) {
+  gated_codes_group_row<SiluPoint>(row);
+}
+
+}  // namespace dlblas::activation

@@ -1,0 +1,22 @@
+"""silu_and_mul_quant_static once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. q is not rounded here: what compares it rounds to its
+dtype. Read next: ops/activation/gated_codes_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def silu_and_mul_quant_static(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    gate, up = np.split(tensors["x"], 2, axis=-1)
+    y = gate / (1.0 + np.exp(-gate)) * up
+    return (y / tensors["scale"],)
+
+
+FORMULAS = {"silu_and_mul_quant_static": silu_and_mul_quant_static}

@@ -1,0 +1,13 @@
+// silu_and_mul on rows in 8 bits: y = silu(gate) · up in f32, q = y / scale, to nearest even,
+// saturated; the scale is given.
+// Compiled by NVRTC and, per instruction set, by the build; see ops/activation/gated_codes.hpp.
+#pragma once
+
+#include "ops/activation/gated_codes.hpp"
+
+namespace dlblas::activation {
+
+template <typename Target>
+struct SiluAndMulQuantStatic : GatedCodesStatic<Target, SiluGate> {};
+
+}  // namespace dlblas::activation

@@ -1,0 +1,27 @@
+"""silu_and_mul_quant_token once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. q is not rounded here: what compares it rounds to its
+dtype. Read next: ops/activation/gated_codes_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "i8": 127.0}
+TINY = 2.0**-126
+
+
+def silu_and_mul_quant_token(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    gate, up = np.split(tensors["x"], 2, axis=-1)
+    y = gate / (1.0 + np.exp(-gate)) * up
+    amax = np.max(np.abs(y), axis=-1, keepdims=True, initial=0.0)
+    scale = np.where(amax == 0, 1.0, np.maximum(amax / LARGEST[scalars["dtype"] or "f8e4m3"], TINY))
+    return y / scale, scale
+
+
+FORMULAS = {"silu_and_mul_quant_token": silu_and_mul_quant_token}

@@ -1,0 +1,15 @@
+// The oracle of silu_and_mul_quant_token: codes of y = silu(g) · u, of x = [g | u]; a row is one
+// group. Read next: ops/activation/gated_codes_ref.hpp, which has the formula and the error it
+// allows.
+#pragma once
+
+#include "ops/activation/gated_codes_ref.hpp"
+
+namespace dlblas::activation {
+
+template <typename Row>
+void silu_and_mul_quant_token_row(Row& row) {
+  gated_codes_token_row<SiluPoint>(row);
+}
+
+}  // namespace dlblas::activation

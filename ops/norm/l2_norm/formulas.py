@@ -1,0 +1,19 @@
+"""l2_norm once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: l2_norm_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def l2_norm(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+    x = tensors["x"]
+    norm = np.sqrt(np.sum(np.square(x), axis=-1, keepdims=True))
+    return (x / np.maximum(norm, scalars["eps"]),)
+
+
+FORMULAS = {"l2_norm": l2_norm}

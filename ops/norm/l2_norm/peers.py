@@ -1,0 +1,9 @@
+"""l2_norm in torch: what is timed beside it, eager and compiled."""
+
+from __future__ import annotations
+
+import torch
+
+
+def l2_norm(x: torch.Tensor, eps: float = 1e-12) -> torch.Tensor:
+    return torch.nn.functional.normalize(x, dim=-1, eps=eps)

@@ -1,0 +1,34 @@
+"""Docstring pieces of log_softmax. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "log_softmax": {
+        "summary": "The logarithm of softmax over the last dimension.",
+        "formula": "y = x − max_C(x) − log sum_C exp(x − max_C(x))",
+        "shapes": "x [*T, C] -> y [*T, C]; any leading dimensions, any strides.",
+        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "aliasing": "log_softmax_(x) or out=x writes y over x; other overlaps are refused.",
+        "numerics": (
+            "In f32, the row's maximum subtracted first; one rounding, at the store. A row with "
+            "NaN or inf, or of −inf alone, is NaN; −inf beside finite values stays −inf. Inside "
+            "deterministic(), the same bits in any batch."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {"x": "rows of logits"}
+
+# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "log_softmax": {
+        "backward": "log_softmax_backward",
+        "saves": {"y": "y"},
+        "takes": {"dy": "y"},
+        "gives": {"x": "dx"},
+    },
+}

@@ -1,0 +1,20 @@
+"""log_softmax_backward once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: log_softmax_backward_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def log_softmax_backward(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    dy = tensors["dy"]
+    return (dy - np.exp(tensors["y"]) * np.sum(dy, axis=-1, keepdims=True),)
+
+
+FORMULAS = {"log_softmax_backward": log_softmax_backward}

@@ -1,0 +1,17 @@
+"""``dlblas.kernels.activation``: silu_and_mul under DLBlas's path and argument names.
+
+Read next: ../../../ops/activation/silu_and_mul/silu_and_mul.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._functions import FUNCTIONS
+
+_silu_and_mul = FUNCTIONS["silu_and_mul"].call
+
+
+def silu_and_mul(gate_up: Any, out: Any = None) -> Any:
+    """``silu(gate_up[..., :F]) · gate_up[..., F:]``, into ``out`` where it is given."""
+    return _silu_and_mul(gate_up, out=out)

@@ -1,0 +1,129 @@
+"""``dlblas.silu_and_mul_quant``: a granularity is the operator that it names; y is rounded once;
+zeros have a finite scale; what is not offered says so.
+
+Read next: ops/activation/api.py, ops/activation/gated_codes_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlblas
+import ml_dtypes
+import numpy as np
+import pytest
+
+GROUPS = {"group32": 32, "group64": 64, "group128": 128}
+LARGEST = {"f8e4m3": 448, "f8e5m2": 57344, "i8": 127}
+TYPES = {
+    "f8e4m3": ml_dtypes.float8_e4m3fn,
+    "f8e5m2": ml_dtypes.float8_e5m2,
+    "i8": np.int8,
+}
+
+
+def made(shape: tuple[int, ...], seed: int = 3) -> Any:
+    x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return x * np.exp2(np.arange(x.size) % 5).astype(np.float32).reshape(shape)
+
+
+def gated(x: Any) -> Any:
+    gate, up = np.split(x.astype(np.float64), 2, -1)
+    return gate / (1 + np.exp(-gate)) * up
+
+
+def each(scale: Any, shape: tuple[int, ...], granularity: str) -> Any:
+    scale = np.asarray(scale).astype(np.float64)
+    if granularity in GROUPS:
+        return np.repeat(scale, GROUPS[granularity], -1)[..., : shape[-1]]
+    return np.broadcast_to(scale, shape)
+
+
+@pytest.mark.parametrize("dtype", LARGEST)
+@pytest.mark.parametrize("granularity", ["token", *GROUPS, "tensor"])
+@pytest.mark.parametrize("shape", [(6, 640), (2, 3, 400), (154,)])
+def test_what_comes_back_is_the_product(
+    granularity: str, shape: tuple[int, ...], dtype: str
+) -> None:
+    x = made(shape)
+    given = np.float32(0.25).reshape(()) if granularity == "tensor" else None
+    q, scale = dlblas.silu_and_mul_quant(x, granularity, scale=given, dtype=dtype)
+    y = gated(x)
+    scales = each(scale, y.shape, granularity)
+    codes = np.asarray(q).astype(np.float64)
+    assert codes.shape == y.shape
+    clipped = np.clip(y, -LARGEST[dtype] * scales, LARGEST[dtype] * scales)
+    if dtype == "i8":
+        step = scales / 2
+        clipped = np.where((y < 0) & (given is not None), np.maximum(y, -128 * scales), clipped)
+    else:
+        bits = 4 if dtype == "f8e4m3" else 3
+        step = np.maximum(np.abs(clipped) * 2.0**-bits, scales * 2.0**-10)
+    assert (np.abs(codes * scales - clipped) <= 1.001 * step).all()
+    if granularity != "tensor":
+        width = y.shape[-1]
+        largest = np.abs(codes).reshape(-1, width)[:, : GROUPS.get(granularity, width)]
+        assert (largest.max(-1) == LARGEST[dtype]).all()
+
+
+def test_a_granularity_is_the_operator_that_it_names() -> None:
+    x, scale = made((6, 640)), np.float32(0.5).reshape(())
+    pairs = [
+        (dlblas.silu_and_mul_quant(x), dlblas.silu_and_mul_quant_token(x)),
+        (
+            dlblas.silu_and_mul_quant(x, granularity="group64"),
+            dlblas.silu_and_mul_quant_group(x, group=64),
+        ),
+    ]
+    for got, wanted in pairs:
+        for a, b in zip(got, wanted, strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    fixed = dlblas.silu_and_mul_quant_static(x, scale)
+    got = dlblas.silu_and_mul_quant(x, "tensor", scale=scale)
+    assert np.asarray(got[0]).tobytes() == np.asarray(fixed).tobytes() and got[1] is scale
+
+
+def test_nothing_is_rounded_to_16_bits_between() -> None:
+    x = made((64, 1024)).astype(ml_dtypes.bfloat16)
+    q, scale = dlblas.silu_and_mul_quant(x)
+    exact = gated(x) / np.asarray(scale)
+    narrow = gated(x).astype(ml_dtypes.bfloat16).astype(np.float64) / np.asarray(scale)
+    codes = np.asarray(q).astype(np.float32)
+    once = exact.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    twice = narrow.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    assert (once != twice).sum() > 200 > 10 * (codes != once).sum()  # at ties alone
+
+
+def test_zeros_have_a_finite_scale() -> None:
+    x = np.zeros((3, 400), np.float32)
+    x[0, [130, 330]] = 1
+    q, scale = dlblas.silu_and_mul_quant(x, "group128")
+    assert scale[0, 0] == 1 and (scale[1:] == 1).all() and 0 < scale[0, 1] < 1
+    assert not np.asarray(q).astype(np.float32)[1:].any()
+    _, scale = dlblas.silu_and_mul_quant(x)
+    assert (scale[1:] == 1).all()
+
+
+def test_any_strides_in_groups_of_any_width() -> None:
+    x = made((60, 40)).T
+    for group in (7, 32):
+        q, scale = dlblas.silu_and_mul_quant_group(x, group=group)
+        again = dlblas.silu_and_mul_quant_group(np.ascontiguousarray(x), group=group)
+        assert np.asarray(q).tobytes() == np.asarray(again[0]).tobytes()
+        np.testing.assert_array_equal(scale, again[1])
+
+
+def test_what_is_not_offered_says_what_is() -> None:
+    x, scale = made((2, 8)), np.float32(1).reshape(())
+    for argument, how in (
+        ("granularity", {"granularity": "channel"}),
+        ("scale", {"granularity": "tensor"}),
+        ("scale", {"granularity": "token", "scale": scale}),
+    ):
+        with pytest.raises(dlblas.errors.ArgumentError) as caught:
+            dlblas.silu_and_mul_quant(x, **how)
+        assert caught.value.argument == argument
+    with pytest.raises(dlblas.errors.ArgumentError, match="second launch"):
+        dlblas.silu_and_mul_quant(x, "tensor")
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        dlblas.silu_and_mul_quant(made((2, 7)))

@@ -1,0 +1,102 @@
+"""Gradients of softmax and log_softmax on torch tensors against torch's formula in f64, given what
+was returned; and l2_norm beside torch's normalize.
+
+Every test runs on the CPU and, where there is one, on a GPU. Read next: torch_gradients.py,
+ops/norm/softmax_backward/softmax_backward_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas  # noqa: E402
+import dlblas.torch  # noqa: E402
+from torch_gradients import DTYPES, WAYS, U, every_device, operators  # noqa: E402, F401
+
+OPS = ("softmax", "log_softmax")
+
+
+def function(way: Any, op: str) -> Any:
+    return operators(op) if way is operators else getattr(dlblas, op)
+
+
+def gradient(op: str, dy: Any, y: Any) -> Any:
+    if op == "softmax":
+        return y * (dy - (dy * y).sum(-1, keepdim=True))
+    return dy - y.exp() * dy.sum(-1, keepdim=True)
+
+
+def check(way: Any, op: str, x: Any, dy: Any) -> None:
+    """The sum is off by some roundings of each term, as they lie; then a rounding of the dtype."""
+    x = x.detach().requires_grad_()
+    y = function(way, op)(x)
+    wide = getattr(torch, op)(x.detach().double(), -1)  # torch rounds more than once in f16
+    torch.testing.assert_close(y.detach(), wide.to(x.dtype))
+    (got,) = torch.autograd.grad(y, x, dy)
+    y, dy = y.detach().double(), dy.double()
+    want = gradient(op, dy, y)
+    assert got.dtype is x.dtype and got.shape == x.shape
+    share = y if op == "softmax" else y.exp()
+    terms = dy.abs() * (y if op == "softmax" else torch.ones_like(y))
+    size = share * terms.sum(-1, keepdim=True) + (share * dy.abs() if op == "softmax" else dy.abs())
+    roundings = 30 if op == "softmax" else 30 + 2 * y.abs().clamp(max=100)
+    bound = roundings * U * size + torch.finfo(x.dtype).eps / 2 * want.abs() + 1e-7
+    excess = (got.double() - want).abs() / bound
+    assert excess.max() <= 1, excess.max()
+
+
+@WAYS
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients(way: Any, op: str, dtype: str, device: str) -> None:
+    for shape in [(1, 64), (37, 130), (2, 3, 1000), (3, 8194), (2, 40000), (5, 1)]:
+        x, dy = 3 * torch.randn(shape, device=device), torch.randn(shape, device=device)
+        check(way, op, x.to(DTYPES[dtype]), dy.to(DTYPES[dtype]))
+
+
+@WAYS
+@pytest.mark.parametrize("op", OPS)
+def test_layouts_of_what_arrives(way: Any, op: str, device: str) -> None:
+    x, dy = torch.randn(12, 160, device=device), torch.randn(12, 144, device=device)
+    check(way, op, x[:, 3:147], dy)
+    check(way, op, x[::2, :144], dy[::2])
+    check(way, op, x[:, :144], torch.ones((), device=device).expand(12, 144))
+    check(way, op, x[:, :144], torch.randn(144, 12, device=device).t())
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_a_wrong_gradient_is_outside_the_bound(op: str, device: str) -> None:
+    x, dy = torch.randn(5, 64, device=device), torch.randn(5, 64, device=device)
+    right = getattr(dlblas, op)
+    check(None, op, x, dy)
+    with pytest.raises(AssertionError), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dlblas, op, lambda x: right(x * 1.0001))
+        check(None, op, x, dy)
+
+
+def test_log_softmax_far_below_the_maximum(device: str) -> None:
+    x = torch.tensor([[0.0, -200.0, -1e30, -torch.inf], [3e38, -3e38, 0.0, 1.0]], device=device)
+    torch.testing.assert_close(dlblas.log_softmax(x), torch.log_softmax(x.double(), -1).float())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("eps", [1e-12, 0.5, 1e-30, 0.0])
+def test_l2_norm_is_normalize(eps: float, dtype: str, device: str) -> None:
+    x = torch.randn(4, 3, 320, device=device).to(DTYPES[dtype])
+    x[1] *= 1e-4
+    x[2, 0] = 0 if eps else 1
+    if dtype != "f16":
+        x[3, 0] *= 1e25  # f32 cannot hold its squares
+        x[3, 1] *= 1e-27
+    wide = torch.nn.functional.normalize(x.double(), dim=-1, eps=eps)
+    torch.testing.assert_close(dlblas.l2_norm(x, eps), wide.to(x.dtype))
+
+
+@pytest.mark.parametrize("eps", [-1.0, float("nan"), 1e31])
+def test_l2_norm_refuses_an_eps(eps: float, device: str) -> None:
+    with pytest.raises(dlblas.errors.ArgumentError, match="eps is out of range; expected 0"):
+        dlblas.l2_norm(torch.ones(2, 8, device=device), eps)
