@@ -38,9 +38,9 @@ __device__ inline void store_q(void* q, int64_t offset, const Loaded<S>& x,
 }
 template <QuantTilesTraits S>
 __device__ inline void store_scale(const QuantTilesParams& p, int64_t offset, float scale) {
-  Vec<FloatType::kF32, 1> word;
+  Vec<DType::kF32, 1> word;
   word.words[0] = bits_of_float(scale);
-  store_vec<FloatType::kF32, 1, S.aligned ? 4 : 1>(p.scale.data, offset, word);
+  store_vec<DType::kF32, 1, S.aligned ? 4 : 1>(p.scale.data, offset, word);
 }
 template <QuantTilesTraits S>
 __device__ inline void add_maxima(uint32_t (&most)[S.access], const Loaded<S>& x) {

@@ -2,7 +2,7 @@
 // on: plain values. Read next: ops/quant/tiles.cuh, tiles_simd.hpp.
 #pragma once
 
-#include "cpu/element.hpp"
+#include "device/dtype.hpp"
 #include "device/view.hpp"
 
 namespace dlblas {
@@ -13,7 +13,7 @@ inline constexpr int kQuantBlock = 128;
 
 struct QuantTilesTraits {
   QuantTile tile;
-  FloatType type, q_type;
+  DType type, q_type;
   int32_t access;  // elements that a thread loads at a time
   bool aligned;    // elements are aligned to their size
 };
@@ -45,10 +45,10 @@ static_assert(sizeof(QuantTilesParams) == 3 * 144 + 8 * 8, "host and device read
 /// What a CPU does with a row, or a part of one; elements are side by side.
 struct QuantTilesPasses {
   /// most[i] = max(most[i], |row[i]|), NaN above all.
-  void (*maxima)(Element element, const void* row, int64_t count, float* most);
+  void (*maxima)(DType type, const void* row, int64_t count, float* most);
   /// to[i] = row[i] · factors[i] in q's type.
-  void (*codes)(Element element, FloatType q_type, const void* row, int64_t count,
-                const float* factors, void* to);
+  void (*codes)(DType type, DType q_type, const void* row, int64_t count, const float* factors,
+                void* to);
 };
 
 // One entry an instruction set, in objects of their own.

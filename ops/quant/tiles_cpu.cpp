@@ -72,7 +72,7 @@ class Job {
     std::fill(most, most + width_, 0.0f);
     for (std::int64_t t = chunk * chunk_; t < end_of(chunk); ++t) {
       const void* row = row_of_x(t, scratch);
-      state_.passes.maxima(element(), row, count_of(t), most);
+      state_.passes.maxima(type(), row, count_of(t), most);
     }
     if (!blocks()) return;
     const std::int64_t place = rows_of(scale()).offset(chunk);
@@ -105,7 +105,7 @@ class Job {
   const TensorView& q() const { return args_.tensors[kQ]; }
   const TensorView& scale() const { return args_.tensors[kScale]; }
   bool blocks() const { return state_.tile == QuantTile::kBlock; }
-  Element element() const { return unit(x()) ? static_cast<Element>(x().dtype) : Element::kF32; }
+  DType type() const { return unit(x()) ? x().dtype : DType::kF32; }
   static std::int64_t last_stride(const TensorView& t) {
     return t.shape[t.rank - 1] <= 1 ? 1 : t.strides[t.rank - 1];
   }
@@ -138,16 +138,11 @@ class Job {
     for (std::int64_t t = chunk * chunk_; t < end_of(chunk); ++t) {
       const void* row = row_of_x(t, scratch);
       char* to = static_cast<char*>(q().data) + offset(q_rows_, t);
-      state_.passes.codes(element(), q_type(), row, count_of(t), factors,
+      state_.passes.codes(type(), q().dtype, row, count_of(t), factors,
                           stride == 1 ? to : bytes.data());
       for (std::int64_t c = 0; stride != 1 && c < width_; ++c)
         to[c * stride] = bytes[static_cast<std::size_t>(c)];
     }
-  }
-  FloatType q_type() const {
-    return q().dtype == DType::kI8       ? FloatType::kI8
-           : q().dtype == DType::kF8E4M3 ? FloatType::kF8E4M3
-                                         : FloatType::kF8E5M2;
   }
   static float larger(float a, float b) {
     return std::bit_cast<float>(

@@ -31,8 +31,8 @@ struct Form : kernels::CudaForm<QuantTilesTraits, NoKnobs> {
     const TensorTraits &x = q.problem.tensors[kX], &codes = q.problem.tensors[kQ];
     Traits s{};
     s.tile = q.user<QuantTile>();
-    s.type = static_cast<FloatType>(x.dtype);
-    s.q_type = static_cast<FloatType>(codes.dtype);
+    s.type = x.dtype;
+    s.q_type = codes.dtype;
     s.aligned = (1 << x.align_log2) >= size_of(x.dtype) &&
                 (1 << q.problem.tensors[kScale].align_log2) >= size_of(DType::kF32);
     const auto has_rows = [](const TensorTraits& t) {

@@ -16,15 +16,15 @@ namespace dlblas {
 
 namespace grouped_topk_detail {
 
-template <FloatType T, bool kAligned>
+template <DType T, bool kAligned>
 __device__ inline float load_one(const void* base, int64_t offset) {
   return unpack_one<T>(load_vec < T, 1, kAligned ? size_of(T) : 1 > (base, offset).words[0]);
 }
 template <bool kAligned>
 __device__ inline void store_word(void* base, int64_t offset, uint32_t word) {
-  Vec<FloatType::kF32, 1> v;
+  Vec<DType::kF32, 1> v;
   v.words[0] = word;
-  store_vec<FloatType::kF32, 1, kAligned ? 4 : 1>(base, offset, v);
+  store_vec<DType::kF32, 1, kAligned ? 4 : 1>(base, offset, v);
 }
 
 __device__ inline uint32_t rank_of(float value) {

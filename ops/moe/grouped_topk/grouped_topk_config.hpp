@@ -2,14 +2,14 @@
 // plain values. Read next: ops/moe/grouped_topk/grouped_topk.cuh, grouped_topk_simd.hpp.
 #pragma once
 
-#include "cpu/element.hpp"
+#include "device/dtype.hpp"
 #include "device/view.hpp"
 
 namespace dlblas {
 
 struct GroupedTopkTraits {
-  FloatType type;  // of logits
-  FloatType bias_type;
+  DType type;  // of logits
+  DType bias_type;
   bool bias;     // is given
   bool softmax;  // else sigmoid
   bool aligned;  // every element is aligned to its size
@@ -52,7 +52,7 @@ struct GroupedScores {
   double sum;
 };
 struct GroupedTopkPasses {
-  void (*widen)(Element element, const void* row, int64_t count, float* to);
+  void (*widen)(DType type, const void* row, int64_t count, float* to);
   void (*score)(GroupedScores& row);
 };
 

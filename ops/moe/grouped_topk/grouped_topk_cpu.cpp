@@ -95,7 +95,7 @@ class Task {
     const std::int64_t stride = from.strides[from.rank - 1], count = args_.letters[kE];
     if (stride == 1) {
       const char* row = static_cast<const char*>(from.data) + at * size_of(from.dtype);
-      state_.passes.widen(static_cast<Element>(from.dtype), row, count, to);
+      state_.passes.widen(from.dtype, row, count, to);
     }
     for (std::int64_t e = 0; stride != 1 && e < count; ++e)
       to[e] = static_cast<float>(load_element(from, at + e * stride));

@@ -37,9 +37,9 @@ struct Form : kernels::CudaForm<GroupedTopkTraits, GroupedTopkConfig> {
   static Traits traits(const Query& q, const Config&) {
     const auto& tensors = q.problem.tensors;
     Traits s{};
-    s.type = static_cast<FloatType>(tensors[kLogits].dtype);
+    s.type = tensors[kLogits].dtype;
     s.bias = tensors[kBias].dtype != DType::kAbsent;
-    s.bias_type = s.bias ? static_cast<FloatType>(tensors[kBias].dtype) : s.type;
+    s.bias_type = s.bias ? tensors[kBias].dtype : s.type;
     s.softmax = q.problem.scalars[kKeyScoring] == kSoftmax;
     s.aligned = true;
     for (const int i : {kLogits, kBias, kWeights, kIds})

@@ -17,23 +17,23 @@ DLBLAS_INLINE void each_vector(int64_t count, const F& f) {
     f(i, static_cast<int>(count - i < kWidth ? count - i : kWidth));
 }
 DLBLAS_INLINE Vec load_some(const float* from, int64_t i, int n) {
-  return load_partial<Element::kF32>(from + i, n);
+  return load_partial<DType::kF32>(from + i, n);
 }
 
-template <Element E>
+template <DType E>
 void widen_row(const void* row, int64_t count, float* to) {
   each_vector(
       count, [&](int64_t i, int n) __attribute__((always_inline)) {
-        store_partial<Element::kF32>(to + i, load_partial<E>(at<E>(row, i), n), n);
+        store_partial<DType::kF32>(to + i, load_partial<E>(at<E>(row, i), n), n);
       });
 }
-void widen(Element element, const void* row, int64_t count, float* to) {
-  if (element == Element::kF32)
-    widen_row<Element::kF32>(row, count, to);
-  else if (element == Element::kF16)
-    widen_row<Element::kF16>(row, count, to);
+void widen(DType type, const void* row, int64_t count, float* to) {
+  if (type == DType::kF32)
+    widen_row<DType::kF32>(row, count, to);
+  else if (type == DType::kF16)
+    widen_row<DType::kF16>(row, count, to);
   else
-    widen_row<Element::kBF16>(row, count, to);
+    widen_row<DType::kBF16>(row, count, to);
 }
 
 /// e^min(x, 0) / (1 + e^−|x|).
@@ -66,7 +66,7 @@ void score_row(GroupedScores& row) {
         const Vec x = load_some(row.x, i, n);
         Vec score = row.softmax ? exp(x - most) * factor : sigmoid_of(x);
         if (row.bias) score = score + load_some(row.bias, i, n);
-        store_partial<Element::kF32>(row.biased + i, score, n);
+        store_partial<DType::kF32>(row.biased + i, score, n);
       });
 }
 
