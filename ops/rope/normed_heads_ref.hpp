@@ -10,25 +10,23 @@
 
 namespace dlblas::rope {
 
-/// A head: a row of tensor x, and the vector that it is multiplied by.
+/// The row's head, of tensor x, and the vector that it is multiplied by.
 struct NormedHead {
-  int x, weight;  // tensors
-  std::int64_t row;
+  int x, weight, result;
 };
 struct TableRow {
   int tensor;
   std::int64_t row;
 };
 
-/// write(channel, value, magnitude) for each of the head's channels, of which the first 2·pairs are
-/// rotated.
-template <typename Row, typename Write>
-void normed_head(Row& row, const NormedHead& head, std::int64_t pairs, double eps, bool interleaved,
-                 const TableRow& table, const Write& write) {
+/// The row of `head.result`; of its channels the first 2·pairs are rotated.
+template <typename Row>
+void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::int64_t pairs,
+                 double eps, bool interleaved) {
   const std::int64_t width = row.width(head.x);
   const double scale = norm::layer_norm_scale(eps);
   const auto sums = row.template sums<3>(width, [&](auto c, double* terms) {
-    const double v = row.load_row(head.x, head.row, c);
+    const double v = row.load(head.x, c);
     terms[0] = v * v, terms[1] = v * v * v * v, terms[2] = v != 0;
   });
   const norm::RowSquares squares = {sums.of[0], sums.of[1], sums.of[2]};
@@ -39,9 +37,7 @@ void normed_head(Row& row, const NormedHead& head, std::int64_t pairs, double ep
   const double factor = 1 / std::sqrt(mean);
   const double roundings = norm::kNormRoundings + squares.root_error(width);
   const auto weight = [&](auto c) { return row.load_column(head.weight, c); };
-  const auto normed = [&](auto c) {
-    return row.load_row(head.x, head.row, c) * factor * weight(c);
-  };
+  const auto normed = [&](auto c) { return row.load(head.x, c) * factor * weight(c); };
   // Below 2^-126 roundings of f32 are absolute.
   row.each(pairs, [&](auto i) {
     const auto l = interleaved ? 2 * i : i, h = interleaved ? 2 * i + 1 : i + pairs;
@@ -54,13 +50,13 @@ void normed_head(Row& row, const NormedHead& head, std::int64_t pairs, double ep
     const auto off = [&](double p, double q) {
       return lost ? -1 : (roundings + 2) * (std::abs(p) + std::abs(q) + least);
     };
-    write(l, a - b, off(a, b));
-    write(h, c + d, off(c, d));
+    row.store(head.result, l, a - b, off(a, b));
+    row.store(head.result, h, c + d, off(c, d));
   });
   row.each(width - 2 * pairs, [&](auto i) {
     const auto c = 2 * pairs + i;
     const double value = normed(c), least = 0x1p-126 * (2 + std::abs(weight(c)));
-    write(c, value, lost ? -1 : roundings * (std::abs(value) + least));
+    row.store(head.result, c, value, lost ? -1 : roundings * (std::abs(value) + least));
   });
 }
 

@@ -9,22 +9,21 @@ namespace {
 
 /// A column is a pair, rotated or not.
 kernels::RowHeads heads(const std::int64_t* letters, bool) {
-  const std::int64_t pairs = letters[kQkNormRopeDh], rest = letters[kQkNormRopeDp];
+  const std::int64_t pairs = letters[kQkDh], rest = letters[kQkDp];
   return {.width = pairs + rest, .split = rest > 0 ? pairs : 0};
 }
 
 void fill(const Args& args, RowCall& call) {
   const double eps = args.scalars[0].f, scale = norm::layer_norm_scale(eps);
-  const auto width =
-      static_cast<double>(2 * (args.letters[kQkNormRopeDh] + args.letters[kQkNormRopeDp]));
+  const auto width = static_cast<double>(2 * (args.letters[kQkDh] + args.letters[kQkDp]));
   call.f[0] = static_cast<float>(eps * scale * scale);
   call.f[1] = static_cast<float>(1 / width);
   call.f[2] = static_cast<float>(scale);
 }
 
 void choose(const Problem& problem, std::int32_t* options) {
-  options[kPairs] = static_cast<std::int32_t>(problem.dims[kQkNormRopeDh]);
-  options[kCopies] = static_cast<std::int32_t>(problem.dims[kQkNormRopeDp]);
+  options[kPairs] = static_cast<std::int32_t>(problem.dims[kQkDh]);
+  options[kCopies] = static_cast<std::int32_t>(problem.dims[kQkDp]);
   options[kInterleaved] = problem.scalars[0] == 1;
 }
 
@@ -50,10 +49,10 @@ OperatorDef qk_norm_rope() {
   def.letters = {"T", "H", "Dh", "Dp", "Hkv", "P"};
   kernels::set_row_oracle<qk_norm_rope_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
-    return norm::row_bound(problem.tensors[kQkNormRopeQ].dtype);
+    return norm::row_bound(problem.tensors[kQkQ].dtype);
   };
   def.work_per_row = [](const Problem& problem) {
-    return 18.0 * static_cast<double>(problem.dims[kQkNormRopeDh] + problem.dims[kQkNormRopeDp]);
+    return 18.0 * static_cast<double>(problem.dims[kQkDh] + problem.dims[kQkDp]);
   };
   kernels::RowOp op = {
       .program = "qk_norm_rope",

@@ -8,6 +8,13 @@
 
 #include "ops/rope/rotation.hpp"
 
+// A CPU's pass over a head stands in the code six times: what switches on types is a call there.
+#if defined(__CUDACC_RTC__)
+#define DLBLAS_ROW_CALL DLBLAS_ROW
+#else
+#define DLBLAS_ROW_CALL __attribute__((noinline)) static
+#endif
+
 namespace dlblas::rope {
 
 template <typename Target>
@@ -33,7 +40,7 @@ struct QkNormRope : Rotation<Target> {
   };
 
   template <int kIndex, typename Words>
-  DLBLAS_ROW void load_two(Operand<kIndex> o, Words& low, Words& high, const Access& at) {
+  DLBLAS_ROW_CALL void load_two(Operand<kIndex> o, Words& low, Words& high, const Access& at) {
     if (at.option(kInterleaved)) return at.load_pairs(o, low, high);
     const bool rotates = Base::rotates(at);
     const int first = rotates ? 0 : at.option(kPairs);
@@ -66,7 +73,8 @@ struct QkNormRope : Rotation<Target> {
 
   /// The weight is read here, since q's and k's differ: heads share the columns.
   template <typename Stats>
-  DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats&, const Access& at) {
+  DLBLAS_ROW_CALL void store(const Kept& kept, const Columns& columns, const Stats&,
+                             const Access& at) {
     const Values factor(kept.factor);
     RowWords<Target, kWeight> weight_low, weight_high;
     load_two(kWeight, weight_low, weight_high, at);

@@ -6,15 +6,16 @@ A thin call of ``dlblas.apply_rotary_pos_emb``. Read next:
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-from .._faces import rope_api
 from .._functions import FUNCTIONS
 
 __all__ = ["apply_rotary_pos_emb"]
 
 _OP = "apply_rotary_pos_emb"
 _apply = FUNCTIONS[_OP].call
+_table_of = import_module("..ops.rope_api", __package__).table_of
 
 
 def apply_rotary_pos_emb(
@@ -37,9 +38,7 @@ def apply_rotary_pos_emb(
     and dtypes are those of ``dlblas.apply_rotary_pos_emb``. Source: Su et al., RoFormer, 2021.
     """
     tokens = tuple(q.shape[:-2])
-    tables = [
-        rope_api.table_of(table, name, tokens, _OP) for name, table in (("cos", cos), ("sin", sin))
-    ]
+    tables = [_table_of(table, name, tokens, _OP) for name, table in (("cos", cos), ("sin", sin))]
     if q_embed is None or k_embed is None:
         made = _apply(q, k, *tables, style=style)
         return _placed(made[0], q_embed), _placed(made[1], k_embed)
