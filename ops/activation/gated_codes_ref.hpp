@@ -43,9 +43,10 @@ void store_gated_codes(Row& row, std::int64_t begin, std::int64_t end, std::int6
   const auto value = [&](auto c) { return gated_value<Gate>(row, begin + c); };
   const double amax = row.max(end - begin, [&](auto c) { return std::abs(value(c).y); });
   const double most = row.max(end - begin, [&](auto c) { return value(c).off; });
-  const double scale = quant::scale_of(amax, type);
-  const bool plain = std::isfinite(amax) && amax > 0;
-  // f32 may have nothing but zeros there, whose scale is 1.
+  const bool none = amax < 0x1p-151;  // f32 has nothing but zeros there, whose scale is 1
+  const double scale = none ? 1 : quant::scale_of(amax, type);
+  const bool plain = std::isfinite(amax) && !none;
+  // Or may have.
   const bool zeros = plain && amax <= 2 * most;
   row.store(kCodesScale, at, scale,
             zeros ? -1 : (plain ? most / kRounding : 0) / quant::largest_of(type));

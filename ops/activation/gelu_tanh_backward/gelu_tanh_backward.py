@@ -4,8 +4,7 @@ DOCS: dict[str, dict[str, str]] = {
     "gelu_tanh_backward": {
         "summary": "The gradient of gelu_tanh in x.",
         "formula": (
-            "z = √(2/π) · (x + 0.044715 x³); t = tanh(z); "
-            "dx = dy · ½ · (1 + t + x · (1 − t²) · z′)"
+            "z = √(2/π) · (x + 0.044715 x³); t = tanh(z); dx = dy · ½ · (1 + t + x · (1 − t²) · z′)"
         ),
         "shapes": "dy [*T, F], x [*T, F] -> dx [*T, F]; any leading dimensions, any strides.",
         "dtypes": "dy f32, f16 or bf16; x and dx dy's dtype.",
