@@ -148,9 +148,9 @@ def test_in_torch() -> None:
     for device in devices:
         x = torch.randn(2, 5, 48, device=device)
         bias = torch.randn(48, device=device)
-        arguments = (x, 6, bias, 6, 2, True, 2.5, "sigmoid", 1)  # torch's order: sizes first
+        arguments = (x, bias, 6, 6, 2, True, 2.5, "sigmoid", 1)
         weights, ids = torch.ops.dlblas.grouped_topk(*arguments)
         assert weights.shape == ids.shape == (2, 5, 7) and ids.dtype is torch.int32
-        want, _ = dlblas.grouped_topk(x.cpu().numpy(), bias.cpu().numpy(), 6, *arguments[3:])
+        want, _ = dlblas.grouped_topk(x.cpu().numpy(), bias.cpu().numpy(), *arguments[2:])
         torch.testing.assert_close(weights.cpu(), torch.from_numpy(want))
         torch.library.opcheck(torch.ops.dlblas.grouped_topk.default, arguments)

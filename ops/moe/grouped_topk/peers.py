@@ -7,8 +7,8 @@ import torch
 
 def grouped_topk(
     logits: torch.Tensor,
-    bias: torch.Tensor | None,
-    topk: int,
+    bias: torch.Tensor | None = None,
+    topk: int = 8,
     num_groups: int = 1,
     topk_groups: int = 1,
     renormalize: bool = True,
