@@ -189,7 +189,7 @@ struct RowAccess {
     static_assert(T.types[kIndex] == DType::kF32);
     const char* from = base<kIndex>();
     if (from == nullptr) return absent;
-    return values(load_vec < DType::kF32, 1, T.aligned ? 4 : 1 > (from, 0)).v[0];
+    return values(load_vec<DType::kF32, 1, (T.aligned ? 4 : 1)>(from, 0)).v[0];
   }
   /// The same of a vector over columns, which all rows share.
   template <int kIndex>

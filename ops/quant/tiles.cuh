@@ -1,9 +1,9 @@
 // Scales over tiles: a block's threads find the largest |x| of a tile, then read it again, from the
-// caches, to write its codes. Of a tensor that is two kernels: blocks leave a part each behind, and
-// every block of the second folds them all. Maxima are of bits, so their order is none of the
-// results' business. In: x [T, K]. Out: codes q [T, K] and scales. Numerics: ops/quant_scale.hpp;
-// codes are x · (1 / scale), to nearest even, saturated. Flow: call > validate > select > compile >
-// [launch].  Read next: tiles_config.hpp, device/row/values.cuh.
+// caches, to write its codes. A tensor takes two kernels: the blocks of the first store one partial
+// maximum each, and every block of the second reduces them all. Maxima are taken on bits, so their
+// order does not change the results. In: x [T, K]. Out: codes q [T, K] and scales. Numerics:
+// ops/quant_scale.hpp; codes are x · (1 / scale), to nearest even, saturated. Flow: call > validate
+// > select > compile > [launch].  Read next: tiles_config.hpp, device/row/values.cuh.
 #pragma once
 
 #include "device/element_f64.cuh"
@@ -52,7 +52,7 @@ __device__ inline float scale_of_bits(uint32_t most, float largest) {
   return quant::QuantScale<DeviceMath>::of(float_from_bits(most), largest);
 }
 
-/// The largest of `values[0 … count)` in every thread; nobody writes them meanwhile.
+/// The largest of `values[0 … count)` in every thread. No thread may write them meanwhile.
 __device__ inline uint32_t largest_of(const uint32_t* values, int count) {
   uint32_t most = 0;
   for (int i = static_cast<int>(threadIdx.x) % kWarp; i < count; i += kWarp)

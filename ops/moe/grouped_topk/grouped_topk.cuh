@@ -1,7 +1,7 @@
 // grouped_topk: a warp a row. Scores are made once and kept in shared memory as ranks, 32 bits
-// that are ordered as the values are; 0 is an expert that is not to be taken. So two largest of a
-// group, groups and experts are found by comparing integers, and equal ones come from the lower
-// number up. In: logits [T, E], bias [E]. Out: weights and ids [T, topk + shared]. Numerics: f32;
+// that are ordered as the values are; 0 marks an expert that may not be taken. So the two largest
+// of a group, the groups and the experts are found by comparing integers, and ties go to the lower
+// number. In: logits [T, E], bias [E]. Out: weights and ids [T, topk + shared]. Numerics: f32;
 // to renormalise, powers are over the largest of the chosen, so that no sum of them underflows.
 // Flow: call > validate > select > compile > [launch].  Read next: grouped_topk_config.hpp,
 // device/row/base.hpp (RowRank).
@@ -18,13 +18,13 @@ namespace grouped_topk_detail {
 
 template <DType T, bool kAligned>
 __device__ inline float load_one(const void* base, int64_t offset) {
-  return unpack_one<T>(load_vec < T, 1, kAligned ? size_of(T) : 1 > (base, offset).words[0]);
+  return unpack_one<T>(load_vec<T, 1, (kAligned ? size_of(T) : 1)>(base, offset).words[0]);
 }
 template <bool kAligned>
 __device__ inline void store_word(void* base, int64_t offset, uint32_t word) {
   Vec<DType::kF32, 1> v;
   v.words[0] = word;
-  store_vec<DType::kF32, 1, kAligned ? 4 : 1>(base, offset, v);
+  store_vec<DType::kF32, 1, (kAligned ? 4 : 1)>(base, offset, v);
 }
 
 __device__ inline uint32_t rank_of(float value) {
