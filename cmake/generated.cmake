@@ -1,7 +1,10 @@
 # Files made from the tree, in <build>/generated: the version, one explicit call an operator (static constructors
 # vanish in static links), and the hashes of the kernels' sources.
 # In: VERSION, ops/*, cpu/*. Out: ${DLBLAS_GENERATED}/…, included as "generated/…" and <dlblas/version.h>.
-set(DLBLAS_GENERATED ${PROJECT_BINARY_DIR}/generated)
+if(NOT DEFINED DLBLAS_GENERATED)  # a folder named generated
+  set(DLBLAS_GENERATED ${PROJECT_BINARY_DIR}/generated)
+endif()
+get_filename_component(generated_parent ${DLBLAS_GENERATED} DIRECTORY)
 
 configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${DLBLAS_GENERATED}/include/dlblas/version.h @ONLY)
 

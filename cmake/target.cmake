@@ -41,7 +41,7 @@ set_target_properties(dlblas_objects PROPERTIES
   POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 target_include_directories(dlblas_objects PUBLIC
   ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
-  ${PROJECT_BINARY_DIR} ${DLBLAS_GENERATED}/include)
+  ${generated_parent} ${DLBLAS_GENERATED}/include)
 target_compile_definitions(dlblas_objects PUBLIC DLBLAS_BUILDING $<$<BOOL:${DLBLAS_X86}>:DLBLAS_X86>)
 target_compile_options(dlblas_objects PUBLIC
   -Wall -Wextra -Wshadow $<$<BOOL:${DLBLAS_WERROR}>:-Werror> -ffp-contract=off

@@ -10,11 +10,11 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
+import tree_copy
 
 # One worker of pytest-xdist runs them all: what they share is built once.
 pytestmark = pytest.mark.xdist_group("add_an_operator")
@@ -87,18 +87,15 @@ def run(*command: str, cwd: pathlib.Path, **env: str) -> str:
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     copy = tmp_path_factory.mktemp("tree")
-    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
-    files = [f for f in listed.split("\0") if f and (ROOT / f).is_file()]
-    for name in files:
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, copy / name)
+    files = tree_copy.copy_tree(copy)
     before = digests(copy, files)
     added = follow_doc.follow(ROOT / "docs" / "add_an_operator.md", copy)
     assert {p.relative_to(copy).parts[:2] for p in added} == {("ops", "gated"), ("ops", "logits")}
     # Objects of unchanged files come from the compiler cache, where there is one.
-    cache = {"CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1"}
-    gtest = f"-DCMAKE_PREFIX_PATH={ROOT / 'build' / 'deps' / 'usr'}"
-    run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", gtest, cwd=copy, **cache)
+    cache = tree_copy.environment(copy)
+    told = tree_copy.options() | {"CMAKE_PREFIX_PATH": str(ROOT / "build" / "deps" / "usr")}
+    options = [f"-D{name}={value}" for name, value in told.items()]
+    run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", *options, cwd=copy, **cache)
     run("cmake", "--build", "build", "-j2", "--target", *TARGETS, cwd=copy, **cache)
     assert digests(copy, files) == before, "a shared file changed"
     return copy

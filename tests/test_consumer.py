@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import pytest
+import tree_copy
 
 # One worker of pytest-xdist runs them all: what they share is built once.
 pytestmark = pytest.mark.xdist_group("consumer")
@@ -184,27 +185,21 @@ def test_fetch_content_adds_the_library_only(tmp_path: pathlib.Path) -> None:
     assert not re.search(r"python_stage|libdlblas\.a|^test_\w+:", targets, re.MULTILINE)
 
 
-def copy_of_the_tree(to: pathlib.Path) -> None:
-    """What building reads; no .git, no build."""
-    for name in ("CMakeLists.txt", "VERSION"):
-        shutil.copy2(ROOT / name, to / name)
-    for name in ("bindings", "cmake", "cpu", "device", "include", "ops", "src", "tools"):
-        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
-
-
 def test_fetch_content_builds_and_runs(tmp_path: pathlib.Path) -> None:
-    """With both libraries. The copy makes paths that a warm compiler cache knows from build/."""
+    """With both libraries. A warm compiler cache knows the copy's paths from build/, also those of
+    generated sources, which FetchContent has elsewhere."""
     tree = tmp_path / "tree"
     tree.mkdir()
-    copy_of_the_tree(tree)
+    tree_copy.copy_tree(tree)
     ccache = shutil.which("ccache")
     options = [f"-DDLBLAS_TREE={tree}", "-DDLBLAS_STATIC=ON", "-DDLBLAS_COMPONENT=static"]
     options += [f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []
-    werror = "DLBLAS_WERROR:BOOL=ON" in (ROOT / "build" / "CMakeCache.txt").read_text()
-    options += ["-DCMAKE_BUILD_TYPE=Release", f"-DDLBLAS_WERROR={'ON' if werror else 'OFF'}"]
+    options += [f"-D{name}={value}" for name, value in tree_copy.options().items()]
     build = tree / "build"
+    options += [f"-DDLBLAS_GENERATED={build / 'generated'}"] if ccache else []
     configure(CONSUMER, build, *options)
-    run("cmake", "--build", build, "--target", "consumer", timeout=1500, CCACHE_BASEDIR=str(tree))
+    cache = tree_copy.environment(tree)
+    run("cmake", "--build", build, "--target", "consumer", timeout=1500, **cache)
     assert run(build / "consumer") == f"dlblas {VERSION} ok\n"
     assert "libdlblas" not in run("readelf", "-d", build / "consumer")
 

@@ -5,7 +5,6 @@ and needs nothing but libc and its friends.
 from __future__ import annotations
 
 import email
-import fcntl
 import importlib.util
 import json
 import os
@@ -17,6 +16,7 @@ import venv
 import zipfile
 
 import pytest
+import tree_copy
 
 # One worker of pytest-xdist runs them all: what they share is built once.
 pytestmark = pytest.mark.xdist_group("wheel")
@@ -48,12 +48,14 @@ def run(*command: str | pathlib.Path, **env: str) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Built without isolation in build/wheel; a second worker finds everything compiled."""
-    out = tmp_path_factory.mktemp("wheel")
-    with open(ROOT / "build" / "wheel.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
-        run(*pip, "--no-build-isolation", "--wheel-dir", out, ROOT)
+    """Built without isolation, of a copy: a warm compiler cache knows its paths from build/."""
+    out, copy = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("tree")
+    tree_copy.copy_tree(copy)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
+    told = {f"cmake.define.{name}": value for name, value in tree_copy.options().items()}
+    settings = [f"--config-settings={n}={v}" for n, v in (told | {"build-dir": "build"}).items()]
+    cache = tree_copy.environment(copy) | {"CXX": "c++"}  # the compiler that CMake finds by itself
+    run(*pip, "--no-build-isolation", *settings, "--wheel-dir", out, copy, **cache)
     (made,) = out.glob("*.whl")
     return made
 

@@ -42,7 +42,10 @@ class Problem(NamedTuple):
         return next(dict(t) for t in self.row["tensors"] if t["name"] == name)
 
     def has_rows(self, name: str) -> bool:
-        return any(d["text"] in ("T", "*T") for d in self.facts(name)["dims"])
+        """Those of a matrix, where no tensor has the letter of rows."""
+        if any(map(_has_letter, self.row["tensors"])):
+            return _has_letter(self.facts(name))
+        return len(self.facts(name)["dims"]) > 1
 
     def num_rows(self) -> int:
         """Of its rows; 1 where no letter says."""
@@ -54,6 +57,10 @@ class Problem(NamedTuple):
 
     def told(self) -> Row:
         return dict(self.case["dims"])
+
+
+def _has_letter(tensor: Row) -> bool:
+    return any(d["text"] in ("T", "*T") for d in tensor["dims"])
 
 
 def formula_of(row: Row) -> Formula | None:
