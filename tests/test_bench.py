@@ -44,7 +44,7 @@ def bench_rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]
         [*command, "--out", str(out)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,  # every operator, twice
         cwd=folder,
         env={**kept, "PYTHONPATH": str(ROOT / "build" / "python")},
     )
