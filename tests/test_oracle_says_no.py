@@ -33,8 +33,11 @@ MOST_OF_MANY = 4096  # where no sum grows with a size
 
 
 def has_many(op: str) -> bool:
-    """Letters whose product is a result's size: q of [T, H, D] and a table besides."""
-    return len(REGISTRY.operators[op]["letters"]) > 3
+    """Letters whose product is a result's size: q of [T, H, D] and a table besides. Or results of
+    one value a row beside whole rows: the reference's arrays are as large as both."""
+    facts = REGISTRY.operators[op]
+    values = [r for r in facts["results"] if len(r["dims"]) == 1 and r["dims"][0]["leading"]]
+    return len(facts["letters"]) > 3 or 0 < len(values) < len(facts["results"])
 
 
 def others_of(op: str, size: int, rng: Any) -> int:

@@ -1,8 +1,10 @@
 // The oracle of moe_sum, in f64: y = Σ_k x.
-// The error it allows: f32 adds from the first to the last, a rounding of each partial sum; the
-// last one is, for f32, the store's. Read next: ops/oracle_text.hpp, moe_sum_program.hpp.
+// The error it allows: f32 adds from the first to the last, a rounding of each partial sum, or what
+// roundings of so many terms walk apart, where that is less (device/oracle/sum_error.hpp). The last
+// one is, for f32, the store's. Read next: ops/oracle_text.hpp, moe_sum_program.hpp.
 #pragma once
 
+#include "device/oracle/sum_error.hpp"
 #include "ops/oracle_text.hpp"
 
 namespace dlblas::moe {
@@ -14,12 +16,16 @@ template <typename Row>
 void moe_sum_row(Row& row) {
   const std::int64_t layers = row.size(kMoeSumK), first = row.index() * layers;
   row.each(row.size(kMoeSumC), [&](auto c) {
-    double sum = 0, partial = 0;
+    SumWalk walk;
+    double partial = 0;
     for (std::int64_t i = 0; i < layers; ++i) {
-      sum += row.load_row(kMoeSumX, first + i, c);
-      if (i > 0) partial += std::abs(sum);
+      walk.add(row.load_row(kMoeSumX, first + i, c));
+      if (i > 0) partial += std::abs(walk.sum());
     }
-    row.store(0, c, sum, partial);
+    SumModel model = sum_model(layers, false);
+    model.alike = 1.5 * static_cast<double>(layers);  // one chain, however long
+    const double walked = sum_error(model, walk.sizes());
+    row.store(0, c, walk.sum(), std::min(partial, walked));
   });
 }
 
