@@ -35,9 +35,11 @@ MOST_OF_MANY = 4096  # where no sum grows with a size
 def has_many(op: str) -> bool:
     """Letters whose product is a result's size: [T, H, D], of which a row may need all heads. Or
     results of one value a row beside whole rows: the reference's arrays are as large as both."""
-    results = [r["dims"] for r in REGISTRY.operators[op]["results"]]
+    facts = REGISTRY.operators[op]
+    results = [r["dims"] for r in facts["results"]]
     values = [dims for dims in results if len(dims) == 1 and dims[0]["leading"]]
-    return any(len(dims) > 2 for dims in results) or 0 < len(values) < len(results)
+    heads = len(facts["letters"]) > 3 or any(len(dims) > 2 for dims in results)
+    return heads or 0 < len(values) < len(results)
 
 
 def others_of(op: str, size: int, rng: Any) -> int:
