@@ -6,6 +6,7 @@ Read next: src/core/implementation.hpp (``same_bits``), test_matmul_sums.py.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import pathlib
@@ -25,7 +26,7 @@ DTYPES = ("f32", "f16", "bf16")
 THREADS = (1, 2, 3, 5, 16, 64)
 REGISTRY = load_registry()
 # Operators with results; the others copy.
-WITH_RESULTS = sorted(op for op, facts in REGISTRY.operators.items() if facts["results"])
+OPERATORS = sorted(op for op, facts in REGISTRY.operators.items() if facts["results"])
 
 
 def sizes_of(row: dict[str, Any]) -> int:
@@ -85,9 +86,15 @@ class Problem:
         """Those with a row each: dweight, say, is of the whole batch."""
         return [to_bytes(r) for r, (_, _, rows) in zip(results, self.results, strict=True) if rows]
 
+    def counts(self) -> tuple[int, ...]:
+        """Of rows that are compared with the whole batch's."""
+        if not rows_are_apart(self.op):
+            return (self.rows,)
+        return (1, 2, 3, 7, 8, 9, self.rows // 2, self.rows - 1, self.rows)
+
     def check(self, whole: list[bytes], pick: random.Random, times: int, when: str) -> None:
         for _ in range(times):
-            count = pick.choice((1, 2, 3, 7, 8, self.rows // 2, self.rows - 1, self.rows))
+            count = pick.choice(self.counts())
             first, threads = pick.randrange(self.rows - count + 1), pick.choice(THREADS)
             for r, part in enumerate(self.run(first, count, threads)):
                 row = len(whole[r]) // self.rows
@@ -100,22 +107,21 @@ class Problem:
         return dlblas.tune(self.op, (), kwargs={**args, **self.shared}, seconds=seconds)
 
 
-def has_rows_apart(op: str) -> bool:
-    """Is a row's result, by the oracle, the same whatever the other rows are? A scale over rows is
-    no row's own."""
+@functools.cache
+def rows_are_apart(op: str) -> bool:
+    """Has a row alone, by the oracle, the result that it has among others? It has not where a
+    scale is over rows."""
     problem = Problem(op, 3, "f32")
     whole = dlblas.reference(op, (), {**problem.rowed, **problem.shared})
-    middle = problem.rows // 2
-    for begin, end in ((0, middle), (middle, problem.rows)):
-        some = {name: value[begin:end] for name, value in problem.rowed.items()}
-        part = dlblas.reference(op, (), {**some, **problem.shared})
-        for a, b, (_, _, rowed) in zip(whole, part, problem.results, strict=False):
-            if rowed and not np.array_equal(b.value, a.value[begin:end], equal_nan=True):
+    for row in (0, problem.rows // 2, problem.rows - 1):
+        one = {name: value[row : row + 1] for name, value in problem.rowed.items()}
+        alone = dlblas.reference(op, (), {**one, **problem.shared})
+        for all_rows, part, (_, _, rowed) in zip(whole, alone, problem.results, strict=False):
+            if rowed and not np.array_equal(
+                part.value, all_rows.value[row : row + 1], equal_nan=True
+            ):
                 return False
     return True
-
-
-OPERATORS = [op for op in WITH_RESULTS if has_rows_apart(op)]
 
 
 TIMES = 12
@@ -220,7 +226,7 @@ def test_on_a_gpu(op: str) -> None:
         return problem.of_rows(results, lambda r: r.view(torch.uint8).cpu().numpy().tobytes())
 
     def check(problem: Problem, tensors: dict[str, Any], whole: list[bytes], when: str) -> None:
-        for count in (1, 2, 3, 8, 9, problem.rows // 2, problem.rows - 1):
+        for count in problem.counts():
             first = pick.randrange(problem.rows - count + 1)
             for r, part in enumerate(run(problem, tensors, first, count)):
                 row = len(whole[r]) // problem.rows
