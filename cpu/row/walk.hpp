@@ -6,6 +6,8 @@
 // [launch]. Read next: src/kernels/rows_cpu.cpp.
 #pragma once
 
+#include <initializer_list>
+
 #include "cpu/row/exact.hpp"
 #include "cpu/row/fold.hpp"
 

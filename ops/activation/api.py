@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
-from ..errors import ArgumentError
+from .._granularity import GROUPS, check_granularity
 
 __all__ = ["silu_and_mul_quant"]
 
-_GROUPS = {"group32": 32, "group64": 64, "group128": 128}
-_THERE = ", ".join(("token", *_GROUPS, "tensor"))
 _token = FUNCTIONS["silu_and_mul_quant_token"].call
 _group = FUNCTIONS["silu_and_mul_quant_group"].call
 _static = FUNCTIONS["silu_and_mul_quant_static"].call
@@ -44,32 +42,9 @@ def silu_and_mul_quant(
     granularity, ``"tensor"`` without a scale, or a scale with another one; those of the operators.
     Source: Shazeer, 2020; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
-    _check(granularity, scale)
+    check_granularity("silu_and_mul_quant", "silu_and_mul", granularity, scale)
     if granularity == "tensor":
         return _static(x, scale, dtype), scale
     if granularity == "token":
         return _token(x, dtype)
-    return _group(x, _GROUPS[granularity], dtype)
-
-
-def _check(granularity: str, scale: Any) -> None:
-    op = "silu_and_mul_quant"
-    if granularity != "tensor" and granularity not in ("token", *_GROUPS):
-        raise ArgumentError.from_library(
-            f"{op}: granularity is not offered; expected {_THERE}, got {granularity!r}; "
-            f"{op}_group takes groups of any width",
-            op, "granularity", _THERE, repr(granularity),
-        )  # fmt: skip
-    if granularity == "tensor" and scale is None:
-        expected = 'a scale with granularity "tensor"'
-        raise ArgumentError.from_library(
-            f"{op}: scale is missing; expected {expected}: one that depends on all rows takes a "
-            'second launch, silu_and_mul and then quantize(y, "tensor")',
-            op, "scale", expected, "None",
-        )  # fmt: skip
-    if granularity != "tensor" and scale is not None:
-        expected = f"None with granularity {granularity!r}, which makes its scales"
-        raise ArgumentError.from_library(
-            f"{op}: scale is given; expected {expected}",
-            op, "scale", expected, type(scale).__name__,
-        )  # fmt: skip
+    return _group(x, GROUPS[granularity], dtype)

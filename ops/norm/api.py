@@ -11,12 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
-from ..errors import ArgumentError
+from .._granularity import GROUPS, check_granularity
 
 __all__ = ["add_rms_norm_quant", "rms_norm_quant"]
 
-_GROUPS = {"group32": 32, "group64": 64, "group128": 128}
-_THERE = ", ".join(("token", *_GROUPS, "tensor"))
 _token = FUNCTIONS["rms_norm_quant_token"].call
 _group = FUNCTIONS["rms_norm_quant_group"].call
 _static = FUNCTIONS["rms_norm_quant_static"].call
@@ -53,12 +51,12 @@ def rms_norm_quant(
     granularity, ``"tensor"`` without a scale, or a scale with another one; those of the operators.
     Source: Zhang and Sennrich, 2019; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
-    _check("rms_norm_quant", granularity, scale)
+    check_granularity("rms_norm_quant", "rms_norm", granularity, scale)
     if granularity == "tensor":
         return _static(x, weight, scale, eps, weight_offset=weight_offset), scale
     if granularity == "token":
         return _token(x, weight, eps, weight_offset=weight_offset)
-    return _group(x, weight, eps, weight_offset=weight_offset, group=_GROUPS[granularity])
+    return _group(x, weight, eps, weight_offset=weight_offset, group=GROUPS[granularity])
 
 
 def add_rms_norm_quant(
@@ -77,33 +75,11 @@ def add_rms_norm_quant(
     ``[*T, C]`` has x's dtype. Shapes, granularities and errors are those of ``rms_norm_quant``;
     in place (residual_out over residual): ``add_rms_norm_quant_token_`` and the others.
     """
-    _check("add_rms_norm_quant", granularity, scale)
+    check_granularity("add_rms_norm_quant", "add_rms_norm", granularity, scale)
     if granularity == "tensor":
         q, hidden = _add_static(x, weight, residual, scale, eps, weight_offset=weight_offset)
         return q, scale, hidden
     if granularity == "token":
         return _add_token(x, weight, residual, eps, weight_offset=weight_offset)
-    group = _GROUPS[granularity]
+    group = GROUPS[granularity]
     return _add_group(x, weight, residual, eps, weight_offset=weight_offset, group=group)
-
-
-def _check(op: str, granularity: str, scale: Any) -> None:
-    if granularity != "tensor" and granularity not in ("token", *_GROUPS):
-        raise ArgumentError.from_library(
-            f"{op}: granularity is not offered; expected {_THERE}, got {granularity!r}; "
-            f"{op}_group takes groups of any width",
-            op, "granularity", _THERE, repr(granularity),
-        )  # fmt: skip
-    if granularity == "tensor" and scale is None:
-        expected = 'a scale with granularity "tensor"'
-        raise ArgumentError.from_library(
-            f"{op}: scale is missing; expected {expected}: one that depends on all rows takes a "
-            'second launch, rms_norm and then quantize(y, "tensor")',
-            op, "scale", expected, "None",
-        )  # fmt: skip
-    if granularity != "tensor" and scale is not None:
-        expected = f"None with granularity {granularity!r}, which makes its scales"
-        raise ArgumentError.from_library(
-            f"{op}: scale is given; expected {expected}",
-            op, "scale", expected, type(scale).__name__,
-        )  # fmt: skip

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
+from .._granularity import GROUPS
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["dequantize", "quantize"]
 
-_GROUPS = {"group32": 32, "group64": 64, "group128": 128}
 _BLOCK = 128
 _WHOLE = {
     name: FUNCTIONS[f"quantize_{name}"].call for name in ("token", "tensor", "channel", "block128")
 }
-_THERE = ", ".join(("token", *_GROUPS, "tensor", "channel", "block128"))
+_THERE = ", ".join(("token", *GROUPS, "tensor", "channel", "block128"))
 _quantize_group = FUNCTIONS["quantize_group"].call
 _quantize_static = FUNCTIONS["quantize_static"].call
 _dequantize_group = FUNCTIONS["dequantize_group"].call
@@ -50,7 +50,7 @@ def quantize(x: Any, granularity: str, dtype: Any = "f8e4m3", scale: Any = None)
     with one that is not ``"tensor"``; those of the operators. Source: Micikevicius et al., FP8
     Formats for Deep Learning, 2022.
     """
-    if granularity not in _WHOLE and granularity not in _GROUPS:
+    if granularity not in _WHOLE and granularity not in GROUPS:
         raise ArgumentError.from_library(
             f"quantize: granularity is not offered; expected {_THERE}, got {granularity!r}; "
             "quantize_group takes groups of any width",
@@ -64,8 +64,8 @@ def quantize(x: Any, granularity: str, dtype: Any = "f8e4m3", scale: Any = None)
             f"{granularity!r}; leave scale out, and it is found",
             "quantize", "scale", "granularity 'tensor'", repr(granularity),
         )  # fmt: skip
-    if granularity in _GROUPS:
-        return _quantize_group(x, _GROUPS[granularity], dtype)  # type: ignore[no-any-return]
+    if granularity in GROUPS:
+        return _quantize_group(x, GROUPS[granularity], dtype)  # type: ignore[no-any-return]
     return _WHOLE[granularity](x, dtype)  # type: ignore[no-any-return]
 
 
@@ -99,7 +99,7 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
             return _dequantize_group(q, _each_row(scale, shape[0]), _BLOCK, out_dtype)
     if width == 0 and columns == 1:  # of rows without columns
         scale, columns = scale[..., :0], 0
-    for group in (max(1, width), *_GROUPS.values()):
+    for group in (max(1, width), *GROUPS.values()):
         if (width + group - 1) // group == columns:
             return _dequantize_group(q, scale, group, out_dtype)
     expected = f"its last dimension 1 or {width} / 32, 64 or 128, rounded up, or a shape of ()"

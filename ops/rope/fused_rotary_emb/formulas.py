@@ -1,4 +1,4 @@
-"""fused_rotary_emb once more, in NumPy and f64: what the oracle itself is checked against.
+"""fused_rotary_emb once more, in NumPy, in inv_freq's dtype: what the oracle itself is checked against.
 
 Written from the contract, not from the C++. Read next: fused_rotary_emb_ref.hpp.
 """
@@ -13,8 +13,9 @@ import numpy as np
 def fused_rotary_emb(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
-    scaled = tensors["position_ids"].astype(np.float64) / scalars["scaling_factor"]
-    angles = scaled[..., None, None] * tensors["inv_freq"]
+    frequency = tensors["inv_freq"]
+    scaled = tensors["position_ids"].astype(frequency.dtype) / scalars["scaling_factor"]
+    angles = scaled[..., None, None] * frequency
     cos, sin = np.cos(angles), np.sin(angles)
 
     def rotated(x: Any) -> Any:

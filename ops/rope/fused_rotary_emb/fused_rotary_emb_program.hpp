@@ -5,10 +5,6 @@
 
 #include "ops/rope/rotation.hpp"
 
-#if !defined(__CUDACC_RTC__)
-#include <initializer_list>  // of cpu/row/walk.hpp, where columns are made once
-#endif
-
 namespace dlblas::rope {
 
 template <typename Target>
