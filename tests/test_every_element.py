@@ -41,7 +41,7 @@ def test_who_is_wrong_between_the_chosen_rows_does_not_win(
     report = dlblas.tune(
         "matmul",
         operands(nearly.SIZE),
-        seconds=15,
+        seconds=60,
         implementations=names,
         force=True,
         worker=worker,
