@@ -14,12 +14,14 @@ CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-asan test-tsan fuzz mutate reliability build wheel release-wheel lint format check lock bench docs clean setup-demo setup-docs setup-test
+.PHONY: help demo library test test-asan test-tsan fuzz mutate reliability build wheel release-wheel lint format check lock bench docs clean setup-demo setup-docs setup-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
-demo: build  ## set up, build, and tune a Llama-3-8B layer on this machine (writes build/demo.json)
+demo: setup-demo  ## set up, build, and tune a Llama-3-8B layer on this machine (writes build/demo.json)
+	@echo "demo: builds the library alone (some 15 minutes on 2 cores, once), then tunes for 2 minutes"
+	@$(MAKE) --no-print-directory library
 	.venv/bin/python -m dlblas demo --out build/demo.json
 
 test: setup-test build lint  ## set up, build, run every test and check (DLBLAS_TEST_DEPTH=full: every case)
@@ -43,6 +45,12 @@ build: setup-demo  ## configure and build (PRESET=release|debug|asan|tsan)
 	@flock build/.lock cmake --preset $(PRESET) --log-level=NOTICE $(CMAKE_ARGS) > build/configure.log || \
 	  { cat build/configure.log; exit 1; }
 	@flock build/.lock cmake --build --preset $(PRESET)
+
+library: setup-demo  ## configure, and build the library and the Python package alone
+	@mkdir -p build
+	@flock build/.lock cmake --preset $(PRESET) --log-level=NOTICE $(CMAKE_ARGS) > build/configure.log || \
+	  { cat build/configure.log; exit 1; }
+	@flock build/.lock cmake --build --preset $(PRESET) --target python_stage
 
 wheel: setup-test  ## build the py3-none wheel into dist/
 	.venv/bin/python -m pip wheel . --no-deps --no-build-isolation --wheel-dir dist

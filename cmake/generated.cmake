@@ -7,6 +7,8 @@ endif()
 get_filename_component(generated_parent ${DLBLAS_GENERATED} DIRECTORY)
 
 configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${DLBLAS_GENERATED}/include/dlblas/version.h @ONLY)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${DLBLAS_GENERATED}/dlblasConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
 # An operator's room is a folder ops/<family>/<op>/ that holds <op>.cpp, which defines OperatorDef <family>::<op>().
 # Other folders of a family, and of a room, hold sources alone.
@@ -36,11 +38,14 @@ file(GLOB faces RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ops/*/api.py)
 list(TRANSFORM faces REPLACE "^ops/([^/]+)/.*$" "\\1")
 set(face_imports "")
 set(face_names "")
+set(face_stubs "")
 foreach(family IN LISTS faces)
   string(APPEND face_imports "from .ops import ${family}_api\nfrom .ops.${family}_api import *  # noqa: F403\n")
   string(APPEND face_names "__all__ += ${family}_api.__all__\n")
+  string(APPEND face_stubs "from .ops.${family}_api import *\n")
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/faces.py.in ${DLBLAS_GENERATED}/python/dlblas/_faces.py @ONLY)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/faces.pyi.in ${DLBLAS_GENERATED}/python/dlblas/_faces.pyi @ONLY)
 
 # The hashes are made again when any file a kernel may include changes; the header is written only when a hash
 # did. Only files that register implementations include it.

@@ -1,7 +1,6 @@
-# `cmake --install`: the library, the public headers, and a package that find_package(dlblas) reads. Every path in it
-# is relative to the package, so the tree may move. Components: runtime (the shared library and its worker),
+# `cmake --install`: the library, the public headers, a package that find_package(dlblas) reads, and one of pkg-config.
+# Every path in them is relative to the package, so the tree may move. Components: runtime (the shared library and its worker),
 # development (the rest).
-include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dlblas)
 
 install(TARGETS dlblas EXPORT dlblas LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -15,6 +14,11 @@ endif()
 install(TARGETS dlblas_worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 install(DIRECTORY include/dlblas ${DLBLAS_GENERATED}/include/dlblas DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
-write_basic_package_version_file(${DLBLAS_GENERATED}/dlblasConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH DLBLAS_PC_UP /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+set(DLBLAS_PC_INCLUDE ${CMAKE_INSTALL_INCLUDEDIR})
+set(DLBLAS_PC_RPATH "")
+configure_file(cmake/dlblas.pc.in ${DLBLAS_GENERATED}/pkgconfig/dlblas.pc @ONLY)
+install(FILES ${DLBLAS_GENERATED}/pkgconfig/dlblas.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+  COMPONENT development)
 install(FILES cmake/dlblasConfig.cmake ${DLBLAS_GENERATED}/dlblasConfigVersion.cmake
   DESTINATION ${package_dir} COMPONENT development)

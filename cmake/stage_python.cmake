@@ -1,6 +1,6 @@
-# cmake -DTREE=… -DGENERATED=… -DLIBRARY=… -DOUTPUT=… -P stage_python.cmake: makes the staged package's links.
-# Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib/libdlblas.so, of each operator and family OUTPUT/ops/<name>.py,
-# <name>.cases.json, <name>_formulas.py and <name>_peers.py, and of families <family>_api.py.
+# cmake -DTREE=… -DGENERATED=… -DLIBRARY=… -DSONAME=… -DWORKER=… -DOUTPUT=… -P stage_python.cmake: makes the staged package's links.
+# Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib (library, worker, packages of CMake and pkg-config), OUTPUT/include, of each operator and family OUTPUT/ops/<name>.py,
+# <name>.cases.json, <name>_formulas.py, <name>_gradient.py and <name>_peers.py, and of families <family>_api.py.
 cmake_policy(VERSION 3.25)
 set(wanted "")
 
@@ -26,6 +26,20 @@ foreach(root IN ITEMS "${TREE}/python/dlblas" "${GENERATED}/python/dlblas")
   endforeach()
 endforeach()
 link_to("${LIBRARY}" "lib/libdlblas.so")
+if(NOT SONAME STREQUAL "libdlblas.so")
+  link_to("${LIBRARY}" "lib/${SONAME}")  # what a program that was linked with it asks for
+endif()
+link_to("${WORKER}" "lib/dlblas_worker")
+foreach(root IN ITEMS "${TREE}/include" "${GENERATED}/include")
+  file(GLOB files RELATIVE "${root}" "${root}/dlblas/*.h" "${root}/dlblas/*.hpp")
+  foreach(name IN LISTS files)
+    link_to("${root}/${name}" "include/${name}")
+  endforeach()
+endforeach()
+link_to("${TREE}/cmake/dlblasConfig.cmake" "lib/cmake/dlblas/dlblasConfig.cmake")
+link_to("${TREE}/cmake/dlblasTargets.cmake" "lib/cmake/dlblas/dlblasTargets.cmake")
+link_to("${GENERATED}/dlblasConfigVersion.cmake" "lib/cmake/dlblas/dlblasConfigVersion.cmake")
+link_to("${GENERATED}/package/dlblas.pc" "lib/pkgconfig/dlblas.pc")
 # What a family's operators share, and each operator's own.
 file(GLOB families RELATIVE "${TREE}/ops" "${TREE}/ops/*")
 foreach(family IN LISTS families)
@@ -35,10 +49,10 @@ foreach(family IN LISTS families)
   file(GLOB rooms RELATIVE "${TREE}/ops" "${TREE}/ops/${family}/*")
   foreach(room IN ITEMS ${family} LISTS rooms)
     cmake_path(GET room FILENAME name)
-    foreach(file IN ITEMS ${name}.py cases.json formulas.py peers.py)
+    foreach(file IN ITEMS ${name}.py cases.json formulas.py gradient.py peers.py)
       if(EXISTS "${TREE}/ops/${room}/${file}")
         string(REGEX REPLACE "^cases" "${name}.cases" staged "${file}")
-        string(REGEX REPLACE "^(formulas|peers)" "${name}_\\1" staged "${staged}")
+        string(REGEX REPLACE "^(formulas|gradient|peers)" "${name}_\\1" staged "${staged}")
         link_to("${TREE}/ops/${room}/${file}" "ops/${staged}")
       endif()
     endforeach()

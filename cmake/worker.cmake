@@ -7,3 +7,7 @@ target_link_options(dlblas PRIVATE $<$<BOOL:${DLBLAS_HAS_BUILD_ID}>:-Wl,--build-
 add_executable(dlblas_worker tools/worker.cpp)
 target_link_libraries(dlblas_worker PRIVATE dlblas)
 set_target_properties(dlblas_worker PROPERTIES INSTALL_RPATH "$ORIGIN")
+if(SKBUILD)  # goes into the wheel as it is
+  set_target_properties(dlblas_worker PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+  target_link_options(dlblas_worker PRIVATE $<$<CONFIG:Release>:-s>)
+endif()

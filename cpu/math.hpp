@@ -41,7 +41,7 @@ DLBLAS_INLINE Mask is_nan(Vec a) { return (Mask)(a != a); }
 DLBLAS_INLINE Ints choose(Mask mask, Ints yes, Ints no) { return (mask & yes) | (~mask & no); }
 DLBLAS_INLINE Mask lanes_below(int n) {
   Ints lane;
-  for (int i = 0; i < kWidth; ++i) lane[i] = i;
+  DLBLAS_UNROLL for (int i = 0; i < kWidth; ++i) lane[i] = i;
   return (Mask)(lane < n);
 }
 #if defined(__AVX2__)
@@ -112,7 +112,7 @@ DLBLAS_INLINE Vec with_sign(Vec magnitude, Vec sign) {
 template <int kTerms>
 DLBLAS_INLINE Vec polynomial(Vec x, const float (&c)[kTerms]) {
   Vec p = broadcast(c[0]);
-  for (int i = 1; i < kTerms; ++i) p = fma(p, x, broadcast(c[i]));
+  DLBLAS_UNROLL for (int i = 1; i < kTerms; ++i) p = fma(p, x, broadcast(c[i]));
   return p;
 }
 

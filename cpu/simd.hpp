@@ -38,6 +38,13 @@
 
 // Forced, also at -O0: a debug build must not pay a call per vector, and vectors stay in registers.
 #define DLBLAS_INLINE inline __attribute__((always_inline))
+// Before a loop of few, known steps: without it g++ -O2 keeps vectors in memory (softmax: 1.6
+// times).
+#if defined(__clang__)
+#define DLBLAS_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define DLBLAS_UNROLL _Pragma("GCC unroll 32")
+#endif
 // For the tails that go element by element: inlined, they made the norm objects three times larger.
 #define DLBLAS_OUTLINE __attribute__((noinline))
 

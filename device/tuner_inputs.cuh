@@ -24,12 +24,14 @@ __device__ inline double normal(uint64_t bits) {
   return __dmul_rn(__dadd_rn(sum, -2 * 65535.0), 1.7320508075688772 / 65535.0);
 }
 
-constexpr int32_t kFillPositive = 1, kFillZeros = 5;  // Fill; index-valued ones come from the host
+// Fill; index-valued ones come from the host
+constexpr int32_t kFillPositive = 1, kFillZeros = 5, kFillNegative = 9;
 
 __device__ inline double value(const TunerFillParams& p, int64_t i) {
   if (p.fill == kFillZeros) return 0;
   const uint64_t bits = mix(p.seed + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15ull);
   if (p.fill == kFillPositive) return __dadd_rn(fabs(normal(bits)), 0.125);
+  if (p.fill == kFillNegative) return -__dadd_rn(fabs(normal(bits)), 0.125);
   switch (p.t.dtype) {
     case DType::kF32:
     case DType::kF16:

@@ -21,8 +21,11 @@ inline double code_of(DType type, double v) {
   if (type != DType::kI8) return round_to(type, v);
   return std::isnan(v) ? 0 : std::clamp(std::nearbyint(v), -128.0, 127.0);
 }
-inline double scale_of(double amax, DType type) {
-  return amax <= 0 ? 1 : std::isnan(amax) ? amax : std::max(amax / largest_of(type), 0x1p-126);
+/// `powers`: rounded up to a power of 2.
+inline double scale_of(double amax, DType type, bool powers = false) {
+  if (amax <= 0 || std::isnan(amax)) return amax <= 0 ? 1 : amax;
+  const double scale = std::max(amax / largest_of(type), 0x1p-126), below = power_below(scale);
+  return powers && below < scale ? 2 * below : scale;
 }
 
 /// Column `at` of result 0: the code of a quotient that kernels may have off by `off`.
@@ -43,10 +46,11 @@ void store_code(Row& row, DType type, std::int64_t at, double quotient) {
 
 /// Columns [begin, end) of x into codes (result 0) and a scale (result 1, column `at`).
 template <typename Row>
-void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end, std::int64_t at) {
+void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end, std::int64_t at,
+                      bool powers) {
   const auto x = [&](auto c) { return row.load(0, begin + c); };
   const double amax = row.max(end - begin, [&](auto c) { return std::abs(x(c)); });
-  const double scale = scale_of(amax, type);
+  const double scale = scale_of(amax, type, powers);
   row.store(1, at, scale, std::abs(scale));
   row.each(end - begin, [&](auto c) { store_code(row, type, begin + c, x(c) / scale); });
 }

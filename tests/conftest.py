@@ -30,6 +30,10 @@ if "DLBLAS_CACHE" not in os.environ:
     os.environ["DLBLAS_CACHE"] = tempfile.mkdtemp(prefix="dlblas-test-cache-")
 
 
+# What searches print on standard error is test_progress.py's.
+os.environ["DLBLAS_PROGRESS"] = "0"
+
+
 def _no_gpu() -> str:
     """Why tests marked gpu cannot run here, in words; empty when they can. The driver is asked, not
     the library: where that one overlooks a GPU, its tests fail."""
@@ -53,6 +57,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in marked:
         if why:
             item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """A kernel that broke the GPU's context breaks every later test of its process: a worker of
+    pytest-xdist ends here and is replaced, at the cost of one more test that counts as failed."""
+    torch = sys.modules.get("torch")
+    if "PYTEST_XDIST_WORKER" not in os.environ or not torch or not torch.cuda.is_initialized():
+        return
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        os._exit(70)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -40,7 +40,7 @@ if __name__ == "__main__":
     sys.argv.append(str(os.getpid()))  # a worker that imports this sees it
     x, w = np.ones((8, 64), np.float32), np.ones(64, np.float32)
     names = ["script_bad", "script_good"]
-    report = dlblas.tune("rms_norm", (x, w), seconds=20, implementations=names, worker=True)
+    report = dlblas.tune("rms_norm", (x, w), seconds=60, implementations=names, worker=True)
     rows = {row["implementation"]: row.get("failure") for row in report["evaluated"]}
     local = {
         row["name"]: row["local"]

@@ -103,7 +103,7 @@ def test_a_wrong_size_is_refused_in_words() -> None:
         torch.ops.dlblas.p_top(torch.empty(5, 8, device="meta"), -1)
     with pytest.raises(ShapeMismatchError, match=r"y would have too many elements"):
         dlblas.p_top(array(5, 8), 1 << 56)
-    with pytest.raises(ShapeMismatchError, match=r"y has size 4 in dimension 1; expected topk = 3"):
+    with pytest.raises(ShapeMismatchError, match=r"out has size 4 in dimension 1; .* topk = 3"):
         dlblas.p_top(array(5, 8), 3, out=array(5, 4))
 
 

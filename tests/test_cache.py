@@ -350,7 +350,7 @@ def test_a_pin_holds_in_new_processes_and_says_so(
     assert "for this operator; the kept pin of cpu_baseline is passed over" in found["why"]
     shell(tmp_path, "unpin", "rms_norm", "--key", key)
     assert explained(tmp_path)["implementation"] == "reference"
-    shell(tmp_path, "clear")
+    shell(tmp_path, "clear", "--yes")
     assert explained(tmp_path)["implementation"] == "reference", "rules outlive a clear"
     shell(tmp_path, "unpin", "rms_norm")
     assert explained(tmp_path)["source"] != "pinned"
@@ -364,7 +364,7 @@ def test_a_rule_of_a_key_is_lifted_after_the_key_is_gone(
     key = entry["hash"]
     shell(tmp_path, "pin", "rms_norm", "reference", "--key", key[:12])
     shell(tmp_path, "forbid", "rms_norm", "cpu_baseline", "--key", key)
-    shell(tmp_path, "clear")
+    shell(tmp_path, "clear", "--yes")
     assert explained(tmp_path)["implementation"] == "reference"
     said = shell(tmp_path, "unpin", "matmul", "--key", key, code=2)
     assert "cache: key is another operator's; expected a key of matmul, got one of rms_norm" in said
@@ -481,7 +481,7 @@ def test_verify_sets_damaged_rules_aside(tmp_path: pathlib.Path) -> None:
     assert ask(tmp_path, "verify")["bad_rules"] == 0
     assert "is no rule" not in shell(tmp_path, "rules")
     assert explained(tmp_path)["implementation"] == "reference"
-    assert ask(tmp_path, "clear")["removed"] == 4
+    assert ask(tmp_path, "clear", "--yes")["removed"] == 4
     assert explained(tmp_path)["implementation"] == "reference"
 
 

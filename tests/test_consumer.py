@@ -38,6 +38,9 @@ SAYS = {
 }
 
 
+COMMANDS = ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]  # of the project's own files, too
+
+
 def attempt(
     *command: str | pathlib.Path, timeout: int = 300, **more: str
 ) -> subprocess.CompletedProcess[str]:
@@ -87,11 +90,22 @@ def test_find_package_from_an_installed_tree(
 
 
 def test_no_installed_text_names_a_folder(installed: pathlib.Path) -> None:
-    texts = [p for p in installed.rglob("*") if p.suffix in {".cmake", ".h", ".hpp"}]
+    texts = [p for p in installed.rglob("*") if p.suffix in {".cmake", ".h", ".hpp", ".pc"}]
     assert len(texts) > 12
     for path in texts:
         text = path.read_text(encoding="utf-8")
         assert str(ROOT) not in text and str(installed.parent) not in text, path
+
+
+def test_pkg_config_finds_the_tree(installed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    if not shutil.which("pkg-config"):
+        pytest.skip("no pkg-config here")
+    where = {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
+    assert run("pkg-config", "--modversion", "dlblas", **where) == f"{VERSION}\n"
+    flags = run("pkg-config", "--cflags", "--libs", "dlblas", **where).split()
+    program, rpath = tmp_path / "program", f"-Wl,-rpath,{installed / 'lib'}"
+    run("g++", "-std=c++20", CONSUMER / "main.cpp", *flags, rpath, "-o", program)
+    assert run(program) == f"dlblas {VERSION} ok\n"
 
 
 def files_below(folder: pathlib.Path) -> set[pathlib.Path]:
@@ -179,10 +193,34 @@ def test_a_project_without_cpp(
 
 
 def test_fetch_content_adds_the_library_only(tmp_path: pathlib.Path) -> None:
-    configure(CONSUMER, tmp_path, f"-DDLBLAS_TREE={ROOT}")
+    configure(CONSUMER, tmp_path, f"-DDLBLAS_TREE={ROOT}", *COMMANDS)
     targets = run("cmake", "--build", tmp_path, "--target", "help")
     assert "libdlblas.so" in targets
+    commands = json.loads((tmp_path / "compile_commands.json").read_text())
+    of_library = [c for c in commands if "dlblas_objects.dir" in c["output"]]
+    assert len(of_library) > 50
+    for command in of_library:  # whatever the project's build type, here none at all
+        assert re.search(r" -O[23] ", command["command"]), command
+        assert " -DNDEBUG " in command["command"]
+    (own,) = [c for c in commands if c["file"].endswith("consumer/main.cpp")]
+    assert not re.search(r" -O| -DNDEBUG", own["command"])  # the project's own flags stay
     assert not re.search(r"python_stage|libdlblas\.a|^test_\w+:", targets, re.MULTILINE)
+
+
+def test_fetch_content_is_optimised_in_a_debug_project(tmp_path: pathlib.Path) -> None:
+    tree = [f"-DDLBLAS_TREE={ROOT}", "-DCMAKE_BUILD_TYPE=Debug", *COMMANDS]
+    configure(CONSUMER, tmp_path, *tree)
+    commands = json.loads((tmp_path / "compile_commands.json").read_text())
+    levels = {
+        c["file"]: re.findall(r" -O(\w)", c["command"])[-1:]
+        for c in commands
+        if "dlblas_objects.dir" in c["output"]
+    }
+    assert len(levels) > 50 and set(map(tuple, levels.values())) == {("2",), ("3",)}
+    (own,) = [c for c in commands if c["file"].endswith("consumer/main.cpp")]
+    assert " -O" not in own["command"]
+    configure(CONSUMER, tmp_path, *tree, "-DDLBLAS_DEBUG=ON")
+    assert "-O2" not in (tmp_path / "compile_commands.json").read_text()
 
 
 def test_fetch_content_builds_and_runs(tmp_path: pathlib.Path) -> None:

@@ -168,9 +168,11 @@ def test_an_environment_of_any_bytes_stops_nothing(
     folder = os.fspath(tmp_path_factory.mktemp("cache"))
     root = f"{folder}/{values.get('DLBLAS_CACHE', '').replace('/', '_')}"
     environment = {**os.environ, **values, "DLBLAS_CACHE": root}
+    if log := values.get("DLBLAS_LOG_FILE"):  # a file of any name, but here
+        environment["DLBLAS_LOG_FILE"] = log.replace("/", "_")
     done = subprocess.run(
         [sys.executable, "-c", USE], env=environment, capture_output=True, text=True,
-        errors="replace", timeout=60,
+        errors="replace", timeout=60, cwd=folder,
     )  # fmt: skip
     refused = "DLBLAS_REQUIRE_HIT" in values and "DLBLAS_REQUIRE_HIT is set" in done.stderr
     assert done.returncode == 0 or refused, done.stderr

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import dlblas
 import numpy as np
 import pytest
 from depth import depth_of
@@ -18,6 +19,8 @@ from dlblas.harness.groups import Depth, groups, in_turns
 
 REGISTRY = load_registry()
 IMPLEMENTATION = "cpu_baseline"
+# Zeros would pass for most of what they give at these sizes, and the harness says so.
+MISTRUSTED = {"partial_rotary_heads", "topk_gating_slots"}
 
 
 def outcome_of(op: str, name: str, dtype: str = "f32", layout: str = "contiguous") -> Any:
@@ -25,7 +28,8 @@ def outcome_of(op: str, name: str, dtype: str = "f32", layout: str = "contiguous
     cases = [c for c in expand(REGISTRY) if (c.op, c.name, c.layout) == wanted]
     cases.sort(key=lambda c: c.dtype != dtype)  # the next best where an operator has no f32
     assert cases, f"no case {wanted}"
-    return run_group(REGISTRY, cases[:1], IMPLEMENTATION, 7)[0]
+    there = any(row["name"] == IMPLEMENTATION for row in REGISTRY.implementations(op))
+    return run_group(REGISTRY, cases[:1], IMPLEMENTATION if there else "reference", 7)[0]
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, after: Callable[[Call, int], None]) -> None:
@@ -40,16 +44,21 @@ def spoil(monkeypatch: pytest.MonkeyPatch, after: Callable[[Call, int], None]) -
 
 @pytest.mark.parametrize("op", sorted(REGISTRY.operators))
 def test_the_case_passes_unspoiled(op: str) -> None:
-    assert outcome_of(op, "primes").status == "passed"
+    wanted = "mistrusted" if op in MISTRUSTED else "passed"
+    assert outcome_of(op, "primes").status == wanted
 
 
 @pytest.mark.parametrize("op", sorted(REGISTRY.operators))
 def test_one_wrong_element_is_found(monkeypatch: pytest.MonkeyPatch, op: str) -> None:
     def wrong(call: Call, _: int) -> None:
         array = call.judged_at(0).array
-        at = (-1,) * array.ndim
+        magnitude = np.ravel(dlblas.reference(op, (), call.before())[0].magnitude)
+        defined = np.flatnonzero(magnitude >= 0)  # the last element that is
+        at = np.unravel_index(defined[-1], array.shape)
         if array.dtype.itemsize == 1:  # 0.01 may be less than a step
             array[at] = 0 if array[at] else 1
+        elif array.dtype.kind == "i":
+            array[at] += 1
         else:
             array[at] += 0.01
 

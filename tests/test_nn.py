@@ -37,7 +37,10 @@ def test_torch_comes_with_the_first_module() -> None:
         text=True, timeout=120,
     )  # fmt: skip
     first, second = done.stdout.splitlines()
-    names = ["FusedRMSNormRoPE", "GeluAndMul", "LayerNorm", "RMSNorm", "SiluAndMul"]
+    names = [
+        "FusedRMSNormRoPE", "GeluAndMul", "GroupNorm", "LayerNorm", "LlamaRMSNorm", "RMSNorm",
+        "SiluAndMul",
+    ]  # fmt: skip
     assert first == f"False {names}" and second == "True", done.stderr
     with pytest.raises(AttributeError, match=r"'dlblas.nn' has no attribute 'BatchNorm'"):
         _ = dlblas.nn.BatchNorm

@@ -83,6 +83,9 @@ def test_wrong_results_are_refused_at_every_size(
         case = wrong.problem(op, letter, size, dtype, "normal", others_of(op, letter, size, rng))
         tried += refuse_all(case, seed=size)
     expected = {"zeros", "scaled", "one_element", "last_unwritten", "rows_swapped", "stale_tile"}
+    results = REGISTRY.operators[op]["results"]
+    if results and all(len(result["dims"]) < 2 for result in results):
+        expected.remove("rows_swapped")  # each is one row
     assert set(tried) >= expected, f"never tried: {expected - set(tried)}"
     attacked("a wrong result for the oracle, at every size", len(tried))
 

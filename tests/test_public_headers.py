@@ -65,6 +65,26 @@ def test_each_header_compiles_alone_and_strictly(compiler: str) -> None:
     assert not tree.run_cached(ROOT, f"strict_{compiler}", jobs, check)
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("path", [p for p in HEADERS if p.suffix == ".hpp"], ids=lambda p: p.name)
+def test_an_older_cpp_is_refused_in_words_first(compiler: str, path: pathlib.Path) -> None:
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler} here")
+    folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'build/generated/include'}"]
+    command = [compiler, "-x", "c++", "-std=c++17", "-fsyntax-only", *folders, "-"]
+    text = f"#include <dlblas/{path.name}>\n"
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+    errors = [line for line in done.stderr.splitlines() if "error:" in line]
+    assert errors and "dlblas needs C++20" in errors[0]
+
+
+def test_the_c_header_takes_any_cpp() -> None:
+    command = ["g++", "-x", "c++", "-std=c++11", *STRICT, f"-I{ROOT / 'include'}", "-"]
+    text = "#include <dlblas/dlblas.h>\n"
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_loose_header_is_seen(tmp_path: pathlib.Path) -> None:
     text = "inline int narrow(long value) { return value; }\n"
     command = ["g++", "-x", "c++", "-std=c++20", *STRICT, "-"]

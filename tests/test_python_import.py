@@ -69,6 +69,25 @@ def test_names_are_exported():
         _ = dlblas.nonsense
 
 
+def test_completion_offers_every_name_and_submodule():
+    lazy = ("kernels", "nn", "own", "spaces", "triton_ops", "utils")
+    assert {*lazy, *dlblas.__all__} <= set(dir(dlblas))
+    code = f"import dlblas; print([getattr(dlblas, n).__name__ for n in {lazy!r}])"
+    if "torch" not in sys.modules:
+        pytest.importorskip("torch")  # triton_ops brings it
+    assert child(code) == str([f"dlblas.{name}" for name in lazy])
+
+
+def test_a_submodule_that_cannot_be_imported_is_no_attribute():
+    code = """
+import sys
+sys.modules["torch"] = None
+import dlblas
+print(hasattr(dlblas, "triton_ops"), hasattr(dlblas, "utils"))
+"""
+    assert child(code) == "False True"
+
+
 def test_getting_started(tmp_path):
     pytest.importorskip("torch")
     example = Path(__file__).parent.parent / "examples" / "getting_started.py"

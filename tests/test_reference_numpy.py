@@ -44,9 +44,12 @@ def test_f64_values_equal_the_formula(op: str) -> None:
             right = np.abs(ref.value - want) <= allowed
             if result.dtype.itemsize == 1:  # the value may be a code: the formula's, rounded
                 right |= ref.value == round_to(result.dtype, want)
+            right |= ref.magnitude < 0  # undefined
             assert right.all(), f"{case} {ref.name}"
-            compared += want.size
-    assert compared > 10_000
+            compared += int(np.sum(~(ref.magnitude < 0)))
+    results = REGISTRY.operators[op]["results"]
+    one_a_row = results and all(r["dims"] and r["dims"][-1]["text"] == "1" for r in results)
+    assert compared > (1_000 if one_a_row else 10_000)
 
 
 @pytest.mark.parametrize("op", sorted(REGISTRY.operators))
@@ -69,7 +72,8 @@ def test_implementations_meet_the_promised_accuracy(op: str) -> None:
                 bar = max(BARS.get(dtype.name, 0) for dtype in dtypes)
                 assert verdict.relative <= bar, f"{case} {impl['name']}: {verdict}"
             checked.add((impl["name"], case.dtype))
-    taken = REGISTRY.operators[op]["tensors"][0]["dtypes"]
+    each = [tensor["dtypes"] for tensor in REGISTRY.operators[op]["tensors"]]
+    taken = next((dtypes for dtypes in each if len(dtypes) > 1), each[0])
     assert {dtype for _, dtype in checked} == set(taken)
 
 
@@ -79,12 +83,13 @@ def test_chosen_rows_are_those_of_the_whole(op: str) -> None:
     case = min(cases, key=lambda c: c.dtype != "f32")  # the next best where an operator has no f32
     call = Call(REGISTRY, case, seed=13)
     whole = dlblas.reference(op, (), call.before())
-    rows = dlblas.reference(op, (), call.before(), rows=[4, 0, 6])
-    for all_rows, some in zip(whole, rows, strict=True):
-        values = all_rows.value
-        rows_of_all = values.reshape(-1, values.shape[-1]) if values.ndim > 0 else values
-        chosen = rows_of_all[[4, 0, 6]] if values.ndim > 1 else rows_of_all
-        np.testing.assert_array_equal(chosen, some.value)
+    all_rows = [r.value.reshape(-1, r.value.shape[-1] if r.value.ndim else 1) for r in whole]
+    most = max(map(len, all_rows))
+    indices = [row % most for row in (4, 0, 6)]  # a row may be listed more than once
+    chosen = dlblas.reference(op, (), call.before(), rows=indices)
+    for values, some in zip(all_rows, chosen, strict=True):
+        there = [row for row in indices if row < len(values)]
+        np.testing.assert_array_equal(values[there], some.value)
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.2])

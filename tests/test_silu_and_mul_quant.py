@@ -127,3 +127,54 @@ def test_what_is_not_offered_says_what_is() -> None:
         dlblas.silu_and_mul_quant(x, "tensor")
     with pytest.raises(dlblas.errors.ShapeMismatchError):
         dlblas.silu_and_mul_quant(made((2, 7)))
+
+
+@pytest.mark.parametrize("dtype", LARGEST)
+@pytest.mark.parametrize("granularity", GROUPS)
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_rows_that_experts_have(granularity: str, dtype: str, kind: Any) -> None:
+    experts, rows, width = 5, 7, 320
+    x = made((experts, rows, 2 * width))
+    counts = np.array([0, 3, 7, 1, 6], kind)
+    there = np.arange(rows) < counts[:, None]
+    x[~there] = np.nan  # nobody reads them
+    q, scale = dlblas.silu_and_mul_quant(x, granularity, dtype=dtype, masked_m=counts)
+    wanted = dlblas.silu_and_mul_quant(x, granularity, dtype=dtype)
+    assert q.shape == wanted[0].shape and scale.shape == wanted[1].shape
+    near = np.abs(np.asarray(scale)[there] / np.asarray(wanted[1])[there] - 1)
+    assert near.max() < 2.0**-19
+    codes = [np.asarray(a).astype(np.float32)[there] for a in (q, wanted[0])]
+    assert (codes[0] != codes[1]).mean() < 2e-3  # a quotient on a tie
+    op, arguments = "silu_and_mul_quant_masked", (x, counts, GROUPS[granularity], dtype)
+    assert dlblas.verify(op, arguments, (q, scale)).ok
+
+
+def test_other_rows_keep_what_they_hold() -> None:
+    x, counts = made((3, 4, 512)), np.array([2, 0, 9])  # beyond M is M
+    q = np.full((3, 4, 256), 77, np.int8)
+    scale = np.full((3, 4, 2), -1, np.float32)
+    dlblas.silu_and_mul_quant_masked(x, counts, 128, "i8", out=(q, scale))
+    there = np.arange(4) < counts[:, None]
+    assert (q[~there] == 77).all() and (scale[~there] == -1).all()
+    assert (scale[there] > 0).all()
+    # What an expert's rows beyond its count hold is judged by nobody, the others are.
+    arguments = (x, counts, 128, "i8")
+    q[1], scale[1] = 5, np.nan
+    assert dlblas.verify("silu_and_mul_quant_masked", arguments, (q, scale)).ok
+    scale[0, 1, 1] *= 1.01
+    assert dlblas.verify("silu_and_mul_quant_masked", arguments, (q, scale)).wrong == 1
+
+
+def test_counts_go_with_groups_alone() -> None:
+    x, counts = made((2, 3, 256)), np.array([1, 2])
+    for granularity in ("token", "tensor"):
+        scale = 0.5 if granularity == "tensor" else None
+        with pytest.raises(dlblas.errors.ArgumentError, match="masked_m") as caught:
+            dlblas.silu_and_mul_quant(x, granularity, scale=scale, masked_m=counts)
+        assert caught.value.argument == "masked_m"
+    with pytest.raises(dlblas.errors.ArgumentError, match="group is not offered"):
+        dlblas.silu_and_mul_quant_masked(x, counts, 48)
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        dlblas.silu_and_mul_quant(x, "group128", masked_m=np.array([1, 2, 3]))
+    with pytest.raises(dlblas.errors.UnsupportedDtypeError):
+        dlblas.silu_and_mul_quant(x, "group128", masked_m=np.array([1.0, 2.0]))

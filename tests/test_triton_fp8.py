@@ -1,6 +1,7 @@
 """``quantize_fp8`` and ``dequantize_fp8`` of dlblas.triton_ops: scales multiply.
 
-The same file runs on a GPU with -m gpu. Read next: python/dlblas/triton_ops/fp8.py.
+The same file runs on a GPU with -m gpu. Read next:
+python/dlblas/triton_ops/kernels/fp8_quantize.py.
 """
 
 from __future__ import annotations

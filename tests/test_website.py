@@ -18,7 +18,7 @@ PACKAGE = pathlib.Path(os.environ.get("DLBLAS_TEST_PYTHON", ROOT / "build" / "py
 DESCRIBE = os.environ.get("DLBLAS_DESCRIBE", str(ROOT / "build" / "dlblas_describe"))
 
 sys.path.insert(0, str(ROOT / "tools"))
-from website import check, markdown, operators, python_api, stage  # noqa: E402
+from website import check, cpp_api, markdown, operators, python_api, stage  # noqa: E402
 
 
 def library_info() -> dict[str, Any]:
@@ -43,6 +43,7 @@ def test_the_site(tmp_path: pathlib.Path) -> None:
     index = check.search_index(site)
     titles = dict(zip(index["docnames"], index["titles"], strict=True))
     info = library_info()
+    described = json.loads(subprocess.run([DESCRIBE], capture_output=True, text=True).stdout)
     for operator in info["operators"]:
         document = f"operators/{operator['name']}"
         assert titles[document] == operator["name"]
@@ -53,16 +54,31 @@ def test_the_site(tmp_path: pathlib.Path) -> None:
                 assert f">{knob['name']}<" in text
         for tensor in operator["tensors"]:
             assert f">{tensor['name']}<" in text
-        assert "Refuses, in its own words" in text
+        facts = described[operator["name"]]["implementations"].values()
+        refuses = any(one.get("refusals") for one in facts)  # some take every call
+        assert ("Refuses, in its own words" in text) == refuses
         for place in ("arguments", "errors", "implementations", "figures", "cases", "sources"):
             assert f'id="{place}"' in text
     reference = (site / "python_reference.html").read_text(encoding="utf-8")
     forms = {form["name"] for row in info["operators"] for form in row["forms"]}
     for name in set(dlblas.__all__) - forms - {"cache", "errors", "spaces"}:
         assert f">{name}<" in reference, name
+    assert (site / "cpp_operators.html").is_file()
     for document in stage.find_pages(ROOT).values():
         assert (site / f"{document}.html").is_file()
         assert document == "index" or f'"{document}.html"' in (site / "index.html").read_text()
+
+
+def test_every_typed_function_of_cpp_is_on_its_page() -> None:
+    header = (PACKAGE / "dlblas" / "include" / "dlblas" / "ops.hpp").read_text(encoding="utf-8")
+    declared = re.findall(
+        r"^(?:inline (?!namespace)\w+|struct|enum class) (\w+)", header, re.MULTILINE
+    )
+    page = cpp_api.page(header)
+    forms = {form["name"] for row in library_info()["operators"] for form in row["forms"]}
+    assert forms <= {f"{name}" for name in declared} and len(declared) > len(forms)
+    assert [name for name in declared if not re.search(rf"\b{name}\b", page)] == []
+    assert "static const" not in page and "// ---" not in page  # declarations alone
 
 
 def test_no_operator_is_named_by_the_tools() -> None:

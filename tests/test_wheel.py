@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -78,15 +79,18 @@ def clean_venv(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_name_size_and_metadata(wheel: pathlib.Path) -> None:
-    tag = wheel.name.removeprefix(f"dlblas-{VERSION}-")
+    tag = wheel.name.removeprefix(f"dlblas_fused-{VERSION}-")
     assert re.fullmatch(r"py3-none-(many)?linux_\w+\.whl", tag), wheel.name
     assert wheel.stat().st_size <= MOST_BYTES
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        text = archive.read(f"dlblas-{VERSION}.dist-info/METADATA").decode()
+        text = archive.read(f"dlblas_fused-{VERSION}.dist-info/METADATA").decode()
     metadata = email.message_from_string(text)
     assert metadata["Version"] == VERSION
-    assert metadata.get_all("Requires-Dist") is None
+    assert metadata["Name"] == "dlblas-fused"  # PyPI's dlblas cannot replace it by an upgrade
+    assert all("extra ==" in needed for needed in metadata.get_all("Requires-Dist", []))
+    assert metadata.get_all("Provides-Extra") == ["numpy", "torch", "test"]
+    assert "Operating System :: POSIX :: Linux" in metadata.get_all("Classifier", [])
     assert any(name.endswith("/LICENSE") for name in names)
 
 
@@ -99,7 +103,60 @@ def test_holds_what_the_staged_package_holds(wheel: pathlib.Path) -> None:
     }
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == wanted
+    # There the library has a second name: a build's programs ask for it by its version.
+    assert names == wanted - {f"dlblas/lib/libdlblas.so.{VERSION.partition('.')[0]}"}
+
+
+CONSUMER = ROOT / "tests" / "consumer"
+
+
+def test_cmake_projects_find_it(clean_venv: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Shared library, headers and the version's check, from `pip install` alone."""
+    home = {"HOME": str(tmp_path)}
+    folder = run(clean_venv / "bin" / "dlblas", "--cmake-dir", **home).strip()
+    build = tmp_path / "build"
+    run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-Ddlblas_DIR={folder}")
+    assert f"dlblas_DIR:UNINITIALIZED={folder}" in (build / "CMakeCache.txt").read_text()
+    run("cmake", "--build", build)
+    assert run(build / "consumer", **home) == f"dlblas {VERSION} ok\n"
+
+
+def test_a_compiler_and_pkg_config_find_it(
+    clean_venv: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    home, command = {"HOME": str(tmp_path)}, clean_venv / "bin" / "dlblas"
+    include = run(command, "--include", **home).strip()
+    code = "import dlblas; print(dlblas.get_include())"
+    assert run(clean_venv / "bin" / "python", "-c", code, **home).strip() == include
+    libs = run(command, "--libs", **home).split()
+    program = tmp_path / "program"
+    line = ["g++", "-std=c++20", f"-I{include}", CONSUMER / "main.cpp"]
+    run(*line, *libs, "-o", program)
+    assert run(program, **home) == f"dlblas {VERSION} ok\n"
+    assert run(command, "--include", "--libs", **home).splitlines() == [include, " ".join(libs)]
+    own = ROOT / "examples" / "own_cpp" / "own_norm.cpp"
+    run(*line[:3], "-O1", "-shared", "-fPIC", own, "-o", tmp_path / "own_norm.so")
+    if shutil.which("pkg-config"):
+        where = {"PKG_CONFIG_PATH": str(pathlib.Path(include).parent / "lib" / "pkgconfig")}
+        flags = run("pkg-config", "--cflags", "--libs", "dlblas", **where).split()
+        run("g++", "-std=c++20", CONSUMER / "main.cpp", *flags, "-o", program)
+        assert run(program, **home) == f"dlblas {VERSION} ok\n"
+
+
+def test_programs_are_stripped_and_name_no_folder(
+    wheel: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    for name in ("libdlblas.so", "dlblas_worker"):
+        path = tmp_path / "dlblas" / "lib" / name
+        assert ".symtab" not in run("readelf", "--section-headers", "--wide", path)
+        dynamic = run("readelf", "--dynamic", "--wide", path)
+        assert "[libdlblas.so]" in dynamic  # the one name that the file has
+        assert "[$ORIGIN]" in dynamic or name == "libdlblas.so"
+    for path in (tmp_path / "dlblas" / "lib").rglob("*.*"):
+        if path.suffix in (".cmake", ".pc"):
+            assert str(ROOT) not in path.read_text(), path
 
 
 def test_library_exports_and_needs_only_what_it_may(

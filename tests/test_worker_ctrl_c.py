@@ -126,10 +126,10 @@ def test_while_a_worker_starts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", ["--worker", "--no-worker"])
 def test_of_the_command_line(where: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dlblas", "tune", "matmul", "--dims", "M=64,K=512,N=512"]
-    process = child([*command, "--seconds", "60", where], tmp_path)
+    process = child([*command, "--seconds", "60", where], tmp_path, DLBLAS_LOG="search")
     assert process.stderr is not None
     for line in process.stderr:
-        if " measured " in line:
+        if ",measured," in line:
             break
     workers = children_of(process.pid)
     assert len(workers) == (where == "--worker")

@@ -111,6 +111,29 @@ def norm_table(rows: list[Row]) -> str:
     return markdown(["operator", "T×C", "dtype", "threads", "rate", "of a copy (goal 0.8)"], lines)
 
 
+def rows_table(rows: list[Row]) -> str:
+    lines = []
+    for row in rows:
+        if "missing" in row["ours"]:
+            continue
+        ours = row["ours"]["min_ms"]
+        peers = {peer["name"]: peer for peer in row["peers"]}
+        beside = [peers.get(name, {"missing": "-"}) for name in ("torch", "inductor")]
+        lines.append(
+            [
+                row["op"],
+                _problem(row),
+                row["dtype"],
+                f"{_size(ours)} · `{row['ours']['name']}`",
+                *(f"{p['min_ms'] / ours:.2f}×" if "min_ms" in p else p["missing"] for p in beside),
+                f"{row['bytes'] / ours / 1e6:.1f} GB/s",
+                _ratio(row),
+            ]
+        )
+    head = ["operator", "sizes", "dtype", "ours", "torch (goal 3×)", "inductor (goal 1.2×)", "rate"]
+    return markdown([*head, "of a copy (goal 0.8)"], lines)
+
+
 def matmul_table(rows: list[Row]) -> str:
     lines = []
     for row in rows:
@@ -149,6 +172,7 @@ def machine_table(rows: list[Row]) -> str:
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     "host": (("host", "python", "import", "wheel"), host_table),
     "norm": (("norm",), norm_table),
+    "rows": (("rows",), rows_table),
     "matmul": (("matmul own", "matmul chosen", "space"), matmul_table),
     "machine": (("machine",), machine_table),
     **figures_gpu.TABLES,
@@ -185,7 +209,7 @@ def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str
     text = f"{make(chosen)}\n{machines}, {when}; {statistic} of interleaved rounds.\n"
     moved = [row for row in chosen if row["source"] not in ("", current(row))]
     moved = [row for row in moved if "missing" not in row["ours"]]
-    by_op = name in ("norm", "matmul") or name.startswith("gpu_")
+    by_op = name in ("norm", "rows", "matmul") or name.startswith("gpu_")
     stale = sorted({(by_op and row["op"]) or row["what"] for row in moved})
     if stale:
         text += f"\n**Stale**: the sources behind {', '.join(stale)} have changed since.\n"

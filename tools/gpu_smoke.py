@@ -43,6 +43,9 @@ class Driver:
         self._call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(max(1, num_bytes)))
         return memory
 
+    def fill(self, memory: ctypes.c_void_p, num_bytes: int) -> None:
+        self._call("cuMemsetD8_v2", memory, ctypes.c_ubyte(0), ctypes.c_size_t(num_bytes))
+
     def free(self, memory: ctypes.c_void_p) -> None:
         self._call("cuMemFree_v2", memory)
 
@@ -72,8 +75,9 @@ def on_device(abi: Any, array: Any, memory: ctypes.c_void_p) -> Any:
     return tensor
 
 
-def call_on_device(driver: Driver, call: Any) -> None:
-    """The harness' call, its arrays uploaded before and its results downloaded after."""
+def call_on_device(driver: Driver, call: Any, judged: bool) -> None:
+    """The harness' call, its arrays uploaded before and its results downloaded after. ``judged``:
+    by the reference, which says what is undefined."""
     import numpy as np
     from dlblas import _native
     from dlblas.harness import abi
@@ -81,6 +85,10 @@ def call_on_device(driver: Driver, call: Any) -> None:
     library, keep = _native._lib, list[Any]()
     held = {name: driver.upload(np.ascontiguousarray(t.array)) for name, t in call.inputs.items()}
     outputs = [driver.allocate(t.array.nbytes) for t in call.results]
+    masks = call.undefined() if judged else []
+    for tensor, memory, mask in zip(call.results, outputs, masks, strict=False):
+        if mask.any():  # what an operator leaves unwritten is read below
+            driver.fill(memory, tensor.array.nbytes)
     try:
         values = []
         for name, given in call.named().items():
@@ -133,9 +141,13 @@ def candidates(registry: Any, op: str) -> list[Any]:
 
 
 def spread(cases: list[Any], count: int) -> list[Any]:
-    """``count`` of them first, evenly from the largest to the smallest, then the others."""
+    """``count`` of them first, evenly from the largest to the smallest (one: from the middle), then
+    the others."""
     if len(cases) <= count:
         return cases
+    if count == 1:
+        middle = len(cases) // 2
+        return cases[middle:] + cases[:middle]
     step = (len(cases) - 1) / max(1, count - 1)
     first = [cases[round(i * step)] for i in range(count)]
     return first + [case for case in cases if case not in first]
@@ -150,7 +162,7 @@ def run_one(driver: Driver, registry: Any, run: Run, seed: int) -> str:
     try:
         call = Call(registry, run.case, seed)
         with pinned(run.op, run.implementation):
-            call_on_device(driver, call)
+            call_on_device(driver, call, not registry.operators[run.op]["judge"])
         check_oracle(call)
     except SkippedCase as skipped:
         return f"skipped: {skipped}"

@@ -17,10 +17,11 @@ import subprocess
 import sys
 
 import figures
-from website import check, operators, python_api, sources, stage
+from website import check, cpp_api, operators, python_api, sources, stage
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON_ENTRY = "- [The Python reference](python_reference.md): every public name"
+CPP_ENTRY = "- [Typed functions of C++](cpp_operators.md): `<dlblas/ops.hpp>`, one per operator"
 SETTINGS = pathlib.Path(__file__).resolve().parent / "website"
 
 
@@ -61,7 +62,14 @@ def run_sphinx(staged: pathlib.Path, out: pathlib.Path) -> list[str]:
     return lines
 
 
-def build(root: pathlib.Path, out: pathlib.Path, describe: pathlib.Path) -> list[str]:
+def ops_header(package: pathlib.Path) -> str:
+    """The typed functions, made with the library that the package holds."""
+    return (package / "dlblas" / "include" / "dlblas" / "ops.hpp").read_text(encoding="utf-8")
+
+
+def build(
+    root: pathlib.Path, out: pathlib.Path, describe: pathlib.Path, package: pathlib.Path
+) -> list[str]:
     """Makes the site anew; all that is wrong with it."""
     staged = stage.Stage(root, out.with_name(f"{out.name}-pages"))
     for folder in (out, staged.out):
@@ -69,10 +77,12 @@ def build(root: pathlib.Path, out: pathlib.Path, describe: pathlib.Path) -> list
     library = ask_library(root, describe)
     operators.write_pages(library, staged)
     staged.write("python_reference", python_reference(library))
+    staged.write("cpp_operators", cpp_api.page(ops_header(package)))
     staged.copy_pages(
         {
             "operators/index": lambda document: operators.overview(library, document),
             "python_reference": lambda _: PYTHON_ENTRY,
+            "cpp_operators": lambda _: CPP_ENTRY,
         }
     )
     wrong = [f"{page}: {target} leads nowhere" for page, target in staged.broken]
@@ -89,9 +99,10 @@ def main() -> int:
     parser.add_argument("--describe", type=pathlib.Path, help="default build/dlblas_describe")
     args = parser.parse_args()
     root = args.root.resolve()
-    sys.path.insert(0, str(args.package or root / "build" / "python"))
+    package = args.package or root / "build" / "python"
+    sys.path.insert(0, str(package))
     out = (args.out or root / "build" / "site").resolve()
-    wrong = build(root, out, args.describe or root / "build" / "dlblas_describe")
+    wrong = build(root, out, args.describe or root / "build" / "dlblas_describe", package)
     for line in wrong:
         print(f"docs: {line}", file=sys.stderr)
     pages = len(list(out.rglob("*.html")))

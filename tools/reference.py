@@ -97,7 +97,8 @@ def page(root: pathlib.Path) -> str:
 
 Every public declaration, by header: no bodies, nothing private. [The guide](cpp.md) shows how they
 are used. The typed functions of `<dlblas/ops.hpp>`, one per operator, are made from the schemas
-when the library is built.
+when the library is built: `make docs` prints them all, and `dlblas --include` names the folder
+that has the header.
 This page is made from the headers' own comments: edit those, then run `{COMMAND}`.
 
 """

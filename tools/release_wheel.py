@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the wheels for every Linux since glibc 2.28: dist/dlblas-*-manylinux_2_28_<arch>.whl.
+"""Builds the wheels for every Linux since glibc 2.28: dist/*-manylinux_2_28_<arch>.whl.
 
 `make release-wheel` runs it. The compiler is zig's clang (PyPI's ziglang), which links against the
 symbols of an older glibc, for x86-64 and aarch64 alike, wherever it runs. The C++ runtime is its

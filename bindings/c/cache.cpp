@@ -39,7 +39,10 @@ void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
     for (const Merged::Row& row : merged.rows) {
       const Record::Candidate& c = row.candidate;
       w.open_object().field("implementation", c.implementation).field("source_hash", c.source_hash);
-      w.field("config", c.config).field("failure", c.failure).field("error", c.error);
+      w.field("config", c.config)
+          .field("failure", c.failure)
+          .field("note", c.note)
+          .field("error", c.error);
       w.field("default", c.is_default).field("record", row.record).key("samples_ms").open_array();
       for (double ms : c.samples_ms) w.value(ms);
       w.close_array().field("measured_at", c.measured_at).key("env").open_object();
@@ -122,6 +125,24 @@ void write_verify(JsonWriter& w, Store& store) {
   w.field("good", check.good).field("bad", check.bad);
   w.field("good_cubins", cubins.good).field("bad_cubins", cubins.bad);
   w.field("bad_rules", Rules::process().verify());
+}
+
+// One key's records, or, where the key is empty, those of all keys of an operator, known or not.
+void remove_records(JsonWriter& w, Store& store, const std::string& key, const std::string& op) {
+  if (key.empty() == op.empty())
+    refuse_argument("key", "is not the one word", "either a key or an operator",
+                    key.empty() ? "none" : "both", "write rm KEY, or rm --op NAME");
+  std::vector<std::string> hashes;
+  if (!key.empty()) hashes.push_back(key_hash(known_key(store, key)->key));
+  const Form* form = op.empty() ? nullptr : Registry::process().find(op);
+  const std::string& name = form ? form->op->schema.name : op;
+  for (const auto& merged : store.ls())
+    if (!op.empty() && op_of(merged->key) == name) hashes.push_back(key_hash(merged->key));
+  if (hashes.empty() && !form) Registry::process().at(op);  // an unknown operator, in words
+  std::int64_t removed = 0;
+  for (const std::string& hash : hashes) removed += store.remove(hash);
+  forget_all();
+  w.field("keys", static_cast<std::int64_t>(hashes.size())).field("removed", removed);
 }
 
 void write_compact(JsonWriter& w, Store& store) {
@@ -340,6 +361,8 @@ std::string run_cache_command(std::string_view command) {
   } else if (verb == "clear") {
     w.field("removed", store.clear());
     forget_all();
+  } else if (verb == "rm") {
+    remove_records(w, store, argument, words.size() > 2 ? words[2] : std::string());
   } else if (verb == "compact") {
     write_compact(w, store);
   } else if (verb == "export") {
@@ -349,10 +372,11 @@ std::string run_cache_command(std::string_view command) {
   } else if (verb == "merge") {
     merge_from(w, store, argument);
   } else if (verb != "path" && !change_rules(w, store, words)) {
-    refuse_argument("command", "is unknown",
-                    "path, ls, show, verify, clear, compact, export, import, merge, pin, unpin, "
-                    "forbid, allow or rules",
-                    verb, "see `dlblas cache --help`");
+    refuse_argument(
+        "command", "is unknown",
+        "path, ls, show, verify, rm, clear, compact, export, import, merge, pin, unpin, "
+        "forbid, allow or rules",
+        verb, "see `dlblas cache --help`");
   }
   w.close_object();
   return w.text();

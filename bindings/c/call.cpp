@@ -3,12 +3,17 @@
 // No exception crosses this border: a failure becomes a status and a text (bindings/c/error.cpp).
 // Flow: [dlblas_call] > call > validate > select > compile > launch.
 // Read next: dispatch/call.cpp, docs/flow.md.
+#include <cstdio>
+
 #include "bindings/c/context.hpp"
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handle.hpp"
 #include "core/counters.hpp"
+#include "core/error.hpp"
 #include "core/in_flight.hpp"
+#include "core/log.hpp"
 #include "dispatch/dispatch.hpp"
+#include "tuner/measure.hpp"
 
 namespace dlblas {
 
@@ -26,6 +31,19 @@ const Form& form_of(dlblas_op_t op, const dlblas_args* call) {
   return form;
 }
 
+namespace {
+// call,<op>,<dims>,<dtype>,<device>,<implementation>,<configuration>,<why>,<time>: on a GPU, of the
+// call until it was queued.
+[[gnu::noinline, gnu::cold]] void log_call(const Operator& op, const Plan& plan,
+                                           std::int64_t nanoseconds) {
+  char spent[32];
+  std::snprintf(spent, sizeof spent, "%.3gus", 1e-3 * static_cast<double>(nanoseconds));
+  const Implementation& impl = *plan.implementation;
+  log(LogTopic::kCall, text(op.schema.name, ",", log_fields(op, plan.problem), ",", impl.name, ",",
+                            impl.table().print(plan.config), ",", name_of(plan.why), ",", spent));
+}
+}  // namespace
+
 }  // namespace dlblas
 
 extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
@@ -37,6 +55,7 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
     if (!call->outputs && form.num_outputs > 0)
       refuse(ErrorKind::kArgument, std::string(form.name),
              {"outputs", "is null", "one tensor a result, data NULL for a new one", "NULL"});
+    const std::int64_t begin = logs(LogTopic::kCall) ? steady_nanoseconds() : 0;
     CallSide side(user, call->outputs);
     Args args;
     Problem problem;
@@ -47,6 +66,7 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
     const Kernel& kernel = compile(plan, side.context().stream);
     launch(kernel, args, side.context());
     count(g_counters.calls);
+    if (begin) log_call(*form.op, plan, steady_nanoseconds() - begin);
     return DLBLAS_OK;
   } catch (...) {
     return keep_exception();

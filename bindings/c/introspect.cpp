@@ -9,6 +9,7 @@
 #include "core/env.hpp"
 #include "core/json.hpp"
 #include "core/library.hpp"
+#include "core/log.hpp"
 #include "core/rates.hpp"
 #include "cpu/onednn.hpp"
 #include "cuda/cuda.hpp"
@@ -164,9 +165,9 @@ void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {
   for (int i = 0; i < kNumDTypes; ++i)
     if (t.like_absent >> i & 1u) w.value(name_of(static_cast<DType>(i)));
   w.close_array();
-  constexpr std::string_view kFills[] = {"normal",   "positive",      "index",
-                                         "offsets",  "permutation",   "zeros",
-                                         "distinct", "distinct_rows", "lengths"};
+  constexpr std::string_view kFills[] = {"normal",      "positive", "index",    "offsets",
+                                         "permutation", "zeros",    "distinct", "distinct_rows",
+                                         "lengths",     "negative"};
   w.field("like", t.like < 0 ? std::string() : schema.tensors[t.like].name);
   w.field("optional", t.optional)
       .field("written", t.written)
@@ -287,11 +288,11 @@ dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* call, const dlbl
                              int32_t format, char** out) {
   return guarded([&] {
     const BoundCall bound_call(op, call, user);
-    if (format != 0 && format != 1)
+    if (format < 0 || format > 2)
       refuse(ErrorKind::kArgument, std::string(bound_call.form.name),
-             {"format", "is unknown", "0 (JSON) or 1 (a table)", text(format)});
+             {"format", "is unknown", "0 (JSON), 1 (a table) or 2 (all of it)", text(format)});
     const Explanation e = explain(bound_call.op, bound_call.problem);
-    give_text(format == 0 ? print_json(e) : print_table(e), out);
+    give_text(format == 0 ? print_json(e) : print_table(e, format == 1), out);
   });
 }
 
@@ -310,6 +311,15 @@ dlblas_status dlblas_info(char** out) {
 
 dlblas_status dlblas_add_library_path(const char* folders) {
   return guarded([&] { add_library_path(folders ? folders : ""); });
+}
+
+dlblas_status dlblas_set_log(void (*write)(void*, int32_t, const char*), void* user) {
+  return guarded([&] {
+    if (!set_log(write, user))
+      refuse(ErrorKind::kArgument, "dlblas",
+             {"write", "is set from inside the function of before", "a call from elsewhere",
+              "one while a line is told"});
+  });
 }
 
 void dlblas_get_counters(dlblas_counters* out) {

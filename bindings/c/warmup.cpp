@@ -2,12 +2,34 @@
 // process with DLBLAS_JIT=0 finds the kernel ready. Read next: dispatch/compile.cpp.
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
+#include "core/absent_device.hpp"
+#include "dispatch/nested.hpp"
+#include "jit/jit.hpp"
+
+namespace dlblas {
+namespace {
+
+// Every kernel of a plan and of its parts, compiled into the cache on the disk. Nothing is loaded.
+void compile_ahead(const Plan& plan) {
+  const Problem& problem = plan.problem;
+  const DeviceInfo& device = device_info(problem.device());
+  const Query q{problem, device, *plan.implementation};
+  if (q.self.sources) jit::compile_all(q.self.sources(q, plan.config), device.arch);
+  for (const DecidedPart& part : decide_parts(q, plan.config)) compile_ahead(*part.plan);
+}
+
+}  // namespace
+}  // namespace dlblas
 
 extern "C" dlblas_status dlblas_warmup(dlblas_op_t op, const dlblas_args* call,
                                        const dlblas_context* user) {
   using namespace dlblas;
   return guarded([&] {
     const BoundCall bound_call(op, call, user);
-    compile(select(bound_call.op, bound_call.problem), bound_call.side.context().stream);
+    const Plan& plan = select(bound_call.op, bound_call.problem);
+    if (is_absent(bound_call.problem.device()))
+      compile_ahead(plan);
+    else
+      compile(plan, bound_call.side.context().stream);
   });
 }

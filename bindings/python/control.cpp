@@ -10,6 +10,7 @@
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/flags.hpp"
 #include "bindings/python/kept.hpp"
+#include "bindings/python/log.hpp"
 #include "bindings/python/marshal.hpp"
 #include "bindings/python/own.hpp"
 #include "bindings/python/torch.hpp"
@@ -87,6 +88,7 @@ int on_event(void* self, const dlblas_event* e) {
   auto& search = *static_cast<Search*>(self);
   if (search.stopped()) return 1;
   const Locked locked;
+  tell_log();  // what comes next may end the process
   Ref answer;
   if (e->kind == DLBLAS_EVENT_WAITING) {  // for Ctrl-C alone: there is no progress to tell
     if (api.check_signals() != 0) search.keep_error();
@@ -112,50 +114,77 @@ const char* text_or_null(Object* object) {
   return object == api.none ? nullptr : api.utf8(object, nullptr);
 }
 
-// (name, args, kwargs, options, force_search) -> str. options: a tuple of seconds, strategy, seed,
-// most evaluations, force, implementations, narrowings ((implementation, knob, values) …), where,
-// progress, measure_in.
+// What a search is asked for. options: a tuple of seconds, strategy, seed, most evaluations, force,
+// implementations, narrowings ((implementation, knob, values) …), where, progress, measure_in.
+class SearchOptions {
+ public:
+  // False: a Python error is set.
+  bool read(Object* options) {
+    const auto option = [&](Size i) { return api.tuple_get(options, i); };
+    search_.where = option(7), search_.progress = option(8);
+    o_.size = sizeof o_;
+    o_.seconds = api.float_as(option(0));
+    o_.strategy = text_or_null(option(1));
+    o_.seed = api.long_as_unsigned(option(2));
+    o_.max_evaluations = static_cast<std::int32_t>(api.long_as(option(3)));
+    o_.force = api.is_true(option(4));
+    o_.implementations = text_or_null(option(5));
+    for (Size i = 0; i < api.tuple_size(option(6)); ++i)
+      for (Size c = 0; c < 3; ++c)
+        columns_[c].push_back(api.utf8(api.tuple_get(api.tuple_get(option(6), i), c), nullptr));
+    o_.num_knobs = static_cast<std::int32_t>(columns_[0].size());
+    o_.knob_implementations = columns_[0].data();
+    o_.knob_names = columns_[1].data();
+    o_.knob_values = columns_[2].data();
+    o_.measure_in = static_cast<std::int32_t>(api.long_as(option(9)));
+    o_.self = &search_;
+    o_.where = search_.where == api.none ? nullptr : keep_configuration;
+    o_.on_event = on_event;
+    return !api.err_occurred();
+  }
+
+  // `run(options, report)` without the interpreter's lock; its report, or the error.
+  template <typename Run>
+  Object* report_of(const Run& run) {
+    char* report = nullptr;
+    const dlblas_status status = unlocked([&] { return run(&o_, &report); });
+    tell_log();
+    if (search_.stopped()) {
+      if (report) dlblas_free(report);
+      api.err_restore(search_.error[0], search_.error[1], search_.error[2]);
+      return nullptr;
+    }
+    return status == DLBLAS_OK ? take_text(report) : raise_last_error();
+  }
+
+ private:
+  Search search_{};
+  dlblas_tune_options o_{};
+  std::vector<const char*> columns_[3];
+};
+
+// (name, args, kwargs, options, force_search) -> str
 Object* tune(Object*, Object* const* args, Size, Object*) {
   const Function* function = function_of(args);
   if (!function) return nullptr;
   Call call(*function, Data::kOptional);
-  if (!call.read(args[1], args[2])) return nullptr;
-  const auto option = [&](Size i) { return api.tuple_get(args[3], i); };
-  Search search{option(7), option(8)};
-  dlblas_tune_options o{};
-  o.size = sizeof o;
-  o.seconds = api.float_as(option(0));
-  o.strategy = text_or_null(option(1));
-  o.seed = api.long_as_unsigned(option(2));
-  o.max_evaluations = static_cast<std::int32_t>(api.long_as(option(3)));
-  o.force = api.is_true(option(4));
-  o.implementations = text_or_null(option(5));
-  std::vector<const char*> columns[3];
-  for (Size i = 0; i < api.tuple_size(option(6)); ++i)
-    for (Size c = 0; c < 3; ++c)
-      columns[c].push_back(api.utf8(api.tuple_get(api.tuple_get(option(6), i), c), nullptr));
-  o.num_knobs = static_cast<std::int32_t>(columns[0].size());
-  o.knob_implementations = columns[0].data();
-  o.knob_names = columns[1].data();
-  o.knob_values = columns[2].data();
-  o.measure_in = static_cast<std::int32_t>(api.long_as(option(9)));
-  o.self = &search;
-  o.where = search.where == api.none ? nullptr : keep_configuration;
-  o.on_event = on_event;
-  if (api.err_occurred()) return nullptr;
-
+  SearchOptions options;
+  if (!call.read(args[1], args[2]) || !options.read(args[3])) return nullptr;
   const auto run = api.is_true(args[4]) ? dlblas_tune : dlblas_get_op;
-  char* report = nullptr;
   dlblas_context side;
   if (!call.fill_context(&side)) return nullptr;
-  const dlblas_status status =
-      unlocked([&] { return run(function->handle, &call.args(), &side, &o, &report); });
-  if (search.stopped()) {
-    if (report) dlblas_free(report);
-    api.err_restore(search.error[0], search.error[1], search.error[2]);
-    return nullptr;
-  }
-  return status == DLBLAS_OK ? take_text(report) : raise_last_error();
+  return options.report_of([&](const dlblas_tune_options* o, char** report) {
+    return run(function->handle, &call.args(), &side, o, report);
+  });
+}
+
+// (key, options) -> str
+Object* tune_key(Object*, Object* const* args, Size, Object*) {
+  const char* key = api.utf8(args[0], nullptr);
+  SearchOptions options;
+  if (!key || !options.read(args[1])) return nullptr;
+  return options.report_of(
+      [&](const dlblas_tune_options* o, char** report) { return dlblas_tune_key(key, o, report); });
 }
 
 // (name, args, kwargs, out, address of int64 rows, number of rows)
@@ -314,6 +343,7 @@ Object* set_deterministic(Object*, Object* const* args, Size, Object*) {
 
 const ControlEntry kControlFunctions[] = {{"explain", explain},
                                           {"tune", tune},
+                                          {"tune_key", tune_key},
                                           {"warmup", warmup},
                                           {"verify", verify},
                                           {"reference", reference},
@@ -322,6 +352,7 @@ const ControlEntry kControlFunctions[] = {{"explain", explain},
                                           {"bench_host", bench_host},
                                           {"capsule", capsule},
                                           {"set_deterministic", set_deterministic},
+                                          {"set_log", set_log},
                                           {"set_torch", set_torch},
                                           {"torch_register", torch_register},
                                           {"torch_attach", torch_attach},

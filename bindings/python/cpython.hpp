@@ -66,6 +66,7 @@ inline constexpr int kKeywords = 0x2;
   F(err_fetch, PyErr_Fetch, void, (Object**, Object**, Object**))                    \
   F(err_restore, PyErr_Restore, void, (Object*, Object*, Object*))                   \
   F(check_signals, PyErr_CheckSignals, int, ())                                      \
+  F(add_pending, Py_AddPendingCall, int, (int (*)(void*), void*))                    \
   F(save_thread, PyEval_SaveThread, void*, ())                                       \
   F(restore_thread, PyEval_RestoreThread, void, (void*))                             \
   F(gil_ensure, PyGILState_Ensure, int, ())                                          \

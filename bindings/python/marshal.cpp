@@ -439,8 +439,28 @@ Object* Call::run() {
       contained([&] { return dlblas_call(function_.handle, &args_, &context); });
   if (thread_) api.restore_thread(thread_);
   thread_ = nullptr;
-  if (status != DLBLAS_OK) return api.err_occurred() ? nullptr : raise_last_error();
+  if (status != DLBLAS_OK)
+    return api.err_occurred() ? nullptr : out_ ? raise_for_out(function_) : raise_last_error();
   return tell_written() ? results() : nullptr;
+}
+
+Object* raise_for_out(const Function& function) {
+  dlblas_error e{};
+  e.size = sizeof e;
+  dlblas_last_error(&e);
+  const Schema& schema = function.form->op->schema;
+  const std::string name = e.argument, message = e.message, begin = text(e.op, ": ", name, " ");
+  for (int i = 0; i < function.num_results; ++i) {
+    const auto at = static_cast<std::size_t>(schema.num_inputs + i);
+    if (schema.tensors[at].name != name || !message.starts_with(begin)) continue;
+    const bool one = function.num_results == 1;
+    const std::string own = one ? "out" : text("out[", i, "]");
+    const std::string shown = one ? own : text(own, " (", name, ")");
+    return raise(Error(static_cast<ErrorKind>(e.status),
+                       text(e.op, ": ", shown, " ", message.substr(begin.size())),
+                       {e.op, own, e.expected, e.got}));
+  }
+  return raise_last_error();
 }
 
 }  // namespace dlblas::py

@@ -73,4 +73,8 @@ class Call {
   dlblas_tensor outputs_[kMaxJudged];
 };
 
+/// raise_last_error() of a call with `out`, by which its caller knows the results: "y has …"
+/// becomes "out has …".
+Object* raise_for_out(const Function& function);
+
 }  // namespace dlblas::py

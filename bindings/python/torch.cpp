@@ -97,9 +97,9 @@ bool suits(const Torch& torch, const ScalarSpec& spec, Object* value) {
     case ScalarType::kEnum:
       break;
   }
-  const std::string_view text = name_of(value);
-  return !text.empty() &&
-         std::find(spec.labels.begin(), spec.labels.end(), text) != spec.labels.end();
+  const std::string_view name = name_of(value);  // one label may be empty, but no data is no text
+  return name.data() &&
+         std::find(spec.labels.begin(), spec.labels.end(), name) != spec.labels.end();
 }
 
 bool take_tensor(const Torch& torch, Object* value, Given& given) {
@@ -186,10 +186,10 @@ const char* find_tangent(const Function& function, const Torch& torch, const Giv
 
 // Raises what torch's error means; see torch_error() of python/dlblas/_torch_bridge.py.
 Object* raise_torch_error(const Function& function, Object* const* stack, Size count,
-                          std::uint64_t failures_before) {
+                          std::uint64_t failures_before, bool out) {
   if (dlblas::torch::num_failures() != failures_before) {
     api.err_clear();
-    return raise_last_error();
+    return out ? raise_for_out(function) : raise_last_error();
   }
   Object *type = nullptr, *value = nullptr, *trace = nullptr;
   api.err_fetch(&type, &value, &trace);
@@ -268,7 +268,7 @@ bool call_torch(const Function& function, Object* const* args, Size nargs, Objec
   const std::uint64_t failures = dlblas::torch::num_failures();
   Ref returned(api.call_vector(callable, stack, count));
   if (!returned)
-    raise_torch_error(function, stack, count, failures);
+    raise_torch_error(function, stack, count, failures, given.out);
   else
     *result = given.out ? Ref::borrow(given.out).release() : returned.release();
   return true;

@@ -37,7 +37,7 @@ void* find_library_file(const char* soname) {
 struct DTypeRow {
   const char* getter;
   dlblas_dtype dtype;
-  bool optional = false;  // not every torch that is served has it
+  std::int32_t code = -1;  // c10::ScalarType's, where a torch has the dtype but no getter (2.11)
 };
 constexpr DTypeRow kDTypes[] = {
     {"aoti_torch_dtype_float32", {2, 32, 1}},
@@ -58,8 +58,8 @@ constexpr DTypeRow kDTypes[] = {
     {"aoti_torch_dtype_complex32", {5, 32, 1}},
     {"aoti_torch_dtype_complex64", {5, 64, 1}},
     {"aoti_torch_dtype_complex128", {5, 128, 1}},
-    {"aoti_torch_dtype_float8_e8m0fnu", {14, 8, 1}, true},
-    {"aoti_torch_dtype_float4_e2m1fn_x2", {17, 4, 2}, true},
+    {"aoti_torch_dtype_float8_e8m0fnu", {14, 8, 1}, 44},
+    {"aoti_torch_dtype_float4_e2m1fn_x2", {17, 4, 2}, 45},
 };
 constexpr dlblas_dtype kUnknown = {3, 8, 1};  // DLPack's opaque handle: no operator takes it
 constexpr int kMaxCode = 64;                  // torch has about 45
@@ -69,9 +69,8 @@ bool read_codes(void* cpu, std::string* missing) {
   for (dlblas_dtype& dtype : g_dtypes) dtype = kUnknown;
   for (const DTypeRow& row : kDTypes) {
     const auto getter = reinterpret_cast<std::int32_t (*)()>(dlsym(cpu, row.getter));
-    if (!getter && row.optional) continue;
-    if (!getter) return *missing = row.getter, false;
-    const std::int32_t code = getter();
+    if (!getter && row.code < 0) return *missing = row.getter, false;
+    const std::int32_t code = getter ? getter() : row.code;
     if (code >= 0 && code < kMaxCode) g_dtypes[code] = row.dtype;
   }
   const struct {

@@ -9,12 +9,6 @@
 #include "cpu/gemm/carried_sum.hpp"
 #include "cpu/gemm/epilogue.hpp"
 
-#if defined(__clang__)
-#define DLBLAS_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define DLBLAS_UNROLL _Pragma("GCC unroll 32")
-#endif
-
 namespace dlblas::DLBLAS_ISA {
 namespace {
 

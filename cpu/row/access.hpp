@@ -12,7 +12,7 @@ namespace dlblas::DLBLAS_ISA {
 namespace {
 
 /// How an operand's elements are read or written, two vectors at a time.
-enum class Way : int32_t {
+enum class Way : uint8_t {
   kF32,
   kF32Paired,  // values by even and odd elements
   kF16,
@@ -57,17 +57,30 @@ struct RowState {
   const RowCall& call;
   RowTensor operands[kMaxRowOperands];
   int64_t index;
-  int64_t number;  // of the row in gathered operands
+  int64_t numbers[kMaxRowIndices];  // of the row in gathered operands
   bool paired;
   int64_t group;  // the one at work, where groups are reduced
   int32_t options[kMaxRowOptions];
   // The group that load_group() read last, and its first column.
   mutable uint32_t group_at, group_first;
 
+  /// What index i says of this row.
+  DLBLAS_INLINE int64_t number(int i) const { return numbers[i]; }
+  DLBLAS_INLINE int32_t option(int i) const { return options[i]; }
   template <int kIndex>
   DLBLAS_INLINE void store_value(Operand<kIndex>, float value) const;
   template <int kIndex>
   DLBLAS_INLINE float load_value(Operand<kIndex>) const;
+  /// Element `column` of this row, or of a vector over columns.
+  template <int kIndex>
+  DLBLAS_INLINE float load_element(Operand<kIndex>, int64_t column) const;
+  /// The one value of an operand without dimensions, f32; `absent` where the call brings none.
+  template <int kIndex>
+  DLBLAS_INLINE float load_scalar(Operand<kIndex>, float absent) const {
+    float value = absent;
+    if (operands[kIndex].data) __builtin_memcpy(&value, operands[kIndex].data, 4);
+    return value;
+  }
   /// Place r of a result whose rows have another length than the program's, f32 or i32.
   template <int kIndex, typename E>
   DLBLAS_INLINE void put(Operand<kIndex>, int64_t r, E value) const {
@@ -199,57 +212,113 @@ struct CpuAccess {
             t.data + first * size_of(Types::kColumn)));
     return load_from(t, first);
   }
-  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 of column i.
+  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 of column i, or
+  /// those `shift` elements further right.
   template <int kIndex>
-  DLBLAS_INLINE void load_pairs(Operand<kIndex>, Values<kVectors>& low,
-                                Values<kVectors>& high) const {
+  DLBLAS_INLINE void load_pairs(Operand<kIndex>, Values<kVectors>& low, Values<kVectors>& high,
+                                int64_t shift = 0) const {
     const RowTensor& t = row.operands[kIndex];
+    const int64_t from = 2 * first + shift;
     if constexpr (kVectors == 1) {
       const int more = 2 * lanes - kWidth;
-      const Vec a = load_some(t, 2 * first, more < 0 ? 2 * lanes : kWidth);
-      const Pair p = unzip(a, more > 0 ? load_some(t, 2 * first + kWidth, more) : zero());
+      const Vec a = load_some(t, from, more < 0 ? 2 * lanes : kWidth);
+      const Pair p = unzip(a, more > 0 ? load_some(t, from + kWidth, more) : zero());
       low.v[0] = p.a, high.v[0] = p.b;
     } else {
-      const Values<2> a = load_from(t, 2 * first), b = load_from(t, 2 * first + 2 * kWidth);
+      const Values<2> a = load_from(t, from), b = load_from(t, from + 2 * kWidth);
       // Values by even and odd elements are pairs already, which then go by even and odd pairs.
-      const Pair p = row.paired ? unzip(a.v[0], b.v[0]) : unzip(a.v[0], a.v[1]);
-      const Pair q = row.paired ? unzip(a.v[1], b.v[1]) : unzip(b.v[0], b.v[1]);
-      low.v[0] = p.a, low.v[1] = row.paired ? p.b : q.a;
-      high.v[0] = row.paired ? q.a : p.b, high.v[1] = q.b;
+      const bool paired = in_pairs();
+      const Pair p = paired ? unzip(a.v[0], b.v[0]) : unzip(a.v[0], a.v[1]);
+      const Pair q = paired ? unzip(a.v[1], b.v[1]) : unzip(b.v[0], b.v[1]);
+      low.v[0] = p.a, low.v[1] = paired ? p.b : q.a;
+      high.v[0] = paired ? q.a : p.b, high.v[1] = q.b;
     }
   }
   template <int kIndex>
   DLBLAS_INLINE void store_pairs(Operand<kIndex>, const Values<kVectors>& low,
-                                 const Values<kVectors>& high) const {
+                                 const Values<kVectors>& high, int64_t shift = 0) const {
     const RowTensor& t = row.operands[kIndex];
+    const int64_t to = 2 * first + shift;
     if constexpr (kVectors == 1) {
       const Pair p = zip(low.v[0], high.v[0]);
       const int more = 2 * lanes - kWidth;
-      store_some(t, 2 * first, p.a, more < 0 ? 2 * lanes : kWidth);
-      if (more > 0) store_some(t, 2 * first + kWidth, p.b, more);
+      store_some(t, to, p.a, more < 0 ? 2 * lanes : kWidth);
+      if (more > 0) store_some(t, to + kWidth, p.b, more);
     } else {
-      const Pair p = row.paired ? zip(low.v[0], low.v[1]) : zip(low.v[0], high.v[0]);
-      const Pair q = row.paired ? zip(high.v[0], high.v[1]) : zip(low.v[1], high.v[1]);
-      store_to(t, 2 * first, from_pair({p.a, row.paired ? q.a : p.b}));
-      store_to(t, 2 * first + 2 * kWidth, from_pair({row.paired ? p.b : q.a, q.b}));
+      const bool paired = in_pairs();
+      const Pair p = paired ? zip(low.v[0], low.v[1]) : zip(low.v[0], high.v[0]);
+      const Pair q = paired ? zip(high.v[0], high.v[1]) : zip(low.v[1], high.v[1]);
+      store_to(t, to, from_pair({p.a, paired ? q.a : p.b}));
+      store_to(t, to + 2 * kWidth, from_pair({paired ? p.b : q.a, q.b}));
     }
   }
   /// The one value of an operand without dimensions; `absent` where the call brings none.
   template <int kIndex>
-  DLBLAS_INLINE float load_scalar(Operand<kIndex>, float absent) const {
-    float value = absent;
-    if (row.operands[kIndex].data) __builtin_memcpy(&value, row.operands[kIndex].data, 4);
-    return value;
+  DLBLAS_INLINE float load_scalar(Operand<kIndex> o, float absent) const {
+    return row.load_scalar(o, absent);
+  }
+  /// Has this access a row, or a head, of an operand that only second heads have, or that is
+  /// gathered by a number that may be negative?
+  template <int kIndex>
+  DLBLAS_INLINE bool there(Operand<kIndex>) const {
+    return row.operands[kIndex].data != nullptr;
+  }
+  /// `a` in columns before `column`, else `b`.
+  DLBLAS_INLINE Values<kVectors> select_before(int64_t column, const Values<kVectors>& a,
+                                               const Values<kVectors>& b) const {
+    if (first + kVectors * kWidth <= column) return a;
+    if (column <= first) return b;
+    const auto before = static_cast<int>(column - first);
+    const bool pairs = kVectors == 2 && in_pairs();
+    Values<kVectors> r;
+    for (int i = 0; i < kVectors; ++i) {
+      const int mine = pairs ? (before + 1 - i) / 2 : before - i * kWidth;
+      const int some = mine < 0 ? 0 : mine < kWidth ? mine : kWidth;
+      r.v[i] = choose(lanes_below(some), a.v[i], b.v[i]);
+    }
+    return r;
   }
   /// This access of the layer-th of a row's layers, an operand [*T, k, C].
   template <int kIndex>
-  DLBLAS_INLINE Values<kVectors> load_layer(Operand<kIndex>, int64_t layer) const {
+  DLBLAS_INLINE Values<kVectors> load_layer(Operand<kIndex>, int64_t layer,
+                                            int64_t shift = 0) const {
     RowTensor t = row.operands[kIndex];
     t.data += layer * call.operands[kIndex].head * size_of(t.type);
-    return load_from(t, first);
+    return load_from(t, first + shift);
   }
-  /// The number of this row in gathered operands, of an operand of integers [*T].
-  DLBLAS_INLINE int64_t number() const { return row.number; }
+  /// As load, where `column + shift` is before `end`, else zeros.
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> load_before(Operand<kIndex> o, int64_t shift, int64_t end) const {
+    const int64_t from = first + shift, there = end - from;
+    if (there >= (kVectors == 1 ? lanes : kVectors * kWidth)) return load(o, shift);
+    if (there <= 0) return zeros(o);
+    const RowTensor& t = row.operands[kIndex];
+    Values<kVectors> r(0.0f);
+    for (int i = 0; i < kVectors; ++i)
+      if (there > i * kWidth)
+        r.v[i] =
+            load_some(t, from + i * kWidth,
+                      static_cast<int>(there - i * kWidth < kWidth ? there - i * kWidth : kWidth));
+    if constexpr (kVectors == 2)
+      if (in_pairs()) return to_pairs(r);
+    return r;
+  }
+  template <int kIndex>
+  DLBLAS_INLINE void store_before(Operand<kIndex> o, const Values<kVectors>& x, int64_t shift,
+                                  int64_t end) const {
+    const int64_t from = first + shift, there = end - from;
+    if (there >= (kVectors == 1 ? lanes : kVectors * kWidth)) return store(o, x, shift);
+    if (there <= 0 || !first_pass) return;
+    Values<kVectors> r = x;
+    if constexpr (kVectors == 2)
+      if (in_pairs()) r = from_pairs(x);
+    for (int i = 0; i < kVectors; ++i)
+      if (there > i * kWidth)
+        store_some(row.operands[kIndex], from + i * kWidth, r.v[i],
+                   static_cast<int>(there - i * kWidth < kWidth ? there - i * kWidth : kWidth));
+  }
+  /// What index i, an operand of integers [*T], says of this row.
+  DLBLAS_INLINE int64_t number(int i = 0) const { return row.numbers[i]; }
   /// At an offset in elements from the operand's first.
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_at(Operand<kIndex>, int64_t offset) const {
@@ -303,6 +372,15 @@ struct CpuAccess {
     t.data = static_cast<char*>(call.operands[kIndex].data) + offset * size_of(t.type);
     if (first_pass) store_to(t, 0, x);
   }
+  /// This access's columns of row `number` of a gathered operand that lies in no blocks.
+  template <int kIndex>
+  DLBLAS_INLINE Values<kVectors> load_row(Operand<kIndex>, int64_t number,
+                                          int64_t shift = 0) const {
+    RowTensor t = row.operands[kIndex];
+    t.data = static_cast<char*>(call.operands[kIndex].data) +
+             (number < 0 ? 0 : number) * call.operands[kIndex].row * size_of(t.type);
+    return load_from(t, first + shift);
+  }
   /// The row's value.
   template <int kIndex>
   DLBLAS_INLINE float load_value(Operand<kIndex>) const {
@@ -352,6 +430,10 @@ struct CpuAccess {
   }
 
  private:
+  DLBLAS_INLINE bool in_pairs() const {
+    if constexpr (Types::kKnown) return Types::kPaired;
+    return row.paired;
+  }
   template <DType kType, Nans kNans>
   static constexpr Way streamed_way() {
     return kType == DType::kF32    ? Way::kStreamF32
@@ -432,6 +514,10 @@ template <int kIndex>
 DLBLAS_INLINE float RowState::load_value(Operand<kIndex>) const {
   return load_one(operands[kIndex], 0);
 }
+template <int kIndex>
+DLBLAS_INLINE float RowState::load_element(Operand<kIndex>, int64_t column) const {
+  return load_one(operands[kIndex], column);
+}
 
 /// What a program is compiled for on a CPU.
 template <int kVectors, bool kKeep, typename Types>
@@ -452,6 +538,20 @@ struct CpuTarget {
   using Sums = SumsPart;
   using Max = MaxPart;
   using MaxSum = MaxSumPart;
+  /// Runs a part of a program that stands in its code often: a call where it switches on types.
+  template <typename Body>
+  DLBLAS_INLINE static void part(const Body& body) {
+    if constexpr (Types::kKnown)
+      body();
+    else
+      call(body);
+  }
+
+ private:
+  template <typename Body>
+  DLBLAS_OUTLINE static void call(const Body& body) {
+    body();
+  }
 };
 
 }  // namespace

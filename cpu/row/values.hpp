@@ -20,17 +20,17 @@ struct Values {
   // waits for both (rope, AVX2: twice the time).
   DLBLAS_INLINE Values(const Values& o) { *this = o; }
   DLBLAS_INLINE Values& operator=(const Values& o) {
-    for (int i = 0; i < kVectors; ++i) v[i] = o.v[i];
+    DLBLAS_UNROLL for (int i = 0; i < kVectors; ++i) v[i] = o.v[i];
     return *this;
   }
   DLBLAS_INLINE Values(float s) {
-    for (Vec& x : v) x = broadcast(s);
+    DLBLAS_UNROLL for (int i = 0; i < kVectors; ++i) v[i] = broadcast(s);
   }
-#define DLBLAS_ROW_OPERATOR(op, f)                                            \
-  DLBLAS_INLINE friend Values operator op(const Values& a, const Values& b) { \
-    Values r;                                                                 \
-    for (int i = 0; i < kVectors; ++i) r.v[i] = f(a.v[i], b.v[i]);            \
-    return r;                                                                 \
+#define DLBLAS_ROW_OPERATOR(op, f)                                               \
+  DLBLAS_INLINE friend Values operator op(const Values& a, const Values& b) {    \
+    Values r;                                                                    \
+    DLBLAS_UNROLL for (int i = 0; i < kVectors; ++i) r.v[i] = f(a.v[i], b.v[i]); \
+    return r;                                                                    \
   }
   DLBLAS_ROW_OPERATOR(+, add)
   DLBLAS_ROW_OPERATOR(-, sub)
@@ -39,12 +39,12 @@ struct Values {
 #undef DLBLAS_ROW_OPERATOR
 };
 
-#define DLBLAS_ROW_FUNCTION(name)                                  \
-  template <int kVectors>                                          \
-  DLBLAS_INLINE Values<kVectors> name(const Values<kVectors>& a) { \
-    Values<kVectors> r;                                            \
-    for (int i = 0; i < kVectors; ++i) r.v[i] = name(a.v[i]);      \
-    return r;                                                      \
+#define DLBLAS_ROW_FUNCTION(name)                                           \
+  template <int kVectors>                                                   \
+  DLBLAS_INLINE Values<kVectors> name(const Values<kVectors>& a) {          \
+    Values<kVectors> r;                                                     \
+    DLBLAS_UNROLL for (int i = 0; i < kVectors; ++i) r.v[i] = name(a.v[i]); \
+    return r;                                                               \
   }
 DLBLAS_ROW_FUNCTION(exp)
 DLBLAS_ROW_FUNCTION(exp2)
@@ -60,7 +60,7 @@ DLBLAS_ROW_FUNCTION(silu)
   template <int kVectors>                                                                     \
   DLBLAS_INLINE Values<kVectors> name(const Values<kVectors>& a, const Values<kVectors>& b) { \
     Values<kVectors> r;                                                                       \
-    for (int i = 0; i < kVectors; ++i) r.v[i] = name(a.v[i], b.v[i]);                         \
+    DLBLAS_UNROLL for (int i = 0; i < kVectors; ++i) r.v[i] = name(a.v[i], b.v[i]);           \
     return r;                                                                                 \
   }
 DLBLAS_ROW_FUNCTION(max)
@@ -70,7 +70,7 @@ template <int kVectors>
 DLBLAS_INLINE Values<kVectors> fma(const Values<kVectors>& a, const Values<kVectors>& b,
                                    const Values<kVectors>& c) {
   Values<kVectors> r;
-  for (int i = 0; i < kVectors; ++i) r.v[i] = fma(a.v[i], b.v[i], c.v[i]);
+  DLBLAS_UNROLL for (int i = 0; i < kVectors; ++i) r.v[i] = fma(a.v[i], b.v[i], c.v[i]);
   return r;
 }
 /// To 1 unit of the last place, at any size: libm's, lane by lane, 10 times an exp.
@@ -90,7 +90,8 @@ DLBLAS_INLINE Values<kVectors> choose_negative(const Values<kVectors>& x,
                                                const Values<kVectors>& yes,
                                                const Values<kVectors>& no) {
   Values<kVectors> r;
-  for (int i = 0; i < kVectors; ++i) r.v[i] = choose(less(x.v[i], zero()), yes.v[i], no.v[i]);
+  DLBLAS_UNROLL for (int i = 0; i < kVectors; ++i) r.v[i] =
+      choose(less(x.v[i], zero()), yes.v[i], no.v[i]);
   return r;
 }
 /// Memory's words and values are the same here.
@@ -135,6 +136,7 @@ struct CpuMath {
   DLBLAS_INLINE static float reciprocal(double x) { return static_cast<float>(1 / x); }
   DLBLAS_INLINE static float rsqrt(double x) { return static_cast<float>(1 / __builtin_sqrt(x)); }
   DLBLAS_INLINE static float exp(float x) { return DLBLAS_ISA::exp(broadcast(x))[0]; }
+  DLBLAS_INLINE static float tanh(float x) { return DLBLAS_ISA::tanh(broadcast(x))[0]; }
   DLBLAS_INLINE static float log(float x) { return DLBLAS_ISA::log(broadcast(x))[0]; }
   DLBLAS_INLINE static float rsqrt(float x) { return rsqrt(static_cast<double>(x)); }
   DLBLAS_INLINE static double quotient(double a, double b, double) { return a / b; }

@@ -11,8 +11,6 @@
 #include "cpu/row/exact.hpp"
 #include "cpu/row/fold.hpp"
 
-#define DLBLAS_ROW_LAMBDA __attribute__((always_inline))
-
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {
 namespace {
@@ -29,12 +27,19 @@ struct Width {
   static constexpr int vectors = kVectors;
 };
 
-/// body(Width, place in the unroll, column, lanes) over columns [begin, end).
-template <typename Body>
+/// body(Width, place in the unroll, column, lanes) over columns [begin, end): kTogether accesses at
+/// a time, as code of their own where kUnrolled.
+template <int kTogether, bool kUnrolled, typename Body>
 DLBLAS_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
   int64_t c = begin;
-  for (; c + kRowUnroll * kRowStep <= end; c += kRowUnroll * kRowStep)
-    for (int u = 0; u < kRowUnroll; ++u) body(Width<2>{}, u, c + u * kRowStep, kWidth);
+  for (; kTogether > 1 && c + kTogether * kRowStep <= end; c += kTogether * kRowStep) {
+    if constexpr (kUnrolled) {
+      DLBLAS_UNROLL for (int u = 0; u < kTogether; ++u)
+          body(Width<2>{}, u, c + u * kRowStep, kWidth);
+    } else {
+      for (int u = 0; u < kTogether; ++u) body(Width<2>{}, u, c + u * kRowStep, kWidth);
+    }
+  }
   for (; c + kRowStep <= end; c += kRowStep) body(Width<2>{}, 0, c, kWidth);
   for (; c < end; c += kWidth)
     body(Width<1>{}, 0, c, end - c < kWidth ? static_cast<int>(end - c) : kWidth);
@@ -52,10 +57,14 @@ class RowWalker {
   using Access = CpuAccess<kVectors, Types>;
   using Wide = At<2>;
   using Kept = typename Wide::Kept;
+  /// Some programs run for any types alone; elsewhere those are seldom, and code is worth its
+  /// bytes.
+  static constexpr bool kFast =
+      Types::kKnown || Wide::kHasHeads || (Wide::kByteResults && Wide::kStoredByKeep != 0);
 
   /// `scratch`: an access after the other, where kKeep.
   RowWalker(const RowJob& job, Kept* scratch)
-      : job_(job), row_{job.call, {}, 0, 0, job.paired, 0, {}, 0, 0}, scratch_(scratch) {
+      : job_(job), row_{job.call, {}, 0, {}, job.paired, 0, {}, 0, 0}, scratch_(scratch) {
     for (int i = 0; i < kMaxRowOptions; ++i) row_.options[i] = job.call.options[i];
     for (int i = 0; i < job.operands; ++i) {
       RowTensor& t = row_.operands[i];
@@ -78,6 +87,7 @@ class RowWalker {
     const auto tiles = static_cast<int64_t>(job_.call.tiles);
     const int64_t row = tiles == 1 ? unit : unit / tiles,
                   tile = tiles == 1 ? 0 : unit - row * tiles;
+    if (job_.shape.indices > 0 && !find_numbers(row)) return;
     place(row);
     const int64_t begin = tile * job_.tile;
     int64_t end = begin + job_.tile;
@@ -115,28 +125,36 @@ class RowWalker {
   }
   char* data_of(int operand, int64_t row) const {
     char* base = static_cast<char*>(job_.call.operands[operand].data);
-    if (job_.shape.gathered >> operand & 1u)
-      return base + gathered_offset(job_.call.operands[operand]) * size_of(job_.types[operand]);
+    if (base == nullptr) return nullptr;  // absent
+    if (job_.shape.gathered >> operand & 1u) return gathered(operand, base);
     if (!(job_.rows_of >> operand & 1u)) return base;
     return base + offset(operand, row) * size_of(job_.types[operand]);
   }
-  int64_t gathered_offset(const RowOperand& o) const {
-    const int64_t page = job_.shape.page;
-    const int64_t at = row_.number;
-    return page == 0 ? at * o.row : at / page * o.block + at % page * o.row;
+  /// Null: the row has none.
+  DLBLAS_OUTLINE char* gathered(int operand, char* base) const {
+    const RowOperand& o = job_.call.operands[operand];
+    const int64_t at = row_.numbers[job_.shape.gathered_by[operand]], page = job_.shape.page;
+    if (at < 0) return nullptr;
+    const bool paged = job_.shape.paged >> operand & 1u;
+    const int64_t offset = paged ? at / page * o.block + at % page * o.row : at * o.row;
+    return base + offset * size_of(job_.types[operand]);
   }
   /// False: the row is left out.
-  bool find_number(int64_t row) {
-    const int index = job_.shape.index;
-    if (index < 0) return true;
-    const char* from = static_cast<const char*>(job_.call.operands[index].data) +
-                       offset(index, row) * job_.shape.index_bytes;
-    int32_t narrow = 0;
-    if (job_.shape.index_bytes == 8)
-      __builtin_memcpy(&row_.number, from, 8);
-    else
-      __builtin_memcpy(&narrow, from, 4), row_.number = narrow;
-    return row_.number >= 0;
+  DLBLAS_OUTLINE bool find_numbers(int64_t row) {
+    for (int i = 0; i < job_.shape.indices; ++i) {
+      const int index = job_.shape.index[i];
+      if (index < 0) continue;
+      const int bytes = job_.shape.index_bytes[i];
+      const char* from =
+          static_cast<const char*>(job_.call.operands[index].data) + offset(index, row) * bytes;
+      int32_t narrow = 0;
+      if (bytes == 8)
+        __builtin_memcpy(&row_.numbers[i], from, 8);
+      else
+        __builtin_memcpy(&narrow, from, 4), row_.numbers[i] = narrow;
+      if (row_.numbers[i] < 0 && (job_.shape.leaves_out >> i & 1u)) return false;
+    }
+    return true;
   }
   void place(int64_t row) {
     row_.index = row;
@@ -145,8 +163,7 @@ class RowWalker {
 
   /// A row of heads: stages over all of them, then each one, for itself where it is a group.
   void run_heads(int64_t row) {
-    if (!find_number(row)) return;
-    const RowShape& shape = job_.shape;
+    if (!find_numbers(row)) return;
     if constexpr (Wide::kColumnsOnce) return write_by_columns(row);
     stage_heads(Stage<0>{}, row);
     stage_heads(Stage<1>{}, row);
@@ -158,25 +175,35 @@ class RowWalker {
         const RowState at = row_;
         const auto stats = stats_;
         auto total = decltype(Wide::partial(S{}))::none();
-        reduce_into(total, S{}, 0, shape.split, at, stats);
-        reduce_into(total, S{}, shape.split, shape.head_width, at, stats);
-        write_group(static_cast<float>(total), 0, shape.split, at, stats);
-        write_group(static_cast<float>(total), shape.split, shape.head_width, at, stats);
+        for_ranges([&](int64_t begin, int64_t end)
+                       DLBLAS_ROW_LAMBDA { reduce_into(total, S{}, begin, end, at, stats); });
+        for_ranges([&](int64_t begin, int64_t end) DLBLAS_ROW_LAMBDA {
+          write_group(static_cast<float>(total), begin, end, at, stats);
+        });
       } else {
-        write_columns(0, shape.split);
-        write_columns(shape.split, shape.head_width);
+        for_ranges([&](int64_t begin, int64_t end)
+                       DLBLAS_ROW_LAMBDA { write_columns(begin, end); });
       }
     });
+  }
+  /// The columns of a head before its split, then those behind it: one text for both.
+  template <typename Body>
+  DLBLAS_INLINE void for_ranges(const Body& body) const {
+    const RowShape& shape = job_.shape;
+    for (int64_t begin = 0, end = shape.split; begin < shape.head_width;
+         begin = end, end = shape.head_width)
+      body(begin, end);
   }
   template <int kStage>
   DLBLAS_INLINE void stage_heads(Stage<kStage> s, int64_t row) {
     if constexpr (kStage < Wide::kStages) {
       if constexpr (Wide::kScopes[kStage] <= 0) {
-        const RowShape& shape = job_.shape;
         auto total = decltype(Wide::partial(s))::none();
         for_heads(row, [&]() DLBLAS_ROW_LAMBDA {
-          reduce_into(total, s, 0, shape.split, row_, stats_);
-          reduce_into(total, s, shape.split, shape.head_width, row_, stats_);
+          const RowState at = row_;
+          const auto stats = stats_;
+          for_ranges([&](int64_t begin, int64_t end)
+                         DLBLAS_ROW_LAMBDA { reduce_into(total, s, begin, end, at, stats); });
         });
         Wide::finalize(s, stats_, total, job_.call);
       }
@@ -187,17 +214,18 @@ class RowWalker {
     static_assert(Wide::kStages == 0);
     int64_t begin = 0;
     for (const int64_t end : {int64_t{job_.shape.split}, int64_t{job_.shape.head_width}}) {
-      for_columns(begin, end, [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
-        constexpr int kVectors = decltype(width)::vectors;
-        using P = At<kVectors>;
-        const Access<kVectors> at = {row_, c, lanes, true};
-        place_heads(row, 0);
-        typename P::Columns columns;
-        P::load_columns(columns, at);
-        for_heads(row, [&]() DLBLAS_ROW_LAMBDA {
-          P::store(kept_at<kVectors, true>(at), columns, typename P::Stats{}, at);
-        });
-      });
+      for_columns<1, true>(
+          begin, end, [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
+            constexpr int kVectors = decltype(width)::vectors;
+            using P = At<kVectors>;
+            const Access<kVectors> at = {row_, c, lanes, true};
+            place_heads(row, 0);
+            typename P::Columns columns;
+            P::load_columns(columns, at);
+            for_heads(row, [&]() DLBLAS_ROW_LAMBDA {
+              P::store(kept_at<kVectors, true>(at), columns, typename P::Stats{}, at);
+            });
+          });
       begin = end;
     }
   }
@@ -207,6 +235,7 @@ class RowWalker {
       const int from = group == 1 && job_.shape.second[i] ? job_.shape.second[i] : i;
       RowTensor& t = row_.operands[i];
       t.data = data_of(from, row);
+      if (group == 0 && (job_.shape.second_only >> i & 1u)) t.data = nullptr;
       t.column = job_.call.operands[from].column * size_of(t.type);
       t.load = t.store = way(t);
     }
@@ -220,7 +249,7 @@ class RowWalker {
         body();
         for (int i = 0; i < job_.operands; ++i) {
           const int from = group == 1 && shape.second[i] ? shape.second[i] : i;
-          if (shape.headed >> i & 1u)
+          if ((shape.headed >> i & 1u) && row_.operands[i].data)
             row_.operands[i].data += job_.call.operands[from].head * size_of(job_.types[i]);
         }
       }
@@ -235,7 +264,7 @@ class RowWalker {
       t.store = way(t);
       const uint64_t places =
           reinterpret_cast<uintptr_t>(t.data) |
-          static_cast<uint64_t>((shape.head_width | shape.split) * size_of(t.type));
+          static_cast<uint64_t>((shape.head_width | shape.split | shape.shifts) * size_of(t.type));
       if (places % static_cast<uint64_t>(kRowStep * size_of(t.type)) == 0) t.store = streamed(t);
     }
   }
@@ -279,6 +308,8 @@ class RowWalker {
   template <int kStage>
   DLBLAS_INLINE void stage(Stage<kStage> s, int64_t begin, int64_t end) {
     if constexpr (kStage < Wide::kStages) {
+      if constexpr (Wide::kOptionalStages)
+        if (!Wide::needs(s, row_.options)) return;
       if constexpr (Wide::kScopes[kStage] <= 0) {
         const auto total = reduce(s, begin, end, row_, stats_);
         if constexpr ((Wide::kSquaresOf >= 0)) lost_ = Wide::lost(s, total, job_.call);
@@ -289,32 +320,34 @@ class RowWalker {
 
   /// The total of columns [begin, end).
   template <int kStage>
-  DLBLAS_INLINE auto reduce(Stage<kStage> s, int64_t begin, int64_t end, const RowState& row,
-                            const typename Wide::Stats& stats) {
+  DLBLAS_INLINE auto reduce(Stage<kStage> s, int64_t begin, int64_t end, const RowState row,
+                            const typename Wide::Stats stats) {
     auto total = decltype(Wide::partial(s))::none();
     reduce_into(total, s, begin, end, row, stats);
     return total;
   }
-  // By value: see load_some.
+  /// `row` and `stats` are the caller's own: stores then cannot change them.
   template <int kStage, typename Total>
   DLBLAS_INLINE void reduce_into(Total& total, Stage<kStage> s, int64_t begin, int64_t end,
-                                 const RowState row, const typename Wide::Stats stats) {
+                                 const RowState& row, const typename Wide::Stats& stats) {
     using Part = decltype(Wide::partial(s));
     for (int64_t block = begin; block < end; block += kRowBlock) {
       Part parts[kRowUnroll];
       const int64_t next = block + kRowBlock < end ? block + kRowBlock : end;
-      for_columns(block, next, [&](auto width, int u, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
-        constexpr int kVectors = decltype(width)::vectors;
-        using P = At<kVectors>;
-        const Access<kVectors> at = {row, c, lanes, kStage == 0};
-        typename P::Kept kept = kept_at<kVectors, kStage == 0>(at);
-        typename P::Columns columns;
-        if constexpr (P::kHasColumns && P::kColumnsStage <= kStage) P::load_columns(columns, at);
-        parts[u].lanes = lanes;
-        P::accumulate(s, parts[u], kept, columns, stats_at<kVectors>(stats), at);
-        if constexpr (kKeep && kStage == P::kStages - 1) kept_place<kVectors>(c) = kept;
-      });
-      for (int u = 1; u < kRowUnroll; ++u) parts[0].merge(parts[u]);
+      for_columns<kRowUnroll, kFast>(
+          block, next, [&](auto width, int u, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
+            constexpr int kVectors = decltype(width)::vectors;
+            using P = At<kVectors>;
+            const Access<kVectors> at = {row, c, lanes, kStage == 0};
+            typename P::Kept kept = kept_at<kVectors, kStage == 0>(at);
+            typename P::Columns columns;
+            if constexpr (P::kHasColumns && P::kColumnsStage <= kStage)
+              P::load_columns(columns, at);
+            parts[u].lanes = lanes;
+            P::accumulate(s, parts[u], kept, columns, stats_at<kVectors>(stats), at);
+            if constexpr (kKeep && kStage == P::kStages - 1) kept_place<kVectors>(c) = kept;
+          });
+      DLBLAS_UNROLL for (int u = 1; u < kRowUnroll; ++u) parts[0].merge(parts[u]);
       parts[0].add_to(total);
     }
   }
@@ -322,7 +355,7 @@ class RowWalker {
   /// One pass gathers as many of the first as the program takes.
   DLBLAS_INLINE void select(int64_t begin, int64_t end) {
     RowPicks picks(Wide::picks(job_.call));
-    for_columns(begin, end, [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
+    for_columns<1, true>(begin, end, [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
       constexpr int kVectors = decltype(width)::vectors;
       const Access<kVectors> at = {row_, c, lanes, false};
       picks.offer(At<kVectors>::ranked(kept_at<kVectors, false>(at)), c, lanes, row_.paired);
@@ -398,7 +431,7 @@ class RowWalker {
     const auto wide = finalized<2>(total, row, c);
     typename At<1>::Kept narrow = {};
     if ((next - c) % kRowStep != 0) narrow = finalized<1>(total, row, c);
-    for_columns(c, next, [&](auto vectors, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
+    for_columns<1, true>(c, next, [&](auto vectors, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
       constexpr int kVectors = decltype(vectors)::vectors;
       using P = At<kVectors>;
       Access<kVectors> access = {row, at, lanes, P::kStages == 0};
@@ -441,7 +474,7 @@ class RowWalker {
   void write_columns(int64_t begin, int64_t end) {
     const RowState row = row_;
     const typename Wide::Stats stats = stats_;
-    for_columns(begin, end, [&](auto width, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
+    for_columns<1, true>(begin, end, [&](auto width, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
       write_access<decltype(width)::vectors>(at, lanes, row, stats);
     });
   }
@@ -556,7 +589,7 @@ void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
   constexpr auto kF32 = DType::kF32, kF16 = DType::kF16, kBF16 = DType::kBF16,
                  kE4M3 = DType::kF8E4M3, kI8 = DType::kI8;
   if constexpr (Any::kHasHeads)
-    walk_one_of<Program, AnyTypes>(job, begin, end);
+    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, AnyTypes>(job, begin, end);
   else if constexpr (Any::kByteResults && Any::kStoredByKeep != 0)  // results of two types
     walk_one_of<Program, AnyTypes>(job, begin, end);
   else if constexpr (Any::kByteResults && !Any::kIntegerResults && kSlowF16)
@@ -577,7 +610,7 @@ void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
     walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,
                 RowTypes<kBF16, kBF16, kF32>, RowTypes<kF16, kF16, kF32>, AnyTypes>(job, begin,
                                                                                     end);
-  else if constexpr (Any::kFolds > 0 || kSlowF16)  // gradients are seldom f16
+  else if constexpr (Any::kFolds > 0 || Any::kSeldomF16 || kSlowF16)
     walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, AnyTypes>(job, begin, end);
   else
     walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,

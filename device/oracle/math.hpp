@@ -60,6 +60,8 @@ DLBLAS_ORACLE double infinity() {
 #endif
 }
 
+DLBLAS_ORACLE double not_a_number() { return infinity() - infinity(); }
+
 /// 2^⌊log2 |v|⌋; 0 of denormals.
 DLBLAS_ORACLE double power_below(double v) {
 #if defined(__CUDA_ARCH__)

@@ -19,8 +19,8 @@ template <RowTraits T>
 struct RowPlace {
   const RowCall& call;
   int64_t index;
-  int64_t nested[kMaxRowOperands];  // used by nested calls alone
-  int64_t number = 0;               // of its row in gathered operands
+  int64_t nested[kMaxRowOperands];       // used by nested calls alone
+  int64_t numbers[kMaxRowIndices] = {};  // of its rows in gathered operands
 
   template <typename Call>
   __device__ RowPlace(const Call& c, int64_t i) : call(c), index(i) {
@@ -38,14 +38,34 @@ struct RowPlace {
       }
       if (nest.rank > 0) step(nest, nest.rank - 1, left);
     }
-    if constexpr (T.shape.index >= 0) number = load_number();
+    if constexpr (T.shape.indices > 0) numbers[0] = load_number<0>();
+    if constexpr (T.shape.indices > 1) numbers[1] = load_number<1>();
+    if constexpr (T.shape.indices > 2) numbers[2] = load_number<2>();
   }
-  /// Its number is negative: nothing of it is written.
-  __device__ bool skipped() const { return T.shape.index >= 0 && number < 0; }
+  /// A number of its is negative: nothing of it is written.
+  __device__ bool skipped() const {
+    bool any = false;
+#pragma unroll
+    for (int i = 0; i < T.shape.indices; ++i)
+      if (T.shape.leaves_out >> i & 1u) any |= numbers[i] < 0;
+    return any;
+  }
+  /// What index i says of this row. Selects: an index that is not known would take local memory.
+  __device__ int64_t number(int i) const {
+    return i == 0 ? numbers[0] : i == 1 ? numbers[1] : numbers[2];
+  }
+  __device__ int32_t option(int i) const { return T.options[i]; }
+  /// Has it a row of this gathered operand?
+  template <int kIndex>
+  __device__ bool there() const {
+    constexpr int kBy = T.shape.gathered_by[kIndex];
+    if constexpr (T.shape.gathered >> kIndex & 1u) return numbers[kBy] >= 0;
+    return true;
+  }
   template <int kIndex>
   __device__ int64_t offset() const {
     if constexpr (T.shape.gathered >> kIndex & 1u)
-      return gathered_offset(call.operands[kIndex]);
+      return gathered_offset<kIndex>();
     else if constexpr (T.nested)
       return nested[kIndex];
     else
@@ -68,6 +88,23 @@ struct RowPlace {
   __device__ float load_value(Operand<kIndex>) const {
     constexpr DType kType = T.types[kIndex];
     return values(load_vec<kType, 1, (T.aligned ? size_of(kType) : 1)>(base<kIndex>(), 0)).v[0];
+  }
+  /// Element `column` of this row, or of a vector over columns.
+  template <int kIndex>
+  __device__ float load_element(Operand<kIndex>, int64_t column) const {
+    constexpr DType kType = T.types[kIndex];
+    const int64_t stride = T.strided ? call.operands[kIndex].column : 1;
+    return values(load_vec<kType, 1, (T.aligned ? size_of(kType) : 1)>(base<kIndex>(),
+                                                                       column * stride))
+        .v[0];
+  }
+  /// The one value of an operand without dimensions, f32; `absent` where the call brings none.
+  template <int kIndex>
+  __device__ float load_scalar(Operand<kIndex>, float absent) const {
+    static_assert(T.types[kIndex] == DType::kF32);
+    const void* from = call.operands[kIndex].data;
+    if (from == nullptr) return absent;
+    return values(load_vec<DType::kF32, 1, (T.aligned ? 4 : 1)>(from, 0)).v[0];
   }
   /// Place r of a result whose rows have another length than the program's, f32 or i32.
   template <int kIndex>
@@ -95,8 +132,11 @@ struct RowPlace {
     for (int o = 0; o < kMaxRowOperands; ++o)
       nested[o] += static_cast<int64_t>(at) * nest.strides[o][d];
   }
+  template <int kNumber>
   __device__ int64_t load_number() const {
-    constexpr int kIndex = T.shape.index, kBytes = T.shape.index_bytes;
+    if constexpr (T.shape.index[kNumber] < 0) return 0;
+    constexpr int kIndex = T.shape.index[kNumber] < 0 ? 0 : T.shape.index[kNumber];
+    constexpr int kBytes = T.shape.index_bytes[kNumber];
     const int64_t offset = T.nested ? nested[kIndex] : index * call.operands[kIndex].row;
     const char* from = static_cast<const char*>(call.operands[kIndex].data) + offset * kBytes;
     if constexpr (T.aligned)
@@ -108,14 +148,19 @@ struct RowPlace {
       bits |= static_cast<uint64_t>(reinterpret_cast<const uint8_t*>(from)[i]) << (8 * i);
     return kBytes == 8 ? static_cast<int64_t>(bits) : static_cast<int32_t>(bits);
   }
-  /// What a row that is left out loads is the first one's.
-  __device__ int64_t gathered_offset(const RowOperand& o) const {
-    constexpr uint64_t kPage = T.shape.page == 0 ? 1 : T.shape.page;
+  /// What is loaded for a negative number is the first row's.
+  template <int kIndex>
+  __device__ int64_t gathered_offset() const {
+    const RowOperand& o = call.operands[kIndex];
+    const int64_t number = numbers[T.shape.gathered_by[kIndex]];
     const uint64_t at = number < 0 ? 0 : static_cast<uint64_t>(number);
-    if constexpr (T.shape.page == 0) return static_cast<int64_t>(at) * o.row;
-    // A division by a constant.
-    const uint64_t block = at / kPage, in_block = at - block * kPage;
-    return static_cast<int64_t>(block) * o.block + static_cast<int64_t>(in_block) * o.row;
+    if constexpr (T.shape.paged >> kIndex & 1u) {
+      constexpr uint64_t kPage = T.shape.page == 0 ? 1 : T.shape.page;
+      // A division by a constant.
+      const uint64_t block = at / kPage, in_block = at - block * kPage;
+      return static_cast<int64_t>(block) * o.block + static_cast<int64_t>(in_block) * o.row;
+    }
+    return static_cast<int64_t>(at) * o.row;
   }
 };
 
@@ -146,17 +191,19 @@ struct RowAccess {
   __device__ Vec<T.types[kIndex], N> load(Operand<kIndex> o, int shift = 0) const {
     return load_from<T.types[kIndex], kCache>(place(o, base<kIndex>(), shift));
   }
-  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 of column i.
+  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 of column i, or
+  /// those `shift` elements further right.
   template <int kIndex>
   __device__ void load_pairs(Operand<kIndex>, Vec<T.types[kIndex], N>& low,
-                             Vec<T.types[kIndex], N>& high) const {
+                             Vec<T.types[kIndex], N>& high, int shift = 0) const {
     constexpr DType kType = T.types[kIndex];
     const char* from = base<kIndex>();
+    const int first = 2 * column() + shift;
     if constexpr (N == 1) {
-      low = load_from<kType, kCache>(from + element<kIndex>(2 * column()));
-      high = load_from<kType, kCache>(from + element<kIndex>(2 * column() + 1));
+      low = load_from<kType, kCache>(from + element<kIndex>(first));
+      high = load_from<kType, kCache>(from + element<kIndex>(first + 1));
     } else {
-      const auto both = load_from<kType, kCache, 2 * N>(from + element<kIndex>(2 * column()));
+      const auto both = load_from<kType, kCache, 2 * N>(from + element<kIndex>(first));
 #pragma unroll
       for (int i = 0; i < Vec<kType, N>::kWords; ++i) {
         if constexpr (kType == DType::kF32) {
@@ -170,17 +217,19 @@ struct RowAccess {
     }
   }
   template <int kIndex>
-  __device__ void store_pairs(Operand<kIndex>, const Values<N>& low, const Values<N>& high) const {
+  __device__ void store_pairs(Operand<kIndex>, const Values<N>& low, const Values<N>& high,
+                              int shift = 0) const {
     constexpr DType kType = T.types[kIndex];
     char* to = const_cast<char*>(base<kIndex>());
+    const int first = 2 * column() + shift;
     if constexpr (N == 1) {
-      store_to<kType>(to + element<kIndex>(2 * column()), rounded<kType>(low));
-      store_to<kType>(to + element<kIndex>(2 * column() + 1), rounded<kType>(high));
+      store_to<kType>(to + element<kIndex>(first), rounded<kType>(low));
+      store_to<kType>(to + element<kIndex>(first + 1), rounded<kType>(high));
     } else {
       Values<2 * N> both;
 #pragma unroll
       for (int i = 0; i < N; ++i) both.v[2 * i] = low.v[i], both.v[2 * i + 1] = high.v[i];
-      store_to<kType, 2 * N>(to + element<kIndex>(2 * column()), rounded<kType>(both));
+      store_to<kType, 2 * N>(to + element<kIndex>(first), rounded<kType>(both));
     }
   }
   /// The one value of an operand without dimensions; `absent` where the call brings none.
@@ -191,6 +240,22 @@ struct RowAccess {
     if (from == nullptr) return absent;
     return values(load_vec<DType::kF32, 1, (T.aligned ? 4 : 1)>(from, 0)).v[0];
   }
+  /// Has this access a row, or a head, of an operand that only second heads have, or that is
+  /// gathered by a number that may be negative?
+  template <int kIndex>
+  __device__ bool there(Operand<kIndex>) const {
+    if constexpr (T.shape.second_only >> kIndex & 1u)
+      if (head_place().head < static_cast<uint32_t>(T.shape.heads[0])) return false;
+    return row.template there<kIndex>();
+  }
+  /// `a` in columns before `column`, else `b`.
+  __device__ Values<N> select_before(int64_t column, const Values<N>& a, const Values<N>& b) const {
+    const int64_t before = column - this->column();
+    Values<N> r;
+#pragma unroll
+    for (int i = 0; i < N; ++i) r.v[i] = i < before ? a.v[i] : b.v[i];
+    return r;
+  }
   /// The same of a vector over columns, which all rows share.
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> load_column(Operand<kIndex> o) const {
@@ -200,13 +265,24 @@ struct RowAccess {
   }
   /// This access of the layer-th of a row's layers, an operand [*T, k, C].
   template <int kIndex>
-  __device__ Vec<T.types[kIndex], N> load_layer(Operand<kIndex> o, int layer) const {
+  __device__ Vec<T.types[kIndex], N> load_layer(Operand<kIndex> o, int layer, int shift = 0) const {
     constexpr DType kType = T.types[kIndex];
     const int64_t offset = layer * call.operands[kIndex].head * size_of(kType);
-    return load_from<kType, kCache>(place(o, row.template base<kIndex>() + offset, 0));
+    return load_from<kType, kCache>(place(o, row.template base<kIndex>() + offset, shift));
   }
-  /// The number of this row in gathered operands, of an operand of integers [*T].
-  __device__ int64_t number() const { return row.number; }
+  /// As load, where `column + shift` is before `end`, else zeros. RowHeads::shifts has all of
+  /// these.
+  template <int kIndex>
+  __device__ Vec<T.types[kIndex], N> load_before(Operand<kIndex> o, int shift, int end) const {
+    if (column() + shift >= end) return zeros(o);
+    return load(o, shift);
+  }
+  template <int kIndex>
+  __device__ void store_before(Operand<kIndex> o, const Values<N>& v, int shift, int end) const {
+    if (column() + shift < end) store(o, v, shift);
+  }
+  /// What index i, an operand of integers [*T], says of this row.
+  __device__ int64_t number(int i = 0) const { return row.number(i); }
   /// N elements at an offset that the program knows, in elements from the operand's first: the rows
   /// of a table, a head of a token.
   template <int kIndex>
@@ -252,6 +328,17 @@ struct RowAccess {
     uint32_t group = 0;
     if constexpr (T.group > 0) group = static_cast<uint32_t>(column()) / T.group;
     return Values<N>(load_one<kIndex>(row.template base<kIndex>(), group_place<kIndex>(group)));
+  }
+  /// This access's columns of row `number` of a gathered operand that lies in no blocks.
+  template <int kIndex>
+  __device__ Vec<T.types[kIndex], N> load_row(Operand<kIndex> o, int64_t number,
+                                              int shift = 0) const {
+    static_assert(!(T.shape.paged >> kIndex & 1u));
+    constexpr DType kType = T.types[kIndex];
+    const RowOperand& table = call.operands[kIndex];
+    const int64_t offset = (number < 0 ? 0 : number) * table.row * size_of(kType);
+    return load_from<kType, Cache::kDefault>(
+        place(o, static_cast<const char*>(table.data) + offset, shift));
   }
   /// The row's value.
   template <int kIndex>
@@ -313,6 +400,8 @@ struct RowAccess {
     } else {
       uint32_t head = head_place().head;
       int64_t stride = call.operands[kIndex].head;
+      if constexpr (T.shape.second_only >> kIndex & 1u)
+        head -= static_cast<uint32_t>(T.shape.heads[0]);
       if constexpr (kSecond != 0) {
         const bool second = in_second<kIndex>();
         if (second) from = row.template base<kSecond>(), stride = call.operands[kSecond].head;
@@ -417,6 +506,11 @@ struct DeviceTarget {
   using Sums = SumsPart;
   using Max = MaxPart;
   using MaxSum = MaxSumPart;
+  /// Runs a part of a program; on CPUs a call where it stands in the code often.
+  template <typename Body>
+  __device__ static __forceinline__ void part(const Body& body) {
+    body();
+  }
 };
 
 }  // namespace dlblas

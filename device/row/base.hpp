@@ -5,11 +5,14 @@
 
 #include "device/row/call.hpp"
 
-// A function of a program. Forced inline also at -O0: vectors stay in registers.
+// A function of a program, and a lambda's attribute. Forced inline also at -O0: vectors stay in
+// registers.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define DLBLAS_ROW __device__ static __forceinline__
+#define DLBLAS_ROW_LAMBDA
 #else
 #define DLBLAS_ROW __attribute__((always_inline)) static inline
+#define DLBLAS_ROW_LAMBDA __attribute__((always_inline))
 #endif
 
 namespace dlblas {
@@ -81,15 +84,19 @@ struct RowProgram {
   static constexpr bool kIntegerResults = true;
   /// Vectors over columns may be f32 where rows have 16 bits: a CPU compiles loops for it.
   static constexpr bool kWideColumns = false;
+  /// Rows of f16 are rare, or code is long: a CPU compiles no loops for them. So it is with folds.
+  static constexpr bool kSeldomF16 = false;
   /// Bit i: keep() stores operand i; reload(Kept&, at) reads it where the row is read again.
   static constexpr uint32_t kStoredByKeep = 0;
   /// Operand: the one stage, over rows, adds up the squares of its elements as they lie in memory
-  /// when keep() is done; and lost(Stage, total, call) says whether f32 lost what the sum must tell.
-  /// They are then added up again in f64, one by one, and finalize_wide(Stage, stats, total, call)
-  /// takes the place of finalize. accumulate() is a template on the part.
+  /// when keep() is done; and lost(Stage, total, call) says whether f32 lost what the sum must
+  /// tell. They are then added up again in f64, one by one, and finalize_wide(Stage, stats, total,
+  /// call) takes the place of finalize. accumulate() is a template on the part.
   static constexpr int kSquaresOf = -1;
   /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.
   static constexpr bool kRemembers = false;
+  /// needs(Stage, options): whether a stage runs, by RowCall::options.
+  static constexpr bool kOptionalStages = false;
   struct Columns {};
   struct Stats {};
   // Never called: kernels name them in branches that are left out.
@@ -117,6 +124,10 @@ struct RowProgram {
   }
   template <typename... Any>
   DLBLAS_ROW void select(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW constexpr bool needs(const Any&...) {
+    return true;
+  }
 };
 
 /// A column of a row and what it was compared by.

@@ -7,8 +7,10 @@
 
 namespace dlblas {
 
-inline constexpr int kMaxRowOperands = 8;
+inline constexpr int kMaxRowOperands = 10;
 inline constexpr int kMaxRowOptions = 4;
+/// Operands of integers [*T] of a program.
+inline constexpr int kMaxRowIndices = 3;
 /// Terms of a result that is folded over rows which one thread adds in f32, one after the other; it
 /// is added to others' in f64.
 inline constexpr int kMaxFoldedRows = 256;
@@ -26,19 +28,25 @@ struct RowOperand {
 
 /// Rows that are more than neighbouring columns. Heads: a row is the heads of one tensor, then
 /// those of a second one; accesses stay inside a head, and columns count from its first. Gathered
-/// operands: `index` holds, for each row, the number of theirs; a row whose number is negative is
-/// left out.
+/// operands: an index holds, for each row, the number of theirs; where it is negative, the row is
+/// left out, or (not in `leaves_out`) has no row of what is gathered.
 struct RowShape {
-  int32_t head_width = 0;  // columns of a head; 0: rows have no heads
-  int32_t heads[2] = {};   // of the first tensors, of the second ones
-  int32_t split = 0;       // a column of each head that no access reaches across
-  int32_t span = 1;        // neighbouring elements that a column stands for (load_pairs)
-  uint32_t headed = 0;     // bit i: operand i has heads; others are the same for all
-  uint32_t gathered = 0;   // bit i
-  int32_t index = -1;      // operand; -1: nothing is gathered
-  int32_t index_bytes = 4;
-  int32_t page = 0;                     // gathered rows of a block; 0: they are in no blocks
-  int8_t second[kMaxRowOperands] = {};  // operand i: that of the second heads; 0: the same
+  int32_t head_width = 0;             // columns of a head; 0: rows have no heads
+  int32_t heads[2] = {};              // of the first tensors, of the second ones
+  int32_t split = 0;                  // a column of each head that no access reaches across
+  int32_t shifts = 0;                 // host alone: see RowHeads
+  int32_t span = 1;                   // neighbouring elements that a column stands for (load_pairs)
+  uint32_t headed = 0;                // bit i: operand i has heads; others are the same for all
+  uint32_t gathered = 0;              // bit i
+  uint32_t paged = 0;                 // bit i: gathered rows lie in blocks
+  uint32_t second_only = 0;           // bit i: the first heads have none of operand i
+  uint32_t leaves_out = 0;            // bit i: a negative number(i) leaves the row out
+  int32_t indices = 0;                // operands of integers
+  int8_t index[kMaxRowIndices] = {};  // number(i) is of this operand; -1: it is absent
+  int8_t index_bytes[kMaxRowIndices] = {4, 4, 4};
+  int32_t page = 0;                          // gathered rows of a block
+  int8_t second[kMaxRowOperands] = {};       // operand i: that of the second heads; 0: the same
+  int8_t gathered_by[kMaxRowOperands] = {};  // operand i: by which number
 };
 
 /// {16, 0xffff0000}: the shift and the mask that unpack bf16, as values that the compiler cannot

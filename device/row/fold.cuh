@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(C.threads* C.rows)
   using A = RowAccess<T, Cache::kDefault, false, true>;
   using P = Program<DeviceTarget<T, C, A, false>>;
   using Stats = typename P::Stats;
-  static_assert(!T.full && T.shape.head_width == 0 && T.shape.index < 0 && !P::kColumnsAfterRow);
+  static_assert(!T.full && T.shape.head_width == 0 && T.shape.indices == 0 && !P::kColumnsAfterRow);
   static_assert(P::kFolds > 0 && sizeof(Stats) <= kMaxRowStats);
   static_assert(detail::folded_operand(T.folded, P::kFolds - 1) < kMaxRowOperands &&
                     detail::folded_operand(T.folded, P::kFolds) == kMaxRowOperands,

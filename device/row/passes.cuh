@@ -56,6 +56,17 @@ __device__ inline void store_groups(typename P::Stats& stats, const RowPlace<T>&
   }
 }
 
+/// The first stage over rows that runs; -1: none does.
+template <typename P, RowTraits T, int R = 0>
+constexpr int first_row_stage() {
+  if constexpr (R >= P::kStages)
+    return -1;
+  else if constexpr (P::kScopes[R] <= 0 && (!P::kOptionalStages || P::needs(Stage<R>{}, T.options)))
+    return R;
+  else
+    return first_row_stage<P, T, R + 1>();
+}
+
 }  // namespace detail
 
 template <template <typename> class Program, RowTraits T, RowConfig C>
@@ -87,6 +98,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   const RowPlace<T> row(call, blockIdx.x / C.cluster);
   typename P::Columns columns[V];
   typename P::Stats stats;
+  constexpr int kFirstStage = detail::first_row_stage<P, T>();
   // One pass: what is kept comes from the row, or from where the first pass left it.
   const auto pass = [&](auto first, auto body) {
     constexpr bool kFirst = decltype(first)::index == 0;
@@ -134,6 +146,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   };
   const auto stage = [&](auto s) {
     constexpr int R = decltype(s)::index;
+    constexpr bool kNeeded = !P::kOptionalStages || P::needs(Stage<R>{}, T.options);
+    if constexpr (!kNeeded) return;
     if constexpr (P::kScopes[R] <= 0) {
       // Element by element a sum takes f64 at once, where the program may need it.
       constexpr bool kWide = (P::kSquaresOf >= 0) && T.strided,
@@ -147,7 +161,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       auto part = none();
       [[maybe_unused]] double flushed = 0;
       [[maybe_unused]] int rounds = 0;
-      pass(s, [&](auto& kept, const auto& at) {
+      pass(Stage<(R != kFirstStage)>{}, [&](auto& kept, const auto& at) {
         if constexpr (P::kColumnsStage <= R) load_columns(at);  // of this step of the pass
 #pragma unroll
         for (int i = 0; i < V; ++i)
@@ -168,6 +182,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   if constexpr (P::kStages > 2) stage(Stage<2>{});
   if constexpr (P::kSelects) {
     static_assert(C.cluster == 1, "a row's threads are one block's");
+    // Without a row-wide stage nothing is in shared memory yet.
+    if constexpr (C.keep && kFirstStage < 0) pass(Stage<0>{}, [](auto&, const auto&) {});
     const auto next = [&](uint64_t below) {
       uint64_t best = RowRank::kNone;
       pass(Stage<1>{}, [&](auto& kept, const auto& at) {
@@ -192,8 +208,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     detail::store_groups<P, T, C, A>(stats, row);
   } else if constexpr (!P::kOnlyRowResults) {
     // Without a row-wide stage before it this is the first pass.
-    constexpr int kPass = P::kStages > 0 && P::kScopes[0] <= 0;
-    pass(Stage<kPass>{}, [&](auto& kept, const auto& at) {
+    pass(Stage<(kFirstStage >= 0)>{}, [&](auto& kept, const auto& at) {
       load_columns(at);
       constexpr int kLast = P::kStages - 1;
       if constexpr (kLast >= 0)

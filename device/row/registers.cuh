@@ -129,6 +129,8 @@ __device__ inline void run_stage(typename P::Kept (&kept)[C.vectors],
                                  const typename P::Columns (&columns)[C.vectors],
                                  typename P::Stats& stats, const A& at, Threads& threads,
                                  Blocks& blocks, const RowCall& call, const Wide& wide) {
+  constexpr bool kNeeded = !P::kOptionalStages || P::needs(Stage<R>{}, T.options);
+  if constexpr (!kNeeded) return;
   if constexpr (P::kScopes[R] > 0) {
     reduce_groups<P, T, C, R>(kept, columns, stats, at);
   } else {

@@ -56,6 +56,7 @@ struct DeviceMath {
   __device__ static float sigmoid(float x) { return reciprocal(1.0f + exp(-x)); }
   /// 0 below −87.3, where the reciprocal is; NaN for −inf, as x / (1 + e^−x) is.
   __device__ static float silu(float x) { return x * sigmoid(x); }
+  __device__ static float tanh(float x) { return ::tanhf(x); }
   __device__ static float infinity() { return __int_as_float(0x7f800000); }
 };
 

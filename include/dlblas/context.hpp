@@ -5,6 +5,7 @@
 #define DLBLAS_CONTEXT_HPP_
 
 #include <dlblas/dlblas.h>
+#include <dlblas/cpp20.hpp>
 
 #include <concepts>
 #include <cstddef>

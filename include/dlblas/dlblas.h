@@ -153,13 +153,19 @@ DLBLAS_API const char* dlblas_written(dlblas_op_t op, int32_t position, const ch
 DLBLAS_API dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* args,
                                      const dlblas_context* context);
 
-/* What would run and why, without running it: JSON (format 0) or a table for people (format 1). The
- * tensors' data may be NULL. outputs may be NULL here, in tune and in get_op. */
+/* A GPU that need not be here, for explain and warmup: device {2, DLBLAS_ABSENT_GPU + 90} is a
+ * typical sm_90a (compute capability times 10). */
+#define DLBLAS_ABSENT_GPU 16384
+
+/* What would run and why, without running it: JSON (format 0), or a table for people (format 1;
+ * without a GPU its rows are one line, format 2 has them all). The tensors' data may be NULL.
+ * outputs may be NULL here, in tune and in get_op. */
 DLBLAS_API dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* args,
                                         const dlblas_context* context, int32_t format, char** text);
 
 /* Readies the kernel that dlblas_call would run for these arguments: selected, compiled, loaded.
- * Runs nothing; the tensors' data may be NULL. What is captured into a CUDA graph must be warm. */
+ * Runs nothing; the tensors' data may be NULL. What is captured into a CUDA graph must be warm. For
+ * a GPU that is not here it is compiled into the cache on the disk, and not loaded. */
 DLBLAS_API dlblas_status dlblas_warmup(dlblas_op_t op, const dlblas_args* args,
                                        const dlblas_context* context);
 
@@ -224,6 +230,17 @@ DLBLAS_API dlblas_status dlblas_get_op(dlblas_op_t op, const dlblas_args* args,
                                        const dlblas_context* context,
                                        const dlblas_tune_options* options, char** report);
 
+/* What calls of this process ran untuned: problems whose implementation came by the model or by the
+ * operator's order, neither pinned nor measured. dlblas_missed_mark() gives the mark of now; from
+ * then on every choice is made, and so noted, anew. dlblas_missed() lists those noted since `mark`
+ * (0: since the start; the last 4,096): JSON, each key as fields of text. */
+DLBLAS_API dlblas_status dlblas_missed_mark(uint64_t* mark);
+DLBLAS_API dlblas_status dlblas_missed(uint64_t mark, char** text);
+/* As dlblas_get_op, for a key that dlblas_missed listed, maybe in another process: its fields, one
+ * `name=value` a line. What is not said is the machine's own. */
+DLBLAS_API dlblas_status dlblas_tune_key(const char* key, const dlblas_tune_options* options,
+                                         char** report);
+
 /* Candidates are measured in a worker: a process that may hang or crash. This is its whole life: it
  * serves one search over the socket `socket`, and its status is the process' exit status. */
 DLBLAS_API int32_t dlblas_worker_main(int32_t socket);
@@ -232,8 +249,8 @@ DLBLAS_API int32_t dlblas_worker_main(int32_t socket);
 DLBLAS_API dlblas_status dlblas_set_worker(const char* const* argv, const char* const* environment);
 
 /* From now on, this process serves `op` with this implementation (and configuration, NULL: its
- * default) wherever it supports the problem; elsewhere the call fails and says why. NULL
- * implementation: unpin. */
+ * default) wherever it supports the problem; elsewhere on its kind of device the call fails and
+ * says why. NULL implementation: unpin. */
 DLBLAS_API dlblas_status dlblas_pin(dlblas_op_t op, const char* implementation, const char* config);
 
 /* The oracle. rows: indices into the flattened leading dimensions. values[r], magnitudes[r]: f64
@@ -267,10 +284,10 @@ DLBLAS_API dlblas_status dlblas_verify(dlblas_op_t op, const dlblas_args* args, 
                                        int64_t num_rows, dlblas_verdict* verdict);
 
 /* command: a word, then its arguments, each on a line of its own ("show\n<key>"). JSON.
- * path, ls, verify, clear, compact; show <key>; export <file>; import <file>; merge <folder>;
- * pin | forbid <op> <implementation> [<config>] [<key>], which hold in every process from then on;
- * unpin <op> "" "" [<key>]; allow <op> <implementation> [<config>] [<key>]; rules. Without <key>:
- * for every problem. */
+ * path, ls, verify, clear, compact; show <key>; rm <key> | rm "" <op>; export <file>; import
+ * <file>; merge <folder>; pin | forbid <op> <implementation> [<config>] [<key>], which hold in
+ * every process from then on; unpin <op> "" "" [<key>]; allow <op> <implementation> [<config>]
+ * [<key>]; rules. Without <key>: for every problem. */
 DLBLAS_API dlblas_status dlblas_cache(const char* command, char** text);
 /* Version, devices, libraries found or why not, environment variables, operators with schemas,
  * implementations and knobs, cache state. JSON. */
@@ -279,6 +296,17 @@ DLBLAS_API dlblas_status dlblas_info(char** text);
 /* Colon list of folders where optional libraries may lie (a Python's sys.prefix/lib,
  * site-packages/nvidia/…/lib). Call before the first operator call that should see them. */
 DLBLAS_API dlblas_status dlblas_add_library_path(const char* folders);
+
+/* The log's levels; DLBLAS_LOG (off, warn, info) says which lines there are. */
+#define DLBLAS_LOG_WARN 1
+#define DLBLAS_LOG_INFO 2
+/* From now on each line of the log goes to `write`, from any thread and several at once, rather
+ * than to standard error; `line` has no end of its own and lives until `write` returns, which must
+ * not let an exception out. NULL: standard error again. When this returns, no thread is in the
+ * function of before any more, so `user` may go. From inside `write` it is a DLBLAS_ARGUMENT; what
+ * is logged there goes to standard error. Worker processes have their own log. */
+DLBLAS_API dlblas_status dlblas_set_log(void (*write)(void* user, int32_t level, const char* line),
+                                        void* user);
 
 /* How often things happened in this process; tests prove with these what did not happen. */
 typedef struct dlblas_counters {

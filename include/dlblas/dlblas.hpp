@@ -7,6 +7,7 @@
 #define DLBLAS_DLBLAS_HPP_
 
 #include <dlblas/context.hpp>
+#include <dlblas/cpp20.hpp>
 #include <dlblas/error.hpp>
 #include <dlblas/info.hpp>
 #include <dlblas/operator.hpp>

@@ -6,6 +6,7 @@
 #define DLBLAS_IMPLEMENTATION_HPP_
 
 #include <dlblas/dlblas.h>
+#include <dlblas/cpp20.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -5,6 +5,7 @@
 #define DLBLAS_INFO_HPP_
 
 #include <dlblas/dlblas.h>
+#include <dlblas/cpp20.hpp>
 
 #include <cstdint>
 #include <string>
@@ -35,6 +36,13 @@ inline std::string cache(const std::string& command) {
   char* text = nullptr;
   detail::check(dlblas_cache(command.c_str(), &text));
   return detail::take_text(text);
+}
+
+/// Lines of the log go to `write` rather than to standard error, from any thread; null: there
+/// again. See dlblas_set_log.
+inline void set_log(void (*write)(void* user, std::int32_t level, const char* line),
+                    void* user = nullptr) {
+  detail::check(dlblas_set_log(write, user));
 }
 
 /// What this process has done so far.

@@ -7,6 +7,7 @@
 #define DLBLAS_TENSOR_HPP_
 
 #include <dlblas/dlblas.h>
+#include <dlblas/cpp20.hpp>
 
 #include <concepts>
 #include <cstddef>

@@ -6,6 +6,7 @@
 #define DLBLAS_VALUE_HPP_
 
 #include <dlblas/dlblas.h>
+#include <dlblas/cpp20.hpp>
 
 #include <array>
 #include <concepts>

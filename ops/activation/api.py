@@ -2,7 +2,7 @@
 
 In: arrays of any package that the operators take. Out: what the operators of this family return;
 nothing is computed here, and torch.compile follows it. Read next: silu_and_mul_quant_token/,
-silu_and_mul_quant_group/, silu_and_mul_quant_static/.
+silu_and_mul_quant_group/, silu_and_mul_quant_static/, silu_and_mul_quant_masked/.
 """
 
 from __future__ import annotations
@@ -11,16 +11,23 @@ from typing import Any
 
 from .._functions import FUNCTIONS
 from .._granularity import GROUPS, check_granularity
+from ..errors import ArgumentError
 
 __all__ = ["silu_and_mul_quant"]
 
 _token = FUNCTIONS["silu_and_mul_quant_token"].call
 _group = FUNCTIONS["silu_and_mul_quant_group"].call
 _static = FUNCTIONS["silu_and_mul_quant_static"].call
+_masked = FUNCTIONS["silu_and_mul_quant_masked"].call
 
 
 def silu_and_mul_quant(
-    x: Any, granularity: str = "token", *, scale: Any = None, dtype: Any = "f8e4m3"
+    x: Any,
+    granularity: str = "token",
+    *,
+    scale: Any = None,
+    dtype: Any = "f8e4m3",
+    masked_m: Any = None,
 ) -> tuple[Any, Any]:
     """Gates and quantises in one pass: ``(q, scale)`` with ``y ≈ q · scale``.
 
@@ -38,11 +45,25 @@ def silu_and_mul_quant(
       returned as it is (``silu_and_mul_quant_static``). One that depends on all rows takes a second
       pass: ``silu_and_mul``, then ``quantize(y, "tensor")``.
 
+    With ``masked_m`` ``[E]``, i32 or i64, and a granularity of groups, x is ``[E, M, 2F]``; expert
+    e has the first ``masked_m[e]`` rows. Others are not read, nor written in q and scale
+    (``silu_and_mul_quant_masked``). Nothing waits for a GPU to see the counts.
+
     A part of zeros alone has the scale 1. No gradient. Errors: ArgumentError for another
-    granularity, ``"tensor"`` without a scale, or a scale with another one; those of the operators.
+    granularity, ``"tensor"`` without a scale, a scale with another one, or ``masked_m`` without
+    groups; those of the operators.
     Source: Shazeer, 2020; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
     check_granularity("silu_and_mul_quant", "silu_and_mul", granularity, scale)
+    if masked_m is not None:
+        if granularity in GROUPS:
+            return _masked(x, masked_m, GROUPS[granularity], dtype)
+        expected = "None with granularity " + repr(granularity)
+        raise ArgumentError.from_library(
+            f"silu_and_mul_quant: masked_m is given; expected {expected}; groups take it: "
+            f"{', '.join(GROUPS)}",
+            "silu_and_mul_quant", "masked_m", expected, type(masked_m).__name__,
+        )  # fmt: skip
     if granularity == "tensor":
         return _static(x, scale, dtype), scale
     if granularity == "token":

@@ -19,7 +19,7 @@ struct GatedValue {
 };
 template <typename Gate, typename Row>
 GatedValue gated_value(const Row& row, std::int64_t c) {
-  const double up = row.load(kX, row.size(kF) + c);
+  const double up = row.load(kX, row.width(kX) / 2 + c);
   const GatePoint gate = Gate::at(row.load(kX, c));
   const double y = gate.value * up;
   const double off = kSecondOrder * (gate.value_off + std::abs(gate.value)) + kTiny;

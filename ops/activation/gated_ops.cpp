@@ -33,7 +33,8 @@ OperatorDef gated_backward(const GatedOp& op) {
   };
   def.work_per_row = op.work_per_row;
   kernels::add_row_implementations(
-      def, {.program = op.name, .width = "F", .operands = {"dy", "x", "dx"}});
+      def,
+      {.program = op.name, .width = "F", .operands = {"dy", "x", "dx"}, .registers = op.registers});
   return def;
 }
 

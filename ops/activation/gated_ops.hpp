@@ -13,6 +13,7 @@ Bound rounded_once(DType type);
 struct GatedOp {
   std::string_view name, schema, formula;
   double (*work_per_row)(const Problem& problem);
+  std::int32_t registers = kernels::RowOp{}.registers;  // see RowOp
 };
 /// Schema, bound and row implementations of `name`(x) -> y, x = [gate | up], or x [*T, F].
 OperatorDef gated(const GatedOp& op);

@@ -1,15 +1,11 @@
 // The oracles of this family's gates, in f64, and what kernels may be off by, in units u = 2^-24.
 // Products with other factors are counted by the rows below, a rounding each.
-//   e^−y is off by 4 + 1.25·|y| (a GPU's exponential, of a rounded product with a rounded log2 e),
-// and by n·|y| where y itself is off by n roundings. Of σ = 1 / (1 + e^−y) that counts 1 − σ times;
-// an addition and a reciprocal (2) make 3. A GPU's reciprocal is 0 beyond 2^126: kTiny covers |x|
-// times that. kSecondOrder is for products of errors.
 //   Φ(−|x|) = e^(−x²/2)·q(|x|): q is off by 10 at most (5, and a GPU's reciprocal), the exponential
 // by 8 + 2.25·x²/2, since its argument is rounded, and two products round.
-// Read next: ops/oracle_text.hpp, gates.hpp.
+// Read next: ops/silu_point.hpp, gates.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/silu_point.hpp"
 
 namespace dlblas::activation {
 
@@ -17,37 +13,6 @@ enum GatedTensor : int { kX, kY };
 enum GatedLetter : int { kT, kF };
 enum GatedBackwardTensor : int { kBackwardDy, kBackwardX, kBackwardDx };
 enum GatedBackwardLetter : int { kBackwardT, kBackwardF };
-
-inline constexpr double kTiny = 0x1p-119 / kRounding, kSecondOrder = 1.1;
-
-/// A gate's value and slope at one point, and what each may be off by.
-struct GatePoint {
-  double value, value_off, slope, slope_off;
-};
-
-/// |v|, where what follows it is 0 beyond 10⁴: ∞ · 0 would be no number.
-DLBLAS_ORACLE double bounded(double v) { return std::min(std::abs(v), 1e4); }
-
-/// s = σ(y) and t = 1 − s, where y is off by `roundings` of itself.
-struct SigmoidPoint {
-  double s, t, off;
-};
-DLBLAS_ORACLE SigmoidPoint sigmoid_point(double y, double roundings) {
-  const double s = 1 / (1 + std::exp(-y)), t = std::exp(-y) < 1 ? 1 / (1 + std::exp(y)) : 1 - s;
-  return {s, t, s * (3 + (4 + (1.25 + roundings) * bounded(y)) * t)};
-}
-
-struct SiluPoint {
-  DLBLAS_ORACLE static GatePoint at(double x) {
-    const auto [s, t, off] = sigmoid_point(x, 0);
-    const double sum = 1 + x * t, slope = s * sum;
-    // Beyond 18, s is 1 and all of x·t is lost.
-    const double product_off =
-        x > 18 ? x * t / kRounding + std::abs(x) * t : std::abs(x) * (off + 2 * t);
-    return {x * s, std::abs(x) * (off + s), slope,
-            std::abs(sum) * off + s * product_off + 2 * std::abs(slope)};
-  }
-};
 
 struct GeluPoint {
   DLBLAS_ORACLE static GatePoint at(double x) {

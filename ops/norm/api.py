@@ -1,9 +1,10 @@
-"""``dlblas.rms_norm_quant`` and ``dlblas.add_rms_norm_quant``: norms in 8 bits, by the granularity
-of their scales.
+"""``dlblas.group_norm``, ``dlblas.layernorm_gated``: norms over groups of channels; and
+``dlblas.rms_norm_quant``, ``dlblas.add_rms_norm_quant``: norms in 8 bits, by the granularity of
+their scales.
 
 In: arrays of any package that the operators take. Out: what the operators of this family return;
-nothing is computed here, and torch.compile follows it. Read next: rms_norm_quant_token/,
-rms_norm_quant_group/, rms_norm_quant_static/.
+nothing is computed here, and torch.compile follows it. Read next: group_norm_rows/,
+layernorm_gated_rows/, rms_norm_quant_token/.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from typing import Any
 
 from .._functions import FUNCTIONS
 from .._granularity import GROUPS, check_granularity
+from .._spread import spread
+from ..errors import ArgumentError, ShapeMismatchError
 
-__all__ = ["add_rms_norm_quant", "rms_norm_quant"]
+__all__ = ["add_rms_norm_quant", "group_norm", "layernorm_gated", "rms_norm_quant"]
 
+_group_norm = FUNCTIONS["group_norm_rows"].call
+_layernorm_gated = FUNCTIONS["layernorm_gated_rows"].call
 _token = FUNCTIONS["rms_norm_quant_token"].call
 _group = FUNCTIONS["rms_norm_quant_group"].call
 _static = FUNCTIONS["rms_norm_quant_static"].call
@@ -83,3 +88,95 @@ def add_rms_norm_quant(
         return _add_token(x, weight, residual, eps, weight_offset=weight_offset)
     group = GROUPS[granularity]
     return _add_group(x, weight, residual, eps, weight_offset=weight_offset, group=group)
+
+
+def group_norm(
+    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+    activation: str | None = None,
+) -> Any:  # fmt: skip
+    """Group norm of channels, with silu behind it where asked: one launch, no intermediates.
+
+    ``y = (x − mean) · rsqrt(var + eps) · weight + bias`` with mean and biased variance over the
+    channels of a group and all their places; ``activation="silu"`` stores ``y · σ(y)``.
+
+    x ``[B, C, *spatial]`` f32, f16 or bf16 in that memory order (another one, as channels_last, is
+    copied first), weight and bias ``[C]`` in x's dtype or f32; y is shaped as x and has its dtype.
+    In f32, one rounding; torch's tensors have gradients. Errors: ShapeMismatchError where groups do
+    not divide C or a vector has another length, and those of ``group_norm_rows``. Source: Wu and
+    He, 2018.
+    """
+    op, shape = "group_norm", tuple(x.shape)
+    if len(shape) < 2:
+        raise _mismatch(op, "x", "[B, C, *spatial]", shape)
+    channels = int(shape[1])
+    if groups < 1 or channels % groups:
+        raise _mismatch(op, "x", f"a number of channels that {groups} groups divide", channels)
+    rows = (int(shape[0]), groups)
+    places = 1
+    for size in shape[2:]:
+        places *= int(size)
+
+    def of_groups(vector: Any, name: str) -> Any:
+        if vector is None:
+            return None
+        if tuple(vector.shape) != (channels,):
+            raise _mismatch(op, name, f"[{channels}], one a channel", tuple(vector.shape))
+        each = channels // groups
+        return spread(vector.reshape((groups, each)), (*rows, each))
+
+    y = _group_norm(
+        x.reshape((*rows, channels // groups * places)), of_groups(weight, "weight"),
+        of_groups(bias, "bias"), places or 1, eps, activation or "",
+    )  # fmt: skip
+    return y.reshape(shape)
+
+
+def layernorm_gated(
+    x: Any, weight: Any, bias: Any = None, z: Any = None, eps: float = 1e-6,
+    group_size: int | None = None, norm_before_gate: bool = True, is_rms_norm: bool = False,
+) -> Any:  # fmt: skip
+    """Layer norm, or RMS norm, of groups of channels with a silu gate: Mamba-2's.
+
+    ``y = n(x) · silu(z)``, or ``n(x · silu(z))`` without norm_before_gate; without z ``n(x)``. n
+    has its statistics over ``group_size`` neighbouring channels (none: over all).
+
+    x and z ``[*T, C]`` f32, f16 or bf16, weight and bias ``[C]`` in x's dtype or f32; y is shaped
+    as x and has its dtype. In f32, the gate included; one rounding; torch's tensors have
+    gradients. Errors: ShapeMismatchError where group_size does not divide C, ArgumentError for one
+    below 1, and those of ``layernorm_gated_rows``. Source: Dao and Gu, 2024.
+    """
+    op, shape = "layernorm_gated", tuple(x.shape)
+    if len(shape) < 1:
+        raise _mismatch(op, "x", "[*T, C]", shape)
+    width = int(shape[-1])
+    size = width if group_size is None else group_size
+    if size < 1 and width:
+        raise ArgumentError.from_library(
+            f"{op}: group_size is out of range; expected 1 or more, got {size}",
+            op, "group_size", "1 or more", str(size),
+        )  # fmt: skip
+    if size and width % size:
+        raise _mismatch(op, "x", f"a last dimension that groups of {size} divide", width)
+    rows = (*shape[:-1], width // size if size else 1, size)
+
+    def of_channels(vector: Any, name: str) -> Any:
+        if vector is None:
+            return None
+        if tuple(vector.shape) != (width,):
+            raise _mismatch(op, name, f"[{width}], one a channel", tuple(vector.shape))
+        return spread(vector.reshape(rows[-2:]), rows)
+
+    if z is not None and tuple(z.shape) != shape:
+        raise _mismatch(op, "z", f"x's shape {shape}", tuple(z.shape))
+    y = _layernorm_gated(
+        x.reshape(rows), of_channels(weight, "weight"), of_channels(bias, "bias"),
+        None if z is None else z.reshape(rows), eps, norm_before_gate, is_rms_norm,
+    )  # fmt: skip
+    return y.reshape(shape)
+
+
+def _mismatch(op: str, argument: str, expected: str, got: Any) -> ShapeMismatchError:
+    return ShapeMismatchError.from_library(
+        f"{op}: {argument} does not fit; expected {expected}, got {got}",
+        op, argument, expected, str(got),
+    )  # fmt: skip

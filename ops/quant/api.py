@@ -1,7 +1,9 @@
-"""``dlblas.quantize`` and ``dlblas.dequantize``: the granularities of 8-bit scales by name.
+"""``dlblas.quantize`` and ``dlblas.dequantize``: the granularities of 8-bit scales by name; and
+``quantize_mx``, ``dequantize_mx``: microscaling formats by name.
 
 In: arrays of any package that the operators take. Out: what the operators of this family return;
-nothing is computed here, and torch.compile follows it. Read next: quantize_token/, quantize_group/,
+nothing is computed here, and torch.compile follows it. A layout of scales that the operators do not
+make is memory made here and handed over as ``out=``. Read next: quantize_token/, quantize_group/,
 quantize_tensor/, dequantize_group/.
 """
 
@@ -9,23 +11,36 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._empty import bytes_of, empty
 from .._functions import FUNCTIONS
 from .._granularity import GROUPS
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
-__all__ = ["dequantize", "quantize"]
+__all__ = ["dequantize", "dequantize_mx", "quantize", "quantize_mx"]
 
 _BLOCK = 128
 _WHOLE = {
     name: FUNCTIONS[f"quantize_{name}"].call for name in ("token", "tensor", "channel", "block128")
 }
+_LAYOUTS = ("row", "column_major_tma")
+_NO_COLUMNS = ("tensor", "channel")
 _THERE = ", ".join(("token", *GROUPS, "tensor", "channel", "block128"))
 _quantize_group = FUNCTIONS["quantize_group"].call
 _quantize_static = FUNCTIONS["quantize_static"].call
 _dequantize_group = FUNCTIONS["dequantize_group"].call
+_MX = ("mxfp8", "mxfp4", "nvfp4")
+_quantize_mx = {name: FUNCTIONS[f"quantize_{name}"].call for name in _MX}
+_dequantize_mx = {name: FUNCTIONS[f"dequantize_{name}"].call for name in _MX}
 
 
-def quantize(x: Any, granularity: str, dtype: Any = "f8e4m3", scale: Any = None) -> tuple[Any, Any]:
+def quantize(
+    x: Any,
+    granularity: str,
+    dtype: Any = "f8e4m3",
+    scale: Any = None,
+    scale_dtype: str = "f32",
+    scale_layout: str = "row",
+) -> tuple[Any, Any]:
     """Quantises to 8 bits: ``(q, scale)`` with ``x ≈ q · scale``.
 
     ``scale = max |x| / largest`` of each part, ``q = x / scale`` rounded to nearest even and
@@ -45,10 +60,19 @@ def quantize(x: Any, granularity: str, dtype: Any = "f8e4m3", scale: Any = None)
       ``scale`` may be given, a number or f32 ``[]``: nothing is looked for then, and it comes back
       as it is (``quantize_static``).
 
+    ``scale_dtype="ue8m0"`` rounds scales up to powers of two, so that 8 bits of exponent hold them
+    and no code saturates. They stay f32, which DeepGEMM takes on Hopper as they are; on Blackwell
+    it packs the exponents itself. ``scale_layout="column_major_tma"`` lays the scales of
+    ``"token"``, groups and ``"block128"`` down the columns, as its products read them: the same
+    scale ``[T, G]``, whose strides are 1 and T rounded up to 4 elements, so that the tensor memory
+    accelerator finds every column at a multiple of 16 bytes. x is then a torch tensor or a NumPy
+    array, and what lies between T and that stride is not written.
+
     Nothing waits for a GPU. NaN and infinities go into the scale, so that what is dequantised of
-    their part is NaN. No gradient. Errors: ArgumentError for another granularity, or for a scale
-    with one that is not ``"tensor"``; those of the operators. Source: Micikevicius et al., FP8
-    Formats for Deep Learning, 2022.
+    their part is NaN. No gradient. Errors: ArgumentError for another granularity or layout, for a
+    scale with a granularity that is not ``"tensor"`` or with a scale_dtype, or for columns with a
+    granularity that has none; those of the operators. Source: Micikevicius et al., FP8 Formats for
+    Deep Learning, 2022; DeepGEMM.
     """
     if granularity not in _WHOLE and granularity not in GROUPS:
         raise ArgumentError.from_library(
@@ -56,7 +80,20 @@ def quantize(x: Any, granularity: str, dtype: Any = "f8e4m3", scale: Any = None)
             "quantize_group takes groups of any width",
             "quantize", "granularity", _THERE, repr(granularity),
         )  # fmt: skip
+    if scale_layout not in _LAYOUTS or (scale_layout != "row" and granularity in _NO_COLUMNS):
+        expected = " or ".join(map(repr, _LAYOUTS if granularity not in _NO_COLUMNS else ("row",)))
+        raise ArgumentError.from_library(
+            f"quantize: scale_layout is not offered with granularity {granularity!r}; expected "
+            f"{expected}, got {scale_layout!r}",
+            "quantize", "scale_layout", expected, repr(scale_layout),
+        )  # fmt: skip
     if scale is not None:
+        if scale_dtype != "f32":
+            raise ArgumentError.from_library(
+                "quantize: scale_dtype is given with a scale, which stays as it is; expected "
+                f"'f32', got {scale_dtype!r}",
+                "quantize", "scale_dtype", "'f32'", repr(scale_dtype),
+            )  # fmt: skip
         if granularity == "tensor":
             return _quantize_static(x, scale, dtype), scale
         raise ArgumentError.from_library(
@@ -64,9 +101,32 @@ def quantize(x: Any, granularity: str, dtype: Any = "f8e4m3", scale: Any = None)
             f"{granularity!r}; leave scale out, and it is found",
             "quantize", "scale", "granularity 'tensor'", repr(granularity),
         )  # fmt: skip
-    if granularity in GROUPS:
-        return _quantize_group(x, GROUPS[granularity], dtype)  # type: ignore[no-any-return]
-    return _WHOLE[granularity](x, dtype)  # type: ignore[no-any-return]
+    call = _WHOLE.get(granularity, _quantize_group)
+    group = (GROUPS[granularity],) if granularity in GROUPS else ()
+    if scale_layout == "row":
+        return call(x, *group, dtype, scale_dtype)  # type: ignore[no-any-return]
+    shape = tuple(getattr(x, "shape", ()))
+    out = empty(x, shape, dtype, "quantize"), _columns(x, granularity, shape)
+    call(x, *group, dtype, scale_dtype, out=out)
+    return out
+
+
+def _columns(x: Any, granularity: str, shape: tuple[Any, ...]) -> Any:
+    """Memory of scales that lie down the columns, as ``[*T, G]``."""
+    width = shape[-1] if shape else 0
+    lead = shape[:-1]
+    if granularity == "token":
+        parts: Any = 1
+    else:
+        by = GROUPS.get(granularity, _BLOCK)
+        parts = (width + by - 1) // by
+    if granularity == "block128":
+        lead = tuple((size + _BLOCK - 1) // _BLOCK for size in lead)
+    rows: Any = 1
+    for size in lead:
+        rows = rows * size
+    columns = empty(x, (parts, (rows + 3) // 4 * 4), "f32", "quantize")
+    return columns[:, :rows].swapaxes(0, 1).reshape((*lead, parts))
 
 
 def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
@@ -108,6 +168,72 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
         f"{tuple(parts or ())}; dequantize_group takes groups of any width",
         "dequantize", "scale", expected, str(tuple(parts or ())),
     )  # fmt: skip
+
+
+def quantize_mx(x: Any, format: str, global_scale: Any = None) -> tuple[Any, ...]:
+    """Quantises to a microscaling format: ``(q, scale)``, of nvfp4 ``(q, scale, global_scale)``.
+
+    x ``[*T, K]`` is f32, f16 or bf16. ``format`` says what neighbouring columns share:
+
+    - ``"mxfp8"``: e4m3, 32 a power of two in f8e8m0: q ``[*T, K]``, scale ``[*T, ceil(K / 32)]``
+      (``quantize_mxfp8``);
+    - ``"mxfp4"``: e2m1, the same; q ``[*T, K / 2]`` has two codes a byte, uint8, the first in the
+      low half (``quantize_mxfp4``);
+    - ``"nvfp4"``: e2m1, 16 an f8e4m3, and all of x one f32: ``x ≈ q · scale · global_scale``
+      (``quantize_nvfp4``). Without ``global_scale`` it is ``max |x| / (448 · 6)``, found by a pass
+      before; NumPy arrays and torch tensors.
+
+    Nothing waits for a GPU. No gradient. Errors: ArgumentError for another format, or a
+    ``global_scale`` with one that has none; those of the operators. Source: OCP Microscaling
+    Formats 1.0, 2023; NVIDIA, NVFP4, 2025.
+    """
+    _check_format("quantize_mx", format, global_scale)
+    if format != "nvfp4":
+        return _quantize_mx[format](x)  # type: ignore[no-any-return]
+    if global_scale is None:
+        _, whole = _WHOLE["tensor"](x)
+        global_scale = whole / 6
+    return (*_quantize_mx[format](x, global_scale), global_scale)
+
+
+def dequantize_mx(
+    q: Any, scale: Any, format: str, global_scale: Any = None, out_dtype: Any = None
+) -> Any:
+    """``y = q · scale`` (nvfp4: ``· global_scale``), rounded once: what ``quantize_mx`` took apart.
+
+    q and scale are as ``quantize_mx`` gives them; packed codes may also come as torch's
+    float4_e2m1fn_x2. y is ``[*T, K]`` in ``out_dtype``: f32 (None, the default), f16 or bf16. No
+    gradient. Errors: ArgumentError for another format, or a ``global_scale`` that is missing or not
+    the format's; those of ``dequantize_mxfp8``, ``dequantize_mxfp4`` and ``dequantize_nvfp4``.
+    """
+    _check_format("dequantize_mx", format, global_scale)
+    call = _dequantize_mx[format]
+    if format == "mxfp8":
+        return call(q, scale, out_dtype)
+    q = bytes_of(q)
+    if format == "mxfp4":
+        return call(q, scale, out_dtype)
+    if global_scale is None:
+        raise ArgumentError.from_library(
+            "dequantize_mx: global_scale is missing; expected what quantize_mx gave with 'nvfp4', "
+            "got None",
+            "dequantize_mx", "global_scale", "a scale with format 'nvfp4'", "None",
+        )  # fmt: skip
+    return call(q, scale, global_scale, out_dtype)
+
+
+def _check_format(op: str, format: str, global_scale: Any) -> None:
+    if format not in _MX:
+        expected = ", ".join(_MX)
+        raise ArgumentError.from_library(
+            f"{op}: format is not offered; expected {expected}, got {format!r}",
+            op, "format", expected, repr(format),
+        )  # fmt: skip
+    if global_scale is not None and format != "nvfp4":
+        raise ArgumentError.from_library(
+            f"{op}: global_scale is given; expected None with format {format!r}",
+            op, "global_scale", f"None with format {format!r}", type(global_scale).__name__,
+        )  # fmt: skip
 
 
 def _dequantize_channel(q: Any, scale: Any, out_dtype: Any) -> Any:

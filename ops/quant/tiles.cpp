@@ -28,7 +28,8 @@ std::vector<double> scales_of(const Args& args, std::int64_t tile) {
       double& most = scales[static_cast<std::size_t>(c / columns)];
       if (v > most || std::isnan(v)) most = v;
     }
-  for (double& scale : scales) scale = scale_of(scale, args.result(0).dtype);
+  for (double& scale : scales)
+    scale = scale_of(scale, args.result(0).dtype, args.scalars[kScaleDtype].i != 0);
   return scales;
 }
 

@@ -11,6 +11,7 @@
 #include "device/row/values.cuh"
 #include "device/vec.cuh"
 #include "ops/quant/tiles_config.hpp"
+#include "ops/quant_powers.hpp"
 #include "ops/quant_scale.hpp"
 
 namespace dlblas {
@@ -48,8 +49,10 @@ __device__ inline void add_maxima(uint32_t (&most)[S.access], const Loaded<S>& x
 #pragma unroll
   for (int i = 0; i < S.access; ++i) most[i] = max(most[i], bits_of_float(v.v[i]) & 0x7fffffffu);
 }
-__device__ inline float scale_of_bits(uint32_t most, float largest) {
-  return quant::QuantScale<DeviceMath>::of(float_from_bits(most), largest);
+__device__ inline float scale_of_bits(uint32_t most, const QuantTilesParams& p) {
+  const float powers = p.powers != 0;
+  return quant::QuantPowers::of(quant::QuantScale<DeviceMath>::of(float_from_bits(most), p.largest),
+                                powers);
 }
 
 /// The largest of `values[0 … count)` in every thread. No thread may write them meanwhile.
@@ -111,7 +114,7 @@ __global__ void __launch_bounds__(kQuantThreads)
   __syncthreads();
   float factors[S.access];
   if constexpr (kBlocks) {
-    const float scale = scale_of_bits(largest_of(most, kColumns), p.largest);
+    const float scale = scale_of_bits(largest_of(most, kColumns), p);
 #pragma unroll
     for (int i = 0; i < S.access; ++i) factors[i] = DeviceMath::reciprocal(scale);
     if (threadIdx.x == 0)
@@ -119,7 +122,7 @@ __global__ void __launch_bounds__(kQuantThreads)
   } else {
 #pragma unroll
     for (int i = 0; i < S.access; ++i) {
-      const float scale = scale_of_bits(most[lane * S.access + i], p.largest);
+      const float scale = scale_of_bits(most[lane * S.access + i], p);
       factors[i] = DeviceMath::reciprocal(scale);
       if (inside && static_cast<int>(threadIdx.x) < kLanes)
         store_scale<S>(p, (c + i) * p.scale_stride, scale);
@@ -157,7 +160,7 @@ template <QuantTilesTraits S>
 __global__ void __launch_bounds__(kQuantThreads)
     quantize_tensor_codes(const __grid_constant__ QuantTilesParams p) {
   using namespace quant_tiles_detail;
-  const float scale = scale_of_bits(largest_of(p.parts, p.num_parts), p.largest);
+  const float scale = scale_of_bits(largest_of(p.parts, p.num_parts), p);
   float factors[S.access];
 #pragma unroll
   for (int i = 0; i < S.access; ++i) factors[i] = DeviceMath::reciprocal(scale);

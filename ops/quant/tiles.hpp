@@ -11,8 +11,9 @@ namespace dlblas::quant::tiles {
 
 enum Tensor : int { kX, kQ, kScale };
 enum Letter : int { kT, kK };
+enum Scalar : int { kDtype, kScaleDtype };
 
-/// All but family, schema and formula of an operator (x, dtype) -> (q, scale).
+/// All but family, schema and formula of an operator (x, dtype, scale_dtype) -> (q, scale).
 void define(OperatorDef& def, QuantTile tile);
 
 std::vector<Implementation> cpu(QuantTile tile);

@@ -38,9 +38,10 @@ struct QuantTilesParams {
   int64_t rows, width, total;
   uint32_t* parts;  // of a tensor: the bits of the largest |x| of each block
   int32_t num_parts;
-  float largest;  // of q's type
+  float largest;   // of q's type
+  int64_t powers;  // not 0: scales are powers of 2
 };
-static_assert(sizeof(QuantTilesParams) == 3 * 144 + 8 * 8, "host and device read the same bytes");
+static_assert(sizeof(QuantTilesParams) == 3 * 144 + 9 * 8, "host and device read the same bytes");
 
 /// What a CPU does with a row, or a part of one; elements are side by side.
 struct QuantTilesPasses {

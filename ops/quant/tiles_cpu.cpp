@@ -155,7 +155,8 @@ class Job {
   }
   /// Writes the scale of what has this largest magnitude; returns what its codes are made with.
   float write_scale(float most, std::int64_t at) const {
-    const auto step = static_cast<float>(scale_of(most, q().dtype));
+    const auto step =
+        static_cast<float>(scale_of(most, q().dtype, args_.scalars[kScaleDtype].i != 0));
     store_element(scale(), at, step);
     return 1 / step;
   }

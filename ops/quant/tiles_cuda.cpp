@@ -80,6 +80,7 @@ struct Form : kernels::CudaForm<QuantTilesTraits, NoKnobs> {
     p.total = p.rows * p.width;
     p.parts = static_cast<std::uint32_t*>(workspace);
     p.largest = static_cast<float>(largest_of(args.tensors[kQ].dtype));
+    p.powers = args.scalars[kScaleDtype].i;
     if (s.traits.tile != QuantTile::kTensor) return p;
     if (packed(args.tensors[kX]) && packed(args.tensors[kQ])) {
       p.width = std::int64_t{quant_lanes(s.traits)} * s.traits.access;

@@ -1,5 +1,6 @@
-"""``dlblas.fused_rmsnorm_rope``: the norm and rotation of a whole projection's width; and
-``dlblas.rope_tables``: the tables of angles that rotations read.
+"""``dlblas.fused_rmsnorm_rope``: the norm and rotation of a whole projection's width;
+``dlblas.mrope``: rotation by three positions a token; ``dlblas.partial_rotary_emb``: heads before
+latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read.
 
 In: arrays of any package that the operators take. Out: what ``rms_norm_rope`` returns, which
 torch.compile follows; tables are made once a model, in f64. Read next: rms_norm_rope/.
@@ -13,12 +14,15 @@ from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
+from .._spread import spread
 from ..errors import ArgumentError, ShapeMismatchError
 
-__all__ = ["fused_rmsnorm_rope", "rope_tables"]
+__all__ = ["fused_rmsnorm_rope", "mrope", "partial_rotary_emb", "rope_tables"]
 
 _OP = "fused_rmsnorm_rope"
 _rms_norm_rope = FUNCTIONS["rms_norm_rope"].call
+_mrope_heads = FUNCTIONS["mrope_heads"].call
+_partial_rotary_heads = FUNCTIONS["partial_rotary_heads"].call
 
 
 def fused_rmsnorm_rope(
@@ -54,6 +58,66 @@ def fused_rmsnorm_rope(
     return y.reshape(x.shape)
 
 
+def mrope(
+    q: Any, k: Any, positions: Any, cos_sin_cache: Any, sections: tuple[int, int, int],
+    style: str = "neox", *, out: Any = None,
+) -> Any:  # fmt: skip
+    """Rotary embeddings with three positions a token, time, height and width: Qwen-VL's.
+
+    The first ``sections[0]`` pairs of each head turn by row ``positions[0, t]`` of the table, the
+    next ``sections[1]`` by row ``positions[1, t]``, the last ``sections[2]`` by
+    ``positions[2, t]``.
+
+    q ``[T, H, D]``, k ``[T, Hkv, D]``, positions ``[3, T]`` i32 or i64, cos_sin_cache ``[P, R]``
+    (cosines, then sines), sections that add up to R/2. ``out=(q, k)`` writes in place. Dtypes,
+    numerics and errors are ``mrope_heads``'s; ShapeMismatchError for other positions or sections.
+    Source: Wang et al., Qwen2-VL, 2024.
+    """
+    if len(positions.shape) != 2 or int(positions.shape[0]) != 3:
+        raise _wrong("positions", "[3, T]", tuple(positions.shape), "mrope")
+    pairs = int(cos_sin_cache.shape[-1]) // 2
+    if len(sections) != 3 or min(sections) < 0 or sum(sections) != pairs:
+        raise _wrong("sections", f"three that add up to {pairs}", tuple(sections), "mrope")
+    first, second = sections[0], sections[0] + sections[1]
+    return _mrope_heads(
+        q, k, positions[0], positions[1], positions[2], cos_sin_cache, first, second,
+        style=style, out=out,
+    )  # fmt: skip
+
+
+def partial_rotary_emb(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+    """Heads of DeepSeek's latent attention before it: ``(q_out, kv_out)``, one launch.
+
+    Of the last Dr channels x of q and of k_pe, ``y_l = x[0::2] · cos_l − x[1::2] · sin_l`` and
+    ``y_h = x[1::2] · cos_h + x[0::2] · sin_h``. q_out is q with them turned;
+    ``kv_out[..., 0, :, :] = kv[..., :Dn] ‖ y(k_pe)`` for every head, and ``kv_out[..., 1, :, :] =
+    kv[..., Dn:] ‖ 0``. q is not written.
+
+    q ``[B, S, H, Dn + Dr]`` f32, f16 or bf16, k_pe ``[B, S, 1, Dr]``, kv ``[B, S, H, Dn + Dv]``,
+    cos and sin ``[B, S, Dr]`` (or ``[S, Dr]``) in q's dtype or f32, kv_out
+    ``[B, S, 2, H, Dn + Dr]``. Any leading dimensions in the place of B and S. In f32, one rounding;
+    what is not turned keeps its bits. Gradients of q, k_pe and kv:
+    ``dlblas.kernels.partial_rotary_emb.PartialRotaryEmb``, which this calls where one is asked for.
+    Errors: ShapeMismatchError (Dr above q's last dimension, Dv above Dn + Dr), and those of
+    ``partial_rotary_heads``. Source: DeepSeek-V2, 2024.
+    """
+    if any(getattr(x, "requires_grad", False) for x in (q, k_pe, kv)):
+        name = f"{__package__.rpartition('.')[0]}.kernels.partial_rotary_emb"
+        result: tuple[Any, Any] = import_module(name).PartialRotaryEmb.apply(q, k_pe, kv, cos, sin)
+        return result
+    op, tokens = "partial_rotary_emb", tuple(q.shape[:-2])
+    turned = int(cos.shape[-1])
+    if tuple(k_pe.shape) != (*tokens, 1, turned):
+        raise _wrong("k_pe", f"{(*tokens, 1, turned)}", tuple(k_pe.shape), op)
+    shape = (*tokens, 2, *q.shape[-2:])
+    q_out, kv_out = (_empty(q, size) for size in (tuple(q.shape), shape))
+    _partial_rotary_heads(
+        q, k_pe.reshape((*tokens, turned)), kv, table_of(cos, "cos", tokens, op),
+        table_of(sin, "sin", tokens, op), out=(q_out, kv_out[..., 0, :, :], kv_out[..., 1, :, :]),
+    )  # fmt: skip
+    return q_out, kv_out
+
+
 def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
     """The table for all leading dimensions of x, without a copy."""
     shape = tuple(table.shape)
@@ -68,9 +132,13 @@ def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
         have not in (1, want) for have, want in zip(ahead, wanted, strict=True)
     ):
         raise _wrong(name, f"[S, D], [B, S, D] or [B, S, 1, D] for tokens {tokens}", shape, op)
-    if hasattr(table, "expand"):
-        return table.expand(wanted)
-    return import_module(type(table).__module__).broadcast_to(table, wanted)
+    return spread(table, wanted)
+
+
+def _empty(like: Any, shape: tuple[int, ...]) -> Any:
+    if hasattr(like, "new_empty"):
+        return like.new_empty(shape)
+    return import_module(type(like).__module__).empty(shape, like.dtype)
 
 
 def rope_tables(

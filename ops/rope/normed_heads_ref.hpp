@@ -10,9 +10,10 @@
 
 namespace dlblas::rope {
 
-/// The row's head, of tensor x, and the vector that it is multiplied by.
+/// Row `row` of tensor x, a head, and the vector that it is multiplied by.
 struct NormedHead {
   int x, weight, result;
+  std::int64_t row;
 };
 struct TableRow {
   int tensor;
@@ -26,7 +27,7 @@ void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::i
   const std::int64_t width = row.width(head.x);
   const double scale = norm::layer_norm_scale(eps);
   const auto sums = row.template sums<3>(width, [&](auto c, double* terms) {
-    const double v = row.load(head.x, c);
+    const double v = row.load_row(head.x, head.row, c);
     terms[0] = v * v, terms[1] = v * v * v * v, terms[2] = v != 0;
   });
   const norm::RowSquares squares = {sums.of[0], sums.of[1], sums.of[2]};
@@ -37,7 +38,9 @@ void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::i
   const double factor = 1 / std::sqrt(mean);
   const double roundings = norm::kNormRoundings + squares.root_error(width);
   const auto weight = [&](auto c) { return row.load_column(head.weight, c); };
-  const auto normed = [&](auto c) { return row.load(head.x, c) * factor * weight(c); };
+  const auto normed = [&](auto c) {
+    return row.load_row(head.x, head.row, c) * factor * weight(c);
+  };
   // Below 2^-126 roundings of f32 are absolute.
   row.each(pairs, [&](auto i) {
     const auto l = interleaved ? 2 * i : i, h = interleaved ? 2 * i + 1 : i + pairs;

@@ -41,6 +41,30 @@ struct Rotation : RowProgram {
   }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
 
+  /// Where columns behind the pairs are pairs, too: both channels of a column, which lie as a
+  /// head's do, or half of the channels behind the pairs apart.
+  template <int kIndex, typename Words>
+  DLBLAS_ROW void load_two(Operand<kIndex> o, Words& low, Words& high, const Access& at) {
+    Target::part([&]() DLBLAS_ROW_LAMBDA {
+      if (at.option(kInterleaved)) return at.load_pairs(o, low, high);
+      const bool turns = rotates(at);
+      const int first = turns ? 0 : at.option(kPairs);
+      low = at.load(o, first);
+      high = at.load(o, first + at.option(turns ? kPairs : kCopies));
+    });
+  }
+  template <int kIndex>
+  DLBLAS_ROW void store_two(Operand<kIndex> o, const Values& low, const Values& high,
+                            const Access& at) {
+    Target::part([&]() DLBLAS_ROW_LAMBDA {
+      if (at.option(kInterleaved)) return at.store_pairs(o, low, high);
+      const bool turns = rotates(at);
+      const int first = turns ? 0 : at.option(kPairs);
+      at.store(o, low, first);
+      at.store(o, high, first + at.option(turns ? kPairs : kCopies));
+    });
+  }
+
   DLBLAS_ROW void copy(const Kept& kept, const Access& at) {
     at.store(kOut, values(kept.high), at.option(kPairs));
   }

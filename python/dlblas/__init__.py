@@ -14,18 +14,18 @@ from . import _early
 if _early.is_command():
     _early.watch()
 
-from . import _functions, _native, _torch_bridge, cache, errors
+from . import _absent, _functions, _log, _native, _torch_bridge, _unknown, cache, errors
 from ._array import Array, Spec
+from ._autotune import MissedKey, ModelReport, autotune, missed
 from ._faces import *  # noqa: F403 - of families, ops/<family>/api.py; written by the build
-from ._faces import __all__ as _face_names
+from ._faces import __all__ as _face_names  # type: ignore[attr-defined]  # the stub has none
 from ._native import counters, info
+from ._paths import get_include
+from ._reports import Explanation, ProgressEvent, TuningReport
 from .errors import Error
 from .oracle import OracleResult, Verdict, reference, verify
 from .tuning import (
-    Explanation,
     Operation,
-    ProgressEvent,
-    TuningReport,
     deterministic,
     explain,
     get_op,
@@ -37,9 +37,13 @@ from .tuning import (
 )
 
 if _typing.TYPE_CHECKING:
+    from . import _ops, spaces
+    from . import hf as hf
+    from . import kernels as kernels
     from . import nn as nn
     from . import own as own
-    from . import spaces
+    from . import triton_ops as triton_ops
+    from . import utils as utils
     from ._ops import *  # noqa: F403 - stubs of the operators, written by the build
     from .own import register, register_operator, unregister
 
@@ -49,20 +53,25 @@ __all__ = [
     "Array",
     "Error",
     "Explanation",
+    "MissedKey",
+    "ModelReport",
     "Operation",
     "OracleResult",
     "ProgressEvent",
     "Spec",
     "TuningReport",
     "Verdict",
+    "autotune",
     "cache",
     "counters",
     "deterministic",
     "errors",
     "explain",
+    "get_include",
     "get_op",
     "info",
     "list_operators",
+    "missed",
     "pin",
     "pinned",
     "reference",
@@ -75,6 +84,12 @@ __all__ = [
     "warmup",
 ]
 __all__ += _face_names
+if _typing.TYPE_CHECKING:
+    __all__ += _ops.__all__  # checkers read no loop
+
+# Imported at their first use: some bring torch.
+_SUBMODULES = ("hf", "kernels", "nn", "own", "spaces", "triton_ops", "utils")
+_FROM_OWN = ("register", "register_operator", "unregister")
 
 
 def _export() -> None:
@@ -95,16 +110,29 @@ _export()
 _first = _functions.native.get("package")
 _functions.native.setdefault("package", _sys.modules[__name__])
 if _first is None:
+    _log.connect()
     _torch_bridge.connect()
 elif _first is not _sys.modules[__name__]:
     _native.restore(_first)
 
 
-def __getattr__(name: str) -> _typing.Any:
-    from importlib import import_module
+if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
 
-    if name in ("nn", "own", "spaces"):  # nn brings torch
-        return import_module(f"dlblas.{name}")
-    if name in ("register", "register_operator", "unregister"):
-        return getattr(import_module("dlblas.own"), name)
-    raise AttributeError(f"module 'dlblas' has no attribute {name!r}")
+    def __getattr__(name: str) -> _typing.Any:
+        from importlib import import_module
+
+        if name in _SUBMODULES:
+            try:
+                return import_module(f"dlblas.{name}")
+            except ImportError as why:  # hasattr() and completion ask, too
+                raise AttributeError(f"dlblas.{name} cannot be imported here: {why}") from why
+        if name in _FROM_OWN:
+            return getattr(import_module("dlblas.own"), name)
+        unknown = not _absent.knows(name) and f"dlblas.{name}" not in _sys.modules
+        if unknown and _unknown.imported_by(1):
+            raise _unknown.import_error(name, __all__, __file__)
+        return _absent.some(__name__)(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBMODULES})

@@ -48,11 +48,25 @@ def _integers(what: str, argument: str, values: Any, size: int) -> tuple[int, ..
     return read
 
 
+_ABSENT_GPU = 16384  # DLBLAS_ABSENT_GPU of dlblas.h
+
+
+def _name_of_cuda(index: int) -> str:
+    arch = index - _ABSENT_GPU
+    if arch < 0:
+        return "cpu" if index < 0 else f"cuda:{index}"
+    return f"sm_{arch}" + ("a" if arch >= 90 else "")
+
+
 def _cuda_index(device: Any) -> int:
-    """``"cuda:1"`` → 1, ``"cuda"`` → 0, ``"cpu"`` → -1; a torch device goes by its name."""
+    """``"cuda:1"`` → 1, ``"cuda"`` → 0, ``"cpu"`` → -1; a torch device goes by its name.
+    ``"sm_90a"``: a GPU that need not be here."""
     kind, colon, index = str(device).partition(":")
     if kind == "cpu" and index in ("", "0"):
         return -1
+    arch = kind.removeprefix("sm_").removesuffix("a")
+    if kind.startswith("sm_") and not colon and arch.isdecimal() and len(arch) in (2, 3):
+        return _ABSENT_GPU + int(arch)
     if kind == "cuda" and (index.isdecimal() or not colon) and len(index) < 5:
         return int(index or 0)
     expected = '"cpu", "cuda" or "cuda:1"'
@@ -66,7 +80,8 @@ class Spec:
     """Shape, dtype, strides (in elements; None: contiguous) and device ("cpu", "cuda", "cuda:1"),
     without data.
 
-    ``explain``, ``tune`` and ``get_op`` take it in place of an array.
+    ``explain``, ``tune`` and ``get_op`` take it in place of an array. ``explain`` and ``warmup``
+    also take one on "sm_90a", a typical GPU of that architecture, which need not be here.
     """
 
     __slots__ = ("_exchange", "device", "dtype", "shape", "strides")
@@ -79,7 +94,7 @@ class Spec:
         device: Any = "cpu",
     ) -> None:
         cuda = _cuda_index(device)
-        self.device = "cpu" if cuda < 0 else f"cuda:{cuda}"
+        self.device = _name_of_cuda(cuda)
         code, bits = _code_and_bits(dtype)
         self.shape = _integers("Spec", "shape", shape, 1)
         self.dtype = _dtypes.NAMES[code, bits]

@@ -7,13 +7,14 @@ next: cache.py, cli.py.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import _native, cache
+from . import _native, _options, cache
 from ._cli_show import FAILED, OK, print_json
 from ._streams import complain
-from ._text import columns, harmless, milliseconds
+from ._text import columns, harmless, microseconds
 
 _MOST_CELL = 200  # characters of a field of a record: what is imported may hold anything
 _MOST_LINES = 20  # refused records that are shown
@@ -37,6 +38,11 @@ def _ls(args: argparse.Namespace) -> Shown:
     return keys, text, OK
 
 
+def _failed(candidate: dict[str, Any]) -> str:
+    words = f": {candidate['note']}" if candidate["note"] else ""
+    return f"failed: {candidate['failure']}{words}"
+
+
 def _show(args: argparse.Namespace) -> Shown:
     result = cache.show(args.key)
     rows = []
@@ -45,13 +51,13 @@ def _show(args: argparse.Namespace) -> Shown:
     for c in sorted(known, key=lambda c: min(c["samples_ms"])):
         rows.append(
             [
-                milliseconds(min(c["samples_ms"])),
+                microseconds(min(c["samples_ms"])),
                 f"{len(c['samples_ms'])} samples",
                 c["implementation"],
                 c["config"],
             ]
         )
-    rows += [["-", f"failed: {c['failure']}", c["implementation"], c["config"]] for c in failed]
+    rows += [["-", _failed(c), c["implementation"], c["config"]] for c in failed]
     newest = max(result["candidates"], key=lambda c: c["measured_at"])
     if "chosen" in newest["env"]:  # of a ConfigCache: a search's winner, or what was set by hand
         rows.append(["", "chosen", "", newest["env"]["chosen"]])
@@ -71,9 +77,32 @@ def _verify(args: argparse.Namespace) -> Shown:
     return value, text, FAILED if bad else OK
 
 
+def _agreed() -> bool:
+    """On a terminal, what a person answers; elsewhere nobody is there to ask."""
+    keys = len(cache.ls())
+    print(
+        f"clear {keys} keys and every compiled kernel in {harmless(cache.path())}? [y/N] ",
+        end="", file=sys.stderr, flush=True,
+    )  # fmt: skip
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def _clear(args: argparse.Namespace) -> Shown:
+    if not args.yes:
+        if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+            raise _options.refuse(
+                "cache", "clear", "would remove everything", "--yes, where there is no terminal",
+                "none", "write dlblas cache clear --yes",
+            )  # fmt: skip
+        if not _agreed():
+            return {"removed": 0}, "nothing removed", FAILED
     removed = cache.clear()
     return {"removed": removed}, f"{removed} removed", OK
+
+
+def _rm(args: argparse.Namespace) -> Shown:
+    value = cache.rm(args.key, op=args.op)
+    return value, f"{value['keys']} keys, {value['removed']} records removed", OK
 
 
 def _compact(args: argparse.Namespace) -> Shown:
@@ -190,7 +219,8 @@ ACTIONS = {
     ),
     "allow": _Action(_allow, "lift the same forbid", ("op", "implementation", "config")),
     "rules": _Action(_rules, "what is pinned and forbidden"),
-    "clear": _Action(_clear, "remove all records and compiled kernels, not the rules"),
+    "rm": _Action(_rm, "remove the records of a key, or of --op NAME", ("key",)),
+    "clear": _Action(_clear, "remove all records and compiled kernels, not the rules; asks first"),
     "path": _Action(_path, "the folder in use"),
 }
 RULED = ("pin", "unpin", "forbid", "allow")
@@ -199,8 +229,12 @@ RULED = ("pin", "unpin", "forbid", "allow")
 def options(action: argparse.ArgumentParser, name: str) -> None:
     """The arguments of one action."""
     for word in ACTIONS[name].words:
-        nargs = "?" if word == "config" else None
+        nargs = "?" if word == "config" or name == "rm" else None
         action.add_argument(word, nargs=nargs, help=_WORDS[word])
+    if name == "rm":
+        action.add_argument("--op", help="every key of this operator")
+    if name == "clear":
+        action.add_argument("--yes", action="store_true", help="do not ask")
     if name in RULED:
         action.add_argument("--key", help="for this key alone, from dlblas cache ls or rules")
 

@@ -6,12 +6,15 @@ Each command takes its parsed options and returns an exit code. Read next: _spec
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from . import _specs, tuning
+from . import _autotune, _specs, tuning
 from ._cli_show import OK, Row, print_json
-from ._progress import Progress
-from ._text import columns, harmless, milliseconds
+from ._progress import Progress, is_wanted
+from ._reports import TuningReport, summary
+
+Search = Callable[..., TuningReport]
 
 
 def _problems(args: argparse.Namespace) -> list[tuple[str, Row]]:
@@ -19,7 +22,8 @@ def _problems(args: argparse.Namespace) -> list[tuple[str, Row]]:
     row, form, fixed = _specs.operator_row(args.op)
     scalars = {**_specs.parse_arguments(row, form, args.arg), **fixed}
     dtypes = _specs.parse_dtypes(row["name"], args.dtype)
-    device = _specs.choose_device(args.device) if args.device else "cpu"
+    absent = args.command == "explain"
+    device = _specs.choose_device(args.device, absent=absent) if args.device else "cpu"
     use = getattr(args, "cases", None)
     if args.dims is not None or not use:
         sizes = _specs.parse_dims(row, args.dims or "")
@@ -47,7 +51,7 @@ def explain(args: argparse.Namespace) -> int:
     if args.json:
         print_json(explanation.as_dict())
     else:
-        print(explanation, end="")
+        print(tuning.explain_all(form, **named) if args.verbose else explanation, end="")
     return OK
 
 
@@ -71,51 +75,38 @@ def _parse_space(texts: Sequence[str]) -> Row | None:
     return space or None
 
 
-def report_text(report: tuning.TuningReport) -> str:
-    """A search in a few lines: what took part, what was tried, what won and why."""
-    rows = []
-    for c in report["candidates"]:
-        if c["takes_part"]:
-            tried = f"{c['measured']} of {c['configs']} measured"
-            tried += f", {c['failed']} failed" if c["failed"] else ""
-            rows.append([c["implementation"], milliseconds(c["best_ms"]), tried])
-        else:
-            rows.append([c["implementation"], "-", f"no: {harmless(c['reason'])}"])
-    served, winner = report["served"], report["winner"]
-    lines = [f"{report['op']} {report['problem']}", columns(rows)]
-    if report["source"] == "store":
-        waited = report["waited_s"]
-        after = f", after {waited:.1f} s of waiting for another search" if waited else ""
-        lines.append(f"  from the store: nothing measured{after}")
-    elif report["source"] == "empty":
-        lines.append("  empty results need no tuning: nothing measured")
-    elif report["source"] == "default":
-        lines.append(f"  waited {report['waited_s']:.1f} s for another search: nothing measured")
-    else:
-        lines.append(
-            f"  {report['strategy']}, {report['elapsed_s']:.1f} of {report['budget_s']:.3g} s,"
-            f" {report['final_rounds']} final rounds, {report['failures']} failed"
-        )
-    if winner:
-        lines.append(f"  > {winner['implementation']} {winner['config']}".rstrip())
-    if served and served != winner:
-        lines.append(f"  served: {served['implementation']} {served['config']}".rstrip())
-    return "\n".join([*lines, f"  {harmless(report['why'])}"])
+def _searches(args: argparse.Namespace) -> Iterator[tuple[str, Search]]:
+    """What tune is asked for: a title, and how to search it with the options of a search."""
+    if args.missed is None:
+        if args.op is None:
+            raise _specs.refuse(
+                "tune", "OP", "is missing", "an operator, or --missed FILE", "neither",
+                "see dlblas list",
+            )  # fmt: skip
+        for form, named in _problems(args):
+            letters = args.dims or " ".join(
+                str(v.shape) for v in named.values() if hasattr(v, "shape")
+            )
+            yield f"{args.op} {letters}", partial(tuning.tune, form, (), kwargs=named)
+        return
+    if args.op is not None or args.dims or args.dtype or args.arg or args.device or args.cases:
+        raise _specs.refuse(
+            "tune", "--missed", "has a problem beside it", "the keys of the file alone",
+            str(args.op or "its options"), "give either",
+        )  # fmt: skip
+    for key in _autotune.read_missed(args.missed):
+        yield f"{key['op']} {key.get('dims', '')}", partial(_autotune.tune_key, key)
 
 
 def tune(args: argparse.Namespace) -> int:
-    reports: list[tuning.TuningReport] = []
-    problems = _problems(args)
-    for form, named in problems:
-        letters = args.dims or " ".join(str(v.shape) for v in named.values() if hasattr(v, "shape"))
-        progress = Progress(f"{args.op} {letters}")
+    reports: list[TuningReport] = []
+    for title, search in _searches(args):
+        progress = Progress(title) if is_wanted() else None
         try:
             reports.append(
-                tuning.tune(
-                    form,
-                    (),
-                    kwargs=named,
+                search(
                     seconds=args.seconds,
+                    effort=args.effort,
                     strategy=args.strategy,
                     seed=args.seed,
                     max_evaluations=args.max_evaluations,
@@ -123,14 +114,17 @@ def tune(args: argparse.Namespace) -> int:
                     implementations=args.implementations,
                     space=_parse_space(args.space),
                     where=args.where or None,
-                    progress=progress,
+                    progress=progress or False,
                     worker=args.worker,
+                    log=args.log,
                 )
             )
         finally:
-            progress.clear()
+            if progress:
+                progress.clear()
         if not args.json:
-            print(report_text(reports[-1]), flush=True)
+            print(summary(reports[-1], args.verbose), flush=True)
     if args.json:
-        print_json(reports[0] if len(reports) == 1 and not args.cases else reports)
+        one = len(reports) == 1 and not args.cases and args.missed is None
+        print_json(reports[0] if one else reports)
     return OK

@@ -27,18 +27,27 @@ NAMES: dict[tuple[int, int], str] = {(code, bits): name for name, (code, bits, _
 _CANONICAL: dict[str, str] = {name: name for name in TABLE}
 _CANONICAL.update({long: name for name, (_, _, long) in TABLE.items()})
 _CANONICAL.update({"half": "f16", "double": "f64", "float": "f32", "bool_": "bool"})
+# What people write; as the name of a dtype object, "float8_e4m3" is another type (ml_dtypes').
+_WRITTEN = {
+    "fp32": "f32", "single": "f32", "fp16": "f16", "fp64": "f64", "fp8": "f8e4m3",
+    "fp8_e4m3": "f8e4m3", "fp8_e4m3fn": "f8e4m3", "float8_e4m3": "f8e4m3", "f8e4m3fn": "f8e4m3",
+    "e4m3": "f8e4m3", "e4m3fn": "f8e4m3", "fp8_e5m2": "f8e5m2", "e5m2": "f8e5m2", "int": "i32",
+    "long": "i64", "e8m0": "f8e8m0",
+}  # fmt: skip
 
 
 def name_of(dtype: Any) -> str | None:
-    """``"f32"`` for "f32", "float32", ``numpy.float32`` or ``torch.float32``; else None.
+    """``"f32"`` for "f32", "float32", "FP32", ``numpy.float32`` or ``torch.float32``; else None.
 
-    Always a string of the table above: the extension keeps its address during a call.
+    Always a string of the tables above: the extension keeps its address during a call.
     """
-    if not isinstance(dtype, str):
-        dtype = getattr(dtype, "__name__", None) or getattr(dtype, "name", None) or str(dtype)
+    if isinstance(dtype, str):
+        word = dtype.rpartition(".")[2]
+        return _CANONICAL.get(word) or _WRITTEN.get(word.lower()) or _CANONICAL.get(word.lower())
+    dtype = getattr(dtype, "__name__", None) or getattr(dtype, "name", None) or str(dtype)
     return _CANONICAL.get(dtype.rpartition(".")[2])
 
 
 def names() -> list[tuple[str, str]]:
     """Every name of a dtype with the one of the table."""
-    return list(_CANONICAL.items())
+    return [*_CANONICAL.items(), *_WRITTEN.items()]

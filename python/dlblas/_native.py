@@ -174,6 +174,21 @@ def counters() -> dict[str, int]:
     return {name: getattr(c, name) for name in COUNTER_NAMES}
 
 
+def missed_mark() -> int:
+    """From here on every choice is made anew."""
+    mark = ctypes.c_uint64()
+    check(_lib.dlblas_missed_mark(ctypes.byref(mark)))
+    return mark.value
+
+
+def missed(mark: int) -> list[dict[str, Any]]:
+    """The keys that calls missed since the mark; 0: since the start."""
+    pointer = ctypes.c_void_p()
+    status = _lib.dlblas_missed(ctypes.c_uint64(mark), ctypes.byref(pointer))
+    rows: list[dict[str, Any]] = _json(status, pointer)["missed"]
+    return rows
+
+
 def plain(name: str) -> str:
     """The name with lone surrogates and NULs, which no C string can hold, as escapes: no operator
     has such a name, so the library answers that it does not know it."""

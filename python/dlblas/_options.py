@@ -7,13 +7,20 @@ Read next: tuning.py.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from collections.abc import Collection, Mapping
-from typing import Any
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import ArgumentError, ArgumentTypeError
 
+EFFORTS: dict[str, float | None] = {"quick": 2.0, "normal": None, "thorough": 60.0}
+"""``effort=`` as a budget in seconds; None: DLBLAS_TUNE_SECONDS, else 10."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _MOST_EVALUATIONS = 2**31 - 1  # an int32 of dlblas_tune_options
 
 
@@ -75,20 +82,52 @@ def _check_implementations(what: str, names: Any) -> None:
         )  # fmt: skip
 
 
-def check_options(what: str, options: Mapping[str, Any], known: Collection[str]) -> None:
+def knows_its_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A keyword that the function does not take is refused in our words, with those that it
+    takes."""
+    what = function.__name__
+    known = [name for name in function.__kwdefaults__ or {} if name != "kwargs"]
+    code: Any = function.__code__
+    named = {*code.co_varnames[: code.co_argcount], *known, "kwargs"}
+
+    @functools.wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for name in kwargs:
+            if name not in named:
+                raise refuse(
+                    what, name, "is not an option", ", ".join(known), name,
+                    f"see help(dlblas.{what})", ArgumentTypeError,
+                )  # fmt: skip
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _check_effort(what: str, effort: Any, seconds: Any) -> None:
+    _check_kind(what, "effort", effort, isinstance(effort, str), ", ".join(EFFORTS))
+    if effort not in EFFORTS:
+        raise refuse(
+            what, "effort", "is unknown", ", ".join(EFFORTS), repr(effort),
+            "or give seconds",
+        )  # fmt: skip
+    if seconds is not None:
+        raise refuse(
+            what, "effort", "is given with seconds", "one of them", f"seconds={seconds!r}",
+            "leave one out",
+        )  # fmt: skip
+
+
+def check_options(what: str, options: Mapping[str, Any]) -> None:
     """``what``: "tune" or "get_op". None stands for an option that is not given."""
     for name, value in options.items():
-        if name not in known:
-            raise refuse(
-                what, name, "is not an option", ", ".join(known), name, "see help(dlblas.tune)",
-                ArgumentTypeError,
-            )  # fmt: skip
         if name == "seed":
             _check_integer(what, name, value, 0, "2^64 - 1", 2**64)
         elif value is None:
             continue
         elif name == "seconds":
             check_seconds(what, value)
+        elif name == "effort":
+            _check_effort(what, value, options.get("seconds"))
         elif name == "max_evaluations":
             _check_integer(what, name, value, 1, "2^31 - 1", _MOST_EVALUATIONS + 1)
         elif name == "implementations":
@@ -100,4 +139,10 @@ def check_options(what: str, options: Mapping[str, Any], known: Collection[str])
         elif name == "worker":
             _check_kind(what, name, value, isinstance(value, bool), "True, False or None")
         elif name == "progress":
-            _check_kind(what, name, value, callable(value), "a function of a ProgressEvent")
+            fine = isinstance(value, bool) or callable(value)
+            _check_kind(
+                what, name, value, fine, "True, False, None or a function of a ProgressEvent"
+            )
+        elif name == "log":
+            fine = isinstance(value, (str, os.PathLike))
+            _check_kind(what, name, value, fine, "the path of a CSV file")

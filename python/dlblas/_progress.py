@@ -1,28 +1,81 @@
-"""A search as people watch it: one line that renews itself on a terminal, else one line per step.
+"""A search as people watch it: one line that renews itself on a terminal or in a notebook, else a
+line at the start, every five seconds and at the end.
 
 In: ``ProgressEvent``s of ``tune`` and ``get_op``. The line holds done/planned, the best so far,
-elapsed/budget, the time left and failures by kind. Read next: tuning.py, cli.py.
+elapsed/budget, the time left and failures by kind. Read next: _search.py, cli.py.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, TextIO
 
+from ._reports import ProgressEvent
 from ._streams import RENEW
 from ._text import harmless, milliseconds
-from .tuning import ProgressEvent
 
 _EVERY_S = 0.1  # a terminal line is renewed no oftener: at 1000 steps a second it would cost time
+_LINES_EVERY_S = 5.0
 _QUIET_S = 2.0
+_DELAY_S = 1.0  # what is over by then needs no line
+
+
+def listener(
+    wanted: Any, label: str, stack: contextlib.ExitStack
+) -> Callable[[ProgressEvent], Any] | None:
+    """Who is told of a search, by ``progress=``; ``stack`` tidies up after it."""
+    if callable(wanted):
+        return wanted  # type: ignore[no-any-return]
+    if wanted is False or (wanted is None and not is_wanted()):
+        return None
+    delay = 0.0 if wanted else _DELAY_S
+    notebook = _notebook()
+    stream = sys.stderr
+    if notebook is None and stream is None:  # a process without one
+        return None
+    shown = Progress(label, stream, delay=delay, display=notebook)
+    stack.callback(shown.clear)
+    return shown
+
+
+def is_wanted() -> bool:
+    """What DLBLAS_PROGRESS says."""
+    given = os.environ.get("DLBLAS_PROGRESS", "")
+    if given in ("0", "off", "false", "no"):
+        return False
+    if given not in ("", "1", "on", "true", "yes"):
+        import warnings
+
+        warnings.warn(
+            f"DLBLAS_PROGRESS has a wrong value; expected 0 or 1, got {harmless(given)}; "
+            "it is ignored",
+            stacklevel=2,
+        )
+    return True
+
+
+def _notebook() -> Callable[..., Any] | None:
+    """IPython's ``display`` where this process is a notebook's kernel."""
+    ipython = sys.modules.get("IPython")
+    shell = getattr(ipython, "get_ipython", lambda: None)()
+    if not hasattr(shell, "kernel"):
+        return None
+    from importlib import import_module
+
+    show: Callable[..., Any] = import_module("IPython.display").display
+    return show
 
 
 class Progress:
-    """``progress=`` of a search. ``quiet``: without a terminal, the state every two seconds."""
+    """``progress=`` of a search. ``quiet``: without a terminal, the state every two seconds and
+    nothing else; ``delay``: seconds after which a terminal or ``display`` (a notebook's) shows
+    anything."""
 
     def __init__(
         self,
@@ -30,38 +83,73 @@ class Progress:
         stream: TextIO | None = None,
         quiet: bool = False,
         rate: Callable[[float], str] | None = None,
+        delay: float = 0.0,
+        display: Callable[..., Any] | None = None,
     ) -> None:
         self._label, self._quiet, self._rate = label, quiet, rate
+        self._delay, self._display = delay, display
         self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
+        self._terminal = display is None and self._stream.isatty()
         self._failures: Counter[str] = Counter()
         self._shown = 0.0
+        self._begin = time.monotonic()
+        self._handle: Any = None  # of what a notebook shows
 
     def __call__(self, event: ProgressEvent) -> None:
         if event.kind == "failed":
             self._failures[event.note.partition(":")[0]] += 1
-        if self._terminal:
-            now = time.monotonic()
-            if event.kind == "done":
-                self.clear()
-            elif event.kind in ("start", "final") or now - self._shown > _EVERY_S:
-                self._shown = now
-                width = shutil.get_terminal_size().columns - 1
-                self._write(RENEW + harmless(self.line(event), width)[:width])
-            return
-        if not self._quiet:
-            self._write(self.step(event) + "\n")
-        elif event.elapsed_s - self._shown > _QUIET_S and event.kind != "done":
-            self._shown = event.elapsed_s
-            self._write(self.line(event) + "\n")
+        if self._display is not None:
+            self._in_notebook(event)
+        elif self._terminal:
+            self._on_terminal(event)
+        else:
+            self._in_lines(event)
 
     def clear(self) -> None:
         if self._terminal:
             self._write(RENEW)
 
+    def _is_due(self, event: ProgressEvent) -> bool:
+        now = time.monotonic()
+        if now - self._begin < self._delay:
+            return False
+        if event.kind not in ("start", "final") and now - self._shown <= _EVERY_S:
+            return False
+        self._shown = now
+        return True
+
+    def _on_terminal(self, event: ProgressEvent) -> None:
+        if event.kind == "done":
+            self.clear()
+        elif self._is_due(event):
+            width = shutil.get_terminal_size().columns - 1
+            self._write(RENEW + harmless(self.line(event), width)[:width])
+
+    def _in_notebook(self, event: ProgressEvent) -> None:
+        assert self._display is not None
+        done = event.kind == "done"
+        if not (done and self._handle) and (done or not self._is_due(event)):
+            return
+        shown = {"text/plain": harmless(self.line(event))}
+        if self._handle is None:
+            self._handle = self._display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def _in_lines(self, event: ProgressEvent) -> None:
+        every = _QUIET_S if self._quiet else _LINES_EVERY_S
+        if event.kind in ("start", "done"):
+            due = not self._quiet
+        else:
+            due = event.elapsed_s - self._shown > every
+        if due:
+            self._shown = event.elapsed_s
+            self._write(harmless(self.line(event)) + "\n")
+
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        with contextlib.suppress(OSError, ValueError):  # closed or full: the search goes on
+            self._stream.write(text)
+            self._stream.flush()
 
     def _best_so_far(self, event: ProgressEvent) -> str:
         if event.best_ms < 0:
@@ -80,22 +168,11 @@ class Progress:
         return f", failed: {kinds}" if kinds else ""
 
     def line(self, event: ProgressEvent) -> str:
-        """The state of the search, for a terminal."""
-        phase = "final " if event.kind == "final" else ""
+        """The state of the search."""
+        if event.kind == "start":
+            return f"{self._label}: {event.planned} to measure, within {event.budget_s:.3g} s"
+        phase = f"{event.kind} " if event.kind in ("final", "done") else ""
         return (
             f"{self._label} {phase}{event.done}/{event.planned}, {self._budget(event)}"
             f"{self._failed()}, {self._best_so_far(event)}"
         )
-
-    def step(self, event: ProgressEvent) -> str:
-        """What happened, for a log."""
-        spent = f"{event.elapsed_s:.2f}/{event.budget_s:.3g} s"
-        head = f"{self._label} {event.done}/{event.planned} {spent}"
-        if event.kind in ("measured", "failed"):
-            what = f"{event.implementation} {event.config}".rstrip()
-            measured = event.kind == "measured"
-            result = milliseconds(event.milliseconds) if measured else harmless(event.note)
-            return f"{head} {event.kind} {result} {what}; {self._best_so_far(event)}"
-        note = f" {harmless(event.note)}" if event.note else ""
-        best = "" if event.kind == "start" else f"; {self._best_so_far(event)}{self._failed()}"
-        return f"{head} {event.kind}{note}{best}"

@@ -7,7 +7,6 @@ and the benchmarks. Read next: tuning.py.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
@@ -19,15 +18,10 @@ from . import _dims, _dtypes, _native
 from ._array import Spec
 from ._functions import resolve
 from ._options import refuse as refuse
+from ._text import nearest as nearest
 
 Row = dict[str, Any]
 Sizes = dict[str, Any]  # letter → size, or a list of sizes for ``*T``
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """``; did you mean rms_norm?``, or nothing when no known word is near."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def operator_row(name: str, info: Row | None = None) -> tuple[Row, str, Row]:
@@ -173,16 +167,16 @@ def tensor_specs(
         got = ", ".join(sorted(unknown))
         raise refuse(row["name"], "--dtype", "names no tensor", known, got, "use one of these")
     specs: dict[str, Spec] = {}
+    common = dtypes.get("", "f32")
+    taking = [tensor["name"] for tensor in row["tensors"] if common in tensor["dtypes"]]
+    answers = taking[0] if taking else row["tensors"][0]["name"]
     for tensor in row["tensors"]:
         name = tensor["name"]
         if tensor["optional"] and not present.get(name):
             continue
         dtype = dtypes.get(name) or like_of(tensor, specs)
-        if (
-            dtype is None
-        ):  # an index tensor does not take the common one; the first must answer for it
-            common = dtypes.get("", "f32")
-            takes = common in tensor["dtypes"] or not specs
+        if dtype is None:  # an index does not take the common one; one tensor must answer for it
+            takes = common in tensor["dtypes"] or name == answers
             dtype = common if takes else tensor["dtypes"][0]
         specs[name] = Spec(shape_of(tensor["dims"], sizes), dtype, device=device)
     return specs
@@ -199,11 +193,17 @@ def named_arguments(
     return named
 
 
-def choose_device(text: str | None, info: Row | None = None) -> str:
+def choose_device(text: str | None, info: Row | None = None, absent: bool = False) -> str:
     """``--device``: "cpu", "cuda" or "cuda:1"; without one the first GPU that can run and compile
-    kernels, else the CPU. A GPU that was asked for and is not there is refused in words."""
+    kernels, else the CPU. A GPU that was asked for and is not there is refused in words;
+    ``absent`` allows "sm_90a", a typical one that need not be here."""
     if text == "cpu":
         return "cpu"
+    if text is not None and text.startswith("sm_"):
+        if absent:
+            return Spec((), "f32", device=text).device
+        remedy = "dlblas explain and dlblas compile take it"
+        raise refuse("dlblas", "--device", "need not be here", "a device", text, remedy)
     info = info or _native.info()
     found = [row["device"] for row in info["devices"] if row["device"].startswith("cuda")]
     why_not = info["cuda"]["why_not"] or ("" if found else "the driver shows no device")

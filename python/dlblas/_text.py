@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 MOST = 400  # characters of one text inside a line
 
@@ -10,6 +10,14 @@ MOST = 400  # characters of one text inside a line
 def cut(text: str, most: int = MOST) -> str:
     """A long text's beginning, and how much more there was."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean rms_norm?``, or nothing when no known word is near."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def harmless(text: str, most: int = MOST) -> str:
@@ -33,6 +41,14 @@ def milliseconds(ms: float | None) -> str:
     if ms < 1:
         return f"{ms * 1e3:.3g} µs"
     return f"{ms:.3g} ms" if ms < 1000 else f"{ms / 1e3:.3g} s"
+
+
+def microseconds(ms: float | None) -> str:
+    """The same in one unit, so that a table's rows compare: ``0.31 µs``, ``12.4 µs``,
+    ``48200 µs``."""
+    if ms is None or ms < 0:
+        return "-"
+    return f"{ms * 1e3:.4g} µs" if ms < 1 else f"{ms * 1e3:.0f} µs"
 
 
 def size(num_bytes: float) -> str:

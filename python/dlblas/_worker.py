@@ -67,10 +67,14 @@ def main(arguments: Sequence[str]) -> int:
         _run_script(file, package, theirs)
     rows = _rows_in()
     if rows:
+        from .own._load import load
         from .own._register import register_again
 
         for row in rows:
-            register_again(row)
+            if isinstance(row, dict) and "load" in row:
+                load(row["load"])
+            else:
+                register_again(row)
     if os.getpid() != pid:  # a module forked while it was imported: one of the two serves
         os._exit(0)
     # Without the interpreter's lock, as every long call: users' functions take it.

@@ -26,6 +26,7 @@ __all__ = [
     "merge",
     "path",
     "pin",
+    "rm",
     "rules",
     "show",
     "unpin",
@@ -72,6 +73,13 @@ def clear() -> int:
     """Removes every record, compiled kernel and file that was set aside, not the rules; how many
     there were."""
     return int(_run("clear")["removed"])
+
+
+def rm(key: str | None = None, *, op: str | None = None) -> dict[str, int]:
+    """Removes the records of one key (a hash, or a prefix that only one key has), or of every key
+    of an operator: how many ``keys``, and ``removed`` records. Compiled kernels and rules stay."""
+    result = _run("rm", key or "", op or "")
+    return {name: int(result[name]) for name in ("keys", "removed")}
 
 
 def compact() -> dict[str, Any]:
@@ -121,8 +129,9 @@ def pin(
     key: str | None = None,
 ) -> None:
     """From now on every process serves ``op``, or the one problem of ``key``, with this
-    implementation, and this configuration or its default. Where it cannot serve a problem it is
-    passed over, and ``explain`` says why. ``dlblas.pin`` comes before it, for its process."""
+    implementation, and this configuration or its default, on its own kind of device. Where it
+    cannot serve a problem there it is passed over, and ``explain`` says why. ``dlblas.pin`` comes
+    before it, for its process."""
     _rule("pin", op, implementation, config, key)
 
 

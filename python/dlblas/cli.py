@@ -16,11 +16,20 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
-from . import _cli_cache, _cli_search, _cli_show, _early, _native, _specs, tuning
-from ._options import check_seconds
+from . import (
+    _cli_cache,
+    _cli_compile,
+    _cli_search,
+    _cli_show,
+    _early,
+    _native,
+    _paths,
+    _specs,
+)
+from ._options import EFFORTS, check_seconds
 from ._streams import complain, harmless_streams
 from ._text import cut, harmless
-from .errors import Error, UnknownOperatorError
+from .errors import Error
 
 OK, USAGE, INTERRUPTED = 0, 2, 130
 _MOST_MESSAGE = 20_000  # characters of an error, the table of an operator's candidates included
@@ -57,7 +66,15 @@ def _bench(args: argparse.Namespace) -> int:
 
     threads = None if args.threads is None else [int(n) for n in args.threads.split(",")]
     return bench.run(
-        args.section, args.out, threads, args.seconds, args.quick, args.commit, args.prepare
+        args.section,
+        args.out,
+        threads,
+        args.seconds,
+        args.quick,
+        args.commit,
+        args.prepare,
+        args.within,
+        args.only.split(",") if args.only else [],
     )
 
 
@@ -82,8 +99,13 @@ def _threads(text: str) -> str:
     return text
 
 
-def _problem_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("op", help="an operator, an in-place form, or matmul_relu and the like")
+def _problem_options(
+    parser: argparse.ArgumentParser,
+    op: str | None = None,
+    device: str = "cpu, cuda or cuda:1 (default cpu)",
+) -> None:
+    words = "an operator, an in-place form, or matmul_relu and the like"
+    parser.add_argument("op", nargs=op, help=words)
     parser.add_argument(
         "--dims", help="sizes of the schema's letters: T=512,C=4096 (T=2x256 for *T)"
     )
@@ -95,7 +117,7 @@ def _problem_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a scalar, or bias=true for an optional tensor; repeatable",
     )
-    parser.add_argument("--device", help="cpu, cuda or cuda:1 (default cpu)")
+    parser.add_argument("--device", help=device)
 
 
 def _takes_json(parser: argparse.ArgumentParser) -> None:
@@ -103,13 +125,20 @@ def _takes_json(parser: argparse.ArgumentParser) -> None:
 
 
 def _tune_options(tune: argparse.ArgumentParser) -> None:
-    _problem_options(tune)
+    _problem_options(tune, "?")
+    tune.add_argument(
+        "--missed",
+        metavar="FILE",
+        help="every key of a file that dlblas.missed() or dlblas.autotune() wrote, in place of OP",
+    )
     tune.add_argument(
         "--cases", choices=("bench", "tune"), help="every such case, in place of --dims"
     )
     tune.add_argument(
         "--seconds", type=_seconds, help="budget a key (default DLBLAS_TUNE_SECONDS, 10)"
     )
+    tune.add_argument("--effort", choices=tuple(EFFORTS), help="a budget by name: 2 s, 10 s, 60 s")
+    tune.add_argument("--log", metavar="FILE", help="a CSV file that gets a row a measurement")
     tune.add_argument("--strategy", help="exhaustive or random (default: by the size of the space)")
     tune.add_argument("--seed", type=int, default=0)
     tune.add_argument("--max-evaluations", type=int, metavar="N")
@@ -134,6 +163,7 @@ def _tune_options(tune: argparse.ArgumentParser) -> None:
         metavar="EXPR",
         help="keep what fits, as in 'block_m * block_k <= 65536'; repeatable",
     )
+    _verbose(tune)
     _takes_json(tune)
 
 
@@ -154,6 +184,12 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
     )
     bench.add_argument("--threads", type=_threads, metavar="1,2", help="thread counts to run with")
     bench.add_argument("--seconds", type=_seconds, help="search budget a key")
+    bench.add_argument("--only", metavar="OP,…", help="rows: these operators")
+    bench.add_argument(
+        "--within",
+        type=_seconds,
+        help="gpu_rows: no problem begins after these seconds; the largest of each operator first",
+    )
     bench.add_argument(
         "--quick", action="store_true", help="tiny shapes: tries the tool, says nothing"
     )
@@ -191,8 +227,16 @@ def _info_options(info: argparse.ArgumentParser) -> None:
     _takes_json(info)
 
 
+def _verbose(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="also what is for GPUs, where there is none"
+    )
+
+
 def _explain_options(explain: argparse.ArgumentParser) -> None:
-    _problem_options(explain)
+    which = "cpu, cuda, cuda:1, or sm_90a, which need not be here (default cpu)"
+    _problem_options(explain, device=which)
+    _verbose(explain)
     _takes_json(explain)
 
 
@@ -221,6 +265,11 @@ COMMANDS = {
         _tune_options,
         "search implementations and configurations, and keep the winner",
     ),
+    "compile": _Command(
+        _cli_compile.command,
+        _cli_compile.options,
+        "compile kernels for a GPU that need not be here, into the cache",
+    ),
     "bench": _Command(_bench, _bench_options, "measure the figures of benchmarks/README.md"),
     "test": _Command(
         lambda _: _test([]), _nothing, "replay cases of the harness by name (dlblas test --help)"
@@ -229,6 +278,14 @@ COMMANDS = {
     "demo": _Command(
         _demo, _demo_options, "tune a Llama-3-8B layer here, then serve it again from the store"
     ),
+}
+
+
+# What C++ is built with, each on a line: g++ -I"$(dlblas --include)" x.cpp $(dlblas --libs).
+_PATHS = {
+    "--include": (_paths.get_include, "print the folder of the C and C++ headers"),
+    "--cmake-dir": (_paths.cmake_dir, "print the folder of dlblasConfig.cmake, for -Ddlblas_DIR="),
+    "--libs": (_paths.link_flags, "print what links a program with the library"),
 }
 
 
@@ -241,6 +298,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="import it first: what it registers (dlblas.register) takes part; repeatable, with "
         "any command",
     )  # fmt: skip
+    for option, (_, text) in _PATHS.items():
+        parser.add_argument(option, action="store_true", help=text)
     parser.add_argument("--version", action="version", version=f"dlblas {_native.version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for name, command in COMMANDS.items():
@@ -294,6 +353,10 @@ def _dispatch(argv: Sequence[str]) -> int:
         return USAGE
     parser = build_parser()
     args = parser.parse_args(argv)
+    asked = [say for name, (say, _) in _PATHS.items() if getattr(args, name[2:].replace("-", "_"))]
+    if args.command is None and asked:
+        print("\n".join(say() for say in asked))
+        return OK
     if args.command is None:
         parser.print_help(sys.stderr)
         return USAGE
@@ -311,9 +374,6 @@ def _run(argv: Sequence[str]) -> int:
         code = _dispatch(argv)
         sys.stdout.flush()
         return code
-    except UnknownOperatorError as error:
-        names = [function.name for function in tuning.iterate_functions()]
-        complain(f"{error}{_specs.nearest(str(error.got or error.op), names)}")
     except Error as error:
         complain(cut(str(error), _MOST_MESSAGE))
     except BrokenPipeError:  # as in `dlblas list | head`

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import _functions
 from ._functions import resolve
-from .tuning import check_tuple
+from ._search import check_tuple
 
 
 class OracleResult(NamedTuple):

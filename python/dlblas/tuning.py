@@ -2,75 +2,22 @@
 
 In: an operator's name and arguments (arrays, or ``Spec`` where no data is needed). Out:
 ``Operation``, ``TuningReport``, ``Explanation``. Operator calls never measure; these functions do,
-on inputs of their own. Read next: spaces.py, bindings/python/control.cpp.
+on inputs of their own. Read next: _search.py, spaces.py.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
-from . import _native, _options, _worker_command
+from . import _native, _options
+from ._array import Spec
 from ._functions import FUNCTIONS, Function, native, resolve
-from .errors import ArgumentError, ArgumentTypeError
-
-
-class ProgressEvent(NamedTuple):
-    """One step of a search, handed to ``progress=``. An exception raised there stops the
-    search, and what was measured is kept."""
-
-    kind: str  # "start", "measured", "failed", "final", "done"
-    done: int
-    planned: int
-    failed: int
-    implementation: str
-    config: str
-    note: str
-    milliseconds: float
-    best_ms: float
-    best: str
-    elapsed_s: float
-    budget_s: float
-
-
-_EVENT_KINDS = ("start", "measured", "failed", "final", "done")
-
-
-class TuningReport(dict[str, Any]):
-    """What a search did; the keys are those of the library's JSON, readable as attributes too."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    def __str__(self) -> str:
-        return "\n".join(
-            f"{key:20} {value}"
-            for key, value in self.items()
-            if not isinstance(value, (list, dict))
-        )
-
-
-class Explanation:
-    """Every candidate with yes or why not, its configuration, and why the winner won."""
-
-    __slots__ = ("_table", "_text")
-
-    def __init__(self, table: str, text: str) -> None:
-        self._table, self._text = table, text
-
-    def __str__(self) -> str:
-        return self._table
-
-    __repr__ = __str__
-
-    def as_dict(self) -> dict[str, Any]:
-        import json
-
-        value: dict[str, Any] = json.loads(self._text)
-        return value
+from ._reports import Explanation, ProgressEvent, TuningReport, as_html
+from ._search import search
+from ._text import harmless
+from .errors import ArgumentError
 
 
 class Operation:
@@ -108,37 +55,22 @@ class Operation:
         return self._explanation
 
     def __repr__(self) -> str:
-        defaults = "".join(f", {name}={value!r}" for name, value in self._defaults.items())
-        return f"<dlblas operation {self.name}{defaults}>"
+        given = ", ".join(f"{name}={value!r}" for name, value in self._defaults.items())
+        defaults = f"({harmless(given)})" if given else ""
+        return f"<{self.name}{defaults} {self._explanation.one_line()}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(repr(self))
 
 
-def check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:
-    """``args`` itself; a TypeError, which is an ArgumentError too, when it is no tuple."""
-    if isinstance(args, tuple):
-        return args
-    got = type(args).__name__
-    raise ArgumentTypeError.from_library(
-        f"{what}: args is not a tuple; expected a tuple of {name}'s arguments, got {got}; "
-        "write (x,) for one",
-        what, "args", "tuple", got,
-    )  # fmt: skip
-
-
-def _domains(operator: str) -> dict[str, dict[str, list[Any]]]:
-    for row in _native.info()["operators"]:
-        if row["name"] == operator:
-            return {
-                i["name"]: {knob["name"]: knob["values"] for knob in i["knobs"]}
-                for i in row["implementations"]
-                if not i["oracle"]
-            }
-    return {}
-
-
-def _packed(
-    function: Function,
+@_options.knows_its_options
+def tune(
+    name: str,
+    args: tuple[Any, ...],
     *,
+    kwargs: Mapping[str, Any] | None = None,
     seconds: float | None = None,
+    effort: Literal["quick", "normal", "thorough"] | None = None,
     strategy: str | None = None,
     seed: int = 0,
     max_evaluations: int | None = None,
@@ -146,98 +78,60 @@ def _packed(
     implementations: str | Iterable[str] | None = None,
     space: Mapping[str, Any] | None = None,
     where: Any = None,
-    progress: Callable[[ProgressEvent], Any] | None = None,
+    progress: bool | Callable[[ProgressEvent], Any] | None = None,
     worker: bool | None = None,
-) -> tuple[Any, ...]:
-    """The options of a search as the extension takes them, in its order."""
-    names = implementations.split(",") if isinstance(implementations, str) else implementations
-    chosen = None if names is None else [name.strip() for name in names]
-    rows: list[tuple[str, str, str]] = []
-    keep = None
-    if space is not None or where is not None:
-        from . import spaces
-
-        domains = _domains(function.operator)
-        rows, empty = spaces.narrow(space or {}, domains)
-        if empty:
-            chosen = [name for name in (chosen or domains) if name not in empty]
-            _options.check_options("tune", {"implementations": chosen}, ["implementations"])
-        keep = spaces.compile_where(where, domains)
-
-    def report(kind: int, *fields: Any) -> None:
-        assert progress is not None
-        progress(ProgressEvent(_EVENT_KINDS[kind], *fields))
-
-    return (
-        float(seconds or 0.0),
-        None if strategy is None else _native.plain(strategy),
-        seed,
-        max_evaluations or 0,
-        force,
-        None if chosen is None else _native.plain(",".join(chosen)),
-        tuple(rows),
-        keep,
-        None if progress is None else report,
-        _measure_in(worker),
-    )
-
-
-def _measure_in(worker: bool | None) -> int:
-    """The C ABI's number: 0 the library's choice, 1 a worker, 2 this process."""
-    if _worker_command.serving:
-        return 2
-    _worker_command.announce()
-    return 0 if worker is None else 1 if worker else 2
-
-
-def tune(
-    name: str, args: tuple[Any, ...], *, kwargs: Mapping[str, Any] | None = None, **options: Any
+    log: str | os.PathLike[str] | None = None,
 ) -> TuningReport:
     """Searches implementations and configurations for this problem, and publishes the winner.
 
     ``args`` are the operator's positional arguments, ``kwargs`` the named ones; arrays give shape,
     dtype and layout only, ``Spec`` serves as well. Options: ``seconds`` (budget; default
-    ``DLBLAS_TUNE_SECONDS``, 10), ``strategy`` ("exhaustive" or "random"; by the size of the
-    space), ``seed``, ``max_evaluations``, ``force`` (measure again what is known),
-    ``implementations`` (names to consider), ``space`` and ``where`` (see ``dlblas.spaces``),
-    ``progress`` (called with a ``ProgressEvent``), ``worker`` (True: candidates run in a process
-    of their own, which may hang or crash; False: in this one; None: as docs/tuning.md says).
+    ``DLBLAS_TUNE_SECONDS``, 10), or ``effort`` ("quick": 2 s, "normal": the default, "thorough":
+    60 s); ``strategy`` ("exhaustive" or "random"; by the size of the space), ``seed``,
+    ``max_evaluations``, ``force`` (measure again what is known), ``implementations`` (names to
+    consider), ``space`` and ``where`` (see ``dlblas.spaces``), ``progress`` (None: a line on a
+    terminal and in a notebook after 1 s, elsewhere one at the start, every 5 s and at the end,
+    none with ``DLBLAS_PROGRESS=0``; True, False; or a function of a ``ProgressEvent``), ``worker``
+    (True: candidates run in a process of their own, which may hang or crash; False: in this one;
+    None: as docs/tuning.md says), ``log`` (a CSV file, which gets a row a measurement).
 
     Ctrl-C ends the search, keeps what was measured, and is raised again.
     """
-    return _search(name, args, kwargs, options, measure_again=True)[2]
+    return search("tune", name, args, kwargs, _options_in(locals()))[2]
 
 
-def _search(
-    name: str,
-    args: Any,
-    kwargs: Mapping[str, Any] | None,
-    options: dict[str, Any],
-    measure_again: bool,
-) -> tuple[Function, dict[str, Any], TuningReport]:
-    import json
-
-    function, fixed = resolve(name)
-    what = "tune" if measure_again else "get_op"
-    values = check_tuple(what, name, args)
-    _options.check_options(what, options, _packed.__kwdefaults__ or ())
-    named = {**fixed, **(kwargs or {})}
-    text = native["tune"](function.name, values, named, _packed(function, **options), measure_again)
-    return function, named, TuningReport(json.loads(text))
+def _options_in(given: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key not in ("name", "args", "kwargs")}
 
 
+@_options.knows_its_options
 def get_op(
-    name: str, args: tuple[Any, ...], *, kwargs: Mapping[str, Any] | None = None, **options: Any
+    name: str,
+    args: tuple[Any, ...],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+    effort: Literal["quick", "normal", "thorough"] | None = None,
+    strategy: str | None = None,
+    seed: int = 0,
+    max_evaluations: int | None = None,
+    force: bool = False,
+    implementations: str | Iterable[str] | None = None,
+    space: Mapping[str, Any] | None = None,
+    where: Any = None,
+    progress: bool | Callable[[ProgressEvent], Any] | None = None,
+    worker: bool | None = None,
+    log: str | os.PathLike[str] | None = None,
 ) -> Operation:
     """The best callable for these arguments: from the store when it knows them, else tuned now
-    (see ``tune``).
+    (see ``tune``, also for the options).
 
     Raises TypeError when ``args`` is no tuple, UnknownOperatorError (a NameError) for an unknown
     name and UnsupportedError (a LookupError) when nothing fits. ``get_op("matmul", (a, b,
     "leaky_relu"))`` and ``get_op("matmul_leaky_relu", (a, b))`` are the same; both are then called
     with ``(a, b)``.
     """
-    function, named, report = _search(name, args, kwargs, options, measure_again=False)
+    function, named, report = search("get_op", name, args, kwargs, _options_in(locals()))
     explanation = _explain(function, args, named)
     scalars = {p.name for p in function.params if p.kind != "tensor"}
     defaults = {
@@ -252,11 +146,34 @@ def _explain(function: Function, args: tuple[Any, ...], named: dict[str, Any]) -
     return Explanation(table, text)
 
 
-def explain(name: str, *args: Any, **kwargs: Any) -> Explanation:
+def _on(device: Any, value: Any) -> Any:
+    """A tensor as a Spec on another device; anything else as it is."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None:
+        return value
+    strides = getattr(value, "strides", None)
+    if callable(getattr(value, "stride", None)):  # torch
+        strides = value.stride()
+    elif strides is not None and not isinstance(value, Spec):  # NumPy counts bytes
+        strides = tuple(step // value.itemsize for step in strides)
+    return Spec(tuple(shape), dtype, strides, device)
+
+
+def explain(name: str, *args: Any, device: Any = None, **kwargs: Any) -> Explanation:
     """What a call would run and why, without running it: prints as a table, ``as_dict()`` for
-    programs."""
+    programs. ``device``: as if all tensors were there, also on ``"sm_90a"``, a typical GPU of that
+    architecture, which need not be here."""
     function, fixed = resolve(name)
+    if device is not None:
+        args = tuple(_on(device, value) for value in args)
+        kwargs = {key: _on(device, value) for key, value in kwargs.items()}
     return _explain(function, args, {**fixed, **kwargs})
+
+
+def explain_all(name: str, **named: Any) -> str:
+    """The table of ``explain`` with nothing folded: ``dlblas explain -v``."""
+    function, fixed = resolve(name)
+    return str(native["explain"](function.name, (), {**fixed, **named}, 2))
 
 
 def warmup(calls: str | Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) -> None:
@@ -294,7 +211,8 @@ _pins: dict[str, tuple[str, str | None]] = {}
 def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | None = None) -> None:
     """From now on this process serves ``op`` with this implementation; None unpins.
 
-    Where the pinned implementation does not support a problem, the call fails and says why.
+    Where the pinned implementation does not support a problem, the call fails and says why; calls
+    on another kind of device are chosen as without it.
     """
     operator = resolve(op)[0].operator
     text = _config_text(config)

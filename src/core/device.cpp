@@ -9,11 +9,14 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <mutex>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
+#include "core/absent_device.hpp"
 #include "core/env.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -124,8 +127,39 @@ std::atomic<const DeviceInfo& (*)(int)> g_cuda_info{nullptr};
 
 void set_cuda_source(const DeviceInfo& (*info)(int)) { g_cuda_info.store(info); }
 
+namespace {
+// One of each architecture that was asked for; they stay.
+const DeviceInfo& absent_info(Device device) {
+  const int arch = device.index - kAbsentGpu;
+  if (arch < 80 || arch > 200)
+    throw Error(ErrorKind::kDevice,
+                text("device: architecture is unknown; expected sm_80 to sm_200, got sm_", arch),
+                {.argument = "device"});
+  static std::mutex mutex;
+  static auto* const known = new std::map<int, DeviceInfo>;
+  const std::lock_guard lock(mutex);
+  const auto [at, added] = known->try_emplace(arch);
+  if (added) {
+    at->second = typical_cuda_device(arch);
+    at->second.device = device;
+  }
+  return at->second;
+}
+}  // namespace
+
+void require_present(Device device) {
+  if (!is_absent(device)) return;
+  const int arch = device.index - kAbsentGpu;
+  throw Error(ErrorKind::kDevice,
+              text("device: sm_", arch,
+                   " is a GPU that need not be here; expected a device of this "
+                   "machine, got one to explain and compile for"),
+              {.argument = "device"});
+}
+
 const DeviceInfo& device_info(Device device) {
   if (device.type == DeviceType::kCpu) return cpu_info();
+  if (is_absent(device)) return absent_info(device);
   const auto cuda_info = g_cuda_info.load();
   if (device.type == DeviceType::kCuda && cuda_info) return cuda_info(device.index);
   throw Error(

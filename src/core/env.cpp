@@ -47,7 +47,10 @@ EnvEntry* table() {
          "the processors this process may use",
          "threads of the library's own pool",
          {}},
-        {"DLBLAS_LOG", "warn", "off, warn or info", {}},
+        {"DLBLAS_LOG",
+         "warn",
+         "off, warn or info; and call, search, compile: a line each; several by comma",
+         {}},
         {"DLBLAS_TUNE_SECONDS", "10", "search budget of one key", {}},
         {"DLBLAS_LIBS", "", "colon list of files or folders searched first for libraries", {}},
         {"DLBLAS_REQUIRE_HIT", "0", "1: a call without a tuned result is an error", {}},
@@ -64,10 +67,15 @@ EnvEntry* table() {
          "what is embedded in the library",
          "a source tree whose kernels are compiled instead: edit, run, no rebuild",
          {}},
+        {"DLBLAS_LOG_FILE",
+         "standard error, or Python's logging",
+         "where the log goes; %p in it is the process",
+         {}},
+        {"DLBLAS_PROGRESS", "1", "0: searches from Python and the command show no progress", {}},
     };
     for (int i = 0; i < kNumEnvVars; ++i)
       if (const char* value = std::getenv(t[i].name.data())) t[i].value = value;
-    for (const EnvVar path : {EnvVar::kCache, EnvVar::kSourceDir})
+    for (const EnvVar path : {EnvVar::kCache, EnvVar::kSourceDir, EnvVar::kLogFile})
       t[static_cast<int>(path)].value = absolute(t[static_cast<int>(path)].value);
     std::string& libraries = t[static_cast<int>(EnvVar::kLibs)].value;
     libraries = absolute_list(libraries);

@@ -19,9 +19,11 @@ enum class EnvVar {
   kDeterministic,
   kDisable,
   kJit,
-  kSourceDir
+  kSourceDir,
+  kLogFile,
+  kProgress
 };
-inline constexpr int kNumEnvVars = 11;
+inline constexpr int kNumEnvVars = 13;
 
 struct EnvEntry {
   std::string_view name;      // "DLBLAS_CACHE"

@@ -24,13 +24,17 @@ inline constexpr int kMaxRank = 8;
 
 /// How a tensor lies in memory, as far as a choice may depend on it.
 enum class Layout : std::uint8_t {
-  kContiguous,  // row-major, no gaps
-  kRowStrided,  // last dimension contiguous, rows at one constant stride
-  kRowsOuter,   // last dimension contiguous, leading dimensions do not flatten to one stride
-  kTransposed,  // 2-D with a contiguous first dimension
-  kBroadcast,   // some stride is 0 in a dimension longer than 1
-  kOther,       // anything else
+  kContiguous,     // row-major, no gaps
+  kRowStrided,     // last dimension contiguous, rows at one constant stride
+  kRowsOuter,      // last dimension contiguous, leading dimensions do not flatten to one stride
+  kTransposed,     // 2-D with a contiguous first dimension
+  kBroadcast,      // the last dimension, longer than 1, has stride 0
+  kOther,          // anything else
+  kRowsBroadcast,  // last dimension contiguous, some leading one longer than 1 has stride 0
 };
+inline bool is_broadcast(Layout layout) {
+  return layout == Layout::kBroadcast || layout == Layout::kRowsBroadcast;
+}
 
 struct TensorTraits {
   DType dtype = DType::kF32;  // kAbsent: an optional tensor not given

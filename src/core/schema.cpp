@@ -177,6 +177,7 @@ void parse_fill(Cursor& c, Schema& schema, FillSpec& fill) {
   };
   constexpr Word kWords[] = {{"normal", Fill::kNormal, "", false},
                              {"positive", Fill::kPositive, "", false},
+                             {"negative", Fill::kNegative, "", false},
                              {"zeros", Fill::kZeros, "", false},
                              {"permutation", Fill::kPermutation, "", false},
                              {"offsets", Fill::kOffsets, "<=", false},
@@ -189,8 +190,8 @@ void parse_fill(Cursor& c, Schema& schema, FillSpec& fill) {
     if (!word && c.accept_word(w.name)) word = &w;
   if (!word)
     c.fail(
-        "a fill: normal, positive, zeros, permutation, offsets<=LIMIT, index<LIMIT, index<=LIMIT, "
-        "distinct<LIMIT, distinct_rows<LIMIT or lengths<=LIMIT");
+        "a fill: normal, positive, negative, zeros, permutation, offsets<=LIMIT, index<LIMIT, "
+        "index<=LIMIT, distinct<LIMIT, distinct_rows<LIMIT or lengths<=LIMIT");
   fill.fill = word->fill;
   const std::string_view sign = c.peek("<=") ? "<=" : c.peek("<") ? "<" : "";
   const bool allowed = sign.empty() ? word->limit.empty() || word->fill == Fill::kOffsets

@@ -19,7 +19,7 @@
 //   term      := [INT] LETTER ['*' LETTER] 2F, H*D, 2Hkv*D
 //   scalar    := (int | float | bool | dim | "a"|"b"... | dtype(classes)) ('=' default)? mark?
 //   mark      := key | runtime | key(set) | key(set=NUMBER)
-//   fill      := normal | positive | zeros | permutation | offsets ['<=' size]
+//   fill      := normal | positive | negative | zeros | permutation | offsets ['<=' size]
 //              | index ('<' | '<=') size ['|-1'] | (distinct | distinct_rows) '<' size ['|-1']
 //              | lengths '<=' size
 //   where     := LETTER ':' (exact | bucket(tokens) | free(size)) (',' ...)*
@@ -58,6 +58,7 @@ enum class Fill : std::uint8_t {
   kDistinct,      // indices below the limit, each once, as long as there are so many
   kDistinctRows,  // the same in each row: the experts of a token
   kLengths,       // from 1 to the limit, the last one the limit
+  kNegative,
 };
 
 struct FillSpec {

@@ -42,7 +42,7 @@ TensorTraits traits_of(const TensorView& t) {
   if (contiguous) return traits;
   const bool unit = t.rank == 0 || t.strides[t.rank - 1] == 1 || t.shape[t.rank - 1] == 1;
   if (broadcast)
-    traits.layout = Layout::kBroadcast;
+    traits.layout = unit ? Layout::kRowsBroadcast : Layout::kBroadcast;
   else if (unit)
     traits.layout = one_pitch ? Layout::kRowStrided : Layout::kRowsOuter;
   else if (t.rank == 2 && (t.strides[0] == 1 || t.shape[0] == 1))

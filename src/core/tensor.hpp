@@ -54,7 +54,7 @@ TensorTraits traits_of(const TensorView& t);
 /// One call's arguments in schema order. Tensors: inputs, then results.
 struct Args {
   const Schema* schema = nullptr;
-  std::uint32_t present = 0;             // bit i: tensors[i] was given (inputs) or exists (results)
+  std::uint32_t present = 0;             // bit i: tensors[i] was given; set for all results
   const InplaceForm* inplace = nullptr;  // the form the caller named, if any
   TensorView tensors[kMaxTensors];
   ScalarValue scalars[kMaxScalars];

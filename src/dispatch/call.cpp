@@ -146,6 +146,8 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
                   args.result(r));
     ++output;
   }
+  // Made or given, results are there when a kernel runs.
+  args.present |= ((1u << schema.num_results) - 1) << schema.num_inputs;
 }
 
 }  // namespace dlblas

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "core/absent_device.hpp"
 #include "core/counters.hpp"
 #include "core/env.hpp"
 #include "core/error.hpp"
@@ -38,6 +39,16 @@ bool pin_of(const Operator& op, Pin* pin) {
   if (at == pins().end()) return false;
   *pin = at->second;
   return true;
+}
+
+// A pin is about its implementation's own kind of device: one of a GPU leaves the CPU's calls
+// alone.
+bool binds(const Operator& op, const Problem& problem, std::string_view implementation) {
+  const Implementation* impl = op.find(implementation);
+  return !impl || impl->flags.oracle || impl->backend == problem.device_type;
+}
+bool pin_for(const Operator& op, const Problem& problem, Pin* pin) {
+  return pin_of(op, pin) && binds(op, problem, pin->implementation);
 }
 
 bool listed(std::string_view list, std::string_view name) {
@@ -227,7 +238,7 @@ Support check_support(const Query& q) {
     return Support::no("needs sm_{} or later, this device is sm_{}", impl.min_arch, device.arch);
   if (device.arch > impl.max_arch)
     return Support::no("serves up to sm_{}, this device is sm_{}", impl.max_arch, device.arch);
-  if (impl.sources && !jit::unavailable().empty())
+  if (impl.sources && !is_absent(problem.device()) && !jit::unavailable().empty())
     return Support::no(
         "needs NVRTC, which is not usable here; `dlblas info` says why; where it is missing, run "
         "`pip install nvidia-cuda-nvrtc`");
@@ -308,7 +319,7 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
 
 std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem, Asker asker) {
   const DeviceInfo& device = device_info(problem.device());
-  if (Pin pin{}; pin_of(op, &pin)) return from_pin(op, problem, device, pin);
+  if (Pin pin{}; pin_for(op, problem, &pin)) return from_pin(op, problem, device, pin);
   if (Kept kept = kept_choice(op, problem); kept.plan) return std::move(kept.plan);
 
   auto plan = from_store(op, problem, Store::process(), Why::kStore);
@@ -321,15 +332,16 @@ std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem, Asker a
   return plan;
 }
 
-bool pinned_in_process(const Operator& op) {
+bool pinned_in_process(const Operator& op, const Problem& problem) {
   Pin pin{};
-  return pin_of(op, &pin);
+  return pin_for(op, problem, &pin);
 }
 
 Kept kept_choice(const Operator& op, const Problem& problem) {
   Kept kept;
   const DeviceInfo& device = device_info(problem.device());
   for (const Rule& rule : kept_pins(op, problem)) {
+    if (!binds(op, problem, rule.implementation)) continue;
     std::string why_not;
     kept.plan = from_rule(op, problem, device, rule, &why_not);
     kept.of_problem = !rule.key.empty();

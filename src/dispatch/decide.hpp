@@ -15,8 +15,8 @@ enum class Asker : std::uint8_t { kCall, kWhole };
 std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem,
                              Asker asker = Asker::kCall);
 
-/// Whether `pin` holds here, in this process alone; a kept pin comes after it.
-bool pinned_in_process(const Operator& op);
+/// Whether a `pin` holds for the problem, in this process alone; a kept pin comes after it.
+bool pinned_in_process(const Operator& op, const Problem& problem);
 /// What the kept pins come to for this problem.
 struct Kept {
   std::unique_ptr<Plan> plan;  // of the first that can serve; null: none

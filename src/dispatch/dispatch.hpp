@@ -94,6 +94,12 @@ Support check_choice(const Query& q);
 /// The store's key of a problem: operator, schema hash, dims, dtypes, …, CPU model, ISA and
 /// threads.
 Fields store_key(const Operator& op, const Problem& problem);
+/// As keys and messages have it: "row_strided".
+std::string_view name_of(Layout layout);
+inline constexpr int kLastLayout = static_cast<int>(Layout::kRowsBroadcast);
+
+/// `T=16 C=4096,bf16,cuda:0`: a problem in a line of the log, its first tensor's dtype.
+std::string log_fields(const Operator& op, const Problem& problem);
 
 /// What a measurement of a configuration was made of: Implementation::identity and, of one with
 /// parts, the digest of what serves them.
@@ -137,6 +143,7 @@ struct CandidateRow {
   double best_ms = -1;      // measured best of a current record; -1: never measured
   double estimate_ms = -1;  // the model's word; -1: none
   std::string failure;      // how this configuration failed when it was measured; mostly empty
+  std::string note;         // in its own words
   bool chosen = false;
 };
 struct Explanation {
@@ -152,7 +159,8 @@ struct Explanation {
 Explanation explain_candidates(const Operator& op, const Problem& problem);
 /// The candidates, the choice and its reason. Throws only what a bad Problem would.
 Explanation explain(const Operator& op, const Problem& problem);
-std::string print_table(const Explanation& explanation);
+/// `fold`: on a machine without a GPU, a CPU's table has one line on implementations for GPUs.
+std::string print_table(const Explanation& explanation, bool fold = false);
 std::string print_json(const Explanation& explanation);
 /// `x [T=7, C=4096] f32`: the letters as bound, for messages.
 std::string print_problem(const Operator& op, const Problem& problem);

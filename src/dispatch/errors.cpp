@@ -278,7 +278,10 @@ void wrong_dtype(const Schema& schema, const Args& args, int tensor) {
   }
   raise({ErrorKind::kDType, form_name(schema, args), tensor_name(schema, args, tensor),
          text("has dtype ", name_of(args.tensors[tensor].dtype)), dtype_names(set) + like,
-         std::string(name_of(args.tensors[tensor].dtype))});
+         std::string(name_of(args.tensors[tensor].dtype)),
+         args.tensors[tensor].dtype == DType::kF64  // what NumPy makes by itself
+             ? "convert it: .astype(np.float32) in NumPy, .float() in torch"
+             : ""});
 }
 
 void wrong_rank(const Schema& schema, const Args& args, int tensor) {
@@ -288,7 +291,8 @@ void wrong_rank(const Schema& schema, const Args& args, int tensor) {
   raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor),
          text("has ", t.rank, t.rank == 1 ? " dimension" : " dimensions"),
          text(spec.has_leading() ? "at least " : "", least, " ", schema.print_dims(spec)),
-         print_shape(t)});
+         print_shape(t),
+         t.rank > least && least >= 2 ? "make one call for each leading index" : ""});
 }
 
 void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, std::uint32_t bound) {

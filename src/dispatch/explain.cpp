@@ -4,10 +4,13 @@
 // this explains.
 #include <algorithm>
 
+#include "core/absent_device.hpp"
 #include "core/error.hpp"
 #include "core/harmless.hpp"
 #include "core/json.hpp"
+#include "cuda/cuda.hpp"
 #include "dispatch/decide.hpp"
+#include "dispatch/extent.hpp"
 #include "dispatch/nested.hpp"
 #include "dispatch/ruled.hpp"
 #include "dispatch/stale.hpp"
@@ -16,11 +19,18 @@
 namespace dlblas {
 namespace {
 
-std::string milliseconds(double ms) {
+// One unit for a whole table: 0.08127 µs, 4.055 µs, 48213 µs.
+std::string microseconds(double ms) {
   if (ms < 0) return "-";
-  char s[32];
-  std::snprintf(s, sizeof s, "%.4g ms", ms);
+  char s[64];
+  std::snprintf(s, sizeof s, ms < 1 ? "%.4g µs" : "%.0f µs", ms * 1e3);
   return s;
+}
+
+// Of UTF-8, in characters: what a column is wide.
+std::size_t width_of(std::string_view s) {
+  return static_cast<std::size_t>(std::count_if(
+      s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string why_sentence(const Explanation& e) {
@@ -28,7 +38,7 @@ std::string why_sentence(const Explanation& e) {
   const std::string name = plan.implementation->name;
   switch (plan.why) {
     case Why::kPinned:
-      if (pinned_in_process(*e.op)) return text(name, " is pinned in this process");
+      if (pinned_in_process(*e.op, e.problem)) return text(name, " is pinned in this process");
       return text(name, " is pinned for good, by `dlblas cache pin`, for this ",
                   kept_choice(*e.op, e.problem).of_problem ? "problem" : "operator");
     case Why::kStore:
@@ -50,6 +60,19 @@ std::string why_sentence(const Explanation& e) {
                   "measured for this key yet");
   }
   return {};
+}
+
+// Half a sentence where the search of a stored choice ended before its space did.
+std::string cut_short(const Explanation& e) {
+  if (e.plan->why != Why::kStore) return {};
+  const auto merged = Store::process().load(store_key(*e.op, e.problem));
+  const Extent extent = extent_of(current_rows(*e.op, e.problem, *merged));
+  if (!extent.cut) return {};
+  char spent[32], more[32];
+  std::snprintf(spent, sizeof spent, "%.3g", extent.budget_s);
+  std::snprintf(more, sizeof more, "%.3g", 2 * extent.budget_s);
+  return text(": ", extent.tried, " of ", extent.planned, " configurations, ", spent,
+              " s, cut; more: get_op(…, seconds=", more, ")");
 }
 
 // Half a sentence where a stored choice was measured under another driver or compiler.
@@ -78,14 +101,14 @@ std::string print_columns(const std::vector<std::vector<std::string>>& rows) {
   for (const auto& row : rows)
     for (std::size_t c = 0; c < row.size(); ++c) {
       if (c == width.size()) width.push_back(0);
-      width[c] = std::max(width[c], row[c].size());
+      width[c] = std::max(width[c], width_of(row[c]));
     }
   std::string s;
   for (const auto& row : rows) {
     std::string line = "  ";
     for (std::size_t c = 0; c < row.size(); ++c) {
       line += row[c];
-      line.append(width[c] - row[c].size() + 2, ' ');
+      line.append(width[c] - width_of(row[c]) + 2, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
     s += line + "\n";
@@ -102,13 +125,14 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
   Explanation e{&op, problem, {}, 0, nullptr, {}, {}};
   for (const Implementation* impl : op.candidates()) {
     const Query q{problem, device, *impl};
-    CandidateRow row{impl, check_choice(q), {}, -1, -1, {}, false};
+    CandidateRow row{impl, check_choice(q), {}, -1, -1, {}, {}, false};
     if (row.support) {
       const std::optional<Config> allowed = first_allowed(op, q);
       row.config = allowed ? *allowed : default_config(q);
       if (impl->estimate) row.estimate_ms = impl->estimate(q, row.config);
       if (const Record::Candidate* failed = known_failure(*merged, q, row.config))
-        row.failure = failed->failure.empty() ? "wrong_result" : failed->failure;
+        row.failure = failed->failure.empty() ? "wrong_result" : failed->failure,
+        row.note = failed->note;
       if (!allowed) row.failure = "forbidden";
     }
     for (const CurrentRow& known : rows) {
@@ -116,7 +140,7 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
       if (known.implementation != impl || (row.best_ms >= 0 && ms >= row.best_ms)) continue;
       row.best_ms = ms;
       row.config = known.config;
-      row.failure.clear();
+      row.failure.clear(), row.note.clear();
     }
     e.candidates.push_back(std::move(row));
   }
@@ -143,26 +167,42 @@ Explanation explain(const Operator& op, const Problem& problem) {
     row.config = e.plan->config;
     row.support = Support::yes();  // a pin may choose what nothing else would
   }
-  e.why = why_sentence(e) + aged(e);
-  if (!pinned_in_process(op)) e.why += kept_choice(op, problem).passed_over;
+  e.why = why_sentence(e) + cut_short(e) + aged(e);
+  if (!pinned_in_process(op, problem)) e.why += kept_choice(op, problem).passed_over;
   return e;
 }
 
-std::string print_table(const Explanation& e) {
+std::string print_table(const Explanation& e, bool fold) {
   std::vector<std::vector<std::string>> rows{
       {"", "implementation", "supports", "measured", "predicted", "configuration"}};
+  fold = fold && e.problem.device_type == DeviceType::kCpu && cuda::device_count() == 0;
+  std::size_t folded = 0;
   for (const CandidateRow& row : e.candidates) {
     const bool yes = static_cast<bool>(row.support);
+    if (fold && !yes && row.implementation->backend == DeviceType::kCuda) {
+      ++folded;
+      continue;
+    }
     rows.push_back({row.chosen ? ">" : "", row.implementation->name,
                     yes ? "yes" : text("no: ", harmless(row.support.text(e.op->schema))),
                     !yes                  ? ""
-                    : row.failure.empty() ? milliseconds(row.best_ms)
+                    : row.failure.empty() ? microseconds(row.best_ms)
                                           : "failed: " + harmless(row.failure),
-                    yes ? milliseconds(row.estimate_ms) : "",
+                    yes ? microseconds(row.estimate_ms) : "",
                     yes ? row.implementation->table().print(row.config) : ""});
   }
   std::string s =
       text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
+  if (folded > 0) s += text("     ", folded, " for GPUs; -v shows them\n");
+  if (is_absent(e.problem.device())) {
+    const DeviceInfo& device = device_info(e.problem.device());
+    s += text("  for sm_", device.arch, device.arch >= 90 ? "a" : "", ", a typical ", device.model,
+              "\n");
+  }
+  for (const CandidateRow& row : e.candidates)
+    if (row.support && !row.failure.empty() && !row.note.empty())
+      s += text("  ", row.implementation->name, " failed: ", harmless(row.failure), ": ",
+                harmless(row.note), "\n");
   if (e.plan)
     s += text("  ", harmless(e.why, kMaxMessage), " (", name_of(e.plan->why), ")\n");
   else if (!e.why.empty())
@@ -195,7 +235,7 @@ std::string print_json(const Explanation& e) {
     w.field("reason", yes ? std::string() : row.support.text(e.op->schema))
         .field("chosen", row.chosen);
     if (yes) w.field("config", row.implementation->table().print(row.config));
-    if (!row.failure.empty()) w.field("failure", row.failure);
+    if (!row.failure.empty()) w.field("failure", row.failure).field("note", row.note);
     if (row.best_ms >= 0) w.field("measured_ms", row.best_ms);
     if (row.estimate_ms >= 0) w.field("predicted_ms", row.estimate_ms);
     w.close_object();

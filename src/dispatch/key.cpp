@@ -7,12 +7,6 @@
 namespace dlblas {
 namespace {
 
-std::string_view name_of(Layout layout) {
-  constexpr std::string_view kNames[] = {"contiguous", "row_strided", "rows_outer",
-                                         "transposed", "broadcast",   "other"};
-  return kNames[static_cast<int>(layout)];
-}
-
 std::string print_scalar(const ScalarSpec& spec, std::int64_t value) {
   if (spec.key_set) return value ? "set" : "default";
   switch (spec.type) {
@@ -70,6 +64,12 @@ std::string print_scalars(const Schema& schema, const Problem& problem) {
 
 }  // namespace
 
+std::string_view name_of(Layout layout) {
+  constexpr std::string_view kNames[] = {"contiguous", "row_strided", "rows_outer",    "transposed",
+                                         "broadcast",  "other",       "rows_broadcast"};
+  return kNames[static_cast<int>(layout)];
+}
+
 Fields store_key(const Operator& op, const Problem& problem) {
   const DeviceInfo& device = device_info(problem.device());
   Fields key{{"op", op.schema.name},
@@ -89,6 +89,16 @@ Fields store_key(const Operator& op, const Problem& problem) {
   }
   sort_fields(key);
   return key;
+}
+
+std::string log_fields(const Operator& op, const Problem& problem) {
+  const Device device = problem.device();
+  std::string_view dtype = "-";
+  for (std::size_t i = op.schema.tensors.size(); i-- > 0;)
+    if (problem.tensors[i].dtype != DType::kAbsent)
+      dtype = dlblas::name_of(problem.tensors[i].dtype);
+  return text(print_dims(op.schema, problem), ",", dtype, ",",
+              device.type == DeviceType::kCuda ? text("cuda:", device.index) : "cpu");
 }
 
 std::string print_problem(const Operator& op, const Problem& problem) {

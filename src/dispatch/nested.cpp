@@ -152,8 +152,7 @@ class NestedCall final : public Nested {
       validate(*form_.op, given.call(), context.num_threads, args, problem);
       const auto count = static_cast<int>(args.schema->tensors.size());
       for (int i = 0; i < count; ++i) {
-        const bool there = i >= args.schema->num_inputs || args.has(i);
-        if (there && !args.tensors[i].data && args.tensors[i].numel() > 0)
+        if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
           errors::no_data(*args.schema, args, i);
       }
       if (problem == plan_->problem) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "core/absent_device.hpp"
 #include "core/counters.hpp"
 #include "core/error.hpp"
 #include "dispatch/errors.hpp"
@@ -86,6 +87,7 @@ std::unique_ptr<Prepared> prepare(const Plan& plan, const DeviceInfo& device, vo
 }  // namespace
 
 const Kernel& prepare_and_keep(const Plan& plan, void* stream) {
+  require_present(plan.problem.device());
   const DeviceInfo& device = device_info(plan.problem.device());
   std::optional<cuda::CurrentDevice> current;
   if (plan.problem.device_type == DeviceType::kCuda) {

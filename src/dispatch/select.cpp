@@ -5,9 +5,12 @@
 // bump Operator::generation; and while it is among the operator's kMaxPlans. Flow: call > validate
 // > [select] > compile > launch.  Read next: dispatch/decide.cpp, dispatch/compile.cpp; the map is
 // dispatch/plan_table.hpp.
+#include <utility>
+
 #include "core/counters.hpp"
 #include "dispatch/decide.hpp"
 #include "dispatch/dispatch.hpp"
+#include "dispatch/missed.hpp"
 #include "dispatch/plan_table.hpp"
 
 namespace dlblas {
@@ -20,7 +23,9 @@ OperatorPlans g_plans[Registry::kMaxOperators + 1];  // by Operator::id
 const Plan& decide_and_keep(const Operator& op, const Problem& problem, std::uint64_t hash,
                             std::uint32_t generation) {
   count(g_counters.selected);
-  return g_plans[op.id].keep_plan(decide(op, problem), hash, generation);
+  auto plan = decide(op, problem);
+  note_missed(*plan);
+  return g_plans[op.id].keep_plan(std::move(plan), hash, generation);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "core/env.hpp"
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "jit/disk_cache.hpp"
 #include "jit/jit.hpp"
 #include "jit/nvrtc.hpp"
@@ -65,7 +66,14 @@ Cubin make_cubin(const KernelSource& source, int arch) {
   const std::vector<Header> headers = closure_of(source.include);
   const std::string digest = digest_of(source, headers, arch);
   Cubin cubin;
-  if (read_cubin(digest, jit_allowed() ? compiler_version() : "", &cubin)) return cubin;
+  const auto tell = [&](const char* from) {
+    if (logs(LogTopic::kCompile))
+      log(LogTopic::kCompile, text(source.entry, ",", arch_name(arch), ",", from));
+  };
+  if (read_cubin(digest, jit_allowed() ? compiler_version() : "", &cubin)) {
+    tell("cache");
+    return cubin;
+  }
   if (!jit_allowed())
     throw Error(
         ErrorKind::kCompile,
@@ -75,6 +83,7 @@ Cubin make_cubin(const KernelSource& source, int arch) {
              arch_name(arch), ", got none; run dlblas.warmup(…) once with the compiler allowed"),
         {.op = "jit", .argument = source.entry});
   cubin = run_nvrtc(source, headers, arch);
+  tell("nvrtc");
   write_cubin(digest, compiler_version(), cubin);
   return cubin;
 }

@@ -34,7 +34,9 @@ struct RowOperandSpec {
   const char* name;
   // Reasons, which live as long as the process.
   const char *not_contiguous, *mixed_strides;
-  int second = 0;  // operand of the second heads, or 0
+  int second = 0;            // operand of the second heads, or 0
+  bool second_only = false;  // the first heads have none
+  int gathered_by = 0;       // kGathered: place in RowOperator::indices
   bool headed = false, paged = false;
   int times = 1;  // kRow: its elements over the program's columns, 2 of [*T, 2F]
   /// Has it a dimension between rows and columns: heads or layers?
@@ -46,15 +48,16 @@ struct RowOperandSpec {
 struct RowOperator {
   RowOp op;
   const RowProgramEntry* program;
-  std::vector<RowOperandSpec> operands;
-  int width;                 // letter
-  int rows;                  // letter of the leading dimensions
-  int group = -1;            // letter of a group's columns
-  int index = -1;            // operand
-  int heads[2] = {-1, -1};   // letters
-  int page = -1;             // letter
-  std::uint32_t kept = 0;    // bit i: words of operand i are kept between passes
-  std::uint32_t folded = 0;  // bit i: operand i is a result [width], added up over all rows
+  std::vector<RowOperandSpec> operands = {};
+  int width = 0;                  // letter
+  int rows = 0;                   // letter of the leading dimensions
+  int group = -1;                 // letter of a group's columns
+  std::vector<int> indices = {};  // operands
+  std::uint32_t leaves_out = 0;   // bit i: a negative number in indices[i] leaves its row out
+  int heads[2] = {-1, -1};        // letters
+  int page = -1;                  // letter
+  std::uint32_t kept = 0;         // bit i: words of operand i are kept between passes
+  std::uint32_t folded = 0;       // bit i: operand i is a result [width], added up over all rows
 };
 
 /// Has a row of the program its own elements there, at strides of leading dimensions?
@@ -69,10 +72,7 @@ inline bool has_columns(RowRole role) {
          role == RowRole::kGathered || role == RowRole::kHeadColumns || role == RowRole::kLayers;
 }
 
-/// Results are always there; Args::present tells of inputs.
-inline bool given(const Args& args, const RowOperandSpec& spec) {
-  return spec.tensor >= args.schema->num_inputs || args.has(spec.tensor);
-}
+inline bool given(const Args& args, const RowOperandSpec& spec) { return args.has(spec.tensor); }
 
 /// Checks the descriptor against the schema. Throws Error(kArgument). Kept for the process.
 const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op);

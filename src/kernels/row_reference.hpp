@@ -93,9 +93,7 @@ class HostRow {
   double scalar(int i) const { return args_.scalars[i].f; }
   std::int64_t integer(int i) const { return args_.scalars[i].i; }
 
-  DType result_dtype(int result) const {
-    return args_.tensors[args_.schema->num_inputs + result].dtype;
-  }
+  DType result_dtype(int result) const { return args_.judged(result).dtype; }
 
   /// A tensor without dimensions.
   double value(int tensor) const { return load_element(args_.tensors[tensor], 0); }
@@ -121,7 +119,7 @@ class HostRow {
   }
   /// As store, for a value at the end of the type's range of which a right result may be either.
   void store_as_is(int result, std::int64_t column, double value, double magnitude) {
-    const TensorView& t = args_.tensors[args_.schema->num_inputs + result];
+    const TensorView& t = args_.judged(result);
     const std::int64_t at = place_ * t.shape[t.rank - 1] + column;
     out_[result].value[at] = value;
     out_[result].magnitude[at] = magnitude;

@@ -47,10 +47,11 @@ RowRole role_of(const TensorSpec& spec, const RowOperator& op, std::uint32_t ind
   if (spec.dims.empty()) return RowRole::kScalar;
   const int width = op.width, first = spec.dims.front().plain_letter();
   if (is_index(spec)) return RowRole::kIndex;
-  if (first >= 0 && (indexed >> first & 1u)) return RowRole::kGathered;
+  if (first >= 0 && (indexed >> first & 1u) && spec.dims.size() > 1) return RowRole::kGathered;
   if (op.op.heads && spec.dims.size() == 3 && first == op.rows) return RowRole::kHeads;
   const DimExpr& last = spec.dims.back();
-  if (!op.op.heads && spec.dims.size() == 3 && last.plain_letter() == width)
+  if (!op.op.heads && spec.dims.size() == 3 && last.num_terms == 1 &&
+      last.terms[0].letter == width && last.addend == 0)
     return RowRole::kLayers;
   if (op.op.heads && !spec.has_leading() && first != op.rows && spec.dims.size() <= 2)
     return spec.dims.size() == 1 ? RowRole::kColumns : RowRole::kHeadColumns;
@@ -81,16 +82,16 @@ const char* keep(const std::string& words) {
 
 const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   const Schema schema = parse_schema(def.schema);
-  auto* made = new RowOperator{op, &find_program(schema, op.program), {}, 0, 0, -1};
+  auto* made = new RowOperator{.op = op, .program = &find_program(schema, op.program)};
   made->width = find_letter(schema, op.width);
   made->rows = op.rows.empty() ? leading_letter(schema) : find_letter(schema, op.rows);
   if (!op.group.empty()) made->group = find_letter(schema, op.group);
-  // `q|k`: the second ones lie after all the others.
+  // `q|k`: the second ones lie after all the others. `|k`: it is in the first one's place.
   std::vector<std::string_view> names, seconds;
   for (const std::string_view name : op.operands) {
     const std::size_t bar = name.find('|');
-    names.push_back(name.substr(0, bar));
-    seconds.push_back(bar == name.npos ? std::string_view() : name.substr(bar + 1));
+    names.push_back(bar == 0 ? name.substr(1) : name.substr(0, bar));
+    seconds.push_back(bar == 0 || bar == name.npos ? std::string_view() : name.substr(bar + 1));
   }
   for (std::size_t i = 0; i < op.operands.size(); ++i)
     if (!seconds[i].empty()) names.push_back(seconds[i]);
@@ -99,9 +100,18 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
       bad(schema, "kept operand", name);
   if (names.size() > kMaxRowOperands) bad(schema, "operands", names[kMaxRowOperands]);
   std::uint32_t indexed = 0;  // letters that an index tensor's elements are below
-  for (const std::string_view name : names) {
-    const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(find_tensor(schema, name))];
-    if (is_index(spec)) indexed |= spec.fill.size.letters();
+  std::vector<std::uint32_t> below;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const int tensor = find_tensor(schema, names[i]);
+    const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(tensor)];
+    if (!is_index(spec)) continue;
+    if (below.size() == kMaxRowIndices) bad(schema, "indices", names[i]);
+    const bool any =
+        std::find(op.any_number.begin(), op.any_number.end(), names[i]) != op.any_number.end();
+    if (!any) made->leaves_out |= 1u << below.size();
+    below.push_back(spec.fill.size.letters());
+    indexed |= below.back();
+    made->indices.push_back(static_cast<int>(i));
   }
   int next = static_cast<int>(op.operands.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -118,8 +128,14 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
         spec.dims.size() == 2)
       made_of.role = RowRole::kPlaces;
     if (i < seconds.size() && !seconds[i].empty()) made_of.second = next++;
-    if (made_of.role == RowRole::kIndex) made->index = static_cast<int>(i);
-    if (made_of.role == RowRole::kRow) made_of.times = spec.dims.back().terms[0].coefficient;
+    made_of.second_only = i < op.operands.size() && op.operands[i].front() == '|';
+    if (made_of.role == RowRole::kGathered)
+      while (!(below[static_cast<std::size_t>(made_of.gathered_by)] >>
+                   spec.dims.front().plain_letter() &
+               1u))
+        ++made_of.gathered_by;
+    if (made_of.role == RowRole::kRow || made_of.role == RowRole::kLayers)
+      made_of.times = spec.dims.back().terms[0].coefficient;
     made_of.paged = made_of.role == RowRole::kGathered && spec.dims.size() > 2;
     if (made_of.paged) made->page = spec.dims[1].plain_letter();
     made_of.headed = made_of.role == RowRole::kHeads || made_of.role == RowRole::kHeadColumns ||
@@ -145,16 +161,25 @@ bool all_in_place(const RowOperator& op, const Problem& problem) {
 
 RowShape shape_of(const RowOperator& op, const Problem& problem) {
   RowShape shape;
-  shape.index = op.index;
-  if (op.index >= 0)
-    shape.index_bytes =
-        size_of(problem.tensors[op.operands[static_cast<std::size_t>(op.index)].tensor].dtype);
+  shape.indices = static_cast<std::int32_t>(op.indices.size());
+  shape.leaves_out = op.leaves_out;
+  for (std::size_t i = 0; i < op.indices.size(); ++i) {
+    const int operand = op.indices[i];
+    const DType dtype =
+        problem.tensors[op.operands[static_cast<std::size_t>(operand)].tensor].dtype;
+    const bool there = dtype != DType::kAbsent;
+    shape.index[i] = static_cast<std::int8_t>(there ? operand : -1);
+    if (there) shape.index_bytes[i] = static_cast<std::int8_t>(size_of(dtype));
+  }
   if (op.page >= 0) shape.page = static_cast<std::int32_t>(problem.dims[op.page]);
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const RowOperandSpec& spec = op.operands[i];
     shape.second[i] = static_cast<std::int8_t>(spec.second);
     shape.headed |= static_cast<std::uint32_t>(spec.headed) << i;
     shape.gathered |= static_cast<std::uint32_t>(spec.role == RowRole::kGathered) << i;
+    shape.paged |= static_cast<std::uint32_t>(spec.paged) << i;
+    shape.gathered_by[i] = static_cast<std::int8_t>(spec.gathered_by);
+    shape.second_only |= static_cast<std::uint32_t>(spec.second_only) << i;
   }
   if (op.op.span) shape.span = op.op.span(problem);
   if (!op.op.heads) return shape;
@@ -162,6 +187,7 @@ RowShape shape_of(const RowOperator& op, const Problem& problem) {
   // Empty tensors are never walked, but a kernel of theirs may be compiled.
   shape.head_width = static_cast<std::int32_t>(std::max<std::int64_t>(1, heads.width));
   shape.split = static_cast<std::int32_t>(heads.split);
+  shape.shifts = static_cast<std::int32_t>(heads.shifts);
   for (int i = 0; i < 2; ++i)
     if (op.heads[i] >= 0) shape.heads[i] = static_cast<std::int32_t>(problem.dims[op.heads[i]]);
   return shape;

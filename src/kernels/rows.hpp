@@ -18,6 +18,8 @@ namespace dlblas::kernels {
 /// How rows of heads are walked: see RowShape.
 struct RowHeads {
   std::int64_t width = 0, split = 0;
+  /// Bits of the shifts of accesses, and of where load_before ends: an access divides them all.
+  std::int64_t shifts = 0;
 };
 
 /// A skeleton of CUDA kernels. Each is an implementation of its own, since each has its own knobs.
@@ -54,9 +56,12 @@ struct RowOp {
   std::string_view program;  // "silu_and_mul": the stem of ops/**/silu_and_mul_program.hpp
   std::string_view width;    // letter: the columns that the program walks
   /// Names of the schema's tensors, in the order of the program's Operand<i>. `q|k`: the heads of q
-  /// and then those of k, as one operand. `index` tensors [T] select rows of those whose first
-  /// letter bounds them (`positions: index[T] ~ index<P` those of `[P, R]`).
+  /// and then those of k, as one operand; `|k_cache`: the second heads alone have it. `index`
+  /// tensors [T], three at most, are number(0), …, and select rows of those whose first letter
+  /// bounds them (`positions: index[T] ~ index<P` those of `[P, R]`). A row with a negative number
+  /// is left out, but for the indices in `any_number`.
   std::vector<std::string_view> operands;
+  std::vector<std::string_view> any_number = {};
   std::string_view rows = {};  // letter of the rows, where it is not the leading one
   /// Rows are heads; sizes of a problem's letters, and whether results are inputs' memory.
   RowHeads (*heads)(const std::int64_t* letters, bool in_place) = nullptr;

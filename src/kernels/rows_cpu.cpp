@@ -85,6 +85,13 @@ double estimate(const Query& q, const Config& config) {
   return 1e3 * (rates.launch_s + moved / (threads * rates.bytes_per_s(dtype, cached && !streamed)));
 }
 
+/// May accesses read or write it element by element of a column?
+bool at_columns(RowRole role, bool heads) {
+  return role == RowRole::kRow || role == RowRole::kColumns || role == RowRole::kLayers ||
+         role == RowRole::kHeads || role == RowRole::kHeadColumns || role == RowRole::kGathered ||
+         (heads && role == RowRole::kTable);
+}
+
 /// Values go by even and odd elements where the first operand is bf16, or bytes that become bf16.
 bool pairs_pay(const RowJob& job) {
   if (size_of(job.types[0]) > 1) return job.types[0] == DType::kBF16;
@@ -155,6 +162,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   job.operands = static_cast<std::int32_t>(op.operands.size());
   job.short_nans = true;
   std::int64_t row_bytes = 0;
+  bool stores_pairs = false;  // where a column lies is then not where streaming looks for it
   for (int i = 0; i < job.operands; ++i) {
     const RowOperandSpec& spec = op.operands[static_cast<std::size_t>(i)];
     const TensorView& t = args.tensors[spec.tensor];
@@ -164,11 +172,10 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
     if (!spec.written && values && job.types[i] == DType::kF32) job.short_nans = false;
     if (op.folded >> i & 1u) continue;  // no access of a row writes it
     if (spec.written) job.written |= 1u << i;
-    if (spec.role == RowRole::kRow || spec.role == RowRole::kColumns ||
-        spec.role == RowRole::kLayers)
-      job.at_columns |= 1u << i;
+    if (values && at_columns(spec.role, op.op.heads != nullptr)) job.at_columns |= 1u << i;
     if (has_rows(spec.role)) job.rows_of |= 1u << i;
     if (spec.role == RowRole::kRow && t.shape[t.rank - 1] != job.call.width) job.shifted |= 1u << i;
+    stores_pairs |= (job.shifted & job.written) >> i & 1u && job.shape.span > 1;
     if (has_rows(spec.role) || spec.role == RowRole::kGathered)
       row_bytes +=
           t.shape[t.rank - 1] * size_of(t.dtype) * (spec.has_inner() ? t.shape[t.rank - 2] : 1);
@@ -181,7 +188,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   if (job.call.width == 0 && !row_values) return 0;
   job.partials = static_cast<float*>(workspace);
   job.paired = pairs_pay(job);
-  job.stream = state.config.store == Store::kStreamed;
+  job.stream = state.config.store == Store::kStreamed && !stores_pairs;
   job.prefetch = state.config.prefetch == Prefetch::kNextRow && op.op.reduces;
   // A tile holds whole groups.
   const bool whole = op.op.reduces || op.op.heads || op.folded != 0;

@@ -37,7 +37,7 @@ Support supports(const Query& q) {
   for (const RowOperandSpec& spec : k.op->operands) {
     const TensorTraits& t = problem.tensors[spec.tensor];
     if (t.dtype == DType::kAbsent || !(has_columns(spec.role) || has_rows(spec.role))) continue;
-    if (spec.role == RowRole::kIndex) continue;
+    if (spec.role == RowRole::kIndex || spec.role == RowRole::kValue) continue;
     if (t.layout == Layout::kTransposed || t.layout == Layout::kOther)
       return Support::no_in_words(spec.not_contiguous);
     if (spec.role == RowRole::kColumns ? t.layout != Layout::kContiguous
@@ -234,19 +234,27 @@ Kernel prepare(const Query& q, const Config& config) {
       static_cast<std::size_t>(state.stats_bytes) + static_cast<std::size_t>(sums) * sizeof(float));
 }
 
+template <std::size_t kCount>
+std::string literal(const std::int8_t (&numbers)[kCount]) {
+  std::string all;
+  for (const std::int8_t i : numbers) all += text(static_cast<int>(i), ", ");
+  return text("{", all, "}");
+}
+
 std::string literal(const RowShape& shape) {
-  std::string second;
-  for (const std::int8_t i : shape.second) second += text(static_cast<int>(i), ", ");
   return text("{.head_width = ", shape.head_width, ", .heads = {", shape.heads[0], ", ",
               shape.heads[1], "}, .split = ", shape.split, ", .span = ", shape.span,
               ", .headed = ", shape.headed, ", .gathered = ", shape.gathered,
-              ", .index = ", shape.index, ", .index_bytes = ", shape.index_bytes,
-              ", .page = ", shape.page, ", .second = {", second, "}}");
+              ", .paged = ", shape.paged, ", .second_only = ", shape.second_only,
+              ", .leaves_out = ", shape.leaves_out, ", .indices = ", shape.indices,
+              ", .index = ", literal(shape.index), ", .index_bytes = ", literal(shape.index_bytes),
+              ", .page = ", shape.page, ", .second = ", literal(shape.second),
+              ", .gathered_by = ", literal(shape.gathered_by), "}");
 }
 
 std::string literal(const RowTraits& traits) {
   const auto word = [](bool value) { return value ? "true" : "false"; };
-  const bool shaped = traits.shape.head_width > 0 || traits.shape.gathered != 0;
+  const bool shaped = traits.shape.head_width > 0 || traits.shape.indices > 0;
   std::string types, options;
   for (const DType type : traits.types)
     types += text("dlblas::DType(", static_cast<int>(type), "), ");

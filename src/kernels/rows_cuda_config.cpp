@@ -26,6 +26,12 @@ std::int32_t power_of_2_in(std::int64_t n) {
 /// May rows have more than one stride? Those of one plain dimension have not.
 bool may_nest(const RowOperator& op) { return op.op.rows.empty(); }
 
+/// Do leading dimensions have one stride? Values [*T] have no other dimensions.
+bool flattens(RowRole role, Layout layout) {
+  const bool values = role == RowRole::kValue || role == RowRole::kIndex;
+  return layout == Layout::kContiguous || (layout == Layout::kRowStrided && !values);
+}
+
 bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig& c,
                     const DeviceInfo& device) {
   const int threads = c.threads * c.rows, warps = (threads + 31) / 32;
@@ -94,13 +100,15 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   const RowShape& shape = traits.shape;
   // No access reaches over a head's end.
   const std::int64_t width =
-      k.op->op.heads ? shape.head_width | shape.split : problem.dims[k.op->width];
+      k.op->op.heads ? shape.head_width | shape.split | shape.shifts : problem.dims[k.op->width];
   for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
     const RowOperandSpec& spec = k.op->operands[i];
     const TensorTraits& t = problem.tensors[spec.tensor];
     if (t.dtype == DType::kAbsent) continue;
     const int size = size_of(t.dtype), align = 1 << t.align_log2;
     if (align < size) traits.aligned = false;
+    if (has_rows(spec.role) && may_nest(*k.op) && !flattens(spec.role, t.layout))
+      traits.nested = true;
     if (t.dtype > DType::kI8) continue;
     traits.types[i] = t.dtype;
     if (!has_columns(spec.role) || (k.op->folded >> i & 1u)) continue;
@@ -109,8 +117,6 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     traits.n =
         std::min({traits.n, power_of_2_in(width), spec.role == leading ? 16 / size / span : 16});
     while (traits.n > 1 && align < std::min(16, traits.n * size * span)) traits.n /= 2;
-    if (t.layout == Layout::kRowsOuter && has_rows(spec.role) && may_nest(*k.op))
-      traits.nested = true;
   }
   if (k.kind == Kind::kStrided || !traits.aligned) traits.n = 1;
   traits.group = group_of(*k.op, problem.dims);

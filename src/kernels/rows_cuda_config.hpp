@@ -53,7 +53,7 @@ RowConfig strided_config(const RowKernel& k);
 /// Do rows of it have columns next to each other?
 inline bool has_unit_columns(Layout layout) {
   return layout == Layout::kContiguous || layout == Layout::kRowStrided ||
-         layout == Layout::kRowsOuter;
+         layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast;
 }
 
 }  // namespace dlblas::kernels

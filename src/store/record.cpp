@@ -141,13 +141,21 @@ class Lines {
                : Flaw::kNumber;
   }
 
+  // `kind: words`, or a kind alone, as libraries of before wrote it.
+  static void set_failure(Record::Candidate& c, std::string_view value) {
+    const std::size_t end = value.find(": ");
+    const bool told = end != value.npos && end > 0 && end + 2 < value.size();
+    c.failure = value.substr(0, told ? end : value.size());
+    if (told) c.note = value.substr(end + 2);
+  }
+
   static bool set_field(Record::Candidate& c, CandidateLine line, std::string_view value) {
     switch (line) {
       case kConfig:
         c.config = value;
         return true;
       case kFailure:
-        c.failure = value;
+        set_failure(c, value);
         return true;
       case kImplementation:
         c.implementation = value;
@@ -230,8 +238,10 @@ std::string print(const Record& record) {
     // A worst error without a number (a NaN in the output) is still a fact: far above any bound. (+
     // 0.0: no −0.)
     const double error = std::isfinite(c.error) ? c.error + 0.0 : 1e300;
+    const bool told = !c.failure.empty() && !c.note.empty();
+    const std::string failure = told ? c.failure + ": " + c.note : c.failure;
     const std::array<std::string, kCandidateLines.size()> values = {
-        c.config,         c.is_default ? "1" : "0", number(error), c.failure,
+        c.config,         c.is_default ? "1" : "0", number(error), failure,
         c.implementation, number(c.measured_at),    samples,       c.source_hash};
     for (std::size_t i = 0; i < values.size(); ++i)
       append_line(s, prefix, kCandidateLines[i], values[i]);

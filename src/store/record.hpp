@@ -35,6 +35,7 @@ struct Record {
     std::string config;              // KnobTable::print's text; the reader re-validates it
     std::vector<double> samples_ms;  // raw; at least one unless `failure` says why there is none
     std::string failure;  // empty: ok; else its kind, "wrong_result", "launch_error", …
+    std::string note;     // the failure's own words, in one line; may be empty
     double error = 0;     // worst |out − ref| over its bound, ≤ 1 is right; NaN, inf: 1e300
     bool is_default = false;
     std::int64_t measured_at = 0;  // unix nanoseconds; 0: `publish` stamps it

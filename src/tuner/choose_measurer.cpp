@@ -30,6 +30,19 @@ std::string why_here(const SearchSpace& space, const TuneOptions& options,
   return limits.budget_s < kWorthAWorkerSeconds ? "built-in kernels in less than 5 s" : "";
 }
 
+// What users registered in a way that no worker can repeat runs here, and a crash in it is ours.
+void warn_of_local(const Operator& op, const SearchSpace& space) {
+  for (const Point& point : space.points) {
+    const Implementation& impl = *point.implementation;
+    if (!impl.flags.user || !impl.flags.local) continue;
+    log_once(LogLevel::kWarn, text("local ", op.schema.name, " ", impl.name),
+             text(op.schema.name, ": ", impl.name,
+                  " is measured in this process, which a crash or a hang in it ends too: a worker "
+                  "cannot have it; register it from a module that can be imported, or from a "
+                  "script with `if __name__ == \"__main__\":`"));
+  }
+}
+
 worker::Waiting waiting_of(const TuneOptions& options, const MeasureRequest& request,
                            const RaceLimits& limits) {
   if (!options.on_event) return {};
@@ -51,7 +64,11 @@ std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const S
                                           const TuneOptions& options, const RaceLimits& limits,
                                           std::string& no_worker) {
   no_worker = why_here(space, options, limits);
-  if (!no_worker.empty()) return make_measurer(request);
+  if (!no_worker.empty()) {
+    if (options.measure_in == MeasureIn::kAuto && options.start_worker)
+      warn_of_local(request.op, space);
+    return make_measurer(request);
+  }
   const std::string& op = request.op.schema.name;
   try {
     if (!options.start_worker) throw worker::Unusable("no program is known that could be one");

@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kInputs = "device/tuner_inputs.cuh";
 constexpr unsigned kThreads = 256;  // whole warps: find_equal gives each a word
-static_assert(static_cast<int>(Fill::kPositive) == 1 && static_cast<int>(Fill::kZeros) == 5,
+static_assert(static_cast<int>(Fill::kPositive) == 1 && static_cast<int>(Fill::kZeros) == 5 &&
+                  static_cast<int>(Fill::kNegative) == 9,
               "device/tuner_inputs.cuh has these");
 
 cuda::Launch spread(std::int64_t count, int units) {

@@ -103,6 +103,8 @@ double Filler::value(std::int64_t i) const {
     }
     case Fill::kPositive:
       return std::abs(normal(bits)) + 0.125;
+    case Fill::kNegative:
+      return -(std::abs(normal(bits)) + 0.125);
     case Fill::kNormal:
       break;
   }
@@ -130,7 +132,8 @@ std::uint64_t tensor_seed(std::uint64_t seed, int tensor) {
 }
 
 bool holds_indices(Fill fill) {
-  return fill != Fill::kNormal && fill != Fill::kPositive && fill != Fill::kZeros;
+  return fill != Fill::kNormal && fill != Fill::kPositive && fill != Fill::kNegative &&
+         fill != Fill::kZeros;
 }
 
 }  // namespace dlblas

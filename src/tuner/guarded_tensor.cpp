@@ -33,8 +33,9 @@ void set_strides(TensorView& t, Layout layout, int align_log2) {
     const std::int64_t unit = std::max(1, (1 << align_log2) / size);  // columns as aligned as asked
     t.strides[1] = std::max<std::int64_t>(1, (t.shape[0] + unit - 1) / unit * unit);
   }
-  if (layout == Layout::kBroadcast)
-    for (int i = 0; i < t.rank; ++i)
+  if (layout == Layout::kBroadcast && last >= 0) t.strides[last] = 0;
+  if (layout == Layout::kRowsBroadcast)
+    for (int i = 0; i < last; ++i)
       if (t.shape[i] > 1) {
         t.strides[i] = 0;
         break;

@@ -180,7 +180,9 @@ void CallData::make_shapes(const Problem& problem) {
   const int count = static_cast<int>(schema.tensors.size());
   bool split = false;
   for (int i = 0; i < count; ++i)
-    split |= schema.tensors[i].has_leading() && problem.tensors[i].layout == Layout::kRowsOuter;
+    split |=
+        schema.tensors[i].has_leading() && (problem.tensors[i].layout == Layout::kRowsOuter ||
+                                            problem.tensors[i].layout == Layout::kRowsBroadcast);
   const auto sizes = schema.sizes_of(problem);
   std::copy(sizes.begin(), sizes.end(), args_.letters);
   for (int i = 0; i < kMaxTensors; ++i) args_.tensors[i] = TensorView{};

@@ -107,6 +107,8 @@ class Measurer {
   /// What the next candidate may take though it does nothing: the start of a worker, and the wait
   /// until it is called hanging. Seconds.
   virtual double least_s() const { return 0; }
+  /// Seconds so far that do not count: what first calls of users' candidates took.
+  virtual double beside_s() const { return 0; }
 
   /// How many candidates are compiled side by side.
   virtual int compiles_at_once() const { return 1; }

@@ -62,10 +62,21 @@ class HostOracle final : public OracleSource {
   const HostCopy inputs_;
 };
 
-// The problem with at most kMax of everything: the same dtypes, layouts and scalars. Letters that
-// `//` must divide stay as they are.
+std::int64_t largest_tensor(const Operator& op, const Problem& problem) {
+  std::int64_t most = 0;
+  for (const TensorSpec& tensor : op.schema.tensors) {
+    std::int64_t elements = 1;
+    for (const DimExpr& d : tensor.dims)
+      elements *= std::max<std::int64_t>(1, d.evaluate(problem.dims));
+    most = std::max(most, elements);
+  }
+  return most;
+}
+
+// The problem with at most kMax of everything and kMaxElements a tensor (a cache has four letters):
+// the same dtypes, layouts and scalars. Letters that `//` must divide stay as they are.
 Problem small(const Operator& op, Problem problem) {
-  constexpr std::int64_t kMax = 192, kMaxTokens = 24;
+  constexpr std::int64_t kMax = 192, kMaxTokens = 24, kMaxElements = 1 << 21;
   std::uint32_t divided = 0;
   for (const TensorSpec& tensor : op.schema.tensors)
     for (const DimExpr& d : tensor.dims) divided |= d.whole ? d.letters() : 0;
@@ -73,6 +84,13 @@ Problem small(const Operator& op, Problem problem) {
     if (!(divided >> i & 1u))
       problem.dims[i] =
           std::min(problem.dims[i], op.schema.letters[i].bucketed ? kMaxTokens : kMax);
+  while (largest_tensor(op, problem) > kMaxElements) {
+    std::int64_t* most = nullptr;
+    for (std::size_t i = 0; i < op.schema.letters.size(); ++i)
+      if (!(divided >> i & 1u) && (!most || problem.dims[i] > *most)) most = &problem.dims[i];
+    if (!most || *most <= 1) break;
+    *most /= 2;
+  }
   return problem;
 }
 

@@ -42,6 +42,7 @@ Record::Candidate candidate_of(const TuneReport& report, const Evaluated& e, std
   c.config = impl.table().print(e.plan->config);
   c.samples_ms = e.samples_ms;
   c.failure = name_of(e.failure);
+  if (e.failure != Failure::kNone) c.note = harmless(e.note);
   c.error = std::isfinite(e.error) ? e.error : 1e300;
   c.is_default = is_default(report, e);
   c.measured_at = now;
@@ -118,10 +119,14 @@ void publish(const TuneReport& report, Store& store) {
     record.candidates.push_back(std::move(c));
   }
   if (record.candidates.empty()) return;
-  record.env = {
-      {"library", DLBLAS_VERSION},           {"compiler", __VERSION__},
-      {"strategy", report.strategy},         {"seed", std::to_string(report.seed)},
-      {"budget_s", number(report.budget_s)}, {"rounds", std::to_string(report.final_rounds)}};
+  record.env = {{"library", DLBLAS_VERSION},
+                {"compiler", __VERSION__},
+                {"strategy", report.strategy},
+                {"seed", std::to_string(report.seed)},
+                {"budget_s", number(report.stopped ? report.elapsed_s : report.budget_s)},
+                {"rounds", std::to_string(report.final_rounds)}};
+  record.env.push_back({"planned", std::to_string(report.planned)});
+  record.env.push_back({"tried", std::to_string(report.evaluated.size())});
   if (!report.searched.empty()) record.env.push_back({"searched", report.searched});
   record.env.insert(record.env.end(), report.conditions.begin(), report.conditions.end());
   sort_fields(record.env);

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "core/error.hpp"
+#include "core/harmless.hpp"
+#include "core/log.hpp"
 #include "store/ranking.hpp"
 
 namespace dlblas {
@@ -16,6 +18,8 @@ constexpr int kMoreSamples = 2;  // for those within kNear of the best
 // factor is not slow because of clocks.
 constexpr double kNear = 2;
 constexpr double kLongRunMs = 1.0;
+constexpr double kFarOff = 5;  // times what was expected: taken again, so often:
+constexpr int kTakenAgain = 2;
 constexpr double kVeryLongRunMs = 20.0;
 constexpr int kFinalists = 8;
 constexpr int kFinalRounds = 30;
@@ -39,7 +43,9 @@ Race::Race(const Problem& problem, Measurer& measurer, RaceLimits limits, ClockF
       clock_(clock),
       on_event_(std::move(on_event)) {}
 
-double Race::elapsed_s() const { return static_cast<double>(clock_() - limits_.begin_ns) * 1e-9; }
+double Race::elapsed_s() const {
+  return static_cast<double>(clock_() - limits_.begin_ns) * 1e-9 - measurer_.beside_s();
+}
 double Race::score(const Evaluated& e) const { return score_ms(e.samples_ms); }
 
 void Race::run(const RaceInput& input) {
@@ -164,6 +170,7 @@ void Race::measure(Evaluated& e, const Check& check) {
   const bool is_sample = is_long && problem_.device_type == DeviceType::kCpu;
   for (int i = 0; i < (is_long ? 1 : kRaceSamples); ++i)
     e.samples_ms.push_back(is_sample ? check.ms : measurer_.sample(*e.plan, check.ms));
+  take_again(e, check);
   const double ms = score(e) / slowdown_;
   const bool near = best_ < 0 || ms < kNear * best_ms_;
   const bool paced = reference_ >= 0 && near && reference_ms_ < kNear * ms;
@@ -177,6 +184,24 @@ void Race::measure(Evaluated& e, const Check& check) {
   }
   if (!beside.empty()) slowdown_ = score_ms(beside) / reference_ms_;
   for (double& sample : e.samples_ms) sample /= slowdown_;
+}
+
+// Far above what the model says, or, without one, above the first: something else ran meanwhile, or
+// it is as slow as that. Two more samples tell, where they fit.
+void Race::take_again(Evaluated& e, const Check& check) {
+  const Implementation& impl = *e.plan->implementation;
+  double expected_ms = -1;
+  if (impl.estimate)
+    expected_ms = impl.estimate({problem_, device_info(problem_.device()), impl}, e.plan->config);
+  if (expected_ms <= 0) expected_ms = reference_ms_;
+  if (expected_ms <= 0 || score(e) <= kFarOff * slowdown_ * expected_ms) return;
+  const std::size_t kept = e.samples_ms.size();  // as many as the others have: the best of them
+  for (int i = 0; i < kTakenAgain && !stopped_; ++i) {
+    if (elapsed_s() + 1e-3 * measurer_.sample_cost_ms(score(e)) > limits_.budget_s) break;
+    e.samples_ms.push_back(measurer_.sample(*e.plan, check.ms));
+  }
+  std::sort(e.samples_ms.begin(), e.samples_ms.end());
+  e.samples_ms.resize(kept);
 }
 
 // One more sample of the reference.
@@ -388,7 +413,23 @@ bool Race::asked_to_stop() {
   return stopped_;
 }
 
+// search,<op>,<problem>,<what>,<implementation>,<configuration>,<time or words>,<done/planned>,<s>
+void Race::log_step(dlblas_event_kind kind, const Evaluated* of, const std::string& note) const {
+  constexpr const char* kNames[] = {"start", "measured", "failed", "final", "done"};
+  const Operator& op = Registry::process().by_id(problem_.op);
+  char result[32] = "", spent[32];
+  if (of && of->failure == Failure::kNone)
+    std::snprintf(result, sizeof result, "%.4gus", 1e3 * score(*of));
+  std::snprintf(spent, sizeof spent, "%.3fs", elapsed_s());
+  log(LogTopic::kSearch, text(op.schema.name, ",", log_fields(op, problem_), ",", kNames[kind], ",",
+                              of ? of->plan->implementation->name : "", ",",
+                              of ? of->plan->implementation->table().print(of->plan->config) : "",
+                              ",", note.empty() ? std::string(result) : harmless(note), ",",
+                              evaluated_.size(), "/", planned_, ",", spent));
+}
+
 void Race::tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note) {
+  if (logs(LogTopic::kSearch) && kind != DLBLAS_EVENT_WAITING) log_step(kind, of, note);
   if (!on_event_) return;
   dlblas_event event{};
   event.size = sizeof event;

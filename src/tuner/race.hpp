@@ -73,6 +73,7 @@ class Race {
   void evaluate(const RaceInput& input, Evaluated e);
   Check check_every_element(const Plan& plan);
   void measure(Evaluated& e, const Check& check);
+  void take_again(Evaluated& e, const Check& check);
   void pace(std::vector<double>& beside);
   void find_best();
   void keep_reference();
@@ -93,6 +94,7 @@ class Race {
   double reserve_s() const;
   bool asked_to_stop();
   void tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note);
+  void log_step(dlblas_event_kind kind, const Evaluated* of, const std::string& note) const;
   double score(const Evaluated& e) const;
 
   const Problem problem_;

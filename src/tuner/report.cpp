@@ -78,7 +78,7 @@ std::string print_json(const TuneReport& report) {
   if (report.conditions.empty()) w.field("cache", "");  // nothing was measured
   for (const Record::Field& field : report.conditions) w.field(field.name, field.value);
   w.field("measured_in", report.place).field("no_worker", report.no_worker);
-  w.field("final_rounds", report.final_rounds);
+  w.field("final_rounds", report.final_rounds).field("planned", report.planned);
   w.field("stopped", report.stopped).field("mistrusted", report.mistrusted);
   w.field("waited_s", report.waited_s);
   w.field("budget_s", report.budget_s).field("elapsed_s", report.elapsed_s);

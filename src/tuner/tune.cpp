@@ -11,6 +11,7 @@
 #include "core/env.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "dispatch/extent.hpp"
 #include "dispatch/stale.hpp"
 #include "store/ranking.hpp"
 #include "tuner/candidates.hpp"
@@ -37,6 +38,9 @@ double budget_of(const TuneOptions& options) {
                 given, "; it is ignored"));
   return kDefaultSeconds;
 }
+
+// A get_op with this many times the budget of the longest search so far goes on with a cut one.
+constexpr double kMuchMore = 2;
 
 Store& store_of(const TuneOptions& options) {
   return options.store ? *options.store : Store::process();
@@ -106,6 +110,7 @@ TuneReport search(TuneReport report, const Candidates& candidates, const Args* c
                                         candidates.space(), options, limits, report.no_worker);
   Race race(problem, *measurer, limits, clock, options.on_event);
   const RaceInput input = candidates.race_input(*strategy);
+  report.planned = candidates.space().points.size();
   race.run(input);
   report.final_rounds = race.final_rounds();
   report.stopped = race.stopped();
@@ -114,7 +119,8 @@ TuneReport search(TuneReport report, const Candidates& candidates, const Args* c
   report.place = measurer->place();
   report.conditions = measurer->conditions();
   const std::string ended = measurer->ended_because();
-  if (report.stopped || measurer->lost() || !ended.empty()) report.searched = "until it was ended";
+  if (report.stopped || measurer->lost() || !ended.empty()) report.searched = kUntilEnded;
+  report.elapsed_s = race.elapsed_s();
 
   publish(report, store_of(options));
   forget(*report.op);
@@ -289,7 +295,11 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
     const bool complete = winner && candidates.keep_unknown(*merged);
     const std::vector<const CurrentRow*> again = stale_rows(asked_for, surroundings(problem));
     report.waited_s = turn.waited_s();
-    if (complete && (again.empty() || must_hit(problem, context))) {
+    // A search that its budget cut goes on where this one has at least twice as much.
+    const Extent extent = extent_of(asked_for, narrowing_of(options));
+    const bool goes_on =
+        complete && extent.cut && budget_of(options) >= kMuchMore * extent.budget_s;
+    if (complete && ((again.empty() && !goes_on) || must_hit(problem, context))) {
       if (report.waited_s > 0) forget(op);  // a process that waited has chosen before
       return hit_report(std::move(report), rows, *winner, asked_for.size());
     }
@@ -302,7 +312,7 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
       mine = true;
       if (store.load(key) != merged) continue;  // of another search, which ended meanwhile
     }
-    if (complete) candidates.drop_all();
+    if (complete && !goes_on) candidates.drop_all();
     report.searched =
         candidates.space().points.size() < all ? "what was missing" : narrowing_of(options);
     report.waited_s = turn.waited_s();

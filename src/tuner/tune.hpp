@@ -83,6 +83,7 @@ struct TuneReport {
   std::string searched;      // for the record: what was left out; empty: nothing
   double waited_s = 0;       // for another search of the key
   double budget_s = 0, elapsed_s = 0;
+  std::size_t planned = 0;  // configurations; fewer in `evaluated`: the search was cut
   int final_rounds = 0;
   bool stopped = false, mistrusted = false;
 };

@@ -34,6 +34,9 @@ constexpr double kFirstSeconds = 30;
 // And then: they are tested, so what takes long compiles, or loads a library, and is not hanging.
 constexpr double kTestedSeconds = 5;
 constexpr double kConditionsSeconds = 5;
+// A user's, once, beside the budget: it may import torch, and compile itself in its first call. All
+// that do not come back have so much together.
+constexpr double kFirstCallSeconds = 30;
 // Python's start and its imports; a user's modules bring torch or Triton with them. Within the
 // budget, but for one that no worker could keep.
 constexpr double kMinStartSeconds = 5, kMaxStartSeconds = 60;
@@ -169,7 +172,9 @@ bool WorkerMeasurer::ready() {
 
 // What a neighbour's load may cost.
 double WorkerMeasurer::patience_s() const { return std::clamp(0.05 * terms_.budget_s, 0.05, 1.0); }
-double WorkerMeasurer::left_s() const { return terms_.budget_s - seconds_since(terms_.begin_ns); }
+double WorkerMeasurer::left_s() const {
+  return terms_.budget_s + beside_s_ - seconds_since(terms_.begin_ns);
+}
 double WorkerMeasurer::least_s() const { return patience_s() + (link_ ? 0 : start_s_); }
 
 // At most a share of what is left, so that a search of hanging candidates ends in time.
@@ -188,7 +193,10 @@ WorkerMeasurer::Limits WorkerMeasurer::limits_of(const Plan& plan) const {
     limits.run_s =
         room_s(std::max(kTimesTheSlowest * slowest_check_s_, kTimesTheFirst * first->second));
   }
-  if (!impl.flags.user) {
+  if (is_first_call(impl)) {
+    const double own = kFirstCallSeconds - hung_s_;
+    limits = {std::max(limits.compile_s, own), std::max(limits.run_s, own)};
+  } else if (!impl.flags.user) {
     const double least = any_right_ ? kTestedSeconds : kFirstSeconds;
     limits = {std::max(limits.compile_s, least), std::max(limits.run_s, least)};
   }
@@ -294,8 +302,25 @@ void WorkerMeasurer::keep_here(const Plan& plan) {
   kept_here_.insert(impl);
 }
 
+// Where the first call of a user's implementation ends for its time, that says nothing of the
+// next one, and is not remembered. What it took is no part of the budget.
 Check WorkerMeasurer::check(const Plan& plan) {
   if (Measurer* local = here(plan)) return local->check(plan);
+  const bool is_first = is_first_call(*plan.implementation);
+  const std::int64_t begin = request_.clock();
+  Check check = check_there(plan);
+  called_.insert(plan.implementation);
+  if (!is_first) return check;
+  const bool hung = check.failure == Failure::kTimeout || check.failure == Failure::kCompileTimeout;
+  const double took_s = seconds_since(begin);
+  const double own_s = std::min(took_s, hung ? std::max(0.0, kFirstCallSeconds - hung_s_) : took_s);
+  beside_s_ += own_s;
+  if (hung) hung_s_ += own_s;
+  check.unsure |= hung;
+  return check;
+}
+
+Check WorkerMeasurer::check_there(const Plan& plan) {
   const Limits limits = limits_of(plan);
   const std::int64_t begin = request_.clock();
   const auto prepared = ask(Request::kPrepare, plan, limits.compile_s);

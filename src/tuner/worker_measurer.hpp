@@ -38,6 +38,7 @@ class WorkerMeasurer final : public Measurer {
   double sample(const Plan& plan, double ms) override;
   SampleCost sample_cost() const override { return opened_.cost; }
   double least_s() const override;
+  double beside_s() const override { return beside_s_; }
   int compiles_at_once() const override { return opened_.compiles_at_once; }
   void compile_ahead(std::vector<const Plan*>& plans) override;
   Fields conditions() const override;
@@ -54,6 +55,10 @@ class WorkerMeasurer final : public Measurer {
     double compile_s, run_s;
   };
   Limits limits_of(const Plan& plan) const;
+  bool is_first_call(const Implementation& impl) const {
+    return impl.flags.user && called_.count(&impl) == 0;
+  }
+  Check check_there(const Plan& plan);
   double room_s(double wanted_s) const;
   double patience_s() const;
   double left_s() const;
@@ -94,7 +99,10 @@ class WorkerMeasurer final : public Measurer {
   bool met_batch_ = false;     // and it has compiled a batch
   // What the first right check of an implementation took: imports, a compiler, a library's start.
   std::map<const Implementation*, double> first_check_s_;
-  double start_s_ = 0;  // of the last worker, until its search was open
+  std::set<const Implementation*> called_;  // that had their first call
+  double hung_s_ = 0;                       // lost in first calls that did not come back
+  double beside_s_ = 0;                     // what users' first calls took
+  double start_s_ = 0;                      // of the last worker, until its search was open
   double slowest_compile_s_ = 0, slowest_check_s_ = 0;  // of right ones; checks: after the first
   bool any_right_ = false;
   bool mistrusted_ = false, interrupted_ = false;

@@ -182,7 +182,8 @@ TEST(CAbi, RefusesCountsThatAreNone) {
   char* text = nullptr;
   Call question;
   EXPECT_EQ(dlblas_explain(Call::op(), &question.args, nullptr, 7, &text), DLBLAS_ARGUMENT);
-  EXPECT_EQ(last_message(), "rms_norm: format is unknown; expected 0 (JSON) or 1 (a table), got 7");
+  EXPECT_EQ(last_message(),
+            "rms_norm: format is unknown; expected 0 (JSON), 1 (a table) or 2 (all of it), got 7");
 }
 
 TEST(CAbi, RefusesOptionsOfASearch) {

@@ -64,9 +64,13 @@ TEST(GpuSupport, AnElementAcrossItsSizeIsRefusedWhicheverTheImplementation) {
 
 TEST_F(GpuTuner, TheSameSeedMakesTheSameBitsAsOnTheHost) {
   CudaMemory memory(0, nullptr);
-  for (const Fill fill : {Fill::kNormal, Fill::kPositive, Fill::kZeros})
+  for (const Fill fill : {Fill::kNormal, Fill::kPositive, Fill::kNegative, Fill::kZeros})
     for (int code = 0; code < kNumDTypes; ++code)
       for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kTransposed}) {
+        const auto type = static_cast<DType>(code);
+        if (fill == Fill::kNegative &&
+            (type == DType::kU8 || type == DType::kBool || type == DType::kF4X2))
+          continue;  // no such values
         TensorView views[2] = {};
         for (TensorView& v : views) {
           v.rank = 2, v.dtype = static_cast<DType>(code);
@@ -165,10 +169,14 @@ TEST_F(GpuTuner, EveryDeviceOracleAgreesWithItsReference) {
       for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kTransposed}) {
         Problem problem;
         problem.op = op->id;
-        const std::uint8_t align_log2 = dtype == DType::kF32 ? 2 : 1;
         for (std::size_t i = 0; i < op->schema.tensors.size(); ++i) {
-          const bool matrix = op->schema.tensors[i].dims.size() > 1;
-          problem.tensors[i] = {dtype, matrix ? layout : Layout::kContiguous, align_log2, 0};
+          const TensorSpec& spec = op->schema.tensors[i];
+          const bool matrix = spec.dims.size() > 1;
+          const bool fits = spec.like >= 0 || (spec.dtypes & set_of(dtype));
+          const auto own = static_cast<DType>(std::countr_zero(std::uint32_t{spec.dtypes}));
+          const auto align = std::countr_zero(static_cast<unsigned>(size_of(fits ? dtype : own)));
+          problem.tensors[i] = {fits ? dtype : own, matrix ? layout : Layout::kContiguous,
+                                static_cast<std::uint8_t>(align), 0};
           if (op->schema.tensors[i].optional && layout == Layout::kContiguous)
             problem.tensors[i].dtype = DType::kAbsent;
         }

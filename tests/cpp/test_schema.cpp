@@ -87,11 +87,11 @@ TEST(Schema, ScalarsWithDefaultsAndKeys) {
 TEST(Schema, FillsAndBuckets) {
   const Schema s = parse_schema(
       "op(a: f[T] ~ normal, b: f[T] ~positive, c: index[T]~index<E, d: i32[B+1] ~ offsets, "
-      "e: i64[T] ~ permutation, g: f[E] ~ zeros) -> y: f32[T] "
+      "e: i64[T] ~ permutation, g: f[E] ~ zeros, h: f[E]~negative) -> y: f32[T] "
       "where T: bucket(tokens), B: exact, E: exact");
-  const Fill expected[] = {Fill::kNormal,  Fill::kPositive,    Fill::kIndex,
-                           Fill::kOffsets, Fill::kPermutation, Fill::kZeros};
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(s.tensors[i].fill.fill, expected[i]) << i;
+  const Fill expected[] = {Fill::kNormal,      Fill::kPositive, Fill::kIndex,   Fill::kOffsets,
+                           Fill::kPermutation, Fill::kZeros,    Fill::kNegative};
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(s.tensors[i].fill.fill, expected[i]) << i;
   EXPECT_EQ(s.tensors[2].fill.size.print(s.letters), "E");
   EXPECT_TRUE(s.letters[s.find_letter("T")].bucketed);
   EXPECT_FALSE(s.letters[s.find_letter("B")].bucketed);

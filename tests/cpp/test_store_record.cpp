@@ -103,6 +103,28 @@ TEST(StoreRecord, ErrorWithoutANumberIsStoredAsHuge) {
   }
 }
 
+TEST(StoreRecord, AFailureKeepsItsWords) {
+  for (const auto& [failure, note] : {std::pair{"crash", "by signal 11: in f(), \"line 3\""},
+                                      {"crash", ""},
+                                      {"launch_error", "a: b: c"}}) {
+    Record r = sample_record(0);
+    r.candidates[0].samples_ms.clear();
+    r.candidates[0].failure = failure, r.candidates[0].note = note;
+    Record back;
+    ASSERT_EQ(parse(print(r), &back), Flaw::kNone);
+    EXPECT_EQ(back, r);
+  }
+  for (const char* odd : {"crash: ", ": crash", "crash:", ":"}) {  // nobody writes it: as it stands
+    Record r = sample_record(0);
+    r.candidates[0].samples_ms.clear();
+    r.candidates[0].failure = odd;
+    Record back;
+    ASSERT_EQ(parse(print(r), &back), Flaw::kNone);
+    EXPECT_EQ(back.candidates[0].failure, odd);
+    EXPECT_EQ(print(back), print(r));
+  }
+}
+
 TEST(StoreRecord, RefusesWhatItCouldNotReadBack) {
   const auto flaw = [](auto change) {
     Record r = rich_record(), back;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dispatch/extent.hpp"
 #include "tests/cpp/tuner_dummy.hpp"
 #include "tuner/verify.hpp"
 
@@ -26,6 +27,61 @@ TEST_F(TunerTest, AHitMeasuresNothingAndCountsOnce) {
   options_.force = true;
   EXPECT_EQ(run_get_op(op).source, "tuned");
   EXPECT_EQ(measured() - before, 5);
+}
+
+TEST_F(TunerTest, ACutSearchGoesOnWithTwiceTheBudget) {
+  static const Implementation wide = dummy("wide", kSlow, &wide_table());
+  const Operator& op = make_operator({wide});
+  options_.seconds = 0.1;
+  const TuneReport cut = run_get_op(op);
+  ASSERT_EQ(cut.source, "tuned");
+  EXPECT_EQ(cut.planned, 200u);
+  ASSERT_LT(cut.evaluated.size(), 200u);
+  const auto known = current_rows(op, make_problem(op), *store_->load(store_key(op, cut.problem)));
+  EXPECT_TRUE(extent_of(known).cut);
+  EXPECT_EQ(extent_of(known).tried, static_cast<int>(cut.evaluated.size()));
+  options_.seconds = 0.19;
+  EXPECT_EQ(run_get_op(op).source, "store") << "little more";
+  options_.seconds = 0.2;
+  const TuneReport more = run_get_op(op);
+  EXPECT_EQ(more.source, "tuned");
+  EXPECT_GT(more.evaluated.size(), cut.evaluated.size());
+  EXPECT_EQ(run_get_op(op).source, "store") << "as long as the last one";
+  options_.seconds = 100;
+  EXPECT_EQ(run_get_op(op).evaluated.size(), 200u);
+  options_.seconds = 1000;
+  EXPECT_EQ(run_get_op(op).source, "store") << "it came to the end of the space";
+}
+
+TEST_F(TunerTest, AStoppedSearchGoesOnWithTwiceWhatItTook) {
+  static const Implementation wide = dummy("wide", kSlow, &wide_table());
+  const Operator& op = make_operator({wide});
+  options_.on_event = [](const dlblas_event& e) { return e.done == 20; };
+  EXPECT_TRUE(run_get_op(op).stopped);
+  options_.on_event = {};
+  EXPECT_EQ(run_get_op(op).source, "tuned");
+  EXPECT_EQ(run_get_op(op).source, "store");
+}
+
+TEST_F(TunerTest, ANarrowedSearchIsNotACutOne) {
+  static const Implementation wide = dummy("wide", kSlow, &wide_table());
+  const Operator& op = make_operator({wide});
+  options_.max_evaluations = 5;
+  run_tune(op);
+  options_.max_evaluations = 0;
+  options_.seconds = 1000;
+  EXPECT_EQ(run_get_op(op).source, "store");
+}
+
+// Something else ran beside it: the first sample is far too slow.
+TEST_F(TunerTest, AFirstSampleFarAboveTheOthersIsTakenAgain) {
+  static int runs = 0;
+  static const Behaviour rival{Defect::kNone, [](std::int64_t) -> std::int64_t {
+                                 return ++runs <= 3 ? 100'000'000 : 10'000;
+                               }};
+  const Operator& op = make_operator({dummy("first", kSlow), dummy("rival", rival)});
+  options_.seconds = 0.5;
+  EXPECT_STREQ(run_tune(op).winner->name, "rival");
 }
 
 TEST_F(TunerTest, AClockThatWasAheadDoesNotRuleForGood) {

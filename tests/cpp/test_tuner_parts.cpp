@@ -233,7 +233,8 @@ TEST_P(MadeInputs, GiveTheirProblemBack) {
   Problem problem = make_problem(op, 32, made.width, made.dtype);
   problem.tensors[0].layout = made.layout;
   problem.tensors[0].align_log2 = static_cast<std::uint8_t>(made.align_log2);
-  if (made.layout == Layout::kRowsOuter) problem.tensors[1].layout = Layout::kContiguous;
+  if (made.layout == Layout::kRowsOuter || made.layout == Layout::kRowsBroadcast)
+    problem.tensors[1].layout = Layout::kContiguous;
   problem.tensors[1].align_log2 = static_cast<std::uint8_t>(std::min<int>(
       4, std::countr_zero(static_cast<unsigned>(made.width * size_of(made.dtype)) | 16u)));
   const CallData data(op, problem, 5, nullptr, host_memory());
@@ -275,6 +276,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, MadeInputs,
                                            Made{DType::kF32, Layout::kTransposed, 2, 64},
                                            Made{DType::kF32, Layout::kTransposed, 4, 64},
                                            Made{DType::kF32, Layout::kBroadcast, 4, 64},
+                                           Made{DType::kF32, Layout::kRowsBroadcast, 4, 64},
                                            Made{DType::kF16, Layout::kOther, 4, 64}),
                          [](const auto& instance) {
                            return "made" + std::to_string(instance.index);

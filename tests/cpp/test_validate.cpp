@@ -384,7 +384,8 @@ TEST(Traits, LayoutsAndAlignment) {
   const Row rows[] = {
       {{4, 8}, {8, 1}, Layout::kContiguous},         {{4, 8}, {12, 1}, Layout::kRowStrided},
       {{4, 8}, {-8, 1}, Layout::kRowStrided},        {{4, 8}, {1, 4}, Layout::kTransposed},
-      {{4, 8}, {0, 1}, Layout::kBroadcast},          {{4, 8}, {16, 2}, Layout::kOther},
+      {{4, 8}, {0, 1}, Layout::kRowsBroadcast},      {{4, 8}, {16, 2}, Layout::kOther},
+      {{4, 8}, {1, 0}, Layout::kBroadcast},          {{2, 3, 8}, {0, 8, 1}, Layout::kRowsBroadcast},
       {{2, 2, 8}, {32, 16, 1}, Layout::kRowStrided}, {{2, 2, 8}, {100, 16, 1}, Layout::kRowsOuter},
       {{1, 8}, {99, 1}, Layout::kContiguous},        {{4, 1}, {3, 99}, Layout::kRowStrided}};
   for (const Row& row : rows) {

@@ -146,9 +146,10 @@ TEST_F(ProcessWorker, EveryWayToFailIsRecordedByItsKindAndTheRightOneWins) {
   expect("nan", Failure::kWrongResult, "elements are wrong");
   EXPECT_EQ(open_descriptors(), before);
   EXPECT_FALSE(has_children()) << "no zombie, no worker left";
+  // A user's first call may have compiled for long: that it took too long is not remembered.
   const std::int64_t measured_before = measured();
-  EXPECT_EQ(run_get_op(operators().broken).source, "store") << "all failures are known";
-  EXPECT_EQ(measured(), measured_before);
+  EXPECT_EQ(run_get_op(operators().broken).source, "tuned") << "all other failures are known";
+  EXPECT_EQ(measured(), measured_before + 2) << "the one that hangs and the slow one";
 }
 
 TEST_F(ProcessWorker, ItsRecordsAreThoseOfThisProcess) {

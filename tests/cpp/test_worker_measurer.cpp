@@ -54,6 +54,35 @@ TEST_F(ScriptedWorker, ASlowCompilationIsToldFromAHang) {
   EXPECT_EQ(find(run(op), "slow")->failure, Failure::kCompileTimeout);
 }
 
+TEST_F(ScriptedWorker, TheFirstCallOfAUsersHasATimeOfItsOwn) {
+  const Operator& op = make_operator({dummy("good", kPlain), user(dummy("imports", kPlain))});
+  static bool first;
+  first = true;
+  stage_.script = [](Request what, const Candidate& c) {
+    const bool slow = c.implementation == "imports" && what == Request::kCheck && first;
+    if (slow) first = false;
+    return right(what, c.implementation == "imports" ? 0.01 : 0.2, slow ? 12 : 0.01);
+  };
+  options_.seconds = 2;
+  const TuneReport report = run(op);
+  ASSERT_NE(report.winner, nullptr);
+  EXPECT_STREQ(report.winner->name, "imports");
+  EXPECT_GT(report.final_rounds, 0) << "it is no part of the budget";
+}
+
+TEST_F(ScriptedWorker, AFirstCallThatDoesNotComeBackIsNotRemembered) {
+  const Operator& op = make_operator({dummy("good", kPlain), user(dummy("hangs", kPlain))});
+  stage_.script = [](Request what, const Candidate& c) {
+    return c.implementation == "hangs" && what == Request::kCheck ? hangs() : right(what, 0.2);
+  };
+  options_.seconds = 4;
+  const TuneReport report = run(op);
+  EXPECT_EQ(find(report, "hangs")->failure, Failure::kTimeout);
+  EXPECT_DOUBLE_EQ(find(report, "hangs")->limit_s, 30);
+  for (const Merged::Row& row : store_->load(store_key(op, report.problem))->rows)
+    EXPECT_NE(row.candidate.implementation, "hangs");
+}
+
 TEST_F(ScriptedWorker, TheFirstBuiltInDefaultIsWaitedForHoweverSmallTheBudget) {
   const Operator& op = make_operator({dummy("heavy", kPlain)});
   stage_.script = [](Request what, const Candidate&) { return right(what, 4000, 9); };

@@ -64,6 +64,14 @@ TEST(WorkerWire, AMessageThatEndsEarlyIsRefusedAtEveryByte) {
   EXPECT_THROW(worker::decode_opening(longer), Error) << "nor may it go on";
 }
 
+TEST(WorkerWire, EveryLayoutPasses) {
+  for (int layout = 0; layout <= static_cast<int>(Layout::kRowsBroadcast); ++layout) {
+    worker::Opening opening = an_opening();
+    opening.problem.tensors[0].layout = static_cast<Layout>(layout);
+    EXPECT_EQ(refusal_of(opening), "") << layout;
+  }
+}
+
 struct Forged {
   const char* name;
   void (*forge)(worker::Opening& opening);
@@ -86,7 +94,7 @@ const Forged kForged[] = {
     {"flags", [](Opening& o) { o.problem.flags = 8; }, kProblem},
     {"threads", [](Opening& o) { o.problem.threads = 65535; }, kProblem},
     {"dtype", [](Opening& o) { o.problem.tensors[3].dtype = DType{kNumDTypes + 1}; }, kProblem},
-    {"layout", [](Opening& o) { o.problem.tensors[0].layout = Layout{6}; }, kProblem},
+    {"layout", [](Opening& o) { o.problem.tensors[0].layout = Layout{7}; }, kProblem},
     {"alignment", [](Opening& o) { o.problem.tensors[0].align_log2 = 63; }, kProblem},
     {"alias", [](Opening& o) { o.problem.tensors[1].alias = 200; }, kProblem},
     {"negative_size", [](Opening& o) { o.problem.dims[0] = -1; }, kProblem},

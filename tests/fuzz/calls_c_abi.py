@@ -387,6 +387,29 @@ class Target:
     def _dlblas_get_op(self, r: random.Random) -> bool:
         return self._search(r, self.lib.dlblas_get_op)
 
+    def _dlblas_missed_mark(self, r: random.Random) -> bool:
+        mark = ctypes.c_uint64()
+        to = None if r.random() < 0.1 else ctypes.byref(mark)
+        return self.checked(self.lib.dlblas_missed_mark(to))
+
+    def _dlblas_missed(self, r: random.Random) -> bool:
+        text, to = self.place(r)
+        mark = ctypes.c_uint64(r.choice((0, 1, 2**63, 2**64 - 1)))
+        status = self.lib.dlblas_missed(mark, to)
+        self.taken(text)
+        return self.checked(status)
+
+    def _dlblas_tune_key(self, r: random.Random) -> bool:
+        options = Struct("tune_options", seconds=1e-3, max_evaluations=1, measure_in=2)
+        key = self.text(r)
+        if r.random() < 0.5:
+            tensors = "x:f32:contiguous:16 y:f32:contiguous:16"
+            key = f"op=softmax\ndims=T=4 C={r.choice((8, -1, 'C'))}\ntensors={tensors}".encode()
+        text, to = self.place(r)
+        status = self.lib.dlblas_tune_key(key, _pointer(options), to)
+        self.taken(text)
+        return self.checked(status)
+
     def _dlblas_pin(self, r: random.Random) -> bool:
         name = r.choice(list(self.ops))
         good = self.checked(self.lib.dlblas_pin(self.op(r, name), self.text(r), self.text(r)))
@@ -472,6 +495,9 @@ class Target:
 
     def _dlblas_add_library_path(self, r: random.Random) -> bool:
         return self.checked(self.lib.dlblas_add_library_path(r.choice((None, b"", b":"))))
+
+    def _dlblas_set_log(self, r: random.Random) -> bool:
+        return self.checked(self.lib.dlblas_set_log(None, r.choice((None, b"x"))))
 
     def _dlblas_set_worker(self, r: random.Random) -> bool:
         lists = [None if r.random() < 0.2 else pointers([b"x", b"A=b", None]) for _ in range(2)]

@@ -1,7 +1,11 @@
 // Writes _ops.pyi: the Python signature and docstring of every operator and in-place form.
-// In: the registry. Out: text. Arguments keep the schema's order and keyword-only part; `out` comes
-// last. Read next: tools/generate/pages.hpp.
+// In: the registry. Out: text. Arguments keep the schema's order and keyword-only part; `out` and
+// `stream` come last. Read next: tools/generate/pages.hpp.
 #pragma once
+
+#include <set>
+#include <string>
+#include <vector>
 
 #include "tools/generate/names.hpp"
 
@@ -15,15 +19,26 @@ class PythonWriter {
         "\"\"\"The operators, one function each and one per in-place form.\n\n"
         "An array is anything with __dlpack__ or the array interface (NumPy, torch, ...).\n"
         "Results have the type of the first array; `out` takes the destinations in result "
-        "order.\n\"\"\"\n\n"
-        "from typing import Any, Literal, TypeAlias, TypeVar\n\n"
-        "_A = TypeVar(\"_A\")\n_Array: TypeAlias = Any\n";
+        "order;\n`stream` is the CUDA stream's address, for arrays whose library says none."
+        "\n\"\"\"\n\n"
+        "from typing import Any, Literal, TypeAlias, TypeVar\n\n" +
+        exported(registry) + "_A = TypeVar(\"_A\")\n_Array: TypeAlias = Any\n";
     for (const Operator* op : registry.operators())
       for (const Form& form : op->forms) write_form(form);
     return out_;
   }
 
  private:
+  // Type checkers read what the package exports out of literal lists alone.
+  static std::string exported(const Registry& registry) {
+    std::set<std::string> names;
+    for (const Operator* op : registry.operators())
+      for (const Form& form : op->forms) names.emplace(form.name);
+    std::string s = "__all__ = [\n";
+    for (const std::string& name : names) s += "    \"" + name + "\",\n";
+    return s + "]\n\n";
+  }
+
   static std::string scalar_type(const ScalarSpec& s) {
     switch (s.type) {
       case ScalarType::kInt:
@@ -108,10 +123,9 @@ class PythonWriter {
       has_tensor |= first;
     }
     const std::string result = result_type(form, has_tensor);
-    if (form.num_outputs > 0) {
-      if (!keyword_only) items.emplace_back("*");
-      items.push_back("out: " + result + " | None = None");
-    }
+    if (!keyword_only) items.emplace_back("*");
+    if (form.num_outputs > 0) items.push_back("out: " + result + " | None = None");
+    items.emplace_back("stream: int | None = None");
     const std::string tail = ") -> " + result + ":\n";
     out_ += "\n" + signature("def " + std::string(form.name) + "(", items, tail) + docstring(form) +
             "    ...\n";

@@ -240,13 +240,15 @@ def _gradients(library: Library, row: Row) -> str:
     text = ""
     if name in autograd:
         gradient = autograd[name]
+        if "formula" in gradient:
+            return "Differentiable in torch, by a formula of torch's own operators in f32.\n\n"
         text = f"Differentiable in torch, by [{code(gradient['backward'])}]"
         text += f"({gradient['backward']}.md).\n\n"
         text += table(
             ["input", "its gradient"],
             [[code(into), code(result)] for into, result in gradient["gives"].items()],
         )
-    serves = [code(op) for op, entry in autograd.items() if entry["backward"] == name]
+    serves = [code(op) for op, entry in autograd.items() if entry.get("backward") == name]
     if serves:
         text += f"Itself the gradient of {', '.join(serves)}. "
     if name not in autograd:

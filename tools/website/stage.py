@@ -21,7 +21,11 @@ from .markdown import wide
 FOLDERS = ("ops", "benchmarks", "examples", "device", "cpu", "src", "bindings", "tests", "tools")
 ROOT_PAGES = {"README.md": "overview", "CONTRIBUTING.md": "contributing", "CHANGELOG.md": "changes"}
 # Where made pages stand in the lists of the first page: marker → document.
-MADE = {"<!-- operators -->": "operators/index", "<!-- python reference -->": "python_reference"}
+MADE = {
+    "<!-- operators -->": "operators/index",
+    "<!-- python reference -->": "python_reference",
+    "<!-- cpp operators -->": "cpp_operators",
+}
 MORE = "More"
 
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")

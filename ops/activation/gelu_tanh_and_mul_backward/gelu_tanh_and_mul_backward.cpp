@@ -17,6 +17,7 @@ OperatorDef gelu_tanh_and_mul_backward() {
           "+ t))′, dy · ½ · x[:F] · (1 + t)]",
       .work_per_row =
           [](const Problem& p) { return 28.0 * static_cast<double>(p.dims[kBackwardF]); },
+      .registers = 34,
   });
   kernels::set_row_oracle<gelu_tanh_and_mul_backward_row<kernels::HostRow>>(def);
   return def;

@@ -2,6 +2,8 @@
 // Flow: registered once; call > validate > [select] looks it up.  Read next: cpu/matmul_cpu.cpp,
 // ops/gemm/README.md.
 #include "ops/gemm/matmul/matmul.hpp"
+
+#include "core/error.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 #include "ops/gemm/matmul/matmul_oracle.hpp"
 
@@ -17,20 +19,48 @@ double bytes_of_b(const Problem& p) {
          size_of(p.tensors[kB].dtype);
 }
 
+namespace {
+
+// Rows of three and more dimensions are served where they lie at one stride.
+void check_rows(const Args& args) {
+  for (const int i : {int{kA}, int{kOut}}) {
+    const TensorView& t = args.tensors[i];
+    if (rows_of(t).rank == 1 || t.numel() == 0) continue;
+    const std::string name = args.schema->tensors[static_cast<std::size_t>(i)].name;
+    const char* expected = "rows at one stride";
+    throw Error(ErrorKind::kArgument,
+                text("matmul: ", name, " has leading dimensions that do not flatten; expected ",
+                     expected, ", got several strides; pass a contiguous copy"),
+                {"matmul", name, expected, "several strides"});
+  }
+}
+
+}  // namespace
+
+TensorView flat(const TensorView& t) {
+  const Rows rows = rows_of(t);
+  TensorView matrix = t;
+  matrix.rank = 2;
+  matrix.shape[0] = rows.count, matrix.shape[1] = t.shape[t.rank - 1];
+  matrix.strides[0] = rows.stride, matrix.strides[1] = t.strides[t.rank - 1];
+  return matrix;
+}
+
 OperatorDef matmul();
 OperatorDef matmul() {
   OperatorDef def;
   def.family = "gemm";
   def.schema =
-      "matmul(a: f[M, K], b: like(a)[K, N], "
+      "matmul(a: f[*M, K], b: like(a)[K, N], "
       "activation: \"\"|\"relu\"|\"leaky_relu\"|\"gelu\"|\"silu\" = \"\", *, "
       "bias: like(a)|f32[N]?, out_dtype: dtype(f) = none) "
-      "-> out: out_dtype|like(a)[M, N] where M: bucket(tokens)";
+      "-> out: out_dtype|like(a)[*M, N] where M: bucket(tokens)";
   def.formula = "out = act(a · b + bias)";
   def.letters = {"M", "K", "N"};
   def.reference = matmul_reference;
   def.bound = matmul_bound;
   def.device_oracle = matmul_device_oracle();
+  def.check = check_rows;
   def.work_per_row = [](const Problem& p) {
     return static_cast<double>(p.dims[kK]) * static_cast<double>(p.dims[kN]);
   };

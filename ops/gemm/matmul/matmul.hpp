@@ -11,6 +11,8 @@
 
 namespace dlblas::gemm {
 
+/// A factor or the result as a matrix: all leading dimensions are rows, at one stride.
+TensorView flat(const TensorView& t);
 /// Strides, dtypes and exact sizes of one call. Strides of dimensions of size 1 mean nothing and
 /// become 1, so that kernels see them as contiguous.
 MatmulParams matmul_params(const Args& args);

@@ -8,8 +8,9 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "Matrix product with bias and activation, in one pass over the result.",
         "formula": "out = act(a · b + bias)",
         "shapes": (
-            "a [M, K], b [K, N], bias [N] -> out [M, N]; any strides, so all four transpose "
-            "layouts (b = weight.T is the layout of a linear layer)."
+            "a [*M, K], b [K, N], bias [N] -> out [*M, N]; any strides of matrices, so all four "
+            "transpose layouts (b = weight.T is the layout of a linear layer). Of more dimensions, "
+            "the leading ones are rows, at one stride; a batch of b is a call for each."
         ),
         "dtypes": (
             "a f32, f16 or bf16; b a's dtype; bias a's dtype or f32; "

@@ -15,7 +15,7 @@ constexpr unsigned kTile = MatmulOracleParams::kTile;
 
 int launch_oracle(const cuda::Function& entry, const Args& args, const std::int64_t* rows,
                   std::int64_t num_rows, const OracleOut* out, void* stream) {
-  const TensorView &a = args.tensors[kA], &b = args.tensors[kB];
+  const TensorView a = flat(args.tensors[kA]), b = args.tensors[kB];
   MatmulOracleParams p{};
   p.a = cuda::device_view(a), p.b = cuda::device_view(b);
   for (int i : {0, 1}) p.a_strides[i] = a.strides[i], p.b_strides[i] = b.strides[i];

@@ -97,7 +97,8 @@ double subnormal_part(const double* a, const double* panel, std::int64_t k) {
 
 void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                       OracleOut* out) {
-  const TensorView &a = args.tensors[kA], &b = args.tensors[kB], &bias = args.tensors[kBias];
+  const TensorView a = flat(args.tensors[kA]);
+  const TensorView &b = args.tensors[kB], &bias = args.tensors[kBias];
   const std::int64_t n = args.letters[kN], k = args.letters[kK];
   const auto activation = static_cast<Activation>(args.scalars[kActivation].i);
   const SumModel model = matmul_sum_model(a.dtype, k);

@@ -40,8 +40,9 @@ struct LayerNorm : RowProgram {
   };
 
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    if (at.option(kHasWeight)) columns.weight = at.load_column(kWeight);
-    if (at.option(kHasBias)) columns.bias = at.load_column(kBias);
+    // Zeros where there are none, which nothing reads: g++ 12 warns.
+    columns.weight = at.option(kHasWeight) ? at.load_column(kWeight) : at.zeros(kWeight);
+    columns.bias = at.option(kHasBias) ? at.load_column(kBias) : at.zeros(kBias);
   }
   DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }

@@ -24,6 +24,8 @@ def quantize_block128(
         (1, 3), initial=0.0
     )
     scale = np.where(amax == 0, 1.0, np.maximum(amax / LARGEST[dtype], 2.0**-126))
+    if scalars["scale_dtype"] == "ue8m0":
+        scale = 2.0 ** np.ceil(np.log2(scale))
     spread = np.repeat(np.repeat(scale, 128, 0), 128, 1)[:rows, :width]
     return x / spread, scale
 

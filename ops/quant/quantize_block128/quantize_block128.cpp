@@ -9,7 +9,8 @@ OperatorDef quantize_block128() {
   OperatorDef def;
   def.family = "quant";
   def.schema =
-      "quantize_block128(x: f[N, K], dtype: dtype(f8|i8) = none) -> "
+      "quantize_block128(x: f[N, K], dtype: dtype(f8|i8) = none, "
+      "scale_dtype: \"f32\"|\"ue8m0\" = \"f32\" runtime) -> "
       "(q: dtype|f8e4m3[N, K], scale: f32[N/128, K/128])";
   def.formula = "scale = max |x| / largest of 128 rows by 128 columns; q = round(x / scale)";
   tiles::define(def, QuantTile::kBlock);

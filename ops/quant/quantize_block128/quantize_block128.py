@@ -11,7 +11,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "aliasing": "Results share no memory with x: any overlap is refused.",
         "numerics": (
-            "The scale is a rounded quotient; 1 for a block of zeros, 2^-126 or more. q is "
+            "The scale is a rounded quotient; 1 for a block of zeros, 2^-126 or more; ue8m0: then "
+            "rounded up to a power of two. q is "
             "x / scale to nearest even, saturated; where the quotient is within 5 roundings of "
             "f32 of a tie, either neighbour. NaN and inf go into the block's scale: what is "
             "dequantised is NaN. NaN stays NaN in f8 and is 0 in i8."
@@ -27,4 +28,5 @@ DOCS: dict[str, dict[str, str]] = {
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "dtype": "of q; none: f8e4m3",
+    "scale_dtype": "ue8m0: scales are rounded up to powers of two, and stay f32",
 }

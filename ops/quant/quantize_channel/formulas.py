@@ -19,6 +19,8 @@ def quantize_channel(
     x, dtype = tensors["x"], scalars["dtype"] or "f8e4m3"
     amax = np.max(np.abs(x), axis=tuple(range(x.ndim - 1)), initial=0.0)
     scale = np.where(amax == 0, 1.0, np.maximum(amax / LARGEST[dtype], 2.0**-126))
+    if scalars["scale_dtype"] == "ue8m0":
+        scale = 2.0 ** np.ceil(np.log2(scale))
     return x / scale, scale
 
 

@@ -9,7 +9,8 @@ OperatorDef quantize_channel() {
   OperatorDef def;
   def.family = "quant";
   def.schema =
-      "quantize_channel(x: f[*T, K], dtype: dtype(f8|i8) = none) -> "
+      "quantize_channel(x: f[*T, K], dtype: dtype(f8|i8) = none, "
+      "scale_dtype: \"f32\"|\"ue8m0\" = \"f32\" runtime) -> "
       "(q: dtype|f8e4m3[*T, K], scale: f32[K]) where T: bucket(tokens)";
   def.formula = "scale = max_T |x| / largest; q = round(x / scale)";
   tiles::define(def, QuantTile::kChannel);

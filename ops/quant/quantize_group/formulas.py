@@ -22,6 +22,8 @@ def quantize_group(
         return x, x
     amax = np.maximum.reduceat(np.abs(x), starts, axis=-1)
     scale = np.where(amax == 0, 1.0, np.maximum(amax / LARGEST[dtype], 2.0**-126))
+    if scalars["scale_dtype"] == "ue8m0":
+        scale = 2.0 ** np.ceil(np.log2(scale))
     q = x / np.repeat(scale, group, axis=-1)[..., : x.shape[-1]]
     return q, scale
 

@@ -1,7 +1,8 @@
 // quantize_group: schema, oracle and program. Everything else is derived from these.
 // Read next: quantize_group_program.hpp (what it computes), ops/quant_ref.hpp (how exactly).
-#include "kernels/rows.hpp"
 #include "ops/quant/quantize_group/quantize_group_ref.hpp"
+#include "ops/quant/row_scales.hpp"
+#include "ops/quant_groups.hpp"
 
 namespace dlblas::quant {
 
@@ -10,7 +11,8 @@ OperatorDef quantize_group() {
   OperatorDef def;
   def.family = "quant";
   def.schema =
-      "quantize_group(x: f[*T, K], group: dim = 128, dtype: dtype(f8|i8) = none) -> "
+      "quantize_group(x: f[*T, K], group: dim = 128, dtype: dtype(f8|i8) = none, "
+      "scale_dtype: \"f32\"|\"ue8m0\" = \"f32\" runtime) -> "
       "(q: dtype|f8e4m3[*T, K], scale: f32[*T, K/group]) where T: bucket(tokens)";
   def.formula = "scale = max |x| / largest of each group; q = round(x / scale)";
   def.letters = {"T", "K", "group"};
@@ -24,10 +26,11 @@ OperatorDef quantize_group() {
                                          .operands = {"x", "q", "scale"},
                                          .group = "group",
                                          .reduces_groups = true,
-                                         .fill = [](const Args& args, RowCall& call) {
-                                           call.f[0] =
-                                               static_cast<float>(largest_of(args.result(0).dtype));
-                                         }});
+                                         .fill = fill_scales<kQuantizeScaleDtype>});
+  // Its scales may lie down the columns.
+  static constexpr QuantGroupsOp kGroups = {.group_letter = kQuantizeGroup,
+                                            .powers = kQuantizeScaleDtype};
+  def.implementations.push_back(quant_groups_cuda(kGroups));
   return def;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/row/program.hpp"
+#include "ops/quant_powers.hpp"
 #include "ops/quant_scale.hpp"
 
 namespace dlblas::quant {
@@ -13,7 +14,7 @@ struct QuantizeGroup : RowProgram {
   static constexpr Operand<0> kX{};
   static constexpr Operand<1> kQ{};
   static constexpr Operand<2> kScale{};
-  enum Scalars { kLargest };
+  enum Scalars { kLargest, kPowers };
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kGroupScope};
   static constexpr bool kByteResults = true;
@@ -39,7 +40,8 @@ struct QuantizeGroup : RowProgram {
     max.add_abs(values(kept.x));
   }
   DLBLAS_ROW void finalize_group(Stage<0>, Kept& kept, float amax, const Access& at) {
-    const float scale = QuantScale<Math>::of(amax, at.call.f[kLargest]);
+    const float plain = QuantScale<Math>::of(amax, at.call.f[kLargest]);
+    const float scale = QuantPowers::of(plain, at.call.f[kPowers]);
     kept.factor = Math::reciprocal(scale);
     at.store_group(kScale, scale);
   }

@@ -9,7 +9,8 @@ OperatorDef quantize_tensor() {
   OperatorDef def;
   def.family = "quant";
   def.schema =
-      "quantize_tensor(x: f[*T, K], dtype: dtype(f8|i8) = none) -> "
+      "quantize_tensor(x: f[*T, K], dtype: dtype(f8|i8) = none, "
+      "scale_dtype: \"f32\"|\"ue8m0\" = \"f32\" runtime) -> "
       "(q: dtype|f8e4m3[*T, K], scale: f32[]) where T: bucket(tokens)";
   def.formula = "scale = max |x| / largest; q = round(x / scale)";
   tiles::define(def, QuantTile::kTensor);

@@ -1,7 +1,7 @@
 // quantize_token: schema, oracle and program. Everything else is derived from these.
 // Read next: quantize_token_program.hpp (what it computes), ops/quant_ref.hpp (how exactly).
-#include "kernels/rows.hpp"
 #include "ops/quant/quantize_token/quantize_token_ref.hpp"
+#include "ops/quant/row_scales.hpp"
 
 namespace dlblas::quant {
 
@@ -10,7 +10,8 @@ OperatorDef quantize_token() {
   OperatorDef def;
   def.family = "quant";
   def.schema =
-      "quantize_token(x: f[*T, K], dtype: dtype(f8|i8) = none) -> "
+      "quantize_token(x: f[*T, K], dtype: dtype(f8|i8) = none, "
+      "scale_dtype: \"f32\"|\"ue8m0\" = \"f32\" runtime) -> "
       "(q: dtype|f8e4m3[*T, K], scale: f32[*T, 1]) where T: bucket(tokens)";
   def.formula = "scale = max_K |x| / largest; q = round(x / scale)";
   def.letters = {"T", "K"};
@@ -23,10 +24,7 @@ OperatorDef quantize_token() {
                                          .width = "K",
                                          .operands = {"x", "q", "scale"},
                                          .reduces = true,
-                                         .fill = [](const Args& args, RowCall& call) {
-                                           call.f[0] =
-                                               static_cast<float>(largest_of(args.result(0).dtype));
-                                         }});
+                                         .fill = fill_scales<kQuantizeScaleDtype>});
   return def;
 }
 

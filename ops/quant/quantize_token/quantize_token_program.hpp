@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/row/program.hpp"
+#include "ops/quant_powers.hpp"
 #include "ops/quant_scale.hpp"
 
 namespace dlblas::quant {
@@ -12,7 +13,7 @@ struct QuantizeToken : RowProgram {
   static constexpr Operand<0> kX{};
   static constexpr Operand<1> kQ{};
   static constexpr Operand<2> kScale{};
-  enum Scalars { kLargest };
+  enum Scalars { kLargest, kPowers };
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kRowScope};
   static constexpr bool kByteResults = true;
@@ -39,7 +40,7 @@ struct QuantizeToken : RowProgram {
     max.add_abs(values(kept.x));
   }
   DLBLAS_ROW void finalize(Stage<0>, Stats& stats, float amax, const RowCall& call) {
-    stats.scale = QuantScale<Math>::of(amax, call.f[kLargest]);
+    stats.scale = QuantPowers::of(QuantScale<Math>::of(amax, call.f[kLargest]), call.f[kPowers]);
     stats.factor = Math::reciprocal(stats.scale);
   }
 

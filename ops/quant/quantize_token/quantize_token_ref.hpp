@@ -6,10 +6,12 @@
 namespace dlblas::quant {
 
 enum QuantizeLetter : int { kQuantizeT, kQuantizeK };
+enum QuantizeScalar : int { kQuantizeDtype, kQuantizeScaleDtype };
 
 template <typename Row>
 void quantize_token_row(Row& row) {
-  quantize_columns(row, row.result_dtype(0), 0, row.size(kQuantizeK), 0);
+  quantize_columns(row, row.result_dtype(0), 0, row.size(kQuantizeK), 0,
+                   row.integer(kQuantizeScaleDtype) != 0);
 }
 
 }  // namespace dlblas::quant

@@ -30,7 +30,12 @@ def qk_norm_rope(
         y[..., high] = n[..., high] * cos + n[..., low] * sin
         return y
 
-    return normed_and_rotated("q"), normed_and_rotated("k")
+    q, k = normed_and_rotated("q"), normed_and_rotated("k")
+    if "key_cache" not in tensors:
+        return q, k
+    cache, slots = tensors["key_cache"].copy(), tensors["slots"].astype(np.int64)
+    cache.reshape(-1, *cache.shape[2:])[slots[slots >= 0]] = k[slots >= 0]
+    return q, k, cache
 
 
 FORMULAS = {"qk_norm_rope": qk_norm_rope}

@@ -1,5 +1,6 @@
 // qk_norm_rope, a norm of each head of q and k and their rotation: schema, oracle and program.
 // Read next: qk_norm_rope_program.hpp (what it computes), qk_norm_rope_ref.hpp (how exactly).
+#include "core/error.hpp"
 #include "kernels/rows.hpp"
 #include "ops/rope/qk_norm_rope/qk_norm_rope_ref.hpp"
 #include "ops/rope/rotation.hpp"
@@ -25,6 +26,7 @@ void choose(const Problem& problem, std::int32_t* options) {
   options[kPairs] = static_cast<std::int32_t>(problem.dims[kQkDh]);
   options[kCopies] = static_cast<std::int32_t>(problem.dims[kQkDp]);
   options[kInterleaved] = problem.scalars[0] == 1;
+  options[3] = problem.tensors[kQkCache].dtype != DType::kAbsent;
 }
 
 }  // namespace
@@ -37,16 +39,24 @@ OperatorDef qk_norm_rope() {
       "qk_norm_rope(q: f[T, H, 2Dh+2Dp], k: like(q)[T, Hkv, 2Dh+2Dp], "
       "q_weight: like(q)|f32[2Dh+2Dp], k_weight: like(q_weight)[2Dh+2Dp], "
       "positions: index[T] ~ index<P, cos_sin_cache: like(q)|f32[P, 2Dh], eps: float = 1e-6, *, "
-      "style: \"neox\"|\"interleaved\" = \"neox\") "
+      "style: \"neox\"|\"interleaved\" = \"neox\", "
+      "key_cache: like(q)[Pc, page, Hkv, 2Dh+2Dp]?!, slots: index[T]? ~ distinct<Pc*page|-1) "
       "-> (q_out: like(q)[T, H, 2Dh+2Dp], k_out: like(q)[T, Hkv, 2Dh+2Dp]) "
-      "where T: bucket(tokens), P: free(2T)";
+      "where T: bucket(tokens), P: free(2T), Pc: free(2T/page+1)";
   def.inplace = {
       "qk_norm_rope_(q!q_out, k!k_out, q_weight, k_weight, positions, cos_sin_cache, eps, *, "
-      "style)"};
+      "style, key_cache, slots)"};
   def.formula =
       "n = x · rsqrt(mean_D(x²) + eps) · weight; out_l = n_l · cos − n_h · sin; "
       "out_h = n_h · cos + n_l · sin";
-  def.letters = {"T", "H", "Dh", "Dp", "Hkv", "P"};
+  def.letters = {"T", "H", "Dh", "Dp", "Hkv", "P", "Pc", "page"};
+  def.check = [](const Args& args) {
+    if (args.has(kQkCache) == args.has(kQkSlots)) return;
+    throw Error(ErrorKind::kArgument,
+                "qk_norm_rope: key_cache and slots go together; expected both "
+                "or neither",
+                {.op = "qk_norm_rope", .argument = "slots"});
+  };
   kernels::set_row_oracle<qk_norm_rope_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     return norm::row_bound(problem.tensors[kQkQ].dtype);
@@ -54,12 +64,13 @@ OperatorDef qk_norm_rope() {
   def.work_per_row = [](const Problem& problem) {
     return 18.0 * static_cast<double>(problem.dims[kQkDh] + problem.dims[kQkDp]);
   };
-  kernels::RowOp op = {
-      .program = "qk_norm_rope",
-      .width = "Dh",
-      .operands = {"q|k", "q_out|k_out", "q_weight|k_weight", "cos_sin_cache", "positions"},
-      .rows = "T",
-      .heads = heads};
+  kernels::RowOp op = {.program = "qk_norm_rope",
+                       .width = "Dh",
+                       .operands = {"q|k", "q_out|k_out", "q_weight|k_weight", "cos_sin_cache",
+                                    "positions", "|key_cache", "slots"},
+                       .any_number = {"slots"},
+                       .rows = "T",
+                       .heads = heads};
   op.reduces_groups = true;
   op.registers = 40, op.access_registers = 24;
   op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };

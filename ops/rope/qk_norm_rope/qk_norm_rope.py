@@ -7,17 +7,19 @@ DOCS: dict[str, dict[str, str]] = {
             "n = x · rsqrt(mean_D(x²) + eps) · weight, the mean over one head; [cos | sin] = "
             "cos_sin_cache[positions]; out_l = n_l · cos − n_h · sin, out_h = n_h · cos + n_l · "
             "sin of pairs (l, h) of the first R channels: (i, i + Dh) for neox, (2i, 2i + 1) for "
-            "interleaved; the last 2Dp channels are n"
+            "interleaved; the last 2Dp channels are n; key_cache[slot / page, slot % page] = k_out"
         ),
         "shapes": (
             "q [T, H, D], k [T, Hkv, D], q_weight and k_weight [D], positions [T], cos_sin_cache "
-            "[P, R] with R = 2Dh ≤ D = 2Dh + 2Dp -> q_out [T, H, D], k_out [T, Hkv, D]. Any "
+            "[P, R] with R = 2Dh ≤ D = 2Dh + 2Dp, key_cache [Pc, page, Hkv, D] and slots [T], both "
+            "or neither -> q_out [T, H, D], k_out [T, Hkv, D]; key_cache is written. Any "
             "strides; slices of a fused projection run as fast as contiguous tensors, in place "
             "too. On a GPU heads of 16 to 512 channels, a power of 2, are fast."
         ),
         "dtypes": (
             "q f32, f16 or bf16, k q's dtype; q_weight q's dtype or f32, k_weight q_weight's; "
-            "cos_sin_cache q's dtype or f32; positions i32 or i64. Results have q's dtype."
+            "cos_sin_cache q's dtype or f32; positions and slots i32 or i64. Results and "
+            "key_cache have q's dtype."
         ),
         "aliasing": (
             "qk_norm_rope_(q, k, …) or out=(q, k) writes over q and k; other overlaps are refused."
@@ -29,7 +31,8 @@ DOCS: dict[str, dict[str, str]] = {
         "errors": (
             "ShapeMismatchError (D or R odd, R above D), UnsupportedDtypeError, DeviceError, "
             "ArgumentError; nothing is written then. Positions are not checked: one of P or more "
-            "reads outside the table; a token with a negative one is left out, unwritten."
+            "reads outside the table; a token with a negative one is left out, unwritten. Slots "
+            "are not checked; one of −1 leaves the cache as it is."
         ),
         "source": "Qwen3 Technical Report, 2025; Zhang and Sennrich, 2019; Su et al., 2021.",
     },
@@ -43,6 +46,8 @@ ARGUMENTS: dict[str, str] = {
     "k_weight": "a factor for each channel of a key head",
     "positions": "row of cos_sin_cache for each token, from 0 to P − 1",
     "cos_sin_cache": "a row for each position: cosines of its Dh angles, then their sines",
+    "key_cache": "blocks of page slots, which k_out is written to",
+    "slots": "each token's slot: block · page + place; −1: none",
     "eps": "added to the mean square: x's unit squared",
     "style": "which channels are pairs: neox (i, i + Dh), interleaved (2i, 2i + 1)",
 }

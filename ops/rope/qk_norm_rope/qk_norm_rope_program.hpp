@@ -2,20 +2,15 @@
 // of a table that the token's position chooses. A head is a group of columns; a column is a pair of
 // channels: kPairs that are rotated and, behind them, kCopies that are not, which are neighbours or
 // lie half of those channels apart, as rotated ones do. Squares are summed in f32 of values that a
-// power of 2 scales, as layer_norm's; one rounding, at the store.
+// power of 2 scales, as layer_norm's; one rounding, at the store, into k_out and its cache alike.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
 #include "ops/rope/rotation.hpp"
 
-// A CPU's pass over a head stands in the code six times: what switches on types is a call there.
-#if defined(__CUDACC_RTC__)
-#define DLBLAS_ROW_CALL DLBLAS_ROW
-#else
-#define DLBLAS_ROW_CALL __attribute__((noinline)) static
-#endif
-
 namespace dlblas::rope {
+
+inline constexpr int kCaches = 3;  // an option
 
 template <typename Target>
 struct QkNormRope : Rotation<Target> {
@@ -26,6 +21,7 @@ struct QkNormRope : Rotation<Target> {
   using typename Base::Loaded;
   static constexpr Operand<2> kWeight{};
   static constexpr Operand<3> kTable{};
+  static constexpr Operand<5> kCache{};                // of k, at the token's slot
   enum Scalars : int { kEps, kInverseWidth, kScale };  // RowCall::f; eps scaled
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kGroupScope};
@@ -39,15 +35,9 @@ struct QkNormRope : Rotation<Target> {
     RowWords<Target, kTable> cos, sin;
   };
 
-  template <int kIndex, typename Words>
-  DLBLAS_ROW_CALL void load_two(Operand<kIndex> o, Words& low, Words& high, const Access& at) {
-    if (at.option(kInterleaved)) return at.load_pairs(o, low, high);
-    const bool rotates = Base::rotates(at);
-    const int first = rotates ? 0 : at.option(kPairs);
-    low = at.load(o, first);
-    high = at.load(o, first + at.option(rotates ? kPairs : kCopies));
+  DLBLAS_ROW void load(Loaded& in, const Access& at) {
+    Base::load_two(Base::kX, in.low, in.high, at);
   }
-  DLBLAS_ROW void load(Loaded& in, const Access& at) { load_two(Base::kX, in.low, in.high, at); }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) {
     kept.low = in.low, kept.high = in.high;
   }
@@ -73,20 +63,22 @@ struct QkNormRope : Rotation<Target> {
 
   /// The weight is read here, since q's and k's differ: heads share the columns.
   template <typename Stats>
-  DLBLAS_ROW_CALL void store(const Kept& kept, const Columns& columns, const Stats&,
-                             const Access& at) {
+  DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats&, const Access& at) {
+    Target::part([&]() DLBLAS_ROW_LAMBDA { store_head(kept, columns, at); });
+  }
+  DLBLAS_ROW void store_head(const Kept& kept, const Columns& columns, const Access& at) {
     const Values factor(kept.factor);
     RowWords<Target, kWeight> weight_low, weight_high;
-    load_two(kWeight, weight_low, weight_high, at);
+    Base::load_two(kWeight, weight_low, weight_high, at);
     const Values low = values(kept.low, at.unpack(Stage<1>{})) * factor * values(weight_low);
     const Values high = values(kept.high, at.unpack(Stage<1>{})) * factor * values(weight_high);
+    Values out_low = low, out_high = high;
     if (Base::rotates(at)) {
       const auto &cos = values(columns.cos), &sin = values(columns.sin);
-      return Base::turn(low, high, cos, sin, cos, sin, at);
+      out_low = low * cos - high * sin, out_high = high * cos + low * sin;
     }
-    if (at.option(kInterleaved)) return at.store_pairs(Base::kOut, low, high);
-    at.store(Base::kOut, low, at.option(kPairs));
-    at.store(Base::kOut, high, at.option(kPairs) + at.option(kCopies));
+    Base::store_two(Base::kOut, out_low, out_high, at);
+    if (at.option(kCaches) && at.there(kCache)) Base::store_two(kCache, out_low, out_high, at);
   }
 };
 

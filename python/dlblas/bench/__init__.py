@@ -72,10 +72,11 @@ def _environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **more}
 
 
-def _measure(section: str, threads: int, seconds: float, quick: bool) -> list[Row]:
+def _measure(section: str, threads: int, seconds: float, quick: bool, only: list[str]) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="dlblas-bench-") as folder:
         result = os.path.join(folder, "rows.json")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
+        request |= {"only": only}
         env = _environment(DLBLAS_CACHE=os.path.join(folder, "store"))
         if section.endswith(("norm", "rows")):  # which copies stream is then known; see copying.py
             env["GLIBC_TUNABLES"] = f"glibc.cpu.x86_non_temporal_threshold={STREAM_BYTES}"
@@ -104,14 +105,14 @@ def _gpu_environment(folder: str) -> dict[str, str]:
 
 
 def _run_gpu(
-    section: str, seconds: float, quick: bool, prepare: str = ""
+    section: str, seconds: float, quick: bool, prepare: str = "", within: float | None = None
 ) -> tuple[list[Row], BenchError | None]:
     """The rows that came out, and what ended the process before its last one. ``prepare``: an
     operator, whose peers are compiled; no rows."""
     with tempfile.TemporaryDirectory(prefix="dlblas-bench-", ignore_cleanup_errors=True) as folder:
         result = os.path.join(folder, "rows.jsonl")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
-        request |= {"prepare": prepare, "asked": time.time()}
+        request |= {"prepare": prepare, "asked": time.time(), "within": within}
         env = _gpu_environment(folder)
         command = [sys.executable, "-m", "dlblas.bench.gpu"]
         done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
@@ -277,12 +278,12 @@ def _default_path(section: str, machine: str, quick: bool, root: str | None) -> 
 
 
 def _section_rows(
-    section: str, threads: int, seconds: float | None, quick: bool, root: str | None
+    section: str, threads: int, seconds: float | None, quick: bool, only: list[str], stamp: _Stamp
 ) -> list[Row]:
     if section == "import":
-        return [*_import_rows(quick), _wheel_row(root)]
+        return [*_import_rows(quick), _wheel_row(stamp.root)]
     budget = _QUICK_SECONDS if quick else _SECONDS.get(section, _DEFAULT_SECONDS)
-    return _measure(section, threads, budget if seconds is None else seconds, quick)
+    return _measure(section, threads, budget if seconds is None else seconds, quick, only)
 
 
 def _check_section(section: str) -> list[str]:
@@ -299,11 +300,22 @@ def _check_section(section: str) -> list[str]:
     return chosen
 
 
+def _check_only(sections: list[str], only: list[str]) -> None:
+    if only and sections != ["rows"]:
+        remedy = "run `dlblas bench rows --only …`"
+        raise _specs.refuse("bench", "--only", "names operators", "rows", sections[0], remedy)
+    known = [row["name"] for row in _native.info()["operators"]]
+    for name in only:
+        if name not in known:
+            near = _specs.nearest(name, known).removeprefix("; ") or "see `dlblas list`"
+            raise _specs.refuse("bench", "--only", "is no operator", "an operator", name, near)
+
+
 def _gpu_section(
-    name: str, seconds: float | None, quick: bool, stamp: _Stamp
+    name: str, seconds: float | None, quick: bool, stamp: _Stamp, within: float | None = None
 ) -> tuple[list[Row], bool]:
     budget = _QUICK_SECONDS if quick else GPU_SECTIONS[name]
-    found, failure = _run_gpu(name, budget if seconds is None else seconds, quick)
+    found, failure = _run_gpu(name, budget if seconds is None else seconds, quick, within=within)
     rows = _complete_gpu(found, quick, stamp)
     for row in rows:
         print(describe(row), flush=True)
@@ -313,13 +325,18 @@ def _gpu_section(
 
 
 def _cpu_section(
-    name: str, threads: list[int] | None, seconds: float | None, quick: bool, stamp: _Stamp
+    name: str,
+    threads: list[int] | None,
+    seconds: float | None,
+    quick: bool,
+    only: list[str],
+    stamp: _Stamp,
 ) -> tuple[list[Row], bool]:
     fixed = threads is None or name in ("host", "python", "import")
     rows, failed = list[Row](), False
     for count in SECTIONS[name] if fixed else threads or ():
         try:
-            found = _section_rows(name, count, seconds, quick, stamp.root)
+            found = _section_rows(name, count, seconds, quick, only, stamp)
         except BenchError as failure:
             sys.stderr.write(f"dlblas bench: {failure}\n")
             failed = True
@@ -339,10 +356,14 @@ def run(
     quick: bool,
     commit: str | None = None,
     prepare: bool = False,
+    within: float | None = None,
+    only: list[str] | None = None,
 ) -> int:
     """Measures and writes; 0 when every section came through, else 1. ``out``: a file for all, or
-    a folder with a file a section. ``prepare``: only has the sections' peers compiled."""
+    a folder with a file a section. ``prepare``: only has the sections' peers compiled. ``within``:
+    seconds after which gpu_rows begins no other problem. ``only``: the operators of rows."""
     names = _check_section(section)
+    _check_only(names, only or [])
     if prepare:
         return _prepare(names, quick)
     stamp = _stamp(commit)
@@ -350,9 +371,9 @@ def run(
     folder = out if out is not None and (out.endswith("/") or os.path.isdir(out)) else None
     for name in names:
         if name in GPU_SECTIONS:
-            rows, failed = _gpu_section(name, seconds, quick, stamp)
+            rows, failed = _gpu_section(name, seconds, quick, stamp, within)
         else:
-            rows, failed = _cpu_section(name, threads, seconds, quick, stamp)
+            rows, failed = _cpu_section(name, threads, seconds, quick, only or [], stamp)
         any_failed |= failed
         everything += rows
         if (out is None or folder is not None) and rows:

@@ -50,6 +50,7 @@ def _rotating(functions: list[Callable[[], Any]]) -> Callable[[], Any]:
 class Bench:
     def __init__(self, request: Row) -> None:
         self.quick: bool = request["quick"]
+        self.only: list[str] = request["only"]
         self.seconds: float = request["seconds"]
         self.rounds = 5 if self.quick else ROUNDS
         self.random = np.random.default_rng(7)
@@ -246,7 +247,7 @@ class Bench:
         # The share of a full search that our own space gets is most of it.
         report = dlblas.tune("matmul", (a, b), implementations=own, seconds=self.seconds)
         best = report["winner"]
-        chosen = dlblas.get_op("matmul", (a, b), seconds=self.seconds).explain().as_dict()
+        chosen = dict(dlblas.get_op("matmul", (a, b), seconds=self.seconds).explain().as_dict())
         rows = self._rivals(dims, a, b, out, best, chosen)
         return [*rows, self._spread(dims, a, b, out, report)]
 

@@ -1,6 +1,6 @@
 """The operators with a formula in torch (``peers.py`` in their room), on a CPU, at the shapes that
-their cases.json has for benchmarks: the searched call beside torch in eager mode and a copy of the
-same bytes, in turns in one process.
+their cases.json has for benchmarks: the searched call beside torch, eager and compiled by Inductor,
+and a copy of the same bytes, in turns in one process.
 
 Used by: children.py. Read next: problems.py, gpu_rows.py (the same on a GPU), copying.py.
 """
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,12 +26,14 @@ Row = dict[str, Any]
 COPIES = ("plain copy", "streamed copy")
 # Bytes of f32 of the largest tensor: less is the cost of a call, more takes eager torch too long.
 _LEAST, _MOST = 1 << 20, 300 << 20
+_SPIN_S = 0.003
 
 
 class Bench(Protocol):
     """What a section of the bench is asked for."""
 
     quick: bool
+    only: list[str]
     seconds: float
     rounds: int
     threads: int
@@ -46,7 +49,7 @@ def rows(bench: Bench) -> Iterator[Row]:
     from dlblas.bench.problems import formula_of, problems_of
 
     for row in bench.info["operators"]:
-        formula = formula_of(row)
+        formula = formula_of(row) if not bench.only or row["name"] in bench.only else None
         if formula is None:
             continue
         problems = list(problems_of(row, "f32", "bf16"))
@@ -54,6 +57,27 @@ def rows(bench: Bench) -> Iterator[Row]:
         smallest = sorted(problems, key=lambda p: p.elements())[:1]
         for problem in smallest if bench.quick else fitting:
             yield _contest(bench, problem, formula)
+
+
+def _settle(run: Callable[[], Any]) -> None:
+    """Threads of OpenMP spin for milliseconds after their work, beside what runs next."""
+    time.sleep(_SPIN_S)
+    run()
+
+
+def _compiled(
+    run: functools.partial[Any], formula: Formula
+) -> tuple[Callable[[], Any] | None, str]:
+    """``run`` with the formula compiled, or None and why it cannot be."""
+    import torch
+
+    torch.compiler.reset()  # another problem is another program: no recompilation limit
+    made = functools.partial(torch.compile(formula, dynamic=False), *run.args, **run.keywords)
+    try:
+        made()
+    except Exception as error:  # no compiler, or a formula that it does not take
+        return None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return made, ""
 
 
 def _contest(bench: Bench, problem: Problem, formula: Formula) -> Row:
@@ -71,29 +95,35 @@ def _contest(bench: Bench, problem: Problem, formula: Formula) -> Row:
     total = bytes_of(problem, outputs)
     source, to = (np.ones(total // 2, np.uint8) for _ in range(2))
     copies = [Copy([(to, source)], bench.threads, stream) for stream in (False, True)]
+    eager = functools.partial(formula, **inputs, **formula_scalars(problem))
     with torch.no_grad():
-        times = interleaved(
-            {
-                "ours": functools.partial(call, **named, **into),
-                "torch": functools.partial(formula, **inputs, **formula_scalars(problem)),
-                **{
-                    name: functools.partial(copy.run, bench.helpers)
-                    for name, copy in zip(COPIES, copies, strict=True)
-                },
+        compiled, why = (None, "--quick") if bench.quick else _compiled(eager, formula)
+        contestants: dict[str, Callable[[], Any]] = {
+            "ours": functools.partial(call, **named, **into),
+            "torch": eager,
+            **({"inductor": compiled} if compiled else {}),
+            **{
+                name: functools.partial(copy.run, bench.helpers)
+                for name, copy in zip(COPIES, copies, strict=True)
             },
-            bench.rounds,
-        )
+        }
+        settled = {n: functools.partial(_settle, run) for n, run in contestants.items()}
+        times = interleaved(contestants, bench.rounds, prepare=settled)
     best = min(COPIES, key=lambda kind: times[kind].min_ms)
     plan = call.explain().as_dict()
     ours = {"name": plan["implementation"], "config": plan["config"], **times["ours"].as_dict()}
-    versions = {"torch": torch.__version__, **dict.fromkeys(COPIES, "memmove")}
+    versions = dict.fromkeys(("torch", "inductor"), str(torch.__version__))
+    versions |= dict.fromkeys(COPIES, "memmove")
     return {
         "what": "rows",
         "op": problem.op,
         "problem": problem.told(),
         "dtype": problem.dtype,
         "ours": ours,
-        "peers": [{"name": n, "version": v, **times[n].as_dict()} for n, v in versions.items()],
+        "peers": [
+            {"name": n, "version": v, **(times[n].as_dict() if n in times else {"missing": why})}
+            for n, v in versions.items()
+        ],
         "against": best,
         "bytes": total,
         "ratio": times[best].min_ms / times["ours"].min_ms,

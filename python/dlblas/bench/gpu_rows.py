@@ -35,20 +35,38 @@ from dlblas.bench.problems import (
 
 # Below both, a launch is what is measured.
 _FEW_ROWS, _FEW_ELEMENTS = 64, 1 << 19
+_OF_THEIR_OWN = ("rms_norm", "add_rms_norm")  # gpu_norm and gpu_norm_long, with more peers
 _COPIED = 1 << 16  # elements; copies of other sizes are half as fast
 
 
 def rows(bench: Session) -> Iterator[Row]:
-    for row in bench.info["operators"]:
-        formula = formula_of(row)
-        if formula is None:
-            continue
-        problems = _problems(row)
-        for problem in problems[:1] if bench.quick else problems:
-            yield _contest(bench, problem, formula)
-        form = next((f for f in row["forms"] if f["inplace"]), None)
-        if form and len([name for name in form["receives"] if name]) > 1 and not bench.quick:
-            yield _in_place(bench, problems[-1], formula, form)
+    """The largest problem of each operator, then the next: a run that must end has seen all."""
+    found = [_contests(bench, row) for row in bench.info["operators"]]
+    turns = [c for turn in itertools.zip_longest(*found) for c in turn if c is not None]
+    for done, contest in enumerate(turns):
+        if bench.late():
+            print(f"gpu_rows: {len(turns) - done} of {len(turns)} problems left out", flush=True)
+            return
+        try:
+            yield contest()
+        except Exception as error:  # of one problem
+            print(f"gpu_rows: {contest.args[1].op}: {one_line(error)}", flush=True)
+        torch.cuda.empty_cache()  # the library allocates beside torch
+
+
+def _contests(bench: Session, row: Row) -> list[functools.partial[Row]]:
+    formula = formula_of(row)
+    if formula is None or row["name"] in _OF_THEIR_OWN:
+        return []
+    problems = sorted(_problems(row), key=lambda p: -p.elements())
+    if bench.quick:
+        return [functools.partial(_contest, bench, problems[-1], formula)]
+    made = [functools.partial(_contest, bench, problem, formula) for problem in problems]
+    form = next((f for f in row["forms"] if f["inplace"]), None)
+    receivers = [name for name in form["receives"] if name] if form else []
+    if form and len(receivers) > 1 and all(len(problems[0].specs[n].shape) == 3 for n in receivers):
+        made.insert(1, functools.partial(_in_place, bench, problems[0], formula, form))
+    return made
 
 
 def _problems(row: Row) -> list[Problem]:

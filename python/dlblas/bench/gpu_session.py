@@ -5,6 +5,8 @@ Used by: gpu.py, gpu_rows.py. Read next: gpu_timing.py.
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 import torch
@@ -14,15 +16,22 @@ from dlblas.bench.gpu_timing import ROUNDS, Rotation, rotation
 
 
 class Session:
-    """``request``: section, quick, seconds and, for peers alone, prepare. See gpu.py."""
+    """``request``: section, quick, seconds, when it was asked and within how many seconds the last
+    problem begins (None: any), and, for peers alone, prepare. See gpu.py."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.quick: bool = request["quick"]
         self.seconds: float = request["seconds"]
         self.preparing: bool = bool(request.get("prepare"))
+        within = request.get("within")
+        self._until: float = request["asked"] + within if within is not None else math.inf
         self.rounds = 5 if self.quick else ROUNDS
         self.info = dlblas.info()
         torch.manual_seed(7)
+
+    def late(self) -> bool:
+        """Shall no other problem begin?"""
+        return time.time() > self._until
 
     def normal(self, *shape: int, scale: float = 1.0, offset: float = 0.0) -> torch.Tensor:
         made = torch.randn(shape, device="cuda", dtype=torch.bfloat16)

@@ -101,8 +101,10 @@ def make_tensor(problem: Problem, name: str, sets: int, device: str) -> torch.Te
     if facts["fill"] in ("", "normal") and dtype.is_floating_point:
         made = torch.randn((1 if alike else sets, *shape), device=device, dtype=torch.bfloat16)
         return made.to(dtype).expand(sets, *shape)
-    if dtype.is_floating_point and count > _DRAWN:  # positive
+    if dtype.is_floating_point and (count > _DRAWN or dtype not in (torch.float32, torch.float64)):
+        # Positive, or negative.
         made = torch.rand((1 if alike else sets, *shape), device=device) + 0.01
+        made = -made if facts["fill"] == "negative" else made
         return made.to(dtype).expand(sets, *shape)
     from dlblas.harness import abi
 
@@ -111,7 +113,7 @@ def make_tensor(problem: Problem, name: str, sets: int, device: str) -> torch.Te
     abi.make_input(problem.op, name, [int(np.prod(n)) for n in letters], 7, array)
     if array.dtype.kind == "i":  # in torch a negative index is one from the end
         unused = np.setdiff1d(np.arange(array.max(initial=0)), array)
-        array[array < 0] = unused[: np.count_nonzero(array < 0)]
+        array[array < 0] = np.resize(unused if unused.size else 0, np.count_nonzero(array < 0))
     return torch.from_numpy(array).to(device).expand(sets, *shape)
 
 

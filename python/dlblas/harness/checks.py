@@ -46,6 +46,7 @@ _FORMATS = {
     "bfloat16": (8, -133, float.fromhex("0x1.fep127")),
     "float8_e4m3fn": (4, -9, 448.0),
     "float8_e5m2": (3, -16, 57344.0),
+    "float8_e8m0fnu": (1, -127, 2.0**127),
 }
 
 

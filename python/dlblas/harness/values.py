@@ -56,7 +56,7 @@ def _special(rng: np.random.Generator, values: Any, value: str, dtype: np.dtype[
 def drawn_here(fill: str, dtype: np.dtype[Any]) -> bool:
     """Special values are the harness's own; indices and integers the library makes, inside their
     bounds."""
-    return fill in ("normal", "positive") and dtype.kind not in "iub"
+    return fill in ("normal", "positive", "negative") and dtype.kind not in "iub"
 
 
 def draw(
@@ -64,6 +64,8 @@ def draw(
 ) -> Any:
     """f64 values of one tensor of floats."""
     values = rng.standard_normal(shape)
+    if fill == "negative":
+        return -np.abs(values) - 0.0625
     if fill == "positive" or value == "positive":
         return np.abs(values) + 0.0625
     if len(shape) < 2:  # parameters: ordinary, so that what is special in rows shows up once

@@ -12,7 +12,7 @@ from typing import Any, overload
 import torch
 
 from .._functions import FUNCTIONS
-from ..errors import ShapeMismatchError
+from ..errors import ArgumentError, ShapeMismatchError
 
 _rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
 
@@ -23,15 +23,17 @@ class RMSNorm(torch.nn.Module):
     ``forward(x)`` gives y; ``forward(x, residual)`` adds first and gives ``(y, x + residual)``.
     ``weight_offset=1`` is Gemma's zero-centred gain; ``cast_before_weight=True`` rounds to x's
     dtype before the weight, as Hugging Face's Llama does. The result has x's dtype; the weight has
-    x's, or f32.
+    x's, or f32. Without ``elementwise_affine`` there is no parameter, and nothing is multiplied.
     """
 
-    weight: torch.nn.Parameter
+    weight: torch.nn.Parameter | None
+    _ones: torch.Tensor | None
 
     def __init__(
         self,
         normalized_shape: int | tuple[int] | list[int] | torch.Size,
         eps: float = 1e-6,
+        elementwise_affine: bool = True,
         *,
         weight_offset: float = 0.0,
         cast_before_weight: bool = False,
@@ -52,12 +54,33 @@ class RMSNorm(torch.nn.Module):
         self.eps = eps
         self.weight_offset = weight_offset
         self.cast_before_weight = cast_before_weight
-        self.weight = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
-        self.reset_parameters()
+        self.elementwise_affine = elementwise_affine
+        if not elementwise_affine and weight_offset:
+            raise ArgumentError.from_library(
+                f"RMSNorm: weight_offset has no weight; expected 0 without elementwise_affine, "
+                f"got {weight_offset}; leave it out",
+                "RMSNorm", "weight_offset", "0", str(weight_offset),
+            )  # fmt: skip
+        if elementwise_affine:
+            self.weight = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            self.reset_parameters()
+        else:
+            # The operator has a weight, and a product with 1 is exact: made once, in no state_dict.
+            self.register_parameter("weight", None)
+            ones = torch.ones(shape, device=device, dtype=torch.float32)
+            self.register_buffer("_ones", ones, persistent=False)
 
     def reset_parameters(self) -> None:
         """A gain of 1, whatever the offset."""
-        torch.nn.init.constant_(self.weight, 1.0 - self.weight_offset)
+        if self.weight is not None:
+            torch.nn.init.constant_(self.weight, 1.0 - self.weight_offset)
+
+    def _gain(self, x: torch.Tensor) -> torch.Tensor:
+        if self.weight is not None:
+            return self.weight
+        ones = self._ones
+        assert ones is not None
+        return ones if ones.dtype in (x.dtype, torch.float32) else ones.float()
 
     @overload
     def forward(self, x: torch.Tensor) -> torch.Tensor: ...
@@ -67,7 +90,7 @@ class RMSNorm(torch.nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]: ...
     def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> Any:
         weight, eps, offset, cast = (
-            self.weight, self.eps, self.weight_offset, self.cast_before_weight
+            self._gain(x), self.eps, self.weight_offset, self.cast_before_weight
         )  # fmt: skip
         if torch.compiler.is_compiling():  # a graph holds operators, not functions of ours
             ops = torch.ops.dlblas
@@ -82,6 +105,8 @@ class RMSNorm(torch.nn.Module):
 
     def extra_repr(self) -> str:
         text = f"{self.normalized_shape}, eps={self.eps}"
+        if not self.elementwise_affine:
+            text += ", elementwise_affine=False"
         if self.weight_offset:
             text += f", weight_offset={self.weight_offset}"
         return text + (", cast_before_weight=True" if self.cast_before_weight else "")

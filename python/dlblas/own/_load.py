@@ -44,5 +44,6 @@ def load(path: str | os.PathLike[str]) -> None:
             "return what the call returned, or what dlblas_keep_error() does",
         )  # fmt: skip
     _native.check(status)
-    _source.note(name, _source.place_of(name))
+    row = {"load": name}  # a worker opens it, wherever this was called
+    _source.note(name, _source.place_of(name, row), row)
     _operator.announce()

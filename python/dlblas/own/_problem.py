@@ -13,7 +13,9 @@ from .. import _dtypes, _functions, _native
 from .._functions import resolve
 from ._words import text_of
 
-_LAYOUTS = ("contiguous", "row_strided", "rows_outer", "transposed", "broadcast", "other")
+_LAYOUTS = (
+    "contiguous", "row_strided", "rows_outer", "transposed", "broadcast", "other", "rows_broadcast",
+)  # fmt: skip
 
 
 class Operator(NamedTuple):

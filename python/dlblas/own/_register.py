@@ -9,19 +9,41 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, overload
 
 from .. import _functions, _native
-from . import _cuda, _function, _source, _triton
+from . import _cuda, _function, _source, _travel, _triton
 from ._function import Supports
 from ._problem import Operator, operator
 from ._space import Knobs, read_space, read_where
 from ._words import refuse, refuse_type, text_of
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # checkers bring it along
+
 _DETERMINISTIC, _CAPTURABLE, _LOCAL = 1, 2, 4
 _DEVICES = {"cpu": 1, "cuda": 2}
 
 _P = ParamSpec("_P")
+_F = TypeVar("_F")
+
+
+class _Options(TypedDict, total=False):
+    """The keywords of ``register``, for editors and type checkers."""
+
+    supports: Supports | None
+    space: Any
+    default: Mapping[str, Any] | None
+    where: Any
+    deterministic: bool
+    capturable: bool
+    grid: Any
+    block: Any
+    smem: Any
+    entry: str | None
+    arrays: Literal["numpy", "torch"] | None
+    arch: int
+    version: str
 
 
 def _name_comes_second(function: Callable[_P, Any]) -> Callable[_P, Any]:
@@ -39,6 +61,26 @@ def _name_comes_second(function: Callable[_P, Any]) -> Callable[_P, Any]:
         return function(*args, **kwargs)
 
     return checked
+
+
+@overload
+def register(
+    op: str,
+    name: str,
+    fn: None = None,
+    devices: str | Iterable[str] | None = None,
+    **options: Unpack[_Options],
+) -> Callable[[_F], _F]: ...
+
+
+@overload
+def register(
+    op: str,
+    name: str,
+    fn: _F,
+    devices: str | Iterable[str] | None = None,
+    **options: Unpack[_Options],
+) -> _F: ...
 
 
 @_name_comes_second
@@ -113,7 +155,7 @@ def register(
             "leave it out for any",
         )  # fmt: skip
     source = made["source"]
-    digest = None if source is None else _source.digest(source, version)
+    digest = None if source is None else _travel.sent or _source.digest(source, version)
     rows = [
         [
             facts.name, f"{name}_{device}" if len(chosen) > 1 else name, digest, _DEVICES[device],
@@ -124,7 +166,14 @@ def register(
     ]  # fmt: skip
     # CUDA text without functions of Python's is all there: a worker needs no module for it.
     whole = made["cuda"] is not None and made["supports"] is None and allowed is None
-    what, alone = f"{facts.name}.{name}", rows[0] if whole else None
+    what = f"{facts.name}.{name}"
+    alone: Any = rows[0] if whole else None
+    asked = supports is None and where is None and not _travel.sent
+    if alone is None and asked and _source.registering_module() is None:
+        alone = _travel.parcel(
+            fn, digest, op=op, name=name, devices=devices, space=space, default=default,
+            deterministic=deterministic, capturable=capturable, arrays=arrays, arch=arch,
+        )  # fmt: skip
     place = _source.place_of(what, alone)
     for row in rows:
         row[4] |= _LOCAL if place is None else 0
@@ -134,7 +183,10 @@ def register(
 
 
 def register_again(row: Any) -> None:
-    """In a worker: a row that came as JSON."""
+    """In a worker: a row that came as JSON, or a function's parcel."""
+    if isinstance(row, dict):
+        _travel.unpack(row, register)
+        return
 
     def exact(value: Any) -> Any:
         return tuple(map(exact, value)) if isinstance(value, list) else value

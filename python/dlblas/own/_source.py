@@ -22,7 +22,7 @@ from ._text import module_of as module_of
 from ._text import text_of as text_of
 
 _modules: dict[str, set[str]] = {}  # in order of registration: what each has registered
-_rows: dict[str, list[Any]] = {}  # what needs no module: CUDA text, as the library takes it
+_rows: dict[str, Any] = {}  # what needs no module: CUDA text, as the library takes it; libraries
 _script: list[str] = []  # file and package of the script in _modules["__main__"]
 _local: set[str] = set()  # what only this process can register
 _lock = threading.RLock()  # of changes to these; readers copy at once
@@ -81,7 +81,7 @@ def _guards(file: str) -> tuple[range, ...]:
     )
 
 
-def place_of(what: str, row: list[Any] | None = None) -> str | None:
+def place_of(what: str, row: Any = None) -> str | None:
     """What registers ``what`` anew in a worker: a module's name; "" for the ``row`` itself, which
     needs none; None where only this process can: a script without a guard, a closure."""
     name = registering_module()
@@ -90,7 +90,7 @@ def place_of(what: str, row: list[Any] | None = None) -> str | None:
     return name
 
 
-def note(what: str, place: str | None, row: list[Any] | None = None) -> None:
+def note(what: str, place: str | None, row: Any = None) -> None:
     """It is registered, from there."""
     with _lock:
         forget(what)
@@ -102,7 +102,7 @@ def note(what: str, place: str | None, row: list[Any] | None = None) -> None:
             _local.add(what)
 
 
-def _fits(row: list[Any]) -> bool:
+def _fits(row: Any) -> bool:
     return len(json.dumps([*_rows.values(), row])) <= _MOST_BYTES
 
 
@@ -133,6 +133,6 @@ def script() -> list[str]:
     return _script if "__main__" in _modules else []
 
 
-def rows() -> list[list[Any]]:
+def rows() -> list[Any]:
     """What a worker registers without a module."""
     return list(_rows.values())

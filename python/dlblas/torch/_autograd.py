@@ -1,4 +1,5 @@
-"""Gradients of the operators, out of a declaration in ops/<family>/<op>/<op>.py (AUTOGRAD).
+"""Gradients of the operators, out of a declaration in ops/<family>/<op>/<op>.py (AUTOGRAD): an
+operator of the library, or GRADIENTS of the room's gradient.py, in torch's own operators.
 
 In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which gives every
 differentiable torch.ops.dlblas.x its formula (torch.compile and torch.export read that one), and
@@ -10,6 +11,7 @@ No file here names an operator. Read next: ops/norm/rms_norm/rms_norm.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -73,6 +75,29 @@ class _Formula(NamedTuple):
         return tuple(None if i in absent else g for i, g in enumerate(gradients))
 
 
+class _OfTorch(NamedTuple):
+    """A gradient in torch's operators: gradient(*inputs, *gradients of results) -> of tensors."""
+
+    op: str
+    tensors: tuple[int, ...]  # positions of the inputs that are tensors
+    others: tuple[int, ...]
+    gradient: Callable[..., tuple[torch.Tensor | None, ...]]
+
+    def save(self, ctx: Any, inputs: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
+        ctx.save_for_backward(*(inputs[i] for i in self.tensors))
+        ctx.scalars = tuple(inputs[i] for i in self.others)
+
+    def grad(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        saved = dict(zip(self.tensors, ctx.saved_tensors, strict=True))
+        saved.update(zip(self.others, ctx.scalars, strict=True))
+        made = self.gradient(*(saved[i] for i in sorted(saved)), *grads)
+        given = dict(zip(self.tensors, made, strict=True))
+        needed = ctx.needs_input_grad  # shorter where the last arguments were left out
+        return tuple(
+            given.get(i) if i < len(needed) and needed[i] else None for i in range(len(saved))
+        )
+
+
 class _Once(torch.autograd.Function):
     """Passes gradients on, as results of what they were made of, and has no gradient itself."""
 
@@ -112,9 +137,14 @@ def _pick(positions: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     return lambda values: tuple(values[i] for i in positions)
 
 
-def _formula(op: str, declaration: dict[str, Any]) -> _Formula:
+def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
     """Turns names into positions; a name that does not exist is our own fault, said at import."""
     forward = _schema(op)
+    if "formula" in declaration:
+        module = import_module(f"dlblas.ops.{op}_{declaration['formula']}")
+        those = tuple(i for i, a in enumerate(forward.arguments) if _is_tensor(a))
+        others = tuple(i for i in range(len(forward.arguments)) if i not in those)
+        return _OfTorch(op, those, others, module.GRADIENTS[op])
     backward = _schema(declaration["backward"])
     saves, takes, gives = (declaration[part] for part in ("saves", "takes", "gives"))
     inputs = [a.name for a in forward.arguments]
@@ -175,7 +205,7 @@ def _schema(name: str) -> Any:
     return operator(name)._schema
 
 
-def _function(formula: _Formula, plain: Any) -> Callable[..., Any]:
+def _function(formula: _Formula | _OfTorch, plain: Any) -> Callable[..., Any]:
     """dlblas.x() under autograd: the private operator inside an old-style Function."""
     defaults = tuple(a.default_value for a in _schema(formula.op).arguments)
     save = formula.save
@@ -197,7 +227,10 @@ def register(declarations: dict[str, dict[str, Any]]) -> None:
         formula = _formula(op, declaration)
 
         def setup(
-            ctx: Any, inputs: tuple[Any, ...], output: Any, formula: _Formula = formula
+            ctx: Any,
+            inputs: tuple[Any, ...],
+            output: Any,
+            formula: _Formula | _OfTorch = formula,
         ) -> None:
             formula.save(ctx, inputs, _tuple(output))
 

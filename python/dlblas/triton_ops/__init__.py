@@ -1,9 +1,11 @@
 """The names that users of Triton Fused Operators know: ``from dlblas.triton_ops import …``.
 
 Thin calls of the real ones; nothing inside the library depends on this package, and importing it
-imports torch. Read next: models.py, validation.py, fp8.py, autotuner/tuner.py.
+imports torch. Read next: models.py, validation.py, kernels/, autotuner/tuner.py,
+benchmark/suite.py.
 """
 
+from .. import _absent
 from . import validation
 from .autotuner import (
     FP8_GEMM_CONFIGS,
@@ -11,7 +13,10 @@ from .autotuner import (
     RMSNORM_ROPE_CONFIGS,
     ConfigCache,
     TritonAutoTuner,
+    generate_configs,
+    get_default_config,
 )
+from .benchmark import BenchmarkSuite, CorrectnessVerifier, PerformanceReport
 from .exceptions import (
     DeviceError,
     NumericalOverflowError,
@@ -20,7 +25,13 @@ from .exceptions import (
     TuningFailedError,
     UnsupportedDtypeError,
 )
-from .fp8 import dequantize_fp8, quantize_fp8, quantize_fp8_with_overflow_handling
+from .kernels import (
+    FusedRMSNormRoPE,
+    dequantize_fp8,
+    fused_rmsnorm_rope,
+    quantize_fp8,
+    quantize_fp8_with_overflow_handling,
+)
 from .models import (
     FP8Format,
     FP8GEMMInput,
@@ -35,13 +46,17 @@ __all__ = [
     "FP8_GEMM_CONFIGS",
     "GATED_MLP_CONFIGS",
     "RMSNORM_ROPE_CONFIGS",
+    "BenchmarkSuite",
     "ConfigCache",
+    "CorrectnessVerifier",
     "DeviceError",
     "FP8Format",
     "FP8GEMMInput",
+    "FusedRMSNormRoPE",
     "GatedMLPInput",
     "KernelMetrics",
     "NumericalOverflowError",
+    "PerformanceReport",
     "RMSNormRoPEInput",
     "ShapeMismatchError",
     "TensorSpec",
@@ -51,7 +66,12 @@ __all__ = [
     "TuningResult",
     "UnsupportedDtypeError",
     "dequantize_fp8",
+    "fused_rmsnorm_rope",
+    "generate_configs",
+    "get_default_config",
     "quantize_fp8",
     "quantize_fp8_with_overflow_handling",
     "validation",
 ]
+
+__getattr__ = _absent.some(__name__)

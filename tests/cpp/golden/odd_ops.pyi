@@ -2,10 +2,19 @@
 """The operators, one function each and one per in-place form.
 
 An array is anything with __dlpack__ or the array interface (NumPy, torch, ...).
-Results have the type of the first array; `out` takes the destinations in result order.
+Results have the type of the first array; `out` takes the destinations in result order;
+`stream` is the CUDA stream's address, for arrays whose library says none.
 """
 
 from typing import Any, Literal, TypeAlias, TypeVar
+
+__all__ = [
+    "odd_after",
+    "odd_no_tensor",
+    "odd_two",
+    "odd_two_",
+    "switch",
+]
 
 _A = TypeVar("_A")
 _Array: TypeAlias = Any
@@ -20,6 +29,7 @@ def odd_two(
     flag: bool = True,
     out_dtype: str | None = None,
     out: tuple[_A, _A] | None = None,
+    stream: int | None = None,
 ) -> tuple[_A, _A]:
     """y = f(x)
 
@@ -41,6 +51,8 @@ def odd_two_(
     x: _Array,
     bias: _Array | None = None,
     mode: Literal["", "1x128", "a-b", "a_b"] = "1x128",
+    *,
+    stream: int | None = None,
 ) -> None:
     """y = f(x)
 
@@ -52,7 +64,14 @@ def odd_two_(
     """
     ...
 
-def switch(default: _A, options: _Array, k: int, *, out: _A | None = None) -> _A:
+def switch(
+    default: _A,
+    options: _Array,
+    k: int,
+    *,
+    out: _A | None = None,
+    stream: int | None = None,
+) -> _A:
     """y = f(x)
 
     switch(default: i8[B+1]! ~offsets, options: index[B] ~index<B, k: int) -> default: f32[]
@@ -70,6 +89,7 @@ def odd_after(
     mode: Literal["none", ""],
     *,
     out: _A | None = None,
+    stream: int | None = None,
 ) -> _A:
     """y = f(x)
 
@@ -82,7 +102,13 @@ def odd_after(
     """
     ...
 
-def odd_no_tensor(n: int, seed: int = -7, *, out: _Array | None = None) -> _Array:
+def odd_no_tensor(
+    n: int,
+    seed: int = -7,
+    *,
+    out: _Array | None = None,
+    stream: int | None = None,
+) -> _Array:
     """y = f(x)
 
     odd_no_tensor(n: int, seed: int = -7) -> y: f32[4]

@@ -12,7 +12,8 @@ namespace dlblas::gemm {
 
 namespace {
 
-GemmMatrix matrix_of(const TensorView& t) {
+GemmMatrix matrix_of(const TensorView& tensor) {
+  const TensorView t = flat(tensor);
   GemmMatrix m{t.data, t.strides[0], t.strides[1], t.dtype};
   if (t.shape[0] == 1) m.row = 1;
   if (t.shape[1] == 1) m.col = 1;

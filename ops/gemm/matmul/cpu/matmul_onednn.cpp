@@ -285,7 +285,7 @@ Support supports(const Query& q) {
   if (!d.support) return d.support;
   for (const int i : {kA, kB, kOut}) {
     const Layout layout = p.tensors[i].layout;
-    if (layout == Layout::kBroadcast || layout == Layout::kOther) {
+    if (is_broadcast(layout) || layout == Layout::kOther) {
       return Support::no("{} is contiguous in neither dimension: oneDNN would be slow", tensor(i));
     }
   }

@@ -262,7 +262,7 @@ Support supports(const Query& q) {
   const MatmulTraits s = matmul_traits(p);
   for (const int i : {kA, kB, kOut}) {
     const Layout layout = p.tensors[i].layout;
-    if (layout == Layout::kBroadcast || layout == Layout::kOther) {
+    if (is_broadcast(layout) || layout == Layout::kOther) {
       return Support::no("{} is contiguous in neither dimension", tensor(i));
     }
   }

@@ -120,7 +120,7 @@ Support supports_tensor_cores(const Problem& p) {
   }
   for (const int i : {kA, kB}) {
     const TensorTraits& t = p.tensors[i];
-    if (t.layout == Layout::kBroadcast || t.layout == Layout::kOther) {
+    if (is_broadcast(t.layout) || t.layout == Layout::kOther) {
       return Support::no("{} is contiguous in neither dimension", tensor(i));
     }
     if (t.align_log2 < kAlignCap) {

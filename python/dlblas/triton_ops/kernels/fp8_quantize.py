@@ -1,26 +1,36 @@
 """``quantize_fp8`` and ``dequantize_fp8``: e4m3 with one scale per tensor, which *multiplies*.
 
 ``q = x · scale`` here, as in Triton Fused Operators; scales of the library divide. Nothing waits
-for the GPU but ``quantize_fp8_with_overflow_handling``, which looks at the tensor's values. Read
-next: models.py (FP8Format), ops/quant/api.py.
+for the GPU but ``quantize_fp8_with_overflow_handling``, which looks at the tensor's values. Each
+has a ``*_reference`` in torch, for people to read and tests to compare with. Read next:
+../models.py (FP8Format), ops/quant/api.py.
 """
 
 from __future__ import annotations
 
 import torch
 
-from .._faces import dequantize, quantize
-from .._functions import FUNCTIONS
-from ..errors import (
+from ..._faces import dequantize, quantize
+from ..._functions import FUNCTIONS
+from ...errors import (
     ArgumentError,
     NumericalOverflowError,
     ShapeMismatchError,
     UnsupportedDtypeError,
     UnsupportedError,
 )
-from .models import FP8Format
+from ..models import FP8Format
 
-__all__ = ["dequantize_fp8", "quantize_fp8", "quantize_fp8_with_overflow_handling"]
+__all__ = [
+    "dequantize_fp8",
+    "dequantize_fp8_reference",
+    "fp8_dequantize_reference",
+    "fp8_quantize_reference",
+    "quantize_fp8",
+    "quantize_fp8_reference",
+    "quantize_fp8_with_overflow_handling",
+    "quantize_fp8_with_overflow_handling_reference",
+]
 
 _quantize_static = FUNCTIONS["quantize_static"].call
 
@@ -116,3 +126,43 @@ def dequantize_fp8(
         raise UnsupportedDtypeError(tensor.dtype, [torch.uint8, torch.float8_e4m3fn], "tensor")
     y: torch.Tensor = dequantize(tensor, 1 / _one(scale, tensor), output_dtype)
     return y
+
+
+def quantize_fp8_reference(
+    tensor: torch.Tensor, scale: torch.Tensor | float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``quantize_fp8`` in plain torch. Theirs kept ``round(127 · x / 448) + 128`` in bytes; here,
+    as in the kernel, q is float8_e4m3fn."""
+    if scale is None:
+        largest = tensor.abs().amax().float() if tensor.numel() else tensor.new_zeros(()).float()
+        scale = torch.where(largest == 0, 1.0, (448 / largest).clamp(max=2.0**126))
+    one = _one(scale, tensor)
+    return (tensor.float() * one).clamp(-448, 448).to(torch.float8_e4m3fn), one
+
+
+def quantize_fp8_with_overflow_handling_reference(
+    tensor: torch.Tensor, scale: torch.Tensor | float | None = None, max_attempts: int = 3
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``quantize_fp8_with_overflow_handling`` in plain torch."""
+    if scale is None:
+        scale = quantize_fp8_reference(tensor)[1]
+    one = _one(scale, tensor)
+    largest = float(tensor.abs().amax()) if tensor.numel() else 0.0
+    for halvings in range(max_attempts + 1):
+        halved = one / 2**halvings
+        if not largest * float(halved) > 448 * (1 + 2.0**-20):  # NaN is not above it
+            return quantize_fp8_reference(tensor, halved)
+    raise NumericalOverflowError(f"values leave e4m3 after {max_attempts} halvings")
+
+
+def dequantize_fp8_reference(
+    tensor: torch.Tensor,
+    scale: torch.Tensor | float,
+    output_dtype: torch.dtype = torch.float16,
+) -> torch.Tensor:
+    """``dequantize_fp8`` in plain torch: a quotient in f32, rounded once."""
+    return (tensor.view(torch.float8_e4m3fn).float() / _one(scale, tensor)).to(output_dtype)
+
+
+# Their names.
+fp8_quantize_reference, fp8_dequantize_reference = quantize_fp8_reference, dequantize_fp8_reference

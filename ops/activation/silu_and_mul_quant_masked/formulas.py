@@ -1,0 +1,37 @@
+"""silu_and_mul_quant_masked once more, in NumPy and f64: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. q is not rounded here: what compares it rounds to its
+dtype; rows that are not there are 0, and are not compared. Read next:
+ops/activation/gated_codes_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "i8": 127.0}
+TINY = 2.0**-126
+NONE = 2.0**-151  # y is f32, which has nothing but zeros below
+
+
+def silu_and_mul_quant_masked(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    x, counts, group = tensors["x"], tensors["masked_m"], scalars["group"]
+    there = (np.arange(x.shape[1]) < counts[:, None])[..., None]
+    gate, up = np.split(np.where(there, x, 0.0), 2, axis=-1)
+    y = gate / (1.0 + np.exp(-gate)) * up
+    starts = np.arange(0, y.shape[-1], group)
+    if len(starts) == 0:
+        return y, y
+    amax = np.maximum.reduceat(np.abs(y), starts, axis=-1)
+    scale = np.where(
+        amax < NONE, 1.0, np.maximum(amax / LARGEST[scalars["dtype"] or "f8e4m3"], TINY)
+    )
+    q = y / np.repeat(scale, group, axis=-1)[..., : y.shape[-1]]
+    return np.where(there, q, 0.0), np.where(there, scale, 0.0)
+
+
+FORMULAS = {"silu_and_mul_quant_masked": silu_and_mul_quant_masked}

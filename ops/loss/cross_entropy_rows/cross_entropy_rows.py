@@ -1,0 +1,55 @@
+"""Docstring pieces of cross_entropy_rows. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "cross_entropy_rows": {
+        "summary": "The cross entropy of each row of logits, and its log-sum-exp.",
+        "formula": (
+            "x = softcap · tanh(logits / softcap) where softcap is set; lse = log sum_C exp(x); "
+            "loss = (1 − ε) · w_t · (lse − x_t) + ε/C · sum_C w · (lse − x), ε = label_smoothing"
+        ),
+        "shapes": (
+            "logits [*T, C], target [*T], class_weight [C], weight_sum [] -> loss and lse [*T, 1]. "
+            "Any leading dimensions, any strides."
+        ),
+        "dtypes": (
+            "logits f32, f16 or bf16; target i32 or i64; class_weight, weight_sum and results f32."
+        ),
+        "aliasing": "Results share no memory with inputs: any overlap is refused.",
+        "numerics": (
+            "In f32, in one read; the row's maximum subtracted first. A row whose target is "
+            "ignore_index has loss 0; a target below 0 or from C on gives NaN. weight_sum is "
+            "class_weight's sum, which smoothing needs. Inside deterministic(), the same bits in "
+            "any batch."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError "
+            "(label_smoothing outside 0 … 1, softcap outside 1e-3 … 1e6, weights without their "
+            "sum); nothing is written then."
+        ),
+        "source": "Bridle, 1990; Szegedy et al., 2016 (smoothing); the cap is Gemma 2's.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "logits": "rows of logits, a class a column",
+    "target": "each row's class",
+    "class_weight": "of each class; none: 1",
+    "weight_sum": "the sum of class_weight, given with it where label_smoothing is set",
+    "ignore_index": "a target that takes its row out of the loss",
+    "label_smoothing": "the part of a target that all classes share",
+    "softcap": "the largest magnitude of a logit; 0: no cap",
+}
+
+# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "cross_entropy_rows": {
+        "backward": "cross_entropy_rows_backward",
+        "saves": {
+            "logits": "logits", "target": "target", "lse": "lse",
+            "class_weight": "class_weight", "weight_sum": "weight_sum",
+        },
+        "takes": {"dloss": "loss", "dlse": "lse"},
+        "gives": {"logits": "dlogits"},
+    },
+}  # fmt: skip

@@ -1,0 +1,88 @@
+"""``dlblas.topk_gating``: GShard's capacity gating, with the capacity out of the batch's sizes.
+
+In: arrays of any package that the operators take. Out: what ``topk_gating_slots`` returns; nothing
+but the capacity is computed here. Read next: topk_gating_slots/, topk_gating_backward/.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+from .._functions import FUNCTIONS
+from ..errors import ArgumentError, ShapeMismatchError
+
+__all__ = ["topk_gating"]
+
+_topk_gating_slots = FUNCTIONS["topk_gating_slots"].call
+
+
+def topk_gating(
+    logits: Any,
+    k: int,
+    capacity_factor: float = 1.0,
+    min_capacity: int = 2,
+    higher_precision: bool = False,
+) -> tuple[Any, Any, Any, Any]:
+    """Sends tokens to experts of limited capacity: ``(l_aux, token_rearranged_ec_idx,
+    token_exp_weights, expert_select_token_idx)``.
+
+    ``capacity = max(ceil(T / E · capacity_factor · k), min_capacity)``, in f32, and at most T.
+    ``g = softmax_E(logits)``; each token chooses the k largest logits, equal ones from the lower
+    expert up. All first choices in the order of tokens, then all second ones, …, take the slots of
+    their experts; those that find none are dropped. ``l_aux = E · Σ_e mean_T(g)_e · mean_T(first
+    choice is e)``.
+
+    logits ``[T, E]`` -> l_aux ``[]``; token_rearranged_ec_idx ``[k·T]`` i32, choice j of token t at
+    ``j·T + t``: ``expert · capacity + place``, 0 where dropped; token_exp_weights ``[k·T]``: g over
+    the sum of the token's that stay (at least eps of the dtype), 0 where dropped;
+    expert_select_token_idx ``[E · capacity]`` i64: the token in each slot, 0 in empty ones. l_aux
+    and weights have logits' dtype, with ``higher_precision`` f32. Any E, k to E.
+
+    Gradients of l_aux and the weights, in torch. Nothing waits for a GPU; the same results in every
+    run. Under torch.compile the number of tokens is a constant. Errors: ArgumentError for a k above
+    E or below 0, and for a capacity_factor that is not finite; those of ``topk_gating_slots``.
+    Source: Lepikhin et al., GShard, 2020.
+    """
+    shape = logits.shape
+    if len(shape) != 2:
+        raise ShapeMismatchError.from_library(
+            f"topk_gating: logits has another shape; expected [T, E], got {tuple(shape)}",
+            "topk_gating", "logits", "[T, E]", str(tuple(shape)),
+        )  # fmt: skip
+    tokens, experts = int(shape[0]), int(shape[1])
+    if not 0 <= k <= experts:
+        raise _wrong("k", f"0 to {experts} choices, one of each expert", k)
+    if not math.isfinite(capacity_factor):
+        raise _wrong("capacity_factor", "a finite number", capacity_factor)
+    capacity = _capacity(tokens, experts, capacity_factor * k, min_capacity)
+    results = _topk_gating_slots(logits, k, capacity, _f32_of(logits) if higher_precision else None)
+    return results[:4]  # type: ignore[no-any-return]
+
+
+def _f32_of(array: Any) -> Any:
+    """f32 as the array's package calls it: only so do torch's gradients know it."""
+    torch = sys.modules.get("torch")
+    return torch.float32 if torch and isinstance(array, torch.Tensor) else "f32"
+
+
+def _capacity(tokens: int, experts: int, factor: float, least: int) -> int:
+    share = _f32(_f32(tokens / max(1, experts)) * _f32(factor))
+    wanted = tokens if share >= tokens else math.ceil(share)
+    return max(0, min(max(wanted, int(least)), tokens))
+
+
+def _f32(value: float) -> float:
+    """The nearest f32; beyond the largest, no infinity: a capacity is at most T."""
+    mantissa, exponent = math.frexp(value)
+    exponent = max(exponent, -125)  # denormal below
+    mantissa = math.ldexp(value, -exponent)
+    return math.ldexp(round(math.ldexp(mantissa, 24)), exponent - 24)
+
+
+def _wrong(argument: str, expected: str, got: Any) -> ArgumentError:
+    return ArgumentError.from_library(
+        f"topk_gating: {argument} is out of range; expected {expected}, got {got}",
+        "topk_gating", argument, expected, str(got),
+    )  # fmt: skip

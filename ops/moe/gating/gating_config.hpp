@@ -1,0 +1,83 @@
+// What the host, the CPU's instruction-set objects and the CUDA kernels of capacity gating agree
+// on: plain values. Choice j of token t is item j·T + t everywhere. Read next: gating.cuh.
+#pragma once
+
+#include "ops/moe/sort/sort_config.hpp"
+
+namespace dlblas {
+
+struct MoeGateTraits {
+  DType type;    // of logits
+  DType result;  // of l_aux, weights and their gradients
+  int32_t held;  // logits that a lane keeps; 0: rows are read again
+  bool aligned;  // logits are aligned to their size
+  bool aligned_results;
+};
+inline constexpr int kMoeGateTokens = 8;  // of a warp
+inline constexpr int kMoeMostHeld = 16;
+
+struct MoeGateParams {
+  const void* logits;
+  int64_t row, column;  // strides
+  int32_t tokens, experts, choices, parts;
+  int32_t* chosen;  // [choices, tokens]: experts, −1 beyond the last
+  float* gates;     // [choices, tokens]: their softmax
+  float* sums;      // [experts, parts]: of the softmax, over the tokens of a warp
+};
+static_assert(sizeof(MoeGateParams) == 64, "host and device read the same bytes");
+
+struct MoeGateScanParams {
+  MoeSortParams sort;
+  MoeColumn first_choices;
+  const float* sums;  // [experts, parts]
+  double* terms;      // [experts]: of l_aux
+  int32_t parts, tokens;
+};
+static_assert(sizeof(MoeGateScanParams) == 120, "host and device read the same bytes");
+
+struct MoeGatePlaceParams {
+  MoeSortParams sort;
+  MoeColumn slots, kept, select;
+  int64_t places;  // experts · capacity
+  int32_t capacity, tokens;
+};
+static_assert(sizeof(MoeGatePlaceParams) == 144, "host and device read the same bytes");
+
+struct MoeGateWeighParams {
+  MoeColumn kept, weights;
+  void* l_aux;
+  const float* gates;
+  const double* terms;
+  int32_t tokens, experts, choices;
+  float eps;
+};
+static_assert(sizeof(MoeGateWeighParams) == 72, "host and device read the same bytes");
+
+struct MoeGateBackwardParams {
+  const void *dl_aux, *logits;
+  MoeColumn dweights, kept, first_choices;
+  void* dlogits;
+  int64_t row, column, out_row, out_column;  // strides of logits and dlogits
+  int32_t tokens, experts, choices;
+  float eps;
+  float share;  // E / T²
+  int32_t unused;
+};
+static_assert(sizeof(MoeGateBackwardParams) == 128, "host and device read the same bytes");
+
+/// What a CPU does with a row of logits, side by side.
+struct MoeGatePasses {
+  /// x = the row in f32, gates = its softmax.
+  void (*softmax)(DType type, const void* row, int64_t count, float* x, float* gates);
+};
+namespace avx512 {
+MoeGatePasses moe_gate_passes();
+}
+namespace avx2 {
+MoeGatePasses moe_gate_passes();
+}
+namespace baseline {
+MoeGatePasses moe_gate_passes();
+}
+
+}  // namespace dlblas

@@ -1,0 +1,36 @@
+"""Docstring pieces of moe_permute. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "moe_permute": {
+        "summary": "Groups the rows of tokens by their experts.",
+        "formula": (
+            "rows[inverse[t, j]] = x[t]; expert e has rows[offsets[e] : offsets[e + 1]], in the "
+            "order of t and j"
+        ),
+        "shapes": (
+            "x [T, C], topk_ids [T, topk], any strides -> rows [T·topk, C], offsets "
+            "[num_experts + 1], inverse [T, topk]: what moe_unpermute takes."
+        ),
+        "dtypes": (
+            "x f32, f16, bf16, f8e4m3, f8e5m2 or i8, rows x's; topk_ids i32 or i64; tables i32."
+        ),
+        "aliasing": "Results share no memory with inputs.",
+        "numerics": (
+            "Bits are copied, always in the same order. An id of −1 (dropped, or another rank's), "
+            "and any other that is no expert, has no row, and −1 in inverse. As many rows at the "
+            "end, from offsets[num_experts] on, are not written."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; ArgumentError above 2^31 − 1 "
+            "choices."
+        ),
+        "source": "Gale et al., MegaBlocks, 2022; moe_permute of vLLM.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "x": "a row of each token",
+    "topk_ids": "experts of each token; −1 is none",
+    "num_experts": "experts that there are here",
+}

@@ -1,0 +1,30 @@
+"""Docstring pieces of moe_unpermute. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "moe_unpermute": {
+        "summary": "Adds up what a token's experts gave, from rows grouped by expert.",
+        "formula": "y[t] = Σ_j topk_weights[t, j] · rows[inverse[t, j]]",
+        "shapes": (
+            "rows [R, C], inverse and topk_weights [T, topk], any strides -> y [T, C]; inverse is "
+            "moe_permute's."
+        ),
+        "dtypes": (
+            "rows f32, f16 or bf16, y rows'; inverse i32 or i64; topk_weights f32 or rows' dtype."
+        ),
+        "aliasing": "y shares no memory with inputs.",
+        "numerics": (
+            "In f32 from the first choice to the last, one rounding, at the store. A position of "
+            "−1, and any other outside [0, R), adds nothing; a token without any gets zeros. The "
+            "same bits in any batch inside deterministic()."
+        ),
+        "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError.",
+        "source": "Gale et al., MegaBlocks, 2022; moe_unpermute of vLLM.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "rows": "what the experts gave, grouped as moe_permute does",
+    "inverse": "the row of each choice; −1 is none",
+    "topk_weights": "what each choice counts",
+}

@@ -1,0 +1,206 @@
+// topk_gating_backward, the gradient of capacity gating in the logits: schema, oracle, and kernels
+// for CPUs and NVIDIA GPUs.
+// Read next: topk_gating_backward_ref.hpp (what it computes), ops/moe/gating/gating.cuh (how).
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/rates.hpp"
+#include "generated/source_hashes.hpp"
+#include "kernels/cpu_level.hpp"
+#include "ops/moe/gating/gating_host.hpp"
+#include "ops/moe/sort/sort_cuda.hpp"
+#include "ops/moe/topk_gating_backward/topk_gating_backward_ref.hpp"
+
+namespace dlblas::moe {
+namespace {
+
+double bytes_of(const Problem& problem) {
+  const auto elements = static_cast<double>(problem.dims[kGateGradT] * problem.dims[kGateGradE]);
+  return elements * 2 * size_of(problem.tensors[kGateGradLogits].dtype) +
+         static_cast<double>(problem.dims[kGateGradT] * problem.dims[kGateGradK]) * 8;
+}
+
+// ---- CPUs ----
+
+/// One call, as its tasks see it.
+class Job {
+ public:
+  Job(const Args& args, const MoeGatePasses& passes)
+      : args_(args),
+        passes_(passes),
+        tokens_(args.letters[kGateGradT]),
+        experts_(args.letters[kGateGradE]),
+        choices_(args.letters[kGateGradK]),
+        least_(static_cast<float>(least_sum(args.tensors[kGateGradWeights].dtype))) {
+    const auto count = static_cast<double>(tokens_);
+    slope_ = static_cast<float>(load_element(args.tensors[kGateGradAux], 0) *
+                                static_cast<double>(experts_) / (count * count));
+  }
+  void run(std::int64_t begin, std::int64_t end) const {
+    std::vector<float> scratch(static_cast<std::size_t>(4 * experts_));
+    std::vector<bool> seen(static_cast<std::size_t>(experts_));
+    for (std::int64_t t = begin; t < end; ++t) row(t, scratch.data(), seen);
+  }
+
+ private:
+  float entry(int tensor, std::int64_t at) const {
+    const TensorView& t = args_.tensors[tensor];
+    return static_cast<float>(load_element(t, at * t.strides[0]));
+  }
+  /// f(choice, expert) of those that are kept, of each expert the first.
+  template <typename F>
+  void each_kept(std::int64_t t, std::vector<bool>& seen, const F& f) const {
+    const TensorView& kept = args_.tensors[kGateGradKept];
+    std::fill(seen.begin(), seen.end(), false);
+    for (std::int64_t j = 0; j < choices_; ++j) {
+      const double id = load_element(kept, (j * tokens_ + t) * kept.strides[0]);
+      if (!(id >= 0 && id < static_cast<double>(experts_))) continue;
+      const auto e = static_cast<std::int64_t>(id);
+      if (!seen[static_cast<std::size_t>(e)]) f(j, e);
+      seen[static_cast<std::size_t>(e)] = true;
+    }
+  }
+  void row(std::int64_t t, float* x, std::vector<bool>& seen) const {
+    float *gates = x + experts_, *gathered = gates + experts_, *slopes = gathered + experts_;
+    softmax_of(passes_, args_.tensors[kGateGradLogits], t, x, gates, gathered);
+    double sum = 0, dot = 0;
+    each_kept(t, seen, [&](std::int64_t j, std::int64_t e) {
+      const double gate = gates[e];
+      sum += gate;
+      dot += gate * static_cast<double>(entry(kGateGradWeights, j * tokens_ + t));
+    });
+    const bool divided = !(sum < static_cast<double>(least_));
+    const double divisor = divided ? sum : static_cast<double>(least_);
+    double mean = divided ? 0.0 : dot / divisor;
+    for (std::int64_t e = 0; e < experts_; ++e) {
+      slopes[e] = slope_ * entry(kGateGradFirst, e);
+      mean += static_cast<double>(gates[e]) * static_cast<double>(slopes[e]);
+    }
+    for (std::int64_t e = 0; e < experts_; ++e)
+      slopes[e] = gates[e] * (slopes[e] - static_cast<float>(mean));
+    each_kept(t, seen, [&](std::int64_t j, std::int64_t e) {
+      const double dw = entry(kGateGradWeights, j * tokens_ + t);
+      // The difference in f64: nothing of dw is lost where it is Σ w · dw.
+      const auto rest = static_cast<float>(divided ? (dw * sum - dot) / sum : dw);
+      slopes[e] += gates[e] / static_cast<float>(divisor) * rest;
+    });
+    const TensorView& to = args_.tensors[kGateGradOut];
+    for (std::int64_t e = 0; e < experts_; ++e)
+      store_element(to, t * to.strides[0] + e * to.strides[1], static_cast<double>(slopes[e]));
+  }
+
+  const Args& args_;
+  const MoeGatePasses& passes_;
+  std::int64_t tokens_, experts_, choices_;
+  float least_, slope_;
+};
+
+int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  const Job job(args, kernel.load<MoeGatePasses>());
+  context.run(0, args.letters[kGateGradT], 16,
+              [&](std::int64_t begin, std::int64_t end) { job.run(begin, end); });
+  return 0;
+}
+
+// ---- NVIDIA GPUs ----
+
+struct NoKnobs {};
+
+struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
+  static constexpr bool kSearched = false;
+
+  static Traits traits(const Query& q, const Config&) {
+    const TensorTraits* const t = q.problem.tensors;
+    Traits s =
+        gate_traits(t[kGateGradLogits], t[kGateGradWeights].dtype, q.problem.dims[kGateGradE]);
+    s.aligned = s.aligned && is_aligned(t[kGateGradOut], size_of(s.type));
+    for (const int i : {kGateGradAux, kGateGradWeights, kGateGradKept, kGateGradFirst})
+      s.aligned_results = s.aligned_results && is_aligned(t[i], size_of(t[i].dtype));
+    return s;
+  }
+  static double milliseconds(const Query& q, const Config&) {
+    return 1e3 * (launch_s(q.device) + bytes_of(q.problem) / memory_bytes_per_s(q.device));
+  }
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    return {{"ops/moe/gating/gating.cuh",
+             "dlblas::moe_gate_backward<" + gate_traits_table().literal(s.traits) + ">"}};
+  }
+  static std::vector<StepFn> steps(const State&) { return {backward}; }
+
+  static int backward(const Args& args, const Context& context, const Kernel& kernel, void*) {
+    const TensorView &logits = args.tensors[kGateGradLogits], &to = args.tensors[kGateGradOut];
+    MoeGateBackwardParams p{};
+    p.dl_aux = args.tensors[kGateGradAux].data;
+    p.logits = logits.data;
+    p.dweights = column_of(args.tensors[kGateGradWeights]);
+    p.kept = column_of(args.tensors[kGateGradKept]);
+    p.first_choices = column_of(args.tensors[kGateGradFirst]);
+    p.dlogits = to.data;
+    p.row = stride_of(logits, 0), p.column = stride_of(logits, 1);
+    p.out_row = stride_of(to, 0), p.out_column = stride_of(to, 1);
+    p.tokens = static_cast<std::int32_t>(args.letters[kGateGradT]);
+    p.experts = static_cast<std::int32_t>(args.letters[kGateGradE]);
+    p.choices = static_cast<std::int32_t>(args.letters[kGateGradK]);
+    p.eps = static_cast<float>(least_sum(args.tensors[kGateGradWeights].dtype));
+    const double tokens = std::max(1, p.tokens);
+    p.share = static_cast<float>(p.experts / (tokens * tokens));
+    return launch_warps(*kernel.entries[0], p, args.letters[kGateGradT], 0, context);
+  }
+};
+
+void check(const Args& args) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t items = args.letters[kGateGradT] * args.letters[kGateGradK];
+  if (std::max(items, args.letters[kGateGradT]) <= kMost) return;
+  const std::string expected = text("at most ", kMost, " choices");
+  throw Error(
+      ErrorKind::kArgument,
+      text("topk_gating_backward: logits is too large; expected ", expected, ", got ", items),
+      {"topk_gating_backward", "logits", expected, text(items)});
+}
+
+}  // namespace
+
+OperatorDef topk_gating_backward();
+OperatorDef topk_gating_backward() {
+  OperatorDef def;
+  def.family = "moe";
+  def.schema =
+      "topk_gating_backward(dl_aux: f[], dweights: like(dl_aux)[k*T], logits: f[T, E], "
+      "kept: i32[k*T] ~ index<E|-1, first_choices: i32[E] ~ index<=T, k: dim) -> "
+      "dlogits: like(logits)[T, E] where T: bucket(tokens)";
+  def.formula =
+      "g = softmax_E(logits); D = Σ g of those kept, D' = max(D, eps); dg = dl_aux · E · "
+      "first_choices / T², and dw / D' − [D ≥ eps] · Σ dw · g / D'² where kept; dlogits = g · (dg "
+      "− "
+      "Σ_E g · dg)";
+  def.letters = {"k", "T", "E"};
+  def.reference = topk_gating_backward_reference;
+  def.bound = [](const Problem& problem, int) {
+    const DType type = problem.tensors[kGateGradLogits].dtype;
+    const FloatTraits out = float_traits(type);
+    return Bound{.magnitude = kRounding * (1 + out.eps),
+                 .value = type == DType::kF32 ? 0 : out.eps / 2,
+                 .absolute = out.tiny};
+  };
+  def.check = check;
+  def.work_per_row = [](const Problem& problem) {
+    return 40.0 * static_cast<double>(problem.dims[kGateGradE]);
+  };
+  Implementation cpu;
+  cpu.flags = {.deterministic = true};
+  cpu.estimate = [](const Query& q, const Config&) {
+    const double units = std::max<double>(1, q.problem.threads), bytes = bytes_of(q.problem);
+    return 1e3 * launch_s(q.device) +
+           kernels::rates_of(q).roofline_ms(units, bytes, 8 * bytes, DType::kF32);
+  };
+  cpu.prepare = [](const Query& q, const Config&) {
+    return make_kernel({run_cpu}, gate_passes(q));
+  };
+  def.implementations = gate_levels(cpu);
+  def.implementations.push_back(kernels::make_cuda<Form>(
+      "cuda_warps", source_hash("ops/moe/topk_gating_backward/topk_gating_backward.cpp")));
+  return def;
+}
+
+}  // namespace dlblas::moe

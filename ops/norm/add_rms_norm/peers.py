@@ -1,0 +1,12 @@
+"""add_rms_norm in torch: what is timed beside it on a CPU, eager and compiled."""
+
+from __future__ import annotations
+
+import torch
+
+
+def add_rms_norm(
+    x: torch.Tensor, weight: torch.Tensor, residual: torch.Tensor, eps: float = 1e-6
+) -> tuple[torch.Tensor, torch.Tensor]:
+    total = x + residual
+    return torch.nn.functional.rms_norm(total, x.shape[-1:], weight, eps), total

@@ -1,0 +1,35 @@
+// The oracle of group_norm_rows: y = (x − mean)/√(var + eps)·weight + bias, in f64, and silu of it.
+// The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp), times |weight|; the
+// product and the sum with the bias round once each. silu moves by 1.1 of that at most, and adds
+// its own (ops/silu_point.hpp). Read next: group_norm_rows_program.hpp.
+#pragma once
+
+#include "ops/norm/layer_norm_moments.hpp"
+#include "ops/silu_point.hpp"
+
+namespace dlblas::norm {
+
+enum GroupNormTensor : int { kGroupNormX, kGroupNormWeight, kGroupNormBias };
+enum GroupNormLetter : int { kGroupNormT, kGroupNormC, kGroupNormInner };
+
+template <typename Row>
+void group_norm_rows_row(Row& row) {
+  const auto width = row.size(kGroupNormC), inner = row.size(kGroupNormInner);
+  const auto x = [&](auto c) { return row.load(kGroupNormX, c); };
+  const auto moments = layer_norm_moments(row, width, row.scalar(1), x);
+  row.each(width, [&](auto c) {
+    const double factor = row.has(kGroupNormWeight) ? row.load(kGroupNormWeight, c / inner) : 1;
+    const double product = moments.normed(x(c)) * factor;
+    double y = product + (row.has(kGroupNormBias) ? row.load(kGroupNormBias, c / inner) : 0);
+    double off = std::abs(factor) * moments.normed_off(x(c)) + std::abs(product) + std::abs(y) +
+                 2 * 0x1p-126 / kRounding;
+    if (row.integer(2) == 1) {
+      const auto gate = activation::SiluPoint::at(y);
+      off = 1.1 * off + activation::kSecondOrder * gate.value_off + activation::kTiny;
+      y = gate.value;
+    }
+    row.store(0, c, y, moments.lost ? -1 : off);
+  });
+}
+
+}  // namespace dlblas::norm

@@ -1,0 +1,12 @@
+"""group_norm_rows in torch: what is timed beside it, eager and compiled."""
+
+from __future__ import annotations
+
+import torch
+
+
+def group_norm_rows(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, inner: int
+) -> torch.Tensor:
+    y = torch.nn.functional.layer_norm(x, x.shape[-1:])
+    return y * weight.repeat_interleave(inner, -1) + bias.repeat_interleave(inner, -1)

@@ -1,0 +1,30 @@
+"""layernorm_gated_rows once more, in NumPy: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: layernorm_gated_rows_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def layernorm_gated_rows(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    v = tensors["x"]
+    if v.shape[-1] == 0:
+        return (v,)
+    before = scalars["norm_before_gate"]
+    gate = tensors["z"] / (1 + np.exp(-tensors["z"])) if "z" in tensors else np.ones(())
+    if not before:
+        v = v * gate
+    if not scalars["is_rms_norm"]:
+        v = v - np.mean(v, axis=-1, keepdims=True)
+    y = v / np.sqrt(np.mean(v**2, axis=-1, keepdims=True) + scalars["eps"])
+    y = y * tensors.get("weight", np.ones(())) + tensors.get("bias", np.zeros(()))
+    return (y * gate if before else y,)
+
+
+FORMULAS = {"layernorm_gated_rows": layernorm_gated_rows}

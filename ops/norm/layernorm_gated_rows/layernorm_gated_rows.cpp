@@ -1,0 +1,53 @@
+// layernorm_gated_rows: schema, oracle and program. Everything else is derived from these. Read
+// next: layernorm_gated_rows_program.hpp (what it computes), layernorm_gated_rows_ref.hpp (how
+// exactly).
+#include "kernels/rows.hpp"
+#include "ops/norm/layernorm_gated_rows/layernorm_gated_rows_ref.hpp"
+
+namespace dlblas::norm {
+
+OperatorDef layernorm_gated_rows();
+OperatorDef layernorm_gated_rows() {
+  OperatorDef def;
+  def.family = "norm";
+  def.schema =
+      "layernorm_gated_rows(x: f[*T, C], weight: like(x)|f32[*T, C]?, bias: like(x)|f32[*T, C]?, "
+      "z: like(x)[*T, C]?, eps: float = 1e-6, norm_before_gate: bool = true, "
+      "is_rms_norm: bool = false) -> y: like(x)[*T, C] where T: bucket(tokens)";
+  def.inplace = {"layernorm_gated_rows_(x!y, weight, bias, z, eps, norm_before_gate, is_rms_norm)"};
+  def.formula =
+      "n(v) = (v − mean_C(v)) · rsqrt(var_C(v) + eps) · weight + bias, or v · rsqrt(mean_C(v²) + "
+      "eps) · weight + bias; y = n(x) · silu(z) or n(x · silu(z))";
+  def.letters = {"T", "C"};
+  kernels::set_row_oracle<layernorm_gated_rows_row<kernels::HostRow>>(def);
+  def.bound = [](const Problem& problem, int) {
+    const FloatTraits out = float_traits(problem.tensors[kGatedX].dtype);
+    return Bound{
+        .magnitude = kRounding * (1 + out.eps), .value = out.eps / 2, .absolute = out.tiny};
+  };
+  def.work_per_row = [](const Problem& problem) {
+    return 24.0 * static_cast<double>(problem.dims[kLayerNormC]);
+  };
+  kernels::add_row_implementations(
+      def, {.program = "layernorm_gated_rows",
+            .width = "C",
+            .operands = {"x", "weight", "bias", "y", "z"},
+            .reduces = true,
+            .registers = 40,
+            .access_registers = 14,
+            .fill =
+                [](const Args& args, RowCall& call) {
+                  fill_layer_norm(args.scalars[kGatedEps].f, args.letters[kLayerNormC], call);
+                },
+            .choose =
+                [](const Problem& problem, std::int32_t* options) {
+                  const bool gated = problem.tensors[kGatedZ].dtype != DType::kAbsent;
+                  options[0] = problem.tensors[kGatedWeight].dtype != DType::kAbsent;
+                  options[1] = problem.tensors[kGatedBias].dtype != DType::kAbsent;
+                  options[2] = !gated ? 0 : problem.scalars[0] != 0 ? 1 : 2;
+                  options[3] = problem.scalars[1] != 0;
+                }});
+  return def;
+}
+
+}  // namespace dlblas::norm

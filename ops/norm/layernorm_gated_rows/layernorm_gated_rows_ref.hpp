@@ -1,0 +1,77 @@
+// The oracle of layernorm_gated_rows, in f64: v = x·silu(z) before, or x; x̂ = (v − mean)·rstd, of
+// an rms_norm v·rstd; y = x̂·weight + bias, times silu(z) behind. The error it allows, in units u =
+// 2^-24: that of x̂ (layer_norm_moments.hpp; without a mean, the root's, ops/mean_square.hpp). A
+// gated v is off by its gate's share and one rounding, G·|v|: x̂ is then off by rstd·G·(|v| +
+// mean|v|), and by its factor, G·mean(|d|·(|v| + mean|v|)) of var + eps. The product with the
+// weight and the sum with the bias round once each, the gate behind adds its own. Read next:
+// ops/silu_point.hpp, layernorm_gated_rows_program.hpp.
+#pragma once
+
+#include "ops/norm/layer_norm_moments.hpp"
+#include "ops/silu_point.hpp"
+
+namespace dlblas::norm {
+
+enum GatedNormTensor : int { kGatedX, kGatedWeight, kGatedBias, kGatedZ };
+enum GatedNormScalar : int { kGatedEps, kGatedBehind, kGatedRms };
+
+/// The moments of a row of either norm.
+template <typename Row, typename X>
+LayerNormMoments gated_moments(const Row& row, std::int64_t width, double eps, bool rms,
+                               const X& x) {
+  if (!rms) return layer_norm_moments(row, width, eps, x);
+  const double scale = layer_norm_scale(eps), n = static_cast<double>(width);
+  const auto sums = row.template sums<3>(width, [&](auto c, double* terms) {
+    const double square = x(c) * x(c);
+    terms[0] = square, terms[1] = square * square, terms[2] = square != 0;
+  });
+  const RowSquares squares = {sums.of[0], sums.of[1], sums.of[2]};
+  const double mean = squares.sum / n + eps, scaled = mean * scale * scale;
+  const double most = squares.sum * scale * scale;
+  LayerNormMoments m = {};
+  m.rstd = 1 / std::sqrt(mean);
+  m.variance = 2 * (kNormRoundings + squares.root_error(width));
+  m.lost = (std::isfinite(most) && most >= 0x1p126) || scaled < 0x1p-101;
+  return m;
+}
+
+template <typename Row>
+void layernorm_gated_rows_row(Row& row) {
+  const auto width = row.width(kGatedX);
+  const auto n = static_cast<double>(width);
+  const bool gated = row.has(kGatedZ), behind = row.integer(kGatedBehind) != 0;
+  const bool rms = row.integer(kGatedRms) != 0, before = gated && !behind;
+  const auto gate = [&](auto c) { return activation::SiluPoint::at(row.load(kGatedZ, c)); };
+  const auto x = [&](auto c) {
+    return before ? row.load(kGatedX, c) * gate(c).value : row.load(kGatedX, c);
+  };
+  const auto x_off = [&](auto c) {
+    if (!before) return 0.0;
+    return activation::kSecondOrder * std::abs(row.load(kGatedX, c)) *
+               (gate(c).value_off + std::abs(gate(c).value) + activation::kTiny) +
+           0x1p-126 / kRounding;
+  };
+  const auto m = gated_moments(row, width, row.scalar(kGatedEps), rms, x);
+  const double common = rms ? 0 : row.sum(width, x_off) / n;
+  const double moved =
+      row.sum(width, [&](auto c) { return std::abs(x(c) - m.mean) * (x_off(c) + common); });
+  const double factor_off = before ? moved / n * m.rstd * m.rstd : 0;
+  row.each(width, [&](auto c) {
+    const double weight = row.has(kGatedWeight) ? row.load(kGatedWeight, c) : 1;
+    const double product = m.normed(x(c)) * weight;
+    double y = product + (row.has(kGatedBias) ? row.load(kGatedBias, c) : 0);
+    double off =
+        m.normed_off(x(c)) + m.rstd * (x_off(c) + common) + std::abs(m.normed(x(c))) * factor_off;
+    off = activation::kSecondOrder * std::abs(weight) * off + 2 * 0x1p-126 / kRounding +
+          row.has(kGatedWeight) * std::abs(product) + row.has(kGatedBias) * std::abs(y);
+    if (gated && behind) {
+      const auto [value, value_off, slope, slope_off] = gate(c);
+      off = activation::kSecondOrder * (off * std::abs(value) + std::abs(y) * value_off) +
+            std::abs(y) * (std::abs(value) + activation::kTiny) + 0x1p-126 / kRounding;
+      y *= value;
+    }
+    row.store(0, c, y, m.lost || factor_off * kRounding > 0x1p-6 ? -1 : off);
+  });
+}
+
+}  // namespace dlblas::norm

@@ -1,0 +1,9 @@
+"""rms_norm in torch: what is timed beside it on a CPU, eager and compiled."""
+
+from __future__ import annotations
+
+import torch
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)

@@ -1,0 +1,17 @@
+// What quantising row programs read of a call: the largest value of q's type, and whether scales
+// are powers of 2. Read next: ops/quant_scale.hpp.
+#pragma once
+
+#include "kernels/rows.hpp"
+#include "ops/quant_ref.hpp"
+
+namespace dlblas::quant {
+
+/// RowCall::f: kLargest, kPowers. `kScaleDtype`: the schema's scalar.
+template <int kScaleDtype>
+void fill_scales(const Args& args, RowCall& call) {
+  call.f[0] = static_cast<float>(largest_of(args.result(0).dtype));
+  call.f[1] = args.scalars[kScaleDtype].i != 0;
+}
+
+}  // namespace dlblas::quant

@@ -1,0 +1,70 @@
+// What the host, the CPU's instruction-set objects and the CUDA kernel of scales over groups of
+// columns agree on: plain values. Read next: ops/quant_groups.hpp, quant_groups.cuh,
+// quant_groups_simd.hpp.
+#pragma once
+
+#include "device/dtype.hpp"
+#include "device/view.hpp"
+
+namespace dlblas {
+
+/// How a group's scale is made and kept: f32, amax / largest (ops/quant_scale.hpp); a power of 2 in
+/// f8e8m0; f8e4m3 below a factor of the whole tensor (ops/quant_mx.hpp).
+enum class QuantScaleKind : int32_t { kFloat, kMx, kNv };
+
+struct QuantGroupsTraits {
+  DType type, q_type;
+  QuantScaleKind scale;
+  int32_t group;   // columns
+  int32_t access;  // columns of a thread
+  bool gated;      // x is [gate | up]; what is quantised is silu(gate) · up
+  bool counted;    // x is [E, M, ·], of which only the first count[e] rows are there
+  bool plain;      // rows lie at one stride (of M, and of E), elements side by side and aligned
+};
+
+inline constexpr int kQuantGroupsThreads = 256;
+
+/// One call. A block has 2^across threads side by side.
+struct QuantGroupsParams {
+  DeviceView x, q, scale;
+  int64_t x_row, q_row, scale_row, scale_group;  // plain: strides in elements; of q, in bytes
+  int64_t x_outer, q_outer, scale_outer;         // of E, where rows are counted
+  int64_t rows, inner;                           // inner: M
+  const void* count;
+  int64_t count_stride;
+  const float* global;  // kNv
+  int32_t width, groups;
+  uint32_t chunks;  // blocks side by side
+  int32_t across, count_bytes;
+  float largest, powers;
+  int32_t padding;
+};
+static_assert(sizeof(QuantGroupsParams) == 3 * 144 + 12 * 8 + 8 * 4,
+              "host and device read the same bytes");
+
+/// A row on a CPU; elements are side by side, as f32 where `type` is.
+struct QuantGroupsRow {
+  DType type, q_type;
+  QuantScaleKind kind;
+  const void* x;
+  const void* up;  // null: x is quantised; else silu(x) · up
+  int64_t width, group;
+  float largest, powers, global;
+  float* values;  // scratch of a row, where elements are no f32 yet; as many as width
+  void* q;
+  void* scale;  // f32 or bytes, one a group
+};
+using QuantGroupsFn = void (*)(const QuantGroupsRow& row);
+
+// One entry an instruction set, in objects of their own.
+namespace baseline {
+void quant_groups_row(const QuantGroupsRow& row);
+}
+namespace avx2 {
+void quant_groups_row(const QuantGroupsRow& row);
+}
+namespace avx512 {
+void quant_groups_row(const QuantGroupsRow& row);
+}
+
+}  // namespace dlblas

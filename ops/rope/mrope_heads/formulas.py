@@ -1,0 +1,38 @@
+"""mrope_heads once more, in NumPy: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: mrope_heads_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def mrope_heads(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+    table = tensors["cos_sin_cache"]
+    pairs = table.shape[-1] // 2
+    column = np.arange(pairs)
+    angles = []
+    for half in (table[:, :pairs], table[:, pairs:]):
+        time, height, width = (
+            half[tensors[name].astype(np.int64)] for name in ("time", "height", "width")
+        )
+        later = np.where(column < scalars["second"], height, width)
+        angles.append(np.where(column < scalars["first"], time, later)[:, None, :])
+    cos, sin = angles
+
+    def rotated(x: Any) -> Any:
+        y = x.copy()
+        low, high = slice(0, pairs), slice(pairs, 2 * pairs)
+        if scalars["style"] == "interleaved":
+            low, high = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+        y[..., low] = x[..., low] * cos - x[..., high] * sin
+        y[..., high] = x[..., high] * cos + x[..., low] * sin
+        return y
+
+    return rotated(tensors["q"]), rotated(tensors["k"])
+
+
+FORMULAS = {"mrope_heads": mrope_heads}

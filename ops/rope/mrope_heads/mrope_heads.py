@@ -1,0 +1,41 @@
+"""Docstring pieces of mrope_heads. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "mrope_heads": {
+        "summary": "Rotates heads by rows of a table that three positions a token choose.",
+        "formula": (
+            "[cos | sin] = cos_sin_cache[time] for pairs below first, [height] below second, "
+            "[width] from there on; out_l = x_l · cos − x_h · sin, out_h = x_h · cos + x_l · sin "
+            "of pairs (l, h): (i, i + Dh) for neox, (2i, 2i + 1) for interleaved; the last Dn "
+            "channels are copied, in place left alone"
+        ),
+        "shapes": (
+            "q [T, H, D], k [T, Hkv, D], time, height and width [T], cos_sin_cache [P, R] with R = "
+            "2Dh ≤ D = 2Dh + Dn -> q_out [T, H, D], k_out [T, Hkv, D]. Any strides."
+        ),
+        "dtypes": (
+            "q f32, f16 or bf16, k q's dtype; cos_sin_cache q's dtype or f32; positions i32 or "
+            "i64. Results have q's dtype."
+        ),
+        "aliasing": (
+            "mrope_heads_(q, k, …) or out=(q, k) writes over q and k; other overlaps are refused."
+        ),
+        "numerics": "In f32, one rounding, at the store. The same bits in any batch.",
+        "errors": (
+            "ShapeMismatchError (R odd or above D), UnsupportedDtypeError, DeviceError, "
+            "ArgumentError (first or second out of order); nothing is written then. Positions are "
+            "not checked: one of P or more reads outside the table; a token with a negative one "
+            "is left out, unwritten."
+        ),
+        "source": "Wang et al., Qwen2-VL, 2024.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "time": "a token's position in time: the table's row of the first section",
+    "height": "its row of patches: the table's row of the second section",
+    "width": "its column of patches: the table's row of the third section",
+    "first": "pairs of the first section",
+    "second": "pairs of the first two sections",
+}

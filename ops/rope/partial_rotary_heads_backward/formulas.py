@@ -1,0 +1,27 @@
+"""partial_rotary_heads_backward once more, in NumPy: what the oracle itself is checked against.
+
+Written from the contract, not from the C++. Read next: partial_rotary_heads_backward_ref.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def partial_rotary_heads_backward(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    dq, dk, dv = tensors["dq_out"], tensors["dk_out"], tensors["dv_out"]
+    cos, sin = tensors["cos"][..., None, :], tensors["sin"][..., None, :]
+    half = cos.shape[-1] // 2
+    plain = dq.shape[-1] - 2 * half
+    low, high = dq[..., plain : plain + half], dq[..., plain + half :]
+    back = dq.copy()
+    back[..., plain::2] = low * cos[..., :half] + high * sin[..., half:]
+    back[..., plain + 1 :: 2] = high * cos[..., half:] - low * sin[..., :half]
+    return back, np.concatenate([dk[..., :plain], dv[..., : scalars["Dv"]]], axis=-1)
+
+
+FORMULAS = {"partial_rotary_heads_backward": partial_rotary_heads_backward}

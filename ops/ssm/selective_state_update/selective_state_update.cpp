@@ -1,0 +1,39 @@
+// selective_state_update, one token of a state-space model for each sequence: schema, oracle and
+// implementations. Heads are letters G (groups that share B and C) and R (heads of a group).
+// Read next: selective_state_update_ref.cpp (what it computes), selective_state_update_cpu.cpp and
+// selective_state_update.cuh (how).
+#include "ops/ssm/selective_state_update/selective_state_update.hpp"
+
+#include "ops/ssm/step_oracle.hpp"
+
+namespace dlblas::ssm {
+
+OperatorDef selective_state_update();
+OperatorDef selective_state_update() {
+  OperatorDef def;
+  def.family = "ssm";
+  def.schema =
+      "selective_state_update(state: f[batch, G*R, P, N]!, x: f[batch, G*R, P], "
+      "dt: like(x)|f32[batch, G*R, P] ~ positive, A: like(x)|f32[G*R, P, N] ~ negative, "
+      "B: like(x)|f32[batch, G, N], C: like(x)|f32[batch, G, N], D: like(x)|f32[G*R, P]?, "
+      "z: like(x)[batch, G*R, P]?, dt_bias: like(x)|f32[G*R, P]?, dt_softplus: bool = false) "
+      "-> y: like(x)[batch, G*R, P] where batch: bucket(tokens)";
+  def.formula =
+      "dt' = softplus(dt + dt_bias); state = e^(dt'·A)·state + dt'·x·B; "
+      "y = (Σ_N C·state + D·x)·silu(z)";
+  def.letters = {"batch", "G", "R", "P", "N"};
+  def.reference = update::reference;
+  def.bound = [](const Problem& problem, int judged) {
+    return step_bound(problem.tensors[judged == 0 ? update::kY : update::kState].dtype);
+  };
+  // A row of the state, and in the oracle's memory one of y beside it.
+  def.work_per_row = [](const Problem& problem) {
+    return 100.0 * static_cast<double>(problem.dims[update::kN]) +
+           static_cast<double>(problem.dims[update::kP]);
+  };
+  def.implementations = update::cpu();
+  def.implementations.push_back(update::cuda());
+  return def;
+}
+
+}  // namespace dlblas::ssm

@@ -1,0 +1,136 @@
+// One step of a state-space model in f64, and how far kernels in f32 may be off: what the oracles
+// of a single step and of a scan share.
+//   dt' = softplus(dt + bias)   h' = e^(dt'·A)·h + dt'·x·B   y = (Σ_n C·h' + D·x)·silu(z)
+// Errors are in units of u = 2^-24. They are those of a chain of steps: each rounds its products
+// and its sum, and the factor e^(dt'·A), which lies between 0 and 1 for A < 0, passes on that part
+// of what was wrong before. So with A < 0 errors stay some roundings of what the state is made of,
+// and grow with the number of steps only where nothing decays. Roundings are counted against sums
+// of absolute terms, since kernels may scan in any order and terms cancel in one only. Read next:
+// selective_state_update/, selective_scan/, device/oracle/sum_error.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "core/element.hpp"
+#include "device/oracle/sum_error.hpp"
+#include "registry/operator.hpp"
+
+namespace dlblas::ssm {
+
+/// A value, and roundings that it may be off by.
+struct Rounded {
+  double value = 0, off = 0;
+};
+
+/// An element by its place in each dimension.
+template <typename... Places>
+double element(const TensorView& t, Places... places) {
+  const std::int64_t at[] = {static_cast<std::int64_t>(places)...};
+  std::int64_t offset = 0;
+  for (int i = 0; i < t.rank; ++i) offset += at[i] * t.strides[i];
+  return load_element(t, offset);
+}
+
+inline constexpr double kFlushed = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
+inline constexpr double kMost = 0x1p126;                  // more, and f32 may not hold it
+
+/// exp is good to 4 roundings and 1.3 a unit of its argument (device/row/values.cuh), log1p of it
+/// to 16; a sum, and the slope of softplus, pass on what dt was off by.
+inline Rounded time_step(double dt, double bias, bool softplus) {
+  const double v = dt + bias, off = bias == 0 ? 0 : std::abs(v);
+  if (!softplus) return {v, off};
+  const double e = std::exp(-std::abs(v)), log = std::log1p(e);
+  return {std::max(v, 0.0) + log, off / (1 + std::exp(-v)) + (24 + 2 * std::abs(v)) * log +
+                                      std::abs(v) * (v > 0) + kFlushed};
+}
+
+/// y · silu(z): exp and a quotient.
+inline Rounded gated(const Rounded& y, double z) {
+  const double gate = z / (1 + std::exp(-z));
+  // Below −87 the reciprocal is 0, where |z|·e^z is 2^-119.
+  const double off = std::abs(gate) * (16 + 2 * std::abs(z)) + 0x1p7 * kFlushed;
+  return {y.value * gate, std::abs(gate) * (y.off + std::abs(y.value)) + std::abs(y.value) * off};
+}
+
+/// One element of the state.
+class StateElement {
+ public:
+  explicit StateElement(double before) : value_(before), size_(std::abs(before)) {}
+
+  void step(const Rounded& dt, double x, double a, double b) {
+    const double z = dt.value * a, factor = std::exp(z), in = dt.value * x * b;
+    // What became infinite is inf or NaN from now on, by the order of a scan, and where a factor of
+    // f32 is 0 at once.
+    const bool flushed = factor > 0 && factor < kFlushed * kRounding;
+    lost_ |= std::isinf(size_) && (steps_ > 0 || flushed);
+    const double relative = std::isfinite(z) ? 4 + 2.5 * std::abs(z) + std::abs(a) * dt.off : 0;
+    const double factor_off = factor * relative + kFlushed;
+    const double in_off =
+        2 * std::abs(in) + std::abs(x * b) * dt.off + (1 + std::abs(b) + std::abs(x)) * kFlushed;
+    off_ = factor * off_ + size_ * factor_off + in_off;
+    size_ = factor * size_ + std::abs(in);
+    off_ += 2 * size_;
+    value_ = factor * value_ + in;
+    growth_ = factor * std::max(1.0, growth_);
+    lost_ |= too_large(size_) || too_large(growth_) || (std::isinf(factor) && std::isfinite(z));
+    peak_ = std::max(peak_, size_);
+    ++steps_;
+  }
+
+  double value() const { return value_; }
+  /// Σ of absolute terms.
+  double size() const { return size_; }
+  /// f32 cannot hold what kernels make on the way.
+  bool lost() const { return lost_; }
+  /// A scan joins parts in a tree: two roundings a level, of which many go either way. A factor of
+  /// many steps may be 0 in f32.
+  double off() const {
+    const double tree = 2.0 * static_cast<double>(std::min<std::int64_t>(steps_ - 1, 8)) * size_;
+    return off_ + std::max(0.0, tree) + (steps_ > 1 ? peak_ * kFlushed : 0);
+  }
+
+ private:
+  static bool too_large(double size) { return size >= kMost && std::isfinite(size); }
+  double value_, size_, off_ = 0, growth_ = 1, peak_ = 0;
+  std::int64_t steps_ = 0;
+  bool lost_ = false;
+};
+
+/// Σ_n C·h', term by term.
+class Output {
+ public:
+  void add(const StateElement& h, double c) {
+    terms_.add(c * h.value());
+    size_ += std::abs(c) * h.size();
+    off_ += std::abs(c) * (h.off() + h.size()) + 0x1p-149 / kRounding;  // the least of f32
+    lost_ |= h.lost();
+  }
+  /// With D·x, gated where there is a z.
+  Rounded finish(double d, double x, const double* z) const {
+    const double skip = d * x, value = terms_.sum() + skip;
+    const Rounded y{value, off_ + terms_.roundings() + std::abs(skip) + std::abs(value)};
+    return z ? gated(y, *z) : y;
+  }
+  bool lost() const { return lost_ || (size_ >= kMost && std::isfinite(size_)); }
+
+ private:
+  kernels::RowWalk terms_;
+  double size_ = 0, off_ = 0;
+  bool lost_ = false;
+};
+
+/// What a reference says of one element.
+inline void put(const OracleOut& out, std::int64_t at, DType type, const Rounded& r, bool lost) {
+  const double stored = round_to(type, r.value);
+  out.value[at] = std::isinf(stored) ? stored : r.value;
+  out.magnitude[at] = lost ? -1 : std::isfinite(r.off) ? r.off : 0;
+}
+
+inline Bound step_bound(DType type) {
+  const FloatTraits out = float_traits(type);
+  return {.magnitude = 1.001 * kRounding, .value = out.eps / 2, .absolute = out.tiny};
+}
+
+}  // namespace dlblas::ssm

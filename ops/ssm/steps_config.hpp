@@ -1,0 +1,50 @@
+// What hosts and the instruction-set objects of state-space steps agree on: plain values.
+// Read next: ops/ssm/steps_simd.hpp (the passes), steps_cpu.hpp (who calls them).
+#pragma once
+
+#include <stdint.h>
+
+#include "device/dtype.hpp"
+
+namespace dlblas {
+
+/// One row of the state and the steps that it takes. Rows of f32 lie side by side, aligned to
+/// nothing.
+struct SsmRow {
+  void* state;      // [count] of state_type
+  const void* a;    // [count] f32, or null: `same_a` for all
+  const float* b;   // [steps, count]
+  const float* c;   // the same
+  const float* dt;  // [steps]
+  const float* dx;  // [steps] dt · x
+  float* y;         // [steps] Σ C · state
+  int64_t count, steps;
+  float same_a;
+  DType state_type;
+};
+
+/// What a CPU does with rows.
+struct SsmPasses {
+  void (*widen)(DType type, const void* from, int64_t count, float* to);
+  void (*narrow)(DType type, const float* from, int64_t count, void* to);
+  /// dt = softplus(dt + bias), or without either; dx = dt · x. bias may be null.
+  void (*times)(float* dt, const float* bias, bool softplus, const float* x, float* dx,
+                int64_t count);
+  /// state = e^(dt·a)·state + dx·b, then Σ c·state, a step after the other.
+  void (*steps)(const SsmRow& row);
+  /// y = (y + d·x) · silu(z); d and z may be null.
+  void (*finish)(float* y, const float* d, const float* x, const float* z, int64_t count);
+};
+
+// One entry an instruction set, in objects of their own.
+namespace baseline {
+SsmPasses ssm_passes();
+}
+namespace avx2 {
+SsmPasses ssm_passes();
+}
+namespace avx512 {
+SsmPasses ssm_passes();
+}
+
+}  // namespace dlblas

@@ -1,0 +1,149 @@
+// Steps of state-space models on rows, once for every instruction set.
+// In: rows of a state and what drives them. Out: SsmPasses. Numerics: f32; a state of 16 bits is
+// rounded once a step; sums over the state are f32 within 4096 columns, f64 across. Flow: call >
+// validate > select > compile > [launch].  Read next: cpu/math.hpp, steps_cpu.hpp.
+#pragma once
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"  // what rows alone call
+#include "cpu/math.hpp"
+#pragma GCC diagnostic pop
+#include "ops/ssm/steps_config.hpp"
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+constexpr DType kF = DType::kF32;
+
+/// f(place, lanes) over whole vectors, then the rest.
+template <typename F>
+DLBLAS_INLINE void each_vector(int64_t count, const F& f) {
+  int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) f(i, kWidth);
+  if (i < count) f(i, static_cast<int>(count - i));
+}
+template <DType E>
+DLBLAS_INLINE Vec load_lanes(const void* p, int n) {
+  return n == kWidth ? load<E>(p) : load_partial<E>(p, n);
+}
+template <DType E>
+DLBLAS_INLINE void store_lanes(void* p, Vec v, int n) {
+  if (n == kWidth)
+    store<E>(p, v);
+  else
+    store_partial<E>(p, v, n);
+}
+
+template <DType E>
+void widen_of(const void* from, int64_t count, float* to) {
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        store_lanes<kF>(to + i, load_lanes<E>(at<E>(from, i), n), n);
+      });
+}
+void widen_row(DType type, const void* from, int64_t count, float* to) {
+  if (type == DType::kF32)
+    widen_of<DType::kF32>(from, count, to);
+  else if (type == DType::kF16)
+    widen_of<DType::kF16>(from, count, to);
+  else
+    widen_of<DType::kBF16>(from, count, to);
+}
+
+template <DType E>
+void narrow_of(const float* from, int64_t count, void* to) {
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        store_lanes<E>(at<E>(to, i), load_lanes<kF>(from + i, n), n);
+      });
+}
+void narrow_row(DType type, const float* from, int64_t count, void* to) {
+  if (type == DType::kF32)
+    narrow_of<DType::kF32>(from, count, to);
+  else if (type == DType::kF16)
+    narrow_of<DType::kF16>(from, count, to);
+  else
+    narrow_of<DType::kBF16>(from, count, to);
+}
+
+/// log(1 + e^v). The quotient gives back what 1 + e loses of a small e.
+DLBLAS_INLINE Vec softplus(Vec v) {
+  const Vec one = broadcast(1.0f), e = exp(zero() - abs(v)), sum = one + e;
+  const Vec rest = choose(equal(sum, one), e, log(sum) * e / (sum - one));
+  return max(v, zero()) + choose(is_nan(v), v, rest);
+}
+
+void times(float* dt, const float* bias, bool soft, const float* x, float* dx, int64_t count) {
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        Vec v = load_lanes<kF>(dt + i, n);
+        if (bias) v = v + load_lanes<kF>(bias + i, n);
+        if (soft) v = softplus(v);
+        store_lanes<kF>(dt + i, v, n);
+        store_lanes<kF>(dx + i, v * load_lanes<kF>(x + i, n), n);
+      });
+}
+
+/// One step of columns [begin, end): Σ c·state.
+template <DType E, bool kSameA>
+DLBLAS_INLINE float step(const SsmRow& row, int64_t t, int64_t begin, int64_t end) {
+  const Vec dt = broadcast(row.dt[t]), dx = broadcast(row.dx[t]);
+  const float *b = row.b + t * row.count, *c = row.c + t * row.count;
+  const Vec same = kSameA ? exp(dt * broadcast(row.same_a)) : zero();
+  Vec sums[4] = {zero(), zero(), zero(), zero()};
+  const auto advance = [&](int64_t i, int n, Vec& sum) __attribute__((always_inline)) {
+    Vec factor = same;
+    if constexpr (!kSameA) factor = exp(dt * load_lanes<kF>(at<kF>(row.a, i), n));
+    const Vec before = load_lanes<E>(at<E>(row.state, i), n);
+    const Vec after = fma(factor, before, dx * load_lanes<kF>(b + i, n));
+    store_lanes<E>(at<E>(row.state, i), after, n);
+    sum = fma(load_lanes<kF>(c + i, n), n == kWidth ? after : choose(lanes_below(n), after, zero()),
+              sum);
+  };
+  int64_t i = begin;
+  for (; i + 4 * kWidth <= end; i += 4 * kWidth)
+    for (int k = 0; k < 4; ++k) advance(i + k * kWidth, kWidth, sums[k]);
+  for (; i + kWidth <= end; i += kWidth) advance(i, kWidth, sums[0]);
+  if (i < end) advance(i, static_cast<int>(end - i), sums[0]);
+  return reduce_add((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+template <DType E, bool kSameA>
+void steps_of(const SsmRow& row) {
+  constexpr int64_t kBlock = 4096;
+  for (int64_t t = 0; t < row.steps; ++t) {
+    double sum = 0;
+    for (int64_t begin = 0; begin < row.count; begin += kBlock)
+      sum +=
+          step<E, kSameA>(row, t, begin, begin + kBlock < row.count ? begin + kBlock : row.count);
+    row.y[t] = static_cast<float>(sum);
+  }
+}
+template <bool kSameA>
+void steps_from(const SsmRow& row) {
+  if (row.state_type == DType::kF32)
+    steps_of<DType::kF32, kSameA>(row);
+  else if (row.state_type == DType::kF16)
+    steps_of<DType::kF16, kSameA>(row);
+  else
+    steps_of<DType::kBF16, kSameA>(row);
+}
+void steps(const SsmRow& row) { row.a ? steps_from<false>(row) : steps_from<true>(row); }
+
+void finish(float* y, const float* d, const float* x, const float* z, int64_t count) {
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        Vec v = load_lanes<kF>(y + i, n);
+        if (d) v = fma(load_lanes<kF>(d + i, n), load_lanes<kF>(x + i, n), v);
+        if (z) v = v * silu(load_lanes<kF>(z + i, n));
+        store_lanes<kF>(y + i, v, n);
+      });
+}
+
+}  // namespace
+
+SsmPasses ssm_passes() { return {widen_row, narrow_row, times, steps, finish}; }
+
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)

@@ -1,0 +1,201 @@
+"""``autotune`` and ``missed``: the keys that a program's own calls ran untuned, and searching them.
+
+In: calls of any kind, of functions, modules, ``torch.ops`` and compiled graphs: what they run is
+chosen by the library, which notes what nothing measured nor pinned. Out: a search of each such key,
+or a file of them for ``dlblas tune --missed``. Read next: tuning.py, src/dispatch/missed.hpp.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from . import _native, _options
+from ._functions import native, resolve
+from ._reports import ProgressEvent, TuningReport
+from ._search import checked, report_of
+from .errors import ArgumentError, Error, TuningFailedError, UnsupportedError
+
+
+class MissedKey(NamedTuple):
+    """A key that a call ran untuned: ``str()`` for people, ``key`` as a file keeps it."""
+
+    op: str
+    problem: str
+    why: str  # "model" or "heuristic"
+    key: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.problem} ({self.why})"
+
+
+class ModelReport(list[TuningReport]):
+    """What the searches of a program's keys did: one report a key, in order."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(_line, self)) or "nothing was missed"
+
+
+def _line(report: TuningReport) -> str:
+    winner = report.get("winner") or {}
+    chosen = f"{winner.get('implementation', '-')} {winner.get('config', '')}".rstrip()
+    return f"{report['op']} {report['problem']}: {chosen}; {report['source']}: {report['why']}"
+
+
+def missed(file: str | os.PathLike[str] | None = None) -> list[MissedKey]:
+    """The keys that calls of this process ran untuned so far, each once, the last 4,096: chosen by
+    the model or by the operator's order, neither measured nor pinned.
+
+    With ``file`` they are appended to it as well, one JSON object a line, for
+    ``dlblas tune --missed FILE`` or ``tune_missed``.
+    """
+    found = _since(0)
+    if file is not None:
+        _append(file, found)
+    return found
+
+
+def _since(mark: int) -> list[MissedKey]:
+    return [
+        MissedKey(row["key"]["op"], row["text"], row["why"], row["key"])
+        for row in _native.missed(mark)
+    ]
+
+
+def _append(file: str | os.PathLike[str], keys: Iterable[MissedKey]) -> None:
+    import json
+
+    lines = "".join(json.dumps(one.key) + "\n" for one in keys)
+    with open(file, "a", encoding="utf-8") as opened:
+        opened.write(lines)
+
+
+def read_missed(file: str | os.PathLike[str]) -> list[dict[str, str]]:
+    """The keys of a file, each once; ArgumentError for a line that is none."""
+    keys: dict[str, dict[str, str]] = {}
+    with open(file, encoding="utf-8", errors="replace") as opened:
+        for number, line in enumerate(opened, 1):
+            if not line.strip():
+                continue
+            key = _fields(line)
+            if key is None:
+                raise _options.refuse(
+                    "tune", f"line {number} of --missed", "is no key",
+                    "a JSON object of names and texts with an op", repr(line.strip()[:80]),
+                    "have it written by dlblas.missed()",
+                )  # fmt: skip
+            keys.setdefault(_text(key), key)
+    return list(keys.values())
+
+
+def _fields(line: str) -> dict[str, str] | None:
+    import json
+
+    try:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(read, dict) or not isinstance(read.get("op"), str):
+        return None
+    fields = {name: str(value) for name, value in read.items()}
+    parts = [*fields, *fields.values()]
+    return None if any("\n" in part or "\0" in part for part in parts) else fields
+
+
+def _text(key: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}={value}" for name, value in key.items())
+
+
+def tune_key(key: Mapping[str, str], **options: Any) -> TuningReport:
+    """As ``get_op``: searches one key of ``missed``, unless it is known by now."""
+    function = resolve(key["op"])[0]
+
+    def run(packed: tuple[Any, ...]) -> str:
+        return str(native["tune_key"](_native.plain(_text(key)), packed))
+
+    label = f"{key['op']} {key.get('dims', '')}".rstrip()
+    return report_of("autotune", function, label, checked("autotune", options), run)
+
+
+def tune_missed(keys: Iterable[MissedKey | Mapping[str, str]], **options: Any) -> ModelReport:
+    """Searches each key once; one that cannot be measured is in the report, with its words."""
+    report = ModelReport()
+    for one in keys:
+        key = one.key if isinstance(one, MissedKey) else one
+        try:
+            report.append(tune_key(key, **options))
+        except (TuningFailedError, UnsupportedError) as error:
+            report.append(_failed(key, error))
+    return report
+
+
+def _failed(key: Mapping[str, str], error: Error) -> TuningReport:
+    words = str(error).partition("\n")[0]
+    problem = f"[{key.get('dims', '')}]"
+    return TuningReport(
+        op=key["op"], problem=problem, source="failed", winner=None, served=None, why=words
+    )
+
+
+class autotune:  # noqa: N801 - used like a function
+    """``with dlblas.autotune(seconds=5) as session: model(x)``: tunes what the calls inside miss.
+
+    Inside, every choice is made anew, and keys that neither a measurement nor a pin decides are
+    noted, whatever calls them: functions, modules, ``torch.ops``, graphs of ``torch.compile`` (but
+    no replay of a CUDA graph, which chooses nothing), of all threads. At the exit each key is
+    searched once and kept, as ``get_op`` would: ``session.missed`` and ``session.report`` say what,
+    and calls serve the winners from then on. Of processes of one host that miss a key, one
+    searches it, and the others wait for it.
+
+    ``seconds`` is the budget a key (default ``DLBLAS_TUNE_SECONDS``, 10); 0 searches nothing.
+    ``missed`` names a file to append the keys to, for ``dlblas tune --missed FILE``. ``progress``,
+    ``worker``, ``seed`` and the other options are those of ``tune``. Inputs are made by the
+    library; index-valued ones, as its schema says. An exception inside ends it without a search.
+    """
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        *,
+        missed: str | os.PathLike[str] | None = None,
+        progress: bool | Callable[[ProgressEvent], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self._searches = seconds != 0
+        self._file = missed
+        self._options: dict[str, Any] = {**options, "progress": progress}
+        if self._searches:
+            self._options["seconds"] = seconds
+        checked("autotune", self._options)
+        self._mark: int | None = None
+        self._missed: list[MissedKey] | None = None
+        self.report = ModelReport()
+
+    @property
+    def missed(self) -> list[MissedKey]:
+        """The keys; inside, those so far."""
+        if self._missed is not None:
+            return self._missed
+        return [] if self._mark is None else _since(self._mark)
+
+    def __enter__(self) -> autotune:
+        if self._mark is not None and self._missed is None:
+            raise ArgumentError.from_library(
+                "autotune: session is open; expected one that is not entered yet, got the same "
+                "again; make another",
+                "autotune", "session", "one that is not entered yet", "the same again",
+            )  # fmt: skip
+        self._missed, self.report = None, ModelReport()
+        self._mark = _native.missed_mark()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        assert self._mark is not None
+        self._missed = _since(self._mark)
+        if kind is not None:
+            return
+        if self._file is not None:
+            _append(self._file, self._missed)
+        if self._searches:
+            self.report = tune_missed(self._missed, **self._options)

@@ -1,0 +1,48 @@
+"""Empty arrays of the caller's own package, for results that lie otherwise than the library lays
+them out: they are handed over as ``out=``, of any strides.
+
+Used by: api.py of the families. Read next: ops/quant/api.py.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from . import _dtypes
+from .errors import ArgumentTypeError
+
+
+def empty(like: Any, shape: tuple[Any, ...], dtype: Any, op: str) -> Any:
+    """``shape`` elements without values, beside ``like``: a torch tensor or a NumPy array.
+
+    ``dtype`` is a name of the library's, or a dtype of that package. torch.compile follows it.
+    """
+    name = _dtypes.name_of(dtype) if isinstance(dtype, str) else None
+    if hasattr(like, "new_empty"):
+        if name is not None:
+            import torch
+
+            dtype = getattr(torch, _dtypes.TABLE[name][2])
+        return like.new_empty(shape, dtype=dtype)
+    if type(like).__module__ == "numpy":
+        if name is not None:
+            dtype = _dtypes.TABLE[name][2]
+            if dtype.startswith(("bfloat", "float8")):  # NumPy has no such types of its own
+                dtype = getattr(import_module("ml_dtypes"), dtype)
+        return import_module("numpy").empty(shape, dtype)
+    expected, got = "a torch tensor or a NumPy array", type(like).__name__
+    raise ArgumentTypeError.from_library(
+        f"{op}: x has no results of another layout; expected {expected}, got {got}; hand over out= "
+        "to the operator",
+        op, "x", expected, got,
+    )  # fmt: skip
+
+
+def bytes_of(array: Any) -> Any:
+    """Torch's packed numbers as the bytes that hold them; anything else as it is."""
+    if str(getattr(array, "dtype", "")) != "torch.float4_e2m1fn_x2":
+        return array
+    import torch
+
+    return array.view(torch.uint8)

@@ -1,0 +1,47 @@
+"""The library's log in Python's: the logger ``dlblas``, so that ``logging``, caplog and a server's
+own handlers have it.
+
+``DLBLAS_LOG`` chooses what there is. Where it asks for more than warnings and nobody has set up
+logging, lines go to standard error as they are. With ``DLBLAS_LOG_FILE`` they go there alone.
+Read next: bindings/python/log.hpp, src/core/log.hpp.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+from typing import Any
+
+from ._functions import native
+
+_logger: Any = None
+
+
+def _set_up() -> Any:
+    import logging
+
+    global _logger
+    if _logger is None:
+        logger = logging.getLogger("dlblas")
+        asked = set(os.environ.get("DLBLAS_LOG", "").split(","))
+        if asked & {"info", "call", "search", "compile"}:
+            if not logger.hasHandlers():
+                logger.addHandler(logging.StreamHandler())
+            if logger.level == logging.NOTSET:
+                logger.setLevel(logging.INFO)
+        _logger = logger
+    return _logger
+
+
+def _tell(level: int, line: str) -> None:
+    """``level``: LogLevel's number, 1 for warnings, 2 for the rest."""
+    with contextlib.suppress(Exception):  # a handler's own: no call of an operator fails for it
+        import logging
+
+        _set_up().log(logging.WARNING if level == 1 else logging.INFO, "%s", line)
+
+
+def connect() -> None:
+    native["set_log"](_tell)
+    atexit.register(native["set_log"], None)  # what waits is told; later lines go to fd 2

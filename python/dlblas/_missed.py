@@ -1,0 +1,111 @@
+"""Problems from a file: what a run met and no search has seen, one JSON object a line.
+
+In: lines like ``{"op": "rms_norm", "dims": {"T": 16, "C": 4096}, "dtype": "bf16", "scalars":
+{"eps": 1e-5}}``; ``dtypes`` may name tensors, ``{"": "bf16", "weight": "f32"}``, and ``"bias":
+true`` among the scalars asks for an optional one. Lines of ``dlblas.missed(file)`` are taken, too,
+of any device. Out: (form, named arguments), as for --dims,
+--dtype and --arg. Read next: _specs.py, _cli_compile.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from . import _native, _specs
+from ._text import cut, harmless
+from .errors import Error
+
+_FIELDS = ("op", "dims", "dtype", "dtypes", "scalars")
+_LINE = '{"op": …, "dims": {…}, "dtype": …, "scalars": {…}}'
+
+
+class Missed(NamedTuple):
+    """One line: where it stands, and what it asks for."""
+
+    line: int
+    op: str
+    dims: str
+    dtype: str
+    scalars: list[str]
+
+
+def _word(value: Any) -> str:
+    """A value as a command line has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "x".join(map(_word, value)) if isinstance(value, list) else str(value)
+
+
+def _words(values: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={_word(value)}" if name else _word(value) for name, value in values.items()]
+
+
+def _of_key(number: int, key: dict[str, str]) -> Missed | None:
+    """A line of ``dlblas.missed``: sizes, dtypes and scalars of a key, whatever its layouts."""
+    parts = [key.get(name) for name in ("op", "dims", "tensors", "scalars")]
+    known = {row["name"]: row for row in _native.info()["operators"]}
+    if not all(isinstance(part, str) for part in parts) or key["op"] not in known:
+        return None
+    told = dict(part.split(":")[:2] for part in key["tensors"].split() if ":" in part)
+    inputs = [tensor["name"] for tensor in known[key["op"]]["tensors"]]
+    given = [name for name in inputs if told.get(name, "absent") != "absent"]
+    dtypes = [f"{name}={told[name]}" for name in given]
+    if dtypes:
+        dtypes.insert(0, dtypes[0].partition("=")[2])
+    dims = ",".join(key["dims"].split())
+    words = [word.replace('"', "") for word in key["scalars"].split()]
+    scalars = [word for word in words if not word.endswith("=none")]
+    return Missed(number, key["op"], dims, ",".join(dtypes), scalars)
+
+
+def _parse(number: int, text: str) -> Missed:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and "tensors" in value and (missed := _of_key(number, value)):
+        return missed
+    good = (
+        isinstance(value, dict) and isinstance(value.get("op"), str) and not set(value) - {*_FIELDS}
+    )
+    parts = [value.get(name) or {} for name in ("dims", "dtypes", "scalars")] if good else []
+    if not good or not all(isinstance(part, dict) for part in parts):
+        got = harmless(cut(text, 100))
+        raise _specs.refuse(
+            "compile", f"--missed line {number}", "is malformed", _LINE, got, "one object a line"
+        )
+    dims, dtypes, scalars = parts
+    common = {"": value["dtype"]} if value.get("dtype") else {}
+    dtype = ",".join(_words({**common, **dtypes}))
+    return Missed(number, value["op"], ",".join(_words(dims)), dtype, _words(scalars))
+
+
+def read(path: str) -> list[Missed]:
+    """The file's lines; an empty one counts for nothing."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [_parse(n, text) for n, text in enumerate(file, 1) if text.strip()]
+
+
+def arguments(op: str, dims: str, dtype: str, scalars: list[str], device: str) -> tuple[str, Any]:
+    """(form, named arguments) of one problem in words, on a device."""
+    row, form, fixed = _specs.operator_row(op, _native.info())
+    dtypes = _specs.parse_dtypes(row["name"], dtype)
+    optional = {tensor["name"] for tensor in row["tensors"] if tensor["optional"]}
+    named_by_dtype = {name: True for name in dtypes if name in optional}
+    given = {**named_by_dtype, **_specs.parse_arguments(row, form, scalars), **fixed}
+    sizes = _specs.parse_dims(row, dims)
+    return form, _specs.named_arguments(row, sizes, dtypes or {"": "f32"}, given, device)
+
+
+def problems(path: str, device: str) -> Iterator[tuple[str, Any]]:
+    """Every problem of the file on a device; what is wrong with a line names it."""
+    for missed in read(path):
+        try:
+            yield arguments(*missed[1:], device)
+        except Error as error:
+            words = f"line {missed.line} of {harmless(path)}: {error}"
+            raise type(error).from_library(
+                words, error.op, error.argument, error.expected, error.got
+            ) from None

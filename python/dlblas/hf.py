@@ -1,0 +1,316 @@
+"""Hugging Face models on the operators: ``patch`` replaces what they compute, ``kernel_mapping``
+offers it to the ``kernels`` package.
+
+In: a model of transformers, or none for all of a process. Out: a ``Patch``, which undoes itself.
+What is replaced is tried first, and left alone where it computes otherwise. transformers is
+imported by ``patch()`` alone. Read next: nn/llama_rms_norm.py, docs/torch.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import MethodType, ModuleType
+from typing import Any
+
+import torch
+
+from ._functions import FUNCTIONS
+
+__all__ = ["Patch", "kernel_mapping", "patch"]
+
+_rms_norm, _silu = FUNCTIONS["rms_norm"].call, FUNCTIONS["silu"].call
+_rotate = FUNCTIONS["apply_rotary_pos_emb"].call
+
+_MODELING = re.compile(r"transformers\.models\.(llama|mistral|ministral|mixtral|qwen)\w*\.modeling")
+_FAMILIES = ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_MLP_NAMES = {"down_proj", "act_fn", "gate_proj", "up_proj"}
+_SILU = ("SiLU", "SiLUActivation")
+_MISSING = object()
+
+Forward = Callable[..., Any]
+
+
+def _ours(x: torch.Tensor) -> bool:
+    return x.device.type in ("cpu", "cuda") and x.dtype in _DTYPES
+
+
+def _normed(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Rounded before the weight, as Hugging Face's Llama does."""
+    if torch.compiler.is_compiling():  # a graph holds operators, not functions of ours
+        y: torch.Tensor = torch.ops.dlblas.rms_norm(x, weight, eps, 0.0, True)
+        return y
+    y = _rms_norm(x, weight, eps, cast_before_weight=True)
+    return y
+
+
+def _norm_forward(theirs: Any) -> Forward:
+    def forward(self: Any, hidden_states: torch.Tensor) -> Any:
+        weight = self.weight
+        # A wider weight makes a wider result there.
+        if weight.dtype != hidden_states.dtype or not _ours(hidden_states):
+            return theirs(self, hidden_states)
+        return _normed(hidden_states, weight, self.variance_epsilon)
+
+    return forward
+
+
+def _mlp_forward(theirs: Any) -> Forward:
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        if type(self.act_fn).__name__ not in _SILU or not _ours(x):
+            return theirs(self, x)
+        gate = self.gate_proj(x)
+        act = torch.ops.dlblas.silu if torch.compiler.is_compiling() else _silu
+        return self.down_proj(act(gate) * self.up_proj(x))
+
+    return forward
+
+
+def _rotary(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def apply_rotary_pos_emb(
+        q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor,
+        unsqueeze_dim: int = 1,
+    ) -> Any:  # fmt: skip
+        """In f32, rounded once."""
+        plain = q.dim() == 4 and cos.dim() == 3 and cos.shape[-1] == q.shape[-1]
+        grad = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
+        if not plain or grad or unsqueeze_dim not in (1, 2) or not _ours(q):
+            return theirs(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
+        if unsqueeze_dim == 1:
+            q, k = q.transpose(1, 2), k.transpose(1, 2)
+        shape = (q.shape[0], q.shape[1], cos.shape[-1])
+        q, k = _rotate(q, k, cos.expand(shape), sin.expand(shape))
+        return (q.transpose(1, 2), k.transpose(1, 2)) if unsqueeze_dim == 1 else (q, k)
+
+    return apply_rotary_pos_emb
+
+
+# ---- is it the same? -----------------------------------------------------------------------------
+
+_tried: dict[Any, bool] = {}
+
+
+def _is_llama_norm(cls: type) -> bool:
+    """By name and by value: gains that are added to 1, or other roundings, show in bf16."""
+    if not (cls.__name__.endswith("RMSNorm") and _MODELING.match(cls.__module__)):
+        return False
+    if cls not in _tried:
+        _tried[cls] = _agrees(cls)
+    return _tried[cls]
+
+
+def _agrees(cls: Any) -> bool:
+    with torch.device("cpu"), torch.no_grad():
+        x = (torch.arange(64 * 64).sin() * torch.arange(1, 65).repeat_interleave(64)).view(64, 64)
+        try:
+            norm = cls(64).to(torch.bfloat16)
+            eps = norm.variance_epsilon
+            norm.weight.copy_(torch.arange(64).cos())
+            expected = norm(x.bfloat16())
+        except Exception:  # whatever a class of another kind raises
+            return False
+        got = _normed(x.bfloat16(), norm.weight, eps)
+    # Sums are taken in another order: now and then a tie of the first rounding falls elsewhere.
+    return got.dtype == expected.dtype and int((got != expected).sum()) <= 4
+
+
+def _same_silu(device: torch.device, dtype: torch.dtype) -> bool:
+    """On every value of 16 bits; of 32 bits, to the last places."""
+    if (device, dtype) not in _tried:
+        with torch.no_grad():
+            bits = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32, device=device)
+            x = bits.to(torch.int16).view(dtype) if dtype.itemsize == 2 else bits / 1024
+            got, expected = _silu(x), torch.nn.functional.silu(x)
+            same = got == expected if dtype.itemsize == 2 else torch.isclose(got, expected)
+            _tried[device, dtype] = bool((same | (got.isnan() & expected.isnan())).all())
+    return _tried[device, dtype]
+
+
+def _is_silu_mlp(cls: type) -> bool:
+    code = getattr(cls.__dict__.get("forward"), "__code__", None)
+    return bool(
+        cls.__name__.endswith("MLP")
+        and _MODELING.match(cls.__module__)
+        and code
+        and set(code.co_names) == _MLP_NAMES
+    )
+
+
+# ---- patching ------------------------------------------------------------------------------------
+
+
+class Patch:
+    """What ``patch`` replaced; ``undo()``, or the end of a ``with``, puts it back."""
+
+    def __init__(self) -> None:
+        self.replaced: Counter[str] = Counter()
+        self._before: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, ours
+
+    def undo(self) -> None:
+        """Puts back what is still as it was left; again, it does nothing."""
+        for owner, name, before, ours in reversed(self._before):
+            if vars(owner).get(name) is not ours:
+                continue  # replaced by somebody else since
+            if before is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+        self._before.clear()
+
+    def __enter__(self) -> Patch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.undo()
+
+    def __repr__(self) -> str:
+        words = ", ".join(
+            name if count == 1 else f"{count} {name}"
+            for name, count in sorted(self.replaced.items())
+        )
+        undone = "" if self._before or not words else ", undone"
+        return f"<dlblas.hf.Patch: {words or 'nothing'} replaced{undone}>"
+
+    def _put(self, owner: Any, name: str, ours: Any, what: str) -> None:
+        self._before.append((owner, name, vars(owner).get(name, _MISSING), ours))
+        setattr(owner, name, ours)
+        self.replaced[what] += 1
+
+
+def patch(model: torch.nn.Module | None = None, *, rotary: bool = False) -> Patch:
+    """Hugging Face's Llama, Mistral and Qwen on the operators here: ``<Patch: 5 LlamaRMSNorm, …>``.
+
+    With ``model``, the modules of that model; without, the classes of these families, for every
+    model of this process, there or to come. Parameters, ``state_dict`` and hooks stay. Undone by
+    ``undo()``, or used as a context manager.
+
+    - Norms that compute what ``LlamaRMSNorm`` does become ``rms_norm`` with
+      ``cast_before_weight``, with gradients: the same roundings. Sums are taken in another order,
+      which moves about one bf16 element in 100,000 by one step.
+    - The SiLU of gated MLPs becomes ``silu``, where it is the same on every value of 16 bits, which
+      is tried on the device. Its product with the other branch stays as it is: ``silu_and_mul``
+      would round once, not twice.
+    - ``rotary=True`` takes ``apply_rotary_pos_emb`` too, where no gradient is asked for: rounded
+      once, not three times, so other bits in bf16 and f16. It is a function of the family's
+      file, so it holds for all of its models.
+    """
+    done = Patch()
+    if model is None:
+        for module in _modeling():
+            _patch_classes(done, module)
+    else:
+        _patch_modules(done, model)
+    modules = _modeling() if model is None else _files_of(model)
+    for module in modules if rotary else ():
+        theirs = vars(module).get("apply_rotary_pos_emb")
+        if callable(theirs) and not _is_ours(theirs):
+            name = f"apply_rotary_pos_emb of {module.__name__.rpartition('.')[2]}"
+            done._put(module, "apply_rotary_pos_emb", _rotary(theirs), name)
+    return done
+
+
+def _is_ours(function: Any) -> bool:
+    return getattr(function, "__module__", None) == __name__
+
+
+def _modeling() -> list[ModuleType]:
+    """Files of the families: the plain ones, and those that are imported already."""
+    for family in _FAMILIES:
+        try:
+            importlib.import_module(f"transformers.models.{family}.modeling_{family}")
+        except ModuleNotFoundError as error:  # an older transformers
+            if error.name == "transformers":
+                raise
+    return [module for name, module in sorted(sys.modules.items()) if _MODELING.match(name)]
+
+
+def _files_of(model: torch.nn.Module) -> list[ModuleType]:
+    names = {type(module).__module__ for module in model.modules()}
+    here = (name for name in sorted(names) if _MODELING.match(name) and name in sys.modules)
+    return [sys.modules[name] for name in here]
+
+
+def _forward_of(cls: type) -> tuple[Callable[[Any], Forward], str] | None:
+    if _is_llama_norm(cls):
+        return _norm_forward, cls.__name__
+    if _is_silu_mlp(cls):
+        return _mlp_forward, f"silu of {cls.__name__}"
+    return None
+
+
+def _devices() -> Iterator[tuple[torch.device, torch.dtype]]:
+    kinds = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    return ((torch.device(kind), dtype) for kind in kinds for dtype in _DTYPES)
+
+
+def _patch_classes(done: Patch, module: ModuleType) -> None:
+    for cls in list(vars(module).values()):
+        if not isinstance(cls, type) or cls.__module__ != module.__name__:
+            continue
+        theirs = cls.__dict__.get("forward")
+        made = None if theirs is None or _is_ours(theirs) else _forward_of(cls)
+        if made is None or (
+            made[0] is _mlp_forward and not all(_same_silu(*d) for d in _devices())
+        ):
+            continue
+        done._put(cls, "forward", made[0](theirs), f"class {made[1]}")
+
+
+def _patch_modules(done: Patch, model: torch.nn.Module) -> None:
+    for module in model.modules():
+        cls = type(module)
+        # One of its own is a hook's or another patch's; a class that is patched already serves.
+        if "forward" in vars(module) or _is_ours(cls.forward):
+            continue
+        made = _forward_of(cls)
+        if made is None or (made[0] is _mlp_forward and not _silu_of(module)):
+            continue
+        done._put(module, "forward", MethodType(made[0](cls.forward), module), made[1])
+
+
+def _silu_of(mlp: Any) -> bool:
+    """Is it a SiLU, and the same here? A device that is not known yet is tried when it can be."""
+    weight: torch.Tensor = mlp.gate_proj.weight
+    return (
+        type(mlp.act_fn).__name__ in _SILU
+        and _ours(weight)
+        and _same_silu(weight.device, weight.dtype)
+    )
+
+
+# ---- the kernels package -------------------------------------------------------------------------
+
+
+class _Layer(torch.nn.Module):
+    """``RMSNorm`` as the ``kernels`` package wants a layer: a forward, and no state."""
+
+    can_torch_compile = True
+    has_backward = True
+
+    weight: torch.Tensor
+    variance_epsilon: float
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        return _normed(hidden_states, self.weight, self.variance_epsilon)
+
+
+class _Repository:
+    """Stands for a repository of the Hub: ``load()`` gives the layer's class."""
+
+    layer_name = "RMSNorm"
+
+    def load(self) -> type[torch.nn.Module]:
+        return _Layer
+
+    def __repr__(self) -> str:
+        return "<dlblas RMSNorm>"
+
+
+def kernel_mapping() -> dict[str, dict[str, _Repository]]:
+    """For ``kernels.use_kernel_mapping`` and ``register_kernel_mapping``: ``kernelize`` then
+    takes RMSNorm from here, without the Hub. As in ``patch``, it rounds before the weight."""
+    return {"RMSNorm": {"cuda": _Repository(), "cpu": _Repository()}}

@@ -1,0 +1,29 @@
+"""``dlblas.kernels.layernorm_gated``: gated norms under DLBlas's and Mamba's names.
+
+Read next: ../../../ops/norm/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._faces import layernorm_gated
+
+
+def layernorm_fn(
+    x: Any, weight: Any, bias: Any, z: Any = None, eps: float = 1e-6,
+    group_size: int | None = None, norm_before_gate: bool = True, is_rms_norm: bool = False,
+) -> Any:  # fmt: skip
+    """``norm(x) · silu(z)``, or ``norm(x · silu(z))`` without ``norm_before_gate``."""
+    return layernorm_gated(x, weight, bias, z, eps, group_size, norm_before_gate, is_rms_norm)
+
+
+def rmsnorm_fn(
+    x: Any, weight: Any, bias: Any, z: Any = None, eps: float = 1e-6,
+    group_size: int | None = None, norm_before_gate: bool = True,
+) -> Any:  # fmt: skip
+    """The same with the root of the mean square, and no mean subtracted."""
+    return layernorm_gated(x, weight, bias, z, eps, group_size, norm_before_gate, True)
+
+
+__all__ = ["layernorm_fn", "layernorm_gated", "rmsnorm_fn"]

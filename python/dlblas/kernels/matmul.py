@@ -1,0 +1,22 @@
+"""``dlblas.kernels.matmul``: the product under DLBlas's path.
+
+Read next: ../../../ops/gemm/matmul/matmul.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._functions import FUNCTIONS
+
+__all__ = ["call", "matmul"]
+
+_matmul = FUNCTIONS["matmul"].call
+
+
+def matmul(a: Any, b: Any, activation: str = "") -> Any:
+    """``act(a · b)``: ``dlblas.matmul``, which has ``bias`` and ``out_dtype`` as well."""
+    return _matmul(a, b, activation)
+
+
+call = matmul

@@ -1,0 +1,30 @@
+"""``dlblas.kernels.topk_gating``: capacity gating under DLBlas's class.
+
+A thin call of ``dlblas.topk_gating``. Read next: ../../../ops/moe/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._faces import topk_gating
+
+__all__ = ["TopKGatingFunc"]
+
+
+class TopKGatingFunc:
+    """Called by ``apply``, as an autograd function is; gradients are the operator's own."""
+
+    @staticmethod
+    def apply(
+        logits: Any,
+        k: int,
+        capacity_factor: float = 1.0,
+        min_capacity: int = 2,
+        higher_precision: bool = False,
+    ) -> tuple[Any, Any, Any, Any]:
+        """``dlblas.topk_gating``, which see."""
+        results: tuple[Any, Any, Any, Any] = topk_gating(
+            logits, k, capacity_factor, min_capacity, higher_precision
+        )
+        return results

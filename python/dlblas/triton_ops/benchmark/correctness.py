@@ -1,0 +1,103 @@
+"""Is a tensor close to another? Tolerances are the caller's; the library's own judge is
+``dlblas.verify``, whose bounds are derived for each operator.
+
+Read next: suite.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...errors import ShapeMismatchError
+
+_LEAST = 1e-10  # added to the size of what is divided by
+
+
+class _Distance:
+    """Element by element, in f32: absolute, and relative to what was expected."""
+
+    def __init__(self, actual: torch.Tensor, expected: torch.Tensor) -> None:
+        if actual.shape != expected.shape:
+            raise ShapeMismatchError(tuple(expected.shape), tuple(actual.shape), "actual")
+        self.expected = expected.detach().to(actual.device).float()
+        actual = actual.detach().float()
+        # Two infinities of one sign are no distance apart; NaN is beyond any tolerance.
+        same = actual == self.expected
+        self.absolute = (actual - self.expected).abs().masked_fill(same, 0)
+        self.relative = (self.absolute / (self.expected.abs() + _LEAST)).masked_fill(same, 0)
+
+    def numbers(self) -> dict[str, float]:
+        found = {}
+        for name, values in (("abs", self.absolute), ("rel", self.relative)):
+            some = values if values.numel() else values.new_zeros(1)
+            found[f"max_{name}_diff"] = float(some.max())
+            found[f"mean_{name}_diff"] = float(some.mean())
+        return found
+
+
+class CorrectnessVerifier:
+    """Compares what a kernel computed with what a reference did."""
+
+    def __init__(self, rtol: float = 1e-3, atol: float = 1e-5) -> None:
+        self.rtol, self.atol = rtol, atol
+
+    def verify(self, actual: torch.Tensor, expected: torch.Tensor) -> tuple[bool, dict[str, Any]]:
+        """Each element is within ``atol``, **or** within ``rtol`` of what was expected. With it,
+        how far off: the largest and the mean distances, and how many elements are beyond both."""
+        apart = _Distance(actual, expected)
+        inside = (apart.absolute <= self.atol) | (apart.relative <= self.rtol)
+        right = bool(inside.all())
+        return right, {
+            "is_correct": right,
+            **apart.numbers(),
+            "num_violations": int((~inside).sum()),
+            "total_elements": actual.numel(),
+            "rtol": self.rtol,
+            "atol": self.atol,
+        }
+
+    def verify_allclose(self, actual: torch.Tensor, expected: torch.Tensor) -> bool:
+        """Each element is within the sum ``atol + rtol · |expected|``, as in torch.allclose."""
+        apart = _Distance(actual, expected)
+        allowed = self.atol + self.rtol * apart.expected.abs()
+        return bool((apart.absolute <= allowed).all())
+
+    def compute_relative_error(self, actual: torch.Tensor, expected: torch.Tensor) -> float:
+        """The largest."""
+        return _Distance(actual, expected).numbers()["max_rel_diff"]
+
+
+def verify_fp8_accuracy(
+    fp8_result: torch.Tensor, fp16_baseline: torch.Tensor, max_relative_error: float = 0.01
+) -> tuple[bool, dict[str, Any]]:
+    """Is every element's relative error at most that? e4m3 keeps 3 bits of mantissa: one rounding
+    alone is off by up to 6 %, so the default holds for what was rounded less than that."""
+    numbers = _Distance(fp8_result, fp16_baseline).numbers()
+    right = numbers["max_rel_diff"] <= max_relative_error
+    return right, {
+        "is_within_tolerance": right,
+        "max_relative_error": numbers["max_rel_diff"],
+        "mean_relative_error": numbers["mean_rel_diff"],
+        "tolerance": max_relative_error,
+        "max_abs_diff": numbers["max_abs_diff"],
+        "mean_abs_diff": numbers["mean_abs_diff"],
+    }
+
+
+def verify_nan_inf_propagation(
+    output: torch.Tensor, input_has_nan: bool, input_has_inf: bool
+) -> tuple[bool, dict[str, Any]]:
+    """Does a NaN of the input show in the output, and an infinity, as one or as NaN?"""
+    has_nan, has_inf = bool(output.isnan().any()), bool(output.isinf().any())
+    nan, inf = not input_has_nan or has_nan, not input_has_inf or has_inf or has_nan
+    return nan and inf, {
+        "is_correct": nan and inf,
+        "input_has_nan": input_has_nan,
+        "input_has_inf": input_has_inf,
+        "output_has_nan": has_nan,
+        "output_has_inf": has_inf,
+        "nan_propagated": nan,
+        "inf_propagated": inf,
+    }

@@ -1,0 +1,30 @@
+"""The operators of Triton Fused Operators, each beside a ``*_reference`` in plain torch.
+
+Thin calls of the library's own, on CPU and strided tensors too. Read next: rmsnorm_rope.py,
+fp8_quantize.py.
+"""
+
+from ... import _absent
+from .fp8_quantize import (
+    dequantize_fp8,
+    dequantize_fp8_reference,
+    quantize_fp8,
+    quantize_fp8_reference,
+    quantize_fp8_with_overflow_handling,
+    quantize_fp8_with_overflow_handling_reference,
+)
+from .rmsnorm_rope import FusedRMSNormRoPE, fused_rmsnorm_rope, fused_rmsnorm_rope_reference
+
+__all__ = [
+    "FusedRMSNormRoPE",
+    "dequantize_fp8",
+    "dequantize_fp8_reference",
+    "fused_rmsnorm_rope",
+    "fused_rmsnorm_rope_reference",
+    "quantize_fp8",
+    "quantize_fp8_reference",
+    "quantize_fp8_with_overflow_handling",
+    "quantize_fp8_with_overflow_handling_reference",
+]
+
+__getattr__ = _absent.some(__name__)

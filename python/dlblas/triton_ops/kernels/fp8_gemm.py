@@ -1,0 +1,8 @@
+"""``fp8_gemm`` of Triton Fused Operators: not in this version.
+
+Asking for a name of it says what comes nearest. Read next: _absent.py.
+"""
+
+from ... import _absent
+
+__getattr__ = _absent.whole(__name__)

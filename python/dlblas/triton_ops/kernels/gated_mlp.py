@@ -1,0 +1,8 @@
+"""``gated_mlp`` of Triton Fused Operators: not in this version.
+
+Asking for a name of it says what comes nearest. Read next: _absent.py.
+"""
+
+from ... import _absent
+
+__getattr__ = _absent.whole(__name__)

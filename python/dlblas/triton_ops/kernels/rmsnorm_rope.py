@@ -1,0 +1,52 @@
+"""``fused_rmsnorm_rope`` and its module under the names of Triton Fused Operators, and what they
+compute in plain torch, for people to read and tests to compare with.
+
+Read next: ops/rope/api.py (the function), ../../nn/fused_rmsnorm_rope.py (the module).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ..._faces import fused_rmsnorm_rope
+from ...nn.fused_rmsnorm_rope import FusedRMSNormRoPE
+
+__all__ = [
+    "FusedRMSNormRoPE",
+    "fused_rmsnorm_rope",
+    "fused_rmsnorm_rope_reference",
+    "rmsnorm_reference",
+    "rope_reference",
+]
+
+
+def rmsnorm_reference(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
+    """``x · rsqrt(mean(x²) + eps) · weight`` over the last dimension, in f32, rounded to x's
+    dtype."""
+    wide = x.float()
+    root = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (wide * root * weight.float()).to(x.dtype)
+
+
+def rope_reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotates each head's halves against each other, in f32, rounded to x's dtype.
+
+    x ``[B, S, H·D]``; cos and sin ``[S, D]`` (or ``[1, S, 1, D]``), of which the first ``D/2``
+    columns serve both halves: the textbook's rotation where the second half repeats the first.
+    """
+    heads = torch.unflatten(x.float(), -1, (-1, cos.shape[-1]))
+    low, high = heads.chunk(2, -1)
+    c, s = (t.reshape(-1, 1, t.shape[-1])[..., : low.shape[-1]].float() for t in (cos, sin))
+    return torch.cat((low * c - high * s, high * c + low * s), -1).flatten(-2).to(x.dtype)
+
+
+def fused_rmsnorm_rope_reference(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    eps: float = 1e-6,
+) -> torch.Tensor:
+    """``rope_reference(rmsnorm_reference(x, weight, eps), cos, sin)``: x's dtype in between, where
+    ``fused_rmsnorm_rope`` stays in f32 and rounds once."""
+    return rope_reference(rmsnorm_reference(x, weight, eps), cos, sin)

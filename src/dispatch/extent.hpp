@@ -1,0 +1,25 @@
+// How far the searches of a key came: a search that its budget cut is worth another one with more.
+// In: rows of a key. Out: Extent. Flow: get_op and explain ask; tuner/publish writes what is read
+// here.  Read next: docs/tuning.md, "get_op and tune".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dispatch/dispatch.hpp"
+
+namespace dlblas {
+
+/// What a record says of a search that somebody ended.
+inline constexpr std::string_view kUntilEnded = "until it was ended";
+
+struct Extent {
+  int tried = 0, planned = 0;  // of the longest search
+  double budget_s = 0;
+  bool cut = false;  // none of them came to the end of its space
+};
+/// Of the searches that looked at everything, and of those that were narrowed like `searched`.
+Extent extent_of(const std::vector<CurrentRow>& rows, std::string_view searched = "");
+
+}  // namespace dlblas

@@ -1,0 +1,148 @@
+"""dlblas.cross_entropy on torch tensors: losses and gradients against torch's own function in f64.
+
+Every test runs on the CPU and, where there is one, on a GPU. Shapes, layouts and special values are
+in ops/loss/*/cases.json. Read next: torch_gradients.py, ops/loss/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas  # noqa: E402
+import dlblas.torch  # noqa: E402
+from dlblas import errors  # noqa: E402
+from torch_gradients import DTYPES, every_device  # noqa: E402, F401
+
+WAYS = {
+    "plain": {},
+    "weighted": {"weight": True},
+    "smoothed": {"label_smoothing": 0.1},
+    "smoothed, weighted": {"label_smoothing": 0.3, "weight": True},
+    "capped": {"softcap": 5.0},
+    "z-loss": {"lse_square_scale": 1e-2},
+    "everything": {
+        "label_smoothing": 0.1, "weight": True, "softcap": 5.0, "lse_square_scale": 1e-2,
+    },
+}  # fmt: skip
+
+
+def reference(x: Any, target: Any, how: dict[str, Any], reduction: str, ignored: int) -> Any:
+    """torch's cross_entropy, with the cap and the z-loss that it lacks."""
+    cap, scale = how.get("softcap"), how.get("lse_square_scale", 0.0)
+    if cap:
+        x = cap * torch.tanh(x / cap)
+    counts = target != ignored
+    loss = torch.nn.functional.cross_entropy(
+        x.flatten(0, -2), target.flatten(), how.get("weight"), ignore_index=ignored,
+        reduction=reduction, label_smoothing=how.get("label_smoothing", 0.0),
+    )  # fmt: skip
+    z = scale * x.logsumexp(-1).square() * counts
+    if reduction == "none":
+        return loss.view(target.shape) + z
+    return loss + (z.sum() if reduction == "sum" else z.sum() / counts.sum())
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+@pytest.mark.parametrize("name", WAYS)
+def test_loss_and_gradient(name: str, dtype: Any, reduction: str, device: str) -> None:
+    torch.manual_seed(3)
+    for shape, classes in (((7,), 13), ((2, 5), 100), ((3,), 4099)):
+        how = dict(WAYS[name])
+        if "weight" in how:
+            how["weight"] = torch.rand(classes, device=device) + 0.5
+        x = (3 * torch.randn(*shape, classes, device=device)).to(dtype).requires_grad_()
+        target = torch.randint(0, classes, shape, device=device)
+        target.view(-1)[0] = -100
+        loss = dlblas.cross_entropy(x, target, reduction=reduction, **how)
+        wide = x.detach().double().requires_grad_()
+        if "weight" in how:
+            how["weight"] = how["weight"].double()
+        want = reference(wide, target, how, reduction, -100)
+        torch.testing.assert_close(loss.double(), want, rtol=3e-6, atol=3e-6)
+        share = torch.rand(loss.shape, device=device)
+        (got,) = torch.autograd.grad(loss, x, share)
+        (right,) = torch.autograd.grad(want, wide, share.double())
+        kind = torch.finfo(dtype)
+        bound = kind.eps / 2 * right.abs() + 1e-5 * right.abs().amax(-1, True)
+        bound = bound + kind.smallest_normal * kind.eps + 1e-9
+        assert ((got.double() - right).abs() <= bound).all()
+        assert got.dtype is dtype and not got.flatten(0, -2)[0].any()
+
+
+def test_without_a_row_that_counts_it_is_torchs_nan(device: str) -> None:
+    x, target = torch.randn(3, 9, device=device), torch.full((3,), 7, device=device)
+    assert dlblas.cross_entropy(x, target, ignore_index=7).isnan()
+    assert dlblas.cross_entropy(x, target, ignore_index=7, reduction="sum") == 0
+
+
+def test_a_class_that_is_not_there_is_no_number(device: str) -> None:
+    x = torch.randn(3, 9, device=device, requires_grad=True)
+    target = torch.tensor([2, 9, -1], device=device)
+    loss = dlblas.cross_entropy(x, target, reduction="none")
+    assert loss.isnan().tolist() == [False, True, True]
+    loss.sum().backward()
+    assert x.grad.isnan().any(-1).tolist() == [False, True, True]
+
+
+def test_both_results_have_gradients(device: str) -> None:
+    x = torch.randn(5, 33, device=device, requires_grad=True)
+    target = torch.randint(0, 33, (5,), device=device)
+    loss, lse = dlblas.cross_entropy_rows(x, target)
+    weights = torch.randn(2, 5, 1, device=device)
+    (got,) = torch.autograd.grad((loss * weights[0] + lse * weights[1]).sum(), x)
+    wide = x.detach().double().requires_grad_()
+    all_of = wide.logsumexp(-1, keepdim=True)
+    right = (all_of - wide.gather(-1, target[:, None])) * weights[0] + all_of * weights[1]
+    torch.testing.assert_close(got.double(), torch.autograd.grad(right.sum(), wide)[0],
+                               rtol=1e-5, atol=1e-6)  # fmt: skip
+
+
+def test_the_z_loss_comes_beside_the_loss(device: str) -> None:
+    x, target = torch.randn(4, 20, device=device), torch.arange(4, device=device)
+    loss, z = dlblas.cross_entropy(x, target, lse_square_scale=0.1, return_z_loss=True)
+    plain = dlblas.cross_entropy(x, target)
+    torch.testing.assert_close(loss, plain + z)
+    torch.testing.assert_close(z, 0.1 * x.logsumexp(-1).square().mean())
+
+
+def test_it_compiles_as_one_graph(device: str) -> None:
+    x = torch.randn(6, 50, device=device, requires_grad=True)
+    target = torch.randint(0, 50, (6,), device=device)
+    compiled = torch.compile(dlblas.cross_entropy, backend="aot_eager", fullgraph=True)
+    compiled(x, target).backward()
+    eager = x.detach().clone().requires_grad_()
+    dlblas.cross_entropy(eager, target).backward()
+    torch.testing.assert_close(x.grad, eager.grad)
+
+
+def test_numpy_has_it_too() -> None:
+    rng = np.random.default_rng(1)
+    x, target = rng.standard_normal((6, 40), np.float32), rng.integers(0, 40, 6)
+    lse = np.log(np.exp(x.astype(np.float64)).sum(-1))
+    want = lse - x[np.arange(6), target]
+    np.testing.assert_allclose(dlblas.cross_entropy(x, target), want.mean(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"reduction": "max"}, "reduction is not offered; expected mean, sum, none, got 'max'"),
+        ({"label_smoothing": 1.5}, "label_smoothing is out of range; expected 0 … 1, got 1.5"),
+        ({"softcap": -1.0}, "softcap is out of range"),
+    ],
+)
+def test_bad_arguments(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=words):
+        dlblas.cross_entropy(torch.randn(3, 5), torch.arange(3), **given)
+
+
+def test_smoothed_weights_need_their_sum() -> None:
+    x, weight = torch.randn(3, 5), torch.rand(5)
+    with pytest.raises(errors.ArgumentError, match="expected both or neither"):
+        dlblas.cross_entropy_rows(x, torch.arange(3), weight, label_smoothing=0.1)

@@ -1,0 +1,145 @@
+"""What a new user meets: names that are nearly right, removing what is kept, how `make demo`
+builds, and a front page that fits."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import pty
+import re
+import subprocess
+import sys
+
+import dlblas
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def command(cache: pathlib.Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("DLBLAS_")}
+    env = {**kept, "PYTHONPATH": str(ROOT / "build" / "python"), "DLBLAS_CACHE": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-m", "dlblas", *words],
+        env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def test_a_name_that_is_nearly_one_is_answered_with_it() -> None:
+    with pytest.raises(ImportError, match=r"cannot import name 'rmsnorm'.*did you mean rms_norm\?"):
+        from dlblas import rmsnorm  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'zzzz'") as caught:
+        from dlblas import zzzz  # noqa: F401
+    assert "did you mean" not in str(caught.value)
+    assert not hasattr(dlblas, "rmsnorm")
+    with pytest.raises(dlblas.errors.UnknownOperatorError, match=r"did you mean rms_norm\?") as e:
+        dlblas.get_op("rmsnorm", ())
+    assert e.value.got == "rmsnorm"
+    from dlblas import utils  # a submodule that nothing has imported is no unknown name
+
+    assert utils.__name__ == "dlblas.utils"
+
+
+TUNE = ("--seconds", "5", "--max-evaluations", "1")
+
+
+@pytest.fixture
+def kept(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A store with two keys of one operator and one of another."""
+    for op, dims in (("rms_norm", "T=2,C=64"), ("rms_norm", "T=4,C=64"), ("softmax", "T=2,C=64")):
+        command(tmp_path, "tune", op, "--dims", dims, *TUNE)
+    return tmp_path
+
+
+def listed(cache: pathlib.Path) -> list[str]:
+    return sorted(
+        k["key"]["op"] for k in json.loads(command(cache, "cache", "ls", "--json").stdout)
+    )
+
+
+def test_one_key_or_one_operator_is_removed(kept: pathlib.Path) -> None:
+    keys = json.loads(command(kept, "cache", "ls", "--json").stdout)
+    one = next(k["hash"] for k in keys if k["key"]["op"] == "rms_norm")
+    assert command(kept, "cache", "rm", one[:16]).stdout == "1 keys, 1 records removed\n"
+    assert listed(kept) == ["rms_norm", "softmax"]
+    assert command(kept, "cache", "rm", "--op", "rms_norm").stdout == "1 keys, 1 records removed\n"
+    assert listed(kept) == ["softmax"]
+    assert "is not in the store" in command(kept, "cache", "rm", one, code=2).stderr
+    for words in ((), (one, "--op", "softmax")):
+        said = command(kept, "cache", "rm", *words, code=2).stderr
+        assert "expected either a key or an operator" in said
+    assert "softmx" in command(kept, "cache", "rm", "--op", "softmx", code=2).stderr
+    assert dlblas.cache.rm.__doc__
+    assert listed(kept) == ["softmax"]
+
+
+def on_a_terminal(cache: pathlib.Path, answer: str) -> tuple[int, str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "python"), "DLBLAS_CACHE": str(cache)}
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "dlblas", "cache", "clear"],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=env,
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    while b"[y/N]" not in said:
+        said += os.read(ours, 1000)
+    os.write(ours, answer.encode() + b"\n")
+    try:
+        while more := os.read(ours, 1000):
+            said += more
+    except OSError:  # closed
+        pass
+    os.close(ours)
+    return child.wait(timeout=60), said.decode()
+
+
+def test_clear_asks_a_person_and_wants_a_word_of_a_script(kept: pathlib.Path) -> None:
+    said = command(kept, "cache", "clear", code=2).stderr
+    assert said.startswith("cache: clear would remove everything; expected --yes")
+    code, said = on_a_terminal(kept, "n")
+    assert code == 1 and "clear 3 keys" in said and "nothing removed" in said
+    assert len(listed(kept)) == 3
+    code, said = on_a_terminal(kept, "y")
+    assert code == 0 and re.search(r"\d+ removed", said)
+    assert listed(kept) == []
+    assert command(kept, "cache", "clear", "--yes").stdout == "0 removed\n"
+
+
+def test_times_of_a_record_are_in_one_unit(kept: pathlib.Path) -> None:
+    key = json.loads(command(kept, "cache", "ls", "--json").stdout)[0]["hash"]
+    shown = command(kept, "cache", "show", key).stdout
+    assert re.search(r"\d µs ", shown) and not re.search(r"\d ms", shown)
+
+
+def test_make_demo_builds_only_what_it_needs_and_says_how_long() -> None:
+    told = subprocess.run(
+        ["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert re.search(r"minutes on 2 cores", told)
+    assert re.findall(r"cmake --build .*", told) == [
+        "cmake --build --preset release --target python_stage"
+    ]
+    steps = ["ninja", "-C", "build", "-t", "commands", "python_stage"]
+    done = subprocess.run(steps, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "dlblas_objects.dir" in done.stdout
+    assert not re.search(r"test_\w+\.dir|replay_\w+\.dir|store_battery\.dir", done.stdout)
+
+
+def test_the_front_page_fits_and_says_how_to_install() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 130
+    fenced, wide = False, []
+    for line in lines:
+        fenced ^= line.startswith("```")
+        wide += [line] if fenced and len(line) > 88 else []
+    assert wide == []
+    text = "\n".join(lines)
+    assert text.index("## Install") < text.index("## Ten lines")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (name,) = re.findall(r'^name = "([^"]+)"', project, re.MULTILINE)
+    assert f"`{name}`" in text and "sm_80" in text and name != "dlblas"

@@ -1,0 +1,199 @@
+"""dlblas.hf on tiny models with random weights, made from configurations: nothing is downloaded.
+
+Read next: python/dlblas/hf.py.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import dlblas
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+from dlblas import hf  # noqa: E402
+
+SIZES = {
+    "vocab_size": 100, "hidden_size": 96, "intermediate_size": 160, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+}  # fmt: skip
+MORE: dict[str, dict[str, int]] = {"Qwen3": {"head_dim": 24}}
+FAMILIES = ["Llama", "Mistral", "Qwen2", "Qwen3"]
+
+
+def model_of(family: str, dtype: Any = torch.bfloat16) -> Any:
+    torch.manual_seed(3)
+    config = getattr(transformers, f"{family}Config")(**SIZES, **MORE.get(family, {}))
+    model = getattr(transformers, f"{family}ForCausalLM")(config).to(dtype).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "norm" in name:
+                weight.normal_(1, 0.2)  # all ones would hide a norm that forgets its weight
+    return model
+
+
+def tokens() -> Any:
+    return torch.arange(40).view(2, 20)
+
+
+def calls(run: Any) -> tuple[Any, int]:
+    before = dlblas.counters()["calls"]
+    with torch.no_grad():
+        made = run()
+    return made, dlblas.counters()["calls"] - before
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_patched_model_computes_the_same(family: str) -> None:
+    model = model_of(family)
+    expected, none = calls(lambda: model(tokens()).logits)
+    assert none == 0
+    norms = 5 + (4 if family == "Qwen3" else 0)
+    patch = hf.patch(model)
+    logits, ours = calls(lambda: model(tokens()).logits)
+    assert ours == norms + 2
+    # The roundings are the same (the next test); a tie that falls elsewhere goes on from there.
+    torch.testing.assert_close(logits, expected, rtol=0.02, atol=0.02)
+    assert f"{norms} {family}RMSNorm, 2 silu of {family}MLP replaced>" in repr(patch)
+    again = copy.deepcopy(model)
+    copied, of_copy = calls(lambda: again(tokens()).logits)
+    assert of_copy == ours and torch.equal(copied, logits)
+    assert list(model.state_dict()) == list(model_of(family).state_dict())
+    patch.undo()
+    patch.undo()
+    logits, none = calls(lambda: model(tokens()).logits)
+    assert none == 0 and torch.equal(logits, expected) and "undone" in repr(patch)
+
+
+def test_norms_have_the_roundings_of_the_original() -> None:
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    for dtype, allowed in ((torch.bfloat16, 1e-4), (torch.float16, 1e-3)):
+        torch.manual_seed(1)
+        theirs = LlamaRMSNorm(256).to(dtype)
+        theirs.weight.data.normal_(1, 0.3)
+        ours = dlblas.nn.LlamaRMSNorm(256, dtype=dtype)
+        ours.load_state_dict(theirs.state_dict())
+        assert ours.variance_epsilon == theirs.variance_epsilon
+        x = 3 * torch.randn(1000, 256, dtype=dtype)
+        y = ours(hidden_states=x)
+        assert (y != theirs(x)).float().mean() < allowed  # with one rounding: a quarter
+        assert (dlblas.nn.RMSNorm(256, dtype=dtype)(x) != theirs(x)).float().mean() > 0.05
+    ours.variance_epsilon = 1e-2
+    assert ours.eps == 1e-2 and "cast_before_weight=True" in repr(ours)
+    y, residual = ours(x, x)
+    assert torch.equal(residual, x + x) and torch.equal(y, ours(x + x))
+
+
+def test_silu_is_the_same_on_every_value() -> None:
+    cpu = torch.device("cpu")
+    assert hf._same_silu(cpu, torch.bfloat16) and hf._same_silu(cpu, torch.float16)
+
+
+def test_a_patched_model_trains_and_compiles() -> None:
+    def step(model: Any) -> float:
+        model.zero_grad()
+        model(input_ids=tokens(), labels=tokens()).loss.backward()
+        return float(
+            model.model.norm.weight.grad.norm() + model.model.embed_tokens.weight.grad.norm()
+        )
+
+    model = model_of("Llama", torch.float32)
+    expected = step(model)
+    with hf.patch(model):
+        assert step(model) == pytest.approx(expected, rel=1e-4)
+        plain, ours = calls(lambda: model(tokens()).logits)
+        assert ours == 7
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+        logits, in_graph = calls(lambda: compiled(tokens()).logits)
+        assert in_graph >= 7
+        torch.testing.assert_close(logits, plain)
+
+
+def test_classes_of_every_model_of_the_process() -> None:
+    before = model_of("Mistral")
+    with hf.patch() as patch:
+        assert "class LlamaRMSNorm" in repr(patch) and "class silu of Qwen3MLP" in repr(patch)
+        for model in (before, model_of("Llama"), model_of("Qwen3")):
+            assert calls(lambda model=model: model(tokens()))[1] >= 7
+            assert repr(hf.patch(model)) == "<dlblas.hf.Patch: nothing replaced>"  # it is already
+        assert "nothing" in repr(hf.patch())
+    assert calls(lambda: before(tokens()))[1] == 0
+
+
+def test_rotary_embeddings_on_request() -> None:
+    model = model_of("Llama", torch.float32)
+    expected, _ = calls(lambda: model(tokens()).logits)
+    with hf.patch(model, rotary=True) as patch:
+        logits, ours = calls(lambda: model(tokens()).logits)
+        assert ours == 9 and "apply_rotary_pos_emb of modeling_llama" in repr(patch)
+        torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+        model(input_ids=tokens(), labels=tokens()).loss.backward()  # theirs, with a gradient
+    from transformers.models.llama import modeling_llama
+
+    assert modeling_llama.apply_rotary_pos_emb.__module__ == modeling_llama.__name__
+    q, k = torch.randn(2, 4, 8, 16), torch.randn(2, 2, 8, 16)
+    cos, sin = (torch.randn(1, 8, 16) for _ in range(2))
+    ours_of = hf._rotary(modeling_llama.apply_rotary_pos_emb)
+    for dim in (1, 2):
+        given = (q, k) if dim == 1 else (q.transpose(1, 2), k.transpose(1, 2))
+        wanted = modeling_llama.apply_rotary_pos_emb(*given, cos, sin, unsqueeze_dim=dim)
+        for got, want in zip(ours_of(*given, cos, sin, unsqueeze_dim=dim), wanted, strict=True):
+            torch.testing.assert_close(got, want)
+
+
+def test_what_computes_otherwise_is_left_alone() -> None:
+    class LlamaRMSNorm(torch.nn.Module):  # of that name, and Gemma's gain
+        def __init__(self, size: int, eps: float = 1e-6) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(size))
+            self.variance_epsilon = eps
+
+        def forward(self, x: Any) -> Any:
+            return torch.nn.functional.rms_norm(x, x.shape[-1:], 1 + self.weight)
+
+    other = LlamaRMSNorm(96)
+    assert hf.patch(other).replaced == {}  # of no file of transformers
+    LlamaRMSNorm.__module__ = "transformers.models.llama.modeling_llama"
+    assert hf.patch(other).replaced == {}  # tried, and found to differ
+    model = model_of("Llama")
+    model.model.norm.forward = model.model.norm.forward  # a hook's, say
+    model.model.layers[0].mlp.act_fn = torch.nn.GELU()
+    with hf.patch(model) as patch:
+        assert patch.replaced == {"LlamaRMSNorm": 4, "silu of LlamaMLP": 1}
+        mixed = model.model.layers[0].input_layernorm.float()
+        y = mixed(torch.ones(2, 96, dtype=torch.bfloat16))
+        assert y.dtype == torch.float32  # as theirs: a wider weight makes a wider result
+
+
+def test_a_patch_undoes_only_what_is_still_its_own() -> None:
+    model = model_of("Llama")
+    patch = hf.patch(model)
+    norm = model.model.norm
+    norm.forward = mine = lambda x: x
+    patch.undo()
+    assert norm.forward is mine and "forward" not in vars(model.model.layers[0].mlp)
+
+
+def test_the_kernels_package_takes_the_layer() -> None:
+    mapping = hf.kernel_mapping()
+    layer = mapping["RMSNorm"]["cuda"].load()
+    assert layer.can_torch_compile and layer.has_backward and "dlblas" in repr(mapping)
+    # What the package asks of a layer: no state, no constructor.
+    assert layer.__init__ is torch.nn.Module.__init__
+    assert set(dir(layer)) - set(dir(torch.nn.Module)) == {"can_torch_compile", "has_backward"}
+    kernels = pytest.importorskip("kernels")
+
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    norm = kernels.use_kernel_forward_from_hub("RMSNorm")(
+        type("LlamaRMSNorm", (LlamaRMSNorm,), {})
+    )(96)
+    expected = norm(torch.ones(2, 96))
+    with kernels.use_kernel_mapping(mapping):
+        kernels.kernelize(norm, mode=kernels.Mode.TRAINING, device="cpu", use_fallback=False)
+    y, ours = calls(lambda: norm(torch.ones(2, 96)))
+    assert ours == 1
+    torch.testing.assert_close(y, expected)

@@ -1,0 +1,197 @@
+"""Names of DLBlas and Triton Fused Operators: what is here works, what is not says what to use.
+
+The list below is all of both systems' public names. Read next: python/dlblas/_absent.py,
+docs/names.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import dlblas
+import numpy as np
+import pytest
+
+KERNELS = {
+    "activation": ["silu_and_mul"],
+    "add_rms_norm": ["call"],
+    "apply_rotary_pos_emb": ["apply_rotary_pos_emb"],
+    "fused_rotary_emb": ["fused_rotary_emb"],
+    "layernorm_gated": ["layernorm_fn", "rmsnorm_fn", "layernorm_gated"],
+    "matmul": ["matmul", "call"],
+    "partial_rotary_emb": ["PartialRotaryEmb"],
+    "rms_norm": ["rms_norm"],
+    "selective_scan": ["selective_scan", "selective_scan_fn"],
+    "selective_state_update": ["selective_state_update", "call"],
+    "topk_gating": ["TopKGatingFunc"],
+}
+PRESENT = {
+    **{f"dlblas.kernels.{module}": names for module, names in KERNELS.items()},
+    "dlblas.utils": [
+        "get_op", "get_list_op_names", "get_args_from_op_name", "register_dlblas_op", "SymVar",
+        "Tensor", "FixedSpace", "ChoiceSpace", "DiscreteSpace", "RangeSpace", "RangeSapce",
+        "PowerOfTwoSpace", "DictSpace", "AutotuneConfig",
+    ],
+    "dlblas.triton_ops": [
+        "fused_rmsnorm_rope", "FusedRMSNormRoPE", "quantize_fp8", "dequantize_fp8",
+        "quantize_fp8_with_overflow_handling", "TensorSpec", "RMSNormRoPEInput", "GatedMLPInput",
+        "FP8GEMMInput", "KernelMetrics", "TuningResult", "FP8Format", "TritonKernelError",
+        "ShapeMismatchError", "UnsupportedDtypeError", "DeviceError", "NumericalOverflowError",
+        "TuningFailedError", "TritonAutoTuner", "ConfigCache", "RMSNORM_ROPE_CONFIGS",
+        "GATED_MLP_CONFIGS", "FP8_GEMM_CONFIGS", "generate_configs", "get_default_config",
+        "BenchmarkSuite", "CorrectnessVerifier", "PerformanceReport",
+    ],
+    "dlblas.triton_ops.api": [
+        "fused_rmsnorm_rope", "FusedRMSNormRoPE", "quantize_fp8", "dequantize_fp8",
+    ],
+    "dlblas.triton_ops.benchmark": [
+        "BenchmarkSuite", "CorrectnessVerifier", "PerformanceReport", "verify_fp8_accuracy",
+        "verify_nan_inf_propagation",
+    ],
+    "dlblas.triton_ops.benchmark.suite": ["BenchmarkSuite"],
+    "dlblas.triton_ops.benchmark.report": [
+        "BenchmarkResult", "ComparisonResult", "PerformanceReport",
+    ],
+    "dlblas.triton_ops.benchmark.correctness": ["CorrectnessVerifier"],
+    "dlblas.triton_ops.kernels.rmsnorm_rope": ["fused_rmsnorm_rope_reference"],
+    "dlblas.triton_ops.kernels.fp8_quantize": [
+        "quantize_fp8_reference", "dequantize_fp8_reference",
+    ],
+}  # fmt: skip
+ABSENT = {
+    "dlblas": [
+        "flash_attention", "flash_attention_v2", "fused_rotary_and_fa", "fused_gated_mlp",
+        "fp8_gemm", "fused_moe", "FP8Linear", "FusedGatedMLP",
+    ],
+    "dlblas.kernels.ffn": ["call"],
+    "dlblas.kernels.flash_attention_v2": ["FlashAttentionV2"],
+    "dlblas.kernels.fp8_gemm": ["fp8_gemm"],
+    "dlblas.kernels.fused_moe": ["fused_moe"],
+    "dlblas.kernels.fused_rotary_and_fa": ["FusedRotaryAndFA"],
+    "dlblas.layers.moe.ep_moe": ["build_deepep_moe", "rebalance_experts"],
+    "dlblas.triton_ops": ["fused_gated_mlp", "FusedGatedMLP", "fp8_gemm", "FP8Linear"],
+    "dlblas.triton_ops.api": ["fused_gated_mlp", "FusedGatedMLP", "fp8_gemm", "FP8Linear"],
+    "dlblas.triton_ops.kernels": ["fused_gated_mlp_reference"],
+    "dlblas.triton_ops.kernels.gated_mlp": ["fused_gated_mlp"],
+    "dlblas.triton_ops.kernels.fp8_gemm": ["fp8_gemm", "FP8Linear"],
+}  # fmt: skip
+
+
+def pairs(table):
+    return [(module, name) for module, names in table.items() for name in names]
+
+
+def from_import(module: str, name: str):
+    scope: dict[str, object] = {}
+    exec(f"from {module} import {name}", scope)
+    return scope[name]
+
+
+@pytest.mark.parametrize(("module", "name"), pairs(PRESENT))
+def test_what_is_here_is_importable(module: str, name: str) -> None:
+    if module.startswith("dlblas.triton_ops") or module.endswith("partial_rotary_emb"):
+        pytest.importorskip("torch")
+    assert from_import(module, name) is not None
+
+
+@pytest.mark.parametrize(("module", "name"), pairs(ABSENT))
+def test_what_is_not_here_says_what_comes_nearest(module: str, name: str) -> None:
+    if module.startswith("dlblas.triton_ops"):
+        pytest.importorskip("torch")
+    with pytest.raises(ImportError, match=r"is not in dlblas .*; nearest: ") as caught:
+        from_import(module, name)
+    said = str(caught.value)
+    assert said.startswith(f"{module}.{name} is not in dlblas {dlblas.__version__}; nearest: ")
+    for word in said.partition("nearest: ")[2].replace(",", " ").replace("'", " ").split():
+        if word.startswith("dlblas."):  # what is recommended exists
+            owner, _, leaf = word.rstrip(";").rpartition(".")
+            assert hasattr(importlib.import_module(owner), leaf), word
+
+
+def test_other_names_are_attribute_errors() -> None:
+    for module in ("dlblas", "dlblas.kernels", "dlblas.kernels.ffn"):
+        assert not hasattr(importlib.import_module(module), "__nonsense__")
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        importlib.import_module("dlblas.kernels").nonsense  # noqa: B018
+
+
+def test_modules_of_kernels_are_attributes() -> None:
+    import dlblas.kernels as kernels
+
+    assert kernels.rms_norm.rms_norm and "matmul" in dir(kernels)
+
+
+def test_matmul_is_ours() -> None:
+    from dlblas.kernels.matmul import call, matmul
+
+    a, b = np.ones((4, 8), "f"), -np.ones((8, 3), "f")
+    np.testing.assert_array_equal(matmul(a, b), dlblas.matmul(a, b))
+    np.testing.assert_array_equal(call(a, b, "relu"), np.zeros((4, 3)))
+
+
+# ---- benchmark -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="torch")
+def _torch():
+    return pytest.importorskip("torch")
+
+
+def test_verify_takes_either_tolerance_and_allclose_their_sum(torch) -> None:
+    from dlblas.triton_ops import CorrectnessVerifier
+
+    verifier = CorrectnessVerifier(rtol=0.1, atol=0.1)
+    expected = torch.tensor([0.01, 1.0, 1.0, torch.inf])
+    actual = torch.tensor([0.10, 1.09, 1.15, torch.inf])
+    right, details = verifier.verify(actual, expected)
+    assert not right and details["num_violations"] == 1 and details["total_elements"] == 4
+    assert details["max_abs_diff"] == pytest.approx(0.15)
+    assert verifier.verify_allclose(actual, expected)
+    assert verifier.verify(expected, expected)[0]
+    nan = torch.full((4,), torch.nan)
+    assert not verifier.verify(nan, expected)[0] and not verifier.verify_allclose(nan, expected)
+    assert verifier.compute_relative_error(actual, expected) == pytest.approx(9, rel=1e-3)
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="actual"):
+        verifier.verify(actual[:2], expected)
+
+
+def test_fp8_accuracy_and_nan_propagation(torch) -> None:
+    from dlblas.triton_ops.benchmark import verify_fp8_accuracy, verify_nan_inf_propagation
+
+    base = torch.ones(10)
+    assert verify_fp8_accuracy(base * 1.001, base)[0]
+    right, details = verify_fp8_accuracy(base * 1.5, base)
+    assert not right and details["max_relative_error"] == pytest.approx(0.5)
+    holes = torch.tensor([1.0, torch.nan])
+    assert verify_nan_inf_propagation(holes, True, False)[0]
+    assert verify_nan_inf_propagation(holes, False, True)[0]
+    assert not verify_nan_inf_propagation(base, True, False)[0]
+    assert not verify_nan_inf_propagation(base, False, True)[0]
+
+
+def test_a_suite_measures_checks_and_reports(torch, tmp_path) -> None:
+    from dlblas.triton_ops import BenchmarkSuite
+
+    suite = BenchmarkSuite(warmup_runs=1, benchmark_runs=3)
+    x = torch.randn(64, 64)
+    result = suite.benchmark_kernel(torch.relu, torch.relu, "relu", (64, 64), x, config={"a": 1})
+    assert result.correctness and result.metrics.latency_ms > 0 and result.config == {"a": 1}
+    moved = 2 * 64 * 64 * 4
+    assert result.metrics.bandwidth_gbps * result.metrics.latency_ms * 1e6 == pytest.approx(moved)
+    assert result.metrics.bandwidth_utilization > 0
+    wrong = suite.compare_with_pytorch(torch.relu, torch.neg, "neg", (64, 64), x)
+    assert not wrong.correctness and wrong.speedup > 0
+    (norm,) = suite.benchmark_rmsnorm_rope([1], [8], [128])
+    assert norm.problem_size == (1, 8, 128) and norm.metrics.latency_ms > 0
+    text = suite.generate_report()
+    assert "relu (64, 64): right" in text and "neg (64, 64): WRONG" in text
+    read = json.loads(suite.generate_report("json"))
+    assert [row["kernel_name"] for row in read["results"]] == ["relu", "fused_rmsnorm_rope"]
+    suite.save_report(tmp_path / "report.json", "json")
+    assert json.loads((tmp_path / "report.json").read_text())["comparisons"]
+    with pytest.raises(dlblas.errors.ArgumentError, match="format is unknown"):
+        suite.generate_report("xml")
+    for absent in (suite.benchmark_gated_mlp, suite.benchmark_fp8_gemm):
+        with pytest.raises(ImportError, match="nearest: "):
+            absent([1], [1], [1], [1])

@@ -1,0 +1,122 @@
+"""DLBLAS_LOG: a line a call and a step of a search, in Python's logging, in a file, on fd 2.
+
+Read next: src/core/log.hpp, python/dlblas/_log.py.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import dlblas
+import pytest
+
+pytest.importorskip("numpy")
+PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
+CALL = re.compile(
+    r"dlblas,call,rms_norm,T=16 C=96,f32,cpu,cpu_\w+,store=\S+ [^,]+,(model|store),[\d.e+]+us"
+)
+USE = """
+import numpy as np, dlblas
+x, w = np.ones((16, 96), "f"), np.ones(96, "f")
+y = dlblas.rms_norm(x, w)
+"""
+KEEP = """
+import logging
+kept = []
+class Keep(logging.Handler):
+    def emit(self, record):
+        kept.append((record.levelname, record.name, record.getMessage()))
+logging.getLogger().addHandler(Keep())
+"""
+
+
+def child(code: str, **env: str) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("DLBLAS_LOG")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**kept, "PYTHONPATH": str(PACKAGE), **env},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_nobody_looks() -> None:
+    done = child(USE)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_line_a_call() -> None:
+    done = child(USE + USE, DLBLAS_LOG="call")
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2 and all(CALL.fullmatch(line) for line in lines), lines
+
+
+def test_lines_arrive_in_pythons_logging() -> None:
+    done = child(KEEP + USE + "print(kept)", DLBLAS_LOG="call")
+    ((level, name, line),) = eval(done.stdout)
+    assert (level, name) == ("INFO", "dlblas") and CALL.fullmatch(line)
+    assert done.stderr == ""
+
+
+def test_lines_of_other_threads_arrive() -> None:
+    code = "import threading\ndef use():\n" + "".join(f"    {line}\n" for line in USE.split("\n"))
+    code += "threads = [threading.Thread(target=use) for _ in range(4)]\n"
+    code += "[t.start() for t in threads]; [t.join() for t in threads]\n"
+    done = child(KEEP + code + "import time; time.sleep(0.01)\nprint(len(kept))", DLBLAS_LOG="call")
+    assert done.stdout == "4\n" and done.stderr == ""
+
+
+def test_a_line_a_step_of_a_search() -> None:
+    tune = 'dlblas.tune("rms_norm", (x, w), seconds=1, max_evaluations=3, progress=False)\n'
+    done = child(USE + tune, DLBLAS_LOG="search")
+    lines = [line.split(",") for line in done.stderr.splitlines()]
+    assert all(
+        line[:6] == ["dlblas", "search", "rms_norm", "T=16 C=96", "f32", "cpu"] for line in lines
+    )
+    kinds = [line[6] for line in lines]
+    assert kinds[0] == "start" and kinds[-1] == "done" and kinds.count("measured") == 3
+    both = child(USE + tune, DLBLAS_LOG="info,search,call").stderr
+    assert ",call," in both and ",search," in both
+
+
+def test_a_file_for_each_process(tmp_path: pathlib.Path) -> None:
+    name = str(tmp_path / "log.%p")
+    done = child(USE + "import os; print(os.getpid())", DLBLAS_LOG="call", DLBLAS_LOG_FILE=name)
+    assert done.stderr == ""
+    line = (tmp_path / f"log.{done.stdout.strip()}").read_text()
+    assert CALL.fullmatch(line.removesuffix("\n"))
+    done = child(USE, DLBLAS_LOG="call", DLBLAS_LOG_FILE=str(tmp_path / "no" / "log"))
+    assert "DLBLAS_LOG_FILE cannot be written; expected a file, got" in done.stderr
+    assert ",call," in done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["debug", "1", "call,serch_", "call,,info"])
+def test_wrong_values_are_told(wrong: str) -> None:
+    said = child(USE, DLBLAS_LOG=wrong).stderr
+    words = wrong.split(",")[1 if "," in wrong else 0] or "an empty word"
+    assert (
+        "dlblas: DLBLAS_LOG has a wrong value; expected off, warn, info, call, search or compile, "
+        f"several by comma, got {words}; it is ignored" in said
+    )
+    assert said.count("wrong value") == 1
+    assert (",call," in said) == wrong.startswith("call")
+
+
+def test_warnings_are_warnings() -> None:
+    """A crash of the library's own words: DLBLAS_TUNE_SECONDS is read by the first search."""
+    tune = 'dlblas.tune("rms_norm", (x, w), max_evaluations=1, progress=False)\n'
+    env = {"DLBLAS_TUNE_SECONDS": "soon"}
+    done = child(KEEP + USE + tune + "print(kept)", **env)
+    ((level, name, line),) = eval(done.stdout)
+    assert (level, name) == ("WARNING", "dlblas") and "DLBLAS_TUNE_SECONDS" in line
+    assert "DLBLAS_TUNE_SECONDS" in child(USE + tune, **env).stderr
+    assert child(USE + tune, DLBLAS_LOG="off", **env).stderr == ""
+
+
+def test_info_names_the_variables() -> None:
+    names = {row["name"] for row in dlblas.info()["environment"]}
+    assert {"DLBLAS_LOG", "DLBLAS_LOG_FILE", "DLBLAS_PROGRESS"} <= names

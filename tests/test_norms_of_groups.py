@@ -1,0 +1,187 @@
+"""group_norm and layernorm_gated on torch tensors as models have them: images, channels_last,
+groups of channels, gates before and behind.
+
+Shapes, layouts and special values of the rows are in ops/norm/*_rows/cases.json. Every test runs on
+the CPU and, where there is one, on a GPU. Read next: ops/norm/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas  # noqa: E402
+import dlblas.torch  # noqa: E402
+from dlblas import errors  # noqa: E402
+from dlblas.kernels import layernorm_gated as old  # noqa: E402
+from torch_gradients import DTYPES, every_device  # noqa: E402, F401
+
+F = torch.nn.functional
+
+
+def check(got: Any, want: Any) -> None:
+    """Some roundings of f32 of the largest, and one of the dtype."""
+    assert got.shape == want.shape
+    if want.numel() == 0:
+        return
+    bound = torch.finfo(got.dtype).eps / 2 * want.abs() + 2e-6 * want.abs().amax() + 1e-7
+    assert ((got.double() - want).abs() <= bound).all(), (got.double() - want).abs().max()
+
+
+@pytest.mark.parametrize("activation", [None, "silu"])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+@pytest.mark.parametrize(
+    ("shape", "groups"), [((2, 32, 8, 8), 8), ((3, 6, 7, 5), 3), ((2, 12), 4), ((1, 8, 33), 8),
+                          ((2, 64, 4, 4, 4), 1), ((0, 8, 4), 2)],
+)  # fmt: skip
+def test_group_norm(
+    shape: tuple[int, ...], groups: int, dtype: Any, activation: str | None, device: str
+) -> None:
+    x = (torch.randn(shape, device=device) * 3 + 1).to(dtype)
+    for wide in (torch.float32, dtype):
+        weight, bias = (torch.randn(shape[1], device=device).to(wide) for _ in range(2))
+        want = F.group_norm(x.double(), groups, weight.double(), bias.double())
+        want = F.silu(want) if activation else want
+        check(dlblas.group_norm(x, groups, weight, bias, activation=activation), want)
+    check(dlblas.group_norm(x, groups, eps=1e-3), F.group_norm(x.double(), groups, eps=1e-3))
+
+
+def test_group_norm_of_another_memory_order(device: str) -> None:
+    x = torch.randn(2, 16, 6, 5, device=device).to(memory_format=torch.channels_last)
+    weight = torch.randn(16, device=device)
+    check(dlblas.group_norm(x, 4, weight), F.group_norm(x.double(), 4, weight.double()))
+
+
+@pytest.mark.parametrize("rms", [False, True])
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+@pytest.mark.parametrize("size", [None, 64, 24])
+def test_layernorm_gated(
+    size: int | None, dtype: Any, behind: bool, rms: bool, device: str
+) -> None:
+    x, z = (torch.randn(2, 5, 192, device=device).to(dtype) for _ in range(2))
+    weight, bias = torch.randn(192, device=device).to(dtype), torch.randn(192, device=device)
+    wide, gate = x.double(), F.silu(z.double())
+    v = wide if behind else wide * gate
+    rows = v.unflatten(-1, (-1, size or 192))
+    if not rms:
+        rows = rows - rows.mean(-1, keepdim=True)
+    normed = rows / (rows.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    want = normed.flatten(-2) * weight.double()
+    how = {"eps": 1e-5, "group_size": size, "norm_before_gate": behind, "is_rms_norm": rms}
+    got = dlblas.layernorm_gated(x, weight, None, z, **how)
+    check(got, want * gate if behind else want)
+    bias = bias.to(dtype)
+    biased = (want + bias.double()) * (gate if behind else 1)
+    check(dlblas.layernorm_gated(x, weight, bias, z, **how), biased)
+    function = old.rmsnorm_fn if rms else old.layernorm_fn
+    by_old = function(x, weight, None, z=z, eps=1e-5, group_size=size, norm_before_gate=behind)
+    assert torch.equal(by_old, got)
+
+
+def test_a_slice_is_read_in_place(device: str) -> None:
+    whole = torch.randn(7, 96 * 3, device=device, dtype=torch.bfloat16)
+    x, z = whole[:, :96], whole[:, 96:192]
+    got = dlblas.layernorm_gated(x, None, None, z, group_size=32)
+    assert torch.equal(got, dlblas.layernorm_gated(x.clone(), None, None, z.clone(), group_size=32))
+
+
+def test_in_numpy() -> None:
+    x = np.random.default_rng(2).standard_normal((2, 8, 6), np.float32)
+    want = F.group_norm(torch.from_numpy(x).double(), 2, torch.arange(8.0).double())
+    got = dlblas.group_norm(x, 2, np.arange(8, dtype=np.float32))
+    check(torch.from_numpy(np.asarray(got)), want)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: dlblas.group_norm(x, 3), "a number of channels that 3 groups divide, got 8"),
+        (lambda x: dlblas.group_norm(x, 2, torch.ones(7)), r"weight does not fit; expected \[8\]"),
+        (lambda x: dlblas.layernorm_gated(x, group_size=4, weight=None), "groups of 4 divide"),
+        (lambda x: dlblas.layernorm_gated(x, None, torch.ones(3)), "bias does not fit"),
+        (lambda x: dlblas.layernorm_gated(x, None, None, x[:1]), "z does not fit"),
+    ],
+)
+def test_what_does_not_fit(call: Any, words: str) -> None:
+    with pytest.raises(errors.ShapeMismatchError, match=words):
+        call(torch.randn(2, 8, 6))
+
+
+def check_gradients(run: Any, formula: Any, leaves: list[Any]) -> None:
+    """Against torch's own of the formula in f64, of a gradient that differs in every element."""
+    wide = [t.detach().double().requires_grad_() for t in leaves]
+    want = formula(*wide)
+    dy = torch.randn_like(want).to(leaves[0].dtype)
+    want.backward(dy.double())
+    got = run(*leaves)
+    got.backward(dy)
+    for ours, theirs in zip(leaves, wide, strict=True):
+        assert ours.grad.dtype == ours.dtype
+        bound = 4 * torch.finfo(got.dtype).eps + 1e-5
+        off = (ours.grad.double() - theirs.grad).abs().max()
+        assert off <= bound * theirs.grad.abs().max(), off
+
+
+def leaf(shape: tuple[int, ...], dtype: Any, device: str) -> Any:
+    return torch.randn(shape, device=device).to(dtype).requires_grad_()
+
+
+@pytest.mark.parametrize("activation", [None, "silu"])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+def test_gradients_of_group_norm(dtype: Any, activation: str | None, device: str) -> None:
+    leaves = [leaf((3, 12, 5, 4), dtype, device), *(leaf((12,), dtype, device) for _ in range(2))]
+
+    def formula(x: Any, weight: Any = None, bias: Any = None) -> Any:
+        y = F.group_norm(x, 4, weight, bias)
+        return F.silu(y) if activation else y
+
+    def run(x: Any, weight: Any = None, bias: Any = None) -> Any:
+        return dlblas.group_norm(x, 4, weight, bias, activation=activation)
+
+    check_gradients(run, formula, leaves)
+    check_gradients(run, formula, [leaf((3, 12, 5, 4), dtype, device)])
+
+
+@pytest.mark.parametrize("rms", [False, True])
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+def test_gradients_of_layernorm_gated(dtype: Any, behind: bool, rms: bool, device: str) -> None:
+    def formula(x: Any, weight: Any, bias: Any, z: Any = None) -> Any:
+        gate = 1 if z is None else F.silu(z)
+        rows = (x if behind else x * gate).unflatten(-1, (-1, 16))
+        if not rms:
+            rows = rows - rows.mean(-1, keepdim=True)
+        y = (rows / (rows.square().mean(-1, keepdim=True) + 1e-5).sqrt()).flatten(-2)
+        y = y * weight + bias
+        return y * gate if behind else y
+
+    def run(x: Any, weight: Any, bias: Any, z: Any = None) -> Any:
+        return dlblas.layernorm_gated(x, weight, bias, z, 1e-5, 16, behind, rms)
+
+    vectors = [leaf((48,), dtype, device) for _ in range(2)]
+    z = leaf((2, 5, 48), dtype, device)
+    check_gradients(run, formula, [leaf((2, 5, 48), dtype, device), *vectors, z])
+    vectors = [leaf((48,), dtype, device) for _ in range(2)]
+    check_gradients(run, formula, [leaf((2, 5, 48), dtype, device), *vectors])
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_the_module_is_torchs(affine: bool, device: str) -> None:
+    ours = dlblas.nn.GroupNorm(4, 12, 1e-4, affine, device=device)
+    theirs = torch.nn.GroupNorm(4, 12, 1e-4, affine, device=device)
+    if affine:
+        theirs.weight.data.normal_(), theirs.bias.data.normal_()
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(2, 12, 7, 3, device=device)
+    check(ours(x), theirs.double()(x.double()))
+    silu = dlblas.nn.GroupNorm(4, 12, 1e-4, affine, device=device, activation="silu")
+    silu.load_state_dict(ours.state_dict())
+    check(silu(x), F.silu(theirs(x.double())))
+    assert repr(ours) == f"GroupNorm(4, 12, eps=0.0001, affine={affine})"
+    with pytest.raises(errors.ShapeMismatchError, match="a number that 5 groups divide, got 12"):
+        dlblas.nn.GroupNorm(5, 12)

@@ -1,0 +1,164 @@
+"""Rotations as models call them: mrope (Qwen-VL), partial_rotary_emb (DeepSeek) with its gradients,
+and qk_norm_rope with k written into its cache (Qwen3).
+
+Shapes, layouts and special values are in ops/rope/*/cases.json. Every test runs on the CPU and,
+where there is one, on a GPU. Read next: ops/rope/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas  # noqa: E402
+import dlblas.torch  # noqa: E402
+from dlblas import errors  # noqa: E402
+from dlblas.kernels.partial_rotary_emb import PartialRotaryEmb  # noqa: E402
+from torch_gradients import DTYPES, every_device  # noqa: E402, F401
+
+
+def check(got: Any, want: Any) -> None:
+    """Some roundings of f32 of terms below 3·|x|, and one of the dtype."""
+    size = want.abs().amax() if want.numel() else 0.0
+    bound = torch.finfo(got.dtype).eps / 2 * want.abs() + 1e-6 * size + 1e-7
+    assert got.shape == want.shape and ((got.double() - want).abs() <= bound).all()
+
+
+def turned(x: Any, cos: Any, sin: Any) -> Any:
+    """Neox, of all channels: cos and sin [T, 1, pairs]."""
+    low, high = x.chunk(2, -1)
+    return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+@pytest.mark.parametrize("sections", [(16, 24, 24), (0, 1, 63), (11, 13, 40), (64, 0, 0)])
+def test_mrope_of_a_projection(sections: tuple[int, int, int], dtype: Any, device: str) -> None:
+    whole = torch.randn(19, 6 * 128, device=device).to(dtype)
+    q, k = (x.unflatten(-1, (-1, 128)) for x in (whole[:, :512], whole[:, 512:]))
+    positions = torch.randint(0, 50, (3, 19), device=device)
+    table = torch.cat(dlblas.rope_tables(50, 128), -1).to(device)
+    cos, sin = table.double().chunk(2, -1)
+    parts = torch.tensor(sections).cumsum(0).tolist()
+    row = torch.tensor([sum(i >= end for end in parts[:2]) for i in range(64)], device=device)
+    mine = positions[row].T  # [T, 64]
+    cos, sin = (half.gather(0, mine)[:, None] for half in (cos, sin))
+    wants = [turned(x.double(), cos, sin) for x in (q, k)]
+    for got, want in zip(dlblas.mrope(q, k, positions, table, sections), wants, strict=True):
+        check(got, want)
+    dlblas.mrope(q, k, positions, table, sections, out=(q, k))
+    check(q, wants[0]), check(k, wants[1])
+
+
+def test_mrope_with_one_position_is_rope() -> None:
+    q, k = torch.randn(7, 3, 32), torch.randn(7, 1, 32)
+    positions, table = torch.arange(7), torch.cat(dlblas.rope_tables(8, 32), -1)
+    for style in ("neox", "interleaved"):
+        same = dlblas.mrope(q, k, positions.expand(3, 7), table, (4, 6, 6), style)
+        for got, want in zip(same, dlblas.rope(q, k, positions, table, style=style), strict=True):
+            assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("positions", "sections", "words"),
+    [((2, 7), (4, 6, 6), "positions"), ((3, 7), (4, 6, 7), "three that add up to 16"),
+     ((3, 7), (4, 12), "three that add up to 16")],
+)  # fmt: skip
+def test_mrope_refuses(positions: Any, sections: Any, words: str) -> None:
+    q, k, table = torch.randn(7, 3, 32), torch.randn(7, 1, 32), torch.ones(8, 32)
+    with pytest.raises(errors.ShapeMismatchError, match=words):
+        dlblas.mrope(q, k, torch.zeros(positions, dtype=torch.int64), table, sections)
+
+
+def latent(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+    """The contract's formula, which torch differentiates."""
+    rotary = cos.shape[-1]
+    plain, half = q.shape[-1] - rotary, rotary // 2
+    cos, sin = cos.unsqueeze(-2), sin.unsqueeze(-2)
+
+    def y(x: Any) -> Any:
+        x0, x1 = x[..., 0::2], x[..., 1::2]
+        low = x0 * cos[..., :half] - x1 * sin[..., :half]
+        return torch.cat((low, x1 * cos[..., half:] + x0 * sin[..., half:]), -1)
+
+    k = torch.cat((kv[..., :plain], y(k_pe).expand(*q.shape[:-1], rotary)), -1)
+    v = torch.nn.functional.pad(kv[..., plain:], (0, q.shape[-1] - kv.shape[-1] + plain))
+    return torch.cat((q[..., :plain], y(q[..., plain:])), -1), torch.stack((k, v), -3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+@pytest.mark.parametrize("sizes", [(128, 64, 128), (16, 8, 13), (32, 24, 56), (0, 10, 3)])
+def test_partial_rotary_emb(sizes: tuple[int, int, int], dtype: Any, device: str) -> None:
+    plain, rotary, values = sizes
+    shape = (2, 5, 6)
+    q = torch.randn(*shape, plain + rotary, device=device).to(dtype).requires_grad_()
+    kv = torch.randn(*shape, plain + values, device=device).to(dtype).requires_grad_()
+    k_pe = torch.randn(2, 5, 1, rotary, device=device).to(dtype).requires_grad_()
+    cos, sin = (torch.randn(2, 5, rotary, device=device).to(dtype) for _ in range(2))
+    leaves = (q, k_pe, kv)
+    got = PartialRotaryEmb.apply(*leaves, cos, sin)
+    wide = [x.detach().double().requires_grad_() for x in leaves]
+    want = latent(*wide, cos.double(), sin.double())
+    shares = [torch.randn(w.shape, device=device).to(dtype) for w in want]
+    for mine, right in zip(got, want, strict=True):
+        check(mine, right)
+    for mine, right in zip(
+        torch.autograd.grad(got, leaves, shares),
+        torch.autograd.grad(want, wide, [s.double() for s in shares]),
+        strict=True,
+    ):
+        check(mine, right)
+    by_name = dlblas.partial_rotary_emb(q.detach(), k_pe.detach(), kv.detach(), cos, sin)
+    assert all(torch.equal(a, b) for a, b in zip(by_name, got, strict=True))
+
+
+def test_partial_rotary_emb_with_shared_tables_and_in_numpy() -> None:
+    rng = np.random.default_rng(4)
+    q, kv = (rng.standard_normal((2, 5, 3, n), np.float32) for n in (24, 32))
+    k_pe = rng.standard_normal((2, 5, 1, 8), np.float32)
+    cos, sin = (rng.standard_normal((5, 8), np.float32) for _ in range(2))
+    got = dlblas.partial_rotary_emb(q, k_pe, kv, cos, sin)
+    tables = [torch.from_numpy(t).double().expand(2, 5, 8) for t in (cos, sin)]
+    want = latent(*(torch.from_numpy(x).double() for x in (q, k_pe, kv)), *tables)
+    for mine, right in zip(got, want, strict=True):
+        check(torch.from_numpy(np.asarray(mine)), right)
+
+
+def test_partial_rotary_emb_refuses_more_values_than_room() -> None:
+    q, k_pe, table = torch.randn(2, 5, 3, 24), torch.randn(2, 5, 1, 8), torch.ones(2, 5, 8)
+    with pytest.raises(errors.ShapeMismatchError, match="expected 24 or fewer, got 25"):
+        dlblas.partial_rotary_emb(q, k_pe, torch.randn(2, 5, 3, 41), table, table)
+    with pytest.raises(errors.ShapeMismatchError, match="k_pe"):
+        dlblas.partial_rotary_emb(q, k_pe[..., 0, :], torch.randn(2, 5, 3, 32), table, table)
+
+
+@pytest.mark.parametrize("style", ["neox", "interleaved"])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+@pytest.mark.parametrize("page", [1, 4, 16])
+def test_qk_norm_rope_writes_the_cache(page: int, dtype: Any, style: str, device: str) -> None:
+    q, k = (torch.randn(9, heads, 64, device=device).to(dtype) for heads in (4, 2))
+    weight = torch.rand(64, device=device) + 0.5
+    positions = torch.randint(0, 30, (9,), device=device)
+    table = torch.cat(dlblas.rope_tables(30, 32), -1).to(device)  # partial
+    cache = torch.randn(32 // page, page, 2, 64, device=device).to(dtype)
+    before = cache.clone().flatten(0, 1)
+    slots = torch.randperm(32, device=device)[:9]
+    slots[3] = -1
+    plain = dlblas.qk_norm_rope(q, k, weight, weight, positions, table, style=style)
+    stored = dlblas.qk_norm_rope(
+        q, k, weight, weight, positions, table, style=style, key_cache=cache, slots=slots
+    )
+    assert all(torch.equal(a, b) for a, b in zip(stored, plain, strict=True))
+    there = slots >= 0
+    before[slots[there]] = plain[1][there]
+    assert torch.equal(cache.flatten(0, 1), before)
+
+
+def test_a_cache_needs_its_slots() -> None:
+    q, k, weight = torch.randn(3, 2, 32), torch.randn(3, 1, 32), torch.ones(32)
+    table = torch.cat(dlblas.rope_tables(8, 32), -1)
+    with pytest.raises(errors.ArgumentError, match="go together"):
+        dlblas.qk_norm_rope(q, k, weight, weight, torch.arange(3), table, slots=torch.arange(3))

@@ -1,0 +1,73 @@
+"""What is left of a search: a cut one says so and goes on with more time; failures keep their
+words.
+
+Read next: src/dispatch/extent.hpp, src/tuner/publish.cpp, docs/tuning.md.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import dlblas
+import pytest
+from dlblas._cli_cache import _failed
+
+pytest.importorskip("numpy")
+
+
+def test_a_cut_search_says_so_and_goes_on() -> None:
+    a, b = dlblas.Spec((40, 136), "f32"), dlblas.Spec((136, 72), "f32")
+    cut = dlblas.tune("matmul", (a, b), seconds=0.2, progress=False)
+    assert len(cut.evaluated) < cut["planned"], "pick a larger problem"
+    why = dlblas.explain("matmul", a, b).as_dict()["why"]
+    told = re.search(r": (\d+) of (\d+) configurations, 0.2 s, cut; more: (get_op.*)", why)
+    assert told and told[3] == "get_op(…, seconds=0.4)", why
+    assert (int(told[1]), int(told[2])) == (len(cut.evaluated), cut["planned"])
+    options: Any = {"progress": False}
+    assert dlblas.get_op("matmul", (a, b), seconds=0.3, **options).report.source == "store"
+    more = dlblas.get_op("matmul", (a, b), seconds=0.5, **options).report
+    assert more.source == "tuned" and len(more.evaluated) > len(cut.evaluated)
+    assert dlblas.get_op("matmul", (a, b), seconds=0.5, **options).report.source == "store"
+
+
+def test_a_whole_search_is_not_cut() -> None:
+    x, w = dlblas.Spec((24, 72), "f32"), dlblas.Spec((72,), "f32")
+    dlblas.tune("rms_norm", (x, w), seconds=10, progress=False)
+    assert "cut" not in dlblas.explain("rms_norm", x, w).as_dict()["why"]
+    again = dlblas.get_op("rms_norm", (x, w), seconds=100, progress=False)
+    assert again.report.source == "store"
+
+
+@pytest.fixture
+def broken() -> Iterator[str]:
+    name = f"broken_{uuid.uuid4().hex[:8]}"
+
+    def boom(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
+        raise RuntimeError("boom\x1b[2J")
+
+    dlblas.register("rms_norm", name, boom)
+    yield name
+    dlblas.unregister("rms_norm", name)
+
+
+def test_failures_keep_their_words(broken: str) -> None:
+    x, w = dlblas.Spec((24, 88), "f32"), dlblas.Spec((88,), "f32")
+    report = dlblas.tune("rms_norm", (x, w), seconds=5, progress=False)
+    words = "launch_error: "
+    assert f"{broken} failed: {words}" in str(report) and "RuntimeError: boom\\x1b" in str(report)
+    told = dlblas.explain("rms_norm", x, w)
+    (line,) = [text for text in str(told).splitlines() if text.startswith(f"  {broken} failed: ")]
+    assert words in line and "RuntimeError: boom\\x1b[2J" in line, line
+    (row,) = [r for r in told.as_dict()["candidates"] if r["implementation"] == broken]
+    assert row["failure"] == "launch_error" and "RuntimeError: boom" in row["note"]
+    kept = [
+        candidate
+        for key in dlblas.cache.ls()
+        for candidate in dlblas.cache.show(key["hash"])["candidates"]
+        if candidate["implementation"] == broken
+    ]
+    assert kept and "RuntimeError: boom" in kept[0]["note"]
+    assert _failed(kept[0]).startswith("failed: launch_error: ")

@@ -1,0 +1,162 @@
+"""What torch users try first: products of more than two dimensions, modules without a weight,
+dtypes by the names that people write, and errors that say what to do.
+
+Read next: ops/gemm/matmul/matmul.cpp, python/dlblas/_dtypes.py, bindings/python/marshal.cpp.
+"""
+
+from __future__ import annotations
+
+import dlblas
+import ml_dtypes
+import numpy as np
+import pytest
+from dlblas import _dtypes, errors
+
+# ---- matmul of more dimensions -------------------------------------------------------------------
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(7).standard_normal(shape).astype("f")
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7, 32), (2, 16, 32), (64, 2, 32), (32,), (0, 3, 32)])
+def test_leading_dimensions_are_rows(shape: tuple[int, ...]) -> None:
+    a, b, bias = random(*shape), random(32, 24), random(24)
+    for implementation in dlblas.explain("matmul", a, b, bias=bias).as_dict()["candidates"]:
+        name = implementation["implementation"]
+        if not implementation["supports"]:
+            continue
+        with dlblas.pinned("matmul", name):
+            y = dlblas.matmul(a, b, bias=bias)
+        assert y.shape == (a @ b).shape
+        np.testing.assert_allclose(y, a @ b + bias, rtol=1e-4, atol=1e-4)
+        assert dlblas.verify("matmul", (a, b), y, kwargs={"bias": bias}).wrong == 0
+    out = np.empty((*shape[:-1], 24), "f")
+    dlblas.matmul(a, b, out=out)
+    np.testing.assert_array_equal(out, dlblas.matmul(a.reshape(-1, 32), b).reshape(out.shape))
+
+
+def test_slices_of_a_projection_are_multiplied_where_they_lie_and_tuned() -> None:
+    a, b = random(3, 5, 96)[..., 32:64], random(32, 24)
+    np.testing.assert_allclose(dlblas.matmul(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    matmul = dlblas.get_op("matmul", (a, b), seconds=0.3, worker=False)
+    np.testing.assert_allclose(matmul(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    same = dlblas.explain("matmul", a, b).as_dict()
+    flat = dlblas.explain("matmul", random(15, 96)[:, 32:64], b).as_dict()
+    assert same["source"] == flat["source"] == "store"  # one key with the matrix
+
+
+def test_what_is_no_matrix_is_refused_with_a_remedy() -> None:
+    b = random(32, 24)
+    with pytest.raises(errors.ArgumentError, match=r"do not flatten; .* pass a contiguous copy"):
+        dlblas.matmul(random(2, 4, 32).transpose(1, 0, 2), b)
+    out = np.full((4, 2, 24), 7, "f").transpose(1, 0, 2)
+    with pytest.raises(errors.ArgumentError, match="do not flatten"):
+        dlblas.matmul(random(2, 4, 32), b, out=out)
+    assert (out == 7).all()
+    with pytest.raises(errors.ShapeMismatchError, match="one call for each leading index"):
+        dlblas.matmul(random(2, 4, 32), random(2, 32, 24))
+
+
+def test_in_torch_eager_traced_and_by_the_operator() -> None:
+    torch = pytest.importorskip("torch")
+    a, b = torch.from_numpy(random(2, 4, 32)), torch.from_numpy(random(32, 24))
+    compiled = torch.compile(
+        lambda a, b: dlblas.matmul(a, b), fullgraph=True, dynamic=True, backend="aot_eager"
+    )
+    for run in (dlblas.matmul, torch.ops.dlblas.matmul, compiled):
+        torch.testing.assert_close(run(a, b), a @ b, rtol=1e-4, atol=1e-4)
+
+
+# ---- modules without a weight --------------------------------------------------------------------
+
+
+def test_norms_without_parameters() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.randn(5, 64)
+    norm = dlblas.nn.RMSNorm(64, elementwise_affine=False)
+    assert norm.weight is None and not norm.state_dict() and not list(norm.parameters())
+    torch.testing.assert_close(norm(x), torch.nn.RMSNorm(64, 1e-6, elementwise_affine=False)(x))
+    ones = dlblas.nn.RMSNorm(64)
+    assert torch.equal(norm(x), ones(x)) and torch.equal(norm(x, x)[0], ones(x, x)[0])
+    assert "elementwise_affine=False" in repr(norm)
+    half = x.bfloat16()
+    for of in (norm, norm.half(), dlblas.nn.RMSNorm(64, elementwise_affine=False).bfloat16()):
+        assert torch.equal(of(half), ones.bfloat16()(half))  # a product with 1 is exact
+    graph = torch.compile(norm, fullgraph=True, backend="aot_eager")
+    assert torch.equal(graph(half), norm(half))
+    x.requires_grad_()
+    norm(x).square().sum().backward()
+    assert x.grad is not None
+    layer = dlblas.nn.LayerNorm(64, elementwise_affine=False)
+    torch.testing.assert_close(layer(x), torch.nn.functional.layer_norm(x, (64,)))
+    with pytest.raises(errors.ArgumentError, match="weight_offset has no weight"):
+        dlblas.nn.RMSNorm(64, elementwise_affine=False, weight_offset=1.0)
+
+
+# ---- names of dtypes -----------------------------------------------------------------------------
+
+WRITTEN = {
+    "f32": ["fp32", "FP32", "float", "float32", "single", "torch.float32"],
+    "f16": ["fp16", "half", "float16", "Float16"],
+    "bf16": ["bfloat16", "BF16", "torch.bfloat16"],
+    "f8e4m3": ["fp8", "fp8_e4m3", "fp8_e4m3fn", "float8_e4m3fn", "float8_e4m3", "e4m3"],
+    "f8e5m2": ["fp8_e5m2", "float8_e5m2", "e5m2"],
+    "f64": ["double", "fp64"],
+    "i64": ["int64", "long"],
+}
+
+
+@pytest.mark.parametrize(("name", "words"), WRITTEN.items())
+def test_dtypes_by_the_names_that_people_write(name: str, words: list[str]) -> None:
+    for word in words:
+        assert _dtypes.name_of(word) == name, word
+        assert dlblas.Spec((1,), word).dtype == name
+    assert _dtypes.name_of("floaty") is None
+
+
+def test_names_of_dtypes_wherever_one_is_taken() -> None:
+    x = random(4, 8)
+    assert dlblas.matmul(x, x.T, out_dtype="FP16").dtype == np.float16
+    q, _ = dlblas.quantize(x, "token", "fp8_e5m2")
+    assert q.dtype == ml_dtypes.float8_e5m2
+    assert dlblas.quantize_token(x, "fp8_e4m3")[0].dtype == ml_dtypes.float8_e4m3fn
+    # A dtype of another value for the same bits is none of ours.
+    with pytest.raises(errors.ArgumentError, match="dtype is not a dtype"):
+        dlblas.quantize_token(x, ml_dtypes.float8_e4m3)
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+def test_f64_is_refused_with_the_remedy() -> None:
+    x = np.ones((4, 8))
+    with pytest.raises(errors.UnsupportedDtypeError, match=r"got f64; .*astype\(np.float32\)"):
+        dlblas.rms_norm(x, np.ones(8, "f"))
+
+
+def check_out(array) -> None:
+    x, w, wide = array((4, 8)), array((8,)), array((4, 9))
+    for call, argument, words in [
+        (lambda: dlblas.rms_norm(x, w, out=wide), "out", "rms_norm: out has size 9"),
+        (
+            lambda: dlblas.add_rms_norm(x, w, x, out=(array((4, 8)), wide)),
+            "out[1]",
+            "add_rms_norm: out[1] (residual_out) has size 9",
+        ),
+    ]:
+        with pytest.raises(errors.ShapeMismatchError) as caught:
+            call()
+        assert str(caught.value).startswith(words) and caught.value.argument == argument
+    # Another argument goes by its own name, with `out` as without.
+    with pytest.raises(errors.ShapeMismatchError, match="rms_norm: weight has length 4"):
+        dlblas.rms_norm(x, array((4,)), out=x)
+
+
+def test_an_error_of_out_calls_it_out() -> None:
+    check_out(lambda shape: np.ones(shape, "f"))
+
+
+def test_an_error_of_out_calls_it_out_in_torch() -> None:
+    torch = pytest.importorskip("torch")
+    check_out(lambda shape: torch.ones(shape))

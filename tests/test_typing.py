@@ -1,0 +1,140 @@
+"""A user's program under type checkers: every public name is there; options, reports have types.
+
+mypy in strict mode, and pyright (its fork basedpyright, which comes with node inside) in basic
+mode, over the built package with its stub. Read next: tools/generate/python.hpp.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import dlblas
+import pytest
+
+PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
+GOOD = '''"""A user's program."""
+
+from typing import Any
+
+import dlblas
+from dlblas import nn, own, spaces
+
+
+def norm(x: Any, weight: Any, y: Any, eps: float) -> None: ...
+
+
+def calls(x: Any, w: Any) -> None:
+    y = dlblas.rms_norm(x, w, eps=1e-5, stream=0)
+    dlblas.rms_norm_(x, w, stream=0)
+    op = dlblas.get_op("rms_norm", (x, w), seconds=1.0, progress=False, log="x.csv")
+    winner = op.report.winner
+    if winner is not None:
+        print(winner["implementation"], op.report.elapsed_s, op(x, w), y)
+    report = dlblas.tune("rms_norm", (x, w), effort="quick", space={"a": spaces.FixedSpace(1)})
+    print(report.candidates[0]["takes_part"], report["why"], repr(report))
+    told = dlblas.explain("rms_norm", x, w).as_dict()
+    print(told["op"], told["candidates"][0]["supports"])
+    dlblas.warmup("rms_norm", x, w)
+    dlblas.utils.get_op("rms_norm", (x, w))
+    with dlblas.pinned("rms_norm", "reference"), dlblas.deterministic():
+        pass
+
+
+@dlblas.register("rms_norm", "mine", space={"block": [1, 2]})
+def mine(x: Any, weight: Any, y: Any, eps: float, block: int) -> None: ...
+
+
+dlblas.register("rms_norm", "two", norm)(1, 2, 3, 0.5)
+mine(1, 2, 3, 0.5, block=4)
+own.cases("rms_norm")
+print(nn.RMSNorm, dlblas.triton_ops, dlblas.kernels, dlblas.nn, dlblas.own, dlblas.spaces)
+'''
+WRONG = [
+    'dlblas.tune("rms_norm", (), secondz=1)',
+    'dlblas.get_op("rms_norm", (), effort="lots")',
+    'dlblas.tune("rms_norm", ()).winer',
+    'dlblas.tune("rms_norm", ()).elapsed_s + "s"',
+    '@dlblas.register("rms_norm", "x")\ndef f(x: int) -> int: return x\nf("y")',
+    'dlblas.register("rms_norm", "x", print, dvices="cpu")',
+    "dlblas.rms_norm()",
+    "dlblas.rms_nrom(1, 2)",
+]
+
+
+def every_name() -> str:
+    names = [n for n in dlblas.__all__ if n in vars(dlblas) or n in dir(dlblas)]
+    return "".join(f"print(dlblas.{name})\n" for name in names if name.isidentifier())
+
+
+def mypy(file: pathlib.Path) -> str:
+    pytest.importorskip("mypy")
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--follow-imports=silent",
+        "--no-site-packages",
+    ]
+    command += ["--config-file=", f"--cache-dir={file.parent / 'cache'}", "--no-error-summary"]
+    done = subprocess.run(
+        [*command, str(file)], cwd=file.parent, env={"MYPYPATH": str(PACKAGE), "PATH": ""},
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+def pyright(file: pathlib.Path) -> str:
+    beside = pathlib.Path(sys.executable).parent / "basedpyright"
+    command = str(beside) if beside.exists() else shutil.which("basedpyright")
+    if command is None:
+        pytest.skip("no basedpyright here: python -m pip install basedpyright")
+    settings = file.parent / "pyrightconfig.json"
+    settings.write_text(
+        json.dumps(
+            {"include": [file.name], "extraPaths": [str(PACKAGE)], "typeCheckingMode": "basic"}
+        )
+    )
+    done = subprocess.run(
+        [command, "--outputjson", "-p", str(settings), "--pythonpath", sys.executable],
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    said = [(d["range"]["start"]["line"] + 1, d["message"].splitlines()[0]) for d in found]
+    return "".join(f"{line}: {words}\n" for line, words in said)
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_a_users_program_is_free_of_complaints(check, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(GOOD + every_name())
+    assert check(file) == ""
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_mistakes_are_found(check, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "program.py"
+    lines = {}
+    text = "import dlblas\n"
+    for wrong in WRONG:
+        text += wrong + "\n"
+        lines[wrong] = len(text.splitlines())
+    file.write_text(text)
+    found = check(file).splitlines()
+    told = {int(line.removeprefix(f"{file.name}:").split(":")[0]) for line in found}
+    missed = [wrong for wrong, at in lines.items() if at not in told]
+    assert not missed, (missed, found)
+
+
+def test_options_are_named_for_completion() -> None:
+    for function in (dlblas.get_op, dlblas.tune):
+        named = inspect.signature(function).parameters
+        wanted = {"seconds", "effort", "strategy", "seed", "max_evaluations", "force", "space"}
+        assert wanted | {"implementations", "where", "progress", "worker", "log"} <= set(named)
+        assert not any(p.kind is p.VAR_KEYWORD for p in named.values())
