@@ -25,10 +25,11 @@ FLOOR = ROOT / "tests" / "coverage_floor.json"
 # DLBLAS_TEST_PYTHON: the package of another build, a sanitised one say.
 sys.path.insert(0, os.environ.get("DLBLAS_TEST_PYTHON", str(ROOT / "build" / "python")))
 sys.path.append(str(ROOT / "tests"))  # modules that tests share
-# The results store of the tests is their own: a user's tuned results must change no test.
-if "DLBLAS_CACHE" not in os.environ:
+# The results store of the tests is their own: a user's tuned results must change no test. Each
+# worker of pytest-xdist inherits the environment of the process that started it, and still has a
+# store of its own: two searches of one key in one store are one search, and the second reports none.
+if "DLBLAS_CACHE" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["DLBLAS_CACHE"] = tempfile.mkdtemp(prefix="dlblas-test-cache-")
-
 
 # What searches print on standard error is test_progress.py's.
 os.environ["DLBLAS_PROGRESS"] = "0"

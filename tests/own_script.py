@@ -49,4 +49,6 @@ if __name__ == "__main__":
         for row in op["implementations"]
         if row["user"]
     }
-    print(json.dumps({"rows": rows, "local": local, "modules": dlblas.own.modules()}))
+    cut = {key: report[key] for key in ("source", "why", "stopped", "elapsed_s", "measured_in")}
+    modules = dlblas.own.modules()
+    print(json.dumps({"rows": rows, "local": local, "modules": modules, "report": cut}))
