@@ -27,7 +27,7 @@ sys.path.insert(0, os.environ.get("DLBLAS_TEST_PYTHON", str(ROOT / "build" / "py
 sys.path.append(str(ROOT / "tests"))  # modules that tests share
 # The results store of the tests is their own: a user's tuned results must change no test. Each
 # worker of pytest-xdist inherits the environment of the process that started it, and still has a
-# store of its own: two searches of one key in one store are one search, and the second reports none.
+# store of its own: two searches of one key in one store are one, and the second evaluates nothing.
 if "DLBLAS_CACHE" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["DLBLAS_CACHE"] = tempfile.mkdtemp(prefix="dlblas-test-cache-")
 
