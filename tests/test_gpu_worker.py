@@ -19,6 +19,7 @@ import pytest
 
 pytestmark = [pytest.mark.gpu, pytest.mark.attack("hostile candidates on a GPU")]
 
+FIRST_CALLS = 30  # docs/tuning.md, seconds
 PACKAGE = Path(dlblas.__file__).resolve().parent.parent
 
 CANDIDATES = """
@@ -151,8 +152,9 @@ def search(tmp_path: Path, mine: str, seconds: float, module: str = CANDIDATES) 
     got = json.loads(done.stdout.splitlines()[-1])
     assert got["place"] == "worker" and got["alive"] and got["cache"] == "cold"
     assert not got["winner"].startswith("mine_")
-    # A driver takes up to a second to end what a GPU was doing; no clock of ours knows.
-    assert got["elapsed"] <= 1.1 * seconds + 2
+    # First calls of users' candidates that do not come back have FIRST_CALLS together, beside the
+    # budget. A driver takes up to a second to end what a GPU was doing; no clock of ours knows.
+    assert got["elapsed"] <= 1.1 * seconds + FIRST_CALLS + 2
     failures: dict[str, Any] = got["failures"]
     return failures
 
