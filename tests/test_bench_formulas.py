@@ -1,10 +1,13 @@
 """What benchmarks compare operators with, the formulas in torch of their rooms' peers.py, computes
-what they do: on a CPU, on the smallest problem of each.
+what they do: on a CPU, on the smallest problem of each with each choice of scalars.
 
 Read next: ../python/dlblas/bench/gpu_rows.py.
 """
 
 from __future__ import annotations
+
+import json
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,9 @@ import dlblas  # noqa: E402
 from dlblas.bench.gpu_contest import wrong_by  # noqa: E402
 from dlblas.bench.gpu_rows import _reference  # noqa: E402
 from dlblas.bench.problems import (  # noqa: E402
+    Problem,
+    aligned,
+    aligned_empty,
     as_list,
     bytes_of,
     formula_of,
@@ -26,10 +32,24 @@ ROWS = {row["name"]: row for row in dlblas.info()["operators"]}
 MOST_ELEMENTS = 1 << 23
 
 
-@pytest.mark.parametrize("op", [op for op, row in ROWS.items() if formula_of(row)])
-def test_formulas_compute_what_operators_do(op: str) -> None:
-    formula = formula_of(ROWS[op])
-    problem = min(problems_of(ROWS[op], "bf16"), key=lambda p: p.elements())
+def smallest(row: Any) -> list[Problem]:
+    """One for each choice of the scalars that are no sizes: an activation, say."""
+    sizes = {p["name"] for p in row["forms"][0]["params"] if p["kind"] == "int"}
+    found: dict[str, Problem] = {}
+    for problem in problems_of(row, "bf16"):
+        choice = json.dumps({n: v for n, v in problem.scalars.items() if n not in sizes})
+        if choice not in found or problem.elements() < found[choice].elements():
+            found[choice] = problem
+    return list(found.values())
+
+
+PROBLEMS = [p for row in ROWS.values() if formula_of(row) for p in smallest(row)]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p.op}-{p.case['name']}")
+def test_formulas_compute_what_operators_do(problem: Problem) -> None:
+    formula = formula_of(problem.row)
+    assert formula is not None
     if problem.elements() > MOST_ELEMENTS:
         pytest.skip(f"{problem.elements()} elements")
     torch.manual_seed(3)
@@ -42,3 +62,14 @@ def test_formulas_compute_what_operators_do(op: str) -> None:
     assert wanted or not made[0].is_floating_point()  # ids: of equals either is right
     for ours, theirs in zip(made, wanted, strict=False):
         assert wrong_by(ours, theirs) <= 1
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (0, 4), (5, 7)])
+def test_each_set_begins_where_an_allocation_may(shape: tuple[int, ...]) -> None:
+    made = aligned_empty(4, shape, torch.int32, "cpu")
+    assert made.shape == (4, *shape) and made[1].is_contiguous()
+    assert {(made[i].data_ptr() - made.data_ptr()) % 256 for i in range(4)} == {0}
+    values = torch.randn((4, *shape))
+    assert torch.equal(aligned(values), values)
+    table = torch.randn((1, *shape)).expand(4, *shape)
+    assert aligned(table) is table

@@ -128,14 +128,14 @@ namespace kernels {
 /// of each of 128 threads or more. A walk along n terms of one sign is 1.44·√n at six deviations,
 /// and the errors of m chains differ: √m less.
 ///   alike: n/4, of which q⁶ counts, q = (Σp)² / (n·Σp²) being the share of alike terms
-/// (norm_ref.hpp has measurements).
+/// (norm_ref.hpp has measurements); a chain of more than 2^14 equal terms is refused, as above.
 ///   trees: what lanes, warps and blocks add, a rounding a level, each of half as much as the next.
 inline double sum_roundings(std::int64_t width, double total, double squares) {
   const auto n = static_cast<double>(width);
   const double cpu = std::min(n, 4096.0) / 16, gpu = n / 128;
   const double walk = 1.44 * std::sqrt(std::max(cpu / 16, gpu / 128));
   const double q = squares > 0 ? total / n * (total / squares) : 0, q3 = q * q * q;
-  return 3.5 + walk + std::max(cpu, gpu) / 4 * q3 * q3;
+  return 3.5 + walk + std::max(cpu, std::min(gpu, 0x1p14)) / 4 * q3 * q3;
 }
 
 /// A sum of terms of either sign, with what its kernels' error depends on, for kernels that add in
