@@ -24,6 +24,8 @@ from dlblas.bench.problems import (
     Formula,
     Problem,
     Tensors,
+    aligned,
+    aligned_empty,
     as_list,
     bytes_of,
     formula_of,
@@ -113,8 +115,8 @@ def _contest(bench: Session, problem: Problem, formula: Formula) -> Row:
     one = {name: make_tensor(problem, name, 1, "cuda")[0] for name in problem.specs}
     results = as_list(run(problem, one))
     turn = bench.rotation(bytes_of(problem, results))
-    inputs = {name: make_tensor(problem, name, turn.sets, "cuda") for name in problem.specs}
-    outputs = [torch.empty((turn.sets, *r.shape), dtype=r.dtype, device=r.device) for r in results]
+    inputs = {n: aligned(make_tensor(problem, n, turn.sets, "cuda")) for n in problem.specs}
+    outputs = [aligned_empty(turn.sets, r.shape, r.dtype) for r in results]
     contest, scalars = Contest(op, bench.rounds), formula_scalars(problem)
     function = getattr(dlblas, op)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ Tensors = dict[str, torch.Tensor]
 Formula = Callable[..., Any]
 
 _DRAWN = 1 << 22  # elements; more are made on the device
+_ALIGNED = 256  # bytes
 
 
 class Problem(NamedTuple):
@@ -115,6 +116,27 @@ def make_tensor(problem: Problem, name: str, sets: int, device: str) -> torch.Te
         unused = np.setdiff1d(np.arange(array.max(initial=0)), array)
         array[array < 0] = np.resize(unused if unused.size else 0, np.count_nonzero(array < 0))
     return torch.from_numpy(array).to(device).expand(sets, *shape)
+
+
+def aligned_empty(
+    sets: int, shape: Iterable[int], dtype: torch.dtype, device: str = "cuda"
+) -> torch.Tensor:
+    """[sets, …], each of which begins where an allocation may: a set off its alignment is another
+    problem, and another kernel."""
+    shape = tuple(shape)
+    step = -(-math.prod(shape) * dtype.itemsize // _ALIGNED) * _ALIGNED // dtype.itemsize
+    steps = torch.empty(shape, dtype=dtype, device="meta").stride()
+    return torch.empty((sets, step), dtype=dtype, device=device).as_strided(
+        (sets, *shape), (step, *steps)
+    )
+
+
+def aligned(tensor: torch.Tensor) -> torch.Tensor:
+    """[sets, …] as they are where each is aligned, or one for all; else copied to where it is."""
+    if tensor.stride(0) * tensor.dtype.itemsize % _ALIGNED == 0:
+        return tensor
+    made = aligned_empty(len(tensor), tensor.shape[1:], tensor.dtype, str(tensor.device))
+    return made.copy_(tensor)
 
 
 def as_list(made: Any) -> list[torch.Tensor]:
