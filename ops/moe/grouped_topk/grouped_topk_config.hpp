@@ -22,7 +22,7 @@ struct GroupedTopkConfig {
 
 /// One call. Strides are in elements.
 struct GroupedTopkParams {
-  DeviceView logits, weights, ids;
+  StridedView logits, weights, ids;
   int64_t logits_stride, weights_stride, ids_stride;  // of the last dimension
   const void* bias;
   int64_t bias_stride;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "cuda/view.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/moe/grouped_topk/grouped_topk.hpp"
@@ -88,9 +87,9 @@ struct Form : kernels::CudaForm<GroupedTopkTraits, GroupedTopkConfig> {
   static GroupedTopkParams launch(const State& s, const Args& args, void*, cuda::Launch& how) {
     const auto inner = [](const TensorView& t) { return t.strides[t.rank - 1]; };
     GroupedTopkParams p{};
-    p.logits = cuda::device_view(args.tensors[kLogits]);
-    p.weights = cuda::device_view(args.tensors[kWeights]);
-    p.ids = cuda::device_view(args.tensors[kIds]);
+    p.logits = merged(args.tensors[kLogits]);
+    p.weights = merged(args.tensors[kWeights]);
+    p.ids = merged(args.tensors[kIds]);
     p.logits_stride = inner(args.tensors[kLogits]);
     p.weights_stride = inner(args.tensors[kWeights]);
     p.ids_stride = inner(args.tensors[kIds]);
