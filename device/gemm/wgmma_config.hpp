@@ -16,7 +16,8 @@ enum class GemmShare : int32_t {
   kNone,
   kA,  // the same rows, neighbouring columns: A's tile is multicast
   kB,  // the same columns, neighbouring rows: B's tile is multicast
-  kK,  // the same tile, each a part of K: sums meet in the first block's shared memory
+  kK,  // the same tile, each a part of K, of a stage at least: sums meet in the first block's
+       // shared memory
 };
 
 /// A round of the epilogue: what waits at a time for the copy engine, 64 rows × 128 bytes. Each

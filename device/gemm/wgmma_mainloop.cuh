@@ -45,15 +45,6 @@ class GemmProduct {
   __device__ __forceinline__ void skip(int32_t stages) { at_.advance(stages); }
 
   __device__ __forceinline__ void run(Sums& d, int32_t count, int32_t group) {
-    if constexpr (C.share == GemmShare::kK) {  // fewer stages than blocks: none for this one
-      if (count == 0) {
-#pragma unroll
-        for (auto& block : d)
-#pragma unroll
-          for (float& v : block) v = 0;
-        return;
-      }
-    }
     if constexpr (C.pingpong) GemmTurn::wait(group);
     if constexpr (S.span == 0) {
       span(d, count, group);
@@ -65,7 +56,9 @@ class GemmProduct {
 #pragma unroll 1
       for (; count > kStages; count -= kStages) {
         span(d, kStages, group);
-        carried.add(&d[0][0]);
+        carried.add(&d[0][0]);  // clears them: pinned, or ptxas serialises what follows (C7515)
+#pragma unroll
+        for (auto& block : d) wgmma_pin(block);
       }
       span(d, count, group);
       carried.finish(&d[0][0]);

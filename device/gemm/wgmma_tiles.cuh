@@ -46,7 +46,7 @@ class GemmTiles {
   uint32_t unit_, step_;
 };
 
-/// The stages of K that this block takes: all, or its part of a cluster's; then perhaps none.
+/// The stages of K that this block takes: all, or its part of a cluster's; one at least.
 template <GemmWgmmaConfig C>
 struct GemmDepth {
   int32_t first, count;

@@ -83,7 +83,6 @@ struct Wgmma : MatmulForm<Wgmma, GemmWgmmaConfig> {
   // Bits repeat from run to run, but the order of sums depends on the configuration, and that on M.
   static constexpr bool kIsDeterministic = false;
   static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_wgmma.cuh";
-  static constexpr const char* kConfigName = "dlblas::GemmWgmmaConfig";
   static const ConfigTable<GemmWgmmaConfig>& table() { return wgmma_table(); }
 
   static MatmulTraits traits(const Query& q, const GemmWgmmaConfig& c) {
@@ -137,105 +136,47 @@ struct Wgmma : MatmulForm<Wgmma, GemmWgmmaConfig> {
     return s.config.shared_bytes(wgmma_b_by_depth(q.problem, s.config), s.traits.gemm.span);
   }
 
-  /// The kernel's A and B, and nothing that it does not depend on: configurations that differ in
-  /// the order of tiles alone share a cubin.
   static std::vector<KernelSource> sources(const Query&, const State& s) {
-    GemmTraits g = s.traits.gemm;
-    if (s.config.swapped) std::swap(g.a_by_depth, g.b_by_depth);
-    g.a_whole = g.b_whole = g.aligned = true;
     MatmulEpilogueTraits e = s.traits.epilogue;
     e.out_vector = e.aligned = true;
-    GemmWgmmaConfig c = s.config;
-    c.group_m = 8;
-    return {{kInclude,
-             kernels::gemm_entry(
-                 "dlblas::gemm_wgmma", g, table().literal(table().to_config(c), kConfigName),
-                 text("dlblas::gemm::MatmulProgram<", epilogue_table().literal(e), ">")),
-             s.shared_bytes}};
+    const std::string program =
+        text("dlblas::gemm::MatmulProgram<", epilogue_table().literal(e), ">");
+    return {{kInclude, kernels::wgmma_entry(s.traits.gemm, s.config, program), s.shared_bytes}};
   }
 
   static int multiply(const Args& args, const Context& context, const Kernel& kernel, void*);
   static std::vector<StepFn> steps(const State&) { return {multiply}; }
 };
 
-/// `wide` of the neighbours, all of a box of so many columns.
-int encode(TensorMap& map, const Columns& c, DType type, int wide, int columns,
-           cuda::Swizzle swizzle = cuda::Swizzle::k128) {
-  cuda::TensorMapSpec spec;
-  spec.dtype = type;
-  spec.data = c.data;
-  spec.sizes[0] = static_cast<std::uint64_t>(c.rows);
-  spec.sizes[1] = static_cast<std::uint64_t>(c.cols);
-  // A stride of one column's matrix leads nowhere, but is checked.
-  spec.strides_bytes[0] =
-      static_cast<std::uint64_t>((c.cols <= 1 ? round_up(c.rows, 8) : c.pitch) * size_of(type));
-  spec.box[0] = static_cast<std::uint32_t>(wide);
-  spec.box[1] = static_cast<std::uint32_t>(columns);
-  spec.swizzle = swizzle;
-  return cuda::encode_tensor_map(map, spec);
-}
-
-/// An operand's map: the box is what one copy brings.
-int encode_operand(TensorMap& map, const Columns& c, DType type, bool by_depth, int block,
-                   int block_k, int sharers) {
-  return encode(map, c, type, 64, (by_depth ? block : block_k) / sharers);
-}
-
-int encode_result(TensorMap& map, const Columns& out, DType type, const GemmWgmmaConfig& c) {
-  const int segment = gemm_segment(c.block_n, c.swapped ? 64 : 128 / size_of(type));
-  const int bytes = c.swapped ? 128 : segment * size_of(type);
-  const cuda::Swizzle swizzle = bytes == 128  ? cuda::Swizzle::k128
-                                : bytes == 64 ? cuda::Swizzle::k64
-                                : bytes == 32 ? cuda::Swizzle::k32
-                                              : cuda::Swizzle::kNone;
-  return c.swapped ? encode(map, out, type, 64, segment, swizzle)
-                   : encode(map, out, type, segment, 64, swizzle);
-}
+kernels::WgmmaMatrix matrix_of(const Columns& c) { return {c.data, c.rows, c.cols, c.pitch}; }
 
 int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const State& s = kernel.load<State>();
-  const GemmWgmmaConfig& c = s.config;
-  const GemmTraits& g = s.traits.gemm;
-  const DType type = g.type, out_type = s.traits.epilogue.out;
+  const DType type = s.traits.gemm.type, out_type = s.traits.epilogue.out;
   const MatmulGpuParams p = matmul_gpu_params(args);
-  const Operands given = operands_of(p, g);
+  const Operands given = operands_of(p, s.traits.gemm);
   const Operands o = {stand_in(given.b, type, context, 8), stand_in(given.a, type, context, 8),
                       stand_in(given.out, out_type, context, 8)};
   if (!o.a.data || !o.b.data || !o.out.data) return kNoMemory;
   if (o.a.data != given.a.data) copy_columns(given.a, o.a, type, context.stream);
   if (o.b.data != given.b.data) copy_columns(given.b, o.b, type, context.stream);
 
+  const kernels::WgmmaProduct product = {.type = type,
+                                         .out_type = out_type,
+                                         .a = matrix_of(o.a),
+                                         .b = {matrix_of(o.b), {}},
+                                         .out = matrix_of(o.out),
+                                         .a_by_depth = s.traits.gemm.a_by_depth,
+                                         .b_by_depth = s.traits.gemm.b_by_depth,
+                                         .parts = 1,
+                                         .m = p.gemm.m,
+                                         .n = p.gemm.n,
+                                         .k = p.gemm.k};
   GemmWgmmaCall call{};
-  const auto operand = [&](TensorMap& map, bool is_a) {
-    const bool from_a = is_a != c.swapped;
-    return encode_operand(map, from_a ? o.a : o.b, type, from_a ? g.a_by_depth : g.b_by_depth,
-                          is_a ? c.block_m : c.block_n, c.block_k,
-                          c.share == (is_a ? GemmShare::kA : GemmShare::kB) ? c.cluster : 1);
-  };
-  if (const int code = operand(call.a, true)) return code;
-  if (const int code = operand(call.b[0], false)) return code;
-  if (const int code = encode_result(call.out[0], o.out, out_type, c)) return code;
-  const std::int64_t m = c.swapped ? p.gemm.n : p.gemm.m, n = c.swapped ? p.gemm.m : p.gemm.n;
-  call.m = static_cast<std::int32_t>(m), call.n = static_cast<std::int32_t>(n);
-  call.k = static_cast<std::int32_t>(p.gemm.k);
-  const auto units = [&](std::int64_t size, int block, GemmShare neighbours) {
-    return static_cast<std::int32_t>(
-        ceil_div(ceil_div(size, block), c.share == neighbours ? c.cluster : 1));
-  };
-  call.units_m = units(m, c.block_m, GemmShare::kB);
-  call.units_n = units(n, c.block_n, GemmShare::kA);
-  call.group = c.group_m;
-  call.operands[0] = {const_cast<void*>(p.epilogue.bias), 0};
-
   cuda::Launch how;
-  // Persistent blocks; a cluster that shares K has one tile.
-  const std::int64_t clusters = std::int64_t{call.units_m} * call.units_n;
-  const std::int64_t at_once = std::max(1, s.units / c.cluster);
-  how.grid.x = static_cast<unsigned>(
-      (c.share == GemmShare::kK ? clusters : std::min(clusters, at_once)) * c.cluster);
-  how.block.x = static_cast<unsigned>(c.threads());
+  if (const int code = kernels::prepare_wgmma(product, s.config, s.units, call, how)) return code;
+  call.operands[0] = {const_cast<void*>(p.epilogue.bias), 0};
   how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
-  how.cluster = static_cast<unsigned>(c.cluster);
   how.dependent = s.dependent;
   const int code = cuda::launch(*kernel.entries[0], how, call, context.stream);
   if (code == 0 && o.out.data != given.out.data)

@@ -160,25 +160,6 @@ std::int32_t wgmma_span(const Problem& p, const GemmWgmmaConfig& c, const Device
   return tensor_core_span(p, WgmmaGrid(p, c).chain, splits);
 }
 
-const ConfigTable<GemmWgmmaConfig>& wgmma_table() {
-  using C = GemmWgmmaConfig;
-  static const auto* t = new ConfigTable<C>{
-      field<&C::swapped>("swapped", {0, 1}),
-      field<&C::block_m>("block_m", {64, 128, 256}),
-      field<&C::block_n>(
-          "block_n", {8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256}),
-      field<&C::block_k>("block_k", {64, 128, 256}),
-      field<&C::warpgroups>("warpgroups", {1, 2}),
-      field<&C::pingpong>("pingpong", {0, 1}),
-      field<&C::share>("share", {0, 1, 2, 3}, {"none", "a", "b", "k"}),
-      field<&C::cluster>("cluster", {1, 2, 4}),
-      field<&C::stages>("stages", {2, 3, 4, 5, 6, 7, 8}),
-      field<&C::weight_once>("weight_once", {0, 1}),
-      field<&C::group_m>("group_m", {8, 16}),
-  };
-  return *t;
-}
-
 void constrain_wgmma(const Problem& p, const DeviceInfo& device, Space& space) {
   const auto rules = std::make_shared<const Rules>(p, device);
   using Names = std::vector<std::string_view>;

@@ -3,15 +3,15 @@
 // Flow: [select] of matmul_wgmma_cuda.cpp.  Read next: matmul_wgmma_space.cpp, core/space.hpp.
 #pragma once
 
-#include "core/config.hpp"
 #include "core/device.hpp"
 #include "core/problem.hpp"
 #include "core/space.hpp"
 #include "device/gemm/wgmma_config.hpp"
+#include "kernels/gemm_wgmma.hpp"
 
 namespace dlblas::gemm {
 
-const ConfigTable<GemmWgmmaConfig>& wgmma_table();
+using kernels::wgmma_table;
 
 void constrain_wgmma(const Problem& p, const DeviceInfo& device, Space& space);
 
