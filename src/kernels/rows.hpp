@@ -37,10 +37,11 @@ struct RowCost {
   double share, ms;
 };
 
-/// What was measured for one operator, in the place of the skeletons' own defaults.
+/// What was measured for one operator, in the place of the skeletons' own defaults. Null: theirs.
 struct RowTuning {
   /// Configurations, best first, but for `blocks` and `evict_last`; the first that fits is the
   /// default. Those whose blocks leave another one room in shared memory come before the others.
+  /// An empty list: the skeleton's own.
   std::vector<RowConfig> (*wanted)(const RowQuery& q);
   /// Registers of a thread of kernels with these traits: sets the default `blocks`.
   std::int32_t (*registers)(const RowTraits& traits, const RowConfig& c);

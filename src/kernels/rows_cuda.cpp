@@ -105,7 +105,7 @@ Config heuristic(const Query& q) {
 
 RowCost cost_of(const RowKernel& k, const Query& q, const RowConfig& c) {
   const bool alone = kept_bytes(k, q.problem, c) > shared_room(q.device) / 2;
-  if (k.op->op.tuning) {
+  if (k.op->op.tuning && k.op->op.tuning->cost) {
     const RowTraits traits = traits_of(k, q.problem);
     return k.op->op.tuning->cost(
         {k.kind, q.problem.dims[k.op->rows], accesses(k, q.problem), traits, q.device}, c, alone);

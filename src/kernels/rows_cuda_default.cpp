@@ -1,6 +1,7 @@
 // See rows_cuda_config.hpp: the default, a rule a kernel with its measurements.
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "core/error.hpp"
 #include "kernels/rows_cuda_config.hpp"
@@ -17,8 +18,9 @@ std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowCon
                         const DeviceInfo& device) {
   const int threads = (c.threads * c.rows + 31) / 32 * 32;
   const RowOp& op = k.op->op;
-  const int needed = op.tuning ? op.tuning->registers(traits_with(k, problem, c), c)
-                               : op.registers + c.vectors * op.access_registers;
+  const int needed = op.tuning && op.tuning->registers
+                         ? op.tuning->registers(traits_with(k, problem, c), c)
+                         : op.registers + c.vectors * op.access_registers;
   const int most = std::min(65536 / (needed * threads), threads_per_unit(device) / threads);
   std::int32_t found = 0;
   for (const std::int64_t b : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16})
@@ -168,12 +170,15 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   return c;
 }
 
-RowConfig pick_wanted(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+/// The operator's own; nothing where it leaves the choice to the skeleton.
+std::optional<RowConfig> pick_wanted(const RowKernel& k, const Problem& problem,
+                                     const DeviceInfo& device) {
   const RowTraits traits = traits_of(k, problem);
   const RowQuery asked = {k.kind, problem.dims[k.op->rows], accesses(k, problem), traits, device};
   const bool may_evict = (k.kind == Kind::kRegisters || k.kind == Kind::kCluster) &&
                          may_evict_last(k, problem, device);
   const std::vector<RowConfig> wanted = k.op->op.tuning->wanted(asked);
+  if (wanted.empty()) return std::nullopt;
   for (const std::int64_t room : {shared_room(device) / 2, shared_room(device)}) {
     for (RowConfig c : wanted) {
       c.evict_last = may_evict;
@@ -197,7 +202,9 @@ RowConfig strided_config(const RowKernel& k) {
 }
 
 RowConfig default_config(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
-  if (k.op->op.tuning && k.table) return pick_wanted(k, problem, device);
+  const RowTuning* tuning = k.op->op.tuning;
+  if (tuning && tuning->wanted && k.table)
+    if (const auto wanted = pick_wanted(k, problem, device)) return *wanted;
   switch (k.kind) {
     case Kind::kRegisters:
       return pick_registers(k, problem, device);
