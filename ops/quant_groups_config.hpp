@@ -26,7 +26,7 @@ inline constexpr int kQuantGroupsThreads = 256;
 
 /// One call. A block has 2^across threads side by side.
 struct QuantGroupsParams {
-  DeviceView x, q, scale;
+  StridedView x, q, scale;
   int64_t x_row, q_row, scale_row, scale_group;  // plain: strides in elements; of q, in bytes
   int64_t x_outer, q_outer, scale_outer;         // of E, where rows are counted
   int64_t rows, inner;                           // inner: M

@@ -14,8 +14,8 @@ struct OracleCall {
     int64_t width;
     DType dtype;
   };
-  DeviceView tensors[kTensors];  // inputs; dtype kAbsent: not given
-  int64_t widths[kTensors];      // their last dimensions
+  StridedView tensors[kTensors];  // inputs; dtype kAbsent: not given
+  int64_t widths[kTensors];       // their last dimensions
   Result results[kResults];
   int64_t letters[kLetters];
   double floats[kScalars];

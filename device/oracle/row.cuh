@@ -17,7 +17,7 @@ class BlockTeam {
   void barrier() const { __syncthreads(); }
   double* scratch() const { return scratch_; }
   // Not inlined: a text that reads at ten places would compile for seconds.
-  __noinline__ double element(const DeviceView& t, int64_t index) const {
+  __noinline__ double element(const StridedView& t, int64_t index) const {
     return load_element(t, offset_of(t, index));
   }
   __noinline__ double rounded(DType dtype, double v) const { return round_to(dtype, v); }

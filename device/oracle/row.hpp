@@ -36,7 +36,7 @@ class TeamRow {
     return load_column(tensor, row * call_.widths[tensor] + column);
   }
   double load_column(int tensor, int64_t column) const {
-    const DeviceView& t = call_.tensors[tensor];
+    const StridedView& t = call_.tensors[tensor];
     return team_.element(t, column);
   }
   void store(int result, int64_t column, double value, double magnitude) const {

@@ -18,7 +18,7 @@ inline constexpr int kMxValuesThreads = 256;
 
 /// One call. A block has 2^across threads side by side.
 struct MxValuesParams {
-  DeviceView q, scale, y;
+  StridedView q, scale, y;
   int64_t q_row, scale_row, y_row;  // plain
   int64_t rows;
   const float* global;  // null: 1

@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "core/rates.hpp"
-#include "cuda/view.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/quant/mx_values.hpp"
@@ -80,9 +79,9 @@ struct Form : kernels::CudaForm<MxValuesTraits, NoKnobs> {
     const TensorView &q = args.tensors[kValuesQ], &scale = args.tensors[kValuesScale],
                      &y = args.tensors[op.y];
     MxValuesParams p{};
-    p.q = cuda::device_view(q);
-    p.scale = cuda::device_view(scale);
-    p.y = cuda::device_view(y);
+    p.q = merged(q);
+    p.scale = merged(scale);
+    p.y = merged(y);
     p.q_row = rows_of(q).stride, p.scale_row = rows_of(scale).stride, p.y_row = rows_of(y).stride;
     p.rows = args.letters[kValuesT];
     if (op.global >= 0) p.global = static_cast<const float*>(args.tensors[op.global].data);

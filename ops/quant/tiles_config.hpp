@@ -33,7 +33,7 @@ inline constexpr int kQuantRows = 4;
 /// One call. Of a tensor without gaps, `width` is a tile's, and rows are as many as there are; the
 /// last one ends at `total`.
 struct QuantTilesParams {
-  DeviceView x, q, scale;
+  StridedView x, q, scale;
   int64_t x_stride, q_stride, scale_stride;  // of the last dimension
   int64_t rows, width, total;
   uint32_t* parts;  // of a tensor: the bits of the largest |x| of each block

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "cuda/view.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/quant/tiles.hpp"
@@ -65,13 +64,13 @@ struct Form : kernels::CudaForm<QuantTilesTraits, NoKnobs> {
             {include, "dlblas::quantize_tensor_codes" + traits}};
   }
 
-  static bool packed(const TensorView& t) { return cuda::device_view(t).rank <= 1; }
+  static bool packed(const TensorView& t) { return merged(t).rank <= 1; }
   static QuantTilesParams params(const State& s, const Args& args, void* workspace) {
     const auto inner = [](const TensorView& t) { return t.rank > 0 ? t.strides[t.rank - 1] : 1; };
     QuantTilesParams p{};
-    p.x = cuda::device_view(args.tensors[kX]);
-    p.q = cuda::device_view(args.tensors[kQ]);
-    p.scale = cuda::device_view(args.tensors[kScale]);
+    p.x = merged(args.tensors[kX]);
+    p.q = merged(args.tensors[kQ]);
+    p.scale = merged(args.tensors[kScale]);
     p.x_stride = inner(args.tensors[kX]);
     p.q_stride = inner(args.tensors[kQ]);
     p.scale_stride = inner(args.tensors[kScale]);

@@ -3,7 +3,6 @@
 
 #include "core/error.hpp"
 #include "cuda/cuda.hpp"
-#include "cuda/view.hpp"
 
 namespace dlblas::kernels {
 namespace {
@@ -25,11 +24,11 @@ int launch_rows(const cuda::Function& entry, const Args& args, const std::int64_
 OracleCall oracle_call(const Args& args, const std::int64_t* rows, const OracleOut* out) {
   OracleCall call{};
   const Schema& schema = *args.schema;
-  for (DeviceView& t : call.tensors) t.dtype = DType::kAbsent;
+  for (StridedView& t : call.tensors) t.dtype = DType::kAbsent;
   for (int i = 0; i < schema.num_inputs; ++i) {
     if (!args.has(i)) continue;
     const TensorView& t = args.tensors[i];
-    call.tensors[i] = cuda::device_view(t);
+    call.tensors[i] = merged(t);
     call.widths[i] = t.rank > 0 ? t.shape[t.rank - 1] : 1;
   }
   for (int j = 0; j < schema.num_judged(); ++j) {

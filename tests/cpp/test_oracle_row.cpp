@@ -28,7 +28,7 @@ struct Team {
   void barrier() const { meeting->arrive_and_wait(); }
   double* scratch() const { return shared; }
   double rounded(DType dtype, double v) const { return round_to(dtype, v); }
-  double element(const DeviceView& t, std::int64_t index) const {
+  double element(const StridedView& t, std::int64_t index) const {
     std::int64_t at = 0;
     for (int i = t.rank - 1; i >= 0; --i)
       at += index % t.shape[i] * t.strides[i], index /= t.shape[i];

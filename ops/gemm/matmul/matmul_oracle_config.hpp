@@ -10,7 +10,7 @@ namespace dlblas {
 
 struct MatmulOracleParams {
   static constexpr int kTile = kSumStep;  // a block makes kTile × kTile elements
-  DeviceView a, b, bias;                  // data and dtype alone; bias.data null: none
+  StridedView a, b, bias;                 // data and dtype alone; bias.data null: none
   int64_t a_strides[2], b_strides[2], bias_stride;
   const int64_t* rows;
   int64_t num_rows, n, k;

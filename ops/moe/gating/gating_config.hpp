@@ -60,8 +60,7 @@ struct MoeGateBackwardParams {
   int64_t row, column, out_row, out_column;  // strides of logits and dlogits
   int32_t tokens, experts, choices;
   float eps;
-  float share;  // E / T²
-  int32_t unused;
+  double share;  // E / T²
 };
 static_assert(sizeof(MoeGateBackwardParams) == 128, "host and device read the same bytes");
 

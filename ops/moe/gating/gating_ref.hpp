@@ -25,6 +25,7 @@ class GateRow {
               kernels::sum_roundings(static_cast<std::int64_t>(logits.size()), sum_, squares);
   }
   double gate(std::int64_t e) const { return power(at(e)) / sum_; }
+  bool is_most(std::int64_t e) const { return at(e) == most_; }
   /// Of the gate, relative: what is its own, and with what all of a row have.
   double own_error(std::int64_t e) const { return error(at(e)); }
   double gate_error(std::int64_t e) const { return common_ + own_error(e); }

@@ -40,7 +40,7 @@ struct GroupedTopkConfig {
 
 /// One call. Strides are in elements.
 struct GroupedTopkParams {
-  DeviceView logits, weights, ids;
+  StridedView logits, weights, ids;
   int64_t logits_stride, weights_stride, ids_stride;  // of the last dimension
   int64_t logits_row, weights_row, ids_row;           // between rows, where they lie on one stride
   const void* bias;

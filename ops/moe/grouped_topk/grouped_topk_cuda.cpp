@@ -6,7 +6,6 @@
 #include <bit>
 
 #include "core/rates.hpp"
-#include "cuda/view.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/moe/grouped_topk/grouped_topk.hpp"
@@ -60,9 +59,9 @@ GroupedTopkParams params_of(const Args& args, int warps, cuda::Launch& how) {
   const TensorView &logits = args.tensors[kLogits], &weights = args.tensors[kWeights],
                    &ids = args.tensors[kIds];
   GroupedTopkParams p{};
-  p.logits = cuda::device_view(logits);
-  p.weights = cuda::device_view(weights);
-  p.ids = cuda::device_view(ids);
+  p.logits = merged(logits);
+  p.weights = merged(weights);
+  p.ids = merged(ids);
   p.logits_stride = inner(logits);
   p.weights_stride = inner(weights);
   p.ids_stride = inner(ids);

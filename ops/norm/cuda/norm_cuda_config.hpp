@@ -85,12 +85,6 @@ struct NormRingParams {
 };
 static_assert(sizeof(NormRingParams) == 136, "host and device read the same bytes");
 
-/// A tensor of any layout: element (t, c) is at Σ index(t)·strides + c·inner.
-struct NormRowMap {
-  int64_t inner;
-  int64_t shape[8], strides[8];  // leading dimensions, outermost first
-  int64_t rank;
-};
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxNamedBarriers = 15;  // beside that of __syncthreads
 

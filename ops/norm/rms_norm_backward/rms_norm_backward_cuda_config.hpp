@@ -5,6 +5,7 @@
 // ops/norm/rms_norm_backward/rms_norm_backward_registers.cuh (device).
 #pragma once
 
+#include "device/view.hpp"
 #include "ops/norm/cuda/norm_cuda_config.hpp"
 
 namespace dlblas {
@@ -45,7 +46,7 @@ static_assert(sizeof(BackwardCudaParams) == 128, "host and device read the same 
 /// cuda_columns: whatever the layouts are.
 struct BackwardColumnsParams {
   BackwardCudaParams call;
-  NormRowMap dy, x, dresidual, dx;
+  StridedView dy, x, dresidual, dx;  // leading dimensions of one stride are one; the columns
   int64_t weight_stride;
   void* scales;            // [rows] of BackwardScale
   int64_t rows_per_group;  // that one thread adds up
