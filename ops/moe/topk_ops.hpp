@@ -16,13 +16,15 @@ inline std::int32_t topk_registers(const RowTraits& traits, const RowConfig& c) 
 
 /// A take costs an instruction a column of a thread and some 40 more, whatever rows its warp has:
 /// the fewest threads a row, 32 columns each, where they leave every scheduler two warps; else 16
-/// columns, since the chain of a row's takes is what is waited for. Instructions a row and take of
-/// bf16, E = 256, as compiled for sm_90: 8 threads 18, 16 threads 28, 32 threads 50.
+/// columns, since the chain of a row's takes is what is waited for; or a warp, whose maximum is one
+/// instruction, where there are schedulers for all. Instructions a row and take of bf16, E = 256,
+/// as compiled for sm_90: 8 threads 18, 16 threads 28, 32 threads 50.
 inline std::vector<RowConfig> topk_wanted(const kernels::RowQuery& q) {
   std::vector<RowConfig> all;
   if (q.kind != kernels::RowKernelKind::kRegisters) return all;
-  const auto want = [&](std::int64_t columns, std::int64_t least) {
+  const auto want = [&](std::int64_t columns, std::int64_t least, int fewest) {
     for (const int threads : {4, 8, 16, 32}) {
+      if (threads < fewest) continue;
       RowConfig c;
       c.threads = threads;
       c.vectors = kernels::row_vectors_for(q.accesses, threads);
@@ -30,9 +32,10 @@ inline std::vector<RowConfig> topk_wanted(const kernels::RowQuery& q) {
       for (c.rows = 128 / threads; c.rows * threads >= 32; c.rows /= 2) all.push_back(c);
     }
   };
-  want(32, std::int64_t{224} * q.device.units);
-  want(16, 0);
-  want(32, 0);
+  if (q.rows <= std::int64_t{4} * q.device.units) want(8, 0, 32);
+  want(32, std::int64_t{224} * q.device.units, 4);
+  want(16, 0, 4);
+  want(32, 0, 4);
   return all;
 }
 
