@@ -113,7 +113,7 @@ RowCost cost_of(const RowKernel& k, const Query& q, const RowConfig& c) {
   double share = 1;
   if (k.kind == Kind::kCluster) share = 1.05;
   if (k.kind == Kind::kShared) share = alone ? 1.2 : 1.08;
-  if (k.kind == Kind::kRows) share = 1.5;
+  if (k.kind == Kind::kRows) share = reads_once(k, q.problem) ? 1.01 : 1.5;
   if (k.kind == Kind::kStrided) share = 10;
   if (k.kind != Kind::kRegisters && c.cluster > 1) share += 0.02;
   return {share, 0};

@@ -149,7 +149,9 @@ RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceI
   return c;
 }
 
-/// The smallest cluster that leaves two blocks room on a multiprocessor and fills the device.
+/// The smallest cluster that leaves two blocks room on a multiprocessor and fills the device. Rows
+/// that are read once: several blocks a multiprocessor, which start and end apart. cross_entropy
+/// 4096×128256 bf16 on an H200, 2026-11-24: 512 threads × 2 vectors 241 µs, 1024 × 4 287.
 RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.keep = k.kind == Kind::kShared;
@@ -157,6 +159,10 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   const std::int64_t row = accesses(k, problem),
                      rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
   const int most = device.arch < 90 || k.op->op.selects ? 1 : 16;
+  if (k.kind == Kind::kRows && row >= 4096 && rows >= device.units && reads_once(k, problem)) {
+    c.threads = 512, c.vectors = 2;
+    if (complete(k, problem, device, c)) return c;
+  }
   for (const std::int64_t room : {shared_room(device) / 2, shared_room(device)}) {
     for (c.cluster = 1; c.cluster <= most; c.cluster *= 2) {
       const std::int64_t part = row / c.cluster;
