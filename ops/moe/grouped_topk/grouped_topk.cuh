@@ -12,7 +12,7 @@
 #include "device/vec.cuh"
 #include "ops/moe/grouped_topk/grouped_topk_config.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 namespace grouped_topk_detail {
 
@@ -199,4 +199,4 @@ __global__ void __launch_bounds__(C.warps * 32)
   for (int32_t s = lane; s < p.shared; s += kWarp) put(p.topk + s, total * factor, p.experts + s);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe
