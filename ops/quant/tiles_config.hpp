@@ -5,7 +5,7 @@
 #include "device/dtype.hpp"
 #include "device/view.hpp"
 
-namespace dlblas {
+namespace dlblas::quant {
 
 /// What has a scale of its own: all of x, a column of it, or 128 of its rows by 128 columns.
 enum class QuantTile : int32_t { kTensor, kChannel, kBlock };
@@ -52,15 +52,15 @@ struct QuantTilesPasses {
                 void* to);
 };
 
-// One entry an instruction set, in objects of their own.
-namespace baseline {
-QuantTilesPasses quant_tiles_passes();
-}
-namespace avx2 {
-QuantTilesPasses quant_tiles_passes();
-}
-namespace avx512 {
-QuantTilesPasses quant_tiles_passes();
-}
+}  // namespace dlblas::quant
 
-}  // namespace dlblas
+// One entry an instruction set, in objects of their own.
+namespace dlblas::baseline {
+quant::QuantTilesPasses quant_tiles_passes();
+}
+namespace dlblas::avx2 {
+quant::QuantTilesPasses quant_tiles_passes();
+}
+namespace dlblas::avx512 {
+quant::QuantTilesPasses quant_tiles_passes();
+}

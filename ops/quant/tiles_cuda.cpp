@@ -19,7 +19,7 @@ struct Form : kernels::CudaForm<QuantTilesTraits, NoKnobs> {
 
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::QuantTilesTraits",
+        "dlblas::quant::QuantTilesTraits",
         {member<&Traits::tile>("tile"), member<&Traits::type>("type"),
          member<&Traits::q_type>("q_type"), member<&Traits::access>("access"),
          member<&Traits::aligned>("aligned")}};
@@ -59,9 +59,10 @@ struct Form : kernels::CudaForm<QuantTilesTraits, NoKnobs> {
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     const char* const include = "ops/quant/tiles.cuh";
     const std::string traits = "<" + traits_table().literal(s.traits) + ">";
-    if (s.traits.tile != QuantTile::kTensor) return {{include, "dlblas::quantize_tiles" + traits}};
-    return {{include, "dlblas::quantize_tensor_parts" + traits},
-            {include, "dlblas::quantize_tensor_codes" + traits}};
+    if (s.traits.tile != QuantTile::kTensor)
+      return {{include, "dlblas::quant::quantize_tiles" + traits}};
+    return {{include, "dlblas::quant::quantize_tensor_parts" + traits},
+            {include, "dlblas::quant::quantize_tensor_codes" + traits}};
   }
 
   static bool packed(const TensorView& t) { return merged(t).rank <= 1; }

@@ -10,7 +10,7 @@
 #include "ops/moe/gating/gating_config.hpp"
 #include "ops/moe/sort/sort.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 namespace moe_gating {
 
@@ -334,4 +334,4 @@ __global__ void __launch_bounds__(kMoeThreads)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

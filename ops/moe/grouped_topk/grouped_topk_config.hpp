@@ -5,7 +5,7 @@
 #include "device/dtype.hpp"
 #include "device/view.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 struct GroupedTopkTraits {
   DType type;  // of logits
@@ -75,15 +75,15 @@ struct GroupedTopkPasses {
   void (*score)(GroupedScores& row);
 };
 
-// One entry an instruction set, in objects of their own.
-namespace baseline {
-GroupedTopkPasses grouped_topk_passes();
-}
-namespace avx2 {
-GroupedTopkPasses grouped_topk_passes();
-}
-namespace avx512 {
-GroupedTopkPasses grouped_topk_passes();
-}
+}  // namespace dlblas::moe
 
-}  // namespace dlblas
+// One entry an instruction set, in objects of their own.
+namespace dlblas::baseline {
+moe::GroupedTopkPasses grouped_topk_passes();
+}
+namespace dlblas::avx2 {
+moe::GroupedTopkPasses grouped_topk_passes();
+}
+namespace dlblas::avx512 {
+moe::GroupedTopkPasses grouped_topk_passes();
+}

@@ -112,7 +112,7 @@ struct Form : kernels::CudaForm<MoeUnpermuteTraits, NoKnobs> {
 
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::MoeUnpermuteTraits",
+        "dlblas::moe::MoeUnpermuteTraits",
         {member<&Traits::type>("type"), member<&Traits::weights>("weights"),
          member<&Traits::positions>("positions"), member<&Traits::access>("access"),
          member<&Traits::aligned>("aligned"), member<&Traits::aligned_tables>("aligned_tables")}};
@@ -139,7 +139,7 @@ struct Form : kernels::CudaForm<MoeUnpermuteTraits, NoKnobs> {
   }
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     return {{"ops/moe/moe_unpermute/moe_unpermute.cuh",
-             "dlblas::moe_unpermute<" + traits_table().literal(s.traits) + ">"}};
+             "dlblas::moe::moe_unpermute<" + traits_table().literal(s.traits) + ">"}};
   }
   static std::vector<StepFn> steps(const State&) { return {add}; }
 

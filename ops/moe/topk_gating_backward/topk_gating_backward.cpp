@@ -120,7 +120,7 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
   }
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     return {{"ops/moe/gating/gating.cuh",
-             "dlblas::moe_gate_backward<" + gate_traits_table().literal(s.traits) + ">"}};
+             "dlblas::moe::moe_gate_backward<" + gate_traits_table().literal(s.traits) + ">"}};
   }
   static std::vector<StepFn> steps(const State&) { return {backward}; }
 

@@ -23,7 +23,7 @@ const NormTensors& tensors_of(const Query& q) { return q.user<NormTensors>(); }
 const TraitsTable<NormCudaTraits>& norm_traits_table() {
   using T = NormCudaTraits;
   static const auto* table = new TraitsTable<T>{
-      "dlblas::NormCudaTraits",
+      "dlblas::norm::NormCudaTraits",
       {member<&T::type>("type"), member<&T::weight>("weight"), member<&T::add>("add"),
        member<&T::cast_before_weight>("cast_before_weight"), member<&T::align>("align"),
        member<&T::weight_align>("weight_align"), member<&T::full>("full")}};
@@ -131,6 +131,8 @@ int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& con
   return cuda::launch(*kernel.entries[0], how, params, context.stream);
 }
 
-KernelSource clear_source() { return {"ops/norm/cuda/norm_clear.cuh", "dlblas::norm_clear", 0}; }
+KernelSource clear_source() {
+  return {"ops/norm/cuda/norm_clear.cuh", "dlblas::norm::norm_clear", 0};
+}
 
 }  // namespace dlblas::norm

@@ -6,7 +6,7 @@
 
 #include "device/types.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// What a kernel is compiled for. One access is `align` bytes, which divide the address of every
 /// row and its length; below the element's size, elements are read byte by byte.
@@ -120,4 +120,4 @@ constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch)
          norm_ring_lag(s, c) > norm_ring_stages(c);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -11,7 +11,7 @@
 #include "device/words.cuh"
 #include "ops/norm/cuda/norm_cuda_config.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 template <NormCudaTraits S>
 using NormVec = Vec<S.type, norm_elements(S)>;
@@ -184,4 +184,4 @@ __device__ inline const void* h_of(const NormCudaParams& p, int64_t row) {
                             row * (S.add ? p.residual_out_stride : p.x_stride));
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

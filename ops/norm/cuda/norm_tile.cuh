@@ -6,7 +6,7 @@
 #include "device/guarded.cuh"
 #include "ops/norm/cuda/norm_stages.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 template <NormCudaTraits S, int kThreads, int kVectors>
 struct NormTile {
@@ -104,4 +104,4 @@ struct NormTile {
   }
 };
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

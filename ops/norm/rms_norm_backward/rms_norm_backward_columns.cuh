@@ -8,7 +8,7 @@
 
 #include "ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// Element offset of a row: all dimensions but the last.
 __device__ inline int64_t row_offset(const StridedView& t, int64_t row) {
@@ -104,4 +104,4 @@ __global__ void __launch_bounds__(kBackwardColumnsBlock)
   store_partial(p.call, group, c, sums);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

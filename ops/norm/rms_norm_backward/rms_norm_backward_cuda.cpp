@@ -91,7 +91,7 @@ KernelSource fold_source(const Problem& problem) {
   const DType dtype = problem.tensors[kDweight].dtype;
   const int align = 1 << problem.tensors[kDweight].align_log2;
   return {"ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh",
-          text("dlblas::norm_backward_fold<dlblas::DType(", static_cast<int>(dtype), "), ",
+          text("dlblas::norm::norm_backward_fold<dlblas::DType(", static_cast<int>(dtype), "), ",
                align < size_of(dtype) ? 1 : static_cast<int>(size_of(dtype)), ">")};
 }
 
@@ -153,7 +153,7 @@ BackwardRegistersConfig default_registers(const Problem& problem, const DeviceIn
 }
 
 struct Registers : BackwardForm<BackwardRegistersConfig> {
-  static constexpr const char* kConfigName = "dlblas::BackwardRegistersConfig";
+  static constexpr const char* kConfigName = "dlblas::norm::BackwardRegistersConfig";
   static const ConfigTable<BackwardRegistersConfig>& table() { return registers_table(); }
 
   static NormCudaTraits traits(const Query& q, const BackwardRegistersConfig& c) {
@@ -198,7 +198,7 @@ struct Registers : BackwardForm<BackwardRegistersConfig> {
 
   static std::vector<KernelSource> sources(const Query& q, const State& state) {
     return {{"ops/norm/rms_norm_backward/rms_norm_backward_registers.cuh",
-             kernels::cuda_entry<Registers>("dlblas::norm_backward_registers", state)},
+             kernels::cuda_entry<Registers>("dlblas::norm::norm_backward_registers", state)},
             fold_source(q.problem)};
   }
 

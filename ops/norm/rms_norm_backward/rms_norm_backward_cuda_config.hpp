@@ -8,7 +8,7 @@
 #include "device/view.hpp"
 #include "ops/norm/cuda/norm_cuda_config.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// cuda_registers: a row of x and of dy, and its share of dweight, live in registers.
 struct BackwardRegistersConfig {
@@ -88,4 +88,4 @@ constexpr bool valid(const NormCudaTraits& s, const BackwardRegistersConfig& c) 
          registers * block * c.blocks <= 65536;
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -9,7 +9,7 @@
 #include "ops/norm/cuda/norm_stages.cuh"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_cuda_config.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// g = dy · (weight + weight_offset).
 template <NormCudaTraits S>
@@ -176,4 +176,4 @@ __global__ void __launch_bounds__(kFoldColumns* kFoldParts)
   store_vec<kWeight, 1, kAlign>(p.dweight, out * p.dweight_stride, v);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm
