@@ -77,7 +77,8 @@ void define(OperatorDef& def, QuantTile tile) {
     return 12.0 * static_cast<double>(problem.dims[kK]);
   };
   def.implementations = cpu(tile);
-  def.implementations.push_back(cuda(tile));
+  for (Implementation& implementation : cuda(tile))
+    def.implementations.push_back(std::move(implementation));
 }
 
 }  // namespace dlblas::quant::tiles

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/config.hpp"
 #include "ops/quant/tiles_config.hpp"
 #include "registry/operator.hpp"
 
@@ -17,6 +18,13 @@ enum Scalar : int { kDtype, kScaleDtype };
 void define(OperatorDef& def, QuantTile tile);
 
 std::vector<Implementation> cpu(QuantTile tile);
-Implementation cuda(QuantTile tile);
+/// Of tiles that are read once, where they lie so that they can be; then any.
+std::vector<Implementation> cuda(QuantTile tile);
+/// One of the former: ops/quant/tiles_held.cuh.
+Implementation cuda_held(QuantTile tile);
+
+/// What kernels of a problem are compiled for.
+QuantTilesTraits cuda_traits(const Problem& problem, QuantTile tile);
+const TraitsTable<QuantTilesTraits>& cuda_traits_table();
 
 }  // namespace dlblas::quant::tiles
