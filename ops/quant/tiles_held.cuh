@@ -70,10 +70,11 @@ __device__ inline void store_codes(uint8_t* to, const Loaded<S>& x,
 /// The largest `most` of all threads of a block, in each. `warps`: a word of shared memory a warp.
 template <int kThreads>
 __device__ inline uint32_t largest_of_block(uint32_t most, uint32_t* warps) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   most = __reduce_max_sync(~0u, most);
-  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = most;
+  if (lane == 0) warps[threadIdx.x / kWarp] = most;
   __syncthreads();
-  return quant_tiles_detail::largest_of(warps, kThreads / kWarp);
+  return __reduce_max_sync(~0u, lane < kThreads / kWarp ? warps[lane] : 0);
 }
 
 __device__ inline float scale_of(uint32_t most, const QuantHeldParams& p) {

@@ -84,7 +84,7 @@ struct Registers : HeldForm<QuantRegistersConfig> {
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{
         field<&Config::threads>("threads", {128, 256, 512, 1024}),
-        field<&Config::blocks>("blocks", {1, 2, 3, 4, 5, 6, 8}),
+        field<&Config::blocks>("blocks", {1, 2, 3, 4, 5}),
     };
     return *knobs;
   }
