@@ -5,16 +5,12 @@
 #include <vector>
 
 #include "core/config.hpp"
-#include "ops/quant/tiles_config.hpp"
+#include "ops/quant/tiles_ref.hpp"
 #include "registry/operator.hpp"
 
 namespace dlblas::quant::tiles {
 
-enum Tensor : int { kX, kQ, kScale };
-enum Letter : int { kT, kK };
-enum Scalar : int { kDtype, kScaleDtype };
-
-/// All but family, schema and formula of an operator (x, dtype, scale_dtype) -> (q, scale).
+/// All but family, schema, formula and oracle of an operator (x, dtype, scale_dtype) -> (q, scale).
 void define(OperatorDef& def, QuantTile tile);
 
 std::vector<Implementation> cpu(QuantTile tile);

@@ -71,10 +71,10 @@ struct QuantHeldParams {
   void *q, *scale;
   int64_t x_row, q_row, scale_row, scale_column;
   int64_t rows, width, total;
-  uint32_t *maxima, *arrived;    // of a grid's columns; of each 128 columns
-  int32_t down, across, tiles;   // tiles along a column and along a row
-  float largest;                 // of q's type
-  int64_t powers;                // not 0: scales are powers of 2
+  uint32_t *maxima, *arrived;   // of a grid's columns; of each 128 columns
+  int32_t down, across, tiles;  // tiles along a column and along a row
+  float largest;                // of q's type
+  int64_t powers;               // not 0: scales are powers of 2
 };
 static_assert(sizeof(QuantHeldParams) == 15 * 8, "host and device read the same bytes");
 

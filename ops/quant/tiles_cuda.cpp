@@ -34,8 +34,7 @@ struct Form : kernels::CudaForm<QuantTilesTraits, NoKnobs> {
     const double bytes = elements * (size_of(q.problem.tensors[kX].dtype) * reads + 1);
     const double share = kShares[static_cast<int>(tile)];
     const int launches = tile == QuantTile::kTensor ? 2 : 1;
-    return 1e3 *
-           (launches * launch_s(q.device) + bytes / (share * memory_bytes_per_s(q.device)));
+    return 1e3 * (launches * launch_s(q.device) + bytes / (share * memory_bytes_per_s(q.device)));
   }
 
   static std::size_t workspace_bytes(const Query&, const State& s) {
@@ -120,11 +119,11 @@ struct Form : kernels::CudaForm<QuantTilesTraits, NoKnobs> {
 
 const TraitsTable<QuantTilesTraits>& cuda_traits_table() {
   using Traits = QuantTilesTraits;
-  static const auto* members = new TraitsTable<Traits>{
-      "dlblas::QuantTilesTraits",
-      {member<&Traits::tile>("tile"), member<&Traits::type>("type"),
-       member<&Traits::q_type>("q_type"), member<&Traits::access>("access"),
-       member<&Traits::aligned>("aligned")}};
+  static const auto* members =
+      new TraitsTable<Traits>{"dlblas::QuantTilesTraits",
+                              {member<&Traits::tile>("tile"), member<&Traits::type>("type"),
+                               member<&Traits::q_type>("q_type"), member<&Traits::access>("access"),
+                               member<&Traits::aligned>("aligned")}};
   return *members;
 }
 

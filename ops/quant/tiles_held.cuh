@@ -210,7 +210,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   const int64_t first = int64_t{down} * kQuantBlock + static_cast<int>(threadIdx.x) / kLanes;
   const int64_t column =
       int64_t{side} * kQuantBlock + static_cast<int>(threadIdx.x) % kLanes * S.access;
-  const int rows = column < p.width ? static_cast<int>(min(p.rows - first, int64_t{kQuantBlock})) : 0;
+  const int rows =
+      column < p.width ? static_cast<int>(min(p.rows - first, int64_t{kQuantBlock})) : 0;
   const auto* const from =
       static_cast<const uint8_t*>(p.x) + (first * p.x_row + column) * size_of(S.type);
   Loaded<S> x[kLoads];
@@ -280,8 +281,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     }
     if (lane < Ring::kLanes) {
 #pragma unroll
-      for (int e = 0; e < S.access; ++e)
-        partial[warp][ring.column() + e] = magnitude_of<S>(own, e);
+      for (int e = 0; e < S.access; ++e) partial[warp][ring.column() + e] = magnitude_of<S>(own, e);
     }
     __syncthreads();
     if (thread < kQuantBlock) {
