@@ -245,41 +245,42 @@ TEST(OracleRow, HeadsAndGatheredRows) {
   }
 }
 
-/// x [260, 300] with a NaN, an infinity and a column of zeros; rows on both sides of a tile's edge.
-Call tiles_call(const char* op, std::vector<std::int64_t> scales) {
-  constexpr std::int64_t kRows = 260, kWidth = 300;
+/// x [rows, 300] with a column of zeros and, where there are several scales, a NaN and an infinity.
+Call tiles_call(const char* op, std::vector<std::int64_t> scales, std::vector<std::int64_t> rows) {
+  constexpr std::int64_t kWidth = 300;
+  const std::int64_t count = rows.back() + 1;
   Call call(op);
-  const TensorView& x = call.add(quant::tiles::kX, {kRows, kWidth}, DType::kF32, 2);
+  const TensorView& x = call.add(quant::tiles::kX, {count, kWidth}, DType::kF32, 2);
   auto* const elements = static_cast<float*>(x.data);
   const auto at = [&](std::int64_t t, std::int64_t c) -> float& {
     return elements[t * x.strides[0] + c];
   };
-  if (!scales.empty()) at(3, 7) = NAN, at(200, 299) = INFINITY;
-  for (std::int64_t t = 0; t < kRows; ++t) at(t, 9) = 0;
-  call.add(quant::tiles::kQ, {kRows, kWidth}, DType::kF8E4M3);
+  if (!scales.empty()) at(3, 7) = NAN, at(count - 1, 299) = INFINITY;
+  for (std::int64_t t = 0; t < count; ++t) at(t, 9) = 0;
+  call.add(quant::tiles::kQ, {count, kWidth}, DType::kF8E4M3);
   call.add(quant::tiles::kScale, std::move(scales));
-  call.args.letters[quant::tiles::kT] = kRows, call.args.letters[quant::tiles::kK] = kWidth;
-  call.rows = {0, 1, 2, 127, 128, 255, 256, 259};
+  call.args.letters[quant::tiles::kT] = count, call.args.letters[quant::tiles::kK] = kWidth;
+  call.rows = std::move(rows);
   return call;
 }
 
 TEST(OracleRow, ScalesOverTiles) {
   using namespace quant;
   for (const std::int64_t powers : {0, 1}) {
-    Call call = tiles_call("quantize_block128", {3, 3});
+    Call call = tiles_call("quantize_block128", {3, 3}, {0, 1, 2, 127, 128, 255, 256, 259});
     call.args.scalars[tiles::kScaleDtype].i = powers;
     expect_same_shared<quantize_block128_shared<kernels::HostRow>,
                        quantize_block128_row<kernels::HostRow>,
                        quantize_block128_shared<TeamRow<Team>>,
                        quantize_block128_row<TeamRow<Team>>, tiles::shared_size<QuantTile::kBlock>>(
         call);
-    Call channel = tiles_call("quantize_channel", {300});
+    Call channel = tiles_call("quantize_channel", {300}, {0, 1, 19});
     channel.args.scalars[tiles::kScaleDtype].i = powers;
     expect_same_shared<quantize_channel_shared<kernels::HostRow>,
                        quantize_channel_row<kernels::HostRow>,
                        quantize_channel_shared<TeamRow<Team>>, quantize_channel_row<TeamRow<Team>>,
                        tiles::shared_size<QuantTile::kChannel>>(channel);
-    Call tensor = tiles_call("quantize_tensor", {});
+    Call tensor = tiles_call("quantize_tensor", {}, {0, 1, 9});
     tensor.args.scalars[tiles::kScaleDtype].i = powers;
     expect_same_shared<quantize_tensor_shared<kernels::HostRow>,
                        quantize_tensor_row<kernels::HostRow>, quantize_tensor_shared<TeamRow<Team>>,
@@ -320,37 +321,35 @@ TEST(OracleRow, RowsThatAreScattered) {
 
 TEST(OracleRow, ResultsOverColumns) {
   using namespace norm;
-  for (const bool weighted : {false, true}) {
-    Call call("layer_norm_backward");
-    call.add(kGradDy, {40, 33});
-    call.add(kGradX, {40, 33}, DType::kF32, 5);
-    if (weighted) call.add(kGradWeight, {33});
-    call.add(kGradDx, {40, 33});
-    call.add(kGradDx + 1, {33});
-    call.add(kGradDx + 2, {33});
-    call.args.letters[kLayerNormT] = 40, call.args.letters[kLayerNormC] = 33;
-    call.rows = {0, 7, 39};
-    expect_same_shared<layer_norm_backward_shared<kernels::HostRow>,
-                       layer_norm_backward_row<kernels::HostRow>,
-                       layer_norm_backward_shared<TeamRow<Team>>,
-                       layer_norm_backward_row<TeamRow<Team>>, layer_norm_backward_size>(call);
-  }
+  Call call("layer_norm_backward");
+  call.add(kGradDy, {3, 17});
+  call.add(kGradX, {3, 17}, DType::kF32, 5);
+  call.add(kGradWeight, {17});
+  call.add(kGradDx, {3, 17});
+  call.add(kGradDx + 1, {17});
+  call.add(kGradDx + 2, {17});
+  call.args.letters[kLayerNormT] = 3, call.args.letters[kLayerNormC] = 17;
+  call.rows = {2, 0};
+  expect_same_shared<layer_norm_backward_shared<kernels::HostRow>,
+                     layer_norm_backward_row<kernels::HostRow>,
+                     layer_norm_backward_shared<TeamRow<Team>>,
+                     layer_norm_backward_row<TeamRow<Team>>, layer_norm_backward_size>(call);
 }
 
 TEST(OracleRow, ResultsOverColumnsThatAreCast) {
   using namespace norm::backward;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     Call call("rms_norm_backward");
-    call.add(kDy, {40, 33}, dtype, 2);
-    call.add(kX, {40, 33}, dtype);
-    call.add(kWeight, {33});
-    if (dtype == DType::kBF16) call.add(kDresidual, {40, 33}, dtype);
-    call.add(kDx, {40, 33}, dtype);
-    call.add(kDweight, {33});
-    call.args.letters[norm::kT] = 40, call.args.letters[norm::kC] = 33;
+    call.add(kDy, {5, 17}, dtype, 2);
+    call.add(kX, {5, 17}, dtype);
+    call.add(kWeight, {17});
+    if (dtype == DType::kBF16) call.add(kDresidual, {5, 17}, dtype);
+    call.add(kDx, {5, 17}, dtype);
+    call.add(kDweight, {17});
+    call.args.letters[norm::kT] = 5, call.args.letters[norm::kC] = 17;
     call.args.scalars[norm::kWeightOffset].f = 1;
     call.args.scalars[norm::kCastBeforeWeight].i = 1;
-    call.rows = {0, 7, 39};
+    call.rows = {0, 4};
     expect_same_shared<norm::rms_norm_backward_shared<kernels::HostRow>,
                        norm::rms_norm_backward_row<kernels::HostRow>,
                        norm::rms_norm_backward_shared<TeamRow<Team>>,
