@@ -1,7 +1,7 @@
 """rms_norm_backward once more, in NumPy and f64: what the oracle itself is checked against.
 
 Written from the contract, not from the C++; `rounding` rounds to x's dtype. Read next:
-ops/norm/rms_norm_backward/rms_norm_backward_ref.cpp, docs/testing.md.
+ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp, docs/testing.md.
 """
 
 from __future__ import annotations
