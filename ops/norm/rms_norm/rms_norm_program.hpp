@@ -14,9 +14,9 @@ struct RmsNorm : RowProgram {
   static constexpr Operand<0> kX{};
   static constexpr Operand<1> kWeight{};
   static constexpr Operand<2> kY{};
-  static constexpr int kCastBeforeWeight = 0;                 // options
-  enum Scalars : int { kEps, kInverseWidth, kWeightOffset };  // RowCall::f
-  enum Doubles : int { kEps64, kInverseWidth64 };             // RowCall::d
+  static constexpr int kCastBeforeWeight = 0, kHasWeight = 1;  // options
+  enum Scalars : int { kEps, kInverseWidth, kWeightOffset };   // RowCall::f
+  enum Doubles : int { kEps64, kInverseWidth64 };              // RowCall::d
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kRowScope};
   static constexpr bool kHasColumns = true, kZeroNeutral = true;
@@ -41,7 +41,8 @@ struct RmsNorm : RowProgram {
   };
 
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    columns.weight = at.load_column(kWeight);
+    // No weight: zeros, and an offset of 1.
+    columns.weight = at.option(kHasWeight) ? at.load_column(kWeight) : at.zeros(kWeight);
   }
   DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept.h = in.x; }

@@ -110,7 +110,8 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
     p.x = map_of(args.tensors[kX]);
     p.dx = map_of(args.tensors[kDx]);
     if (args.has(kDresidual)) p.dresidual = map_of(args.tensors[kDresidual]);
-    p.weight_stride = p.call.width <= 1 ? 1 : args.tensors[kWeight].strides[0];
+    if (args.has(kWeight))
+      p.weight_stride = p.call.width <= 1 ? 1 : args.tensors[kWeight].strides[0];
     p.scales = workspace;
     p.rows_per_group = groups_for(s, p.call.rows, p.call.width).rows;
     return p;

@@ -75,10 +75,11 @@ class Rows64 {
         factor_(width_),
         factor_size_(width_) {
     if (args.has(kDresidual)) dresidual_map_ = rows_of(args.tensors[kDresidual]);
+    const bool weighted = args.has(kWeight);  // without one the factor is 1
     const TensorView& weight = args.tensors[kWeight];
     const double offset = held_offset(args.scalars[kWeightOffset].f);
     for (std::int64_t c = 0; c < width_; ++c) {
-      const double w = load_element(weight, c * weight.strides[0]);
+      const double w = weighted ? load_element(weight, c * weight.strides[0]) : 1;
       factor_[c] = w + offset;
       factor_size_[c] = std::abs(w) + std::abs(offset);
     }
@@ -131,6 +132,7 @@ class Rows64 {
                      double* value, double* magnitude) {
     const TensorView &x = args_.tensors[kX], &dy = args_.tensors[kDy];
     const DType dtype = x.dtype;
+    const DType dweight_dtype = args_.has(kWeight) ? args_.tensors[kWeight].dtype : DType::kF32;
     const bool cast = args_.scalars[kCastBeforeWeight].i != 0 && dtype != DType::kF32;
     std::vector<Column> columns(end - begin);
     std::vector<double> x_part(columns.size()), dy_part(columns.size());
@@ -163,7 +165,7 @@ class Rows64 {
       const Column& column = columns[c - begin];
       magnitude[c] = sum_error(model, column.products.sizes()) + column.rest +
                      std::min(column.worst, 2 * std::sqrt(column.squares) + column.alike);
-      value[c] = overflowed(args_.tensors[kWeight].dtype, column.products.sum(), magnitude[c]);
+      value[c] = overflowed(dweight_dtype, column.products.sum(), magnitude[c]);
     }
   }
 
