@@ -220,7 +220,9 @@ def in_torch(example: Example, row: Row) -> str:
         if made is None and value.dtype == "f4x2":
             made = f"torch.randint(256, {size}, dtype=torch.uint8, {on}).view({dtype})"
         lines.append(f"{value.name} = {made or f'torch.randn({shape}, {on}).to({dtype})'}")
-    operator = f"{_assigned(example)}torch.ops.dlblas.{row['name']}({', '.join(_ordered(example, row))})"
+    operator = (
+        f"{_assigned(example)}torch.ops.dlblas.{row['name']}({', '.join(_ordered(example, row))})"
+    )
     call = _call(example, row["name"], "dlblas")
     head = ["import torch, dlblas", ""]
     head.append('device = "cuda" if torch.cuda.is_available() else "cpu"')
