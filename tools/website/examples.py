@@ -58,13 +58,20 @@ def first_sizes(room: pathlib.Path, op: str) -> Row | None:
     path = room / "cases.json"
     cases = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     mine = [case for case in cases if case["op"] == op]
-    mine.sort(key=lambda case: ("tune" not in case["use"], 1 in case["dims"].values()))
+    mine.sort(key=_order)
     for case in mine:
         sizes = {name: n for name, n in case["dims"].items() if isinstance(n, int)}
         whole = len(sizes) == len(case["dims"]) and min(sizes.values(), default=0) > 0
         if whole and math.prod(sorted(sizes.values())[-2:]) <= _MOST:
             return sizes
     return None
+
+
+def _order(case: Row) -> tuple[bool, bool, int]:
+    """Tuned shapes as they are listed, those of one row last; else the largest."""
+    sizes = [n for n in case["dims"].values() if isinstance(n, int)]
+    tuned = "tune" in case["use"]
+    return not tuned, 1 in sizes, 0 if tuned else -math.prod(sizes)
 
 
 def _fills(schema: str) -> dict[str, tuple[str, str, str]]:

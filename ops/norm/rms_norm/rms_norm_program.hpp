@@ -42,7 +42,11 @@ struct RmsNorm : RowProgram {
 
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
     // No weight: zeros, and an offset of 1.
-    columns.weight = at.option(kHasWeight) ? at.load_column(kWeight) : at.zeros(kWeight);
+    // The usual case falls through: on CPUs the option is looked at in each access.
+    if (__builtin_expect(at.option(kHasWeight), 1) != 0)
+      columns.weight = at.load_column(kWeight);
+    else
+      columns.weight = at.zeros(kWeight);
   }
   DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept.h = in.x; }
