@@ -3,6 +3,7 @@
 // Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp (what it computes),
 // rms_norm_backward_cpu.cpp and rms_norm_backward_cuda.cpp (how).
 #include "ops/norm/rms_norm_backward/rms_norm_backward.hpp"
+#include "ops/norm/norm_rows.hpp"
 
 namespace dlblas::norm {
 namespace {
@@ -26,10 +27,10 @@ OperatorDef rms_norm_backward() {
   OperatorDef def;
   def.family = "norm";
   def.schema =
-      "rms_norm_backward(dy: f[*T, C], x: like(dy)[*T, C], weight: like(dy)|f32[C], "
+      "rms_norm_backward(dy: f[*T, C], x: like(dy)[*T, C], weight: like(dy)|f32|none[C], "
       "dresidual: like(dy)[*T, C]?, eps: float = 1e-6, *, weight_offset: float = 0, "
       "cast_before_weight: bool = false) -> "
-      "(dx: like(dy)[*T, C], dweight: like(weight)[C]) where T: bucket(tokens)";
+      "(dx: like(dy)[*T, C], dweight: like(weight|f32)[C]) where T: bucket(tokens)";
   def.formula =
       "r = rsqrt(mean_C(x²) + eps); g = dy · (weight + weight_offset); "
       "dx = r · (g − x·r · mean_C(g · x·r)) + dresidual; dweight = sum_T(dy · x·r)";
@@ -38,6 +39,7 @@ OperatorDef rms_norm_backward() {
                                  rms_norm_backward_row<kernels::HostRow>, rms_norm_backward_size>(
       def);
   def.bound = bound_of;
+  def.check = check_offset;
   def.work_per_row = [](const Problem& problem) {
     return 8.0 * static_cast<double>(problem.dims[kC]);
   };

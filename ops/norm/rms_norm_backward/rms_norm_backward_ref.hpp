@@ -56,7 +56,8 @@ void dx_of_row(Row& row) {
   const std::int64_t width = row.size(kC);
   const double n = static_cast<double>(width), offset = held_offset(row.scalar(kWeightOffset));
   const Scale scale = scale_of(row, width);
-  const auto factor = [&](auto c) { return row.load_column(kWeight, c) + offset; };
+  const auto weight = [&](auto c) { return row.has(kWeight) ? row.load_column(kWeight, c) : 1.0; };
+  const auto factor = [&](auto c) { return weight(c) + offset; };
   const auto normed = [&](auto c) { return row.load(kX, c) * scale.r; };
   const SumWalk products =
       row.sum_walk(width, [&](auto c) { return row.load(kDy, c) * factor(c) * normed(c); });
@@ -68,8 +69,7 @@ void dx_of_row(Row& row) {
                             (sum_chain(width) + 16) * kTiny;
   row.each(width, [&](auto c) {
     const double dy = row.load(kDy, c), g = dy * factor(c), x = normed(c);
-    const double size =
-        std::abs(dy) * (std::abs(row.load_column(kWeight, c)) + std::abs(offset)) + kTiny;
+    const double size = std::abs(dy) * (std::abs(weight(c)) + std::abs(offset)) + kTiny;
     const double difference = g - x * mean;
     const double dx = scale.r * difference + (row.has(kDresidual) ? row.load(kDresidual, c) : 0.0);
     const double magnitude =
