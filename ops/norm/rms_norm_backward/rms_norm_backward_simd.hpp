@@ -124,8 +124,8 @@ void write_gradient(const norm::BackwardRow& row, float r, float s) {
 }
 
 template <DType E, DType W>
-norm::BackwardPasses pick_gradient(const norm::BackwardTraits& traits,
-                                   const norm::BackwardConfig& config) {
+norm::BackwardPasses pick_gradient(const norm::RmsNormBackwardTraits& traits,
+                                   const norm::RmsNormBackwardConfig& config) {
   norm::BackwardPasses passes = {};
   passes.sum = config.unroll == 1   ? sum_gradient<E, W, 1>
                : config.unroll == 2 ? sum_gradient<E, W, 2>
@@ -151,8 +151,8 @@ norm::BackwardPasses pick_gradient(const norm::BackwardTraits& traits,
 
 }  // namespace
 
-norm::BackwardPasses backward_passes(const norm::BackwardTraits& traits,
-                                     const norm::BackwardConfig& config) {
+norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
+                                     const norm::RmsNormBackwardConfig& config) {
   const bool same = traits.weight == traits.element;
   switch (traits.element) {
     case DType::kF32:
