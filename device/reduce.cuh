@@ -69,8 +69,8 @@ __device__ inline void barrier_sync(int id, int threads) {
 
 /// Sums over rows of kThreads threads each: 1 to 32, or a multiple of 32 up to 1024. A row of
 /// several warps takes kSlots doubles of shared memory and one named barrier. Consecutive sums
-/// alternate between two sets of slots, so one barrier a sum is enough: who writes a set again has
-/// passed the barrier that came after everyone's reads of it.
+/// alternate between two sets of slots, so one barrier per sum is enough: a thread that
+/// writes a set again has passed the barrier that came after all reads of it.
 template <int kThreads>
 class RowSum {
  public:

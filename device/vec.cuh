@@ -1,6 +1,6 @@
 // N consecutive elements in one load or store of up to 16 bytes each, of any element type.
 // In: a base pointer and a 64-bit element offset. Out: raw words in registers, floats on request.
-// Alignment is the caller's promise, as a template value: 16, 8, 4 or 2 bytes an access, or 1 for
+// Alignment is the caller's promise, as a template value: 16, 8, 4 or 2 bytes per access, or 1 for
 // pointers that are not even aligned to their element (one element at a time, byte by byte).
 // Read next: device/reduce.cuh.
 #pragma once

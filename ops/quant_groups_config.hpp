@@ -52,7 +52,7 @@ struct QuantGroupsRow {
   float largest, powers, global;
   float* values;  // scratch of a row, where elements are no f32 yet; as many as width
   void* q;
-  void* scale;  // f32 or bytes, one a group
+  void* scale;  // f32 or bytes, one per group
 };
 using QuantGroupsFn = void (*)(const QuantGroupsRow& row);
 

@@ -54,7 +54,7 @@ void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
   w.close_object();
 }
 
-// `pin\nop\nname`: the word, then one argument a line; a space may follow the word instead.
+// `pin\nop\nname`: the word, then one argument per line; a space may follow the word instead.
 Words split(std::string_view command) {
   std::size_t end = std::min(command.find_first_of(" \n"), command.size());
   Words words{std::string(command.substr(0, end))};

@@ -1,5 +1,5 @@
 // Reductions of row programs: what one thread gathers (Sum, Max, …), how two parts combine
-// (SumOp, …), and over whom: lanes of a group, a row's threads, the blocks of a cluster.
+// (SumOp, …), and over what: lanes of a group, a row's threads, the blocks of a cluster.
 // The order of additions depends on the configuration alone: same bits in any batch.
 // Read next: device/row/registers.cuh.
 #pragma once

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def _run(*words: str) -> dict[str, Any]:
-    """One command, its arguments a line each."""
+    """One command, its arguments one per line."""
     for word in words:
         if "\n" in word or "\0" in word:
             raise ArgumentError(

@@ -15,7 +15,7 @@ constexpr int kMaxRows = 16;  // of one tensor-core instruction
 
 bool b_by_depth(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
 
-/// Registers of the loads in flight and the sums, 32-bit words a thread.
+/// Registers of the loads in flight and the sums, 32-bit words per thread.
 std::int64_t words_in_flight(const GemmRowsConfig& c, const Problem& p) {
   const int rows = p.dims[kM] <= 8 ? 1 : 2;
   const int words = b_by_depth(p) ? c.columns / 8 * 4 + rows * 4 : c.columns / 4 + rows * 2;
