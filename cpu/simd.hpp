@@ -44,8 +44,8 @@
 
 // Forced, also at -O0: a debug build must not pay a call per vector, and vectors stay in registers.
 #define DLBLAS_INLINE inline __attribute__((always_inline))
-// Before a loop of few, known steps: without it g++ -O2 keeps vectors in memory (softmax: 1.6
-// times).
+// Before a loop of few, known steps: without it g++ -O2 keeps vectors in memory (softmax takes 1.6
+// times as long).
 #if defined(__clang__)
 #define DLBLAS_UNROLL _Pragma("clang loop unroll(full)")
 #else

@@ -33,7 +33,7 @@ struct Vec {
     else
       return unpack_pair<T>(words[i]);
   }
-  /// One rounding an element.
+  /// One rounding per element.
   __device__ void set_pair(int i, float low, float high) {
     if constexpr (T == DType::kF32) {
       words[2 * i] = bits_of_float(low);

@@ -58,7 +58,7 @@ using QuantGroupsFn = void (*)(const QuantGroupsRow& row);
 
 }  // namespace dlblas::quant
 
-// One entry an instruction set, in objects of their own.
+// One entry per instruction set, in objects of their own.
 namespace dlblas::baseline {
 void quant_groups_row(const quant::QuantGroupsRow& row);
 }

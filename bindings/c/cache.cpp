@@ -127,7 +127,8 @@ void write_verify(JsonWriter& w, Store& store) {
   w.field("bad_rules", Rules::process().verify());
 }
 
-// One key's records, or, where the key is empty, those of all keys of an operator, known or not.
+// Removes one key's records or, if the key is empty, those of all keys of an operator (the operator
+// need not be registered).
 void remove_records(JsonWriter& w, Store& store, const std::string& key, const std::string& op) {
   if (key.empty() == op.empty())
     refuse_argument("key", "is not the one word", "either a key or an operator",

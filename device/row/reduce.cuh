@@ -140,7 +140,7 @@ struct SumPart {
 #pragma unroll
     for (int i = 0; i < N; ++i) chains[i % 4] = fmaf(a.v[i], b.v[i], chains[i % 4]);
   }
-  /// Squares of memory's words: 16-bit elements in one statement an access.
+  /// Squares of memory's words: 16-bit elements in one statement per access.
   template <DType T, int N>
   __device__ void add_squares(const Vec<T, N>& w) {
     if constexpr (size_of(T) == 2 && (N == 8 || N <= 4)) {

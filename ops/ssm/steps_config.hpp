@@ -38,7 +38,7 @@ struct SsmPasses {
 
 }  // namespace dlblas::ssm
 
-// One entry an instruction set, in objects of their own.
+// One entry per instruction set, in objects of their own.
 namespace dlblas::baseline {
 ssm::SsmPasses ssm_passes();
 }

@@ -31,7 +31,7 @@ class MissedKey(NamedTuple):
 
 
 class ModelReport(list[TuningReport]):
-    """What the searches of a program's keys did: one report a key, in order."""
+    """What the searches of a program's keys did: one report per key, in order."""
 
     def __str__(self) -> str:
         return "\n".join(map(_line, self)) or "nothing was missed"

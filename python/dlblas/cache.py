@@ -51,7 +51,7 @@ def path() -> str:
 
 
 def ls() -> list[dict[str, Any]]:
-    """One entry a key: its hash and fields, and how many records and candidates it has."""
+    """One entry per key: its hash and fields, and how many records and candidates it has."""
     keys: list[dict[str, Any]] = _run("ls")["keys"]
     return keys
 

@@ -97,7 +97,7 @@ class Reader {
     std::string_view rest = value_of(fields_, "tensors");
     for (std::size_t i = 0; i < schema_.tensors.size(); ++i)
       read_tensor(static_cast<int>(i), take_word(rest, ' '));
-    if (!rest.empty()) bad("tensors", "one entry a tensor");
+    if (!rest.empty()) bad("tensors", "one entry per tensor");
   }
 
   // `x:f32:row_strided:16`, then `:ones=1M` and `:in=x` where they apply; `bias:absent`.

@@ -1,8 +1,8 @@
 // Notices a candidate whose forked child comes back out of it. In a caller's process there would
 // be two callers from then on, so it is a failure; here the child ends at once, before it answers
 // or publishes anything. A child that executes a program, or ends inside, is the candidate's own
-// affair. In: which code has just run. Out: was it that kind? Flow: in_process > [fork_watch].
-// Read next: tuner/in_process.cpp, tuner/worker_serve.cpp.
+// affair. In: which code has just run. Out: did a child come back out of it? Flow: in_process >
+// [fork_watch]. Read next: tuner/in_process.cpp, tuner/worker_serve.cpp.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class ForkWatch {
   ForkWatch(const ForkWatch&) = delete;
   ForkWatch& operator=(const ForkWatch&) = delete;
 
-  /// While `candidate` runs. In the child of a fork its end is the process', whether `candidate`
-  /// has returned or thrown.
+  /// Lives while `candidate` runs. In the child of a fork its destructor ends the process, whether
+  /// `candidate` returned or threw.
   class Run {
    public:
     Run(const ForkWatch& watch, const void* candidate) : watch_(watch), candidate_(candidate) {}

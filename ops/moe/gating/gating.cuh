@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(kMoeThreads)
   }
 }
 
-/// A thread a token; the first warp adds up l_aux as well.
+/// One thread per token; the first warp adds up l_aux as well.
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
     moe_gate_weigh(const __grid_constant__ MoeGateWeighParams p) {

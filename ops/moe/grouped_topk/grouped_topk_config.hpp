@@ -58,7 +58,7 @@ struct GroupedTopkPasses {
 
 }  // namespace dlblas::moe
 
-// One entry an instruction set, in objects of their own.
+// One entry per instruction set, in objects of their own.
 namespace dlblas::baseline {
 moe::GroupedTopkPasses grouped_topk_passes();
 }

@@ -1,4 +1,4 @@
-// grouped_topk on CPUs: scores by vectors, one implementation an instruction-set level; groups and
+// grouped_topk on CPUs: scores by vectors, one implementation per instruction-set level; groups and
 // experts by the ranks that the rows' skeletons use. Flow: call > validate > [select] > [compile] >
 // [launch].  Read next: grouped_topk_simd.hpp, device/row/base.hpp (RowRank).
 #include <algorithm>

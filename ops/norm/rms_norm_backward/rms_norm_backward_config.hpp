@@ -60,7 +60,7 @@ struct BackwardPasses {
 
 }  // namespace dlblas::norm
 
-// One entry an instruction set, in objects of their own: norm_<isa>.cpp.
+// One entry per instruction set, in objects of their own: norm_<isa>.cpp.
 namespace dlblas::baseline {
 norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
                                      const norm::RmsNormBackwardConfig& config);

@@ -1,4 +1,4 @@
-// rms_norm_backward on CPUs: one implementation an instruction-set level. Rows are divided into
+// rms_norm_backward on CPUs: one implementation per instruction-set level. Rows are divided into
 // chunks by the sizes alone; a chunk is one thread's and adds to a partial dweight of its own, in
 // f32; the chunks are added up in order, in f64. So results are the same bits on any number of
 // threads. In: Problem, Config; Args. Out: Kernel; dx and dweight. Flow: call > validate > [select]

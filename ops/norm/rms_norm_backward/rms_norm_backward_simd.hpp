@@ -92,7 +92,7 @@ DLBLAS_INLINE void write_gradient2(const norm::BackwardRow& row, int64_t i, Scal
     store2<E, kN>(at<E>(row.dx, i), mul2(t, splat2(k.r)));
   }
   if constexpr (kCast) n = round2<E, kNans<E, E>>(n);
-  // In the lanes' order: no permutation a row. The host knows it from `place`.
+  // In the lanes' order: no permutation per row. The host knows it from `place`.
   float* sum = row.dweight + i;
   store<DType::kF32>(sum, fma(dy.a, n.a, load<DType::kF32>(sum)));
   store<DType::kF32>(sum + kWidth, fma(dy.b, n.b, load<DType::kF32>(sum + kWidth)));

@@ -89,7 +89,7 @@ struct FewRows : MatmulForm<FewRows, GemmRowsConfig> {
     // From L2, beside the stream of b, which hides nine tenths of it.
     const double a_again =
         0.1 * blocks * rows * static_cast<double>(p.dims[kK]) * 2 / cache_bytes_per_s(q.device);
-    // Memory is kept busy by 56 KB in flight a multiprocessor (half of that where whole rows of b
+    // Memory is kept busy by 56 KB in flight per multiprocessor (half of that where whole rows of b
     // are read), of two blocks: one waits while the other adds its warps' sums.
     const double warps = std::min(32.0, blocks / q.device.units * c.warps);
     const double in_flight = warps * c.unroll * c.columns * 64;
