@@ -54,6 +54,19 @@ struct Mbarrier {
         : "memory");
   }
 
+  /// As arrive_at, ordering nothing beyond this block: for stages that only the asynchronous units
+  /// read and write. (A release at the scope of a cluster waits for the thread's global stores.)
+  __device__ __forceinline__ void signal(uint32_t rank) {
+    asm volatile(
+        "{\n\t"
+        ".reg .b32 there;\n\t"
+        "mapa.shared::cluster.u32 there, %0, %1;\n\t"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t"
+        "}" ::"r"(shared_address(this)),
+        "r"(rank)
+        : "memory");
+  }
+
   /// Has the phase of this parity completed? May sleep for a while before it says no.
   __device__ __forceinline__ bool try_wait(uint32_t parity) {
     uint32_t done;
@@ -126,6 +139,12 @@ struct RingPlace {
       stage = 0;
       parity ^= 1;
     }
+  }
+  /// So many places on.
+  __device__ __forceinline__ void advance(uint32_t places) {
+    stage += places;
+    parity ^= stage / kStages & 1;
+    stage %= kStages;
   }
 };
 

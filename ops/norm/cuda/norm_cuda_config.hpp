@@ -12,11 +12,11 @@ namespace dlblas::norm {
 /// row and its length; below the element's size, elements are read byte by byte.
 struct NormCudaTraits {
   DType type;               // of x, residual and both results
-  DType weight;             // type, or f32
+  DType weight;             // type, or f32; type where there is none
   bool add;                 // h = round(x + residual) first
   bool cast_before_weight;  // rounds to `type` before the weight
   int32_t align;            // bytes: 16, 8, 4, 2 or 1
-  int32_t weight_align;     // bytes, of the weight's address
+  int32_t weight_align;     // bytes, of the weight's address; 0: there is none
   bool full;                // threads and vectors hold exactly one row: no bounds to check
 };
 /// Elements of one access.
@@ -53,7 +53,7 @@ struct NormCudaParams {
   int64_t rows, width;
   double eps, inverse_width;
   float eps_f32, inverse_width_f32;
-  float weight_offset;
+  float weight_offset;  // without a weight 1
 };
 static_assert(sizeof(NormCudaParams) == 120, "host and device read the same bytes");
 

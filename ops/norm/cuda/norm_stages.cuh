@@ -29,7 +29,10 @@ __device__ inline void store_row(void* base, int64_t offset, const NormVec<S>& v
 }
 template <NormCudaTraits S, Cache kCache = Cache::kDefault>
 __device__ inline NormWeightVec<S> load_weight(const void* base, int64_t offset) {
-  return load_vec<S.weight, norm_elements(S), S.weight_align, kCache>(base, offset);
+  if constexpr (S.weight_align == 0)
+    return NormWeightVec<S>::zero();  // and an offset of 1
+  else
+    return load_vec<S.weight, norm_elements(S), S.weight_align, kCache>(base, offset);
 }
 
 /// The same bits, but the compiler cannot know: it keeps the words over a barrier, and not the

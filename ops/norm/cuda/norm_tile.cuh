@@ -72,7 +72,7 @@ struct NormTile {
     const void* at = at_element<S.weight>(base, offset + first);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
-      if constexpr (kGuarded && S.weight == S.type)
+      if constexpr (kGuarded && S.weight == S.type && S.weight_align > 0)
         load_if<Cache::kEarly>(holds(i), weights[i].words,
                                at_element<S.weight>(at, i * kThreads * N));
       else

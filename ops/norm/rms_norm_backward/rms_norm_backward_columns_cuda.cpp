@@ -94,7 +94,8 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
     p.x = merged(args.tensors[kX], 1);
     p.dx = merged(args.tensors[kDx], 1);
     if (args.has(kDresidual)) p.dresidual = merged(args.tensors[kDresidual], 1);
-    p.weight_stride = p.call.width <= 1 ? 1 : args.tensors[kWeight].strides[0];
+    if (args.has(kWeight))
+      p.weight_stride = p.call.width <= 1 ? 1 : args.tensors[kWeight].strides[0];
     p.scales = workspace;
     p.rows_per_group = groups_for(s, p.call.rows, p.call.width).rows;
     return p;

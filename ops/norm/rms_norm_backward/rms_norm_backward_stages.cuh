@@ -58,7 +58,9 @@ struct WideGradientSums {
       if (c >= end) break;
       const double x = load_element<S.type, S.align>(p.x, row * p.x_stride + c);
       const double dy = load_element<S.type, S.align>(p.dy, row * p.dy_stride + c);
-      const double weight = load_element<S.weight, S.weight_align>(p.weight, c);
+      double weight = 0;
+      if constexpr (S.weight_align > 0)
+        weight = load_element<S.weight, S.weight_align>(p.weight, c);
       squares += x * x;
       products += dy * (weight + p.weight_offset) * x;
     }

@@ -39,30 +39,6 @@ int data_type(DType t) {
   return kTypes[static_cast<int>(t)];
 }
 
-/// A column-major matrix: `rows` neighbours, `cols` of them a pitch apart.
-struct Columns {
-  const void* data;
-  std::int64_t rows, cols, pitch;
-  bool fits() const { return cols <= 1 || (pitch >= rows && pitch < std::int64_t{1} << 31); }
-};
-
-/// The operands as cuBLASLt sees them.
-struct Operands {
-  Columns b, a, out;
-};
-
-Operands operands_of(const MatmulGpuParams& params, const GemmTraits& s) {
-  const GemmCall& p = params.gemm;
-  const GemmOut& out = params.epilogue.out;
-  const auto columns = [](const void* data, std::int64_t rows, std::int64_t cols,
-                          std::int64_t pitch) {
-    return Columns{data, rows, cols, cols <= 1 ? rows : pitch};
-  };
-  return {s.b_by_depth ? columns(p.b[0], p.k, p.n, p.b_col) : columns(p.b[0], p.n, p.k, p.b_row),
-          s.a_by_depth ? columns(p.a, p.k, p.m, p.a_row) : columns(p.a, p.m, p.k, p.a_col),
-          columns(out.data, p.n, p.m, out.row)};
-}
-
 /// Descriptors of one product; `valid` when cuBLASLt took them all.
 struct Product {
   CublasLt::Description description;
@@ -201,26 +177,7 @@ bool algorithm_for(LtState& state, const Product& x, const Size& size,
   return true;
 }
 
-/// Column by column, on the stream.
-void copy_columns(const Columns& from, const Columns& to, DType type, void* stream) {
-  const std::int64_t size = size_of(type);
-  for (std::int64_t j = 0; j < from.cols; ++j) {
-    cuda::copy_on_device(static_cast<char*>(const_cast<void*>(to.data)) + j * to.pitch * size,
-                         static_cast<const char*>(from.data) + j * from.pitch * size,
-                         static_cast<std::size_t>(from.rows * size), stream);
-  }
-}
-
-/// A reversed or an overlapping view has the layout class of a plain one: a plain matrix stands in
-/// for it, which is slow and right. No data without memory.
-Columns stand_in(const Columns& c, DType type, const Context& context) {
-  if (c.fits()) return c;
-  const auto bytes = static_cast<std::size_t>(c.rows * c.cols * size_of(type));
-  return {context.alloc(context.self, bytes, 64), c.rows, c.cols, c.rows};
-}
-
 /// cuda::error_text has the words for both.
-constexpr int kNoMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 constexpr int code_of(int status) { return status == 0 ? 0 : cuda::kCublasStatus + status; }
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
