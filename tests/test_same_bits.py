@@ -88,7 +88,7 @@ class Problem:
 
     def of(self, first: int, count: int) -> dict[str, Any]:
         """Arguments with rows, of some rows."""
-        if count == self.rows:  # some may have several a row
+        if count == self.rows:  # some may have several per row
             return self.rowed
         return {name: array[first : first + count] for name, array in self.rowed.items()}
 

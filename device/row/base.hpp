@@ -64,9 +64,9 @@ struct RowProgram {
   /// load_columns() costs more than a head: a CPU makes it once for all heads, without stages.
   static constexpr bool kColumnsOnce = false;
   /// finalize_group(Stage, Kept&, total, at): what a group's total changes in each of its accesses.
-  /// Kept may be loaded again before, or after: a CPU calls it once a group, so it reads nothing
+  /// Kept may be loaded again before, or after: a CPU calls it once per group, so it reads nothing
   /// that keep() sets, and keep() leaves what it sets.
-  /// store_row(stats, row): results with one element a row. kOnlyRowResults: there are no others.
+  /// store_row(stats, row): results with one element per row. kOnlyRowResults: there are no others.
   static constexpr bool kHasRowResults = false, kOnlyRowResults = false;
   /// select(picks, stats, row), after all stages: picks.take() is the row's largest column that was
   /// not taken yet, as often as the row has columns. ranked(kept): what they are compared by.

@@ -1,5 +1,5 @@
 // Reductions of row programs: what one thread gathers (Sum, Max, …), how two parts combine
-// (SumOp, …), and over whom: lanes of a group, a row's threads, the blocks of a cluster.
+// (SumOp, …), and over what: lanes of a group, a row's threads, the blocks of a cluster.
 // The order of additions depends on the configuration alone: same bits in any batch.
 // Read next: device/row/registers.cuh.
 #pragma once
@@ -143,7 +143,7 @@ struct SumPart {
 #pragma unroll
     for (int i = 0; i < N; ++i) chains[i % 4] = fmaf(a.v[i], b.v[i], chains[i % 4]);
   }
-  /// Squares of memory's words: 16-bit elements in one statement an access.
+  /// Squares of memory's words: 16-bit elements in one statement per access.
   template <DType T, int N>
   __device__ void add_squares(const Vec<T, N>& w) {
     if constexpr (size_of(T) == 2 && (N == 8 || N <= 4)) {

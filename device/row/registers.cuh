@@ -1,7 +1,7 @@
-// A row program with the row in registers: several rows a block, a row over a cluster, or, for
+// A row program with the row in registers: several rows per block, a row over a cluster, or, for
 // programs that reduce no row, parts of a row as blocks of their own (tiles).
 // One read and one write of everything. In: RowCall. Flow: call > validate > select > compile >
-// [launch].  Read next: src/kernels/rows_cuda.cpp (who picks the configuration), passes.cuh.
+// [launch].  Read next: src/kernels/rows_cuda.cpp (picks the configuration), passes.cuh.
 #pragma once
 
 #include "device/pdl.cuh"

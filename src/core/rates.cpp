@@ -1,4 +1,4 @@
-// The tables behind core/rates.hpp, and the typical cards. One row a card or level, from
+// The tables behind core/rates.hpp, and the typical cards. One row per card or level, from
 // measurements where the row says so; another card of the same arch has its row.
 #include "core/rates.hpp"
 

@@ -26,7 +26,7 @@ enum class Why : std::uint8_t { kPinned, kStore, kShipped, kModel, kHeuristic };
 std::string_view name_of(Why why);
 
 /// Decisions that the fast map keeps for one operator; beyond, those that no call has used lately
-/// go. At most 1 KiB each, so 8 MiB an operator that sees so many problems.
+/// go. At most 1 KiB each, so 8 MiB per operator that sees so many problems.
 inline constexpr std::uint32_t kMaxPlans = 8192;
 
 /// A kernel with the parts that its steps call: what a plan owns.

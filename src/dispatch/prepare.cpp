@@ -101,7 +101,7 @@ const Kernel& prepare_and_keep(const Plan& plan, void* stream) {
   if (current) relaxed.emplace();
   std::unique_ptr<const Prepared> made = prepare(plan, device, stream);
   count(g_counters.prepared);
-  // Another thread may have been first: its kernel is as good, and this one goes.
+  // If another thread was first, keep its kernel and drop ours.
   const Prepared* first = nullptr;
   if (plan.prepared.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel))
     first = made.release();

@@ -61,7 +61,7 @@ double waste_of(const RowConfig& c, std::int64_t row) {
   return static_cast<double>(tiles * wide) / static_cast<double>(row) * size;
 }
 
-/// Tiles of whole rows where threads divide a row, 256 or more a block: silu_and_mul
+/// Tiles of whole rows where threads divide a row, 256 or more per block: silu_and_mul
 /// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy.
 RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   const std::int64_t row = accesses(k, problem);

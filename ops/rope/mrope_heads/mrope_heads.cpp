@@ -1,4 +1,4 @@
-// mrope_heads, rotary embeddings with three positions a token: schema, oracle and program.
+// mrope_heads, rotary embeddings with three positions per token: schema, oracle and program.
 // Read next: mrope_heads_program.hpp (what it computes), mrope_heads_ref.hpp (how exactly).
 #include "core/error.hpp"
 #include "kernels/rows.hpp"

@@ -41,10 +41,10 @@ SECTIONS: dict[str, tuple[int, ...]] = {
     "rows": (1, 2),
     "matmul": (0,),
 }
-# Search budget a key. matmul's own space has thousands of points, and 30 of them a second.
+# Search budget per key. matmul's own space has thousands of points, and 30 of them a second.
 _SECONDS = {"matmul": 60.0}
 _DEFAULT_SECONDS, _QUICK_SECONDS = 3.0, 0.1
-# Search budget a key on a GPU.
+# Search budget per key on a GPU.
 GPU_SECTIONS: dict[str, float] = {
     "gpu_compile": 0.5,
     "gpu_host": 0.5,
@@ -360,8 +360,9 @@ def run(
     only: list[str] | None = None,
 ) -> int:
     """Measures and writes; 0 when every section came through, else 1. ``out``: a file for all, or
-    a folder with a file a section. ``prepare``: only has the sections' peers compiled. ``within``:
-    seconds after which gpu_rows begins no other problem. ``only``: the operators of rows."""
+    a folder with one file per section. ``prepare``: only has the sections' peers compiled.
+    ``within``: seconds after which gpu_rows begins no other problem. ``only``: the operators of
+    rows."""
     names = _check_section(section)
     _check_only(names, only or [])
     if prepare:
