@@ -204,15 +204,25 @@ def test_operators_that_cost_too_much_are_caught(tmp_path: pathlib.Path) -> None
     plant(tmp_path, {"ops/norm/small/small.cpp": "int f();\n" * 299})
     plant(tmp_path, {"ops/norm/small/small_program.hpp": "struct Small;\n"})
     plant(tmp_path, {"ops/norm/large/large.cpp": "int f();\n" * 999})  # its kernels are its own
-    obj = tmp_path / "build/CMakeFiles/dlblas_objects.dir/generated/rows/small_avx2.cpp.o"
-    obj.parent.mkdir(parents=True)
-    for size, code in (59_000, 0), (61_000, 1):
-        plant(tmp_path, {"small.cpp": f"extern const char f[{size}] = {{1}};\n"})
-        subprocess.run([CXX, "-c", str(tmp_path / "small.cpp"), "-o", str(obj)], check=True)
-        got, out = run("check_operator_size.py", tmp_path)
-        assert got == code, out
-        assert ("bytes of code; at most 60000" if code else "small 300 lines 59 kB") in out
-    obj.unlink()
+    plant(tmp_path, {"ops/gemm/matmul/matmul.cpp": "int f();\n"})  # named, with a reason
+    objects = tmp_path / "build/CMakeFiles/dlblas_objects.dir"
+    for path, told, sizes in (
+        ("generated/rows/small_avx2.cpp.o", "small 300 lines {} kB", {59_000: 0, 61_000: 1}),
+        ("ops/norm/large/cpu/large_avx512.cpp.o", "large 999 lines {} kB", {59_000: 0, 61_000: 1}),
+        ("ops/norm/shared_baseline.cpp.o", ", shared {} kB", {59_000: 0, 61_000: 1}),
+        ("ops/norm/large/large.cpp.o", "large 999 lines (host {})", {61_000: 0}),
+        ("ops/gemm/matmul/cpu/matmul_avx2.cpp.o", "matmul 1 lines {} kB",
+         {436_000: 0, 441_000: 1, 59_000: 1}),
+    ):  # fmt: skip
+        obj = objects / path
+        obj.parent.mkdir(parents=True, exist_ok=True)
+        for size, code in sizes.items():
+            plant(tmp_path, {"code.cpp": f"extern const char f[{size}] = {{1}};\n"})
+            subprocess.run([CXX, "-c", str(tmp_path / "code.cpp"), "-o", str(obj)], check=True)
+            got, out = run("check_operator_size.py", tmp_path)
+            assert got == code, out
+            assert (" bytes of code; " if code else told.format(size // 1000)) in out, out
+        obj.unlink()
     plant(tmp_path, {"ops/norm/small/small.py": '"""One line more."""\n'})
     code, out = run("check_operator_size.py", tmp_path)
     assert code == 1 and "small: 301 lines; at most 300" in out
