@@ -348,6 +348,7 @@ def test_setup_names_the_package_that_could_not_be_fetched(tmp_path: pathlib.Pat
     assert setup_run(root, "demo", PIP_NO_INDEX="1", PATH="/usr/bin:/bin") == (0, "")
 
 
+@pytest.mark.attack("packages that are not what the lock names")
 def test_setup_installs_what_the_lock_names_and_nothing_else(tmp_path: pathlib.Path) -> None:
     wheel, sha256 = make_wheel(tmp_path / "wheels")
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheel.parent)}
@@ -377,6 +378,7 @@ def test_setup_installs_what_the_lock_names_and_nothing_else(tmp_path: pathlib.P
     assert code == 1 and "could not install tiny-package==1.0" in text
 
 
+@pytest.mark.attack("packages that are not what the lock names")
 def test_setup_of_the_demo_with_hashes(tmp_path: pathlib.Path) -> None:
     """`make demo`'s own, from PyPI, into a new folder."""
     root = setup_tree(tmp_path, (ROOT / "tools" / "requirements.lock").read_text())
@@ -402,6 +404,7 @@ def test_setup_of_the_demo_with_hashes(tmp_path: pathlib.Path) -> None:
     assert f"numpy=={done.stdout.strip()} " in (ROOT / "tools" / "requirements.lock").read_text()
 
 
+@pytest.mark.attack("packages that are not what the lock names")
 def test_the_lock_holds_what_is_asked_for(tmp_path: pathlib.Path) -> None:
     shutil.copytree(ROOT / "tools", tmp_path / "tools")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
