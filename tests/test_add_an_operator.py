@@ -126,7 +126,8 @@ def test_python_tunes_explains_and_remembers(tree: pathlib.Path, tmp_path: pathl
     first = python(tree, tmp_path / "store", SESSION)
     assert first["source"] == "tuned" and first["counters"]["measured"] >= 18  # two tables of nine
     names = {c["implementation"]: c["supports"] for c in first["explained"]["candidates"]}
-    assert names == {"cpu_one_pass": True, "cpu_two_passes": True, "reference": True}
+    assert names == {"cpu_one_pass": True, "cpu_two_passes": True, "reference": True,
+                     "cuda_block": False}  # fmt: skip
     assert first["explained"]["source"] == "store"
     assert first["again"] == 0
     assert first["errors"] == [
@@ -184,9 +185,9 @@ def test_its_gradient(tree: pathlib.Path, tmp_path: pathlib.Path) -> None:
 
 def test_its_kernels_compile(tree: pathlib.Path) -> None:
     pytest.importorskip("nvidia.cuda_nvrtc", reason="no NVRTC")
-    for op in ("softcap", "softcap_backward"):
+    for op, kernel in zip(ADDED, ("cuda_registers", "cuda_registers", "cuda_block"), strict=True):
         out = run(str(tree / "build" / "dlblas_compile_all"), "--op", op, cwd=tree)
-        assert f"{op}.cuda_registers" in out and ", 0 problems" in out, out
+        assert f"{op}.{kernel}" in out and ", 0 problems" in out, out
 
 
 def pytest_in(
