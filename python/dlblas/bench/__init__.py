@@ -77,7 +77,9 @@ def _measure(section: str, threads: int, seconds: float, quick: bool, only: list
         result = os.path.join(folder, "rows.json")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
         request |= {"only": only}
-        env = _environment(DLBLAS_CACHE=os.path.join(folder, "store"))
+        # The machine's own rates go into the user's store: later processes estimate with them.
+        own = {} if section == "machine" and not quick else {"DLBLAS_CACHE": f"{folder}/store"}
+        env = _environment(**own)
         if section.endswith(("norm", "rows")):  # which copies stream is then known; see copying.py
             env["GLIBC_TUNABLES"] = f"glibc.cpu.x86_non_temporal_threshold={STREAM_BYTES}"
         if threads:
