@@ -32,7 +32,7 @@ OperatorDef cross_entropy_rows() {
       .operands = {"logits", "class_weight", "weight_sum", "target", "loss", "lse"},
       .any_number = {"target"},
       .reduces = true,
-      .access_registers = 8};
+      .access_registers = 3};
   op.fill = fill_cross_entropy;
   op.choose = [](const Problem& problem, std::int32_t* options) {
     choose_cross_entropy(problem, kCrossWeight, options);

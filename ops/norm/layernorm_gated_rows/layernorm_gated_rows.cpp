@@ -33,8 +33,8 @@ OperatorDef layernorm_gated_rows() {
             .width = "C",
             .operands = {"x", "weight", "bias", "y", "z"},
             .reduces = true,
-            .registers = 40,
-            .access_registers = 14,
+            .registers = 16,
+            .access_registers = 16,
             .fill =
                 [](const Args& args, RowCall& call) {
                   fill_layer_norm(args.scalars[kGatedEps].f, args.letters[kLayerNormC], call);

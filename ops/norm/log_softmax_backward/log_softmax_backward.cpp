@@ -27,7 +27,8 @@ OperatorDef log_softmax_backward() {
                                          .width = "C",
                                          .operands = {"dy", "y", "dx"},
                                          .reduces = true,
-                                         .access_registers = 14});
+                                         .registers = 16,
+                                         .access_registers = 12});
   return def;
 }
 

@@ -43,7 +43,7 @@ OperatorDef rms_norm_rope() {
     return kernels::RowHeads{.width = letters[kNormRopeDh], .split = 0};
   };
   op.reduces = true;
-  op.registers = 40, op.access_registers = 24;
+  op.registers = 28, op.access_registers = 13;
   op.fill = fill;
   op.choose = [](const Problem& problem, std::int32_t* options) {
     options[kPairs] = static_cast<std::int32_t>(problem.dims[kNormRopeDh]);
