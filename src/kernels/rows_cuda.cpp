@@ -329,7 +329,8 @@ Implementation implementation(const RowOperator& op, Kind kind) {
   Implementation impl;
   impl.name = kNames[static_cast<int>(kind)];
   impl.backend = DeviceType::kCuda;
-  impl.min_arch = std::max(op.op.min_arch, kind == Kind::kCluster ? 90 : 80);
+  const bool newer = kind == Kind::kCluster || kind == Kind::kGrid;
+  impl.min_arch = std::max(op.op.min_arch, newer ? 90 : 80);
   impl.source_hash = op.program->hash;
   impl.flags = {.deterministic = true, .capturable = true};
   impl.knobs = make_row_table(op, kind);

@@ -131,7 +131,9 @@ RowConfig with_rows(const RowKernel& k, const Problem& problem, const DeviceInfo
                     RowConfig c, int most) {
   RowConfig best;
   best.blocks = 0;
-  for (c.rows = std::clamp(most / c.threads, 1, 32); c.rows >= 1; c.rows /= 2)
+  const int rows = std::clamp(most / c.threads, 1, 32);
+  for (c.rows = static_cast<int>(std::bit_floor(static_cast<unsigned>(rows))); c.rows >= 1;
+       c.rows /= 2)
     if (complete(k, problem, device, c) && resident(c) > resident(best)) best = c;
   return best;
 }
@@ -183,7 +185,7 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
 RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.evict_last = may_evict_last(k, problem, device);
-  const bool late = reads_columns(k, problem) && k.op->op.late_access_registers > 0;
+  const bool late = k.op->op.late_access_registers > 0;
   for (const int most : {late ? 16 : reads_columns(k, problem) ? 4 : 8, 8, 16}) {
     for (const std::int32_t threads : {256, 512, 1024}) {
       for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2) {

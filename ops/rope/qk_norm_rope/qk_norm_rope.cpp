@@ -72,7 +72,7 @@ OperatorDef qk_norm_rope() {
                        .rows = "T",
                        .heads = heads};
   op.reduces_groups = true;
-  op.registers = 32, op.access_registers = 16;
+  op.registers = 36, op.access_registers = 16;
   op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
   op.fill = fill;
   op.choose = choose;
