@@ -35,9 +35,14 @@ struct Fold {
   static constexpr int index = kIndex;
 };
 
-/// Over what a stage reduces: a row, what one thread holds of it (on a CPU: a row, too), or groups
-/// of neighbouring columns, as many as the call says. A stage over groups is the last one.
-inline constexpr int kRowScope = 0, kThreadScope = -1, kGroupScope = 1;
+/// Over what a stage reduces: a row, or groups of neighbouring columns, as many as the call says. A
+/// stage over groups is the last one.
+inline constexpr int kRowScope = 0, kGroupScope = 1;
+
+/// Of columns: their mean and Σ(x − mean)², in f64.
+struct RowMoments {
+  double mean, squares;
+};
 
 struct RowEmpty {};
 
@@ -95,6 +100,11 @@ struct RowProgram {
   static constexpr int kSquaresOf = -1;
   /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.
   static constexpr bool kRemembers = false;
+  /// Over a cluster each block finalizes the first of two stages by itself, with the Stats of its
+  /// own columns: finalize_block(Stage<0>, stats, total, columns, call). Behind the second one,
+  /// moments(stats, total, columns, call) of all blocks meet, and finalize(Stage<1>, stats,
+  /// RowMoments, call) takes those of the row.
+  static constexpr bool kBlocksApart = false;
   /// needs(Stage, options): whether a stage runs, by RowCall::options.
   static constexpr bool kOptionalStages = false;
   struct Columns {};
@@ -114,6 +124,12 @@ struct RowProgram {
   }
   template <typename... Any>
   DLBLAS_ROW void finalize_wide(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW void finalize_block(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW RowMoments moments(const Any&...) {
+    return {};
+  }
   template <typename... Any>
   DLBLAS_ROW void load_columns(const Any&...) {}
   template <typename... Any>

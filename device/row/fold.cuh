@@ -7,6 +7,7 @@
 // Read next: src/kernels/row_fold.hpp (cuts the rows), registers.cuh.
 #pragma once
 
+#include "device/row/grid.cuh"
 #include "device/row/passes.cuh"
 
 namespace dlblas {

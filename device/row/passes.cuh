@@ -173,8 +173,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       });
       auto mine = part.value();
       if constexpr (kFlushed) mine = static_cast<float>(flushed + mine);
-      detail::finalize_stage<P, C, R, typename decltype(part)::Op>(mine, stats, threads, blocks,
-                                                                   call, wide);
+      detail::finalize_stage<P, C, R, typename decltype(part)::Op>(
+          mine, stats, threads, blocks, {end > 0 ? end : 0, share}, call, wide);
     }
   };
   if constexpr (P::kStages > 0) stage(Stage<0>{});

@@ -52,6 +52,7 @@ GPU_SECTIONS: dict[str, float] = {
     "gpu_norm_long": 4.0,
     "gpu_norm_backward": 3.0,
     "gpu_rows": 2.0,
+    "gpu_chain": 0.8,
     "gpu_matmul": 2.0,
 }
 # Sections whose peers take long to compile: of which operators, each prepared in its own process.
