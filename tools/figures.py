@@ -204,8 +204,11 @@ def _machine(row: Row) -> str:
     return f"{row['card']}, driver {row['driver']}" if "card" in row else str(row["cpu"])
 
 
-def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str:
-    """The Markdown of one table, and a line on where its figures come from."""
+def make_table(
+    name: str, rows: list[Row], current: Callable[[Row], str], brief: bool = False
+) -> str:
+    """The Markdown of one table, and a line on where its figures come from. ``brief``: how many
+    operators are stale, not which."""
     kinds, make = TABLES[name]
     chosen = in_order([row for row in rows if row["what"] in kinds])
     if not chosen:
@@ -219,7 +222,7 @@ def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str
     moved = [row for row in moved if "missing" not in row["ours"]]
     by_op = name in ("norm", "rows", "matmul") or name.startswith("gpu_")
     stale = sorted({(by_op and row["op"]) or row["what"] for row in moved})
-    if stale and name == BRIEF:
+    if stale and brief:
         count = "1 operator" if len(stale) == 1 else f"{len(stale)} operators"
         text = f"{text[:-1]} The sources of {count} have changed [since](docs/figures.md).\n"
     elif stale:
@@ -249,7 +252,7 @@ def render(text: str, rows: list[Row], current: Callable[[Row], str]) -> str:
             return f"{match[1]}{operators()}{match[4]}"
         if match[2] not in TABLES:
             raise SystemExit(f"figures: no table {match[2]}; expected one of {', '.join(TABLES)}")
-        return f"{match[1]}{make_table(match[2], rows, current)}{match[4]}"
+        return f"{match[1]}{make_table(match[2], rows, current, match[2] == BRIEF)}{match[4]}"
 
     return MARKED.sub(replace, text)
 
