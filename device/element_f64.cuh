@@ -9,7 +9,7 @@
 namespace dlblas {
 
 /// Offset, in elements, of the element with a row-major index.
-__device__ inline int64_t offset_of(const DeviceView& t, int64_t index) {
+__device__ inline int64_t offset_of(const StridedView& t, int64_t index) {
   int64_t at = 0;
   for (int i = t.rank - 1; i > 0; --i) {
     at += index % t.shape[i] * t.strides[i];
@@ -62,12 +62,12 @@ __device__ inline double round_to(DType dtype, double v) {
 }
 
 template <typename V>
-__device__ inline V& at(const DeviceView& t, int64_t offset) {
+__device__ inline V& at(const StridedView& t, int64_t offset) {
   return static_cast<V*>(t.data)[offset];
 }
 
 /// The element `offset` elements from data.
-__device__ inline double load_element(const DeviceView& t, int64_t offset) {
+__device__ inline double load_element(const StridedView& t, int64_t offset) {
   switch (t.dtype) {
     case DType::kF32:
       return at<float>(t, offset);
@@ -92,7 +92,7 @@ __device__ inline double load_element(const DeviceView& t, int64_t offset) {
   }
 }
 
-__device__ inline void store_element(const DeviceView& t, int64_t offset, double v) {
+__device__ inline void store_element(const StridedView& t, int64_t offset, double v) {
   switch (t.dtype) {
     case DType::kF32:
       at<float>(t, offset) = static_cast<float>(v);

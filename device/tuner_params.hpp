@@ -7,14 +7,14 @@
 namespace dlblas {
 
 struct TunerFillParams {
-  DeviceView t;
+  StridedView t;
   int64_t numel;
   uint64_t seed;
   int32_t fill;  // the host's Fill
 };
 
 struct TunerBytesParams {
-  DeviceView t;
+  StridedView t;
   int64_t numel;  // elements; count_other: bytes
   int32_t byte;
   uint32_t* bits;               // find_equal: a bit an element
@@ -31,7 +31,7 @@ struct ComparePart {
 
 struct CompareParams {
   static constexpr int kThreads = 256;
-  DeviceView out;
+  StridedView out;
   const double* values;  // of the listed rows, [num_rows, width]
   const double* magnitudes;
   const int64_t* rows;
@@ -43,8 +43,8 @@ struct CompareParams {
 
 struct DisputeParams {
   static constexpr int kThreads = 256;
-  DeviceView one, other;  // of one shape
-  const double* largest;  // magnitude of each column; −1: not defined
+  StridedView one, other;  // of one shape
+  const double* largest;   // magnitude of each column; −1: not defined
   int64_t numel, width;
   double bound_magnitude, bound_value, bound_absolute;
   uint8_t* flags;  // one a row, 0 before

@@ -13,6 +13,7 @@
 // n/4·q⁶. Read next: ops/norm/norm_ref.hpp (the rest of a norm's bound).
 #pragma once
 
+#include "device/row/call.hpp"
 #include "ops/oracle_text.hpp"
 
 namespace dlblas::norm {
@@ -50,6 +51,34 @@ inline constexpr double kNormRoundings = 6;
 inline double layer_norm_scale(double eps) {
   if (!(eps > 0x1p-100)) return 1;
   return std::exp2(std::max(-62.0, std::ceil((-100 - std::log2(eps)) / 2)));
+}
+
+/// The scalars of a kernel that scales so: eps scaled, 1 / width, the scale.
+inline void fill_mean_square(double eps, std::int64_t width, RowCall& call) {
+  const double scale = layer_norm_scale(eps);
+  call.f[0] = static_cast<float>(eps * scale * scale);
+  call.f[1] = static_cast<float>(1 / static_cast<double>(width));
+  call.f[2] = static_cast<float>(scale);
+}
+
+/// 1/√(mean x² + eps) of a row's elements x(column), the roundings of a norm by it, and whether f32
+/// cannot hold its sum, as kernels scale it.
+struct RootMeanSquare {
+  double factor, roundings;
+  bool lost;
+};
+template <typename Row, typename X>
+RootMeanSquare root_mean_square(const Row& row, std::int64_t width, double eps, const X& x) {
+  const auto sums = row.template sums<3>(width, [&](auto c, double* terms) {
+    const double square = x(c) * x(c);
+    terms[0] = square, terms[1] = square * square, terms[2] = square != 0;
+  });
+  const RowSquares squares = {sums.of[0], sums.of[1], sums.of[2]};
+  const double mean = squares.sum / static_cast<double>(width) + eps;
+  const double scale = layer_norm_scale(eps), scaled = mean * scale * scale;
+  const double most = std::max(squares.sum * scale * scale, scaled);
+  return {1 / std::sqrt(mean), kNormRoundings + squares.root_error(width),
+          (std::isfinite(most) && most >= 0x1p126) || scaled < 0x1p-101};
 }
 
 /// The error allowed for y of `dtype`, relative to magnitudes in roundings of f32.

@@ -6,7 +6,7 @@
 #include "device/dtype.hpp"
 #include "device/view.hpp"
 
-namespace dlblas {
+namespace dlblas::quant {
 
 /// How a group's scale is made and kept: f32, amax / largest (ops/quant_scale.hpp); a power of 2 in
 /// f8e8m0; f8e4m3 below a factor of the whole tensor (ops/quant_mx.hpp).
@@ -26,7 +26,7 @@ inline constexpr int kQuantGroupsThreads = 256;
 
 /// One call. A block has 2^across threads side by side.
 struct QuantGroupsParams {
-  DeviceView x, q, scale;
+  StridedView x, q, scale;
   int64_t x_row, q_row, scale_row, scale_group;  // plain: strides in elements; of q, in bytes
   int64_t x_outer, q_outer, scale_outer;         // of E, where rows are counted
   int64_t rows, inner;                           // inner: M
@@ -56,15 +56,15 @@ struct QuantGroupsRow {
 };
 using QuantGroupsFn = void (*)(const QuantGroupsRow& row);
 
-// One entry an instruction set, in objects of their own.
-namespace baseline {
-void quant_groups_row(const QuantGroupsRow& row);
-}
-namespace avx2 {
-void quant_groups_row(const QuantGroupsRow& row);
-}
-namespace avx512 {
-void quant_groups_row(const QuantGroupsRow& row);
-}
+}  // namespace dlblas::quant
 
-}  // namespace dlblas
+// One entry an instruction set, in objects of their own.
+namespace dlblas::baseline {
+void quant_groups_row(const quant::QuantGroupsRow& row);
+}
+namespace dlblas::avx2 {
+void quant_groups_row(const quant::QuantGroupsRow& row);
+}
+namespace dlblas::avx512 {
+void quant_groups_row(const quant::QuantGroupsRow& row);
+}

@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "core/rates.hpp"
-#include "cuda/view.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/quant_groups.hpp"
@@ -22,7 +21,7 @@ struct Form : kernels::CudaForm<QuantGroupsTraits, NoKnobs> {
 
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::QuantGroupsTraits",
+        "dlblas::quant::QuantGroupsTraits",
         {member<&Traits::type>("type"), member<&Traits::q_type>("q_type"),
          member<&Traits::scale>("scale"), member<&Traits::group>("group"),
          member<&Traits::access>("access"), member<&Traits::gated>("gated"),
@@ -93,8 +92,8 @@ struct Form : kernels::CudaForm<QuantGroupsTraits, NoKnobs> {
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& s) {
-    return {
-        {"ops/quant_groups.cuh", "dlblas::quant_groups<" + traits_table().literal(s.traits) + ">"}};
+    return {{"ops/quant_groups.cuh",
+             "dlblas::quant::quant_groups<" + traits_table().literal(s.traits) + ">"}};
   }
 
   struct Strides {
@@ -111,9 +110,9 @@ struct Form : kernels::CudaForm<QuantGroupsTraits, NoKnobs> {
     QuantGroupsParams p{};
     const TensorView &x = args.tensors[op.x], &q = args.tensors[op.q],
                      &scale = args.tensors[op.scale];
-    p.x = cuda::device_view(x);
-    p.q = cuda::device_view(q);
-    p.scale = cuda::device_view(scale);
+    p.x = merged(x);
+    p.q = merged(q);
+    p.scale = merged(scale);
     const bool counted = s.traits.counted;
     const Strides of_x = strides_of(x, counted), of_q = strides_of(q, counted),
                   of_scale = strides_of(scale, counted);

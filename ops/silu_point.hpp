@@ -41,4 +41,11 @@ struct SiluPoint {
   }
 };
 
+/// What v · gate is off by, where v is off by `off`: with the product's own rounding.
+DLBLAS_ORACLE double gated_off(double v, double off, const GatePoint& gate) {
+  const double size = std::abs(gate.value);
+  return kSecondOrder * (off * size + std::abs(v) * (gate.value_off + size + kTiny)) +
+         0x1p-126 / kRounding;
+}
+
 }  // namespace dlblas::activation

@@ -32,8 +32,6 @@ from dlblas.harness.checks import Rounding, round_to  # noqa: E402
 REGISTRY = load_registry()
 ROUNDING = 2.0**-24  # of f32, relative, at most
 ROUNDINGS = 16  # an element this far off is wrong
-# Products of quotients of sums, and their differences: they take more roundings than one sum.
-_MORE_ROUNDINGS = {"topk_gating_backward": 32}
 TILE = 16
 _AT_MOST = {"Dv": "Dn"}  # a letter that the operator's check holds below another
 MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!-- end -->")
@@ -52,7 +50,6 @@ class Judged(NamedTuple):
     size: Any
     plain: Any
     narrow: bool  # an input has 16 bits: tensor cores cut its sums
-    roundings: int
     verify: Any
 
 
@@ -133,7 +130,6 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
         allowed = ref.allowed()
         yield Judged(
             ref.name, right, ref.value, defined, allowed, size, off, narrow,
-            _MORE_ROUNDINGS.get(case.op, ROUNDINGS),
             lambda a, i=i: verify(i, a),
         )  # fmt: skip
 
@@ -163,7 +159,7 @@ def visible(result: Judged) -> Any:
     """What an element may be off before it is called wrong: some roundings of its terms in f32, or,
     where terms cancel, what NumPy makes of it in f32; where tensor cores cut sums, a rounding of
     bf16 of its row's or column's largest."""
-    least = result.roundings * ROUNDING * result.size
+    least = ROUNDINGS * ROUNDING * result.size
     hides = 4 * result.plain > least  # terms cancel: NumPy's few samples tell little of the worst
     least = np.where(hides, 32 * result.plain, least)
     return np.maximum(least, 2.0**-8 * _row_and_column(result.value)) if result.narrow else least

@@ -154,3 +154,21 @@ def test_in_torch() -> None:
         want, _ = dlblas.grouped_topk(x.cpu().numpy(), bias.cpu().numpy(), *arguments[2:])
         torch.testing.assert_close(weights.cpu(), torch.from_numpy(want))
         torch.library.opcheck(torch.ops.dlblas.grouped_topk.default, arguments)
+
+
+def test_rows_that_a_warp_holds_stay_in_registers_on_a_gpu() -> None:
+    for experts, groups, kept, name in (
+        (256, 8, 4, "cuda_lanes"),
+        (384, 1, 1, "cuda_lanes"),
+        (512, 32, 31, "cuda_lanes"),
+        (528, 66, 66, "cuda_warps"),
+        (528, 66, 3, "cuda_warps"),  # more groups than lanes
+        (1024, 2, 1, "cuda_warps"),
+    ):
+        x = np.zeros((4096, experts), np.float32)
+        found = dlblas.explain(OP, x, None, 8, groups, kept, device="sm_90a").as_dict()
+        assert found["implementation"] == name, (experts, groups)
+        with dlblas.deterministic():  # one kernel a width, whatever the batch
+            rows = dlblas.explain(OP, x, None, 8, groups, kept, device="sm_90a").as_dict()
+        serving = [r["implementation"] for r in rows["candidates"] if r["supports"]]
+        assert serving == [name]

@@ -99,8 +99,8 @@ def test_wrong_values_are_told(wrong: str) -> None:
     said = child(USE, DLBLAS_LOG=wrong).stderr
     words = wrong.split(",")[1 if "," in wrong else 0] or "an empty word"
     assert (
-        "dlblas: DLBLAS_LOG has a wrong value; expected off, warn, info, call, search or compile, "
-        f"several by comma, got {words}; it is ignored" in said
+        "dlblas: DLBLAS_LOG has a wrong value; expected off, warn, info, call, search, compile or "
+        f"nvtx, several by comma, got {words}; it is ignored" in said
     )
     assert said.count("wrong value") == 1
     assert (",call," in said) == wrong.startswith("call")

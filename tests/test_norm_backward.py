@@ -1,7 +1,7 @@
 """rms_norm_backward against the forward formula: finite differences of it in f64, and torch's
 autograd where torch is there; the same bits on any number of threads.
 
-Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.cpp, tests/test_cases.py
+Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp, tests/test_cases.py
 (every case by the bound).
 """
 

@@ -192,6 +192,11 @@ def _order(row: Row) -> list[Any]:
     ]
 
 
+def in_order(rows: list[Row]) -> list[Row]:
+    """As a table has them."""
+    return sorted(rows, key=_order)
+
+
 def _machine(row: Row) -> str:
     return f"{row['card']}, driver {row['driver']}" if "card" in row else str(row["cpu"])
 
@@ -199,7 +204,7 @@ def _machine(row: Row) -> str:
 def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str:
     """The Markdown of one table, and a line on where its figures come from."""
     kinds, make = TABLES[name]
-    chosen = sorted((row for row in rows if row["what"] in kinds), key=_order)
+    chosen = in_order([row for row in rows if row["what"] in kinds])
     if not chosen:
         return f"No results for {name} yet: run `dlblas bench`.\n"
     machines = ", ".join(sorted({_machine(row) for row in chosen}))

@@ -170,6 +170,7 @@ void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {
                                          "lengths",     "negative"};
   w.field("like", t.like < 0 ? std::string() : schema.tensors[t.like].name);
   w.field("optional", t.optional)
+      .field("usual", t.usual)
       .field("written", t.written)
       .field("fill", kFills[static_cast<int>(t.fill.fill)])
       .close_object();

@@ -228,6 +228,8 @@ class RowPicks {
   explicit RowPicks(int64_t count) : count_(static_cast<int>(count < kMax ? count : kMax)) {}
   DLBLAS_INLINE RowPicked take() { return RowRank::picked(ranks_[taken_++]); }
   DLBLAS_INLINE bool writes(int) const { return true; }
+  DLBLAS_INLINE int first(int) const { return 0; }
+  DLBLAS_INLINE int step() const { return 1; }
   DLBLAS_INLINE bool holds(int) const { return false; }
 
   /// An access's values from column `first` on, by even and odd elements where `paired`. Accesses

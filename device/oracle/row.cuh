@@ -17,10 +17,15 @@ class BlockTeam {
   void barrier() const { __syncthreads(); }
   double* scratch() const { return scratch_; }
   // Not inlined: a text that reads at ten places would compile for seconds.
-  __noinline__ double element(const DeviceView& t, int64_t index) const {
+  __noinline__ double element(const StridedView& t, int64_t index) const {
     return load_element(t, offset_of(t, index));
   }
   __noinline__ double rounded(DType dtype, double v) const { return round_to(dtype, v); }
+  /// Bits of what is no less than 0 order as it does, NaN last.
+  void keep_most(double* place, double v) const {
+    atomicMax(reinterpret_cast<unsigned long long*>(place),
+              static_cast<unsigned long long>(__double_as_longlong(v)));
+  }
 
  private:
   double* scratch_;
@@ -33,6 +38,19 @@ __global__ void __launch_bounds__(BlockTeam::kThreads)
   const BlockTeam team(scratch);
   TeamRow<BlockTeam> row(call, team, blockIdx.x);
   kRow(row);
+}
+
+/// Launched twice: a block for each part of what rows share, then a block a row.
+template <void (*kShared)(TeamRow<BlockTeam>&), void (*kRow)(TeamRow<BlockTeam>&)>
+__global__ void __launch_bounds__(BlockTeam::kThreads)
+    oracle_shared_rows(const __grid_constant__ OracleCall call) {
+  __shared__ double scratch[kTeamDoubles * BlockTeam::kThreads];
+  const BlockTeam team(scratch);
+  TeamRow<BlockTeam> row(call, team, blockIdx.x);
+  if (call.pass == 0)
+    kShared(row);
+  else
+    kRow(row);
 }
 
 }  // namespace dlblas

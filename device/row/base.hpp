@@ -154,22 +154,6 @@ struct RowRank {
   }
 };
 
-/// The same in 32 bits, of elements that f16 or bf16 hold, whose last 13 bits are 0 as f32, and of
-/// rows up to kColumns.
-struct RowShortRank {
-  static constexpr int32_t kColumns = 1 << 13;
-  static constexpr uint32_t kNone = 0, kAbove = ~uint32_t{0}, kValue = ~uint32_t{kColumns - 1};
-  DLBLAS_ROW uint32_t of(float value, int32_t column) {
-    const auto rank = static_cast<uint32_t>(RowRank::of(value, 0) >> 32);
-    return ((value != value ? 0xffffc000u : rank) & kValue) |
-           static_cast<uint32_t>(kColumns - 1 - column);
-  }
-  DLBLAS_ROW RowPicked picked(uint32_t rank) {
-    const uint32_t bits = (rank >> 31 ? rank & 0x7fffffffu : ~rank) & kValue;
-    return {__builtin_bit_cast(float, bits), kColumns - 1 - static_cast<int32_t>(rank & ~kValue)};
-  }
-};
-
 /// An operand's elements as memory holds them.
 template <typename Target, auto kOperand>
 using RowWords = typename Target::template Words<decltype(kOperand)::index>;

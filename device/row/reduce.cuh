@@ -47,7 +47,7 @@ struct MaxOp {
   __device__ static double combine(double a, double b) { return a > b || a != a ? a : b; }
 };
 
-/// The first of two ranks: of a RowRank or a RowShortRank.
+/// The first of two ranks: of a RowRank, or in 32 bits (device/row/select.cuh).
 template <typename Rank>
 struct RankOp {
   using V = decltype(Rank::of(0.0f, 0));
@@ -76,6 +76,9 @@ struct RowPicks {
   }
   /// Does this thread write place r of a result? Always the same one.
   __device__ bool writes(int r) const { return mine && r % threads == thread; }
+  /// The first of `count` places that it writes, and how far apart they are.
+  __device__ int first(int count) const { return mine ? thread : count; }
+  __device__ int step() const { return threads; }
   /// Has each thread at most one of `count` places?
   __device__ bool holds(int count) const { return count <= threads; }
 };

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "device/pdl.cuh"
-#include "device/row/access.cuh"
+#include "device/row/select.cuh"
 
 namespace dlblas {
 
@@ -23,17 +23,6 @@ constexpr bool has_groups() {
 }
 
 namespace detail {
-
-/// What columns are compared by, in a kernel that holds at most kColumns of them.
-template <typename P, RowTraits T, int kColumns>
-constexpr bool has_short_ranks() {
-  if constexpr (P::kRankedOperand < 0)
-    return false;
-  else
-    return size_of(T.types[P::kRankedOperand]) == 2 && kColumns <= RowShortRank::kColumns;
-}
-template <typename P, RowTraits T, int kColumns>
-using RankOf = typename RowPick<has_short_ranks<P, T, kColumns>(), RowShortRank, RowRank>::Type;
 
 /// Is what a row knows kept for the kernel that folds it?
 template <typename P>
@@ -230,27 +219,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, call, wide);
   if constexpr (P::kSelects) {
     static_assert(C.cluster == 1, "a row's threads are one block's");
-    using Rank = detail::RankOf<P, T, kColumns>;
-    using Place = typename RankOp<Rank>::V;
-    // Made once where registers hold them.
-    constexpr bool kMade = V * T.n * sizeof(Place) <= 128;
-    Place made[kMade ? V : 1][T.n];
-    if constexpr (kMade)
-#pragma unroll
-      for (int i = 0; i < V; ++i)
-        rank_columns<Rank>(made[i], P::ranked(kept[i]), at(i).column(), at(i).holds);
-    const auto next = [&](Place below) {
-      Place best = Rank::kNone;
-#pragma unroll
-      for (int i = 0; i < V; ++i) {
-        if constexpr (!kMade)
-          rank_columns<Rank>(made[0], P::ranked(kept[i]), at(i).column(), at(i).holds);
-        best = first_below(made[kMade ? i : 0], below, best);
-      }
-      return threads.template all<RankOp<Rank>>(best);
-    };
-    RowPicks<Rank, decltype(next)> picks{next, thread, C.threads, written};
-    P::select(picks, stats, row);
+    detail::select_in_registers<P, T, C>(kept, stats, at, threads, row, thread, written);
   }
   if (!written) return;
   if constexpr (P::kHasRowResults)

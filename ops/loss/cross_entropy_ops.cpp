@@ -3,7 +3,6 @@
 
 #include "core/error.hpp"
 #include "ops/loss/cross_entropy.hpp"
-#include "ops/loss/cross_entropy_ref.hpp"
 
 namespace dlblas::loss {
 namespace {
@@ -35,10 +34,11 @@ void fill_cross_entropy(const Args& args, RowCall& call) {
   call.n[0] = args.scalars[kIgnoreIndex].i;
 }
 
-void choose_cross_entropy(const Problem& problem, int weight, std::int32_t* options) {
+void choose_cross_entropy(const Problem& problem, int weight, int dlse, std::int32_t* options) {
   options[kSmooths] = problem.scalars[kSmoothing] != 0;
   options[kCaps] = problem.scalars[kSoftcap] != 0;
   options[kWeighted] = problem.tensors[weight].dtype != DType::kAbsent;
+  options[kHasDlse] = dlse >= 0 && problem.tensors[dlse].dtype != DType::kAbsent;
 }
 
 }  // namespace dlblas::loss

@@ -13,6 +13,7 @@ struct TopkRows : RowProgram {
   static constexpr Operand<1> kWeights{};
   static constexpr Operand<2> kIds{};
   enum Count : int { kTopk, kRenormalize };  // RowCall::n
+  static constexpr int kRenormalizes = 0;    // RowCall::options
   static constexpr bool kSelects = true, kOnlyRowResults = true;
   static constexpr int kRankedOperand = 0;
   using Access = typename Target::Access;
@@ -46,8 +47,8 @@ struct TopkRows : RowProgram {
       if (!held) row.put(kWeights, r, weight);
     }
     if (row.call.n[kRenormalize]) factor = Math::reciprocal(chosen);
-    for (int32_t r = 0; r < count; ++r)
-      if (picks.writes(r)) row.put(kWeights, r, (held ? own : row.got(kWeights, r)) * factor);
+    for (int32_t r = picks.first(count); r < count; r += picks.step())
+      row.put(kWeights, r, (held ? own : row.got(kWeights, r)) * factor);
   }
 };
 

@@ -22,12 +22,9 @@ enum LayerNormLetter : int { kLayerNormT, kLayerNormC };
 
 /// The scalars of LayerNorm::Scalars and Doubles.
 inline void fill_layer_norm(double eps, std::int64_t width, RowCall& call) {
-  const double scale = layer_norm_scale(eps), inverse = 1 / static_cast<double>(width);
-  call.f[0] = static_cast<float>(eps * scale * scale);
-  call.f[1] = static_cast<float>(inverse);
-  call.f[2] = static_cast<float>(scale);
-  call.f[3] = static_cast<float>(1 / scale);
-  call.d[0] = inverse;
+  fill_mean_square(eps, width, call);
+  call.f[3] = static_cast<float>(1 / layer_norm_scale(eps));
+  call.d[0] = 1 / static_cast<double>(width);
 }
 
 struct LayerNormMoments {
@@ -68,6 +65,15 @@ LayerNormMoments layer_norm_moments(const Row& row, std::int64_t width, double e
   const double held = n * (squares / n + first2) * scale2;
   m.lost = (std::isfinite(most) && n * most >= 0x1p126) || held >= 0x1p126 ||
            m.variance * kRounding > 0x1p-6 || with_eps <= 0;
+  return m;
+}
+
+/// The same of an rms_norm: no mean, and the root of the mean square.
+template <typename Row, typename X>
+LayerNormMoments rms_moments(const Row& row, std::int64_t width, double eps, const X& x) {
+  const RootMeanSquare root = root_mean_square(row, width, eps, x);
+  LayerNormMoments m = {};
+  m.rstd = root.factor, m.variance = 2 * root.roundings, m.lost = root.lost;
   return m;
 }
 

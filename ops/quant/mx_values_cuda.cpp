@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "core/rates.hpp"
-#include "cuda/view.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/quant/mx_values.hpp"
@@ -20,7 +19,7 @@ struct Form : kernels::CudaForm<MxValuesTraits, NoKnobs> {
 
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::MxValuesTraits",
+        "dlblas::quant::MxValuesTraits",
         {member<&Traits::q_type>("q_type"), member<&Traits::scale_type>("scale_type"),
          member<&Traits::type>("type"), member<&Traits::group>("group"),
          member<&Traits::access>("access"), member<&Traits::plain>("plain")}};
@@ -70,8 +69,8 @@ struct Form : kernels::CudaForm<MxValuesTraits, NoKnobs> {
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& s) {
-    return {
-        {"ops/quant/mx_values.cuh", "dlblas::mx_values<" + traits_table().literal(s.traits) + ">"}};
+    return {{"ops/quant/mx_values.cuh",
+             "dlblas::quant::mx_values<" + traits_table().literal(s.traits) + ">"}};
   }
 
   static int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
@@ -80,9 +79,9 @@ struct Form : kernels::CudaForm<MxValuesTraits, NoKnobs> {
     const TensorView &q = args.tensors[kValuesQ], &scale = args.tensors[kValuesScale],
                      &y = args.tensors[op.y];
     MxValuesParams p{};
-    p.q = cuda::device_view(q);
-    p.scale = cuda::device_view(scale);
-    p.y = cuda::device_view(y);
+    p.q = merged(q);
+    p.scale = merged(scale);
+    p.y = merged(y);
     p.q_row = rows_of(q).stride, p.scale_row = rows_of(scale).stride, p.y_row = rows_of(y).stride;
     p.rows = args.letters[kValuesT];
     if (op.global >= 0) p.global = static_cast<const float*>(args.tensors[op.global].data);

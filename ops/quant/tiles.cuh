@@ -14,7 +14,7 @@
 #include "ops/quant_powers.hpp"
 #include "ops/quant_scale.hpp"
 
-namespace dlblas {
+namespace dlblas::quant {
 
 namespace quant_tiles_detail {
 
@@ -171,4 +171,4 @@ __global__ void __launch_bounds__(kQuantThreads)
   });
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::quant

@@ -25,22 +25,10 @@ template <typename Row>
 void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::int64_t pairs,
                  double eps, bool interleaved) {
   const std::int64_t width = row.width(head.x);
-  const double scale = norm::layer_norm_scale(eps);
-  const auto sums = row.template sums<3>(width, [&](auto c, double* terms) {
-    const double v = row.load_row(head.x, head.row, c);
-    terms[0] = v * v, terms[1] = v * v * v * v, terms[2] = v != 0;
-  });
-  const norm::RowSquares squares = {sums.of[0], sums.of[1], sums.of[2]};
-  const double mean = squares.sum / static_cast<double>(width) + eps;
-  const double scaled = mean * scale * scale;
-  const double most = std::max(squares.sum * scale * scale, scaled);
-  const bool lost = (std::isfinite(most) && most >= 0x1p126) || scaled < 0x1p-101;
-  const double factor = 1 / std::sqrt(mean);
-  const double roundings = norm::kNormRoundings + squares.root_error(width);
+  const auto x = [&](auto c) { return row.load_row(head.x, head.row, c); };
+  const norm::RootMeanSquare root = norm::root_mean_square(row, width, eps, x);
   const auto weight = [&](auto c) { return row.load_column(head.weight, c); };
-  const auto normed = [&](auto c) {
-    return row.load_row(head.x, head.row, c) * factor * weight(c);
-  };
+  const auto normed = [&](auto c) { return x(c) * root.factor * weight(c); };
   // Below 2^-126 roundings of f32 are absolute.
   row.each(pairs, [&](auto i) {
     const auto l = interleaved ? 2 * i : i, h = interleaved ? 2 * i + 1 : i + pairs;
@@ -51,7 +39,7 @@ void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::i
     const double least = 0x1p-126 * (1 + (std::abs(weight(l)) + std::abs(weight(h)) + 1) *
                                              (std::abs(cos) + std::abs(sin)));
     const auto off = [&](double p, double q) {
-      return lost ? -1 : (roundings + 2) * (std::abs(p) + std::abs(q) + least);
+      return root.lost ? -1 : (root.roundings + 2) * (std::abs(p) + std::abs(q) + least);
     };
     row.store(head.result, l, a - b, off(a, b));
     row.store(head.result, h, c + d, off(c, d));
@@ -59,7 +47,7 @@ void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::i
   row.each(width - 2 * pairs, [&](auto i) {
     const auto c = 2 * pairs + i;
     const double value = normed(c), least = 0x1p-126 * (2 + std::abs(weight(c)));
-    row.store(head.result, c, value, lost ? -1 : roundings * (std::abs(value) + least));
+    row.store(head.result, c, value, root.lost ? -1 : root.roundings * (std::abs(value) + least));
   });
 }
 

@@ -57,6 +57,8 @@ def _of_key(number: int, key: dict[str, str]) -> Missed | None:
     dims = ",".join(key["dims"].split())
     words = [word.replace('"', "") for word in key["scalars"].split()]
     scalars = [word for word in words if not word.endswith("=none")]
+    usual = [tensor["name"] for tensor in known[key["op"]]["tensors"] if tensor["usual"]]
+    scalars += [f"{name}=false" for name in usual if name not in given]
     return Missed(number, key["op"], dims, ",".join(dtypes), scalars)
 
 

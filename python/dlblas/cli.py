@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from . import (
 )
 from ._options import EFFORTS, check_seconds
 from ._streams import complain, harmless_streams
-from ._text import cut, harmless
+from ._text import cut, harmless, nearest
 from .errors import Error
 
 OK, USAGE, INTERRUPTED = 0, 2, 130
@@ -39,8 +40,24 @@ class _Parser(argparse.ArgumentParser):
     """argparse whose complaint is one line and names the help."""
 
     def error(self, message: str) -> NoReturn:
-        complain(f"{self.prog}: {harmless(message)}; see {self.prog} --help")
+        near = self._near(message)
+        complain(f"{self.prog}: {harmless(message)}{near}; see {self.prog} --help")
         sys.exit(USAGE)
+
+    def _near(self, message: str) -> str:
+        """What was meant by an option or a choice that there is not."""
+        if wrong := re.match(r"unrecognized arguments: (--\S+)", message):
+            options: set[str] = set()
+            parsers: list[argparse.ArgumentParser] = [self]
+            for parser in parsers:
+                for action in parser._actions:
+                    options.update(action.option_strings)
+                    if isinstance(action, argparse._SubParsersAction):
+                        parsers += [p for p in action.choices.values() if p not in parsers]
+            return nearest(wrong[1].partition("=")[0], options)
+        if wrong := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            return nearest(wrong[1], re.findall(r"[\w-]+", wrong[2]))
+        return ""
 
 
 def _needs_numpy(command: str) -> None:

@@ -1,6 +1,6 @@
 // Lines that say what the library does. DLBLAS_LOG, by comma: a level, off|warn|info (default
 // warn), for `dlblas: <text>`, and topics, call|search|compile, for `dlblas,<topic>,…`, one line
-// each. They go to DLBLAS_LOG_FILE, else to a
+// each; nvtx asks for ranges (ranges.hpp). They go to DLBLAS_LOG_FILE, else to a
 // program's own function, else where a hook says, else to standard error.
 #pragma once
 
@@ -23,7 +23,7 @@ using LogSink = void (*)(void* user, std::int32_t level, const char* line);
 /// sink of before. False, and nothing changes, where it is called from inside the sink.
 bool set_log(LogSink sink, void* user);
 /// Bits.
-enum class LogTopic : std::uint32_t { kCall = 1, kSearch = 2, kCompile = 4 };
+enum class LogTopic : std::uint32_t { kCall = 1, kSearch = 2, kCompile = 4, kNvtx = 8 };
 namespace detail {
 inline constexpr std::uint32_t kTopicsUnread = 1u << 31;
 inline std::atomic<std::uint32_t> g_log_topics{kTopicsUnread};

@@ -11,6 +11,7 @@
 
 #include "core/device.hpp"
 #include "core/dtype.hpp"
+#include "device/view.hpp"
 
 namespace dlblas {
 
@@ -20,7 +21,6 @@ inline constexpr int kMaxJudged = 8;  // results and written inputs of one opera
 inline constexpr int kMaxLetters = 12;
 inline constexpr int kMaxScalars = 12;
 inline constexpr int kMaxKeyScalars = 8;
-inline constexpr int kMaxRank = 8;
 
 /// How a tensor lies in memory, as far as a choice may depend on it.
 enum class Layout : std::uint8_t {

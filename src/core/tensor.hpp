@@ -9,16 +9,12 @@
 #include "core/dtype.hpp"
 #include "core/problem.hpp"
 #include "core/schema.hpp"
+#include "device/view.hpp"
 
 namespace dlblas {
 
-/// A strided view; strides are in elements. Not initialised: only `rank` entries count.
-struct TensorView {
-  void* data;
-  std::int64_t shape[kMaxRank];
-  std::int64_t strides[kMaxRank];
-  std::int32_t rank;
-  DType dtype;
+/// What kernels see of a tensor, and where its memory is. Not initialised.
+struct TensorView : StridedView {
   Device device;
 
   std::int64_t numel() const {

@@ -37,10 +37,11 @@ struct RowCost {
   double share, ms;
 };
 
-/// What was measured for one operator, in the place of the skeletons' own defaults.
+/// What was measured for one operator, in the place of the skeletons' own defaults. Null: theirs.
 struct RowTuning {
   /// Configurations, best first, but for `blocks` and `evict_last`; the first that fits is the
   /// default. Those whose blocks leave another one room in shared memory come before the others.
+  /// An empty list: the skeleton's own.
   std::vector<RowConfig> (*wanted)(const RowQuery& q);
   /// Registers of a thread of kernels with these traits: sets the default `blocks`.
   std::int32_t (*registers)(const RowTraits& traits, const RowConfig& c);
@@ -85,6 +86,9 @@ struct RowOp {
   const RowTuning* tuning = nullptr;
   /// Scalars of the call: RowCall::f, d, n. May be null.
   void (*fill)(const Args& args, RowCall& call) = nullptr;
+  /// Does a call read its rows once, however long they are? Null: no. What walks them need not keep
+  /// them then.
+  bool (*reads_once)(const Problem& problem) = nullptr;
   /// RowCall::options out of the problem. May be null.
   void (*choose)(const Problem& problem, std::int32_t* options) = nullptr;
 };

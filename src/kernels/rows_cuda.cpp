@@ -105,7 +105,7 @@ Config heuristic(const Query& q) {
 
 RowCost cost_of(const RowKernel& k, const Query& q, const RowConfig& c) {
   const bool alone = kept_bytes(k, q.problem, c) > shared_room(q.device) / 2;
-  if (k.op->op.tuning) {
+  if (k.op->op.tuning && k.op->op.tuning->cost) {
     const RowTraits traits = traits_of(k, q.problem);
     return k.op->op.tuning->cost(
         {k.kind, q.problem.dims[k.op->rows], accesses(k, q.problem), traits, q.device}, c, alone);
@@ -113,7 +113,7 @@ RowCost cost_of(const RowKernel& k, const Query& q, const RowConfig& c) {
   double share = 1;
   if (k.kind == Kind::kCluster) share = 1.05;
   if (k.kind == Kind::kShared) share = alone ? 1.2 : 1.08;
-  if (k.kind == Kind::kRows) share = 1.5;
+  if (k.kind == Kind::kRows) share = reads_once(k, q.problem) ? 1.01 : 1.5;
   if (k.kind == Kind::kStrided) share = 10;
   if (k.kind != Kind::kRegisters && c.cluster > 1) share += 0.02;
   return {share, 0};

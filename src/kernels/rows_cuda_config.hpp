@@ -31,6 +31,10 @@ std::int64_t accesses(const RowKernel& k, const Problem& problem);
 
 /// Programs that reduce no rows are cut into tiles.
 inline bool is_tiled(const RowKernel& k) { return !k.op->op.reduces; }
+/// Does kRows read a row once?
+inline bool reads_once(const RowKernel& k, const Problem& problem) {
+  return k.op->op.reads_once && k.op->op.reads_once(problem);
+}
 /// Tiles of a row.
 std::int64_t tiles_of(std::int64_t width, int elements, const RowConfig& c);
 

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "core/error.hpp"
-#include "cuda/view.hpp"
 #include "jit/jit.hpp"
 #include "tuner/measure.hpp"
 
@@ -79,7 +78,7 @@ class CudaJudge::Block {
     CudaMemory& memory = judge_.memory_;
     const Bound bound = judge_.op_.def.bound(judge_.problem_, judged);
     CompareParams p{};
-    p.out = cuda::device_view(t);
+    p.out = merged(t);
     p.values = values_[judged]->get(), p.magnitudes = magnitudes_[judged]->get();
     p.rows = device_rows_.get();
     p.num_rows = static_cast<std::int64_t>(rows_.size());
@@ -158,7 +157,7 @@ std::vector<std::int64_t> CudaJudge::disputed(const Args& one, const Args& other
     }
     const Bound bound = op_.def.bound(problem_, j);
     DisputeParams p{};
-    p.one = cuda::device_view(t), p.other = cuda::device_view(other.judged(j));
+    p.one = merged(t), p.other = merged(other.judged(j));
     p.largest = largest_[j]->get();
     p.numel = t.numel();
     p.width = width;

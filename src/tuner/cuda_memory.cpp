@@ -6,7 +6,6 @@
 #include <new>
 
 #include "core/error.hpp"
-#include "cuda/view.hpp"
 #include "jit/jit.hpp"
 
 namespace dlblas {
@@ -107,14 +106,14 @@ bool CudaMemory::all_equal(const void* at, int byte, std::size_t bytes) {
 }
 
 void CudaMemory::fill(const TensorView& t, const Filler& filler) {
-  const TunerFillParams p{cuda::device_view(t), t.numel(), filler.seed,
+  const TunerFillParams p{merged(t), t.numel(), filler.seed,
                           static_cast<std::int32_t>(filler.fill)};
   if (p.numel > 0) launch("dlblas::tuner_fill", p.numel, p);
 }
 
 void CudaMemory::set_elements(const TensorView& t, int byte) {
   TunerBytesParams p{};
-  p.t = cuda::device_view(t);
+  p.t = merged(t);
   p.numel = t.numel();
   p.byte = byte;
   if (p.numel > 0) launch("dlblas::tuner_set_elements", p.numel, p);
@@ -122,7 +121,7 @@ void CudaMemory::set_elements(const TensorView& t, int byte) {
 
 std::vector<std::int64_t> CudaMemory::elements_equal_to(const TensorView& t, int byte) {
   TunerBytesParams p{};
-  p.t = cuda::device_view(t);
+  p.t = merged(t);
   p.numel = t.numel();
   p.byte = byte;
   if (p.numel == 0) return {};

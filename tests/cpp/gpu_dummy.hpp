@@ -8,7 +8,6 @@
 #include <deque>
 #include <map>
 
-#include "cuda/view.hpp"
 #include "device/tuner_params.hpp"
 #include "jit/jit.hpp"
 #include "tests/cpp/tuner_dummy.hpp"
@@ -44,7 +43,7 @@ inline int run_zeros(const Args& args, const Context& context, const Kernel& ker
   const auto broken = kernel.load<Broken>();
   if (broken == Broken::kCode) return 1;  // CUDA_ERROR_INVALID_VALUE
   TunerBytesParams p{};
-  p.t = cuda::device_view(args.result(0));
+  p.t = merged(args.result(0));
   p.numel = args.result(0).numel();
   if (broken == Broken::kTail) p.numel -= 1;
   if (broken == Broken::kPastEnd) {
@@ -58,7 +57,7 @@ inline int run_zeros(const Args& args, const Context& context, const Kernel& ker
   p.byte = broken == Broken::kWrong ? 0x3f : broken == Broken::kNan ? 0xff : 0;
   if (broken == Broken::kWritesInput) {  // as many zeros as are right, in x first
     TunerBytesParams input = p;
-    input.t = cuda::device_view(args.tensors[0]);
+    input.t = merged(args.tensors[0]);
     if (const int code =
             cuda::launch(*kernel.entries[0], {.grid = {64}, .block = {256}}, input, context.stream))
       return code;

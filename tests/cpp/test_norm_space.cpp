@@ -25,9 +25,9 @@ Problem problem_of(const Call& call, std::int64_t width) {
   p.device_type = DeviceType::kCuda;
   for (std::size_t i = 0; i < op.schema.tensors.size(); ++i) {
     const TensorSpec& spec = op.schema.tensors[i];
-    const DType dtype = spec.optional           ? DType::kAbsent
-                        : spec.name == "weight" ? call.weight
-                                                : call.dtype;
+    const DType dtype = spec.name == "weight" ? call.weight
+                        : spec.optional       ? DType::kAbsent
+                                              : call.dtype;
     p.tensors[i] = {dtype, Layout::kContiguous, 4, 0};
   }
   for (const ScalarSpec& spec : op.schema.scalars)

@@ -94,6 +94,12 @@ inline bool is_optional(const Schema& schema, const Param& p) {
   return p.is_tensor ? schema.tensors[p.index].optional : schema.scalars[p.index].has_default;
 }
 
+/// A member of a C++ function's options: what may be left out, but for the usual tensors, which
+/// are parameters (an empty TensorRef is an absent one).
+inline bool is_option(const Schema& schema, const Param& p) {
+  return is_optional(schema, p) && !(p.is_tensor && schema.tensors[p.index].usual);
+}
+
 /// Does this form write the argument: by `!` in the schema, or because a result goes there?
 inline bool is_written(const Form& form, const Param& p) {
   if (!p.is_tensor) return false;

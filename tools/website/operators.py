@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import figures
 import figures_gpu
 
-from . import stage
-from .markdown import code, fold, plain, table, wide
+from . import examples, formulas, pictures, stage
+from .markdown import code, fold, folded, plain, table, wide
 
 Row = dict[str, Any]
 BACKENDS = {"cpu": "CPUs", "cuda": "NVIDIA GPUs"}
@@ -118,6 +118,14 @@ def _call(library: Library, row: Row) -> str:
     forms = ", ".join(code(f"torch.ops.dlblas.{form}") for form in in_torch)
     text += f"In torch {forms}; in C++ {code(f'dlblas::{name}')} of `<dlblas/ops.hpp>`. "
     return f"{text}All of them are made from the schema:\n\n{fold(row['schema'])}"
+
+
+def _example(staged: stage.Stage, row: Row) -> str:
+    """The call in Python, in torch and in C++, with the sizes of a case."""
+    sizes = examples.first_sizes(staged.root / _room(staged, row), row["name"])
+    if sizes is None:
+        return ""
+    return examples.tabs(examples.make(row, sizes), row)
 
 
 def _arguments(library: Library, row: Row) -> str:
@@ -298,7 +306,9 @@ def _figures(library: Library, row: Row) -> str:
         if any(r["what"] in kinds for r in mine):
             made = _narrow(figures.make_table(name, mine, library.current))
             text += f"### {name.replace('gpu_', '').replace('_', ' ').capitalize()}"
-            text += f"{', on a GPU' if name.startswith('gpu_') else ''}\n\n{wide(made)}"
+            text += f"{', on a GPU' if name.startswith('gpu_') else ''}\n\n"
+            picture = pictures.ratios([r for r in mine if r["what"] in kinds], with_name=False)
+            text += f"{picture}{folded(made) if picture else wide(made)}"
     if not text:
         return "None yet.\n\n"
     return (
@@ -335,7 +345,8 @@ def page(library: Library, staged: stage.Stage, row: Row) -> str:
     docs = library.words(row, "DOCS").get(row["name"], {})
     facts = [f"**{name.capitalize()}.** {plain(docs[name])}" for name in FACTS if name in docs]
     text = f"# {row['name']}\n\n{plain(docs.get('summary', ''))}\n\n"
-    text += "```text\n" + str(row["formula"]).replace("; ", "\n") + "\n```\n\n"
+    text += formulas.mathml(str(row["formula"]))
+    text += _example(staged, row)
     text += _call(library, row) + "\n\n".join(facts) + "\n\n"
     for title, body in (
         ("Arguments", _arguments(library, row)),

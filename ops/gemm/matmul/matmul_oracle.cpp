@@ -3,7 +3,6 @@
 
 #include "core/element.hpp"
 #include "cuda/cuda.hpp"
-#include "cuda/view.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 #include "ops/gemm/matmul/matmul_oracle_config.hpp"
 #include "ops/gemm/matmul/matmul_ref.hpp"
@@ -17,10 +16,10 @@ int launch_oracle(const cuda::Function& entry, const Args& args, const std::int6
                   std::int64_t num_rows, const OracleOut* out, void* stream) {
   const TensorView a = flat(args.tensors[kA]), b = args.tensors[kB];
   MatmulOracleParams p{};
-  p.a = cuda::device_view(a), p.b = cuda::device_view(b);
+  p.a = merged(a), p.b = merged(b);
   for (int i : {0, 1}) p.a_strides[i] = a.strides[i], p.b_strides[i] = b.strides[i];
   if (args.has(kBias)) {
-    p.bias = cuda::device_view(args.tensors[kBias]);
+    p.bias = merged(args.tensors[kBias]);
     p.bias_stride = args.tensors[kBias].strides[0];
   }
   p.rows = rows, p.num_rows = num_rows;
@@ -38,7 +37,8 @@ int launch_oracle(const cuda::Function& entry, const Args& args, const std::int6
 }  // namespace
 
 DeviceOracle matmul_device_oracle() {
-  return {{"ops/gemm/matmul/matmul_oracle.cuh", "dlblas::matmul_oracle_rows", 0}, &launch_oracle};
+  return {{"ops/gemm/matmul/matmul_oracle.cuh", "dlblas::gemm::matmul_oracle_rows", 0},
+          &launch_oracle};
 }
 
 }  // namespace dlblas::gemm

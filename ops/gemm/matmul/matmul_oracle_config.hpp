@@ -6,11 +6,11 @@
 #include "device/view.hpp"
 #include "ops/gemm/activation.hpp"
 
-namespace dlblas {
+namespace dlblas::gemm {
 
 struct MatmulOracleParams {
   static constexpr int kTile = kSumStep;  // a block makes kTile × kTile elements
-  DeviceView a, b, bias;                  // data and dtype alone; bias.data null: none
+  StridedView a, b, bias;                 // data and dtype alone; bias.data null: none
   int64_t a_strides[2], b_strides[2], bias_stride;
   const int64_t* rows;
   int64_t num_rows, n, k;
@@ -20,4 +20,4 @@ struct MatmulOracleParams {
   double *value, *magnitude;  // [num_rows, n]
 };
 
-}  // namespace dlblas
+}  // namespace dlblas::gemm

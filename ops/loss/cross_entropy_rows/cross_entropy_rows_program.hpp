@@ -41,8 +41,7 @@ struct CrossEntropyRows : RowProgram {
   DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    columns.weight =
-        at.option(kSmooths) && at.option(kWeighted) ? at.load_column(kWeight) : at.zeros(kWeight);
+    columns.weight = load_weights(at, kWeight);
   }
 
   DLBLAS_ROW typename Target::MaxSum partial(Stage<0>) { return {}; }
@@ -73,19 +72,13 @@ struct CrossEntropyRows : RowProgram {
     const RowCall& call = row.call;
     const float lse = stats.max + stats.log;
     const int64_t target = row.number(0);
-    float loss = 0;
-    if (target != call.n[0]) {
-      loss = __builtin_bit_cast(float, 0x7fc00000u);  // NaN: no such class
-      if (target >= 0 && target < call.width) {
-        float x = row.load_element(kX, target);
-        if (row.option(kCaps)) x = Math::tanh(x * call.f[kInverseCap]) * call.f[kCap];
-        const float weight = row.option(kWeighted) ? row.load_element(kWeight, target) : 1.0f;
-        loss = call.f[kKept] * weight * ((stats.max - x) + stats.log);
-        if (row.option(kSmooths)) {
-          const float classes = static_cast<float>(call.width);
-          loss += call.f[kShare] * (row.load_scalar(kWeightSum, classes) * lse - stats.smooth);
-        }
-      }
+    float loss = target == call.n[0] ? 0 : weight_of(row, kWeight, target);
+    if (target != call.n[0] && is_class(target, call)) {
+      float x = row.load_element(kX, target);
+      if (row.option(kCaps)) x = Math::tanh(x * call.f[kInverseCap]) * call.f[kCap];
+      loss = call.f[kKept] * loss * ((stats.max - x) + stats.log);
+      if (row.option(kSmooths))
+        loss += call.f[kShare] * (load_weight_sum(row, kWeightSum) * lse - stats.smooth);
     }
     row.store_value(kLoss, loss);
     row.store_value(kLse, lse);

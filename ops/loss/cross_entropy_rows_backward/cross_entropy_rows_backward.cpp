@@ -1,7 +1,6 @@
 // cross_entropy_rows_backward: schema, oracle and program. Everything else is derived from these.
 // Read next: cross_entropy_rows_backward_program.hpp (what it computes),
 // cross_entropy_rows_backward_ref.hpp (how exactly).
-#include "kernels/rows.hpp"
 #include "ops/loss/cross_entropy_ops.hpp"
 #include "ops/loss/cross_entropy_rows_backward/cross_entropy_rows_backward_ref.hpp"
 
@@ -10,7 +9,6 @@ namespace dlblas::loss {
 OperatorDef cross_entropy_rows_backward();
 OperatorDef cross_entropy_rows_backward() {
   OperatorDef def;
-  def.family = "loss";
   def.schema =
       "cross_entropy_rows_backward(dloss: f32[*T, 1], logits: f[*T, C], target: index[*T] ~ "
       "index<C, lse: f32[*T, 1], dlse: f32[*T, 1]?, class_weight: f32[C]? ~ positive, "
@@ -23,32 +21,20 @@ OperatorDef cross_entropy_rows_backward() {
   def.formula =
       "p = exp(x − lse); dx = p · (g · ((1 − ε) · w_t + ε/C · sum(w)) + dlse) − g · ε/C · w − "
       "[c = t] · g · (1 − ε) · w_t";
-  def.letters = {"T", "C"};
   kernels::set_row_oracle<cross_entropy_rows_backward_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kCrossBackwardLogits].dtype);
     return Bound{
         .magnitude = kRounding * (1 + out.eps), .value = out.eps / 2, .absolute = out.tiny};
   };
-  def.work_per_row = [](const Problem& problem) {
-    return 16.0 * static_cast<double>(problem.dims[kCrossC]);
-  };
-  def.check = [](const Args& args) {
-    check_cross_entropy(args, kCrossBackwardWeight, kCrossBackwardWeightSum);
-  };
-  kernels::RowOp op = {.program = "cross_entropy_rows_backward",
-                       .width = "C",
-                       .operands = {"logits", "dlogits", "dloss", "lse", "dlse", "target",
-                                    "class_weight", "weight_sum"},
-                       .any_number = {"target"},
-                       .registers = 40,
-                       .access_registers = 12};
-  op.fill = fill_cross_entropy;
-  op.choose = [](const Problem& problem, std::int32_t* options) {
-    choose_cross_entropy(problem, kCrossBackwardWeight, options);
-    options[3] = problem.tensors[kCrossBackwardDlse].dtype != DType::kAbsent;
-  };
-  kernels::add_row_implementations(def, op);
+  add_cross_entropy<kCrossBackwardWeight, kCrossBackwardWeightSum, kCrossBackwardDlse, 16>(
+      def, {.program = "cross_entropy_rows_backward",
+            .width = "C",
+            .operands = {"logits", "dlogits", "dloss", "lse", "dlse", "target", "class_weight",
+                         "weight_sum"},
+            .any_number = {"target"},
+            .registers = 40,
+            .access_registers = 12});
   return def;
 }
 

@@ -8,8 +8,6 @@
 
 namespace dlblas::loss {
 
-inline constexpr int kHasDlse = 3;  // an option
-
 template <typename Target>
 struct CrossEntropyRowsBackward : RowProgram {
   static constexpr Operand<0> kX{};
@@ -32,8 +30,7 @@ struct CrossEntropyRowsBackward : RowProgram {
 
   DLBLAS_ROW void load(Loaded& in, const Access& at) {
     in.x = at.load(kX);
-    in.weight =
-        at.option(kSmooths) && at.option(kWeighted) ? at.load_column(kWeight) : at.zeros(kWeight);
+    in.weight = load_weights(at, kWeight);
   }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats&, const Access& at) {
@@ -45,14 +42,10 @@ struct CrossEntropyRowsBackward : RowProgram {
     float factor = dlse, taken = 0, shared = 0;
     if (!ignored) {
       const float g = at.load_value(kDloss);
-      const bool there = target >= 0 && target < call.width;
-      const float weight = !there                 ? __builtin_bit_cast(float, 0x7fc00000u)
-                           : at.option(kWeighted) ? at.row.load_element(kWeight, target)
-                                                  : 1.0f;
-      taken = g * call.f[kKept] * weight, factor += taken;
+      taken = g * call.f[kKept] * weight_of(at.row, kWeight, target), factor += taken;
       if (at.option(kSmooths)) {
         shared = g * call.f[kShare];
-        factor += shared * at.load_scalar(kWeightSum, static_cast<float>(call.width));
+        factor += shared * load_weight_sum(at.row, kWeightSum);
       }
     }
     const Values x = capped(values(kept.x), at);

@@ -4,7 +4,7 @@
 
 #include "ops/moe/sort/sort_config.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 struct MoeGateTraits {
   DType type;    // of logits
@@ -60,8 +60,7 @@ struct MoeGateBackwardParams {
   int64_t row, column, out_row, out_column;  // strides of logits and dlogits
   int32_t tokens, experts, choices;
   float eps;
-  float share;  // E / T²
-  int32_t unused;
+  double share;  // E / T²
 };
 static_assert(sizeof(MoeGateBackwardParams) == 128, "host and device read the same bytes");
 
@@ -70,14 +69,15 @@ struct MoeGatePasses {
   /// x = the row in f32, gates = its softmax.
   void (*softmax)(DType type, const void* row, int64_t count, float* x, float* gates);
 };
-namespace avx512 {
-MoeGatePasses moe_gate_passes();
-}
-namespace avx2 {
-MoeGatePasses moe_gate_passes();
-}
-namespace baseline {
-MoeGatePasses moe_gate_passes();
-}
 
-}  // namespace dlblas
+}  // namespace dlblas::moe
+
+namespace dlblas::avx512 {
+moe::MoeGatePasses moe_gate_passes();
+}
+namespace dlblas::avx2 {
+moe::MoeGatePasses moe_gate_passes();
+}
+namespace dlblas::baseline {
+moe::MoeGatePasses moe_gate_passes();
+}

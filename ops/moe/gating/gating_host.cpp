@@ -52,7 +52,7 @@ MoeGateTraits gate_traits(const TensorTraits& logits, DType result, std::int64_t
 
 const TraitsTable<MoeGateTraits>& gate_traits_table() {
   static const auto* members = new TraitsTable<MoeGateTraits>{
-      "dlblas::MoeGateTraits",
+      "dlblas::moe::MoeGateTraits",
       {member<&MoeGateTraits::type>("type"), member<&MoeGateTraits::result>("result"),
        member<&MoeGateTraits::held>("held"), member<&MoeGateTraits::aligned>("aligned"),
        member<&MoeGateTraits::aligned_results>("aligned_results")}};

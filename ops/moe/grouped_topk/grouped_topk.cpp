@@ -1,10 +1,11 @@
 // grouped_topk, the router of DeepSeek-V3: schema, oracle, judge and ordered implementations.
-// Read next: grouped_topk_ref.cpp (what it computes), grouped_topk_cpu.cpp and grouped_topk.cuh
-// (how).
+// Read next: grouped_topk_ref.cpp (what it computes), grouped_topk_cpu.cpp and
+// grouped_topk_lanes.cuh (how).
 #include "ops/moe/grouped_topk/grouped_topk.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -62,7 +63,7 @@ OperatorDef grouped_topk() {
     return 48.0 * static_cast<double>(problem.dims[grouped::kE]);
   };
   def.implementations = grouped::cpu();
-  def.implementations.push_back(grouped::cuda());
+  for (Implementation& impl : grouped::cuda()) def.implementations.push_back(std::move(impl));
   return def;
 }
 

@@ -1,57 +1,21 @@
-// grouped_topk: a warp a row. Scores are made once and kept in shared memory as ranks, 32 bits
-// that are ordered as the values are; 0 marks an expert that may not be taken. So the two largest
-// of a group, the groups and the experts are found by comparing integers, and ties go to the lower
-// number. In: logits [T, E], bias [E]. Out: weights and ids [T, topk + shared]. Numerics: f32;
-// to renormalise, powers are over the largest of the chosen, so that no sum of them underflows.
-// Flow: call > validate > select > compile > [launch].  Read next: grouped_topk_config.hpp,
-// device/row/base.hpp (RowRank).
+// grouped_topk of rows of any length: a warp a row. Scores are made once and kept in shared memory
+// as ranks, so the two largest of a group, the groups and the experts are found by comparing
+// integers, and ties go to the lower number. In: logits [T, E], bias [E]. Out: weights and ids
+// [T, topk + shared]. Numerics: f32; to renormalise, powers are over the largest of the chosen, so
+// that no sum of them underflows. Flow: call > validate > select > compile > [launch].
+// Read next: grouped_topk_config.hpp, grouped_topk_row.cuh, device/row/base.hpp (RowRank).
 #pragma once
 
-#include "device/element_f64.cuh"
-#include "device/row/reduce.cuh"
-#include "device/vec.cuh"
-#include "ops/moe/grouped_topk/grouped_topk_config.hpp"
+#include "ops/moe/grouped_topk/grouped_topk_row.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 namespace grouped_topk_detail {
 
-template <DType T, bool kAligned>
-__device__ inline float load_one(const void* base, int64_t offset) {
-  return unpack_one<T>(load_vec<T, 1, (kAligned ? size_of(T) : 1)>(base, offset).words[0]);
-}
-template <bool kAligned>
-__device__ inline void store_word(void* base, int64_t offset, uint32_t word) {
-  Vec<DType::kF32, 1> v;
-  v.words[0] = word;
-  store_vec<DType::kF32, 1, (kAligned ? 4 : 1)>(base, offset, v);
-}
-
-__device__ inline uint32_t rank_of(float value) {
-  return static_cast<uint32_t>(RowRank::of(value, 0) >> 32);
-}
-__device__ inline float value_of(uint32_t rank) {
-  return RowRank::picked(static_cast<uint64_t>(rank) << 32).value;
-}
-
-__device__ inline float warp_max(float v) {
-#pragma unroll
-  for (int d = kWarp / 2; d > 0; d /= 2) v = DeviceMath::max(v, __shfl_xor_sync(~0u, v, d));
-  return v;
-}
 __device__ inline uint64_t warp_largest(uint64_t v) {
 #pragma unroll
   for (int d = kWarp / 2; d > 0; d /= 2) RankOp<RowRank>::combine_lane(v, d);
   return v;
-}
-
-/// e^(x − shift), or σ(x)·e^−shift.
-template <bool kSoftmax>
-__device__ inline float power_of(float x, float shift) {
-  if constexpr (kSoftmax) return DeviceMath::exp(x - shift);
-  const float size = x < 0 ? -x : x;
-  return DeviceMath::exp(DeviceMath::min(x, 0.0f) - shift) *
-         DeviceMath::reciprocal(1.0f + DeviceMath::exp(-size));
 }
 
 /// A row's experts as its warp sees them.
@@ -83,10 +47,7 @@ struct Row {
         const uint32_t a = __shfl_xor_sync(~0u, best, d), b = __shfl_xor_sync(~0u, second, d);
         second = max(min(best, a), max(second, b)), best = max(best, a);
       }
-      if (g < p.groups && part == 0) {
-        const float one = value_of(best);
-        groups[g] = RowRank::of(second ? one + value_of(second) : one, g);
-      }
+      if (g < p.groups && part == 0) groups[g] = RowRank::of(sum_of_two(best, second), g);
     });
   }
   /// Experts of all but the best groups are not to be taken.
@@ -126,9 +87,9 @@ __global__ void __launch_bounds__(C.warps * 32)
   const int32_t words = grouped_topk_words(p.experts, p.groups);
   auto* ranks = reinterpret_cast<uint32_t*>(shared_words) + warp * words;
   const Row row{p, ranks, reinterpret_cast<uint64_t*>(ranks + words - 2 * p.groups), lane};
-  const int64_t first = offset_of(p.logits, index * p.experts);
+  const RowStart<false> start(p, index);
   const auto logit = [&](int32_t c) {
-    return load_one<S.type, S.aligned>(p.logits.data, first + c * p.logits_stride);
+    return load_one<S.type, S.aligned>(p.logits.data, start.logits + c * p.logits_stride);
   };
 
   float most = 0, sum = 1;
@@ -147,7 +108,7 @@ __global__ void __launch_bounds__(C.warps * 32)
   const float inverse = S.softmax ? DeviceMath::reciprocal(sum) : 1.0f;
   for (int32_t c = lane; c < p.experts; c += kWarp) {
     const float x = S.softmax ? float_from_bits(row.rank(c)) : logit(c);
-    float score = power_of<S.softmax>(x, most) * inverse;
+    float score = score_of<S.softmax>(x, most) * inverse;
     if constexpr (S.bias) score += load_one<S.bias_type, S.aligned>(p.bias, c * p.bias_stride);
     row.rank(c) = rank_of(score);
   }
@@ -171,32 +132,7 @@ __global__ void __launch_bounds__(C.warps * 32)
     row.rank(taken) = 0;  // one of the lane's own columns
     best = row.best_of_lane();
   }
-
-  const bool has[2] = {lane < p.topk, lane + kWarp < p.topk};
-  float x[2], shift = -DeviceMath::infinity(), total = 0;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    x[i] = has[i] ? logit(column[i]) : 0.0f;
-    if (has[i]) shift = DeviceMath::max(shift, S.softmax ? x[i] : DeviceMath::min(x[i], 0.0f));
-  }
-  shift = p.renormalize ? warp_max(shift) : most;
-#pragma unroll
-  for (int i = 0; i < 2; ++i)
-    if (has[i]) x[i] = power_of<S.softmax>(x[i], shift), total += x[i];
-  total = warp_sum(total);
-  float factor = p.renormalize ? DeviceMath::reciprocal(total) : inverse;
-  if (sum != sum) factor = sum;
-  const int32_t count = p.topk + p.shared;
-  const int64_t weights = offset_of(p.weights, index * count);
-  const int64_t ids = offset_of(p.ids, index * count);
-  const auto put = [&](int32_t r, float weight, int32_t id) {
-    store_word<S.aligned>(p.weights.data, weights + r * p.weights_stride, bits_of_float(weight));
-    store_word<S.aligned>(p.ids.data, ids + r * p.ids_stride, static_cast<uint32_t>(id));
-  };
-#pragma unroll
-  for (int i = 0; i < 2; ++i)
-    if (has[i]) put(lane + i * kWarp, x[i] * (factor * p.scale), column[i]);
-  for (int32_t s = lane; s < p.shared; s += kWarp) put(p.topk + s, total * factor, p.experts + s);
+  put_row<S.softmax, S.type, S.aligned>(p, start, lane, column, most, sum);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

@@ -29,6 +29,6 @@ inline constexpr std::int64_t kMaxTopk = 64;
 void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out);
 void judge(const Judgement& judgement, Finding* found);
 std::vector<Implementation> cpu();
-Implementation cuda();
+std::vector<Implementation> cuda();
 
 }  // namespace dlblas::moe::grouped

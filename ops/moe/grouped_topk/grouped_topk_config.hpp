@@ -5,7 +5,7 @@
 #include "device/dtype.hpp"
 #include "device/view.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 struct GroupedTopkTraits {
   DType type;  // of logits
@@ -15,6 +15,24 @@ struct GroupedTopkTraits {
   bool aligned;  // every element is aligned to its size
 };
 
+/// A row in a warp's registers. Where groups are chosen, a group is 32, 16, … 1 lanes, as many as
+/// all groups leave it; else all columns are one group of 32. A lane has as many columns of its
+/// group as that takes; the last lanes may have fewer, or none.
+struct GroupedTopkLanes {
+  DType type;
+  DType bias_type;
+  bool bias;
+  bool softmax;
+  bool aligned;     // every element is aligned to its size; else access is 1
+  bool full;        // every lane has all its columns
+  bool flat;        // rows lie on one stride in every tensor
+  bool wide;        // topk is above 32
+  int32_t lanes;    // of a group
+  int32_t columns;  // of a lane
+  int32_t access;   // neighbouring columns that are loaded at once
+  static constexpr int32_t kMaxGroups = 32, kMaxColumns = 16;
+};
+
 /// The searched knobs.
 struct GroupedTopkConfig {
   int32_t warps = 4;  // rows of a block
@@ -22,8 +40,9 @@ struct GroupedTopkConfig {
 
 /// One call. Strides are in elements.
 struct GroupedTopkParams {
-  DeviceView logits, weights, ids;
+  StridedView logits, weights, ids;
   int64_t logits_stride, weights_stride, ids_stride;  // of the last dimension
+  int64_t logits_row, weights_row, ids_row;           // between rows, where they lie on one stride
   const void* bias;
   int64_t bias_stride;
   int64_t rows;
@@ -31,7 +50,7 @@ struct GroupedTopkParams {
   int32_t renormalize;
   float scale;
 };
-static_assert(sizeof(GroupedTopkParams) == 3 * 144 + 6 * 8 + 9 * 4 + 4,
+static_assert(sizeof(GroupedTopkParams) == 3 * 144 + 9 * 8 + 9 * 4 + 4,
               "host and device read the same bytes");
 
 /// Where a warp keeps column c: columns of neighbouring groups lie in other banks.
@@ -56,15 +75,15 @@ struct GroupedTopkPasses {
   void (*score)(GroupedScores& row);
 };
 
-// One entry an instruction set, in objects of their own.
-namespace baseline {
-GroupedTopkPasses grouped_topk_passes();
-}
-namespace avx2 {
-GroupedTopkPasses grouped_topk_passes();
-}
-namespace avx512 {
-GroupedTopkPasses grouped_topk_passes();
-}
+}  // namespace dlblas::moe
 
-}  // namespace dlblas
+// One entry an instruction set, in objects of their own.
+namespace dlblas::baseline {
+moe::GroupedTopkPasses grouped_topk_passes();
+}
+namespace dlblas::avx2 {
+moe::GroupedTopkPasses grouped_topk_passes();
+}
+namespace dlblas::avx512 {
+moe::GroupedTopkPasses grouped_topk_passes();
+}

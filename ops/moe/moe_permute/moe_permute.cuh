@@ -6,7 +6,7 @@
 #include "ops/moe/moe_permute/moe_permute_config.hpp"
 #include "ops/moe/sort/sort.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 template <MoeSortTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
@@ -46,4 +46,4 @@ __global__ void __launch_bounds__(kMoeThreads)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

@@ -6,7 +6,7 @@
 #include "ops/moe/moe_unpermute/moe_unpermute_config.hpp"
 #include "ops/moe/sort/sort.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 template <MoeUnpermuteTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
@@ -37,4 +37,4 @@ __global__ void __launch_bounds__(kMoeThreads)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

@@ -9,7 +9,7 @@
 #include "device/vec.cuh"
 #include "ops/moe/sort/sort_config.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 namespace moe_sort {
 
@@ -170,4 +170,4 @@ __global__ void __launch_bounds__(kMoeScanThreads)
   if (thread == 0) p.bases[p.experts] = carry;
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

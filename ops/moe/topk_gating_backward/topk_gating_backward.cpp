@@ -22,81 +22,78 @@ double bytes_of(const Problem& problem) {
 
 // ---- CPUs ----
 
-/// One call, as its tasks see it.
+/// One call, as its tasks see it: f64, one rounding at the end.
 class Job {
  public:
-  Job(const Args& args, const MoeGatePasses& passes)
+  explicit Job(const Args& args)
       : args_(args),
-        passes_(passes),
         tokens_(args.letters[kGateGradT]),
         experts_(args.letters[kGateGradE]),
         choices_(args.letters[kGateGradK]),
-        least_(static_cast<float>(least_sum(args.tensors[kGateGradWeights].dtype))) {
+        least_(least_sum(args.tensors[kGateGradWeights].dtype)) {
     const auto count = static_cast<double>(tokens_);
-    slope_ = static_cast<float>(load_element(args.tensors[kGateGradAux], 0) *
-                                static_cast<double>(experts_) / (count * count));
+    const double slope = load_element(args.tensors[kGateGradAux], 0) *
+                         static_cast<double>(experts_) / (count * count);
+    for (std::int64_t e = 0; e < experts_; ++e) slopes_.push_back(slope * entry(kGateGradFirst, e));
   }
   void run(std::int64_t begin, std::int64_t end) const {
-    std::vector<float> scratch(static_cast<std::size_t>(4 * experts_));
-    std::vector<bool> seen(static_cast<std::size_t>(experts_));
-    for (std::int64_t t = begin; t < end; ++t) row(t, scratch.data(), seen);
+    std::vector<double> gates(slopes_.size()), out(slopes_.size());
+    std::vector<bool> seen(slopes_.size());
+    for (std::int64_t t = begin; t < end; ++t) row(t, gates, out, seen);
   }
 
  private:
-  float entry(int tensor, std::int64_t at) const {
+  double entry(int tensor, std::int64_t at) const {
     const TensorView& t = args_.tensors[tensor];
-    return static_cast<float>(load_element(t, at * t.strides[0]));
+    return load_element(t, at * t.strides[0]);
   }
   /// f(choice, expert) of those that are kept, of each expert the first.
   template <typename F>
   void each_kept(std::int64_t t, std::vector<bool>& seen, const F& f) const {
-    const TensorView& kept = args_.tensors[kGateGradKept];
     std::fill(seen.begin(), seen.end(), false);
     for (std::int64_t j = 0; j < choices_; ++j) {
-      const double id = load_element(kept, (j * tokens_ + t) * kept.strides[0]);
+      const double id = entry(kGateGradKept, j * tokens_ + t);
       if (!(id >= 0 && id < static_cast<double>(experts_))) continue;
-      const auto e = static_cast<std::int64_t>(id);
-      if (!seen[static_cast<std::size_t>(e)]) f(j, e);
-      seen[static_cast<std::size_t>(e)] = true;
+      const auto e = static_cast<std::size_t>(id);
+      if (!seen[e]) f(j, e);
+      seen[e] = true;
     }
   }
-  void row(std::int64_t t, float* x, std::vector<bool>& seen) const {
-    float *gates = x + experts_, *gathered = gates + experts_, *slopes = gathered + experts_;
-    softmax_of(passes_, args_.tensors[kGateGradLogits], t, x, gates, gathered);
-    double sum = 0, dot = 0;
-    each_kept(t, seen, [&](std::int64_t j, std::int64_t e) {
-      const double gate = gates[e];
-      sum += gate;
-      dot += gate * static_cast<double>(entry(kGateGradWeights, j * tokens_ + t));
-    });
-    const bool divided = !(sum < static_cast<double>(least_));
-    const double divisor = divided ? sum : static_cast<double>(least_);
-    double mean = divided ? 0.0 : dot / divisor;
+  void row(std::int64_t t, std::vector<double>& gates, std::vector<double>& out,
+           std::vector<bool>& seen) const {
+    const TensorView &logits = args_.tensors[kGateGradLogits], &to = args_.tensors[kGateGradOut];
+    double most = -std::numeric_limits<double>::infinity(), total = 0, mean = 0;
     for (std::int64_t e = 0; e < experts_; ++e) {
-      slopes[e] = slope_ * entry(kGateGradFirst, e);
-      mean += static_cast<double>(gates[e]) * static_cast<double>(slopes[e]);
+      const double x = load_element(logits, t * logits.strides[0] + e * logits.strides[1]);
+      gates[static_cast<std::size_t>(e)] = x;
+      most = x > most || std::isnan(x) ? x : most;
     }
-    for (std::int64_t e = 0; e < experts_; ++e)
-      slopes[e] = gates[e] * (slopes[e] - static_cast<float>(mean));
-    each_kept(t, seen, [&](std::int64_t j, std::int64_t e) {
-      const double dw = entry(kGateGradWeights, j * tokens_ + t);
-      // The difference in f64: nothing of dw is lost where it is Σ w · dw.
-      const auto rest = static_cast<float>(divided ? (dw * sum - dot) / sum : dw);
-      slopes[e] += gates[e] / static_cast<float>(divisor) * rest;
+    for (double& gate : gates) gate = std::exp(gate - most), total += gate;
+    for (std::size_t e = 0; e < gates.size(); ++e) gates[e] /= total, mean += gates[e] * slopes_[e];
+    double sum = 0, dot = 0;
+    each_kept(t, seen, [&](std::int64_t j, std::size_t e) {
+      sum += gates[e], dot += gates[e] * entry(kGateGradWeights, j * tokens_ + t);
     });
-    const TensorView& to = args_.tensors[kGateGradOut];
+    const bool divided = !(sum < least_);
+    const double divisor = divided ? sum : least_, along = dot / divisor;
+    if (!divided) mean += along;
+    for (std::size_t e = 0; e < gates.size(); ++e) out[e] = gates[e] * (slopes_[e] - mean);
+    each_kept(t, seen, [&](std::int64_t j, std::size_t e) {
+      const double dw = entry(kGateGradWeights, j * tokens_ + t);
+      out[e] += gates[e] / divisor * (divided ? dw - along : dw);
+    });
     for (std::int64_t e = 0; e < experts_; ++e)
-      store_element(to, t * to.strides[0] + e * to.strides[1], static_cast<double>(slopes[e]));
+      store_element(to, t * to.strides[0] + e * to.strides[1], out[static_cast<std::size_t>(e)]);
   }
 
   const Args& args_;
-  const MoeGatePasses& passes_;
+  std::vector<double> slopes_;  // of l_aux in an expert's gate
   std::int64_t tokens_, experts_, choices_;
-  float least_, slope_;
+  double least_;
 };
 
-int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void*) {
-  const Job job(args, kernel.load<MoeGatePasses>());
+int run_cpu(const Args& args, const Context& context, const Kernel&, void*) {
+  const Job job(args);
   context.run(0, args.letters[kGateGradT], 16,
               [&](std::int64_t begin, std::int64_t end) { job.run(begin, end); });
   return 0;
@@ -123,7 +120,7 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
   }
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     return {{"ops/moe/gating/gating.cuh",
-             "dlblas::moe_gate_backward<" + gate_traits_table().literal(s.traits) + ">"}};
+             "dlblas::moe::moe_gate_backward<" + gate_traits_table().literal(s.traits) + ">"}};
   }
   static std::vector<StepFn> steps(const State&) { return {backward}; }
 
@@ -143,7 +140,7 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     p.choices = static_cast<std::int32_t>(args.letters[kGateGradK]);
     p.eps = static_cast<float>(least_sum(args.tensors[kGateGradWeights].dtype));
     const double tokens = std::max(1, p.tokens);
-    p.share = static_cast<float>(p.experts / (tokens * tokens));
+    p.share = p.experts / (tokens * tokens);
     return launch_warps(*kernel.entries[0], p, args.letters[kGateGradT], 0, context);
   }
 };
@@ -175,7 +172,7 @@ OperatorDef topk_gating_backward() {
       "− "
       "Σ_E g · dg)";
   def.letters = {"k", "T", "E"};
-  def.reference = topk_gating_backward_reference;
+  kernels::set_row_oracle<topk_gating_backward_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const DType type = problem.tensors[kGateGradLogits].dtype;
     const FloatTraits out = float_traits(type);

@@ -1,7 +1,7 @@
-// topk_softmax of rows: the topk largest of softmax(logits), in order, with their columns.
-// One reduction gives the maximum and Σ e^(x − max); then the row's columns are taken one by one.
-// Weights are e^(x − max). Compiled by NVRTC and, per instruction set, by the build; see
-// device/row/program.hpp.
+// topk_softmax of rows: the topk largest of softmax(logits), in order, with their columns. Columns
+// are taken one by one, the largest logit first; weights are e^(x − largest). Where they are not
+// renormalised, one reduction gives Σ e^(x − max) of the row. Compiled by NVRTC and, per
+// instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
 #include "ops/moe/topk_rows.hpp"
@@ -13,13 +13,17 @@ struct TopkSoftmax : TopkRows<Target> {
   using Base = TopkRows<Target>;
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kRowScope};
+  static constexpr bool kOptionalStages = true;
   using MaxSum = typename Target::MaxSum;
   using Math = typename Target::Math;
 
   struct Stats {
-    float max, factor;
+    float factor;
   };
 
+  DLBLAS_ROW constexpr bool needs(Stage<0>, const int32_t* options) {
+    return !options[Base::kRenormalizes];
+  }
   DLBLAS_ROW MaxSum partial(Stage<0>) { return {}; }
   DLBLAS_ROW void accumulate(Stage<0>, MaxSum& part, const typename Base::Kept& kept,
                              const typename Base::Columns&, const Stats&,
@@ -28,13 +32,13 @@ struct TopkSoftmax : TopkRows<Target> {
   }
   template <typename Total>
   DLBLAS_ROW void finalize(Stage<0>, Stats& stats, const Total& total, const RowCall&) {
-    stats = {total.max, Math::reciprocal(total.sum)};
+    stats = {Math::reciprocal(total.sum)};
   }
 
   template <typename Picks, typename Row>
   DLBLAS_ROW void select(Picks& picks, const Stats& stats, const Row& row) {
     Base::choose(picks, row, stats.factor,
-                 [&](float logit, float) { return Math::exp(logit - stats.max); });
+                 [](float logit, float largest) { return Math::exp(logit - largest); });
   }
 };
 

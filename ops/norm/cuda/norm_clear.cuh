@@ -5,7 +5,7 @@
 #include "device/pdl.cuh"
 #include "ops/norm/cuda/norm_cuda_config.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 __global__ void norm_clear(const __grid_constant__ NormClearParams p) {
   wait_for_dependencies();  // earlier users of the workspace
@@ -17,4 +17,4 @@ __global__ void norm_clear(const __grid_constant__ NormClearParams p) {
     p.words[i] = 0;
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -6,17 +6,17 @@
 
 #include "device/types.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// What a kernel is compiled for. One access is `align` bytes, which divide the address of every
 /// row and its length; below the element's size, elements are read byte by byte.
 struct NormCudaTraits {
   DType type;               // of x, residual and both results
-  DType weight;             // type, or f32
+  DType weight;             // type, or f32; type where there is none
   bool add;                 // h = round(x + residual) first
   bool cast_before_weight;  // rounds to `type` before the weight
   int32_t align;            // bytes: 16, 8, 4, 2 or 1
-  int32_t weight_align;     // bytes, of the weight's address
+  int32_t weight_align;     // bytes, of the weight's address; 0: there is none
   bool full;                // threads and vectors hold exactly one row: no bounds to check
 };
 /// Elements of one access.
@@ -53,7 +53,7 @@ struct NormCudaParams {
   int64_t rows, width;
   double eps, inverse_width;
   float eps_f32, inverse_width_f32;
-  float weight_offset;
+  float weight_offset;  // without a weight 1
 };
 static_assert(sizeof(NormCudaParams) == 120, "host and device read the same bytes");
 
@@ -85,12 +85,6 @@ struct NormRingParams {
 };
 static_assert(sizeof(NormRingParams) == 136, "host and device read the same bytes");
 
-/// A tensor of any layout: element (t, c) is at Σ index(t)·strides + c·inner.
-struct NormRowMap {
-  int64_t inner;
-  int64_t shape[8], strides[8];  // leading dimensions, outermost first
-  int64_t rank;
-};
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxNamedBarriers = 15;  // beside that of __syncthreads
 
@@ -126,4 +120,4 @@ constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch)
          norm_ring_lag(s, c) > norm_ring_stages(c);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

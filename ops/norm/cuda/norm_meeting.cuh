@@ -6,7 +6,7 @@
 
 #include "ops/norm/cuda/norm_stages.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// Adds 1; what this thread and those it synchronised with wrote before is seen by who reads the
 /// new value, and the other way round.
@@ -59,4 +59,4 @@ __device__ inline double total_of(int64_t row, double* shared, const NormMeeting
   return *shared;
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

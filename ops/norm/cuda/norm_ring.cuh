@@ -21,7 +21,7 @@
 #include "device/pdl.cuh"
 #include "ops/norm/cuda/norm_stages.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// Numbers of a configuration, in stages unless said otherwise.
 template <NormCudaTraits S, NormRingConfig C>
@@ -401,4 +401,4 @@ __global__ void __launch_bounds__(C.threads + kWarp, 1)
   stream_rows<S, C>(ring, sums);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

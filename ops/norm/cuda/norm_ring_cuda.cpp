@@ -35,8 +35,8 @@ std::int64_t balanced(std::int64_t rows, std::int64_t most) {
 struct Ring : NormForm<NormRingConfig> {
   static constexpr std::int32_t kMinArch = 90;
   static constexpr const char* kInclude = "ops/norm/cuda/norm_ring.cuh";
-  static constexpr const char* kEntry = "dlblas::norm_ring";
-  static constexpr const char* kConfigName = "dlblas::NormRingConfig";
+  static constexpr const char* kEntry = "dlblas::norm::norm_ring";
+  static constexpr const char* kConfigName = "dlblas::norm::NormRingConfig";
   static const ConfigTable<NormRingConfig>& table() {
     static const auto* knobs = new ConfigTable<NormRingConfig>{
         field<&NormRingConfig::threads>("threads", {256, 512}),

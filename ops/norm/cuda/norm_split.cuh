@@ -13,7 +13,7 @@
 #include "ops/norm/cuda/norm_meeting.cuh"
 #include "ops/norm/cuda/norm_tile.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// Sums chunk `chunk` of a row and, with `add`, writes its h.
 template <NormCudaTraits S, NormSplitConfig C, typename Tile>
@@ -81,4 +81,4 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -21,7 +21,7 @@ struct Division {
 };
 
 struct Split : NormForm<NormSplitConfig> {
-  static constexpr const char* kConfigName = "dlblas::NormSplitConfig";
+  static constexpr const char* kConfigName = "dlblas::norm::NormSplitConfig";
   static const ConfigTable<NormSplitConfig>& table() {
     static const auto* knobs = new ConfigTable<NormSplitConfig>{
         field<&NormSplitConfig::threads>("threads", {256, 512}),
@@ -82,9 +82,9 @@ struct Split : NormForm<NormSplitConfig> {
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& state) {
-    return {
-        clear_source(),
-        {"ops/norm/cuda/norm_split.cuh", kernels::cuda_entry<Split>("dlblas::norm_split", state)}};
+    return {clear_source(),
+            {"ops/norm/cuda/norm_split.cuh",
+             kernels::cuda_entry<Split>("dlblas::norm::norm_split", state)}};
   }
 
   static int clear(const Args& args, const Context& context, const Kernel& kernel,

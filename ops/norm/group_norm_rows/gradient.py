@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from .norm_gradient import affine, normalise, silu_slope, through_norm  # ops/norm/gradient.py
+
 
 def group_norm_rows(
     x: torch.Tensor,
@@ -27,20 +29,14 @@ def group_norm_rows(
     def of_channels(columns: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         return columns.unflatten(-1, (like.shape[-1], inner)).sum(-1).to(like.dtype)
 
-    wide, g = x.float(), dy.float()
-    centred = wide - wide.mean(-1, keepdim=True)
-    scale = (centred.square().mean(-1, keepdim=True) + eps).rsqrt()
-    n = centred * scale
+    n, scale = normalise(x.float(), eps)
+    columns = [None if v is None else of_columns(v) for v in (weight, bias)]
+    g = dy.float()
     if activation == "silu":
-        y = n if weight is None else n * of_columns(weight)
-        y = y if bias is None else y + of_columns(bias)
-        s = y.sigmoid()
-        g = g * s * (1 + y * (1 - s))
+        g = g * silu_slope(affine(n, *columns))
     dweight = None if weight is None else of_channels(g * n, weight)
     dbias = None if bias is None else of_channels(g, bias)
-    g = g if weight is None else g * of_columns(weight)
-    dx = scale * (g - g.mean(-1, keepdim=True) - n * (g * n).mean(-1, keepdim=True))
-    return dx.to(x.dtype), dweight, dbias
+    return through_norm(affine(g, columns[0], None), n, scale).to(x.dtype), dweight, dbias
 
 
 GRADIENTS: dict[str, Any] = {"group_norm_rows": group_norm_rows}

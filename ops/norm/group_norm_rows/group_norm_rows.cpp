@@ -1,7 +1,7 @@
 // group_norm_rows: schema, oracle and program. Everything else is derived from these. Read next:
 // group_norm_rows_program.hpp (what it computes), group_norm_rows_ref.hpp (how exactly).
-#include "kernels/rows.hpp"
 #include "ops/norm/group_norm_rows/group_norm_rows_ref.hpp"
+#include "ops/norm/layer_norm_ops.hpp"
 
 namespace dlblas::norm {
 
@@ -19,14 +19,8 @@ OperatorDef group_norm_rows() {
       "columns; silu of it";
   def.letters = {"T", "C", "inner"};
   kernels::set_row_oracle<group_norm_rows_row<kernels::HostRow>>(def);
-  def.bound = [](const Problem& problem, int) {
-    const FloatTraits out = float_traits(problem.tensors[kGroupNormX].dtype);
-    return Bound{
-        .magnitude = kRounding * (1 + out.eps), .value = out.eps / 2, .absolute = out.tiny};
-  };
-  def.work_per_row = [](const Problem& problem) {
-    return 16.0 * static_cast<double>(problem.dims[kGroupNormC]);
-  };
+  def.bound = bound_behind<kGroupNormX>;
+  def.work_per_row = work_of_row<16, kGroupNormC>;
   kernels::add_row_implementations(
       def, {.program = "group_norm_rows",
             .width = "C",
@@ -35,16 +29,11 @@ OperatorDef group_norm_rows() {
             .group = "inner",
             .registers = 40,
             .access_registers = 8,
-            .fill =
-                [](const Args& args, RowCall& call) {
-                  fill_layer_norm(args.scalars[1].f, args.letters[kGroupNormC], call);
-                },
-            .choose =
-                [](const Problem& problem, std::int32_t* options) {
-                  options[0] = problem.tensors[kGroupNormWeight].dtype != DType::kAbsent;
-                  options[1] = problem.tensors[kGroupNormBias].dtype != DType::kAbsent;
-                  options[2] = problem.scalars[0] == 1;
-                }});
+            .fill = fill_layer_norm_row<1, kGroupNormC>,
+            .choose = [](const Problem& problem, std::int32_t* options) {
+              choose_layer_norm<kGroupNormWeight, kGroupNormBias>(problem, options);
+              options[2] = problem.scalars[0] == 1;
+            }});
   return def;
 }
 

@@ -27,7 +27,6 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "bias": "added to what the weight has multiplied",
     "inner": "columns that share a weight",
     "activation": "silu: of what is normalised, before it is stored",
 }

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from .norm_gradient import affine, normalise, silu_slope, through_norm  # ops/norm/gradient.py
+
 
 def layernorm_gated_rows(
     x: torch.Tensor,
@@ -21,28 +23,19 @@ def layernorm_gated_rows(
     dy: torch.Tensor,
 ) -> tuple[torch.Tensor | None, ...]:
     """Gradients of x, weight, bias and z."""
-    wide, g = x.float(), dy.float()
-    sigmoid = torch.ones(()) if z is None else z.float().sigmoid()
-    gate = None if z is None else z.float() * sigmoid
-    v = wide if gate is None or norm_before_gate else wide * gate
-    centred = v if is_rms_norm else v - v.mean(-1, keepdim=True)
-    scale = (centred.square().mean(-1, keepdim=True) + eps).rsqrt()
-    n = centred * scale
+    wide, g, centres = x.float(), dy.float(), not is_rms_norm
+    gate = None if z is None else torch.nn.functional.silu(z.float())
+    behind, before = (gate, None) if norm_before_gate else (None, gate)
+    n, scale = normalise(wide if before is None else wide * before, eps, centres)
     dgate = None
-    if gate is not None and norm_before_gate:
-        y = n if weight is None else n * weight.float()
-        y = y if bias is None else y + bias.float()
-        dgate, g = g * y, g * gate
+    if behind is not None:
+        dgate, g = g * affine(n, weight, bias), g * behind
     dweight = None if weight is None else (g * n).to(weight.dtype)
     dbias = None if bias is None else g.to(bias.dtype)
-    g = g if weight is None else g * weight.float()
-    dv = g - n * (g * n).mean(-1, keepdim=True)
-    dv = scale * (dv if is_rms_norm else dv - g.mean(-1, keepdim=True))
-    if gate is not None and not norm_before_gate:
-        dgate, dv = dv * wide, dv * gate
-    dz = None
-    if z is not None and dgate is not None:
-        dz = (dgate * sigmoid * (1 + z.float() * (1 - sigmoid))).to(z.dtype)
+    dv = through_norm(affine(g, weight, None), n, scale, centres)
+    if before is not None:
+        dgate, dv = dv * wide, dv * before
+    dz = None if z is None or dgate is None else (dgate * silu_slope(z.float())).to(z.dtype)
     return dv.to(x.dtype), dweight, dbias, dz
 
 

@@ -1,7 +1,7 @@
 // layernorm_gated_rows: schema, oracle and program. Everything else is derived from these. Read
 // next: layernorm_gated_rows_program.hpp (what it computes), layernorm_gated_rows_ref.hpp (how
 // exactly).
-#include "kernels/rows.hpp"
+#include "ops/norm/layer_norm_ops.hpp"
 #include "ops/norm/layernorm_gated_rows/layernorm_gated_rows_ref.hpp"
 
 namespace dlblas::norm {
@@ -20,14 +20,8 @@ OperatorDef layernorm_gated_rows() {
       "eps) · weight + bias; y = n(x) · silu(z) or n(x · silu(z))";
   def.letters = {"T", "C"};
   kernels::set_row_oracle<layernorm_gated_rows_row<kernels::HostRow>>(def);
-  def.bound = [](const Problem& problem, int) {
-    const FloatTraits out = float_traits(problem.tensors[kGatedX].dtype);
-    return Bound{
-        .magnitude = kRounding * (1 + out.eps), .value = out.eps / 2, .absolute = out.tiny};
-  };
-  def.work_per_row = [](const Problem& problem) {
-    return 24.0 * static_cast<double>(problem.dims[kLayerNormC]);
-  };
+  def.bound = bound_behind<kGatedX>;
+  def.work_per_row = work_of_row<24, kLayerNormC>;
   kernels::add_row_implementations(
       def, {.program = "layernorm_gated_rows",
             .width = "C",
@@ -35,18 +29,13 @@ OperatorDef layernorm_gated_rows() {
             .reduces = true,
             .registers = 40,
             .access_registers = 14,
-            .fill =
-                [](const Args& args, RowCall& call) {
-                  fill_layer_norm(args.scalars[kGatedEps].f, args.letters[kLayerNormC], call);
-                },
-            .choose =
-                [](const Problem& problem, std::int32_t* options) {
-                  const bool gated = problem.tensors[kGatedZ].dtype != DType::kAbsent;
-                  options[0] = problem.tensors[kGatedWeight].dtype != DType::kAbsent;
-                  options[1] = problem.tensors[kGatedBias].dtype != DType::kAbsent;
-                  options[2] = !gated ? 0 : problem.scalars[0] != 0 ? 1 : 2;
-                  options[3] = problem.scalars[1] != 0;
-                }});
+            .fill = fill_layer_norm_row<kGatedEps, kLayerNormC>,
+            .choose = [](const Problem& problem, std::int32_t* options) {
+              const bool gated = problem.tensors[kGatedZ].dtype != DType::kAbsent;
+              choose_layer_norm<kGatedWeight, kGatedBias>(problem, options);
+              options[2] = !gated ? 0 : problem.scalars[0] != 0 ? 1 : 2;
+              options[3] = problem.scalars[1] != 0;
+            }});
   return def;
 }
 

@@ -30,7 +30,6 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "bias": "added to what the weight has multiplied",
     "z": "what silu makes a gate of",
     "norm_before_gate": "the gate multiplies what is normalised; else it is normalised",
     "is_rms_norm": "the root of the mean square, and no mean is subtracted",

@@ -45,8 +45,6 @@ struct LayernormGatedRows : LayerNorm<Target> {
 
   DLBLAS_ROW_SELDOM Values gated(Values x, Values z) { return x * silu(z); }
 
-  DLBLAS_ROW Sum partial(Stage<0>) { return {}; }
-  DLBLAS_ROW Sums partial(Stage<1>) { return {}; }
   DLBLAS_ROW void accumulate(Stage<0>, Sum& sum, const Kept& kept, const Columns&, const Stats&,
                              const Access&) {
     sum.add(kept.x);
@@ -57,15 +55,13 @@ struct LayernormGatedRows : LayerNorm<Target> {
                                      : Forward::difference(kept.x, stats, at.call);
     sums.add(d, d);
   }
-  template <int kStage, typename Total>
-  DLBLAS_ROW void finalize(Stage<kStage> stage, Stats& stats, const Total& total,
-                           const RowCall& call) {
+  using Forward::finalize;
+  template <typename Total>
+  DLBLAS_ROW void finalize(Stage<1> stage, Stats& stats, const Total& total, const RowCall& call) {
     Forward::finalize(stage, stats, total, call);
-    if constexpr (kStage == 1)
-      if (call.options[kRms]) {
-        const auto mean = Forward::mean_of(total.products, call);
-        stats.factor = Math::rsqrt(mean + call.f[Forward::kScaledEps]) * call.f[Forward::kScale];
-      }
+    if (!call.options[kRms]) return;
+    const auto mean = Forward::mean_of(total.products, call);
+    stats.factor = Math::rsqrt(mean + call.f[Forward::kScaledEps]) * call.f[Forward::kScale];
   }
 
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats& stats, const Access& at) {

@@ -15,26 +15,6 @@ namespace dlblas::norm {
 enum GatedNormTensor : int { kGatedX, kGatedWeight, kGatedBias, kGatedZ };
 enum GatedNormScalar : int { kGatedEps, kGatedBehind, kGatedRms };
 
-/// The moments of a row of either norm.
-template <typename Row, typename X>
-LayerNormMoments gated_moments(const Row& row, std::int64_t width, double eps, bool rms,
-                               const X& x) {
-  if (!rms) return layer_norm_moments(row, width, eps, x);
-  const double scale = layer_norm_scale(eps), n = static_cast<double>(width);
-  const auto sums = row.template sums<3>(width, [&](auto c, double* terms) {
-    const double square = x(c) * x(c);
-    terms[0] = square, terms[1] = square * square, terms[2] = square != 0;
-  });
-  const RowSquares squares = {sums.of[0], sums.of[1], sums.of[2]};
-  const double mean = squares.sum / n + eps, scaled = mean * scale * scale;
-  const double most = squares.sum * scale * scale;
-  LayerNormMoments m = {};
-  m.rstd = 1 / std::sqrt(mean);
-  m.variance = 2 * (kNormRoundings + squares.root_error(width));
-  m.lost = (std::isfinite(most) && most >= 0x1p126) || scaled < 0x1p-101;
-  return m;
-}
-
 template <typename Row>
 void layernorm_gated_rows_row(Row& row) {
   const auto width = row.width(kGatedX);
@@ -42,16 +22,12 @@ void layernorm_gated_rows_row(Row& row) {
   const bool gated = row.has(kGatedZ), behind = row.integer(kGatedBehind) != 0;
   const bool rms = row.integer(kGatedRms) != 0, before = gated && !behind;
   const auto gate = [&](auto c) { return activation::SiluPoint::at(row.load(kGatedZ, c)); };
-  const auto x = [&](auto c) {
-    return before ? row.load(kGatedX, c) * gate(c).value : row.load(kGatedX, c);
-  };
+  const auto x = [&](auto c) { return row.load(kGatedX, c) * (before ? gate(c).value : 1.0); };
   const auto x_off = [&](auto c) {
-    if (!before) return 0.0;
-    return activation::kSecondOrder * std::abs(row.load(kGatedX, c)) *
-               (gate(c).value_off + std::abs(gate(c).value) + activation::kTiny) +
-           0x1p-126 / kRounding;
+    return before ? activation::gated_off(row.load(kGatedX, c), 0, gate(c)) : 0.0;
   };
-  const auto m = gated_moments(row, width, row.scalar(kGatedEps), rms, x);
+  const double eps = row.scalar(kGatedEps);
+  const auto m = rms ? rms_moments(row, width, eps, x) : layer_norm_moments(row, width, eps, x);
   const double common = rms ? 0 : row.sum(width, x_off) / n;
   const double moved =
       row.sum(width, [&](auto c) { return std::abs(x(c) - m.mean) * (x_off(c) + common); });
@@ -64,12 +40,7 @@ void layernorm_gated_rows_row(Row& row) {
         m.normed_off(x(c)) + m.rstd * (x_off(c) + common) + std::abs(m.normed(x(c))) * factor_off;
     off = activation::kSecondOrder * std::abs(weight) * off + 2 * 0x1p-126 / kRounding +
           row.has(kGatedWeight) * std::abs(product) + row.has(kGatedBias) * std::abs(y);
-    if (gated && behind) {
-      const auto [value, value_off, slope, slope_off] = gate(c);
-      off = activation::kSecondOrder * (off * std::abs(value) + std::abs(y) * value_off) +
-            std::abs(y) * (std::abs(value) + activation::kTiny) + 0x1p-126 / kRounding;
-      y *= value;
-    }
+    if (gated && behind) off = activation::gated_off(y, off, gate(c)), y *= gate(c).value;
     row.store(0, c, y, m.lost || factor_off * kRounding > 0x1p-6 ? -1 : off);
   });
 }

@@ -8,15 +8,15 @@
 
 #include "ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
-/// Element offset of a row.
-__device__ inline int64_t row_offset(const NormRowMap& map, int64_t row) {
+/// Element offset of a row: all dimensions but the last.
+__device__ inline int64_t row_offset(const StridedView& t, int64_t row) {
   int64_t offset = 0;
 #pragma unroll 1
-  for (int i = static_cast<int>(map.rank) - 1; i >= 0; --i) {
-    const int64_t next = row / map.shape[i];
-    offset += (row - next * map.shape[i]) * map.strides[i];
+  for (int i = t.rank - 2; i >= 0; --i) {
+    const int64_t next = row / t.shape[i];
+    offset += (row - next * t.shape[i]) * t.strides[i];
     row = next;
   }
   return offset;
@@ -24,11 +24,15 @@ __device__ inline int64_t row_offset(const NormRowMap& map, int64_t row) {
 /// The same. Accesses of several elements are for rows at one stride: the divisions
 /// of row_offset are calls, over which too many registers would be saved.
 template <NormCudaTraits S>
-__device__ inline int64_t offset_of_row(const NormRowMap& map, int64_t row) {
+__device__ inline int64_t offset_of_row(const StridedView& t, int64_t row) {
   if constexpr (norm_elements(S) > 1)
-    return row * map.strides[0];
+    return row * t.strides[0];
   else
-    return row_offset(map, row);
+    return row_offset(t, row);
+}
+/// Between columns.
+__device__ inline int64_t column_stride(const StridedView& t) {
+  return t.rank > 0 ? t.strides[t.rank - 1] : 0;
 }
 
 /// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes. Before sm_90 it likes
@@ -56,8 +60,8 @@ __global__ void __launch_bounds__(kBackwardColumnsBlock, scales_blocks<S>())
     const int64_t x0 = offset_of_row<S>(p.x, row), dy0 = offset_of_row<S>(p.dy, row);
     for (int64_t c = thread * N; c < p.call.width; c += C.threads * N) {
       float x[N], dy[N], weight[N];
-      load_row<S>(p.call.x, x0 + c * p.x.inner).unpack(x);
-      load_row<S>(p.call.dy, dy0 + c * p.dy.inner).unpack(dy);
+      load_row<S>(p.call.x, x0 + c * column_stride(p.x)).unpack(x);
+      load_row<S>(p.call.dy, dy0 + c * column_stride(p.dy)).unpack(dy);
       load_weight<S>(p.call.weight, c * p.weight_stride).unpack(weight);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
@@ -86,17 +90,18 @@ __global__ void __launch_bounds__(kBackwardColumnsBlock)
   const int64_t last = min(p.call.rows, (group + 1) * p.rows_per_group);
   float sums[N] = {};
   for (int64_t row = group * p.rows_per_group; row < last; ++row) {
-    const NormVec<S> x = load_row<S>(p.call.x, offset_of_row<S>(p.x, row) + c * p.x.inner);
-    const NormVec<S> dy = load_row<S>(p.call.dy, offset_of_row<S>(p.dy, row) + c * p.dy.inner);
+    const NormVec<S> x = load_row<S>(p.call.x, offset_of_row<S>(p.x, row) + c * column_stride(p.x));
+    const NormVec<S> dy =
+        load_row<S>(p.call.dy, offset_of_row<S>(p.dy, row) + c * column_stride(p.dy));
     NormVec<S> dresidual = NormVec<S>::zero();
     if constexpr (S.add)
-      dresidual =
-          load_row<S>(p.call.dresidual, offset_of_row<S>(p.dresidual, row) + c * p.dresidual.inner);
+      dresidual = load_row<S>(p.call.dresidual,
+                              offset_of_row<S>(p.dresidual, row) + c * column_stride(p.dresidual));
     const NormVec<S> dx =
         write_gradient<S>(x, dy, weight, dresidual, scales[row], p.call.weight_offset, sums);
-    store_row<S>(p.call.dx, offset_of_row<S>(p.dx, row) + c * p.dx.inner, dx);
+    store_row<S>(p.call.dx, offset_of_row<S>(p.dx, row) + c * column_stride(p.dx), dx);
   }
   store_partial(p.call, group, c, sums);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

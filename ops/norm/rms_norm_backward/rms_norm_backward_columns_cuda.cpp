@@ -17,22 +17,6 @@ const ConfigTable<BackwardColumnsConfig>& columns_table() {
   return *knobs;
 }
 
-NormRowMap map_of(const TensorView& t) {
-  const Rows rows = rows_of(t);
-  NormRowMap map = {};
-  map.inner = t.shape[t.rank - 1] <= 1 ? 1 : t.strides[t.rank - 1];
-  map.rank = rows.rank;
-  if (rows.rank == 1) {
-    map.shape[0] = std::max<std::int64_t>(1, rows.count);
-    map.strides[0] = rows.stride;
-  }
-  for (int i = 0; i < rows.rank && rows.rank > 1; ++i) {
-    map.shape[i] = rows.shape[i];
-    map.strides[i] = rows.strides[i];
-  }
-  return map;
-}
-
 /// How rows are divided among groups, each a tile's block or a part of one.
 struct Groups {
   std::int64_t rows;    // of a group
@@ -40,7 +24,7 @@ struct Groups {
 };
 
 struct Columns : BackwardForm<BackwardColumnsConfig> {
-  static constexpr const char* kConfigName = "dlblas::BackwardColumnsConfig";
+  static constexpr const char* kConfigName = "dlblas::norm::BackwardColumnsConfig";
   static const ConfigTable<BackwardColumnsConfig>& table() { return columns_table(); }
 
   static Support same_bits(const Query& q) {
@@ -98,19 +82,20 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
 
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
     const char* const include = "ops/norm/rms_norm_backward/rms_norm_backward_columns.cuh";
-    return {{include, kernels::cuda_entry<Columns>("dlblas::norm_backward_scales", s)},
-            {include, kernels::cuda_entry<Columns>("dlblas::norm_backward_columns", s)},
+    return {{include, kernels::cuda_entry<Columns>("dlblas::norm::norm_backward_scales", s)},
+            {include, kernels::cuda_entry<Columns>("dlblas::norm::norm_backward_columns", s)},
             fold_source(q.problem)};
   }
 
   static BackwardColumnsParams params(const State& s, const Args& args, void* workspace) {
     BackwardColumnsParams p = {};
     p.call = params_of(args, static_cast<char*>(workspace) + partials_at(args.letters[kT]));
-    p.dy = map_of(args.tensors[kDy]);
-    p.x = map_of(args.tensors[kX]);
-    p.dx = map_of(args.tensors[kDx]);
-    if (args.has(kDresidual)) p.dresidual = map_of(args.tensors[kDresidual]);
-    p.weight_stride = p.call.width <= 1 ? 1 : args.tensors[kWeight].strides[0];
+    p.dy = merged(args.tensors[kDy], 1);
+    p.x = merged(args.tensors[kX], 1);
+    p.dx = merged(args.tensors[kDx], 1);
+    if (args.has(kDresidual)) p.dresidual = merged(args.tensors[kDresidual], 1);
+    if (args.has(kWeight))
+      p.weight_stride = p.call.width <= 1 ? 1 : args.tensors[kWeight].strides[0];
     p.scales = workspace;
     p.rows_per_group = groups_for(s, p.call.rows, p.call.width).rows;
     return p;

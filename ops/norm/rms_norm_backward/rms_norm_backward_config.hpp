@@ -10,7 +10,7 @@
 
 #include "device/dtype.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// Terms of a row's sums are added in f32 over at most this many elements, then in f64: the error
 /// does not grow with the width, and the order depends on nothing but the width and the
@@ -58,15 +58,18 @@ struct BackwardPasses {
   unsigned char place[kMaxPair];
 };
 
-// One entry an instruction set, in objects of their own: norm_<isa>.cpp.
-namespace baseline {
-BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config);
-}
-namespace avx2 {
-BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config);
-}
-namespace avx512 {
-BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config);
-}
+}  // namespace dlblas::norm
 
-}  // namespace dlblas
+// One entry an instruction set, in objects of their own: norm_<isa>.cpp.
+namespace dlblas::baseline {
+norm::BackwardPasses backward_passes(const norm::BackwardTraits& traits,
+                                     const norm::BackwardConfig& config);
+}
+namespace dlblas::avx2 {
+norm::BackwardPasses backward_passes(const norm::BackwardTraits& traits,
+                                     const norm::BackwardConfig& config);
+}
+namespace dlblas::avx512 {
+norm::BackwardPasses backward_passes(const norm::BackwardTraits& traits,
+                                     const norm::BackwardConfig& config);
+}

@@ -5,9 +5,10 @@
 // ops/norm/rms_norm_backward/rms_norm_backward_registers.cuh (device).
 #pragma once
 
+#include "device/view.hpp"
 #include "ops/norm/cuda/norm_cuda_config.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// cuda_registers: a row of x and of dy, and its share of dweight, live in registers.
 struct BackwardRegistersConfig {
@@ -45,7 +46,7 @@ static_assert(sizeof(BackwardCudaParams) == 128, "host and device read the same 
 /// cuda_columns: whatever the layouts are.
 struct BackwardColumnsParams {
   BackwardCudaParams call;
-  NormRowMap dy, x, dresidual, dx;
+  StridedView dy, x, dresidual, dx;  // leading dimensions of one stride are one; the columns
   int64_t weight_stride;
   void* scales;            // [rows] of BackwardScale
   int64_t rows_per_group;  // that one thread adds up
@@ -87,4 +88,4 @@ constexpr bool valid(const NormCudaTraits& s, const BackwardRegistersConfig& c) 
          registers * block * c.blocks <= 65536;
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

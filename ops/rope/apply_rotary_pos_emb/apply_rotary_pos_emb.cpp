@@ -3,7 +3,7 @@
 // apply_rotary_pos_emb_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
 #include "ops/rope/apply_rotary_pos_emb/apply_rotary_pos_emb_ref.hpp"
-#include "ops/rope/rotation.hpp"
+#include "ops/rope/rotation_ops.hpp"
 
 namespace dlblas::rope {
 
@@ -28,15 +28,11 @@ OperatorDef apply_rotary_pos_emb() {
   kernels::RowOp op = {.program = "apply_rotary_pos_emb",
                        .width = "Dh",
                        .operands = {"q|k", "q_out|k_out", "cos", "sin"}};
-  op.heads = [](const std::int64_t* letters, bool) {
-    return kernels::RowHeads{.width = letters[kApplyDh], .split = 0};
-  };
-  op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
+  op.heads = [](const std::int64_t* letters, bool) { return rotated_heads(letters[kApplyDh], 0); };
+  op.span = rotation_span<0>;
   op.registers = 40, op.access_registers = 16;
   op.choose = [](const Problem& problem, std::int32_t* options) {
-    options[kPairs] = static_cast<std::int32_t>(problem.dims[kApplyDh]);
-    options[kCopies] = 0;
-    options[kInterleaved] = problem.scalars[0] == 1;
+    choose_rotation<0>(problem, problem.dims[kApplyDh], 0, options);
   };
   kernels::add_row_implementations(def, op);
   return def;

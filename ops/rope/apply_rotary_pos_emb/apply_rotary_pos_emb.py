@@ -30,11 +30,8 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
-# Argument -> what it is, in which unit.
+# Argument -> what it is, in which unit; others as in ops/rope/rope/rope.py.
 ARGUMENTS: dict[str, str] = {
-    "q": "query heads",
-    "k": "key heads",
     "cos": "cosines of each token's angles, for both channels of all pairs",
     "sin": "their sines, laid out alike",
-    "style": "which channels are pairs: neox (i, i + Dh), interleaved (2i, 2i + 1)",
 }

@@ -4,7 +4,7 @@
 #include "core/error.hpp"
 #include "kernels/rows.hpp"
 #include "ops/rope/fused_rotary_emb/fused_rotary_emb_ref.hpp"
-#include "ops/rope/rotation.hpp"
+#include "ops/rope/rotation_ops.hpp"
 
 namespace dlblas::rope {
 namespace {
@@ -46,18 +46,14 @@ OperatorDef fused_rotary_emb() {
   kernels::RowOp op = {.program = "fused_rotary_emb",
                        .width = "Dh",
                        .operands = {"q|k", "q_out|k_out", "inv_freq", "position_ids"}};
-  op.heads = [](const std::int64_t* letters, bool) {
-    return kernels::RowHeads{.width = letters[kFusedDh], .split = 0};
-  };
-  op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
+  op.heads = [](const std::int64_t* letters, bool) { return rotated_heads(letters[kFusedDh], 0); };
+  op.span = rotation_span<0>;
   op.registers = 48, op.access_registers = 20;
   op.fill = [](const Args& args, RowCall& call) {
     call.f[0] = static_cast<float>(args.scalars[0].f);
   };
   op.choose = [](const Problem& problem, std::int32_t* options) {
-    options[kPairs] = static_cast<std::int32_t>(problem.dims[kFusedDh]);
-    options[kCopies] = 0;
-    options[kInterleaved] = problem.scalars[0] == 1;
+    choose_rotation<0>(problem, problem.dims[kFusedDh], 0, options);
   };
   kernels::add_row_implementations(def, op);
   return def;

@@ -34,12 +34,9 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
-# Argument -> what it is, in which unit.
+# Argument -> what it is, in which unit; others as in ops/rope/rope/rope.py.
 ARGUMENTS: dict[str, str] = {
-    "q": "query heads",
-    "k": "key heads",
     "position_ids": "each token's position, from 0",
     "inv_freq": "the angle of each pair at position 1, in radians",
     "scaling_factor": "what positions are divided by: 1e-6 … 1e6",
-    "style": "which channels are pairs: neox (i, i + Dh), interleaved (2i, 2i + 1)",
 }

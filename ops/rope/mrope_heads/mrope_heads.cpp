@@ -3,7 +3,7 @@
 #include "core/error.hpp"
 #include "kernels/rows.hpp"
 #include "ops/rope/mrope_heads/mrope_heads_ref.hpp"
-#include "ops/rope/rotation.hpp"
+#include "ops/rope/rotation_ops.hpp"
 
 namespace dlblas::rope {
 namespace {
@@ -18,8 +18,7 @@ void check(const Args& args) {
 }
 
 kernels::RowHeads heads(const std::int64_t* letters, bool in_place) {
-  const std::int64_t pairs = letters[kRopeDh], rest = in_place ? 0 : letters[kRopeDn];
-  return {.width = pairs + rest, .split = rest > 0 ? pairs : 0};
+  return rotated_heads(letters[kRopeDh], in_place ? 0 : letters[kRopeDn]);
 }
 
 }  // namespace
@@ -54,16 +53,15 @@ OperatorDef mrope_heads() {
       .rows = "T",
       .heads = heads};
   op.registers = 40, op.access_registers = 20;
-  op.span = [](const Problem& problem) { return problem.scalars[kMropeStyle] == 1 ? 2 : 1; };
+  op.span = rotation_span<kMropeStyle>;
   op.fill = [](const Args& args, RowCall& call) {
     call.n[0] = args.scalars[kMropeFirst].i, call.n[1] = args.scalars[kMropeSecond].i;
   };
   op.choose = [](const Problem& problem, std::int32_t* options) {
     const bool in_place =
         problem.tensors[kMropeTable + 1].alias != 0 && problem.tensors[kMropeTable + 2].alias != 0;
-    options[kPairs] = static_cast<std::int32_t>(problem.dims[kRopeDh]);
-    options[kCopies] = problem.dims[kRopeDh] == 0 || (!in_place && problem.dims[kRopeDn] > 0);
-    options[kInterleaved] = problem.scalars[kMropeStyle] == 1;
+    const std::int64_t pairs = problem.dims[kRopeDh], rest = problem.dims[kRopeDn];
+    choose_rotation<kMropeStyle>(problem, pairs, pairs == 0 || (!in_place && rest > 0), options);
   };
   kernels::add_row_implementations(def, op);
   return def;

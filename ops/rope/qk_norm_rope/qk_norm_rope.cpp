@@ -3,34 +3,9 @@
 #include "core/error.hpp"
 #include "kernels/rows.hpp"
 #include "ops/rope/qk_norm_rope/qk_norm_rope_ref.hpp"
-#include "ops/rope/rotation.hpp"
+#include "ops/rope/rotation_ops.hpp"
 
 namespace dlblas::rope {
-namespace {
-
-/// A column is a pair, rotated or not.
-kernels::RowHeads heads(const std::int64_t* letters, bool) {
-  const std::int64_t pairs = letters[kQkDh], rest = letters[kQkDp];
-  return {.width = pairs + rest, .split = rest > 0 ? pairs : 0};
-}
-
-void fill(const Args& args, RowCall& call) {
-  const double eps = args.scalars[0].f, scale = norm::layer_norm_scale(eps);
-  const auto width = static_cast<double>(2 * (args.letters[kQkDh] + args.letters[kQkDp]));
-  call.f[0] = static_cast<float>(eps * scale * scale);
-  call.f[1] = static_cast<float>(1 / width);
-  call.f[2] = static_cast<float>(scale);
-}
-
-void choose(const Problem& problem, std::int32_t* options) {
-  options[kPairs] = static_cast<std::int32_t>(problem.dims[kQkDh]);
-  options[kCopies] = static_cast<std::int32_t>(problem.dims[kQkDp]);
-  options[kInterleaved] = problem.scalars[0] == 1;
-  options[3] = problem.tensors[kQkCache].dtype != DType::kAbsent;
-}
-
-}  // namespace
-
 OperatorDef qk_norm_rope();
 OperatorDef qk_norm_rope() {
   OperatorDef def;
@@ -58,9 +33,7 @@ OperatorDef qk_norm_rope() {
                 {.op = "qk_norm_rope", .argument = "slots"});
   };
   kernels::set_row_oracle<qk_norm_rope_row<kernels::HostRow>>(def);
-  def.bound = [](const Problem& problem, int) {
-    return norm::row_bound(problem.tensors[kQkQ].dtype);
-  };
+  def.bound = normed_bound;
   def.work_per_row = [](const Problem& problem) {
     return 18.0 * static_cast<double>(problem.dims[kQkDh] + problem.dims[kQkDp]);
   };
@@ -69,13 +42,21 @@ OperatorDef qk_norm_rope() {
                        .operands = {"q|k", "q_out|k_out", "q_weight|k_weight", "cos_sin_cache",
                                     "positions", "|key_cache", "slots"},
                        .any_number = {"slots"},
-                       .rows = "T",
-                       .heads = heads};
+                       .rows = "T"};
+  op.heads = [](const std::int64_t* letters, bool) {
+    return rotated_heads(letters[kQkDh], letters[kQkDp]);
+  };
   op.reduces_groups = true;
   op.registers = 44, op.access_registers = 24;
-  op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
-  op.fill = fill;
-  op.choose = choose;
+  op.span = rotation_span<0>;
+  op.fill = [](const Args& args, RowCall& call) {
+    const std::int64_t width = 2 * (args.letters[kQkDh] + args.letters[kQkDp]);
+    norm::fill_mean_square(args.scalars[0].f, width, call);
+  };
+  op.choose = [](const Problem& problem, std::int32_t* options) {
+    choose_rotation<0>(problem, problem.dims[kQkDh], problem.dims[kQkDp], options);
+    options[3] = problem.tensors[kQkCache].dtype != DType::kAbsent;
+  };
   kernels::add_row_implementations(def, op);
   return def;
 }

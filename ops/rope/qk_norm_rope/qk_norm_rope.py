@@ -38,16 +38,11 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
-# Argument -> what it is, in which unit.
+# Argument -> what it is, in which unit; others as in ops/rope/rope/rope.py.
 ARGUMENTS: dict[str, str] = {
-    "q": "query heads",
-    "k": "key heads",
     "q_weight": "a factor for each channel of a query head",
     "k_weight": "a factor for each channel of a key head",
-    "positions": "row of cos_sin_cache for each token, from 0 to P − 1",
-    "cos_sin_cache": "a row for each position: cosines of its Dh angles, then their sines",
     "key_cache": "blocks of page slots, which k_out is written to",
     "slots": "each token's slot: block · page + place; −1: none",
     "eps": "added to the mean square: x's unit squared",
-    "style": "which channels are pairs: neox (i, i + Dh), interleaved (2i, 2i + 1)",
 }

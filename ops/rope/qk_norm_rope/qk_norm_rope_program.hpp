@@ -1,31 +1,26 @@
 // qk_norm_rope: each head of q and k normalised by itself, then its first pairs rotated by the row
 // of a table that the token's position chooses. A head is a group of columns; a column is a pair of
 // channels: kPairs that are rotated and, behind them, kCopies that are not, which are neighbours or
-// lie half of those channels apart, as rotated ones do. Squares are summed in f32 of values that a
-// power of 2 scales, as layer_norm's; one rounding, at the store, into k_out and its cache alike.
+// lie half of those channels apart, as rotated ones do. One rounding, at the store, into k_out and
+// its cache alike.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
-#include "ops/rope/rotation.hpp"
+#include "ops/rope/norm_rotation.hpp"
 
 namespace dlblas::rope {
 
 inline constexpr int kCaches = 3;  // an option
 
 template <typename Target>
-struct QkNormRope : Rotation<Target> {
-  using Base = Rotation<Target>;
+struct QkNormRope : NormRotation<Target> {
+  using Base = NormRotation<Target>;
   using Access = typename Base::Access;
   using Values = typename Base::Values;
-  using Total = typename Target::Total;
   using typename Base::Loaded;
-  static constexpr Operand<2> kWeight{};
   static constexpr Operand<3> kTable{};
-  static constexpr Operand<5> kCache{};                // of k, at the token's slot
-  enum Scalars : int { kEps, kInverseWidth, kScale };  // RowCall::f; eps scaled
-  static constexpr int kStages = 1;
+  static constexpr Operand<5> kCache{};  // of k, at the token's slot
   static constexpr int kScopes[] = {kGroupScope};
-  static constexpr bool kZeroNeutral = true;
 
   struct Kept {
     RowWords<Target, Base::kX> low, high;
@@ -47,18 +42,8 @@ struct QkNormRope : Rotation<Target> {
     columns.sin = rotates ? at.load(kTable, at.option(kPairs)) : at.zeros(kTable);
   }
 
-  DLBLAS_ROW typename Target::Sum partial(Stage<0>) { return {}; }
-  template <typename Part, typename Stats>
-  DLBLAS_ROW void accumulate(Stage<0>, Part& part, const Kept& kept, const Columns&, const Stats&,
-                             const Access& at) {
-    const Values scale(at.call.f[kScale]);
-    const Values low = values(kept.low) * scale, high = values(kept.high) * scale;
-    part.add_product(low, low), part.add_product(high, high);
-  }
   DLBLAS_ROW void finalize_group(Stage<0>, Kept& kept, float sum, const Access& at) {
-    const Total mean = static_cast<Total>(sum) * static_cast<Total>(at.call.f[kInverseWidth]) +
-                       static_cast<Total>(at.call.f[kEps]);
-    kept.factor = Target::Math::rsqrt(mean) * at.call.f[kScale];
+    kept.factor = Base::factor_of(static_cast<typename Base::Total>(sum), at.call);
   }
 
   /// The weight is read here, since q's and k's differ: heads share the columns.
@@ -67,11 +52,10 @@ struct QkNormRope : Rotation<Target> {
     Target::part([&]() DLBLAS_ROW_LAMBDA { store_head(kept, columns, at); });
   }
   DLBLAS_ROW void store_head(const Kept& kept, const Columns& columns, const Access& at) {
-    const Values factor(kept.factor);
-    RowWords<Target, kWeight> weight_low, weight_high;
-    Base::load_two(kWeight, weight_low, weight_high, at);
-    const Values low = values(kept.low, at.unpack(Stage<1>{})) * factor * values(weight_low);
-    const Values high = values(kept.high, at.unpack(Stage<1>{})) * factor * values(weight_high);
+    RowWords<Target, Base::kWeight> weight_low, weight_high;
+    Base::load_two(Base::kWeight, weight_low, weight_high, at);
+    const Values low = Base::normed(kept.low, kept.factor, weight_low, at);
+    const Values high = Base::normed(kept.high, kept.factor, weight_high, at);
     Values out_low = low, out_high = high;
     if (Base::rotates(at)) {
       const auto &cos = values(columns.cos), &sin = values(columns.sin);

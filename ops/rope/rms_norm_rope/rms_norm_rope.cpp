@@ -2,21 +2,9 @@
 // Read next: rms_norm_rope_program.hpp (what it computes), rms_norm_rope_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
 #include "ops/rope/rms_norm_rope/rms_norm_rope_ref.hpp"
-#include "ops/rope/rotation.hpp"
+#include "ops/rope/rotation_ops.hpp"
 
 namespace dlblas::rope {
-namespace {
-
-void fill(const Args& args, RowCall& call) {
-  const double eps = args.scalars[0].f, scale = norm::layer_norm_scale(eps);
-  const auto width = static_cast<double>(args.letters[kNormRopeH] * args.letters[kNormRopeDh] * 2);
-  call.f[0] = static_cast<float>(eps * scale * scale);
-  call.f[1] = static_cast<float>(1 / width);
-  call.f[2] = static_cast<float>(scale);
-}
-
-}  // namespace
-
 OperatorDef rms_norm_rope();
 OperatorDef rms_norm_rope() {
   OperatorDef def;
@@ -31,20 +19,21 @@ OperatorDef rms_norm_rope() {
       "y_h = n_h · cos_l + n_l · sin_l";
   def.letters = {"T", "H", "Dh"};
   kernels::set_row_oracle<rms_norm_rope_row<kernels::HostRow>>(def);
-  def.bound = [](const Problem& problem, int) {
-    return norm::row_bound(problem.tensors[kNormRopeX].dtype);
-  };
+  def.bound = normed_bound;
   def.work_per_row = [](const Problem& problem) {
     return 18.0 * static_cast<double>(problem.dims[kNormRopeDh] * problem.dims[kNormRopeH]);
   };
   kernels::RowOp op = {
       .program = "rms_norm_rope", .width = "Dh", .operands = {"x", "y", "weight", "cos", "sin"}};
   op.heads = [](const std::int64_t* letters, bool) {
-    return kernels::RowHeads{.width = letters[kNormRopeDh], .split = 0};
+    return rotated_heads(letters[kNormRopeDh], 0);
   };
   op.reduces = true;
   op.registers = 40, op.access_registers = 24;
-  op.fill = fill;
+  op.fill = [](const Args& args, RowCall& call) {
+    const std::int64_t* letters = args.letters;
+    norm::fill_mean_square(args.scalars[0].f, 2 * letters[kNormRopeH] * letters[kNormRopeDh], call);
+  };
   op.choose = [](const Problem& problem, std::int32_t* options) {
     options[kPairs] = static_cast<std::int32_t>(problem.dims[kNormRopeDh]);
   };

@@ -18,20 +18,11 @@ void rms_norm_rope_row(Row& row) {
   const std::int64_t heads = row.size(kNormRopeH), pairs = row.size(kNormRopeDh);
   const std::int64_t token = row.index() / heads, head = row.index() % heads;
   const std::int64_t channels = 2 * pairs, width = heads * channels;
-  const double eps = row.scalar(0), scale = norm::layer_norm_scale(eps);
-  const auto sums = row.template sums<3>(width, [&](auto c, double* terms) {
-    const double v = row.load_row(kNormRopeX, token * heads + c / channels, c % channels);
-    terms[0] = v * v, terms[1] = v * v * v * v, terms[2] = v != 0;
+  const auto root = norm::root_mean_square(row, width, row.scalar(0), [&](auto c) {
+    return row.load_row(kNormRopeX, token * heads + c / channels, c % channels);
   });
-  const norm::RowSquares squares = {sums.of[0], sums.of[1], sums.of[2]};
-  const double mean = squares.sum / static_cast<double>(width) + eps;
-  const double scaled = mean * scale * scale;
-  const double most = std::max(squares.sum * scale * scale, scaled);
-  const bool lost = (std::isfinite(most) && most >= 0x1p126) || scaled < 0x1p-101;
-  const double factor = 1 / std::sqrt(mean);
-  const double roundings = norm::kNormRoundings + squares.root_error(width) + 2;
   const auto normed = [&](auto c) {
-    return row.load(kNormRopeX, c) * factor * row.load_row(kNormRopeWeight, head, c);
+    return row.load(kNormRopeX, c) * root.factor * row.load_row(kNormRopeWeight, head, c);
   };
   row.each(pairs, [&](auto i) {
     const auto h = i + pairs;
@@ -44,7 +35,7 @@ void rms_norm_rope_row(Row& row) {
                                           std::abs(row.load_row(kNormRopeWeight, head, h)) + 1) *
                                              (std::abs(cos) + std::abs(sin)));
     const auto off = [&](double p, double q) {
-      return lost ? -1 : roundings * (std::abs(p) + std::abs(q) + least);
+      return root.lost ? -1 : (root.roundings + 2) * (std::abs(p) + std::abs(q) + least);
     };
     row.store(0, i, a - b, off(a, b));
     row.store(0, h, c + d, off(c, d));

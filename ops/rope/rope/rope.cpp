@@ -2,15 +2,14 @@
 // Read next: rope_program.hpp (what it computes), rope_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
 #include "ops/rope/rope/rope_ref.hpp"
-#include "ops/rope/rotation.hpp"
+#include "ops/rope/rotation_ops.hpp"
 
 namespace dlblas::rope {
 namespace {
 
 /// Channels behind the pairs are columns of their own, but in place.
 kernels::RowHeads heads(const std::int64_t* letters, bool in_place) {
-  const std::int64_t pairs = letters[kRopeDh], rest = in_place ? 0 : letters[kRopeDn];
-  return {.width = pairs + rest, .split = rest > 0 ? pairs : 0};
+  return rotated_heads(letters[kRopeDh], in_place ? 0 : letters[kRopeDn]);
 }
 
 }  // namespace
@@ -40,13 +39,12 @@ OperatorDef rope() {
                        .rows = "T",
                        .heads = heads};
   op.registers = 32, op.access_registers = 12;
-  op.span = [](const Problem& problem) { return problem.scalars[0] == 1 ? 2 : 1; };
+  op.span = rotation_span<0>;
   op.choose = [](const Problem& problem, std::int32_t* options) {
     const bool in_place =
         problem.tensors[kRopeQOut].alias != 0 && problem.tensors[kRopeKOut].alias != 0;
-    options[kPairs] = static_cast<std::int32_t>(problem.dims[kRopeDh]);
-    options[kCopies] = problem.dims[kRopeDh] == 0 || (!in_place && problem.dims[kRopeDn] > 0);
-    options[kInterleaved] = problem.scalars[0] == 1;
+    const std::int64_t pairs = problem.dims[kRopeDh], rest = problem.dims[kRopeDn];
+    choose_rotation<0>(problem, pairs, pairs == 0 || (!in_place && rest > 0), options);
   };
   kernels::add_row_implementations(def, op);
   return def;

@@ -1,0 +1,36 @@
+// What the definitions of layer norms share: their scalars, options and bounds, by the places of
+// tensors and arguments. Read next: ops/norm/layernorm_gated_rows/layernorm_gated_rows.cpp.
+#pragma once
+
+#include "kernels/rows.hpp"
+#include "ops/norm/layer_norm_moments.hpp"
+
+namespace dlblas::norm {
+
+/// Of a row as wide as the letter kWidth.
+template <int kEpsilon, int kWidth>
+void fill_layer_norm_row(const Args& args, RowCall& call) {
+  fill_layer_norm(args.scalars[kEpsilon].f, args.letters[kWidth], call);
+}
+
+/// Options 0 and 1: is there a weight, a bias?
+template <int kWeight, int kBias>
+void choose_layer_norm(const Problem& problem, std::int32_t* options) {
+  options[0] = problem.tensors[kWeight].dtype != DType::kAbsent;
+  options[1] = problem.tensors[kBias].dtype != DType::kAbsent;
+}
+
+/// kWork operations an element.
+template <int kWork, int kWidth>
+double work_of_row(const Problem& problem) {
+  return static_cast<double>(kWork) * static_cast<double>(problem.dims[kWidth]);
+}
+
+/// A result of kLike's dtype that is rounded behind its last operation, in f32 too.
+template <int kLike>
+Bound bound_behind(const Problem& problem, int) {
+  const FloatTraits out = float_traits(problem.tensors[kLike].dtype);
+  return {.magnitude = kRounding * (1 + out.eps), .value = out.eps / 2, .absolute = out.tiny};
+}
+
+}  // namespace dlblas::norm

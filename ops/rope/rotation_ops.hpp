@@ -1,0 +1,36 @@
+// What the definitions of rotations share: the columns of heads, and the programs' options.
+// Read next: ops/rope/rotation.hpp, ops/rope/rope/rope.cpp.
+#pragma once
+
+#include "kernels/rows.hpp"
+#include "ops/mean_square.hpp"
+#include "ops/rope/rotation.hpp"
+
+namespace dlblas::rope {
+
+/// Heads of these pairs, and of columns behind them that are not rotated.
+inline kernels::RowHeads rotated_heads(std::int64_t pairs, std::int64_t rest) {
+  return {.width = pairs + rest, .split = rest > 0 ? pairs : 0};
+}
+
+/// Elements that a column stands for: a pair is two neighbours where the style, a key scalar, is
+/// interleaved.
+template <int kStyle>
+std::int32_t rotation_span(const Problem& problem) {
+  return problem.scalars[kStyle] == 1 ? 2 : 1;
+}
+
+template <int kStyle>
+void choose_rotation(const Problem& problem, std::int64_t pairs, std::int64_t copies,
+                     std::int32_t* options) {
+  options[kPairs] = static_cast<std::int32_t>(pairs);
+  options[kCopies] = static_cast<std::int32_t>(copies);
+  options[kInterleaved] = problem.scalars[kStyle] == 1;
+}
+
+/// The bound of an operator that normalises its first tensor.
+inline Bound normed_bound(const Problem& problem, int) {
+  return norm::row_bound(problem.tensors[0].dtype);
+}
+
+}  // namespace dlblas::rope
