@@ -137,7 +137,8 @@ struct Rules {
 WgmmaGrid::WgmmaGrid(const Problem& p, const GemmWgmmaConfig& c)
     : tiles_m(std::max<std::int64_t>(1, ceil_div(p.dims[c.swapped ? kN : kM], c.block_m))),
       tiles_n(std::max<std::int64_t>(1, ceil_div(p.dims[c.swapped ? kM : kN], c.block_n))),
-      blocks(tiles_m * tiles_n),
+      blocks((c.share == GemmShare::kB ? round_up(tiles_m, c.cluster) : tiles_m) *
+             (c.share == GemmShare::kA ? round_up(tiles_n, c.cluster) : tiles_n)),
       chain(p.dims[kK]) {
   if (c.share == GemmShare::kK) {
     blocks *= c.cluster;
