@@ -82,7 +82,7 @@ struct Mbarrier {
     return done != 0;
   }
 
-  /// Loops, but one statement to the compiler, whom loops take longest.
+  /// A loop within one asm statement: one in C++ takes longer to compile.
   __device__ __forceinline__ void wait(uint32_t parity) {
     asm volatile(
         "{\n\t"
@@ -127,8 +127,8 @@ __device__ __forceinline__ void fence_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/// A place in a ring of `kStages` buffers and the parity of its current phase. Who fills waits for
-/// `empty` with parity ^ 1 (a new ring is empty), who reads waits for `full` with parity.
+/// A place in a ring of `kStages` buffers and the parity of its current phase. A producer waits for
+/// `empty` with parity ^ 1 (a new ring is empty), a consumer for `full` with parity.
 template <int kStages>
 struct RingPlace {
   uint32_t stage = 0;

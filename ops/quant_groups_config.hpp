@@ -52,13 +52,13 @@ struct QuantGroupsRow {
   float largest, powers, global;
   float* values;  // scratch of a row, where elements are no f32 yet; as many as width
   void* q;
-  void* scale;  // f32 or bytes, one a group
+  void* scale;  // f32 or bytes, one per group
 };
 using QuantGroupsFn = void (*)(const QuantGroupsRow& row);
 
 }  // namespace dlblas::quant
 
-// One entry an instruction set, in objects of their own.
+// One entry per instruction set, in objects of their own.
 namespace dlblas::baseline {
 void quant_groups_row(const quant::QuantGroupsRow& row);
 }

@@ -99,3 +99,39 @@ def test_modules_hold_nothing() -> None:
     x = torch.randn(3, 64)
     wide = dlblas.nn.RMSNorm(64)
     assert torch.equal(norm(x), wide(x)) and torch.equal(norm(x, x)[0], wide(x, x)[0])
+
+
+def test_users_functions_were_written_for_a_weight() -> None:
+    def always(x: Any, weight: Any, eps: Any, weight_offset: Any, y: Any) -> None:
+        y[...] = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * (weight + weight_offset)
+
+    def either(x: Any, eps: Any, weight_offset: Any, y: Any, weight: Any = None) -> None:
+        gain = 1 if weight is None else weight + weight_offset
+        y[...] = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * gain
+
+    text = "__global__ void f(own::y* y, const own::x* x, const own::weight* w) {}"
+    dlblas.register("rms_norm", "always", always)
+    dlblas.register("rms_norm", "either", either)
+    dlblas.register("rms_norm", "text", text, grid="T")
+    try:
+        x = rows(4, 64)
+        told = {
+            c["implementation"]: c for c in dlblas.explain("rms_norm", x).as_dict()["candidates"]
+        }
+        assert not told["always"]["supports"] and "needs weight" in told["always"]["reason"]
+        assert told["either"]["supports"]
+        gpu = dlblas.explain("rms_norm", x, device="sm_90a").as_dict()["candidates"]
+        (row,) = (c for c in gpu if c["implementation"] == "text")
+        assert not row["supports"] and "weight is absent" in row["reason"]
+        with dlblas.pinned("rms_norm", "either"):
+            np.testing.assert_allclose(dlblas.rms_norm(x), either_of(x), rtol=1e-5)
+        with_weight = dlblas.explain("rms_norm", x, np.ones(64, np.float32)).as_dict()
+        there = {c["implementation"]: c["supports"] for c in with_weight["candidates"]}
+        assert there["always"] and there["either"]
+    finally:
+        for name in ("always", "either", "text"):
+            dlblas.unregister("rms_norm", name)
+
+
+def either_of(x: Any) -> Any:
+    return x / np.sqrt((x.astype("d") ** 2).mean(-1, keepdims=True) + 1e-6)

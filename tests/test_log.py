@@ -1,4 +1,4 @@
-"""DLBLAS_LOG: a line a call and a step of a search, in Python's logging, in a file, on fd 2.
+"""DLBLAS_LOG: one line per call and per step of a search, in Python's logging, in a file, on fd 2.
 
 Read next: src/core/log.hpp, python/dlblas/_log.py.
 """

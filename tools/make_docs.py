@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the documentation site: the tree's Markdown, and a page an operator from the registry.
+"""Builds the documentation site: the tree's Markdown, and one page per operator, from the registry.
 
 In: docs/, the folders' README.md, the built package and dlblas_describe. Out: build/site, which
 works offline and from a folder; exit code 1, and a line for each, where a link leads nowhere,

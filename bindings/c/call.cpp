@@ -35,8 +35,10 @@ const Form& form_of(dlblas_op_t op, const dlblas_args* call) {
 namespace {
 // call,<op>,<dims>,<dtype>,<device>,<implementation>,<configuration>,<why>,<time>: on a GPU, of the
 // call until it was queued.
-[[gnu::noinline, gnu::cold]] void log_call(const Operator& op, const Plan& plan,
-                                           std::int64_t nanoseconds) {
+[[gnu::noinline, gnu::cold]] void log_call(const Operator& op, const Plan& chosen,
+                                           const Kernel& kernel, std::int64_t nanoseconds) {
+  const bool captured = kernel.implementation != chosen.implementation;
+  const Plan& plan = captured ? select(op, for_capture(chosen.problem)) : chosen;
   char spent[32];
   std::snprintf(spent, sizeof spent, "%.3gus", 1e-3 * static_cast<double>(nanoseconds));
   const Implementation& impl = *plan.implementation;
@@ -76,7 +78,7 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
     if (wants_ranges()) range.open(range_name(*form.op, plan));
     launch(kernel, args, side.context());
     count(g_counters.calls);
-    if (begin) log_call(*form.op, plan, steady_nanoseconds() - begin);
+    if (begin) log_call(*form.op, plan, kernel, steady_nanoseconds() - begin);
     return DLBLAS_OK;
   } catch (...) {
     return keep_exception();

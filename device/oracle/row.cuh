@@ -1,4 +1,4 @@
-// The kernel of an oracle whose results are rows: one block a row, slow and plain on purpose. The
+// The kernel of an oracle whose results are rows: one block per row, slow and plain on purpose. The
 // host's reference, the same text, checks it before it judges (tuner/oracle_source.cpp).
 // Flow: tune > measure > [judge].  Read next: device/oracle/row.hpp, src/kernels/row_oracle.cpp.
 #pragma once

@@ -109,7 +109,7 @@ std::vector<RowConfig> wanted(const kernels::RowQuery& q) {
 }
 
 /// bf16 on H200, 2026-11-22. Over a cluster 1024×65536 takes 66.3 µs, where a copy takes 65. With
-/// few blocks a multiprocessor, reads and writes take turns: 256×262144 takes 70.5 with three and
+/// few blocks per multiprocessor, reads and writes take turns: 256×262144 takes 70.5 with three and
 /// 86 with two; less so where two tensors are read and two written (129, as a copy). In shared
 /// memory over a cluster, 1024×65536 and 256×262144 take 1.43 and 1.58 times a copy, with `add`
 /// 1.07 and 1.13.

@@ -85,7 +85,7 @@ __device__ inline void each_access(const QuantTilesParams& p, const F& f) {
 
 }  // namespace quant_tiles_detail
 
-/// A tile a block: 128 rows by 128 columns, or some columns of all rows.
+/// One tile per block: 128 rows by 128 columns, or some columns of all rows.
 template <QuantTilesTraits S>
 __global__ void __launch_bounds__(kQuantThreads)
     quantize_tiles(const __grid_constant__ QuantTilesParams p) {

@@ -89,7 +89,7 @@ struct QuantTilesPasses {
 
 }  // namespace dlblas::quant
 
-// One entry an instruction set, in objects of their own.
+// One entry per instruction set, in objects of their own.
 namespace dlblas::baseline {
 quant::QuantTilesPasses quant_tiles_passes();
 }

@@ -69,8 +69,8 @@ class StateElement {
   double size() const { return size_; }
   /// f32 cannot hold what kernels make on the way.
   bool lost() const { return lost_; }
-  /// A scan joins parts in a tree: two roundings a level, of which many go either way. A factor of
-  /// many steps may be 0 in f32.
+  /// A scan joins parts in a tree: two roundings per level, of which many go either way. A factor
+  /// of many steps may be 0 in f32.
   double off() const {
     const double tree = 2.0 * static_cast<double>(std::min<std::int64_t>(steps_ - 1, 8)) * size_;
     return off_ + std::max(0.0, tree) + (steps_ > 1 ? peak_ * kFlushed : 0);

@@ -1,5 +1,5 @@
 // What hosts and the instruction-set objects of state-space steps agree on: plain values.
-// Read next: ops/ssm/steps_simd.hpp (the passes), steps_cpu.hpp (who calls them).
+// Read next: ops/ssm/steps_simd.hpp (the passes), steps_cpu.hpp (calls them).
 #pragma once
 
 #include <stdint.h>
@@ -38,7 +38,7 @@ struct SsmPasses {
 
 }  // namespace dlblas::ssm
 
-// One entry an instruction set, in objects of their own.
+// One entry per instruction set, in objects of their own.
 namespace dlblas::baseline {
 ssm::SsmPasses ssm_passes();
 }

@@ -1,6 +1,6 @@
 // Steps of state-space models on rows, once for every instruction set.
 // In: rows of a state and what drives them. Out: SsmPasses. Numerics: f32; a state of 16 bits is
-// rounded once a step; sums over the state are f32 within 4096 columns, f64 across. Flow: call >
+// rounded once per step; sums over the state are f32 within 4096 columns, f64 across. Flow: call >
 // validate > select > compile > [launch].  Read next: cpu/math.hpp, steps_cpu.hpp.
 #pragma once
 

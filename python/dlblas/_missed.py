@@ -1,4 +1,4 @@
-"""Problems from a file: what a run met and no search has seen, one JSON object a line.
+"""Problems from a file: what a run met and no search has seen, one JSON object per line.
 
 In: lines like ``{"op": "rms_norm", "dims": {"T": 16, "C": 4096}, "dtype": "bf16", "scalars":
 {"eps": 1e-5}}``; ``dtypes`` may name tensors, ``{"": "bf16", "weight": "f32"}``, and ``"bias":
@@ -76,7 +76,7 @@ def _parse(number: int, text: str) -> Missed:
     if not good or not all(isinstance(part, dict) for part in parts):
         got = harmless(cut(text, 100))
         raise _specs.refuse(
-            "compile", f"--missed line {number}", "is malformed", _LINE, got, "one object a line"
+            "compile", f"--missed line {number}", "is malformed", _LINE, got, "one object per line"
         )
     dims, dtypes, scalars = parts
     common = {"": value["dtype"]} if value.get("dtype") else {}

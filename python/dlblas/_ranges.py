@@ -36,7 +36,7 @@ def profiler_ranges() -> Iterator[None]:
     """Inside, torch's profiler shows each call on any thread as a range of its own.
 
     Its name says what ran: ``dlblas::rms_norm cuda_registers threads=256 …, T=16 C=4096,bf16,…``.
-    Costs some microseconds a call inside, nothing outside. Nests.
+    Costs some microseconds per call inside, nothing outside. Nests.
     """
     global _open
     import torch.profiler  # noqa: F401  (an ImportError here, not in the middle of a call)

@@ -152,10 +152,10 @@ def _tune_options(tune: argparse.ArgumentParser) -> None:
         "--cases", choices=("bench", "tune"), help="every such case, in place of --dims"
     )
     tune.add_argument(
-        "--seconds", type=_seconds, help="budget a key (default DLBLAS_TUNE_SECONDS, 10)"
+        "--seconds", type=_seconds, help="budget per key (default DLBLAS_TUNE_SECONDS, 10)"
     )
     tune.add_argument("--effort", choices=tuple(EFFORTS), help="a budget by name: 2 s, 10 s, 60 s")
-    tune.add_argument("--log", metavar="FILE", help="a CSV file that gets a row a measurement")
+    tune.add_argument("--log", metavar="FILE", help="a CSV file that gets one row per measurement")
     tune.add_argument("--strategy", help="exhaustive or random (default: by the size of the space)")
     tune.add_argument("--seed", type=int, default=0)
     tune.add_argument("--max-evaluations", type=int, metavar="N")
@@ -191,7 +191,7 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         default="all",
         help="host, machine, import, rms_norm, add_rms_norm, rows, matmul, python, or all of these "
         "(default); with a GPU and torch gpu_norm, gpu_norm_long, gpu_norm_backward, gpu_rows, "
-        "gpu_matmul, gpu_host, gpu_compile, or gpu for all of those",
+        "gpu_chain, gpu_matmul, gpu_host, gpu_compile, or gpu for all of those",
     )
     bench.add_argument(
         "--out", help="file or folder (default benchmarks/results/<section>-<cpu or card>.jsonl)"
@@ -200,7 +200,7 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         "--commit", metavar="SHA[+dirty]", help="what is measured, where the tree has no git"
     )
     bench.add_argument("--threads", type=_threads, metavar="1,2", help="thread counts to run with")
-    bench.add_argument("--seconds", type=_seconds, help="search budget a key")
+    bench.add_argument("--seconds", type=_seconds, help="search budget per key")
     bench.add_argument("--only", metavar="OP,…", help="rows: these operators")
     bench.add_argument(
         "--within",
@@ -233,7 +233,7 @@ def _demo_options(demo: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--root", default="build/demo", help="folder of its own store (default %(default)s)"
     )
-    demo.add_argument("--seconds", type=_seconds, help="search budget a key (default 8)")
+    demo.add_argument("--seconds", type=_seconds, help="search budget per key (default 8)")
     demo.add_argument("--quick", action="store_true", help="tiny shapes and budgets")
     demo.add_argument("--device", help="cpu, cuda or cuda:1 (default: a GPU where one can be used)")
 

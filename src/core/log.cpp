@@ -100,7 +100,7 @@ bool told(LogLevel level, std::string_view line) {
   return true;
 }
 
-// One write a line: lines of several threads or processes do not mix.
+// One write per line: lines of several threads or processes do not mix.
 void write_line(LogLevel level, std::string line) {
   const int file = log_file();
   if (file < 0) {

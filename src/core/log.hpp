@@ -29,14 +29,14 @@ inline constexpr std::uint32_t kTopicsUnread = 1u << 31;
 inline std::atomic<std::uint32_t> g_log_topics{kTopicsUnread};
 bool logs_topic(LogTopic topic);
 }  // namespace detail
-/// One relaxed load where nobody listens.
+/// One relaxed load where logging is off.
 inline bool logs(LogTopic topic) {
   return detail::g_log_topics.load(std::memory_order_relaxed) != 0 && detail::logs_topic(topic);
 }
 /// `fields` follow `dlblas,<topic>,`. Ask `logs` first.
 void log(LogTopic topic, std::string_view fields);
 
-/// Who gets whole lines, without their end; false: it did not take this one. Called on any thread,
+/// Receives whole lines, without their end; false: it did not take this one. Called on any thread,
 /// with locks of the library's held: it must not call back, or wait. Null: standard error.
 using LogHook = bool (*)(LogLevel level, const std::string& line);
 void set_log_hook(LogHook hook);

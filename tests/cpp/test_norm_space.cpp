@@ -68,7 +68,7 @@ TEST_F(NormSpace, DefaultsInTwoPassesHoldWhatIsInFlight) {
     expect_default_holds("cuda_rows", {"rms_norm", DType::kBF16, DType::kF32, true}, 65536, arch);
 }
 
-// A full row of four accesses a thread, the most that one block holds.
+// A full row of four accesses per thread, the most that one block holds.
 TEST_F(NormSpace, DefaultsOfTheGradientHoldARoundedRow) {
   for (const int arch : {80, 90})
     for (const DType dtype : {DType::kF16, DType::kBF16})

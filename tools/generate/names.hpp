@@ -69,7 +69,7 @@ inline std::string wrap(std::string_view text, const std::string& prefix, std::s
   return line.empty() ? out : out + prefix + line + "\n";
 }
 
-/// `a, b, c` on one line when it fits after `head`, else one item a line: signatures.
+/// `a, b, c` on one line when it fits after `head`, else one item per line: signatures.
 inline std::string list(const std::string& head, const std::vector<std::string>& items,
                         const std::string& tail, const std::string& indent) {
   std::string flat;

@@ -25,25 +25,8 @@ from .markdown import code, fold, folded, plain, table, wide
 Row = dict[str, Any]
 BACKENDS = {"cpu": "CPUs", "cuda": "NVIDIA GPUs"}
 FACTS = ("shapes", "dtypes", "aliasing", "numerics")
-# What a letter counts, wherever it stands in a schema, a message or a kernel.
-LETTERS = {
-    "M": "rows of the product",
-    "N": "columns of the product",
-    "K": "terms of each sum of products",
-    "T": "tokens: all leading dimensions together",
-    "C": "elements of a row, the normalised width",
-    "F": "elements of the feed-forward width",
-    "B": "sequences of a batch",
-    "S": "tokens of the query",
-    "L": "tokens of keys and values",
-    "H": "query heads",
-    "Hkv": "heads of keys and values",
-    "D": "elements of a head",
-    "E": "experts",
-    "group": "columns that share a scale",
-    "topk": "experts a token goes to",
-    "G": "elements that share a scale",
-}
+# What a letter counts; each family and operator says it of its own in LETTERS.
+LETTERS = {"T": "tokens: all leading dimensions together"}
 
 
 class Library(NamedTuple):
@@ -141,10 +124,11 @@ def _arguments(library: Library, row: Row) -> str:
     results = [[code(r["name"]), f"{code(_shape(r))} {_dtypes(r)}"] for r in row["results"]]
     text += table(["result", "what"], results)
     letters = []
+    counts = LETTERS | library.words(row, "LETTERS")
     for letter in row["letters"]:
         kind = "any; choices are kept by buckets" if letter["bucketed"] else "exact"
         kind = f"not; tuned as {letter['pool']}" if letter["pool"] else kind
-        letters.append([code(letter["name"]), LETTERS.get(letter["name"], ""), kind])
+        letters.append([code(letter["name"]), counts.get(letter["name"], ""), kind])
     return text + table(["letter", "counts", "in a choice's key"], letters)
 
 

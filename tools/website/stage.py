@@ -1,6 +1,6 @@
 """Copies the tree's Markdown to where Sphinx reads it, with links that lead somewhere on the site.
 
-In: docs/**.md, README.md of folders, CHANGELOG.md, CONTRIBUTING.md. Out: one document a page; a
+In: docs/**.md, README.md of folders, CHANGELOG.md, CONTRIBUTING.md. Out: one document per page; a
 link to a page becomes a link to its document, and a link to any other file, or a code span that
 names one, a link to its text (sources.py). The pages themselves stay plain: every link of theirs
 also works where the repository is looked at. docs/index.md is the first page, and its lists are

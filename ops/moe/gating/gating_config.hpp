@@ -14,7 +14,7 @@ struct MoeGateTraits {
   bool aligned_results;
 };
 inline constexpr int kMoeGateTokens = 8;  // of a warp
-inline constexpr int kMoeMostHeld = 16;
+inline constexpr int kMoeMaxHeld = 16;
 
 struct MoeGateParams {
   const void* logits;

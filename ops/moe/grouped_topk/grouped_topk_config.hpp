@@ -55,7 +55,7 @@ static_assert(sizeof(GroupedTopkParams) == 3 * 144 + 9 * 8 + 9 * 4 + 4,
 
 /// Where a warp keeps column c: columns of neighbouring groups lie in other banks.
 constexpr int32_t grouped_topk_place(int32_t c) { return c + c / 32; }
-/// 32-bit words of shared memory a row: its experts' ranks, then 64 bits a group.
+/// 32-bit words of shared memory per row: its experts' ranks, then 64 bits per group.
 constexpr int32_t grouped_topk_words(int32_t experts, int32_t groups) {
   return (grouped_topk_place(experts) + 2) / 2 * 2 + 2 * groups;
 }
@@ -77,7 +77,7 @@ struct GroupedTopkPasses {
 
 }  // namespace dlblas::moe
 
-// One entry an instruction set, in objects of their own.
+// One entry per instruction set, in objects of their own.
 namespace dlblas::baseline {
 moe::GroupedTopkPasses grouped_topk_passes();
 }

@@ -1,4 +1,4 @@
-// moe_permute: the position of each choice, then a block a token, which reads its row once and
+// moe_permute: the position of each choice, then one block per token, which reads its row once and
 // writes it to each of its positions.
 // Flow: call > validate > select > compile > [launch].  Read next: ops/moe/sort/sort.cuh.
 #pragma once

@@ -112,19 +112,19 @@ NormCudaParams params_of(const NormTensors& at, const Args& args) {
   return p;
 }
 
-NormMeeting MeetingLayout::in(void* workspace) const {
+GridRowSum GridRowSumLayout::in(void* workspace) const {
   auto* base = static_cast<char*>(workspace);
-  NormMeeting meeting{};
-  meeting.totals = reinterpret_cast<double*>(base + 16);
-  meeting.arrived = reinterpret_cast<std::uint32_t*>(base + arrived_at());
-  meeting.parts = reinterpret_cast<double*>(base + parts_at());
-  meeting.members = static_cast<std::int32_t>(members);
-  return meeting;
+  GridRowSum row_sum{};
+  row_sum.totals = reinterpret_cast<double*>(base + 16);
+  row_sum.arrived = reinterpret_cast<std::uint32_t*>(base + arrived_at());
+  row_sum.parts = reinterpret_cast<double*>(base + parts_at());
+  row_sum.members = static_cast<std::int32_t>(members);
+  return row_sum;
 }
 
-int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
-                    void* workspace, bool dependent) {
-  const NormClearParams params = {static_cast<std::uint32_t*>(workspace), bytes / 4};
+int zero_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
+                   void* workspace, bool dependent) {
+  const ZeroFillParams params = {static_cast<std::uint32_t*>(workspace), bytes / 4};
   cuda::Launch how;
   how.block.x = 256;
   how.dependent = dependent;
@@ -132,8 +132,8 @@ int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& con
   return cuda::launch(*kernel.entries[0], how, params, context.stream);
 }
 
-KernelSource clear_source() {
-  return {"ops/norm/cuda/norm_clear.cuh", "dlblas::norm::norm_clear", 0};
+KernelSource zero_fill_source() {
+  return {"ops/norm/cuda/zero_fill.cuh", "dlblas::norm::zero_fill", 0};
 }
 
 }  // namespace dlblas::norm

@@ -57,22 +57,22 @@ struct NormCudaParams {
 };
 static_assert(sizeof(NormCudaParams) == 120, "host and device read the same bytes");
 
-/// Where blocks all over the grid meet over a row: in the workspace.
-struct NormMeeting {
+/// The sums of rows that blocks of the whole grid share: in the workspace.
+struct GridRowSum {
   uint32_t* arrived;  // [rows] parts that are there; 0 before the launch
   double* totals;     // [rows] sums of squares; 0 (before the launch): not there, negative: zero
   double* parts;      // [rows, members]
   int32_t members;    // parts of a row
   uint32_t unused;
 };
-struct NormClearParams {
+struct ZeroFillParams {
   uint32_t* words;  // to be 0
   int64_t count;
 };
-static_assert(sizeof(NormClearParams) == 16, "host and device read the same bytes");
+static_assert(sizeof(ZeroFillParams) == 16, "host and device read the same bytes");
 struct NormSplitParams {
   NormCudaParams call;
-  NormMeeting meeting;
+  GridRowSum row_sum;
   uint32_t* ticket;  // the next item; 0 before the launch
   int64_t lag;       // rows between a chunk's sum and its result
 };

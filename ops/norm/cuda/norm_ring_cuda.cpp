@@ -69,8 +69,8 @@ struct Ring : NormForm<NormRingConfig> {
     return false;
   }
 
-  /// The fewest blocks a row that fit, with eight accesses a thread before sixteen. None: vectors =
-  /// 0.
+  /// The fewest blocks per row that fit, with eight accesses per thread before sixteen. None:
+  /// vectors = 0.
   static NormRingConfig preset(const Query& q) {
     NormRingConfig c;
     for (const int most : {8, 16})

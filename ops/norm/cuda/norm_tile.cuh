@@ -100,7 +100,7 @@ struct NormTile {
   __device__ static void normalize(Row& h, const Weights& weights, RowScale<S.type> scale,
                                    float offset) {
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) h[i] = dlblas::normalize<S>(h[i], weights[i], scale, offset);
+    for (int i = 0; i < kVectors; ++i) h[i] = norm::normalize<S>(h[i], weights[i], scale, offset);
   }
 };
 

@@ -45,7 +45,7 @@ constexpr int scales_blocks() {
   return 0;
 }
 
-/// scales[row] of every row: C.threads threads a row.
+/// scales[row] of every row: C.threads threads per row.
 template <NormCudaTraits S, BackwardColumnsConfig C>
 __global__ void __launch_bounds__(kBackwardColumnsBlock, scales_blocks<S>())
     norm_backward_scales(const __grid_constant__ BackwardColumnsParams p) {

@@ -17,7 +17,7 @@ namespace dlblas::norm {
 /// configuration.
 inline constexpr int64_t kBackwardBlock = 4096;
 
-struct BackwardTraits {
+struct RmsNormBackwardTraits {
   DType element;            // of dy, x, dresidual and dx
   DType weight;             // element, or f32
   bool add;                 // dresidual is given
@@ -25,7 +25,7 @@ struct BackwardTraits {
 };
 
 /// The searched knobs; the table is in rms_norm_backward_cpu.cpp.
-struct BackwardConfig {
+struct RmsNormBackwardConfig {
   int32_t unroll = 2;     // pairs of vectors in flight: accumulators of each sum
   int32_t task_kib = 64;  // bytes of dy and x per task: below, threads cost more than they bring
 };
@@ -60,16 +60,16 @@ struct BackwardPasses {
 
 }  // namespace dlblas::norm
 
-// One entry an instruction set, in objects of their own: norm_<isa>.cpp.
+// One entry per instruction set, in objects of their own: norm_<isa>.cpp.
 namespace dlblas::baseline {
-norm::BackwardPasses backward_passes(const norm::BackwardTraits& traits,
-                                     const norm::BackwardConfig& config);
+norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
+                                     const norm::RmsNormBackwardConfig& config);
 }
 namespace dlblas::avx2 {
-norm::BackwardPasses backward_passes(const norm::BackwardTraits& traits,
-                                     const norm::BackwardConfig& config);
+norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
+                                     const norm::RmsNormBackwardConfig& config);
 }
 namespace dlblas::avx512 {
-norm::BackwardPasses backward_passes(const norm::BackwardTraits& traits,
-                                     const norm::BackwardConfig& config);
+norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
+                                     const norm::RmsNormBackwardConfig& config);
 }

@@ -1,4 +1,4 @@
-// rms_norm_backward on CPUs: one implementation an instruction-set level. Rows are divided into
+// rms_norm_backward on CPUs: one implementation per instruction-set level. Rows are divided into
 // chunks by the sizes alone; a chunk is one thread's and adds to a partial dweight of its own, in
 // f32; the chunks are added up in order, in f64. So results are the same bits on any number of
 // threads. In: Problem, Config; Args. Out: Kernel; dx and dweight. Flow: call > validate > [select]
@@ -19,7 +19,7 @@ namespace {
 
 /// Code of an instruction-set level.
 struct BackwardLevel {
-  BackwardPasses (*passes)(const BackwardTraits&, const BackwardConfig&);
+  BackwardPasses (*passes)(const RmsNormBackwardTraits&, const RmsNormBackwardConfig&);
 };
 constexpr BackwardLevel kBaseline = {baseline::backward_passes};
 #if defined(__x86_64__)
@@ -235,18 +235,19 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 // ---- what is decided before --------------------------------------------------------------------
 
-const ConfigTable<BackwardConfig>& table() {
-  static const auto* knobs = new ConfigTable<BackwardConfig>{
-      field<&BackwardConfig::unroll>("unroll", {1, 2, 4}),
-      field<&BackwardConfig::task_kib>("task_kib", {16, 64, 256}),
+const ConfigTable<RmsNormBackwardConfig>& table() {
+  static const auto* knobs = new ConfigTable<RmsNormBackwardConfig>{
+      field<&RmsNormBackwardConfig::unroll>("unroll", {1, 2, 4}),
+      field<&RmsNormBackwardConfig::task_kib>("task_kib", {16, 64, 256}),
   };
   return *knobs;
 }
 
 void constrain(const Query& q, Space& space) {
   if (q.problem.flags & kDeterministic)
-    space.require(table(), "the same bits: one number of accumulators", {"unroll"},
-                  [](const BackwardConfig& c) { return c.unroll == BackwardConfig().unroll; });
+    space.require(
+        table(), "the same bits: one number of accumulators", {"unroll"},
+        [](const RmsNormBackwardConfig& c) { return c.unroll == RmsNormBackwardConfig().unroll; });
 }
 
 bool rows_are_strided(Layout layout) {
@@ -276,14 +277,14 @@ double estimate(const Query& q, const Config&) {
 
 Kernel prepare(const Query& q, const Config& config) {
   const Problem& problem = q.problem;
-  const BackwardConfig chosen = table().from_config(config);
+  const RmsNormBackwardConfig chosen = table().from_config(config);
   const std::int64_t width = problem.dims[kC], rows = problem.dims[kT];
   State state;
   state.cast = problem.scalars[kKeyCastBeforeWeight] != 0;
   const bool weighted = has(problem, kWeight);
-  const BackwardTraits traits = {problem.tensors[kDy].dtype,
-                                 weighted ? problem.tensors[kWeight].dtype : DType::kF32,
-                                 has_residual(problem), state.cast};
+  const RmsNormBackwardTraits traits = {problem.tensors[kDy].dtype,
+                                        weighted ? problem.tensors[kWeight].dtype : DType::kF32,
+                                        has_residual(problem), state.cast};
   state.passes = kernels::code_of<BackwardLevel>(q).passes(traits, chosen);
   const std::int64_t chunk_bytes =
       2 * chunk_rows(rows, width) * width * size_of(problem.tensors[kDy].dtype);
@@ -304,7 +305,7 @@ std::vector<Implementation> cpu() {
   base.knobs = &table();
   base.supports = supports;
   base.constrain = constrain;
-  base.heuristic = [](const Query&) { return table().to_config(BackwardConfig{}); };
+  base.heuristic = [](const Query&) { return table().to_config(RmsNormBackwardConfig{}); };
   base.estimate = estimate;
   base.prepare = prepare;
   return kernels::per_level(base, "cpu_", {

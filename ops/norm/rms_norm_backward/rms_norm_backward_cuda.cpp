@@ -131,8 +131,8 @@ bool fits(const NormCudaTraits& s, std::int64_t width, const BackwardRegistersCo
   return c.threads == 8 || access / 2 < width;
 }
 
-/// Two accesses a thread where that holds the width; 512 threads a multiprocessor, which leaves
-/// each 128 registers; no more rows a block than give every multiprocessor one. `threads` 0: none
+/// Two accesses per thread where that holds the width; 512 threads per multiprocessor, which leaves
+/// each 128 registers; no more rows per block than give every multiprocessor one. `threads` 0: none
 /// fits.
 BackwardRegistersConfig default_registers(const Problem& problem, const DeviceInfo& device) {
   const NormCudaTraits s = traits_of(problem);

@@ -92,7 +92,7 @@ DLBLAS_INLINE void write_gradient2(const norm::BackwardRow& row, int64_t i, Scal
     store2<E, kN>(at<E>(row.dx, i), mul2(t, splat2(k.r)));
   }
   if constexpr (kCast) n = round2<E, kNans<E, E>>(n);
-  // In the lanes' order: no permutation a row. The host knows it from `place`.
+  // In the lanes' order: no permutation per row. The host knows it from `place`.
   float* sum = row.dweight + i;
   store<DType::kF32>(sum, fma(dy.a, n.a, load<DType::kF32>(sum)));
   store<DType::kF32>(sum + kWidth, fma(dy.b, n.b, load<DType::kF32>(sum + kWidth)));
@@ -124,8 +124,8 @@ void write_gradient(const norm::BackwardRow& row, float r, float s) {
 }
 
 template <DType E, DType W>
-norm::BackwardPasses pick_gradient(const norm::BackwardTraits& traits,
-                                   const norm::BackwardConfig& config) {
+norm::BackwardPasses pick_gradient(const norm::RmsNormBackwardTraits& traits,
+                                   const norm::RmsNormBackwardConfig& config) {
   norm::BackwardPasses passes = {};
   passes.sum = config.unroll == 1   ? sum_gradient<E, W, 1>
                : config.unroll == 2 ? sum_gradient<E, W, 2>
@@ -151,8 +151,8 @@ norm::BackwardPasses pick_gradient(const norm::BackwardTraits& traits,
 
 }  // namespace
 
-norm::BackwardPasses backward_passes(const norm::BackwardTraits& traits,
-                                     const norm::BackwardConfig& config) {
+norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
+                                     const norm::RmsNormBackwardConfig& config) {
   const bool same = traits.weight == traits.element;
   switch (traits.element) {
     case DType::kF32:

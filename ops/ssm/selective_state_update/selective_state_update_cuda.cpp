@@ -63,7 +63,7 @@ struct Form : kernels::CudaForm<StateUpdateTraits, StateUpdateConfig> {
   static Config preset(const Query& q) {
     Config c;
     if (q.problem.dims[kN] == 0) return c;
-    // Fewer rows a thread where all of them do not fill the device.
+    // Fewer rows per thread where all of them do not fill the device.
     const auto& dims = q.problem.dims;
     double heads = 1;
     for (const Letter letter : {kBatch, kG, kR}) heads *= static_cast<double>(dims[letter]);

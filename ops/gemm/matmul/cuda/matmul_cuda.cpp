@@ -14,8 +14,8 @@ bool is_aligned(const TensorTraits& t) {
   return t.dtype == DType::kAbsent || (1 << t.align_log2) >= size_of(t.dtype);
 }
 
-/// Rows of the result in 16-byte stores. A result that is yet to be made says nothing of its pitch:
-/// N decides there.
+/// Can rows of the result be written in 16-byte stores? A result that is not allocated yet has no
+/// pitch; it will be N.
 bool has_vector_rows(const Problem& p) {
   const TensorTraits& out = p.tensors[kOut];
   if (out.align_log2 < kAlignCap) return false;
