@@ -14,44 +14,63 @@
 namespace dlblas::gemm {
 namespace {
 
-// What ranks configurations is fitted to a prototype's times on H200s, bf16, 22 November 2026
-// (docs/notes/gemm.md): of seven large products its first choice was 0 to 2.8 % off the best.
+// What ranks configurations is fitted to 110 times of 14 products on an H100, bf16, 24 November
+// 2026 (docs/notes/gemm.md; tests/cpp/test_matmul_space.cpp has the times and what the fit is
+// worth). There cuBLAS sustained 690 TFLOP/s, 0.93 of what the table of rates says for an H200:
+// factors of rates are 1.07 times what that H100 did, so that estimates compare with cublaslt's.
 
-bool is_multicast(const GemmWgmmaConfig& c) {
-  return c.share == GemmShare::kA || c.share == GemmShare::kB;
+/// Limits near each other slow each other down: the larger of a and b, and more where they meet.
+double limits(double a, double b, double order) {
+  return std::pow(std::pow(a, order) + std::pow(b, order), 1 / order);
 }
 
-/// Tiles one after the other at the rate that the device sustains (1.05 of what cuBLAS sustains,
-/// whose rate the table has), never faster than their copies come. Narrow tiles load the rest of
-/// the machine more than 128 × 128 do; a ring of less than 160 KiB runs dry at times; a tile's
-/// epilogue takes as long as it is, unless the other warpgroup multiplies meanwhile.
-double product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
-  constexpr double kOfCublas = 1.05, kEpilogue = 1.4e-6;
-  constexpr double kFromL2 = 1.25;  // of what one multiprocessor draws from memory
-  const WgmmaGrid grid(p, c);
+/// Seconds for 64 of K of a tile while L2 serves `crowd` of the device. Tensor cores multiply; each
+/// instruction reads 64 rows of A and all columns of B from shared memory, where the copies of each
+/// stage go as well, 128 bytes a clock; and the copies come out of L2. 128 × 128: 512 clocks of
+/// products, 640 of shared memory, but products draw the power that lowers the clock.
+double step_seconds(const GemmWgmmaConfig& c, const DeviceInfo& device, double crowd) {
+  constexpr double kProducts = 1.12;  // of what cuBLAS sustains
+  constexpr double kClock = 1.47;     // of the clock at which products would take cuBLAS's time
+  constexpr double kFromL2 = 1.33;    // of what one multiprocessor draws from memory
+  constexpr double kFlopsAClock = 4096, kBytesAClock = 128;
   const Rates unit = unit_rates(device);
-  const double m = c.block_m, n = c.block_n, depth = static_cast<double>(grid.chain);
-  const double wide = 1 + 8 * std::max(0.0, (m + n) / (m * n) - 1.0 / 64);
-  const double ring = c.stages * (m + n) * c.block_k * 2 / 1024;
-  const double dry = 1 + 0.06 * std::max(0.0, (160 - ring) / 32);
-  // Under multicast a neighbour brings half of one operand. Ping-pong does without.
+  const double m = c.block_m, n = c.block_n;
+  const double products = 2 * m * n * 64 / (kProducts * unit.half_flops);
+  const double read = m / 64 * (64 + n) * 128, written = (m + n) * 128;
+  const double clock = kClock * unit.half_flops / kFlopsAClock;
+  const double shared = (read + written) / (kBytesAClock * clock);
+  // Under multicast a neighbour brings half of one operand.
   const double brought =
       (c.share == GemmShare::kA ? m / 2 : m) + (c.share == GemmShare::kB ? n / 2 : n);
-  const double copies = brought * depth * 2 / (kFromL2 * unit.alone_bytes_per_s);
-  const double together = c.pingpong ? (is_multicast(c) ? 1.004 : 1) : (is_multicast(c) ? 1 : 1.03);
-  const double tile = 2 * m * n * depth / (kOfCublas * unit.half_flops) * wide * dry * together;
+  const double copied = crowd * brought * 128 / (kFromL2 * unit.alone_bytes_per_s);
+  // Measured, not explained: widths that are odd multiples of 16 take longer. Rings of three dry
+  // up; pairs wait for each other, and more where two warpgroups wait for one stage.
+  const double odd = c.block_n % 32 == 16 ? 1.06 : 1, dry = c.stages * c.steps() < 4 ? 1.03 : 1;
+  const double together = c.pingpong ? 1 : 1.01;
+  const double pair = c.multicast() ? (c.pingpong ? 1.01 : 1.02) : 1;
+  return limits(products, limits(shared, copied, 3), 8) * odd * dry * together * pair;
+}
+
+/// Tiles one after the other; the last ones have L2 to themselves. A tile's epilogue takes as long
+/// as it is, unless the other warpgroup multiplies meanwhile.
+double product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
+  constexpr double kEpilogue = 1.4e-6;
+  const WgmmaGrid grid(p, c);
   const auto waves = static_cast<double>(grid.waves(c, device));
-  const double ends = c.pingpong ? (waves < 2 ? kEpilogue : 0) : waves * kEpilogue;
-  return waves * std::max(tile, copies) + ends;
+  const double last = static_cast<double>(grid.blocks) / device.units - (waves - 1);
+  const double steps = (waves - 1) * step_seconds(c, device, 1) +
+                       step_seconds(c, device, std::clamp(last, 0.7, 1.0));
+  return steps * static_cast<double>(grid.chain) / 64 + (c.pingpong ? 1 : waves) * kEpilogue;
 }
 
 /// All operands once through memory, which few blocks cannot keep busy, nor copies of rows that are
-/// not there; and the ends of tiles.
+/// not there; a little longer where several rows of tiles read b; and the ends of tiles.
 double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
-  constexpr double kLatency = 1.6e-6, kEnds = 0.7e-6;  // of a stage's copies, under load; of a tile
+  constexpr double kLatency = 1.6e-6, kEnds = 1e-6;  // of a stage's copies, under load; of a tile
+  constexpr double kAlone = 0.8;                     // of what one multiprocessor draws
+  constexpr double kIdle = 0.05, kAgain = 0.06;
   const WgmmaGrid grid(p, c);
   const double at_once = std::min<double>(static_cast<double>(grid.blocks), device.units);
-  const double busy = std::min(1.0, 0.35 + 0.65 * at_once / (0.85 * device.units));
   const double in_flight = at_once * c.stages * (c.block_m + c.block_n) * c.block_k * 2;
   const auto there = [](std::int64_t size, int block) {
     return static_cast<double>(std::min<std::int64_t>(size + 8, block));
@@ -59,22 +78,28 @@ double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceIn
   const double useful = (there(p.dims[c.swapped ? kN : kM], c.block_m) +
                          there(p.dims[c.swapped ? kM : kN], c.block_n)) /
                         (c.block_m + c.block_n);
-  return matmul_bytes(p) /
-             (useful * std::min(busy * memory_bytes_per_s(device), in_flight / kLatency)) +
-         kEnds * static_cast<double>(grid.waves(c, device));
+  const double busy = 1 - kIdle * (1 - at_once / device.units);
+  const auto readers = static_cast<double>(c.swapped ? grid.tiles_n : grid.tiles_m);
+  const double again = 1 + kAgain * std::min(3.0, readers - 1);
+  const double rate = std::min({memory_bytes_per_s(device), in_flight / kLatency,
+                                kAlone * at_once * unit_rates(device).alone_bytes_per_s});
+  return matmul_bytes(p) * again / (useful * busy * rate) +
+         kEnds * static_cast<double>(grid.waves(c, device) - 1);
 }
 
 double estimate_ms(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
   const double product = product_seconds(p, c, device), memory = memory_seconds(p, c, device);
-  // Sums of parts of K go to one block, and meet.
+  // Sums of parts of K go to one block, and meet, word by word.
+  constexpr double kBarriers = 0.5e-6, kWords = 0.37;
   const double sums = 4.0 * (c.cluster - 1) * c.block_m * c.block_n;
-  const double meeting = c.share == GemmShare::kK
-                             ? 0.3e-6 * c.cluster + sums / unit_rates(device).alone_bytes_per_s
-                             : 0;
+  const double meeting =
+      c.share == GemmShare::kK
+          ? kBarriers * c.cluster + sums / (kWords * unit_rates(device).alone_bytes_per_s)
+          : 0;
   const double spans = wgmma_span(p, c, device) > 0 ? 0.4e-6 * c.sums() / 64 : 0;
   // Where nothing else decides: groups of 16 rows, the deeper ring.
   const double order = (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (8 - c.stages);
-  return 1e3 * (std::max(product + 0.7e-6, memory) + meeting + spans + order + 2e-6);
+  return 1e3 * (limits(product, memory, 8) + meeting + spans + order + 1.5e-6);
 }
 
 struct Wgmma : MatmulForm<Wgmma, GemmWgmmaConfig> {

@@ -43,24 +43,27 @@ struct Rules {
     return c.block_m == 64 || 4 * round_up(rows(c), c.block_m) <= 5 * round_up(rows(c), 64);
   }
   /// An eighth at most, or the narrowest tile that holds all columns; swapped, those of as many
-  /// rows of a as 128 at a time hold, for b is read again for each. Along N a box is 64 wide.
+  /// rows of a as 128 at a time hold, for b is read again for each. Along N a box is 64 wide: whole
+  /// boxes, and one always.
   bool block_n_wastes_little(const GemmWgmmaConfig& c) const {
     const bool by_depth = wgmma_b_by_depth(problem, c);
     if (!by_depth && c.block_n % 64 != 0) return false;
     const std::int64_t all = columns(c), covered = round_up(all, c.block_n);
     const std::int64_t wanted = c.swapped ? ceil_div(all, ceil_div(all, 128)) : all;
-    if (!c.swapped && 8 * covered <= 9 * all) return true;
+    if (!c.swapped && (8 * covered <= 9 * all || (!by_depth && c.block_n == 64))) return true;
     if (c.block_n < wanted) return false;
     for (const std::int64_t narrower : wgmma_table().values("block_n"))
       if (narrower >= wanted && narrower < c.block_n && (narrower % 64 == 0 || by_depth))
         return false;
     return true;
   }
-  /// Larger tiles read less: none below half of a multiprocessor's share, unless 128 × 96.
+  /// Larger tiles read less: none below half of a multiprocessor's share, unless 128 × 96; or
+  /// 128 × 64 where K is so long that carried sums take shared memory.
   bool tile_is_large(const GemmWgmmaConfig& c) const {
     const double share = static_cast<double>(m) * static_cast<double>(n) / device.units;
     const bool covers = c.block_n >= columns(c);
-    return covers || c.block_m * c.block_n >= std::min(share / 2, 128.0 * 96);
+    const double most = tensor_core_span(problem, k, false) > 0 ? 128 * 64 : 128 * 96;
+    return covers || c.block_m * c.block_n >= std::min(share / 2, most);
   }
   /// Small tiles take more of K at a time, since barriers count there; large ones more stages.
   bool depth_suits_tile(const GemmWgmmaConfig& c) const {
@@ -134,7 +137,8 @@ struct Rules {
 WgmmaGrid::WgmmaGrid(const Problem& p, const GemmWgmmaConfig& c)
     : tiles_m(std::max<std::int64_t>(1, ceil_div(p.dims[c.swapped ? kN : kM], c.block_m))),
       tiles_n(std::max<std::int64_t>(1, ceil_div(p.dims[c.swapped ? kM : kN], c.block_n))),
-      blocks(tiles_m * tiles_n),
+      blocks((c.share == GemmShare::kB ? round_up(tiles_m, c.cluster) : tiles_m) *
+             (c.share == GemmShare::kA ? round_up(tiles_n, c.cluster) : tiles_n)),
       chain(p.dims[kK]) {
   if (c.share == GemmShare::kK) {
     blocks *= c.cluster;

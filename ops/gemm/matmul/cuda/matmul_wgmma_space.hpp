@@ -18,7 +18,7 @@ void constrain_wgmma(const Problem& p, const DeviceInfo& device, Space& space);
 /// How a configuration divides a problem.
 struct WgmmaGrid {
   std::int64_t tiles_m, tiles_n;  // of D as the kernel sees it
-  std::int64_t blocks;            // that there is work for
+  std::int64_t blocks;            // that there is work for, of whole clusters
   std::int64_t chain;             // terms of K of one block
 
   WgmmaGrid(const Problem& p, const GemmWgmmaConfig& c);
