@@ -30,6 +30,17 @@ int wide_registers(const RowKernel& k, const Problem& problem, const RowTraits& 
   return (same ? 1 : c.vectors) * traits.n * bytes / 4;
 }
 
+/// And of groups of a row that blocks share, or whose codes are converted in integers.
+int group_registers(const RowKernel& k, const RowTraits& traits, const RowConfig& c,
+                    const DeviceInfo& device) {
+  constexpr int kFloat8Arch = 89, kMore = 8;
+  if (!k.op->op.reduces_groups) return 0;
+  bool codes = false;
+  for (std::size_t i = 0; i < k.op->operands.size(); ++i)
+    codes |= k.op->operands[i].written && size_of(traits.types[i]) == 1;
+  return (c.cluster > 1 ? kMore : 0) + (codes && device.arch < kFloat8Arch ? kMore : 0);
+}
+
 /// As many blocks a multiprocessor as the descriptor's registers allow; 0: not one.
 std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowConfig& c,
                         const DeviceInfo& device) {
@@ -40,7 +51,8 @@ std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowCon
   const RowTraits traits = traits_with(k, problem, c);
   const int width = traits.shape.head_width;
   const bool same = width > 0 && c.threads * traits.n % width == 0;
-  const int wide = c.early ? wide_registers(k, problem, traits, c, same) : 0;
+  const int wide = (c.early ? wide_registers(k, problem, traits, c, same) : 0) +
+                   group_registers(k, traits, c, device);
   const int needed = op.tuning && op.tuning->registers ? op.tuning->registers(traits, c)
                                                        : op.registers + c.vectors * access + wide;
   const int most = std::min(65536 / (needed * threads), threads_per_unit(device) / threads);
