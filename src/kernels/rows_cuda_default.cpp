@@ -241,18 +241,21 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   return c;
 }
 
-/// Few threads with many loads, that leave registers for the row on its way.
+/// Few threads with many loads, that leave registers for the row on its way. 16×4194304 bf16 on an
+/// H200, 2026-11-24: 256 threads × 8 vectors × 2 blocks softmax 109.9 µs, layer_norm 118.2; 512 × 8
+/// × 1 118.3 and 122.0.
 RowConfig pick_grid(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.variant = k.op->op.variants - 1;
   c.early = false;
+  struct Block {
+    std::int32_t threads, blocks;
+  };
   for (const std::int32_t vectors : {8, 4, 2}) {
-    for (c.blocks = 1; c.blocks <= 2; ++c.blocks) {
-      for (const std::int32_t threads : {512, 256}) {
-        c.threads = threads, c.vectors = vectors;
-        if (65536 / ((threads + 32) * c.blocks) >= 32 + 8 * vectors && fits(k, problem, c, device))
-          return c;
-      }
+    for (const Block block : {Block{256, 2}, {512, 1}, {512, 2}, {256, 1}}) {
+      c.threads = block.threads, c.vectors = vectors, c.blocks = block.blocks;
+      if (65536 / ((c.threads + 32) * c.blocks) >= 32 + 8 * vectors && fits(k, problem, c, device))
+        return c;
     }
   }
   c.threads = 0;
