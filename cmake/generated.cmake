@@ -1,4 +1,4 @@
-# Files made from the tree, in <build>/generated: the version, one explicit call an operator (static constructors
+# Files made from the tree, in <build>/generated: the version, one explicit call per operator (static constructors
 # vanish in static links), and the hashes of the kernels' sources.
 # In: VERSION, ops/*, cpu/*. Out: ${DLBLAS_GENERATED}/…, included as "generated/…" and <dlblas/version.h>.
 if(NOT DEFINED DLBLAS_GENERATED)  # a folder named generated

@@ -103,4 +103,4 @@ add_custom_command(
   COMMENT "Writing the operator functions"
   VERBATIM)
 add_custom_target(dlblas_generated ALL DEPENDS ${DLBLAS_GENERATED}/include/dlblas/ops.hpp)
-add_dependencies(dlblas dlblas_generated)  # who links dlblas (FetchContent too) finds <dlblas/ops.hpp>
+add_dependencies(dlblas dlblas_generated)  # users of dlblas (FetchContent too) find <dlblas/ops.hpp>

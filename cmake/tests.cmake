@@ -14,6 +14,12 @@ elseif(test_sources)
     add_dependencies(${name} dlblas_generated)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
   endforeach()
+  # A driver without a GPU, for tests of what depends on a stream's state.
+  add_library(stub_driver MODULE tests/stubs/driver.cpp)
+  set_target_properties(stub_driver PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME libcuda.so.1
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/stubs)
+  add_dependencies(test_capture stub_driver)
+  target_compile_definitions(test_capture PRIVATE STUBS="${PROJECT_BINARY_DIR}/stubs")
   # The battery on the store and the cubins: sampled here by a printed seed, whole by tools/reliability.
   file(GLOB battery_sources CONFIGURE_DEPENDS tests/store_battery/*.cpp)
   add_executable(store_battery ${battery_sources})

@@ -13,7 +13,7 @@ namespace {
 
 using Ints = int32_t __attribute__((vector_size(sizeof(Vec))));
 
-// Comparisons give a Mask: a bit a lane on AVX-512, elsewhere all ones in the lanes where they
+// Comparisons give a Mask: one bit per lane on AVX-512, elsewhere all ones in the lanes where they
 // hold. With NaN none holds.
 #if defined(__AVX512F__)
 using Mask = __mmask16;

@@ -65,7 +65,7 @@ struct OneDnn {
   Support support = Support::yes();  // or why it cannot be used
 };
 
-/// Opened and checked once a process.
+/// Opened and checked once per process.
 const OneDnn& onednn();
 
 /// "3.2.0"; "" where none was found.

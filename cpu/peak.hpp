@@ -1,5 +1,5 @@
 // This machine's ceilings, as loops: independent multiply-adds that never leave the registers, and
-// a copy whose stores go past the caches. One of each an instruction set (cpu/peak_<level>.cpp).
+// a copy whose stores go past the caches. One of each per instruction set (cpu/peak_<level>.cpp).
 // In: the level in force. Out: functions that the tuner times. Flow: dlblas_bench_machine.
 // Read next: tuner/machine.hpp.
 #pragma once

@@ -4,11 +4,17 @@
 // sits in an unnamed namespace, so an object holds no symbol that another level's object could be
 // linked against.
 //
-//   DLBLAS_ISA       the namespace                  kWidth, kVectorBytes<E>   lanes; bytes of a
-//   stored vector load<E>(p)       E in memory -> f32 lanes       load_partial<E>(p, n)     the
-//   first n lanes, zeros above store<E>(p, v)   rounds to nearest even         store_partial<E>(p,
-//   v, n) NaN stays NaN stream<E>(p, v)  past the caches, p aligned     round<E>(v) to E and back
+// clang-format off
+//   DLBLAS_ISA                  the namespace
+//   kWidth, kVectorBytes<E>     lanes of a vector; bytes of one in memory
+//   load<E>(p)                  E in memory -> f32 lanes
+//   load_partial<E>(p, n)       the first n lanes, zeros above
+//   store<E>(p, v)              rounds to nearest even; NaN stays NaN
+//   store_partial<E>(p, v, n)   the same for the first n lanes
+//   stream<E>(p, v)             stores past the caches; p is aligned
+//   round<E>(v)                 to E and back
 //   zero broadcast add mul fma reduce_add prefetch stream_fence
+// clang-format on
 //
 // Read next: cpu/simd_avx512.hpp (the shortest of the three).
 #pragma once
@@ -38,8 +44,8 @@
 
 // Forced, also at -O0: a debug build must not pay a call per vector, and vectors stay in registers.
 #define DLBLAS_INLINE inline __attribute__((always_inline))
-// Before a loop of few, known steps: without it g++ -O2 keeps vectors in memory (softmax: 1.6
-// times).
+// Before a loop of few, known steps: without it g++ -O2 keeps vectors in memory (softmax takes 1.6
+// times as long).
 #if defined(__clang__)
 #define DLBLAS_UNROLL _Pragma("clang loop unroll(full)")
 #else

@@ -2,7 +2,7 @@
 // starts again from zero. A carried sum is a pair, the sum and the error of its roundings
 // (Knuth's TwoSum), which the next addition takes up, so the result's error is that of one span,
 // however many follow. In: kCount sums in registers of each of kThreads threads. Out: the totals,
-// in the same registers. Shared memory: 8 bytes a sum; each thread uses its own part alone, so
+// in the same registers. Shared memory: 8 bytes per sum; each thread uses its own part alone, so
 // there is no barrier. Numerics: Inf and NaN as one f32 chain has them.  Read next:
 // device/gemm/mma_mainloop.cuh.
 #pragma once

@@ -1,4 +1,4 @@
-// Clusters of blocks (sm_90 and later): who am I, barriers, and the other blocks' shared memory.
+// Clusters of blocks (sm_90 and later): a block's rank, barriers, the other blocks' shared memory.
 // In: addresses in this block's shared memory. Out: writes that land at the same address in a
 // block of the same cluster. Rule: a block's memory may be written once it has started (one
 // barrier after the start) and until it ends (a barrier after the last write).

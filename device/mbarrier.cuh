@@ -54,6 +54,19 @@ struct Mbarrier {
         : "memory");
   }
 
+  /// As arrive_at, ordering nothing beyond this block: for stages that only the asynchronous units
+  /// read and write. (A release at the scope of a cluster waits for the thread's global stores.)
+  __device__ __forceinline__ void signal(uint32_t rank) {
+    asm volatile(
+        "{\n\t"
+        ".reg .b32 there;\n\t"
+        "mapa.shared::cluster.u32 there, %0, %1;\n\t"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t"
+        "}" ::"r"(shared_address(this)),
+        "r"(rank)
+        : "memory");
+  }
+
   /// Has the phase of this parity completed? May sleep for a while before it says no.
   __device__ __forceinline__ bool try_wait(uint32_t parity) {
     uint32_t done;
@@ -69,7 +82,7 @@ struct Mbarrier {
     return done != 0;
   }
 
-  /// Loops, but one statement to the compiler, whom loops take longest.
+  /// A loop within one asm statement: one in C++ takes longer to compile.
   __device__ __forceinline__ void wait(uint32_t parity) {
     asm volatile(
         "{\n\t"
@@ -114,8 +127,8 @@ __device__ __forceinline__ void fence_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/// A place in a ring of `kStages` buffers and the parity of its current phase. Who fills waits for
-/// `empty` with parity ^ 1 (a new ring is empty), who reads waits for `full` with parity.
+/// A place in a ring of `kStages` buffers and the parity of its current phase. A producer waits for
+/// `empty` with parity ^ 1 (a new ring is empty), a consumer for `full` with parity.
 template <int kStages>
 struct RingPlace {
   uint32_t stage = 0;
@@ -126,6 +139,12 @@ struct RingPlace {
       stage = 0;
       parity ^= 1;
     }
+  }
+  /// So many places on.
+  __device__ __forceinline__ void advance(uint32_t places) {
+    stage += places;
+    parity ^= stage / kStages & 1;
+    stage %= kStages;
   }
 };
 

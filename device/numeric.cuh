@@ -17,7 +17,7 @@ struct FloatPair {
 };
 
 /// A word of two elements as floats. bf16 is the upper half of an f32, so a shift and a mask do it:
-/// one instruction an element, and none is a conversion (those run at a quarter of the rate).
+/// one instruction per element, and none is a conversion (those run at a quarter of the rate).
 template <DType T>
 __device__ inline FloatPair unpack_pair(uint32_t word) {
   static_assert(size_of(T) == 2);

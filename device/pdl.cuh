@@ -1,7 +1,7 @@
 // Programmatic dependent launch: a kernel starts while the one before it on the stream still runs.
-// 1–3 µs less a kernel in chains of small ones. For kernels launched with cuda::Launch::dependent;
-// launched otherwise, and below sm_90, both functions do nothing.
-// Read next: src/cuda/cuda.hpp (Launch).
+// 1–3 µs less per kernel in chains of small ones. For kernels launched with
+// cuda::Launch::dependent; launched otherwise, and below sm_90, both functions do nothing. Read
+// next: src/cuda/cuda.hpp (Launch).
 #pragma once
 
 namespace dlblas {

@@ -1,5 +1,5 @@
 // Sums over the threads of a row: a part of a warp, a warp, or several warps with a barrier of
-// their own, so that several rows of one block never wait for each other. In: one value a thread.
+// their own, so that several rows of one block never wait for each other. In: one value per thread.
 // Out: the sum, in every thread; the order of additions depends on kThreads alone, so the bits
 // are the same in any batch. Read next: device/cluster.cuh.
 #pragma once
@@ -69,8 +69,8 @@ __device__ inline void barrier_sync(int id, int threads) {
 
 /// Sums over rows of kThreads threads each: 1 to 32, or a multiple of 32 up to 1024. A row of
 /// several warps takes kSlots doubles of shared memory and one named barrier. Consecutive sums
-/// alternate between two sets of slots, so one barrier a sum is enough: who writes a set again has
-/// passed the barrier that came after everyone's reads of it.
+/// alternate between two sets of slots, so one barrier per sum is enough: a thread that writes a
+/// set again has passed the barrier that came after all reads of it.
 template <int kThreads>
 class RowSum {
  public:

@@ -12,6 +12,9 @@ namespace dlblas {
 struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };
+/// How long L2 keeps what a copy brings or stores: as ever, out first, or out last.
+enum class CacheHint : int32_t { kNone, kFirst, kLast };
+
 static_assert(sizeof(TensorMap) == 128 && alignof(TensorMap) == 64, "the driver's CUtensorMap");
 
 }  // namespace dlblas

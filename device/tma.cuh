@@ -65,6 +65,24 @@ __device__ __forceinline__ void tma_load_multicast(void* to, const TensorMap& ma
       : "memory");
 }
 
+/// The policies that createpolicy makes of a fraction of 1.0, as constants.
+constexpr uint64_t cache_policy(CacheHint hint) {
+  return hint == CacheHint::kFirst  ? 0x12F0000000000000ull
+         : hint == CacheHint::kLast ? 0x14F0000000000000ull
+                                    : 0x1000000000000000ull;
+}
+template <CacheHint kHint>
+__device__ __forceinline__ void tma_load(void* to, const TensorMap& map, Mbarrier& full, Tile2 at) {
+  if constexpr (kHint == CacheHint::kNone)
+    tma_load(to, map, full, at);
+  else
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        ".L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),
+        "l"(&map), "r"(shared_address(&full)), "r"(at.x), "r"(at.y), "l"(cache_policy(kHint))
+        : "memory");
+}
+
 /// Before it: every writer's fence_async_shared() and a barrier. After it: tma_store_commit(). The
 /// tile may end outside the tensor; negative coordinates are for loads alone. Along the innermost
 /// dimension the edge is cut at 16 bytes, not at an element (H200, November 2026): up to 15 bytes

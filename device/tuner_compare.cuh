@@ -1,6 +1,6 @@
 // Results against the oracle's values, on the device: what tuner/verify.cpp's Comparison does,
-// element by element, with one partial sum a block, which the host adds up in order: the same bits
-// every time. Flow: tune > measure > [judge].  Read next: src/tuner/cuda_judge.cpp.
+// element by element, with one partial sum per block, which the host adds up in order: the same
+// bits every time. Flow: tune > measure > [judge].  Read next: src/tuner/cuda_judge.cpp.
 #pragma once
 
 #include "device/element_f64.cuh"

@@ -1,7 +1,7 @@
 // The tuner's hands on device memory: made inputs, poisoned results, and what a kernel left behind.
-// In: a view, a counter's seed, a byte. Out: elements, a bit an element, a count. Values are those
-// of tuner/filler.hpp, bit for bit, so that a seed means the same on every device. Flow: tune >
-// [inputs] > measure.  Read next: src/tuner/cuda_memory.cpp, which launches these.
+// In: a view, a counter's seed, a byte. Out: elements, one bit per element, a count. Values are
+// those of tuner/filler.hpp, bit for bit, so that a seed means the same on every device. Flow: tune
+// > [inputs] > measure.  Read next: src/tuner/cuda_memory.cpp, which launches these.
 #pragma once
 
 #include "device/element_f64.cuh"

@@ -38,7 +38,7 @@ struct CompareParams {
   int64_t num_rows, width;
   int64_t row_limit;  // rows of this result: another may have more
   double bound_magnitude, bound_value, bound_absolute;
-  ComparePart* parts;  // one a block
+  ComparePart* parts;  // one per block
 };
 
 struct DisputeParams {

@@ -25,8 +25,8 @@ namespace dlblas {
 
 constexpr bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 
-/// Bytes of an element; 0 of none. Four bits a type in one constant: no branch, no table, since row
-/// loops of any type ask at each access.
+/// Bytes of an element; 0 of none. Four bits per type in one constant: no branch, no table, since
+/// row loops of any type ask at each access.
 constexpr int size_of(DType t) {
   return static_cast<int>(0x01181184111224ull >> 4 * static_cast<int>(t) & 15);
 }

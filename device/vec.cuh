@@ -1,6 +1,6 @@
 // N consecutive elements in one load or store of up to 16 bytes each, of any element type.
 // In: a base pointer and a 64-bit element offset. Out: raw words in registers, floats on request.
-// Alignment is the caller's promise, as a template value: 16, 8, 4 or 2 bytes an access, or 1 for
+// Alignment is the caller's promise, as a template value: 16, 8, 4 or 2 bytes per access, or 1 for
 // pointers that are not even aligned to their element (one element at a time, byte by byte).
 // Read next: device/reduce.cuh.
 #pragma once
@@ -33,7 +33,7 @@ struct Vec {
     else
       return unpack_pair<T>(words[i]);
   }
-  /// One rounding an element.
+  /// One rounding per element.
   __device__ void set_pair(int i, float low, float high) {
     if constexpr (T == DType::kF32) {
       words[2 * i] = bits_of_float(low);

@@ -2,8 +2,8 @@
 // in shared memory, f16 or bf16 in, f32 accumulators in registers.
 // In: descriptors of tiles with the 128-byte swizzle, as TMA loads them. Out: N / 2 floats a
 // thread. Also: registers moved between warpgroups. sm_90a alone; including needs less. Order of
-// use: wgmma_fence(), wgmma() …, wgmma_commit(), wgmma_wait<0>(), wgmma_pin(d). Read next:
-// tests/device/wgmma_gemm.cuh (the smallest whole GEMM over these).
+// use: wgmma_fence(), wgmma() or wgmma_row() …, wgmma_commit(), wgmma_wait<0>(), wgmma_pin(d).
+// Read next: tests/device/wgmma_gemm.cuh (the smallest whole GEMM over these).
 #pragma once
 
 #include "device/shared.cuh"
@@ -53,14 +53,6 @@ __device__ __forceinline__ void wgmma_commit() {
 template <int kPending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-}
-
-/// Keeps the compiler from moving uses of the accumulators over a wait: it cannot know that they
-/// are written later than the instruction that names them.
-template <int kCount>
-__device__ __forceinline__ void wgmma_pin(float (&d)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
 /// Where d[i] of thread `thread` (of 128) lies in D[64, N].
@@ -215,6 +207,95 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b
   DLBLAS_WGMMA(256, "%128", "%129", "%130", "%131", "%132")
   // clang-format on
 }
+
+// A row of the swizzle is 64 along K, four instructions; one statement for them all costs the
+// compiler a quarter of what four cost.
+#define DLBLAS_STEP(n, type, a_at, b_at, use, ta_at, tb_at)                                  \
+  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" DLBLAS_WGMMA_TEXT_##n \
+      "}, " a_at ", " b_at ", " use ", 1, 1, " ta_at ", " tb_at ";\n\t"
+#define DLBLAS_NEXT(a_at, b_at, da_at, db_at) \
+  "add.s64 a, " a_at ", " da_at ";\n\tadd.s64 b, " b_at ", " db_at ";\n\t"
+#define DLBLAS_ROW_TYPED(n, type, a_at, b_at, use_at, ta_at, tb_at, da_at, db_at)                \
+  asm volatile("{\n\t.reg .pred p;\n\t.reg .b64 a, b;\n\tsetp.ne.b32 p, " use_at                 \
+               ", 0;\n\t" DLBLAS_STEP(n, type, a_at, b_at, "p", ta_at, tb_at) DLBLAS_NEXT(       \
+                   a_at, b_at, da_at, db_at) DLBLAS_STEP(n, type, "a", "b", "1", ta_at, tb_at)   \
+                   DLBLAS_NEXT("a", "b", da_at, db_at) DLBLAS_STEP(                              \
+                       n, type, "a", "b", "1", ta_at, tb_at) DLBLAS_NEXT("a", "b", da_at, db_at) \
+                       DLBLAS_STEP(n, type, "a", "b", "1", ta_at, tb_at) "}"                     \
+               : DLBLAS_WGMMA_OUT_##n                                                            \
+               : "l"(a), "l"(b), "r"(accumulate), "n"(static_cast<int32_t>(kA)),                 \
+                 "n"(static_cast<int32_t>(kB)), "n"(kA == WgmmaMajor::kK ? 2 : 128),             \
+                 "n"(kB == WgmmaMajor::kK ? 2 : 128))
+#define DLBLAS_ROW(n, ...)                      \
+  if constexpr (kN == n) {                      \
+    if constexpr (kInput == WgmmaInput::kF16)   \
+      DLBLAS_ROW_TYPED(n, "f16", __VA_ARGS__);  \
+    else                                        \
+      DLBLAS_ROW_TYPED(n, "bf16", __VA_ARGS__); \
+  }
+
+/// d = A·B (+ d where accumulate is not 0) for 64 along K: four steps of wgmma().
+template <int kN, WgmmaInput kInput, WgmmaMajor kA = WgmmaMajor::kK, WgmmaMajor kB = WgmmaMajor::kK>
+__device__ __forceinline__ void wgmma_row(float (&d)[kN / 2], uint64_t a, uint64_t b,
+                                          int32_t accumulate) {
+  static_assert(kN >= 8 && kN <= 256 && kN % 8 == 0, "the widths that the instruction has");
+  // clang-format off
+  DLBLAS_ROW(8, "%4", "%5", "%6", "%7", "%8", "%9", "%10")
+  DLBLAS_ROW(16, "%8", "%9", "%10", "%11", "%12", "%13", "%14")
+  DLBLAS_ROW(24, "%12", "%13", "%14", "%15", "%16", "%17", "%18")
+  DLBLAS_ROW(32, "%16", "%17", "%18", "%19", "%20", "%21", "%22")
+  DLBLAS_ROW(40, "%20", "%21", "%22", "%23", "%24", "%25", "%26")
+  DLBLAS_ROW(48, "%24", "%25", "%26", "%27", "%28", "%29", "%30")
+  DLBLAS_ROW(56, "%28", "%29", "%30", "%31", "%32", "%33", "%34")
+  DLBLAS_ROW(64, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
+  DLBLAS_ROW(72, "%36", "%37", "%38", "%39", "%40", "%41", "%42")
+  DLBLAS_ROW(80, "%40", "%41", "%42", "%43", "%44", "%45", "%46")
+  DLBLAS_ROW(88, "%44", "%45", "%46", "%47", "%48", "%49", "%50")
+  DLBLAS_ROW(96, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
+  DLBLAS_ROW(104, "%52", "%53", "%54", "%55", "%56", "%57", "%58")
+  DLBLAS_ROW(112, "%56", "%57", "%58", "%59", "%60", "%61", "%62")
+  DLBLAS_ROW(120, "%60", "%61", "%62", "%63", "%64", "%65", "%66")
+  DLBLAS_ROW(128, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+  DLBLAS_ROW(136, "%68", "%69", "%70", "%71", "%72", "%73", "%74")
+  DLBLAS_ROW(144, "%72", "%73", "%74", "%75", "%76", "%77", "%78")
+  DLBLAS_ROW(152, "%76", "%77", "%78", "%79", "%80", "%81", "%82")
+  DLBLAS_ROW(160, "%80", "%81", "%82", "%83", "%84", "%85", "%86")
+  DLBLAS_ROW(168, "%84", "%85", "%86", "%87", "%88", "%89", "%90")
+  DLBLAS_ROW(176, "%88", "%89", "%90", "%91", "%92", "%93", "%94")
+  DLBLAS_ROW(184, "%92", "%93", "%94", "%95", "%96", "%97", "%98")
+  DLBLAS_ROW(192, "%96", "%97", "%98", "%99", "%100", "%101", "%102")
+  DLBLAS_ROW(200, "%100", "%101", "%102", "%103", "%104", "%105", "%106")
+  DLBLAS_ROW(208, "%104", "%105", "%106", "%107", "%108", "%109", "%110")
+  DLBLAS_ROW(216, "%108", "%109", "%110", "%111", "%112", "%113", "%114")
+  DLBLAS_ROW(224, "%112", "%113", "%114", "%115", "%116", "%117", "%118")
+  DLBLAS_ROW(232, "%116", "%117", "%118", "%119", "%120", "%121", "%122")
+  DLBLAS_ROW(240, "%120", "%121", "%122", "%123", "%124", "%125", "%126")
+  DLBLAS_ROW(248, "%124", "%125", "%126", "%127", "%128", "%129", "%130")
+  DLBLAS_ROW(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
+  // clang-format on
+}
+#undef DLBLAS_ROW
+#undef DLBLAS_ROW_TYPED
+#undef DLBLAS_NEXT
+#undef DLBLAS_STEP
+
+#define DLBLAS_PIN(n) \
+  if constexpr (2 * kCount == n) asm volatile("" : DLBLAS_WGMMA_OUT_##n::"memory");
+/// Keeps the compiler from moving uses of the accumulators over a wait: it cannot know that they
+/// are written later than the instruction that names them. One statement for all of a width.
+template <int kCount>
+__device__ __forceinline__ void wgmma_pin(float (&d)[kCount]) {
+  static_assert(kCount >= 4 && kCount <= 128 && kCount % 4 == 0, "the accumulators of a width");
+  // clang-format off
+  DLBLAS_PIN(8) DLBLAS_PIN(16) DLBLAS_PIN(24) DLBLAS_PIN(32) DLBLAS_PIN(40) DLBLAS_PIN(48)
+  DLBLAS_PIN(56) DLBLAS_PIN(64) DLBLAS_PIN(72) DLBLAS_PIN(80) DLBLAS_PIN(88) DLBLAS_PIN(96)
+  DLBLAS_PIN(104) DLBLAS_PIN(112) DLBLAS_PIN(120) DLBLAS_PIN(128) DLBLAS_PIN(136) DLBLAS_PIN(144)
+  DLBLAS_PIN(152) DLBLAS_PIN(160) DLBLAS_PIN(168) DLBLAS_PIN(176) DLBLAS_PIN(184) DLBLAS_PIN(192)
+  DLBLAS_PIN(200) DLBLAS_PIN(208) DLBLAS_PIN(216) DLBLAS_PIN(224) DLBLAS_PIN(232) DLBLAS_PIN(240)
+  DLBLAS_PIN(248) DLBLAS_PIN(256)
+  // clang-format on
+}
+#undef DLBLAS_PIN
 
 #undef DLBLAS_WGMMA
 #undef DLBLAS_WGMMA_TYPED

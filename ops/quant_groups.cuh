@@ -12,7 +12,7 @@
 #include "ops/quant_powers.hpp"
 #include "ops/quant_scale.hpp"
 
-namespace dlblas {
+namespace dlblas::quant {
 
 namespace quant_groups_detail {
 
@@ -163,4 +163,4 @@ __global__ void __launch_bounds__(kQuantGroupsThreads)
   if (inside) store_codes<S>(p, at, v * Values<S.access>(factor));
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::quant

@@ -6,7 +6,7 @@
 #include "device/dtype.hpp"
 #include "device/view.hpp"
 
-namespace dlblas {
+namespace dlblas::quant {
 
 /// How a group's scale is made and kept: f32, amax / largest (ops/quant_scale.hpp); a power of 2 in
 /// f8e8m0; f8e4m3 below a factor of the whole tensor (ops/quant_mx.hpp).
@@ -52,19 +52,19 @@ struct QuantGroupsRow {
   float largest, powers, global;
   float* values;  // scratch of a row, where elements are no f32 yet; as many as width
   void* q;
-  void* scale;  // f32 or bytes, one a group
+  void* scale;  // f32 or bytes, one per group
 };
 using QuantGroupsFn = void (*)(const QuantGroupsRow& row);
 
-// One entry an instruction set, in objects of their own.
-namespace baseline {
-void quant_groups_row(const QuantGroupsRow& row);
-}
-namespace avx2 {
-void quant_groups_row(const QuantGroupsRow& row);
-}
-namespace avx512 {
-void quant_groups_row(const QuantGroupsRow& row);
-}
+}  // namespace dlblas::quant
 
-}  // namespace dlblas
+// One entry per instruction set, in objects of their own.
+namespace dlblas::baseline {
+void quant_groups_row(const quant::QuantGroupsRow& row);
+}
+namespace dlblas::avx2 {
+void quant_groups_row(const quant::QuantGroupsRow& row);
+}
+namespace dlblas::avx512 {
+void quant_groups_row(const quant::QuantGroupsRow& row);
+}

@@ -1,4 +1,4 @@
-// Scales over groups of columns on CPUs: one implementation an instruction-set level; any strides.
+// Scales over groups of columns on CPUs: one implementation per instruction-set level; any strides.
 // What does not lie side by side is gathered, a row at a time. In: Problem; Args. Out: Kernel;
 // codes and scales. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: quant_groups_simd.hpp.

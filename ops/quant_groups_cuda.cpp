@@ -21,7 +21,7 @@ struct Form : kernels::CudaForm<QuantGroupsTraits, NoKnobs> {
 
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::QuantGroupsTraits",
+        "dlblas::quant::QuantGroupsTraits",
         {member<&Traits::type>("type"), member<&Traits::q_type>("q_type"),
          member<&Traits::scale>("scale"), member<&Traits::group>("group"),
          member<&Traits::access>("access"), member<&Traits::gated>("gated"),
@@ -92,8 +92,8 @@ struct Form : kernels::CudaForm<QuantGroupsTraits, NoKnobs> {
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& s) {
-    return {
-        {"ops/quant_groups.cuh", "dlblas::quant_groups<" + traits_table().literal(s.traits) + ">"}};
+    return {{"ops/quant_groups.cuh",
+             "dlblas::quant::quant_groups<" + traits_table().literal(s.traits) + ">"}};
   }
 
   struct Strides {

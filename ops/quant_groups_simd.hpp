@@ -24,7 +24,7 @@ DLBLAS_INLINE Vec load_first(const void* row, int64_t i, int n) {
 }
 
 template <DType E>
-void make_values(const QuantGroupsRow& row) {
+void make_values(const quant::QuantGroupsRow& row) {
   for (int64_t i = 0; i < row.width; i += kWidth) {
     const int n = static_cast<int>(row.width - i < kWidth ? row.width - i : kWidth);
     Vec v = load_first<E>(row.x, i, n);
@@ -89,8 +89,8 @@ void store_codes(DType type, const float* values, int64_t count, float factor, c
 }
 
 /// The scale of the group `at`; returns what its elements are multiplied with.
-float make_scale(const QuantGroupsRow& row, uint32_t most, int64_t at) {
-  if (row.kind == QuantScaleKind::kFloat) {
+float make_scale(const quant::QuantGroupsRow& row, uint32_t most, int64_t at) {
+  if (row.kind == quant::QuantScaleKind::kFloat) {
     const float amax = __builtin_bit_cast(float, most);
     const float scale =
         quant::QuantPowers::of(quant::QuantScale<CpuMath>::of(amax, row.largest), row.powers);
@@ -98,7 +98,7 @@ float make_scale(const QuantGroupsRow& row, uint32_t most, int64_t at) {
     return 1 / scale;
   }
   auto* codes = static_cast<uint8_t*>(row.scale);
-  if (row.kind == QuantScaleKind::kMx) {
+  if (row.kind == quant::QuantScaleKind::kMx) {
     const quant::MxScale scale = quant::MxScales::power(most, row.q_type);
     codes[at] = static_cast<uint8_t>(scale.code);
     return scale.factor;
@@ -111,7 +111,7 @@ float make_scale(const QuantGroupsRow& row, uint32_t most, int64_t at) {
 
 }  // namespace
 
-void quant_groups_row(const QuantGroupsRow& row) {
+void quant_groups_row(const quant::QuantGroupsRow& row) {
   const auto* values = static_cast<const float*>(row.x);
   if (row.up || row.type != DType::kF32) {
     values = row.values;

@@ -52,12 +52,26 @@ def _no_gpu() -> str:
     return ""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("attacks"):
+        _only_attacks(config, items)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     why = _no_gpu() if marked else ""
     for item in marked:
         if why:
             item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _only_attacks(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under --attacks the tests that report one, and nothing else."""
+    kept, left = [], []
+    for item in items:
+        is_one = "attacked" in getattr(item, "fixturenames", ()) or item.get_closest_marker(
+            "attack"
+        )
+        (kept if is_one else left).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,7 +1,9 @@
 """docs/add_an_operator.md, replayed in a copy of the tree: the new operators are validated, tuned,
 explained, differentiated, compiled for GPUs, restored from the store and called from Python and C++
 with no validation or binding code of their own; the tests and checks that go over all operators
-take them up; and no shared file changed."""
+take them up; and no shared file changed. At full depth the copy passes everything: ctest, pytest
+and lint, as `make check` and `make lint` run them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ import re
 import subprocess
 import sys
 
+import depth
 import pytest
 import tree_copy
 
@@ -24,6 +27,12 @@ sys.path.insert(0, str(ROOT / "tools"))
 import follow_doc  # noqa: E402
 
 TARGETS = ("python_stage", "dlblas_generated", "dlblas_describe", "dlblas_compile_all")
+# Programs that go over all operators of the registry.
+PROGRAMS = ("test_reasons", "test_schemas", "test_schema", "test_estimates", "test_generate")
+# What lint runs fast; at full depth it runs all.
+CHECKS = ("arrows", "device_headers", "headers", "operator_size", "rates", "schema_cases",
+          "isa_objects", "exports", "getenv")  # fmt: skip
+ADDED = ("softcap", "softcap_backward", "gated_scale")
 PROGRAM = """
 #include <dlblas/dlblas.hpp>
 #include <dlblas/ops.hpp>
@@ -76,9 +85,9 @@ def digests(tree: pathlib.Path, files: list[str]) -> dict[str, str]:
     return {f: hashlib.sha256((tree / f).read_bytes()).hexdigest() for f in files}
 
 
-def run(*command: str, cwd: pathlib.Path, **env: str) -> str:
+def run(*command: str, cwd: pathlib.Path, seconds: float = 1500, **env: str) -> str:
     done = subprocess.run(
-        command, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, timeout=1500
+        command, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, timeout=seconds
     )
     assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout
@@ -117,7 +126,8 @@ def test_python_tunes_explains_and_remembers(tree: pathlib.Path, tmp_path: pathl
     first = python(tree, tmp_path / "store", SESSION)
     assert first["source"] == "tuned" and first["counters"]["measured"] >= 18  # two tables of nine
     names = {c["implementation"]: c["supports"] for c in first["explained"]["candidates"]}
-    assert names == {"cpu_one_pass": True, "cpu_two_passes": True, "reference": True}
+    assert names == {"cpu_one_pass": True, "cpu_two_passes": True, "reference": True,
+                     "cuda_block": False}  # fmt: skip
     assert first["explained"]["source"] == "store"
     assert first["again"] == 0
     assert first["errors"] == [
@@ -175,22 +185,85 @@ def test_its_gradient(tree: pathlib.Path, tmp_path: pathlib.Path) -> None:
 
 def test_its_kernels_compile(tree: pathlib.Path) -> None:
     pytest.importorskip("nvidia.cuda_nvrtc", reason="no NVRTC")
-    for op in ("softcap", "softcap_backward"):
+    for op, kernel in zip(ADDED, ("cuda_registers", "cuda_registers", "cuda_block"), strict=True):
         out = run(str(tree / "build" / "dlblas_compile_all"), "--op", op, cwd=tree)
-        assert f"{op}.cuda_registers" in out and ", 0 problems" in out, out
+        assert f"{op}.{kernel}" in out and ", 0 problems" in out, out
+
+
+def pytest_in(
+    tree: pathlib.Path, *options: str, least: int, seconds: float = 1500, **env: str
+) -> None:
+    out = run(
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, cwd=tree,
+        seconds=seconds, DLBLAS_TEST_PYTHON=str(tree / "build" / "python"), **env,
+    )  # fmt: skip
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", out)}
+    assert counts["passed"] > least and not counts.get("failed") and not counts.get("error"), out
 
 
 def test_what_goes_over_all_operators_takes_them_up(tree: pathlib.Path) -> None:
     """The harness with every layout and dtype, the oracle that must say no, opcheck and fakes."""
-    out = run(
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "softcap", "tests",
-        cwd=tree, DLBLAS_TEST_PYTHON=str(tree / "build" / "python"),
-    )  # fmt: skip
-    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", out)}
-    assert counts["passed"] > 20 and not counts.get("failed") and not counts.get("error"), out
-    for check in ("arrows", "device_headers", "headers", "operator_size", "schema_cases"):
+    pytest_in(tree, "-k", " or ".join(ADDED), "tests", least=20)
+
+
+def test_their_pages(tree: pathlib.Path) -> None:
+    """The documentation site has them, each letter with a meaning; the README's table takes a row
+    for each when it is made again, and needs no other hand."""
+    pytest_in(tree, "tests/test_website.py", least=10)
+    readme = tree / "README.md"
+    before = readme.read_text(encoding="utf-8")
+    try:
+        run(sys.executable, "tools/figures.py", "--file", "README.md", cwd=tree)
+        after = readme.read_text(encoding="utf-8")
+        pytest_in(tree, "-k", "readme", "tests/test_docs.py", least=0)
+    finally:
+        readme.write_text(before, encoding="utf-8")
+    for op in ADDED:
+        assert after.count(f"| `{op}` |") == 1 and f"| `{op}` |" not in before, op
+
+
+def test_the_registrys_programs(tree: pathlib.Path) -> None:
+    build = tree / "build"
+    run("cmake", "--build", "build", "-j2", "--target", *PROGRAMS, cwd=tree,
+        **tree_copy.environment(tree))  # fmt: skip
+    for program in PROGRAMS:
+        run(str(build / program), "--gtest_brief=1", cwd=tree)
+
+
+def test_the_checks_of_lint(tree: pathlib.Path) -> None:
+    sources = [str(path.relative_to(tree)) for family in ("gated", "logits")
+               for path in sorted((tree / "ops" / family).rglob("*"))]  # fmt: skip
+    python = [path for path in sources if path.endswith(".py")]
+    tools = pathlib.Path(sys.executable).parent
+    for command in (["ruff", "check", "--quiet"], ["ruff", "format", "--check"]):
+        run(str(tools / command[0]), *command[1:], *python, cwd=tree)
+    cpp = [path for path in sources if path.endswith((".cpp", ".hpp"))]
+    run(str(tools / "clang-format"), "--dry-run", "-Werror", *cpp, cwd=tree)
+    run(str(tools / "codespell"), *sources, cwd=tree)
+    for check in CHECKS:
         out = run(sys.executable, f"tools/check_{check}.py", cwd=tree)
         assert check != "operator_size" or "softcap_backward" in out
+
+
+def test_everything(tree: pathlib.Path) -> None:
+    """`make check` and `make lint`, without the set-up of a machine."""
+    if not depth.depth_of().full:
+        pytest.skip("DLBLAS_TEST_DEPTH=full builds and runs every test and check in the copy")
+    night = 4 * 3600
+    if (ROOT / ".venv").exists():
+        (tree / ".venv").symlink_to(ROOT / ".venv")
+    run("cmake", "--build", "build", "-j2", cwd=tree, seconds=night, **tree_copy.environment(tree))
+    run(sys.executable, "tools/figures.py", cwd=tree)  # the README's rows
+    for command in (  # some tests and checks ask git for the files
+        ["init", "-q"], ["add", "-A", "--", ":!.venv"],
+        ["-c", "user.name=copy", "-c", "user.email=copy@localhost", "commit", "-qm", "copy"],
+    ):  # fmt: skip
+        run("git", *command, cwd=tree)
+    run("ctest", "--test-dir", "build", "-j2", "--output-on-failure", cwd=tree, seconds=night)
+    run(sys.executable, "tools/lint.py", cwd=tree, seconds=night)
+    # Sampled, and not this file: the copy has the walkthrough already.
+    pytest_in(tree, "-n2", "--dist=loadgroup", "--ignore=tests/test_add_an_operator.py", "tests",
+              least=1000, seconds=night, DLBLAS_TEST_DEPTH="sample")  # fmt: skip
 
 
 def test_harness_covers_it(tree: pathlib.Path) -> None:

@@ -161,6 +161,8 @@ def test_the_readmes_table_is_of_the_fastest_rival(monkeypatch: pytest.MonkeyPat
     text = figures.render(page, [norm], lambda _: "a")
     line = "| `rms_norm` | 16384×4096 | 50 µs · 1.34 TB/s | `rows` | cublas 50 µs | 1.00× |"
     assert line in text and text.count("| `rms_norm`") == 1
+    brief = "The sources of 1 operator have changed [since](docs/figures.md)."
+    assert brief in figures.render(page, [norm], lambda _: "b") and brief not in text
 
 
 def test_figures_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

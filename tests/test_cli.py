@@ -168,6 +168,7 @@ def test_info_and_list(cli: Cli) -> None:
     rates = info["devices"][0]["rates"]
     assert 1e9 < rates["memory_bytes_per_s"] <= rates["cache_bytes_per_s"]
     assert rates["f32_flops"] > 1e9 and 0 < rates["launch_us"] < 100
+    assert rates["measured"] == (", as measured here" in text)
     assert f"{rates['memory_bytes_per_s'] / 1e9:.3g} GB/s from memory" in text
     assert info["devices"][0]["model"] in text
     for variable in info["environment"]:

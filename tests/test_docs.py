@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -87,6 +88,40 @@ def test_links_lead_somewhere(page: pathlib.Path) -> None:
     links = LINK.findall(prose)
     broken = [link for link in links if not (page.parent / link).exists()]
     assert not broken
+
+
+OPERATORS = """
+import json, pathlib, sys
+sys.path.insert(0, sys.argv[1] + "/tools")
+import dlblas, operator_table
+info = dlblas.info()
+names = operator_table.Names(info)
+table = (pathlib.Path(sys.argv[1]) / "README.md").read_text(encoding="utf-8")
+table = table.partition("<!-- figures:begin operators -->\\n")[2].partition("<!--")[0]
+first = [line.split("|")[1] for line in table.splitlines()[2:]]
+left_out = {row["name"] for row in info["operators"]} - names.served(first)
+new = {"name": "brand_new", "family": "norm", "formula": "y = |x|",
+       "forms": [{"name": "brand_new"}], "implementations": [{"name": "cpu_one", "backend": "cpu"}]}
+more = operator_table.make({"operators": [*info["operators"], new]})
+try:
+    names.served(["`rms_norm`, `rms_nrom`"])
+except SystemExit as refused:
+    print(json.dumps([sorted(left_out), more, str(refused),
+                      sorted(names.served(["`quantize`", "`softmax`", "`partial_rotary_emb`"]))]))
+"""
+
+
+def test_the_readmes_table_has_every_operator(tmp_path: pathlib.Path) -> None:
+    """By its name, its face's, or as a gradient (tools/operator_table.py)."""
+    told = run([sys.executable, "-c", OPERATORS, str(ROOT)], tmp_path)
+    left_out, more, refused, served = json.loads(told)
+    assert not left_out, "run tools/figures.py"
+    assert "| `brand_new` | `y = \\|x\\|` | `cpu_one` | – |\n" in more
+    assert "`brand_new` | `" in more and more.count("\n") > 10
+    assert "rms_nrom" in refused
+    rotary = {f"partial_rotary_heads{end}" for end in ("", "_backward", "_sum")}
+    assert {"quantize_token", "quantize_static", "softmax_backward", *rotary} <= {*served}
+    assert not {"rope", "log_softmax", "dequantize_group"} & {*served}
 
 
 def test_every_page_is_read() -> None:

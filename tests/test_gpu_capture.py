@@ -195,7 +195,7 @@ def _capture_straight_after_warmup(op: str, implementation: str) -> None:
 
 
 def _drawn() -> list[tuple[str, str]]:
-    """Each costs a process: one implementation an operator, or all at full depth."""
+    """Each costs a process: one implementation per operator, or all at full depth."""
     depth = depth_of()
     every: dict[str, list[tuple[str, str]]] = {}
     for op, implementation in _capturable():

@@ -1,4 +1,4 @@
-"""DLBLAS_LOG: a line a call and a step of a search, in Python's logging, in a file, on fd 2.
+"""DLBLAS_LOG: one line per call and per step of a search, in Python's logging, in a file, on fd 2.
 
 Read next: src/core/log.hpp, python/dlblas/_log.py.
 """
@@ -99,8 +99,8 @@ def test_wrong_values_are_told(wrong: str) -> None:
     said = child(USE, DLBLAS_LOG=wrong).stderr
     words = wrong.split(",")[1 if "," in wrong else 0] or "an empty word"
     assert (
-        "dlblas: DLBLAS_LOG has a wrong value; expected off, warn, info, call, search or compile, "
-        f"several by comma, got {words}; it is ignored" in said
+        "dlblas: DLBLAS_LOG has a wrong value; expected off, warn, info, call, search, compile or "
+        f"nvtx, several by comma, got {words}; it is ignored" in said
     )
     assert said.count("wrong value") == 1
     assert (",call," in said) == wrong.startswith("call")

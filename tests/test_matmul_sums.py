@@ -16,6 +16,7 @@ import dlblas
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.attack("sums over a long K, beside NumPy and cuBLAS")
 UNIT = 2.0**-24
 FLOOR = 1.5
 KINDS = ("normal", "uniform", "constant", "alternating", "ones")

@@ -134,6 +134,7 @@ def test_construction() -> None:
     )
 
 
+@pytest.mark.attack("torch.jit.trace")
 def test_a_trace_has_the_operator_and_its_gradient(tmp_path: Path) -> None:
     """torch.jit.trace with grad and without it: the same graph, which saves, loads and trains."""
     torch.manual_seed(7)

@@ -1,7 +1,7 @@
 """rms_norm_backward against the forward formula: finite differences of it in f64, and torch's
 autograd where torch is there; the same bits on any number of threads.
 
-Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.cpp, tests/test_cases.py
+Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp, tests/test_cases.py
 (every case by the bound).
 """
 
@@ -134,6 +134,7 @@ def test_a_nan_stays_in_its_row_of_dx_and_reaches_all_of_dweight(implementation:
     assert np.isnan(dweight).all()
 
 
+@pytest.mark.attack("sums that leave f32 on the way")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("rows", [3, 700])
 def test_dweight_whose_partial_sums_leave_f32(dtype: str, rows: int) -> None:

@@ -1,7 +1,7 @@
 """Processes and threads that want one new key at the same time: it is measured once. The finer
 points are tests/cpp/test_turn.cpp's.
 
-Read next: docs/tuning.md ("One search a key"), src/tuner/turn.hpp.
+Read next: docs/tuning.md ("One search per key"), src/tuner/turn.hpp.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_a_call_asks_few_configurations_of_a_large_space() -> None:
     none = "none of the first 4096 configurations of its space is valid for this problem"
     assert told(32)["reason"] == none
     assert len(asked) == 1 + 4096 and asked[-1] == (41, 96)  # the default, then in order
-    assert told(32)["reason"] == none and asked == []  # once a problem
+    assert told(32)["reason"] == none and asked == []  # once per problem
     default = {"i": 90, "j": 100}
     dlblas.register(OP, "large", large, space=space, where=allowed, default=default)
     assert told(32)["config"] == "i=90 j=100"

@@ -134,6 +134,78 @@ def test_what_cannot_travel_stays_here_with_a_warning_whatever_the_budget(
     assert "script_bad is measured in this process, which a crash or a hang" in done.stderr
 
 
+CLOSURES = """
+import ctypes, json, os, threading, warnings
+warnings.simplefilter("ignore")
+import dlblas, numpy as np
+def make(how):
+    lock = threading.Lock()  # nothing takes that along
+    def mine(x, weight, eps, weight_offset, y):
+        with lock:
+            how()
+            s = 1 / np.sqrt((x.astype("d") ** 2).mean(-1, keepdims=True) + eps)
+            y[...] = x * s * (weight + weight_offset)
+    return mine
+dlblas.register("rms_norm", "dies", make(lambda: ctypes.string_at(0)))
+dlblas.register("rms_norm", "leaves", make(lambda: os._exit(3)))
+dlblas.register("rms_norm", "raises", make(lambda: 1 / 0))
+dlblas.register("rms_norm", "right", make(lambda: None))
+x, w = np.random.randn(8, 64).astype("f"), np.ones(64, "f")
+names = "dies,leaves,raises,right,cpu_baseline"
+report = dlblas.tune("rms_norm", (x, w), seconds=2, implementations=names)
+rows = {e["implementation"]: [e.get("failure"), e.get("note")] for e in report["evaluated"]}
+print(json.dumps(rows))
+"""
+
+
+def test_a_closure_that_dies_does_so_in_a_forked_child() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSURES],
+        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert "crash: SIGSEGV in a forked child" in told["dies"][1]
+    assert "with status 3" in told["leaves"][1]
+    assert "ZeroDivisionError" in told["raises"][1]
+    assert not told["right"][0], told
+
+
+def test_triton_kernels_travel_by_text() -> None:
+    triton = pytest.importorskip("triton")
+    from dlblas.own._travel import parcel, unpack
+
+    try:
+        plain = triton.jit(_kernel_of_rows)
+    except Exception as reason:  # Triton that finds no driver
+        pytest.skip(str(reason))
+    _kernel_of_rows.__globals__.update(tl=triton.language, TWO=triton.language.constexpr(2))
+    config = triton.Config({"BLOCK": 64}, num_warps=4)
+    for kernel in (plain, triton.autotune(configs=[config], key=["C"])(plain)):
+        sent = parcel(
+            kernel, "d1", op="rms_norm", name="n", space=[{"BLOCK": 64}],
+            grid=lambda meta: (meta["T"], 1),
+        )  # fmt: skip
+        assert sent is not None and sent["constants"] == {"TWO": 2}
+        got: list[Any] = []
+        unpack(json.loads(json.dumps(sent)), lambda **by: got.append(by))  # noqa: B023
+        (by,) = got
+        assert by["fn"].arg_names == plain.arg_names and "program_id" in by["fn"].src
+        assert [p.is_constexpr for p in by["fn"].params] == [p.is_constexpr for p in plain.params]
+        assert by["grid"]({"T": 7}) == (7, 1) and by["space"] == [{"BLOCK": 64}]
+    _kernel_of_rows.__globals__["TWO"] = object()  # neither a value nor a module: it stays here
+    assert parcel(plain, "d1", op="rms_norm", name="n", grid=(1,)) is None
+    held = [1]
+    _kernel_of_rows.__globals__["TWO"] = 2
+    assert parcel(plain, "d1", op="rms_norm", name="n", grid=lambda meta: (held[0],)) is None
+    two = (lambda meta: (meta["T"] + 1,), lambda meta: (meta["T"] - 1,))  # which of them is it?
+    assert parcel(plain, "d1", op="rms_norm", name="n", grid=two[1]) is None
+
+
+def _kernel_of_rows(x, weight, y, eps, weight_offset, C, BLOCK: tl.constexpr):  # type: ignore  # noqa: N803, F821
+    at = tl.program_id(0) * TWO  # type: ignore  # noqa: F821, F841
+
+
 def test_what_travels() -> None:
     from dlblas.own._travel import parcel, unpack
 

@@ -106,7 +106,7 @@ def test_exports_and_needs_only_what_it_may(unpacked: tuple[str, pathlib.Path]) 
         if binary.suffix == ".so":
             problems, summary = check_exports.problems_of(binary)
             assert problems == []
-            assert "libgcc_s.so.1" in summary  # one unwinder a process: see the last test
+            assert "libgcc_s.so.1" in summary  # one unwinder per process: see the last test
     # The build's own folders do not show.
     texts = b"".join(binary.read_bytes() for binary in binaries(folder))
     assert str(ROOT).encode() not in texts

@@ -40,3 +40,33 @@ def test_the_tables_are_of_this_program() -> None:
     command = [sys.executable, str(ROOT / "tools" / "reliability.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_attacks_are_counted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of pytest, of C++ programs by what they say themselves, and those on a GPU by name."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import reliability
+
+    program = tmp_path / "program"
+    program.write_text(
+        "#!/bin/sh\n"
+        "for word; do case $word in --gtest_output=json:*) out=${word#*json:};; esac; done\n"
+        "cat > $out <<END\n"
+        '{"testsuites": [{"testsuite": [{"name": "A", "result": "COMPLETED", "attacked": "41"},\n'
+        '{"name": "B", "result": "COMPLETED"}, {"name": "C", "result": "SUPPRESSED"}]}]}\nEND\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(reliability, "CPP", {"views": ("program", "*")})
+    (row,) = reliability.cpp_attacks(tmp_path)
+    assert (row["tried"], row["broke"]) == (42, 0)
+    program.write_text(program.read_text().replace('"41"}', '"41", "failures": [{}]}'))
+    assert reliability.cpp_attacks(tmp_path)[0]["broke"] == 1
+    gpu = reliability.gpu_attacks()
+    assert "hostile candidates on a GPU" in {row["attack"] for row in gpu}
+    more = [{"attack": "forks", "test": "tests/test_fork.py::x", "tried": n, "broke": 0}
+            for n in (1, 6)]  # fmt: skip
+    table = reliability.attacks_table([row, *gpu, *more])
+    assert "One run of all: **49 tried, 0 broke a promise**." in table
+    assert "| forks | `test_fork.py` | 7 | 0 |" in table
+    assert "| views | `cpp/program.cpp` | 42 | 0 |" in table
+    assert "| hostile candidates on a GPU | `test_gpu_worker.py` | on a GPU, not counted" in table

@@ -123,7 +123,7 @@ def test_optional_arguments(missing: str, level: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_expanded_parameters_of_mamba2(dtype: str, level: str) -> None:
-    """A number a head, expanded with strides of 0, has the bits of the same numbers in memory."""
+    """A number per head, expanded with strides of 0, has the bits of the same numbers in memory."""
     batch, heads, groups, channels, width = 3, 6, 2, 64, 128
     t = token(batch, heads, groups, channels, width, DTYPES[dtype], torch.float32)
     t["dt"] = t["dt"][..., :1].expand(batch, heads, channels)

@@ -137,7 +137,7 @@ def test_rows_that_experts_have(granularity: str, dtype: str, kind: Any) -> None
     x = made((experts, rows, 2 * width))
     counts = np.array([0, 3, 7, 1, 6], kind)
     there = np.arange(rows) < counts[:, None]
-    x[~there] = np.nan  # nobody reads them
+    x[~there] = np.nan  # never read
     q, scale = dlblas.silu_and_mul_quant(x, granularity, dtype=dtype, masked_m=counts)
     wanted = dlblas.silu_and_mul_quant(x, granularity, dtype=dtype)
     assert q.shape == wanted[0].shape and scale.shape == wanted[1].shape
@@ -157,7 +157,7 @@ def test_other_rows_keep_what_they_hold() -> None:
     there = np.arange(4) < counts[:, None]
     assert (q[~there] == 77).all() and (scale[~there] == -1).all()
     assert (scale[there] > 0).all()
-    # What an expert's rows beyond its count hold is judged by nobody, the others are.
+    # What an expert's rows beyond its count hold is not judged, the others are.
     arguments = (x, counts, 128, "i8")
     q[1], scale[1] = 5, np.nan
     assert dlblas.verify("silu_and_mul_quant_masked", arguments, (q, scale)).ok

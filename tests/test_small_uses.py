@@ -6,6 +6,12 @@ Read next: ops/gemm/matmul/matmul.cpp, python/dlblas/_dtypes.py, bindings/python
 
 from __future__ import annotations
 
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
 import dlblas
 import ml_dtypes
 import numpy as np
@@ -160,3 +166,53 @@ def test_an_error_of_out_calls_it_out() -> None:
 def test_an_error_of_out_calls_it_out_in_torch() -> None:
     torch = pytest.importorskip("torch")
     check_out(lambda shape: torch.ones(shape))
+
+
+# ---- did you mean --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "near"),
+    [
+        (lambda x: dlblas.get_op("rmsnorm", (x, x)), "rms_norm"),
+        (lambda x: dlblas.tune("rms_norm", (x, x), secnds=1), "seconds"),
+        (lambda x: dlblas.tune("rms_norm", (x, x), effort="quik"), "quick"),
+        (lambda x: dlblas.rms_norm(x, wieght=x), "weight"),
+        (lambda x: dlblas.matmul(x, x, "reluu"), "relu"),
+        (lambda x: dlblas.quantize(x, "tokn"), "token"),
+        (lambda x: dlblas.pin("rms_norm", "cpu_avx51"), "cpu_avx512"),
+    ],
+)
+def test_a_word_that_is_nearly_right(call: Any, near: str) -> None:
+    with pytest.raises(errors.Error, match=rf"did you mean {near}\?") as told:
+        call(random(8, 8))
+    assert str(told.value).count("did you mean") == 1
+
+
+def test_what_is_not_near_is_not_suggested() -> None:
+    for call in (
+        lambda: dlblas.matmul(random(8, 8), random(8, 8), "nonsense"),
+        lambda: dlblas.rms_norm(random(8, 8).astype(np.float64), random(8)),
+        lambda: dlblas.rms_norm(random(8, 8), random(7)),
+    ):
+        with pytest.raises(errors.Error) as told:
+            call()
+        assert "did you mean" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        ("explain rms_norm --dmis T=1,C=4", "--dims"),
+        ("cache shw", "show"),
+        ("explan rms_norm", "explain"),
+        ("explain rmsnorm --dims T=1,C=4", "rms_norm"),
+    ],
+)
+def test_a_command_that_is_nearly_right(words: str, near: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(pathlib.Path(dlblas.__file__).parent.parent)}
+    done = subprocess.run(
+        [sys.executable, "-m", "dlblas", *words.split()],
+        env=env, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2 and f"did you mean {near}?" in done.stderr

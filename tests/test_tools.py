@@ -26,7 +26,8 @@ CLEAN = {
     "src/dispatch/select.hpp": '#pragma once\n#include "core/types.hpp"\n// As rms_norm(x) does.\n',
     "cpu/simd.hpp": "#pragma once\ninline int lanes() { return 4; }\n",
     "ops/norm/norm.cpp": '#include "cpu/simd.hpp"\nauto* s = "rms_norm(x: f[C]) -> y: f[C]";\n',
-    "ops/norm/norm.hpp": '#pragma once\n#include "cpu/simd.hpp"\n',
+    "ops/norm/norm.hpp": '#pragma once\n#include "cpu/simd.hpp"\nnamespace dlblas::norm::a {\n}\n',
+    "ops/norm/simd.hpp": "#pragma once\nnamespace dlblas::avx2 {\nnamespace detail {\n}\n}\n",
     "ops/gemm/gemm.cpp": '#include "core/types.hpp"\n',
     "include/dlblas/dlblas.h": "#ifndef H_\n#define H_\nint dlblas_abi_version(void);\n#endif\n",
     "python/dlblas/env.py": 'NAME = "DLBLAS_CACHE"\n',
@@ -89,6 +90,30 @@ VIOLATIONS = [
         "outside src/tuner",
     ),
     ("check_arrows.py", "src/misc/x.hpp", "#pragma once\n", "not a folder of the architecture"),
+    (
+        "check_arrows.py",
+        "ops/norm/plain.cuh",
+        "#pragma once\nnamespace dlblas {\n}\n",
+        "plain.cuh:2: opens dlblas; expected dlblas::norm",
+    ),
+    (
+        "check_arrows.py",
+        "ops/norm/other.hpp",
+        "#pragma once\nnamespace dlblas::norm {\n}\nnamespace dlblas::gemm {\n}\n",
+        "other.hpp:4: opens dlblas::gemm; expected dlblas::norm",
+    ),
+    (
+        "check_arrows.py",
+        "ops/norm/global.hpp",
+        "#pragma once\nnamespace norm {\n}\n",
+        "global.hpp:2: opens norm; expected dlblas::norm",
+    ),
+    (
+        "check_arrows.py",
+        "ops/shared.hpp",
+        "#pragma once\nnamespace dlblas::norms {\n}\n",
+        "shared.hpp:2: opens dlblas::norms; expected dlblas::<family>",
+    ),
     (
         "check_getenv.py",
         "src/core/log.cpp",
@@ -204,15 +229,25 @@ def test_operators_that_cost_too_much_are_caught(tmp_path: pathlib.Path) -> None
     plant(tmp_path, {"ops/norm/small/small.cpp": "int f();\n" * 249})
     plant(tmp_path, {"ops/norm/small/small_program.hpp": "struct Small;\n"})
     plant(tmp_path, {"ops/norm/large/large.cpp": "int f();\n" * 999})  # its kernels are its own
-    obj = tmp_path / "build/CMakeFiles/dlblas_objects.dir/generated/rows/small_avx2.cpp.o"
-    obj.parent.mkdir(parents=True)
-    for size, code in (59_000, 0), (61_000, 1):
-        plant(tmp_path, {"small.cpp": f"extern const char f[{size}] = {{1}};\n"})
-        subprocess.run([CXX, "-c", str(tmp_path / "small.cpp"), "-o", str(obj)], check=True)
-        got, out = run("check_operator_size.py", tmp_path)
-        assert got == code, out
-        assert ("bytes of code; at most 60000" if code else "small 250 lines 59 kB") in out
-    obj.unlink()
+    plant(tmp_path, {"ops/gemm/matmul/matmul.cpp": "int f();\n"})  # named, with a reason
+    objects = tmp_path / "build/CMakeFiles/dlblas_objects.dir"
+    for path, told, sizes in (
+        ("generated/rows/small_avx2.cpp.o", "small 250 lines {} kB", {59_000: 0, 61_000: 1}),
+        ("ops/norm/large/cpu/large_avx512.cpp.o", "large 999 lines {} kB", {59_000: 0, 61_000: 1}),
+        ("ops/norm/shared_baseline.cpp.o", ", shared {} kB", {59_000: 0, 61_000: 1}),
+        ("ops/norm/large/large.cpp.o", "large 999 lines (host {})", {61_000: 0}),
+        ("ops/gemm/matmul/cpu/matmul_avx2.cpp.o", "matmul 1 lines {} kB",
+         {436_000: 0, 441_000: 1, 59_000: 1}),
+    ):  # fmt: skip
+        obj = objects / path
+        obj.parent.mkdir(parents=True, exist_ok=True)
+        for size, code in sizes.items():
+            plant(tmp_path, {"code.cpp": f"extern const char f[{size}] = {{1}};\n"})
+            subprocess.run([CXX, "-c", str(tmp_path / "code.cpp"), "-o", str(obj)], check=True)
+            got, out = run("check_operator_size.py", tmp_path)
+            assert got == code, out
+            assert (" bytes of code; " if code else told.format(size // 1000)) in out, out
+        obj.unlink()
     plant(tmp_path, {"ops/norm/small/small.py": '"""One line more."""\n'})
     code, out = run("check_operator_size.py", tmp_path)
     assert code == 1 and "small: 251 lines; at most 250" in out
@@ -338,6 +373,7 @@ def test_setup_names_the_package_that_could_not_be_fetched(tmp_path: pathlib.Pat
     assert setup_run(root, "demo", PIP_NO_INDEX="1", PATH="/usr/bin:/bin") == (0, "")
 
 
+@pytest.mark.attack("packages that are not what the lock names")
 def test_setup_installs_what_the_lock_names_and_nothing_else(tmp_path: pathlib.Path) -> None:
     wheel, sha256 = make_wheel(tmp_path / "wheels")
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheel.parent)}
@@ -367,6 +403,7 @@ def test_setup_installs_what_the_lock_names_and_nothing_else(tmp_path: pathlib.P
     assert code == 1 and "could not install tiny-package==1.0" in text
 
 
+@pytest.mark.attack("packages that are not what the lock names")
 def test_setup_of_the_demo_with_hashes(tmp_path: pathlib.Path) -> None:
     """`make demo`'s own, from PyPI, into a new folder."""
     root = setup_tree(tmp_path, (ROOT / "tools" / "requirements.lock").read_text())
@@ -392,6 +429,7 @@ def test_setup_of_the_demo_with_hashes(tmp_path: pathlib.Path) -> None:
     assert f"numpy=={done.stdout.strip()} " in (ROOT / "tools" / "requirements.lock").read_text()
 
 
+@pytest.mark.attack("packages that are not what the lock names")
 def test_the_lock_holds_what_is_asked_for(tmp_path: pathlib.Path) -> None:
     shutil.copytree(ROOT / "tools", tmp_path / "tools")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

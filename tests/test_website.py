@@ -88,6 +88,21 @@ def test_no_operator_is_named_by_the_tools() -> None:
         assert not [name for name in names if re.search(rf"\b{name}\b", text)], path
 
 
+def test_every_letter_has_a_meaning() -> None:
+    """And no operator's files say one of a letter that none of their schemas has."""
+    info = library_info()
+    library = operators.Library(info, {}, [], lambda row: "")
+    unsaid, used = [], {}
+    for row in info["operators"]:
+        letters = {letter["name"] for letter in row["letters"]}
+        said = library.words(row, "LETTERS")
+        unsaid += [f"{row['name']}: {one}" for one in letters - {*operators.LETTERS} - {*said}]
+        for one in said:
+            used[row["family"], one] = used.get((row["family"], one), False) or one in letters
+    assert not unsaid, "say in LETTERS of ops/<family>/<family>.py or <op>.py what these count"
+    assert [key for key, is_used in used.items() if not is_used] == []
+
+
 PAGES = {
     "good.html": '<h1 id="top">x</h1><a href="sub/other.html#here">y</a><a href="#top">z</a>',
     "sub/other.html": '<p id="here"><a href="../good.html">back</a><a href="https://a.org/b">o</a>',

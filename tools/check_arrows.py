@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks which folder may include which, that src/ and bindings/ name no operator, and that only
-tuner measures.
+"""Checks which folder may include which, that src/ and bindings/ name no operator, that files under
+ops/ open their family's namespace, and that only tuner measures.
 
 The arrows are those of docs/architecture.md, transitive. python -> bindings is checked by the wheel
 test: the package holds nothing but the library. Made files (generated/…, <dlblas/version.h>) are
@@ -37,6 +37,9 @@ ARROWS = {
 # The C header alone: plain values without a dependency. It is what the first stage of a call takes.
 ABI = "include/dlblas/dlblas.h"
 CLOCK = re.compile(r"\b(steady_clock|high_resolution_clock|clock_gettime|__rdtscp?|perf_counter)\b")
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
+# Where the objects of an instruction set keep their entries; cpu/simd.hpp says why.
+LEVELS = {"DLBLAS_ISA", "avx512", "avx2", "baseline"}
 # An operator's schema opens its literal: "rms_norm(x: f[*T, C], …
 SCHEMA = re.compile(r'(?:"|R"\w*\()\s*([a-z][a-z0-9_]*)\(\s*\w+[!?]?:\s')
 
@@ -80,6 +83,28 @@ def check_includes(root: pathlib.Path, path: str) -> list[str]:
     return problems
 
 
+def check_namespaces(root: pathlib.Path, path: str, families: set[str]) -> list[str]:
+    """A file under ops/ opens dlblas::<family> or an instruction set's namespace, and others only
+    inside of these; a file above the families (ops/quant_groups.hpp) opens any family's."""
+    if layer_of(path) != "ops":
+        return []
+    family = family_of(path)
+    allowed = {family} if family else families
+    code = tree.without_comments((root / path).read_text())
+    problems, first = [], True
+    for number, line in enumerate(code.splitlines(), 1):
+        if not (found := NAMESPACE.match(line)):
+            continue
+        outer, *inner = found[1].split("::")
+        if (first or outer == "dlblas") and (
+            outer != "dlblas" or not allowed.union(LEVELS).intersection(inner[:1])
+        ):
+            right = family or "<family>"
+            problems.append(f"{path}:{number}: opens {found[1]}; expected dlblas::{right}")
+        first = False
+    return problems
+
+
 def operators(root: pathlib.Path) -> set[str]:
     texts = (p.read_text() for p in tree.files(root, [".cpp", ".hpp"], ["ops"]))
     return {name for text in texts for name in SCHEMA.findall(tree.without_comments(text))}
@@ -103,9 +128,10 @@ def main() -> int:
     paths = [
         str(p.relative_to(root)) for p in tree.files(root, [".cpp", ".hpp", ".h", ".cuh"], dirs)
     ]
+    families = {family for path in paths if (family := family_of(path))}
     problems = []
     for path in paths:
-        problems += check_includes(root, path)
+        problems += check_includes(root, path) + check_namespaces(root, path, families)
         if layer_of(path) not in ("examples", "tools"):
             problems += check_text(root, path, names)
     return tree.report("arrows", problems, f"{len(paths)} files, {len(names)} operators")

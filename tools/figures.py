@@ -3,8 +3,9 @@
 
 A table stands between `<!-- figures:begin NAME -->` and `<!-- figures:end NAME -->`. Of each figure
 the newest row counts; a table says "stale" when the sources behind one of its rows have changed
-since. `--check` writes nothing and exits 1 when a table is out of date. Needs the package: run it
-with .venv/bin/python after a build.
+since (README.md only how many). The table `operators` comes from the operators' own files
+(operator_table.py). `--check` writes nothing and exits 1 when a table is out of date. Needs the
+package: run it with .venv/bin/python after a build.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from collections.abc import Callable
 from typing import Any
 
 import figures_gpu
+import operator_table
 from figures_gpu import markdown
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 Row = dict[str, Any]
+BRIEF = "gpu_top"  # the README's: its rows stand in docs/figures.md, too
 FILES = ("README.md", "docs/figures.md")
 MARKED = re.compile(r"(<!-- figures:begin (\S+) -->\n)(.*?)(<!-- figures:end \2 -->)", re.DOTALL)
 
@@ -192,6 +195,11 @@ def _order(row: Row) -> list[Any]:
     ]
 
 
+def in_order(rows: list[Row]) -> list[Row]:
+    """As a table has them."""
+    return sorted(rows, key=_order)
+
+
 def _machine(row: Row) -> str:
     return f"{row['card']}, driver {row['driver']}" if "card" in row else str(row["cpu"])
 
@@ -199,7 +207,7 @@ def _machine(row: Row) -> str:
 def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str:
     """The Markdown of one table, and a line on where its figures come from."""
     kinds, make = TABLES[name]
-    chosen = sorted((row for row in rows if row["what"] in kinds), key=_order)
+    chosen = in_order([row for row in rows if row["what"] in kinds])
     if not chosen:
         return f"No results for {name} yet: run `dlblas bench`.\n"
     machines = ", ".join(sorted({_machine(row) for row in chosen}))
@@ -211,7 +219,10 @@ def make_table(name: str, rows: list[Row], current: Callable[[Row], str]) -> str
     moved = [row for row in moved if "missing" not in row["ours"]]
     by_op = name in ("norm", "rows", "matmul") or name.startswith("gpu_")
     stale = sorted({(by_op and row["op"]) or row["what"] for row in moved})
-    if stale:
+    if stale and name == BRIEF:
+        count = "1 operator" if len(stale) == 1 else f"{len(stale)} operators"
+        text = f"{text[:-1]} The sources of {count} have changed [since](docs/figures.md).\n"
+    elif stale:
         text += f"\n**Stale**: the sources behind {', '.join(stale)} have changed since.\n"
     return text
 
@@ -226,8 +237,16 @@ def current_source(root: pathlib.Path) -> Callable[[Row], str]:
     return lambda row: source.made_of(row, info, str(root))
 
 
+def operators() -> str:
+    import dlblas
+
+    return operator_table.make(dlblas.info())
+
+
 def render(text: str, rows: list[Row], current: Callable[[Row], str]) -> str:
     def replace(match: re.Match[str]) -> str:
+        if match[2] == "operators":
+            return f"{match[1]}{operators()}{match[4]}"
         if match[2] not in TABLES:
             raise SystemExit(f"figures: no table {match[2]}; expected one of {', '.join(TABLES)}")
         return f"{match[1]}{make_table(match[2], rows, current)}{match[4]}"

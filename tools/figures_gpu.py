@@ -82,6 +82,30 @@ def rows_table(rows: list[Row]) -> str:
     return markdown(head, lines)
 
 
+def chain_table(rows: list[Row]) -> str:
+    head = ["chain", "tokens×…", "in a CUDA graph", "without dependent launch", "one operator",
+            "copy", "torch", "inductor"]  # fmt: skip
+    lines = []
+    for row in rows:
+        kinds = ("ours without dependent launch", "ours fused")
+        times = [_variant(row, kind) for kind in kinds]
+        copy = _best_of(row, "copy")
+        rivals = [_against(row, name) for name in ("torch", "inductor")]
+        lines.append([" → ".join(f"`{op}`" for op in row["chain"]), _shape(row), _ours(row), *times,
+                      "–" if copy is None else _time(copy), *rivals])  # fmt: skip
+    return markdown(head, lines)
+
+
+def _variant(row: Row, name: str) -> str:
+    """One of ours, and its time over that of the chain."""
+    ours = row["ours"].get("median_ms")
+    found = next((v for v in row["variants"] if v["name"] == name and "median_ms" in v), None)
+    if found is None:
+        return "–"
+    shown = _time(found["median_ms"])
+    return shown if ours is None else f"{shown} · {found['median_ms'] / ours:.2f}×"
+
+
 def backward_table(rows: list[Row]) -> str:
     head = ["gradients", "T×C", "ours", "inductor", "quack", "liger", "of the copy's rate (0.85)"]
     lines = []
@@ -189,6 +213,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
         top_table,
     ),
     "gpu_rows": (("gpu_rows",), rows_table),
+    "gpu_chain": (("gpu_chain",), chain_table),
     "gpu_norm": (("gpu_norm",), norm_table),
     "gpu_norm_long": (("gpu_norm_long",), norm_table),
     "gpu_backward": (("gpu_norm_backward",), backward_table),

@@ -4,8 +4,8 @@ compute-sanitizer watches.
 
 In: the cases of the families' cases.json. Device buffers have exactly the tensors' sizes, and
 results are not initialised, so memcheck and initcheck see a byte too far and a byte too few;
-results are compared with the oracle. Out: a line a run; 1 when one is wrong or an implementation
-ran nowhere. Read next: tools/gpu_check, python/dlblas/harness/call.py.
+results are compared with the oracle. Out: one line per run; 1 when one is wrong or an
+implementation ran nowhere. Read next: tools/gpu_check, python/dlblas/harness/call.py.
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ def commands(root: pathlib.Path, fix: bool) -> dict[str, list[str]]:
         return made
     made["mypy"] = [tool("mypy"), "--no-error-summary"]
     made["codespell"] = [tool("codespell"), "."]
+    made["figures"] = [sys.executable, str(root / "tools" / "figures.py"), "--check"]
     for path in sorted((root / "tools").glob("check_*.py")):
         made[path.stem] = [sys.executable, str(path)]
     return made

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the documentation site: the tree's Markdown, and a page an operator from the registry.
+"""Builds the documentation site: the tree's Markdown, and one page per operator, from the registry.
 
 In: docs/, the folders' README.md, the built package and dlblas_describe. Out: build/site, which
 works offline and from a folder; exit code 1, and a line for each, where a link leads nowhere,
@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 import figures
-from website import check, cpp_api, operators, python_api, sources, stage
+from website import check, cpp_api, operators, pictures, python_api, search, sources, stage
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON_ENTRY = "- [The Python reference](python_reference.md): every public name"
@@ -42,6 +42,17 @@ def ask_library(root: pathlib.Path, describe: pathlib.Path) -> operators.Library
     results = figures.newest(root / "benchmarks" / "results")
     current = figures.current_source(root)
     return operators.Library(info, json.loads(done.stdout), results, current)
+
+
+def picture(library: operators.Library, name: str) -> str:
+    """Of a table of figures; "" where it compares nothing, or is short."""
+    kinds, _ = figures.TABLES[name]
+    rows = [row for row in library.results if row["what"] in kinds]
+    if name == "gpu_top":
+        return ""
+    title = name.removeprefix("gpu_").replace("_", " ").capitalize()
+    title += ", on a GPU" if name.startswith("gpu_") else ", on CPUs"
+    return pictures.ratios(figures.in_order(rows), with_name=True, title=title)
 
 
 def python_reference(library: operators.Library) -> str:
@@ -75,6 +86,7 @@ def build(
     for folder in (out, staged.out):
         shutil.rmtree(folder, ignore_errors=True)
     library = ask_library(root, describe)
+    staged.picture = lambda name: picture(library, name)
     operators.write_pages(library, staged)
     staged.write("python_reference", python_reference(library))
     staged.write("cpp_operators", cpp_api.page(ops_header(package)))
@@ -87,6 +99,7 @@ def build(
     )
     wrong = [f"{page}: {target} leads nowhere" for page, target in staged.broken]
     wrong += run_sphinx(staged.out, out)
+    search.write_index(out)
     sources.write_pages(root, out, staged.sources)
     return wrong + check.problems(out)
 

@@ -3,10 +3,12 @@
 
 .venv/bin/python tools/reliability.py runs it whole (some minutes, as root for the faults that need
 owners and mounts); --attacks runs the attacks on everything else instead, the tests that report by
-the fixture `attacked` or the marker `attack`, at their full size (DLBLAS_ATTACKS=whole), and writes
-their table; --calls draws a million calls and writes theirs; --check runs nothing and fails when
-the page's tables name other faults than the program has. Needs the program: cmake --build build
---target store_battery. Read next: tests/store_battery/main.cpp.
+the fixture `attacked` or the marker `attack`, at their full size (DLBLAS_ATTACKS=whole), and the
+C++ tests of CPP, and writes their table. Of those that need a GPU it has the counts that a run on
+one left (--gpu KEPT, by pytest -m gpu --attacks KEPT), or says that they are not counted. --calls
+draws a million calls and writes theirs; --check runs nothing and fails when the page's tables name
+other faults than the program has. Needs the program: cmake --build build --target store_battery.
+Read next: tests/store_battery/main.cpp.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -28,6 +31,13 @@ CALLS = re.compile(r"(<!-- calls:begin -->\n)(.*?)(<!-- calls:end -->)", re.DOTA
 DRAWN = {  # by tests/fuzz/calls_*.py, and how many of them a whole run draws
     "arrays": ("`__dlpack__`, `__array_interface__`, `__cuda_array_interface__`", 700_000),
     "c_abi": ("`dlblas_*` through ctypes: structs, counts, nulls, device codes", 300_000),
+}
+# C++ tests that are attacks: program, filter. One counts as many as its property `attacked` says.
+CPP = {
+    "overlapping views, against brute force": ("test_overlap", "*AgainstBruteForce"),
+    "memory that stays: decisions, pins, registrations, calls meanwhile": ("test_memory", "*"),
+    "candidates that remember by address": ("test_tuner", "*RemembersByAddress*"),
+    "writes into gaps and guard zones": ("test_tuner_parts", "Inputs.AWrite*"),
 }
 ATTACKS = re.compile(r"(<!-- attacks:begin -->\n)(.*?)(<!-- attacks:end -->)", re.DOTALL)
 Row = dict[str, Any]
@@ -100,33 +110,80 @@ def attack_tests() -> list[str]:
     return [path for path, text in texts.items() if any(word in text for word in words)]
 
 
+def gpu_attacks() -> list[Row]:
+    """Attacks of tests that need a GPU, not counted: the marker's names in files marked gpu."""
+    found = []
+    for path in map(pathlib.Path, attack_tests()):
+        text = path.read_text(encoding="utf-8")
+        if re.search(r"^pytestmark = .*mark\.gpu", text, re.MULTILINE):
+            found += [
+                {"attack": name, "test": f"tests/{path.name}::", "tried": None, "broke": 0}
+                for name in re.findall(r'mark\.attack\("([^"]+)"\)', text)
+            ]
+    return found
+
+
+def cpp_attacks(build: pathlib.Path) -> list[Row]:
+    """What the C++ tests of CPP say. A failed one broke a promise."""
+    rows = []
+    for name, (program, tests) in CPP.items():
+        with tempfile.TemporaryDirectory() as folder:
+            kept = pathlib.Path(folder) / "tests.json"
+            command = [str(build / program), f"--gtest_filter={tests}", "--gtest_brief=1"]
+            subprocess.run([*command, f"--gtest_output=json:{kept}"], cwd=folder)
+            suites = json.loads(kept.read_text(encoding="utf-8"))["testsuites"]
+        ran = [t for suite in suites for t in suite["testsuite"] if t["result"] == "COMPLETED"]
+        if not ran:
+            raise SystemExit(f"reliability: {program} has no test {tests}")
+        tried = sum(int(test.get("attacked", 1)) for test in ran)
+        broke = sum("failures" in test for test in ran)
+        row = {"attack": name, "test": f"tests/cpp/{program}.cpp::", "tried": tried}
+        rows.append({**row, "broke": broke})
+    return rows
+
+
 def attacks_table(rows: list[Row]) -> str:
     """Counts of one name are added up."""
     lines = []
     for name in dict.fromkeys(row["attack"] for row in rows):
         of = [row for row in rows if row["attack"] == name]
         file = of[0]["test"].split("::")[0].removeprefix("tests/")
-        tried, broke = (sum(row[key] for row in of) for key in ("tried", "broke"))
-        lines.append(f"| {name} | `{file}` | {tried:,} | {broke} |")
-    tried, broke = (sum(row[key] for row in rows) for key in ("tried", "broke"))
+        counted = [row for row in of if row["tried"] is not None]
+        tried, broke = (sum(row[key] for row in counted) for key in ("tried", "broke"))
+        told = f"{tried:,} | {broke}" if counted else "on a GPU, not counted here | –"
+        lines.append(f"| {name} | `{file}` | {told} |")
+    tried, broke = (sum(row[key] or 0 for row in rows) for key in ("tried", "broke"))
     head = [f"One run of all: **{tried:,} tried, {broke} broke a promise**.", ""]
     head += ["| attack | test | tried | broke |", "|---|---|--:|--:|"]
     return "\n".join([*head, *sorted(lines)]) + "\n"
 
 
-def run_attacks() -> int:
+def run_attacks(gpu: pathlib.Path | None, build: pathlib.Path) -> int:
+    missing = [program for program, _ in CPP.values() if not (build / program).exists()]
+    if missing:
+        print(f"{', '.join(missing)} are missing; run cmake --build {build}")
+        return 2
+    begin = time.monotonic()
+    rows = cpp_attacks(build)
     with tempfile.TemporaryDirectory() as folder:
         kept = pathlib.Path(folder) / "attacks.json"
-        options = ["-q", "-n", "2", "-p", "no:cacheprovider", "--attacks", str(kept)]
+        workers = str(max(2, len(os.sched_getaffinity(0))))
+        options = ["-q", "-n", workers, "--dist=worksteal", "-p", "no:cacheprovider"]
+        options += ["--durations=8", "--attacks", str(kept)]
         command = [sys.executable, "-m", "pytest", *options, *attack_tests()]
         environment = {**os.environ, "DLBLAS_ATTACKS": "whole"}
         code = subprocess.run(command, cwd=ROOT, env=environment).returncode
-        rows = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
-    if rows and code == 0:
+        here = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
+    there = json.loads(gpu.read_text(encoding="utf-8")) if gpu else []
+    uncounted = {row["attack"] for row in there}
+    rows += [*here, *there, *(row for row in gpu_attacks() if row["attack"] not in uncounted)]
+    broke = sum(row["broke"] for row in rows)
+    print(f"attacks: {time.monotonic() - begin:.0f} s, {broke} broke a promise")
+    if here and code == 0 and broke == 0:
         page = PAGE.read_text(encoding="utf-8")
         page = ATTACKS.sub(lambda m: m[1] + attacks_table(rows) + m[3], page)
         PAGE.write_text(page, encoding="utf-8")
-    return code if rows else 1
+    return code or (0 if here and broke == 0 else 1)
 
 
 def run_calls(kept: list[pathlib.Path]) -> int:
@@ -163,6 +220,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="are the tables of this program")
     parser.add_argument("--attacks", action="store_true", help="the attacks on everything else")
+    parser.add_argument("--gpu", type=pathlib.Path, help="counts that a run on a GPU left")
     parser.add_argument("--seed", help="of the run (default: random, printed)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "store_battery")
     parser.add_argument("--from-json", type=pathlib.Path, help="counts of a whole run made before")
@@ -174,7 +232,7 @@ def main() -> int:
     if args.calls is not None:
         return run_calls(args.calls)
     if args.attacks:
-        return run_attacks()
+        return run_attacks(args.gpu, args.program.parent)
     if not args.from_json and not args.program.exists():
         print(f"{args.program} is missing; run cmake --build build --target store_battery")
         return 2

@@ -5,7 +5,7 @@ of the torch bindings and the README's examples run against the installed wheel.
     python tools/torch_matrix.py --folder FOLDER --wheel dist/*.whl 3.12=2.10.0 3.13=newest
 
 Each environment takes 5 to 8 GB in FOLDER and is kept there for the next run. By hand, not in CI;
-tools/torch_matrix.log is a kept run. One line a step and a table last; 1 when something failed.
+tools/torch_matrix.log is a kept run. One line per step and a table last; 1 when something failed.
 """
 
 from __future__ import annotations

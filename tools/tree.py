@@ -95,7 +95,7 @@ def run_cached(
 
 
 def report(name: str, problems: list[str], summary: str) -> int:
-    """One line when all is well, one line a problem else; the exit code."""
+    """One line when all is well, one line per problem else; the exit code."""
     for problem in problems:
         print(f"{name}: {problem}", file=sys.stderr)
     if not problems:

@@ -4,7 +4,24 @@
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handle.hpp"
 #include "cpu/peak.hpp"
+#include "cuda/cuda.hpp"
+#include "store/machine_rates.hpp"
 #include "tuner/machine.hpp"
+
+namespace dlblas {
+namespace {
+
+// What the whole device does, from memory, is what estimates of later processes begin with.
+void keep(const DeviceInfo& device, const dlblas_machine& machine, int threads,
+          std::int64_t bytes) {
+  constexpr std::int64_t kLeastBytes = std::int64_t{64} << 20;  // shorter copies show latencies
+  const bool cpu = device.device.type == DeviceType::kCpu;
+  if (bytes < kLeastBytes || (cpu && threads != device.units)) return;
+  publish_rates(Store::process(), device, {machine.copy_bytes_per_s, machine.peak_flops});
+}
+
+}  // namespace
+}  // namespace dlblas
 
 extern "C" {
 
@@ -50,6 +67,7 @@ dlblas_status dlblas_bench_machine(int32_t threads, int64_t bytes, dlblas_machin
     if (gpu) {
       machine->copy_bytes_per_s = cuda_copy_rate(machine->device.index, bytes);
       machine->peak_flops = cuda_peak_rate(machine->device.index);
+      keep(cuda::info(machine->device.index), *machine, 0, bytes);
       return;
     }
     const PeakKernels kernels = peak_kernels(cpu_info().isa);
@@ -57,6 +75,7 @@ dlblas_status dlblas_bench_machine(int32_t threads, int64_t bytes, dlblas_machin
         copy_rate(side.context(), bytes, kernels.stream_copy, steady_nanoseconds);
     machine->peak_flops = peak_rate(side.context(), kernels.multiply_adds,
                                     kernels.flops_per_iteration, steady_nanoseconds);
+    keep(cpu_info(), *machine, side.num_threads(), bytes);
   });
 }
 

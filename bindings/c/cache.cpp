@@ -54,7 +54,7 @@ void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
   w.close_object();
 }
 
-// `pin\nop\nname`: the word, then one argument a line; a space may follow the word instead.
+// `pin\nop\nname`: the word, then one argument per line; a space may follow the word instead.
 Words split(std::string_view command) {
   std::size_t end = std::min(command.find_first_of(" \n"), command.size());
   Words words{std::string(command.substr(0, end))};
@@ -127,7 +127,8 @@ void write_verify(JsonWriter& w, Store& store) {
   w.field("bad_rules", Rules::process().verify());
 }
 
-// One key's records, or, where the key is empty, those of all keys of an operator, known or not.
+// Removes one key's records or, if the key is empty, those of all keys of an operator (the operator
+// need not be registered).
 void remove_records(JsonWriter& w, Store& store, const std::string& key, const std::string& op) {
   if (key.empty() == op.empty())
     refuse_argument("key", "is not the one word", "either a key or an operator",

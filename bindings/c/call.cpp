@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/in_flight.hpp"
 #include "core/log.hpp"
+#include "core/ranges.hpp"
 #include "dispatch/dispatch.hpp"
 #include "tuner/measure.hpp"
 
@@ -34,13 +35,22 @@ const Form& form_of(dlblas_op_t op, const dlblas_args* call) {
 namespace {
 // call,<op>,<dims>,<dtype>,<device>,<implementation>,<configuration>,<why>,<time>: on a GPU, of the
 // call until it was queued.
-[[gnu::noinline, gnu::cold]] void log_call(const Operator& op, const Plan& plan,
-                                           std::int64_t nanoseconds) {
+[[gnu::noinline, gnu::cold]] void log_call(const Operator& op, const Plan& chosen,
+                                           const Kernel& kernel, std::int64_t nanoseconds) {
+  const bool captured = kernel.implementation != chosen.implementation;
+  const Plan& plan = captured ? select(op, for_capture(chosen.problem)) : chosen;
   char spent[32];
   std::snprintf(spent, sizeof spent, "%.3gus", 1e-3 * static_cast<double>(nanoseconds));
   const Implementation& impl = *plan.implementation;
   log(LogTopic::kCall, text(op.schema.name, ",", log_fields(op, plan.problem), ",", impl.name, ",",
                             impl.table().print(plan.config), ",", name_of(plan.why), ",", spent));
+}
+
+// A range's name: `dlblas::rms_norm cuda_registers threads=256 … T=16 C=4096 bf16`.
+[[gnu::noinline, gnu::cold]] std::string range_name(const Operator& op, const Plan& plan) {
+  const Implementation& impl = *plan.implementation;
+  return text("dlblas::", op.schema.name, " ", impl.name, " ", impl.table().print(plan.config),
+              ", ", log_fields(op, plan.problem));
 }
 }  // namespace
 
@@ -64,9 +74,11 @@ extern "C" dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* call,
     side.set_device(problem.device());
     const Plan& plan = select(*form.op, problem);
     const Kernel& kernel = compile(plan, side.context().stream);
+    CallRange range;
+    if (wants_ranges()) range.open(range_name(*form.op, plan));
     launch(kernel, args, side.context());
     count(g_counters.calls);
-    if (begin) log_call(*form.op, plan, steady_nanoseconds() - begin);
+    if (begin) log_call(*form.op, plan, kernel, steady_nanoseconds() - begin);
     return DLBLAS_OK;
   } catch (...) {
     return keep_exception();

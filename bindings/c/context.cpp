@@ -114,7 +114,7 @@ CallSide::CallSide(const dlblas_context* user, dlblas_tensor* outputs)
   context_.device = {DeviceType::kCpu, 0};
   context_.stream = user ? user->stream : nullptr;
   context_.num_threads = user && user->num_threads > 0 ? std::min(user->num_threads, kMaxThreads)
-                         : forked() ? 1  // the pool's threads are gone: nor is a record of two ours
+                         : forked() ? 1  // the pool's threads are gone, so no record of more fits
                                     : cpu_info().units;
   context_.self = this;
   context_.new_output = &CallSide::new_output;

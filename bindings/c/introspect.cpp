@@ -10,6 +10,7 @@
 #include "core/json.hpp"
 #include "core/library.hpp"
 #include "core/log.hpp"
+#include "core/measured_rates.hpp"
 #include "core/rates.hpp"
 #include "cpu/onednn.hpp"
 #include "cuda/cuda.hpp"
@@ -24,6 +25,8 @@ void write_rates(JsonWriter& w, const DeviceInfo& device) {
   w.key("rates").open_object().field("memory_bytes_per_s", memory_bytes_per_s(device));
   w.field("cache_bytes_per_s", cache_bytes_per_s(device));
   w.field("f32_flops", flops(device, DType::kF32)).field("half_flops", flops(device, DType::kBF16));
+  const MeasuredRates measured = measured_rates(device);
+  w.field("measured", measured.copy_bytes_per_s > 0 || measured.peak_flops > 0);
   w.field("launch_us", launch_s(device) * 1e6).close_object();
 }
 
@@ -170,6 +173,7 @@ void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {
                                          "lengths",     "negative"};
   w.field("like", t.like < 0 ? std::string() : schema.tensors[t.like].name);
   w.field("optional", t.optional)
+      .field("usual", t.usual)
       .field("written", t.written)
       .field("fill", kFills[static_cast<int>(t.fill.fill)])
       .close_object();

@@ -356,6 +356,11 @@ Support own_supports(const Query& q) {
     const ProblemView view(*own.op, q.problem);
     if (const char* why = own.c.supports(view.get(), own.c.user))
       return Support::no_in_words(*why ? why : "its supports() said no without a reason");
+  } else {  // one that never asks was written for tensors that are usually there
+    const Schema& schema = own.op->schema;
+    for (int i = 0; i < schema.num_inputs; ++i)
+      if (schema.tensors[i].usual && q.problem.tensors[i].dtype == DType::kAbsent)
+        return Support::no("{} is absent, and no supports() says that it may be", tensor(i));
   }
   std::string why;
   if (!first_valid(own, q.problem, &why)) return no_configuration(own, why);

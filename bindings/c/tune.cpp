@@ -47,7 +47,7 @@ std::string print_missed(std::uint64_t mark) {
   return w.text();
 }
 
-// `name=value`, one a line.
+// `name=value`, one per line.
 Fields read_fields(std::string_view lines) {
   Fields fields;
   while (!lines.empty()) {

@@ -27,9 +27,17 @@ extern "C" dlblas_status dlblas_warmup(dlblas_op_t op, const dlblas_args* call,
   return guarded([&] {
     const BoundCall bound_call(op, call, user);
     const Plan& plan = select(bound_call.op, bound_call.problem);
-    if (is_absent(bound_call.problem.device()))
-      compile_ahead(plan);
-    else
-      compile(plan, bound_call.side.context().stream);
+    const bool absent = is_absent(bound_call.problem.device());
+    void* const stream = bound_call.side.context().stream;
+    absent ? compile_ahead(plan) : void(compile(plan, stream));
+    const Prepared* prepared = plan.prepared.load(std::memory_order_acquire);
+    if (prepared ? prepared->capturable : plan.implementation->flags.capturable) return;
+    if (bound_call.problem.device_type != DeviceType::kCuda) return;
+    try {  // what serves the same call under capture, where anything does
+      const Plan& captured = select(bound_call.op, for_capture(bound_call.problem));
+      absent ? compile_ahead(captured) : void(compile(captured, stream));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported) throw;
+    }
   });
 }

@@ -14,6 +14,7 @@
 #include "bindings/python/marshal.hpp"
 #include "bindings/python/own.hpp"
 #include "bindings/python/torch.hpp"
+#include "core/ranges.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -339,6 +340,32 @@ Object* set_deterministic(Object*, Object* const* args, Size, Object*) {
   return Ref::borrow(before ? api.true_object : api.false_object).release();
 }
 
+Object* g_ranges = nullptr;
+
+// Of a hook whose function raises: the call goes on.
+void tell_range(const char* name) {
+  const Locked locked;
+  Object* before[3] = {};
+  api.err_fetch(&before[0], &before[1], &before[2]);
+  {
+    const Ref text(name ? make_text(name) : Ref::borrow(api.none).release());
+    const Ref told(api.call_args(g_ranges, text.get(), nullptr));
+    if (!told) api.err_clear();
+  }
+  api.err_restore(before[0], before[1], before[2]);
+}
+
+// (function of a name or None, or None) -> None: told the begin and the end of each call
+Object* set_ranges(Object*, Object* const* args, Size, Object*) {
+  if (args[0] == api.none) {
+    set_range_hook(nullptr);
+  } else {
+    g_ranges = Ref::borrow(args[0]).release();  // for the process: a range of it may be open
+    set_range_hook(tell_range);
+  }
+  return Ref::borrow(api.none).release();
+}
+
 }  // namespace
 
 const ControlEntry kControlFunctions[] = {{"explain", explain},
@@ -353,6 +380,7 @@ const ControlEntry kControlFunctions[] = {{"explain", explain},
                                           {"capsule", capsule},
                                           {"set_deterministic", set_deterministic},
                                           {"set_log", set_log},
+                                          {"set_ranges", set_ranges},
                                           {"set_torch", set_torch},
                                           {"torch_register", torch_register},
                                           {"torch_attach", torch_attach},

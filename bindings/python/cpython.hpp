@@ -26,7 +26,7 @@ struct MethodDef {
 inline constexpr int kFastcall = 0x80;
 inline constexpr int kKeywords = 0x2;
 
-// One line a function: member, symbol, result, arguments.
+// One line per function: member, symbol, result, arguments.
 #define DLBLAS_PY_FUNCTIONS(F)                                                       \
   F(inc_ref, Py_IncRef, void, (Object*))                                             \
   F(dec_ref, Py_DecRef, void, (Object*))                                             \

@@ -19,11 +19,19 @@ std::map<std::string, Function*, std::less<>>& table() {
 std::string signature(const Function& f) {
   std::string out;
   bool keyword_only = false;
-  for (const Parameter& p : f.params) {
+  // Python lets no argument without a default follow one with it: such an optional one is given.
+  std::size_t required = 0;  // params up to the last by place without a default
+  for (std::size_t i = 0; i < f.params.size() && !f.params[i].keyword_only; ++i) {
+    const Parameter& p = f.params[i];
+    if (p.tensor ? !p.tensor->optional : !p.scalar->has_default) required = i + 1;
+  }
+  for (std::size_t i = 0; i < f.params.size(); ++i) {
+    const Parameter& p = f.params[i];
     if (!out.empty()) out += ", ";
     if (p.keyword_only && !keyword_only) out += "*, ";
     keyword_only = p.keyword_only;
     out += p.name;
+    if (i < required) continue;
     if (p.tensor && p.tensor->optional) out += "=None";
     if (p.scalar && p.scalar->has_default) out += "=" + literal(*p.scalar);
   }

@@ -19,7 +19,7 @@ struct Line {
   std::string text;
 };
 
-constexpr std::size_t kMostLines = 10'000;  // where the main thread runs no Python for long
+constexpr std::size_t kMaxLines = 10'000;  // where the main thread runs no Python for long
 
 Object* g_handler = nullptr;
 struct Waiting {
@@ -41,7 +41,7 @@ bool keep(LogLevel level, const std::string& line) {
   {
     Waiting& to = waiting();
     const std::unique_lock lock(to.mutex, std::try_to_lock);
-    if (!lock || to.lines.size() >= kMostLines) return false;
+    if (!lock || to.lines.size() >= kMaxLines) return false;
     to.lines.push_back({level, line});
   }
   if (!g_waiting.exchange(true) && api.add_pending(tell_pending, nullptr) != 0)

@@ -9,22 +9,25 @@ namespace {
 
 constexpr const char* kScalarTypes[] = {"int", "float", "bool", "str", "ScalarType?"};
 
-bool has_default(const Schema& schema, const Param& p) {
-  return p.is_tensor ? schema.tensors[p.index].optional : schema.scalars[p.index].has_default;
+/// Does it stand behind what is required? A usual tensor keeps its place: `rms_norm_out(x, w, y)`.
+bool comes_last(const Schema& schema, const Param& p) {
+  if (!p.is_tensor) return schema.scalars[p.index].has_default;
+  return schema.tensors[p.index].optional && !schema.tensors[p.index].usual;
 }
 
 class Writer {
  public:
   explicit Writer(const Form& form) : form_(form), schema_(form.op->schema) {}
 
-  void param(std::size_t index, Operation& op) {
+  /// `defaults`: nothing without one comes behind it.
+  void param(std::size_t index, Operation& op, bool defaults) {
     const Param& p = (*form_.params)[index];
     const auto at = static_cast<std::uint8_t>(index);
     if (p.is_tensor) {
       const TensorSpec& t = schema_.tensors[p.index];
       const bool written = is_written(form_, p);
-      add(op,
-          text(tensor_type(written), t.optional ? "? " : " ", t.name, t.optional ? "=None" : ""));
+      add(op, text(tensor_type(written), t.optional ? "? " : " ", t.name,
+                   t.optional && defaults ? "=None" : ""));
       op.slots.push_back({Slot::Kind::kTensor, at, t.optional, written});
       op.written |= written;
     } else {
@@ -57,9 +60,16 @@ Operation make(const Form& form, std::string name, bool out) {
   const Schema& schema = form.op->schema;
   Operation op{&form, std::move(name), {}, {}, out};
   Writer writer(form);
+  std::size_t required = out ? form.params->size() : 0;  // params behind the last without a default
+  for (std::size_t i = required; i < form.params->size(); ++i) {
+    const Param& p = (*form.params)[i];
+    if (!comes_last(schema, p) && !(p.is_tensor && schema.tensors[p.index].optional))
+      required = i + 1;
+  }
   for (const bool defaults : {false, true}) {
     for (std::size_t i = 0; i < form.params->size(); ++i)
-      if (has_default(schema, (*form.params)[i]) == defaults) writer.param(i, op);
+      if (comes_last(schema, (*form.params)[i]) == defaults)
+        writer.param(i, op, defaults || i >= required);
     for (int r = 0; out && !defaults && r < form.num_outputs; ++r) writer.result(r, op);
   }
   op.num_returned = out ? 0 : form.num_outputs;

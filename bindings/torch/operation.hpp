@@ -9,8 +9,8 @@
 //            then x__out writes into those
 //
 // No keyword-only argument, no result that aliases an argument, no overload: each costs
-// microseconds a call or fails torch.compile. torch wants arguments without a default first, and so
-// results to write into stand before the defaults. Read next: bindings/torch/register.cpp.
+// microseconds per call or fails torch.compile. torch wants arguments without a default first, and
+// so results to write into stand before the defaults. Read next: bindings/torch/register.cpp.
 #pragma once
 
 #include <string>

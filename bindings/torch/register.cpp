@@ -1,4 +1,4 @@
-// Definitions and kernels, once a form; see register.hpp.
+// Definitions and kernels, one per form; see register.hpp.
 #include "bindings/torch/register.hpp"
 
 #include <algorithm>

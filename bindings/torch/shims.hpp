@@ -21,7 +21,7 @@ struct Tensor;   // an at::Tensor; the receiver of a handle owns it
 struct Library;  // a torch::Library
 struct String;
 
-// One line a function: member, symbol, result, arguments. A code of 0 means success.
+// One line per function: member, symbol, result, arguments. A code of 0 means success.
 #define DLBLAS_TORCH_FUNCTIONS(F)                                                                 \
   F(dim, aoti_torch_get_dim, int, (Tensor*, std::int64_t*))                                       \
   F(sizes, aoti_torch_get_sizes, int, (Tensor*, std::int64_t**))                                  \
@@ -98,7 +98,7 @@ inline std::uint32_t torch_flags() {
   return same_bits ? DLBLAS_DETERMINISTIC : 0;
 }
 
-/// Fills `shims` once a process. Returns empty, or in words why torch cannot be reached; then
+/// Fills `shims` once per process. Returns empty, or in words why torch cannot be reached; then
 /// another call tries again.
 std::string load_shims();
 /// Of the libtorch that load_shims() found: its file, and "2.11.0"; empty before that, or where

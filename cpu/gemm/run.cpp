@@ -18,7 +18,7 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b 
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 /// Sizes that workspace and loops agree on, from bucketed or exact dimensions.
-struct Plan {
+struct BlockSizes {
   GemmTile tile;
   std::int64_t columns;  // of b, per thread (split=columns) or in all
   std::int64_t block_n, block_k;
@@ -28,10 +28,10 @@ struct Plan {
   int a_count, b_count;              // slots; b blocks (and scratches)
 };
 
-Plan plan_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t k) {
+BlockSizes sizes_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t kLine = 16;  // floats: buffers start on cache lines
   const CpuGemmConfig& c = s.config;
-  Plan p{};
+  BlockSizes p{};
   p.tile = s.code->tiles[c.tile];
   const bool by_columns = c.split == GemmSplit::kColumns;
   const std::int64_t panels = ceil_div(n, p.tile.n);
@@ -54,37 +54,37 @@ Plan plan_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t 
 struct Run {
   const GemmBlocked& s;
   const GemmJob& p;
-  const Plan plan;
+  const BlockSizes sizes;
   float* workspace;
   std::int64_t i0, i1;  // the rows of this pass
 
-  float* a_buffer(std::int64_t slot) const { return workspace + slot * plan.a_floats; }
+  float* a_buffer(std::int64_t slot) const { return workspace + slot * sizes.a_floats; }
   float* b_buffer(std::int64_t index) const {
-    return workspace + plan.a_count * plan.a_floats + index * s.code->parts * plan.b_floats;
+    return workspace + sizes.a_count * sizes.a_floats + index * s.code->parts * sizes.b_floats;
   }
   GemmPartial partial(std::int64_t index, std::int64_t j0) const {
     if (!s.scratch) return {p.partial, p.partial_row, 0, 0, false, 0, 0};
-    float* data = b_buffer(plan.b_count) + index * s.code->parts * plan.scratch_floats;
-    return {data, plan.block_n, i0, j0, true, plan.plane, plan.scratch_floats};
+    float* data = b_buffer(sizes.b_count) + index * s.code->parts * sizes.scratch_floats;
+    return {data, sizes.block_n, i0, j0, true, sizes.plane, sizes.scratch_floats};
   }
   void pack(const GemmBlock& block, float* to) const {
     for (int part = 0; part < s.code->parts; ++part)
-      s.code->pack_b(p, s.config, block, part, to + part * plan.b_floats);
+      s.code->pack_b(p, s.config, block, part, to + part * sizes.b_floats);
   }
   /// A block within the columns of block `index` of b.
   void multiply(const GemmBlock& block, std::int64_t index, std::int64_t slot) const {
-    s.code->multiply(p, s.config, block, {b_buffer(index), plan.b_floats, a_buffer(slot)},
+    s.code->multiply(p, s.config, block, {b_buffer(index), sizes.b_floats, a_buffer(slot)},
                      partial(index, block.j0));
   }
   /// Calls fn(block) over columns [j0, j1) and the whole depth, once even when the depth is zero.
   template <typename F>
   void for_blocks(std::int64_t j0, std::int64_t j1, F&& fn) const {
-    for (std::int64_t j = j0; j < j1; j += plan.block_n) {
+    for (std::int64_t j = j0; j < j1; j += sizes.block_n) {
       std::int64_t k = 0;
       do {
-        fn(GemmBlock{i0, i1, j, std::min(j1, j + plan.block_n), k,
-                     std::min(p.k, k + plan.block_k)});
-        k += plan.block_k;
+        fn(GemmBlock{i0, i1, j, std::min(j1, j + sizes.block_n), k,
+                     std::min(p.k, k + sizes.block_k)});
+        k += sizes.block_k;
       } while (k < p.k);
     }
   }
@@ -93,8 +93,8 @@ struct Run {
 void run_columns(const Run& r, const Context& context) {
   context.run(0, r.s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t slot = begin; slot < end; ++slot) {
-      const std::int64_t j0 = slot * r.plan.columns;
-      r.for_blocks(j0, std::min(r.p.n, j0 + r.plan.columns), [&](const GemmBlock& block) {
+      const std::int64_t j0 = slot * r.sizes.columns;
+      r.for_blocks(j0, std::min(r.p.n, j0 + r.sizes.columns), [&](const GemmBlock& block) {
         r.pack(block, r.b_buffer(slot));
         r.multiply(block, slot, slot);
       });
@@ -104,7 +104,7 @@ void run_columns(const Run& r, const Context& context) {
 
 void run_rows(const Run& r, const Context& context) {
   const std::int64_t slots = r.s.slots;
-  const std::int64_t tile_m = r.plan.tile.m, tile_n = r.plan.tile.n;
+  const std::int64_t tile_m = r.sizes.tile.m, tile_n = r.sizes.tile.n;
   const std::int64_t rows = ceil_div(ceil_div(r.i1 - r.i0, tile_m), slots) * tile_m;
   r.for_blocks(0, r.p.n, [&](const GemmBlock& block) {
     const std::int64_t columns = ceil_div(ceil_div(block.j1 - block.j0, tile_n), slots) * tile_n;
@@ -141,19 +141,19 @@ GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config,
 }
 
 std::size_t workspace_bytes(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t k) {
-  const Plan plan = plan_of(s, m, n, k);
+  const BlockSizes sizes = sizes_of(s, m, n, k);
   return static_cast<std::size_t>(
-      kFloatBytes * (plan.a_count * plan.a_floats +
-                     plan.b_count * s.code->parts * (plan.b_floats + plan.scratch_floats)));
+      kFloatBytes * (sizes.a_count * sizes.a_floats +
+                     sizes.b_count * s.code->parts * (sizes.b_floats + sizes.scratch_floats)));
 }
 
 void run_blocked(const GemmBlocked& s, GemmJob job, const void* epilogue, const Context& context,
                  void* workspace) {
   if (job.m == 0 || job.n == 0) return;
   job.sums = s.sums, job.epilogue = epilogue;
-  Run r{s, job, plan_of(s, job.m, job.n, job.k), static_cast<float*>(workspace), 0, 0};
+  Run r{s, job, sizes_of(s, job.m, job.n, job.k), static_cast<float*>(workspace), 0, 0};
   for (r.i0 = 0; r.i0 < job.m; r.i0 = r.i1) {
-    r.i1 = std::min(job.m, r.i0 + r.plan.scratch_rows);
+    r.i1 = std::min(job.m, r.i0 + r.sizes.scratch_rows);
     if (s.config.split == GemmSplit::kColumns) {
       run_columns(r, context);
     } else {

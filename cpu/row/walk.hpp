@@ -1,4 +1,4 @@
-// Runs a row program on a CPU: a row is one thread's, walked in passes, one a reduction and one
+// Runs a row program on a CPU: a row is one thread's, walked in passes, one per reduction and one
 // that stores; what is kept is loaded again, from cache. Sums are f32 over blocks of kRowBlock
 // columns and f64 across them, in an order that only the width sets: same bits in any batch, on any
 // number of threads. Included by the files that the build makes of every *_program.hpp, one per

@@ -67,8 +67,8 @@ struct GemmMmaConfig {
   constexpr int threads() const { return 32 * warps_m * warps_n; }
   constexpr int warp_m() const { return block_m / warps_m; }
   constexpr int warp_n() const { return block_n / warps_n; }
-  /// Floats from row to row of a warp's sums in shared memory: an odd number of eights, so that
-  /// pairs of four rows meet all banks.
+  /// Floats from row to row of a warp's sums in shared memory: an odd multiple of 8, so that four
+  /// row pairs cover all 32 banks.
   constexpr int pitch() const { return warp_n() / 8 % 2 == 0 ? warp_n() + 8 : warp_n(); }
   /// The ring; the sums use it when it is free. The carried sums lie behind it.
   constexpr int ring_bytes() const {
@@ -80,7 +80,7 @@ struct GemmMmaConfig {
     return ring_bytes() + carried_bytes(span, block_m * block_n);
   }
 };
-/// Registers: 48 × 88 sums of a warp are 132 a thread, beside 68 of operands.
+/// Registers: 48 × 88 sums of a warp are 132 per thread, beside 68 of operands.
 constexpr bool valid(const GemmMmaConfig& c) {
   return c.block_m % (16 * c.warps_m) == 0 && c.block_n % (8 * c.warps_n) == 0 &&
          c.warp_n() >= 16 && c.warp_m() * c.warp_n() <= 48 * 88 && c.threads() >= 64 &&

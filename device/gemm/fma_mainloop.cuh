@@ -162,7 +162,7 @@ __device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C, kParts>::Su
   const auto multiply_tile = [&](int64_t left) {
     a.store(buffer, next_a);
     b.store(buffer + Shape::kFloatsA, next_b);
-    __syncthreads();  // one a tile: the buffer before this one is no longer read by anyone
+    __syncthreads();  // one per tile: the buffer before this one is no longer read
     a.load(next_a, p.m - m0, left - C.block_k);
     b.load(next_b, product_columns<kParts>(p) - n0, left - C.block_k);
     fma_tile<S, C, kParts>(d, buffer);

@@ -150,8 +150,8 @@ __device__ __forceinline__ void multiply_fragments(typename MmaShape<S, C>::Sums
   }
 }
 
-/// Sums over the block's depth. One barrier a tile: it ends every warp's reading of the tile before
-/// (its slot is the one that is filled next) and shows the copies of the tile after.
+/// Sums over the block's depth. One barrier per tile: it ends every warp's reading of the tile
+/// before (its slot is the one that is filled next) and shows the copies of the tile after.
 /// `after_span()` follows a span's multiplications. It stands behind a loop of its own: as a branch
 /// of the tiles' loop it would become predicated instructions of every tile, 1.2 × the time.
 template <GemmTraits S, GemmMmaConfig C, int kParts, typename AfterSpan>

@@ -20,7 +20,9 @@ struct OracleCall {
   int64_t letters[kLetters];
   double floats[kScalars];
   int64_t integers[kScalars];
-  const int64_t* rows;
+  const int64_t* rows;  // null: all of them, in order
+  double* shared;       // what rows share, 0 before the first pass
+  int64_t pass;         // 0: what rows share is made; 1: the rows
 };
 
 }  // namespace dlblas

@@ -19,6 +19,8 @@ inline double sqrt(double v) { return ::sqrt(v); }
 inline double exp(double v) { return ::exp(v); }
 inline double exp2(double v) { return ::exp2(v); }
 inline double log2(double v) { return ::log2(v); }
+inline double log1p(double v) { return ::log1p(v); }
+inline double hypot(double a, double b) { return ::hypot(a, b); }
 inline double pow(double v, double power) { return ::pow(v, power); }
 inline double ceil(double v) { return ::ceil(v); }
 inline double floor(double v) { return ::floor(v); }

@@ -1,4 +1,4 @@
-// The kernel of an oracle whose results are rows: one block a row, slow and plain on purpose. The
+// The kernel of an oracle whose results are rows: one block per row, slow and plain on purpose. The
 // host's reference, the same text, checks it before it judges (tuner/oracle_source.cpp).
 // Flow: tune > measure > [judge].  Read next: device/oracle/row.hpp, src/kernels/row_oracle.cpp.
 #pragma once
@@ -21,6 +21,11 @@ class BlockTeam {
     return load_element(t, offset_of(t, index));
   }
   __noinline__ double rounded(DType dtype, double v) const { return round_to(dtype, v); }
+  /// Bits of what is no less than 0 order as it does, NaN last.
+  void keep_most(double* place, double v) const {
+    atomicMax(reinterpret_cast<unsigned long long*>(place),
+              static_cast<unsigned long long>(__double_as_longlong(v)));
+  }
 
  private:
   double* scratch_;
@@ -33,6 +38,19 @@ __global__ void __launch_bounds__(BlockTeam::kThreads)
   const BlockTeam team(scratch);
   TeamRow<BlockTeam> row(call, team, blockIdx.x);
   kRow(row);
+}
+
+/// Launched twice: a block for each part of what rows share, then a block a row.
+template <void (*kShared)(TeamRow<BlockTeam>&), void (*kRow)(TeamRow<BlockTeam>&)>
+__global__ void __launch_bounds__(BlockTeam::kThreads)
+    oracle_shared_rows(const __grid_constant__ OracleCall call) {
+  __shared__ double scratch[kTeamDoubles * BlockTeam::kThreads];
+  const BlockTeam team(scratch);
+  TeamRow<BlockTeam> row(call, team, blockIdx.x);
+  if (call.pass == 0)
+    kShared(row);
+  else
+    kRow(row);
 }
 
 }  // namespace dlblas

@@ -3,14 +3,22 @@
 // them call each function, in the same order; sum, walk and max return the same value to each.
 // In: OracleCall, as a kernel's parameters. Out: values and magnitudes in f64. `Team` is the
 // threads: thread(), threads(), barrier(), kTeamDoubles·threads() of shared memory at scratch();
-// and how elements are read and rounded: element(view, row-major index), rounded(dtype, v). Read
-// next: kernels/row_reference.hpp, device/oracle/row.cuh.
+// how elements are read and rounded: element(view, row-major index), rounded(dtype, v); and
+// keep_most(place, v), atomic over all teams. Read next: kernels/row_reference.hpp,
+// device/oracle/row.cuh.
 #pragma once
 
 #include "device/oracle/call.hpp"
 #include "device/oracle/sum_error.hpp"
 
 namespace dlblas {
+
+/// Not inlined on a device: a text that sums at ten places would compile for seconds.
+#if defined(__CUDACC_RTC__)
+#define DLBLAS_ORACLE_CALL __noinline__
+#else
+#define DLBLAS_ORACLE_CALL
+#endif
 
 /// Doubles of shared memory that a team needs of each thread.
 inline constexpr int kTeamDoubles = 2;
@@ -20,7 +28,7 @@ class TeamRow {
  public:
   /// The `place`-th of the rows asked for.
   TeamRow(const OracleCall& call, const Team& team, int64_t place)
-      : call_(call), team_(team), index_(call.rows[place]), place_(place) {}
+      : call_(call), team_(team), index_(call.rows ? call.rows[place] : place), place_(place) {}
 
   int64_t index() const { return index_; }
   int64_t size(int letter) const { return call_.letters[letter]; }
@@ -28,6 +36,7 @@ class TeamRow {
   bool has(int tensor) const { return call_.tensors[tensor].dtype != DType::kAbsent; }
   double scalar(int i) const { return call_.floats[i]; }
   int64_t integer(int i) const { return call_.integers[i]; }
+  DType dtype(int tensor) const { return call_.tensors[tensor].dtype; }
   DType result_dtype(int result) const { return call_.results[result].dtype; }
 
   double value(int tensor) const { return load_column(tensor, 0); }
@@ -48,6 +57,12 @@ class TeamRow {
     r.value[place_ * r.width + column] = value;
     r.magnitude[place_ * r.width + column] = magnitude;
   }
+
+  double kept(int64_t at) const { return call_.shared[at]; }
+  void keep(int64_t at, double value) const {
+    if (team_.thread() == 0) call_.shared[at] = value;
+  }
+  void keep_most(int64_t at, double value) const { team_.keep_most(call_.shared + at, value); }
 
   template <typename F>
   void each(int64_t count, const F& f) const {
@@ -78,9 +93,9 @@ class TeamRow {
     return all(mine, larger);
   }
   /// Each thread makes the terms of one part of the row, twice: the first time for their sum, which
-  /// all parts behind begin with; then those of some chains.
+  /// all parts behind begin with.
   template <typename F>
-  kernels::RowWalk walk(int64_t count, const F& f) const {
+  SumWalk sum_walk(int64_t count, const F& f) const {
     const int64_t steps = (count + kSumStep - 1) / kSumStep;
     const int64_t part = (steps + team_.threads() - 1) / team_.threads() * kSumStep;
     const int64_t begin = std::min<int64_t>(team_.thread() * part, count);
@@ -91,7 +106,13 @@ class TeamRow {
     SumWalk mine;
     mine.begin(even, odd);
     for (int64_t c = begin; c < end; ++c) mine.add(f(c));
-    return {added(mine.parts()), added(chains(count, f)), count};
+    return added(mine.parts());
+  }
+  /// A third time for those of some chains.
+  template <typename F>
+  kernels::RowWalk walk(int64_t count, const F& f) const {
+    const SumWalk sums = sum_walk(count, f);
+    return {sums, added(chains(count, f)), count};
   }
 
  private:
@@ -115,7 +136,7 @@ class TeamRow {
     }
     return mine;
   }
-  double added(double mine) const {
+  DLBLAS_ORACLE_CALL double added(double mine) const {
     return all(mine, [](double a, double b) { return a + b; });
   }
   SumWalk added(const SumWalk::Parts& p) const {

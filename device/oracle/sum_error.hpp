@@ -129,7 +129,8 @@ namespace kernels {
 /// and the errors of m chains differ: √m less.
 ///   alike: n/4, of which q⁶ counts, q = (Σp)² / (n·Σp²) being the share of alike terms
 /// (norm_ref.hpp has measurements); a chain of more than 2^14 equal terms is refused, as above.
-///   trees: what lanes, warps and blocks add, a rounding a level, each of half as much as the next.
+///   trees: what lanes, warps and blocks add, one rounding per level, each of half as much as the
+///   next.
 inline double sum_roundings(std::int64_t width, double total, double squares) {
   const auto n = static_cast<double>(width);
   const double cpu = std::min(n, 4096.0) / 16, gpu = n / 128;

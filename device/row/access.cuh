@@ -165,7 +165,7 @@ struct RowPlace {
 };
 
 /// kCache: how rows are read. kGuard: accesses outside the row are predicated instead of branches;
-/// a branch an access where there are many, so that the compiler may interleave them.
+/// one branch per access where there are many, so that the compiler may interleave them.
 template <RowTraits T, Cache kCache, bool kEarly, bool kGuard>
 struct RowAccess {
   static constexpr int N = T.n;
@@ -380,7 +380,7 @@ struct RowAccess {
   struct HeadPlace {
     uint32_t head, column;
   };
-  /// A division and a remainder a thread: what `step` adds to them is known to the compiler.
+  /// A division and a remainder per thread: what `step` adds to them is known to the compiler.
   __device__ HeadPlace head_place() const {
     constexpr uint32_t kWidth = kHeadWidth == 0 ? 1 : kHeadWidth;
     const uint32_t head = static_cast<uint32_t>(first) / kWidth;

@@ -35,9 +35,14 @@ struct Fold {
   static constexpr int index = kIndex;
 };
 
-/// Over what a stage reduces: a row, what one thread holds of it (on a CPU: a row, too), or groups
-/// of neighbouring columns, as many as the call says. A stage over groups is the last one.
-inline constexpr int kRowScope = 0, kThreadScope = -1, kGroupScope = 1;
+/// Over what a stage reduces: a row, or groups of neighbouring columns, as many as the call says. A
+/// stage over groups is the last one.
+inline constexpr int kRowScope = 0, kGroupScope = 1;
+
+/// Of columns: their mean and Σ(x − mean)², in f64.
+struct RowMoments {
+  double mean, squares;
+};
 
 struct RowEmpty {};
 
@@ -64,9 +69,9 @@ struct RowProgram {
   /// load_columns() costs more than a head: a CPU makes it once for all heads, without stages.
   static constexpr bool kColumnsOnce = false;
   /// finalize_group(Stage, Kept&, total, at): what a group's total changes in each of its accesses.
-  /// Kept may be loaded again before, or after: a CPU calls it once a group, so it reads nothing
+  /// Kept may be loaded again before, or after: a CPU calls it once per group, so it reads nothing
   /// that keep() sets, and keep() leaves what it sets.
-  /// store_row(stats, row): results with one element a row. kOnlyRowResults: there are no others.
+  /// store_row(stats, row): results with one element per row. kOnlyRowResults: there are no others.
   static constexpr bool kHasRowResults = false, kOnlyRowResults = false;
   /// select(picks, stats, row), after all stages: picks.take() is the row's largest column that was
   /// not taken yet, as often as the row has columns. ranked(kept): what they are compared by.
@@ -95,6 +100,11 @@ struct RowProgram {
   static constexpr int kSquaresOf = -1;
   /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.
   static constexpr bool kRemembers = false;
+  /// Over a cluster each block finalizes the first of two stages by itself, with the Stats of its
+  /// own columns: finalize_block(Stage<0>, stats, total, columns, call). Behind the second one,
+  /// moments(stats, total, columns, call) of all blocks meet, and finalize(Stage<1>, stats,
+  /// RowMoments, call) takes those of the row.
+  static constexpr bool kBlocksApart = false;
   /// needs(Stage, options): whether a stage runs, by RowCall::options.
   static constexpr bool kOptionalStages = false;
   struct Columns {};
@@ -114,6 +124,12 @@ struct RowProgram {
   }
   template <typename... Any>
   DLBLAS_ROW void finalize_wide(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW void finalize_block(const Any&...) {}
+  template <typename... Any>
+  DLBLAS_ROW RowMoments moments(const Any&...) {
+    return {};
+  }
   template <typename... Any>
   DLBLAS_ROW void load_columns(const Any&...) {}
   template <typename... Any>

@@ -4,9 +4,10 @@
 // most kMaxFoldedRows a thread, then over the threads of the same columns: partial sums.
 //   row_fold_parts: adds those up in f64, in order.
 // No atomics: the order depends on sizes alone. In: RowCall, its `folds` filled. Out: the results.
-// Read next: src/kernels/row_fold.hpp (who cuts the rows), registers.cuh.
+// Read next: src/kernels/row_fold.hpp (cuts the rows), registers.cuh.
 #pragma once
 
+#include "device/row/grid.cuh"
 #include "device/row/passes.cuh"
 
 namespace dlblas {

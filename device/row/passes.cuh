@@ -1,8 +1,8 @@
-// A row program with one row a block (or a cluster), of any length, in passes: one a stage, and one
-// that stores. What is kept lies in shared memory, or is read again. Also the form for any strides
-// and for elements that are not aligned to their size: one element an access, read again. There, a
-// group of columns is a warp's.
-// In: RowCall. Flow: call > validate > select > compile > [launch].  Read next: registers.cuh.
+// A row program with one row per block (or a cluster), of any length, in passes: one per stage, and
+// one that stores. What is kept lies in shared memory, or is read again. Also the form for any
+// strides and for elements that are not aligned to their size: one element per access, read again.
+// There, a group of columns is a warp's. In: RowCall. Flow: call > validate > select > compile >
+// [launch].  Read next: registers.cuh.
 #pragma once
 
 #include "device/row/registers.cuh"
@@ -11,8 +11,8 @@ namespace dlblas {
 
 namespace detail {
 
-/// The last stage over groups of any width, and what follows it: a warp a group, one element an
-/// access, read again to be stored.
+/// The last stage over groups of any width, and what follows it: one warp per group, one element
+/// per access, read again to be stored.
 template <typename P, RowTraits T, RowConfig C, typename A>
 __device__ inline void store_groups(typename P::Stats& stats, const RowPlace<T>& row) {
   using S = Stage<P::kStages - 1>;
@@ -173,8 +173,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       });
       auto mine = part.value();
       if constexpr (kFlushed) mine = static_cast<float>(flushed + mine);
-      detail::finalize_stage<P, C, R, typename decltype(part)::Op>(mine, stats, threads, blocks,
-                                                                   call, wide);
+      detail::finalize_stage<P, C, R, typename decltype(part)::Op>(
+          mine, stats, threads, blocks, {end > 0 ? end : 0, share}, call, wide);
     }
   };
   if constexpr (P::kStages > 0) stage(Stage<0>{});

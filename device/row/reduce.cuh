@@ -1,5 +1,5 @@
 // Reductions of row programs: what one thread gathers (Sum, Max, …), how two parts combine
-// (SumOp, …), and over whom: lanes of a group, a row's threads, the blocks of a cluster.
+// (SumOp, …), and over what: lanes of a group, a row's threads, the blocks of a cluster.
 // The order of additions depends on the configuration alone: same bits in any batch.
 // Read next: device/row/registers.cuh.
 #pragma once
@@ -143,7 +143,7 @@ struct SumPart {
 #pragma unroll
     for (int i = 0; i < N; ++i) chains[i % 4] = fmaf(a.v[i], b.v[i], chains[i % 4]);
   }
-  /// Squares of memory's words: 16-bit elements in one statement an access.
+  /// Squares of memory's words: 16-bit elements in one statement per access.
   template <DType T, int N>
   __device__ void add_squares(const Vec<T, N>& w) {
     if constexpr (size_of(T) == 2 && (N == 8 || N <= 4)) {
@@ -340,24 +340,47 @@ class ClusterReduce {
   __device__ void start() const { cluster_wait(); }
   template <typename Op>
   __device__ typename Op::V all(typename Op::V part) {
-    const int set = turn_ & 1;
-    const double(&parts)[kBlocks] = shared_.parts[set];
-    Mbarrier& full = shared_.full[set];
-    if (thread_ < kBlocks)
-      store_async(map_to_rank(&parts[cluster_rank()], thread_), Op::widen(part),
-                  map_to_rank(&full, thread_));
-    // Not wait_cluster: parts come with the barrier's bytes, and its acquire would empty L1.
-    full.wait(turn_ >> 1 & 1);
-    // The next but one: its bytes come only when all threads here have passed this wait.
-    if (thread_ == 0) full.arrive_expect_tx(sizeof(parts));
-    ++turn_;
+    put(turn_, Op::widen(part));
+    const double(&parts)[kBlocks] = wait(turn_++);
     double total = parts[0];
 #pragma unroll
     for (int i = 1; i < kBlocks; ++i) total = Op::combine(total, parts[i]);
     return Op::narrow(total);
   }
+  /// Those of a row of `width` columns, of which each block has `share` at most. The last
+  /// reduction: both sets are in use. A lane looks at one block.
+  __device__ RowMoments moments(const RowMoments& mine, int share, int width) {
+    put(turn_, mine.mean), put(turn_ + 1, mine.squares);
+    const int block = static_cast<int>(threadIdx.x % kBlocks), left = width - block * share;
+    const double n = left < 0 ? 0 : left < share ? left : share;
+    const double mean = wait(turn_)[block], squares = wait(turn_ + 1)[block];
+    const double near = DeviceMath::reciprocal(static_cast<float>(width));
+    const double inverse = near * (2 - width * near);  // relative 2^-44
+    RowMoments all;
+    all.mean = warp_sum<kBlocks>(n * mean) * inverse;
+    const double apart = mean - all.mean;
+    all.squares = warp_sum<kBlocks>(squares + n * apart * apart);
+    return all;
+  }
 
  private:
+  /// This block's part of reduction `turn`, into all blocks.
+  __device__ void put(uint32_t turn, double part) {
+    if (thread_ < kBlocks)
+      store_async(map_to_rank(&shared_.parts[turn & 1][cluster_rank()], thread_), part,
+                  map_to_rank(&shared_.full[turn & 1], thread_));
+  }
+  /// All parts of reduction `turn`.
+  __device__ const double (&wait(uint32_t turn))[kBlocks] {
+    const double(&parts)[kBlocks] = shared_.parts[turn & 1];
+    Mbarrier& full = shared_.full[turn & 1];
+    // Not wait_cluster: parts come with the barrier's bytes, and its acquire would empty L1.
+    full.wait(turn >> 1 & 1);
+    // The next but one: its bytes come only when all threads here have passed this wait.
+    if (thread_ == 0) full.arrive_expect_tx(sizeof(parts));
+    return parts;
+  }
+
   Shared& shared_;
   int thread_;
   uint32_t turn_ = 0;

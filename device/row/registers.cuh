@@ -1,7 +1,7 @@
-// A row program with the row in registers: several rows a block, a row over a cluster, or, for
+// A row program with the row in registers: several rows per block, a row over a cluster, or, for
 // programs that reduce no row, parts of a row as blocks of their own (tiles).
 // One read and one write of everything. In: RowCall. Flow: call > validate > select > compile >
-// [launch].  Read next: src/kernels/rows_cuda.cpp (who picks the configuration), passes.cuh.
+// [launch].  Read next: src/kernels/rows_cuda.cpp (picks the configuration), passes.cuh.
 #pragma once
 
 #include "device/pdl.cuh"
@@ -52,39 +52,56 @@ __device__ inline double squares_wide(const RowPlace<T>& row, int first, int end
   return sum;
 }
 
+/// Columns of a block of a cluster: its own, and the most that one has.
+struct BlockColumns {
+  int own, most;
+};
+
 /// Stage R over a row's threads and blocks, of which each thread has a part. `wide`: the block's
 /// part in f64, from every thread.
 template <typename P, RowConfig C, int R, typename Op, typename Threads, typename Blocks,
           typename Wide>
 __device__ inline void finalize_stage(typename Op::V part, typename P::Stats& stats,
-                                      Threads& threads, Blocks& blocks, const RowCall& call,
-                                      const Wide& wide) {
+                                      Threads& threads, Blocks& blocks, const BlockColumns& columns,
+                                      const RowCall& call, const Wide& wide) {
   constexpr bool kCluster = C.cluster > 1;
-  if constexpr (P::kScopes[R] == kThreadScope) {
-    P::finalize(Stage<R>{}, stats, part, call);
+  const typename Op::V mine = threads.template all<Op>(part);
+  if constexpr (kCluster && P::kBlocksApart) {
+    static_assert(P::kStages == 2 && P::kSquaresOf < 0);
+    if constexpr (R == 0)
+      P::finalize_block(Stage<R>{}, stats, mine, columns.own, call);
+    else
+      P::finalize(
+          Stage<R>{}, stats,
+          blocks.moments(P::moments(stats, mine, columns.own, call), columns.most, call.width),
+          call);
+  } else if constexpr (P::kSquaresOf < 0) {
+    if constexpr (kCluster)
+      P::finalize(Stage<R>{}, stats, blocks.template all<Op>(mine), call);
+    else
+      P::finalize(Stage<R>{}, stats, mine, call);
+  } else if constexpr (!kCluster && sizeof mine == sizeof(float)) {
+    if (P::lost(Stage<R>{}, mine, call))
+      P::finalize_wide(Stage<R>{}, stats, wide(), call);
+    else
+      P::finalize(Stage<R>{}, stats, mine, call);
   } else {
-    const typename Op::V mine = threads.template all<Op>(part);
-    if constexpr (P::kSquaresOf < 0) {
-      if constexpr (kCluster)
-        P::finalize(Stage<R>{}, stats, blocks.template all<Op>(mine), call);
-      else
-        P::finalize(Stage<R>{}, stats, mine, call);
-    } else if constexpr (!kCluster && sizeof mine == sizeof(float)) {
-      if (P::lost(Stage<R>{}, mine, call))
-        P::finalize_wide(Stage<R>{}, stats, wide(), call);
-      else
-        P::finalize(Stage<R>{}, stats, mine, call);
-    } else {
-      double total = mine;
-      if constexpr (sizeof mine < sizeof total)
-        if (P::lost(Stage<R>{}, mine, call)) total = wide();
-      if constexpr (kCluster) total = blocks.template all<WideSumOp>(total);
-      if (P::lost(Stage<R>{}, total, call))
-        P::finalize_wide(Stage<R>{}, stats, total, call);
-      else
-        P::finalize(Stage<R>{}, stats, static_cast<float>(total), call);
-    }
+    double total = mine;
+    if constexpr (sizeof mine < sizeof total)
+      if (P::lost(Stage<R>{}, mine, call)) total = wide();
+    if constexpr (kCluster) total = blocks.template all<WideSumOp>(total);
+    if (P::lost(Stage<R>{}, total, call))
+      P::finalize_wide(Stage<R>{}, stats, total, call);
+    else
+      P::finalize(Stage<R>{}, stats, static_cast<float>(total), call);
   }
+}
+
+/// Lanes that a group of columns takes: a power of 2, of which the last ones have no columns.
+constexpr int lanes_of_group(int lanes) {
+  int padded = 1;
+  while (padded < lanes) padded *= 2;
+  return padded;
 }
 
 /// Stage R over groups of columns: aligned lanes of a warp. One result an access.
@@ -94,9 +111,8 @@ __device__ inline void reduce_groups(typename P::Kept (&kept)[C.vectors],
                                      typename P::Stats& stats, const A& at) {
   using Part = decltype(P::partial(Stage<R>{}));
   using Op = typename Part::Op;
-  constexpr int V = C.vectors, kLanes = T.group / T.n;
-  static_assert(T.group == kLanes * T.n && kLanes >= 1 && kWarp % kLanes == 0 &&
-                C.threads % kLanes == 0);
+  constexpr int V = C.vectors, kLanes = lanes_of_group(T.group / T.n);
+  static_assert(T.group % T.n == 0 && T.group >= T.n && kLanes <= kWarp && C.threads % kLanes == 0);
   typename Op::V v[V];
 #pragma unroll
   for (int i = 0; i < V; ++i) {
@@ -117,7 +133,8 @@ template <typename P, RowTraits T, RowConfig C, int R, typename A, typename Thre
 __device__ inline void run_stage(typename P::Kept (&kept)[C.vectors],
                                  const typename P::Columns (&columns)[C.vectors],
                                  typename P::Stats& stats, const A& at, Threads& threads,
-                                 Blocks& blocks, const RowCall& call, const Wide& wide) {
+                                 Blocks& blocks, const BlockColumns& share, const RowCall& call,
+                                 const Wide& wide) {
   constexpr bool kNeeded = !P::kOptionalStages || P::needs(Stage<R>{}, T.options);
   if constexpr (!kNeeded) return;
   if constexpr (P::kScopes[R] > 0) {
@@ -128,8 +145,8 @@ __device__ inline void run_stage(typename P::Kept (&kept)[C.vectors],
     for (int i = 0; i < C.vectors; ++i)
       if (T.full || P::kZeroNeutral || at(i).holds)
         P::accumulate(Stage<R>{}, part, kept[i], columns[i], stats, at(i));
-    finalize_stage<P, C, R, typename decltype(part)::Op>(part.value(), stats, threads, blocks, call,
-                                                         wide);
+    finalize_stage<P, C, R, typename decltype(part)::Op>(part.value(), stats, threads, blocks,
+                                                         share, call, wide);
   }
 }
 
@@ -138,16 +155,20 @@ __device__ inline void run_stage(typename P::Kept (&kept)[C.vectors],
 template <template <typename> class Program, RowTraits T, RowConfig C>
 __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     row_registers(const __grid_constant__ typename RowCallOf<T>::Type call) {
-  constexpr int V = C.vectors, kColumns = V * C.threads * T.n;
+  constexpr int V = C.vectors;
   constexpr bool kGuard = !T.full || (V > 4 && V <= 8);
   constexpr Cache kCache = C.evict_last ? Cache::kLast : Cache::kDefault;
   using A = RowAccess<T, kCache, C.early, kGuard>;
   using P = Program<DeviceTarget<T, C, A, true>>;
   constexpr bool kTiled = !reduces_rows<P>();
+  constexpr int kLanes = has_groups<P>() ? T.group / T.n : 1,
+                kPadded = detail::lanes_of_group(kLanes);
+  // Columns of one access of all threads, and of all accesses.
+  constexpr int kStep = kPadded == kLanes ? C.threads * T.n : C.threads / kPadded * T.group;
+  constexpr int kColumns = V * kStep;
   // A thread's accesses lie at the same columns of several heads.
   constexpr int kHeadWidth = T.shape.head_width;
-  constexpr bool kSameColumns =
-      kHeadWidth > 0 && C.threads * T.n % (kHeadWidth ? kHeadWidth : 1) == 0;
+  constexpr bool kSameColumns = kHeadWidth > 0 && kStep % (kHeadWidth ? kHeadWidth : 1) == 0;
   static_assert(P::kHasHeads == (kHeadWidth > 0));
   static_assert(!kTiled || C.cluster == 1);
   using Threads = RowReduce<C.threads>;
@@ -160,6 +181,8 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   if constexpr (kTiled)
     block = blockIdx.x / call.tiles, part = static_cast<int>(blockIdx.x - block * call.tiles);
   int first = part * kColumns + thread * T.n;
+  if constexpr (kPadded != kLanes)
+    first = part * kColumns + thread / kPadded * T.group + thread % kPadded * T.n;
   // Else NVRTC makes an address of its own for each access of a cluster's row (256×262144: 95
   // instructions more, and spills).
   if constexpr (C.cluster > 1) asm("" : "+r"(first));
@@ -172,8 +195,9 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   const RowPlace<T> row(call, mine ? index : call.rows - 1);
   const bool written = mine && !row.skipped();
   const auto at = [&](int i) {
-    const int step = i * C.threads * T.n;
-    const bool holds = T.full || first + step < call.width;
+    const int step = i * kStep;
+    bool holds = T.full || first + step < call.width;
+    if constexpr (kPadded != kLanes) holds = holds && thread % kPadded < kLanes;
     return A{row, first, step, holds, holds && written};
   };
   typename P::Columns columns[V];
@@ -208,15 +232,17 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     else
       return detail::squares_wide<P::kSquaresOf, T, C>(row, begin, end, threads);
   };
+  const int rest = call.width - part * kColumns;
+  const detail::BlockColumns share = {detail::smaller(kColumns, rest < 0 ? 0 : rest), kColumns};
   if constexpr (!C.early && P::kColumnsStage == 0) load_columns();
   if constexpr (P::kStages > 0)
-    detail::run_stage<P, T, C, 0>(kept, columns, stats, at, threads, blocks, call, wide);
+    detail::run_stage<P, T, C, 0>(kept, columns, stats, at, threads, blocks, share, call, wide);
   if constexpr (!C.early && P::kColumnsStage == 1) load_columns();
   if constexpr (P::kStages > 1)
-    detail::run_stage<P, T, C, 1>(kept, columns, stats, at, threads, blocks, call, wide);
+    detail::run_stage<P, T, C, 1>(kept, columns, stats, at, threads, blocks, share, call, wide);
   if constexpr (!C.early && P::kColumnsStage == 2) load_columns();
   if constexpr (P::kStages > 2)
-    detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, call, wide);
+    detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, share, call, wide);
   if constexpr (P::kSelects) {
     static_assert(C.cluster == 1, "a row's threads are one block's");
     detail::select_in_registers<P, T, C>(kept, stats, at, threads, row, thread, written);
@@ -227,12 +253,23 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   if constexpr (detail::leaves_stats<P>())
     if (thread == 0 && part == 0) static_cast<typename P::Stats*>(call.folds.stats)[index] = stats;
   if constexpr (!P::kOnlyRowResults) {
-    if constexpr (!C.early && P::kColumnsStage > 2) load_columns();
+    // Columns that come late come a few accesses at a time: no store passes a load.
+    constexpr bool kLate = P::kHasColumns && !C.early && P::kColumnsStage > 2 && !kSameColumns;
+    constexpr int kStep = kLate && V > 4 ? 4 : V;
+    if constexpr (!C.early && P::kColumnsStage > 2 && kStep == V) load_columns();
 #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      A last = at(i);
-      last.writes = last.holds;  // a row to write, as is known here
-      P::store(kept[i], columns[i], stats, last);
+    for (int begin = 0; begin < V; begin += kStep) {
+      if constexpr (kStep < V)
+#pragma unroll
+        for (int i = begin; i < begin + kStep; ++i)
+          if (i < V) P::load_columns(columns[i], at(i));
+#pragma unroll
+      for (int i = begin; i < begin + kStep; ++i) {
+        if (i >= V) break;
+        A last = at(i);
+        last.writes = last.holds;  // a row to write, as is known here
+        P::store(kept[i], columns[i], stats, last);
+      }
     }
   }
 }

@@ -286,7 +286,7 @@ __device__ inline Values<N> scaled(const Vec<T, N>& w, const RowScale<T>& s) {
     return values(w) * Values<N>(s.first) * Values<N>(s.second);
   }
 }
-/// a + b rounded into memory's words: 16-bit types in one instruction a pair.
+/// a + b rounded into memory's words: 16-bit types in one instruction per pair.
 template <DType T, int N>
 __device__ inline Vec<T, N> add_rounded(const Vec<T, N>& a, const Vec<T, N>& b) {
   if constexpr (size_of(T) == 2) {

@@ -198,7 +198,7 @@ typedef struct dlblas_event {
 /* How to search. Zeros in all but size: everything there is, within DLBLAS_TUNE_SECONDS a key. */
 typedef struct dlblas_tune_options {
   size_t size;
-  double seconds;       /* budget a key; <= 0: DLBLAS_TUNE_SECONDS, default 10 */
+  double seconds;       /* budget per key; <= 0: DLBLAS_TUNE_SECONDS, default 10 */
   const char* strategy; /* "exhaustive", "random"; NULL: by the size of the space */
   uint64_t seed;
   int32_t max_evaluations; /* 0: no limit but the budget */

@@ -32,7 +32,7 @@ struct GatedCodes : RowProgram {
   }
 };
 
-/// A scale a row.
+/// One scale per row.
 template <typename Target, typename Gate>
 struct GatedCodesToken : GatedCodes<Target, Gate> {
   using Base = GatedCodes<Target, Gate>;

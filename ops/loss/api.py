@@ -1,6 +1,6 @@
 """``dlblas.cross_entropy``: the loss of a model's logits, reduced as torch reduces it.
 
-In: arrays of any package that the operators take. Out: a loss, or one a row; gradients and
+In: arrays of any package that the operators take. Out: a loss, or one per row; gradients and
 torch.compile go through ``cross_entropy_rows``. Read next: cross_entropy_rows/.
 """
 

@@ -120,7 +120,7 @@ def group_norm(
         if vector is None:
             return None
         if tuple(vector.shape) != (channels,):
-            raise _mismatch(op, name, f"[{channels}], one a channel", tuple(vector.shape))
+            raise _mismatch(op, name, f"[{channels}], one per channel", tuple(vector.shape))
         each = channels // groups
         return spread(vector.reshape((groups, each)), (*rows, each))
 
@@ -163,7 +163,7 @@ def layernorm_gated(
         if vector is None:
             return None
         if tuple(vector.shape) != (width,):
-            raise _mismatch(op, name, f"[{width}], one a channel", tuple(vector.shape))
+            raise _mismatch(op, name, f"[{width}], one per channel", tuple(vector.shape))
         return spread(vector.reshape(rows[-2:]), rows)
 
     if z is not None and tuple(z.shape) != shape:

@@ -17,7 +17,7 @@ def normalise(h: Any, weight: Any, scalars: dict[str, Any], rounding: Any) -> An
     # f32 is what it is computed in: nothing is cast there.
     if scalars["cast_before_weight"] and rounding.dtype.itemsize < 4:
         normed = rounding(normed)
-    return normed * (weight + scalars["weight_offset"])
+    return normed if weight is None else normed * (weight + scalars["weight_offset"])
 
 
 def normalised(h: Any, weight: Any, scalars: dict[str, Any]) -> Any:

@@ -61,7 +61,7 @@ void store_hidden(Row& row, int result, const Hidden& h) {
 inline constexpr Bound kHiddenBound = {.magnitude = 0, .value = 0, .absolute = 1e-300};
 
 /// y = h · rsqrt(mean(h²) + eps) · (weight + weight_offset), result 0, for one row h(c); `dtype`
-/// that of h and y, `weight` the tensor's place.
+/// that of h and y, `weight` the tensor's place; absent, the factor is 1.
 template <typename Row, typename Hidden>
 void norm_row(Row& row, DType dtype, int weight, const Hidden& h) {
   const std::int64_t width = row.size(kC);
@@ -74,9 +74,10 @@ void norm_row(Row& row, DType dtype, int weight, const Hidden& h) {
   const double scale = 1 / std::sqrt(squares.sum / static_cast<double>(width) + row.scalar(kEps));
   const double roundings = kNormRoundings + squares.root_error(width);
   const double error = roundings * kRounding;
-  const bool cast = row.integer(kCastBeforeWeight) != 0 && dtype != DType::kF32;
+  const bool weighted = row.has(weight);  // without one: nothing is multiplied
+  const bool cast = weighted && row.integer(kCastBeforeWeight) != 0 && dtype != DType::kF32;
   row.each(width, [&](auto c) {
-    const double w = row.load_column(weight, c), factor = w + offset;
+    const double w = weighted ? row.load_column(weight, c) : 1, factor = w + offset;
     double normed = h(c) * scale, size = std::abs(normed);
     if (cast) {
       // One step of the dtype, where the kernel's value may lie on the other side of a tie.

@@ -7,14 +7,17 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/error.hpp"
 #include "ops/norm/cuda/norm_cuda.hpp"
 
 namespace dlblas::norm {
 namespace {
 
+constexpr int kWeight = 1;  // its place in the schemas of both
+
 void fill(const Args& args, RowCall& call) {
   const double eps = args.scalars[kEps].f, inverse = 1.0 / static_cast<double>(args.letters[kC]);
-  const auto offset = static_cast<float>(args.scalars[kWeightOffset].f);
+  const float offset = args.has(kWeight) ? static_cast<float>(args.scalars[kWeightOffset].f) : 1.0f;
   call.f[0] = static_cast<float>(eps);
   call.f[1] = static_cast<float>(inverse);
   // CPU kernels take NaNs that stem from 16 bits for granted: see Nans in cpu/simd.hpp.
@@ -24,9 +27,10 @@ void fill(const Args& args, RowCall& call) {
 }
 
 void choose(const Problem& problem, std::int32_t* options) {
-  // A value in f32 is already rounded to f32.
-  options[0] =
-      problem.scalars[kKeyCastBeforeWeight] != 0 && problem.tensors[0].dtype != DType::kF32;
+  // A value in f32 is already rounded to f32; without a weight the last rounding is the one.
+  options[1] = problem.tensors[kWeight].dtype != DType::kAbsent;
+  options[0] = options[1] != 0 && problem.scalars[kKeyCastBeforeWeight] != 0 &&
+               problem.tensors[0].dtype != DType::kF32;
 }
 
 int words_of(DType type, int elements) { return (elements * size_of(type) + 3) / 4; }
@@ -105,7 +109,7 @@ std::vector<RowConfig> wanted(const kernels::RowQuery& q) {
 }
 
 /// bf16 on H200, 2026-11-22. Over a cluster 1024×65536 takes 66.3 µs, where a copy takes 65. With
-/// few blocks a multiprocessor, reads and writes take turns: 256×262144 takes 70.5 with three and
+/// few blocks per multiprocessor, reads and writes take turns: 256×262144 takes 70.5 with three and
 /// 86 with two; less so where two tensors are read and two written (129, as a copy). In shared
 /// memory over a cluster, 1024×65536 and 256×262144 take 1.43 and 1.58 times a copy, with `add`
 /// 1.07 and 1.13.
@@ -139,8 +143,23 @@ void insert_before(OperatorDef& def, const char* name, Implementation impl) {
 
 }  // namespace
 
+void check_offset(const Args& args) {
+  const double offset = args.scalars[kWeightOffset].f;
+  if (offset == 0) return;
+  const Schema& schema = *args.schema;
+  for (int i = 0; i < schema.num_inputs; ++i) {
+    if (schema.tensors[static_cast<std::size_t>(i)].name != "weight" || args.has(i)) continue;
+    const std::string got = text(offset);
+    throw Error(ErrorKind::kArgument,
+                text(schema.name, ": weight_offset has no weight to be added to; expected 0, got ",
+                     got, "; leave it out, or give a weight"),
+                {schema.name, "weight_offset", "0", got});
+  }
+}
+
 void add_norm_implementations(OperatorDef& def, const NormTensors& tensors,
                               std::string_view program, std::vector<std::string_view> operands) {
+  def.check = check_offset;
   kernels::add_row_implementations(def, {.program = program,
                                          .width = "C",
                                          .operands = std::move(operands),

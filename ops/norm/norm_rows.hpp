@@ -8,9 +8,12 @@
 
 namespace dlblas::norm {
 
-/// Adds the operator's implementations to `def`, whose schema is set: the row program `program`
-/// with these operands, and the kernels made by hand, which the skeletons have no counterpart of.
-/// `tensors` lives as long as the process.
+/// Refuses a weight_offset without a weight.
+void check_offset(const Args& args);
+
+/// Adds the check of its arguments and the operator's implementations to `def`, whose schema is
+/// set: the row program `program` with these operands, and the kernels made by hand, which the
+/// skeletons have no counterpart of. `tensors` lives as long as the process.
 void add_norm_implementations(OperatorDef& def, const NormTensors& tensors,
                               std::string_view program, std::vector<std::string_view> operands);
 

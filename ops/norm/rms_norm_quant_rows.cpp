@@ -49,14 +49,15 @@ void add_codes_implementations(OperatorDef& def, const CodesOp& op) {
   def.work_per_row = [](const Problem& problem) {
     return 16.0 * static_cast<double>(problem.dims[kC]);
   };
+  const bool adds = op.operands.size() > 4;
   kernels::add_row_implementations(def, {.program = op.program,
                                          .width = "C",
                                          .operands = op.operands,
                                          .reduces = true,
                                          .group = op.grouped ? "group" : "",
                                          .reduces_groups = op.grouped,
-                                         .registers = 36,
-                                         .access_registers = op.operands.size() > 4 ? 18 : 12,
+                                         .registers = adds ? 36 : 28,
+                                         .access_registers = adds ? 18 : 9,
                                          .kept = {"x"},
                                          .fill = fill});
 }

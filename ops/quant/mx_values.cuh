@@ -8,7 +8,7 @@
 #include "device/vec.cuh"
 #include "ops/quant/mx_values_config.hpp"
 
-namespace dlblas {
+namespace dlblas::quant {
 
 namespace mx_values_detail {
 
@@ -78,4 +78,4 @@ __global__ void __launch_bounds__(kMxValuesThreads)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::quant

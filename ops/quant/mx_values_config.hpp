@@ -5,7 +5,7 @@
 #include "device/dtype.hpp"
 #include "device/view.hpp"
 
-namespace dlblas {
+namespace dlblas::quant {
 
 struct MxValuesTraits {
   DType q_type, scale_type, type;  // q_type: kU8 is two e2m1 codes
@@ -29,4 +29,4 @@ struct MxValuesParams {
 static_assert(sizeof(MxValuesParams) == 3 * 144 + 5 * 8 + 4 * 4,
               "host and device read the same bytes");
 
-}  // namespace dlblas
+}  // namespace dlblas::quant

@@ -19,7 +19,7 @@ struct Form : kernels::CudaForm<MxValuesTraits, NoKnobs> {
 
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::MxValuesTraits",
+        "dlblas::quant::MxValuesTraits",
         {member<&Traits::q_type>("q_type"), member<&Traits::scale_type>("scale_type"),
          member<&Traits::type>("type"), member<&Traits::group>("group"),
          member<&Traits::access>("access"), member<&Traits::plain>("plain")}};
@@ -69,8 +69,8 @@ struct Form : kernels::CudaForm<MxValuesTraits, NoKnobs> {
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& s) {
-    return {
-        {"ops/quant/mx_values.cuh", "dlblas::mx_values<" + traits_table().literal(s.traits) + ">"}};
+    return {{"ops/quant/mx_values.cuh",
+             "dlblas::quant::mx_values<" + traits_table().literal(s.traits) + ">"}};
   }
 
   static int run(const Args& args, const Context& context, const Kernel& kernel, void*) {

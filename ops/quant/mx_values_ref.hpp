@@ -14,7 +14,7 @@ DLBLAS_ORACLE double f4_value_of(int code) {
   return code < 8 ? v : -v;
 }
 
-/// `packed`: q holds two e2m1 codes an element. `global`: the tensor, or -1.
+/// `packed`: q holds two e2m1 codes per element. `global`: the tensor, or -1.
 template <typename Row>
 void mx_values_row(Row& row, bool packed, std::int64_t group, int global) {
   const auto per = packed ? 2 : 1;

@@ -14,7 +14,7 @@
 #include "ops/quant_powers.hpp"
 #include "ops/quant_scale.hpp"
 
-namespace dlblas {
+namespace dlblas::quant {
 
 namespace quant_tiles_detail {
 
@@ -85,7 +85,7 @@ __device__ inline void each_access(const QuantTilesParams& p, const F& f) {
 
 }  // namespace quant_tiles_detail
 
-/// A tile a block: 128 rows by 128 columns, or some columns of all rows.
+/// One tile per block: 128 rows by 128 columns, or some columns of all rows.
 template <QuantTilesTraits S>
 __global__ void __launch_bounds__(kQuantThreads)
     quantize_tiles(const __grid_constant__ QuantTilesParams p) {
@@ -171,4 +171,4 @@ __global__ void __launch_bounds__(kQuantThreads)
   });
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::quant

@@ -4,19 +4,23 @@
 
 #include <vector>
 
-#include "ops/quant/tiles_config.hpp"
+#include "core/config.hpp"
+#include "ops/quant/tiles_ref.hpp"
 #include "registry/operator.hpp"
 
 namespace dlblas::quant::tiles {
 
-enum Tensor : int { kX, kQ, kScale };
-enum Letter : int { kT, kK };
-enum Scalar : int { kDtype, kScaleDtype };
-
-/// All but family, schema and formula of an operator (x, dtype, scale_dtype) -> (q, scale).
+/// All but family, schema, formula and oracle of an operator (x, dtype, scale_dtype) -> (q, scale).
 void define(OperatorDef& def, QuantTile tile);
 
 std::vector<Implementation> cpu(QuantTile tile);
-Implementation cuda(QuantTile tile);
+/// Of tiles that are read once, where they lie so that they can be; then any.
+std::vector<Implementation> cuda(QuantTile tile);
+/// One of the former: ops/quant/tiles_held.cuh.
+Implementation cuda_held(QuantTile tile);
+
+/// What kernels of a problem are compiled for.
+QuantTilesTraits cuda_traits(const Problem& problem, QuantTile tile);
+const TraitsTable<QuantTilesTraits>& cuda_traits_table();
 
 }  // namespace dlblas::quant::tiles

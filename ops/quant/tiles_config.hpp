@@ -5,7 +5,7 @@
 #include "device/dtype.hpp"
 #include "device/view.hpp"
 
-namespace dlblas {
+namespace dlblas::quant {
 
 /// What has a scale of its own: all of x, a column of it, or 128 of its rows by 128 columns.
 enum class QuantTile : int32_t { kTensor, kChannel, kBlock };
@@ -43,6 +43,41 @@ struct QuantTilesParams {
 };
 static_assert(sizeof(QuantTilesParams) == 3 * 144 + 9 * 8, "host and device read the same bytes");
 
+// ---- tiles that are read once: tiles_held.cuh ----
+
+/// Threads side by side in a tile of 128 columns.
+constexpr int quant_held_lanes(const QuantTilesTraits& s) { return kQuantBlock / s.access; }
+
+/// cuda_registers: a tile a block.
+struct QuantRegistersConfig {
+  int32_t threads = 256;
+  int32_t blocks = 4;  // of a multiprocessor
+};
+
+/// cuda_grid: tiles of 128 columns in a ring in each block's shared memory.
+struct QuantGridConfig {
+  int32_t threads = 256;
+  int32_t loads = 8;   // accesses of a thread and tile
+  int32_t stages = 3;  // tiles of a ring
+  int32_t blocks = 2;  // of a multiprocessor
+};
+constexpr int quant_grid_rows(const QuantTilesTraits& s, const QuantGridConfig& c) {
+  return c.threads / quant_held_lanes(s) * c.loads;
+}
+
+/// One call. Of a tensor without gaps, rows are 128 elements; the last one ends at `total`.
+struct QuantHeldParams {
+  const void* x;
+  void *q, *scale;
+  int64_t x_row, q_row, scale_row, scale_column;
+  int64_t rows, width, total;
+  uint32_t *maxima, *arrived;   // of a grid's columns; of each 128 columns
+  int32_t down, across, tiles;  // tiles along a column and along a row
+  float largest;                // of q's type
+  int64_t powers;               // not 0: scales are powers of 2
+};
+static_assert(sizeof(QuantHeldParams) == 15 * 8, "host and device read the same bytes");
+
 /// What a CPU does with a row, or a part of one; elements are side by side.
 struct QuantTilesPasses {
   /// most[i] = max(most[i], |row[i]|), NaN above all.
@@ -52,15 +87,15 @@ struct QuantTilesPasses {
                 void* to);
 };
 
-// One entry an instruction set, in objects of their own.
-namespace baseline {
-QuantTilesPasses quant_tiles_passes();
-}
-namespace avx2 {
-QuantTilesPasses quant_tiles_passes();
-}
-namespace avx512 {
-QuantTilesPasses quant_tiles_passes();
-}
+}  // namespace dlblas::quant
 
-}  // namespace dlblas
+// One entry per instruction set, in objects of their own.
+namespace dlblas::baseline {
+quant::QuantTilesPasses quant_tiles_passes();
+}
+namespace dlblas::avx2 {
+quant::QuantTilesPasses quant_tiles_passes();
+}
+namespace dlblas::avx512 {
+quant::QuantTilesPasses quant_tiles_passes();
+}

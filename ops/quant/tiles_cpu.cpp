@@ -1,4 +1,4 @@
-// Scales over tiles on CPUs: one implementation an instruction-set level. Rows are divided into
+// Scales over tiles on CPUs: one implementation per instruction-set level. Rows are divided into
 // chunks, of which each leaves its maxima a column behind; 128×128 elements are a chunk's own, so
 // their codes follow at once, from the caches. In: Problem, Config; Args. Out: Kernel; codes and
 // scales. Flow: call > validate > [select] > [compile] > [launch].  Read next: tiles_simd.hpp.

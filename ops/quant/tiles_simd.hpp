@@ -69,7 +69,7 @@ void codes(DType type, DType q_type, const void* row, int64_t count, const float
 
 }  // namespace
 
-QuantTilesPasses quant_tiles_passes() { return {maxima, codes}; }
+quant::QuantTilesPasses quant_tiles_passes() { return {maxima, codes}; }
 
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

@@ -1,5 +1,5 @@
 """``dlblas.fused_rmsnorm_rope``: the norm and rotation of a whole projection's width;
-``dlblas.mrope``: rotation by three positions a token; ``dlblas.partial_rotary_emb``: heads before
+``dlblas.mrope``: rotation by three positions per token; ``dlblas.partial_rotary_emb``: heads before
 latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read.
 
 In: arrays of any package that the operators take. Out: what ``rms_norm_rope`` returns, which
@@ -62,7 +62,7 @@ def mrope(
     q: Any, k: Any, positions: Any, cos_sin_cache: Any, sections: tuple[int, int, int],
     style: str = "neox", *, out: Any = None,
 ) -> Any:  # fmt: skip
-    """Rotary embeddings with three positions a token, time, height and width: Qwen-VL's.
+    """Rotary embeddings with three positions per token, time, height and width: Qwen-VL's.
 
     The first ``sections[0]`` pairs of each head turn by row ``positions[0, t]`` of the table, the
     next ``sections[1]`` by row ``positions[1, t]``, the last ``sections[2]`` by

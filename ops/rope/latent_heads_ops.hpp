@@ -30,7 +30,7 @@ void latent_heads(kernels::RowOp& op) {
                              .shifts = pairs | letters[kDv] | before_pairs};
   };
   op.span = [](const Problem&) { return 2; };
-  op.registers = 40, op.access_registers = 28;
+  op.seldom_pairs = true;
   op.choose = [](const Problem& problem, std::int32_t* options) {
     options[kTurned] = static_cast<std::int32_t>(problem.dims[kDh]);
     options[kPlain] = static_cast<std::int32_t>(problem.dims[kDn]);

@@ -5,9 +5,7 @@
 #include "device/row/values.cuh"
 #include "device/vec.cuh"
 
-namespace dlblas {
-
-namespace ssm {
+namespace dlblas::ssm {
 
 template <DType T>
 __device__ inline float load_one(const void* base, int64_t offset) {
@@ -51,6 +49,4 @@ __device__ inline float softplus(float v) {
 /// e^(dt·a).
 __device__ inline float decay(float dt, float a) { return DeviceMath::exp(dt * a); }
 
-}  // namespace ssm
-
-}  // namespace dlblas
+}  // namespace dlblas::ssm

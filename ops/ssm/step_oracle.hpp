@@ -9,13 +9,7 @@
 // selective_state_update/, selective_scan/, device/oracle/sum_error.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-
-#include "core/element.hpp"
-#include "device/oracle/sum_error.hpp"
-#include "registry/operator.hpp"
+#include "ops/oracle_text.hpp"
 
 namespace dlblas::ssm {
 
@@ -23,15 +17,6 @@ namespace dlblas::ssm {
 struct Rounded {
   double value = 0, off = 0;
 };
-
-/// An element by its place in each dimension.
-template <typename... Places>
-double element(const TensorView& t, Places... places) {
-  const std::int64_t at[] = {static_cast<std::int64_t>(places)...};
-  std::int64_t offset = 0;
-  for (int i = 0; i < t.rank; ++i) offset += at[i] * t.strides[i];
-  return load_element(t, offset);
-}
 
 inline constexpr double kFlushed = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
 inline constexpr double kMost = 0x1p126;                  // more, and f32 may not hold it
@@ -84,8 +69,8 @@ class StateElement {
   double size() const { return size_; }
   /// f32 cannot hold what kernels make on the way.
   bool lost() const { return lost_; }
-  /// A scan joins parts in a tree: two roundings a level, of which many go either way. A factor of
-  /// many steps may be 0 in f32.
+  /// A scan joins parts in a tree: two roundings per level, of which many go either way. A factor
+  /// of many steps may be 0 in f32.
   double off() const {
     const double tree = 2.0 * static_cast<double>(std::min<std::int64_t>(steps_ - 1, 8)) * size_;
     return off_ + std::max(0.0, tree) + (steps_ > 1 ? peak_ * kFlushed : 0);
@@ -121,11 +106,10 @@ class Output {
   bool lost_ = false;
 };
 
-/// What a reference says of one element.
-inline void put(const OracleOut& out, std::int64_t at, DType type, const Rounded& r, bool lost) {
-  const double stored = round_to(type, r.value);
-  out.value[at] = std::isinf(stored) ? stored : r.value;
-  out.magnitude[at] = lost ? -1 : std::isfinite(r.off) ? r.off : 0;
+/// What an oracle says of one element.
+template <typename Row>
+void put(Row& row, int result, std::int64_t column, const Rounded& r, bool lost) {
+  row.store(result, column, r.value, lost ? -1 : std::isfinite(r.off) ? r.off : 0);
 }
 
 inline Bound step_bound(DType type) {

@@ -1,12 +1,12 @@
 // What hosts and the instruction-set objects of state-space steps agree on: plain values.
-// Read next: ops/ssm/steps_simd.hpp (the passes), steps_cpu.hpp (who calls them).
+// Read next: ops/ssm/steps_simd.hpp (the passes), steps_cpu.hpp (calls them).
 #pragma once
 
 #include <stdint.h>
 
 #include "device/dtype.hpp"
 
-namespace dlblas {
+namespace dlblas::ssm {
 
 /// One row of the state and the steps that it takes. Rows of f32 lie side by side, aligned to
 /// nothing.
@@ -36,15 +36,15 @@ struct SsmPasses {
   void (*finish)(float* y, const float* d, const float* x, const float* z, int64_t count);
 };
 
-// One entry an instruction set, in objects of their own.
-namespace baseline {
-SsmPasses ssm_passes();
-}
-namespace avx2 {
-SsmPasses ssm_passes();
-}
-namespace avx512 {
-SsmPasses ssm_passes();
-}
+}  // namespace dlblas::ssm
 
-}  // namespace dlblas
+// One entry per instruction set, in objects of their own.
+namespace dlblas::baseline {
+ssm::SsmPasses ssm_passes();
+}
+namespace dlblas::avx2 {
+ssm::SsmPasses ssm_passes();
+}
+namespace dlblas::avx512 {
+ssm::SsmPasses ssm_passes();
+}

@@ -1,5 +1,5 @@
 // What the CPU implementations of state-space operators share: lines of any tensor as f32 side by
-// side and back, and one implementation an instruction-set level.
+// side and back, and one implementation per instruction-set level.
 // Read next: steps_config.hpp, selective_state_update/selective_state_update_cpu.cpp.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Steps of state-space models on rows, once for every instruction set.
 // In: rows of a state and what drives them. Out: SsmPasses. Numerics: f32; a state of 16 bits is
-// rounded once a step; sums over the state are f32 within 4096 columns, f64 across. Flow: call >
+// rounded once per step; sums over the state are f32 within 4096 columns, f64 across. Flow: call >
 // validate > select > compile > [launch].  Read next: cpu/math.hpp, steps_cpu.hpp.
 #pragma once
 
@@ -87,7 +87,7 @@ void times(float* dt, const float* bias, bool soft, const float* x, float* dx, i
 
 /// One step of columns [begin, end): Σ c·state.
 template <DType E, bool kSameA>
-DLBLAS_INLINE float step(const SsmRow& row, int64_t t, int64_t begin, int64_t end) {
+DLBLAS_INLINE float step(const ssm::SsmRow& row, int64_t t, int64_t begin, int64_t end) {
   const Vec dt = broadcast(row.dt[t]), dx = broadcast(row.dx[t]);
   const float *b = row.b + t * row.count, *c = row.c + t * row.count;
   const Vec same = kSameA ? exp(dt * broadcast(row.same_a)) : zero();
@@ -110,7 +110,7 @@ DLBLAS_INLINE float step(const SsmRow& row, int64_t t, int64_t begin, int64_t en
 }
 
 template <DType E, bool kSameA>
-void steps_of(const SsmRow& row) {
+void steps_of(const ssm::SsmRow& row) {
   constexpr int64_t kBlock = 4096;
   for (int64_t t = 0; t < row.steps; ++t) {
     double sum = 0;
@@ -121,7 +121,7 @@ void steps_of(const SsmRow& row) {
   }
 }
 template <bool kSameA>
-void steps_from(const SsmRow& row) {
+void steps_from(const ssm::SsmRow& row) {
   if (row.state_type == DType::kF32)
     steps_of<DType::kF32, kSameA>(row);
   else if (row.state_type == DType::kF16)
@@ -129,7 +129,7 @@ void steps_from(const SsmRow& row) {
   else
     steps_of<DType::kBF16, kSameA>(row);
 }
-void steps(const SsmRow& row) { row.a ? steps_from<false>(row) : steps_from<true>(row); }
+void steps(const ssm::SsmRow& row) { row.a ? steps_from<false>(row) : steps_from<true>(row); }
 
 void finish(float* y, const float* d, const float* x, const float* z, int64_t count) {
   each_vector(
@@ -143,7 +143,7 @@ void finish(float* y, const float* d, const float* x, const float* z, int64_t co
 
 }  // namespace
 
-SsmPasses ssm_passes() { return {widen_row, narrow_row, times, steps, finish}; }
+ssm::SsmPasses ssm_passes() { return {widen_row, narrow_row, times, steps, finish}; }
 
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

@@ -21,6 +21,7 @@ from ._faces import *  # noqa: F403 - of families, ops/<family>/api.py; written 
 from ._faces import __all__ as _face_names  # type: ignore[attr-defined]  # the stub has none
 from ._native import counters, info
 from ._paths import get_include
+from ._ranges import profiler_ranges
 from ._reports import Explanation, ProgressEvent, TuningReport
 from .errors import Error
 from .oracle import OracleResult, Verdict, reference, verify
@@ -74,6 +75,7 @@ __all__ = [
     "missed",
     "pin",
     "pinned",
+    "profiler_ranges",
     "reference",
     "register",
     "register_operator",

@@ -31,7 +31,7 @@ class MissedKey(NamedTuple):
 
 
 class ModelReport(list[TuningReport]):
-    """What the searches of a program's keys did: one report a key, in order."""
+    """What the searches of a program's keys did: one report per key, in order."""
 
     def __str__(self) -> str:
         return "\n".join(map(_line, self)) or "nothing was missed"
@@ -47,7 +47,7 @@ def missed(file: str | os.PathLike[str] | None = None) -> list[MissedKey]:
     """The keys that calls of this process ran untuned so far, each once, the last 4,096: chosen by
     the model or by the operator's order, neither measured nor pinned.
 
-    With ``file`` they are appended to it as well, one JSON object a line, for
+    With ``file`` they are appended to it as well, one JSON object per line, for
     ``dlblas tune --missed FILE`` or ``tune_missed``.
     """
     found = _since(0)
@@ -148,7 +148,7 @@ class autotune:  # noqa: N801 - used like a function
     and calls serve the winners from then on. Of processes of one host that miss a key, one
     searches it, and the others wait for it.
 
-    ``seconds`` is the budget a key (default ``DLBLAS_TUNE_SECONDS``, 10); 0 searches nothing.
+    ``seconds`` is the budget per key (default ``DLBLAS_TUNE_SECONDS``, 10); 0 searches nothing.
     ``missed`` names a file to append the keys to, for ``dlblas tune --missed FILE``. ``progress``,
     ``worker``, ``seed`` and the other options are those of ``tune``. Inputs are made by the
     library; index-valued ones, as its schema says. An exception inside ends it without a search.

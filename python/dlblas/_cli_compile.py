@@ -1,7 +1,7 @@
-"""``dlblas compile``: the kernels of a GPU that need not be here, into the cache on the disk.
+"""``dlblas compile``: compiles a GPU's kernels into the disk cache; the GPU need not be here.
 
 In: an architecture, and problems: of a file, of one operator, or of every operator's cases. Out: a
-line an architecture; a later process with that GPU, the same compiler and the same cache compiles
+line per architecture; a later process with that GPU, the same compiler and the same cache compiles
 nothing for them. Read next: _missed.py, docs/jit.md.
 """
 

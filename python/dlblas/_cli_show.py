@@ -40,12 +40,13 @@ def _here(path: str) -> str:
 
 
 def _describe_rates(device: Row) -> str:
-    """What estimates assume of a device; `dlblas bench` measures it."""
+    """What estimates assume of a device: by the tables, or as `dlblas bench machine` measured."""
     r = device["rates"]
     half = f", {r['half_flops'] / 1e12:.3g} in f16 and bf16" if device["device"] != "cpu" else ""
     return (
         f"{'':10} estimates assume {r['memory_bytes_per_s'] / 1e9:.3g} GB/s from memory, "
         f"{r['cache_bytes_per_s'] / 1e9:.3g} from cache, {r['f32_flops'] / 1e12:.3g} TFLOP/s{half}"
+        f"{', as measured here' if r['measured'] else ''}"
     )
 
 

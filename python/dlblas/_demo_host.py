@@ -23,7 +23,7 @@ _TURNS = 4  # of ours and the rival's: neighbours on the machine then slow both
 
 
 class Ceilings:
-    """A device's copy rate for a working set, and its peak in products: measured once a size."""
+    """A device's copy rate for a working set, and its peak in products: measured once per size."""
 
     peak_name = "f32 peak"
 

@@ -11,8 +11,6 @@ import sys
 from typing import Any, NamedTuple
 
 from . import _array, _hooks, _native
-from ._text import nearest
-from .errors import UnknownOperatorError
 
 
 class Parameter(NamedTuple):
@@ -79,10 +77,5 @@ def resolve(name: str) -> tuple[Function, dict[str, Any]]:
             for label in parameter.labels:
                 if label and name == f"{function.name}_{label}":
                     return function, {parameter.name: label}
-    try:
-        _native.unknown_operator(name)
-    except UnknownOperatorError as error:
-        near = nearest(name, FUNCTIONS)
-        parts = (error.op, error.argument, error.expected, error.got)
-        raise type(error).from_library(f"{error}{near}", *parts) from None
+    _native.unknown_operator(name)
     raise AssertionError("unknown_operator returned")

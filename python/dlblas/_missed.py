@@ -1,4 +1,4 @@
-"""Problems from a file: what a run met and no search has seen, one JSON object a line.
+"""Problems from a file: what a run met and no search has seen, one JSON object per line.
 
 In: lines like ``{"op": "rms_norm", "dims": {"T": 16, "C": 4096}, "dtype": "bf16", "scalars":
 {"eps": 1e-5}}``; ``dtypes`` may name tensors, ``{"": "bf16", "weight": "f32"}``, and ``"bias":
@@ -57,6 +57,8 @@ def _of_key(number: int, key: dict[str, str]) -> Missed | None:
     dims = ",".join(key["dims"].split())
     words = [word.replace('"', "") for word in key["scalars"].split()]
     scalars = [word for word in words if not word.endswith("=none")]
+    usual = [tensor["name"] for tensor in known[key["op"]]["tensors"] if tensor["usual"]]
+    scalars += [f"{name}=false" for name in usual if name not in given]
     return Missed(number, key["op"], dims, ",".join(dtypes), scalars)
 
 
@@ -74,7 +76,7 @@ def _parse(number: int, text: str) -> Missed:
     if not good or not all(isinstance(part, dict) for part in parts):
         got = harmless(cut(text, 100))
         raise _specs.refuse(
-            "compile", f"--missed line {number}", "is malformed", _LINE, got, "one object a line"
+            "compile", f"--missed line {number}", "is malformed", _LINE, got, "one object per line"
         )
     dims, dtypes, scalars = parts
     common = {"": value["dtype"]} if value.get("dtype") else {}

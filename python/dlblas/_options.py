@@ -83,8 +83,7 @@ def _check_implementations(what: str, names: Any) -> None:
 
 
 def knows_its_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A keyword that the function does not take is refused in our words, with those that it
-    takes."""
+    """Refuses an unknown keyword in the library's words, with a list of the known ones."""
     what = function.__name__
     known = [name for name in function.__kwdefaults__ or {} if name != "kwargs"]
     code: Any = function.__code__

@@ -29,7 +29,7 @@ _DELAY_S = 1.0  # what is over by then needs no line
 def listener(
     wanted: Any, label: str, stack: contextlib.ExitStack
 ) -> Callable[[ProgressEvent], Any] | None:
-    """Who is told of a search, by ``progress=``; ``stack`` tidies up after it."""
+    """The callback of a search that ``progress=`` asks for; ``stack`` tidies up after it."""
     if callable(wanted):
         return wanted  # type: ignore[no-any-return]
     if wanted is False or (wanted is None and not is_wanted()):

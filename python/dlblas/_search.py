@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _native, _options, _progress, _search_log, _worker_command
+from . import _native, _options, _probe, _progress, _search_log, _worker_command
 from ._functions import Function, native, resolve
 from ._reports import ProgressEvent, TuningReport
 from .errors import ArgumentTypeError
@@ -135,6 +135,7 @@ def report_of(
     import json
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_probe.searching())
         shown, log = options.pop("progress"), options.pop("log")
         wanted = (
             _progress.listener(shown, label, stack),

@@ -1,4 +1,4 @@
-"""``log=``: a search as a CSV file, one row a measurement; several searches may share a file.
+"""``log=``: a search as a CSV file, one row per measurement; several searches may share a file.
 
 In: ``ProgressEvent``s. Out: rows of ``COLUMNS``, each written as it happens, behind those that the
 file has. Read next: _search.py.

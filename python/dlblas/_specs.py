@@ -93,7 +93,8 @@ def parse_dims(row: Row, text: str) -> Sizes:
 
 
 def parse_value(op: str, param: Row, text: str) -> Any:
-    """A scalar of the kind that the schema declares; ``bias=true`` asks for an optional tensor."""
+    """A scalar of the kind that the schema declares; ``bias=true`` asks for an optional tensor,
+    ``weight=false`` leaves it out."""
     kind = param["kind"]
     try:
         if kind == "int":
@@ -160,7 +161,8 @@ def size_arguments(row: Row, sizes: Sizes) -> dict[str, int]:
 def tensor_specs(
     row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row, device: str = "cpu"
 ) -> dict[str, Spec]:
-    """Every required tensor, and the optional ones that ``present`` asks for."""
+    """Every required tensor, the usual ones but those that ``present`` refuses, and the optional
+    ones that it asks for."""
     unknown = set(dtypes) - {""} - {tensor["name"] for tensor in row["tensors"]}
     if unknown:
         known = ", ".join(tensor["name"] for tensor in row["tensors"])
@@ -172,7 +174,7 @@ def tensor_specs(
     answers = taking[0] if taking else row["tensors"][0]["name"]
     for tensor in row["tensors"]:
         name = tensor["name"]
-        if tensor["optional"] and not present.get(name):
+        if tensor["optional"] and not present.get(name, tensor["usual"]):
             continue
         dtype = dtypes.get(name) or like_of(tensor, specs)
         if dtype is None:  # an index does not take the common one; one tensor must answer for it

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def _run(*words: str) -> dict[str, Any]:
-    """One command, its arguments a line each."""
+    """One command, its arguments one per line."""
     for word in words:
         if "\n" in word or "\0" in word:
             raise ArgumentError(
@@ -51,7 +51,7 @@ def path() -> str:
 
 
 def ls() -> list[dict[str, Any]]:
-    """One entry a key: its hash and fields, and how many records and candidates it has."""
+    """One entry per key: its hash and fields, and how many records and candidates it has."""
     keys: list[dict[str, Any]] = _run("ls")["keys"]
     return keys
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from . import (
 )
 from ._options import EFFORTS, check_seconds
 from ._streams import complain, harmless_streams
-from ._text import cut, harmless
+from ._text import cut, harmless, nearest
 from .errors import Error
 
 OK, USAGE, INTERRUPTED = 0, 2, 130
@@ -39,8 +40,24 @@ class _Parser(argparse.ArgumentParser):
     """argparse whose complaint is one line and names the help."""
 
     def error(self, message: str) -> NoReturn:
-        complain(f"{self.prog}: {harmless(message)}; see {self.prog} --help")
+        near = self._near(message)
+        complain(f"{self.prog}: {harmless(message)}{near}; see {self.prog} --help")
         sys.exit(USAGE)
+
+    def _near(self, message: str) -> str:
+        """What was meant by an option or a choice that there is not."""
+        if wrong := re.match(r"unrecognized arguments: (--\S+)", message):
+            options: set[str] = set()
+            parsers: list[argparse.ArgumentParser] = [self]
+            for parser in parsers:
+                for action in parser._actions:
+                    options.update(action.option_strings)
+                    if isinstance(action, argparse._SubParsersAction):
+                        parsers += [p for p in action.choices.values() if p not in parsers]
+            return nearest(wrong[1].partition("=")[0], options)
+        if wrong := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            return nearest(wrong[1], re.findall(r"[\w-]+", wrong[2]))
+        return ""
 
 
 def _needs_numpy(command: str) -> None:
@@ -135,10 +152,10 @@ def _tune_options(tune: argparse.ArgumentParser) -> None:
         "--cases", choices=("bench", "tune"), help="every such case, in place of --dims"
     )
     tune.add_argument(
-        "--seconds", type=_seconds, help="budget a key (default DLBLAS_TUNE_SECONDS, 10)"
+        "--seconds", type=_seconds, help="budget per key (default DLBLAS_TUNE_SECONDS, 10)"
     )
     tune.add_argument("--effort", choices=tuple(EFFORTS), help="a budget by name: 2 s, 10 s, 60 s")
-    tune.add_argument("--log", metavar="FILE", help="a CSV file that gets a row a measurement")
+    tune.add_argument("--log", metavar="FILE", help="a CSV file that gets one row per measurement")
     tune.add_argument("--strategy", help="exhaustive or random (default: by the size of the space)")
     tune.add_argument("--seed", type=int, default=0)
     tune.add_argument("--max-evaluations", type=int, metavar="N")
@@ -174,7 +191,7 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         default="all",
         help="host, machine, import, rms_norm, add_rms_norm, rows, matmul, python, or all of these "
         "(default); with a GPU and torch gpu_norm, gpu_norm_long, gpu_norm_backward, gpu_rows, "
-        "gpu_matmul, gpu_host, gpu_compile, or gpu for all of those",
+        "gpu_chain, gpu_matmul, gpu_host, gpu_compile, or gpu for all of those",
     )
     bench.add_argument(
         "--out", help="file or folder (default benchmarks/results/<section>-<cpu or card>.jsonl)"
@@ -183,7 +200,7 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         "--commit", metavar="SHA[+dirty]", help="what is measured, where the tree has no git"
     )
     bench.add_argument("--threads", type=_threads, metavar="1,2", help="thread counts to run with")
-    bench.add_argument("--seconds", type=_seconds, help="search budget a key")
+    bench.add_argument("--seconds", type=_seconds, help="search budget per key")
     bench.add_argument("--only", metavar="OP,…", help="rows: these operators")
     bench.add_argument(
         "--within",
@@ -216,7 +233,7 @@ def _demo_options(demo: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--root", default="build/demo", help="folder of its own store (default %(default)s)"
     )
-    demo.add_argument("--seconds", type=_seconds, help="search budget a key (default 8)")
+    demo.add_argument("--seconds", type=_seconds, help="search budget per key (default 8)")
     demo.add_argument("--quick", action="store_true", help="tiny shapes and budgets")
     demo.add_argument("--device", help="cpu, cuda or cuda:1 (default: a GPU where one can be used)")
 

@@ -40,7 +40,7 @@ class PassError(Exception):
 
 
 def _keys(quick: bool) -> list[Row]:
-    """The families' cases for the demo; one tiny shape an operator when ``quick``."""
+    """The families' cases for the demo; one tiny shape per operator when ``quick``."""
     info, keys = _native.info(), []
     for op in OPERATORS:
         row = _specs.operator_row(op, info)[0]

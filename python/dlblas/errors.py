@@ -9,6 +9,7 @@ bindings/python/hooks.hpp.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 __all__ = [
@@ -27,6 +28,22 @@ __all__ = [
     "UnsupportedDtypeError",
     "UnsupportedError",
 ]
+
+
+_WORD = re.compile(r"[A-Za-z_]\w{3,}")  # shorter ones, dtypes and letters, are all near each other
+
+
+def _near(message: str, expected: str, got: str) -> str:
+    """``; did you mean relu?``, where one of the words that are expected is near the one given."""
+    word = got.strip("'\"")
+    known = [one.strip("'\"") for one in re.split(r",? or |, ", expected.removeprefix("one of "))]
+    if "did you mean" in message or len(known) < 2 or word in known or not _WORD.fullmatch(word):
+        return ""
+    from difflib import get_close_matches
+
+    words = [one for one in known if _WORD.fullmatch(one)]
+    close = get_close_matches(word, words, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _rebuild(cls: type[Error], message: str, state: dict[str, Any]) -> Error:
@@ -67,6 +84,7 @@ class Error(Exception):
         cls, message: str, op: str = "", argument: str = "", expected: str = "", got: str = ""
     ) -> Error:
         """The error as the library reports it, past the public constructor."""
+        message += _near(message, expected, got)
         error = cls.__new__(cls, message)  # BaseException.__new__ keeps the text as args
         error.op, error.argument, error.expected, error.got = op, argument, expected, got
         error._fill()

@@ -93,7 +93,7 @@ def tune(
     terminal and in a notebook after 1 s, elsewhere one at the start, every 5 s and at the end,
     none with ``DLBLAS_PROGRESS=0``; True, False; or a function of a ``ProgressEvent``), ``worker``
     (True: candidates run in a process of their own, which may hang or crash; False: in this one;
-    None: as docs/tuning.md says), ``log`` (a CSV file, which gets a row a measurement).
+    None: as docs/tuning.md says), ``log`` (a CSV file, which gets one row per measurement).
 
     Ctrl-C ends the search, keeps what was measured, and is raised again.
     """

@@ -50,8 +50,8 @@ std::string KnobTable::literal(const Config& config, std::string_view aggregate)
 }
 
 namespace {
-[[noreturn]] void refuse(std::string_view who, const std::string& what) {
-  throw Error(ErrorKind::kArgument, text(who, ": config ", what), {.argument = "config"});
+[[noreturn]] void refuse(std::string_view owner, const std::string& what) {
+  throw Error(ErrorKind::kArgument, text(owner, ": config ", what), {.argument = "config"});
 }
 
 bool parse_value(const Knob& knob, std::string_view word, std::int64_t* value) {
@@ -63,15 +63,15 @@ bool parse_value(const Knob& knob, std::string_view word, std::int64_t* value) {
   }
   const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), *value);
   return failed == std::errc{} && end == word.data() + word.size() &&
-         std::to_string(*value) == word;  // one text a value: no leading zeros
+         std::to_string(*value) == word;  // one text per value: no leading zeros
 }
 }  // namespace
 
-Config KnobTable::parse(std::string_view line, std::string_view who) const {
+Config KnobTable::parse(std::string_view line, std::string_view owner) const {
   Config config;
   if (knobs_.empty()) {
     if (line != "default")
-      refuse(who, text("has no knobs; expected \"default\", got \"", line, "\""));
+      refuse(owner, text("has no knobs; expected \"default\", got \"", line, "\""));
     return config;
   }
   for (const Knob& knob : knobs_) {
@@ -79,18 +79,18 @@ Config KnobTable::parse(std::string_view line, std::string_view who) const {
     const bool named = word.size() > knob.name.size() && word.starts_with(knob.name) &&
                        word[knob.name.size()] == '=';
     if (!named)
-      refuse(who,
+      refuse(owner,
              text("has an unexpected field; expected ", knob.name, "=<value>, got \"", word, "\""));
     std::int64_t value = 0;
     if (!parse_value(knob, word.substr(knob.name.size() + 1), &value) ||
         std::find(knob.values.begin(), knob.values.end(), value) == knob.values.end())
-      refuse(who, text("has a value outside its domain; expected one of the declared values of ",
-                       knob.name, ", got \"", word, "\""));
+      refuse(owner, text("has a value outside its domain; expected one of the declared values of ",
+                         knob.name, ", got \"", word, "\""));
     config.values[config.count++] = value;
     line.remove_prefix(word.size());
     if (config.count < size() && !line.empty()) line.remove_prefix(1);  // the space between two
   }
-  if (!line.empty()) refuse(who, text("has trailing text; expected the end, got \"", line, "\""));
+  if (!line.empty()) refuse(owner, text("has trailing text; expected the end, got \"", line, "\""));
   return config;
 }
 

@@ -45,8 +45,8 @@ class KnobTable {
   /// `block_m=64 order=kmn`; "default" when there are no knobs.
   std::string print(const Config& config) const;
   /// Strict inverse of print: every knob once, in order, each value in its domain; else throws
-  /// Error(kArgument) naming `who` (an implementation's name).
-  Config parse(std::string_view text, std::string_view who) const;
+  /// Error(kArgument) naming `owner` (an implementation's name).
+  Config parse(std::string_view text, std::string_view owner) const;
   /// The order of a space: by the places of values in the knobs' domains.
   bool is_before(const Config& a, const Config& b) const;
   /// As a C++ value of `aggregate`, for the JIT: `Name{.block_m = decltype(Name::block_m)(64)}`.

@@ -1,5 +1,5 @@
 // Devices and what the library knows of them: the part of a Problem's key that is not the call's.
-// CPU facts come from cpuid and sysfs, once a process; CUDA's from the driver
+// CPU facts come from cpuid and sysfs, once per process; CUDA's from the driver
 // (src/cuda/device.cpp), which announces itself here, since core knows no driver. Read next:
 // core/problem.hpp.
 #pragma once

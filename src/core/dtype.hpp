@@ -24,7 +24,7 @@ namespace detail {
 struct DTypeRow {
   std::string_view name;
   std::uint8_t dlpack_code;  // DLDataTypeCode
-  std::uint8_t lanes = 1;    // numbers an element
+  std::uint8_t lanes = 1;    // numbers per element
 };
 inline constexpr DTypeRow kDTypes[kNumDTypes] = {
     {"f32", 2}, {"f16", 2},     {"bf16", 4},     {"f8e4m3", 10}, {"f8e5m2", 12},

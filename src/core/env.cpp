@@ -49,7 +49,9 @@ EnvEntry* table() {
          {}},
         {"DLBLAS_LOG",
          "warn",
-         "off, warn or info; and call, search, compile: a line each; several by comma",
+         "off, warn or info; and call, search, compile: a line each; nvtx: a range per call; "
+         "several by "
+         "comma",
          {}},
         {"DLBLAS_TUNE_SECONDS", "10", "search budget of one key", {}},
         {"DLBLAS_LIBS", "", "colon list of files or folders searched first for libraries", {}},
@@ -100,6 +102,11 @@ std::string cache_root() {
   if (const char* home = std::getenv("HOME"); home && home[0] == '/')
     return std::string(home) + "/.cache/dlblas";
   return {};
+}
+
+bool is_profiler_injected() {
+  const char* given = std::getenv("NVTX_INJECTION64_PATH");
+  return given && *given;
 }
 
 std::string cuda_folders() {

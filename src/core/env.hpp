@@ -38,6 +38,8 @@ inline std::string_view env(EnvVar v) { return env_entry(v).value; }
 bool env_flag(EnvVar v);
 /// ($DLBLAS_CACHE, else $XDG_CACHE_HOME/dlblas, else ~/.cache/dlblas); empty when no home is known.
 std::string cache_root();
+/// Has a profiler put itself between NVTX and this process?
+bool is_profiler_injected();
 /// Where the CUDA toolkit's libraries may lie: CUDA_HOME, CUDA_PATH and the usual place, as a colon
 /// list of folders.
 std::string cuda_folders();

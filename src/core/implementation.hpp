@@ -110,7 +110,7 @@ struct Context {
 /// it. Traits and configuration are its template values, so nothing else is generated.
 struct KernelSource {
   std::string include;  // "ops/norm/cuda/norm_ring.cuh"
-  std::string entry;  // "dlblas::norm_ring<dlblas::NormCudaTraits{…}, dlblas::NormRingConfig{…}>"
+  std::string entry;    // "dlblas::norm::norm_ring<dlblas::norm::NormCudaTraits{…}, …>"
   std::int32_t dynamic_shared_bytes = 0;  // the most a launch will ask for
 };
 

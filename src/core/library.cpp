@@ -28,6 +28,7 @@ const std::vector<Known>& table() {
       {"nvrtc12", {"libnvrtc.so.12"}, false},  // for a driver of CUDA 12: see jit/nvrtc.cpp
       {"cublaslt", {"libcublasLt.so.13", "libcublasLt.so.12"}},
       {"nvml", {"libnvidia-ml.so.1"}},
+      {"nvtx", {"libnvtx3interop.so.1", "libnvToolsExt.so.1"}, false},
   };
   return *known;
 }

@@ -18,7 +18,7 @@ struct Library {
   std::string why_not;  // when handle is null: every place that was tried
 };
 
-/// Opens the library once a process; later calls return the same. Known names: see library.cpp.
+/// Opens the library once per process; later calls return the same. Known names: see library.cpp.
 const Library& find_library(std::string_view name);
 /// Names that find_library knows, for `info`.
 std::vector<std::string_view> known_libraries();

@@ -44,6 +44,8 @@ Settings read_settings() {
       topic(LogTopic::kSearch);
     else if (word == "compile")
       topic(LogTopic::kCompile);
+    else if (word == "nvtx")
+      topic(LogTopic::kNvtx);
     else if (s.wrong.empty())
       s.wrong = word.empty() ? "an empty word" : std::string(word);
   }
@@ -98,7 +100,7 @@ bool told(LogLevel level, std::string_view line) {
   return true;
 }
 
-// One write a line: lines of several threads or processes do not mix.
+// One write per line: lines of several threads or processes do not mix.
 void write_line(LogLevel level, std::string line) {
   const int file = log_file();
   if (file < 0) {
@@ -117,8 +119,8 @@ const Settings& settings() {
   static std::atomic<bool> told{read->wrong.empty()};
   if (!told.load(std::memory_order_relaxed) && !told.exchange(true))
     write_line(LogLevel::kWarn,
-               text("dlblas: DLBLAS_LOG has a wrong value; expected off, warn, info, call, search "
-                    "or compile, several by comma, got ",
+               text("dlblas: DLBLAS_LOG has a wrong value; expected off, warn, info, call, search, "
+                    "compile or nvtx, several by comma, got ",
                     harmless(read->wrong), "; it is ignored"));
   return *read;
 }

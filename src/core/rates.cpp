@@ -1,8 +1,18 @@
-// The tables behind core/rates.hpp, and the typical cards. One row a card or level, from
-// measurements where the row says so; another card of the same arch has its row.
+// The tables behind core/rates.hpp, and the typical cards. One row per card or level, from
+// measurements where the row says so; another card of the same arch has its row. Where
+// `dlblas bench machine` measured this machine, memory is as fast as its copy, and a CPU's
+// operations and caches are scaled by its peak (core/measured_rates.hpp).
 #include "core/rates.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <string>
+
+#include "core/absent_device.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/measured_rates.hpp"
 
 namespace dlblas {
 namespace {
@@ -22,6 +32,11 @@ constexpr Rates level(double memory, double cache, double f16, double flops) {
           .launch_s = 2e-7};
 }
 constexpr Rates kLevels[] = {level(10, 35, 1.7, 20), level(12, 48, 28, 90), level(13, 51, 28, 100)};
+// What `dlblas bench machine` says of one thread of that CPU (2 threads, 22 November 2026): the
+// copy, and the peak by Isa. AVX-512's was measured; there AVX2 has as many lanes in a cycle, and
+// the baseline, without fused operations, 0.47 of AVX2's (seen on another Zen).
+constexpr double kLevelCopy = 22.3 * kGiga;
+constexpr double kLevelPeak[] = {55 * kGiga, 118 * kGiga, 118 * kGiga};
 
 /// A card: what the compiler and `supports` ask (the programming guide's table of compute
 /// capabilities), and its rates: memory and L2 of the whole card in TB/s, operations of one
@@ -54,7 +69,62 @@ const Card& card_of(int arch) {
   return *found;
 }
 
+constexpr double kCopyOfTable = 4.27 / 4.2;  // H200: a copy's rate over the table's memory
+
+std::atomic<MeasuredRates (*)(const DeviceInfo&)> g_source{nullptr};
+
+/// What the source said of a device; kept for the process.
+struct Measured {
+  DeviceType type;
+  std::string model;
+  Isa isa;
+  int arch, units;
+  MeasuredRates rates;
+  const Measured* next;
+
+  bool is(const DeviceInfo& d) const {
+    return type == d.device.type && arch == d.arch && units == d.units && isa == d.isa &&
+           model == d.model;
+  }
+};
+std::atomic<const Measured*> g_measured{nullptr};  // the newest; read without the lock
+std::mutex g_measuring;
+
+const Measured* find_measured(const DeviceInfo& device) {
+  const Measured* at = g_measured.load(std::memory_order_acquire);
+  while (at && !at->is(device)) at = at->next;
+  return at;
+}
+
+// By how much a device is faster than the table's; 1 where nothing was measured, or nothing that
+// can be: no CPU or card of an arch is 16 times another.
+double scale_of(double measured, double table, const DeviceInfo& device, const char* what) {
+  constexpr double kMost = 16;
+  if (!(measured > 0)) return 1;
+  const double scale = measured / table;
+  if (scale >= 1 / kMost && scale <= kMost) return scale;
+  log_once(LogLevel::kWarn, text("rates/", what, device.model),
+           text("rates: the measured ", what, " of ", device.model, " is passed over; expected ",
+                table / kMost, " to ", table * kMost, " a second, got ", measured,
+                "; run `dlblas bench machine` again"));
+  return 1;
+}
+
 }  // namespace
+
+void set_measured_source(MeasuredRates (*source)(const DeviceInfo&)) { g_source.store(source); }
+
+MeasuredRates measured_rates(const DeviceInfo& device) {
+  const auto source = g_source.load(std::memory_order_acquire);
+  if (!source || is_absent(device.device)) return {};
+  if (const Measured* known = find_measured(device)) return known->rates;
+  const std::lock_guard lock(g_measuring);
+  if (const Measured* known = find_measured(device)) return known->rates;
+  const auto* made = new Measured{device.device.type, device.model,   device.isa,       device.arch,
+                                  device.units,       source(device), g_measured.load()};
+  g_measured.store(made, std::memory_order_release);
+  return made->rates;
+}
 
 double Rates::bytes_per_s(DType dtype, bool cached) const {
   const double rate = cached ? cache_bytes_per_s : memory_bytes_per_s;
@@ -66,10 +136,24 @@ double Rates::roofline_ms(double units, double bytes, double operations, DType d
 }
 
 Rates unit_rates(const DeviceInfo& device, Isa level) {
-  if (device.device.type == DeviceType::kCpu) return kLevels[static_cast<int>(level)];
-  const Card& card = card_of(device.arch);
+  const MeasuredRates measured = measured_rates(device);
   const double units = std::max(1, device.units);
-  return {.memory_bytes_per_s = card.memory * kTera / units,
+  if (device.device.type == DeviceType::kCpu) {
+    Rates rates = kLevels[static_cast<int>(level)];
+    const double peak = units * kLevelPeak[static_cast<int>(device.isa)];
+    const double memory = scale_of(measured.copy_bytes_per_s, units * kLevelCopy, device, "copy");
+    const double core = scale_of(measured.peak_flops, peak, device, "peak");
+    rates.memory_bytes_per_s *= memory, rates.alone_bytes_per_s *= memory;
+    rates.cache_bytes_per_s *= core, rates.f16_bytes_per_s *= core;
+    rates.f32_flops *= core, rates.half_flops *= core;
+    rates.cache_bytes_per_s = std::max(rates.cache_bytes_per_s, rates.memory_bytes_per_s);
+    return rates;
+  }
+  const Card& card = card_of(device.arch);
+  const double memory =
+      card.memory * kTera *
+      scale_of(measured.copy_bytes_per_s, card.memory * kTera * kCopyOfTable, device, "copy");
+  return {.memory_bytes_per_s = memory / units,
           .cache_bytes_per_s = card.l2 * kTera / units,
           .alone_bytes_per_s = kAlone,
           .f16_bytes_per_s = 0,

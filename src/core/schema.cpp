@@ -69,6 +69,8 @@ void parse_classes(Cursor& c, Schema& schema, TensorSpec& tensor) {
                  other, "|f32)"));
       }
       c.expect(")");
+    } else if (name == "none") {
+      tensor.optional = tensor.usual = true;
     } else if (!fixed_class(name, &tensor.dtypes)) {
       tensor.dtype_scalar = static_cast<std::int8_t>(find_scalar(schema, name));
       if (tensor.dtype_scalar < 0 || schema.scalars[tensor.dtype_scalar].type != ScalarType::kDType)
@@ -223,7 +225,7 @@ void parse_tensor(Cursor& c, Schema& schema, const std::string& name) {
       tensor.dims.push_back(parse_dim(c, schema, tensor.dims.empty()));
     } while (c.accept(","));
   c.expect("]");
-  tensor.optional = c.accept("?");
+  tensor.optional |= c.accept("?");
   tensor.written = c.accept("!");
   tensor.type_text = c.since(begin);
   if (c.accept("~")) parse_fill(c, schema, tensor.fill);

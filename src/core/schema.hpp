@@ -1,7 +1,8 @@
 // One schema string an operator: the only source of validation, C ABI marshalling, Python
 // signatures, input making and docs. Parsed once, at registration.
 //
-//   add_rms_norm(x: f[*T, C], weight: like(x)|f32[C], residual: like(x)[*T, C], eps: float = 1e-6,
+//   add_rms_norm(x: f[*T, C], weight: like(x)|f32|none[C], residual: like(x)[*T, C], eps: float =
+//   1e-6,
 //   *,
 //                weight_offset: float = 0 runtime, cast_before_weight: bool = false key)
 //       -> (y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)
@@ -11,6 +12,7 @@
 //   classes   := class ('|' class)*
 //   class     := f | f8 | i8 | index | <dtype name> | like(<tensor>) | <dtype scalar>
 //              | like(<optional tensor>|<dtype>)   the dtype where the tensor is absent
+//              | none                  optional, but usual: cases, commands and C++ parameters have it
 //   dim       := '*' LETTER | ['1|'] size
 //   size      := INT | sum [('+' | '-') INT]
 //   sum       := terms | term ('/' | '//') by | '(' terms ')' ('/' | '//') by
@@ -82,6 +84,7 @@ struct TensorSpec {
       -1;  // results: index of the dtype scalar that decides when it is given, or -1
   std::vector<DimExpr> dims;
   bool optional = false;
+  bool usual = false;    // optional by `none`: there unless a case or a command says otherwise
   bool written = false;  // an input that the operator modifies
   FillSpec fill;
   bool has_leading() const { return !dims.empty() && dims.front().leading; }

@@ -34,8 +34,8 @@ inline bool overlap(const TensorView& a, const TensorView& b) {
 }
 /// The same elements at the same addresses.
 bool same_memory(const TensorView& a, const TensorView& b);
-/// Does one element have two indices (a broadcast or a sliding window)? Such a tensor cannot be a
-/// result.
+/// True if two indices address the same element (a broadcast, a sliding window). Such a tensor
+/// cannot be a result.
 bool overlaps_itself(const TensorView& t);
 
 /// Alignments are told apart up to 16 bytes: more changes no kernel's choice, and allocators differ

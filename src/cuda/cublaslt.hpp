@@ -78,7 +78,7 @@ struct CublasLt {
   Support support = Support::yes();  // or why it cannot be used
 };
 
-/// Opened and checked once a process. Needs no device.
+/// Opened and checked once per process. Needs no device.
 const CublasLt& cublaslt();
 /// "13.1.0"; "" where none was found.
 const char* cublaslt_version();

@@ -63,7 +63,7 @@ struct LaunchConfig {
 };
 static_assert(sizeof(LaunchConfig) == 56);
 
-// One line a function: X(member, "cuName", arguments).
+// One line per function: X(member, "cuName", arguments).
 #define DLBLAS_CUDA_FUNCTIONS(X)                                                                \
   X(init, "cuInit", (unsigned))                                                                 \
   X(driver_version, "cuDriverGetVersion", (int*))                                               \

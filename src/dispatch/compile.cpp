@@ -1,6 +1,8 @@
 // Stage 4, compile: a Plan becomes a Kernel, prepared once and kept with the plan.
-// In: Plan. Out: Kernel. Reads no tensor. Flow: call > validate > select > [compile] > launch.
-// Read next: dispatch/launch.cpp; dispatch/prepare.cpp for the first call of a plan.
+// In: Plan. Out: Kernel. Reads no tensor. What may not be captured asks the driver at each call
+// whether its stream is, and then another plan serves (prepare.cpp). Flow: call > validate > select
+// > [compile] > launch. Read next: dispatch/launch.cpp; dispatch/prepare.cpp for the first call of
+// a plan.
 #include "dispatch/dispatch.hpp"
 #include "dispatch/prepare.hpp"
 
@@ -8,7 +10,7 @@ namespace dlblas {
 
 const Kernel& compile(const Plan& plan, void* stream) {
   const Prepared* prepared = plan.prepared.load(std::memory_order_acquire);
-  return prepared ? prepared->kernel : prepare_and_keep(plan, stream);
+  return prepared && prepared->capturable ? prepared->kernel : compile_cold(plan, stream);
 }
 
 }  // namespace dlblas

@@ -244,6 +244,10 @@ Support check_support(const Query& q) {
         "`pip install nvidia-cuda-nvrtc`");
   if ((problem.flags & kDeterministic) && !impl.flags.deterministic)
     return Support::no("is not deterministic, and the call asks for it");
+  if ((problem.flags & kCapturing) && !impl.flags.capturable)
+    return Support::no(
+        "may not be captured into a CUDA graph; call the operator outside the capture, or, if it "
+        "neither synchronises nor allocates, register it with capturable=True");
   if (problem.device_type == DeviceType::kCuda && splits_elements(problem))
     return Support::no(
         "an element lies at an address that is not a multiple of its size, which a GPU cannot "

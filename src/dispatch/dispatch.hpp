@@ -26,13 +26,14 @@ enum class Why : std::uint8_t { kPinned, kStore, kShipped, kModel, kHeuristic };
 std::string_view name_of(Why why);
 
 /// Decisions that the fast map keeps for one operator; beyond, those that no call has used lately
-/// go. At most 1 KiB each, so 8 MiB an operator that sees so many problems.
+/// go. At most 1 KiB each, so 8 MiB per operator that sees so many problems.
 inline constexpr std::uint32_t kMaxPlans = 8192;
 
 /// A kernel with the parts that its steps call: what a plan owns.
 struct Prepared {
   Kernel kernel;
   std::vector<std::unique_ptr<const Nested>> parts;
+  bool capturable = true;  // into a CUDA graph: the implementation and all parts; a CPU's is moot
 
   ~Prepared() {
     if (kernel.release) kernel.release(kernel);
@@ -70,7 +71,13 @@ const Plan& select(const Operator& op, const Problem& problem);
 
 /// compile: the Plan's kernel, prepared once; what has sources goes through the JIT. Throws
 /// Error(kCompile), which names warmup where `stream` is being captured and the kernel is cold.
+/// While it is, and the plan's implementation or a part may not be captured, it is the kernel of
+/// select(for_capture(problem)), or that one's Error(kUnsupported).
 const Kernel& compile(const Plan& plan, void* stream = nullptr);
+/// The same problem, to be served by what may be captured (ImplementationFlags::capturable).
+Problem for_capture(Problem problem);
+/// Beside ProblemFlag: set by for_capture alone. No part of a measurement's key.
+inline constexpr std::uint8_t kCapturing = 4;
 
 /// launch: results through the context's new_output, workspace through its alloc, then the steps.
 void launch(const Kernel& kernel, Args& args, const Context& context);

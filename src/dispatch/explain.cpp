@@ -27,7 +27,7 @@ std::string microseconds(double ms) {
   return s;
 }
 
-// Of UTF-8, in characters: what a column is wide.
+// The width of UTF-8 text in characters.
 std::size_t width_of(std::string_view s) {
   return static_cast<std::size_t>(std::count_if(
       s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));

@@ -11,7 +11,7 @@
 
 namespace dlblas {
 
-/// What a record says of a search that somebody ended.
+/// What a record says of a search that was interrupted.
 inline constexpr std::string_view kUntilEnded = "until it was ended";
 
 struct Extent {

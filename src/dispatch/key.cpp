@@ -77,7 +77,7 @@ Fields store_key(const Operator& op, const Problem& problem) {
              {"dims", print_dims(op.schema, problem)},
              {"tensors", print_tensors(op.schema, problem)},
              {"scalars", print_scalars(op.schema, problem)},
-             {"flags", std::to_string(problem.flags)},
+             {"flags", std::to_string(problem.flags & ~kCapturing)},
              {"device.model", device.model}};
   if (op.def.reference_hash) key.push_back({"reference", op.def.reference_hash(op.def)});
   if (problem.device_type == DeviceType::kCpu) {

@@ -344,7 +344,7 @@ Support parts_support(const Query& q) {
 
 std::vector<std::unique_ptr<const Nested>> prepare_parts(const Query& q, const Config& config,
                                                          void* stream, std::size_t offset,
-                                                         std::size_t* most) {
+                                                         std::size_t* most, bool* capturable) {
   const Operator& whole = whole_of(q);
   std::vector<std::unique_ptr<const Nested>> parts;
   *most = 0;
@@ -353,6 +353,7 @@ std::vector<std::unique_ptr<const Nested>> prepare_parts(const Query& q, const C
     try {
       const Kernel& kernel = compile(*part.plan, stream);
       *most = std::max(*most, kernel.workspace_bytes);
+      *capturable &= part.plan->prepared.load(std::memory_order_acquire)->capturable;
       parts.push_back(std::make_unique<NestedCall>(whole, std::move(part), kernel, offset));
     } catch (const Error& error) {
       of_part(whole, form.name, error);

@@ -26,9 +26,9 @@ std::vector<DecidedPart> decide_parts(const Query& q, const Config& config);
 Support parts_support(const Query& q);
 
 /// The parts with their kernels, which find their workspace `offset` bytes into the whole's;
-/// `*most` is what the hungriest needs there.
+/// `*most` is what the hungriest needs there; `*capturable` turns false where one is not.
 std::vector<std::unique_ptr<const Nested>> prepare_parts(const Query& q, const Config& config,
                                                          void* stream, std::size_t offset,
-                                                         std::size_t* most);
+                                                         std::size_t* most, bool* capturable);
 
 }  // namespace dlblas

@@ -60,7 +60,7 @@ void add_parts(const Query& q, const Config& config, void* stream, Prepared& pre
   constexpr std::size_t kAlign = 64;
   const std::size_t own = (prepared.kernel.workspace_bytes + kAlign - 1) / kAlign * kAlign;
   std::size_t most = 0;
-  prepared.parts = prepare_parts(q, config, stream, own, &most);
+  prepared.parts = prepare_parts(q, config, stream, own, &most, &prepared.capturable);
   prepared.kernel.parts = prepared.parts.data();
   prepared.kernel.num_parts = static_cast<std::int32_t>(prepared.parts.size());
   if (most > 0) prepared.kernel.workspace_bytes = own + most;
@@ -75,6 +75,7 @@ std::unique_ptr<Prepared> prepare(const Plan& plan, const DeviceInfo& device, vo
   kernel.implementation = &impl;
   add_zeroing(plan, kernel);
   add_parts(q, plan.config, stream, *prepared);
+  if (plan.problem.device_type == DeviceType::kCuda) prepared->capturable &= impl.flags.capturable;
   if (!impl.sources) return prepared;
   const auto sources = impl.sources(q, plan.config);
   require(sources.size() <= Kernel::kMaxEntries, plan,
@@ -83,8 +84,6 @@ std::unique_ptr<Prepared> prepare(const Plan& plan, const DeviceInfo& device, vo
     kernel.entries[i] = &jit::load(sources[i], device);
   return prepared;
 }
-
-}  // namespace
 
 const Kernel& prepare_and_keep(const Plan& plan, void* stream) {
   require_present(plan.problem.device());
@@ -101,11 +100,27 @@ const Kernel& prepare_and_keep(const Plan& plan, void* stream) {
   if (current) relaxed.emplace();
   std::unique_ptr<const Prepared> made = prepare(plan, device, stream);
   count(g_counters.prepared);
-  // Another thread may have been first: its kernel is as good, and this one goes.
+  // If another thread was first, keep its kernel and drop ours.
   const Prepared* first = nullptr;
   if (plan.prepared.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel))
     first = made.release();
   return first->kernel;
+}
+
+}  // namespace
+
+Problem for_capture(Problem problem) {
+  problem.flags |= kCapturing;
+  return problem;
+}
+
+const Kernel& compile_cold(const Plan& plan, void* stream) {
+  const Prepared* prepared = plan.prepared.load(std::memory_order_acquire);
+  const bool capturable = prepared ? prepared->capturable : plan.implementation->flags.capturable;
+  if (!capturable && plan.problem.device_type == DeviceType::kCuda && cuda::capturing(stream))
+    return compile(select(Registry::process().by_id(plan.problem.op), for_capture(plan.problem)),
+                   stream);
+  return prepared ? prepared->kernel : prepare_and_keep(plan, stream);
 }
 
 }  // namespace dlblas

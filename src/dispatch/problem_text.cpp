@@ -13,7 +13,7 @@ namespace dlblas {
 namespace {
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 48;
-constexpr std::int64_t kMostThreads = 1024;
+constexpr std::int64_t kMaxThreads = 1024;
 
 std::string_view value_of(const Fields& fields, std::string_view name) {
   for (const auto& field : fields)
@@ -97,7 +97,7 @@ class Reader {
     std::string_view rest = value_of(fields_, "tensors");
     for (std::size_t i = 0; i < schema_.tensors.size(); ++i)
       read_tensor(static_cast<int>(i), take_word(rest, ' '));
-    if (!rest.empty()) bad("tensors", "one entry a tensor");
+    if (!rest.empty()) bad("tensors", "one entry per tensor");
   }
 
   // `x:f32:row_strided:16`, then `:ones=1M` and `:in=x` where they apply; `bias:absent`.
@@ -189,7 +189,7 @@ class Reader {
     std::string_view device = value_of(fields_, "device");
     if (device.empty() || device == "cpu") {
       problem_.threads = static_cast<std::uint16_t>(
-          integer("threads", 1, kMostThreads, "1 to 1024", std::to_string(cpu_info().units)));
+          integer("threads", 1, kMaxThreads, "1 to 1024", std::to_string(cpu_info().units)));
       return;
     }
     const auto index = take_word(device, ':') == "cuda" ? number(device) : std::nullopt;

@@ -1,5 +1,5 @@
 // What the user decided for good (store/rules.hpp), asked for one problem: is this candidate
-// forbidden, which one is pinned. Cold: select asks once a problem. Read next:
+// forbidden, which one is pinned. Cold: select asks once per problem. Read next:
 // dispatch/decide.cpp.
 #pragma once
 

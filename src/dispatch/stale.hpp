@@ -10,7 +10,7 @@
 
 namespace dlblas {
 
-/// What a time rests on beside the code that it is of: the compiler of the library, and on a GPU
+/// What a time depends on beside the code: the compiler of the library, and on a GPU
 /// the driver and NVRTC. Named as records name them.
 Fields surroundings(const Problem& problem);
 

@@ -96,7 +96,7 @@ bool take_number(std::string_view& bytes, std::string_view name, T* value) {
   if (!take_line(bytes, name, &word)) return false;
   const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), *value);
   return failed == std::errc{} && end == word.data() + word.size() && *value >= 0 &&
-         std::to_string(*value) == word;  // one text a number
+         std::to_string(*value) == word;  // one text per number
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ struct Cubin {
 /// has it; where DLBLAS_JIT=0, naming warmup.
 const Cubin& compile(const KernelSource& source, int arch);
 
-/// A function on a device. As compile, then loads; once a device.
+/// A function on a device. As compile, then loads; once per device.
 const cuda::Function& load(const KernelSource& source, const DeviceInfo& device);
 
 /// Compiles many on as many threads as the machine has; the first error is thrown after all ended.
@@ -44,7 +44,7 @@ std::string compiler_version();
 /// Digest of the live sources when DLBLAS_SOURCE_DIR is set, else "": part of an implementation's
 /// identity (Implementation::version).
 const char* source_version();
-/// Tells Implementation::identity of it. Called by the registry's start.
+/// Registers source_version() with Implementation::identity(). Called when the registry starts.
 void attach();
 
 }  // namespace dlblas::jit

@@ -140,7 +140,7 @@ std::int64_t now_us() {
 std::vector<const char*> more_options(const Nvrtc& n) {
   const int version = n.major * 100 + n.minor;
   std::vector<const char*> options;
-  // No textures, no device runtime: 3 to 7 ms less a kernel.
+  // No textures, no device runtime: 3 to 7 ms less per kernel.
   if (version >= 1204) options.push_back("--minimal");
   // Names of local entities are random otherwise: the same source, the same cubin. And NVRTC's own
   // cache, which asks the driver, is left alone: there is ours.

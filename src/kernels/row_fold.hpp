@@ -36,7 +36,7 @@ struct CudaParts {
   std::int32_t threads, rows_at_once;  // of a block
   std::int64_t tiles, rows, parts;     // rows of one thread
 };
-/// 1,024 blocks: eight a multiprocessor of an H200.
+/// 1,024 blocks: eight per multiprocessor of an H200.
 inline std::int64_t wanted_parts(std::int64_t tiles) {
   return std::max<std::int64_t>(1, 1024 / tiles);
 }

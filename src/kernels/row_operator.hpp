@@ -16,7 +16,7 @@ enum class RowRole : std::uint8_t {
   kRow,          // [*T, n·width]: elements of rows
   kColumns,      // [width], of heads [D]: a vector that all rows share
   kGroup,        // [*T, width / group]: one value for each group of columns
-  kValue,        // [*T] or [*T, 1]: one value a row
+  kValue,        // [*T] or [*T, 1]: one value per row
   kPlaces,       // results [*T, topk]: rows of another length, which the program writes by place
   kHeads,        // [*T, H, D]: heads of rows
   kHeadColumns,  // [H, D]: a vector over the columns of all heads, which all rows share

@@ -19,6 +19,12 @@ int launch_rows(const cuda::Function& entry, const Args& args, const std::int64_
                       stream);
 }
 
+std::string name_of_text(const OperatorDef& def) {
+  return text("dlblas::", def.family, "::", def.schema.substr(0, def.schema.find('(')));
+}
+
+constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
 }  // namespace
 
 OracleCall oracle_call(const Args& args, const std::int64_t* rows, const OracleOut* out) {
@@ -48,11 +54,40 @@ OracleCall oracle_call(const Args& args, const std::int64_t* rows, const OracleO
 
 DeviceOracle row_device_oracle(const OperatorDef& def) {
   const std::string_view op = def.schema.substr(0, def.schema.find('('));
-  return {{text("ops/", def.family, "/", op, "/", op, "_ref.hpp"),
-           text("dlblas::oracle_rows<dlblas::", def.family, "::", op,
-                "_row<dlblas::TeamRow<dlblas::BlockTeam>>>"),
-           0},
-          &launch_rows};
+  return {
+      {text("ops/", def.family, "/", op, "/", op, "_ref.hpp"),
+       text("dlblas::oracle_rows<", name_of_text(def), "_row<dlblas::TeamRow<dlblas::BlockTeam>>>"),
+       0},
+      &launch_rows};
+}
+
+std::string shared_row_entry(const OperatorDef& def) {
+  const char* const row = "<dlblas::TeamRow<dlblas::BlockTeam>>";
+  const std::string name = name_of_text(def);
+  return text("dlblas::oracle_shared_rows<", name, "_shared", row, ", ", name, "_row", row, ">");
+}
+
+int launch_shared_rows(const cuda::Function& entry, const Args& args, const std::int64_t* rows,
+                       std::int64_t num_rows, const OracleOut* out, void* stream,
+                       const SharedSize& size) {
+  const std::size_t bytes = static_cast<std::size_t>(size.values) * sizeof(double);
+  OracleCall call = oracle_call(args, nullptr, out);
+  if (bytes > 0) {
+    call.shared = static_cast<double*>(cuda::allocate(bytes, stream));
+    if (!call.shared) return kOutOfMemory;
+    cuda::fill_bytes(call.shared, 0, bytes, stream);
+  }
+  const auto launch = [&](std::int64_t blocks) {
+    return blocks == 0
+               ? 0
+               : cuda::launch(entry, {.grid = {static_cast<unsigned>(blocks)}, .block = {kThreads}},
+                              call, stream);
+  };
+  int code = launch(size.calls);
+  call.rows = rows, call.pass = 1;
+  if (code == 0) code = launch(num_rows);
+  if (call.shared) cuda::release(call.shared, stream);
+  return code;
 }
 
 }  // namespace dlblas::kernels

@@ -41,34 +41,6 @@ inline std::vector<std::int64_t> largest(const std::vector<double>& values, std:
   return order;
 }
 
-/// Over rows: one chain on a CPU; on a GPU one, and 32 threads' sums at most.
-using FoldWalk = ChainWalk<1, kMaxFoldedRows>;
-
-/// A column's terms over all rows, each with what it may be off by at most, which is six deviations
-/// or more: the parts of it are roundings, which deviate by 0.42 of their most. Rows differ, and so
-/// do their errors: the root of their sum of squares. Or rows are alike, and their errors have one
-/// sign: the sum of `alike`, which is as large, but signed. What the sum itself brings is
-/// independent of these: again the root of squares.
-class FoldedColumn {
- public:
-  void add(double term, double off, double alike) {
-    terms_.add(term);
-    off_ += off, squares_ += off * off, alike_ += alike;
-  }
-  double sum() const { return terms_.sum(); }
-  /// −1: f32 cannot hold it.
-  double magnitude() const {
-    if (terms_.overflows()) return -1;
-    const double errors = std::min(off_, std::max(std::sqrt(squares_), std::abs(alike_)));
-    const double least = 0x1p-126;  // below, roundings of f32 are absolute
-    return std::hypot(errors, terms_.roundings()) + least;
-  }
-
- private:
-  FoldWalk terms_;
-  double off_ = 0, squares_ = 0, alike_ = 0;
-};
-
 class HostRow {
  public:
   HostRow(const Args& args, OracleOut* out) : args_(args), out_(out) {
@@ -81,8 +53,6 @@ class HostRow {
     index_ = row, place_ = place;
     for (int i = 0; i < args_.schema->num_inputs; ++i) at_[i] = maps_[i].offset(row);
   }
-  /// Another row, at the same place.
-  void look_at(std::int64_t row) { move_to(row, place_); }
   /// This row's number: of a tensor [*T, H, D], head index % H of index / H.
   std::int64_t index() const { return index_; }
   std::int64_t size(int letter) const { return args_.letters[letter]; }
@@ -93,6 +63,7 @@ class HostRow {
   double scalar(int i) const { return args_.scalars[i].f; }
   std::int64_t integer(int i) const { return args_.scalars[i].i; }
 
+  DType dtype(int tensor) const { return args_.tensors[tensor].dtype; }
   DType result_dtype(int result) const { return args_.judged(result).dtype; }
 
   /// A tensor without dimensions.
@@ -120,10 +91,19 @@ class HostRow {
   /// As store, for a value at the end of the type's range of which a right result may be either.
   void store_as_is(int result, std::int64_t column, double value, double magnitude) {
     const TensorView& t = args_.judged(result);
-    const std::int64_t at = place_ * t.shape[t.rank - 1] + column;
+    const std::int64_t at = place_ * (t.rank > 0 ? t.shape[t.rank - 1] : 1) + column;
     out_[result].value[at] = value;
     out_[result].magnitude[at] = magnitude;
   }
+
+  /// What rows share, made before the first of them: `keep` by one row alone, `keep_most` by any
+  /// number of them, of what is no less than 0; NaN wins.
+  double kept(std::int64_t at) const { return shared_[at]; }
+  void keep(std::int64_t at, double value) { shared_[at] = value; }
+  void keep_most(std::int64_t at, double value) {
+    if (value > shared_[at] || std::isnan(value)) shared_[at] = value;
+  }
+  void share(double* shared) { shared_ = shared; }
 
   template <typename F>
   void each(std::int64_t count, const F& f) const {
@@ -153,6 +133,13 @@ class HostRow {
     for (std::int64_t c = 0; c < count; ++c) walk.add(f(c));
     return walk;
   }
+  /// The same where chains do not matter.
+  template <typename F>
+  SumWalk sum_walk(std::int64_t count, const F& f) const {
+    SumWalk walk;
+    for (std::int64_t c = 0; c < count; ++c) walk.add(f(c));
+    return walk;
+  }
   /// NaN wins; −inf of nothing.
   template <typename F>
   double max(std::int64_t count, const F& f) const {
@@ -169,6 +156,7 @@ class HostRow {
   OracleOut* out_;
   Rows maps_[kMaxTensors];
   std::int64_t index_ = 0, place_ = 0, at_[kMaxTensors] = {};
+  double* shared_ = nullptr;
 };
 
 /// The ReferenceFn of an oracle that is a function of one row.
@@ -182,20 +170,26 @@ void row_reference(const Args& args, const std::int64_t* rows, std::int64_t num_
   }
 }
 
-/// The same where results over columns [C] are folded over all rows, letter 0: kFold makes them, as
-/// their one row.
-template <void (*kRow)(HostRow&), void (*kFold)(HostRow&)>
-void folded_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
-                      OracleOut* out) {
+/// How many calls make what rows share, with indices 0, 1, …, and how many values it has.
+struct SharedSize {
+  std::int64_t calls, values;
+};
+
+/// The same where kShared makes values first that rows share, which are 0 before.
+template <void (*kShared)(HostRow&), void (*kRow)(HostRow&), SharedSize (*kSize)(const Args&)>
+void shared_row_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                          OracleOut* out) {
+  const SharedSize size = kSize(args);
+  std::vector<double> shared(static_cast<std::size_t>(size.values));
   HostRow row(args, out);
+  row.share(shared.data());
+  for (std::int64_t i = 0; i < size.calls; ++i) {
+    row.move_to(i, 0);
+    kShared(row);
+  }
   for (std::int64_t i = 0; i < num_rows; ++i) {
-    if (rows[i] < args.letters[0]) {
-      row.move_to(rows[i], i);
-      kRow(row);
-    }
-    if (rows[i] != 0) continue;
-    row.move_to(0, i);
-    kFold(row);
+    row.move_to(rows[i], i);
+    kRow(row);
   }
 }
 

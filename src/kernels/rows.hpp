@@ -23,7 +23,7 @@ struct RowHeads {
 };
 
 /// A skeleton of CUDA kernels. Each is an implementation of its own, since each has its own knobs.
-enum class RowKernelKind : std::uint8_t { kRegisters, kCluster, kShared, kRows, kStrided };
+enum class RowKernelKind : std::uint8_t { kRegisters, kCluster, kGrid, kShared, kRows, kStrided };
 
 /// A problem as one of the kernels takes it.
 struct RowQuery {
@@ -69,9 +69,13 @@ struct RowOp {
   /// Neighbouring elements that a column stands for (RowShape::span), of heads, or of rows that are
   /// as many times as wide as the program; null: 1.
   std::int32_t (*span)(const Problem& problem) = nullptr;
-  bool reduces = false;       // has a stage over rows
-  bool selects = false;       // takes columns from a row in order: its threads are one block's
-  std::int32_t variants = 1;  // forms of the program that CUDA kernels may choose from
+  /// Most columns of a head stand for one element, where others stand for two: an access is 16
+  /// bytes of those.
+  bool seldom_pairs = false;
+  bool reduces = false;           // has a stage over rows
+  bool selects = false;           // takes columns from a row in order: its threads are one block's
+  std::int32_t variants = 1;      // forms of the program that CUDA kernels may choose from
+  bool cluster_variants = false;  // which differ over a cluster alone (RowProgram::kBlocksApart)
   /// Letter: columns of a group, where the program has groups; empty: it has none.
   std::string_view group = {};
   /// The last stage is over groups; of heads, over each head's columns.
@@ -80,6 +84,9 @@ struct RowOp {
   /// It sets the default number of blocks a multiprocessor; the compiler's spills are the truth,
   /// and dlblas_compile_all holds the defaults to it.
   std::int32_t registers = 24, access_registers = 10;
+  /// The same of an access where vectors over columns come late (RowConfig::early); 0: no
+  /// different.
+  std::int32_t late_access_registers = 0;
   std::int32_t min_arch = 80;
   /// Operands whose words are kept between passes; none: all inputs that are rows.
   std::vector<std::string_view> kept = {};

@@ -1,4 +1,4 @@
-// Row programs on CPUs: one implementation an instruction-set level; knobs, what a level supports,
+// Row programs on CPUs: one implementation per instruction-set level; knobs, what a level supports,
 // its default and its estimate, and the call. Flow: call > validate > [select] > [compile] >
 // [launch]. Read next: cpu/row/walk.hpp (the loops).
 #include <algorithm>

@@ -14,13 +14,15 @@ namespace dlblas::kernels {
 namespace {
 
 using Kind = RowKernelKind;
-constexpr const char* kNames[] = {"cuda_registers", "cuda_cluster", "cuda_shared", "cuda_rows",
-                                  "cuda_strided"};
+constexpr const char* kNames[] = {"cuda_registers", "cuda_cluster", "cuda_grid",
+                                  "cuda_shared",    "cuda_rows",    "cuda_strided"};
 
 constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
 /// Accesses of a row below which a cluster is not worth its reduction.
 constexpr std::int64_t kMinClusterAccesses = 2048;
+/// And of a multiprocessor's part of it below which the whole device is not.
+constexpr std::int64_t kMinGridAccesses = 1024;
 
 RowConfig config_of(const RowKernel& k, const Config& config) {
   return k.table ? k.table->from_config(config) : strided_config(k);
@@ -48,6 +50,9 @@ Support supports(const Query& q) {
   if (k.kind == Kind::kCluster && row < kMinClusterAccesses)
     return Support::no("a row has {} accesses; fewer than {} are not worth a cluster", row,
                        kMinClusterAccesses);
+  if (k.kind == Kind::kGrid && row < kMinGridAccesses * q.device.units)
+    return Support::no("a row has {} accesses; fewer than {} are not worth the whole device", row,
+                       kMinGridAccesses * q.device.units);
   if (default_config(k, problem, q.device).threads > 0) return Support::yes();
   if (k.kind == Kind::kShared)
     return Support::no("a row has {} accesses; more than shared memory holds", row);
@@ -112,6 +117,8 @@ RowCost cost_of(const RowKernel& k, const Query& q, const RowConfig& c) {
   }
   double share = 1;
   if (k.kind == Kind::kCluster) share = 1.05;
+  // As the ring's (ops/norm/cuda/), whose blocks meet in the same way.
+  if (k.kind == Kind::kGrid) return {1.15, 5e-3};
   if (k.kind == Kind::kShared) share = alone ? 1.2 : 1.08;
   if (k.kind == Kind::kRows) share = reads_once(k, q.problem) ? 1.01 : 1.5;
   if (k.kind == Kind::kStrided) share = 10;
@@ -128,7 +135,8 @@ double estimate(const Query& q, const Config& config) {
   const RowConfig c = config_of(k, config);
   RowCost cost = cost_of(k, q, c);
   const double rows = std::max<double>(1, static_cast<double>(q.problem.dims[k.op->rows]));
-  const double blocks = is_tiled(k) ? static_cast<double>(device.units) : rows * c.cluster;
+  const bool all = is_tiled(k) || k.kind == Kind::kGrid;
+  const double blocks = all ? static_cast<double>(device.units) : rows * c.cluster;
   const double busy = std::min<double>(blocks, device.units);
   // The kernels that fold read the rows once more.
   const double launches = (k.op->folded ? 3 : 1) * launch_s(device);
@@ -142,10 +150,11 @@ double estimate(const Query& q, const Config& config) {
 struct State {
   const RowKernel* kernel;
   RowConfig config;
-  std::int32_t n;  // of the traits
+  std::int32_t n, group;  // of the traits; see lane_group
   std::int32_t options[kMaxRowOptions];
   std::int32_t shared_bytes;
   std::int64_t stats_bytes;  // of the workspace's first, where results are folded
+  std::int64_t grid;         // blocks of the kGrid kernel
   bool nested, dependent;
   RowShape shape;
 };
@@ -160,6 +169,7 @@ NestedRowCall call_of(const State& state, const Args& args, void* workspace) {
   fill_call(*state.kernel->op, state.shape, args, call, state.nested ? &call.nest : nullptr);
   std::copy_n(state.options, kMaxRowOptions, call.options);
   call.folds = {};
+  if (state.grid > 0) call.folds.partials = static_cast<float*>(workspace);
   if (state.kernel->op->folded == 0) return call;
   const CudaParts parts = parts_of(state, call.rows, call.width);
   call.folds = {workspace,
@@ -176,7 +186,8 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   cuda::Launch how;
   std::int64_t blocks = (call.rows + c.rows - 1) / c.rows * c.cluster;
   if (state.kernel->kind == Kind::kRegisters && is_tiled(*state.kernel)) {
-    call.tiles = static_cast<std::uint32_t>(tiles_of(call.width, state.n, c));
+    call.tiles =
+        static_cast<std::uint32_t>(tiles_of(accesses_of(call.width, state.n, state.group), c));
     blocks *= call.tiles;
   }
   how.grid.x = static_cast<unsigned>(blocks);
@@ -184,6 +195,11 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
   how.cluster = static_cast<unsigned>(c.cluster);
   how.dependent = state.dependent;
+  if (state.grid > 0) {
+    how.grid.x = static_cast<unsigned>(state.grid);
+    how.block.x = static_cast<unsigned>(c.threads + 32);  // and the warp that meets
+    how.cooperative = true, how.dependent = false;
+  }
   return cuda::launch(*kernel.entries[0], how, &call, sizeof call, context.stream);
 }
 
@@ -219,11 +235,24 @@ int run_fold_parts(const Args& args, const Context& context, const Kernel& kerne
 Kernel prepare(const Query& q, const Config& config) {
   const RowKernel& k = q.user<RowKernel>();
   const RowTraits traits = traits_of(k, q.problem);
-  State state{
-      &k,          config_of(k, config), traits.n, {}, 0, 0, traits.nested, q.device.arch >= 90,
-      traits.shape};
+  State state{&k,
+              config_of(k, config),
+              traits.n,
+              lane_group(k, traits),
+              {},
+              0,
+              0,
+              0,
+              traits.nested,
+              q.device.arch >= 90,
+              traits.shape};
   std::copy_n(traits.options, kMaxRowOptions, state.options);
   state.shared_bytes = static_cast<std::int32_t>(kept_bytes(k, q.problem, state.config));
+  if (k.kind == Kind::kGrid) {
+    state.grid = grid_blocks(state.config, q.device);
+    constexpr std::size_t kPart = 2 * sizeof(double);  // RowGridPart
+    return make_kernel({run}, state, 2 * static_cast<std::size_t>(state.grid) * kPart);
+  }
   if (k.op->folded == 0) return make_kernel({run}, state);
   const std::int64_t rows = q.problem.dims[k.op->rows], width = columns_of(*k.op, q.problem);
   state.stats_bytes = (rows * kMaxRowStats + 255) / 256 * 256;
@@ -278,8 +307,10 @@ std::vector<KernelSource> sources(const Query& q, const Config& config) {
   const RowProgramEntry& program = *k.op->program;
   std::vector<KernelSource> all = {
       {program.header,
-       text(registers ? "dlblas::row_registers<" : "dlblas::row_passes<", program.type, ", ",
-            literal(traits_with(k, q.problem, c)), ", ", how, ">"),
+       text(k.kind == Kind::kGrid ? "dlblas::row_grid<"
+            : registers           ? "dlblas::row_registers<"
+                                  : "dlblas::row_passes<",
+            program.type, ", ", literal(traits_with(k, q.problem, c)), ", ", how, ">"),
        static_cast<std::int32_t>(kept_bytes(k, q.problem, c))}};
   if (k.op->folded == 0) return all;
   const std::string traits = literal(traits_of(k, q.problem));
@@ -298,10 +329,11 @@ Implementation implementation(const RowOperator& op, Kind kind) {
   Implementation impl;
   impl.name = kNames[static_cast<int>(kind)];
   impl.backend = DeviceType::kCuda;
-  impl.min_arch = std::max(op.op.min_arch, kind == Kind::kCluster ? 90 : 80);
+  const bool newer = kind == Kind::kCluster || kind == Kind::kGrid;
+  impl.min_arch = std::max(op.op.min_arch, newer ? 90 : 80);
   impl.source_hash = op.program->hash;
   impl.flags = {.deterministic = true, .capturable = true};
-  impl.knobs = make_row_table(op.op, kind);
+  impl.knobs = make_row_table(op, kind);
   impl.user = new RowKernel{&op, kind, static_cast<const RowTable*>(impl.knobs)};
   impl.supports = supports;
   impl.same_bits = same_bits;
@@ -318,6 +350,7 @@ std::vector<Implementation> row_cuda_implementations(const RowOperator& op) {
   std::vector<Implementation> all = {implementation(op, Kind::kRegisters)};
   if (op.op.reduces) {
     if (!op.op.selects) all.push_back(implementation(op, Kind::kCluster));
+    if (has_grid(op)) all.push_back(implementation(op, Kind::kGrid));
     if (!op.op.heads) all.push_back(implementation(op, Kind::kShared));
     all.push_back(implementation(op, Kind::kRows));
   }

@@ -26,10 +26,23 @@ std::int32_t power_of_2_in(std::int64_t n) {
 /// May rows have more than one stride? Those of one plain dimension have not.
 bool may_nest(const RowOperator& op) { return op.op.rows.empty(); }
 
+/// Has it results of rows, which leave L2 sooner if what is read leaves it last?
+bool writes_rows(const RowOperator& op) {
+  return std::any_of(op.operands.begin(), op.operands.end(), [](const RowOperandSpec& spec) {
+    return spec.written && has_rows(spec.role) && has_columns(spec.role);
+  });
+}
+
 /// Do leading dimensions have one stride? Values [*T] have no other dimensions.
 bool flattens(RowRole role, Layout layout) {
   const bool values = role == RowRole::kValue || role == RowRole::kIndex;
   return layout == Layout::kContiguous || (layout == Layout::kRowStrided && !values);
+}
+
+/// Lanes of a warp that a group of columns takes, where the program reduces groups.
+std::int64_t lanes_of_group(std::int64_t lanes) {
+  return static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, lanes))));
 }
 
 bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig& c,
@@ -42,18 +55,28 @@ bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig
   const int per_thread = 65536 / (warps * 32 * std::max(1, c.blocks));
   if (warps * 32 * c.blocks > threads_per_unit(device) || per_thread < 24) return false;
   if (!k.op->op.reduces_groups) return true;
-  const int lanes = traits.group / traits.n;
-  return lanes <= 32 && 32 % lanes == 0 && c.threads % lanes == 0;
+  const std::int64_t lanes = traits.group / traits.n, padded = lanes_of_group(lanes);
+  if (k.kind != Kind::kRegisters && padded != lanes) return false;
+  return padded <= 32 && c.threads % padded == 0;
 }
 
 }  // namespace
 
-const RowTable* make_row_table(const RowOp& op, Kind kind) {
+std::int32_t default_variant(const RowOp& op, const RowConfig& c) {
+  return op.cluster_variants && c.cluster == 1 ? 0 : op.variants - 1;
+}
+
+const RowTable* make_row_table(const RowOperator& made, Kind kind) {
   using C = RowConfig;
+  const RowOp& op = made.op;
   std::vector<std::int64_t> clusters = {1, 2, 4, 8, 16};
   if (op.selects) clusters = {1};
   const std::vector<std::int64_t> blocks = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16};
-  const std::vector<std::int64_t> variants = counted(op.variants);
+  const std::vector<std::int64_t> variants =
+      counted(op.cluster_variants && kind == Kind::kRegisters ? 1 : op.variants);
+  const bool columns = std::any_of(
+      made.operands.begin(), made.operands.end(),
+      [](const RowOperandSpec& spec) { return spec.role == RowRole::kColumns && !spec.written; });
   switch (kind) {
     case Kind::kRegisters:
       return new RowTable{
@@ -70,9 +93,18 @@ const RowTable* make_row_table(const RowOp& op, Kind kind) {
           field<&C::threads>("threads", {128, 256, 512, 1024}),
           field<&C::vectors>("vectors", {1, 2, 3, 4, 6, 8, 12, 16}),
           field<&C::cluster>("cluster", {2, 4, 8, 16}),
+          field<&C::early>(
+              "early", columns ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{1}),
           field<&C::evict_last>("evict_last", {0, 1}),
           field<&C::variant>("variant", variants),
           field<&C::blocks>("blocks", blocks),
+      };
+    case Kind::kGrid:
+      return new RowTable{
+          field<&C::threads>("threads", {256, 512}),
+          field<&C::vectors>("vectors", {2, 4, 8}),
+          field<&C::variant>("variant", {op.variants - 1}),
+          field<&C::blocks>("blocks", {1, 2, 3}),
       };
     case Kind::kShared:
     case Kind::kRows:
@@ -113,9 +145,10 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     traits.types[i] = t.dtype;
     if (!has_columns(spec.role) || (k.op->folded >> i & 1u)) continue;
     const int span = spec.spanned() ? shape.span : 1;
+    const int leading_span = k.op->op.seldom_pairs ? 1 : span;
     const RowRole leading = k.op->op.heads ? RowRole::kHeads : RowRole::kRow;
-    traits.n =
-        std::min({traits.n, power_of_2_in(width), spec.role == leading ? 16 / size / span : 16});
+    traits.n = std::min(
+        {traits.n, power_of_2_in(width), spec.role == leading ? 16 / size / leading_span : 16});
     while (traits.n > 1 && align < std::min(16, traits.n * size * span)) traits.n /= 2;
   }
   if (k.kind == Kind::kStrided || !traits.aligned) traits.n = 1;
@@ -132,22 +165,58 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   return traits;
 }
 
-std::int64_t accesses(const RowKernel& k, const Problem& problem) {
-  const std::int32_t n = traits_of(k, problem).n;
-  return (columns_of(*k.op, problem) + n - 1) / n;
+bool has_grid(const RowOperator& op) { return op.op.reduces && op.op.variants == 2; }
+
+std::int64_t grid_blocks(const RowConfig& c, const DeviceInfo& device) {
+  return std::int64_t{device.units} * c.blocks;
 }
 
-std::int64_t tiles_of(std::int64_t width, int elements, const RowConfig& c) {
-  const std::int64_t columns = std::int64_t{c.threads} * c.vectors * elements;
-  return std::max<std::int64_t>(1, (width + columns - 1) / columns);
+std::int64_t accesses(const RowKernel& k, const Problem& problem) {
+  const RowTraits traits = traits_of(k, problem);
+  return accesses_of(columns_of(*k.op, problem), traits.n, lane_group(k, traits));
 }
+
+std::int32_t lane_group(const RowKernel& k, const RowTraits& traits) {
+  return k.kind == Kind::kRegisters && k.op->op.reduces_groups ? traits.group : 0;
+}
+
+std::int64_t accesses_of(std::int64_t width, std::int64_t n, std::int64_t group) {
+  if (group == 0) return (width + n - 1) / n;
+  return width / group * lanes_of_group(group / n) + (width % group + n - 1) / n;
+}
+
+std::int64_t tiles_of(std::int64_t accesses, const RowConfig& c) {
+  const std::int64_t held = std::int64_t{c.threads} * c.vectors;
+  return std::max<std::int64_t>(1, (accesses + held - 1) / held);
+}
+
+namespace {
+
+/// Bytes of an access's vectors over columns, where shared memory holds a block's; else 0.
+std::int32_t columns_kept(const RowKernel& k, const Problem& problem, const RowTraits& traits,
+                          const RowConfig& c) {
+  constexpr std::int64_t kRoom = 200 << 10, kAllRoom = 216 << 10;  // of a block; of all
+  std::int32_t bytes = 0;
+  bool any = false;
+  for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
+    const RowOperandSpec& spec = k.op->operands[i];
+    if (spec.role != RowRole::kColumns || spec.written) continue;
+    bytes += std::max(4, traits.n * size_of(traits.types[i]));
+    any |= problem.tensors[spec.tensor].dtype != DType::kAbsent;
+  }
+  const std::int64_t all = std::int64_t{bytes} * c.threads * c.vectors;
+  return any && all <= kRoom && all * c.blocks <= kAllRoom ? bytes : 0;
+}
+
+}  // namespace
 
 RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfig& c) {
   RowTraits traits = traits_of(k, problem);
-  const std::int64_t columns = std::int64_t{c.threads} * c.vectors * c.cluster * traits.n;
-  const std::int64_t width = columns_of(*k.op, problem);
+  const std::int64_t held = std::int64_t{c.threads} * c.vectors * c.cluster;
+  const std::int64_t row = accesses(k, problem), width = columns_of(*k.op, problem);
   traits.full = (k.kind == Kind::kRegisters || k.kind == Kind::kCluster) &&
-                (is_tiled(k) ? width % columns == 0 : columns == width);
+                row * traits.n == width && (is_tiled(k) ? row % held == 0 : held == row);
+  if (k.kind == Kind::kGrid) traits.kept = columns_kept(k, problem, traits, c);
   return traits;
 }
 
@@ -158,6 +227,8 @@ std::int32_t row_vectors_for(std::int64_t accesses, std::int64_t threads) {
 }
 
 std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c) {
+  if (k.kind == Kind::kGrid)
+    return std::int64_t{traits_with(k, problem, c).kept} * c.threads * c.vectors;
   if (k.kind != Kind::kShared) return 0;
   const RowTraits traits = traits_of(k, problem);
   const std::int64_t whole = k.op->op.reduces_groups ? traits.group / traits.n : 1;
@@ -175,6 +246,7 @@ int threads_per_unit(const DeviceInfo& device) {
 
 bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   constexpr double kMinCaches = 8;  // docs/notes/norm_kernels.md has the measurement
+  if (!writes_rows(*k.op)) return false;
   return traits_of(k, problem).n > 1 && accesses(k, problem) >= 256 &&
          bytes_of(*k.op, problem) > kMinCaches * static_cast<double>(device.l2_bytes);
 }
@@ -184,13 +256,18 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
   const RowTraits traits = traits_of(k, problem);
   if (!block_is_valid(k, traits, c, device)) return false;
   const std::int64_t row = accesses(k, problem);
+  if (k.kind == Kind::kGrid) {
+    const std::int64_t threads = grid_blocks(c, device) * c.threads, warps = c.threads / 32 + 1;
+    const std::int64_t held = threads * c.vectors;
+    return held >= row && held < 2 * row && 65536 / (warps * 32 * c.blocks) >= 40;
+  }
+  if (c.variant > 0 && k.op->op.cluster_variants && c.cluster == 1) return false;
   if (k.kind == Kind::kShared || k.kind == Kind::kRows)
     return kept_bytes(k, problem, c) <= shared_room(device);
   if (c.evict_last && !may_evict_last(k, problem, device)) return false;
   const std::int64_t threads = std::int64_t{c.threads} * c.cluster;
   if (is_tiled(k)) {
-    if (c.vectors > 4 || (c.rows > 1 && tiles_of(columns_of(*k.op, problem), traits.n, c) > 1))
-      return false;
+    if (c.vectors > 4 || (c.rows > 1 && tiles_of(row, c) > 1)) return false;
     return c.threads == 4 || threads * c.vectors < 2 * row;
   }
   return c.vectors == row_vectors_for(row, threads) && (c.threads == 4 || threads < 2 * row);

@@ -19,14 +19,22 @@ struct RowKernel {
 
 /// The knobs of a kernel, in RowConfig's order; what a table leaves out keeps the aggregate's
 /// default. Kept for the process.
-const RowTable* make_row_table(const RowOp& op, RowKernelKind kind);
+const RowTable* make_row_table(const RowOperator& op, RowKernelKind kind);
+
+/// The form of the program that a default takes: the last one.
+std::int32_t default_variant(const RowOp& op, const RowConfig& c);
 
 /// The traits of a problem's kernels, but for `full`.
 RowTraits traits_of(const RowKernel& k, const Problem& problem);
 /// All of them.
 RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfig& c);
 
-/// Accesses of a row.
+/// The same of a row of `width` columns. `group`: columns of a group that lanes reduce, or 0.
+std::int64_t accesses_of(std::int64_t width, std::int64_t n, std::int64_t group);
+/// Columns of a group that lanes of the kernel's warps reduce; 0: it reduces none.
+std::int32_t lane_group(const RowKernel& k, const RowTraits& traits);
+
+/// Accesses of a row, with those that a group's last lanes leave out.
 std::int64_t accesses(const RowKernel& k, const Problem& problem);
 
 /// Programs that reduce no rows are cut into tiles.
@@ -35,10 +43,16 @@ inline bool is_tiled(const RowKernel& k) { return !k.op->op.reduces; }
 inline bool reads_once(const RowKernel& k, const Problem& problem) {
   return k.op->op.reads_once && k.op->op.reads_once(problem);
 }
-/// Tiles of a row.
-std::int64_t tiles_of(std::int64_t width, int elements, const RowConfig& c);
+/// Do rows of it fit over the device's registers? Programs whose last form meets once.
+bool has_grid(const RowOperator& op);
+/// Blocks of the kGrid kernel, all of which run.
+std::int64_t grid_blocks(const RowConfig& c, const DeviceInfo& device);
 
-/// What a block of the kShared kernel keeps; the others nothing.
+/// Tiles of a row of so many accesses.
+std::int64_t tiles_of(std::int64_t accesses, const RowConfig& c);
+
+/// What a block keeps in shared memory: of the kShared kernel what the program keeps of the row, of
+/// the kGrid kernel vectors over its columns.
 std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c);
 /// What it may keep.
 std::int64_t shared_room(const DeviceInfo& device);

@@ -13,14 +13,36 @@ using Kind = RowKernelKind;
 
 constexpr std::int32_t kStridedThreads = 256;
 
+/// Registers beside the descriptor's of columns and tables with wider elements than rows have.
+/// `same`: a thread's accesses share them.
+int wide_registers(const RowKernel& k, const Problem& problem, const RowTraits& traits,
+                   const RowConfig& c, bool same) {
+  int bytes = 0;
+  for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
+    const RowOperandSpec& spec = k.op->operands[i];
+    const bool table = k.op->op.heads && spec.role == RowRole::kRow;
+    if (problem.tensors[spec.tensor].dtype == DType::kAbsent) continue;
+    if (spec.written || !(table || spec.role == RowRole::kColumns ||
+                          spec.role == RowRole::kGathered || spec.role == RowRole::kHeadColumns))
+      continue;
+    bytes += spec.times * std::max(0, size_of(traits.types[i]) - size_of(traits.types[0]));
+  }
+  return (same ? 1 : c.vectors) * traits.n * bytes / 4;
+}
+
 /// As many blocks a multiprocessor as the descriptor's registers allow; 0: not one.
 std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowConfig& c,
                         const DeviceInfo& device) {
   const int threads = (c.threads * c.rows + 31) / 32 * 32;
   const RowOp& op = k.op->op;
-  const int needed = op.tuning && op.tuning->registers
-                         ? op.tuning->registers(traits_with(k, problem, c), c)
-                         : op.registers + c.vectors * op.access_registers;
+  const bool late = !c.early && op.late_access_registers > 0;
+  const int access = late ? op.late_access_registers : op.access_registers;
+  const RowTraits traits = traits_with(k, problem, c);
+  const int width = traits.shape.head_width;
+  const bool same = width > 0 && c.threads * traits.n % width == 0;
+  const int wide = c.early ? wide_registers(k, problem, traits, c, same) : 0;
+  const int needed = op.tuning && op.tuning->registers ? op.tuning->registers(traits, c)
+                                                       : op.registers + c.vectors * access + wide;
   const int most = std::min(65536 / (needed * threads), threads_per_unit(device) / threads);
   std::int32_t found = 0;
   for (const std::int64_t b : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16})
@@ -61,7 +83,7 @@ double waste_of(const RowConfig& c, std::int64_t row) {
   return static_cast<double>(tiles * wide) / static_cast<double>(row) * size;
 }
 
-/// Tiles of whole rows where threads divide a row, 256 or more a block: silu_and_mul
+/// Tiles of whole rows where threads divide a row, 256 or more per block: silu_and_mul
 /// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy.
 RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   const std::int64_t row = accesses(k, problem);
@@ -101,7 +123,24 @@ bool reads_columns(const RowKernel& k, const Problem& problem) {
   return false;
 }
 
-/// The fewest threads that hold the row in few vectors, else in many. With softmax, bf16 on H200,
+/// Threads of a multiprocessor: what has loads in flight.
+int resident(const RowConfig& c) { return c.threads * c.rows * c.blocks; }
+
+/// `c` with as many rows of a block, `most` threads or fewer, as fill a multiprocessor with the
+/// most threads; where that is equal, with more of them. blocks = 0: none fits.
+RowConfig with_rows(const RowKernel& k, const Problem& problem, const DeviceInfo& device,
+                    RowConfig c, int most) {
+  RowConfig best;
+  best.blocks = 0;
+  const int rows = std::clamp(most / c.threads, 1, 32);
+  for (c.rows = static_cast<int>(std::bit_floor(static_cast<unsigned>(rows))); c.rows >= 1;
+       c.rows /= 2)
+    if (complete(k, problem, device, c) && resident(c) > resident(best)) best = c;
+  return best;
+}
+
+/// The fewest threads that hold the row in few vectors, and nothing else; or that hold it; else in
+/// many vectors. With softmax, bf16 on H200,
 /// 2026-11-22: 16384×4096 128 threads × 4 vectors × 4 rows, 4096×8192 512 × 2, 131072×128 8 × 2 ×
 /// 16, 128×4096 256 × 2, all within 2 % of a copy. With layer_norm, whose columns take registers as
 /// well, a row a block: 128 × 4 × 1 66.3 µs, × 2 and × 4, which spill, 93; 4096×8192 256 × 4 34.2,
@@ -111,17 +150,29 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
   const bool few = problem.dims[k.op->rows] <= 2 * device.units;
   const std::int64_t row = accesses(k, problem);
   const bool brief = row <= 64, columns = reads_columns(k, problem);
+  const int block = few ? 32 : brief || columns ? 128 : 512;
+  const int least = few || brief || (row > 512 && !columns) ? 2 : 4;
   RowConfig c;
-  for (const int most : {few || brief || (row > 512 && !columns) ? 2 : 4, 4, 8, 16}) {
-    for (const std::int32_t threads : {4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
-      if (threads == 1024 && most < 16) continue;  // one block alone on a multiprocessor
-      c.threads = threads;
+  c.evict_last = may_evict_last(k, problem, device);
+  const auto pick = [&](int most, bool exact) {
+    for (const std::int64_t threads : k.table->knobs()[0].values) {
+      c.threads = static_cast<std::int32_t>(threads);
       c.vectors = row_vectors_for(row, threads);
-      if (c.vectors == 0 || c.vectors > most) continue;
-      c.evict_last = may_evict_last(k, problem, device);
-      const int block = few ? 32 : brief || columns ? 128 : 512;
-      for (c.rows = std::clamp(block / threads, 1, 32); c.rows >= 1; c.rows /= 2)
-        if (complete(k, problem, device, c)) return c;
+      if (c.vectors == 0 || c.vectors > most || (exact && c.vectors * threads != row)) continue;
+      if (!exact && !std::has_single_bit(static_cast<std::uint64_t>(threads))) continue;
+      if (threads == 1024 && most < 16) continue;  // one block alone on a multiprocessor
+      const RowConfig found = with_rows(k, problem, device, c, block);
+      if (found.blocks > 0) return found;
+    }
+    RowConfig none;
+    none.blocks = 0;
+    return none;
+  };
+  for (const bool exact : {true, false}) {
+    for (const int most : {least, 4, 8, 16}) {
+      if (exact && most > 4) break;
+      const RowConfig found = pick(most, exact);
+      if (found.blocks > 0) return found;
     }
   }
   c.threads = 0;
@@ -130,17 +181,19 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
 
 /// Many vectors, and few blocks in a cluster: softmax 1024×65536, bf16 on an H200, 2026-11-22: 256
 /// threads × 8 vectors × 4 blocks 69.2 µs, 256 × 4 × 8 70.5, 128 × 16 × 4 73.1, 128 × 8 × 8 80 (a
-/// copy 66). Fewer where columns take registers: layer_norm, the same, 256 × 4 × 8 82.5, 256 × 8 ×
-/// 4 96.
+/// copy 66). Columns come late where the row takes their registers: layer_norm, the same, early 256
+/// × 4 × 8 82.5, 256 × 8 × 4 96; the prototype's late 256 × 16 × 2 70.1.
 RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.evict_last = may_evict_last(k, problem, device);
-  c.variant = k.op->op.variants - 1;
-  for (const int most : {reads_columns(k, problem) ? 4 : 8, 8, 16}) {
+  const bool late = k.op->op.late_access_registers > 0;
+  for (const int most : {late ? 16 : reads_columns(k, problem) ? 4 : 8, 8, 16}) {
     for (const std::int32_t threads : {256, 512, 1024}) {
       for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2) {
         c.threads = threads;
         c.vectors = row_vectors_for(accesses(k, problem), std::int64_t{threads} * c.cluster);
+        c.early = !late || c.vectors <= 4;
+        c.variant = default_variant(k.op->op, c);
         if (c.vectors > 0 && c.vectors <= most && complete(k, problem, device, c)) return c;
       }
     }
@@ -155,7 +208,6 @@ RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceI
 RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.keep = k.kind == Kind::kShared;
-  c.variant = k.op->op.variants - 1;
   const std::int64_t row = accesses(k, problem),
                      rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
   const int most = device.arch < 90 || k.op->op.selects ? 1 : 16;
@@ -166,10 +218,29 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   for (const std::int64_t room : {shared_room(device) / 2, shared_room(device)}) {
     for (c.cluster = 1; c.cluster <= most; c.cluster *= 2) {
       const std::int64_t part = row / c.cluster;
+      c.variant = default_variant(k.op->op, c);
       const bool fills = rows * c.cluster >= 2 * device.units || c.cluster == most || part < 1024;
       c.threads = part >= 4096 ? 1024 : part >= 2048 ? 512 : part >= 1024 ? 256 : 128;
       for (c.vectors = 4; c.vectors >= 1; c.vectors /= 2)
         if (fills && kept_bytes(k, problem, c) <= room && complete(k, problem, device, c)) return c;
+    }
+  }
+  c.threads = 0;
+  return c;
+}
+
+/// Few threads with many loads, that leave registers for the row on its way.
+RowConfig pick_grid(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  RowConfig c;
+  c.variant = k.op->op.variants - 1;
+  c.early = false;
+  for (const std::int32_t vectors : {8, 4, 2}) {
+    for (c.blocks = 1; c.blocks <= 2; ++c.blocks) {
+      for (const std::int32_t threads : {512, 256}) {
+        c.threads = threads, c.vectors = vectors;
+        if (65536 / ((threads + 32) * c.blocks) >= 32 + 8 * vectors && fits(k, problem, c, device))
+          return c;
+      }
     }
   }
   c.threads = 0;
@@ -203,7 +274,7 @@ RowConfig strided_config(const RowKernel& k) {
   c.threads = kStridedThreads;
   c.vectors = 1;
   c.keep = c.early = false;
-  c.variant = k.op->op.variants - 1;
+  c.variant = default_variant(k.op->op, c);
   return c;
 }
 
@@ -216,6 +287,8 @@ RowConfig default_config(const RowKernel& k, const Problem& problem, const Devic
       return pick_registers(k, problem, device);
     case Kind::kCluster:
       return pick_cluster(k, problem, device);
+    case Kind::kGrid:
+      return pick_grid(k, problem, device);
     case Kind::kStrided:
       return strided_config(k);
     default:

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kFirstLine = "dlblas-export 1\n";
 constexpr std::size_t kDigestLine = 72;  // "sha256 ", 64 digits, a newline
 
-// The rows of a key as records again, one an environment.
+// The rows of a key as records again, one per environment.
 std::vector<Record> records_of(const Merged& merged) {
   std::map<Fields, Record> by_env;
   for (const Merged::Row& row : merged.rows) {
@@ -29,7 +29,7 @@ std::vector<Record> records_of(const Merged& merged) {
   return records;
 }
 
-// `<name> <number>\n` off the front; one text a number.
+// `<name> <number>\n` off the front; one text per number.
 bool take_count(std::string_view& s, std::string_view name, std::size_t* value) {
   const std::size_t end = s.find('\n');
   if (end == s.npos || !s.starts_with(name)) return false;

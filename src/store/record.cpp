@@ -44,7 +44,7 @@ std::string number(T value) {
   return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
 }
 
-// Only what `number` would have written, and no minus: one text a value.
+// Only what `number` would have written, and no minus: one text per value.
 template <typename T>
 bool read_number(std::string_view word, T* value) {
   const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), *value);

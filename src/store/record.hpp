@@ -66,7 +66,7 @@ enum class Flaw {
   kWrongName,    // the file is not named by its digest
   kWrongKey,     // the key inside does not hash to the folder's name: moved or copied
   kNotRegular,   // a symlink, FIFO, socket, device or folder
-  kForeign,      // owned by, or writable by, somebody else
+  kForeign,      // owned by, or writable by, another user
   kUnreadable,   // the system refused to read it: it is passed over where it lies, never moved
   kBusy,         // out of descriptors or memory: nothing wrong with the file
   kVanished,     // gone since it was listed: compacted or cleared by another process

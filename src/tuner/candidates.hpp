@@ -12,7 +12,7 @@ namespace dlblas {
 
 class Candidates {
  public:
-  /// Also fills `seen`, one entry an implementation, with the reason of every no.
+  /// Also fills `seen`, one entry per implementation, with the reason of every no.
   /// Throws Error(kUnsupported) when nothing supports the problem, Error(kArgument) when the
   /// options name an unknown implementation or knob, or leave no configuration.
   Candidates(const Operator& op, const Problem& problem, const TuneOptions& options,

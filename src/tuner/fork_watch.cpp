@@ -16,7 +16,7 @@ namespace dlblas {
 // One page. A candidate that is told of twice takes two places; those beyond the last are not kept.
 struct ForkWatch::Seen {
   std::atomic<std::uint32_t> count{0};
-  std::atomic<const void*> who[500] = {};
+  std::atomic<const void*> candidates[500] = {};
 };
 
 ForkWatch::ForkWatch() : generation_(generation()), forks_(num_forks()) {
@@ -32,28 +32,30 @@ ForkWatch::~ForkWatch() {
 std::uint64_t ForkWatch::generation() { return fork_generation(); }
 
 // Nothing of the process is put in order: all of it is the parent's.
-void ForkWatch::leave(const void* who) const {
+void ForkWatch::leave(const void* candidate) const {
   if (seen_) {
     const std::uint32_t at = seen_->count.fetch_add(1, std::memory_order_relaxed);
-    if (at < std::size(seen_->who)) seen_->who[at].store(who, std::memory_order_relaxed);
+    if (at < std::size(seen_->candidates))
+      seen_->candidates[at].store(candidate, std::memory_order_relaxed);
   }
   _exit(0);
 }
 
-bool ForkWatch::is_told(const void* who) const {
+bool ForkWatch::is_told(const void* candidate) const {
   if (!seen_) return false;
-  const std::uint32_t count =
-      std::min<std::uint32_t>(seen_->count.load(std::memory_order_relaxed), std::size(seen_->who));
-  return std::find(seen_->who, seen_->who + count, who) != seen_->who + count;
+  const std::uint32_t count = std::min<std::uint32_t>(seen_->count.load(std::memory_order_relaxed),
+                                                      std::size(seen_->candidates));
+  return std::find(seen_->candidates, seen_->candidates + count, candidate) !=
+         seen_->candidates + count;
 }
 
-bool ForkWatch::came_back(const void* who) {
+bool ForkWatch::came_back(const void* candidate) {
   constexpr int kWaits = 200, kWaitMicroseconds = 500;
   const std::int64_t forks = num_forks();
-  if (forks == forks_) return is_told(who);
+  if (forks == forks_) return is_told(candidate);
   forks_ = forks;
-  for (int i = 0; i < kWaits && !is_told(who); ++i) usleep(kWaitMicroseconds);
-  return is_told(who);
+  for (int i = 0; i < kWaits && !is_told(candidate); ++i) usleep(kWaitMicroseconds);
+  return is_told(candidate);
 }
 
 }  // namespace dlblas

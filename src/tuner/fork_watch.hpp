@@ -1,8 +1,8 @@
 // Notices a candidate whose forked child comes back out of it. In a caller's process there would
 // be two callers from then on, so it is a failure; here the child ends at once, before it answers
 // or publishes anything. A child that executes a program, or ends inside, is the candidate's own
-// affair. In: which code has just run. Out: was it that kind? Flow: in_process > [fork_watch].
-// Read next: tuner/in_process.cpp, tuner/worker_serve.cpp.
+// affair. In: which code has just run. Out: did a child come back out of it? Flow: in_process >
+// [fork_watch]. Read next: tuner/in_process.cpp, tuner/worker_serve.cpp.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,30 @@ class ForkWatch {
   ForkWatch(const ForkWatch&) = delete;
   ForkWatch& operator=(const ForkWatch&) = delete;
 
-  /// While `who` runs. In the child of a fork its end is the process', whether `who` has returned
-  /// or thrown.
+  /// Lives while `candidate` runs. In the child of a fork its destructor ends the process, whether
+  /// `candidate` returned or threw.
   class Run {
    public:
-    Run(const ForkWatch& watch, const void* who) : watch_(watch), who_(who) {}
+    Run(const ForkWatch& watch, const void* candidate) : watch_(watch), candidate_(candidate) {}
     ~Run() {
-      if (generation() != watch_.generation_) watch_.leave(who_);
+      if (generation() != watch_.generation_) watch_.leave(candidate_);
     }
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
 
    private:
     const ForkWatch& watch_;
-    const void* const who_;
+    const void* const candidate_;
   };
-  /// Has a child come back from `who`? Where this process forked since the last question, a child
-  /// gets a tenth of a second for it; later ones are seen by a later question.
-  bool came_back(const void* who);
+  /// Has a child come back from `candidate`? Where this process forked since the last question, a
+  /// child gets a tenth of a second for it; later ones are seen by a later question.
+  bool came_back(const void* candidate);
 
  private:
   struct Seen;
   static std::uint64_t generation();  // of forks that lead to this process
-  [[noreturn]] void leave(const void* who) const;
-  bool is_told(const void* who) const;
+  [[noreturn]] void leave(const void* candidate) const;
+  bool is_told(const void* candidate) const;
 
   Seen* seen_;  // shared with children; null where there is no memory for it
   const std::uint64_t generation_;

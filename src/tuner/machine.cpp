@@ -82,7 +82,7 @@ double copy_rate(const Context& context, std::int64_t bytes,
 
 double peak_rate(const Context& context, float (*multiply_adds)(std::int64_t),
                  std::int64_t flops_per_iteration, ClockFn clock) {
-  constexpr std::int64_t kIterations = 400'000;  // a millisecond or so a thread
+  constexpr std::int64_t kIterations = 400'000;  // one millisecond or so per thread
   const std::int64_t threads = std::max(1, context.num_threads);
   std::atomic<float> kept{0};
   const double seconds = fastest_round(clock, [&] {

@@ -1,5 +1,5 @@
-// Where a GPU's judge has the oracle's values from; see cuda_judge.hpp. A device oracle is code as
-// any other: before it judges, it is held against the reference on a small problem of its own.
+// Where a GPU's judge gets the oracle's values; see cuda_judge.hpp. A device oracle is code like
+// any other: before it judges, it is compared with the reference on a small problem of its own.
 #include <algorithm>
 #include <cmath>
 #include <mutex>

@@ -151,11 +151,11 @@ void throw_lost(const TuneReport& report) {
   const auto broke = std::find_if(report.evaluated.begin(), report.evaluated.end(),
                                   [](const Evaluated& e) { return e.broke_device; });
   const Evaluated& last = broke != report.evaluated.end() ? *broke : report.evaluated.back();
-  const std::string who = text(last.plan->implementation->name, " ",
-                               last.plan->implementation->table().print(last.plan->config));
+  const std::string candidate = text(last.plan->implementation->name, " ",
+                                     last.plan->implementation->table().print(last.plan->config));
   throw Error(ErrorKind::kTuning,
               text(report.op->schema.name, ": CUDA context of this process is lost; expected a ",
-                   "kernel that runs, got ", harmless(last.note), " from ", who,
+                   "kernel that runs, got ", harmless(last.note), " from ", candidate,
                    "; start a new process: the failure is recorded and not tried again"),
               {report.op->schema.name, "context", "a kernel that runs", last.note});
 }

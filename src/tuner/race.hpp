@@ -26,8 +26,8 @@ struct Evaluated {
   double error = 0;           // over its bound
   double limit_s = 0;         // of one that was ended for its time: how much it had
   bool unsure = false;        // another one may have been the cause of its failure
-  // Of the race, at the pace that the machine had when it began; a finalist's are those of the
-  // final alone, as they were measured.
+  // Samples of the race, rescaled to the machine's pace when the race began; a finalist has those
+  // of the final alone, as measured.
   std::vector<double> samples_ms;
 };
 

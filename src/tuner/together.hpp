@@ -1,6 +1,6 @@
 // Two searches of one key: how long one waits for the other, and whether the other's record answers
 // its question. In: options, what the store holds. Out: words, seconds, yes or no.
-// Flow: tune > [together], turn.  Read next: tuner/turn.hpp, docs/tuning.md ("One search a key").
+// Flow: tune > [together], turn.  Read next: tuner/turn.hpp, docs/tuning.md ("One search per key").
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// One search a key at a time: a search takes its turn before it measures a key, and waits while
+// One search per key at a time: a search takes its turn before it measures a key, and waits while
 // another thread, or another process that shares the store, measures it. In: a store and a key; how
 // long to wait. Out: the turn, until this is destroyed, or why there is none. Nothing is wrong
 // without it: two searches of one key only disturb each other. Flow: tune > [turn] > race.

@@ -183,9 +183,17 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
     return every_row(args);
   std::vector<std::int64_t> rows;
   constexpr int kSeededRows = 64;
-  for (int i = 0; i < kSeededRows; ++i)
-    rows.push_back(static_cast<std::int64_t>(mix(seed + i) % static_cast<std::uint64_t>(num_rows)));
-  rows.insert(rows.end(), {0, num_rows - 1});
+  const auto add_seeded = [&](std::int64_t count) {
+    for (int i = 0; i < kSeededRows; ++i)
+      rows.push_back(static_cast<std::int64_t>(mix(seed + i) % static_cast<std::uint64_t>(count)));
+    rows.insert(rows.end(), {0, count - 1});
+  };
+  add_seeded(num_rows);
+  // A result of fewer rows would have hardly one of these.
+  for (int j = 0; j < op.schema.num_judged(); ++j)
+    if (const std::int64_t count = args.judges(j) ? row_count(args.judged(j)) : 0;
+        count > 0 && count < num_rows)
+      add_seeded(count);
   for (std::int64_t tile = 8; tile <= 512; tile *= 2)
     for (const std::int64_t edge : {tile, num_rows / tile * tile})
       for (const std::int64_t row : {edge - 1, edge, edge + 1})

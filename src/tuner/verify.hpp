@@ -47,7 +47,8 @@ std::int64_t count_rows(const Args& args);
 
 /// Every row while the oracle needs less than 2^30 multiply-adds for all of them and the results
 /// have at most `max_elements`; else 64 seeded rows, the first, the last, and the edges of tiles of
-/// 8 … 512 rows (each ± 1). Ascending. An operator with a judge: every row while its results have
+/// 8 … 512 rows (each ± 1). Of results with fewer rows as many, and their own last. Ascending. An
+/// operator with a judge: every row while its results have
 /// at most 2^26 elements, since two right implementations may differ in all of them.
 std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem, const Args& args,
                                       std::uint64_t seed, std::int64_t max_elements);

@@ -11,7 +11,7 @@
 
 namespace dlblas::worker {
 
-/// The descriptor that a worker finds its socket under.
+/// The file descriptor of a worker's socket.
 inline constexpr int kWorkerSocket = 3;
 
 struct Command {

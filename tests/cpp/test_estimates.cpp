@@ -16,9 +16,11 @@ Problem problem_of(const Operator& op, DType dtype, std::initializer_list<std::i
   Problem p;
   p.op = op.id;
   p.threads = 2;
-  for (std::size_t i = 0; i < op.schema.tensors.size(); ++i)
-    p.tensors[i] = {op.schema.tensors[i].optional ? DType::kAbsent : dtype, Layout::kContiguous, 4,
-                    0};
+  for (std::size_t i = 0; i < op.schema.tensors.size(); ++i) {
+    const TensorSpec& spec = op.schema.tensors[i];
+    const bool absent = spec.optional && !spec.usual;
+    p.tensors[i] = {absent ? DType::kAbsent : dtype, Layout::kContiguous, 4, 0};
+  }
   std::copy(dims.begin(), dims.end(), p.dims);
   for (const ScalarSpec& spec : op.schema.scalars)
     if (spec.key) p.scalars[spec.key_slot] = spec.default_value.i;

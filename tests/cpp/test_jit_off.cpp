@@ -1,5 +1,5 @@
 // DLBLAS_JIT=0, and machines whose compiler is of no use: what is warm serves, what is cold is a
-// typed error that names the remedy. The environment is read once a process, so each case is this
+// typed error that names the remedy. The environment is read once per process, so each case is this
 // program again, started with what it is about.  Read next: src/jit/load.cpp, src/jit/nvrtc.cpp.
 #include <gtest/gtest.h>
 #include <stdlib.h>

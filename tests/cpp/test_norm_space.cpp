@@ -25,9 +25,9 @@ Problem problem_of(const Call& call, std::int64_t width) {
   p.device_type = DeviceType::kCuda;
   for (std::size_t i = 0; i < op.schema.tensors.size(); ++i) {
     const TensorSpec& spec = op.schema.tensors[i];
-    const DType dtype = spec.optional           ? DType::kAbsent
-                        : spec.name == "weight" ? call.weight
-                                                : call.dtype;
+    const DType dtype = spec.name == "weight" ? call.weight
+                        : spec.optional       ? DType::kAbsent
+                                              : call.dtype;
     p.tensors[i] = {dtype, Layout::kContiguous, 4, 0};
   }
   for (const ScalarSpec& spec : op.schema.scalars)
@@ -68,7 +68,7 @@ TEST_F(NormSpace, DefaultsInTwoPassesHoldWhatIsInFlight) {
     expect_default_holds("cuda_rows", {"rms_norm", DType::kBF16, DType::kF32, true}, 65536, arch);
 }
 
-// A full row of four accesses a thread, the most that one block holds.
+// A full row of four accesses per thread, the most that one block holds.
 TEST_F(NormSpace, DefaultsOfTheGradientHoldARoundedRow) {
   for (const int arch : {80, 90})
     for (const DType dtype : {DType::kF16, DType::kBF16})

@@ -2,6 +2,7 @@
 // what HostRow gives of the same text. Read next: device/oracle/row.hpp.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
 #include <memory>
 #include <random>
@@ -11,10 +12,20 @@
 #include "core/element.hpp"
 #include "device/oracle/row.hpp"
 #include "ops/activation/silu_and_mul/silu_and_mul_ref.hpp"
+#include "ops/kv_cache/store_kv_cache/store_kv_cache_ref.hpp"
+#include "ops/kv_cache/store_mla_heads/store_mla_heads_ref.hpp"
+#include "ops/moe/moe_unpermute/moe_unpermute_ref.hpp"
+#include "ops/moe/topk_gating_backward/topk_gating_backward_ref.hpp"
 #include "ops/norm/layer_norm/layer_norm_ref.hpp"
+#include "ops/norm/layer_norm_backward/layer_norm_backward_ref.hpp"
 #include "ops/norm/rms_norm/rms_norm_ref.hpp"
+#include "ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp"
 #include "ops/norm/softmax/softmax_ref.hpp"
+#include "ops/quant/quantize_block128/quantize_block128_ref.hpp"
+#include "ops/quant/quantize_channel/quantize_channel_ref.hpp"
+#include "ops/quant/quantize_tensor/quantize_tensor_ref.hpp"
 #include "ops/rope/rope/rope_ref.hpp"
+#include "ops/ssm/selective_state_update/selective_state_update_ref.hpp"
 #include "registry/registry.hpp"
 
 namespace dlblas {
@@ -28,6 +39,13 @@ struct Team {
   void barrier() const { meeting->arrive_and_wait(); }
   double* scratch() const { return shared; }
   double rounded(DType dtype, double v) const { return round_to(dtype, v); }
+  void keep_most(double* place, double v) const {
+    const std::atomic_ref<double> most(*place);
+    double before = most.load();
+    while ((v > before || (std::isnan(v) && !std::isnan(before))) &&
+           !most.compare_exchange_weak(before, v)) {
+    }
+  }
   double element(const StridedView& t, std::int64_t index) const {
     std::int64_t at = 0;
     for (int i = t.rank - 1; i >= 0; --i)
@@ -80,39 +98,70 @@ struct Results {
   explicit Results(const Call& call) {
     for (int j = 0; j < call.args.schema->num_judged(); ++j) {
       const TensorView& t = call.args.judged(j);
-      const std::size_t n = call.rows.size() * static_cast<std::size_t>(t.shape[t.rank - 1]);
+      const std::int64_t width = t.rank > 0 ? t.shape[t.rank - 1] : 1;
+      const std::size_t n = call.rows.size() * static_cast<std::size_t>(width);
       values[j].assign(n, -77), magnitudes[j].assign(n, -77);
       out[j] = {values[j].data(), magnitudes[j].data()};
     }
   }
 };
 
+/// A team of threads, for places 0, 1, … of a call.
+template <void (*kTeam)(TeamRow<Team>&)>
+void run_team(const OracleCall& call, std::int64_t places) {
+  std::barrier<> meeting(kThreads);
+  std::vector<double> shared(kTeamDoubles * kThreads);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < kThreads; ++i)
+    threads.emplace_back([&, i] {
+      const Team team{i, &meeting, shared.data()};
+      for (std::int64_t place = 0; place < places; ++place) {
+        TeamRow<Team> row(call, team, place);
+        kTeam(row);
+      }
+    });
+  threads.clear();  // joined
+}
+
 /// Both forms agree but for the order of sums in f64.
+void expect_near(const Call& call, const Results& want, const Results& got) {
+  for (int j = 0; j < call.args.schema->num_judged(); ++j)
+    for (std::size_t i = 0; i < want.values[j].size(); ++i) {
+      const double size = 1e-12 * std::abs(want.magnitudes[j][i]);
+      const auto near = [size](double a, double b) {
+        return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= size;
+      };
+      EXPECT_PRED2(near, want.values[j][i], got.values[j][i]) << j << ", element " << i;
+      EXPECT_PRED2(near, want.magnitudes[j][i], got.magnitudes[j][i]) << j << ", " << i;
+    }
+}
+
 template <void (*kHost)(kernels::HostRow&), void (*kTeam)(TeamRow<Team>&)>
 void expect_same(const Call& call) {
   const auto num_rows = static_cast<std::int64_t>(call.rows.size());
   Results want(call), got(call);
   kernels::row_reference<kHost>(call.args, call.rows.data(), num_rows, want.out);
-  const OracleCall on_device = kernels::oracle_call(call.args, call.rows.data(), got.out);
-  std::barrier<> meeting(kThreads);
-  std::vector<double> shared(kTeamDoubles * kThreads);
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < kThreads; ++i)
-      threads.emplace_back([&, i] {
-        const Team team{i, &meeting, shared.data()};
-        for (std::int64_t place = 0; place < num_rows; ++place) {
-          TeamRow<Team> row(on_device, team, place);
-          kTeam(row);
-        }
-      });
-  }
-  for (int j = 0; j < call.args.schema->num_judged(); ++j)
-    for (std::size_t i = 0; i < want.values[j].size(); ++i) {
-      const double size = 1e-12 * std::abs(want.magnitudes[j][i]);
-      EXPECT_NEAR(want.values[j][i], got.values[j][i], size) << "result " << j << ", element " << i;
-      EXPECT_NEAR(want.magnitudes[j][i], got.magnitudes[j][i], size) << j << ", " << i;
-    }
+  run_team<kTeam>(kernels::oracle_call(call.args, call.rows.data(), got.out), num_rows);
+  expect_near(call, want, got);
+}
+
+/// The same of rows that share values.
+template <void (*kHostShared)(kernels::HostRow&), void (*kHost)(kernels::HostRow&),
+          void (*kTeamShared)(TeamRow<Team>&), void (*kTeam)(TeamRow<Team>&),
+          kernels::SharedSize (*kSize)(const Args&)>
+void expect_same_shared(const Call& call) {
+  const auto num_rows = static_cast<std::int64_t>(call.rows.size());
+  const kernels::SharedSize size = kSize(call.args);
+  Results want(call), got(call);
+  kernels::shared_row_reference<kHostShared, kHost, kSize>(call.args, call.rows.data(), num_rows,
+                                                           want.out);
+  OracleCall on_device = kernels::oracle_call(call.args, nullptr, got.out);
+  std::vector<double> shared(static_cast<std::size_t>(size.values));
+  on_device.shared = shared.data();
+  run_team<kTeamShared>(on_device, size.calls);
+  on_device.rows = call.rows.data();
+  run_team<kTeam>(on_device, num_rows);
+  expect_near(call, want, got);
 }
 
 TEST(OracleRow, SumsAndMaximaOfATeam) {
@@ -193,6 +242,180 @@ TEST(OracleRow, HeadsAndGatheredRows) {
     call.args.scalars[0].i = style;
     for (std::int64_t row = 0; row < kTokens * kHeads; ++row) call.rows.push_back(row);
     expect_same<rope::rope_row<kernels::HostRow>, rope::rope_row<TeamRow<Team>>>(call);
+  }
+}
+
+/// x [rows, 300] with a column of zeros and, where there are several scales, a NaN and an infinity.
+Call tiles_call(const char* op, std::vector<std::int64_t> scales, std::vector<std::int64_t> rows) {
+  constexpr std::int64_t kWidth = 300;
+  const std::int64_t count = rows.back() + 1;
+  Call call(op);
+  const TensorView& x = call.add(quant::tiles::kX, {count, kWidth}, DType::kF32, 2);
+  auto* const elements = static_cast<float*>(x.data);
+  const auto at = [&](std::int64_t t, std::int64_t c) -> float& {
+    return elements[t * x.strides[0] + c];
+  };
+  if (!scales.empty()) at(3, 7) = NAN, at(count - 1, 299) = INFINITY;
+  for (std::int64_t t = 0; t < count; ++t) at(t, 9) = 0;
+  call.add(quant::tiles::kQ, {count, kWidth}, DType::kF8E4M3);
+  call.add(quant::tiles::kScale, std::move(scales));
+  call.args.letters[quant::tiles::kT] = count, call.args.letters[quant::tiles::kK] = kWidth;
+  call.rows = std::move(rows);
+  return call;
+}
+
+TEST(OracleRow, ScalesOverTiles) {
+  using namespace quant;
+  for (const std::int64_t powers : {0, 1}) {
+    Call call = tiles_call("quantize_block128", {3, 3}, {0, 1, 2, 127, 128, 255, 256, 259});
+    call.args.scalars[tiles::kScaleDtype].i = powers;
+    expect_same_shared<quantize_block128_shared<kernels::HostRow>,
+                       quantize_block128_row<kernels::HostRow>,
+                       quantize_block128_shared<TeamRow<Team>>,
+                       quantize_block128_row<TeamRow<Team>>, tiles::shared_size<QuantTile::kBlock>>(
+        call);
+    Call channel = tiles_call("quantize_channel", {300}, {0, 1, 19});
+    channel.args.scalars[tiles::kScaleDtype].i = powers;
+    expect_same_shared<quantize_channel_shared<kernels::HostRow>,
+                       quantize_channel_row<kernels::HostRow>,
+                       quantize_channel_shared<TeamRow<Team>>, quantize_channel_row<TeamRow<Team>>,
+                       tiles::shared_size<QuantTile::kChannel>>(channel);
+    Call tensor = tiles_call("quantize_tensor", {}, {0, 1, 9});
+    tensor.args.scalars[tiles::kScaleDtype].i = powers;
+    expect_same_shared<quantize_tensor_shared<kernels::HostRow>,
+                       quantize_tensor_row<kernels::HostRow>, quantize_tensor_shared<TeamRow<Team>>,
+                       quantize_tensor_row<TeamRow<Team>>, tiles::shared_size<QuantTile::kTensor>>(
+        tensor);
+  }
+}
+
+TEST(OracleRow, RowsThatAreScattered) {
+  using namespace kv_cache;
+  constexpr std::int64_t kTokens = 5, kHeads = 3, kWidth = 20, kBlocks = 4, kPageRows = 2;
+  const auto fill = [&](Call& call, std::int64_t k_heads, std::int64_t v_heads) {
+    call.add(kK, {kTokens, k_heads, kWidth}, DType::kF32, 3);
+    call.add(kV, {kTokens, v_heads, kWidth});
+    call.add(kKCache, {kBlocks, kPageRows, k_heads, kWidth}, DType::kF8E4M3);
+    call.add(kVCache, {kBlocks, kPageRows, v_heads, kWidth}, DType::kF8E4M3, 1);
+    const TensorView& slots = call.add(kSlots, {kTokens}, DType::kI32);
+    const std::int32_t of[kTokens] = {6, -1, 0, 3, 7};
+    std::copy(std::begin(of), std::end(of), static_cast<std::int32_t*>(slots.data));
+    *static_cast<float*>(call.add(kKScale, {}).data) = 0.37f;
+    for (std::int64_t row = 0; row < kBlocks * kPageRows * k_heads; ++row) call.rows.push_back(row);
+  };
+  Call call("store_kv_cache");
+  fill(call, kHeads, kHeads);
+  const std::int64_t letters[] = {kTokens, kHeads, kWidth, kBlocks, kPageRows};
+  std::copy(std::begin(letters), std::end(letters), call.args.letters);
+  expect_same_shared<store_kv_cache_shared<kernels::HostRow>, store_kv_cache_row<kernels::HostRow>,
+                     store_kv_cache_shared<TeamRow<Team>>, store_kv_cache_row<TeamRow<Team>>,
+                     store_kv_cache_size>(call);
+  Call latent("store_mla_heads");
+  fill(latent, kHeads, 1);
+  const std::int64_t mla[] = {kTokens, kHeads, kWidth, 1, kBlocks, kPageRows};
+  std::copy(std::begin(mla), std::end(mla), latent.args.letters);
+  expect_same_shared<store_mla_heads_shared<kernels::HostRow>,
+                     store_mla_heads_row<kernels::HostRow>, store_mla_heads_shared<TeamRow<Team>>,
+                     store_mla_heads_row<TeamRow<Team>>, store_mla_heads_size>(latent);
+}
+
+TEST(OracleRow, ResultsOverColumns) {
+  using namespace norm;
+  Call call("layer_norm_backward");
+  call.add(kGradDy, {3, 17});
+  call.add(kGradX, {3, 17}, DType::kF32, 5);
+  call.add(kGradWeight, {17});
+  call.add(kGradDx, {3, 17});
+  call.add(kGradDx + 1, {17});
+  call.add(kGradDx + 2, {17});
+  call.args.letters[kLayerNormT] = 3, call.args.letters[kLayerNormC] = 17;
+  call.rows = {2, 0};
+  expect_same_shared<layer_norm_backward_shared<kernels::HostRow>,
+                     layer_norm_backward_row<kernels::HostRow>,
+                     layer_norm_backward_shared<TeamRow<Team>>,
+                     layer_norm_backward_row<TeamRow<Team>>, layer_norm_backward_size>(call);
+}
+
+TEST(OracleRow, ResultsOverColumnsThatAreCast) {
+  using namespace norm::backward;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    Call call("rms_norm_backward");
+    call.add(kDy, {5, 17}, dtype, 2);
+    call.add(kX, {5, 17}, dtype);
+    call.add(kWeight, {17});
+    if (dtype == DType::kBF16) call.add(kDresidual, {5, 17}, dtype);
+    call.add(kDx, {5, 17}, dtype);
+    call.add(kDweight, {17});
+    call.args.letters[norm::kT] = 5, call.args.letters[norm::kC] = 17;
+    call.args.scalars[norm::kWeightOffset].f = 1;
+    call.args.scalars[norm::kCastBeforeWeight].i = 1;
+    call.rows = {0, 4};
+    expect_same_shared<norm::rms_norm_backward_shared<kernels::HostRow>,
+                       norm::rms_norm_backward_row<kernels::HostRow>,
+                       norm::rms_norm_backward_shared<TeamRow<Team>>,
+                       norm::rms_norm_backward_row<TeamRow<Team>>, norm::rms_norm_backward_size>(
+        call);
+  }
+}
+
+TEST(OracleRow, GradientsOfChoices) {
+  using namespace moe;
+  constexpr std::int64_t kChoices = 3, kTokens = 4, kExperts = 21;
+  Call call("topk_gating_backward");
+  call.add(kGateGradAux, {});
+  call.add(kGateGradWeights, {kChoices * kTokens});
+  call.add(kGateGradLogits, {kTokens, kExperts}, DType::kF32, 2);
+  const TensorView& kept = call.add(kGateGradKept, {kChoices * kTokens}, DType::kI32);
+  for (int i = 0; i < kChoices * kTokens; ++i)  // one twice, one of none
+    static_cast<std::int32_t*>(kept.data)[i] = i == 5 ? -1 : i == 4 ? 7 : i * 7 % 19;
+  const TensorView& first = call.add(kGateGradFirst, {kExperts}, DType::kI32);
+  for (int i = 0; i < kExperts; ++i) static_cast<std::int32_t*>(first.data)[i] = i % 3;
+  call.add(kGateGradOut, {kTokens, kExperts});
+  const std::int64_t letters[] = {kChoices, kTokens, kExperts};
+  std::copy(std::begin(letters), std::end(letters), call.args.letters);
+  call.rows = {0, 3, 1, 2};
+  expect_same<topk_gating_backward_row<kernels::HostRow>, topk_gating_backward_row<TeamRow<Team>>>(
+      call);
+}
+
+TEST(OracleRow, RowsByNumbers) {
+  using namespace moe;
+  Call call("moe_unpermute");
+  call.add(kUnpermuteRows, {9, 50}, DType::kF32, 1);
+  const TensorView& inverse = call.add(kUnpermuteInverse, {4, 3}, DType::kI32);
+  for (int i = 0; i < 12; ++i) static_cast<std::int32_t*>(inverse.data)[i] = i * 5 % 11 - 1;
+  call.add(kUnpermuteWeights, {4, 3});
+  call.add(kUnpermuteY, {4, 50});
+  const std::int64_t letters[] = {9, 50, 4, 3};
+  std::copy(std::begin(letters), std::end(letters), call.args.letters);
+  call.rows = {3, 0, 1};
+  expect_same<moe_unpermute_row<kernels::HostRow>, moe_unpermute_row<TeamRow<Team>>>(call);
+}
+
+TEST(OracleRow, StatesThatTakeAStep) {
+  using namespace ssm::update;
+  constexpr std::int64_t kSequences = 2, kGroups = 2, kEach = 3, kChannels = 4, kStates = 21;
+  constexpr std::int64_t kHeads = kGroups * kEach;
+  for (const bool all : {false, true}) {
+    Call call("selective_state_update");
+    call.add(kState, {kSequences, kHeads, kChannels, kStates});
+    call.add(kX, {kSequences, kHeads, kChannels}, DType::kF32, 2);
+    call.add(kDt, {kSequences, kHeads, kChannels});
+    call.add(kA, {kHeads, kChannels, kStates});
+    call.add(kB, {kSequences, kGroups, kStates}, DType::kF32, 3);
+    call.add(kC, {kSequences, kGroups, kStates});
+    if (all) {
+      for (const int i : {kD, kDtBias}) call.add(i, {kHeads, kChannels});
+      call.add(kZ, {kSequences, kHeads, kChannels});
+    }
+    call.add(kY, {kSequences, kHeads, kChannels});
+    const std::int64_t letters[] = {kSequences, kGroups, kEach, kChannels, kStates};
+    std::copy(std::begin(letters), std::end(letters), call.args.letters);
+    call.args.scalars[kSoftplus].i = all;
+    for (std::int64_t row = 0; row < kSequences * kHeads * kChannels; ++row)
+      call.rows.push_back(row);
+    expect_same<ssm::selective_state_update_row<kernels::HostRow>,
+                ssm::selective_state_update_row<TeamRow<Team>>>(call);
   }
 }
 

@@ -86,7 +86,7 @@ TEST(ThreadPool, ChunksHonourTheGrain) {
         next = e;
       }
       EXPECT_EQ(next, n);
-      EXPECT_LE(chunks.size(), 16u);  // four a thread at the most
+      EXPECT_LE(chunks.size(), 16u);  // four per thread at the most
     }
 }
 

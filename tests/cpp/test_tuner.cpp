@@ -1,4 +1,4 @@
-// The tuner as a whole, on a dummy operator and a fake clock: who may win, and who never does.
+// The tuner as a whole, on a dummy operator and a fake clock: which candidates may win.
 // Read next: tests/cpp/tuner_dummy.hpp; test_tuner_known.cpp (what is measured again),
 // test_tuner_budget.cpp (how long it takes), test_tuner_drift.cpp (clocks that fall).
 #include "store/ranking.hpp"

@@ -1,6 +1,6 @@
-// A device whose clock changes while it is measured, as a GPU's does under its power limit: who is
-// measured early must neither win nor lose by that. Read next: docs/tuning.md ("How time is
-// measured"), src/tuner/race.cpp.
+// A device whose clock changes while it is measured, as a GPU's does under its power limit: a
+// candidate measured early must neither win nor lose by that. Read next: docs/tuning.md ("How time
+// is measured"), src/tuner/race.cpp.
 #include <cmath>
 
 #include "store/ranking.hpp"

@@ -112,6 +112,21 @@ TEST(Rows, AllWhenTheOracleCanAffordThemElseSeededAndEdges) {
   EXPECT_NE(some, choose_rows(op, problem, data.args(), 1, 1000));
 }
 
+// One list of rows for all results: each result has its share of them, and its last row.
+TEST(Rows, OfAResultWithFewerRowsToo) {
+  const Operator& op = register_schema(
+      "rows_of_two(x: f32[T, C], w: f32[E, C]) -> (y: f32[T, C], s: f32[E, C], z: f32[C])");
+  const Problem problem =
+      Call(op.forms[0]).tensor({{65536, 4}, {}}).tensor({{300, 4}, {}}).problem();
+  const CallData data(op, problem, 0, nullptr, host_memory());
+  const auto rows = choose_rows(op, problem, data.args(), 0, 1000);
+  EXPECT_LT(rows.size(), 300u);
+  EXPECT_TRUE(std::binary_search(rows.begin(), rows.end(), 299));
+  EXPECT_TRUE(std::binary_search(rows.begin(), rows.end(), 65535));
+  EXPECT_TRUE(std::binary_search(rows.begin(), rows.end(), 0));  // all that z has
+  EXPECT_GE(std::lower_bound(rows.begin(), rows.end(), 300) - rows.begin(), 50);
+}
+
 // One row of x in, the verdict on a given y out.
 class Verdicts : public ::testing::Test {
  protected:

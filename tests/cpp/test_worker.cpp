@@ -1,5 +1,5 @@
 // Measuring in workers that are processes (this program, started again), whose candidates hang,
-// crash, corrupt and lie. Read next: tests/cpp/test_worker_measurer.cpp (who is given how long),
+// crash, corrupt and lie. Read next: tests/cpp/test_worker_measurer.cpp (time limits),
 // src/tuner/worker_process.hpp.
 #include <signal.h>
 #include <sys/wait.h>

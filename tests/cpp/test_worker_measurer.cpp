@@ -1,6 +1,6 @@
-// Measuring in a worker that is a script on the fake clock: who is given how long, who gets another
-// chance. Read next: src/tuner/worker_measurer.hpp, tests/cpp/test_worker.cpp (processes),
-// test_tuner_budget.cpp (what a budget is worth).
+// Measuring in a worker that is a script on the fake clock: how long a candidate is given, and
+// which get another chance. Read next: src/tuner/worker_measurer.hpp, tests/cpp/test_worker.cpp
+// (processes), test_tuner_budget.cpp (what a budget is worth).
 #include <set>
 
 #include "tests/cpp/worker_script.hpp"

@@ -1,6 +1,6 @@
 // Test program of what no operator of the tree asks of the row skeletons yet: groups of columns
-// with a result each, one-byte results, a column vector, an option, and a value a row. q, scale =
-// quantise(x · w) by groups of 128 columns; peak = max |x · w| of the row. Driven by
+// with a result each, one-byte results, a column vector, an option, and one value per row. q, scale
+// = quantise(x · w) by groups of 128 columns; peak = max |x · w| of the row. Driven by
 // tests/cpp/test_rows.cpp on CPUs, and compiled for GPUs there.
 #pragma once
 

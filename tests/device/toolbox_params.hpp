@@ -6,7 +6,7 @@
 namespace dlblas {
 
 struct PhasesParams {
-  int32_t* wrong;  // one count a thread
+  int32_t* wrong;  // one count per thread
   int32_t rounds;
 };
 

@@ -58,9 +58,9 @@ void sixteen_by_200(Trial& t, const Subject& s) {
     const Rows found = results ? rows_of(*store.load(sample_key(key))) : Rows();
     if (found.wrong) t.wrong("key " + std::to_string(key));
     for (int p = 0; p < processes; ++p) {
-      const std::string who = "process " + std::to_string(p) + ", key " + std::to_string(key);
-      if (!ledger.promised(static_cast<std::size_t>(p * keys + key))) t.stopped(who);
-      if (results && !found.ids.count(p)) t.lost(who);
+      const std::string label = "process " + std::to_string(p) + ", key " + std::to_string(key);
+      if (!ledger.promised(static_cast<std::size_t>(p * keys + key))) t.stopped(label);
+      if (results && !found.ids.count(p)) t.lost(label);
     }
     if (!results) t.expect_kept(s, scratch.root(), key, "key " + std::to_string(key));
   }

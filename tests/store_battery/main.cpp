@@ -121,7 +121,7 @@ int run(int argc, char** argv) {
         "usage: store_battery [--list] [--sample] [--seed N] [--only TEXT] [--json FILE]\n");
     return 2;
   }
-  // The environment is read once a process, and children inherit what was read.
+  // The environment is read once per process, and children inherit what was read.
   const Scratch own;
   ::setenv("DLBLAS_CACHE", own.path().c_str(), 1);
   if (::chown(own.path().c_str(), kNobody, kNobody) != 0 && ::geteuid() == 0) return 2;

@@ -19,8 +19,8 @@
 namespace dlblas::battery::syscalls {
 namespace {
 
-// One plan a process; children inherit it and arm their own. Plain words: the programs arm it from
-// one thread.
+// One plan per process; children inherit it and arm their own. Plain words: the programs arm it
+// from one thread.
 struct Plan {
   enum class Do { kNothing, kCount, kKill, kFail } act = Do::kNothing;
   Which which = Which::kWriting;

@@ -93,7 +93,7 @@ struct Fault {
   void (*run)(Trial&, const Subject&);
   bool results = true, cubins = true;
 };
-/// One table a file; main.cpp strings them together.
+/// One table per file; main.cpp strings them together.
 const std::vector<Fault>& damage_faults();
 const std::vector<Fault>& trust_faults();
 const std::vector<Fault>& death_faults();

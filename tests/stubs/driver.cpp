@@ -1,5 +1,7 @@
 // A libcuda.so.1 of CUDA 12.8 with one GPU that can be asked about, and nothing else: for the texts
-// of `dlblas info --why` on machines that this one is not. Read next: tests/test_why.py.
+// of `dlblas info --why` on machines that this one is not, and for choices that depend on a
+// stream's state. A stream at an odd address is being captured.
+// Read next: tests/test_why.py, tests/cpp/test_capture.cpp.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -41,6 +43,11 @@ int write_memory(std::size_t* bytes, int) {
   return 0;
 }
 
+int write_capturing(void* stream, int* capturing) {
+  *capturing = static_cast<int>(reinterpret_cast<std::uintptr_t>(stream) & 1);
+  return 0;
+}
+
 struct Entry {
   const char* name;
   void* function;
@@ -58,6 +65,8 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int, std::
       {"cuDeviceGetName", reinterpret_cast<void*>(write_name)},
       {"cuDeviceGetAttribute", reinterpret_cast<void*>(write_attribute)},
       {"cuDeviceTotalMem", reinterpret_cast<void*>(write_memory)},
+      {"cuCtxSetCurrent", reinterpret_cast<void*>(succeed)},
+      {"cuStreamIsCapturing", reinterpret_cast<void*>(write_capturing)},
   };
   *function = reinterpret_cast<void*>(refuse);
   for (const Entry& entry : entries)

@@ -53,7 +53,7 @@ inline DType dtype_of(const Schema& schema, const TensorSpec& spec, DType dtype,
   return spec.dtypes & set_of(dtype) && spec.like < 0 ? dtype : first_of(spec.dtypes);
 }
 
-/// A call as users mostly make it: contiguous, aligned, no optional tensors, defaults.
+/// A call as users mostly make it: contiguous, aligned, only usual optional tensors, defaults.
 inline Problem plain_problem(const Operator& op, DType dtype, bool other = false) {
   const Schema& schema = op.schema;
   Problem p;
@@ -61,8 +61,9 @@ inline Problem plain_problem(const Operator& op, DType dtype, bool other = false
   p.device_type = DeviceType::kCuda;
   for (std::size_t i = 0; i < schema.tensors.size(); ++i) {
     const TensorSpec& spec = schema.tensors[i];
-    const DType t = spec.optional ? DType::kAbsent : dtype_of(schema, spec, dtype, other);
-    p.tensors[i] = {t, Layout::kContiguous, static_cast<std::uint8_t>(spec.optional ? 0 : 4), 0};
+    const bool absent = spec.optional && !spec.usual;
+    const DType t = absent ? DType::kAbsent : dtype_of(schema, spec, dtype, other);
+    p.tensors[i] = {t, Layout::kContiguous, static_cast<std::uint8_t>(absent ? 0 : 4), 0};
   }
   for (const ScalarSpec& spec : schema.scalars)
     if (spec.key) p.scalars[spec.key_slot] = spec.default_value.i;
@@ -87,7 +88,9 @@ inline std::vector<Problem> variants_of(const Operator& op, DType dtype) {
   vary([&](Problem& p) { p.flags = kAllowTf32; });
   for (int i = 0; i < schema.num_inputs; ++i) {
     const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(i)];
-    if (spec.optional) {
+    if (spec.usual) {
+      vary([&](Problem& p) { p.tensors[i] = {DType::kAbsent, Layout::kContiguous, 0, 0}; });
+    } else if (spec.optional) {
       vary([&](Problem& p) {
         p.tensors[i] = {dtype_of(schema, spec, dtype, false), Layout::kContiguous, 4, 0};
       });

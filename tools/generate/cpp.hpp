@@ -124,7 +124,7 @@ class CppWriter {
   static std::string options_members(const Form& form) {
     std::string members;
     for (const Param& p : *form.params)
-      if (is_optional(form.op->schema, p))
+      if (is_option(form.op->schema, p))
         members += "  " + type_of(form, p) + " " + argument_name(form.op->schema.param_name(p)) +
                    " = " + default_of(form, p) + ";\n";
     return members;
@@ -141,7 +141,7 @@ class CppWriter {
     std::vector<std::string> items;
     const Schema& schema = form.op->schema;
     for (const Param& p : *form.params) {
-      if (is_optional(schema, p)) continue;
+      if (is_option(schema, p)) continue;
       const std::string type = type_of(form, p);
       items.push_back((p.is_tensor ? "const " + type + "& " : type + " ") +
                       argument_name(schema.param_name(p)));
@@ -158,7 +158,7 @@ class CppWriter {
     std::vector<std::string> values;
     for (const Param& p : *form.params) {
       std::string value = argument_name(schema.param_name(p));
-      if (is_optional(schema, p)) value = "options." + value;
+      if (is_option(schema, p)) value = "options." + value;
       const bool is_enum = !p.is_tensor && schema.scalars[p.index].type == ScalarType::kEnum;
       values.push_back(is_enum ? "name_of(" + value + ")" : value);
     }

@@ -69,7 +69,7 @@ inline std::string wrap(std::string_view text, const std::string& prefix, std::s
   return line.empty() ? out : out + prefix + line + "\n";
 }
 
-/// `a, b, c` on one line when it fits after `head`, else one item a line: signatures.
+/// `a, b, c` on one line when it fits after `head`, else one item per line: signatures.
 inline std::string list(const std::string& head, const std::vector<std::string>& items,
                         const std::string& tail, const std::string& indent) {
   std::string flat;
@@ -92,6 +92,12 @@ inline std::string print_dtypes(DTypeSet set) {
 /// May the argument be left out of a call?
 inline bool is_optional(const Schema& schema, const Param& p) {
   return p.is_tensor ? schema.tensors[p.index].optional : schema.scalars[p.index].has_default;
+}
+
+/// A member of a C++ function's options: what may be left out, but for the usual tensors, which
+/// are parameters (an empty TensorRef is an absent one).
+inline bool is_option(const Schema& schema, const Param& p) {
+  return is_optional(schema, p) && !(p.is_tensor && schema.tensors[p.index].usual);
 }
 
 /// Does this form write the argument: by `!` in the schema, or because a result goes there?

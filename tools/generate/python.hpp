@@ -131,7 +131,7 @@ class PythonWriter {
             "    ...\n";
   }
 
-  // As the common formatters lay it out: one line, or one argument a line with a trailing comma.
+  // As the common formatters lay it out: one line, or one argument per line with a trailing comma.
   static std::string signature(const std::string& head, const std::vector<std::string>& items,
                                const std::string& tail) {
     std::string flat, tall = head + "\n";

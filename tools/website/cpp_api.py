@@ -1,6 +1,6 @@
 """The page of ``<dlblas/ops.hpp>``: every typed function that the build makes from a schema.
 
-In: the made header. Out: Markdown, a heading an operator, declarations under their comments. Read
+In: the made header. Out: Markdown, a heading per operator, declarations under their comments. Read
 next: ../cpp_declarations.py, ../reference.py (the headers that are written by hand).
 """
 
@@ -20,7 +20,7 @@ are used; [the reference](cpp_reference.md) has every other header.
 
 
 def page(header: str) -> str:
-    """One section an operator, in the header's order."""
+    """One section per operator, in the header's order."""
     parts = _OPERATOR.split(header.partition("\n}  // namespace")[0])[1:]
     out = [_HEAD]
     for name, text in zip(parts[::2], parts[1::2], strict=True):

@@ -36,6 +36,11 @@ def fold(text: str, language: str = "text") -> str:
     return f"```{language}\n" + "\n".join(lines) + "\n```\n\n"
 
 
+def folded(text: str) -> str:
+    """Figures below the picture of them."""
+    return f"<details><summary>The figures</summary>\n\n{wide(text)}</details>\n\n"
+
+
 def wide(text: str) -> str:
     """Around a table of short cells: they do not break, and the table scrolls in its own box."""
     return f'<div class="wide">\n\n{text}\n</div>\n\n'

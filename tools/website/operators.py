@@ -19,31 +19,14 @@ from typing import Any, NamedTuple
 import figures
 import figures_gpu
 
-from . import stage
-from .markdown import code, fold, plain, table, wide
+from . import examples, formulas, pictures, stage
+from .markdown import code, fold, folded, plain, table, wide
 
 Row = dict[str, Any]
 BACKENDS = {"cpu": "CPUs", "cuda": "NVIDIA GPUs"}
 FACTS = ("shapes", "dtypes", "aliasing", "numerics")
-# What a letter counts, wherever it stands in a schema, a message or a kernel.
-LETTERS = {
-    "M": "rows of the product",
-    "N": "columns of the product",
-    "K": "terms of each sum of products",
-    "T": "tokens: all leading dimensions together",
-    "C": "elements of a row, the normalised width",
-    "F": "elements of the feed-forward width",
-    "B": "sequences of a batch",
-    "S": "tokens of the query",
-    "L": "tokens of keys and values",
-    "H": "query heads",
-    "Hkv": "heads of keys and values",
-    "D": "elements of a head",
-    "E": "experts",
-    "group": "columns that share a scale",
-    "topk": "experts a token goes to",
-    "G": "elements that share a scale",
-}
+# What a letter counts; each family and operator says it of its own in LETTERS.
+LETTERS = {"T": "tokens: all leading dimensions together"}
 
 
 class Library(NamedTuple):
@@ -120,6 +103,14 @@ def _call(library: Library, row: Row) -> str:
     return f"{text}All of them are made from the schema:\n\n{fold(row['schema'])}"
 
 
+def _example(staged: stage.Stage, row: Row) -> str:
+    """The call in Python, in torch and in C++, with the sizes of a case."""
+    sizes = examples.first_sizes(staged.root / _room(staged, row), row["name"])
+    if sizes is None:
+        return ""
+    return examples.tabs(examples.make(row, sizes), row)
+
+
 def _arguments(library: Library, row: Row) -> str:
     tensors = {t["name"]: t for t in row["tensors"]}
     notes = library.words(row, "ARGUMENTS")
@@ -133,10 +124,11 @@ def _arguments(library: Library, row: Row) -> str:
     results = [[code(r["name"]), f"{code(_shape(r))} {_dtypes(r)}"] for r in row["results"]]
     text += table(["result", "what"], results)
     letters = []
+    counts = LETTERS | library.words(row, "LETTERS")
     for letter in row["letters"]:
         kind = "any; choices are kept by buckets" if letter["bucketed"] else "exact"
         kind = f"not; tuned as {letter['pool']}" if letter["pool"] else kind
-        letters.append([code(letter["name"]), LETTERS.get(letter["name"], ""), kind])
+        letters.append([code(letter["name"]), counts.get(letter["name"], ""), kind])
     return text + table(["letter", "counts", "in a choice's key"], letters)
 
 
@@ -298,7 +290,9 @@ def _figures(library: Library, row: Row) -> str:
         if any(r["what"] in kinds for r in mine):
             made = _narrow(figures.make_table(name, mine, library.current))
             text += f"### {name.replace('gpu_', '').replace('_', ' ').capitalize()}"
-            text += f"{', on a GPU' if name.startswith('gpu_') else ''}\n\n{wide(made)}"
+            text += f"{', on a GPU' if name.startswith('gpu_') else ''}\n\n"
+            picture = pictures.ratios([r for r in mine if r["what"] in kinds], with_name=False)
+            text += f"{picture}{folded(made) if picture else wide(made)}"
     if not text:
         return "None yet.\n\n"
     return (
@@ -335,7 +329,8 @@ def page(library: Library, staged: stage.Stage, row: Row) -> str:
     docs = library.words(row, "DOCS").get(row["name"], {})
     facts = [f"**{name.capitalize()}.** {plain(docs[name])}" for name in FACTS if name in docs]
     text = f"# {row['name']}\n\n{plain(docs.get('summary', ''))}\n\n"
-    text += "```text\n" + str(row["formula"]).replace("; ", "\n") + "\n```\n\n"
+    text += formulas.mathml(str(row["formula"]))
+    text += _example(staged, row)
     text += _call(library, row) + "\n\n".join(facts) + "\n\n"
     for title, body in (
         ("Arguments", _arguments(library, row)),

@@ -14,7 +14,8 @@ from typing import Any
 
 from .markdown import fold, plain
 
-MODULES = ("errors", "spaces", "cache", "utils")  # sections after the package's own names
+# Sections after the package's own names.
+MODULES = ("nn", "hf", "own", "errors", "spaces", "cache", "utils", "triton_ops")
 # For readers of the file, not of the reference.
 _FILE_NOTES = re.compile(r"(Raised by|Used by|Read next): .*", re.DOTALL)
 _CODE = re.compile(r"``([^`]+)``|`([^`]+)`")
@@ -67,7 +68,7 @@ def _signature(name: str, value: Any) -> str:
 def _members(value: type) -> Iterator[tuple[str, Any]]:
     for name, member in vars(value).items():
         public = not name.startswith("_") and (callable(member) or isinstance(member, property))
-        if public and inspect.getdoc(member):
+        if public and (getattr(member, "__func__", member).__doc__ or ""):  # not an inherited one
             yield name, member
 
 
@@ -115,6 +116,7 @@ def page(dlblas: ModuleType, functions: set[str]) -> str:
         text += f"## dlblas.{part}\n\n{prose(_FILE_NOTES.sub('', module.__doc__ or ''))}"
         for name in _names(module):
             value = getattr(module, name)
-            if getattr(value, "__module__", module.__name__) == module.__name__:
+            where = f"{getattr(value, '__module__', module.__name__)}."
+            if where.startswith(f"{module.__name__}.") and not isinstance(value, ModuleType):
                 text += _entry(f"dlblas.{part}.{name}", value)
     return text

@@ -1,6 +1,6 @@
 """Copies the tree's Markdown to where Sphinx reads it, with links that lead somewhere on the site.
 
-In: docs/**.md, README.md of folders, CHANGELOG.md, CONTRIBUTING.md. Out: one document a page; a
+In: docs/**.md, README.md of folders, CHANGELOG.md, CONTRIBUTING.md. Out: one document per page; a
 link to a page becomes a link to its document, and a link to any other file, or a code span that
 names one, a link to its text (sources.py). The pages themselves stay plain: every link of theirs
 also works where the repository is looked at. docs/index.md is the first page, and its lists are
@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .markdown import wide
+from .markdown import folded, wide
 
 # Folders whose README.md are pages.
 FOLDERS = ("ops", "benchmarks", "examples", "device", "cpu", "src", "bindings", "tests", "tools")
@@ -31,7 +31,7 @@ MORE = "More"
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 _TOKEN = re.compile(r"\[((?:[^\[\]`]|`[^`]*`)*)\]\(([^()\s]+)\)|`([^`\n]+)`")
 _SCHEME = re.compile(r"^[a-z][a-z+.-]*:")
-_FIGURES = re.compile(r"<!-- figures:begin \S+ -->\n(.*?)<!-- figures:end \S+ -->", re.DOTALL)
+_FIGURES = re.compile(r"<!-- figures:begin (\S+) -->\n(.*?)<!-- figures:end \S+ -->", re.DOTALL)
 _LISTED = re.compile(r"^[-*] \[([^\]]+)\]\(([^)\s]+)\)")
 
 
@@ -74,6 +74,7 @@ class Stage:
         self.pages = find_pages(root)
         self.sources: set[str] = set()  # files of the tree that need a page of their own
         self.broken: list[Broken] = []
+        self.picture: Callable[[str], str] = lambda _: ""  # of a table of figures, by its name
 
     def source_link(self, path: str, document: str) -> str:
         """Where a file's text is, seen from a document; notes that it is wanted."""
@@ -153,13 +154,18 @@ class Stage:
             text = (self.root / page).read_text(encoding="utf-8")
             if page in named and text.startswith(f"{title}\n"):  # one page has the site's name
                 text = f"# {named[page]}{text.removeprefix(title)}"
-            staged = _FIGURES.sub(lambda match: wide(match[1]), self.rewrite(text, page, document))
+            staged = _FIGURES.sub(self._figures, self.rewrite(text, page, document))
             for marker, target in MADE.items():
                 if marker in staged:
                     staged = staged.replace(marker, made[target](document))
             if page == first:
                 staged += self._navigation(contents, page)
             self.write(document, staged)
+
+    def _figures(self, match: re.Match[str]) -> str:
+        """A table with its picture above it, where there is one."""
+        picture = self.picture(match[1])
+        return picture + folded(match[2]) if picture else wide(match[2])
 
     def _parts(self, text: str, page: str) -> dict[str, list[Entry]]:
         """The first page's lists of links to pages, by the heading above each."""

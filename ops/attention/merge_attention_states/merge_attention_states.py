@@ -34,3 +34,8 @@ ARGUMENTS: dict[str, str] = {
     "o2": "attention over the second keys",
     "lse2": "log Σ e^score over the second keys",
 }
+
+# Letter of the schemas -> what it counts.
+LETTERS: dict[str, str] = {
+    "D": "elements of a head",
+}

@@ -69,6 +69,7 @@ OperatorDef matmul() {
   append_onednn(def.implementations);
   append_cublaslt(def.implementations);
   append_rows_cuda(def.implementations);
+  append_wgmma_cuda(def.implementations);
   append_mma_cuda(def.implementations);
   append_fma_cuda(def.implementations);
   return def;

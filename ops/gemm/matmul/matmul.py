@@ -10,7 +10,7 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "a [*M, K], b [K, N], bias [N] -> out [*M, N]; any strides of matrices, so all four "
             "transpose layouts (b = weight.T is the layout of a linear layer). Of more dimensions, "
-            "the leading ones are rows, at one stride; a batch of b is a call for each."
+            "the leading ones are rows, at one stride; a batch of b is dlblas.bmm."
         ),
         "dtypes": (
             "a f32, f16 or bf16; b a's dtype; bias a's dtype or f32; "
@@ -40,3 +40,20 @@ ARGUMENTS: dict[str, str] = {
     "bias": "added to every row of the product, in the product's unit",
     "out_dtype": "dtype of the result; without it, a's",
 }
+
+# Letter of the schemas -> what it counts.
+LETTERS: dict[str, str] = {
+    "M": "rows of the product",
+    "N": "columns of the product",
+    "K": "terms of each sum of products",
+}
+
+# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+OVERVIEW: list[tuple[str, str, str, str]] = [
+    (
+        "`matmul`",
+        "`act(a · b + bias)`, four layouts by strides",
+        "blocked and few-row AVX-512, AVX2, baseline; oneDNN",
+        "cuBLASLt's list; mma.sync (sm_80 and later); few-row; IEEE f32",
+    ),
+]

@@ -37,7 +37,8 @@ int launch_oracle(const cuda::Function& entry, const Args& args, const std::int6
 }  // namespace
 
 DeviceOracle matmul_device_oracle() {
-  return {{"ops/gemm/matmul/matmul_oracle.cuh", "dlblas::matmul_oracle_rows", 0}, &launch_oracle};
+  return {{"ops/gemm/matmul/matmul_oracle.cuh", "dlblas::gemm::matmul_oracle_rows", 0},
+          &launch_oracle};
 }
 
 }  // namespace dlblas::gemm

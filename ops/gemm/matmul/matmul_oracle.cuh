@@ -9,7 +9,7 @@
 #include "ops/gemm/matmul/matmul_oracle_config.hpp"
 #include "ops/gemm/matmul/matmul_ref.hpp"
 
-namespace dlblas {
+namespace dlblas::gemm {
 namespace matmul_oracle {
 
 constexpr int kTile = MatmulOracleParams::kTile;
@@ -80,4 +80,4 @@ __global__ void __launch_bounds__(MatmulOracleParams::kTile* MatmulOracleParams:
                                        add, p.activation);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::gemm

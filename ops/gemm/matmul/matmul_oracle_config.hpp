@@ -6,7 +6,7 @@
 #include "device/view.hpp"
 #include "ops/gemm/activation.hpp"
 
-namespace dlblas {
+namespace dlblas::gemm {
 
 struct MatmulOracleParams {
   static constexpr int kTile = kSumStep;  // a block makes kTile × kTile elements
@@ -20,4 +20,4 @@ struct MatmulOracleParams {
   double *value, *magnitude;  // [num_rows, n]
 };
 
-}  // namespace dlblas
+}  // namespace dlblas::gemm

@@ -18,7 +18,8 @@ OperatorDef store_kv_cache() {
   def.formula =
       "k_cache[slot / page, slot % page] = k / k_scale; v_cache alike; slot −1 is skipped";
   def.letters = {"T", "Hkv", "D", "P", "page"};
-  def.reference = store_kv_cache_reference;
+  kernels::set_shared_row_oracle<store_kv_cache_shared<kernels::HostRow>,
+                                 store_kv_cache_row<kernels::HostRow>, store_kv_cache_size>(def);
   def.bound = store_kv_cache_bound;
   def.work_per_row = [](const Problem& problem) {
     return 2.0 * static_cast<double>(problem.dims[kD]);

@@ -5,56 +5,53 @@
 // number within half a step. Read next: registry/operator.hpp, store_kv_cache_program.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <unordered_map>
-
-#include "kernels/row_reference.hpp"
+#include "ops/oracle_text.hpp"
 
 namespace dlblas::kv_cache {
 
 enum StoreTensor : int { kK, kV, kKCache, kVCache, kSlots, kKScale, kVScale };
 enum StoreLetter : int { kT, kHkv, kD, kP, kPage };
 
-inline double stored(const Args& args, int cache, double value) {
-  if (args.has(kKScale + cache)) value /= load_element(args.tensors[kKScale + cache], 0);
-  const DType type = args.tensors[kKCache + cache].dtype;
+/// Which token a slot of the caches gets: what rows share is 1 more for each slot. Row t.
+template <typename Row>
+void keep_token(Row& row, std::int64_t slots) {
+  const double slot = row.load_column(kSlots, row.index());
+  if (slot >= 0 && slot < static_cast<double>(slots))
+    row.keep(static_cast<std::int64_t>(slot), static_cast<double>(row.index() + 1));
+}
+
+/// A row of a cache, which is a head of a slot; result `cache`.
+template <typename Row>
+void store_head(Row& row, int cache, std::int64_t heads, std::int64_t width) {
+  const std::int64_t at = row.index(), token = static_cast<std::int64_t>(row.kept(at / heads)) - 1;
+  const DType type = row.result_dtype(cache);
   const double most = float_traits(type).max;
-  if (is_f8(type)) return std::isnan(value) ? value : std::clamp(value, -most, most);
-  return std::isinf(round_to(type, value)) ? round_to(type, value) : value;
-}
-
-/// Rows of the caches are heads of slots.
-inline void store_kv_cache_reference(const Args& args, const std::int64_t* rows,
-                                     std::int64_t num_rows, OracleOut* out) {
-  const std::int64_t heads = args.letters[kHkv], width = args.letters[kD];
-  const TensorView& slots = args.tensors[kSlots];
-  std::unordered_map<std::int64_t, std::int64_t> token_of;
-  for (std::int64_t t = 0; t < args.letters[kT]; ++t)
-    token_of[static_cast<std::int64_t>(load_element(slots, t * slots.strides[0]))] = t;
-  for (int cache = 0; cache < 2; ++cache) {
-    const TensorView& x = args.tensors[kK + cache];
-    const TensorView& before = args.tensors[kKCache + cache];
-    const Rows from = rows_of(x), at = rows_of(before);
-    for (std::int64_t i = 0; i < num_rows; ++i) {
-      const auto token = token_of.find(rows[i] / heads);
-      for (std::int64_t c = 0; c < width; ++c) {
-        const std::int64_t place = i * width + c;
-        if (token == token_of.end()) {
-          out[cache].value[place] =
-              load_element(before, at.offset(rows[i]) + c * before.strides[3]);
-          out[cache].magnitude[place] = 0;
-          continue;
-        }
-        const std::int64_t row = token->second * heads + rows[i] % heads;
-        const double value = load_element(x, from.offset(row) + c * x.strides[2]);
-        out[cache].value[place] = stored(args, cache, value);
-        out[cache].magnitude[place] = std::abs(out[cache].value[place]);
-      }
+  row.each(width, [&](auto c) {
+    if (token < 0) {  // as it was
+      row.store_as_is(cache, c, row.load(kKCache + cache, c), 0);
+      return;
     }
-  }
+    double value = row.load_row(kK + cache, token * heads + at % heads, c);
+    if (row.has(kKScale + cache)) value /= row.value(kKScale + cache);
+    if (is_f8(type) && !std::isnan(value)) value = std::clamp(value, -most, most);
+    if (!is_f8(type) && std::isinf(round_to(type, value))) value = round_to(type, value);
+    row.store_as_is(cache, c, value, std::abs(value));
+  });
 }
 
+template <typename Row>
+void store_kv_cache_shared(Row& row) {
+  keep_token(row, row.size(kP) * row.size(kPage));
+}
+template <typename Row>
+void store_kv_cache_row(Row& row) {
+  for (int cache = 0; cache < 2; ++cache) store_head(row, cache, row.size(kHkv), row.size(kD));
+}
+
+#if !defined(__CUDACC_RTC__)
+inline kernels::SharedSize store_kv_cache_size(const Args& args) {
+  return {args.letters[kT], args.letters[kP] * args.letters[kPage]};
+}
 inline Bound store_kv_cache_bound(const Problem& problem, int cache) {
   const DType type = problem.tensors[kKCache].dtype;
   const bool scaled = problem.tensors[kKScale + cache].dtype != DType::kAbsent;
@@ -64,5 +61,6 @@ inline Bound store_kv_cache_bound(const Problem& problem, int cache) {
           .value = (1 + 0x1p-20) * out.eps / 2,
           .absolute = out.tiny / 2};
 }
+#endif
 
 }  // namespace dlblas::kv_cache

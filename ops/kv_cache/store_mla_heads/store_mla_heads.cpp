@@ -20,7 +20,8 @@ OperatorDef store_mla_heads() {
   def.formula =
       "ckv_cache[slot / page, slot % page] = ckv / ckv_scale; kpe_cache alike; slot −1 is skipped";
   def.letters = {"T", "Hc", "D", "Hp", "P", "page"};
-  def.reference = store_mla_heads_reference;
+  kernels::set_shared_row_oracle<store_mla_heads_shared<kernels::HostRow>,
+                                 store_mla_heads_row<kernels::HostRow>, store_mla_heads_size>(def);
   def.bound = store_kv_cache_bound;
   def.work_per_row = [](const Problem& problem) {
     return 2.0 * static_cast<double>(problem.dims[kMlaD]);

@@ -9,35 +9,23 @@ namespace dlblas::kv_cache {
 
 enum StoreMlaLetter : int { kMlaT, kMlaHc, kMlaD, kMlaHp, kMlaP, kMlaPage };
 
-/// Rows of a cache are heads of slots; the two have different numbers of them.
-inline void store_mla_heads_reference(const Args& args, const std::int64_t* rows,
-                                      std::int64_t num_rows, OracleOut* out) {
-  const std::int64_t width = args.letters[kMlaD];
-  const TensorView& slots = args.tensors[kSlots];
-  std::unordered_map<std::int64_t, std::int64_t> token_of;
-  for (std::int64_t t = 0; t < args.letters[kMlaT]; ++t)
-    token_of[static_cast<std::int64_t>(load_element(slots, t * slots.strides[0]))] = t;
-  for (int cache = 0; cache < 2; ++cache) {
-    const TensorView& x = args.tensors[kK + cache];
-    const TensorView& before = args.tensors[kKCache + cache];
-    const std::int64_t heads = x.shape[1], all = before.numel() / std::max<std::int64_t>(1, width);
-    const Rows from = rows_of(x), at = rows_of(before);
-    for (std::int64_t i = 0; i < num_rows; ++i) {
-      if (rows[i] >= all) continue;
-      const auto token = token_of.find(rows[i] / heads);
-      const bool written = token != token_of.end();
-      for (std::int64_t c = 0; c < width; ++c) {
-        const std::int64_t place = i * width + c;
-        double value = load_element(before, at.offset(rows[i]) + c * before.strides[3]);
-        if (written) {
-          const std::int64_t row = token->second * heads + rows[i] % heads;
-          value = stored(args, cache, load_element(x, from.offset(row) + c * x.strides[2]));
-        }
-        out[cache].value[place] = value;
-        out[cache].magnitude[place] = written ? std::abs(value) : 0;
-      }
-    }
-  }
+template <typename Row>
+void store_mla_heads_shared(Row& row) {
+  keep_token(row, row.size(kMlaP) * row.size(kMlaPage));
 }
+/// The two caches have different numbers of heads, so of rows.
+template <typename Row>
+void store_mla_heads_row(Row& row) {
+  const std::int64_t slots = row.size(kMlaP) * row.size(kMlaPage), width = row.size(kMlaD);
+  const std::int64_t heads[] = {row.size(kMlaHc), row.size(kMlaHp)};
+  for (int cache = 0; cache < 2; ++cache)
+    if (row.index() < slots * heads[cache]) store_head(row, cache, heads[cache], width);
+}
+
+#if !defined(__CUDACC_RTC__)
+inline kernels::SharedSize store_mla_heads_size(const Args& args) {
+  return {args.letters[kMlaT], args.letters[kMlaP] * args.letters[kMlaPage]};
+}
+#endif
 
 }  // namespace dlblas::kv_cache

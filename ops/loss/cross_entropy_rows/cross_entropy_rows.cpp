@@ -26,7 +26,7 @@ OperatorDef cross_entropy_rows() {
             .operands = {"logits", "class_weight", "weight_sum", "target", "loss", "lse"},
             .any_number = {"target"},
             .reduces = true,
-            .access_registers = 8,
+            .access_registers = 3,
             .reads_once = [](const Problem& p) { return p.scalars[kSmoothing] == 0; }});
   return def;
 }

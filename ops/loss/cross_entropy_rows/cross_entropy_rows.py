@@ -32,7 +32,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "logits": "rows of logits, a class a column",
+    "logits": "rows of logits, one class per column",
     "target": "each row's class",
     "class_weight": "of each class; none: 1",
     "weight_sum": "the sum of class_weight, given with it where label_smoothing is set",

@@ -1,6 +1,6 @@
 // Capacity gating: the choices and gates of each token (moe_gate), their places by a stable sort
 // (ops/moe/sort), what a place below the capacity makes of them (moe_gate_place), and the weights
-// of those that stay (moe_gate_weigh); and the gradient, a warp a token (moe_gate_backward).
+// of those that stay (moe_gate_weigh); and the gradient, one warp per token (moe_gate_backward).
 // In: logits [T, E]. Numerics: f32; means over tokens in f32 over the tokens of a warp and f64 over
 // those; logits are compared exactly. No atomics, one order.
 // Flow: call > validate > select > compile > [launch].  Read next: gating_config.hpp.
@@ -10,7 +10,7 @@
 #include "ops/moe/gating/gating_config.hpp"
 #include "ops/moe/sort/sort.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 namespace moe_gating {
 
@@ -171,7 +171,8 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
   }
 }
 
-/// A warp an expert: where its choices begin in each chunk, its first choices, its term of l_aux.
+/// One warp per expert: where its choices begin in each chunk, its first choices, its term of
+/// l_aux.
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
     moe_gate_scan(const __grid_constant__ MoeGateScanParams p) {
@@ -226,7 +227,7 @@ __global__ void __launch_bounds__(kMoeThreads)
   }
 }
 
-/// A thread a token; the first warp adds up l_aux as well.
+/// One thread per token; the first warp adds up l_aux as well.
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
     moe_gate_weigh(const __grid_constant__ MoeGateWeighParams p) {
@@ -334,4 +335,4 @@ __global__ void __launch_bounds__(kMoeThreads)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

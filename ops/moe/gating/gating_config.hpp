@@ -4,7 +4,7 @@
 
 #include "ops/moe/sort/sort_config.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 struct MoeGateTraits {
   DType type;    // of logits
@@ -14,7 +14,7 @@ struct MoeGateTraits {
   bool aligned_results;
 };
 inline constexpr int kMoeGateTokens = 8;  // of a warp
-inline constexpr int kMoeMostHeld = 16;
+inline constexpr int kMoeMaxHeld = 16;
 
 struct MoeGateParams {
   const void* logits;
@@ -69,14 +69,15 @@ struct MoeGatePasses {
   /// x = the row in f32, gates = its softmax.
   void (*softmax)(DType type, const void* row, int64_t count, float* x, float* gates);
 };
-namespace avx512 {
-MoeGatePasses moe_gate_passes();
-}
-namespace avx2 {
-MoeGatePasses moe_gate_passes();
-}
-namespace baseline {
-MoeGatePasses moe_gate_passes();
-}
 
-}  // namespace dlblas
+}  // namespace dlblas::moe
+
+namespace dlblas::avx512 {
+moe::MoeGatePasses moe_gate_passes();
+}
+namespace dlblas::avx2 {
+moe::MoeGatePasses moe_gate_passes();
+}
+namespace dlblas::baseline {
+moe::MoeGatePasses moe_gate_passes();
+}

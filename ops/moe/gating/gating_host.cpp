@@ -46,13 +46,13 @@ void softmax_of(const MoeGatePasses& passes, const TensorView& logits, std::int6
 MoeGateTraits gate_traits(const TensorTraits& logits, DType result, std::int64_t experts) {
   MoeGateTraits s{logits.dtype, result, 1, (1 << logits.align_log2) >= size_of(logits.dtype), true};
   while (s.held * 32 < experts) s.held *= 2;
-  if (s.held > kMoeMostHeld) s.held = 0;
+  if (s.held > kMoeMaxHeld) s.held = 0;
   return s;
 }
 
 const TraitsTable<MoeGateTraits>& gate_traits_table() {
   static const auto* members = new TraitsTable<MoeGateTraits>{
-      "dlblas::MoeGateTraits",
+      "dlblas::moe::MoeGateTraits",
       {member<&MoeGateTraits::type>("type"), member<&MoeGateTraits::result>("result"),
        member<&MoeGateTraits::held>("held"), member<&MoeGateTraits::aligned>("aligned"),
        member<&MoeGateTraits::aligned_results>("aligned_results")}};

@@ -10,7 +10,7 @@
 
 namespace dlblas::moe {
 
-/// One implementation a level, `cpu_avx512` and so on, of what they share.
+/// One implementation per level, `cpu_avx512` and so on, of what they share.
 std::vector<Implementation> gate_levels(const Implementation& base);
 /// Those of the level that is asked.
 MoeGatePasses gate_passes(const Query& q);

@@ -4,39 +4,32 @@
 // terms. Read next: ops/moe/topk_gating_slots/topk_gating_slots_ref.hpp.
 #pragma once
 
-#include <cmath>
-#include <vector>
-
-#include "kernels/row_reference.hpp"
+#include "ops/oracle_text.hpp"
 
 namespace dlblas::moe {
 
-class GateRow {
- public:
-  GateRow(const TensorView& logits_of, std::int64_t row)
-      : logits(kernels::row_values(logits_of, row)) {
-    double squares = 0, errors = 0;
-    for (const double x : logits) most_ = x > most_ || std::isnan(x) ? x : most_;
-    for (const double x : logits) {
-      const double p = power(x);
-      sum_ += p, squares += p * p, errors += p * error(x);
-    }
-    common_ = 2 + errors / sum_ +
-              kernels::sum_roundings(static_cast<std::int64_t>(logits.size()), sum_, squares);
-  }
-  double gate(std::int64_t e) const { return power(at(e)) / sum_; }
-  bool is_most(std::int64_t e) const { return at(e) == most_; }
-  /// Of the gate, relative: what is its own, and with what all of a row have.
-  double own_error(std::int64_t e) const { return error(at(e)); }
-  double gate_error(std::int64_t e) const { return common_ + own_error(e); }
-  const std::vector<double> logits;
+/// Of a row: its largest logit, the sum of its powers, and how far all of its gates are off.
+struct GateSums {
+  double most, sum, common;
 
- private:
-  double at(std::int64_t e) const { return logits[static_cast<std::size_t>(e)]; }
-  double power(double x) const { return std::exp(x - most_); }
-  double error(double x) const { return most_ > x ? 4 + 2.25 * std::min(most_ - x, 128.0) : 0; }
-  double most_ = -std::numeric_limits<double>::infinity(), sum_ = 0, common_ = 0;
+  double power(double x) const { return std::exp(x - most); }
+  double gate(double x) const { return power(x) / sum; }
+  /// Of a gate, relative: what is its own, and with what all of a row have.
+  double own_error(double x) const { return most > x ? 4 + 2.25 * std::min(most - x, 128.0) : 0; }
+  double gate_error(double x) const { return common + own_error(x); }
 };
+template <typename Row>
+GateSums gate_sums(const Row& row, int logits, std::int64_t experts) {
+  GateSums gates{row.max(experts, [&](auto e) { return row.load(logits, e); }), 0, 0};
+  const auto sums = row.template sums<3>(experts, [&](auto e, double* terms) {
+    const double x = row.load(logits, e), p = gates.power(x);
+    terms[0] = p, terms[1] = p * p, terms[2] = p * gates.own_error(x);
+  });
+  gates.sum = sums.of[0];
+  gates.common =
+      2 + sums.of[2] / gates.sum + kernels::sum_roundings(experts, gates.sum, sums.of[1]);
+  return gates;
+}
 
 /// The least that gates are divided by.
 inline double least_sum(DType result) { return float_traits(result).eps; }

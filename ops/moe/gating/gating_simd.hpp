@@ -62,7 +62,7 @@ void softmax(DType type, const void* row, int64_t count, float* x, float* gates)
 
 }  // namespace
 
-MoeGatePasses moe_gate_passes() { return {softmax}; }
+moe::MoeGatePasses moe_gate_passes() { return {softmax}; }
 
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

@@ -8,7 +8,7 @@
 
 #include "ops/moe/grouped_topk/grouped_topk_row.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 namespace grouped_topk_detail {
 
@@ -135,4 +135,4 @@ __global__ void __launch_bounds__(C.warps * 32)
   put_row<S.softmax, S.type, S.aligned>(p, start, lane, column, most, sum);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

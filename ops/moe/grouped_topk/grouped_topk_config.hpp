@@ -5,7 +5,7 @@
 #include "device/dtype.hpp"
 #include "device/view.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 struct GroupedTopkTraits {
   DType type;  // of logits
@@ -55,7 +55,7 @@ static_assert(sizeof(GroupedTopkParams) == 3 * 144 + 9 * 8 + 9 * 4 + 4,
 
 /// Where a warp keeps column c: columns of neighbouring groups lie in other banks.
 constexpr int32_t grouped_topk_place(int32_t c) { return c + c / 32; }
-/// 32-bit words of shared memory a row: its experts' ranks, then 64 bits a group.
+/// 32-bit words of shared memory per row: its experts' ranks, then 64 bits per group.
 constexpr int32_t grouped_topk_words(int32_t experts, int32_t groups) {
   return (grouped_topk_place(experts) + 2) / 2 * 2 + 2 * groups;
 }
@@ -75,15 +75,15 @@ struct GroupedTopkPasses {
   void (*score)(GroupedScores& row);
 };
 
-// One entry an instruction set, in objects of their own.
-namespace baseline {
-GroupedTopkPasses grouped_topk_passes();
-}
-namespace avx2 {
-GroupedTopkPasses grouped_topk_passes();
-}
-namespace avx512 {
-GroupedTopkPasses grouped_topk_passes();
-}
+}  // namespace dlblas::moe
 
-}  // namespace dlblas
+// One entry per instruction set, in objects of their own.
+namespace dlblas::baseline {
+moe::GroupedTopkPasses grouped_topk_passes();
+}
+namespace dlblas::avx2 {
+moe::GroupedTopkPasses grouped_topk_passes();
+}
+namespace dlblas::avx512 {
+moe::GroupedTopkPasses grouped_topk_passes();
+}

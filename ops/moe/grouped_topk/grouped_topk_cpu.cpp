@@ -1,4 +1,4 @@
-// grouped_topk on CPUs: scores by vectors, one implementation an instruction-set level; groups and
+// grouped_topk on CPUs: scores by vectors, one implementation per instruction-set level; groups and
 // experts by the ranks that the rows' skeletons use. Flow: call > validate > [select] > [compile] >
 // [launch].  Read next: grouped_topk_simd.hpp, device/row/base.hpp (RowRank).
 #include <algorithm>
@@ -177,7 +177,7 @@ double estimate(const Query& q, const dlblas::Config&) {
   const auto rows = static_cast<double>(q.problem.dims[kT]);
   const auto experts = static_cast<double>(q.problem.dims[kE]);
   const double units = std::max(1.0, std::min<double>(q.problem.threads, rows));
-  // Choosing takes the most: some 40 operations an expert that no vector does.
+  // Choosing takes the most: some 40 operations per expert that no vector does.
   return 1e3 * launch_s(q.device) + kernels::rates_of(q).roofline_ms(units, rows * experts * 4,
                                                                      rows * experts * 400,
                                                                      DType::kF32);

@@ -89,14 +89,14 @@ GroupedTopkParams params_of(const Args& args, int warps, cuda::Launch& how) {
 /// place.
 struct LanesForm : kernels::CudaForm<GroupedTopkLanes, GroupedTopkConfig> {
   static constexpr const char* kInclude = "ops/moe/grouped_topk/grouped_topk_lanes.cuh";
-  static constexpr const char* kEntry = "dlblas::grouped_topk_lanes";
-  static constexpr const char* kConfigName = "dlblas::GroupedTopkConfig";
+  static constexpr const char* kEntry = "dlblas::moe::grouped_topk_lanes";
+  static constexpr const char* kConfigName = "dlblas::moe::GroupedTopkConfig";
   static constexpr bool kDependent = true;
 
   static const ConfigTable<Config>& table() { return config_table(); }
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::GroupedTopkLanes",
+        "dlblas::moe::GroupedTopkLanes",
         {member<&Traits::type>("type"), member<&Traits::bias_type>("bias_type"),
          member<&Traits::bias>("bias"), member<&Traits::softmax>("softmax"),
          member<&Traits::aligned>("aligned"), member<&Traits::full>("full"),
@@ -177,13 +177,13 @@ struct LanesForm : kernels::CudaForm<GroupedTopkLanes, GroupedTopkConfig> {
 
 struct Form : kernels::CudaForm<GroupedTopkTraits, GroupedTopkConfig> {
   static constexpr const char* kInclude = "ops/moe/grouped_topk/grouped_topk.cuh";
-  static constexpr const char* kEntry = "dlblas::grouped_topk";
-  static constexpr const char* kConfigName = "dlblas::GroupedTopkConfig";
+  static constexpr const char* kEntry = "dlblas::moe::grouped_topk";
+  static constexpr const char* kConfigName = "dlblas::moe::GroupedTopkConfig";
 
   static const ConfigTable<Config>& table() { return config_table(); }
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::GroupedTopkTraits",
+        "dlblas::moe::GroupedTopkTraits",
         {member<&Traits::type>("type"), member<&Traits::bias_type>("bias_type"),
          member<&Traits::bias>("bias"), member<&Traits::softmax>("softmax"),
          member<&Traits::aligned>("aligned")}};

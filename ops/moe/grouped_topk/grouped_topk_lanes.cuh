@@ -7,7 +7,7 @@
 
 #include "ops/moe/grouped_topk/grouped_topk_row.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 namespace grouped_topk_detail {
 
@@ -172,4 +172,4 @@ __global__ void __launch_bounds__(C.warps * 32)
   put_row<S.softmax, S.type, S.aligned>(p, start, static_cast<int>(number), column, most, sum);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

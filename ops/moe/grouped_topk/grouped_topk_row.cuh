@@ -9,7 +9,7 @@
 #include "device/vec.cuh"
 #include "ops/moe/grouped_topk/grouped_topk_config.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 namespace grouped_topk_detail {
 
@@ -106,4 +106,4 @@ __device__ inline void put_row(const GroupedTopkParams& p, const Start& start, i
 
 }  // namespace grouped_topk_detail
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

@@ -42,7 +42,7 @@ DLBLAS_INLINE Vec sigmoid_of(Vec x) {
   return exp(min(x, zero())) / (one + exp(zero() - abs(x)));
 }
 
-void score_row(GroupedScores& row) {
+void score_row(moe::GroupedScores& row) {
   Vec factor = broadcast(1.0f), most = zero();
   if (row.softmax) {
     most = broadcast(-__builtin_inff());
@@ -72,7 +72,7 @@ void score_row(GroupedScores& row) {
 
 }  // namespace
 
-GroupedTopkPasses grouped_topk_passes() { return {widen, score_row}; }
+moe::GroupedTopkPasses grouped_topk_passes() { return {widen, score_row}; }
 
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

@@ -89,7 +89,7 @@ struct Form : kernels::CudaForm<MoeSortTraits, NoKnobs> {
     const std::int64_t experts = q.problem.dims[kAlignE];
     std::vector<KernelSource> all = sort_sources(s.traits, experts);
     all.push_back({"ops/moe/moe_align/moe_align.cuh",
-                   "dlblas::moe_align_place<" + sort_traits_table().literal(s.traits) + ">",
+                   "dlblas::moe::moe_align_place<" + sort_traits_table().literal(s.traits) + ">",
                    static_cast<std::int32_t>(walk_bytes(experts))});
     return all;
   }

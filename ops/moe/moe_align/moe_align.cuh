@@ -6,7 +6,7 @@
 #include "ops/moe/moe_align/moe_align_config.hpp"
 #include "ops/moe/sort/sort.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 /// The last expert whose group begins at `position` or before it: its group holds it.
 __device__ inline int32_t expert_at(const MoeSortParams& p, int32_t position) {
@@ -48,4 +48,4 @@ __global__ void __launch_bounds__(kMoeThreads)
     store_word<S.aligned>(p.sorted_ids, at, p.sort.items);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

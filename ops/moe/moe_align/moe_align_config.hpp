@@ -3,7 +3,7 @@
 
 #include "ops/moe/sort/sort_config.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 struct MoeAlignParams {
   MoeSortParams sort;
@@ -13,4 +13,4 @@ struct MoeAlignParams {
 };
 static_assert(sizeof(MoeAlignParams) == 144, "host and device read the same bytes");
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

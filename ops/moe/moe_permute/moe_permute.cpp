@@ -94,7 +94,7 @@ struct Form : kernels::CudaForm<PermuteTraits, NoKnobs> {
 
   static const TraitsTable<MoeCopyTraits>& copy_table() {
     static const auto* members = new TraitsTable<MoeCopyTraits>{
-        "dlblas::MoeCopyTraits",
+        "dlblas::moe::MoeCopyTraits",
         {member<&MoeCopyTraits::type>("type"), member<&MoeCopyTraits::access>("access"),
          member<&MoeCopyTraits::aligned>("aligned"),
          member<&MoeCopyTraits::aligned_inverse>("aligned_inverse")}};
@@ -125,11 +125,12 @@ struct Form : kernels::CudaForm<PermuteTraits, NoKnobs> {
     const char* const include = "ops/moe/moe_permute/moe_permute.cuh";
     const std::int64_t experts = q.problem.dims[kPermuteE];
     std::vector<KernelSource> all = sort_sources(s.traits.sort, experts);
-    all.push_back({include,
-                   "dlblas::moe_permute_place<" + sort_traits_table().literal(s.traits.sort) + ">",
-                   static_cast<std::int32_t>(walk_bytes(experts))});
     all.push_back(
-        {include, "dlblas::moe_permute_copy<" + copy_table().literal(s.traits.copy) + ">"});
+        {include,
+         "dlblas::moe::moe_permute_place<" + sort_traits_table().literal(s.traits.sort) + ">",
+         static_cast<std::int32_t>(walk_bytes(experts))});
+    all.push_back(
+        {include, "dlblas::moe::moe_permute_copy<" + copy_table().literal(s.traits.copy) + ">"});
     return all;
   }
   static std::vector<StepFn> steps(const State&) {

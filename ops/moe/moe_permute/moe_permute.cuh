@@ -1,4 +1,4 @@
-// moe_permute: the position of each choice, then a block a token, which reads its row once and
+// moe_permute: the position of each choice, then one block per token, which reads its row once and
 // writes it to each of its positions.
 // Flow: call > validate > select > compile > [launch].  Read next: ops/moe/sort/sort.cuh.
 #pragma once
@@ -6,7 +6,7 @@
 #include "ops/moe/moe_permute/moe_permute_config.hpp"
 #include "ops/moe/sort/sort.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 template <MoeSortTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
@@ -46,4 +46,4 @@ __global__ void __launch_bounds__(kMoeThreads)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

@@ -3,7 +3,7 @@
 
 #include "ops/moe/sort/sort_config.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 struct MoePermuteParams {
   MoeSortParams sort;
@@ -31,4 +31,4 @@ struct MoeCopyParams {
 };
 static_assert(sizeof(MoeCopyParams) == 88, "host and device read the same bytes");
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

@@ -112,7 +112,7 @@ struct Form : kernels::CudaForm<MoeUnpermuteTraits, NoKnobs> {
 
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::MoeUnpermuteTraits",
+        "dlblas::moe::MoeUnpermuteTraits",
         {member<&Traits::type>("type"), member<&Traits::weights>("weights"),
          member<&Traits::positions>("positions"), member<&Traits::access>("access"),
          member<&Traits::aligned>("aligned"), member<&Traits::aligned_tables>("aligned_tables")}};
@@ -139,7 +139,7 @@ struct Form : kernels::CudaForm<MoeUnpermuteTraits, NoKnobs> {
   }
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     return {{"ops/moe/moe_unpermute/moe_unpermute.cuh",
-             "dlblas::moe_unpermute<" + traits_table().literal(s.traits) + ">"}};
+             "dlblas::moe::moe_unpermute<" + traits_table().literal(s.traits) + ">"}};
   }
   static std::vector<StepFn> steps(const State&) { return {add}; }
 
@@ -185,7 +185,7 @@ OperatorDef moe_unpermute() {
       "where R: bucket(tokens), T: bucket(tokens)";
   def.formula = "y[t] = Σ_j topk_weights[t, j] · rows[inverse[t, j]]";
   def.letters = {"R", "C", "T", "topk"};
-  def.reference = moe_unpermute_reference;
+  kernels::set_row_oracle<moe_unpermute_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const DType type = problem.tensors[kUnpermuteRows].dtype;
     const FloatTraits out = float_traits(type);

@@ -1,4 +1,4 @@
-// moe_unpermute: a block a token adds up its rows, from the first choice to the last.
+// moe_unpermute: one block per token adds up its rows, from the first choice to the last.
 // Numerics: products and sums in f32, one rounding, at the store.
 // Flow: call > validate > select > compile > [launch].  Read next: ops/moe/sort/sort.cuh.
 #pragma once
@@ -6,7 +6,7 @@
 #include "ops/moe/moe_unpermute/moe_unpermute_config.hpp"
 #include "ops/moe/sort/sort.cuh"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 template <MoeUnpermuteTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
@@ -37,4 +37,4 @@ __global__ void __launch_bounds__(kMoeThreads)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

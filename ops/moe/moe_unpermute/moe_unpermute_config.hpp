@@ -4,7 +4,7 @@
 
 #include "device/types.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 struct MoeUnpermuteTraits {
   DType type, weights, positions;
@@ -32,14 +32,15 @@ struct MoeUnpermutePasses {
   /// to[i] = sums[i], rounded.
   void (*store)(DType type, const float* sums, int64_t count, void* to);
 };
-namespace avx512 {
-MoeUnpermutePasses moe_unpermute_passes();
-}
-namespace avx2 {
-MoeUnpermutePasses moe_unpermute_passes();
-}
-namespace baseline {
-MoeUnpermutePasses moe_unpermute_passes();
-}
 
-}  // namespace dlblas
+}  // namespace dlblas::moe
+
+namespace dlblas::avx512 {
+moe::MoeUnpermutePasses moe_unpermute_passes();
+}
+namespace dlblas::avx2 {
+moe::MoeUnpermutePasses moe_unpermute_passes();
+}
+namespace dlblas::baseline {
+moe::MoeUnpermutePasses moe_unpermute_passes();
+}

@@ -51,7 +51,7 @@ void store_row(DType type, const float* sums, int64_t count, void* to) {
 
 }  // namespace
 
-MoeUnpermutePasses moe_unpermute_passes() { return {add_row, store_row}; }
+moe::MoeUnpermutePasses moe_unpermute_passes() { return {add_row, store_row}; }
 
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

@@ -9,7 +9,7 @@
 #include "device/vec.cuh"
 #include "ops/moe/sort/sort_config.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 namespace moe_sort {
 
@@ -95,7 +95,7 @@ __device__ inline Counters begin_counters(const MoeSortParams& p, int32_t chunk,
 
 }  // namespace moe_sort
 
-/// A warp a chunk: counts[e, chunk].
+/// One warp per chunk: counts[e, chunk].
 template <MoeSortTraits S>
 __global__ void __launch_bounds__(kMoeThreads) moe_count(const __grid_constant__ MoeSortParams p) {
   using namespace moe_sort;
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kMoeThreads) moe_count(const __grid_constant__
     p.counts[static_cast<int64_t>(e) * p.chunks + chunk] = counters.at[e];
 }
 
-/// A warp an expert: its counts become those of the chunks before, and their sum its total.
+/// One warp per expert: its counts become those of the chunks before, and their sum its total.
 __device__ inline void scan_expert(const MoeSortParams& p, int32_t expert) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int32_t* counts = p.counts + static_cast<int64_t>(expert) * p.chunks;
@@ -170,4 +170,4 @@ __global__ void __launch_bounds__(kMoeScanThreads)
   if (thread == 0) p.bases[p.experts] = carry;
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

@@ -7,7 +7,7 @@
 
 #include "device/types.hpp"
 
-namespace dlblas {
+namespace dlblas::moe {
 
 struct MoeSortTraits {
   DType ids;     // i32 or i64
@@ -41,4 +41,4 @@ struct MoeColumn {
   int64_t stride;
 };
 
-}  // namespace dlblas
+}  // namespace dlblas::moe

@@ -62,7 +62,7 @@ int launch_warps(const cuda::Function& entry, const Params& p, std::int64_t warp
 
 inline const TraitsTable<MoeSortTraits>& sort_traits_table() {
   static const auto* members = new TraitsTable<MoeSortTraits>{
-      "dlblas::MoeSortTraits",
+      "dlblas::moe::MoeSortTraits",
       {member<&MoeSortTraits::ids>("ids"), member<&MoeSortTraits::aligned>("aligned")}};
   return *members;
 }
@@ -70,9 +70,9 @@ inline const TraitsTable<MoeSortTraits>& sort_traits_table() {
 inline std::vector<KernelSource> sort_sources(const MoeSortTraits& traits, std::int64_t experts) {
   const char* const include = "ops/moe/sort/sort.cuh";
   const std::string of = "<" + sort_traits_table().literal(traits) + ">";
-  return {{include, "dlblas::moe_count" + of, static_cast<std::int32_t>(walk_bytes(experts))},
-          {include, "dlblas::moe_scan" + of},
-          {include, "dlblas::moe_bases" + of}};
+  return {{include, "dlblas::moe::moe_count" + of, static_cast<std::int32_t>(walk_bytes(experts))},
+          {include, "dlblas::moe::moe_scan" + of},
+          {include, "dlblas::moe::moe_bases" + of}};
 }
 
 /// The steps of these entries; `Form::sort(args, workspace)` gives the parameters.

@@ -120,7 +120,7 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
   }
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     return {{"ops/moe/gating/gating.cuh",
-             "dlblas::moe_gate_backward<" + gate_traits_table().literal(s.traits) + ">"}};
+             "dlblas::moe::moe_gate_backward<" + gate_traits_table().literal(s.traits) + ">"}};
   }
   static std::vector<StepFn> steps(const State&) { return {backward}; }
 
@@ -172,7 +172,7 @@ OperatorDef topk_gating_backward() {
       "− "
       "Σ_E g · dg)";
   def.letters = {"k", "T", "E"};
-  def.reference = topk_gating_backward_reference;
+  kernels::set_row_oracle<topk_gating_backward_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const DType type = problem.tensors[kGateGradLogits].dtype;
     const FloatTraits out = float_traits(type);

@@ -11,8 +11,6 @@
 // ops/moe/gating/gating.cuh.
 #pragma once
 
-#include <algorithm>
-
 #include "ops/moe/gating/gating_ref.hpp"
 
 namespace dlblas::moe {
@@ -27,78 +25,98 @@ enum GateGradTensor : int {
 };
 enum GateGradLetter : int { kGateGradK, kGateGradT, kGateGradE };
 
-inline void topk_gating_backward_reference(const Args& args, const std::int64_t* rows,
-                                           std::int64_t num_rows, OracleOut* out) {
-  const std::int64_t tokens = args.letters[kGateGradT], experts = args.letters[kGateGradE];
-  const std::int64_t choices = args.letters[kGateGradK];
-  const double least = least_sum(args.tensors[kGateGradWeights].dtype);
-  const auto count = static_cast<double>(tokens);
-  const double slope =
-      load_element(args.tensors[kGateGradAux], 0) * static_cast<double>(experts) / (count * count);
-  const auto entry = [&](int tensor, std::int64_t at) {
-    return load_element(args.tensors[tensor], at * args.tensors[tensor].strides[0]);
-  };
-  std::vector<double> own(static_cast<std::size_t>(experts)), off(own.size());
-  for (std::int64_t r = 0; r < num_rows; ++r) {
-    const GateRow row(args.tensors[kGateGradLogits], rows[r]);
-    const auto power_error = [&](std::int64_t e) { return row.is_most(e) ? 0.0 : 2.5; };
-    double sum = 0, errors = 0;
-    std::vector<std::pair<std::int64_t, double>> kept;
-    std::vector<bool> seen(static_cast<std::size_t>(experts));
-    for (std::int64_t j = 0; j < choices; ++j) {
-      const double id = entry(kGateGradKept, j * tokens + rows[r]);
-      if (!(id >= 0 && id < static_cast<double>(experts))) continue;
-      const auto e = static_cast<std::int64_t>(id);
-      if (seen[static_cast<std::size_t>(e)]) continue;  // an expert counts once
-      seen[static_cast<std::size_t>(e)] = true;
-      kept.emplace_back(e, entry(kGateGradWeights, j * tokens + rows[r]));
-      sum += row.gate(e), errors += row.gate(e) * power_error(e);
-    }
-    const bool divided = !(sum < least);
-    const double divisor = divided ? sum : least;
-    double along = 0, along_size = 0;
-    for (const auto& [e, dw] : kept) {
-      along += row.gate(e) / divisor * dw;
-      along_size += row.gate(e) / divisor * std::abs(dw);
-    }
-    double balance = 0, common = 0, mean_off = 0;  // `common`: what the sum of powers is off by
-    for (std::int64_t e = 0; e < experts; ++e) {
-      balance += row.gate(e) * slope * entry(kGateGradFirst, e);
-      common += row.gate(e) * power_error(e);
-    }
-    for (std::int64_t e = 0; e < experts; ++e)
-      mean_off +=
-          row.gate(e) * std::abs(slope * entry(kGateGradFirst, e) - balance) * power_error(e);
-    double along_off = 0;
-    for (const auto& [e, dw] : kept)  // weights add up to 1: only differences count
-      along_off += row.gate(e) / divisor *
-                   (divided ? std::abs(dw - along) * power_error(e)
-                            : std::abs(dw) * (power_error(e) + common));
-    const double mean = balance + (divided ? 0 : along);
-    if (!divided) mean_off += along_off;
-    std::fill(own.begin(), own.end(), 0.0);
-    std::fill(off.begin(), off.end(), 0.0);
-    for (const auto& [e, dw] : kept) {
-      const double weight = row.gate(e) / divisor, rest = divided ? dw - along : dw;
-      const double shared = divided ? errors / sum : common;
-      own[static_cast<std::size_t>(e)] = weight * rest;
-      off[static_cast<std::size_t>(e)] =
-          weight * (std::abs(rest) * (power_error(e) + shared + 3) + (divided ? along_off : 0));
-    }
-    const bool near = std::abs(sum - least) <= 4 * (8 + common) * kRounding * least;
-    for (std::int64_t e = 0; e < experts; ++e) {
-      const double a = slope * entry(kGateGradFirst, e), gate = row.gate(e);
-      const double value = gate * (a - mean) + own[static_cast<std::size_t>(e)];
-      const double stored = round_to(args.result(0).dtype, value);
-      out[0].value[r * experts + e] = std::isinf(stored) ? stored : value;
-      // Gates below 2^-125 may be 0; sums in f64 are off by next to nothing of their terms.
-      const double flushed = (std::abs(a) + std::abs(mean) + along_size / least) * 0x1p-101;
-      const double nearly = gate * (std::abs(a) + std::abs(mean) + along_size / divisor) * 0x1p-20;
-      const double worst = gate * (std::abs(a - mean) * (power_error(e) + common + 4) + mean_off) +
-                           off[static_cast<std::size_t>(e)];
-      out[0].magnitude[r * experts + e] = near ? -1 : worst + std::abs(value) + flushed + nearly;
+/// A token's choices that were kept; an expert counts once.
+template <typename Row>
+class KeptChoices {
+ public:
+  explicit KeptChoices(const Row& row) : row_(row) {}
+  /// f(expert, its weight's gradient) for each.
+  template <typename F>
+  void each(const F& f) const {
+    for (std::int64_t j = 0; j < row_.size(kGateGradK); ++j) {
+      const std::int64_t e = expert(j);
+      bool counts = e >= 0;
+      for (std::int64_t i = 0; counts && i < j; ++i) counts = expert(i) != e;
+      if (counts) f(e, gradient(j));
     }
   }
+  /// The gradient of an expert's weight; false: it was not kept.
+  bool find(std::int64_t e, double& dw) const {
+    for (std::int64_t j = 0; j < row_.size(kGateGradK); ++j) {
+      if (expert(j) != e) continue;
+      dw = gradient(j);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  std::int64_t item(std::int64_t j) const { return j * row_.size(kGateGradT) + row_.index(); }
+  double gradient(std::int64_t j) const { return row_.load_column(kGateGradWeights, item(j)); }
+  std::int64_t expert(std::int64_t j) const {
+    const double id = row_.load_column(kGateGradKept, item(j));
+    const bool there = id >= 0 && id < static_cast<double>(row_.size(kGateGradE));
+    return there ? static_cast<std::int64_t>(id) : -1;
+  }
+  const Row& row_;
+};
+
+template <typename Row>
+void topk_gating_backward_row(Row& row) {
+  const std::int64_t experts = row.size(kGateGradE);
+  const double least = least_sum(row.dtype(kGateGradWeights));
+  const auto count = static_cast<double>(row.size(kGateGradT));
+  const double slope = row.value(kGateGradAux) * static_cast<double>(experts) / (count * count);
+  const auto first = [&](auto e) { return row.load_column(kGateGradFirst, e); };
+  const auto x = [&](auto e) { return row.load(kGateGradLogits, e); };
+  const GateSums gates = gate_sums(row, kGateGradLogits, experts);
+  const KeptChoices<Row> kept(row);
+  const auto power_error = [&](auto e) { return x(e) == gates.most ? 0.0 : 2.5; };
+  double sum = 0, errors = 0;
+  kept.each([&](std::int64_t e, double) {
+    sum += gates.gate(x(e)), errors += gates.gate(x(e)) * power_error(e);
+  });
+  const bool divided = !(sum < least);
+  const double divisor = divided ? sum : least;
+  double along = 0, along_size = 0;
+  kept.each([&](std::int64_t e, double dw) {
+    along += gates.gate(x(e)) / divisor * dw;
+    along_size += gates.gate(x(e)) / divisor * std::abs(dw);
+  });
+  const auto sums = row.template sums<2>(experts, [&](auto e, double* terms) {
+    terms[0] = gates.gate(x(e)) * slope * first(e);
+    terms[1] = gates.gate(x(e)) * power_error(e);
+  });
+  const double balance = sums.of[0], common = sums.of[1];  // what the sum of powers is off by
+  const double spread = row.sum(experts, [&](auto e) {
+    return gates.gate(x(e)) * std::abs(slope * first(e) - balance) * power_error(e);
+  });
+  double along_off = 0;
+  kept.each([&](std::int64_t e, double dw) {  // weights add up to 1: only differences count
+    along_off += gates.gate(x(e)) / divisor *
+                 (divided ? std::abs(dw - along) * power_error(e)
+                          : std::abs(dw) * (power_error(e) + common));
+  });
+  const double mean = balance + (divided ? 0 : along);
+  const double mean_off = spread + (divided ? 0 : along_off);
+  const double shared = divided ? errors / sum : common;
+  const bool near = std::abs(sum - least) <= 4 * (8 + common) * kRounding * least;
+  row.each(experts, [&](auto e) {
+    const double a = slope * first(e), gate = gates.gate(x(e));
+    double own = 0, off = 0, dw = 0;
+    if (kept.find(e, dw)) {
+      const double weight = gate / divisor, rest = divided ? dw - along : dw;
+      own = weight * rest;
+      off = weight * (std::abs(rest) * (power_error(e) + shared + 3) + (divided ? along_off : 0));
+    }
+    const double value = gate * (a - mean) + own;
+    // Gates below 2^-125 may be 0; sums in f64 are off by next to nothing of their terms.
+    const double flushed = (std::abs(a) + std::abs(mean) + along_size / least) * 0x1p-101;
+    const double nearly = gate * (std::abs(a) + std::abs(mean) + along_size / divisor) * 0x1p-20;
+    const double worst =
+        gate * (std::abs(a - mean) * (power_error(e) + common + 4) + mean_off) + off;
+    row.store(0, e, value, near ? -1 : worst + std::abs(value) + flushed + nearly);
+  });
 }
 
 }  // namespace dlblas::moe

@@ -215,11 +215,11 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     const char* const include = "ops/moe/gating/gating.cuh";
     const std::string of = "<" + gate_traits_table().literal(s.traits) + ">";
     const auto shared = static_cast<std::int32_t>(walk_bytes(q.problem.dims[kGateE]));
-    return {{include, "dlblas::moe_gate" + of},
+    return {{include, "dlblas::moe::moe_gate" + of},
             sort_sources({DType::kI32, true}, q.problem.dims[kGateE])[0],
-            {include, "dlblas::moe_gate_scan" + of},
-            {include, "dlblas::moe_gate_place" + of, shared},
-            {include, "dlblas::moe_gate_weigh" + of}};
+            {include, "dlblas::moe::moe_gate_scan" + of},
+            {include, "dlblas::moe::moe_gate_place" + of, shared},
+            {include, "dlblas::moe::moe_gate_weigh" + of}};
   }
   static std::vector<StepFn> steps(const State&) { return {gate, count, scan, place, weigh}; }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "ops/moe/gating/gating_ref.hpp"
 
@@ -25,17 +26,36 @@ enum GateTensor : int {
 };
 enum GateLetter : int { kGateT, kGateE, kGateK, kGateCapacity };
 
+/// A row's gates, by expert.
+class GateRow {
+ public:
+  GateRow(const TensorView& logits_of, kernels::HostRow& row, std::int64_t index)
+      : logits(kernels::row_values(logits_of, index)) {
+    row.move_to(index, 0);
+    sums_ = gate_sums(row, kGateLogits, static_cast<std::int64_t>(logits.size()));
+  }
+  double gate(std::int64_t e) const { return sums_.gate(at(e)); }
+  double own_error(std::int64_t e) const { return sums_.own_error(at(e)); }
+  double gate_error(std::int64_t e) const { return sums_.gate_error(at(e)); }
+  const std::vector<double> logits;
+
+ private:
+  double at(std::int64_t e) const { return logits[static_cast<std::size_t>(e)]; }
+  GateSums sums_;
+};
+
 inline void topk_gating_slots_reference(const Args& args, const std::int64_t* rows,
                                         std::int64_t num_rows, OracleOut* out) {
   const std::int64_t tokens = args.letters[kGateT], experts = args.letters[kGateE];
   const std::int64_t choices = args.letters[kGateK], capacity = args.letters[kGateCapacity];
   const std::int64_t there = std::min(choices, experts);
   const double least = least_sum(args.result(0).dtype);
+  kernels::HostRow row_of(args, out);
   std::vector<GateRow> gates;
   std::vector<std::vector<std::int64_t>> chosen;
   std::vector<double> first(static_cast<std::size_t>(experts));
   for (std::int64_t t = 0; t < tokens; ++t) {
-    gates.emplace_back(args.tensors[kGateLogits], t);
+    gates.emplace_back(args.tensors[kGateLogits], row_of, t);
     chosen.push_back(kernels::largest(gates.back().logits, there));
     if (there > 0) ++first[static_cast<std::size_t>(chosen.back()[0])];
   }

@@ -34,5 +34,5 @@ DOCS: dict[str, dict[str, str]] = {
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "residual": "added to x first, in x's unit",
-    "bias": "added last, one value a column; none: 0",
+    "bias": "added last, one value per column; none: 0",
 }

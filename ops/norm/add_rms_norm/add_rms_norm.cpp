@@ -14,7 +14,8 @@ OperatorDef add_rms_norm() {
   OperatorDef def;
   def.family = "norm";
   def.schema =
-      "add_rms_norm(x: f[*T, C], weight: like(x)|f32[C], residual: like(x)[*T, C], eps: float = "
+      "add_rms_norm(x: f[*T, C], weight: like(x)|f32|none[C], residual: like(x)[*T, C], eps: float "
+      "= "
       "1e-6, "
       "*, weight_offset: float = 0, cast_before_weight: bool = false) -> "
       "(y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)";

@@ -15,7 +15,7 @@ def add_rms_norm(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
     h = rounding(tensors["x"] + tensors["residual"])
-    return normalise(h, tensors["weight"], scalars, rounding), h
+    return normalise(h, tensors.get("weight"), scalars, rounding), h
 
 
 FORMULAS = {"add_rms_norm": add_rms_norm}

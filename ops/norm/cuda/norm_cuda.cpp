@@ -23,7 +23,7 @@ const NormTensors& tensors_of(const Query& q) { return q.user<NormTensors>(); }
 const TraitsTable<NormCudaTraits>& norm_traits_table() {
   using T = NormCudaTraits;
   static const auto* table = new TraitsTable<T>{
-      "dlblas::NormCudaTraits",
+      "dlblas::norm::NormCudaTraits",
       {member<&T::type>("type"), member<&T::weight>("weight"), member<&T::add>("add"),
        member<&T::cast_before_weight>("cast_before_weight"), member<&T::align>("align"),
        member<&T::weight_align>("weight_align"), member<&T::full>("full")}};
@@ -35,10 +35,11 @@ NormCudaTraits traits_of(const Query& q) {
   const Problem& problem = q.problem;
   NormCudaTraits traits{};
   traits.type = problem.tensors[at.x].dtype;
-  traits.weight = problem.tensors[at.weight].dtype;
+  const bool weighted = problem.tensors[at.weight].dtype != DType::kAbsent;
+  traits.weight = weighted ? problem.tensors[at.weight].dtype : traits.type;
   traits.add = at.adds();
   traits.cast_before_weight = problem.scalars[kKeyCastBeforeWeight] != 0;
-  traits.weight_align = 1 << problem.tensors[at.weight].align_log2;
+  traits.weight_align = weighted ? 1 << problem.tensors[at.weight].align_log2 : 0;
   int log2 = kAlignCap;
   for (const int i : at.rows())
     if (i >= 0) log2 = std::min<int>(log2, problem.tensors[i].align_log2);
@@ -47,8 +48,8 @@ NormCudaTraits traits_of(const Query& q) {
   const auto weight_bytes = [&] { return norm_elements(traits) * size_of(traits.weight); };
   // The weight is read in as many elements as x, 16 bytes at a time or all of them.
   while (traits.align > 1 &&
-         (row_bytes % traits.align != 0 ||
-          (norm_elements(traits) > 1 && traits.weight_align < std::min(16, weight_bytes()))))
+         (row_bytes % traits.align != 0 || (weighted && norm_elements(traits) > 1 &&
+                                            traits.weight_align < std::min(16, weight_bytes()))))
     traits.align /= 2;
   return traits;
 }
@@ -74,7 +75,7 @@ double bytes_of(const Query& q) {
   const NormTensors& at = tensors_of(q);
   const double elements = static_cast<double>(q.problem.dims[kT]) * q.problem.dims[kC];
   return elements * size_of(q.problem.tensors[at.x].dtype) * (at.adds() ? 4 : 2) +
-         static_cast<double>(q.problem.dims[kC] * size_of(q.problem.tensors[at.weight].dtype));
+         static_cast<double>(q.problem.dims[kC] * size_of(traits_of(q).weight));
 }
 
 double model_ms(const Query& q, double bytes, double concurrent) {
@@ -107,23 +108,23 @@ NormCudaParams params_of(const NormTensors& at, const Args& args) {
   p.inverse_width = 1.0 / static_cast<double>(p.width);
   p.eps_f32 = static_cast<float>(p.eps);
   p.inverse_width_f32 = static_cast<float>(p.inverse_width);
-  p.weight_offset = static_cast<float>(args.scalars[kWeightOffset].f);
+  p.weight_offset = args.has(at.weight) ? static_cast<float>(args.scalars[kWeightOffset].f) : 1.0f;
   return p;
 }
 
-NormMeeting MeetingLayout::in(void* workspace) const {
+GridRowSum GridRowSumLayout::in(void* workspace) const {
   auto* base = static_cast<char*>(workspace);
-  NormMeeting meeting{};
-  meeting.totals = reinterpret_cast<double*>(base + 16);
-  meeting.arrived = reinterpret_cast<std::uint32_t*>(base + arrived_at());
-  meeting.parts = reinterpret_cast<double*>(base + parts_at());
-  meeting.members = static_cast<std::int32_t>(members);
-  return meeting;
+  GridRowSum row_sum{};
+  row_sum.totals = reinterpret_cast<double*>(base + 16);
+  row_sum.arrived = reinterpret_cast<std::uint32_t*>(base + arrived_at());
+  row_sum.parts = reinterpret_cast<double*>(base + parts_at());
+  row_sum.members = static_cast<std::int32_t>(members);
+  return row_sum;
 }
 
-int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
-                    void* workspace, bool dependent) {
-  const NormClearParams params = {static_cast<std::uint32_t*>(workspace), bytes / 4};
+int zero_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
+                   void* workspace, bool dependent) {
+  const ZeroFillParams params = {static_cast<std::uint32_t*>(workspace), bytes / 4};
   cuda::Launch how;
   how.block.x = 256;
   how.dependent = dependent;
@@ -131,6 +132,8 @@ int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& con
   return cuda::launch(*kernel.entries[0], how, params, context.stream);
 }
 
-KernelSource clear_source() { return {"ops/norm/cuda/norm_clear.cuh", "dlblas::norm_clear", 0}; }
+KernelSource zero_fill_source() {
+  return {"ops/norm/cuda/zero_fill.cuh", "dlblas::norm::zero_fill", 0};
+}
 
 }  // namespace dlblas::norm

@@ -55,19 +55,19 @@ const NormTensors& tensors_of(const State& state) {
   return *static_cast<const NormTensors*>(state.user);
 }
 
-/// Where `members` blocks meet over each of `rows` rows, in a workspace: what is zero before the
+/// A workspace for the sums of `rows` rows, of `members` blocks each: what is zero before the
 /// launch lies first; its first 16 bytes are the kernel's own.
-struct MeetingLayout {
+struct GridRowSumLayout {
   std::int64_t rows, members;
   std::int64_t arrived_at() const { return 16 + rows * 8; }
   std::int64_t parts_at() const { return (arrived_at() + rows * 4 + 15) / 16 * 16; }
   std::int64_t bytes() const { return parts_at() + rows * members * 8; }
-  NormMeeting in(void* workspace) const;
+  GridRowSum in(void* workspace) const;
 };
-/// Launches norm_clear, the first of a kernel's entries, on the workspace's first `bytes`.
-int clear_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
-                    void* workspace, bool dependent);
-KernelSource clear_source();
+/// Launches zero_fill, the first of a kernel's entries, on the workspace's first `bytes`.
+int zero_workspace(std::int64_t bytes, const Kernel& kernel, const Context& context,
+                   void* workspace, bool dependent);
+KernelSource zero_fill_source();
 
 // One file each; `tensors` lives as long as the process:
 Implementation cuda_ring(const NormTensors& tensors);

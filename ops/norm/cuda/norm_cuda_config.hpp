@@ -6,17 +6,17 @@
 
 #include "device/types.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// What a kernel is compiled for. One access is `align` bytes, which divide the address of every
 /// row and its length; below the element's size, elements are read byte by byte.
 struct NormCudaTraits {
   DType type;               // of x, residual and both results
-  DType weight;             // type, or f32
+  DType weight;             // type, or f32; type where there is none
   bool add;                 // h = round(x + residual) first
   bool cast_before_weight;  // rounds to `type` before the weight
   int32_t align;            // bytes: 16, 8, 4, 2 or 1
-  int32_t weight_align;     // bytes, of the weight's address
+  int32_t weight_align;     // bytes, of the weight's address; 0: there is none
   bool full;                // threads and vectors hold exactly one row: no bounds to check
 };
 /// Elements of one access.
@@ -53,26 +53,26 @@ struct NormCudaParams {
   int64_t rows, width;
   double eps, inverse_width;
   float eps_f32, inverse_width_f32;
-  float weight_offset;
+  float weight_offset;  // without a weight 1
 };
 static_assert(sizeof(NormCudaParams) == 120, "host and device read the same bytes");
 
-/// Where blocks all over the grid meet over a row: in the workspace.
-struct NormMeeting {
+/// The sums of rows that blocks of the whole grid share: in the workspace.
+struct GridRowSum {
   uint32_t* arrived;  // [rows] parts that are there; 0 before the launch
   double* totals;     // [rows] sums of squares; 0 (before the launch): not there, negative: zero
   double* parts;      // [rows, members]
   int32_t members;    // parts of a row
   uint32_t unused;
 };
-struct NormClearParams {
+struct ZeroFillParams {
   uint32_t* words;  // to be 0
   int64_t count;
 };
-static_assert(sizeof(NormClearParams) == 16, "host and device read the same bytes");
+static_assert(sizeof(ZeroFillParams) == 16, "host and device read the same bytes");
 struct NormSplitParams {
   NormCudaParams call;
-  NormMeeting meeting;
+  GridRowSum row_sum;
   uint32_t* ticket;  // the next item; 0 before the launch
   int64_t lag;       // rows between a chunk's sum and its result
 };
@@ -120,4 +120,4 @@ constexpr bool valid(const NormCudaTraits& s, const NormRingConfig& c, int arch)
          norm_ring_lag(s, c) > norm_ring_stages(c);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

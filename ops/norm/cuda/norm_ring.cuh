@@ -21,7 +21,7 @@
 #include "device/pdl.cuh"
 #include "ops/norm/cuda/norm_stages.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// Numbers of a configuration, in stages unless said otherwise.
 template <NormCudaTraits S, NormRingConfig C>
@@ -53,20 +53,20 @@ struct RingSums {
   }
 };
 
-/// Where the blocks of a group meet over a row: a part for each, in kCopies, so that many blocks do
-/// not all ask one place of L2. Values and flags are the same words (0 is "not there", so a sum of
-/// zero says −0): no fence, no order.
+/// The sum of a row over the blocks of a group: each stores its part, in kCopies, so that many
+/// blocks do not all read one place of L2. Values and flags are the same words (0 is "not there",
+/// so a sum of zero says −0): no fence, no order.
 template <int kBlocks>
-struct RingMeeting {
+struct RingRowSum {
   static constexpr int kCopies = norm_ring_copies(kBlocks), kRow = kCopies * kBlocks;
   int member;
 
   __device__ static void store(double* to, double part) {
     asm volatile("st.relaxed.gpu.global.f64 [%0], %1;" ::"l"(to), "d"(part) : "memory");
   }
-  /// Before anybody's hand_in: this block's parts of `rows` rows are not there; the first row's are
-  /// at `row`, the next one's `step` further. One statement, as the waits: a loop takes the
-  /// compiler 2 ms.
+  /// Before any block's publish_part: this block's parts of `rows` rows are not there; the first
+  /// row's are at `row`, the next one's `step` further. One statement, as the waits: a loop takes
+  /// the compiler 2 ms.
   __device__ void clear(double* row, int rows, int64_t step, int lane) const {
     asm volatile(
         "{\n .reg .pred p;\n .reg .b64 at;\n .reg .s32 left;\n mov.b64 at, %0;\n"
@@ -78,7 +78,7 @@ struct RingMeeting {
   }
   /// From a block's part to the row's total, by a warp; every lane gets it. What is there is not
   /// asked for again: all parts in each turn, two at a time, took 2 % longer (H200, 16×4194304).
-  __device__ double meet(double* row, double part, int lane) const {
+  __device__ double total(double* row, double part, int lane) const {
     constexpr int kEach = (kBlocks + kWarp - 1) / kWarp;
     if (lane < kCopies) store(row + lane * kBlocks + member, part == 0 ? -0.0 : part);
     const double* from = row + member % kCopies * kBlocks + lane;
@@ -275,18 +275,18 @@ __device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>
                               RingSums<S, C>& sums) {
   using Shape = RingShape<S, C>;
   const int lane = threadIdx.x % kWarp;
-  using Meeting = RingMeeting<C.blocks>;
-  const Meeting meeting = {static_cast<int>(blockIdx.x % C.blocks)};
-  double* row = params.parts + rows.group * Meeting::kRow;
-  const int64_t step = rows.groups * Meeting::kRow;
-  meeting.clear(row, rows.count, step, lane);
+  using GroupSum = RingRowSum<C.blocks>;
+  const GroupSum row_sum = {static_cast<int>(blockIdx.x % C.blocks)};
+  double* row = params.parts + rows.group * GroupSum::kRow;
+  const int64_t step = rows.groups * GroupSum::kRow;
+  row_sum.clear(row, rows.count, step, lane);
   grid_sync(lane);
   RingPlace<Shape::kSets> place;
 #pragma unroll 1
   for (int i = 0; i < rows.count; ++i, place.advance(), row += step) {
     sums.summed[place.stage].wait(place.parity);
     double sum = warp_sum(lane < Shape::kWarps ? sums.parts[place.stage][lane] : 0.0);
-    sum = meeting.meet(row, sum, lane);
+    sum = row_sum.total(row, sum, lane);
     __syncwarp();
     if (lane > 0) continue;
     sums.totals[place.stage] = sum;
@@ -296,8 +296,8 @@ __device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>
 
 /// A warp's part of a row is complete; its last stage is in slot `at`.
 template <NormCudaTraits S, NormRingConfig C>
-__device__ inline void hand_in(const NormRing<S, C>& ring, const Squares& squares, int at, int set,
-                               RingSums<S, C>& sums) {
+__device__ inline void publish_part(const NormRing<S, C>& ring, const Squares& squares, int at,
+                                    int set, RingSums<S, C>& sums) {
   const float sum = squares.sum();
   // Each lane judges its own part, which leaves f32 where the row does; with eps = 0 it also does
   // where the lane has zeros alone. A vote, so that the compiler knows the lanes to go one way:
@@ -328,7 +328,7 @@ __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& s
   RingStage<kStages> write = RingStage<kStages>::before(kDepth + kLag);
   RingPlace<Shape::kSlots> summed = {kLag, 0}, written;
   RingPlace<kDepth> place = {0, 1};
-  RingPlace<Shape::kSets> handed, ready;
+  RingPlace<Shape::kSets> published, ready;
   char* h = ring.rows.start(p.residual_out, p.residual_out_stride, ring.first);
   char* y = ring.rows.start(p.y, p.y_stride, ring.first);
   const uint32_t rows = ring.rows.count;
@@ -340,9 +340,9 @@ __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& s
       ring.full[place.stage].wait(place.parity);
       ring.sum(squares, h, sum.stage, summed.stage, place.stage);
       if (sum.stage == kStages - 1) {
-        hand_in(ring, squares, summed.stage, handed.stage, sums);
+        publish_part(ring, squares, summed.stage, published.stage, sums);
         squares = {};
-        handed.advance();
+        published.advance();
         h += ring.rows.step(p.residual_out_stride);
       }
     }
@@ -401,4 +401,4 @@ __global__ void __launch_bounds__(C.threads + kWarp, 1)
   stream_rows<S, C>(ring, sums);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -35,8 +35,8 @@ std::int64_t balanced(std::int64_t rows, std::int64_t most) {
 struct Ring : NormForm<NormRingConfig> {
   static constexpr std::int32_t kMinArch = 90;
   static constexpr const char* kInclude = "ops/norm/cuda/norm_ring.cuh";
-  static constexpr const char* kEntry = "dlblas::norm_ring";
-  static constexpr const char* kConfigName = "dlblas::NormRingConfig";
+  static constexpr const char* kEntry = "dlblas::norm::norm_ring";
+  static constexpr const char* kConfigName = "dlblas::norm::NormRingConfig";
   static const ConfigTable<NormRingConfig>& table() {
     static const auto* knobs = new ConfigTable<NormRingConfig>{
         field<&NormRingConfig::threads>("threads", {256, 512}),
@@ -69,8 +69,8 @@ struct Ring : NormForm<NormRingConfig> {
     return false;
   }
 
-  /// The fewest blocks a row that fit, with eight accesses a thread before sixteen. None: vectors =
-  /// 0.
+  /// The fewest blocks per row that fit, with eight accesses per thread before sixteen. None:
+  /// vectors = 0.
   static NormRingConfig preset(const Query& q) {
     NormRingConfig c;
     for (const int most : {8, 16})

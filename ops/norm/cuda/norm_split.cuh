@@ -10,10 +10,10 @@
 #pragma once
 
 #include "device/pdl.cuh"
-#include "ops/norm/cuda/norm_meeting.cuh"
+#include "ops/norm/cuda/grid_row_sum.cuh"
 #include "ops/norm/cuda/norm_tile.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// Sums chunk `chunk` of a row and, with `add`, writes its h.
 template <NormCudaTraits S, NormSplitConfig C, typename Tile>
@@ -31,8 +31,8 @@ __device__ inline void sum_chunk(Tile tile, int64_t row, int chunk, RowSum<C.thr
   const double part = leaves_f32(sum, call)
                           ? squares_wide<S>(h_of<S>(call, row), start, start + tile.width, threads)
                           : sum;
-  // RowSum's barrier came after every thread's writes of h: thread 0 hands them in with the sum.
-  if (threadIdx.x < kWarp) hand_in(part, row, chunk, p.meeting);
+  // RowSum's barrier came after every thread's writes of h: thread 0 publishes them with the sum.
+  if (threadIdx.x < kWarp) publish_part(part, row, chunk, p.row_sum);
 }
 
 /// Scales chunk `chunk` of a row whose sums are on their way.
@@ -47,7 +47,7 @@ __device__ inline void scale_chunk(Tile tile, int64_t row, int chunk, double* sh
   tile.load_weights(weights, call.weight, start);
   // Only this item writes x: its loads may start before the sum is there.
   if constexpr (!S.add) tile.load(h, call.x, row * call.x_stride + start);
-  const double total = total_of(row, shared, p.meeting);
+  const double total = wait_total(row, shared, p.row_sum);
   if constexpr (S.add) tile.load(h, call.residual_out, row * call.residual_out_stride + start);
   tile.normalize(h, weights, row_scale<S.type>(total, call), call.weight_offset);
   tile.template store<Cache::kStream>(call.y, row * call.y_stride + start, h);
@@ -67,9 +67,9 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   launch_dependents();
   for (;;) {
     if (threadIdx.x == 0) {
-      const uint32_t item = atomicAdd(p.ticket, 1u), row = item / p.meeting.members;
+      const uint32_t item = atomicAdd(p.ticket, 1u), row = item / p.row_sum.members;
       shared_row = row;
-      shared_chunk = static_cast<int>(item - row * p.meeting.members);
+      shared_chunk = static_cast<int>(item - row * p.row_sum.members);
     }
     __syncthreads();
     const int64_t row = shared_row;
@@ -81,4 +81,4 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -16,12 +16,12 @@ constexpr std::int64_t kMinAccesses = 2048;
 
 /// How a call's rows are divided.
 struct Division {
-  MeetingLayout meeting;
+  GridRowSumLayout row_sum;
   std::int64_t lag, blocks;
 };
 
 struct Split : NormForm<NormSplitConfig> {
-  static constexpr const char* kConfigName = "dlblas::NormSplitConfig";
+  static constexpr const char* kConfigName = "dlblas::norm::NormSplitConfig";
   static const ConfigTable<NormSplitConfig>& table() {
     static const auto* knobs = new ConfigTable<NormSplitConfig>{
         field<&NormSplitConfig::threads>("threads", {256, 512}),
@@ -78,20 +78,20 @@ struct Split : NormForm<NormSplitConfig> {
   /// For the most rows that the Problem's bucket holds.
   static std::size_t workspace_bytes(const Query& q, const State& state) {
     return static_cast<std::size_t>(
-        divide(state, q.problem.dims[kT], q.problem.dims[kC]).meeting.bytes());
+        divide(state, q.problem.dims[kT], q.problem.dims[kC]).row_sum.bytes());
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& state) {
-    return {
-        clear_source(),
-        {"ops/norm/cuda/norm_split.cuh", kernels::cuda_entry<Split>("dlblas::norm_split", state)}};
+    return {zero_fill_source(),
+            {"ops/norm/cuda/norm_split.cuh",
+             kernels::cuda_entry<Split>("dlblas::norm::norm_split", state)}};
   }
 
   static int clear(const Args& args, const Context& context, const Kernel& kernel,
                    void* workspace) {
     const State& state = kernel.load<State>();
     const Division how = divide(state, args.letters[kT], args.letters[kC]);
-    return clear_workspace(how.meeting.parts_at(), kernel, context, workspace, state.dependent);
+    return zero_workspace(how.row_sum.parts_at(), kernel, context, workspace, state.dependent);
   }
 
   static int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
@@ -99,7 +99,7 @@ struct Split : NormForm<NormSplitConfig> {
     const Division division = divide(state, args.letters[kT], args.letters[kC]);
     NormSplitParams params{};
     params.call = params_of(tensors_of(state), args);
-    params.meeting = division.meeting.in(workspace);
+    params.row_sum = division.row_sum.in(workspace);
     params.ticket = static_cast<std::uint32_t*>(workspace);
     params.lag = division.lag;
     cuda::Launch how;

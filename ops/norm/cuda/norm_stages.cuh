@@ -11,7 +11,7 @@
 #include "device/words.cuh"
 #include "ops/norm/cuda/norm_cuda_config.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 template <NormCudaTraits S>
 using NormVec = Vec<S.type, norm_elements(S)>;
@@ -29,7 +29,10 @@ __device__ inline void store_row(void* base, int64_t offset, const NormVec<S>& v
 }
 template <NormCudaTraits S, Cache kCache = Cache::kDefault>
 __device__ inline NormWeightVec<S> load_weight(const void* base, int64_t offset) {
-  return load_vec<S.weight, norm_elements(S), S.weight_align, kCache>(base, offset);
+  if constexpr (S.weight_align == 0)
+    return NormWeightVec<S>::zero();  // and an offset of 1
+  else
+    return load_vec<S.weight, norm_elements(S), S.weight_align, kCache>(base, offset);
 }
 
 /// The same bits, but the compiler cannot know: it keeps the words over a barrier, and not the
@@ -184,4 +187,4 @@ __device__ inline const void* h_of(const NormCudaParams& p, int64_t row) {
                             row * (S.add ? p.residual_out_stride : p.x_stride));
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -6,7 +6,7 @@
 #include "device/guarded.cuh"
 #include "ops/norm/cuda/norm_stages.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 template <NormCudaTraits S, int kThreads, int kVectors>
 struct NormTile {
@@ -72,7 +72,7 @@ struct NormTile {
     const void* at = at_element<S.weight>(base, offset + first);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
-      if constexpr (kGuarded && S.weight == S.type)
+      if constexpr (kGuarded && S.weight == S.type && S.weight_align > 0)
         load_if<Cache::kEarly>(holds(i), weights[i].words,
                                at_element<S.weight>(at, i * kThreads * N));
       else
@@ -100,8 +100,8 @@ struct NormTile {
   __device__ static void normalize(Row& h, const Weights& weights, RowScale<S.type> scale,
                                    float offset) {
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) h[i] = dlblas::normalize<S>(h[i], weights[i], scale, offset);
+    for (int i = 0; i < kVectors; ++i) h[i] = norm::normalize<S>(h[i], weights[i], scale, offset);
   }
 };
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -27,8 +27,11 @@ OperatorDef layer_norm() {
             .width = "C",
             .operands = {"x", "weight", "bias", "y"},
             .reduces = true,
+            .variants = 2,
+            .cluster_variants = true,
             .registers = 32,
             .access_registers = 8,
+            .late_access_registers = 6,
             .fill =
                 [](const Args& args, RowCall& call) {
                   fill_layer_norm(args.scalars[kLayerNormEps].f, args.letters[kLayerNormC], call);

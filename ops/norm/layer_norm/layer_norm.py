@@ -23,5 +23,5 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "bias": "added last, one value a column; none: 0",
+    "bias": "added last, one value per column; none: 0",
 }

@@ -1,7 +1,8 @@
 // layer_norm of rows: y = (x − mean) · rsqrt(var + eps) · weight + bias, in f32, one rounding.
 // The variance comes from the differences to the mean, never from E[x²] − E[x]². Their sum corrects
 // the mean: rows at 1e4 ± 1 come out as well as others. They are scaled by a power of 2 before they
-// are squared (kScale), so that rows of 1e25 have a variance.
+// are squared (kScale), so that rows of 1e25 have a variance. Variant 1: blocks of a cluster take
+// differences to the mean of their own columns, and meet once.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -20,7 +21,7 @@ struct LayerNorm : RowProgram {
   enum Options { kHasWeight, kHasBias };
   static constexpr int kStages = 2;
   static constexpr int kScopes[] = {kRowScope, kRowScope};
-  static constexpr bool kHasColumns = true;
+  static constexpr bool kHasColumns = true, kBlocksApart = Target::kVariant == 1;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
   using Sum = typename Target::Sum;
@@ -71,6 +72,10 @@ struct LayerNorm : RowProgram {
     stats.mean = static_cast<float>(mean_of(sum, call));
   }
 
+  DLBLAS_ROW void finalize_block(Stage<0>, Stats& stats, float sum, int columns, const RowCall&) {
+    stats.mean = columns > 0 ? sum * Math::reciprocal(static_cast<float>(columns)) : 0;
+  }
+
   DLBLAS_ROW Sums partial(Stage<1>) { return {}; }
   DLBLAS_ROW void accumulate(Stage<1>, Sums& sums, const Kept& kept, const Columns&,
                              const Stats& stats, const Access& at) {
@@ -83,6 +88,23 @@ struct LayerNorm : RowProgram {
     const auto variance = mean_of(total.products, call) - correction * correction;
     stats.factor = Math::rsqrt((variance < 0 ? 0 : variance) + call.f[kScaledEps]) * call.f[kScale];
     stats.shift = static_cast<float>(-correction) * call.f[kUnscale] * stats.factor;
+  }
+
+  template <typename Total>
+  DLBLAS_ROW RowMoments moments(const Stats& stats, const Total& total, int columns,
+                                const RowCall& call) {
+    if (columns <= 0) return {0, 0};
+    const float correction = total.sum * Math::reciprocal(static_cast<float>(columns));
+    const double unscale = call.f[kUnscale];
+    const float squares = total.products - total.sum * correction;
+    return {stats.mean + correction * unscale, squares * unscale * unscale};
+  }
+  DLBLAS_ROW void finalize(Stage<1>, Stats& stats, const RowMoments& row, const RowCall& call) {
+    const double scale = call.f[kScale];
+    const auto variance = static_cast<float>(row.squares * call.d[kInverseWidth64] * scale * scale);
+    stats.mean = static_cast<float>(row.mean);
+    stats.factor = Math::rsqrt((variance < 0 ? 0 : variance) + call.f[kScaledEps]) * call.f[kScale];
+    stats.shift = static_cast<float>(stats.mean - row.mean) * stats.factor;
   }
 
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,

@@ -18,8 +18,9 @@ OperatorDef layer_norm_backward() {
       "r = rsqrt(var_C(x) + eps); n = (x − mean_C(x)) · r; g = dy · weight; "
       "dx = r · (g − mean_C(g) − n · mean_C(g · n)); dweight = sum_T(dy · n); dbias = sum_T(dy)";
   def.letters = {"T", "C"};
-  def.reference = kernels::folded_reference<layer_norm_backward_row<kernels::HostRow>,
-                                            layer_norm_backward_columns<kernels::HostRow>>;
+  kernels::set_shared_row_oracle<layer_norm_backward_shared<kernels::HostRow>,
+                                 layer_norm_backward_row<kernels::HostRow>,
+                                 layer_norm_backward_size>(def);
   def.bound = [](const Problem& problem, int result) {
     const DType dtype = problem.tensors[kGradDx + result].dtype;
     const FloatTraits out = float_traits(dtype);

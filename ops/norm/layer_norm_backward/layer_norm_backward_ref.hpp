@@ -15,8 +15,7 @@
 // layer_norm_backward_program.hpp.
 #pragma once
 
-#include <vector>
-
+#include "device/oracle/fold.hpp"
 #include "ops/norm/layer_norm_moments.hpp"
 
 namespace dlblas::norm {
@@ -26,8 +25,30 @@ enum LayerNormBackwardScalar : int { kGradEps };
 
 inline constexpr double kSecondOrder = 1.02, kMin = 0x1p-126;
 
+/// What dweight needs of a row, which rows share.
+struct KeptMoments {
+  double mean, rstd, shift, factor;  // rstd −1: lost
+
+  double normed(double x) const { return (x - mean) * rstd; }
+  double normed_off(double x) const { return shift + std::abs(normed(x)) * (2 + factor); }
+};
+inline constexpr int kMomentValues = 4;
+
 template <typename Row>
-void layer_norm_backward_row(Row& row) {
+void layer_norm_backward_shared(Row& row) {
+  const auto x = [&](auto c) { return row.load(kGradX, c); };
+  const auto m = layer_norm_moments(row, row.size(kLayerNormC), row.scalar(kGradEps), x);
+  const double values[] = {m.mean, m.lost ? -1 : m.rstd, m.shift(), m.factor()};
+  for (int i = 0; i < kMomentValues; ++i) row.keep(row.index() * kMomentValues + i, values[i]);
+}
+template <typename Row>
+KeptMoments kept_moments(const Row& row, std::int64_t t) {
+  const auto value = [&](int i) { return row.kept(t * kMomentValues + i); };
+  return {value(0), value(1), value(2), value(3)};
+}
+
+template <typename Row>
+void gradients_of_row(Row& row) {
   const auto width = row.size(kLayerNormC);
   const auto n = static_cast<double>(width);
   const bool has_weight = row.has(kGradWeight);
@@ -56,28 +77,36 @@ void layer_norm_backward_row(Row& row) {
 }
 
 template <typename Row>
-void layer_norm_backward_columns(Row& row) {
-  const auto width = row.size(kLayerNormC);
-  std::vector<kernels::FoldedColumn> weight(width), bias(width);
-  std::vector<double> elements(width);
+void gradients_of_columns(Row& row) {
+  const std::int64_t rows = row.size(kLayerNormT);
   bool lost = false;
-  for (std::int64_t t = 0; t < row.size(kLayerNormT); ++t) {
-    row.look_at(t);
-    for (std::int64_t c = 0; c < width; ++c) elements[c] = row.load(kGradX, c);
-    const auto x = [&](auto c) { return elements[c]; };
-    const auto m = layer_norm_moments(row, width, row.scalar(kGradEps), x);
-    lost = lost || m.lost;
-    for (std::int64_t c = 0; c < width; ++c) {
-      const double dy = row.load(kGradDy, c), term = dy * m.normed(x(c));
-      weight[c].add(term, std::abs(dy) * m.normed_off(x(c)) + std::abs(term),
-                    m.shift() * dy + (m.factor() + 3) * term);
-      bias[c].add(dy, 0, 0);
+  for (std::int64_t t = 0; t < rows; ++t) lost = lost || kept_moments(row, t).rstd == -1;
+  row.each(row.size(kLayerNormC), [&](auto c) {
+    kernels::FoldedColumn weight, bias;
+    for (std::int64_t t = 0; t < rows; ++t) {
+      const auto m = kept_moments(row, t);
+      const double x = row.load_row(kGradX, t, c), dy = row.load_row(kGradDy, t, c);
+      const double term = dy * m.normed(x);
+      weight.add(term, std::abs(dy) * m.normed_off(x) + std::abs(term),
+                 m.shift * dy + (m.factor + 3) * term);
+      bias.add(dy, 0, 0);
     }
-  }
-  for (std::int64_t c = 0; c < width; ++c) {
-    row.store(1, c, weight[c].sum(), lost ? -1 : kSecondOrder * weight[c].magnitude());
-    row.store(2, c, bias[c].sum(), bias[c].magnitude());
-  }
+    row.store(1, c, weight.sum(), lost ? -1 : kSecondOrder * weight.magnitude());
+    row.store(2, c, bias.sum(), bias.magnitude());
+  });
 }
+
+template <typename Row>
+void layer_norm_backward_row(Row& row) {
+  if (row.index() < row.size(kLayerNormT)) gradients_of_row(row);
+  if (row.index() == 0) gradients_of_columns(row);
+}
+
+#if !defined(__CUDACC_RTC__)
+inline kernels::SharedSize layer_norm_backward_size(const Args& args) {
+  const std::int64_t rows = args.letters[kLayerNormT];
+  return {rows, rows * kMomentValues};
+}
+#endif
 
 }  // namespace dlblas::norm

@@ -27,8 +27,8 @@ OperatorDef layernorm_gated_rows() {
             .width = "C",
             .operands = {"x", "weight", "bias", "y", "z"},
             .reduces = true,
-            .registers = 40,
-            .access_registers = 14,
+            .registers = 16,
+            .access_registers = 16,
             .fill = fill_layer_norm_row<kGatedEps, kLayerNormC>,
             .choose = [](const Problem& problem, std::int32_t* options) {
               const bool gated = problem.tensors[kGatedZ].dtype != DType::kAbsent;

@@ -12,7 +12,7 @@ from .norm_formulas import normalise  # ops/norm/formulas.py, as it is staged
 
 
 def rms_norm(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
-    return (normalise(tensors["x"], tensors["weight"], scalars, rounding),)
+    return (normalise(tensors["x"], tensors.get("weight"), scalars, rounding),)
 
 
 FORMULAS = {"rms_norm": rms_norm}

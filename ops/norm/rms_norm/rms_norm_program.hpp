@@ -14,9 +14,9 @@ struct RmsNorm : RowProgram {
   static constexpr Operand<0> kX{};
   static constexpr Operand<1> kWeight{};
   static constexpr Operand<2> kY{};
-  static constexpr int kCastBeforeWeight = 0;                 // options
-  enum Scalars : int { kEps, kInverseWidth, kWeightOffset };  // RowCall::f
-  enum Doubles : int { kEps64, kInverseWidth64 };             // RowCall::d
+  static constexpr int kCastBeforeWeight = 0, kHasWeight = 1;  // options
+  enum Scalars : int { kEps, kInverseWidth, kWeightOffset };   // RowCall::f
+  enum Doubles : int { kEps64, kInverseWidth64 };              // RowCall::d
   static constexpr int kStages = 1;
   static constexpr int kScopes[] = {kRowScope};
   static constexpr bool kHasColumns = true, kZeroNeutral = true;
@@ -41,7 +41,12 @@ struct RmsNorm : RowProgram {
   };
 
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    columns.weight = at.load_column(kWeight);
+    // No weight: zeros, and an offset of 1.
+    // The usual case falls through: on CPUs the option is looked at in each access.
+    if (__builtin_expect(at.option(kHasWeight), 1) != 0)
+      columns.weight = at.load_column(kWeight);
+    else
+      columns.weight = at.zeros(kWeight);
   }
   DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept.h = in.x; }

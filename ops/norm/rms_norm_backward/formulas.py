@@ -1,7 +1,7 @@
 """rms_norm_backward once more, in NumPy and f64: what the oracle itself is checked against.
 
 Written from the contract, not from the C++; `rounding` rounds to x's dtype. Read next:
-ops/norm/rms_norm_backward/rms_norm_backward_ref.cpp, docs/testing.md.
+ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp, docs/testing.md.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ def rms_norm_backward(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
     """By the Jacobian of x/rms(x), which is (1 − n·nᵀ/C)/rms(x): not as the C++ has it."""
-    dy, x, weight = tensors["dy"], tensors["x"], tensors["weight"]
+    dy, x, weight = tensors["dy"], tensors["x"], tensors.get("weight", np.ones(1))
     width = x.shape[-1]
     if width == 0:
-        return x, weight
+        return x, np.zeros(0)
     rms = np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + scalars["eps"])
     normed = x / rms
     g = dy * (weight + scalars["weight_offset"])

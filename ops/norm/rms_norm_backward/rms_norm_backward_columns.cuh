@@ -8,7 +8,7 @@
 
 #include "ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// Element offset of a row: all dimensions but the last.
 __device__ inline int64_t row_offset(const StridedView& t, int64_t row) {
@@ -45,7 +45,7 @@ constexpr int scales_blocks() {
   return 0;
 }
 
-/// scales[row] of every row: C.threads threads a row.
+/// scales[row] of every row: C.threads threads per row.
 template <NormCudaTraits S, BackwardColumnsConfig C>
 __global__ void __launch_bounds__(kBackwardColumnsBlock, scales_blocks<S>())
     norm_backward_scales(const __grid_constant__ BackwardColumnsParams p) {
@@ -104,4 +104,4 @@ __global__ void __launch_bounds__(kBackwardColumnsBlock)
   store_partial(p.call, group, c, sums);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -24,7 +24,7 @@ struct Groups {
 };
 
 struct Columns : BackwardForm<BackwardColumnsConfig> {
-  static constexpr const char* kConfigName = "dlblas::BackwardColumnsConfig";
+  static constexpr const char* kConfigName = "dlblas::norm::BackwardColumnsConfig";
   static const ConfigTable<BackwardColumnsConfig>& table() { return columns_table(); }
 
   static Support same_bits(const Query& q) {
@@ -82,8 +82,8 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
 
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
     const char* const include = "ops/norm/rms_norm_backward/rms_norm_backward_columns.cuh";
-    return {{include, kernels::cuda_entry<Columns>("dlblas::norm_backward_scales", s)},
-            {include, kernels::cuda_entry<Columns>("dlblas::norm_backward_columns", s)},
+    return {{include, kernels::cuda_entry<Columns>("dlblas::norm::norm_backward_scales", s)},
+            {include, kernels::cuda_entry<Columns>("dlblas::norm::norm_backward_columns", s)},
             fold_source(q.problem)};
   }
 
@@ -94,7 +94,8 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
     p.x = merged(args.tensors[kX], 1);
     p.dx = merged(args.tensors[kDx], 1);
     if (args.has(kDresidual)) p.dresidual = merged(args.tensors[kDresidual], 1);
-    p.weight_stride = p.call.width <= 1 ? 1 : args.tensors[kWeight].strides[0];
+    if (args.has(kWeight))
+      p.weight_stride = p.call.width <= 1 ? 1 : args.tensors[kWeight].strides[0];
     p.scales = workspace;
     p.rows_per_group = groups_for(s, p.call.rows, p.call.width).rows;
     return p;

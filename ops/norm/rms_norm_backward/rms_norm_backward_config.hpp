@@ -10,14 +10,14 @@
 
 #include "device/dtype.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// Terms of a row's sums are added in f32 over at most this many elements, then in f64: the error
 /// does not grow with the width, and the order depends on nothing but the width and the
 /// configuration.
 inline constexpr int64_t kBackwardBlock = 4096;
 
-struct BackwardTraits {
+struct RmsNormBackwardTraits {
   DType element;            // of dy, x, dresidual and dx
   DType weight;             // element, or f32
   bool add;                 // dresidual is given
@@ -25,7 +25,7 @@ struct BackwardTraits {
 };
 
 /// The searched knobs; the table is in rms_norm_backward_cpu.cpp.
-struct BackwardConfig {
+struct RmsNormBackwardConfig {
   int32_t unroll = 2;     // pairs of vectors in flight: accumulators of each sum
   int32_t task_kib = 64;  // bytes of dy and x per task: below, threads cost more than they bring
 };
@@ -58,15 +58,18 @@ struct BackwardPasses {
   unsigned char place[kMaxPair];
 };
 
-// One entry an instruction set, in objects of their own: norm_<isa>.cpp.
-namespace baseline {
-BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config);
-}
-namespace avx2 {
-BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config);
-}
-namespace avx512 {
-BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config);
-}
+}  // namespace dlblas::norm
 
-}  // namespace dlblas
+// One entry per instruction set, in objects of their own: norm_<isa>.cpp.
+namespace dlblas::baseline {
+norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
+                                     const norm::RmsNormBackwardConfig& config);
+}
+namespace dlblas::avx2 {
+norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
+                                     const norm::RmsNormBackwardConfig& config);
+}
+namespace dlblas::avx512 {
+norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
+                                     const norm::RmsNormBackwardConfig& config);
+}

@@ -1,4 +1,4 @@
-// rms_norm_backward on CPUs: one implementation an instruction-set level. Rows are divided into
+// rms_norm_backward on CPUs: one implementation per instruction-set level. Rows are divided into
 // chunks by the sizes alone; a chunk is one thread's and adds to a partial dweight of its own, in
 // f32; the chunks are added up in order, in f64. So results are the same bits on any number of
 // threads. In: Problem, Config; Args. Out: Kernel; dx and dweight. Flow: call > validate > [select]
@@ -19,7 +19,7 @@ namespace {
 
 /// Code of an instruction-set level.
 struct BackwardLevel {
-  BackwardPasses (*passes)(const BackwardTraits&, const BackwardConfig&);
+  BackwardPasses (*passes)(const RmsNormBackwardTraits&, const RmsNormBackwardConfig&);
 };
 constexpr BackwardLevel kBaseline = {baseline::backward_passes};
 #if defined(__x86_64__)
@@ -61,9 +61,10 @@ struct Job {
   Rows maps[kDx + 1];  // by tensor; weight has none
   std::int64_t rows, width, chunk;
   double eps;
-  float weight_offset;
-  float* partials;  // [chunks, width]
-  double* scales;   // [rows] r, where `sum_column` finds it
+  float weight_offset;  // without a weight 0
+  const float* ones;    // [width], what stands for it; null where there is one
+  float* partials;      // [chunks, width]
+  double* scales;       // [rows] r, where `sum_column` finds it
 
   const TensorView& tensor(int i) const { return args->tensors[i]; }
   char* row(int i, std::int64_t t) const {
@@ -87,7 +88,9 @@ struct Job {
 // of f32.
 void run_row_exactly(const Job& job, std::int64_t t, float* partial) {
   const double offset = job.weight_offset;
-  const auto factor = [&](std::int64_t c) { return load_element(job.tensor(kWeight), c) + offset; };
+  const auto factor = [&](std::int64_t c) {
+    return (job.ones ? 1 : load_element(job.tensor(kWeight), c)) + offset;
+  };
   const auto width = static_cast<double>(job.width);
   double squares = 0, mean = 0;
   for (std::int64_t c = 0; c < job.width; ++c) {
@@ -145,7 +148,7 @@ void run_row(const Job& job, std::int64_t t, BackwardRow& row) {
 void run_chunks(const Job& job, std::int64_t begin, std::int64_t end, bool unit_rows) {
   BackwardRow row = {};
   row.width = job.width;
-  row.weight = job.tensor(kWeight).data;
+  row.weight = job.ones ? job.ones : job.tensor(kWeight).data;
   row.weight_offset = job.weight_offset;
   for (std::int64_t chunk = begin; chunk < end; ++chunk) {
     row.dweight = job.partials + chunk * job.width;
@@ -216,6 +219,12 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   job.scales = static_cast<double*>(workspace);
   job.partials = reinterpret_cast<float*>(job.scales + job.rows);
   const std::int64_t chunks = (job.rows + job.chunk - 1) / job.chunk;
+  job.ones = nullptr;
+  if (!args.has(kWeight)) {
+    float* ones = job.partials + chunks * job.width;
+    std::fill_n(ones, job.width, 1.0f);
+    job.ones = ones;
+  }
   context.run(0, chunks, job.state->grain, [&](std::int64_t begin, std::int64_t end) {
     run_chunks(job, begin, end, unit_rows);
   });
@@ -226,18 +235,19 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 // ---- what is decided before --------------------------------------------------------------------
 
-const ConfigTable<BackwardConfig>& table() {
-  static const auto* knobs = new ConfigTable<BackwardConfig>{
-      field<&BackwardConfig::unroll>("unroll", {1, 2, 4}),
-      field<&BackwardConfig::task_kib>("task_kib", {16, 64, 256}),
+const ConfigTable<RmsNormBackwardConfig>& table() {
+  static const auto* knobs = new ConfigTable<RmsNormBackwardConfig>{
+      field<&RmsNormBackwardConfig::unroll>("unroll", {1, 2, 4}),
+      field<&RmsNormBackwardConfig::task_kib>("task_kib", {16, 64, 256}),
   };
   return *knobs;
 }
 
 void constrain(const Query& q, Space& space) {
   if (q.problem.flags & kDeterministic)
-    space.require(table(), "the same bits: one number of accumulators", {"unroll"},
-                  [](const BackwardConfig& c) { return c.unroll == BackwardConfig().unroll; });
+    space.require(
+        table(), "the same bits: one number of accumulators", {"unroll"},
+        [](const RmsNormBackwardConfig& c) { return c.unroll == RmsNormBackwardConfig().unroll; });
 }
 
 bool rows_are_strided(Layout layout) {
@@ -267,20 +277,24 @@ double estimate(const Query& q, const Config&) {
 
 Kernel prepare(const Query& q, const Config& config) {
   const Problem& problem = q.problem;
-  const BackwardConfig chosen = table().from_config(config);
+  const RmsNormBackwardConfig chosen = table().from_config(config);
   const std::int64_t width = problem.dims[kC], rows = problem.dims[kT];
   State state;
   state.cast = problem.scalars[kKeyCastBeforeWeight] != 0;
-  const BackwardTraits traits = {problem.tensors[kDy].dtype, problem.tensors[kWeight].dtype,
-                                 has_residual(problem), state.cast};
+  const bool weighted = has(problem, kWeight);
+  const RmsNormBackwardTraits traits = {problem.tensors[kDy].dtype,
+                                        weighted ? problem.tensors[kWeight].dtype : DType::kF32,
+                                        has_residual(problem), state.cast};
   state.passes = kernels::code_of<BackwardLevel>(q).passes(traits, chosen);
   const std::int64_t chunk_bytes =
       2 * chunk_rows(rows, width) * width * size_of(problem.tensors[kDy].dtype);
   state.grain =
       std::max<std::int64_t>(1, chosen.task_kib * 1024 / std::max<std::int64_t>(1, chunk_bytes));
-  return make_kernel({run}, state,
-                     static_cast<std::size_t>(rows) * sizeof(double) +
-                         static_cast<std::size_t>(most_chunks(rows) * width) * sizeof(float));
+  return make_kernel(
+      {run}, state,
+      static_cast<std::size_t>(rows) * sizeof(double) +
+          static_cast<std::size_t>((most_chunks(rows) + (weighted ? 0 : 1)) * width) *
+              sizeof(float));
 }
 
 }  // namespace
@@ -291,7 +305,7 @@ std::vector<Implementation> cpu() {
   base.knobs = &table();
   base.supports = supports;
   base.constrain = constrain;
-  base.heuristic = [](const Query&) { return table().to_config(BackwardConfig{}); };
+  base.heuristic = [](const Query&) { return table().to_config(RmsNormBackwardConfig{}); };
   base.estimate = estimate;
   base.prepare = prepare;
   return kernels::per_level(base, "cpu_", {

@@ -31,7 +31,8 @@ Support supports_rows(const Problem& problem) {
 NormCudaTraits traits_of(const Problem& problem) {
   NormCudaTraits s = {};
   s.type = problem.tensors[kDy].dtype;
-  s.weight = problem.tensors[kWeight].dtype;
+  const bool weighted = has(problem, kWeight);
+  s.weight = weighted ? problem.tensors[kWeight].dtype : s.type;
   s.add = has_residual(problem);
   s.cast_before_weight = problem.scalars[kKeyCastBeforeWeight] != 0 && s.type != DType::kF32;
   s.align = 16;
@@ -39,9 +40,10 @@ NormCudaTraits traits_of(const Problem& problem) {
     if (has(problem, i)) s.align = std::min(s.align, 1 << problem.tensors[i].align_log2);
   const std::int64_t row_bytes = problem.dims[kC] * size_of(s.type);
   while (s.align > 1 && row_bytes % s.align != 0) s.align /= 2;
-  s.weight_align = 1 << problem.tensors[kWeight].align_log2;
+  s.weight_align = weighted ? 1 << problem.tensors[kWeight].align_log2 : 0;
   // An access of several elements is of words.
-  if (!supports_rows(problem) || s.weight_align < 4) s.align = std::min(s.align, size_of(s.type));
+  if (!supports_rows(problem) || (weighted && s.weight_align < 4))
+    s.align = std::min(s.align, size_of(s.type));
   return s;
 }
 
@@ -51,7 +53,8 @@ BackwardCudaParams params_of(const Args& args, void* partials) {
   BackwardCudaParams p = {};
   p.dy = args.tensors[kDy].data;
   p.x = args.tensors[kX].data;
-  p.weight = args.tensors[kWeight].data;
+  const bool weighted = args.has(kWeight);
+  p.weight = weighted ? args.tensors[kWeight].data : nullptr;
   p.dx = args.tensors[kDx].data;
   p.partials = static_cast<float*>(partials);
   p.dy_stride = rows_of(args.tensors[kDy]).stride;
@@ -67,7 +70,7 @@ BackwardCudaParams params_of(const Args& args, void* partials) {
   p.inverse_width = 1.0 / static_cast<double>(p.width);
   p.eps_f32 = static_cast<float>(p.eps);
   p.inverse_width_f32 = static_cast<float>(p.inverse_width);
-  p.weight_offset = static_cast<float>(args.scalars[kWeightOffset].f);
+  p.weight_offset = weighted ? static_cast<float>(args.scalars[kWeightOffset].f) : 1.0f;
   return p;
 }
 
@@ -91,7 +94,7 @@ KernelSource fold_source(const Problem& problem) {
   const DType dtype = problem.tensors[kDweight].dtype;
   const int align = 1 << problem.tensors[kDweight].align_log2;
   return {"ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh",
-          text("dlblas::norm_backward_fold<dlblas::DType(", static_cast<int>(dtype), "), ",
+          text("dlblas::norm::norm_backward_fold<dlblas::DType(", static_cast<int>(dtype), "), ",
                align < size_of(dtype) ? 1 : static_cast<int>(size_of(dtype)), ">")};
 }
 
@@ -128,8 +131,8 @@ bool fits(const NormCudaTraits& s, std::int64_t width, const BackwardRegistersCo
   return c.threads == 8 || access / 2 < width;
 }
 
-/// Two accesses a thread where that holds the width; 512 threads a multiprocessor, which leaves
-/// each 128 registers; no more rows a block than give every multiprocessor one. `threads` 0: none
+/// Two accesses per thread where that holds the width; 512 threads per multiprocessor, which leaves
+/// each 128 registers; no more rows per block than give every multiprocessor one. `threads` 0: none
 /// fits.
 BackwardRegistersConfig default_registers(const Problem& problem, const DeviceInfo& device) {
   const NormCudaTraits s = traits_of(problem);
@@ -153,7 +156,7 @@ BackwardRegistersConfig default_registers(const Problem& problem, const DeviceIn
 }
 
 struct Registers : BackwardForm<BackwardRegistersConfig> {
-  static constexpr const char* kConfigName = "dlblas::BackwardRegistersConfig";
+  static constexpr const char* kConfigName = "dlblas::norm::BackwardRegistersConfig";
   static const ConfigTable<BackwardRegistersConfig>& table() { return registers_table(); }
 
   static NormCudaTraits traits(const Query& q, const BackwardRegistersConfig& c) {
@@ -198,7 +201,7 @@ struct Registers : BackwardForm<BackwardRegistersConfig> {
 
   static std::vector<KernelSource> sources(const Query& q, const State& state) {
     return {{"ops/norm/rms_norm_backward/rms_norm_backward_registers.cuh",
-             kernels::cuda_entry<Registers>("dlblas::norm_backward_registers", state)},
+             kernels::cuda_entry<Registers>("dlblas::norm::norm_backward_registers", state)},
             fold_source(q.problem)};
   }
 

@@ -8,7 +8,7 @@
 #include "device/view.hpp"
 #include "ops/norm/cuda/norm_cuda_config.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// cuda_registers: a row of x and of dy, and its share of dweight, live in registers.
 struct BackwardRegistersConfig {
@@ -81,11 +81,11 @@ constexpr bool valid(const NormCudaTraits& s, const BackwardRegistersConfig& c) 
   // Without bounds to check, one access is still floats, and floats again once they are rounded,
   // when the next is begun.
   const int rounded = s.full && s.cast_before_weight ? 2 * norm_elements(s) : 0;
-  // Registers come in steps of 8 a thread, and a thread has 255 at most.
+  // Registers come in steps of 8 per thread, and a thread has 255 at most.
   const int registers = (backward_held_words(s, c) + rounded + 40 + 7) / 8 * 8;
   return block >= 64 && block <= kMaxBlockThreads && block * c.blocks <= 1536 &&
          (c.threads <= 32 || c.rows <= kMaxNamedBarriers) && registers <= 248 &&
          registers * block * c.blocks <= 65536;
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

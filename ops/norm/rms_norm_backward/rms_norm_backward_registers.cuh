@@ -7,7 +7,7 @@
 
 #include "ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// What one thread holds of a row: C.vectors accesses, C.threads apart.
 template <NormCudaTraits S, BackwardRegistersConfig C>
@@ -133,4 +133,4 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   store_block<S, C>(at, p, sums, local, thread);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

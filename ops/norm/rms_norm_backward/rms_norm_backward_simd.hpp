@@ -16,12 +16,12 @@ DLBLAS_INLINE Pair splat2(Vec v) { return {v, v}; }
 
 /// g = dy · (weight + weight_offset) of elements [i, i + kPair).
 template <DType E, DType W>
-DLBLAS_INLINE Pair scaled2(const BackwardRow& row, Pair dy, int64_t i) {
+DLBLAS_INLINE Pair scaled2(const norm::BackwardRow& row, Pair dy, int64_t i) {
   const Pair w = load2<W, E>(at<W>(row.weight, i));
   return mul2(dy, add2(w, splat2(broadcast(row.weight_offset))));
 }
 template <DType W>
-DLBLAS_INLINE Vec scaled_partial(const BackwardRow& row, Vec dy, int64_t i, int n) {
+DLBLAS_INLINE Vec scaled_partial(const norm::BackwardRow& row, Vec dy, int64_t i, int n) {
   const Vec w = load_partial<W>(at<W>(row.weight, i), n);
   return mul(dy, add(w, broadcast(row.weight_offset)));
 }
@@ -36,8 +36,8 @@ DLBLAS_INLINE float reduce_all(Pair* sums) {
 
 /// Adds elements [begin, end) to the two sums.
 template <DType E, DType W, int kUnroll>
-DLBLAS_INLINE void sum_gradient_block(const BackwardRow& row, int64_t begin, int64_t end,
-                                      BackwardSums& total) {
+DLBLAS_INLINE void sum_gradient_block(const norm::BackwardRow& row, int64_t begin, int64_t end,
+                                      norm::BackwardSums& total) {
   Pair squares[kUnroll], products[kUnroll];
   for (int u = 0; u < kUnroll; ++u) squares[u] = products[u] = {zero(), zero()};
   auto step = [&](int u, int64_t i) __attribute__((always_inline)) {
@@ -63,10 +63,11 @@ DLBLAS_INLINE void sum_gradient_block(const BackwardRow& row, int64_t begin, int
 }
 
 template <DType E, DType W, int kUnroll>
-BackwardSums sum_gradient(const BackwardRow& row) {
-  BackwardSums total = {0, 0};
-  for (int64_t begin = 0; begin < row.width; begin += kBackwardBlock) {
-    const int64_t end = begin + kBackwardBlock < row.width ? begin + kBackwardBlock : row.width;
+norm::BackwardSums sum_gradient(const norm::BackwardRow& row) {
+  norm::BackwardSums total = {0, 0};
+  for (int64_t begin = 0; begin < row.width; begin += norm::kBackwardBlock) {
+    const int64_t end =
+        begin + norm::kBackwardBlock < row.width ? begin + norm::kBackwardBlock : row.width;
     sum_gradient_block<E, W, kUnroll>(row, begin, end, total);
   }
   return total;
@@ -79,7 +80,7 @@ struct Scales {
 
 /// dx, and n = x · r as dweight takes it.
 template <DType E, DType W, bool kAdd, bool kCast>
-DLBLAS_INLINE void write_gradient2(const BackwardRow& row, int64_t i, Scales k) {
+DLBLAS_INLINE void write_gradient2(const norm::BackwardRow& row, int64_t i, Scales k) {
   constexpr Nans kN = kNans<E, W>;
   const Pair x = load2<E, E>(at<E>(row.x, i)), dy = load2<E, E>(at<E>(row.dy, i));
   Pair n = mul2(x, splat2(k.r));
@@ -91,7 +92,7 @@ DLBLAS_INLINE void write_gradient2(const BackwardRow& row, int64_t i, Scales k) 
     store2<E, kN>(at<E>(row.dx, i), mul2(t, splat2(k.r)));
   }
   if constexpr (kCast) n = round2<E, kNans<E, E>>(n);
-  // In the lanes' order: no permutation a row. The host knows it from `place`.
+  // In the lanes' order: no permutation per row. The host knows it from `place`.
   float* sum = row.dweight + i;
   store<DType::kF32>(sum, fma(dy.a, n.a, load<DType::kF32>(sum)));
   store<DType::kF32>(sum + kWidth, fma(dy.b, n.b, load<DType::kF32>(sum + kWidth)));
@@ -99,7 +100,8 @@ DLBLAS_INLINE void write_gradient2(const BackwardRow& row, int64_t i, Scales k) 
 
 /// The same for m <= kWidth elements.
 template <DType E, DType W, bool kAdd, bool kCast>
-DLBLAS_INLINE void write_gradient_partial(const BackwardRow& row, int64_t i, Scales k, int m) {
+DLBLAS_INLINE void write_gradient_partial(const norm::BackwardRow& row, int64_t i, Scales k,
+                                          int m) {
   const Vec x = load_partial<E>(at<E>(row.x, i), m), dy = load_partial<E>(at<E>(row.dy, i), m);
   Vec n = mul(x, k.r);
   Vec dx = mul(fma(n, k.minus_s, scaled_partial<W>(row, dy, i, m)), k.r);
@@ -112,7 +114,7 @@ DLBLAS_INLINE void write_gradient_partial(const BackwardRow& row, int64_t i, Sca
 }
 
 template <DType E, DType W, bool kAdd, bool kCast>
-void write_gradient(const BackwardRow& row, float r, float s) {
+void write_gradient(const norm::BackwardRow& row, float r, float s) {
   const Scales k = {broadcast(r), broadcast(-s)};
   int64_t i = 0;
   for (; i + kPair <= row.width; i += kPair) write_gradient2<E, W, kAdd, kCast>(row, i, k);
@@ -122,8 +124,9 @@ void write_gradient(const BackwardRow& row, float r, float s) {
 }
 
 template <DType E, DType W>
-BackwardPasses pick_gradient(const BackwardTraits& traits, const BackwardConfig& config) {
-  BackwardPasses passes = {};
+norm::BackwardPasses pick_gradient(const norm::RmsNormBackwardTraits& traits,
+                                   const norm::RmsNormBackwardConfig& config) {
+  norm::BackwardPasses passes = {};
   passes.sum = config.unroll == 1   ? sum_gradient<E, W, 1>
                : config.unroll == 2 ? sum_gradient<E, W, 2>
                                     : sum_gradient<E, W, 4>;
@@ -148,7 +151,8 @@ BackwardPasses pick_gradient(const BackwardTraits& traits, const BackwardConfig&
 
 }  // namespace
 
-BackwardPasses backward_passes(const BackwardTraits& traits, const BackwardConfig& config) {
+norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
+                                     const norm::RmsNormBackwardConfig& config) {
   const bool same = traits.weight == traits.element;
   switch (traits.element) {
     case DType::kF32:

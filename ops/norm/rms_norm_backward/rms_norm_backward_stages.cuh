@@ -9,7 +9,7 @@
 #include "ops/norm/cuda/norm_stages.cuh"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_cuda_config.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
 /// g = dy · (weight + weight_offset).
 template <NormCudaTraits S>
@@ -58,7 +58,9 @@ struct WideGradientSums {
       if (c >= end) break;
       const double x = load_element<S.type, S.align>(p.x, row * p.x_stride + c);
       const double dy = load_element<S.type, S.align>(p.dy, row * p.dy_stride + c);
-      const double weight = load_element<S.weight, S.weight_align>(p.weight, c);
+      double weight = 0;
+      if constexpr (S.weight_align > 0)
+        weight = load_element<S.weight, S.weight_align>(p.weight, c);
       squares += x * x;
       products += dy * (weight + p.weight_offset) * x;
     }
@@ -176,4 +178,4 @@ __global__ void __launch_bounds__(kFoldColumns* kFoldParts)
   store_vec<kWeight, 1, kAlign>(p.dweight, out * p.dweight_stride, v);
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

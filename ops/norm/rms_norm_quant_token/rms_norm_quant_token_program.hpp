@@ -1,4 +1,4 @@
-// rms_norm of rows in 8 bits, a scale a row: y as rms_norm's, in f32; scale = max |y| / 448,
+// rms_norm of rows in 8 bits, one scale per row: y as rms_norm's, in f32; scale = max |y| / 448,
 // q = y / scale, to nearest even, saturated.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once

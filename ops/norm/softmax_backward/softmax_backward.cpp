@@ -26,7 +26,8 @@ OperatorDef softmax_backward() {
                                          .width = "C",
                                          .operands = {"dy", "y", "dx"},
                                          .reduces = true,
-                                         .access_registers = 14});
+                                         .registers = 16,
+                                         .access_registers = 12});
   return def;
 }
 

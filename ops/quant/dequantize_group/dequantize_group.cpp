@@ -29,7 +29,9 @@ OperatorDef dequantize_group() {
   kernels::add_row_implementations(def, {.program = "dequantize_group",
                                          .width = "K",
                                          .operands = {"q", "scale", "y"},
-                                         .group = "group"});
+                                         .group = "group",
+                                         .registers = 20,
+                                         .access_registers = 4});
   return def;
 }
 

@@ -1,5 +1,6 @@
 // quantize_channel: schema; oracle and implementations are those of all scales over tiles.
 // Read next: ops/quant/tiles.cpp (what it computes), ops/quant/tiles.cuh, tiles_cpu.cpp (how).
+#include "ops/quant/quantize_channel/quantize_channel_ref.hpp"
 #include "ops/quant/tiles.hpp"
 
 namespace dlblas::quant {
@@ -13,6 +14,9 @@ OperatorDef quantize_channel() {
       "scale_dtype: \"f32\"|\"ue8m0\" = \"f32\" runtime) -> "
       "(q: dtype|f8e4m3[*T, K], scale: f32[K]) where T: bucket(tokens)";
   def.formula = "scale = max_T |x| / largest; q = round(x / scale)";
+  kernels::set_shared_row_oracle<quantize_channel_shared<kernels::HostRow>,
+                                 quantize_channel_row<kernels::HostRow>,
+                                 tiles::shared_size<QuantTile::kChannel>>(def);
   tiles::define(def, QuantTile::kChannel);
   return def;
 }

@@ -1,4 +1,4 @@
-// mrope_heads, rotary embeddings with three positions a token: schema, oracle and program.
+// mrope_heads, rotary embeddings with three positions per token: schema, oracle and program.
 // Read next: mrope_heads_program.hpp (what it computes), mrope_heads_ref.hpp (how exactly).
 #include "core/error.hpp"
 #include "kernels/rows.hpp"
@@ -52,7 +52,7 @@ OperatorDef mrope_heads() {
       .operands = {"q|k", "q_out|k_out", "cos_sin_cache", "time", "height", "width"},
       .rows = "T",
       .heads = heads};
-  op.registers = 40, op.access_registers = 20;
+  op.registers = 32, op.access_registers = 16;
   op.span = rotation_span<kMropeStyle>;
   op.fill = [](const Args& args, RowCall& call) {
     call.n[0] = args.scalars[kMropeFirst].i, call.n[1] = args.scalars[kMropeSecond].i;

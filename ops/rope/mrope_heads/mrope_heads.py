@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "mrope_heads": {
-        "summary": "Rotates heads by rows of a table that three positions a token choose.",
+        "summary": "Rotates heads by rows of a table that three positions per token choose.",
         "formula": (
             "[cos | sin] = cos_sin_cache[time] for pairs below first, [height] below second, "
             "[width] from there on; out_l = x_l · cos − x_h · sin, out_h = x_h · cos + x_l · sin "

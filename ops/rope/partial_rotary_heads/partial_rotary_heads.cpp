@@ -32,6 +32,7 @@ OperatorDef partial_rotary_heads() {
                        .width = "Dh",
                        .operands = {"q|kv", "q_out|k_out", "|v_out", "k_pe", "cos", "sin"}};
   latent_heads<kPartialDn, kPartialDh, kPartialDv>(op);
+  op.registers = 8, op.access_registers = 40;
   kernels::add_row_implementations(def, op);
   return def;
 }

@@ -47,7 +47,7 @@ OperatorDef qk_norm_rope() {
     return rotated_heads(letters[kQkDh], letters[kQkDp]);
   };
   op.reduces_groups = true;
-  op.registers = 44, op.access_registers = 24;
+  op.registers = 36, op.access_registers = 16;
   op.span = rotation_span<0>;
   op.fill = [](const Args& args, RowCall& call) {
     const std::int64_t width = 2 * (args.letters[kQkDh] + args.letters[kQkDp]);

@@ -36,3 +36,28 @@ ARGUMENTS: dict[str, str] = {
     "cos_sin_cache": "a row for each position: cosines of its Dh angles, then their sines",
     "style": "which channels are pairs: neox (i, i + Dh), interleaved (2i, 2i + 1)",
 }
+
+# Letter of the schemas -> what it counts.
+LETTERS: dict[str, str] = {
+    "H": "query heads",
+    "Hkv": "heads of keys and values",
+    "Dh": "pairs that are rotated in a head",
+    "Dn": "channels of a head that are not rotated",
+    "Dp": "half the channels of a head that are not rotated",
+    "Dv": "channels of a head of values",
+    "P": "positions in the table",
+    "Pc": "pages of the cache",
+    "page": "tokens of a page",
+}
+
+# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+OVERVIEW: list[tuple[str, str, str, str]] = [
+    (
+        "`rope`, `apply_rotary_pos_emb`, `fused_rotary_emb`, `qk_norm_rope`, "
+        "`fused_rmsnorm_rope`, `mrope`, `partial_rotary_emb`; `rope_tables`",
+        "rotary embeddings of q and k, by positions, by tables or by frequencies; also in "
+        "place; of each head's norm, into its cache, of `rms_norm(x)`",
+        "AVX-512, AVX2, baseline",
+        "registers; any layout",
+    ),
+]

@@ -11,7 +11,7 @@
 #include "ops/ssm/selective_scan/selective_scan_config.hpp"
 #include "ops/ssm/step.cuh"
 
-namespace dlblas {
+namespace dlblas::ssm {
 
 namespace selective_scan_detail {
 
@@ -203,4 +203,4 @@ __global__ void __launch_bounds__(K.threads)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::ssm

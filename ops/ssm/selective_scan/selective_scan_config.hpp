@@ -4,7 +4,7 @@
 
 #include "device/types.hpp"
 
-namespace dlblas {
+namespace dlblas::ssm {
 
 struct SelectiveScanTraits {
   DType u, delta, a, b, c;
@@ -34,4 +34,4 @@ struct SelectiveScanParams {
 static_assert(sizeof(SelectiveScanParams) == 8 * (11 + 30 + 1 + 2),
               "host and device read the same");
 
-}  // namespace dlblas
+}  // namespace dlblas::ssm

@@ -1,5 +1,5 @@
-// selective_scan on CPUs: one implementation an instruction-set level. A task is some channels of a
-// group over the whole sequence, block by block of steps: B and C of a block are turned over once
+// selective_scan on CPUs: one implementation per instruction-set level. A task is some channels of
+// a group over the whole sequence, block by block of steps: B and C of a block are turned over once
 // for all of them, so that a step reads its rows side by side.
 // In: Problem, Config; Args. Out: Kernel; y and the last state. Flow: call > validate > [select] >
 // [compile] > [launch].  Read next: ops/ssm/steps_simd.hpp.

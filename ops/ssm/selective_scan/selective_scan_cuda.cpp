@@ -10,8 +10,8 @@ namespace {
 
 struct Form : kernels::CudaForm<SelectiveScanTraits, SelectiveScanConfig> {
   static constexpr const char* kInclude = "ops/ssm/selective_scan/selective_scan.cuh";
-  static constexpr const char* kEntry = "dlblas::selective_scan";
-  static constexpr const char* kConfigName = "dlblas::SelectiveScanConfig";
+  static constexpr const char* kEntry = "dlblas::ssm::selective_scan";
+  static constexpr const char* kConfigName = "dlblas::ssm::SelectiveScanConfig";
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{
@@ -21,7 +21,7 @@ struct Form : kernels::CudaForm<SelectiveScanTraits, SelectiveScanConfig> {
   }
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::SelectiveScanTraits",
+        "dlblas::ssm::SelectiveScanTraits",
         {member<&Traits::u>("u"), member<&Traits::delta>("delta"), member<&Traits::a>("a"),
          member<&Traits::b>("b"), member<&Traits::c>("c"), member<&Traits::d>("d"),
          member<&Traits::initial>("initial"), member<&Traits::z>("z"),

@@ -1,11 +1,31 @@
 // The oracle of selective_scan, in f64 and for any strides: one channel after the other, step by
 // step. Read next: ops/ssm/step_oracle.hpp (the step, and what it allows).
+#include <cmath>
 #include <vector>
 
 #include "ops/ssm/selective_scan/selective_scan.hpp"
 #include "ops/ssm/step_oracle.hpp"
 
 namespace dlblas::ssm::scan {
+namespace {
+
+/// An element by its place in each dimension.
+template <typename... Places>
+double element(const TensorView& t, Places... places) {
+  const std::int64_t at[] = {static_cast<std::int64_t>(places)...};
+  std::int64_t offset = 0;
+  for (int i = 0; i < t.rank; ++i) offset += at[i] * t.strides[i];
+  return load_element(t, offset);
+}
+
+/// What a reference says of one element.
+void put(const OracleOut& out, std::int64_t at, DType type, const Rounded& r, bool lost) {
+  const double stored = round_to(type, r.value);
+  out.value[at] = std::isinf(stored) ? stored : r.value;
+  out.magnitude[at] = lost ? -1 : std::isfinite(r.off) ? r.off : 0;
+}
+
+}  // namespace
 
 void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out) {
   const std::int64_t channels = args.letters[kG] * args.letters[kR];

@@ -1,10 +1,8 @@
 // selective_state_update, one token of a state-space model for each sequence: schema, oracle and
 // implementations. Heads are letters G (groups that share B and C) and R (heads of a group).
-// Read next: selective_state_update_ref.cpp (what it computes), selective_state_update_cpu.cpp and
+// Read next: selective_state_update_ref.hpp (what it computes), selective_state_update_cpu.cpp and
 // selective_state_update.cuh (how).
 #include "ops/ssm/selective_state_update/selective_state_update.hpp"
-
-#include "ops/ssm/step_oracle.hpp"
 
 namespace dlblas::ssm {
 
@@ -22,7 +20,7 @@ OperatorDef selective_state_update() {
       "dt' = softplus(dt + dt_bias); state = e^(dt'·A)·state + dt'·x·B; "
       "y = (Σ_N C·state + D·x)·silu(z)";
   def.letters = {"batch", "G", "R", "P", "N"};
-  def.reference = update::reference;
+  kernels::set_row_oracle<selective_state_update_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int judged) {
     return step_bound(problem.tensors[judged == 0 ? update::kY : update::kState].dtype);
   };

@@ -9,7 +9,7 @@
 #include "ops/ssm/selective_state_update/selective_state_update_config.hpp"
 #include "ops/ssm/step.cuh"
 
-namespace dlblas {
+namespace dlblas::ssm {
 
 template <StateUpdateTraits S, StateUpdateConfig K>
 __global__ void __launch_bounds__(K.warps* kWarp)
@@ -95,4 +95,4 @@ __global__ void __launch_bounds__(K.warps* kWarp)
   }
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::ssm

@@ -3,15 +3,11 @@
 
 #include <vector>
 
+#include "ops/ssm/selective_state_update/selective_state_update_ref.hpp"
 #include "registry/operator.hpp"
 
 namespace dlblas::ssm::update {
 
-enum Tensor : int { kState, kX, kDt, kA, kB, kC, kD, kZ, kDtBias, kY };
-enum Letter : int { kBatch, kG, kR, kP, kN };
-enum Scalar : int { kSoftplus };
-
-void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out);
 std::vector<Implementation> cpu();
 Implementation cuda();
 

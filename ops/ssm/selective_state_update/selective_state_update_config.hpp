@@ -4,7 +4,7 @@
 
 #include "device/types.hpp"
 
-namespace dlblas {
+namespace dlblas::ssm {
 
 struct StateUpdateTraits {
   DType state, x, dt, a, b, c;
@@ -38,4 +38,4 @@ struct StateUpdateParams {
 };
 static_assert(sizeof(StateUpdateParams) == 8 * (10 + 29 + 2 + 1), "host and device read the same");
 
-}  // namespace dlblas
+}  // namespace dlblas::ssm

@@ -1,4 +1,4 @@
-// selective_state_update on CPUs: one implementation an instruction-set level. A task is some
+// selective_state_update on CPUs: one implementation per instruction-set level. A task is some
 // channels of a head, whose rows of the state are read and written once.
 // In: Problem, Config; Args. Out: Kernel; y and the state. Flow: call > validate > [select] >
 // [compile] > [launch].  Read next: ops/ssm/steps_simd.hpp.

@@ -11,8 +11,8 @@ namespace {
 struct Form : kernels::CudaForm<StateUpdateTraits, StateUpdateConfig> {
   static constexpr const char* kInclude =
       "ops/ssm/selective_state_update/selective_state_update.cuh";
-  static constexpr const char* kEntry = "dlblas::selective_state_update";
-  static constexpr const char* kConfigName = "dlblas::StateUpdateConfig";
+  static constexpr const char* kEntry = "dlblas::ssm::selective_state_update";
+  static constexpr const char* kConfigName = "dlblas::ssm::StateUpdateConfig";
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{field<&Config::rows>("rows", {1, 2, 4, 8}),
@@ -21,7 +21,7 @@ struct Form : kernels::CudaForm<StateUpdateTraits, StateUpdateConfig> {
   }
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
-        "dlblas::StateUpdateTraits",
+        "dlblas::ssm::StateUpdateTraits",
         {member<&Traits::state>("state"), member<&Traits::x>("x"), member<&Traits::dt>("dt"),
          member<&Traits::a>("a"), member<&Traits::b>("b"), member<&Traits::c>("c"),
          member<&Traits::d>("d"), member<&Traits::z>("z"), member<&Traits::bias>("bias"),
@@ -63,7 +63,7 @@ struct Form : kernels::CudaForm<StateUpdateTraits, StateUpdateConfig> {
   static Config preset(const Query& q) {
     Config c;
     if (q.problem.dims[kN] == 0) return c;
-    // Fewer rows a thread where all of them do not fill the device.
+    // Fewer rows per thread where all of them do not fill the device.
     const auto& dims = q.problem.dims;
     double heads = 1;
     for (const Letter letter : {kBatch, kG, kR}) heads *= static_cast<double>(dims[letter]);

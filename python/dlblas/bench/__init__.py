@@ -41,10 +41,10 @@ SECTIONS: dict[str, tuple[int, ...]] = {
     "rows": (1, 2),
     "matmul": (0,),
 }
-# Search budget a key. matmul's own space has thousands of points, and 30 of them a second.
+# Search budget per key. matmul's own space has thousands of points, and 30 of them a second.
 _SECONDS = {"matmul": 60.0}
 _DEFAULT_SECONDS, _QUICK_SECONDS = 3.0, 0.1
-# Search budget a key on a GPU.
+# Search budget per key on a GPU.
 GPU_SECTIONS: dict[str, float] = {
     "gpu_compile": 0.5,
     "gpu_host": 0.5,
@@ -52,6 +52,7 @@ GPU_SECTIONS: dict[str, float] = {
     "gpu_norm_long": 4.0,
     "gpu_norm_backward": 3.0,
     "gpu_rows": 2.0,
+    "gpu_chain": 0.8,
     "gpu_matmul": 2.0,
 }
 # Sections whose peers take long to compile: of which operators, each prepared in its own process.
@@ -77,7 +78,9 @@ def _measure(section: str, threads: int, seconds: float, quick: bool, only: list
         result = os.path.join(folder, "rows.json")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
         request |= {"only": only}
-        env = _environment(DLBLAS_CACHE=os.path.join(folder, "store"))
+        # The machine's own rates go into the user's store: later processes estimate with them.
+        own = {} if section == "machine" and not quick else {"DLBLAS_CACHE": f"{folder}/store"}
+        env = _environment(**own)
         if section.endswith(("norm", "rows")):  # which copies stream is then known; see copying.py
             env["GLIBC_TUNABLES"] = f"glibc.cpu.x86_non_temporal_threshold={STREAM_BYTES}"
         if threads:
@@ -360,8 +363,9 @@ def run(
     only: list[str] | None = None,
 ) -> int:
     """Measures and writes; 0 when every section came through, else 1. ``out``: a file for all, or
-    a folder with a file a section. ``prepare``: only has the sections' peers compiled. ``within``:
-    seconds after which gpu_rows begins no other problem. ``only``: the operators of rows."""
+    a folder with one file per section. ``prepare``: only has the sections' peers compiled.
+    ``within``: seconds after which gpu_rows begins no other problem. ``only``: the operators of
+    rows."""
     names = _check_section(section)
     _check_only(names, only or [])
     if prepare:

@@ -1,10 +1,10 @@
 """What the GPU benchmarks measure, in a process with the empty store that ``bench.run`` chose.
 
 ``python -m dlblas.bench.gpu`` with a JSON request on stdin: section, quick, seconds, file for the
-rows. "Ours" is what the library itself chooses after a search of ``seconds`` a key; the variants
+rows. "Ours" is what the library itself chooses after a search of ``seconds`` per key; the variants
 beside it are each CUDA implementation with its default configuration. Ratios are a peer's median
-over ours. With "prepare", an operator, its peers alone run once, so that they compile: a line of
-text a problem, no rows. Needs torch. Read next: gpu_timing.py (how), peers.py (against whom).
+over ours. With "prepare", an operator, its peers alone run once, so that they compile: one line
+of text per problem, no rows. Needs torch. Read next: gpu_timing.py (how), peers.py (the peers).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 import dlblas
-from dlblas.bench import gpu_compile, gpu_rows, peers
+from dlblas.bench import gpu_chain, gpu_compile, gpu_rows, peers
 from dlblas.bench.gpu_contest import Contest, entry
 from dlblas.bench.gpu_session import Session
 from dlblas.bench.gpu_timing import Rotation, Run, host_time, one_line
@@ -312,6 +312,7 @@ SECTIONS: dict[str, Callable[[GpuBench], Iterator[Row]]] = {
     "gpu_norm_long": GpuBench.gpu_norm_long,
     "gpu_norm_backward": GpuBench.gpu_norm_backward,
     "gpu_rows": gpu_rows.rows,
+    "gpu_chain": gpu_chain.rows,
     "gpu_matmul": GpuBench.gpu_matmul,
     "gpu_host": GpuBench.gpu_host,
     "gpu_compile": GpuBench.gpu_compile,
@@ -334,7 +335,7 @@ def _measure(rows: Iterator[Row], result: str) -> int:
 
 
 def _prepare(rows: Iterator[Row]) -> int:
-    """A line a problem; 1 when nothing but the copy ran in any, for then nothing was prepared."""
+    """One line per problem; 1 when nothing but the copy ran in any: nothing was prepared."""
     ran = 0
     for row in rows:
         dims = " ".join(f"{name}={value}" for name, value in row["problem"].items())

@@ -41,14 +41,23 @@ class Contest:
         self._prepare: dict[str, Callable[[], Any]] = {}
         self._versions: dict[str, str] = {}
         self._why: dict[str, str] = {}
+        self._serial: set[str] = set()
         self._times: Mapping[str, Samples] = {}
         self._turn = Rotation(1, 0)
         self._took: dict[str, float] = {}
         self._mark = time.monotonic()
 
     def add(
-        self, name: str, version: str, run: Run, prepare: Callable[[], Any] | None = None
+        self,
+        name: str,
+        version: str,
+        run: Run,
+        prepare: Callable[[], Any] | None = None,
+        serial: bool = False,
     ) -> None:
+        """``serial``: timed without programmatic dependent launch."""
+        if serial:
+            self._serial.add(name)
         self._runs[name], self._versions[name] = run, version
         self._prepare[name] = prepare or functools.partial(_unpin, self._op)
 
@@ -89,7 +98,7 @@ class Contest:
     def hold(self, turn: Rotation) -> None:
         self._turn = turn
         self._times, failed = interleaved(
-            self._runs, turn.sets, self._rounds, self._prepare, self.stream
+            self._runs, turn.sets, self._rounds, self._prepare, self.stream, self._serial
         )
         self._why.update(failed)
         _unpin(self._op)
@@ -107,7 +116,7 @@ class Contest:
 
     def row(self, what: str, problem: Row, implementation: str, config: str) -> Row:
         ours = self._told("dlblas", implementation or "dlblas", config=config)
-        variants = [n for n in self._versions if n.startswith("default ") or n == "own tuned"]
+        variants = [n for n in self._versions if n.startswith(("default ", "own ", "ours "))]
         rivals = [n for n in self._versions if n != "dlblas" and n not in variants]
         against = min(
             (n for n in rivals if n in self._times and n != peers.COPY),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
 import torch
 
+from .gpu_edges import make_full
 from .timing import Samples
 
 # A run on set i of the arrays. What it returns stays alive until that set's next turn: results that
@@ -48,10 +49,13 @@ def rotation(bytes_a_set: int, most: int = _MAX_SETS) -> Rotation:
 
 
 class Captured:
-    """A contestant's graph: ``launches`` runs, on the sets in turn."""
+    """A contestant's graph: ``launches`` runs, on the sets in turn; ``serial``: no kernel begins
+    before the one in front of it ends."""
 
-    def __init__(self, run: Run, sets: int, stream: torch.cuda.Stream) -> None:
-        self._stream, self._alive = stream, [None] * sets
+    def __init__(
+        self, run: Run, sets: int, stream: torch.cuda.Stream, serial: bool = False
+    ) -> None:
+        self._stream, self._alive, self._serial = stream, [None] * sets, serial
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         with torch.cuda.stream(stream):
             run(0)  # nothing compiles or makes handles in a capture
@@ -68,7 +72,7 @@ class Captured:
         # Not torch.cuda.graph(): it empties the allocator's cache at every entry, which costs more
         # than most captures here.
         self.launches = turns * len(self._alive)
-        self._graph = torch.cuda.CUDAGraph()
+        self._graph = torch.cuda.CUDAGraph(keep_graph=self._serial)
         with torch.cuda.stream(self._stream):
             self._graph.capture_begin(capture_error_mode="thread_local")
             try:
@@ -77,6 +81,9 @@ class Captured:
                         self._alive[i] = run(i)
             finally:
                 self._graph.capture_end()
+        if self._serial:
+            make_full(self._graph.raw_cuda_graph())
+            self._graph.instantiate()
 
     def sample(self) -> float:
         """Milliseconds of one run, from one replay."""
@@ -95,15 +102,16 @@ def interleaved(
     rounds: int,
     prepare: Mapping[str, Callable[[], Any]],
     stream: torch.cuda.Stream,
+    serial: Container[str] = (),
 ) -> tuple[dict[str, Samples], dict[str, str]]:
     """Samples of those that run, and why the others do not. ``prepare[name]`` runs before that
-    contestant is captured."""
+    contestant is captured. ``serial``: see ``Captured``."""
     captured: dict[str, Captured] = {}
     failed: dict[str, str] = {}
     for name, run in contestants.items():
         try:
             prepare[name]()
-            captured[name] = Captured(run, sets, stream)
+            captured[name] = Captured(run, sets, stream, name in serial)
         except Exception as error:  # a peer that refuses a problem is a finding, not a failure
             failed[name] = one_line(error)
             captured.pop(name, None)

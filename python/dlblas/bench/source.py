@@ -98,6 +98,8 @@ def made_of(row: Row, info: Row, root: str | None) -> str:
         what = "wgmma test kernel"
     if what in SOURCES:
         return tree_hash(root, what)
+    if "chain" in row:
+        return _digest([family_hash(info, op, "cuda").encode() for op in row["chain"]])
     return family_hash(info, row["op"], "cuda" if what.startswith("gpu_") else "cpu")
 
 

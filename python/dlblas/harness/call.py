@@ -62,7 +62,7 @@ class Call:
             sizes = split_leading(case.dims, self.leading)
         if sizes is None:
             raise SkippedCase("the shape has no two leading dimensions")
-        present = [t for t in specs if not t["optional"] or case.args.get(t["name"])]
+        present = [t for t in specs if not t["optional"] or case.args.get(t["name"], t["usual"])]
         matrices = [t["name"] for t in present if len(t["dims"]) > 1]
         self.with_rows = {t["name"] for t in present if t["dims"] and t["dims"][0]["leading"]}
         crc = zlib.crc32(case.identity.encode())

@@ -1,7 +1,7 @@
 """What a case's tensors of floats hold: draws by the schema's fill, and the special values at
 first, last and tile edges. Indices and integers come from the library (abi.py).
 
-All draws come from one generator a case, so a seed repeats a case wherever it runs. Read next:
+All draws come from one generator per case, so a seed repeats a case wherever it runs. Read next:
 run.py.
 """
 

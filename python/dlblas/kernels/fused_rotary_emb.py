@@ -43,7 +43,7 @@ def fused_rotary_emb(
 
 
 def _placed(made: Any, out: Any) -> Any:
-    """Where one of two results alone has a place."""
+    """``made``, copied to ``out`` where that is given."""
     if out is None:
         return made
     out[...] = made

@@ -27,7 +27,6 @@ class RMSNorm(torch.nn.Module):
     """
 
     weight: torch.nn.Parameter | None
-    _ones: torch.Tensor | None
 
     def __init__(
         self,
@@ -65,22 +64,12 @@ class RMSNorm(torch.nn.Module):
             self.weight = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
             self.reset_parameters()
         else:
-            # The operator has a weight, and a product with 1 is exact: made once, in no state_dict.
             self.register_parameter("weight", None)
-            ones = torch.ones(shape, device=device, dtype=torch.float32)
-            self.register_buffer("_ones", ones, persistent=False)
 
     def reset_parameters(self) -> None:
         """A gain of 1, whatever the offset."""
         if self.weight is not None:
             torch.nn.init.constant_(self.weight, 1.0 - self.weight_offset)
-
-    def _gain(self, x: torch.Tensor) -> torch.Tensor:
-        if self.weight is not None:
-            return self.weight
-        ones = self._ones
-        assert ones is not None
-        return ones if ones.dtype in (x.dtype, torch.float32) else ones.float()
 
     @overload
     def forward(self, x: torch.Tensor) -> torch.Tensor: ...
@@ -90,7 +79,7 @@ class RMSNorm(torch.nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]: ...
     def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> Any:
         weight, eps, offset, cast = (
-            self._gain(x), self.eps, self.weight_offset, self.cast_before_weight
+            self.weight, self.eps, self.weight_offset, self.cast_before_weight
         )  # fmt: skip
         if torch.compiler.is_compiling():  # a graph holds operators, not functions of ours
             ops = torch.ops.dlblas

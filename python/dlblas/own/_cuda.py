@@ -26,7 +26,7 @@ def _code_of(text: str) -> str:
 
 
 def _after(code: str, at: int) -> int:
-    """Behind the parenthesis that closes the one here, or the end."""
+    """The position after the parenthesis that closes the one at ``at``, or the end."""
     depth = 0
     for i in range(at, len(code)):
         depth += {"(": 1, ")": -1}.get(code[i], 0)
@@ -36,7 +36,7 @@ def _after(code: str, at: int) -> int:
 
 
 def _name_at(code: str, at: int) -> str | None:
-    """The function whose declaration goes on here: the word before its parameters, which is no
+    """The name of the function declared here: the word before its parameters, unless that is an
     attribute (``__launch_bounds__(…)``, or a macro that another word follows)."""
     while found := _WORD.match(code, at):
         at = found.end()

@@ -27,6 +27,7 @@ class Signature(NamedTuple):
 
     names: tuple[str, ...]  # ours, in schema order: tensors, scalars, letters, knobs
     untaken: tuple[str, ...]  # optional tensors and key scalars that a problem may not have
+    needed: tuple[str, ...] = ()  # usual tensors that a problem must have: declared without None
 
 
 def declared_by(op: str, fn: Callable[..., Any], argument: str) -> tuple[dict[str, bool], bool]:
@@ -83,7 +84,8 @@ def match(
     # A torch-like **kwargs gets the arguments, but letters only where they are named.
     taken = [n for n in every if n in declared or (rest and n not in op.letters)]
     untaken = [n for n in (*op.optional, *op.keys) if n not in taken]
-    return Signature(tuple(taken), tuple(untaken))
+    always = [n for n in op.inputs if n in op.usual and n in taken and declared.get(n, True)]
+    return Signature(tuple(taken), tuple(untaken), tuple(always))
 
 
 def _needed(op: Operator, knobs: Knobs) -> tuple[str, ...]:
@@ -97,7 +99,8 @@ def supports_of(
     op: Operator, signature: Signature, own: Supports | None, contiguous: bool = False
 ) -> Callable[[tuple[Any, ...]], str | None] | None:
     """What the library asks: the user's predicate, after what the signature rules out."""
-    if own is None and not signature.untaken and not contiguous:
+    may_lack = bool(op.usual and signature.names)  # the library refuses where nobody is asked
+    if own is None and not signature.untaken and not contiguous and not may_lack:
         return None
 
     def ask(row: tuple[Any, ...]) -> str | None:
@@ -107,6 +110,9 @@ def supports_of(
                 name, op.keys.get(name)
             ) != op.keys.get(name):
                 return f"takes no {name}"
+        for name in signature.needed:
+            if name not in problem.dtypes:
+                return f"needs {name}: it has no default"
         for name, layout in problem.layouts.items() if contiguous else ():
             if layout != "contiguous":
                 return f"reads contiguous tensors only, and {name} is {layout}"

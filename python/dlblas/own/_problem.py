@@ -30,6 +30,7 @@ class Operator(NamedTuple):
     written: tuple[str, ...]  # inputs that the operator writes: judged like results
     keys: Mapping[str, Any]  # scalars that a problem holds, with their defaults
     required: frozenset[str]  # scalars without a default
+    usual: frozenset[str] = frozenset()  # optional inputs that are usually there
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -55,6 +56,7 @@ def operator(name: str) -> Operator:
         tuple(t["name"] for t in row["tensors"] if t["written"]),
         {p["name"]: False if p["key_set"] else p["default"] for p in scalars if p["key"]},
         frozenset(p["name"] for p in scalars if not p["has_default"]),
+        frozenset(t["name"] for t in row["tensors"] if t["usual"]),
     )
 
 

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, overload
 
-from .. import _functions, _native
+from .. import _functions, _native, _probe
 from . import _cuda, _function, _source, _travel, _triton
 from ._function import Supports
 from ._problem import Operator, operator
@@ -171,12 +171,15 @@ def register(
     asked = supports is None and where is None and not _travel.sent
     if alone is None and asked and _source.registering_module() is None:
         alone = _travel.parcel(
-            fn, digest, op=op, name=name, devices=devices, space=space, default=default,
+            fn, digest, op=op, name=name, devices=devices,
+            space=configs if space is None and configs else space, default=default, grid=grid,
             deterministic=deterministic, capturable=capturable, arrays=arrays, arch=arch,
         )  # fmt: skip
     place = _source.place_of(what, alone)
     for row in rows:
         row[4] |= _LOCAL if place is None else 0
+        if place is None and row[3] == _DEVICES["cpu"] and row[11] is not None:
+            row[11] = _probe.guarded(row[11])
         _functions.native["own_register"](*row)
     _source.note(what, place, alone)
     return fn

@@ -4,7 +4,7 @@ operator of the library, or GRADIENTS of the room's gradient.py, in torch's own 
 In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which gives every
 differentiable torch.ops.dlblas.x its formula (torch.compile and torch.export read that one), and
 ``FUNCTIONS``, what dlblas.x() runs when an input requires grad: an old-style autograd.Function,
-5 µs a call where the formula costs 25. Both run the same two functions of a ``_Formula``.
+5 µs per call where the formula costs 25. Both run the same two functions of a ``_Formula``.
 No file here names an operator. Read next: ops/norm/rms_norm/rms_norm.py.
 """
 

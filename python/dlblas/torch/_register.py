@@ -1,4 +1,4 @@
-"""Registers every operator with torch, once a process: kernels and schemas in C++, fakes and
+"""Registers every operator with torch, once per process: kernels and schemas in C++, fakes and
 gradients here, and then the callables that ``dlblas.x()`` uses on torch tensors.
 
 In: the registry, and AUTOGRAD of ops/<family>/<op>/<op>.py. Out: torch.ops.dlblas.*. No operator

@@ -39,30 +39,6 @@ int data_type(DType t) {
   return kTypes[static_cast<int>(t)];
 }
 
-/// A column-major matrix: `rows` neighbours, `cols` of them a pitch apart.
-struct Columns {
-  const void* data;
-  std::int64_t rows, cols, pitch;
-  bool fits() const { return cols <= 1 || (pitch >= rows && pitch < std::int64_t{1} << 31); }
-};
-
-/// The operands as cuBLASLt sees them.
-struct Operands {
-  Columns b, a, out;
-};
-
-Operands operands_of(const MatmulGpuParams& params, const GemmTraits& s) {
-  const GemmCall& p = params.gemm;
-  const GemmOut& out = params.epilogue.out;
-  const auto columns = [](const void* data, std::int64_t rows, std::int64_t cols,
-                          std::int64_t pitch) {
-    return Columns{data, rows, cols, cols <= 1 ? rows : pitch};
-  };
-  return {s.b_by_depth ? columns(p.b[0], p.k, p.n, p.b_col) : columns(p.b[0], p.n, p.k, p.b_row),
-          s.a_by_depth ? columns(p.a, p.k, p.m, p.a_row) : columns(p.a, p.m, p.k, p.a_col),
-          columns(out.data, p.n, p.m, out.row)};
-}
-
 /// Descriptors of one product; `valid` when cuBLASLt took them all.
 struct Product {
   CublasLt::Description description;
@@ -99,8 +75,8 @@ struct Product {
 using Size = std::array<std::int64_t, 4>;
 Size sizes_of(const Operands& o) { return {o.out.cols, o.b.pitch, o.a.pitch, o.out.pitch}; }
 
-/// What a kernel keeps beside its state: lives as long as the process.
-struct Plan {
+/// What a kernel keeps, until it is released.
+struct LtState {
   MatmulTraits traits;
   std::uint32_t align[4];  // bytes, of a, b, bias, out: gemm::Tensor's order
   CublasLt::Handle handle;
@@ -121,26 +97,26 @@ struct Plan {
 /// in f16 or bf16, which torch.mm allows, rounds each part, and one rounding at the store is the
 /// operator's promise. It costs nothing where tiles fill the device, since K is whole there; few
 /// rows, where K is split, have forms of our own.
-std::vector<CublasLt::Choice> choices_of(const Plan& plan, const Product& x, std::size_t workspace,
-                                         int wanted) {
+std::vector<CublasLt::Choice> choices_of(const LtState& state, const Product& x,
+                                         std::size_t workspace, int wanted) {
   const CublasLt& lt = cuda::cublaslt();
   CublasLt::Preference preference;
   const auto set = [&](int attribute, const auto& value) {
     return lt.preference_set(&preference, attribute, &value, sizeof value) == 0;
   };
   std::uint32_t schemes = CublasLt::kReduceInComputeType;
-  if (plan.traits.epilogue.out == DType::kF32) schemes |= CublasLt::kReduceInPlace;
+  if (state.traits.epilogue.out == DType::kF32) schemes |= CublasLt::kReduceInPlace;
   const std::uint64_t most = workspace;
   std::vector<CublasLt::Choice> list(static_cast<std::size_t>(wanted));
   int found = 0;
   const bool made = x.valid && lt.preference_init(&preference, sizeof preference) == 0 &&
                     set(CublasLt::kMaxWorkspace, most) &&
                     set(CublasLt::kReductionSchemes, schemes) &&
-                    set(CublasLt::kMinAlignmentA, plan.align[kB]) &&
-                    set(CublasLt::kMinAlignmentB, plan.align[kA]) &&
-                    set(CublasLt::kMinAlignmentC, plan.align[kOut]) &&
-                    set(CublasLt::kMinAlignmentD, plan.align[kOut]);
-  if (!made || lt.choose(plan.handle, &x.description, &x.b, &x.a, &x.out, &x.out, &preference,
+                    set(CublasLt::kMinAlignmentA, state.align[kB]) &&
+                    set(CublasLt::kMinAlignmentB, state.align[kA]) &&
+                    set(CublasLt::kMinAlignmentC, state.align[kOut]) &&
+                    set(CublasLt::kMinAlignmentD, state.align[kOut]);
+  if (!made || lt.choose(state.handle, &x.description, &x.b, &x.a, &x.out, &x.out, &preference,
                          wanted, list.data(), &found) != 0) {
     found = 0;
   }
@@ -151,11 +127,11 @@ std::vector<CublasLt::Choice> choices_of(const Plan& plan, const Product& x, std
   return list;
 }
 
-/// Fills all of a plan but its choice. The device's context is current.
-void start_plan(const Problem& p, Plan& plan) {
-  plan.traits = matmul_traits(p);
-  for (const int i : {kA, kB, kBias, kOut}) plan.align[i] = 1u << p.tensors[i].align_log2;
-  plan.handle = cuda::cublaslt_handle(p.device_index);
+/// Fills everything but the choice. The device's context is current.
+void start_state(const Problem& p, LtState& state) {
+  state.traits = matmul_traits(p);
+  for (const int i : {kA, kB, kBias, kOut}) state.align[i] = 1u << p.tensors[i].align_log2;
+  state.handle = cuda::cublaslt_handle(p.device_index);
 }
 
 /// The operands of the bucket's size: without gaps, or the smallest ones that keep the alignment.
@@ -172,59 +148,41 @@ Operands bucket_operands(const Problem& p, const MatmulTraits& s) {
 }
 
 /// The list for the bucket's size.
-std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const Plan& plan) {
-  const MatmulTraits& s = plan.traits;
+std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const LtState& state) {
+  const MatmulTraits& s = state.traits;
   // A pointer that is as aligned as the bias: its value is read, never what it points to.
-  const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{plan.align[kBias]});
-  return choices_of(plan, Product(bucket_operands(p, s), s, bias), kMaxWorkspace, kListed);
+  const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{state.align[kBias]});
+  return choices_of(state, Product(bucket_operands(p, s), s, bias), kMaxWorkspace, kListed);
 }
 
 /// The bucket's algorithm, or what serves this size in its place; null where nothing does.
-bool algorithm_for(Plan& plan, const Product& x, const Size& size, CublasLt::Algorithm& algorithm) {
-  algorithm = plan.choice.algorithm;
-  if (size == plan.bucket) return true;
-  std::lock_guard lock(plan.mutex);
-  for (const Plan::Known& known : plan.known) {
+bool algorithm_for(LtState& state, const Product& x, const Size& size,
+                   CublasLt::Algorithm& algorithm) {
+  algorithm = state.choice.algorithm;
+  if (size == state.bucket) return true;
+  std::lock_guard lock(state.mutex);
+  for (const LtState::Known& known : state.known) {
     if (known.size == size) return algorithm = known.algorithm, true;
   }
   CublasLt::Choice checked;
-  const bool serves = cuda::cublaslt().check(plan.handle, &x.description, &x.b, &x.a, &x.out,
+  const bool serves = cuda::cublaslt().check(state.handle, &x.description, &x.b, &x.a, &x.out,
                                              &x.out, &algorithm, &checked) == 0 &&
-                      checked.workspace_bytes <= plan.choice.workspace_bytes;
+                      checked.workspace_bytes <= state.choice.workspace_bytes;
   if (!serves) {
-    const auto list = choices_of(plan, x, plan.choice.workspace_bytes, 1);
+    const auto list = choices_of(state, x, state.choice.workspace_bytes, 1);
     if (list.empty()) return false;
     algorithm = list[0].algorithm;
   }
-  plan.known[plan.next++ % plan.known.size()] = {size, algorithm};
+  state.known[state.next++ % state.known.size()] = {size, algorithm};
   return true;
 }
 
-/// Column by column, on the stream.
-void copy_columns(const Columns& from, const Columns& to, DType type, void* stream) {
-  const std::int64_t size = size_of(type);
-  for (std::int64_t j = 0; j < from.cols; ++j) {
-    cuda::copy_on_device(static_cast<char*>(const_cast<void*>(to.data)) + j * to.pitch * size,
-                         static_cast<const char*>(from.data) + j * from.pitch * size,
-                         static_cast<std::size_t>(from.rows * size), stream);
-  }
-}
-
-/// A reversed or an overlapping view has the layout class of a plain one: a plain matrix stands in
-/// for it, which is slow and right. No data without memory.
-Columns stand_in(const Columns& c, DType type, const Context& context) {
-  if (c.fits()) return c;
-  const auto bytes = static_cast<std::size_t>(c.rows * c.cols * size_of(type));
-  return {context.alloc(context.self, bytes, 64), c.rows, c.cols, c.rows};
-}
-
 /// cuda::error_text has the words for both.
-constexpr int kNoMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 constexpr int code_of(int status) { return status == 0 ? 0 : cuda::kCublasStatus + status; }
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  Plan& plan = *kernel.load<Plan*>();
-  const MatmulTraits& s = plan.traits;
+  LtState& state = *kernel.load<LtState*>();
+  const MatmulTraits& s = state.traits;
   const MatmulGpuParams p = matmul_gpu_params(args);
   const Operands given = operands_of(p, s.gemm);
   const Operands o = {stand_in(given.b, s.gemm.type, context),
@@ -235,13 +193,13 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   if (o.b.data != given.b.data) copy_columns(given.b, o.b, s.gemm.type, context.stream);
   const Product x(o, s, p.epilogue.bias);
   CublasLt::Algorithm algorithm;
-  if (!x.valid || !algorithm_for(plan, x, sizes_of(o), algorithm))
+  if (!x.valid || !algorithm_for(state, x, sizes_of(o), algorithm))
     return code_of(CublasLt::kNotSupported);
   const float one = 1, zero = 0;
   auto* const out = const_cast<void*>(o.out.data);
   const int status = cuda::cublaslt().multiply(
-      plan.handle, &x.description, &one, o.b.data, &x.b, o.a.data, &x.a, &zero, out, &x.out, out,
-      &x.out, &algorithm, workspace, plan.choice.workspace_bytes, context.stream);
+      state.handle, &x.description, &one, o.b.data, &x.b, o.a.data, &x.a, &zero, out, &x.out, out,
+      &x.out, &algorithm, workspace, state.choice.workspace_bytes, context.stream);
   if (status == 0 && out != given.out.data)
     copy_columns(o.out, given.out, s.epilogue.out, context.stream);
   return code_of(status);
@@ -251,9 +209,9 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
 std::int64_t listed(const Problem& p) {
   if (!cuda::unavailable().empty()) return kListed;
   const cuda::CurrentDevice current(p.device_index);
-  Plan plan;
-  start_plan(p, plan);
-  return static_cast<std::int64_t>(bucket_choices(p, plan).size());
+  LtState state;
+  start_state(p, state);
+  return static_cast<std::int64_t>(bucket_choices(p, state).size());
 }
 
 Support supports(const Query& q) {
@@ -332,15 +290,15 @@ std::size_t span_of(const Columns& c, DType type) {
 /// cuBLASLt loads a kernel at its first product, which must not be inside a capture: one product of
 /// zeros, all operands in one piece of scratch, loads it. What fails here says so at the call; a
 /// product that needs more than kMaxScratch is loaded there as well.
-void multiply_once(const Problem& p, const Plan& plan) {
+void multiply_once(const Problem& p, const LtState& state) {
   constexpr std::size_t kMaxScratch = std::size_t{1} << 30;
-  const MatmulTraits& s = plan.traits;
+  const MatmulTraits& s = state.traits;
   const Operands o = bucket_operands(p, s);
   const std::size_t operands = std::max(
       {span_of(o.b, s.gemm.type), span_of(o.a, s.gemm.type), span_of(o.out, s.epilogue.out),
        span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, DType::kF32)});
   const std::size_t aligned = (operands + 255) / 256 * 256;
-  const std::size_t bytes = aligned + plan.choice.workspace_bytes;
+  const std::size_t bytes = aligned + state.choice.workspace_bytes;
   if (bytes > kMaxScratch) return;
   const cuda::Stream stream;
   char* const zeros = static_cast<char*>(cuda::allocate(bytes, stream.get()));
@@ -349,9 +307,9 @@ void multiply_once(const Problem& p, const Plan& plan) {
   const Product x(o, s, zeros);
   const float one = 1, zero = 0;
   if (x.valid)
-    cuda::cublaslt().multiply(plan.handle, &x.description, &one, zeros, &x.b, zeros, &x.a, &zero,
-                              zeros, &x.out, zeros, &x.out, &plan.choice.algorithm, zeros + aligned,
-                              plan.choice.workspace_bytes, stream.get());
+    cuda::cublaslt().multiply(state.handle, &x.description, &one, zeros, &x.b, zeros, &x.a, &zero,
+                              zeros, &x.out, zeros, &x.out, &state.choice.algorithm,
+                              zeros + aligned, state.choice.workspace_bytes, stream.get());
   cuda::release(zeros, stream.get());
   cuda::synchronize(stream.get());
 }
@@ -359,14 +317,14 @@ void multiply_once(const Problem& p, const Plan& plan) {
 Kernel prepare(const Query& q, const Config& config) {
   const Problem& p = q.problem;
   const cuda::CurrentDevice current(p.device_index);
-  auto* plan = new Plan;
-  start_plan(p, *plan);
-  plan->bucket = sizes_of(bucket_operands(p, plan->traits));
-  const auto list = bucket_choices(p, *plan);
+  auto* state = new LtState;
+  start_state(p, *state);
+  state->bucket = sizes_of(bucket_operands(p, state->traits));
+  const auto list = bucket_choices(p, *state);
   const auto wanted = static_cast<std::size_t>(table().from_config(config).algo);
   if (wanted >= list.size()) {
     const std::size_t found = list.size();
-    delete plan;
+    delete state;
     throw Error(ErrorKind::kCompile,
                 text("matmul: cublaslt lists too few algorithms here; expected more than ", wanted,
                      ", got ", found, "; choose a smaller algo, or another implementation"),
@@ -375,10 +333,10 @@ Kernel prepare(const Query& q, const Config& config) {
                  .expected = text("more than ", wanted),
                  .got = text(found)});
   }
-  plan->choice = list[wanted];
-  multiply_once(p, *plan);
-  Kernel kernel = make_kernel({step}, plan, plan->choice.workspace_bytes);
-  kernel.release = [](const Kernel& k) { delete k.load<Plan*>(); };
+  state->choice = list[wanted];
+  multiply_once(p, *state);
+  Kernel kernel = make_kernel({step}, state, state->choice.workspace_bytes);
+  kernel.release = [](const Kernel& k) { delete k.load<LtState*>(); };
   return kernel;
 }
 

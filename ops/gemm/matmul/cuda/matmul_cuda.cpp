@@ -14,8 +14,8 @@ bool is_aligned(const TensorTraits& t) {
   return t.dtype == DType::kAbsent || (1 << t.align_log2) >= size_of(t.dtype);
 }
 
-/// Rows of the result in 16-byte stores. A result that is yet to be made says nothing of its pitch:
-/// N decides there.
+/// Can rows of the result be written in 16-byte stores? A result that is not allocated yet has no
+/// pitch; it will be N.
 bool has_vector_rows(const Problem& p) {
   const TensorTraits& out = p.tensors[kOut];
   if (out.align_log2 < kAlignCap) return false;
@@ -72,7 +72,34 @@ MatmulGpuParams matmul_gpu_params(const Args& args) {
   return params;
 }
 
-namespace {
+Operands operands_of(const MatmulGpuParams& params, const GemmTraits& s) {
+  const GemmCall& p = params.gemm;
+  const GemmOut& out = params.epilogue.out;
+  const auto columns = [](const void* data, std::int64_t rows, std::int64_t cols,
+                          std::int64_t pitch) {
+    return Columns{data, rows, cols, cols <= 1 ? rows : pitch};
+  };
+  return {s.b_by_depth ? columns(p.b[0], p.k, p.n, p.b_col) : columns(p.b[0], p.n, p.k, p.b_row),
+          s.a_by_depth ? columns(p.a, p.k, p.m, p.a_row) : columns(p.a, p.m, p.k, p.a_col),
+          columns(out.data, p.n, p.m, out.row)};
+}
+
+Columns stand_in(const Columns& c, DType type, const Context& context, std::int64_t unit) {
+  if (c.fits()) return c;
+  const std::int64_t pitch = round_up(c.rows, unit);
+  const auto bytes = static_cast<std::size_t>(pitch * c.cols * size_of(type));
+  return {context.alloc(context.self, bytes, 64), c.rows, c.cols, pitch};
+}
+
+void copy_columns(const Columns& from, const Columns& to, DType type, void* stream) {
+  const std::int64_t size = size_of(type);
+  for (std::int64_t j = 0; j < from.cols; ++j) {
+    cuda::copy_on_device(static_cast<char*>(const_cast<void*>(to.data)) + j * to.pitch * size,
+                         static_cast<const char*>(from.data) + j * from.pitch * size,
+                         static_cast<std::size_t>(from.rows * size), stream);
+  }
+}
+
 const TraitsTable<MatmulEpilogueTraits>& epilogue_table() {
   using T = MatmulEpilogueTraits;
   static const auto* table =
@@ -82,7 +109,6 @@ const TraitsTable<MatmulEpilogueTraits>& epilogue_table() {
                           member<&T::bias>("bias"), member<&T::activation>("activation")}};
   return *table;
 }
-}  // namespace
 
 KernelSource matmul_source(std::string_view include, std::string_view kernel,
                            const MatmulTraits& traits, std::string_view config,

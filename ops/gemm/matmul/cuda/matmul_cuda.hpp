@@ -31,7 +31,27 @@ MatmulTraits matmul_traits(const Problem& problem, std::int32_t rows = 0, std::i
 std::int32_t tensor_core_span(const Problem& problem, std::int64_t chain, bool is_cheap);
 MatmulGpuParams matmul_gpu_params(const Args& args);
 
+/// A matrix for forms that take no stride but one pitch: `rows` neighbours, `cols` of them a pitch
+/// apart.
+struct Columns {
+  const void* data;
+  std::int64_t rows, cols, pitch;
+  bool fits() const { return cols <= 1 || (pitch >= rows && pitch < std::int64_t{1} << 31); }
+};
+struct Operands {
+  Columns b, a, out;
+};
+Operands operands_of(const MatmulGpuParams& params, const GemmTraits& s);
+/// A reversed or an overlapping view has the layout class of a plain one: a plain matrix stands in
+/// for it, which is slow and right; its pitch is a multiple of `unit`. No data without memory.
+Columns stand_in(const Columns& c, DType type, const Context& context, std::int64_t unit = 1);
+/// Column by column, on the stream.
+void copy_columns(const Columns& from, const Columns& to, DType type, void* stream);
+inline constexpr int kNoMemory = 2;  // a step's code: CUDA_ERROR_OUT_OF_MEMORY
+
 /// `kernel` of device/gemm/ with matmul's epilogue, both in `include`; `config`: C++ text.
+/// MatmulEpilogueTraits, for the JIT.
+const TraitsTable<MatmulEpilogueTraits>& epilogue_table();
 KernelSource matmul_source(std::string_view include, std::string_view kernel,
                            const MatmulTraits& traits, std::string_view config,
                            std::int32_t shared_bytes);
@@ -68,6 +88,7 @@ double matmul_bytes(const Problem& problem);
 
 /// GPU forms, best guess first.
 void append_rows_cuda(std::vector<Implementation>& to);
+void append_wgmma_cuda(std::vector<Implementation>& to);
 void append_mma_cuda(std::vector<Implementation>& to);
 void append_fma_cuda(std::vector<Implementation>& to);
 void append_cublaslt(std::vector<Implementation>& to);

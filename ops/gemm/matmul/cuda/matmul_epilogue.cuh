@@ -1,25 +1,14 @@
 // The epilogue of matmul on GPUs: bias, activation, one rounding, the store.
 // In: f32 sums of neighbouring columns, the call's parameters. Out: out, written inside the matrix
 // alone.
-// Numerics: erf within 2 units of the last place, exp likewise; NaN and Inf propagate, through relu
-// too.  Read next: device/gemm/mma_mainloop.cuh.
+// Numerics: those of matmul_activate.cuh.  Read next: device/gemm/mma_mainloop.cuh.
 #pragma once
 
 #include "device/gemm/epilogue.cuh"
+#include "ops/gemm/matmul/cuda/matmul_activate.cuh"
 #include "ops/gemm/matmul/cuda/matmul_gpu_config.hpp"
 
 namespace dlblas::gemm {
-
-template <Activation kActivation>
-__device__ __forceinline__ float activate(float x) {
-  if constexpr (kActivation == Activation::kRelu) return x < 0 ? 0.0f : x;
-  if constexpr (kActivation == Activation::kLeakyRelu) return x < 0 ? 0.01f * x : x;
-  if constexpr (kActivation == Activation::kGelu) {
-    return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-  }
-  if constexpr (kActivation == Activation::kSilu) return x / (1.0f + expf(-x));
-  return x;
-}
 
 /// out = act(sum + bias[n]).
 template <MatmulEpilogueTraits S>

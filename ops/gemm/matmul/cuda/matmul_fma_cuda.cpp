@@ -63,7 +63,7 @@ struct Fma : MatmulForm<Fma, GemmFmaConfig> {
   static double milliseconds(const Query& q, const GemmFmaConfig& c) {
     const Problem& p = q.problem;
     // Multiply-adds a second of one multiprocessor: fewer where a thread's tile is small and loads
-    // take their turns. H200, 2048³, 21 November 2026: 39 TFLOP/s with 8×8 a thread, 36 with 8×4,
+    // take their turns. H200, 2048³, 21 November 2026: 39 TFLOP/s with 8×8 per thread, 36 with 8×4,
     // 29 with 4×4 (cuBLAS 48).
     const double reuse = 1.0 * c.thread_m * c.thread_n / (c.thread_m + c.thread_n);
     const double rate = unit_rates(q.device).f32_flops / 2 * std::min(1.0, 0.37 + 0.1 * reuse);

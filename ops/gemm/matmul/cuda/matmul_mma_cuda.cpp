@@ -34,7 +34,7 @@ int resident_blocks(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& 
 
 /// Multiply-adds a second of one multiprocessor by mma.sync: 0.82 of what the instruction gives
 /// without memory (629 TFLOP/s on an H200), and a part of what Hopper's tensor cores do by wgmma.
-/// Fewer than 64×64 sums a warp wait for shared memory, and four warps alone for each other at
+/// Fewer than 64×64 sums per warp wait for shared memory, and four warps alone for each other at
 /// every barrier.
 double unit_rate(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& device) {
   const double peak = (device.arch >= 90 ? 0.6964 : 0.917) * unit_rates(device).half_flops / 2;

@@ -15,7 +15,7 @@ constexpr int kMaxRows = 16;  // of one tensor-core instruction
 
 bool b_by_depth(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
 
-/// Registers of the loads in flight and the sums, 32-bit words a thread.
+/// Registers of the loads in flight and the sums, 32-bit words per thread.
 std::int64_t words_in_flight(const GemmRowsConfig& c, const Problem& p) {
   const int rows = p.dims[kM] <= 8 ? 1 : 2;
   const int words = b_by_depth(p) ? c.columns / 8 * 4 + rows * 4 : c.columns / 4 + rows * 2;
@@ -89,7 +89,7 @@ struct FewRows : MatmulForm<FewRows, GemmRowsConfig> {
     // From L2, beside the stream of b, which hides nine tenths of it.
     const double a_again =
         0.1 * blocks * rows * static_cast<double>(p.dims[kK]) * 2 / cache_bytes_per_s(q.device);
-    // Memory is kept busy by 56 KB in flight a multiprocessor (half of that where whole rows of b
+    // Memory is kept busy by 56 KB in flight per multiprocessor (half of that where whole rows of b
     // are read), of two blocks: one waits while the other adds its warps' sums.
     const double warps = std::min(32.0, blocks / q.device.units * c.warps);
     const double in_flight = warps * c.unroll * c.columns * 64;

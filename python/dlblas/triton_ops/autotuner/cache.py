@@ -49,7 +49,7 @@ class Kept(NamedTuple):
 
 
 def _text(value: Any) -> str:
-    """One text a value, without control characters."""
+    """One text per value, without control characters."""
 
     def plain(part: Any) -> Any:
         return operator.index(part) if hasattr(part, "__index__") else str(part)

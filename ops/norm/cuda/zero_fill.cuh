@@ -1,13 +1,13 @@
 // First step where blocks exchange sums through the workspace: sets all counters to 0.
-// Read next: ops/norm/cuda/norm_meeting.cuh.
+// Read next: ops/norm/cuda/grid_row_sum.cuh.
 #pragma once
 
 #include "device/pdl.cuh"
 #include "ops/norm/cuda/norm_cuda_config.hpp"
 
-namespace dlblas {
+namespace dlblas::norm {
 
-__global__ void norm_clear(const __grid_constant__ NormClearParams p) {
+__global__ void zero_fill(const __grid_constant__ ZeroFillParams p) {
   wait_for_dependencies();  // earlier users of the workspace
   launch_dependents();
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -17,4 +17,4 @@ __global__ void norm_clear(const __grid_constant__ NormClearParams p) {
     p.words[i] = 0;
 }
 
-}  // namespace dlblas
+}  // namespace dlblas::norm

@@ -1,0 +1,103 @@
+// What host code and the WGMMA form of matrix products share: configurations (searched) and the
+// parameters of one call. The kernel sees D[m, n] = A[m, K] · B[n, K]ᵀ; `swapped`, A is the
+// product's b and B its a, and the tile is stored transposed.
+// In: nothing but plain values; read by the host compiler and by NVRTC.
+// Flow: [compile] writes traits, configuration and program as template values, [launch] the
+// parameters.  Read next: wgmma_mainloop.cuh, wgmma_program.cuh.
+#pragma once
+
+#include "device/gemm/config.hpp"
+#include "device/tensor_map.hpp"
+
+namespace dlblas {
+
+/// What the blocks of a cluster have in common.
+enum class GemmShare : int32_t {
+  kNone,
+  kA,  // the same rows, neighbouring columns: A's tile is multicast
+  kB,  // the same columns, neighbouring rows: B's tile is multicast
+  kK,  // the same tile, each a part of K, of a stage at least: sums meet in the first block's
+       // shared memory
+};
+
+/// A round of the epilogue: what waits at a time for the copy engine, 64 rows × 128 bytes. Each
+/// warpgroup has two.
+inline constexpr int32_t kGemmRoundBytes = 8192;
+
+struct GemmWgmmaConfig {
+  bool swapped;
+  int32_t block_m, block_n;  // a tile of D: multiples of 64 and of 8; block_n counts all parts of B
+  int32_t block_k;           // elements of K in a stage: 64, 128 or 256
+  int32_t warpgroups;        // that multiply: 1 or 2
+  bool pingpong;  // each has its own tile, one stores while the other multiplies; else they halve
+                  // the rows of one
+  GemmShare share;
+  int32_t cluster;
+  int32_t stages;
+  bool weight_once;  // the product's b is read once: the first to leave L2
+  int32_t group_m;   // rows of units (tiles, or clusters' worth of them) that are walked together
+
+  constexpr int steps() const { return block_k / 64; }  // rows of 128 bytes along K
+  constexpr int threads() const { return (warpgroups + 1) * 128; }
+  /// Units of 64 rows that one warpgroup multiplies.
+  constexpr int row_blocks() const { return block_m / 64 / (pingpong ? 1 : warpgroups); }
+  /// Sums of a multiplying thread.
+  constexpr int sums() const { return row_blocks() * block_n / 2; }
+  constexpr bool multicast() const { return share == GemmShare::kA || share == GemmShare::kB; }
+  /// Blocks that release a stage: those whose copies fill it.
+  constexpr int sharers() const { return multicast() ? cluster : 1; }
+
+  /// Rows of an operand's tile in shared memory. Along M or N a box is 64 wide: whole boxes.
+  constexpr int a_bytes() const { return block_m * block_k * 2; }
+  constexpr int b_bytes(bool by_depth) const {
+    return (by_depth ? block_n : (block_n + 63) / 64 * 64) * block_k * 2;
+  }
+  constexpr int stage_bytes(bool b_by_depth) const { return a_bytes() + b_bytes(b_by_depth); }
+  constexpr int staging_bytes() const { return warpgroups * 2 * kGemmRoundBytes; }
+  /// 1024 to begin at a multiple of that, two barriers a stage.
+  constexpr int shared_bytes(bool b_by_depth, int32_t span) const {
+    return 1024 + stages * (stage_bytes(b_by_depth) + 16) + staging_bytes() +
+           carried_bytes(span, block_m * block_n);
+  }
+};
+
+/// What the kernel is written for. 192 sums leave 40 of the 232 registers that a thread may have.
+constexpr bool valid(const GemmWgmmaConfig& c) {
+  if (c.block_m % 64 != 0 || c.block_n % 8 != 0 || c.block_n > 256 || c.block_k % 64 != 0 ||
+      c.block_k > 256 || c.stages < 2)
+    return false;
+  if (c.pingpong ? c.warpgroups != 2 : c.block_m % (64 * c.warpgroups) != 0) return false;
+  if (c.row_blocks() > 2 || c.sums() > 192) return false;
+  if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
+  if (c.multicast()) return c.cluster == 2 && (c.share == GemmShare::kA || c.block_n % 16 == 0);
+  if (c.share == GemmShare::kK)  // the others' sums lie in the ring of the first
+    return !c.pingpong && (c.cluster - 1) * c.warpgroups * 128 * c.sums() * 4 <=
+                              c.stages * (c.block_m + c.block_n) * c.block_k * 2;
+  return true;
+}
+
+/// Columns of one store of the epilogue: the largest power of two up to `most` that divides n.
+constexpr int gemm_segment(int n, int most) {
+  while (n % most) most /= 2;
+  return most;
+}
+
+/// One operand of an epilogue program: a vector, or a matrix by rows.
+struct GemmOperand {
+  void* data;
+  int64_t stride;  // of a matrix: elements from row to row
+};
+
+/// One product, for every program.
+struct GemmWgmmaCall {
+  TensorMap a, b[2], out[2];  // b: a map a part; out: a map a result
+  int32_t m, n, k;            // of D as the kernel sees it; n: columns of each part
+  int32_t units_m, units_n;   // tiles; under multicast, clusters of them
+  int32_t group;
+  GemmOperand operands[6];
+  float scalars[4];
+};
+static_assert(sizeof(GemmWgmmaCall) == 832 && alignof(GemmWgmmaCall) == 64,
+              "the host and the kernel agree");
+
+}  // namespace dlblas

@@ -1,0 +1,193 @@
+// From a warpgroup's accumulators through a program to memory: strip by strip into one of two
+// staging buffers, from where the copy engine stores while the next strip is made.
+// In: 64 rows of sums in registers. Out: D, rounded once; what lies outside of it is not written.
+// Rows of the result are multiples of 16 bytes: the copy engine cuts an edge there. Read next:
+// wgmma_mainloop.cuh.
+#pragma once
+
+#include "device/gemm/wgmma_program.cuh"
+#include "device/gemm/wgmma_tiles.cuh"
+#include "device/tma.cuh"
+
+namespace dlblas {
+
+/// A barrier of one multiplying warpgroup. Named barriers: 0 the block, 1 and 2 these, 3 and 4
+/// the turns.
+__device__ __forceinline__ void gemm_warpgroup_sync(int32_t group) {
+  asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
+}
+
+/// 8 × 8 tiles of 16-bit elements to shared memory, `to` the row of this lane; kTransposed:
+/// columns.
+template <bool kTransposed>
+__device__ __forceinline__ void store_tiles(uint32_t to, const uint32_t (&w)[4]) {
+  if constexpr (kTransposed)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                 "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
+                 : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                 "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
+                 : "memory");
+}
+template <bool kTransposed>
+__device__ __forceinline__ void store_tiles(uint32_t to, const uint32_t (&w)[2]) {
+  if constexpr (kTransposed)
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to),
+                 "r"(w[0]), "r"(w[1])
+                 : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(w[0]),
+                 "r"(w[1])
+                 : "memory");
+}
+
+template <class P, GemmWgmmaConfig C>
+class GemmEpilogue {
+ public:
+  static constexpr int kColumns = C.block_n / P::kParts;
+  static constexpr int kBytes = size_of(P::kOut);  // of an element
+  static_assert(kBytes == 2 || (kBytes == 4 && !C.swapped));
+  /// A round: columns that a staging buffer takes. A strip: what a program sees, one or more.
+  static constexpr int kRound = C.swapped ? 64 : 128 / kBytes;
+  static constexpr int kStrip = P::kStripColumns > kRound ? P::kStripColumns : kRound;
+  static_assert(P::kStripColumns <= kRound || kColumns % P::kStripColumns == 0);
+  /// What one store takes: 64 rows × kSegment columns; swapped, kSegment rows × 64.
+  static constexpr int kSegment = gemm_segment(kColumns, kRound);
+  static constexpr int kSegmentBytes = C.swapped ? 128 : kSegment * kBytes;
+  static constexpr uint32_t kSwizzle = kSegmentBytes - 16;  // bits of the place that trade
+  template <int kFirst>
+  static constexpr int blocks() {
+    return (kColumns - kFirst < kStrip ? kColumns - kFirst : kStrip) / 8;
+  }
+  template <int kFirst>
+  using At = GemmFragment<C.swapped, blocks<kFirst>()>;
+  using FirstAsked = typename P::template Asked<At<0>>;
+  /// Operands are asked for ahead where sums leave registers for them: the first strip's before the
+  /// main loop, the next one's before this one is made. In ping-pong the other warpgroup's main
+  /// loop hides what is asked for late.
+  static constexpr int kAskedWords = sizeof(FirstAsked) == 1 ? 0 : sizeof(FirstAsked) / 4;
+  static constexpr bool kEarly = !C.pingpong && C.sums() + C.row_blocks() * kAskedWords <= 128;
+  static constexpr bool kAhead = !C.pingpong && C.sums() + 2 * kAskedWords <= 160;
+
+  __device__ __forceinline__ GemmEpilogue(const GemmWgmmaCall& call, const unsigned char* staging,
+                                          int32_t group)
+      : call_(call), staging_(shared_address(staging)), from_(staging), group_(group) {}
+
+  __device__ __forceinline__ void ask(FirstAsked& asked, GemmCorner tile) const {
+    if constexpr (kEarly) P::ask(asked, place<0>(tile));
+  }
+  /// `tile`: the corner of this warpgroup's 64 rows.
+  template <int kAll>
+  __device__ __forceinline__ void run(float (&d)[kAll], FirstAsked& asked, GemmCorner tile) {
+    if constexpr (!kEarly) P::ask(asked, place<0>(tile));
+    strip<0>(d, asked, tile);
+  }
+  /// Before the memory goes.
+  __device__ __forceinline__ void finish() const {
+    if (leader()) tma_store_wait_read<0>();
+  }
+
+ private:
+  const GemmWgmmaCall& call_;
+  uint32_t staging_;
+  const unsigned char* from_;
+  int32_t group_;
+  uint32_t turn_ = 0;
+
+  __device__ static __forceinline__ bool leader() { return threadIdx.x % 128 == 0; }
+
+  /// The thread is asked for again: kept over the main loop its place would cost a register there.
+  template <int kFirst>
+  __device__ __forceinline__ At<kFirst> place(GemmCorner tile) const {
+    int32_t thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    thread %= 128;
+    return {call_, tile.row + thread / 32 * 16 + thread % 32 / 4,
+            tile.column + kFirst + thread % 4 * 2};
+  }
+
+  template <int kFirst, int kAll, class Asked>
+  __device__ __forceinline__ void strip(float (&d)[kAll], const Asked& asked, GemmCorner tile) {
+    constexpr bool kMore = kFirst + kStrip < kColumns;
+    constexpr int kNext = kMore ? kFirst + kStrip : 0;
+    typename P::template Asked<At<kNext>> next;
+    if constexpr (kMore && kAhead) P::ask(next, place<kNext>(tile));
+    const GemmStrip<kAll, kFirst / 8, kColumns / 8, blocks<kFirst>()> s{d};
+    apply_program<P>(s, asked, place<kFirst>(tile));
+    rounds<kFirst, 0>(s, tile);
+    if constexpr (kMore && !kAhead) P::ask(next, place<kNext>(tile));
+    if constexpr (kMore) strip<kNext>(d, next, tile);
+  }
+
+  /// A strip's results, round by round: the blocks from kBlock on. A buffer is free when the store
+  /// before the last one has read it, not only when the last one has.
+  template <int kFirst, int kBlock, class S>
+  __device__ __forceinline__ void rounds(const S& s, GemmCorner tile) {
+    constexpr int kLeft = S::kBlocks - kBlock;
+    constexpr int kBlocks = kLeft * 8 < kRound ? kLeft : kRound / 8;
+#pragma unroll
+    for (int part = 0; part < P::kStores; ++part) {
+      const uint32_t buffer = turn_ * kGemmRoundBytes;
+      if (leader()) tma_store_wait_read<1>();
+      gemm_warpgroup_sync(group_);
+      write<kBlock, kBlocks>(s, part, staging_ + buffer);
+      fence_async_shared();
+      gemm_warpgroup_sync(group_);
+      if (leader()) {
+#pragma unroll
+        for (int i = 0; i < kBlocks * 8 / kSegment; ++i) {
+          const unsigned char* from =
+              from_ + buffer + i * (C.swapped ? kSegment : 64) * kSegmentBytes;
+          const int32_t column = tile.column + kFirst + kBlock * 8 + i * kSegment;
+          tma_store(call_.out[part], from,
+                    C.swapped ? Tile2{tile.row, column} : Tile2{column, tile.row});
+        }
+        tma_store_commit();
+      }
+      turn_ ^= 1;
+    }
+    if constexpr (kBlock + kBlocks < S::kBlocks) rounds<kFirst, kBlock + kBlocks>(s, tile);
+  }
+
+  /// Where `byte` of a row of a round lies.
+  __device__ static __forceinline__ uint32_t offset(int32_t row, int32_t byte) {
+    const uint32_t segment = byte / kSegmentBytes;
+    const uint32_t in = row * kSegmentBytes + byte % kSegmentBytes;
+    return segment * 64 * kSegmentBytes + (in ^ ((in >> 3) & kSwizzle));
+  }
+
+  template <int kBlock, int kBlocks, class S>
+  __device__ __forceinline__ void write(const S& s, int part, uint32_t to) const {
+    const auto lane = static_cast<int32_t>(threadIdx.x) % 32,
+               warp = static_cast<int32_t>(threadIdx.x) / 32 % 4;
+    if constexpr (kBytes == 2) {
+      const auto pack = [&](int h, int j) {
+        return pack_pair<P::kOut>(s(part, h, kBlock + j, 0), s(part, h, kBlock + j, 1));
+      };
+      // Tile t of a store is h = t mod 2 of block j + t / 2; its row i comes from lane 8·t + i.
+      const int32_t h = lane / 8 % 2, i = lane % 8;
+      const auto place = [&](int32_t j) {
+        return to + (C.swapped ? offset(j * 8 + i, (warp * 16 + h * 8) * 2)
+                               : offset(warp * 16 + h * 8 + i, j * 16));
+      };
+#pragma unroll
+      for (int j = 0; j + 1 < kBlocks; j += 2)
+        store_tiles<C.swapped>(place(j + lane / 16),
+                               {pack(0, j), pack(1, j), pack(0, j + 1), pack(1, j + 1)});
+      if constexpr (kBlocks % 2 == 1)
+        store_tiles<C.swapped>(place(kBlocks - 1), {pack(0, kBlocks - 1), pack(1, kBlocks - 1)});
+    } else {
+#pragma unroll
+      for (int j = 0; j < kBlocks; ++j)
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+          asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(
+                           to + offset(warp * 16 + lane / 4 + 8 * h, j * 32 + lane % 4 * 8)),
+                       "f"(s(part, h, kBlock + j, 0)), "f"(s(part, h, kBlock + j, 1))
+                       : "memory");
+    }
+  }
+};
+
+}  // namespace dlblas

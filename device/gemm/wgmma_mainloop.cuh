@@ -1,0 +1,228 @@
+// The product on Hopper's WGMMA: one thread copies, one or two warpgroups multiply and store;
+// blocks are persistent. sm_90a alone.
+// In: A [m, K] and B [n, K], each contiguous in either dimension, f16 or bf16, as tensor maps; how
+// (GemmWgmmaConfig); what becomes of the sums (a program). Out: the program's results.
+// Numerics: f32 sums in the tensor core's order over all of K, carried every S.span terms where
+// that is not 0; parts of K of a cluster are added in order of ranks. No atomics: bits repeat.
+//
+//   warpgroup 0   one thread: tiles → ring (wgmma_ring.cuh), stages ahead
+//   warpgroup 1   ring → WGMMA → registers → program → staging → copy engine
+//   warpgroup 2   the same: the other half of the tile's rows, or in turn with 1 its own tile
+//
+// Flow: [launch], of ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp for one.
+// Read next: wgmma_ring.cuh, wgmma_epilogue.cuh, docs/notes/gemm.md.
+#pragma once
+
+#include "device/carried_sum.cuh"
+#include "device/gemm/wgmma_epilogue.cuh"
+#include "device/gemm/wgmma_ring.cuh"
+#include "device/pdl.cuh"
+#include "device/wgmma.cuh"
+
+namespace dlblas {
+
+/// Ping-pong: the main loops of the two warpgroups take turns at the tensor cores.
+struct GemmTurn {
+  __device__ static __forceinline__ void wait(int32_t group) {
+    asm volatile("bar.sync %0, 256;" ::"r"(group + 3) : "memory");
+  }
+  __device__ static __forceinline__ void pass(int32_t group) {
+    asm volatile("bar.arrive %0, 256;" ::"r"((group ^ 1) + 3) : "memory");
+  }
+};
+
+/// One warpgroup's products: its rows of a tile over all of K that the block takes.
+template <GemmTraits S, GemmWgmmaConfig C>
+class GemmProduct {
+ public:
+  using Sums = float[C.row_blocks()][C.block_n / 2];
+
+  /// `rows`: where this warpgroup's begin in the tile.
+  __device__ __forceinline__ GemmProduct(const GemmRing<S, C>& ring, int32_t rows)
+      : ring_(ring), a_(descriptor_a(rows)), b_(descriptor_b()) {}
+
+  /// Stages that belong to tiles of the other warpgroup.
+  __device__ __forceinline__ void skip(int32_t stages) { at_.advance(stages); }
+
+  __device__ __forceinline__ void run(Sums& d, int32_t count, int32_t group) {
+    if constexpr (C.pingpong) GemmTurn::wait(group);
+    if constexpr (S.span == 0) {
+      span(d, count, group);
+    } else {
+      static_assert(!C.pingpong && S.span % C.block_k == 0);
+      CarriedSums<C.sums(), C.warpgroups * 128> carried(ring_.carried,
+                                                        static_cast<int>(threadIdx.x) - 128);
+      constexpr int32_t kStages = S.span / C.block_k;
+#pragma unroll 1
+      for (; count > kStages; count -= kStages) {
+        span(d, kStages, group);
+        carried.add(&d[0][0]);  // clears them: pinned, or ptxas serialises what follows (C7515)
+#pragma unroll
+        for (auto& block : d) wgmma_pin(block);
+      }
+      span(d, count, group);
+      carried.finish(&d[0][0]);
+    }
+  }
+
+ private:
+  static constexpr WgmmaInput kInput =
+      S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
+  static constexpr WgmmaMajor kMajorA = S.a_by_depth ? WgmmaMajor::kK : WgmmaMajor::kMN;
+  static constexpr WgmmaMajor kMajorB = S.b_by_depth ? WgmmaMajor::kK : WgmmaMajor::kMN;
+  static_assert(S.type == DType::kBF16 || S.type == DType::kF16);
+
+  const GemmRing<S, C>& ring_;
+  uint64_t a_, b_;  // of stage 0
+  RingPlace<C.stages> at_;
+
+  __device__ __forceinline__ uint64_t descriptor_a(int32_t rows) const {
+    if constexpr (S.a_by_depth) return wgmma_tile_k(ring_.tiles + rows * 128);
+    return wgmma_tile_mn(ring_.tiles + rows / 64 * C.block_k * 128, C.block_k * 128);
+  }
+  __device__ __forceinline__ uint64_t descriptor_b() const {
+    const unsigned char* b = ring_.tiles + C.a_bytes();
+    return S.b_by_depth ? wgmma_tile_k(b) : wgmma_tile_mn(b, C.block_k * 128);
+  }
+  /// From a stage's first 64 of K and 64 rows of A to others.
+  static constexpr uint32_t step_a(int s, int r) {
+    return S.a_by_depth ? (s * C.block_m + r * 64) * 128 : (r * C.block_k + s * 64) * 128;
+  }
+  static constexpr uint32_t step_b(int s) {
+    return S.b_by_depth ? s * C.block_n * 128 : s * 64 * 128;
+  }
+
+  __device__ __forceinline__ void issue(Sums& d, int32_t accumulate) const {
+    const uint32_t bytes = at_.stage * GemmRing<S, C>::kStageBytes;
+    const uint64_t a = wgmma_advance(a_, bytes), b = wgmma_advance(b_, bytes);
+    wgmma_fence();
+#pragma unroll
+    for (int s = 0; s < C.steps(); ++s)
+#pragma unroll
+      for (int r = 0; r < C.row_blocks(); ++r)
+        wgmma_row<C.block_n, kInput, kMajorA, kMajorB>(d[r], wgmma_advance(a, step_a(s, r)),
+                                                       wgmma_advance(b, step_b(s)), accumulate | s);
+    wgmma_commit();
+  }
+
+  /// d = the sum over `count` stages. A stage is released when the next one's products are issued
+  /// and its own have finished. The loop is not unrolled: NVVM had made seven copies of it.
+  __device__ __forceinline__ void span(Sums& d, int32_t count, int32_t group) {
+    uint32_t before = 0;
+#pragma unroll 1
+    for (int32_t i = 0; i < count; ++i) {
+      ring_.full[at_.stage].wait(at_.parity);
+      issue(d, i);
+      wgmma_wait<1>();
+      if (i > 0) ring_.release(before);
+      before = at_.stage;
+      at_.advance();
+    }
+    if constexpr (C.pingpong) GemmTurn::pass(group);
+    wgmma_wait<0>();
+#pragma unroll
+    for (auto& block : d) wgmma_pin(block);
+    ring_.release(before);
+  }
+};
+
+/// The cluster's sums of one tile meet in the first block, in the order of ranks. The multiplying
+/// warpgroups call it; the copying one passes the two cluster barriers beside them.
+template <GemmTraits S, GemmWgmmaConfig C>
+__device__ __forceinline__ void meet(typename GemmProduct<S, C>::Sums& d,
+                                     const GemmRing<S, C>& ring, uint32_t rank) {
+  constexpr int kThreads = C.warpgroups * 128, kEach = C.block_n / 2;
+  float* mine = reinterpret_cast<float*>(ring.tiles) + threadIdx.x - 128;
+  cluster_sync();  // the first block has multiplied: its ring is free
+  if (rank > 0) {
+    const uint32_t there = map_to_rank(mine + (rank - 1) * kThreads * C.sums(), 0);
+#pragma unroll
+    for (int i = 0; i < C.sums(); ++i)
+      asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there + i * kThreads * 4),
+                   "f"(d[i / kEach][i % kEach])
+                   : "memory");
+  }
+  cluster_sync();
+  if (rank == 0) {
+#pragma unroll
+    for (int r = 0; r < C.cluster - 1; ++r)
+#pragma unroll
+      for (int i = 0; i < C.sums(); ++i)
+        d[i / kEach][i % kEach] += mine[(r * C.sums() + i) * kThreads];
+  }
+}
+
+/// A multiplying warpgroup's whole life.
+template <GemmTraits S, GemmWgmmaConfig C, class P>
+__device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRing<S, C>& ring,
+                                        int32_t group) {
+  using Epilogue = GemmEpilogue<P, C>;
+  const GemmDepth<C> depth(call);
+  const int32_t rows = C.pingpong ? 0 : group * 64 * C.row_blocks();
+  Epilogue epilogue(call, ring.staging + group * 2 * kGemmRoundBytes, group);
+  GemmProduct<S, C> product(ring, rows);
+  GemmTiles<C, C.block_n / P::kParts> tiles(call);
+  if constexpr (C.pingpong) {  // the second begins with the second tile, and the first may go
+    if (group == 1) tiles.advance(), product.skip(depth.count), GemmTurn::pass(group);
+  }
+#pragma unroll 1
+  for (; tiles.more(); tiles.advance(C.pingpong ? 2 : 1)) {
+    const GemmCorner tile = tiles.corner();
+    const auto at = [&](int r) { return GemmCorner{tile.row + rows + r * 64, tile.column}; };
+    typename Epilogue::FirstAsked asked[C.row_blocks()];
+#pragma unroll
+    for (int r = 0; r < C.row_blocks(); ++r) epilogue.ask(asked[r], at(r));
+    typename GemmProduct<S, C>::Sums d;
+    product.run(d, depth.count, group);
+    if constexpr (C.pingpong) product.skip(depth.count);
+    if constexpr (C.share == GemmShare::kK) {  // one tile a cluster
+      meet<S, C>(d, ring, tiles.rank);
+      if (tiles.rank > 0) break;
+    }
+#pragma unroll
+    for (int r = 0; r < C.row_blocks(); ++r) epilogue.run(d[r], asked[r], at(r));
+    if constexpr (C.share == GemmShare::kK) break;
+  }
+  epilogue.finish();
+}
+
+/// In a block of one warpgroup that multiplies each thread may have 255 registers. Of two, ptxas
+/// gives 168 to each of 384 threads: 40 + 2 · 232 are as many. (With 24 the copying thread spills.)
+template <GemmTraits S, GemmWgmmaConfig C, class P>
+__global__ void __launch_bounds__(C.threads(), 1)
+    gemm_wgmma(const __grid_constant__ GemmWgmmaCall call) {
+  static_assert(valid(C) && C.block_n % (8 * P::kParts) == 0);
+  static_assert(C.share != GemmShare::kB || C.block_n / P::kParts / C.cluster % 8 == 0,
+                "a block's part of B is whole rows of the swizzle");
+  extern __shared__ unsigned char raw[];
+  const GemmRing<S, C> ring(raw);
+  // Uniform to the compiler: descriptors then live in uniform registers.
+  const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
+  if (threadIdx.x == 0) {
+    tma_prefetch_map(call.a), tma_prefetch_map(call.b[0]), tma_prefetch_map(call.out[0]);
+    ring.start();
+  }
+  if constexpr (C.cluster > 1) {
+    cluster_sync();
+  } else if (group == 0) {  // copies begin before the others have come
+    __syncwarp();
+    asm volatile("bar.arrive 0, %0;" ::"n"(C.threads()) : "memory");
+  } else {
+    asm volatile("bar.sync 0, %0;" ::"n"(C.threads()) : "memory");
+  }
+  wait_for_dependencies();
+  launch_dependents();
+  if (group == 0) {
+    if constexpr (C.warpgroups == 2) release_registers<40>();
+    if (threadIdx.x == 0) produce<S, C, P::kParts>(call, ring);
+    __syncwarp();
+    if constexpr (C.share == GemmShare::kK) cluster_sync(), cluster_sync();
+  } else {
+    if constexpr (C.warpgroups == 2) take_registers<232>();
+    consume<S, C, P>(call, ring, group - 1);
+  }
+  // A block's barriers and tiles may be written by its cluster until all have ended.
+  if constexpr (C.multicast()) cluster_sync();
+}
+
+}  // namespace dlblas

@@ -1,0 +1,131 @@
+// The ring between the thread that copies and the warpgroups that multiply.
+// In: a call's tensor maps. Out: stages in shared memory: A's tile, then B's, as WGMMA reads them
+// (128-byte swizzle). An operand that is contiguous along K lies in rows of 64 of K, block_k / 64
+// tiles one after the other; one contiguous along M or N in rows of 64 of that, block_k rows each.
+//
+// The protocol. Stage s has two barriers: full[s] counts one arrival, the copying thread's of this
+// block, and the bytes of the whole stage; empty[s] counts a lane of each warp that reads the stage
+// in each block that this block's copies reach. Both begin in phase 0.
+//   copying thread   waits empty[s] with parity ^ 1 (a new ring is empty), announces the bytes at
+//                    full[s], issues the copies; under multicast its share of a tile for all blocks
+//                    of the cluster, whose own full[s] count it. It may write into another block's
+//                    stage since that block's warps, too, have arrived at this block's empty[s].
+//   warpgroup        waits full[s] with parity, issues WGMMA; when the products of a stage have
+//                    finished (wait_group), a lane of each warp arrives at empty[s] of all sharers.
+// A wait by parity is right only for who is less than one round of the ring away from the phase it
+// names: ping-pong warpgroups therefore take turns (GemmTurn) before the first wait of a tile, and
+// pass the turn when all of a tile's products are issued.
+// No block ends before the last arrival from its cluster has come: a cluster barrier is the last.
+// Read next: wgmma_mainloop.cuh.
+#pragma once
+
+#include "device/gemm/wgmma_tiles.cuh"
+#include "device/tma.cuh"
+
+namespace dlblas {
+
+template <GemmTraits S, GemmWgmmaConfig C>
+struct GemmRing {
+  static constexpr int kStageBytes = C.stage_bytes(S.b_by_depth);
+  unsigned char* tiles;
+  unsigned char* staging;
+  unsigned char* carried;
+  Mbarrier* full;
+  Mbarrier* empty;
+
+  __device__ __forceinline__ explicit GemmRing(unsigned char* raw) {
+    tiles = raw + (1024 - shared_address(raw) % 1024) % 1024;
+    staging = tiles + C.stages * kStageBytes;
+    carried = staging + C.staging_bytes();
+    full = reinterpret_cast<Mbarrier*>(carried + carried_bytes(S.span, C.block_m * C.block_n));
+    empty = full + C.stages;
+  }
+  /// By one thread; a barrier of the block or the cluster follows.
+  __device__ __forceinline__ void start() const {
+    constexpr int kWarps = (C.pingpong ? 1 : C.warpgroups) * 4;
+    for (int s = 0; s < C.stages; ++s) {
+      full[s].init(1);
+      empty[s].init(kWarps * C.sharers());
+    }
+    fence_mbarrier_init();
+  }
+  /// This warp has read the stage.
+  __device__ __forceinline__ void release(uint32_t stage) const {
+    const uint32_t lane = threadIdx.x % 32;
+    if constexpr (C.multicast()) {
+      if (lane < C.cluster) empty[stage].signal(lane);
+    } else {
+      if (lane == 0) empty[stage].arrive();
+    }
+  }
+};
+
+/// One operand's tile of a stage. kRows: of M or N; kShared: each block of the cluster brings its
+/// part for all.
+template <GemmWgmmaConfig C, bool kByDepth, bool kShared, CacheHint kHint>
+struct GemmTileCopy {
+  static constexpr uint16_t kAll = (1 << C.cluster) - 1;
+
+  __device__ static __forceinline__ void copy(unsigned char* to, const TensorMap& map,
+                                              Mbarrier& full, Tile2 at) {
+    if constexpr (kShared)
+      tma_load_multicast(to, map, full, at, kAll);
+    else
+      tma_load<kHint>(to, map, full, at);
+  }
+
+  /// kTile: rows of the stage's tile, of which `first` … `first` + kRows - 1 are wanted, and lie
+  /// from `row` on in the matrix.
+  template <int kRows, int kTile>
+  __device__ static __forceinline__ void load(unsigned char* tile, const TensorMap& map,
+                                              Mbarrier& full, int32_t first, int32_t row, int32_t k,
+                                              uint32_t rank) {
+    if constexpr (kByDepth) {
+      constexpr int kEach = kShared ? kRows / C.cluster : kRows;
+      const int32_t mine = kShared ? static_cast<int32_t>(rank) * kEach : 0;
+#pragma unroll
+      for (int s = 0; s < C.steps(); ++s)
+        copy(tile + (s * kTile + first + mine) * 128, map, full, Tile2{k + s * 64, row + mine});
+    } else {
+      constexpr int kEach = kShared ? C.block_k / C.cluster : C.block_k;
+      const int32_t mine = kShared ? static_cast<int32_t>(rank) * kEach : 0;
+#pragma unroll
+      for (int r = 0; r < (kRows + 63) / 64; ++r)
+        copy(tile + ((first / 64 + r) * C.block_k + mine) * 128, map, full,
+             Tile2{row + r * 64, k + mine});
+    }
+  }
+};
+
+/// The copying thread's whole life.
+template <GemmTraits S, GemmWgmmaConfig C, int kParts>
+__device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRing<S, C>& ring) {
+  constexpr int kColumns = C.block_n / kParts;
+  static_assert(S.b_by_depth || kColumns % 64 == 0 || kParts == 1, "parts are whole boxes");
+  constexpr CacheHint kOnce = C.weight_once ? CacheHint::kFirst : CacheHint::kNone;
+  using A =
+      GemmTileCopy<C, S.a_by_depth, C.share == GemmShare::kA, C.swapped ? kOnce : CacheHint::kNone>;
+  using B =
+      GemmTileCopy<C, S.b_by_depth, C.share == GemmShare::kB, C.swapped ? CacheHint::kNone : kOnce>;
+  RingPlace<C.stages> at;
+  const GemmDepth<C> depth(call);
+#pragma unroll 1
+  for (GemmTiles<C, kColumns> tiles(call); tiles.more(); tiles.advance()) {
+    const GemmCorner tile = tiles.corner();
+#pragma unroll 1
+    for (int32_t i = 0; i < depth.count; ++i, at.advance()) {
+      const int32_t k = (depth.first + i) * C.block_k;
+      unsigned char* a = ring.tiles + at.stage * GemmRing<S, C>::kStageBytes;
+      Mbarrier& full = ring.full[at.stage];
+      ring.empty[at.stage].wait(at.parity ^ 1);
+      full.arrive_expect_tx(GemmRing<S, C>::kStageBytes);
+      A::template load<C.block_m, C.block_m>(a, call.a, full, 0, tile.row, k, tiles.rank);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part)
+        B::template load<kColumns, C.block_n>(a + C.a_bytes(), call.b[part], full, part * kColumns,
+                                              tile.column, k, tiles.rank);
+    }
+  }
+}
+
+}  // namespace dlblas

@@ -1,0 +1,54 @@
+"""``dlblas.bmm``: products of the matrices of a batch, a call of ``matmul`` for each.
+
+In: arrays of any package that the operator takes. Out: what it returns; nothing is computed here,
+and torch.compile follows it. Read next: matmul/.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from .._empty import empty
+from .._functions import FUNCTIONS
+from ..errors import ShapeMismatchError
+
+__all__ = ["bmm"]
+
+_matmul = FUNCTIONS["matmul"].call
+
+
+def bmm(
+    a: Any,
+    b: Any,
+    activation: str = "",
+    *,
+    bias: Any = None,
+    out_dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """Products of matrices with the same leading dimensions: ``out = act(a · b + bias)``.
+
+    a ``[*B, M, K]``, b ``[*B, K, N]`` of any strides; bias ``[N]``, one for all -> out
+    ``[*B, M, N]``. b ``[K, N]`` is ``matmul``, whose leading dimensions are rows; a batch of b is
+    a call of it for each matrix, all of one key: searched once, and with one launch each on a GPU,
+    where small matrices are slower than in a batched product. ``out``: where the result goes.
+    Dtypes, activations, numerics and gradients (none) are those of ``matmul``. Errors:
+    ShapeMismatchError for leading dimensions that differ; those of ``matmul``.
+    Source: torch.bmm, NumPy's matmul.
+    """
+    if len(b.shape) <= 2:
+        return _matmul(a, b, activation, bias=bias, out_dtype=out_dtype, out=out)
+    lead = tuple(b.shape[:-2])
+    if tuple(a.shape[:-2]) != lead or len(a.shape) < 2:
+        expected, got = f"{lead} before the last two", str(tuple(a.shape))
+        raise ShapeMismatchError.from_library(
+            f"bmm: a has other leading dimensions than b; expected {expected}, got {got}; expand "
+            "one of them",
+            "bmm", "a", expected, got,
+        )  # fmt: skip
+    if out is None:
+        out = empty(a, (*lead, a.shape[-2], b.shape[-1]), out_dtype or a.dtype, "bmm")
+    for at in product(*map(range, lead)):
+        _matmul(a[at], b[at], activation, bias=bias, out_dtype=out_dtype, out=out[at])
+    return out

@@ -1,0 +1,195 @@
+// Which configurations of the WGMMA matmul exist, and which are worth a search on a problem and a
+// device; see matmul_wgmma_space.hpp. Every winner of the measurements in docs/notes/gemm.md lies
+// in them. Read next: device/gemm/wgmma_config.hpp (valid), matmul_wgmma_cuda.cpp (the model).
+#include "ops/gemm/matmul/cuda/matmul_wgmma_space.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+/// Each function is one constraint. It reads no knob that its constraint does not name.
+struct Rules {
+  std::int64_t m, n, k;
+  MatmulTraits traits;
+  DeviceInfo device;
+  Problem problem;
+
+  Rules(const Problem& p, const DeviceInfo& on)
+      : m(std::max<std::int64_t>(1, p.dims[kM])),
+        n(std::max<std::int64_t>(1, p.dims[kN])),
+        k(std::max<std::int64_t>(1, p.dims[kK])),
+        traits(matmul_traits(p)),
+        device(on),
+        problem(p) {}
+
+  std::int64_t rows(const GemmWgmmaConfig& c) const { return c.swapped ? n : m; }
+  std::int64_t columns(const GemmWgmmaConfig& c) const { return c.swapped ? m : n; }
+  std::int64_t tiles(const GemmWgmmaConfig& c) const {
+    return ceil_div(rows(c), c.block_m) * ceil_div(columns(c), c.block_n);
+  }
+
+  /// Few rows of a, and results that stmatrix can turn.
+  bool swap_is_useful(const GemmWgmmaConfig& c) const {
+    return !c.swapped || (m <= 256 && size_of(traits.epilogue.out) == 2);
+  }
+  /// No row of tiles that is mostly empty, but the smallest there is.
+  bool block_m_wastes_little(const GemmWgmmaConfig& c) const {
+    return c.block_m == 64 || 4 * round_up(rows(c), c.block_m) <= 5 * round_up(rows(c), 64);
+  }
+  /// An eighth at most, or the narrowest tile that holds all columns; swapped, those of as many
+  /// rows of a as 128 at a time hold, for b is read again for each. Along N a box is 64 wide.
+  bool block_n_wastes_little(const GemmWgmmaConfig& c) const {
+    const bool by_depth = wgmma_b_by_depth(problem, c);
+    if (!by_depth && c.block_n % 64 != 0) return false;
+    const std::int64_t all = columns(c), covered = round_up(all, c.block_n);
+    const std::int64_t wanted = c.swapped ? ceil_div(all, ceil_div(all, 128)) : all;
+    if (!c.swapped && 8 * covered <= 9 * all) return true;
+    if (c.block_n < wanted) return false;
+    for (const std::int64_t narrower : wgmma_table().values("block_n"))
+      if (narrower >= wanted && narrower < c.block_n && (narrower % 64 == 0 || by_depth))
+        return false;
+    return true;
+  }
+  /// Larger tiles read less: none below half of a multiprocessor's share, unless 128 × 96.
+  bool tile_is_large(const GemmWgmmaConfig& c) const {
+    const double share = static_cast<double>(m) * static_cast<double>(n) / device.units;
+    const bool covers = c.block_n >= columns(c);
+    return covers || c.block_m * c.block_n >= std::min(share / 2, 128.0 * 96);
+  }
+  /// Small tiles take more of K at a time, since barriers count there; large ones more stages.
+  bool depth_suits_tile(const GemmWgmmaConfig& c) const {
+    const int sides = c.block_m + c.block_n;
+    if (c.block_k > 64 && c.block_k > round_up(k, 64)) return false;
+    if (c.block_k == 256) return sides <= 96;
+    if (c.block_k == 128) return sides <= 192;
+    return sides > 96 || k <= 64;
+  }
+  /// One warpgroup multiplies 64 rows, two 128 or 256. Ping-pong with tiles of 64 rows lost 10 %.
+  bool warpgroups_suit_tile(const GemmWgmmaConfig& c) const {
+    return c.warpgroups == (c.block_m == 64 ? 1 : 2) && (!c.pingpong || c.block_m == 128);
+  }
+  /// One stores while the other multiplies: where there is a next tile.
+  bool pingpong_has_a_next(const GemmWgmmaConfig& c) const {
+    return !c.pingpong || tiles(c) > device.units;
+  }
+  /// 192 sums, a bias and a function beside them spilled.
+  bool registers_suffice(const GemmWgmmaConfig& c) const {
+    const MatmulEpilogueTraits& e = traits.epilogue;
+    const bool function = e.activation == Activation::kGelu || e.activation == Activation::kSilu;
+    const int most = function && e.has_bias ? 176 : 192;
+    return c.block_m / 64 / (c.pingpong ? 1 : c.warpgroups) * c.block_n / 2 <= most;
+  }
+  /// Multicast costs a microsecond and pays in waves; of four blocks only 30 clusters fit. Parts of
+  /// K fill a device that tiles do not, and each keeps a few stages.
+  bool cluster_is_useful(const GemmWgmmaConfig& c) const {
+    if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
+    if (c.share == GemmShare::kNone) return true;
+    if (c.share == GemmShare::kK)
+      return !c.pingpong && tiles(c) * c.cluster <= device.units &&
+             k >= std::int64_t{4} * c.block_k * c.cluster;
+    const std::int64_t neighbours =
+        c.share == GemmShare::kA ? ceil_div(columns(c), c.block_n) : ceil_div(rows(c), c.block_m);
+    return c.cluster == 2 && c.block_m >= 128 && neighbours >= 2 && tiles(c) > device.units;
+  }
+  /// Three blocks for five multiprocessors at least, or the smallest tiles.
+  bool device_is_filled(const GemmWgmmaConfig& c) const {
+    if (c.block_m == 64 && (c.swapped || c.block_n <= 64)) return true;
+    return 5 * tiles(c) * (c.share == GemmShare::kK ? c.cluster : 1) >= 3 * device.units;
+  }
+  bool exists(const GemmWgmmaConfig& c) const {
+    return valid(c) && !(c.pingpong && wgmma_span(problem, c, device) > 0) &&
+           c.shared_bytes(wgmma_b_by_depth(problem, c), wgmma_span(problem, c, device)) <=
+               device.shared_bytes_per_block;
+  }
+  /// The deepest ring, or one stage less; no deeper than what a block has to do.
+  bool ring_is_deep(const GemmWgmmaConfig& c) const {
+    const WgmmaGrid grid(problem, c);
+    const std::int64_t work = ceil_div(grid.chain, c.block_k) * grid.waves(c, device);
+    GemmWgmmaConfig o = c;
+    std::int32_t deepest = 2;
+    for (const std::int64_t stages : wgmma_table().values("stages")) {
+      o.stages = static_cast<std::int32_t>(stages);
+      if (stages <= work && exists(o)) deepest = std::max(deepest, o.stages);
+    }
+    return c.stages == deepest || (c.stages == deepest - 1 && c.stages >= 3);
+  }
+  bool weight_leaves_first(const GemmWgmmaConfig& c) const {
+    return c.weight_once == (ceil_div(m, c.swapped ? c.block_n : c.block_m) == 1);
+  }
+  /// Order matters where tiles come in waves and in many rows.
+  bool group_matters(const GemmWgmmaConfig& c) const {
+    const bool matters = ceil_div(rows(c), c.block_m) > 8 && tiles(c) > device.units;
+    return c.group_m == 8 || (matters && c.group_m == 16);
+  }
+};
+
+}  // namespace
+
+WgmmaGrid::WgmmaGrid(const Problem& p, const GemmWgmmaConfig& c)
+    : tiles_m(std::max<std::int64_t>(1, ceil_div(p.dims[c.swapped ? kN : kM], c.block_m))),
+      tiles_n(std::max<std::int64_t>(1, ceil_div(p.dims[c.swapped ? kM : kN], c.block_n))),
+      blocks(tiles_m * tiles_n),
+      chain(p.dims[kK]) {
+  if (c.share == GemmShare::kK) {
+    blocks *= c.cluster;
+    chain = round_up(ceil_div(p.dims[kK], c.cluster), c.block_k);
+  }
+}
+
+std::int64_t WgmmaGrid::waves(const GemmWgmmaConfig& c, const DeviceInfo& device) const {
+  // Clusters of four leave out what is no multiple of four in a processing cluster: H200, 120 of
+  // 132.
+  const std::int64_t units = c.cluster == 4 ? device.units * 10 / 11 : device.units;
+  return ceil_div(blocks, std::max<std::int64_t>(1, units / c.cluster * c.cluster));
+}
+
+bool wgmma_b_by_depth(const Problem& p, const GemmWgmmaConfig& c) {
+  return c.swapped ? p.tensors[kA].layout != Layout::kTransposed
+                   : p.tensors[kB].layout == Layout::kTransposed;
+}
+
+// Where cuBLAS would split K its chains are short, and ours have to be (as in cuda_mma).
+std::int32_t wgmma_span(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
+  const bool splits = 4 * ceil_div(p.dims[kM], 128) * ceil_div(p.dims[kN], 64) < 3 * device.units;
+  return tensor_core_span(p, WgmmaGrid(p, c).chain, splits);
+}
+
+void constrain_wgmma(const Problem& p, const DeviceInfo& device, Space& space) {
+  const auto rules = std::make_shared<const Rules>(p, device);
+  using Names = std::vector<std::string_view>;
+  const auto require = [&](const char* name, const Names& knobs,
+                           bool (Rules::*rule)(const GemmWgmmaConfig&) const) {
+    space.require(wgmma_table(), name, knobs,
+                  [rules, rule](const GemmWgmmaConfig& c) { return (*rules.*rule)(c); });
+  };
+  const Names tile = {"swapped", "block_m", "block_n"};
+  const auto with = [&](Names more) {
+    more.insert(more.end(), tile.begin(), tile.end());
+    return more;
+  };
+  require("swap_is_useful", {"swapped"}, &Rules::swap_is_useful);
+  require("block_m_wastes_little", {"swapped", "block_m"}, &Rules::block_m_wastes_little);
+  require("block_n_wastes_little", {"swapped", "block_n"}, &Rules::block_n_wastes_little);
+  require("tile_is_large", tile, &Rules::tile_is_large);
+  require("depth_suits_tile", {"block_m", "block_n", "block_k"}, &Rules::depth_suits_tile);
+  require("warpgroups_suit_tile", {"block_m", "warpgroups", "pingpong"},
+          &Rules::warpgroups_suit_tile);
+  require("pingpong_has_a_next", with({"pingpong"}), &Rules::pingpong_has_a_next);
+  require("registers_suffice", with({"warpgroups", "pingpong"}), &Rules::registers_suffice);
+  require("cluster_is_useful", with({"block_k", "pingpong", "share", "cluster"}),
+          &Rules::cluster_is_useful);
+  require("device_is_filled", with({"share", "cluster"}), &Rules::device_is_filled);
+  const Names whole = with({"block_k", "warpgroups", "pingpong", "share", "cluster", "stages"});
+  require("kernel_exists", whole, &Rules::exists);
+  require("ring_is_deep", whole, &Rules::ring_is_deep);
+  require("weight_leaves_first", with({"weight_once"}), &Rules::weight_leaves_first);
+  require("group_matters", with({"group_m"}), &Rules::group_matters);
+}
+
+}  // namespace dlblas::gemm

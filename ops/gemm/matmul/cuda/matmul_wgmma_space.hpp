@@ -1,0 +1,34 @@
+// The configurations of the WGMMA matmul that are worth a search.
+// In: a Problem and a device. Out: knobs, and rules that leave up to a few hundred points of them.
+// Flow: [select] of matmul_wgmma_cuda.cpp.  Read next: matmul_wgmma_space.cpp, core/space.hpp.
+#pragma once
+
+#include "core/device.hpp"
+#include "core/problem.hpp"
+#include "core/space.hpp"
+#include "device/gemm/wgmma_config.hpp"
+#include "kernels/gemm_wgmma.hpp"
+
+namespace dlblas::gemm {
+
+using kernels::wgmma_table;
+
+void constrain_wgmma(const Problem& p, const DeviceInfo& device, Space& space);
+
+/// How a configuration divides a problem.
+struct WgmmaGrid {
+  std::int64_t tiles_m, tiles_n;  // of D as the kernel sees it
+  std::int64_t blocks;            // that there is work for
+  std::int64_t chain;             // terms of K of one block
+
+  WgmmaGrid(const Problem& p, const GemmWgmmaConfig& c);
+  /// Tiles one after the other on the fullest multiprocessor.
+  std::int64_t waves(const GemmWgmmaConfig& c, const DeviceInfo& device) const;
+};
+
+/// GemmTraits::span of a configuration.
+std::int32_t wgmma_span(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device);
+/// Does the kernel's B lie along K?
+bool wgmma_b_by_depth(const Problem& p, const GemmWgmmaConfig& c);
+
+}  // namespace dlblas::gemm

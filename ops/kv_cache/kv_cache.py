@@ -1,0 +1,25 @@
+"""The letters of the operators that fill a paged cache, and their row of the README.
+
+Pure data: no imports, nothing computed.
+"""
+
+# Letter of the schemas -> what it counts.
+LETTERS: dict[str, str] = {
+    "Hkv": "heads of keys and values",
+    "Hc": "heads of the latents, mostly 1",
+    "Hp": "heads of the rotary keys, mostly 1",
+    "D": "elements of a head",
+    "P": "pages of the cache",
+    "page": "tokens of a page",
+}
+
+# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+OVERVIEW: list[tuple[str, str, str, str]] = [
+    (
+        "`store_kv_cache` (`fill_kv_cache`), `store_mla_cache`; `merge_attention_states`",
+        "new keys and values, or latents, into a paged cache, f8 too; two attentions over "
+        "parts of the keys as one",
+        "AVX-512, AVX2, baseline",
+        "registers; any layout",
+    ),
+]

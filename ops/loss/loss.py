@@ -1,0 +1,9 @@
+"""The letters of the losses.
+
+Pure data: no imports, nothing computed.
+"""
+
+# Letter of the schemas -> what it counts.
+LETTERS: dict[str, str] = {
+    "C": "classes: elements of a row of logits",
+}

@@ -1,0 +1,17 @@
+// The oracle of quantize_channel: a scale a column. Read next: ops/quant/tiles_ref.hpp.
+#pragma once
+
+#include "ops/quant/tiles_ref.hpp"
+
+namespace dlblas::quant {
+
+template <typename Row>
+void quantize_channel_shared(Row& row) {
+  tiles::add_maxima<QuantTile::kChannel>(row);
+}
+template <typename Row>
+void quantize_channel_row(Row& row) {
+  tiles::tiles_row<QuantTile::kChannel>(row);
+}
+
+}  // namespace dlblas::quant

@@ -1,0 +1,25 @@
+"""The letters of the state-space models, and their row of the README.
+
+Pure data: no imports, nothing computed.
+"""
+
+# Letter of the schemas -> what it counts.
+LETTERS: dict[str, str] = {
+    "batch": "sequences of a batch",
+    "G": "groups: channels or heads that share B and C",
+    "R": "channels or heads of a group",
+    "P": "elements of a head",
+    "N": "elements of the state of each channel",
+    "L": "tokens of a sequence",
+}
+
+# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+OVERVIEW: list[tuple[str, str, str, str]] = [
+    (
+        "`selective_state_update`, `selective_scan`",
+        "a state-space model (Mamba, Mamba-2): one token, the state in place; a whole "
+        "sequence and its last state",
+        "AVX-512, AVX2, baseline",
+        "rows of the state; chunks, scanned by a block; any layout",
+    ),
+]

@@ -1,0 +1,89 @@
+"""First calls of functions that no worker can be given, in a forked child: one that crashes there
+is not run here.
+
+In: ``guarded``, what the library calls of a local candidate on the CPU. Out: the same, but in a
+search the first call of each configuration is tried in a child before. Only a death counts. A child
+that does not come back says nothing: threads of OpenMP do not survive a fork, and a function that
+waits for them is right here. Read next: own/_register.py, _search.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_CAME_BACK = 86  # the child's status where the function did
+_SECONDS = 3.0  # that a child may take
+_lock = threading.Lock()
+_searches = 0
+_tried: set[tuple[Any, ...]] = set()
+
+
+@contextlib.contextmanager
+def searching() -> Iterator[None]:
+    """Around a search: in it, new functions are called."""
+    global _searches
+    with _lock:
+        _searches += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _searches -= 1
+            if _searches == 0:
+                _tried.clear()
+
+
+def guarded(step: Callable[..., str | None]) -> Callable[..., str | None]:
+    """``step(rows, values, sizes, codes, stream, threads)``: None, or in words why it failed."""
+
+    def run(*call: Any) -> str | None:
+        if _searches and (step, call[3]) not in _tried:
+            _tried.add((step, call[3]))
+            words = _death(step, call)
+            if words:
+                return words
+        return step(*call)
+
+    return run
+
+
+def _death(step: Callable[..., str | None], call: tuple[Any, ...]) -> str | None:
+    """How the child ended, where the function ended it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a fork beside threads
+            pid = os.fork()
+    except OSError:
+        return None
+    if pid == 0:
+        try:
+            step(*call)
+        finally:
+            os._exit(_CAME_BACK)
+    end = time.monotonic() + _SECONDS
+    pause = 0.0002
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return None
+        time.sleep(pause)
+        pause = min(0.02, 2 * pause)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
+        return f"crash: {name} in a forked child; it was not run in this process"
+    if os.WEXITSTATUS(status) != _CAME_BACK:
+        ended = os.WEXITSTATUS(status)
+        return f"crash: it ended a forked child with status {ended}; it was not run in this process"
+    return None

@@ -1,0 +1,120 @@
+// Tensor maps, grids and entries of the WGMMA form; see gemm_wgmma.hpp.
+#include "kernels/gemm_wgmma.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+#include "kernels/gemm_cuda.hpp"
+
+namespace dlblas::kernels {
+namespace {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// What one copy moves: a box of `inner` × `outer`.
+struct Box {
+  int inner, outer;
+  cuda::Swizzle swizzle = cuda::Swizzle::k128;
+};
+
+int encode(TensorMap& map, const WgmmaMatrix& x, DType type, const Box& box) {
+  cuda::TensorMapSpec spec;
+  spec.dtype = type;
+  spec.data = x.data;
+  spec.sizes[0] = static_cast<std::uint64_t>(x.inner);
+  spec.sizes[1] = static_cast<std::uint64_t>(x.outer);
+  // The stride of a single row leads nowhere, but is checked.
+  const std::int64_t pitch = x.outer <= 1 ? ceil_div(x.inner, 8) * 8 : x.pitch;
+  spec.strides_bytes[0] = static_cast<std::uint64_t>(pitch * size_of(type));
+  spec.box[0] = static_cast<std::uint32_t>(box.inner);
+  spec.box[1] = static_cast<std::uint32_t>(box.outer);
+  spec.swizzle = box.swizzle;
+  return cuda::encode_tensor_map(map, spec);
+}
+
+/// Rows of 64 of K, or of M or N.
+Box operand_box(const GemmWgmmaConfig& c, bool by_depth, int block, bool is_shared) {
+  return {64, (by_depth ? block : c.block_k) / (is_shared ? c.cluster : 1)};
+}
+
+Box result_box(const GemmWgmmaConfig& c, int columns, DType type) {
+  const int segment = gemm_segment(columns, c.swapped ? 64 : 128 / size_of(type));
+  if (c.swapped) return {64, segment};
+  switch (segment * size_of(type)) {
+    case 128:
+      return {segment, 64};
+    case 64:
+      return {segment, 64, cuda::Swizzle::k64};
+    case 32:
+      return {segment, 64, cuda::Swizzle::k32};
+    default:
+      return {segment, 64, cuda::Swizzle::kNone};
+  }
+}
+
+}  // namespace
+
+int prepare_wgmma(const WgmmaProduct& p, const GemmWgmmaConfig& c, int units, GemmWgmmaCall& call,
+                  cuda::Launch& how) {
+  const bool share_a = c.share == GemmShare::kA, share_b = c.share == GemmShare::kB;
+  const int columns = c.block_n / p.parts;  // of D in a tile
+  const WgmmaMatrix& a = c.swapped ? p.b[0] : p.a;
+  const bool a_by_depth = c.swapped ? p.b_by_depth : p.a_by_depth;
+  const bool b_by_depth = c.swapped ? p.a_by_depth : p.b_by_depth;
+  if (const int code = encode(call.a, a, p.type, operand_box(c, a_by_depth, c.block_m, share_a)))
+    return code;
+  for (int part = 0; part < p.parts; ++part) {
+    const WgmmaMatrix& b = c.swapped ? p.a : p.b[part];
+    const Box box = operand_box(c, b_by_depth, columns, share_b);
+    if (const int code = encode(call.b[part], b, p.type, box)) return code;
+  }
+  if (const int code = encode(call.out[0], p.out, p.out_type, result_box(c, columns, p.out_type)))
+    return code;
+  const std::int64_t m = c.swapped ? p.n : p.m, n = c.swapped ? p.m : p.n;
+  call.m = static_cast<std::int32_t>(m), call.n = static_cast<std::int32_t>(n);
+  call.k = static_cast<std::int32_t>(p.k);
+  const std::int64_t tiles_m = ceil_div(m, c.block_m), tiles_n = ceil_div(n, columns);
+  call.units_m = static_cast<std::int32_t>(ceil_div(tiles_m, share_b ? c.cluster : 1));
+  call.units_n = static_cast<std::int32_t>(ceil_div(tiles_n, share_a ? c.cluster : 1));
+  call.group = c.group_m;
+  // Persistent blocks; a cluster that shares K has one tile.
+  const std::int64_t clusters = std::int64_t{call.units_m} * call.units_n;
+  const std::int64_t at_once = std::max(1, units / c.cluster);
+  how.grid.x = static_cast<unsigned>(
+      (c.share == GemmShare::kK ? clusters : std::min(clusters, at_once)) * c.cluster);
+  how.block.x = static_cast<unsigned>(c.threads());
+  how.cluster = static_cast<unsigned>(c.cluster);
+  return 0;
+}
+
+std::string wgmma_entry(GemmTraits traits, GemmWgmmaConfig config, std::string_view program) {
+  if (config.swapped) std::swap(traits.a_by_depth, traits.b_by_depth);
+  traits.a_whole = traits.b_whole = traits.aligned = true;
+  traits.rows = 0;
+  config.group_m = 8;
+  const auto& table = wgmma_table();
+  return gemm_entry("dlblas::gemm_wgmma", traits,
+                    table.literal(table.to_config(config), "dlblas::GemmWgmmaConfig"), program);
+}
+
+const ConfigTable<GemmWgmmaConfig>& wgmma_table() {
+  using C = GemmWgmmaConfig;
+  static const auto* t = new ConfigTable<C>{
+      field<&C::swapped>("swapped", {0, 1}),
+      field<&C::block_m>("block_m", {64, 128, 256}),
+      field<&C::block_n>(
+          "block_n", {8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256}),
+      field<&C::block_k>("block_k", {64, 128, 256}),
+      field<&C::warpgroups>("warpgroups", {1, 2}),
+      field<&C::pingpong>("pingpong", {0, 1}),
+      field<&C::share>("share", {0, 1, 2, 3}, {"none", "a", "b", "k"}),
+      field<&C::cluster>("cluster", {1, 2, 4}),
+      field<&C::stages>("stages", {2, 3, 4, 5, 6, 7, 8}),
+      field<&C::weight_once>("weight_once", {0, 1}),
+      field<&C::group_m>("group_m", {8, 16}),
+  };
+  return *t;
+}
+
+}  // namespace dlblas::kernels

@@ -1,0 +1,45 @@
+// The host side of the WGMMA form of matrix products: tensor maps, the grid, the launch, for any
+// operator's program. In: matrices as they lie, a configuration. Out: a GemmWgmmaCall and how to
+// launch it; operands of the program are the caller's to add.
+// Flow: call > validate > select > compile > [launch].  Read next:
+// device/gemm/wgmma_mainloop.cuh, ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp (an operator).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/config.hpp"
+#include "cuda/cuda.hpp"
+#include "device/gemm/wgmma_config.hpp"
+
+namespace dlblas::kernels {
+
+/// `inner` neighbours, `outer` times, `pitch` elements apart: 16-byte aligned, as the pitch is.
+struct WgmmaMatrix {
+  const void* data;
+  std::int64_t inner, outer, pitch;
+};
+
+/// out[m, n] = program(a[m, k] · b[p][k, n], …) for `parts` matrices b.
+struct WgmmaProduct {
+  DType type, out_type;
+  WgmmaMatrix a, b[2], out;
+  bool a_by_depth, b_by_depth;  // contiguous along K
+  int parts;
+  std::int64_t m, n, k;
+};
+
+/// 0, or the driver's code. `units`: multiprocessors.
+int prepare_wgmma(const WgmmaProduct& product, const GemmWgmmaConfig& config, int units,
+                  GemmWgmmaCall& call, cuda::Launch& how);
+
+/// `dlblas::gemm_wgmma<…>` with a program, its C++ text. Traits are those of a product's operands;
+/// what the kernel does not depend on is left out, so that configurations which differ in the
+/// order of tiles alone share a cubin.
+std::string wgmma_entry(GemmTraits traits, GemmWgmmaConfig config, std::string_view program);
+
+/// Knobs of the form; a table of them is also how the JIT gets a configuration's text.
+const ConfigTable<GemmWgmmaConfig>& wgmma_table();
+
+}  // namespace dlblas::kernels

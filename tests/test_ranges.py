@@ -1,0 +1,105 @@
+"""What a profiler sees of a call: its implementation and configuration, where somebody looks.
+
+Read next: src/core/ranges.hpp, python/dlblas/_ranges.py.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import dlblas
+import numpy as np
+import pytest
+
+PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
+
+# What NVTX's library does where no profiler is: here it says what it was asked.
+NVTX = r"""
+#include <cstdio>
+extern "C" int nvtxRangePushA(const char* name) { return std::printf("push %s\n", name); }
+extern "C" int nvtxRangePop() { std::puts("pop"); std::fflush(stdout); return 0; }
+"""
+CALL = """
+import dlblas, numpy as np
+x, w = np.ones((3, 64), np.float32), np.ones(64, np.float32)
+dlblas.rms_norm(x, w)
+try: dlblas.rms_norm(x, w[1:])
+except dlblas.errors.ShapeMismatchError: pass
+"""
+
+
+def child(folder: pathlib.Path, **variables: str) -> list[str]:
+    env = {k: v for k, v in os.environ.items() if k not in ("DLBLAS_LOG", "NVTX_INJECTION64_PATH")}
+    env.update(PYTHONPATH=str(PACKAGE), DLBLAS_LIBS=str(folder), **variables)
+    done = subprocess.run(
+        [sys.executable, "-c", CALL], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def nvtx(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    if not shutil.which("g++"):
+        pytest.skip("needs g++")
+    folder = tmp_path_factory.mktemp("nvtx")
+    text = folder / "nvtx.cpp"
+    text.write_text(NVTX)
+    made = folder / "libnvtx3interop.so.1"
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", made, text], check=True, timeout=60)
+    return folder
+
+
+@pytest.mark.parametrize("asked", [{"NVTX_INJECTION64_PATH": "/x.so"}, {"DLBLAS_LOG": "nvtx"}])
+def test_nvtx_has_a_range_per_call(nvtx: pathlib.Path, asked: dict[str, str]) -> None:
+    pushed, popped = child(nvtx, **asked)
+    assert pushed.startswith("push dlblas::rms_norm cpu_") and popped == "pop"
+    assert "store=" in pushed and "T=4 C=64" in pushed and "f32" in pushed
+
+
+def test_nobody_looks(nvtx: pathlib.Path) -> None:
+    assert child(nvtx) == []
+    assert child(nvtx, NVTX_INJECTION64_PATH="") == []
+
+
+def test_a_missing_library_is_told_once() -> None:
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE), "DLBLAS_LOG": "nvtx"}
+    code = "import sys; sys.modules['torch'] = None\n" + CALL * 2
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    if "no NVTX library" in done.stderr:  # the machine may have one
+        assert done.stderr.count("no NVTX library") == 1 and "DLBLAS_LIBS" in done.stderr
+
+
+def test_torchs_profiler_names_the_implementation() -> None:
+    torch = pytest.importorskip("torch")
+    x, w = torch.ones(3, 64), torch.ones(64)
+
+    def names(profiler: object) -> list[str]:
+        return [e.name for e in profiler.events() if e.name.startswith("dlblas::")]  # type: ignore
+
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=cpu) as plain:
+        torch.ops.dlblas.rms_norm(x, w)
+    assert names(plain) and not [name for name in names(plain) if "store=" in name]
+    with torch.profiler.profile(activities=cpu) as seen, dlblas.profiler_ranges():
+        dlblas.rms_norm(x, w)
+        torch.ops.dlblas.rms_norm(x, w)
+        with dlblas.profiler_ranges():
+            dlblas.softmax(np.ones((2, 8), np.float32))
+        with pytest.raises(dlblas.errors.ShapeMismatchError):
+            dlblas.rms_norm(x, w[1:])
+    said = [name for name in names(seen) if "=" in name]
+    assert [name.split(" cpu_")[0] for name in said] == [
+        "dlblas::rms_norm", "dlblas::rms_norm", "dlblas::softmax",
+    ]  # fmt: skip
+    assert all("store=" in name and ",f32," in name for name in said)
+    with torch.profiler.profile(activities=cpu) as after:
+        torch.ops.dlblas.rms_norm(x, w)
+    assert not [name for name in names(after) if "=" in name]

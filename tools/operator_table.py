@@ -1,0 +1,132 @@
+"""The operator table of README.md, from what the operators' own files say.
+
+A row is four Markdown texts (names, what they compute, on CPUs, on GPUs) of OVERVIEW in
+ops/<family>/<family>.py or ops/<family>/<op>/<op>.py; in order of families. An operator that no
+row names gets one made of its formula and its implementations. Named is an operator by its name or
+in-place form, by a face of ops/<family>/api.py that calls it, and with the operator that it is the
+gradient of. In: dlblas.info(), the staged package. Used by: figures.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import json
+import pathlib
+import re
+from importlib import import_module
+from typing import Any
+
+Row = dict[str, Any]
+HEAD = ["operator", "computes", "on CPUs", "on GPUs"]
+
+
+def _words(module: str, name: str) -> Any:
+    with contextlib.suppress(ModuleNotFoundError):
+        return getattr(import_module(f"dlblas.ops.{module}"), name, None)
+    return None
+
+
+def _source(module: str) -> str:
+    """A module's text; it may need torch. "" where there is none."""
+    found = importlib.util.find_spec(f"dlblas.{module}")
+    return pathlib.Path(found.origin).read_text("utf-8") if found and found.origin else ""
+
+
+def _called(node: ast.AST, names: list[str]) -> set[str]:
+    """The operators of each FUNCTIONS["<operator>"] below; an f-string's places are any text."""
+    found: set[str] = set()
+    for one in ast.walk(node):
+        if not (isinstance(one, ast.Subscript) and getattr(one.value, "id", "") == "FUNCTIONS"):
+            continue
+        pattern = ""
+        if isinstance(one.slice, ast.Constant):
+            pattern = re.escape(str(one.slice.value))
+        elif isinstance(one.slice, ast.JoinedStr):
+            pattern = "".join(
+                re.escape(str(p.value)) if isinstance(p, ast.Constant) else r"\w+"
+                for p in one.slice.values
+            )
+        found |= {name for name in names if pattern and re.fullmatch(pattern, name)}
+    return found
+
+
+def faces_of(text: str, names: list[str]) -> dict[str, set[str]]:
+    """Each function of a module's __all__, and the operators that it calls, by way of the module's
+    other functions and variables too."""
+    tree = ast.parse(text)
+    direct: dict[str, set[str]] = {}
+    used: dict[str, set[str]] = {}
+    offered: list[str] = []
+    for node in tree.body:
+        targets = [t.id for t in getattr(node, "targets", []) if isinstance(t, ast.Name)]
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            targets = [node.target.id]
+        if isinstance(node, ast.FunctionDef):
+            targets = [node.name]
+        if targets == ["__all__"] and isinstance(node, ast.Assign):
+            offered = ast.literal_eval(node.value)
+        for target in targets:
+            direct[target] = _called(node, names)
+            used[target] = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+    def reach(name: str, seen: set[str]) -> set[str]:
+        if name in seen or name not in direct:
+            return set()
+        seen.add(name)
+        return direct[name].union(*(reach(other, seen) for other in used[name]))
+
+    return {face: reach(face, set()) for face in offered}
+
+
+class Names:
+    """What a name of the table stands for."""
+
+    def __init__(self, info: Row) -> None:
+        self.rows: list[Row] = info["operators"]
+        self.forms = {form["name"]: row["name"] for row in self.rows for form in row["forms"]}
+        operators = [row["name"] for row in self.rows]
+        self.faces: dict[str, set[str]] = {}
+        for family in {row["family"] for row in self.rows}:
+            self.faces |= faces_of(_source(f"ops.{family}_api"), operators)
+        for face, called in self.faces.items():  # torch's functions of the same name
+            called |= _called(ast.parse(_source(f"kernels.{face}")), operators)
+        self.gradients: dict[str, set[str]] = {}
+        for op in operators:
+            for forward, told in (_words(op, "AUTOGRAD") or {}).items():
+                said = json.dumps(told)
+                found = {one for one in operators if f'"{one}"' in said}
+                self.gradients[forward] = self.gradients.get(forward, set()) | found
+
+    def served(self, texts: list[str]) -> set[str]:
+        """The operators that these name. A name that is none is an error."""
+        names = {name for text in texts for name in re.findall(r"`(\w+)`", text)}
+        if unknown := names - {*self.forms} - {*self.faces}:
+            raise SystemExit(f"operator_table: OVERVIEW names no operator: {sorted(unknown)}")
+        found = {self.forms[name] for name in names & {*self.forms}}
+        found = found.union(*(self.faces[name] for name in names & {*self.faces}))
+        return found.union(*(self.gradients.get(op, set()) for op in found))
+
+
+def _backend(row: Row, backend: str) -> str:
+    names = [i["name"] for i in row["implementations"] if i["backend"] == backend]
+    return ", ".join(f"`{name}`" for name in names if name != "reference") or "–"
+
+
+def make(info: Row) -> str:
+    """The table as Markdown."""
+    names = Names(info)
+    told: list[tuple[str, list[str]]] = []  # family, row
+    for family in sorted({row["family"] for row in names.rows}):
+        modules = [family, *sorted(r["name"] for r in names.rows if r["family"] == family)]
+        for module in dict.fromkeys(modules):
+            told += [(family, list(cells)) for cells in _words(module, "OVERVIEW") or ()]
+    served = names.served([cells[0] for _, cells in told])
+    for row in names.rows:
+        if row["name"] not in served:
+            what = [f"`{row['name']}`", f"`{row['formula']}`"]
+            told.append((row["family"], [*what, _backend(row, "cpu"), _backend(row, "cuda")]))
+    lines = [cells for _, cells in sorted(told, key=lambda one: one[0])]
+    text = [HEAD, ["---"] * len(HEAD), *lines]
+    return "".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in t)} |\n" for t in text)

@@ -1,0 +1,116 @@
+"""Figures as pictures: how much longer each rival takes than ours, problem by problem, in SVG.
+
+In: rows of benchmarks/results/. Out: SVG that takes its colours from the page, so that it is right
+in light and dark; a shape beside each colour, for eyes that do not tell these apart. Used by:
+operators.py, ../make_docs.py.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any
+
+Row = dict[str, Any]
+
+# Peer → shape and class of site.css, in the order of the legend.
+MARKS = {
+    "copy": "bar", "torch": "circle", "eager": "circle", "inductor": "square", "quack": "triangle",
+    "liger": "diamond", "flashinfer": "cross", "cublas": "square", "onednn": "diamond",
+    "numpy": "circle",
+}  # fmt: skip
+_WIDTH, _ROW, _TOP, _LEFT, _RIGHT = 800, 19, 46, 300, 86
+_LETTERS = 41  # of a label
+_LEAST, _MOST = 0.5, 4.0  # ratios that the axis shows; a mark beyond stands at its end
+
+
+def _time(ms: float) -> str:
+    return f"{ms * 1e3:.3g} µs" if ms < 1 else f"{ms:.3g} ms"
+
+
+def _of(entry: Row) -> float | None:
+    value = entry.get("median_ms", entry.get("min_ms"))
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _peers(row: Row) -> dict[str, float]:
+    """Each peer's best time, by the first word of its name."""
+    best: dict[str, float] = {}
+    for peer in row.get("peers", []):
+        name, ms = str(peer.get("name", "")).split()[0:1], _of(peer)
+        if name and ms is not None and name[0] in MARKS:
+            best[name[0]] = min(ms, best.get(name[0], ms))
+    return best
+
+
+def _x(ratio: float) -> float:
+    part = math.log(max(_LEAST, min(_MOST, ratio)) / _LEAST) / math.log(_MOST / _LEAST)
+    return _LEFT + part * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _mark(shape: str, x: float, y: float, name: str, said: str) -> str:
+    r = 4.5
+    drawn = {
+        "circle": f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}"/>',
+        "square": f'<rect x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r}" height="{2 * r}"/>',
+        "triangle": f'<path d="M{x:.1f} {y - r - 1:.1f}l{r + 1} {2 * r}h-{2 * r + 2}z"/>',
+        "diamond": f'<path d="M{x:.1f} {y - r - 1:.1f}l{r + 1} {r + 1}l-{r + 1} {r + 1}'
+        f'l-{r + 1} -{r + 1}z"/>',
+        "cross": f'<path class="line" d="M{x - r:.1f} {y - r:.1f}l{2 * r} {2 * r}m0 -{2 * r}'
+        f'l-{2 * r} {2 * r}"/>',
+        "bar": f'<path class="line" d="M{x:.1f} {y - 7:.1f}v14"/>',
+    }[shape]
+    return f'<g class="peer {name}"><title>{html.escape(said)}</title>{drawn}</g>'
+
+
+def _sizes(row: Row) -> str:
+    return "×".join(str(value) for value in row["problem"].values())
+
+
+def ratios(rows: list[Row], with_name: bool, title: str = "") -> str:
+    """ "" where no row has a peer that ran."""
+    shown = [(row, _peers(row)) for row in rows if _of(row["ours"]) is not None]
+    shown = [(row, peers) for row, peers in shown if peers]
+    if not shown:
+        return ""
+    height = _TOP + _ROW * len(shown) + 14
+    names = [name for name in MARKS if any(name in peers for _, peers in shown)]
+    out = [
+        f'<svg class="ratios" viewBox="0 0 {_WIDTH} {height}" role="img" '
+        f'aria-label="times of rivals over ours">'
+    ]
+    at = 4.0
+    for name in names:  # the legend
+        word = "copy of as many bytes" if name == "copy" else name
+        out.append(_mark(MARKS[name], at + 6, 10, name, word))
+        out.append(f'<text x="{at + 16:.0f}" y="14">{word}</text>')
+        at += 34 + 6.6 * len(word)
+    for ratio in (0.5, 1.0, 1.5, 2.0, 3.0, 4.0):
+        kind = "ours" if ratio == 1 else "grid"
+        x = _x(ratio)
+        out.append(f'<path class="{kind}" d="M{x:.1f} {_TOP - 8}V{height - 10}"/>')
+        word = "ours" if ratio == 1 else f"{ratio:g}×"
+        out.append(f'<text x="{x:.1f}" y="{_TOP - 13}" class="middle">{word}</text>')
+    for i, (row, peers) in enumerate(shown):
+        y = _TOP + _ROW * i + _ROW / 2
+        ours = _of(row["ours"]) or 0.0
+        label = f"{row['op']} {_sizes(row)}" if with_name else _sizes(row)
+        dtype = str(row.get("dtype") or "")
+        threads = f", {row['threads']} threads" if "threads" in row else ""
+        label += f" {dtype}{threads}"
+        cut = label if len(label) <= _LETTERS else f"{label[: _LETTERS - 1]}…"
+        out.append(
+            f'<text x="{_LEFT - 12}" y="{y + 4:.1f}" class="end">'
+            f"<title>{html.escape(label)}</title>{html.escape(cut)}</text>"
+        )
+        out.append(f'<text x="{_WIDTH - _RIGHT + 14}" y="{y + 4:.1f}">{_time(ours)}</text>')
+        for name, ms in peers.items():
+            said = f"{name}: {_time(ms)}, {ms / ours:.2f}× ours"
+            out.append(_mark(MARKS[name], _x(ms / ours), y, name, said))
+    out.append("</svg>")
+    note = (
+        "Right of the line a rival takes longer than ours; the axis ends at 4×. At the right, ours."
+    )
+    head = f"<strong>{html.escape(title)}</strong>" if title else ""
+    caption = f"<figcaption>{note}</figcaption>"
+    return f'<figure class="ratios">{head}{"".join(out)}{caption}</figure>\n\n'
