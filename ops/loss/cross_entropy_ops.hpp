@@ -13,11 +13,10 @@ void fill_cross_entropy(const Args& args, RowCall& call);
 /// Places of tensors; dlse −1: the operator has none.
 void choose_cross_entropy(const Problem& problem, int weight, int dlse, std::int32_t* options);
 
-/// All but schema, formula, oracle and bound of an operator whose tensors class_weight, weight_sum
-/// and dlse have these places, and whose rows take kWork operations an element.
+/// All but family, schema, formula, oracle and bound of an operator whose tensors class_weight,
+/// weight_sum and dlse have these places, and whose rows take kWork operations an element.
 template <int kWeight, int kWeightSum, int kDlse, int kWork>
 void add_cross_entropy(OperatorDef& def, kernels::RowOp op) {
-  def.family = "loss";
   def.letters = {"T", "C"};
   def.check = [](const Args& args) { check_cross_entropy(args, kWeight, kWeightSum); };
   def.work_per_row = [](const Problem& problem) {

@@ -120,7 +120,7 @@ RowCost cost_of(const RowKernel& k, const Query& q, const RowConfig& c) {
   // As the ring's (ops/norm/cuda/), whose blocks meet in the same way.
   if (k.kind == Kind::kGrid) return {1.15, 5e-3};
   if (k.kind == Kind::kShared) share = alone ? 1.2 : 1.08;
-  if (k.kind == Kind::kRows) share = reads_once(k, q.problem) ? 1.01 : 1.5;
+  if (k.kind == Kind::kRows) share = reads_once(k, q.problem, q.device) ? 1.01 : 1.5;
   if (k.kind == Kind::kStrided) share = 10;
   if (k.kind != Kind::kRegisters && c.cluster > 1) share += 0.02;
   return {share, 0};

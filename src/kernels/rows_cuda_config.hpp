@@ -39,9 +39,10 @@ std::int64_t accesses(const RowKernel& k, const Problem& problem);
 
 /// Programs that reduce no rows are cut into tiles.
 inline bool is_tiled(const RowKernel& k) { return !k.op->op.reduces; }
-/// Does kRows read a row once?
-inline bool reads_once(const RowKernel& k, const Problem& problem) {
-  return k.op->op.reads_once && k.op->op.reads_once(problem);
+/// Does kRows read rows once, which are enough to fill the device?
+inline bool reads_once(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  return k.op->op.reads_once && k.op->op.reads_once(problem) &&
+         problem.dims[k.op->rows] >= device.units;
 }
 /// Do rows of it fit over the device's registers? Programs whose last form meets once.
 bool has_grid(const RowOperator& op);

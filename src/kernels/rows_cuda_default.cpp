@@ -223,7 +223,7 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   const std::int64_t row = accesses(k, problem),
                      rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
   const int most = device.arch < 90 || k.op->op.selects ? 1 : 16;
-  if (k.kind == Kind::kRows && row >= 4096 && rows >= device.units && reads_once(k, problem)) {
+  if (k.kind == Kind::kRows && row >= 4096 && reads_once(k, problem, device)) {
     c.threads = 512, c.vectors = 2;
     if (complete(k, problem, device, c)) return c;
   }

@@ -8,6 +8,7 @@ namespace dlblas::loss {
 OperatorDef cross_entropy_rows();
 OperatorDef cross_entropy_rows() {
   OperatorDef def;
+  def.family = "loss";
   def.schema =
       "cross_entropy_rows(logits: f[*T, C], target: index[*T] ~ index<C, class_weight: f32[C]? ~ "
       "positive, weight_sum: f32[]? ~ positive, ignore_index: int = -100, label_smoothing: float = "

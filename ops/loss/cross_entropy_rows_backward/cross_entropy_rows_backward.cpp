@@ -9,6 +9,7 @@ namespace dlblas::loss {
 OperatorDef cross_entropy_rows_backward();
 OperatorDef cross_entropy_rows_backward() {
   OperatorDef def;
+  def.family = "loss";
   def.schema =
       "cross_entropy_rows_backward(dloss: f32[*T, 1], logits: f[*T, C], target: index[*T] ~ "
       "index<C, lse: f32[*T, 1], dlse: f32[*T, 1]?, class_weight: f32[C]? ~ positive, "
