@@ -68,7 +68,8 @@ def test_the_examples_in_cpp_compile(tmp_path: pathlib.Path) -> None:
             else:
                 bodies += line + "\n"
         assert code.rstrip().endswith("}") and f"dlblas::{name}(" in code
-    (tmp_path / "all.cpp").write_text("\n".join(heads) + "\n" + bodies.replace("}\n", "return 0; }\n"))
+    text = "\n".join(heads) + "\n" + bodies.replace("}\n", "return 0; }\n")
+    (tmp_path / "all.cpp").write_text(text, encoding="utf-8")
     command = ["g++", "-std=c++20", "-fsyntax-only", f"-I{include}", str(tmp_path / "all.cpp")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[:3000]

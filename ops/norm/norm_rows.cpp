@@ -4,8 +4,12 @@
 #include "ops/norm/norm_rows.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <new>
 
 #include "core/error.hpp"
 #include "ops/norm/cuda/norm_cuda.hpp"
@@ -15,9 +19,34 @@ namespace {
 
 constexpr int kWeight = 1;  // its place in the schemas of both
 
+/// Zeros in the place of a weight on CPUs, at least `width` of them, for the process: pages that
+/// nobody writes.
+const float* zeros(std::int64_t width) {
+  struct Zeros {
+    std::int64_t width;
+    const void* data;
+  };
+  static std::atomic<const Zeros*> made{nullptr};
+  static std::mutex mutex;
+  const Zeros* found = made.load(std::memory_order_acquire);
+  if (!found || found->width < width) {
+    const std::lock_guard lock(mutex);
+    found = made.load(std::memory_order_relaxed);
+    if (!found || found->width < width) {
+      const std::int64_t wide = std::max(width, found ? 2 * found->width : 65536);
+      const void* data = std::calloc(static_cast<std::size_t>(wide), sizeof(float));
+      if (!data) throw std::bad_alloc();
+      made.store(found = new Zeros{wide, data}, std::memory_order_release);  // the old may be read
+    }
+  }
+  return static_cast<const float*>(found->data);
+}
+
 void fill(const Args& args, RowCall& call) {
   const double eps = args.scalars[kEps].f, inverse = 1.0 / static_cast<double>(args.letters[kC]);
   const float offset = args.has(kWeight) ? static_cast<float>(args.scalars[kWeightOffset].f) : 1.0f;
+  if (!args.has(kWeight) && args.tensors[0].device.type == DeviceType::kCpu)
+    call.operands[kWeight] = {const_cast<float*>(zeros(args.letters[kC])), 0, 1};
   call.f[0] = static_cast<float>(eps);
   call.f[1] = static_cast<float>(inverse);
   // CPU kernels take NaNs that stem from 16 bits for granted: see Nans in cpu/simd.hpp.

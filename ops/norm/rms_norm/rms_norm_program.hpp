@@ -9,6 +9,12 @@
 
 namespace dlblas::norm {
 
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+inline constexpr bool kOptionsAreConstants = true;
+#else
+inline constexpr bool kOptionsAreConstants = false;
+#endif
+
 template <typename Target>
 struct RmsNorm : RowProgram {
   static constexpr Operand<0> kX{};
@@ -41,12 +47,13 @@ struct RmsNorm : RowProgram {
   };
 
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    // No weight: zeros, and an offset of 1.
-    // The usual case falls through: on CPUs the option is looked at in each access.
-    if (__builtin_expect(at.option(kHasWeight), 1) != 0)
+    // No weight: zeros, and an offset of 1. On CPUs there are zeros to load (norm_rows.cpp), so
+    // that no access looks at an option.
+    if constexpr (kOptionsAreConstants) {
+      columns.weight = at.option(kHasWeight) ? at.load_column(kWeight) : at.zeros(kWeight);
+    } else {
       columns.weight = at.load_column(kWeight);
-    else
-      columns.weight = at.zeros(kWeight);
+    }
   }
   DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept.h = in.x; }
