@@ -59,10 +59,6 @@ struct ExactAccess {
     return load(o);
   }
   template <int kIndex>
-  DLBLAS_INLINE static ExactValue zeros(Operand<kIndex>) {
-    return 0.0;
-  }
-  template <int kIndex>
   DLBLAS_INLINE void store(Operand<kIndex>, ExactValue x) const {
     const RowTensor& t = row.operands[kIndex];
     const float value = t.type == DType::kF32 ? static_cast<float>(x.v) : round_to_odd(x.v);
