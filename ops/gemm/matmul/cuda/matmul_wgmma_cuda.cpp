@@ -143,11 +143,12 @@ struct Wgmma : MatmulForm<Wgmma, GemmWgmmaConfig> {
   static double milliseconds(const Query& q, const GemmWgmmaConfig& c) {
     return estimate_ms(q.problem, c, q.device);
   }
-  /// The least estimate of the space; the first where they agree.
+  /// The least estimate of the space; the first where they agree. The smallest tile where there is
+  /// none: `supports` refuses such a device, but may have been left out.
   static GemmWgmmaConfig preset(const Query& q) {
     Space space(table());
     constrain(q, space);
-    GemmWgmmaConfig best{};
+    GemmWgmmaConfig best{false, 64, 8, 64, 1, false, GemmShare::kNone, 1, 2, false, 8};
     double best_ms = std::numeric_limits<double>::infinity();
     for (const dlblas::Config& config : space.configs()) {
       const GemmWgmmaConfig c = table().from_config(config);
