@@ -13,11 +13,11 @@ void fill_layer_norm_row(const Args& args, RowCall& call) {
   fill_layer_norm(args.scalars[kEpsilon].f, args.letters[kWidth], call);
 }
 
-/// Options 0 and 1: is there a weight, a bias?
+/// Options 0 and 1: is there a weight, a bias? kBias −1: the operator has none.
 template <int kWeight, int kBias>
 void choose_layer_norm(const Problem& problem, std::int32_t* options) {
   options[0] = problem.tensors[kWeight].dtype != DType::kAbsent;
-  options[1] = problem.tensors[kBias].dtype != DType::kAbsent;
+  if constexpr (kBias >= 0) options[1] = problem.tensors[kBias].dtype != DType::kAbsent;
 }
 
 /// kWork operations an element.

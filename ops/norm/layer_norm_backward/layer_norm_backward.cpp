@@ -1,8 +1,8 @@
 // layer_norm_backward over the last dimension: schema, oracle and program. Everything else is
 // derived from these. Read next: layer_norm_backward_program.hpp (what it computes),
 // layer_norm_backward_ref.hpp (how exactly).
-#include "kernels/rows.hpp"
 #include "ops/norm/layer_norm_backward/layer_norm_backward_ref.hpp"
+#include "ops/norm/layer_norm_ops.hpp"
 
 namespace dlblas::norm {
 
@@ -29,24 +29,16 @@ OperatorDef layer_norm_backward() {
                  .value = result == 0 && dtype == DType::kF32 ? 0 : out.eps / 2,
                  .absolute = out.tiny};
   };
-  def.work_per_row = [](const Problem& problem) {
-    return 30.0 * static_cast<double>(problem.dims[kLayerNormC]);
-  };
-  kernels::add_row_implementations(
-      def, {.program = "layer_norm_backward",
-            .width = "C",
-            .operands = {"x", "weight", "dy", "dx", "dweight", "dbias"},
-            .reduces = true,
-            .registers = 32,
-            .access_registers = 16,
-            .fill =
-                [](const Args& args, RowCall& call) {
-                  fill_layer_norm(args.scalars[kGradEps].f, args.letters[kLayerNormC], call);
-                },
-            .choose =
-                [](const Problem& problem, std::int32_t* options) {
-                  options[0] = problem.tensors[kGradWeight].dtype != DType::kAbsent;
-                }});
+  def.work_per_row = work_of_row<30, kLayerNormC>;
+  kernels::add_row_implementations(def,
+                                   {.program = "layer_norm_backward",
+                                    .width = "C",
+                                    .operands = {"x", "weight", "dy", "dx", "dweight", "dbias"},
+                                    .reduces = true,
+                                    .registers = 32,
+                                    .access_registers = 16,
+                                    .fill = fill_layer_norm_row<kGradEps, kLayerNormC>,
+                                    .choose = choose_layer_norm<kGradWeight, -1>});
   return def;
 }
 

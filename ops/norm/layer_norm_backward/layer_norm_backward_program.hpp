@@ -12,15 +12,12 @@ namespace dlblas::norm {
 template <typename Target>
 struct LayerNormBackward : LayerNorm<Target> {
   using Forward = LayerNorm<Target>;
-  using Access = typename Target::Access;
-  using Values = typename Target::Values;
-  using Sums = typename Target::Sums;
-  using Columns = typename Forward::Columns;
+  using typename Forward::Access, typename Forward::Columns, typename Forward::Sums,
+      typename Forward::Values;
   static constexpr Operand<2> kDy{};
   static constexpr Operand<3> kDx{};
-  static constexpr int kStages = 3;
   static constexpr int kScopes[] = {kRowScope, kRowScope, kRowScope};
-  static constexpr int kColumnsStage = 2;
+  static constexpr int kStages = 3, kColumnsStage = 2;
   static constexpr int kFolds = 2;  // dweight, dbias
 
   struct Loaded : Forward::Loaded {
@@ -50,9 +47,7 @@ struct LayerNormBackward : LayerNorm<Target> {
     return at.option(Forward::kHasWeight) ? dy * values(columns.weight) : dy;
   }
 
-  using Forward::accumulate;
-  using Forward::finalize;
-  using Forward::partial;
+  using Forward::accumulate, Forward::finalize, Forward::partial;
   DLBLAS_ROW Sums partial(Stage<2>) { return {}; }
   DLBLAS_ROW void accumulate(Stage<2>, Sums& sums, const Kept& kept, const Columns& columns,
                              const Stats& stats, const Access& at) {

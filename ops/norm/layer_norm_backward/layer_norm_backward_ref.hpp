@@ -25,26 +25,20 @@ enum LayerNormBackwardScalar : int { kGradEps };
 
 inline constexpr double kSecondOrder = 1.02, kMin = 0x1p-126;
 
-/// What dweight needs of a row, which rows share.
-struct KeptMoments {
-  double mean, rstd, shift, factor;  // rstd −1: lost
-
-  double normed(double x) const { return (x - mean) * rstd; }
-  double normed_off(double x) const { return shift + std::abs(normed(x)) * (2 + factor); }
-};
-inline constexpr int kMomentValues = 4;
+/// LayerNormMoments, which rows share: dweight needs those of all.
+inline constexpr int kMomentValues = 6;
 
 template <typename Row>
 void layer_norm_backward_shared(Row& row) {
   const auto x = [&](auto c) { return row.load(kGradX, c); };
   const auto m = layer_norm_moments(row, row.size(kLayerNormC), row.scalar(kGradEps), x);
-  const double values[] = {m.mean, m.lost ? -1 : m.rstd, m.shift(), m.factor()};
+  const double values[] = {m.mean, m.rstd, m.first, m.second, m.variance, m.lost ? 1.0 : 0.0};
   for (int i = 0; i < kMomentValues; ++i) row.keep(row.index() * kMomentValues + i, values[i]);
 }
 template <typename Row>
-KeptMoments kept_moments(const Row& row, std::int64_t t) {
+LayerNormMoments kept_moments(const Row& row, std::int64_t t) {
   const auto value = [&](int i) { return row.kept(t * kMomentValues + i); };
-  return {value(0), value(1), value(2), value(3)};
+  return {value(0), value(1), value(2), value(3), value(4), value(5) != 0};
 }
 
 template <typename Row>
@@ -80,7 +74,7 @@ template <typename Row>
 void gradients_of_columns(Row& row) {
   const std::int64_t rows = row.size(kLayerNormT);
   bool lost = false;
-  for (std::int64_t t = 0; t < rows; ++t) lost = lost || kept_moments(row, t).rstd == -1;
+  for (std::int64_t t = 0; t < rows; ++t) lost = lost || kept_moments(row, t).lost;
   row.each(row.size(kLayerNormC), [&](auto c) {
     kernels::FoldedColumn weight, bias;
     for (std::int64_t t = 0; t < rows; ++t) {
@@ -88,7 +82,7 @@ void gradients_of_columns(Row& row) {
       const double x = row.load_row(kGradX, t, c), dy = row.load_row(kGradDy, t, c);
       const double term = dy * m.normed(x);
       weight.add(term, std::abs(dy) * m.normed_off(x) + std::abs(term),
-                 m.shift * dy + (m.factor + 3) * term);
+                 m.shift() * dy + (m.factor() + 3) * term);
       bias.add(dy, 0, 0);
     }
     row.store(1, c, weight.sum(), lost ? -1 : kSecondOrder * weight.magnitude());
