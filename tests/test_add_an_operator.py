@@ -205,7 +205,8 @@ def pytest_in(
 ) -> None:
     out = run(
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, cwd=tree,
-        seconds=seconds, DLBLAS_TEST_PYTHON=str(tree / "build" / "python"), **env,
+        seconds=seconds, DLBLAS_TEST_PYTHON=str(tree / "build" / "python"),
+        PYTHONPATH=str(tree / "build" / "python"), **env,
     )  # fmt: skip
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", out)}
     assert counts["passed"] > least and not counts.get("failed") and not counts.get("error"), out
