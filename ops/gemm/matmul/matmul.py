@@ -51,9 +51,9 @@ LETTERS: dict[str, str] = {
 # Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
-        "`matmul`",
-        "`act(a · b + bias)`, four layouts by strides",
+        "`matmul`, `bmm`",
+        "`act(a · b + bias)`, four layouts by strides; of a batch",
         "blocked and few-row AVX-512, AVX2, baseline; oneDNN",
-        "cuBLASLt's list; mma.sync (sm_80 and later); few-row; IEEE f32",
+        "WGMMA (Hopper); mma.sync (sm_80 and later); cuBLASLt's list; few-row; IEEE f32",
     ),
 ]
