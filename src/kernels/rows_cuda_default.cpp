@@ -30,15 +30,15 @@ int wide_registers(const RowKernel& k, const Problem& problem, const RowTraits& 
   return (same ? 1 : c.vectors) * traits.n * bytes / 4;
 }
 
-/// And of groups of a row that blocks share, or whose codes are converted in integers.
+/// And of groups of a row that blocks share, and of codes that are converted in integers.
 int group_registers(const RowKernel& k, const RowTraits& traits, const RowConfig& c,
                     const DeviceInfo& device) {
   constexpr int kFloat8Arch = 89, kMore = 8;
-  if (!k.op->op.reduces_groups) return 0;
   bool codes = false;
   for (std::size_t i = 0; i < k.op->operands.size(); ++i)
     codes |= k.op->operands[i].written && size_of(traits.types[i]) == 1;
-  return (c.cluster > 1 ? kMore : 0) + (codes && device.arch < kFloat8Arch ? kMore : 0);
+  const bool shared = k.op->op.reduces_groups && c.cluster > 1;
+  return (shared ? kMore : 0) + (codes && device.arch < kFloat8Arch ? kMore : 0);
 }
 
 /// As many blocks a multiprocessor as the descriptor's registers allow; 0: not one.
