@@ -109,6 +109,22 @@ def test_as_exact_as_numpy(name: str, kind: str) -> None:
     assert not worse, "\n".join(worse)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_exact_as_numpy_over_the_longest_sum(kind: str) -> None:
+    """K = 2²⁵, two draws, all kernels on the same."""
+    theirs, ours = Error(), {name: Error() for name in cpu_kernels()}
+    for seed in range(2):
+        a, b = draw(kind, 1, 1 << 25, 1, seed)
+        value, size = exact(a, b)
+        theirs.add(a @ b, value, size)
+        for name, error in ours.items():
+            with dlblas.pinned("matmul", name):
+                error.add(dlblas.matmul(a, b), value, size)
+    worse = [f"{name} {kind}: {e}, NumPy {theirs}" for name, e in ours.items()
+             if not e.no_worse(theirs, 2)]  # fmt: skip
+    assert not worse, "\n".join(worse)
+
+
 @pytest.mark.parametrize("name", cpu_kernels())
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_short_dtypes_sum_alike(name: str, dtype: str) -> None:
