@@ -238,6 +238,13 @@ def smallest(case: Case, seed: int) -> Iterator[tuple[str, str]]:
 
 
 SIZES = (16, 1024, 65536, 2**20, 2**25)
+# One operator of each way to add up, and the letters along which it does; one that adds nothing.
+SUMS = {
+    "cross_entropy_rows": ("C",), "l2_norm": ("C",), "layer_norm": ("C",),
+    "layer_norm_backward": ("C", "T"), "log_softmax": ("C",), "matmul": ("M", "K", "N"),
+    "rms_norm": ("T", "C"), "rms_norm_backward": ("C", "T"), "silu_and_mul": ("F",),
+    "softmax": ("C",), "softmax_backward": ("C",),
+}  # fmt: skip
 
 
 def table() -> list[str]:
@@ -246,10 +253,10 @@ def table() -> list[str]:
         f"| operator, result | dtype | long letter; √ of its size: | {heads} |",
         "|---|---|---|--:|--:|--:|--:|--:|",
     ]
-    for op in sorted(op for op, facts in REGISTRY.operators.items() if not facts["judge"]):
+    for op, letters in SUMS.items():
         params = REGISTRY.operators[op]["forms"][0]["params"]
         wide = any(p["kind"] == "dtype" for p in params)
-        for letter in (row["name"] for row in REGISTRY.operators[op]["letters"]):
+        for letter in letters:
             for dtype in ("f32", "bf16") if wide else ("f32",):
                 cells: dict[str, list[str]] = {}
                 for size in SIZES:
