@@ -14,10 +14,12 @@ def normalise(h: Any, weight: Any, scalars: dict[str, Any], rounding: Any) -> An
     if h.shape[-1] == 0:
         return h
     normed = h / np.sqrt(np.mean(np.square(h), axis=-1, keepdims=True) + scalars["eps"])
+    if weight is None:
+        return normed
     # f32 is what it is computed in: nothing is cast there.
     if scalars["cast_before_weight"] and rounding.dtype.itemsize < 4:
         normed = rounding(normed)
-    return normed if weight is None else normed * (weight + scalars["weight_offset"])
+    return normed * (weight + scalars["weight_offset"])
 
 
 def normalised(h: Any, weight: Any, scalars: dict[str, Any]) -> Any:
