@@ -223,8 +223,8 @@ TEST_F(Norm, ErrorsSayWhichArgument) {
         op({rows(), weight}, {{"eps", "small"}});
       },
       DLBLAS_ARGUMENT, "rms_norm", "eps", "a number", "\"small\"");
-  expect_error<ArgumentError>([&] { rms_norm(rows(), TensorRef()); }, DLBLAS_ARGUMENT, "rms_norm",
-                              "weight", "tensor", "nothing");
+  expect_error<ArgumentError>([&] { rms_norm(TensorRef(), weight); }, DLBLAS_ARGUMENT, "rms_norm",
+                              "x", "tensor", "nothing");
   expect_error<UnknownOperatorError>([] { Operator("rms_nrom"); }, DLBLAS_UNKNOWN_OPERATOR,
                                      "rms_nrom", "name", "rms_norm", "rms_nrom");
   EXPECT_THROW(op({rows(), weight}, {{"eps", "small"}}), Error);  // all share the base
