@@ -23,10 +23,10 @@ def topk_gating_backward(
     da = tensors["dl_aux"] * experts / max(1, tokens) ** 2 * tensors["first_choices"]
     rows = np.arange(tokens)
     there = (kept >= 0) & (kept < experts)
-    for t in rows:  # an expert counts once
+    for token in rows:  # an expert counts once
         again = np.ones(len(kept), bool)
-        again[np.unique(kept[:, t], return_index=True)[1]] = False
-        there[again, t] = False
+        again[np.unique(kept[:, token], return_index=True)[1]] = False
+        there[again, token] = False
     at = np.where(there, kept, 0)
     own = np.where(there, gates[rows, at] if experts else 0, 0)
     dw = np.where(there, tensors["dweights"].reshape(kept.shape), 0)
@@ -38,8 +38,8 @@ def topk_gating_backward(
     rest = np.where(total < eps, dw, dw - mean)
     whole = da - np.sum(gates * da, axis=1, keepdims=True)
     dlogits = gates * (whole - np.where(total < eps, mean, 0)[:, None])
-    for j in range(len(kept)):
-        np.add.at(dlogits, (rows[there[j]], kept[j][there[j]]), (weights * rest)[j][there[j]])
+    j, t = np.nonzero(there)
+    np.add.at(dlogits, (t, kept[j, t]), (weights * rest)[j, t])
     return (dlogits,)
 
 
