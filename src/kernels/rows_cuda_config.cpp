@@ -259,7 +259,10 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
   if (k.kind == Kind::kGrid) {
     const std::int64_t threads = grid_blocks(c, device) * c.threads, warps = c.threads / 32 + 1;
     const std::int64_t held = threads * c.vectors;
-    return held >= row && held < 2 * row && 65536 / (warps * 32 * c.blocks) >= 40;
+    // layer_norm without weight and bias spilled 16 bytes of 8 accesses at 96 registers.
+    const bool bare = k.op->op.late_access_registers > 0 && kept_bytes(k, problem, c) == 0;
+    const int needed = bare ? 64 + 8 * c.vectors : 40;
+    return held >= row && held < 2 * row && 65536 / (warps * 32 * c.blocks) >= needed;
   }
   if (c.variant > 0 && k.op->op.cluster_variants && c.cluster == 1) return false;
   if (k.kind == Kind::kShared || k.kind == Kind::kRows)
