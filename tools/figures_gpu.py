@@ -106,6 +106,19 @@ def _variant(row: Row, name: str) -> str:
     return shown if ours is None else f"{shown} · {found['median_ms'] / ours:.2f}×"
 
 
+def flops_table(rows: list[Row]) -> str:
+    head = ["operator", "problem", "ours", "TFLOP/s", "by", "rivals", "of the best"]
+    lines = []
+    for row in rows:
+        ours = row["ours"].get("median_ms")
+        rate = "" if ours is None else f"{row['flops'] / ours / 1e9:.0f}"
+        rivals = [f"{p['name']} {_against(row, p['name'])}" for p in row["peers"]]
+        problem = " ".join(f"{k}={v}" for k, v in row["problem"].items())
+        name = f"`{row['ours']['name']}`" + ("" if row["searched"] else ", not searched")
+        lines.append([row["op"], problem, _ours(row), rate, name, ", ".join(rivals), _ratio(row)])
+    return markdown(head, lines)
+
+
 def backward_table(rows: list[Row]) -> str:
     head = ["gradients", "T×C", "ours", "inductor", "quack", "liger", "of the copy's rate (0.85)"]
     lines = []
@@ -218,6 +231,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     "gpu_norm_long": (("gpu_norm_long",), norm_table),
     "gpu_backward": (("gpu_norm_backward",), backward_table),
     "gpu_matmul": (("gpu_matmul",), matmul_table),
+    "gpu_products": (("gpu_products",), flops_table),
+    "gpu_attention": (("gpu_attention",), flops_table),
     "gpu_host": (("gpu_host",), host_table),
     "gpu_compile": (("gpu_compile",), compile_table),
 }

@@ -54,6 +54,8 @@ GPU_SECTIONS: dict[str, float] = {
     "gpu_rows": 2.0,
     "gpu_chain": 0.8,
     "gpu_matmul": 2.0,
+    "gpu_products": 0.6,
+    "gpu_attention": 0.6,
 }
 # Sections whose peers take long to compile: of which operators, each prepared in its own process.
 _PREPARED: dict[str, tuple[str, ...]] = {
@@ -117,6 +119,8 @@ def _run_gpu(
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
         request |= {"prepare": prepare, "asked": time.time(), "within": within}
         env = _gpu_environment(folder)
+        if section in ("gpu_products", "gpu_attention"):
+            env["DLBLAS_LOG"] = "call"  # what ran: gpu_families.py reads it
         command = [sys.executable, "-m", "dlblas.bench.gpu"]
         done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
         rows: list[Row] = []
