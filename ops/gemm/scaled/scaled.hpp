@@ -34,6 +34,7 @@ bool is_aligned(const Problem& problem);
 
 DeviceOracle device_oracle(Scales scales);
 void append_cpu(std::vector<Implementation>& to, Scales scales);
+void append_wgmma(std::vector<Implementation>& to, Scales scales);
 void append_mma(std::vector<Implementation>& to, Scales scales);
 
 }  // namespace dlblas::gemm::scaled

@@ -79,10 +79,10 @@ ScaledJob job_of(const Args& args, Scales scales) {
   p.out = matrix_of(args.tensors[kOut]);
   p.blocks = scales == Scales::kBlock;
   const TensorView &a_scale = args.tensors[kAScale], &b_scale = args.tensors[kBScale];
+  p.a_scale = matrix_of(a_scale);
   if (p.blocks) {
-    p.a_scale = matrix_of(a_scale), p.b_scale = matrix_of(b_scale);
+    p.b_scale = matrix_of(b_scale);
   } else {  // one for all: stride 0
-    p.a_scale = {a_scale.data, a_scale.shape[0] == 1 ? 0 : a_scale.strides[0], 0, a_scale.dtype};
     p.b_scale = {b_scale.data, 0, b_scale.shape[0] == 1 ? 0 : b_scale.strides[0], b_scale.dtype};
   }
   if (args.has(kBias)) {

@@ -37,6 +37,13 @@ struct ScaledMmaConfig {
   constexpr int shared_bytes() const { return 2 * buffer_bytes(); }
 };
 
+/// What the Problem fixes of the WGMMA form's epilogue.
+struct ScaledProgramTraits {
+  DType out, bias;             // bias kAbsent: none
+  bool blocks;                 // scales are the main loop's
+  bool each_row, each_column;  // has a scale of its own; else one is for all
+};
+
 /// One call. Strides in elements; a scale that is one for all has strides of 0.
 struct ScaledParams {
   const void *a, *b;

@@ -36,8 +36,7 @@ void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows
   const Matrix a(args.tensors[kA]), b(args.tensors[kB]);
   const bool exact = args.tensors[kA].dtype == DType::kI8;
   const auto factor = [&](std::int64_t row, std::int64_t group, std::int64_t col) {
-    const double s = kScales == Scales::kBlock ? Matrix(a_scale)(row, group)
-                                               : of_vector(a_scale, row),
+    const double s = Matrix(a_scale)(row, kScales == Scales::kBlock ? group : 0),
                  t = kScales == Scales::kBlock ? Matrix(b_scale)(group, col / kGroup)
                                                : of_vector(b_scale, col);
     return static_cast<double>(static_cast<float>(s) * static_cast<float>(t));
@@ -117,6 +116,7 @@ void define(OperatorDef& def, Scales scales) {
   def.check = check_rows;
   def.work_per_row = work_per_row;
   append_cpu(def.implementations, scales);
+  append_wgmma(def.implementations, scales);
   append_mma(def.implementations, scales);
 }
 

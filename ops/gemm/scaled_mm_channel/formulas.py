@@ -14,7 +14,7 @@ import numpy as np
 def scaled_mm_channel(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
-    rows = tensors["a_scale"].astype(np.float32)
+    rows = tensors["a_scale"][:, 0].astype(np.float32)
     columns = tensors["b_scale"].astype(np.float32)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         factors = np.multiply.outer(rows, columns).astype(np.float64)

@@ -8,7 +8,7 @@ OperatorDef scaled_mm_channel();
 OperatorDef scaled_mm_channel() {
   OperatorDef def;
   def.schema =
-      "scaled_mm_channel(a: f8e4m3|i8[*M, K], b: like(a)[K, N], a_scale: f32[1|M] ~ positive, "
+      "scaled_mm_channel(a: f8e4m3|i8[*M, K], b: like(a)[K, N], a_scale: f32[*M, 1] ~ positive, "
       "b_scale: f32[1|N] ~ positive, *, bias: f[N]?, out_dtype: dtype(f) = none) "
       "-> out: out_dtype|bf16[*M, N] where M: bucket(tokens)";
   def.formula = "out = (a_scale · b_scale) · (a · b) + bias";

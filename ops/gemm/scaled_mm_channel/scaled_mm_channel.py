@@ -6,8 +6,9 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "out = (a_scale · b_scale) · (a · b) + bias",
         "shapes": (
             "a [*M, K], b [K, N] of any strides (b = weight.T is the layout of a linear layer), "
-            "a_scale [M] or [1], b_scale [N] or [1], bias [N] -> out [*M, N]; leading dimensions "
-            "of a are rows, at one stride. dlblas.scaled_mm takes the shapes of quantize."
+            "a_scale [*M, 1] (one for all: expanded, of stride 0), b_scale [N] or [1], bias [N] "
+            "-> out [*M, N]; leading dimensions of a are rows, at one stride. dlblas.scaled_mm "
+            "takes the shapes of quantize."
         ),
         "dtypes": (
             "a f8e4m3 or i8; b a's dtype; scales f32; bias f32, f16 or bf16; "
