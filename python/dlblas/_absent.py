@@ -13,7 +13,6 @@ from . import _native
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention on dlblas.rope's heads"
 _GATED = "dlblas.matmul, then dlblas.silu_and_mul"
-_FP8 = "dlblas.quantize and dlblas.dequantize around dlblas.matmul"
 _MOE = "dlblas.moe_align, dlblas.moe_permute, dlblas.matmul an expert, and dlblas.moe_unpermute"
 
 # The part of a package, module or function that is not here -> what comes nearest.
@@ -22,9 +21,7 @@ _NEAREST = {
     "fused_rotary_and_fa": _ATTENTION,
     "flash_attention": _ATTENTION,
     "ffn": f"dlblas.rms_norm, {_GATED}",
-    "fp8_gemm": _FP8,
-    "fp8_gemm_reference": _FP8,
-    "FP8Linear": _FP8,
+    "FP8Linear": "dlblas.nn.FP8Linear",
     "fused_gated_mlp": _GATED,
     "gated_mlp": _GATED,
     "gated_mlp_reference": _GATED,

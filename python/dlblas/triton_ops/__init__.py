@@ -26,8 +26,10 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .kernels import (
+    FP8Linear,
     FusedRMSNormRoPE,
     dequantize_fp8,
+    fp8_gemm,
     fused_rmsnorm_rope,
     quantize_fp8,
     quantize_fp8_with_overflow_handling,
@@ -52,6 +54,7 @@ __all__ = [
     "DeviceError",
     "FP8Format",
     "FP8GEMMInput",
+    "FP8Linear",
     "FusedRMSNormRoPE",
     "GatedMLPInput",
     "KernelMetrics",
@@ -66,6 +69,7 @@ __all__ = [
     "TuningResult",
     "UnsupportedDtypeError",
     "dequantize_fp8",
+    "fp8_gemm",
     "fused_rmsnorm_rope",
     "generate_configs",
     "get_default_config",

@@ -17,7 +17,13 @@ import torch
 
 from ... import _absent, _native
 from ..autotuner import arrays, clock
-from ..kernels import fused_rmsnorm_rope, fused_rmsnorm_rope_reference
+from ..kernels import (
+    fp8_gemm,
+    fp8_gemm_reference,
+    fused_rmsnorm_rope,
+    fused_rmsnorm_rope_reference,
+    quantize_fp8,
+)
 from ..models import KernelMetrics
 from .correctness import CorrectnessVerifier
 from .report import BenchmarkResult, ComparisonResult, PerformanceReport
@@ -108,9 +114,21 @@ class BenchmarkSuite:
         """ImportError: the operator is not in this version."""
         _absent.refuse("dlblas.triton_ops.fused_gated_mlp", "fused_gated_mlp")
 
-    def benchmark_fp8_gemm(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """ImportError: the operator is not in this version."""
-        _absent.refuse("dlblas.triton_ops.fp8_gemm", "fp8_gemm")
+    def benchmark_fp8_gemm(
+        self, m_sizes: Iterable[int], n_sizes: Iterable[int], k_sizes: Iterable[int]
+    ) -> list[BenchmarkResult]:
+        """``fp8_gemm`` of f8 codes and their scales, on a GPU where torch has one, else on the
+        CPU."""
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        results = []
+        for m, n, k in itertools.product(m_sizes, n_sizes, k_sizes):
+            a, a_scale = quantize_fp8(torch.randn(m, k, device=device))
+            b, b_scale = quantize_fp8(torch.randn(k, n, device=device))
+            found = self.benchmark_kernel(
+                fp8_gemm, fp8_gemm_reference, "fp8_gemm", (m, n, k), a, b, a_scale, b_scale
+            )
+            results.append(found)
+        return results
 
     def generate_report(self, format: str = "text") -> str:
         """As "text" or "json"."""
