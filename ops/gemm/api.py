@@ -1,4 +1,5 @@
-"""``dlblas.bmm``: products of the matrices of a batch, a call of ``matmul`` for each.
+"""``dlblas.linear``: a linear layer, and ``dlblas.bmm``: products of the matrices of a batch; both
+are calls of ``matmul``.
 
 In: arrays of any package that the operator takes. Out: what it returns; nothing is computed here,
 and torch.compile follows it. Read next: matmul/.
@@ -13,7 +14,7 @@ from .._empty import empty
 from .._functions import FUNCTIONS
 from ..errors import ShapeMismatchError
 
-__all__ = ["bmm"]
+__all__ = ["bmm", "linear"]
 
 _matmul = FUNCTIONS["matmul"].call
 
@@ -33,8 +34,8 @@ def bmm(
     ``[*B, M, N]``. b ``[K, N]`` is ``matmul``, whose leading dimensions are rows; a batch of b is
     a call of it for each matrix, all of one key: searched once, and with one launch each on a GPU,
     where small matrices are slower than in a batched product. ``out``: where the result goes.
-    Dtypes, activations, numerics and gradients (none) are those of ``matmul``. Errors:
-    ShapeMismatchError for leading dimensions that differ; those of ``matmul``.
+    Dtypes, activations and numerics are those of ``matmul``; no gradient where b has a batch.
+    Errors: ShapeMismatchError for leading dimensions that differ; those of ``matmul``.
     Source: torch.bmm, NumPy's matmul.
     """
     if len(b.shape) <= 2:
@@ -52,3 +53,23 @@ def bmm(
     for at in product(*map(range, lead)):
         _matmul(a[at], b[at], activation, bias=bias, out_dtype=out_dtype, out=out[at])
     return out
+
+
+def linear(
+    x: Any, weight: Any, bias: Any = None, activation: str = "", *, out_dtype: Any = None,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """A linear layer with its activation: ``y = act(x · weightᵀ + bias)``.
+
+    x ``[*T, K]``, weight ``[N, K]`` as torch.nn.Linear keeps it, bias ``[N]`` -> y ``[*T, N]``:
+    ``matmul`` of the weight's transpose, without a copy. Leading dimensions are rows, at one
+    stride. Dtypes, activations (``relu``, ``leaky_relu``, ``gelu``, ``silu``), numerics, errors
+    and gradients are those of ``matmul``. Source: torch.nn.functional.linear.
+    """
+    if len(weight.shape) != 2:
+        expected, got = "[N, K]", str(tuple(weight.shape))
+        raise ShapeMismatchError.from_library(
+            f"linear: weight is no matrix; expected {expected}, got {got}",
+            "linear", "weight", expected, got,
+        )  # fmt: skip
+    return _matmul(x, weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)

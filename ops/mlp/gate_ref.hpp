@@ -5,7 +5,7 @@
 // Read next: gated_linear/gated_linear_ref.hpp.
 #pragma once
 
-#include "device/oracle/math.hpp"
+#include "ops/mlp/dot_ref.hpp"
 #include "ops/mlp/gate.hpp"
 
 namespace dlblas::mlp {
@@ -37,6 +37,15 @@ DLBLAS_ORACLE double gated_off(Gate gate, double x, double x_off, double y, doub
   const double off = gate_off(gate, x, x_off);
   const double value = gate_of(gate, x), size = std::abs(value);
   return std::abs(y) * off + size * y_off + 2 * size * std::abs(y) + 0x1p-24 * off * y_off;
+}
+
+/// Stores gate(g) · u of two sums that may be off.
+template <typename Row>
+void store_gated(Row& row, std::int64_t column, Gate gate, const OffSum& g, const OffSum& u) {
+  // Of infinities and NaN no error is allowed: they are what they are.
+  const bool is_exact = !std::isfinite(g.sum) || !std::isfinite(u.sum);
+  row.store(0, column, gate_of(gate, g.sum) * u.sum,
+            is_exact ? 0 : gated_off(gate, g.sum, g.off, u.sum, u.off));
 }
 
 }  // namespace dlblas::mlp

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 
+#include "core/problem.hpp"
 #include "core/tensor.hpp"
 
 namespace dlblas::mlp {
@@ -14,5 +15,11 @@ TensorView flat(const TensorView& t);
 
 /// Throws where the leading dimensions of one of these do not lie at one stride.
 void check_rows(const Args& args, std::initializer_list<int> tensors);
+
+/// A weight [N, K] as the b [K, N] of a product: of a problem, and of a call.
+TensorTraits exchanged(TensorTraits t);
+TensorView exchanged(const TensorView& t);
+/// Is it contiguous in one of its dimensions, so that `exchanged` knows how it lies?
+bool lies_plainly(Layout layout);
 
 }  // namespace dlblas::mlp

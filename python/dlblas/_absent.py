@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 from . import _native
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention on dlblas.rope's heads"
-_GATED = "dlblas.matmul, then dlblas.silu_and_mul"
 _FP8 = "dlblas.quantize and dlblas.dequantize around dlblas.matmul"
 _MOE = "dlblas.moe_align, dlblas.moe_permute, dlblas.matmul an expert, and dlblas.moe_unpermute"
 
@@ -21,15 +20,9 @@ _NEAREST = {
     "flash_attention_v2": _ATTENTION,
     "fused_rotary_and_fa": _ATTENTION,
     "flash_attention": _ATTENTION,
-    "ffn": f"dlblas.rms_norm, {_GATED}",
     "fp8_gemm": _FP8,
     "fp8_gemm_reference": _FP8,
     "FP8Linear": _FP8,
-    "fused_gated_mlp": _GATED,
-    "gated_mlp": _GATED,
-    "gated_mlp_reference": _GATED,
-    "fused_gated_mlp_reference": _GATED,
-    "FusedGatedMLP": f"dlblas.nn.SiluAndMul behind one torch.nn.Linear, or {_GATED}",
     "fused_moe": _MOE,
     "ep_moe": f"{_MOE}; nothing here sends rows between GPUs",
 }

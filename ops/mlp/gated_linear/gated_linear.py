@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "gated_linear": {
-        "summary": "Two linear layers of the same input, one gating the other, in one pass over it.",
+        "summary": "Two linear layers of one input, one gating the other, in one pass over it.",
         "formula": "y = act(x · w_gateᵀ) ⊙ (x · w_upᵀ)",
         "shapes": (
             "x [*T, K], w_gate [F, K], w_up [F, K] -> y [*T, F]; any strides of matrices. Of more "

@@ -18,18 +18,6 @@ namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;  // of both sums
 
-/// A weight [F, K] as the b [K, F] of a product.
-TensorTraits exchanged(TensorTraits t) {
-  t.layout = t.layout == Layout::kTransposed ? Layout::kContiguous : Layout::kTransposed;
-  return t;
-}
-TensorView exchanged(const TensorView& t) {
-  TensorView b = t;
-  std::swap(b.shape[0], b.shape[1]);
-  std::swap(b.strides[0], b.strides[1]);
-  return b;
-}
-
 std::vector<Part> parts(const Query& q, const Config&) {
   const Problem& p = q.problem;
   const std::int64_t t = p.dims[kT], k = p.dims[kK], f = p.dims[kF];
@@ -44,11 +32,9 @@ std::vector<Part> parts(const Query& q, const Config&) {
 
 Support supports(const Query& q) {
   const Problem& p = q.problem;
-  for (const int i : {kGate, kUp}) {
-    const Layout l = p.tensors[i].layout;
-    if (l != Layout::kContiguous && l != Layout::kRowStrided && l != Layout::kTransposed)
+  for (const int i : {kGate, kUp})
+    if (!lies_plainly(p.tensors[i].layout))
       return Support::no("{} is contiguous in neither dimension", tensor(i));
-  }
   const double bytes = 8.0 * static_cast<double>(p.dims[kT]) * static_cast<double>(p.dims[kF]);
   if (bytes > static_cast<double>(kMostBytes))
     return Support::no("sums in f32 would take {} MiB: more than {}",
