@@ -22,6 +22,7 @@ LEVEL = re.compile(r"^(\w+)_(baseline|avx2|avx512)\.cpp\.o$")
 # Kernels that may have more code per instruction set, and why: bytes, reason.
 LARGER = {
     "matmul": (440_000, "blocked and few-row kernels × three dtypes × epilogues × tile sizes"),
+    "gated_linear": (440_000, "matmul's loops with an epilogue of two parts"),
     "rms_norm_backward": (61_000, "the baseline converts f16 one by one, in 2 × 4 unrolled loops"),
 }
 

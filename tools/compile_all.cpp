@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "core/absent_device.hpp"
 #include "core/error.hpp"
 #include "dispatch/dispatch.hpp"
 #include "jit/jit.hpp"
@@ -77,7 +78,8 @@ Row sources_of(const Operator& op, const Implementation& impl, int arch,
   const DeviceInfo device = typical_cuda_device(arch);
   Row row{&op, &impl, arch, {}, 0, {}};
   std::set<std::string> seen;
-  for (const Problem& problem : problems) {
+  for (Problem problem : problems) {
+    problem.device_index = static_cast<std::int16_t>(kAbsentGpu + arch);  // parts are decided, too
     const Query q{problem, device, impl};
     if (!check_support(q)) continue;
     const Config config = default_config(q);

@@ -1,5 +1,6 @@
-"""``dlblas.bmm``: products of the matrices of a batch, a call of ``matmul`` for each;
-``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes with scales.
+"""``dlblas.linear``: a linear layer, and ``dlblas.bmm``: products of the matrices of a batch; both
+are calls of ``matmul``. ``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of
+8-bit codes with scales.
 
 In: arrays of any package that the operator takes. Out: what it returns; nothing is computed here,
 and torch.compile follows it. Read next: matmul/, scaled_mm_channel/, scaled_mm_block/.
@@ -14,7 +15,14 @@ from .._empty import empty
 from .._functions import FUNCTIONS
 from ..errors import ArgumentError, ShapeMismatchError
 
-__all__ = ["bmm", "bmm_fp8", "fp8_gemm", "int8_scaled_mm", "scaled_mm"]
+__all__ = [
+    "bmm",
+    "bmm_fp8",
+    "fp8_gemm",
+    "int8_scaled_mm",
+    "linear",
+    "scaled_mm",
+]
 
 _matmul = FUNCTIONS["matmul"].call
 _scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
@@ -45,8 +53,8 @@ def bmm(
     ``[*B, M, N]``. b ``[K, N]`` is ``matmul``, whose leading dimensions are rows; a batch of b is
     a call of it for each matrix, all of one key: searched once, and with one launch each on a GPU,
     where small matrices are slower than in a batched product. ``out``: where the result goes.
-    Dtypes, activations, numerics and gradients (none) are those of ``matmul``. Errors:
-    ShapeMismatchError for leading dimensions that differ; those of ``matmul``.
+    Dtypes, activations and numerics are those of ``matmul``; no gradient where b has a batch.
+    Errors: ShapeMismatchError for leading dimensions that differ; those of ``matmul``.
     Source: torch.bmm, NumPy's matmul.
     """
     if len(b.shape) <= 2:
@@ -266,3 +274,21 @@ def _vector(scale: Any, like: Any) -> Any:
     import numpy as np
 
     return np.full((1,), scale, dtype=np.float32)
+def linear(
+    x: Any, weight: Any, bias: Any = None, activation: str = "", *, out_dtype: Any = None,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """A linear layer with its activation: ``y = act(x · weightᵀ + bias)``.
+
+    x ``[*T, K]``, weight ``[N, K]`` as torch.nn.Linear keeps it, bias ``[N]`` -> y ``[*T, N]``:
+    ``matmul`` of the weight's transpose, without a copy. Leading dimensions are rows, at one
+    stride. Dtypes, activations (``relu``, ``leaky_relu``, ``gelu``, ``silu``), numerics, errors
+    and gradients are those of ``matmul``. Source: torch.nn.functional.linear.
+    """
+    if len(weight.shape) != 2:
+        expected, got = "[N, K]", str(tuple(weight.shape))
+        raise ShapeMismatchError.from_library(
+            f"linear: weight is no matrix; expected {expected}, got {got}",
+            "linear", "weight", expected, got,
+        )  # fmt: skip
+    return _matmul(x, weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)

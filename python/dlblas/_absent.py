@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 from . import _native
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention on dlblas.rope's heads"
-_GATED = "dlblas.matmul, then dlblas.silu_and_mul"
 _MOE = "dlblas.moe_align, dlblas.moe_permute, dlblas.matmul an expert, and dlblas.moe_unpermute"
 
 # The part of a package, module or function that is not here -> what comes nearest.
@@ -20,13 +19,7 @@ _NEAREST = {
     "flash_attention_v2": _ATTENTION,
     "fused_rotary_and_fa": _ATTENTION,
     "flash_attention": _ATTENTION,
-    "ffn": f"dlblas.rms_norm, {_GATED}",
     "FP8Linear": "dlblas.nn.FP8Linear",
-    "fused_gated_mlp": _GATED,
-    "gated_mlp": _GATED,
-    "gated_mlp_reference": _GATED,
-    "fused_gated_mlp_reference": _GATED,
-    "FusedGatedMLP": f"dlblas.nn.SiluAndMul behind one torch.nn.Linear, or {_GATED}",
     "fused_moe": _MOE,
     "ep_moe": f"{_MOE}; nothing here sends rows between GPUs",
 }

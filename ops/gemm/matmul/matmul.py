@@ -48,6 +48,9 @@ LETTERS: dict[str, str] = {
     "K": "terms of each sum of products",
 }
 
+# Its gradient, of its own products: gradient.py.
+AUTOGRAD: dict[str, dict[str, str]] = {"matmul": {"formula": "gradient"}}
+
 # Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (

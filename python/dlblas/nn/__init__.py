@@ -9,17 +9,22 @@ if _typing.TYPE_CHECKING:
     from .fp8_linear import FP8Linear
     from .fused_rmsnorm_rope import FusedRMSNormRoPE
     from .gated import GeluAndMul, SiluAndMul
+    from .gated_mlp import FusedGatedMLP, GatedMLP
     from .group_norm import GroupNorm
     from .layer_norm import LayerNorm
+    from .linear import Linear
     from .llama_rms_norm import LlamaRMSNorm
     from .rms_norm import RMSNorm
 
 __all__ = [
     "FP8Linear",
+    "FusedGatedMLP",
     "FusedRMSNormRoPE",
+    "GatedMLP",
     "GeluAndMul",
     "GroupNorm",
     "LayerNorm",
+    "Linear",
     "LlamaRMSNorm",
     "RMSNorm",
     "SiluAndMul",
@@ -27,10 +32,13 @@ __all__ = [
 
 _FILES = {
     "FP8Linear": "fp8_linear",
+    "FusedGatedMLP": "gated_mlp",
     "FusedRMSNormRoPE": "fused_rmsnorm_rope",
+    "GatedMLP": "gated_mlp",
     "GeluAndMul": "gated",
     "GroupNorm": "group_norm",
     "LayerNorm": "layer_norm",
+    "Linear": "linear",
     "LlamaRMSNorm": "llama_rms_norm",
     "RMSNorm": "rms_norm",
     "SiluAndMul": "gated",

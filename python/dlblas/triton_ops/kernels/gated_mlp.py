@@ -1,8 +1,40 @@
-"""``gated_mlp`` of Triton Fused Operators: not in this version.
+"""``fused_gated_mlp`` and its module under the names of Triton Fused Operators, and what they
+compute in plain torch, for people to read and tests to compare with.
 
-Asking for a name of it says what comes nearest. Read next: _absent.py.
+Read next: ops/mlp/api.py (the function), ../../nn/gated_mlp.py (the module).
 """
 
-from ... import _absent
+from __future__ import annotations
 
-__getattr__ = _absent.whole(__name__)
+import torch
+
+from ..._faces import fused_gated_mlp
+from ...errors import ArgumentError
+from ...nn.gated_mlp import FusedGatedMLP
+
+__all__ = [
+    "FusedGatedMLP",
+    "fused_gated_mlp",
+    "fused_gated_mlp_reference",
+    "gated_mlp_reference",
+]
+
+
+def fused_gated_mlp_reference(
+    x: torch.Tensor,
+    gate_weight: torch.Tensor,
+    up_weight: torch.Tensor,
+    activation: str = "silu",
+) -> torch.Tensor:
+    """``(x · gate_weightᵀ) ⊙ act(x · up_weightᵀ)`` in f32, rounded to x's dtype; ``activation`` is
+    ``silu`` or ``gelu`` (erf), on the up branch. ArgumentError, a ValueError, for another one."""
+    functions = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu}
+    if activation not in functions:
+        raise ArgumentError(f'activation must be "silu" or "gelu", got {activation!r}')
+    wide = x.float()
+    gate = torch.nn.functional.linear(wide, gate_weight.float())
+    up = torch.nn.functional.linear(wide, up_weight.float())
+    return (gate * functions[activation](up)).to(x.dtype)
+
+
+gated_mlp_reference = fused_gated_mlp_reference  # their name

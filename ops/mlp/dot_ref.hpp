@@ -1,0 +1,43 @@
+// A sum of products in f64, and how far a kernel's f32 sum may be off: what the oracles of this
+// family are made of. In units u = 2^-24: sum_error.hpp's roundings, and below f32's normal range
+// half its smallest step a product (all of it for bf16, whose dot products on CPUs may count such
+// operands as zero). Read next: gated_linear/gated_linear_ref.hpp.
+#pragma once
+
+#include "ops/oracle_text.hpp"
+
+namespace dlblas::mlp {
+
+/// A sum, and the roundings that it may be off by.
+struct OffSum {
+  double sum, off;
+};
+
+/// What else is known of a dot product.
+struct DotSum : OffSum {
+  SumSizes sizes;
+  double weights;  // Σ|w|
+};
+
+/// Row `at` of a weight times width values x(k), which have x's dtype.
+template <typename Row, typename X>
+DotSum dot_of(const Row& row, DType dtype, std::int64_t width, const X& x, int weight,
+              std::int64_t at) {
+  const bool flushes = dtype == DType::kBF16;
+  SumWalk walk;
+  double lost = 0, weights = 0;
+  for (std::int64_t k = 0; k < width; ++k) {
+    const double a = x(k), b = row.load_row(weight, at, k), product = a * b;
+    walk.add(product);
+    weights += std::abs(b);
+    const bool is_tiny = std::abs(a) < 0x1p-126 || std::abs(b) < 0x1p-126;
+    if (flushes && is_tiny && std::isfinite(product)) lost += std::abs(product);
+  }
+  const double step = flushes ? 0x1p-126 : 0x1p-150;
+  const SumSizes sizes = walk.sizes();
+  const double off = sum_error(sum_model(width, dtype != DType::kF32), sizes) +
+                     (lost + static_cast<double>(width + 1) * step) / kRounding;
+  return {{walk.sum(), off}, sizes, weights};
+}
+
+}  // namespace dlblas::mlp

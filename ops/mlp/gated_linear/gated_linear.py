@@ -1,0 +1,41 @@
+"""Docstring pieces of gated_linear. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "gated_linear": {
+        "summary": "Two linear layers of one input, one gating the other, in one pass over it.",
+        "formula": "y = act(x · w_gateᵀ) ⊙ (x · w_upᵀ)",
+        "shapes": (
+            "x [*T, K], w_gate [F, K], w_up [F, K] -> y [*T, F]; any strides of matrices. Of more "
+            "dimensions, the leading ones of x are rows, at one stride."
+        ),
+        "dtypes": "x f32, f16 or bf16; both weights and y x's dtype.",
+        "aliasing": "y overlaps no input; inputs are never written.",
+        "numerics": (
+            "Products and sums in f32; gate and product act on the f32 sums, and there is one "
+            "rounding, at the store. activation: silu, gelu (erf), gelu_tanh, relu. NaN and Inf "
+            "propagate, through relu too. The cpu_* implementations give the same bits on any "
+            "number of threads; inside deterministic() all do in any batch."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
+            "nothing is written then."
+        ),
+        "source": "Shazeer, GLU Variants Improve Transformer, 2020.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "w_gate": "the weight whose product goes through the activation",
+    "w_up": "the weight whose product is gated",
+    "activation": "of the gate: silu, gelu (erf), gelu_tanh or relu",
+}
+
+# Letter of the schemas -> what it counts.
+LETTERS: dict[str, str] = {
+    "K": "terms of each sum of products: the width of x",
+    "F": "columns of the result: the feed-forward width",
+}
+
+# Its gradient, of matmul's products: gradient.py.
+AUTOGRAD: dict[str, dict[str, str]] = {"gated_linear": {"formula": "gradient"}}

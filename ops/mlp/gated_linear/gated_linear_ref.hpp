@@ -1,0 +1,27 @@
+// The oracle of gated_linear: y = act(x · Wgᵀ) ⊙ (x · Wuᵀ), in f64. The error it allows, in units
+// u = 2^-24: of each sum as ops/mlp/dot_ref.hpp has it, of the gate and the product as
+// ops/mlp/gate_ref.hpp.
+// Read next: ops/oracle_text.hpp, gated_linear.cpp.
+#pragma once
+
+#include "ops/mlp/dot_ref.hpp"
+#include "ops/mlp/gate_ref.hpp"
+#include "ops/oracle_text.hpp"
+
+namespace dlblas::mlp {
+
+enum GatedLinearTensor : int { kX, kGate, kUp, kY };
+enum GatedLinearLetter : int { kT, kK, kF };
+enum GatedLinearScalar : int { kActivation };
+
+template <typename Row>
+void gated_linear_row(Row& row) {
+  const auto gate = static_cast<Gate>(row.integer(kActivation));
+  const auto x = [&](auto k) { return row.load(kX, k); };
+  row.each(row.size(kF), [&](auto c) {
+    store_gated(row, c, gate, dot_of(row, row.dtype(kX), row.size(kK), x, kGate, c),
+                dot_of(row, row.dtype(kX), row.size(kK), x, kUp, c));
+  });
+}
+
+}  // namespace dlblas::mlp

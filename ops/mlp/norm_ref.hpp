@@ -1,0 +1,49 @@
+// Products of a normalised row, in f64: x̂ = x · rsqrt(mean_K(x²) + eps) · rms_w, then x̂ · Wᵀ.
+// x̂ may be rounded to x's dtype in between, or the product scaled behind its sum instead, whose
+// weights are then rounded: both are off by half a step of that dtype, element by element. Such
+// roundings are independent of each other, six deviations of them 2.5 · √Σp², unless elements are
+// alike: then all round to one side, and move the
+// sum by as much of itself. Together never more than Σ|p|. The norm's own f32 roundings move all
+// elements, and with them the sum, by as much of each. Read next: ops/mean_square.hpp, dot_ref.hpp.
+#pragma once
+
+#include "ops/mean_square.hpp"
+#include "ops/mlp/dot_ref.hpp"
+
+namespace dlblas::mlp {
+
+/// One row of x, normalised.
+template <typename Row>
+class NormedRow {
+ public:
+  NormedRow(const Row& row, int x, int gain, std::int64_t width, double eps)
+      : row_(row),
+        x_(x),
+        gain_(gain),
+        width_(width),
+        root_(norm::root_mean_square(row, width, eps, [&](auto k) { return row.load(x, k); })) {}
+
+  double operator()(std::int64_t k) const {
+    return row_.load(x_, k) * root_.factor * row_.load_column(gain_, k);
+  }
+  /// The product with row `at` of a weight.
+  OffSum times(int weight, std::int64_t at) const {
+    const DType dtype = row_.dtype(x_);
+    const DotSum dot = dot_of(row_, dtype, width_, *this, weight, at);
+    const FloatTraits traits = float_traits(dtype);
+    const double step = dtype == DType::kF32 ? 0 : traits.eps / 2 / kRounding;
+    const double apart = std::abs(dot.sum) + 2.5 * std::sqrt(dot.sizes.squares);
+    const double normed = step * std::min(apart, dot.sizes.size) +
+                          root_.roundings * std::min(apart, dot.sizes.size) +
+                          (traits.tiny / 2 + 0x1p-126) / kRounding * dot.weights;
+    return {dot.sum, 1.05 * (dot.off + normed)};
+  }
+
+ private:
+  const Row& row_;
+  int x_, gain_;
+  std::int64_t width_;
+  norm::RootMeanSquare root_;
+};
+
+}  // namespace dlblas::mlp

@@ -1,0 +1,101 @@
+"""GatedMLP: a feed-forward layer of three projections, and FusedGatedMLP, its gated part as Triton
+Fused Operators have it.
+
+Read next: ../../../ops/mlp/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._faces import fused_gated_mlp, gated_mlp
+from ..errors import ArgumentError
+from .linear import Linear
+
+
+class GatedMLP(torch.nn.Module):
+    """``y = (act(x · gateᵀ) ⊙ (x · upᵀ)) · downᵀ`` of x ``[*T, hidden_dim]``.
+
+    ``gate_proj``, ``up_proj`` and ``down_proj`` hold weights alone, under the names of Hugging
+    Face's Llama, Mistral and Qwen. ``activation``: ``silu``, ``gelu`` (erf), ``gelu_tanh`` or
+    ``relu``, of the gate, with ``activate="up"`` of the other branch. Without ``down`` y is
+    ``[*T, intermediate_dim]``, and there is no ``down_proj``.
+    """
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        intermediate_dim: int,
+        activation: str = "silu",
+        *,
+        activate: str = "gate",
+        down: bool = True,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.hidden_dim, self.intermediate_dim = hidden_dim, intermediate_dim
+        self.activation, self.activate = activation, activate
+        options: dict[str, Any] = {"bias": False, "device": device, "dtype": dtype}
+        self.gate_proj = Linear(hidden_dim, intermediate_dim, **options)
+        self.up_proj = Linear(hidden_dim, intermediate_dim, **options)
+        self.down_proj = Linear(intermediate_dim, hidden_dim, **options) if down else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        down = None if self.down_proj is None else self.down_proj.weight
+        y: torch.Tensor = gated_mlp(
+            x, self.gate_proj.weight, self.up_proj.weight, activation=self.activation,
+            activate=self.activate, w_down=down,
+        )  # fmt: skip
+        return y
+
+    def extra_repr(self) -> str:
+        return f"activation={self.activation!r}, activate={self.activate!r}"
+
+
+class FusedGatedMLP(torch.nn.Module):
+    """``fused_gated_mlp(x, gate_weight, up_weight, activation)`` of x ``[*T, hidden_dim]``: the
+    activation, ``silu`` or ``gelu``, is on the *up* branch; y is ``[*T, intermediate_dim]``.
+
+    ``gate_weight`` and ``up_weight`` are ``[intermediate_dim, hidden_dim]``, drawn as
+    torch.nn.Linear draws its own.
+    """
+
+    gate_weight: torch.nn.Parameter
+    up_weight: torch.nn.Parameter
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        intermediate_dim: int,
+        activation: str = "silu",
+        *,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if activation not in ("silu", "gelu"):
+            raise ArgumentError.from_library(
+                f'FusedGatedMLP: activation is not offered; expected "silu" or "gelu", got '
+                f"{activation!r}",
+                "FusedGatedMLP", "activation", '"silu" or "gelu"', repr(activation),
+            )  # fmt: skip
+        self.hidden_dim, self.intermediate_dim = hidden_dim, intermediate_dim
+        self.activation = activation
+        shape = (intermediate_dim, hidden_dim)
+        self.gate_weight = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+        self.up_weight = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (self.gate_weight, self.up_weight):
+            torch.nn.init.kaiming_uniform_(weight, a=5**0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = fused_gated_mlp(x, self.gate_weight, self.up_weight, self.activation)
+        return y
+
+    def extra_repr(self) -> str:
+        return f"{self.hidden_dim}, {self.intermediate_dim}, activation={self.activation!r}"

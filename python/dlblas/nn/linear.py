@@ -1,0 +1,42 @@
+"""Linear: torch.nn.Linear on ``dlblas.linear``, with an activation in its epilogue.
+
+Parameters, their names and their initial values are torch's. Read next:
+../../../ops/gemm/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._faces import linear
+
+
+class Linear(torch.nn.Linear):
+    """``y = act(x · weightᵀ + bias)`` of x ``[*T, in_features]``, rounded once.
+
+    A drop-in for torch.nn.Linear; ``activation`` is ``""`` (none), ``"relu"``, ``"leaky_relu"``,
+    ``"gelu"`` (erf) or ``"silu"``.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        activation: str = "",
+        *,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
+        self.activation = activation
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = linear(input, self.weight, self.bias, self.activation)
+        return y
+
+    def extra_repr(self) -> str:
+        said = super().extra_repr()
+        return said + (f", activation={self.activation!r}" if self.activation else "")

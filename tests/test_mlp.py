@@ -1,0 +1,242 @@
+"""linear, gated_mlp, fused_gated_mlp, rms_norm_linear, ffn.call and their modules, against torch in
+f64: values, and gradients of all tensors. Every test runs on the CPU and, where there is one, on a
+GPU. Read next: ops/mlp/api.py, ops/gemm/matmul/gradient.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas  # noqa: E402
+import dlblas.nn  # noqa: E402
+import torch.nn.functional as F  # noqa: E402, N812
+from dlblas import errors  # noqa: E402
+
+ACTS: dict[str, Callable[[Any], Any]] = {
+    "": lambda v: v,
+    "relu": F.relu,
+    "leaky_relu": F.leaky_relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda v: F.gelu(v, approximate="tanh"),
+    "silu": F.silu,
+}
+# What rounding of 16 bits leaves of a relative error, as a share of the norm.
+DTYPES = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+@pytest.fixture(name="device", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def every_device(request: pytest.FixtureRequest) -> str:
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    torch.manual_seed(11)
+    return str(request.param)
+
+
+def leaves(device: str, dtype: Any, *shapes: tuple[int, ...]) -> list[Any]:
+    """Values that do not grow with the width."""
+    made = [torch.randn(s, dtype=torch.float64, device=device) / s[-1] ** 0.25 for s in shapes]
+    return [t.to(dtype).requires_grad_() for t in made]
+
+
+def check(
+    ours: Callable[..., Any], theirs: Callable[..., Any], tensors: list[Any], most: float
+) -> None:
+    """Values and gradients of all tensors, each as a share of its norm."""
+    wide = [t.detach().double().requires_grad_() for t in tensors]
+    y, wanted = ours(*tensors), theirs(*wide)
+    assert y.shape == wanted.shape and y.dtype == tensors[0].dtype
+    arrives = torch.randn_like(y)
+    y.backward(arrives)
+    wanted.backward(arrives.double())
+    pairs = [(y, wanted), *((t.grad, w.grad) for t, w in zip(tensors, wide, strict=True))]
+    for got, want in pairs:
+        off = float((got.detach().double() - want.detach()).norm() / want.detach().norm())
+        assert off <= most, f"{off:.2e} of {tuple(want.shape)}, allowed {most:.1e}"
+
+
+@dtypes
+@pytest.mark.parametrize("act", ["", "relu", "leaky_relu", "gelu", "silu"])
+def test_linear(act: str, dtype: Any, device: str) -> None:
+    tensors = leaves(device, dtype, (2, 9, 72), (40, 72), (40,))
+    check(
+        lambda x, w, b: dlblas.linear(x, w, b, act),
+        lambda x, w, b: ACTS[act](F.linear(x, w, b)), tensors, DTYPES[dtype],
+    )  # fmt: skip
+    assert tensors[1].grad.is_contiguous()  # as the weight lies
+
+
+def test_matmul_in_every_layout(device: str) -> None:
+    for turn_a, turn_b in itertools.product((False, True), repeat=2):
+        a, b = leaves(device, torch.float32, (9, 24), (24, 17))
+        a, b = (
+            t.detach().T.contiguous().T if turn else t for t, turn in ((a, turn_a), (b, turn_b))
+        )
+        check(dlblas.matmul, torch.matmul, [t.detach().requires_grad_() for t in (a, b)], 2e-6)
+
+
+def test_only_what_is_needed_has_a_gradient(device: str) -> None:
+    x, w, b = leaves(device, torch.float32, (9, 24), (17, 24), (17,))
+    w.requires_grad_(False)
+    dlblas.linear(x, w, b).sum().backward()
+    assert w.grad is None and x.grad is not None and b.grad is not None
+
+
+def test_a_second_derivative_of_matmul(device: str) -> None:
+    a, b = leaves(device, torch.float32, (5, 8), (8, 6))
+    (da,) = torch.autograd.grad(dlblas.matmul(a, b).square().sum(), a, create_graph=True)
+    (db,) = torch.autograd.grad(da.square().sum(), b)
+    wide = [t.detach().double().requires_grad_() for t in (a, b)]
+    (want,) = torch.autograd.grad((wide[0] @ wide[1]).square().sum(), wide[0], create_graph=True)
+    (want,) = torch.autograd.grad(want.square().sum(), wide[1])
+    torch.testing.assert_close(db.double(), want, rtol=1e-4, atol=1e-4)
+
+
+def gated(x: Any, gate: Any, up: Any, act: str, activate: str) -> Any:
+    a, b = F.linear(x, gate), F.linear(x, up)
+    return ACTS[act](a) * b if activate == "gate" else a * ACTS[act](b)
+
+
+@dtypes
+@pytest.mark.parametrize("activate", ["gate", "up"])
+@pytest.mark.parametrize("act", ["silu", "gelu", "gelu_tanh", "relu"])
+def test_gated_mlp(act: str, activate: str, dtype: Any, device: str) -> None:
+    options: dict[str, Any] = {"activation": act, "activate": activate}
+    tensors = leaves(device, dtype, (2, 9, 72), (40, 72), (40, 72))
+    check(
+        lambda x, g, u: dlblas.gated_mlp(x, g, u, **options),
+        lambda x, g, u: gated(x, g, u, act, activate), tensors, DTYPES[dtype],
+    )  # fmt: skip
+    tensors = leaves(device, dtype, (2, 9, 72), (40, 72), (40, 72), (72, 40))
+    check(
+        lambda x, g, u, d: dlblas.gated_mlp(x, g, u, w_down=d, **options),
+        lambda x, g, u, d: F.linear(gated(x, g, u, act, activate), d), tensors, DTYPES[dtype],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("act", ["silu", "gelu"])
+def test_fused_gated_mlp_activates_up(act: str, device: str) -> None:
+    tensors = leaves(device, torch.float32, (3, 64), (40, 64), (40, 64))
+    check(
+        lambda x, g, u: dlblas.fused_gated_mlp(x, g, u, act),
+        lambda x, g, u: gated(x, g, u, act, "up"), tensors, 2e-6,
+    )  # fmt: skip
+
+
+def test_names_that_are_not_offered() -> None:
+    x, w = torch.randn(3, 8), torch.randn(4, 8)
+    with pytest.raises(ValueError, match="activate is not offered"):
+        dlblas.gated_mlp(x, w, w, activate="down")
+    with pytest.raises(ValueError, match="activation is not offered"):
+        dlblas.fused_gated_mlp(x, w, w, "relu")
+    with pytest.raises(ValueError, match="activation is not offered"):
+        dlblas.nn.FusedGatedMLP(8, 4, "relu")
+    with pytest.raises(errors.ShapeMismatchError, match="linear: weight is no matrix"):
+        dlblas.linear(x, w[0])
+
+
+@dtypes
+def test_rms_norm_linear(dtype: Any, device: str) -> None:
+    tensors = leaves(device, dtype, (2, 6, 64), (64,), (96, 64))
+    check(
+        lambda x, g, w: dlblas.rms_norm_linear(x, g, w, 1e-5),
+        lambda x, g, w: F.linear(F.rms_norm(x, (64,), g, 1e-5), w), tensors, 2 * DTYPES[dtype],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("style", ["neox", "interleaved"])
+@pytest.mark.parametrize("tokens", [(6,), (2, 6)])
+def test_rms_norm_linear_rotates_q_and_k(tokens: Any, style: str, device: str) -> None:
+    x, gain, weight = (
+        t.detach() for t in leaves(device, torch.float32, (*tokens, 64), (64,), (112, 64))
+    )
+    cos, sin = torch.randn(2, 6, 16, device=device).unbind()
+    plain = dlblas.rms_norm_linear(x, gain, weight, 1e-5)
+    y = dlblas.rms_norm_linear(x, gain, weight, 1e-5, rope=(cos, sin, 3, 2, style))
+    q, k = plain[..., :48].unflatten(-1, (3, 16)), plain[..., 48:80].unflatten(-1, (2, 16))
+    tables = (t.expand(*tokens, 16) for t in (cos, sin))
+    q, k = dlblas.apply_rotary_pos_emb(q, k, *tables, style=style)
+    wanted = torch.cat((q.flatten(-2), k.flatten(-2), plain[..., 80:]), -1)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=0)
+    with pytest.raises(errors.ShapeMismatchError, match="weight has too few rows"):
+        dlblas.rms_norm_linear(x, gain, weight, rope=(cos, sin, 6, 2))
+
+
+@pytest.mark.parametrize("act", ["silu", "gelu_tanh"])
+def test_norm_gated_linear(act: str, device: str) -> None:
+    tensors = leaves(device, torch.float32, (2, 6, 64), (64,), (40, 64), (40, 64))
+    check(
+        lambda x, n, g, u: dlblas.norm_gated_linear(x, n, g, u, activation=act),
+        lambda x, n, g, u: gated(F.rms_norm(x, (64,), n, 1e-6), g, u, act, "gate"), tensors, 5e-6,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_ffn_takes_halves_and_e5m2(dtype: Any, device: str) -> None:
+    x = torch.randn(2, 6, 64, device=device).to(dtype)
+    narrow = [torch.randn(s, device=device).to(torch.float8_e5m2) for s in ((96, 64), (96, 64))]
+    gain = torch.rand(64, device=device).to(torch.float8_e5m2)
+    w1, w3, rms_w = (t.to(dtype) for t in (*narrow, gain))
+    y = dlblas.kernels.ffn.call(x, w1, w3, rms_w)
+    wide = F.rms_norm(x.double(), (64,), rms_w.double(), 1e-6)
+    wanted = gated(wide, w1.double(), w3.double(), "silu", "gate")
+    assert y.dtype == dtype and y.shape == (2, 6, 96)
+    assert (y.double() - wanted).norm() <= DTYPES[dtype] * wanted.norm()
+    torch.testing.assert_close(dlblas.kernels.ffn.call(x, *narrow, gain), y, rtol=0, atol=0)
+    bits = (t.view(torch.int8) for t in (*narrow, gain))
+    torch.testing.assert_close(dlblas.kernels.ffn.call(x, *bits), y, rtol=0, atol=0)
+    with pytest.raises(errors.UnsupportedDtypeError, match="w3"):
+        dlblas.kernels.ffn.call(x, w1, narrow[1], rms_w)
+    with pytest.raises(errors.UnsupportedDtypeError, match="x has"):
+        dlblas.kernels.ffn.call(x.float(), w1, w3, rms_w)
+
+
+# ---- modules -------------------------------------------------------------------------------------
+
+
+def test_linear_is_a_drop_in(device: str) -> None:
+    theirs = torch.nn.Linear(24, 17, device=device)
+    ours = dlblas.nn.Linear(24, 17, device=device)
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(2, 5, 24, device=device)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-5, atol=1e-5)
+    active = dlblas.nn.Linear(24, 17, bias=False, activation="silu", device=device)
+    wanted = F.silu(F.linear(x, active.weight))
+    torch.testing.assert_close(active(x), wanted, rtol=1e-5, atol=1e-5)
+    assert "activation='silu'" in repr(active)
+
+
+@pytest.mark.parametrize("options", [{}, {"down": False}, {"activate": "up", "activation": "gelu"}])
+def test_gated_mlp_module_eager_and_compiled(options: dict[str, Any], device: str) -> None:
+    torch._dynamo.reset()
+    mlp = dlblas.nn.GatedMLP(64, 96, device=device, **options)
+    x = torch.randn(2, 5, 64, device=device, requires_grad=True)
+    wanted = gated(
+        x, mlp.gate_proj.weight, mlp.up_proj.weight,
+        options.get("activation", "silu"), options.get("activate", "gate"),
+    )  # fmt: skip
+    if mlp.down_proj is not None:
+        wanted = F.linear(wanted, mlp.down_proj.weight)
+    grads = torch.autograd.grad(wanted.sum(), [x, *mlp.parameters()])
+    for run in (mlp, torch.compile(mlp, fullgraph=True, backend="aot_eager")):
+        y = run(x)
+        torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-5)
+        for got, want in zip(
+            torch.autograd.grad(y.sum(), [x, *mlp.parameters()]), grads, strict=True
+        ):
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_fused_gated_mlp_module(device: str) -> None:
+    mlp = dlblas.nn.FusedGatedMLP(64, 96, "gelu", device=device)
+    assert sorted(mlp.state_dict()) == ["gate_weight", "up_weight"]
+    assert mlp.gate_weight.shape == mlp.up_weight.shape == (96, 64)
+    x = torch.randn(2, 5, 64, device=device)
+    wanted = gated(x, mlp.gate_weight, mlp.up_weight, "gelu", "up")
+    torch.testing.assert_close(mlp(x), wanted, rtol=1e-4, atol=1e-5)
