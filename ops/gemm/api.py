@@ -1,7 +1,8 @@
-"""``dlblas.bmm``: products of the matrices of a batch, a call of ``matmul`` for each.
+"""``dlblas.bmm``: products of the matrices of a batch, a call of ``matmul`` for each; and
+``dlblas.grouped_gemm``: products of groups of rows, each with a matrix of its own.
 
-In: arrays of any package that the operator takes. Out: what it returns; nothing is computed here,
-and torch.compile follows it. Read next: matmul/.
+In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
+and torch.compile follows it. Read next: matmul/, grouped_gemm_rows/.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from typing import Any
 
 from .._empty import empty
 from .._functions import FUNCTIONS
-from ..errors import ShapeMismatchError
+from ..errors import ArgumentError, ShapeMismatchError
 
-__all__ = ["bmm"]
+__all__ = ["bmm", "grouped_gemm"]
 
 _matmul = FUNCTIONS["matmul"].call
+_grouped_rows = FUNCTIONS["grouped_gemm_rows"].call
+_grouped_masked = FUNCTIONS["grouped_gemm_masked"].call
+_grouped_k = FUNCTIONS["grouped_gemm_k"].call
 
 
 def bmm(
@@ -52,3 +56,44 @@ def bmm(
     for at in product(*map(range, lead)):
         _matmul(a[at], b[at], activation, bias=bias, out_dtype=out_dtype, out=out[at])
     return out
+
+
+def grouped_gemm(
+    a: Any,
+    b: Any,
+    offsets: Any = None,
+    *,
+    masked_m: Any = None,
+    out_dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """Products of groups of rows, each with a matrix of its own, in one launch.
+
+    What a group is, shapes say:
+
+    - a ``[M, K]``, b ``[E, N, K]``, offsets ``[E + 1]`` -> ``[M, N]``: rows ``offsets[e]`` to
+      ``offsets[e + 1] - 1``, what ``moe_permute`` puts side by side: ``out[m] = a[m] · b[e]ᵀ``
+      (``grouped_gemm_rows``). Has a gradient, in torch;
+    - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: the first ``masked_m[e]``
+      rows of each: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
+    - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,
+      the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``).
+
+    Matrices lie as a linear layer has them; ``[E, K, N]`` is ``b.transpose(1, 2)``, any strides are
+    taken. Groups may be empty. f32, f16 or bf16, sums in f32, one rounding; the same results in
+    every run. Rows that no group has are not written. Offsets and counts, i32 or i64, stay on the
+    device: nothing waits for a GPU to see them, and what is launched depends on none of them.
+    ``out``: where the result goes. Errors: ArgumentError for both of offsets and masked_m, or
+    neither; ShapeMismatchError and others of the operators.
+    Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
+    """
+    if (offsets is None) == (masked_m is None):
+        got = "neither" if offsets is None else "both"
+        raise ArgumentError.from_library(
+            f"grouped_gemm: offsets is ambiguous; expected offsets or masked_m, got {got}",
+            "grouped_gemm", "offsets", "offsets or masked_m", got,
+        )  # fmt: skip
+    if masked_m is not None:
+        return _grouped_masked(a, b, masked_m, out_dtype=out_dtype, out=out)
+    form = _grouped_k if len(b.shape) == 2 else _grouped_rows
+    return form(a, b, offsets, out_dtype=out_dtype, out=out)

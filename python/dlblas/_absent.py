@@ -14,7 +14,7 @@ from . import _native
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention on dlblas.rope's heads"
 _GATED = "dlblas.matmul, then dlblas.silu_and_mul"
 _FP8 = "dlblas.quantize and dlblas.dequantize around dlblas.matmul"
-_MOE = "dlblas.moe_align, dlblas.moe_permute, dlblas.matmul an expert, and dlblas.moe_unpermute"
+_MOE = "dlblas.fused_moe of the experts of one GPU"
 
 # The part of a package, module or function that is not here -> what comes nearest.
 _NEAREST = {
@@ -30,7 +30,6 @@ _NEAREST = {
     "gated_mlp_reference": _GATED,
     "fused_gated_mlp_reference": _GATED,
     "FusedGatedMLP": f"dlblas.nn.SiluAndMul behind one torch.nn.Linear, or {_GATED}",
-    "fused_moe": _MOE,
     "ep_moe": f"{_MOE}; nothing here sends rows between GPUs",
 }
 

@@ -11,7 +11,9 @@
 namespace dlblas::gemm {
 
 template <GroupedTraits S, GroupedConfig T>
-__global__ void __launch_bounds__(kGroupedFmaTiles[T.tile].threads())
+// Two or four blocks a multiprocessor: ptxas would plan for more, and spill.
+__global__ void __launch_bounds__(kGroupedFmaTiles[T.tile].threads(),
+                                  512 / kGroupedFmaTiles[T.tile].threads())
     grouped_fma(const __grid_constant__ GroupedParams<GroupedEpilogue<S.out>> p) {
   constexpr GemmFmaConfig C = kGroupedFmaTiles[T.tile];
   using Epilogue = GroupedEpilogue<S.out>;

@@ -14,7 +14,9 @@ DOCS: dict[str, dict[str, str]] = {
             "Products and sums in f32, one rounding at the store; the same results in every run. A "
             "group without rows has zeros. Offsets are taken within 0 … M."
         ),
-        "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then.",
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then."
+        ),
         "source": "Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.",
     },
 }

@@ -14,7 +14,9 @@ DOCS: dict[str, dict[str, str]] = {
             "Products and sums in f32, one rounding at the store; the same results in every run. "
             "Rows from masked_m on are not written; counts are taken within 0 … M."
         ),
-        "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then.",
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then."
+        ),
         "source": "DeepGEMM, 2025.",
     },
 }

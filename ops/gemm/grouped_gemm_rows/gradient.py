@@ -1,4 +1,4 @@
-"""The gradient of grouped_gemm, by grouped products: da = dout · weight, dweight = doutᵀ · a.
+"""The gradient of grouped_gemm_rows, by grouped products: da = dout · weight, dweight = doutᵀ · a.
 
 Rows that no group has have no defined gradient, as they have no result. Read next:
 ../../../python/dlblas/torch/_autograd.py.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 
-def grouped_gemm(
+def grouped_gemm_rows(
     a: torch.Tensor,
     weight: torch.Tensor,
     offsets: torch.Tensor,
@@ -19,9 +19,9 @@ def grouped_gemm(
     if dout is None:
         return None, None, None
     dout = dout.to(a.dtype)
-    da = torch.ops.dlblas.grouped_gemm(dout, weight.transpose(1, 2), offsets)
+    da = torch.ops.dlblas.grouped_gemm_rows(dout, weight.transpose(1, 2), offsets)
     dweight = torch.ops.dlblas.grouped_gemm_k(dout, a, offsets)
     return da, dweight, None
 
 
-GRADIENTS = {"grouped_gemm": grouped_gemm}
+GRADIENTS = {"grouped_gemm_rows": grouped_gemm_rows}

@@ -1,7 +1,7 @@
-"""Docstring pieces of grouped_gemm. Pure data: no imports, nothing computed."""
+"""Docstring pieces of grouped_gemm_rows. Pure data: no imports, nothing computed."""
 
 DOCS: dict[str, dict[str, str]] = {
-    "grouped_gemm": {
+    "grouped_gemm_rows": {
         "summary": "Products of groups of neighbouring rows with a matrix of each group's own.",
         "formula": "out[m] = a[m] · weight[e]ᵀ for offsets[e] ≤ m < offsets[e + 1]",
         "shapes": (
@@ -18,7 +18,9 @@ DOCS: dict[str, dict[str, str]] = {
             "Rows that no group has are not written. Offsets count as the nearest of 0 … M; those "
             "that descend make results undefined."
         ),
-        "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then.",
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then."
+        ),
         "source": "Gale et al., MegaBlocks, 2022; torch's grouped_mm; DeepGEMM, 2025.",
     },
 }
@@ -39,12 +41,12 @@ LETTERS: dict[str, str] = {
 }
 
 # In torch's operators: gradient.py.
-AUTOGRAD: dict[str, dict[str, str]] = {"grouped_gemm": {"formula": "gradient"}}
+AUTOGRAD: dict[str, dict[str, str]] = {"grouped_gemm_rows": {"formula": "gradient"}}
 
 # Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
-        "`grouped_gemm`, `grouped_gemm_masked`, `grouped_gemm_k`",
+        "`grouped_gemm`: `grouped_gemm_rows`, `grouped_gemm_masked`, `grouped_gemm_k`",
         "`a[m] · weight[e]ᵀ` of each group of rows; of the first rows of each expert; sums over "
         "each group's rows",
         "matmul's code, a group at a time",

@@ -1,4 +1,4 @@
-"""grouped_gemm once more, in NumPy and f64: what the oracle itself is checked against.
+"""grouped_gemm_rows once more, in NumPy and f64: what the oracle itself is checked against.
 
 Written from the contract, not from the C++; rows that no group has are 0, and are not compared.
 Read next: ops/gemm/grouped/grouped_ref.hpp, docs/testing.md.
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 
-def grouped_gemm(
+def grouped_gemm_rows(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
     a, weight = tensors["a"], tensors["weight"]
@@ -23,4 +23,4 @@ def grouped_gemm(
     return (out,)
 
 
-FORMULAS = {"grouped_gemm": grouped_gemm}
+FORMULAS = {"grouped_gemm_rows": grouped_gemm_rows}

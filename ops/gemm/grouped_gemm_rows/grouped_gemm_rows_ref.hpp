@@ -1,4 +1,4 @@
-// The oracle of grouped_gemm: out[m] = a[m] · weight[e]ᵀ of the group e that has row m; a row of
+// The oracle of grouped_gemm_rows: out[m] = a[m] · weight[e]ᵀ of the group e that has row m; a row of
 // none is undefined. Read next: ops/gemm/grouped/grouped_ref.hpp.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace dlblas::gemm {
 enum GroupedRowsLetter : int { kRowsM, kRowsK, kRowsE, kRowsN };
 
 template <typename Row>
-void grouped_gemm_row(Row& row) {
+void grouped_gemm_rows_row(Row& row) {
   const int64_t rows = row.size(kRowsM), columns = row.size(kRowsN), m = row.index();
   int64_t group = -1;
   for (int64_t e = 0; e < row.size(kRowsE) && group < 0; ++e)
