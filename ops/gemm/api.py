@@ -1,9 +1,10 @@
 """``dlblas.linear``: a linear layer, and ``dlblas.bmm``: products of the matrices of a batch; both
 are calls of ``matmul``. ``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of
-8-bit codes with scales.
+8-bit codes with scales. ``grouped_gemm``: groups of rows, each with a matrix of its own.
 
-In: arrays of any package that the operator takes. Out: what it returns; nothing is computed here,
-and torch.compile follows it. Read next: matmul/, scaled_mm_channel/, scaled_mm_block/.
+In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
+and torch.compile follows it. Read next: matmul/, scaled_mm_channel/, scaled_mm_block/,
+grouped_gemm_rows/.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ __all__ = [
     "bmm",
     "bmm_fp8",
     "fp8_gemm",
+    "grouped_gemm",
     "int8_scaled_mm",
     "linear",
     "scaled_mm",
@@ -36,6 +38,11 @@ _GRANULARITIES = {
     "group_block": "group128",
 }  # fmt: skip
 _THERE = "tensor, token or group128"
+
+_matmul = FUNCTIONS["matmul"].call
+_grouped_rows = FUNCTIONS["grouped_gemm_rows"].call
+_grouped_masked = FUNCTIONS["grouped_gemm_masked"].call
+_grouped_k = FUNCTIONS["grouped_gemm_k"].call
 
 
 def bmm(
@@ -274,6 +281,8 @@ def _vector(scale: Any, like: Any) -> Any:
     import numpy as np
 
     return np.full((1,), scale, dtype=np.float32)
+
+
 def linear(
     x: Any, weight: Any, bias: Any = None, activation: str = "", *, out_dtype: Any = None,
     out: Any = None,
@@ -292,3 +301,44 @@ def linear(
             "linear", "weight", expected, got,
         )  # fmt: skip
     return _matmul(x, weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)
+
+
+def grouped_gemm(
+    a: Any,
+    b: Any,
+    offsets: Any = None,
+    *,
+    masked_m: Any = None,
+    out_dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """Products of groups of rows, each with a matrix of its own, in one launch.
+
+    What a group is, shapes say:
+
+    - a ``[M, K]``, b ``[E, N, K]``, offsets ``[E + 1]`` -> ``[M, N]``: rows ``offsets[e]`` to
+      ``offsets[e + 1] - 1``, what ``moe_permute`` puts side by side: ``out[m] = a[m] · b[e]ᵀ``
+      (``grouped_gemm_rows``). Has a gradient, in torch;
+    - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: the first ``masked_m[e]``
+      rows of each: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
+    - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,
+      the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``).
+
+    Matrices lie as a linear layer has them; ``[E, K, N]`` is ``b.transpose(1, 2)``, any strides are
+    taken. Groups may be empty. f32, f16 or bf16, sums in f32, one rounding; the same results in
+    every run. Rows that no group has are not written. Offsets and counts, i32 or i64, stay on the
+    device: nothing waits for a GPU to see them, and what is launched depends on none of them.
+    ``out``: where the result goes. Errors: ArgumentError for both of offsets and masked_m, or
+    neither; ShapeMismatchError and others of the operators.
+    Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
+    """
+    if (offsets is None) == (masked_m is None):
+        got = "neither" if offsets is None else "both"
+        raise ArgumentError.from_library(
+            f"grouped_gemm: offsets is ambiguous; expected offsets or masked_m, got {got}",
+            "grouped_gemm", "offsets", "offsets or masked_m", got,
+        )  # fmt: skip
+    if masked_m is not None:
+        return _grouped_masked(a, b, masked_m, out_dtype=out_dtype, out=out)
+    form = _grouped_k if len(b.shape) == 2 else _grouped_rows
+    return form(a, b, offsets, out_dtype=out_dtype, out=out)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from . import _native
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention on dlblas.rope's heads"
-_MOE = "dlblas.moe_align, dlblas.moe_permute, dlblas.matmul an expert, and dlblas.moe_unpermute"
+_MOE = "dlblas.fused_moe of the experts of one GPU"
 
 # The part of a package, module or function that is not here -> what comes nearest.
 _NEAREST = {
@@ -20,7 +20,6 @@ _NEAREST = {
     "fused_rotary_and_fa": _ATTENTION,
     "flash_attention": _ATTENTION,
     "FP8Linear": "dlblas.nn.FP8Linear",
-    "fused_moe": _MOE,
     "ep_moe": f"{_MOE}; nothing here sends rows between GPUs",
 }
 
