@@ -6,6 +6,7 @@ torch is imported by the first use of a module, not by ``import dlblas.nn``. Rea
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
+    from .fused_linear_cross_entropy import FusedLinearCrossEntropy
     from .fused_rmsnorm_rope import FusedRMSNormRoPE
     from .gated import GeluAndMul, SiluAndMul
     from .group_norm import GroupNorm
@@ -14,6 +15,7 @@ if _typing.TYPE_CHECKING:
     from .rms_norm import RMSNorm
 
 __all__ = [
+    "FusedLinearCrossEntropy",
     "FusedRMSNormRoPE",
     "GeluAndMul",
     "GroupNorm",
@@ -24,6 +26,7 @@ __all__ = [
 ]
 
 _FILES = {
+    "FusedLinearCrossEntropy": "fused_linear_cross_entropy",
     "FusedRMSNormRoPE": "fused_rmsnorm_rope",
     "GeluAndMul": "gated",
     "GroupNorm": "group_norm",
