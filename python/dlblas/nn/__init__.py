@@ -7,6 +7,7 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from .fp8_linear import FP8Linear
+    from .fused_linear_cross_entropy import FusedLinearCrossEntropy
     from .fused_rmsnorm_rope import FusedRMSNormRoPE
     from .gated import GeluAndMul, SiluAndMul
     from .gated_mlp import FusedGatedMLP, GatedMLP
@@ -19,6 +20,7 @@ if _typing.TYPE_CHECKING:
 __all__ = [
     "FP8Linear",
     "FusedGatedMLP",
+    "FusedLinearCrossEntropy",
     "FusedRMSNormRoPE",
     "GatedMLP",
     "GeluAndMul",
@@ -33,6 +35,7 @@ __all__ = [
 _FILES = {
     "FP8Linear": "fp8_linear",
     "FusedGatedMLP": "gated_mlp",
+    "FusedLinearCrossEntropy": "fused_linear_cross_entropy",
     "FusedRMSNormRoPE": "fused_rmsnorm_rope",
     "GatedMLP": "gated_mlp",
     "GeluAndMul": "gated",
