@@ -17,6 +17,8 @@ KERNELS = {
     "activation": ["silu_and_mul"],
     "add_rms_norm": ["call"],
     "apply_rotary_pos_emb": ["apply_rotary_pos_emb"],
+    "flash_attention_v2": ["FlashAttentionV2"],
+    "fused_rotary_and_fa": ["FusedRotaryAndFA"],
     "fused_rotary_emb": ["fused_rotary_emb"],
     "layernorm_gated": ["layernorm_fn", "rmsnorm_fn", "layernorm_gated"],
     "matmul": ["matmul", "call"],
@@ -61,14 +63,11 @@ PRESENT = {
 }  # fmt: skip
 ABSENT = {
     "dlblas": [
-        "flash_attention", "flash_attention_v2", "fused_rotary_and_fa", "fused_gated_mlp",
-        "fp8_gemm", "fused_moe", "FP8Linear", "FusedGatedMLP",
+        "fused_gated_mlp", "fp8_gemm", "fused_moe", "FP8Linear", "FusedGatedMLP",
     ],
     "dlblas.kernels.ffn": ["call"],
-    "dlblas.kernels.flash_attention_v2": ["FlashAttentionV2"],
     "dlblas.kernels.fp8_gemm": ["fp8_gemm"],
     "dlblas.kernels.fused_moe": ["fused_moe"],
-    "dlblas.kernels.fused_rotary_and_fa": ["FusedRotaryAndFA"],
     "dlblas.layers.moe.ep_moe": ["build_deepep_moe", "rebalance_experts"],
     "dlblas.triton_ops": ["fused_gated_mlp", "FusedGatedMLP", "fp8_gemm", "FP8Linear"],
     "dlblas.triton_ops.api": ["fused_gated_mlp", "FusedGatedMLP", "fp8_gemm", "FP8Linear"],

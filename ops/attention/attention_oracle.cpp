@@ -3,13 +3,14 @@
 // The error it allows, in units u = 2^-24:
 //   a logit: the sum over D (device/oracle/sum_error.hpp; kernels add in two chains at least), the
 //   product with scale, the cap (tanh is good to 8 u, of 1) and the bias 2 each of what they make.
-//   a weight is off by what its logit and the largest one are, and by 12 + 4·(|s| + |max|) for the
-//   exponential and its argument. Where that is no small part, the weight is at most
-//   e^(s − max + off); where this reaches 1, the row is undefined: two keys may change places.
-//   o is off by Σ w·|v − o|·off. Errors of keys are independent but where keys are alike: six
-//   deviations and a sixteenth of the worst. Then the sum over keys.
-//   P in 16 bits, for tensor cores: each weight is rounded to q's type, which walks along Σ w·v; a
-//   weight of f16 below 2^-14 loses up to 2^-25.
+//   a weight is off by what its logit is, and by 8 + 2.5·(max − s) for the exponential and its
+//   argument; what the largest logit is off by cancels. Where that is no small part, the weight is
+//   at most e^(s − max + off); where this reaches 1, the row is undefined: two keys may change
+//   places. o is off by Σ w·|v − o|·off. Errors of keys are independent but where keys are alike:
+//   six deviations and a sixteenth of the worst. Then the sum over keys. lse is off by the same
+//   mean of logits' errors, and by roundings of the largest and of itself. P in 16 bits, for tensor
+//   cores: each weight is rounded to q's type, which walks along Σ w·v; a weight of f16 below 2^-14
+//   loses up to 2^-25.
 // Read next: attention_host.hpp, attention_mma.cuh.
 #include <cmath>
 #include <functional>
@@ -89,7 +90,7 @@ class Oracle {
       tiny += std::abs(v);
     }
     const SumSizes sizes = walk.sizes();
-    double off = std::min(worst, std::sqrt(squares) + worst / 16) + 4 * std::abs(o) +
+    double off = std::min(worst, std::sqrt(squares) + worst / 16) + 3 * std::abs(o) +
                  sum_error(sum_model(static_cast<std::int64_t>(count), half_), sizes);
     if (half_) {
       const bool f16 = call_.q.t.dtype == DType::kF16;
@@ -105,10 +106,15 @@ class Oracle {
     if (sum_ == 0) return {-kInfinity, 0};
     const double value = most_ + std::log(sum_);
     if (lost_) return {value, -1};
-    double worst = most_off_, squares = 0;
-    for (const double e : errors_) worst += e / sum_, squares += e / sum_ * (e / sum_);
-    return {value, std::min(worst, most_off_ + std::sqrt(squares) + worst / 16) +
-                       4 * (std::abs(most_) + std::abs(value)) + 12};
+    double worst = 0, squares = 0;
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
+      if (weights_[i] == 0) continue;
+      const auto [s, own] = logits_[i];
+      const double off = weights_[i] / sum_ * (own + 2.5 * (most_ - s) + 2);
+      worst += off, squares += off * off;
+    }
+    return {value, std::min(worst, std::sqrt(squares) + worst / 16) + std::abs(most_) +
+                       1.5 * std::abs(value) + 5};
   }
 
  private:
@@ -126,7 +132,7 @@ class Oracle {
     if (std::isfinite(sizes.size))
       made.off = 0.5 * std::abs(call_.scale) * sum_error(dot_model_, sizes) + 0x1p-124;
     made.value *= call_.scale;
-    made.off += 2 * std::abs(made.value);
+    made.off += std::abs(made.value);
     if (call_.cap != 0) {
       const double t = std::tanh(made.value / call_.cap);
       made.value = call_.cap * t;
@@ -136,7 +142,7 @@ class Oracle {
   }
 
   void weigh(double most_off) {
-    sum_ = 0, most_off_ = std::isfinite(most_off) ? most_off : 0;
+    sum_ = 0;
     if (std::isnan(most_) || most_ == kInfinity) {
       sum_ = most_ = std::nan("");
       return;
@@ -147,8 +153,8 @@ class Oracle {
       sum_ += weights_[i];
       errors_[i] = 0;
       if (s == -kInfinity) continue;
-      const double off = own + most_off + 12 + 4 * (std::abs(s) + std::abs(most_));
-      const double part = off * kRounding;
+      const double off = own + 8 + 2.5 * (most_ - s);
+      const double part = (off + most_off) * kRounding;
       if (part < 0.05) {
         errors_[i] = 1.03 * weights_[i] * off;
       } else if (s != most_) {  // the largest is 1 by itself
@@ -165,7 +171,7 @@ class Oracle {
   std::vector<Logit> logits_;
   Keys keys_{};
   std::function<std::int64_t(std::int64_t)> values_from_;
-  double most_ = 0, most_off_ = 0, sum_ = 0;
+  double most_ = 0, sum_ = 0;
   bool lost_ = false;
 };
 

@@ -11,16 +11,12 @@ from typing import Any, NoReturn
 
 from . import _native
 
-_ATTENTION = "torch.nn.functional.scaled_dot_product_attention on dlblas.rope's heads"
 _GATED = "dlblas.matmul, then dlblas.silu_and_mul"
 _FP8 = "dlblas.quantize and dlblas.dequantize around dlblas.matmul"
 _MOE = "dlblas.moe_align, dlblas.moe_permute, dlblas.matmul an expert, and dlblas.moe_unpermute"
 
 # The part of a package, module or function that is not here -> what comes nearest.
 _NEAREST = {
-    "flash_attention_v2": _ATTENTION,
-    "fused_rotary_and_fa": _ATTENTION,
-    "flash_attention": _ATTENTION,
     "ffn": f"dlblas.rms_norm, {_GATED}",
     "fp8_gemm": _FP8,
     "fp8_gemm_reference": _FP8,
