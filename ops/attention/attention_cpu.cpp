@@ -61,10 +61,10 @@ class Job {
  public:
   Job(const AttentionCall& call, const AttentionPasses& passes) : call_(call), passes_(passes) {
     std::int64_t longest = 0;
-    for (std::int64_t b = 0; b < call.batches; ++b)
+    for (std::int64_t b = 0; b < call.sequences(); ++b)
       longest = std::max(longest, call.sequence(b).q_rows);
     pack_ = longest * call.group <= kRows ? call.group : 1;
-    for (std::int64_t b = 0; b < call.batches; ++b)
+    for (std::int64_t b = 0; b < call.sequences(); ++b)
       starts_.push_back(starts_.back() + tiles_of(b) * (call.all_heads() / pack_));
   }
   std::int64_t tasks() const { return starts_.back(); }

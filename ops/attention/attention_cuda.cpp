@@ -89,13 +89,13 @@ AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t 
   p.pack =
       each * call.group <= tile_rows && rows * call.group < (std::int64_t{1} << 31) ? p.group : 1;
   p.d = static_cast<std::int32_t>(call.d), p.dv = static_cast<std::int32_t>(call.dv);
-  const std::int64_t tiles = op.packed() ? rows * p.pack / tile_rows + call.batches
+  const std::int64_t tiles = op.packed() ? rows * p.pack / tile_rows + call.sequences()
                                          : (rows * p.pack + tile_rows - 1) / tile_rows;
   p.tiles = static_cast<std::int32_t>(tiles);
   p.window = static_cast<std::int32_t>(std::min<std::int64_t>(call.window, (1 << 30)));
   p.scale = static_cast<float>(call.scale), p.cap = static_cast<float>(call.cap);
   p.causal = call.causal;
-  const bool nothing = rows == 0 || call.batches == 0 || call.heads == 0 || call.group == 0;
+  const bool nothing = rows == 0 || call.sequences() == 0 || call.heads == 0 || call.group == 0;
   const std::int64_t grid =
       nothing ? 0 : tiles * (call.all_heads() / p.pack) * (op.packed() ? 1 : call.batches);
   how.grid.x = static_cast<unsigned>(grid);

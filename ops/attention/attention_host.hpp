@@ -28,6 +28,7 @@ struct Keys {
 /// One sequence: its rows of q and of k.
 struct Sequence {
   std::int64_t q_from, q_rows, k_from, k_rows;
+  bool none = false;  // rows that belong to no sequence, and see nothing
 };
 
 /// A tensor as [batch, row, head, column]; packed sequences have no batch.
@@ -72,11 +73,13 @@ struct AttentionCall {
   }
 
   std::int64_t all_heads() const { return heads * group; }
+  /// Behind packed ones there is one of the rows that belong to none.
+  std::int64_t sequences() const { return op.packed() ? batches + 1 : batches; }
   Sequence sequence(std::int64_t b) const {
     const std::int64_t rows = args.letters[op.q_rows], keys = args.letters[op.k_rows];
     if (!op.packed()) return {0, rows, 0, keys};
     const Keys of_q = part(op.cu_q, b, rows), of_k = part(op.cu_k, b, keys);
-    return {of_q.first, of_q.end - of_q.first, of_k.first, of_k.end - of_k.first};
+    return {of_q.first, of_q.end - of_q.first, of_k.first, of_k.end - of_k.first, b == batches};
   }
   /// What position `row` of a sequence sees: the last query is at the last key.
   Keys visible(const Sequence& s, std::int64_t row) const {
@@ -87,6 +90,7 @@ struct AttentionCall {
       keys.first = std::max<std::int64_t>(0, at - window);
       if (!causal) keys.end = std::min(keys.end, at + window + 1);
     }
+    if (s.none) return {0, 0};
     keys.end = std::max(keys.end, keys.first);
     return keys;
   }
@@ -112,10 +116,11 @@ struct AttentionCall {
     if (op.packed()) return {t, {0, t.strides[0], t.strides[1], t.strides[2]}};
     return {t, {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}};
   }
-  /// Between offsets b and b + 1, and nothing outside `rows`, whatever they say.
+  /// Between offsets b and b + 1, and nothing outside `rows`, whatever they say; the first is 0.
   Keys part(int cu, std::int64_t b, std::int64_t rows) const {
     const TensorView& t = args.tensors[cu];
     const auto at = [&](std::int64_t i) {
+      if (i == 0 || i > batches) return i == 0 ? 0 : rows;
       return std::clamp<std::int64_t>(static_cast<std::int64_t>(load_element(t, i * t.strides[0])),
                                       0, rows);
     };

@@ -3,7 +3,7 @@
 // The error it allows, in units u = 2^-24:
 //   a logit: the sum over D (device/oracle/sum_error.hpp; kernels add in two chains at least), the
 //   product with scale, the cap (tanh is good to 8 u, of 1) and the bias 2 each of what they make.
-//   a weight is off by what its logit is, and by 8 + 2.5·(max − s) for the exponential and its
+//   a weight is off by what its logit is, and by 5 + 1.5·(max − s) for the exponential and its
 //   argument; what the largest logit is off by cancels. Where that is no small part, the weight is
 //   at most e^(s − max + off); where this reaches 1, the row is undefined: two keys may change
 //   places. o is off by Σ w·|v − o|·off. Errors of keys are independent but where keys are alike:
@@ -90,7 +90,7 @@ class Oracle {
       tiny += std::abs(v);
     }
     const SumSizes sizes = walk.sizes();
-    double off = std::min(worst, std::sqrt(squares) + worst / 16) + 3 * std::abs(o) +
+    double off = std::min(worst, std::sqrt(squares) + worst / 16) + 2.5 * std::abs(o) +
                  sum_error(sum_model(static_cast<std::int64_t>(count), half_), sizes);
     if (half_) {
       const bool f16 = call_.q.t.dtype == DType::kF16;
@@ -153,7 +153,7 @@ class Oracle {
       sum_ += weights_[i];
       errors_[i] = 0;
       if (s == -kInfinity) continue;
-      const double off = own + 8 + 2.5 * (most_ - s);
+      const double off = own + 5 + 1.5 * (most_ - s);
       const double part = (off + most_off) * kRounding;
       if (part < 0.05) {
         errors_[i] = 1.03 * weights_[i] * off;
@@ -183,7 +183,7 @@ void put(const OracleOut& out, std::int64_t at, DType type, const Logit& made) {
 
 /// The sequence that a packed row belongs to, or −1.
 std::int64_t sequence_of(const AttentionCall& call, std::int64_t row) {
-  for (std::int64_t b = 0; b < call.batches; ++b) {
+  for (std::int64_t b = 0; b < call.sequences(); ++b) {
     const Sequence s = call.sequence(b);
     if (row >= s.q_from && row < s.q_from + s.q_rows) return b;
   }

@@ -43,7 +43,8 @@ __device__ __forceinline__ int32_t offset_at(const int32_t* cu, int64_t at) {
 }
 
 /// Block `index` of the grid, of tiles of kRows rows: the last rows first, which see most keys.
-/// Packed: a sequence's tiles begin at cu / kRows + its number, so that no two share one.
+/// Packed: a sequence's tiles begin at cu / kRows + its number, so that no two share one; behind
+/// the last sequence is one of the rows that belong to none, and see nothing.
 template <bool kPacked, int kRows>
 __device__ __forceinline__ Tile tile_at(const AttentionParams& p, uint32_t index) {
   Tile t;
@@ -54,9 +55,10 @@ __device__ __forceinline__ Tile tile_at(const AttentionParams& p, uint32_t index
   t.head = static_cast<int32_t>(which % heads) * p.pack;
   if constexpr (kPacked) {
     const auto offset = [&](const int32_t* cu, int64_t step, int32_t n, int32_t most) {
+      if (n == 0 || n > p.batches) return n == 0 ? 0 : most;
       return min(max(offset_at(cu, n * step), 0), most);
     };
-    int32_t low = 0, high = p.batches;  // the last sequence that begins at or before the tile
+    int32_t low = 0, high = p.batches + 1;  // the last sequence that begins at or before the tile
     while (high - low > 1) {
       const int32_t middle = (low + high) / 2;
       const bool before =
@@ -68,6 +70,7 @@ __device__ __forceinline__ Tile tile_at(const AttentionParams& p, uint32_t index
     t.q_rows = max(offset(p.cu_q, p.cu_q_at, low + 1, p.q_rows) - t.q_from, 0);
     t.k_from = offset(p.cu_k, p.cu_k_at, low, p.k_rows);
     t.k_rows = max(offset(p.cu_k, p.cu_k_at, low + 1, p.k_rows) - t.k_from, 0);
+    if (low == p.batches) t.k_rows = 0;  // rows of no sequence
     t.first = (tile - t.q_from * p.pack / kRows - low) * kRows;
   } else {
     t.batch = static_cast<int32_t>(which / heads);

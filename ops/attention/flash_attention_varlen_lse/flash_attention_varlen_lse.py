@@ -18,9 +18,9 @@ DOCS: dict[str, dict[str, str]] = {
         "dtypes": "q f32, f16 or bf16; k, v and o q's dtype; offsets i32; lse f32.",
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
-            "Those of flash_attention_lse. Rows of q that belong to no sequence are not written. "
-            "Lengths are read on the device: nothing waits for them, and a captured graph serves "
-            "others. Offsets that descend or leave 0 … T mean sequences that end sooner."
+            "Those of flash_attention_lse. Rows of q behind the last sequence have o = 0 and "
+            "lse = −inf. Lengths are read on the device: nothing waits for them, and a captured graph serves "
+            "others. The first offset counts as 0; what leaves 0 … T is clamped."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (softcap other "

@@ -44,7 +44,7 @@ def flash_attention_varlen_lse(
         tensors[name] for name in ("q", "k", "v", "cu_seqlens_q", "cu_seqlens_k")
     )
     out = np.zeros((*q.shape[:2], v.shape[-1]), q.dtype)
-    lse = np.zeros((q.shape[1], q.shape[0]), q.dtype)
+    lse = np.full((q.shape[1], q.shape[0]), -np.inf, q.dtype)  # of no sequence: nothing seen
     with np.errstate(all="ignore"):
         for n in range(len(of_q) - 1):
             rows, keys = (slice(int(at[n]), int(at[n + 1])) for at in (of_q, of_k))
