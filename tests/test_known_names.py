@@ -17,8 +17,10 @@ KERNELS = {
     "activation": ["silu_and_mul"],
     "add_rms_norm": ["call"],
     "apply_rotary_pos_emb": ["apply_rotary_pos_emb"],
+    "flash_attention_v2": ["FlashAttentionV2"],
     "fp8_gemm": ["fp8_gemm", "call"],
     "fused_moe": ["fused_moe"],
+    "fused_rotary_and_fa": ["FusedRotaryAndFA"],
     "fused_rotary_emb": ["fused_rotary_emb"],
     "layernorm_gated": ["layernorm_fn", "rmsnorm_fn", "layernorm_gated"],
     "matmul": ["matmul", "call"],
@@ -66,11 +68,8 @@ PRESENT = {
 }  # fmt: skip
 ABSENT = {
     "dlblas": [
-        "flash_attention", "flash_attention_v2", "fused_rotary_and_fa", "fused_gated_mlp",
         "FP8Linear", "FusedGatedMLP",
     ],
-    "dlblas.kernels.flash_attention_v2": ["FlashAttentionV2"],
-    "dlblas.kernels.fused_rotary_and_fa": ["FusedRotaryAndFA"],
     "dlblas.layers.moe.ep_moe": ["build_deepep_moe", "rebalance_experts"],
     "dlblas.triton_ops": ["fused_gated_mlp", "FusedGatedMLP"],
     "dlblas.triton_ops.api": ["fused_gated_mlp", "FusedGatedMLP"],
