@@ -59,6 +59,12 @@ class AttendedRow {
     }
     add_score(score, off, cut, v);
   }
+  /// A value that this row does not see but another of its sequence: kernels that take rows
+  /// together multiply it with 0.
+  void add_unseen(const double* v) {
+    for (std::int64_t d = 0; d < width_; ++d)
+      if (!std::isfinite(v[d])) touched_.push_back(d);
+  }
   /// A logit without a value.
   void add_sink(double sink) { add_score(sink, 0, 0, nullptr); }
 
@@ -98,6 +104,7 @@ class AttendedRow {
       if (lost && (!std::isnan(value[d]) || infinite_)) magnitude[d] = -1;
       if (!std::isfinite(magnitude[d])) magnitude[d] = -1;
     }
+    for (const std::int64_t d : touched_) magnitude[d] = -1;
   }
   void lse(double* value, double* magnitude) const {
     const Weights w(*this);
@@ -148,6 +155,7 @@ class AttendedRow {
   bool narrow_, half_, lost_ = false, infinite_ = false;
   std::int64_t width_;
   std::vector<Key> keys_;
+  std::vector<std::int64_t> touched_;
 };
 
 }  // namespace dlblas::attention

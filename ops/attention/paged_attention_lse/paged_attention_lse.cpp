@@ -49,6 +49,7 @@ OperatorDef paged_attention_lse() {
            static_cast<double>(8 * problem.dims[kD] + 8 * problem.dims[kDv] + 16);
   };
   def.implementations = cpu();
+  def.implementations.push_back(cuda_decode());
   def.implementations.push_back(cuda_rows());
   return def;
 }

@@ -24,7 +24,8 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "In f32, online softmax, one rounding, at the store. Slots and pages that no row sees "
             "are never read: NaN in them does not show. A row that sees nothing, or of no "
-            "sequence, is 0, its lse −inf. An infinity in what a row sees gives infinities or NaN."
+            "sequence, is 0, its lse −inf. An infinity in what a row sees gives infinities or NaN, "
+            "and a value that is none may show in the earlier rows of its own chunk."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "

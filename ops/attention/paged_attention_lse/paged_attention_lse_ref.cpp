@@ -15,6 +15,7 @@ std::int64_t whole(const TensorView& t, std::int64_t i) {
 /// A query, and the keys that it sees.
 struct Sight {
   std::int64_t sequence = -1, first = 0, end = 0;
+  std::int64_t all_first = 0, all_end = 0;  // what a row of its sequence sees
 };
 
 class Reference {
@@ -27,7 +28,7 @@ class Reference {
     const Sight sight = sight_of(t);
     if (sight.sequence < 0) return row;
     if (args_.has(kSinks)) row.add_sink(at(args_.tensors[kSinks], h));
-    decode(sight.sequence, h / size(kG), sight.end);
+    decode(sight.sequence, h / size(kG), sight.all_end);
     std::vector<double> query(static_cast<std::size_t>(depth_));
     for (std::int64_t d = 0; d < depth_; ++d)
       query[d] = load_element(q, t * q.strides[0] + h * q.strides[1] + d * q.strides[2]);
@@ -35,6 +36,8 @@ class Reference {
     for (std::int64_t n = sight.first; n < sight.end; ++n)
       row.add(query.data(), keys_.data() + n * depth_, depth_, factor, args_.scalars[kSoftcap].f,
               values_.data() + n * width_);
+    for (std::int64_t n = sight.all_first; n < sight.all_end; ++n)
+      if (n < sight.first || n >= sight.end) row.add_unseen(values_.data() + n * width_);
     return row;
   }
   double scale(int tensor) const {
@@ -58,14 +61,19 @@ class Reference {
     if (s.sequence < 0) return s;
     const std::int64_t length = std::clamp<std::int64_t>(whole(args_.tensors[kSeqLens], s.sequence),
                                                          0, pages_of(s.sequence) * size(kPage));
-    const std::int64_t position = length - (end - begin) + (t - begin);
-    const std::int64_t window = args_.scalars[kWindow].i;
-    const bool causal = args_.scalars[kCausal].i != 0;
-    s.end = causal ? std::clamp<std::int64_t>(position + 1, 0, length) : length;
-    if (window >= 0) {
-      s.first = std::max<std::int64_t>(0, position - window);
-      s.end = std::min(s.end, std::max<std::int64_t>(0, position + window + 1));
-    }
+    const auto seen = [&](std::int64_t row, std::int64_t& first, std::int64_t& last) {
+      const std::int64_t position = length - (end - begin) + (row - begin);
+      const std::int64_t window = args_.scalars[kWindow].i;
+      first = 0, last = length;
+      if (args_.scalars[kCausal].i != 0) last = std::clamp<std::int64_t>(position + 1, 0, length);
+      if (window < 0) return;
+      first = std::max<std::int64_t>(0, position - window);
+      last = std::min(last, std::max<std::int64_t>(0, position + window + 1));
+    };
+    std::int64_t unused = 0;
+    seen(begin, s.all_first, unused);
+    seen(end - 1, unused, s.all_end);
+    seen(t, s.first, s.end);
     return s;
   }
   std::int64_t pages_of(std::int64_t b) const {

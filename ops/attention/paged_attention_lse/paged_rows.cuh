@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(C.threads) paged_rows(const __grid_constant__ 
       __syncthreads();
 
       if (column < S.width) {
-#pragma unroll 2
+#pragma unroll 1
         for (int j = part; j < count; j += kParts) {
           const int32_t n = first + j;
           const int64_t value = Sequence<S>::offset(p.v_at, sequence.page(p, n), n, head);
