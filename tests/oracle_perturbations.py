@@ -59,7 +59,7 @@ def problem(op: str, letter: str, size: int, dtype: str, values: str, others: in
     facts = REGISTRY.operators[op]
     dims = divisible(facts, {row["name"]: others for row in facts["letters"]} | {letter: size})
     for less, more in _AT_MOST.items():
-        if less in dims:
+        if less in dims and more in dims:
             dims[more] = max(dims[more], dims[less])
     kinds = [p for p in facts["forms"][0]["params"] if p["kind"] == "dtype"]
     wide = {p["name"]: "f32" for p in kinds if "f32" in p["values"]}
