@@ -91,9 +91,13 @@ class Attending {
   void block(std::int64_t first, const std::vector<std::int64_t>& keys, const CacheRows& k,
              const std::vector<std::int64_t>& values, const CacheRows& v, float factor, float cap,
              const Sight& sight) {
-    const auto count = static_cast<std::int64_t>(keys.size());
-    passes_.scores(rows(keys, k, wide_keys_), q_.data(), queries_, scores_.data(), kBlock);
-    const AttendRows all = rows(values, v, wide_values_);
+    block(first, rows(keys, k, wide_keys_), rows(values, v, wide_values_), factor, cap, sight);
+  }
+  template <typename Sight>
+  void block(std::int64_t first, const AttendRows& keys, const AttendRows& values, float factor,
+             float cap, const Sight& sight) {
+    const std::int64_t count = keys.count;
+    passes_.scores(keys, q_.data(), queries_, scores_.data(), kBlock);
     for (std::int64_t m = 0; m < queries_; ++m) {
       float* const scores = scores_.data() + m * kBlock;
       const auto [from, to] = sight(m);
@@ -109,7 +113,7 @@ class Attending {
       if (m == 0) same_ = true;
       begin_ = begin, end_ = end;
     }
-    mix(all, sight, first, count);
+    mix(values, sight, first, count);
   }
   /// o of query m over the sum, `scale` times; returns the logarithm of the sum.
   float finish(std::int64_t m, std::int64_t width, float scale) {

@@ -6,11 +6,13 @@
 //   for
 // the factors; tanh to 8 units of the last place: 20 of what it makes. Tensor cores cut: n/2·R for
 // inputs of 16 bits (device/oracle/sum_error.hpp).
-//   A power: 4 + 2.25·|s − m| (ops/norm/softmax/softmax_ref.hpp), 2·|m| for a maximum that is
-// rounded times log2 e, and 2·√c for the c times that a running maximum may grow.
-//   o moves by Σ p·e·(v − o) / Σ p. Errors of keys differ: they add up as squares; an eighth of
-// their plain sum is allowed besides, for keys that are alike, and all of what is cut.
-//   Σ p·v and Σ p: sum_error. Kernels take p apart into two numbers of 16 bits: bf16 leaves 2^-17
+//   A power: 4 + 1.5·|s − m| (ops/norm/softmax/softmax_ref.hpp), |m| for a maximum that is
+// rounded times log2 e, and √c for the c times that a running maximum may grow.
+//   o moves by Σ p·e·(v − o) / Σ p. Errors of keys differ: they add up as squares, 0.7 of which
+// is six deviations; a sixteenth of their plain sum is allowed besides, for keys that are alike,
+// and all of what is cut.
+//   Σ p·v: half of sum_error, five deviations of one chain; Σ p: 0.7 of sum_roundings. Kernels take
+//   p apart into two numbers of 16 bits: bf16 leaves 2^-17
 // of p, f16 2^-22 and, of the p below 2^-24, 2^-35. The quotient: 3.
 // What is infinite on the way is undefined; NaN gives NaN. Read next: paged_attention_lse/,
 // device/oracle/sum_error.hpp.
@@ -46,7 +48,7 @@ class AttendedRow {
     }
     const double size = std::abs(factor);
     double score = dot.sum() * factor;
-    double off = dot.roundings() * size + 5 * std::abs(score) + 0x1p-149 / kRounding;
+    double off = dot.roundings() * size + 3 * std::abs(score) + 0x1p-149 / kRounding;
     double cut = narrow_ ? static_cast<double>(std::min<std::int64_t>(depth, 0x10000)) / 2 *
                                std::sqrt(plain.sizes().path) * size
                          : 0;
@@ -89,17 +91,17 @@ class AttendedRow {
       for (std::int64_t d = 0; d < width_; ++d) {
         const double away = w.p[j] * std::abs((keys_[j].v ? keys_[j].v[d] : 0) - value[d]);
         squares[d] += std::pow(away * w.off[j], 2);
-        plain[d] += away * (w.off[j] / 8 + keys_[j].cut);
+        plain[d] += away * (w.off[j] / 16 + keys_[j].cut);
       }
     const double split = !narrow_ ? 0 : half_ ? 4 : 128;
     for (std::int64_t d = 0; d < width_; ++d) {
       const double total = std::max(w.sum, 0x1p-1000), o = std::abs(value[d]);
-      const double off = std::sqrt(squares[d]) + plain[d] + sum_error(model, sums[d].sizes()) +
-                         split * weighed[d] + (half_ ? 0x1p-11 * sizes[d] : 0) +
-                         kFlushed * sizes[d];
+      const double off = std::sqrt(squares[d]) + plain[d] +
+                         0.7 * sum_error(model, sums[d].sizes()) + split * weighed[d] +
+                         (half_ ? 0x1p-11 * sizes[d] : 0) + kFlushed * sizes[d];
       const bool lost = lost_ || weighed[d] >= kMost || std::abs(value[d] * scale) >= kMost;
       value[d] *= scale;
-      magnitude[d] = std::abs(scale) * (off / total + o * (w.sum_off + 5));
+      magnitude[d] = std::abs(scale) * (off / total + o * (0.7 * w.sum_off + 3));
       if (std::isnan(value[d])) magnitude[d] = 0;
       if (lost && (!std::isnan(value[d]) || infinite_)) magnitude[d] = -1;
       if (!std::isfinite(magnitude[d])) magnitude[d] = -1;
@@ -112,7 +114,7 @@ class AttendedRow {
     double squares = 0, plain = 0;
     for (std::size_t j = 0; j < keys_.size(); ++j) {
       squares += std::pow(w.p[j] * w.off[j], 2);
-      plain += w.p[j] * (w.off[j] / 8 + keys_[j].cut);
+      plain += w.p[j] * (w.off[j] / 16 + keys_[j].cut);
     }
     const double off = w.sum == 0 ? 0
                                   : (std::sqrt(squares) + plain) / w.sum + w.sum_off + 8 +
@@ -137,13 +139,14 @@ class AttendedRow {
       SumWalk walk;
       for (const Key& key : row.keys_) {
         p.push_back(std::exp(key.score - base));
-        off.push_back(key.off + 4 + 2.25 * std::min(200.0, std::abs(key.score - base)) +
-                      2 * std::abs(base) + 2 * std::sqrt(changes));
+        off.push_back(key.off + 4 + 1.5 * std::min(200.0, std::abs(key.score - base)) +
+                      std::abs(base) + std::sqrt(changes));
         walk.add(p.back());
       }
       sum = walk.sum();
-      const SumModel model = sum_model(static_cast<std::int64_t>(p.size()), false);
-      sum_off = sum > 0 ? sum_error(model, walk.sizes()) / sum : 0;
+      sum_off = sum > 0 ? kernels::sum_roundings(static_cast<std::int64_t>(p.size()), sum,
+                                                 walk.sizes().squares)
+                        : 0;
     }
   };
   void add_score(double score, double off, double cut, const double* v) {

@@ -14,7 +14,8 @@ DOCS: dict[str, dict[str, str]] = {
             "of Hkv: heads h·H/Hkv … share head h of the caches. Rows cu_seqlens_q[b] … "
             "cu_seqlens_q[b+1] − 1 of q are the last tokens of sequence b; absent: one row a "
             "sequence. With indptr [B+1] the pages of b are those from indptr[b] to "
-            "indptr[b+1] − 1 of its row. Any strides, so that caches [P, Hkv, page, D] are transposed views."
+            "indptr[b+1] − 1 of its row. Any strides, so that caches [P, Hkv, page, D] are "
+            "transposed views."
         ),
         "dtypes": (
             "q f32, f16 or bf16, o q's dtype; caches q's dtype, f8e4m3 or f8e5m2, both one; "
@@ -43,7 +44,7 @@ ARGUMENTS: dict[str, str] = {
     "page_table": "the pages of each sequence, in order",
     "seq_lens": "keys of each sequence, its new tokens among them",
     "cu_seqlens_q": "where the rows of each sequence begin; ascending",
-    "indptr": "where the pages of each sequence begin in its row of page_table, mostly the one of all",
+    "indptr": "where the pages of each sequence begin in its row of page_table",
     "sinks": "a logit of each head without a value",
     "k_scale": "what keys are multiplied with",
     "v_scale": "what values are multiplied with",
