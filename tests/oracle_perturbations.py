@@ -176,7 +176,9 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
 
     def changed(**changes: Any) -> Iterator[tuple[str, Any]]:
         for name, array in changes.items():
-            off = abs(array.astype(np.float64) - value)
+            with np.errstate(invalid="ignore"):
+                off = abs(array.astype(np.float64) - value)
+            off = np.where(array == value, 0, off)  # an infinity that stays where it was
             if (off > visible(result))[defined].any() or not np.isfinite(off[defined]).all():
                 yield name, array
 
