@@ -205,7 +205,8 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--within",
         type=_seconds,
-        help="gpu_rows: no problem begins after these seconds; the largest of each operator first",
+        help="a GPU section ends by these seconds, with the rows that it has; gpu_rows takes the "
+        "largest problem of each operator first",
     )
     bench.add_argument(
         "--quick", action="store_true", help="tiny shapes: tries the tool, says nothing"
