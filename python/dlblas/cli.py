@@ -191,7 +191,7 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         default="all",
         help="host, machine, import, rms_norm, add_rms_norm, rows, matmul, python, or all of these "
         "(default); with a GPU and torch gpu_norm, gpu_norm_long, gpu_norm_backward, gpu_rows, "
-        "gpu_chain, gpu_matmul, gpu_host, gpu_compile, or gpu for all of those",
+        "gpu_chain, gpu_model, gpu_matmul, gpu_host, gpu_compile, or gpu for all of those",
     )
     bench.add_argument(
         "--out", help="file or folder (default benchmarks/results/<section>-<cpu or card>.jsonl)"

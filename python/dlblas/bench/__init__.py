@@ -53,6 +53,7 @@ GPU_SECTIONS: dict[str, float] = {
     "gpu_norm_backward": 3.0,
     "gpu_rows": 2.0,
     "gpu_chain": 0.8,
+    "gpu_model": 8.0,  # for all keys of a model
     "gpu_matmul": 2.0,
 }
 # Sections whose peers take long to compile: of which operators, each prepared in its own process.
