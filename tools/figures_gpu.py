@@ -96,6 +96,25 @@ def chain_table(rows: list[Row]) -> str:
     return markdown(head, lines)
 
 
+def model_table(rows: list[Row]) -> str:
+    head = [
+        "a Llama of",
+        "dlblas",
+        "without rotary",
+        "transformers",
+        "liger",
+        "fastest rival ÷ ours",
+    ]
+    lines = []
+    for row in rows:
+        problem = row["problem"]
+        model = f"{problem['layers']} layers, {problem['C']} channels: {problem['step']}"
+        rivals = [_against(row, name) for name in ("transformers", "liger")]
+        ours = [_ours(row), _variant(row, "ours without rotary")]
+        lines.append([f"{model} of {problem['T']} tokens", *ours, *rivals, _ratio(row)])
+    return markdown(head, lines)
+
+
 def _variant(row: Row, name: str) -> str:
     """One of ours, and its time over that of the chain."""
     ours = row["ours"].get("median_ms")
@@ -227,6 +246,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     ),
     "gpu_rows": (("gpu_rows",), rows_table),
     "gpu_chain": (("gpu_chain",), chain_table),
+    "gpu_model": (("gpu_model",), model_table),
     "gpu_norm": (("gpu_norm",), norm_table),
     "gpu_norm_long": (("gpu_norm_long",), norm_table),
     "gpu_backward": (("gpu_norm_backward",), backward_table),
