@@ -55,4 +55,13 @@ struct ScaledParams {
   int64_t m, n, k;
 };
 
+/// A copy to rows along K; pitch is a multiple of 16.
+struct ScaledPlainParams {
+  static constexpr int kTile = 64, kThreads = 256;
+  const uint8_t* from;
+  int64_t row, col, rows, k;
+  uint8_t* to;
+  int64_t pitch;
+};
+
 }  // namespace dlblas::gemm::scaled

@@ -117,6 +117,7 @@ void define(OperatorDef& def, Scales scales) {
   def.work_per_row = work_per_row;
   append_cpu(def.implementations, scales);
   append_wgmma(def.implementations, scales);
+  if (!blocks) append_cublaslt(def.implementations);
   append_mma(def.implementations, scales);
 }
 

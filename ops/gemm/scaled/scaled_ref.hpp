@@ -11,7 +11,8 @@
 // of K. In units u = 2^-13 of the largest of products and partial sums of 128, doubled, since the
 // hardware is documented nowhere, a cut takes half a unit in the mean, always towards zero, which
 // adds up where products have one sign, and differs from that by 0.29 units in the root mean
-// square, which walks: 2·√n is six deviations and more.
+// square, which walks: 2·√n is six deviations and more. What the mean of a group may differ from
+// half a unit walks as well.
 // Read next: scaled_ref.cpp, scaled_oracle.cuh, device/oracle/sum_error.hpp.
 #pragma once
 
@@ -38,8 +39,9 @@ class ScaledWalk {
     const double unit = exact_ ? 0 : kUnit * peak_ * std::abs(factor);
     total_ += factor * sum_;
     size_ += std::abs(factor * sum_);
-    one_sided_ += unit / 2 * std::abs(above_ - below_);
-    squares_ += 4 * unit * unit * (above_ + below_);
+    const double one_sided = (factor < 0 ? -unit : unit) / 2 * (above_ - below_);
+    one_sided_ += one_sided;
+    squares_ += 4 * unit * unit * (above_ + below_) + one_sided * one_sided;
     sum_ = peak_ = above_ = below_ = 0;
     ++groups_;
   }
@@ -47,7 +49,7 @@ class ScaledWalk {
   /// How far a kernel's total may be off, and its product with one factor more.
   DLBLAS_ORACLE double magnitude() const {
     const double steps = 6 + 2 * std::sqrt(groups_);
-    return kRounding * steps * size_ + one_sided_ + std::sqrt(squares_);
+    return kRounding * steps * size_ + std::abs(one_sided_) + std::sqrt(squares_);
   }
 
  private:

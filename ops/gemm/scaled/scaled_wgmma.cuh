@@ -46,7 +46,7 @@ struct ScaledAsked {
   typename ScaledBias<S.bias, At>::Type bias;
 };
 template <ScaledProgramTraits S, class At>
-requires(S.blocks && S.bias != DType::kAbsent) struct ScaledAsked<S, At> {
+requires(S.blocks&& S.bias != DType::kAbsent) struct ScaledAsked<S, At> {
   typename ScaledBias<S.bias, At>::Type bias;
 };
 template <ScaledProgramTraits S, class At>

@@ -36,12 +36,14 @@ struct Grid {
 /// Each function is one constraint. It reads no knob that its constraint does not name.
 struct Rules {
   std::int64_t m, n, groups;
+  bool converts;  // sums of i8 become f32 in the main loop
   DeviceInfo device;
 
-  Rules(const Problem& p, const DeviceInfo& on)
+  Rules(const Problem& p, bool blocks, const DeviceInfo& on)
       : m(std::max<std::int64_t>(1, p.dims[kM])),
         n(std::max<std::int64_t>(1, p.dims[kN])),
         groups(std::max<std::int64_t>(1, ceil_div(p.dims[kK], kGroup))),
+        converts(p.tensors[kA].dtype == DType::kI8 && blocks),
         device(on) {}
 
   std::int64_t tiles(const GemmWgmmaConfig& c) const {
@@ -52,6 +54,7 @@ struct Rules {
   }
   bool tile_exists(const GemmWgmmaConfig& c) const {
     const bool widths = c.block_n == 16 || c.block_n == 32 || c.block_n == 64 || c.block_n == 128;
+    if (converts && c.block_n == 128) return false;  // spilled with a bias of f32
     return widths && c.warpgroups == c.block_m / 64 && c.block_m <= 128;
   }
   bool block_m_distinct(const GemmWgmmaConfig& c) const { return c.block_m == 64 || m > 64; }
@@ -101,6 +104,7 @@ double limits(double a, double b, double order) {
 struct WgmmaTraits {
   DType type;
   ScaledProgramTraits program;
+  bool plain_a, plain_b;  // the copy engine reads them as they lie; else a copy goes before
 };
 
 bool is_each(const TensorTraits& t, std::uint8_t ones, std::int64_t size) {
@@ -116,10 +120,18 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
 
   static WgmmaTraits traits(const Query& q, const GemmWgmmaConfig&) {
     const Problem& p = q.problem;
-    return {p.tensors[kA].dtype,
-            {p.tensors[kOut].dtype, p.tensors[kBias].dtype,
-             scales_of(q.self.user) == Scales::kBlock, is_each(p.tensors[kAScale], 0, p.dims[kM]),
-             is_each(p.tensors[kBScale], p.ones[kBScale], p.dims[kN])}};
+    const TensorTraits &a = p.tensors[kA], &b = p.tensors[kB];
+    const bool even = p.dims[kK] % 2 == 0;
+    WgmmaTraits s{};
+    s.type = a.dtype;
+    s.program = {p.tensors[kOut].dtype, p.tensors[kBias].dtype,
+                 scales_of(q.self.user) == Scales::kBlock,
+                 is_each(p.tensors[kAScale], 0, p.dims[kM]),
+                 is_each(p.tensors[kBScale], p.ones[kBScale], p.dims[kN])};
+    s.plain_a = even && a.align_log2 >= kAlignCap &&
+                (a.layout == Layout::kContiguous || a.layout == Layout::kRowStrided);
+    s.plain_b = even && b.align_log2 >= kAlignCap && b.layout == Layout::kTransposed;
+    return s;
   }
 
   static Support supports(const Query& q) {
@@ -127,18 +139,11 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     const bool blocks = scales_of(q.self.user) == Scales::kBlock;
     if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0)
       return Support::no("a dimension is zero");
-    const TensorTraits &a = p.tensors[kA], &b = p.tensors[kB], &out = p.tensors[kOut],
-                       &a_scale = p.tensors[kAScale], &b_scale = p.tensors[kBScale],
-                       &bias = p.tensors[kBias];
-    if (a.layout != Layout::kContiguous && a.layout != Layout::kRowStrided)
-      return Support::no("{} is not contiguous along K", tensor(kA));
-    if (b.layout != Layout::kTransposed)
-      return Support::no("{} is not contiguous along K", tensor(kB));
-    for (const int i : {int{kA}, int{kB}, int{kOut}})
-      if (p.tensors[i].align_log2 < kAlignCap)
-        return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(i),
-                           std::int64_t{1} << p.tensors[i].align_log2);
-    if (p.dims[kK] % 2 != 0) return Support::no("K = {} is odd", p.dims[kK]);
+    const TensorTraits &a = p.tensors[kA], &out = p.tensors[kOut], &a_scale = p.tensors[kAScale],
+                       &b_scale = p.tensors[kBScale], &bias = p.tensors[kBias];
+    if (out.align_log2 < kAlignCap)
+      return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(kOut),
+                         std::int64_t{1} << out.align_log2);
     constexpr std::int64_t kMost = (std::int64_t{1} << 30) - 1;
     for (const int letter : {kM, kN, kK})
       if (p.dims[letter] > kMost)
@@ -169,7 +174,8 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
   }
 
   static void constrain(const Query& q, Space& space) {
-    const auto rules = std::make_shared<const Rules>(q.problem, q.device);
+    const auto rules = std::make_shared<const Rules>(
+        q.problem, scales_of(q.self.user) == Scales::kBlock, q.device);
     using Names = std::vector<std::string_view>;
     const auto require = [&](const char* name, const Names& knobs,
                              bool (Rules::*rule)(const GemmWgmmaConfig&) const) {
@@ -219,8 +225,18 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
                                ? kBarriers * c.cluster + 4.0 * (c.cluster - 1) * m * n /
                                                              (kWords * unit.alone_bytes_per_s)
                                : 0;
+    // Copies: a launch each, every code read and written.
+    const Traits s = traits(q, c);
+    const auto k = static_cast<double>(p.dims[kK]);
+    const auto copy = [&](bool plain, std::int64_t rows) {
+      constexpr double kPart = 0.4;  // of memory's rate, not measured yet
+      return plain ? 0
+                   : 2.5e-6 +
+                         2 * k * static_cast<double>(rows) / (kPart * memory_bytes_per_s(q.device));
+    };
+    const double copies = copy(s.plain_a, p.dims[kM]) + copy(s.plain_b, p.dims[kN]);
     const double order = (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (8 - c.stages);
-    return 1e3 * (limits(product, memory, 8) + meeting + order + 1.5e-6);
+    return 1e3 * (limits(product, memory, 8) + meeting + copies + order + 1.5e-6);
   }
   static GemmWgmmaConfig preset(const Query& q) {
     Space space(table());
@@ -253,28 +269,34 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
              kernels::wgmma_entry(
                  g, s.config,
                  text("dlblas::gemm::scaled::ScaledProgram<", members->literal(program), ">")),
-             s.shared_bytes}};
+             s.shared_bytes},
+            {"ops/gemm/scaled/scaled_plain.cuh",
+             text("dlblas::gemm::scaled::scaled_plain<", ScaledPlainParams::kThreads, ">"), 0}};
   }
 
   static int multiply(const Args& args, const Context& context, const Kernel& kernel, void*);
   static std::vector<StepFn> steps(const State&) { return {multiply}; }
 };
 
-/// Rows of codes along K, as pairs. A reversed or an overlapping view has the layout class of a
-/// plain one: a plain matrix stands in for it, which is slow and right.
+/// Rows of codes along K, as pairs: as they lie, or a copy. A reversed or an overlapping view has
+/// the layout class of a plain one. No data: no memory for it, or `code`.
 kernels::WgmmaMatrix rows_of_codes(const void* data, std::int64_t k, std::int64_t rows,
-                                   std::int64_t pitch, const Context& context) {
-  const std::int64_t most = std::int64_t{1} << 31;
-  if (rows > 1 && (pitch < k || pitch >= most)) {
-    const std::int64_t plain = round_up(k, 16);
-    auto* to =
-        static_cast<char*>(context.alloc(context.self, static_cast<std::size_t>(plain * rows), 64));
-    for (std::int64_t i = 0; to && i < rows; ++i)
-      cuda::copy_on_device(to + i * plain, static_cast<const char*>(data) + i * pitch,
-                           static_cast<std::size_t>(k), context.stream);
-    data = to, pitch = plain;
-  }
-  return {data, k / 2, rows, rows > 1 ? pitch / 2 : round_up(k, 16) / 2};
+                                   std::int64_t row, std::int64_t col, bool plain,
+                                   const Context& context, const cuda::Function& copy, int& code) {
+  const bool fits = rows <= 1 || (row >= k && row < std::int64_t{1} << 31);
+  if (plain && fits) return {data, k / 2, rows, rows > 1 ? row / 2 : round_up(k, 16) / 2};
+  const std::int64_t pitch = round_up(k, 16);
+  auto* const to = static_cast<std::uint8_t*>(
+      context.alloc(context.self, static_cast<std::size_t>(pitch * rows), 128));
+  if (!to) return {};
+  constexpr std::int64_t kTile = ScaledPlainParams::kTile;
+  const ScaledPlainParams p{static_cast<const std::uint8_t*>(data), row, col, rows, k, to, pitch};
+  cuda::Launch how;
+  how.grid.x = static_cast<unsigned>(ceil_div(rows, kTile) * ceil_div(pitch, kTile));
+  how.block.x = ScaledPlainParams::kThreads;
+  code = cuda::launch(copy, how, p, context.stream);
+  if (code != 0) return {};
+  return {to, pitch / 2, rows, pitch / 2};
 }
 
 int Form::multiply(const Args& args, const Context& context, const Kernel& kernel, void*) {
@@ -282,8 +304,15 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
   const State& s = kernel.load<State>();
   const ScaledParams p = scaled_params(args, scales_of(s.user));
   const DType out_type = s.traits.program.out;
-  const kernels::WgmmaMatrix a = rows_of_codes(p.a, p.k, p.m, p.a_row, context),
-                             b = rows_of_codes(p.b, p.k, p.n, p.b_col, context);
+  int copied = 0;
+  const cuda::Function& copy = *kernel.entries[1];
+  const auto rows = [&](const void* data, std::int64_t count, std::int64_t row, std::int64_t col,
+                        bool plain) {
+    return rows_of_codes(data, p.k, count, row, col, plain, context, copy, copied);
+  };
+  const kernels::WgmmaMatrix a = rows(p.a, p.m, p.a_row, p.a_col, s.traits.plain_a),
+                             b = rows(p.b, p.n, p.b_col, p.b_row, s.traits.plain_b);
+  if (copied != 0) return copied;
   // A result with rows in another order or too far apart goes by way of a plain one.
   const bool plain = p.m <= 1 || (p.out_row >= p.n && p.out_row < std::int64_t{1} << 31);
   const std::int64_t pitch = plain ? std::max(p.out_row, p.n) : p.n;
@@ -302,7 +331,7 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
                                          .parts = 1,
                                          .m = p.m,
                                          .n = p.n,
-                                         .k = p.k / 2};
+                                         .k = ceil_div(p.k, 2)};
   GemmWgmmaCall call{};
   cuda::Launch how;
   if (const int code = kernels::prepare_wgmma(product, s.config, s.units, call, how)) return code;

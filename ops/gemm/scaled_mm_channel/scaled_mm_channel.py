@@ -48,6 +48,6 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "`(a_scale · b_scale) · (a · b) + bias` of f8 or i8 codes: scales of all, of rows and "
         "columns, of 1×128 by 128×128",
         "AVX-512, AVX2, baseline",
-        "mma.sync in f16 (sm_80 and later), any layout",
+        "8-bit WGMMA (Hopper); cuBLASLt; mma.sync in f16 (sm_80 and later), any layout",
     ),
 ]

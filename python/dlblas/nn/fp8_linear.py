@@ -109,7 +109,7 @@ class FP8Linear(torch.nn.Module):
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> FP8Linear:
         """Codes and their scale keep their dtypes, whatever the others become."""
         weight, scale = self.weight, self.weight_scale
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.weight.dtype != _F8:
             self.weight = weight.to(self.weight.device)
         if self.weight_scale.dtype != torch.float32:
