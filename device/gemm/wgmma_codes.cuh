@@ -63,25 +63,25 @@ class GemmCodeProduct {
 #pragma unroll
       for (float& v : d) v = 0;
       Part part0[C.block_n / 2], part1[C.block_n / 2];
-      Factors f0 = factors(0), f1;
       issue<false>(part0);
+      Factors f0 = factors(0), f1;
       int32_t i = 0;
 #pragma unroll 1
       for (; i + 2 < count; i += 2) {
-        f1 = factors(i + 1);
         issue<false>(part1);
+        f1 = factors(i + 1);
         done<1>(part0);
         release();
         promote(d, part0, f0);
-        f0 = factors(i + 2);
         issue<false>(part0);
+        f0 = factors(i + 2);
         done<1>(part1);
         release();
         promote(d, part1, f1);
       }
       if (i + 1 < count) {
-        f1 = factors(i + 1);
         issue<false>(part1);
+        f1 = factors(i + 1);
         done<1>(part0);
         release();
         promote(d, part0, f0);

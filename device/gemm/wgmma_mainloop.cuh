@@ -173,6 +173,16 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
   if constexpr (C.pingpong) {  // the second begins with the second tile, and the first may go
     if (group == 1) tiles.advance(), product.skip(depth.count), GemmTurn::pass(group);
   }
+  // A product that is told of each tile asks for what belongs to it before the epilogue of the one
+  // before.
+  constexpr bool kBegins = requires { product.begin(call, GemmCorner{}, 0); };
+  const auto begin = [&](GemmCorner tile) {
+    if constexpr (kBegins)
+      product.begin(call, GemmCorner{tile.row + rows, tile.column}, depth.first);
+  };
+  if constexpr (kBegins) {
+    if (tiles.more()) begin(tiles.corner());
+  }
 #pragma unroll 1
   for (; tiles.more(); tiles.advance(C.pingpong ? 2 : 1)) {
     const GemmCorner tile = tiles.corner();
@@ -181,9 +191,12 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) epilogue.ask(asked[r], at(r));
     typename Product::Sums d;
-    if constexpr (requires { product.begin(call, tile, 0); })
-      product.begin(call, at(0), depth.first);
     product.run(d, depth.count, group);
+    if constexpr (kBegins) {
+      auto after = tiles;
+      after.advance();
+      if (after.more()) begin(after.corner());
+    }
     if constexpr (C.pingpong) product.skip(depth.count);
     if constexpr (C.share == GemmShare::kK) {  // one tile a cluster
       meet<S, C>(d, ring, tiles.rank);

@@ -36,7 +36,7 @@ struct ScaledPart {
 };
 /// Bytes of a task's scratch, for `rows` at a time.
 constexpr int64_t scaled_scratch_bytes(int64_t rows) {
-  return rows * kStrip * 8 + (rows + 3) / 4 * 4 * kGroup * 4 + kStrip * kGroup * 4;
+  return rows * kStrip * 8 + (rows + 15) / 16 * 16 * kGroup * 4 + kStrip * kGroup * 4;
 }
 using ScaledRun = void (*)(const ScaledJob&, const ScaledPart&, void* scratch);
 

@@ -26,20 +26,54 @@ DLBLAS_INLINE const uint8_t* code_at(const ScaledMatrix& m, int64_t row, int64_t
   return static_cast<const uint8_t*>(m.data) + row * m.row + col * m.col;
 }
 
-/// Codes [row, row + rows) × [col, col + cols) as f32 at to[r · row_to + c · col_to].
+/// The values of kWidth codes, side by side in memory.
+DLBLAS_INLINE Vec load_codes(const float* values, const uint8_t* codes) {
+#if defined(__AVX512F__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+  return _mm512_i32gather_ps(_mm512_cvtepu8_epi32(bytes), values, 4);
+#elif defined(__AVX2__)
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
+  return _mm256_i32gather_ps(values, _mm256_cvtepu8_epi32(bytes), 4);
+#else
+  float lanes[kWidth];
+  for (int i = 0; i < kWidth; ++i) lanes[i] = values[codes[i]];
+  return load<DType::kF32>(lanes);
+#endif
+}
+/// Of the first n of them, n above 0; code 0 is 0.
+DLBLAS_INLINE Vec load_first_codes(const float* values, const uint8_t* codes, int64_t n) {
+  if (n >= kWidth) return load_codes(values, codes);
+  uint8_t some[kWidth] = {};
+  for (int64_t i = 0; i < n; ++i) some[i] = codes[i];
+  return load_codes(values, some);
+}
+
+/// Codes [row, row + rows) × [col, col + cols) as f32 at to[r · pitch + c]. `to` has room for whole
+/// vectors of rows and of columns.
 DLBLAS_OUTLINE void widen_codes(const float* values, const ScaledMatrix& m, int64_t row,
-                                int64_t col, int64_t rows, int64_t cols, float* to, int64_t row_to,
-                                int64_t col_to) {
-  if (m.col != 1 && m.row == 1) {  // the inner loop walks along what is contiguous
-    for (int64_t c = 0; c < cols; ++c) {
-      const uint8_t* from = code_at(m, row, col + c);
-      for (int64_t r = 0; r < rows; ++r) to[r * row_to + c * col_to] = values[from[r]];
+                                int64_t col, int64_t rows, int64_t cols, float* to, int64_t pitch) {
+  if (m.col == 1) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const uint8_t* from = code_at(m, row + r, col);
+      for (int64_t c = 0; c < cols; c += kWidth)
+        store<DType::kF32>(to + r * pitch + c, load_first_codes(values, from + c, cols - c));
     }
-    return;
-  }
-  for (int64_t r = 0; r < rows; ++r) {
-    const uint8_t* from = code_at(m, row + r, col);
-    for (int64_t c = 0; c < cols; ++c) to[r * row_to + c * col_to] = values[from[c * m.col]];
+  } else if (m.row == 1) {  // squares turn in registers
+    for (int64_t c = 0; c < cols; c += kWidth) {
+      for (int64_t r = 0; r < rows; r += kWidth) {
+        Vec v[kWidth];
+        for (int i = 0; i < kWidth; ++i)
+          v[i] = c + i < cols ? load_first_codes(values, code_at(m, row + r, col + c + i), rows - r)
+                              : zero();
+        transpose(v);
+        for (int i = 0; i < kWidth; ++i) store<DType::kF32>(to + (r + i) * pitch + c, v[i]);
+      }
+    }
+  } else {
+    for (int64_t r = 0; r < rows; ++r) {
+      const uint8_t* from = code_at(m, row + r, col);
+      for (int64_t c = 0; c < cols; ++c) to[r * pitch + c] = values[from[c * m.col]];
+    }
   }
 }
 
@@ -125,11 +159,11 @@ void scaled_run(const ScaledJob& p, const ScaledPart& part, void* scratch) {
       for (int64_t x = 0; x < rows * kStrip; ++x) total[x] = 0;
       for (int64_t k = 0; k < p.k; k += kGroup) {
         const int64_t depth = smaller(kGroup, p.k - k);
-        widen_codes(p.values, p.b, k, j, depth, columns, b, kStrip, 1);
+        widen_codes(p.values, p.b, k, j, depth, columns, b, kStrip);
         for (int64_t d = 0; columns < kStrip && d < depth; ++d) {
           for (int64_t c = columns; c < kStrip; ++c) b[d * kStrip + c] = 0;
         }
-        widen_codes(p.values, p.a, i0, k, rows, depth, a, kGroup, 1);
+        widen_codes(p.values, p.a, i0, k, rows, depth, a, kGroup);
         for (int64_t r = rows; r % 4 != 0; ++r) {
           for (int64_t d = 0; d < depth; ++d) a[r * kGroup + d] = 0;
         }

@@ -36,14 +36,15 @@ struct Grid {
 /// Each function is one constraint. It reads no knob that its constraint does not name.
 struct Rules {
   std::int64_t m, n, groups;
-  bool converts;  // sums of i8 become f32 in the main loop
+  bool many;  // values beside the sums: i8 that becomes f32 in the main loop, a bias of f32
   DeviceInfo device;
 
   Rules(const Problem& p, bool blocks, const DeviceInfo& on)
       : m(std::max<std::int64_t>(1, p.dims[kM])),
         n(std::max<std::int64_t>(1, p.dims[kN])),
         groups(std::max<std::int64_t>(1, ceil_div(p.dims[kK], kGroup))),
-        converts(p.tensors[kA].dtype == DType::kI8 && blocks),
+        many((p.tensors[kA].dtype == DType::kI8 && blocks) ||
+             p.tensors[kBias].dtype == DType::kF32),
         device(on) {}
 
   std::int64_t tiles(const GemmWgmmaConfig& c) const {
@@ -54,7 +55,7 @@ struct Rules {
   }
   bool tile_exists(const GemmWgmmaConfig& c) const {
     const bool widths = c.block_n == 16 || c.block_n == 32 || c.block_n == 64 || c.block_n == 128;
-    if (converts && c.block_n == 128) return false;  // spilled with a bias of f32
+    if (many && c.block_n == 128) return false;  // spilled up to 64 bytes
     return widths && c.warpgroups == c.block_m / 64 && c.block_m <= 128;
   }
   bool block_m_distinct(const GemmWgmmaConfig& c) const { return c.block_m == 64 || m > 64; }
