@@ -26,8 +26,10 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .kernels import (
+    FusedGatedMLP,
     FusedRMSNormRoPE,
     dequantize_fp8,
+    fused_gated_mlp,
     fused_rmsnorm_rope,
     quantize_fp8,
     quantize_fp8_with_overflow_handling,
@@ -52,6 +54,7 @@ __all__ = [
     "DeviceError",
     "FP8Format",
     "FP8GEMMInput",
+    "FusedGatedMLP",
     "FusedRMSNormRoPE",
     "GatedMLPInput",
     "KernelMetrics",
@@ -66,6 +69,7 @@ __all__ = [
     "TuningResult",
     "UnsupportedDtypeError",
     "dequantize_fp8",
+    "fused_gated_mlp",
     "fused_rmsnorm_rope",
     "generate_configs",
     "get_default_config",

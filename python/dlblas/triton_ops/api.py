@@ -4,8 +4,22 @@ Read next: kernels/.
 """
 
 from .. import _absent
-from .kernels import FusedRMSNormRoPE, dequantize_fp8, fused_rmsnorm_rope, quantize_fp8
+from .kernels import (
+    FusedGatedMLP,
+    FusedRMSNormRoPE,
+    dequantize_fp8,
+    fused_gated_mlp,
+    fused_rmsnorm_rope,
+    quantize_fp8,
+)
 
-__all__ = ["FusedRMSNormRoPE", "dequantize_fp8", "fused_rmsnorm_rope", "quantize_fp8"]
+__all__ = [
+    "FusedGatedMLP",
+    "FusedRMSNormRoPE",
+    "dequantize_fp8",
+    "fused_gated_mlp",
+    "fused_rmsnorm_rope",
+    "quantize_fp8",
+]
 
 __getattr__ = _absent.some(__name__)
