@@ -102,6 +102,16 @@ DLBLAS_INLINE float reduce_max(Vec a) {
   return lanes[0];
 #endif
 }
+/// The lanes where either is NaN.
+DLBLAS_INLINE Mask any_nan(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+#elif defined(__AVX2__)
+  return (Mask)_mm256_cmp_ps(a, b, _CMP_UNORD_Q);
+#else
+  return is_nan(a) | is_nan(b);
+#endif
+}
 DLBLAS_INLINE Vec abs(Vec a) { return (Vec)((Ints)a & 0x7fffffff); }
 /// |magnitude| with the sign of `sign`.
 DLBLAS_INLINE Vec with_sign(Vec magnitude, Vec sign) {
@@ -116,15 +126,39 @@ DLBLAS_INLINE Vec polynomial(Vec x, const float (&c)[kTerms]) {
   return p;
 }
 
+#if defined(__AVX512F__)
+/// 2^n · e^r, where n is a multiple of 1/16, z = n + kSixteenths, and |r| ≤ ln 2 / 32: 2^(1/16)s
+/// come from a table in a register, so that r takes three terms (2^-26 relative). scalef takes the
+/// whole part of n, and saturates by itself.
+constexpr float kSixteenths = 786432.0f;  // 1.5 · 2^19: a sum's last bit is 1/16
+DLBLAS_INLINE Vec scaled_exp(Vec z, Vec n, Vec r) {
+  const Vec powers =
+      _mm512_setr_ps(1.0f, 1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f,
+                     1.29683955f, 1.35425555f, 1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f,
+                     1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f);
+  const Vec p = polynomial(r, {1.66666667e-1f, 0.5f, 1.0f, 1.0f});
+  return _mm512_scalef_ps(p * _mm512_permutexvar_ps((__m512i)z, powers), n);
+}
+/// e^x = 2^n · e^r.
+DLBLAS_INLINE Vec exp(Vec x) {
+  const Vec y = max_number(broadcast(-104.0f), min_number(broadcast(89.0f), x));
+  const Vec z = fma(y, broadcast(1.44269504f), broadcast(kSixteenths));
+  const Vec n = z - broadcast(kSixteenths);
+  Vec r = fma(n, broadcast(-0.693359375f), y);
+  r = fma(n, broadcast(2.12194440e-4f), r);
+  return scaled_exp(z, n, r);
+}
+DLBLAS_INLINE Vec exp2(Vec x) {
+  const Vec y = max_number(broadcast(-150.0f), min_number(broadcast(129.0f), x));
+  const Vec z = y + broadcast(kSixteenths), n = z - broadcast(kSixteenths);
+  return scaled_exp(z, n, (y - n) * broadcast(0.693147181f));
+}
+#else
 /// 2^n · e^r for a whole n and |r| ≤ ln 2 / 2, where `x` was clamped to [low, high]: below it 0,
 /// above it inf. The polynomial is within 2e-8 relative; minimax of the relative error.
-DLBLAS_INLINE Vec scaled_exp([[maybe_unused]] Vec x, Vec n, Vec r, [[maybe_unused]] float low,
-                             [[maybe_unused]] float high) {
+DLBLAS_INLINE Vec scaled_exp(Vec x, Vec n, Vec r, float low, float high) {
   const Vec p = polynomial(
       r, {1.3843607e-3f, 8.3741955e-3f, 4.1668005e-2f, 1.6666430e-1f, 4.9999994e-1f, 1.0f, 1.0f});
-#if defined(__AVX512F__)
-  return _mm512_scalef_ps(p, n);
-#else
   // n into the exponent of p, which is ½ to 2: never out of range between low and high.
 #if defined(__AVX2__)
   const Ints exponent = (Ints)_mm256_cvtps_epi32(n);
@@ -134,15 +168,10 @@ DLBLAS_INLINE Vec scaled_exp([[maybe_unused]] Vec x, Vec n, Vec r, [[maybe_unuse
   const Vec e = (Vec)((Ints)p + (exponent << 23));
   return choose(less(broadcast(high), x), broadcast(__builtin_inff()),
                 choose(less(x, broadcast(low)), zero(), choose(is_nan(x), x, e)));
-#endif
 }
 /// e^x = 2^n · e^r, |r| ≤ ln 2 / 2.
 DLBLAS_INLINE Vec exp(Vec x) {
-#if defined(__AVX512F__)
-  constexpr float kLow = -104.0f, kHigh = 89.0f;  // scalef saturates by itself
-#else
   constexpr float kLow = -87.336f, kHigh = 88.72283f;
-#endif
   const Vec y = max_number(broadcast(kLow), min_number(broadcast(kHigh), x));
   const Vec n = round_to_whole(y * broadcast(1.44269504f));
   Vec r = fma(n, broadcast(-0.693359375f), y);
@@ -150,15 +179,12 @@ DLBLAS_INLINE Vec exp(Vec x) {
   return scaled_exp(x, n, r, kLow, kHigh);
 }
 DLBLAS_INLINE Vec exp2(Vec x) {
-#if defined(__AVX512F__)
-  constexpr float kLow = -150.0f, kHigh = 129.0f;
-#else
   constexpr float kLow = -126.0f, kHigh = 127.99999f;
-#endif
   const Vec y = max_number(broadcast(kLow), min_number(broadcast(kHigh), x));
   const Vec n = round_to_whole(y);
   return scaled_exp(x, n, (y - n) * broadcast(0.693147181f), kLow, kHigh);
 }
+#endif
 
 /// log x = n · ln 2 + log m, m in [√½, √2); coefficients of Cephes' logf.
 DLBLAS_INLINE Vec log(Vec x) {

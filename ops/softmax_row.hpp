@@ -8,8 +8,27 @@
 
 namespace dlblas::norm {
 
+/// An access that remembers its exponentials: in the place of its elements where those are values.
+template <typename Words, typename Values>
+struct SoftmaxOnce {
+  Words x;
+  Values power;
+  template <typename Once>
+  DLBLAS_ROW auto& power_of(Once& kept) {
+    return kept.power;
+  }
+};
+template <typename Values>
+struct SoftmaxOnce<Values, Values> {
+  Values x;
+  template <typename Once>
+  DLBLAS_ROW auto& power_of(Once& kept) {
+    return kept.x;
+  }
+};
+
 /// `Finish::of<Math>(sum)` is what Stats keep of the sum. kMayRemember: store() takes the
-/// exponentials that stage 1 leaves in Kept::power.
+/// exponentials that stage 1 leaves in Kept.
 template <typename Target, typename Finish, bool kMayRemember>
 struct SoftmaxRow : RowProgram {
   static constexpr Operand<0> kX{};
@@ -29,10 +48,7 @@ struct SoftmaxRow : RowProgram {
   struct Again {
     RowWords<Target, kX> x;
   };
-  struct Once {
-    RowWords<Target, kX> x;
-    Values power;
-  };
+  using Once = SoftmaxOnce<RowWords<Target, kX>, Values>;
   static constexpr bool kRemembers = kMayRemember && Target::kKeeps && !kOnline;
   using Kept = typename RowPick<kRemembers, Once, Again>::Type;
   struct Stats {
@@ -69,7 +85,7 @@ struct SoftmaxRow : RowProgram {
   DLBLAS_ROW void accumulate(Stage<1>, Sum& sum, Kept& kept, const Columns&, const Stats& stats,
                              const Access& at) {
     const Values e = power(kept, stats, at);
-    if constexpr (kRemembers) kept.power = e;
+    if constexpr (kRemembers) Once::power_of(kept) = e;
     sum.add(e);
   }
   DLBLAS_ROW void finalize(Stage<1>, Stats& stats, typename Target::Total sum, const RowCall&) {

@@ -41,8 +41,8 @@ MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!--
 
 class Judged(NamedTuple):
     """One result of a problem: the right array, the oracle's values, which of them it defines, the
-    size of each element's own terms, how far NumPy in f32 is off, what roundings of 16 bits make of
-    its row's or column's largest, and how to judge an array in its place."""
+    size of each element's own terms, how far NumPy in f32 is off, what part of
+    sums tensor cores cut, and how to judge an array in its place."""
 
     name: str
     right: Any
@@ -51,7 +51,7 @@ class Judged(NamedTuple):
     allowed: Any
     size: Any
     plain: Any
-    narrow: float  # where an input has 16 bits: tensor cores cut its sums
+    cut: float  # inputs of 16 or 8 bits: tensor cores cut sums, to this part of them
     verify: Any
 
 
@@ -61,7 +61,7 @@ def problem(op: str, letter: str, size: int, dtype: str, values: str, others: in
     facts = REGISTRY.operators[op]
     dims = divisible(facts, {row["name"]: others for row in facts["letters"]} | {letter: size})
     for less, more in _AT_MOST.items():
-        if less in dims:
+        if less in dims and more in dims:
             dims[more] = max(dims[more], dims[less])
     kinds = [p for p in facts["forms"][0]["params"] if p["kind"] == "dtype"]
     wide = {p["name"]: "f32" for p in kinds if "f32" in p["values"]}
@@ -107,8 +107,10 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
     for i, dtype in enumerate(dtypes):
         if dtype.itemsize == 1:  # a code is right or wrong: its own rounding is no error
             plain[i] = stored_as(dtype, plain[i]).astype(np.float64)
-    halves = any(before[n].dtype.itemsize == 2 for n in floats)
-    narrow = 2.0**-8 * halves * (4 if case.op in ROUND_BETWEEN else 1)
+    narrow = any(before[n].dtype.itemsize == 2 for n in floats)
+    codes = sum(before[n].dtype.itemsize == 1 for n in floats) > 1  # that are multiplied
+    cut = 2.0**-6 if codes or case.op in ROUND_BETWEEN else 2.0**-8
+    cut *= codes or narrow
 
     places = [i for i, result in enumerate(call.judged) if result is not None]
 
@@ -132,7 +134,7 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
         off = _row_and_column(plain[i] - ref.value)
         allowed = ref.allowed()
         yield Judged(
-            ref.name, right, ref.value, defined, allowed, size, off, narrow,
+            ref.name, right, ref.value, defined, allowed, size, off, cut,
             lambda a, i=i: verify(i, a),
         )  # fmt: skip
 
@@ -161,11 +163,11 @@ def _row_and_column(value: Any) -> Any:
 def visible(result: Judged) -> Any:
     """What an element may be off before it is called wrong: some roundings of its terms in f32, or,
     where terms cancel, what NumPy makes of it in f32; where tensor cores cut sums, a rounding of
-    bf16 of its row's or column's largest."""
+    bf16 of its row's or column's largest, of 8-bit codes four of them."""
     least = ROUNDINGS * ROUNDING * result.size
     hides = 4 * result.plain > least  # terms cancel: NumPy's few samples tell little of the worst
     least = np.where(hides, 32 * result.plain, least)
-    return np.maximum(least, result.narrow * _row_and_column(result.value))
+    return np.maximum(least, result.cut * _row_and_column(result.value))
 
 
 def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
@@ -179,7 +181,9 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
 
     def changed(**changes: Any) -> Iterator[tuple[str, Any]]:
         for name, array in changes.items():
-            off = abs(array.astype(np.float64) - value)
+            with np.errstate(invalid="ignore"):
+                off = abs(array.astype(np.float64) - value)
+            off = np.where(array == value, 0, off)  # an infinity that stays where it was
             if (off > visible(result))[defined].any() or not np.isfinite(off[defined]).all():
                 yield name, array
 

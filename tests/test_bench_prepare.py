@@ -4,9 +4,7 @@ a section, and ``--prepare`` calls the peers, nothing of ours, and writes no row
 from __future__ import annotations
 
 import contextlib
-import json
 import pathlib
-import subprocess
 from typing import Any
 
 import pytest
@@ -21,8 +19,7 @@ class _Children:
         self.environments: list[dict[str, str]] = []
         self._fails = fails
 
-    def __call__(self, command: list[str], input: str, env: dict[str, str], **_: Any) -> Any:
-        request = json.loads(input)
+    def __call__(self, request: Any, env: dict[str, str], on_row: Any) -> tuple[int, str]:
         self.requests.append(request)
         self.environments.append(env)
         inductor = pathlib.Path(env["TORCHINDUCTOR_CACHE_DIR"])
@@ -31,15 +28,15 @@ class _Children:
         row = {"what": request["section"], "op": "rms_norm", "problem": {"T": 1}, "dtype": "bf16"}
         row |= {"method": {}, "ours": {"name": ""}, "peers": [], "against": None, "ratio": None}
         row["card"] = "a card"
-        pathlib.Path(request["result"]).write_text(json.dumps(row) + "\n")
-        code = 1 if self._fails and self._fails == request["prepare"] else 0
-        return subprocess.CompletedProcess(command, code)
+        on_row(row)
+        fails = self._fails and self._fails == request["prepare"]
+        return (1, "ended with exit code 1") if fails else (0, "")
 
 
 def _no_torch_needed(monkeypatch: pytest.MonkeyPatch, children: _Children) -> Any:
     from dlblas import bench
 
-    monkeypatch.setattr(bench.subprocess, "run", children)
+    monkeypatch.setattr(bench.gpu_child, "measure", children)
     monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: name)
     return bench
 

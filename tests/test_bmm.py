@@ -1,7 +1,11 @@
-"""dlblas.bmm: each matrix of a batch as matmul has it. Read next: ops/gemm/api.py."""
+"""dlblas.bmm: each matrix of a batch as matmul has it, in one call where strides allow.
+
+Read next: ops/gemm/api.py.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import dlblas
@@ -58,3 +62,48 @@ def test_in_torch_eager_and_compiled() -> None:
         torch.testing.assert_close(run(a, b), torch.bmm(a, b), rtol=1e-4, atol=1e-4)
     half = dlblas.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
     assert half.dtype is torch.float32
+
+
+def test_one_call_where_strides_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    face = importlib.import_module("dlblas.ops.gemm_api")
+    ran: list[str] = []
+
+    def record(name: str) -> None:
+        function = getattr(face, name)
+
+        def call(*args: Any, **named: Any) -> Any:
+            ran.append(name)
+            return function(*args, **named)
+
+        monkeypatch.setattr(face, name, call)
+
+    for name in ("_matmul", "_batched", "_batched_nt"):
+        record(name)
+    a, b, weight = random(2, 3, 5, 32), random(2, 3, 32, 7), random(32, 7)
+    fused = random(2, 5, 3, 64).swapaxes(1, 2)  # heads of a projection: batch and heads apart
+    # a, b, what runs
+    cases: list[tuple[Any, Any, list[str]]] = [
+        (a, b, ["_batched"]),
+        (a, random(2, 3, 7, 32).swapaxes(2, 3), ["_batched_nt"]),
+        (a, np.broadcast_to(weight, b.shape), ["_matmul"]),
+        (a[:1, :1], b[:1, :1], ["_matmul"]),
+        (a, np.broadcast_to(random(2, 1, 32, 7), b.shape), ["_matmul"] * 2),
+        (fused[..., :32], b, ["_batched"] * 2),
+        (fused[0, ..., :32], b[0], ["_batched"]),
+        (a[:, ::2], b[:, ::2], ["_batched"] * 2),
+        (a[0, ::2], b[0, ::2], ["_batched"]),
+        (a[:0], b[:0], ["_batched"]),
+    ]
+    for x, y, expected in cases:
+        ran.clear()
+        np.testing.assert_allclose(dlblas.bmm(x, y), x @ y, rtol=1e-4, atol=1e-4)
+        assert ran == expected, (x.strides, y.strides, ran)
+    torch = pytest.importorskip("torch")
+    ran.clear()
+    keys = torch.randn(2, 3, 7, 32)
+    x = torch.from_numpy(a)
+    torch.testing.assert_close(dlblas.bmm(x, keys.mT), x @ keys.mT, rtol=1e-4, atol=1e-4)
+    out = torch.empty(2, 5, 3, 7).transpose(1, 2)
+    assert dlblas.bmm(x, torch.from_numpy(b), out=out) is out
+    torch.testing.assert_close(out, x @ torch.from_numpy(b), rtol=1e-4, atol=1e-4)
+    assert ran == ["_batched_nt", "_batched", "_batched"]

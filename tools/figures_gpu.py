@@ -96,6 +96,25 @@ def chain_table(rows: list[Row]) -> str:
     return markdown(head, lines)
 
 
+def model_table(rows: list[Row]) -> str:
+    head = [
+        "a Llama of",
+        "dlblas",
+        "without rotary",
+        "transformers",
+        "liger",
+        "fastest rival ÷ ours",
+    ]
+    lines = []
+    for row in rows:
+        problem = row["problem"]
+        model = f"{problem['layers']} layers, {problem['C']} channels: {problem['step']}"
+        rivals = [_against(row, name) for name in ("transformers", "liger")]
+        ours = [_ours(row), _variant(row, "ours without rotary")]
+        lines.append([f"{model} of {problem['T']} tokens", *ours, *rivals, _ratio(row)])
+    return markdown(head, lines)
+
+
 def _variant(row: Row, name: str) -> str:
     """One of ours, and its time over that of the chain."""
     ours = row["ours"].get("median_ms")
@@ -104,6 +123,19 @@ def _variant(row: Row, name: str) -> str:
         return "–"
     shown = _time(found["median_ms"])
     return shown if ours is None else f"{shown} · {found['median_ms'] / ours:.2f}×"
+
+
+def flops_table(rows: list[Row]) -> str:
+    head = ["operator", "problem", "ours", "TFLOP/s", "by", "rivals", "of the best"]
+    lines = []
+    for row in rows:
+        ours = row["ours"].get("median_ms")
+        rate = "" if ours is None else f"{row['flops'] / ours / 1e9:.0f}"
+        rivals = [f"{p['name']} {_against(row, p['name'])}" for p in row["peers"]]
+        problem = " ".join(f"{k}={v}" for k, v in row["problem"].items())
+        name = f"`{row['ours']['name']}`" + ("" if row["searched"] else ", not searched")
+        lines.append([row["op"], problem, _ours(row), rate, name, ", ".join(rivals), _ratio(row)])
+    return markdown(head, lines)
 
 
 def backward_table(rows: list[Row]) -> str:
@@ -214,10 +246,13 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     ),
     "gpu_rows": (("gpu_rows",), rows_table),
     "gpu_chain": (("gpu_chain",), chain_table),
+    "gpu_model": (("gpu_model",), model_table),
     "gpu_norm": (("gpu_norm",), norm_table),
     "gpu_norm_long": (("gpu_norm_long",), norm_table),
     "gpu_backward": (("gpu_norm_backward",), backward_table),
     "gpu_matmul": (("gpu_matmul",), matmul_table),
+    "gpu_products": (("gpu_products",), flops_table),
+    "gpu_attention": (("gpu_attention",), flops_table),
     "gpu_host": (("gpu_host",), host_table),
     "gpu_compile": (("gpu_compile",), compile_table),
 }

@@ -18,7 +18,7 @@ struct RowJob {
   bool paired = false;        // values go by even and odd elements: cheapest where x is bf16
   bool short_nans = false;    // no f32 among the inputs: see Nans in cpu/simd.hpp
   bool stream = false;        // results go past the caches
-  bool prefetch = false;      // while a row is written, the next one is asked for
+  bool prefetch = false;      // rows are asked for before they are walked
   float* partials = nullptr;  // results over columns: sums of each part of the rows, in f32
   int32_t part_rows = 0;      // rows of a part: units [begin, end) are one part's
   uint32_t at_columns = 0;    // bit i: operand i is given, and is read or written at columns

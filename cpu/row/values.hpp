@@ -202,10 +202,16 @@ struct SumsPart {
 struct MaxPart {
   using Total = float;
   Vec most = broadcast(-__builtin_inff());
+  Mask nan = {};  // lanes that had one: a comparison for two vectors
   int lanes = kWidth;
-  DLBLAS_INLINE void add(const Values<2>& x) { most = max(x.v[0], max(x.v[1], most)); }
+  DLBLAS_INLINE void add(const Values<2>& x) {
+    nan |= any_nan(x.v[0], x.v[1]);
+    most = max_number(max_number(x.v[0], x.v[1]), most);
+  }
   DLBLAS_INLINE void add(const Values<1>& x) {
-    most = max(choose(lanes_below(lanes), x.v[0], most), most);
+    const Vec inside = choose(lanes_below(lanes), x.v[0], broadcast(-__builtin_inff()));
+    nan |= is_nan(inside);
+    most = max_number(inside, most);
   }
   // Magnitudes are ordered as integers, NaN above all, and −inf is below them.
   DLBLAS_INLINE void add_abs(const Values<2>& x) {
@@ -216,9 +222,11 @@ struct MaxPart {
     const Vec inside = choose(lanes_below(lanes), abs(x.v[0]), zero());
     most = (Vec)DLBLAS_ISA::max((Ints)most, (Ints)inside);
   }
-  DLBLAS_INLINE void merge(const MaxPart& o) { most = max(most, o.most); }
+  DLBLAS_INLINE void merge(const MaxPart& o) { most = max(most, o.most), nan |= o.nan; }
   DLBLAS_INLINE static Total none() { return -__builtin_inff(); }
-  DLBLAS_INLINE void add_to(Total& total) const { total = CpuMath::max(reduce_max(most), total); }
+  DLBLAS_INLINE void add_to(Total& total) const {
+    total = CpuMath::max(any(nan) ? __builtin_nanf("") : reduce_max(most), total);
+  }
 };
 
 /// What select() takes columns from: the first `count` of those that were offered, in order.

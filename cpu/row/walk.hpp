@@ -45,6 +45,19 @@ DLBLAS_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
     body(Width<1>{}, 0, c, end - c < kWidth ? static_cast<int>(end - c) : kWidth);
 }
 
+/// How far ahead a row that is walked once asks for its bytes.
+constexpr int kAheadBytes = 2048;
+constexpr int kLine = 64;  // bytes of a cache line
+/// Stores past the caches go to whole lines.
+constexpr int streamed_step(int element_bytes) {
+  return kRowStep * element_bytes < kLine ? kRowStep * element_bytes : kLine;
+}
+
+/// What is asked for before it is used: two rows at most, the second null where there is one.
+struct Ahead {
+  const char* rows[2];
+};
+
 /// Bytes on the stack for what a row keeps between its last stage and its store.
 constexpr int kRowScratchBytes = 128 << 10;
 
@@ -72,6 +85,8 @@ class RowWalker {
       t.column = job.call.operands[i].column * size_of(t.type);
       t.data = static_cast<char*>(job.call.operands[i].data);
       t.load = t.store = way(t);
+      const bool reads = job.rows_of >> i & ~job.written >> i & ~job.shape.gathered >> i & 1u;
+      if (reads && job.prefetch && ahead_count_ < 2) ahead_of_[ahead_count_++] = i;
     }
   }
 
@@ -159,6 +174,40 @@ class RowWalker {
   void place(int64_t row) {
     row_.index = row;
     for (int i = 0; i < job_.operands; ++i) row_.operands[i].data = data_of(i, row);
+    if constexpr (kFetches) look_ahead(row);
+  }
+
+  static constexpr bool kRowStage = Wide::kStages > 0 && Wide::kScopes[0] <= 0;
+  /// Does the last stage reduce groups of columns?
+  static constexpr bool kGroups =
+      Wide::kStages > 0 && Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0] == kGroupScope;
+  /// The pass that asks for what comes next: the one that reads a row where it is walked once, else
+  /// the second. kStages is that which stores.
+  static constexpr bool kFetches = Types::kKnown && !Wide::kHasHeads;
+  static constexpr int kFetchingStage = kRowStage ? 1 : kGroups ? 0 : Wide::kStages;
+
+  /// The next row, or, where rows are walked once, what lies some lines further on.
+  DLBLAS_INLINE void look_ahead(int64_t row) {
+    for (int n = 0; n < ahead_count_; ++n) {
+      const int i = ahead_of_[n];
+      const char* now = row_.operands[i].data;
+      if constexpr (kRowStage)
+        ahead_.rows[n] = row + 1 < job_.call.rows ? data_of(i, row + 1) : now;
+      else
+        ahead_.rows[n] = now + kAheadBytes;
+      if (ahead_count_ == 1 && (job_.shifted >> i & 1u))
+        ahead_.rows[1] = ahead_.rows[0] + job_.call.width * row_.operands[i].column;
+    }
+  }
+  template <int kStage>
+  DLBLAS_INLINE static void fetch([[maybe_unused]] const Ahead& ahead, [[maybe_unused]] int64_t c) {
+    if constexpr (kFetches && kStage == kFetchingStage) {
+      constexpr int kBytes = size_of(Types::kIn);
+      for (const char* row : ahead.rows)
+        if (row)
+          DLBLAS_UNROLL for (int b = 0; b < kRowStep * kBytes; b += kLine)
+              prefetch(row + c * kBytes + b);
+    }
   }
 
   /// A row of heads: stages over all of them, then each one, for itself where it is a group.
@@ -265,7 +314,8 @@ class RowWalker {
       const uint64_t places =
           reinterpret_cast<uintptr_t>(t.data) |
           static_cast<uint64_t>((shape.head_width | shape.split | shape.shifts) * size_of(t.type));
-      if (places % static_cast<uint64_t>(kRowStep * size_of(t.type)) == 0) t.store = streamed(t);
+      if (places % static_cast<uint64_t>(streamed_step(size_of(t.type))) == 0)
+        t.store = streamed(t);
     }
   }
   Way streamed(const RowTensor& t) const {
@@ -331,6 +381,7 @@ class RowWalker {
   DLBLAS_INLINE void reduce_into(Total& total, Stage<kStage> s, int64_t begin, int64_t end,
                                  const RowState& row, const typename Wide::Stats& stats) {
     using Part = decltype(Wide::partial(s));
+    [[maybe_unused]] const Ahead ahead = ahead_;
     for (int64_t block = begin; block < end; block += kRowBlock) {
       Part parts[kRowUnroll];
       const int64_t next = block + kRowBlock < end ? block + kRowBlock : end;
@@ -339,6 +390,7 @@ class RowWalker {
             constexpr int kVectors = decltype(width)::vectors;
             using P = At<kVectors>;
             const Access<kVectors> at = {row, c, lanes, kStage == 0};
+            if constexpr (kVectors == 2) fetch<kStage>(ahead, c);
             typename P::Kept kept = kept_at<kVectors, kStage == 0>(at);
             typename P::Columns columns;
             if constexpr (P::kHasColumns && P::kColumnsStage <= kStage)
@@ -398,10 +450,6 @@ class RowWalker {
     return row.paired;
   }
 
-  /// Does the last stage reduce groups of columns?
-  static constexpr bool kGroups =
-      Wide::kStages > 0 && Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0] == kGroupScope;
-
   template <int kVectors>
   DLBLAS_INLINE static typename At<kVectors>::Kept finalized(float total, const RowState& row,
                                                              int64_t c) {
@@ -459,32 +507,17 @@ class RowWalker {
   void write_row(int64_t begin, int64_t end) {
     int64_t c = begin;
     if (job_.stream) c = start_streaming(begin, end);
-    const RowState row = row_;
-    const typename Wide::Stats stats = stats_;
-    if (job_.prefetch) {
-      constexpr int64_t kAhead = kRowUnroll * kRowStep;
-      const int64_t next = row_.index + 1 < job_.call.rows ? row_.index + 1 : row_.index;
-      for (; c + kAhead <= end; c += kAhead) {
-        prefetch_row(next, c, kAhead);
-        for (int u = 0; u < kRowUnroll; ++u) write_access<2>(c + u * kRowStep, kWidth, row, stats);
-      }
-    }
     write_columns(c, end);
   }
   void write_columns(int64_t begin, int64_t end) {
     const RowState row = row_;
     const typename Wide::Stats stats = stats_;
+    [[maybe_unused]] const Ahead ahead = ahead_;
     for_columns<1, true>(begin, end, [&](auto width, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
-      write_access<decltype(width)::vectors>(at, lanes, row, stats);
+      constexpr int kVectors = decltype(width)::vectors;
+      if constexpr (kVectors == 2) fetch<Wide::kStages>(ahead, at);
+      write_access<kVectors>(at, lanes, row, stats);
     });
-  }
-
-  void prefetch_row(int64_t row, int64_t c, int64_t columns) const {
-    for (int i = 0; i < job_.operands; ++i) {
-      if (!(job_.rows_of >> i & 1u) || job_.written >> i & 1u) continue;
-      const char* from = data_of(i, row) + c * row_.operands[i].column;
-      for (int64_t b = 0; b < columns * row_.operands[i].column; b += 64) prefetch(from + b);
-    }
   }
 
   /// Writes the columns before the first aligned address; results that are not aligned with the
@@ -506,7 +539,7 @@ class RowWalker {
       if (!(job_.written >> i & 1u)) continue;
       t.store = way(t);
       if (t.store == Way::kOther || (Wide::kStoredByKeep >> i & 1u)) continue;
-      const int size = size_of(t.type), step = kRowStep * size;
+      const int size = size_of(t.type), step = streamed_step(size);
       const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.data + begin * size) %
                                              static_cast<unsigned>(step));
       if (past % size != 0) continue;
@@ -526,6 +559,8 @@ class RowWalker {
   typename Wide::Stats stats_;
   bool lost_ = false;  // its sum left f32
   Kept* scratch_;
+  Ahead ahead_ = {};
+  int ahead_of_[2], ahead_count_ = 0;
   float* sums_ = nullptr;  // of the rows' part, where results are folded
   typename At<1>::Kept narrow_[2];
 };

@@ -126,10 +126,17 @@ class GemmProduct {
   }
 };
 
+/// What multiplies: another one for elements of a byte (wgmma_codes.cuh), which is told of each
+/// tile by begin().
+template <GemmTraits S, GemmWgmmaConfig C, class P>
+struct GemmProductOf {
+  using Type = GemmProduct<S, C>;
+};
+
 /// The cluster's sums of one tile meet in the first block, in the order of ranks. The multiplying
 /// warpgroups call it; the copying one passes the two cluster barriers beside them.
 template <GemmTraits S, GemmWgmmaConfig C>
-__device__ __forceinline__ void meet(typename GemmProduct<S, C>::Sums& d,
+__device__ __forceinline__ void meet(float (&d)[C.row_blocks()][C.block_n / 2],
                                      const GemmRing<S, C>& ring, uint32_t rank) {
   constexpr int kThreads = C.warpgroups * 128, kEach = C.block_n / 2;
   float* mine = reinterpret_cast<float*>(ring.tiles) + threadIdx.x - 128;
@@ -160,7 +167,8 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
   const GemmDepth<C> depth(call);
   const int32_t rows = C.pingpong ? 0 : group * 64 * C.row_blocks();
   Epilogue epilogue(call, ring.staging + group * 2 * kGemmRoundBytes, group);
-  GemmProduct<S, C> product(ring, rows);
+  using Product = typename GemmProductOf<S, C, P>::Type;
+  Product product(ring, rows);
   GemmTiles<C, C.block_n / P::kParts> tiles(call);
   if constexpr (C.pingpong) {  // the second begins with the second tile, and the first may go
     if (group == 1) tiles.advance(), product.skip(depth.count), GemmTurn::pass(group);
@@ -172,7 +180,9 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
     typename Epilogue::FirstAsked asked[C.row_blocks()];
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) epilogue.ask(asked[r], at(r));
-    typename GemmProduct<S, C>::Sums d;
+    typename Product::Sums d;
+    if constexpr (requires { product.begin(call, tile, 0); })
+      product.begin(call, at(0), depth.first);
     product.run(d, depth.count, group);
     if constexpr (C.pingpong) product.skip(depth.count);
     if constexpr (C.share == GemmShare::kK) {  // one tile a cluster

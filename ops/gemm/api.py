@@ -1,22 +1,49 @@
-"""``dlblas.linear``: a linear layer, and ``dlblas.bmm``: products of the matrices of a batch; both
-are calls of ``matmul``.
+"""``dlblas.linear``: a linear layer. ``bmm``: products of the matrices of a batch. ``scaled_mm``,
+``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes with scales.
+``grouped_gemm``: groups of rows, each with a matrix of its own.
 
-In: arrays of any package that the operator takes. Out: what it returns; nothing is computed here,
-and torch.compile follows it. Read next: matmul/.
+In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
+and torch.compile follows it. Read next: matmul/, scaled_mm_channel/, scaled_mm_block/,
+grouped_gemm_rows/.
 """
 
 from __future__ import annotations
 
-from itertools import product
+import math
+from itertools import pairwise, product
 from typing import Any
 
 from .._empty import empty
 from .._functions import FUNCTIONS
-from ..errors import ShapeMismatchError
+from ..errors import ArgumentError, ShapeMismatchError
 
-__all__ = ["bmm", "linear"]
+__all__ = [
+    "bmm",
+    "bmm_fp8",
+    "fp8_gemm",
+    "grouped_gemm",
+    "int8_scaled_mm",
+    "linear",
+    "scaled_mm",
+]
 
 _matmul = FUNCTIONS["matmul"].call
+_batched, _batched_nt = (FUNCTIONS[name].call for name in ("batched_matmul", "batched_matmul_nt"))
+_scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
+_scaled_mm_block = FUNCTIONS["scaled_mm_block"].call
+_quantize_tensor = FUNCTIONS["quantize_tensor"].call
+# Other words for the same scales.
+_GRANULARITIES = {
+    "tensor": "tensor",
+    "token": "token", "channel": "token", "token_channel": "token",
+    "group128": "group128", "block128": "group128", "group": "group128", "block": "group128",
+    "group_block": "group128",
+}  # fmt: skip
+_THERE = "tensor, token or group128"
+
+_grouped_rows = FUNCTIONS["grouped_gemm_rows"].call
+_grouped_masked = FUNCTIONS["grouped_gemm_masked"].call
+_grouped_k = FUNCTIONS["grouped_gemm_k"].call
 
 
 def bmm(
@@ -31,11 +58,11 @@ def bmm(
     """Products of matrices with the same leading dimensions: ``out = act(a · b + bias)``.
 
     a ``[*B, M, K]``, b ``[*B, K, N]`` of any strides; bias ``[N]``, one for all -> out
-    ``[*B, M, N]``. b ``[K, N]`` is ``matmul``, whose leading dimensions are rows; a batch of b is
-    a call of it for each matrix, all of one key: searched once, and with one launch each on a GPU,
-    where small matrices are slower than in a batched product. ``out``: where the result goes.
-    Dtypes, activations and numerics are those of ``matmul``; no gradient where b has a batch.
-    Errors: ShapeMismatchError for leading dimensions that differ; those of ``matmul``.
+    ``[*B, M, N]``. One call of ``batched_matmul``, or of ``batched_matmul_nt`` where rows of b lie
+    along K: one launch on a GPU. b ``[K, N]``, or one matrix expanded, is ``matmul``, whose leading
+    dimensions are rows. Leading dimensions that do not flatten are a call for each of the first.
+    ``out``: where the result goes. Dtypes, activations, numerics and gradients (none) are those of
+    ``matmul``. Errors: ShapeMismatchError for leading dimensions that differ; those of ``matmul``.
     Source: torch.bmm, NumPy's matmul.
     """
     if len(b.shape) <= 2:
@@ -50,9 +77,258 @@ def bmm(
         )  # fmt: skip
     if out is None:
         out = empty(a, (*lead, a.shape[-2], b.shape[-1]), out_dtype or a.dtype, "bmm")
-    for at in product(*map(range, lead)):
-        _matmul(a[at], b[at], activation, bias=bias, out_dtype=out_dtype, out=out[at])
+    _multiply(a, b, out, activation, {"bias": bias, "out_dtype": out_dtype})
     return out
+
+
+def _multiply(a: Any, b: Any, out: Any, activation: str, more: dict[str, Any]) -> None:
+    lead = tuple(b.shape[:-2])
+    one = _is_one_matrix(b, lead)
+    if one and _flattens(a, 1) and _flattens(out, 1):
+        _matmul(a, b[(0,) * len(lead)], activation, **more, out=out)
+    elif len(lead) > 1 and not all(_flattens(x, 2) for x in (a, b, out)):
+        for i in range(lead[0]):
+            _multiply(a[i], b[i], out[i], activation, more)
+    else:
+        a, b, out = (_flat(x, lead) for x in (a, b, out))
+        strides = _strides(b)
+        if strides is not None and strides[-1] != 1 and strides[-2] == 1:
+            _batched_nt(a, b.swapaxes(1, 2), activation, **more, out=out)
+        else:
+            _batched(a, b, activation, **more, out=out)
+
+
+def _strides(x: Any) -> tuple[int, ...] | None:
+    """In elements; None where an array does not say."""
+    found = getattr(x, "strides", None)
+    if isinstance(found, tuple):
+        return tuple(stride // x.itemsize for stride in found)
+    stride = getattr(x, "stride", None)
+    return tuple(stride()) if callable(stride) else None
+
+
+def _is_one_matrix(b: Any, lead: tuple[int, ...]) -> bool:
+    strides = _strides(b)
+    if strides is None or 0 in lead:
+        return False
+    return all(s == 0 or n == 1 for n, s in zip(lead, strides, strict=False))
+
+
+def _flattens(x: Any, kept: int) -> bool:
+    """Are all dimensions but the last ``kept`` at one stride, so that a view joins them?"""
+    strides, shape = _strides(x), tuple(x.shape)
+    if strides is None or math.prod(shape) == 0:
+        return math.prod(shape) == 0
+    joined = [(n, s) for n, s in zip(shape, strides, strict=True)][: len(shape) - kept]
+    joined = [(n, s) for n, s in joined if n != 1]
+    return all(s == n * t for (_, s), (n, t) in pairwise(joined))
+
+
+def _flat(x: Any, lead: tuple[int, ...]) -> Any:
+    """A view ``[B, rows, columns]``."""
+    return x if len(lead) == 1 else x.reshape(math.prod(lead), *x.shape[-2:])
+
+
+def scaled_mm(
+    a: Any,
+    b: Any,
+    a_scale: Any,
+    b_scale: Any,
+    *,
+    granularity: str,
+    bias: Any = None,
+    out_dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """Product of 8-bit codes with the scales that dequantise them: ``(a·a_scale)·(b·b_scale) +
+    bias``.
+
+    a ``[*M, K]`` and b ``[K, N]`` are both f8e4m3 or both i8, of any strides (``b = weight.T``);
+    scales are f32; bias ``[N]`` -> out ``[*M, N]`` in ``out_dtype``: bf16 (None), f16 or f32.
+    ``granularity`` says what has a scale of its own, as in ``quantize``:
+
+    - ``"tensor"``, all of a and all of b: numbers or one element each (``scaled_mm_channel``);
+    - ``"token"``, a row of a, ``[*M, 1]`` or ``[*M]``, and a column of b, ``[N]``, ``[1, N]`` or
+      ``[N, 1]``; either may be one element for all (``scaled_mm_channel``);
+    - ``"group128"``, 128 codes of a row of a, ``[*M, ceil(K / 128)]``, by rows or by columns as
+      they lie, and 128×128 codes of b, ``[ceil(K / 128), ceil(N / 128)]``: ``scale.T`` of
+      ``quantize(weight, "block128")`` (``scaled_mm_block``). N and K need not divide by 128.
+
+    Sums of i8 are exact; of f8 they are f32, 128 terms at a time. One rounding. No gradient.
+    Errors: ArgumentError for another granularity, ShapeMismatchError for scales of another number;
+    those of the operators. Source: DeepSeek-AI, DeepSeek-V3 Technical Report, 2024.
+    """
+    kind = _GRANULARITIES.get(granularity)
+    if kind is None:
+        raise ArgumentError.from_library(
+            f"scaled_mm: granularity is not offered; expected {_THERE}, got {granularity!r}",
+            "scaled_mm", "granularity", _THERE, repr(granularity),
+        )  # fmt: skip
+    if kind == "group128":
+        return _scaled_mm_block(a, b, a_scale, b_scale, bias=bias, out_dtype=out_dtype, out=out)
+    if kind == "tensor":
+        for name, scale in (("a_scale", a_scale), ("b_scale", b_scale)):
+            _one("scaled_mm", name, scale)
+    return _scaled_mm_channel(
+        a, b, _rows(a_scale, a), _vector(b_scale, b), bias=bias, out_dtype=out_dtype, out=out
+    )
+
+
+def int8_scaled_mm(
+    a: Any,
+    b: Any,
+    scales_a: Any,
+    scales_b: Any,
+    out_dtype: Any = None,
+    bias: Any = None,
+) -> Any:
+    """``scaled_mm`` of i8 under its name in SGLang: a scale a row of a and a column of b.
+
+    a ``[*M, K]``, b ``[K, N]`` (column-major there: ``weight.T``; any strides here), scales_a
+    ``[M]`` or ``[M, 1]``, scales_b ``[N]``, ``[N, 1]`` or ``[1, N]``, bias ``[N]`` -> out
+    ``[*M, N]``, bf16 (None), f16 or f32. Sums are exact, as i32 sums are, and scales and bias act
+    in f32, with one rounding. Errors: those of ``scaled_mm``.
+    """
+    scales_a, scales_b = _rows(scales_a, a), _vector(scales_b, b)
+    return _scaled_mm_channel(a, b, scales_a, scales_b, bias=bias, out_dtype=out_dtype)
+
+
+def bmm_fp8(
+    a: Any,
+    b: Any,
+    a_scale: Any,
+    b_scale: Any,
+    out_dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """Products of f8 matrices with one scale a side: ``out = (a · a_scale) · (b · b_scale)``.
+
+    a ``[*B, M, K]``, b ``[*B, K, N]`` (column-major in SGLang and FlashInfer; any strides here) are
+    f8e4m3, scales dequantise: numbers or one element each -> out ``[*B, M, N]`` in ``out_dtype``:
+    bf16 (None), f16 or f32. A call of ``scaled_mm_channel`` for each matrix. ``out``: where the
+    result goes. Errors: ShapeMismatchError for leading dimensions that differ; those of
+    ``scaled_mm``.
+    """
+    lead = tuple(b.shape[:-2])
+    if tuple(a.shape[:-2]) != lead or len(a.shape) < 2:
+        expected, got = f"{lead} before the last two", str(tuple(a.shape))
+        raise ShapeMismatchError.from_library(
+            f"bmm_fp8: a has other leading dimensions than b; expected {expected}, got {got}; "
+            "expand one of them",
+            "bmm_fp8", "a", expected, got,
+        )  # fmt: skip
+    for name, scale in (("a_scale", a_scale), ("b_scale", b_scale)):
+        _one("bmm_fp8", name, scale)
+    steps = _rows(a_scale, a[(0,) * len(lead)] if lead else a), _vector(b_scale, b)
+    if not lead:
+        return _scaled_mm_channel(a, b, *steps, out_dtype=out_dtype, out=out)
+    if out is None:
+        out = empty(a, (*lead, a.shape[-2], b.shape[-1]), out_dtype or "bf16", "bmm_fp8")
+    elif out_dtype is None:
+        out_dtype = out.dtype
+    for at in product(*map(range, lead)):
+        _scaled_mm_channel(a[at], b[at], *steps, out_dtype=out_dtype, out=out[at])
+    return out
+
+
+def fp8_gemm(
+    a: Any,
+    b: Any,
+    a_scale: Any = None,
+    b_scale: Any = None,
+    output_dtype: Any = "f16",
+) -> Any:
+    """``a · b`` in f8e4m3 with one scale a side, as in Triton Fused Operators: scales *multiply*.
+
+    a ``[*M, K]``, b ``[K, N]``: floats, which are quantised here (``scale = 448 / max |x|``, two
+    launches a side on a GPU; a scale that is given is the one to quantise with), or f8e4m3 (also
+    its bits as uint8) with the scale that made them: a number or one element -> out ``[*M, N]`` in
+    ``output_dtype``: f16, bf16 or f32. ``out = (a · b) / (a_scale · b_scale)``, f32 sums, one
+    rounding. Scales that divide, of rows or blocks, are ``scaled_mm``'s. No gradient. Errors:
+    ArgumentError for codes without a scale; ShapeMismatchError; those of ``scaled_mm``. Source:
+    Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    """
+    a, a_step = _codes(a, a_scale, "a")
+    # Columns of b are the rows that tensor cores want: its codes are laid down them.
+    b, b_step = _codes(b, b_scale, "b")
+    return _scaled_mm_channel(a, b, _rows(a_step, a), b_step, out_dtype=output_dtype)
+
+
+def _codes(x: Any, scale: Any, name: str) -> tuple[Any, Any]:
+    """f8 codes, and the step between them, ``[1]``."""
+    x = _f8_of_bytes(x)
+    is_codes = "float8" in str(x.dtype)
+    if scale is not None:
+        _one("fp8_gemm", f"{name}_scale", scale)
+        step = 1 / _vector(scale, x)
+        if is_codes:
+            return x, step
+        quantize: Any = FUNCTIONS["quantize_static"].call
+        given = step.reshape(())
+        if name == "b" and len(x.shape) == 2:
+            return quantize(x.swapaxes(0, 1), given, "f8e4m3").swapaxes(0, 1), step
+        return quantize(x, given, "f8e4m3"), step
+    if is_codes:
+        expected = f"the scale that made {name}"
+        raise ArgumentError.from_library(
+            f"fp8_gemm: {name}_scale is missing; expected {expected}, got None; pass what "
+            "quantize_fp8 returned",
+            "fp8_gemm", f"{name}_scale", expected, "None",
+        )  # fmt: skip
+    if name == "b" and len(x.shape) == 2:
+        q, step = _quantize_tensor(x.swapaxes(0, 1), "f8e4m3")
+        return q.swapaxes(0, 1), step.reshape((1,))
+    q, step = _quantize_tensor(x, "f8e4m3")
+    return q, step.reshape((1,))
+
+
+def _f8_of_bytes(x: Any) -> Any:
+    """Bytes stood for f8 before torch had it."""
+    if str(x.dtype) != "torch.uint8":
+        return x
+    import torch
+
+    return x.view(torch.float8_e4m3fn)
+
+
+def _one(op: str, name: str, scale: Any) -> None:
+    """A number, or an array with one element?"""
+    shape = tuple(getattr(scale, "shape", ()))
+    if all(size == 1 for size in shape):
+        return
+    raise ShapeMismatchError.from_library(
+        f"{op}: {name} has several elements; expected one for all, got {shape}",
+        op, name, "()", str(shape),
+    )  # fmt: skip
+
+
+def _rows(scale: Any, like: Any) -> Any:
+    """Scales of the rows of ``like`` as ``[*M, 1]``; one for all is a view of stride 0."""
+    scale, lead = _vector(scale, like), tuple(like.shape[:-1])
+    if scale.shape[0] != 1:
+        count: Any = 1
+        for size in lead:
+            count = count * size
+        # Of another number: the operator says so.
+        return scale.reshape((*lead, 1) if scale.shape[0] == count else (-1, 1))
+    if hasattr(scale, "expand"):
+        return scale.expand(*lead, 1)
+    import numpy as np
+
+    return np.broadcast_to(scale, (*lead, 1))
+
+
+def _vector(scale: Any, like: Any) -> Any:
+    """A scale, or scales of any shape, as f32 ``[count]`` beside ``like``."""
+    if hasattr(scale, "reshape"):
+        return scale.reshape((-1,))
+    if hasattr(like, "new_full"):
+        import torch
+
+        return torch.full((1,), scale, dtype=torch.float32, device=like.device)
+    import numpy as np
+
+    return np.full((1,), scale, dtype=np.float32)
 
 
 def linear(
@@ -73,3 +349,44 @@ def linear(
             "linear", "weight", expected, got,
         )  # fmt: skip
     return _matmul(x, weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)
+
+
+def grouped_gemm(
+    a: Any,
+    b: Any,
+    offsets: Any = None,
+    *,
+    masked_m: Any = None,
+    out_dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """Products of groups of rows, each with a matrix of its own, in one launch.
+
+    What a group is, shapes say:
+
+    - a ``[M, K]``, b ``[E, N, K]``, offsets ``[E + 1]`` -> ``[M, N]``: rows ``offsets[e]`` to
+      ``offsets[e + 1] - 1``, what ``moe_permute`` puts side by side: ``out[m] = a[m] · b[e]ᵀ``
+      (``grouped_gemm_rows``). Has a gradient, in torch;
+    - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: the first ``masked_m[e]``
+      rows of each: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
+    - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,
+      the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``).
+
+    Matrices lie as a linear layer has them; ``[E, K, N]`` is ``b.transpose(1, 2)``, any strides are
+    taken. Groups may be empty. f32, f16 or bf16, sums in f32, one rounding; the same results in
+    every run. Rows that no group has are not written. Offsets and counts, i32 or i64, stay on the
+    device: nothing waits for a GPU to see them, and what is launched depends on none of them.
+    ``out``: where the result goes. Errors: ArgumentError for both of offsets and masked_m, or
+    neither; ShapeMismatchError and others of the operators.
+    Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
+    """
+    if (offsets is None) == (masked_m is None):
+        got = "neither" if offsets is None else "both"
+        raise ArgumentError.from_library(
+            f"grouped_gemm: offsets is ambiguous; expected offsets or masked_m, got {got}",
+            "grouped_gemm", "offsets", "offsets or masked_m", got,
+        )  # fmt: skip
+    if masked_m is not None:
+        return _grouped_masked(a, b, masked_m, out_dtype=out_dtype, out=out)
+    form = _grouped_k if len(b.shape) == 2 else _grouped_rows
+    return form(a, b, offsets, out_dtype=out_dtype, out=out)

@@ -1,7 +1,9 @@
-"""``dlblas.fill_kv_cache`` and ``dlblas.store_mla_cache``: what serving code calls cache stores.
+"""``dlblas.fill_kv_cache``, ``store_mla_cache``, ``paged_attention``, ``mla_decode``: what serving
+code calls to write paged caches and to read them.
 
-In: arrays of any package that the operators take. Out: nothing, the caches are written; nothing is
-computed here, and torch.compile follows it. Read next: store_kv_cache/, store_mla_heads/.
+In: arrays of any package that the operators take. Out: nothing, the caches are written, or what
+attention over them gives; nothing is computed here but tables, and torch.compile follows it.
+Read next: store_kv_cache/, store_mla_heads/, ../attention/paged_attention_lse/.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ import math
 from typing import Any
 
 from .._functions import FUNCTIONS
-from ..errors import ShapeMismatchError
+from ..errors import ArgumentError, ShapeMismatchError
 
-__all__ = ["fill_kv_cache", "store_mla_cache"]
+__all__ = ["fill_kv_cache", "mla_decode", "paged_attention", "store_mla_cache"]
 
 _store_kv_cache = FUNCTIONS["store_kv_cache"].call
 _store_mla_heads = FUNCTIONS["store_mla_heads"].call
+_paged = FUNCTIONS["paged_attention_lse"].call
+_latent = FUNCTIONS["mla_decode_lse"].call
 
 
 def fill_kv_cache(
@@ -69,6 +73,81 @@ def store_mla_cache(
         _cut(ckv, piece), _cut(kpe, piece), _cut(ckv_cache, piece), _cut(kpe_cache, piece),
         slot_mapping, ckv_scale, kpe_scale,
     )  # fmt: skip
+
+
+def paged_attention(
+    q: Any, k_cache: Any, v_cache: Any, page_table: Any, seq_lens: Any = None, *,
+    cu_seqlens_q: Any = None, scale: float | None = None, causal: bool = True,
+    window: int | None = None, softcap: float | None = None, sinks: Any = None,
+    k_scale: Any = None, v_scale: Any = None, layout: str = "NHD", return_lse: bool = False,
+) -> Any:  # fmt: skip
+    """Attention of new tokens over a paged cache: decoding, and prefill in chunks.
+
+    ``o = softmax(scale · k_scale · q · kᵀ) · v · v_scale`` over the keys of each row's sequence.
+
+    q ``[T, H, D]``, k_cache ``[P, page, Hkv, D]``, v_cache ``[P, page, Hkv, Dv]``, with
+    ``layout="HND"`` ``[P, Hkv, page, D]`` -> o ``[T, H, Dv]``; H is a multiple of Hkv. With
+    ``return_lse`` a tuple of o and ``lse = log Σ e^score``, f32 ``[T, H]``.
+
+    - ``page_table`` i32 ``[B, W]`` and ``seq_lens`` i32 ``[B]``: key n of sequence b lies in page
+      ``page_table[b, n / page]`` at ``n % page``. Or ``page_table`` is a tuple ``(indptr, indices,
+      last_page_len)`` of i32 ``[B + 1]``, ``[·]`` and ``[B]``: pages ``indices[indptr[b]]`` …
+      ``indices[indptr[b + 1] − 1]``, the last one with that many keys; ``seq_lens`` is then absent;
+    - ``cu_seqlens_q`` i32 ``[B + 1]``, from 0 on: where each sequence's rows of q begin. They are
+      its last tokens, whose keys are in the cache already. Absent: one row a sequence;
+    - ``scale``: None is ``1 / √D``; ``causal``: a row sees no later keys;
+    - ``window``: a row sees as many keys before its own, and behind it unless causal;
+    - ``softcap``: scores are ``softcap · tanh(score / softcap)``;
+    - ``sinks`` f32 ``[H]``: ``e^sink`` counts in the denominator, and in lse;
+    - ``k_scale``, ``v_scale`` f32 ``[]``: what the caches' numbers are multiplied with.
+
+    q is f32, f16 or bf16, o too; caches have its dtype, f8e4m3 or f8e5m2; any strides. Slots that
+    no row sees are not read. A row that sees nothing is 0, its lse −inf. Nothing waits for a GPU;
+    a captured graph serves other lengths. Errors: those of ``paged_attention_lse``. Source: Kwon et
+    al., PagedAttention, 2023; FlashInfer's tables.
+    """
+    if layout not in ("NHD", "HND"):
+        expected = "NHD, HND"
+        raise ArgumentError.from_library(
+            f"paged_attention: layout is not offered; expected {expected}, got {layout!r}",
+            "paged_attention", "layout", expected, repr(layout),
+        )  # fmt: skip
+    if layout == "HND":
+        k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
+    indptr = None
+    if isinstance(page_table, tuple):
+        indptr, indices, last = page_table
+        pages = indptr[1:] - indptr[:-1]
+        seq_lens = ((pages - 1) * k_cache.shape[1] + last) * (pages > 0)
+        page_table = indices.reshape((1, -1))
+    o, lse = _paged(
+        q, k_cache, v_cache, page_table, seq_lens, cu_seqlens_q, indptr, sinks, k_scale, v_scale,
+        scale=scale or 0.0, causal=causal, window=-1 if window is None else window,
+        softcap=softcap or 0.0,
+    )  # fmt: skip
+    return (o, lse) if return_lse else o
+
+
+def mla_decode(
+    q_nope: Any, q_pe: Any, ckv_cache: Any, kpe_cache: Any, page_table: Any, seq_lens: Any,
+    scale: float | None = None, return_lse: bool = False,
+) -> Any:  # fmt: skip
+    """DeepSeek's latent attention of one new token a sequence over a paged cache.
+
+    ``o = softmax(scale · (q_nope · ckvᵀ + q_pe · kpeᵀ)) · ckv`` over the token's keys.
+
+    q_nope ``[T, H, R]``, in the latents' space, q_pe ``[T, H, Dr]``, ckv_cache ``[P, page, R]``,
+    kpe_cache ``[P, page, Dr]`` (R 512 and Dr 64 in DeepSeek-V2), page_table i32 ``[T, W]``,
+    seq_lens i32 ``[T]`` -> o ``[T, H, R]``. With ``return_lse`` a tuple of o and ``lse = log Σ
+    e^score``, f32 ``[T, H]``. ``scale``: None is ``1 / √(R + Dr)``; models have one of their own.
+
+    q_nope is f32, f16 or bf16, all else has its dtype; any strides, so that slices of one cache
+    ``[P, page, R + Dr]`` will do. Slots behind a sequence's end are not read. A token without keys
+    is 0, its lse −inf. Nothing waits for a GPU; a captured graph serves other lengths. Errors:
+    those of ``mla_decode_lse``. Source: DeepSeek-AI, DeepSeek-V2, 2024.
+    """
+    o, lse = _latent(q_nope, q_pe, ckv_cache, kpe_cache, page_table, seq_lens, scale=scale or 0.0)
+    return (o, lse) if return_lse else o
 
 
 def _width(x: Any, name: str, rank: int) -> int:

@@ -1,7 +1,9 @@
-"""``dlblas.cross_entropy``: the loss of a model's logits, reduced as torch reduces it.
+"""``dlblas.cross_entropy``: the loss of a model's logits, reduced as torch reduces it; and
+``dlblas.fused_linear_cross_entropy``, of logits that are made a few rows at a time.
 
 In: arrays of any package that the operators take. Out: a loss, or one per row; gradients and
-torch.compile go through ``cross_entropy_rows``. Read next: cross_entropy_rows/.
+torch.compile go through ``cross_entropy_rows``. Read next: cross_entropy_rows/,
+python/dlblas/_linear_cross_entropy.py.
 """
 
 from __future__ import annotations
@@ -9,12 +11,21 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
-__all__ = ["cross_entropy"]
+__all__ = ["cross_entropy", "fused_linear_cross_entropy"]
 
 _rows = FUNCTIONS["cross_entropy_rows"].call
 _REDUCTIONS = ("mean", "sum", "none")
+
+
+def _check_reduction(op: str, reduction: str) -> None:
+    if reduction not in _REDUCTIONS:
+        expected = ", ".join(_REDUCTIONS)
+        raise ArgumentError.from_library(
+            f"{op}: reduction is not offered; expected {expected}, got {reduction!r}",
+            op, "reduction", expected, repr(reduction),
+        )  # fmt: skip
 
 
 def cross_entropy(
@@ -36,12 +47,7 @@ def cross_entropy(
     reduction, and those of ``cross_entropy_rows``. A target outside 0 … C − 1 that is not
     ignore_index gives NaN. Source: torch's and Liger Kernel's functions of this name.
     """
-    if reduction not in _REDUCTIONS:
-        expected = ", ".join(_REDUCTIONS)
-        raise ArgumentError.from_library(
-            f"cross_entropy: reduction is not offered; expected {expected}, got {reduction!r}",
-            "cross_entropy", "reduction", expected, repr(reduction),
-        )  # fmt: skip
+    _check_reduction("cross_entropy", reduction)
     total = weight.sum() if weight is not None and label_smoothing else None
     loss, lse = _rows(logits, target, weight, total, ignore_index, label_smoothing, softcap or 0.0)
     loss, lse = loss[..., 0], lse[..., 0]
@@ -56,4 +62,48 @@ def cross_entropy(
         z_loss = z_loss.sum() / rows if z_loss is not None else None
     if lse_square_scale:
         loss = loss + z_loss
+    return (loss, z_loss) if return_z_loss else loss
+
+
+def fused_linear_cross_entropy(
+    x: Any, weight: Any, target: Any, bias: Any = None, ce_weight: Any = None,
+    ignore_index: int = -100, lse_square_scale: float = 0.0, label_smoothing: float = 0.0,
+    reduction: str = "mean", softcap: float | None = None, return_z_loss: bool = False,
+) -> Any:  # fmt: skip
+    """Cross entropy of ``x · weightᵀ + bias``, whose logits are never there as a whole.
+
+    ``logits = round(x · weightᵀ + bias)`` in x's dtype, then as ``cross_entropy``: the same loss,
+    z-loss and reductions. Rows are taken in parts of at most 256 MB of logits (128 rows at least):
+    products, losses, and, where x, weight or bias require grad, their gradients at once, so that
+    backward only scales them. With ``"none"``, where each row counts otherwise, backward makes the
+    logits again. Nothing waits for the device.
+
+    torch tensors. x ``[*T, H]`` f32, f16 or bf16, weight ``[V, H]`` of x's dtype (a layer's
+    ``nn.Linear.weight``), target ``[*T]`` i32 or i64, bias ``[V]`` of x's dtype or f32, ce_weight
+    f32 ``[V]``, a weight of each class. The loss is f32, ``[]`` or ``[*T]``; with
+    ``return_z_loss`` a tuple of it and its part ``lse_square_scale · lse²``, which carries no
+    gradient. dlogits have x's dtype; the weight's gradient is summed in f32 over the parts, rounded
+    once, and then scaled by the loss's gradient: f32 of its size is needed for a while where there
+    are several parts. No gradient of a gradient. Errors: ArgumentTypeError for other arrays,
+    ArgumentError for another reduction, ShapeMismatchError; those of ``matmul`` and
+    ``cross_entropy_rows``. Source: Liger Kernel's function of this name.
+    """
+    _check_reduction("fused_linear_cross_entropy", reduction)
+    for name, value in (("x", x), ("weight", weight), ("target", target)):
+        if type(value).__module__.partition(".")[0] != "torch":
+            got = type(value).__name__
+            raise ArgumentTypeError.from_library(
+                f"fused_linear_cross_entropy: {name} is no torch tensor; expected one, got {got}",
+                "fused_linear_cross_entropy", name, "a torch tensor", got,
+            )  # fmt: skip
+    if tuple(target.shape) != tuple(x.shape[:-1]):
+        expected, got = str(tuple(x.shape[:-1])), str(tuple(target.shape))
+        raise ShapeMismatchError.from_library(
+            f"fused_linear_cross_entropy: target does not fit x; expected {expected}, got {got}",
+            "fused_linear_cross_entropy", "target", expected, got,
+        )  # fmt: skip
+    from .._linear_cross_entropy import Call, linear_cross_entropy
+
+    call = Call(ignore_index, lse_square_scale, label_smoothing, reduction, softcap or 0.0)
+    loss, z_loss = linear_cross_entropy(x, weight, target, bias, ce_weight, call)
     return (loss, z_loss) if return_z_loss else loss

@@ -1,21 +1,27 @@
-"""``dlblas.topk_gating``: GShard's capacity gating, with the capacity out of the batch's sizes.
+"""``dlblas.topk_gating``: GShard's capacity gating, with the capacity out of the batch's sizes; and
+``dlblas.fused_moe``: gated experts of each token, by five operators.
 
-In: arrays of any package that the operators take. Out: what ``topk_gating_slots`` returns; nothing
-but the capacity is computed here. Read next: topk_gating_slots/, topk_gating_backward/.
+In: arrays of any package that the operators take. Out: what the operators return; nothing but the
+capacity, and which experts are here, is computed here. Read next: topk_gating_slots/,
+topk_gating_backward/, moe_permute/, ../gemm/grouped_gemm_rows/.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from .._functions import FUNCTIONS
 from ..errors import ArgumentError, ShapeMismatchError
 
-__all__ = ["topk_gating"]
+__all__ = ["fused_moe", "topk_gating"]
 
 _topk_gating_slots = FUNCTIONS["topk_gating_slots"].call
+_moe_permute = FUNCTIONS["moe_permute"].call
+_moe_unpermute = FUNCTIONS["moe_unpermute"].call
+_grouped_gemm = FUNCTIONS["grouped_gemm_rows"].call
+_silu_and_mul = FUNCTIONS["silu_and_mul"].call
 
 
 def topk_gating(
@@ -59,6 +65,66 @@ def topk_gating(
     capacity = _capacity(tokens, experts, capacity_factor * k, min_capacity)
     results = _topk_gating_slots(logits, k, capacity, _f32_of(logits) if higher_precision else None)
     return results[:4]  # type: ignore[no-any-return]
+
+
+def fused_moe(
+    x: Any,
+    w13: Any,
+    w2: Any,
+    topk_weights: Any,
+    topk_ids: Any,
+    *,
+    renormalize: bool = False,
+    expert_offset: int = 0,
+    expert_map: Any = None,
+) -> Any:
+    """Gated experts of each token: ``y[t] = Σ_j weight[t, j] · expert(id[t, j], x[t])``.
+
+    ``expert(e, x) = w2[e] · (silu(g) · u)``, ``[g, u] = w13[e] · x``: the gate's F rows first.
+
+    x ``[T, C]``, w13 ``[E, 2F, C]``, w2 ``[E, C, F]``, all f32, f16 or bf16; topk_weights
+    ``[T, topk]``, f32 or x's dtype; topk_ids ``[T, topk]``, i32 or i64 -> y ``[T, C]``, x's dtype.
+    With ``renormalize`` a token's weights are divided by their sum.
+
+    Experts of other ranks add nothing: here are those from ``expert_offset`` on, as many as w13
+    has; or, with ``expert_map`` ``[experts of all ranks]`` i32 or i64, expert e is
+    ``expert_map[e]`` here, −1 is none. An id of −1 is none either.
+
+    ``moe_permute``, ``grouped_gemm``, ``silu_and_mul``, ``grouped_gemm``, ``moe_unpermute``:
+    between them values are rounded to x's dtype; sums in f32. The same results in every run.
+    Nothing waits for a GPU; a CUDA graph can hold it. No gradient. Errors: ShapeMismatchError and
+    others of the operators. Source: Gale et al., MegaBlocks, 2022.
+    """
+    if len(w13.shape) != 3 or len(w2.shape) != 3 or len(x.shape) != 2:
+        _refuse_shapes(x, w13, w2, "x [T, C], w13 [E, 2F, C], w2 [E, C, F]")
+    experts, width, depth = (int(size) for size in w13.shape)
+    if tuple(w2.shape) != (experts, depth, width // 2) or width % 2 or x.shape[1] != depth:
+        _refuse_shapes(x, w13, w2, "x [T, C], w13 [E, 2F, C], w2 [E, C, F]")
+    if tuple(topk_weights.shape) != tuple(topk_ids.shape):
+        expected, got = str(tuple(topk_ids.shape)), str(tuple(topk_weights.shape))
+        raise ShapeMismatchError.from_library(
+            f"fused_moe: topk_weights has another shape than topk_ids; expected {expected}, got "
+            f"{got}",
+            "fused_moe", "topk_weights", expected, got,
+        )  # fmt: skip
+    if renormalize:
+        topk_weights = topk_weights / topk_weights.sum(axis=-1, keepdims=True)
+    if expert_map is not None:
+        there = (topk_ids >= 0) * 1
+        topk_ids = expert_map[topk_ids * there] * there + there - 1
+    if expert_offset:
+        topk_ids = topk_ids - expert_offset
+    rows, offsets, inverse = _moe_permute(x, topk_ids, experts)
+    rows = _silu_and_mul(_grouped_gemm(rows, w13, offsets))
+    return _moe_unpermute(_grouped_gemm(rows, w2, offsets), inverse, topk_weights)
+
+
+def _refuse_shapes(x: Any, w13: Any, w2: Any, expected: str) -> NoReturn:
+    got = ", ".join(str(tuple(t.shape)) for t in (x, w13, w2))
+    raise ShapeMismatchError.from_library(
+        f"fused_moe: w13 or w2 has another shape; expected {expected}, got {got}",
+        "fused_moe", "w13", expected, got,
+    )  # fmt: skip
 
 
 def _f32_of(array: Any) -> Any:

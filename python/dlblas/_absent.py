@@ -11,19 +11,12 @@ from typing import Any, NoReturn
 
 from . import _native
 
-_ATTENTION = "torch.nn.functional.scaled_dot_product_attention on dlblas.rope's heads"
-_FP8 = "dlblas.quantize and dlblas.dequantize around dlblas.matmul"
-_MOE = "dlblas.moe_align, dlblas.moe_permute, dlblas.matmul an expert, and dlblas.moe_unpermute"
+_MOE = "dlblas.fused_moe of the experts of one GPU"
 
 # The part of a package, module or function that is not here -> what comes nearest.
 _NEAREST = {
-    "flash_attention_v2": _ATTENTION,
-    "fused_rotary_and_fa": _ATTENTION,
-    "flash_attention": _ATTENTION,
-    "fp8_gemm": _FP8,
-    "fp8_gemm_reference": _FP8,
-    "FP8Linear": _FP8,
-    "fused_moe": _MOE,
+    "FP8Linear": "dlblas.nn.FP8Linear",
+    "FusedGatedMLP": "dlblas.nn.FusedGatedMLP",
     "ep_moe": f"{_MOE}; nothing here sends rows between GPUs",
 }
 

@@ -191,7 +191,8 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         default="all",
         help="host, machine, import, rms_norm, add_rms_norm, rows, matmul, python, or all of these "
         "(default); with a GPU and torch gpu_norm, gpu_norm_long, gpu_norm_backward, gpu_rows, "
-        "gpu_chain, gpu_matmul, gpu_host, gpu_compile, or gpu for all of those",
+        "gpu_chain, gpu_model, gpu_matmul, gpu_products, gpu_attention, gpu_host, gpu_compile, or "
+        "gpu for all",
     )
     bench.add_argument(
         "--out", help="file or folder (default benchmarks/results/<section>-<cpu or card>.jsonl)"
@@ -205,7 +206,8 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--within",
         type=_seconds,
-        help="gpu_rows: no problem begins after these seconds; the largest of each operator first",
+        help="a GPU section ends by these seconds, with the rows that it has; gpu_rows takes the "
+        "largest problem of each operator first",
     )
     bench.add_argument(
         "--quick", action="store_true", help="tiny shapes: tries the tool, says nothing"

@@ -36,15 +36,21 @@ struct CublasLt {
     int reserved[4];
   };
   // The values of its enumerations that are used, the same in 12 and 13.
-  enum DataType { kF32 = 0, kF16 = 2, kBF16 = 14 };
+  enum DataType { kF32 = 0, kF16 = 2, kBF16 = 14, kF8E4M3 = 28 };
   enum Compute { kCompute32F = 68 };
   enum DescriptionAttribute {
     kTransA = 3,
     kTransB = 4,
     kEpilogue = 7,
     kBiasPointer = 8,
-    kBiasType = 26
+    kAScalePointer = 17,
+    kBScalePointer = 18,
+    kBiasType = 26,
+    kAScaleMode = 31,  // from 12.8 on
+    kBScaleMode = 32
   };
+  /// One f32 for all is 0, and without saying.
+  enum ScaleMode { kScaleOfEach = 3 };
   enum Transpose { kPlain = 0, kTransposed = 1 };
   enum Epilogue { kDefault = 1, kBias = 4 };
   enum PreferenceAttribute {

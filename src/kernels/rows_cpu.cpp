@@ -32,6 +32,8 @@ const ConfigTable<CpuRowConfig>& table() {
 
 /// Columns of one unit of work where rows are not reduced: a multiple of every access.
 constexpr std::int32_t kTile = 16384;
+/// Longer rows leave the second-level cache before they are walked.
+constexpr std::int64_t kMostAheadBytes = 512 << 10;
 constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
 
 /// A program's code at one level.
@@ -189,7 +191,8 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   job.partials = static_cast<float*>(workspace);
   job.paired = pairs_pay(job);
   job.stream = state.config.store == Store::kStreamed && !stores_pairs;
-  job.prefetch = state.config.prefetch == Prefetch::kNextRow && op.op.reduces;
+  job.prefetch = state.config.prefetch == Prefetch::kNextRow &&
+                 (!op.op.reduces || row_bytes <= kMostAheadBytes);
   // A tile holds whole groups.
   const bool whole = op.op.reduces || op.op.heads || op.folded != 0;
   const std::int32_t group = std::max(1, job.call.group);

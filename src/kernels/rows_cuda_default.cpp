@@ -68,17 +68,32 @@ bool complete(const RowKernel& k, const Problem& problem, const DeviceInfo& devi
   return c.blocks > 0 && fits(k, problem, c, device);
 }
 
+/// Bytes of rows that an access loads; or stores.
+int row_bytes(const RowKernel& k, const Problem& problem, bool stored) {
+  const RowTraits traits = traits_of(k, problem);
+  int bytes = 0;
+  for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
+    const RowOperandSpec& spec = k.op->operands[i];
+    if (spec.written == stored && has_rows(spec.role) && has_columns(spec.role) &&
+        problem.tensors[spec.tensor].dtype != DType::kAbsent)
+      bytes += spec.times * traits.n * size_of(traits.types[i]);
+  }
+  return bytes;
+}
+
 /// Accesses of a thread: the fewer bytes an access moves, the more of them are in flight, as long
 /// as they leave every thread of the device some. bf16 on H200, 2026-11-23: to f8 by a given scale
 /// (24 bytes) 16384×4096 128 threads × 4 vectors 49.4 µs, × 2 51.0, 256 × 1 59.3; silu_and_mul (48)
-/// × 1.
+/// × 1. 2026-11-24: silu_and_mul to f8 (40) 128 × 4 81.7, 256 × 1 94.7.
 std::int32_t vectors_of_tiles(const RowKernel& k, const Problem& problem,
                               const DeviceInfo& device) {
   const std::int64_t rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
   const std::int64_t all = rows * accesses(k, problem);
   const double bytes =
       bytes_of(*k.op, problem) / static_cast<double>(std::max<std::int64_t>(1, all));
-  std::int32_t vectors = bytes <= 28 ? 4 : bytes <= 40 ? 2 : 1;
+  const int stored = row_bytes(k, problem, true);  // of codes of 8 bits: half of what is usual
+  const bool many = bytes <= 28 || (stored > 0 && stored <= 8);
+  std::int32_t vectors = many ? 4 : bytes <= 40 ? 2 : 1;
   while (vectors > 1 && all / vectors < std::int64_t{2} * device.units * threads_per_unit(device))
     vectors /= 2;
   return vectors;
@@ -95,8 +110,14 @@ double waste_of(const RowConfig& c, std::int64_t row) {
   return static_cast<double>(tiles * wide) / static_cast<double>(row) * size;
 }
 
+/// Threads of a multiprocessor: what has loads in flight.
+int resident(const RowConfig& c) { return c.threads * c.rows * c.blocks; }
+
 /// Tiles of whole rows where threads divide a row, 256 or more per block: silu_and_mul
-/// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy.
+/// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy. Of heads
+/// two accesses of a thread share what a token has, unless their registers cost as many accesses in
+/// flight: partial_rotary_heads 4096 tokens × 128 heads, 2026-11-24: 160 × 1 × 8 blocks 375 µs, 160
+/// × 2 × 4 blocks 443.
 RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   const std::int64_t row = accesses(k, problem);
   const RowTraits traits = traits_of(k, problem);
@@ -123,7 +144,11 @@ RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInf
       if (waste < least - 1e-9) best = c, least = waste;
     }
   }
-  return best;
+  if (!heads || best.vectors != 2) return best;
+  RowConfig one = best;
+  one.vectors = 1;
+  const bool more = complete(k, problem, device, one) && resident(one) >= 2 * resident(best);
+  return more ? one : best;
 }
 
 /// Does the program read vectors over columns? They wait in registers beside the row.
@@ -135,9 +160,6 @@ bool reads_columns(const RowKernel& k, const Problem& problem) {
   return false;
 }
 
-/// Threads of a multiprocessor: what has loads in flight.
-int resident(const RowConfig& c) { return c.threads * c.rows * c.blocks; }
-
 /// `c` with as many rows of a block, `most` threads or fewer, as fill a multiprocessor with the
 /// most threads; where that is equal, with more of them. blocks = 0: none fits.
 RowConfig with_rows(const RowKernel& k, const Problem& problem, const DeviceInfo& device,
@@ -148,6 +170,28 @@ RowConfig with_rows(const RowKernel& k, const Problem& problem, const DeviceInfo
   for (c.rows = static_cast<int>(std::bit_floor(static_cast<unsigned>(rows))); c.rows >= 1;
        c.rows /= 2)
     if (complete(k, problem, device, c) && resident(c) > resident(best)) best = c;
+  return best;
+}
+
+/// `c`, or, where its registers leave a multiprocessor less than half of its threads: the row over
+/// as many threads as make the most of them resident, while enough loads are in flight.
+/// layernorm_gated_rows 16384×4096, bf16 on H200, 2026-11-24: 512 threads × 1 vector × 4 blocks
+/// 122.5 µs, 128 × 4 × 6 139.1.
+RowConfig with_more_threads(const RowKernel& k, const Problem& problem, const DeviceInfo& device,
+                            const RowConfig& c) {
+  constexpr int kInFlight = 48 << 10;  // bytes; a copy needs some 32 kB
+  if (2 * resident(c) >= threads_per_unit(device)) return c;
+  const int bytes = row_bytes(k, problem, false);
+  RowConfig best = c;
+  for (RowConfig other = c; other.vectors % 2 == 0;) {
+    other.vectors /= 2, other.threads *= 2;
+    const auto& values = k.table->knobs()[0].values;
+    if (std::find(values.begin(), values.end(), other.threads) == values.end()) break;
+    const RowConfig found = with_rows(k, problem, device, other, c.threads * c.rows);
+    if (found.blocks > 0 && resident(found) > resident(best) &&
+        resident(found) * found.vectors * bytes >= kInFlight)
+      best = found;
+  }
   return best;
 }
 
@@ -184,7 +228,7 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
     for (const int most : {least, 4, 8, 16}) {
       if (exact && most > 4) break;
       const RowConfig found = pick(most, exact);
-      if (found.blocks > 0) return found;
+      if (found.blocks > 0) return few ? found : with_more_threads(k, problem, device, found);
     }
   }
   c.threads = 0;
@@ -194,22 +238,29 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
 /// Many vectors, and few blocks in a cluster: softmax 1024×65536, bf16 on an H200, 2026-11-22: 256
 /// threads × 8 vectors × 4 blocks 69.2 µs, 256 × 4 × 8 70.5, 128 × 16 × 4 73.1, 128 × 8 × 8 80 (a
 /// copy 66). Columns come late where the row takes their registers: layer_norm, the same, early 256
-/// × 4 × 8 82.5, 256 × 8 × 4 96; the prototype's late 256 × 16 × 2 70.1.
+/// × 4 × 8 82.5, 256 × 8 × 4 96; the prototype's late 256 × 16 × 2 70.1. With fewer than four
+/// blocks a multiprocessor reads and writes take turns, so first the smallest cluster that leaves
+/// room for four: 2026-11-24, softmax 256×262144 with four 68.7, with three 74.1; layer_norm
+/// 1024×65536 128 × 16 × 4 74.2, 256 × 16 × 2 76.5.
 RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.evict_last = may_evict_last(k, problem, device);
   const bool late = k.op->op.late_access_registers > 0;
-  for (const int most : {late ? 16 : reads_columns(k, problem) ? 4 : 8, 8, 16}) {
-    for (const std::int32_t threads : {256, 512, 1024}) {
-      for (c.cluster = 2; c.cluster <= 16; c.cluster *= 2) {
-        c.threads = threads;
-        c.vectors = row_vectors_for(accesses(k, problem), std::int64_t{threads} * c.cluster);
-        c.early = !late || c.vectors <= 4;
-        c.variant = default_variant(k.op->op, c);
-        if (c.vectors > 0 && c.vectors <= most && complete(k, problem, device, c)) return c;
-      }
-    }
-  }
+  const auto holds = [&](std::int32_t threads, std::int32_t cluster, int most) {
+    c.threads = threads, c.cluster = cluster;
+    c.vectors = row_vectors_for(accesses(k, problem), std::int64_t{threads} * cluster);
+    c.early = !late || c.vectors <= 4;
+    c.variant = default_variant(k.op->op, c);
+    return c.vectors > 0 && c.vectors <= most && complete(k, problem, device, c);
+  };
+  const int many = late ? 16 : reads_columns(k, problem) ? 4 : 8;
+  for (std::int32_t cluster = 2; cluster <= 16; cluster *= 2)
+    for (const std::int32_t threads : {512, 256, 128})
+      if (holds(threads, cluster, many) && c.vectors == many && c.blocks >= 4) return c;
+  for (const int most : {many, 8, 16})
+    for (const std::int32_t threads : {256, 512, 1024})
+      for (std::int32_t cluster = 2; cluster <= 16; cluster *= 2)
+        if (holds(threads, cluster, most)) return c;
   c.threads = 0;
   return c;
 }

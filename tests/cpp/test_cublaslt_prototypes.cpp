@@ -40,6 +40,14 @@ static_assert(int{CublasLt::kTransA} == int{CUBLASLT_MATMUL_DESC_TRANSA});
 static_assert(int{CublasLt::kTransB} == int{CUBLASLT_MATMUL_DESC_TRANSB});
 static_assert(int{CublasLt::kEpilogue} == int{CUBLASLT_MATMUL_DESC_EPILOGUE});
 static_assert(int{CublasLt::kBiasPointer} == int{CUBLASLT_MATMUL_DESC_BIAS_POINTER});
+static_assert(int{CublasLt::kF8E4M3} == int{CUDA_R_8F_E4M3});
+static_assert(int{CublasLt::kAScalePointer} == int{CUBLASLT_MATMUL_DESC_A_SCALE_POINTER});
+static_assert(int{CublasLt::kBScalePointer} == int{CUBLASLT_MATMUL_DESC_B_SCALE_POINTER});
+#if CUBLAS_VERSION >= 120900
+static_assert(int{CublasLt::kAScaleMode} == int{CUBLASLT_MATMUL_DESC_A_SCALE_MODE});
+static_assert(int{CublasLt::kBScaleMode} == int{CUBLASLT_MATMUL_DESC_B_SCALE_MODE});
+static_assert(int{CublasLt::kScaleOfEach} == int{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
+#endif
 static_assert(int{CublasLt::kBiasType} == int{CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE});
 static_assert(int{CublasLt::kPlain} == int{CUBLAS_OP_N});
 static_assert(int{CublasLt::kTransposed} == int{CUBLAS_OP_T});

@@ -49,7 +49,10 @@ inline DType dtype_of(const Schema& schema, const TensorSpec& spec, DType dtype,
     const ScalarSpec& scalar = schema.scalars[static_cast<std::size_t>(spec.dtype_scalar)];
     if (scalar.default_value.i >= 0) return static_cast<DType>(scalar.default_value.i);
   }
-  if (spec.like >= 0 && !(other && spec.dtypes)) return dtype;
+  if (spec.like >= 0 && !(other && spec.dtypes)) {
+    const TensorSpec& first = schema.tensors[static_cast<std::size_t>(spec.like)];
+    return first.like >= 0 || first.dtypes & set_of(dtype) ? dtype : first_of(first.dtypes);
+  }
   return spec.dtypes & set_of(dtype) && spec.like < 0 ? dtype : first_of(spec.dtypes);
 }
 
@@ -111,9 +114,18 @@ inline std::vector<Problem> variants_of(const Operator& op, DType dtype) {
   return made;
 }
 
-/// Every variant in every dtype of the first tensor, in every size.
+/// The tensor whose dtype others follow: the first, but where its type is one integer and a later
+/// one is followed (packed words, whose scales say what the result is).
+inline const TensorSpec& leader_of(const Schema& schema) {
+  if (schema.tensors.front().dtypes == set_of(DType::kI32))
+    for (const TensorSpec& spec : schema.tensors)
+      if (spec.like >= 0) return schema.tensors[static_cast<std::size_t>(spec.like)];
+  return schema.tensors.front();
+}
+
+/// Every variant in every dtype of the leader, in every size.
 inline std::vector<Problem> problems_of(const Operator& op) {
-  const TensorSpec& leader = op.schema.tensors.front();
+  const TensorSpec& leader = leader_of(op.schema);
   std::vector<Problem> made;
   for (int t = 0; t < kNumDTypes; ++t) {
     if (!(leader.dtypes & set_of(static_cast<DType>(t)))) continue;

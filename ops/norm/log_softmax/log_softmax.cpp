@@ -1,7 +1,7 @@
 // log_softmax over the last dimension: schema, oracle and program. Everything else is derived from
 // these. Read next: log_softmax_program.hpp (what it computes), log_softmax_ref.hpp (how exactly).
-#include "kernels/rows.hpp"
 #include "ops/norm/log_softmax/log_softmax_ref.hpp"
+#include "ops/norm/softmax_ops.hpp"
 
 namespace dlblas::norm {
 
@@ -26,7 +26,7 @@ OperatorDef log_softmax() {
                                          .operands = {"x", "y"},
                                          .reduces = true,
                                          .variants = 2,
-                                         .access_registers = 7});
+                                         .tuning = &kSoftmaxTuning});
   return def;
 }
 

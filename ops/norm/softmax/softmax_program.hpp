@@ -16,7 +16,7 @@ struct Softmax : SoftmaxRow<Target, SoftmaxFactor, true> {
                         const Access& at) {
     const Values factor(stats.finished);
     if constexpr (Base::kRemembers)
-      at.store(kY, kept.power * factor);
+      at.store(kY, Base::Once::power_of(kept) * factor);
     else
       at.store(kY, Base::power(kept, stats, at) * factor);
   }

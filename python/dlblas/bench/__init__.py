@@ -21,11 +21,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _native, _specs
-from . import source
+from . import gpu_child, source
 from .copying import STREAM_BYTES
 
 Row = dict[str, Any]
@@ -53,7 +53,10 @@ GPU_SECTIONS: dict[str, float] = {
     "gpu_norm_backward": 3.0,
     "gpu_rows": 2.0,
     "gpu_chain": 0.8,
+    "gpu_model": 8.0,  # for all keys of a model
     "gpu_matmul": 2.0,
+    "gpu_products": 0.6,
+    "gpu_attention": 0.6,
 }
 # Sections whose peers take long to compile: of which operators, each prepared in its own process.
 _PREPARED: dict[str, tuple[str, ...]] = {
@@ -108,23 +111,24 @@ def _gpu_environment(folder: str) -> dict[str, str]:
 
 
 def _run_gpu(
-    section: str, seconds: float, quick: bool, prepare: str = "", within: float | None = None
-) -> tuple[list[Row], BenchError | None]:
-    """The rows that came out, and what ended the process before its last one. ``prepare``: an
-    operator, whose peers are compiled; no rows."""
+    section: str,
+    seconds: float,
+    quick: bool,
+    on_row: Callable[[Row], Any],
+    prepare: str = "",
+    within: float | None = None,
+) -> tuple[int, str]:
+    """The measuring process' exit code, and why it ended before its last row, or "".
+    ``prepare``: an operator, whose peers are compiled; no rows."""
     with tempfile.TemporaryDirectory(prefix="dlblas-bench-", ignore_cleanup_errors=True) as folder:
         result = os.path.join(folder, "rows.jsonl")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
         request |= {"prepare": prepare, "asked": time.time(), "within": within}
         env = _gpu_environment(folder)
-        command = [sys.executable, "-m", "dlblas.bench.gpu"]
-        done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
-        rows: list[Row] = []
-        if os.path.exists(result):
-            with open(result, encoding="utf-8") as file:
-                rows = [json.loads(line) for line in file if line.endswith("\n")]
-    code, what = done.returncode, f"{section} {prepare}".strip()
-    return rows, BenchError(f"{what} ended with exit code {code}") if code else None
+        if section in ("gpu_products", "gpu_attention"):
+            env["DLBLAS_LOG"] = "call"  # what ran: gpu_families.py reads it
+        code, why = gpu_child.measure(request, env, on_row)
+    return code, f"{section} {prepare}".strip() + f" {why}" if why else ""
 
 
 def _prepare(names: list[str], quick: bool) -> int:
@@ -135,8 +139,8 @@ def _prepare(names: list[str], quick: bool) -> int:
         remedy = "run it without --prepare"
         raise _specs.refuse("bench", "--prepare", "has no work", known, names[0], remedy)
     with concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
-        done = list(pool.map(lambda part: _run_gpu(part[0], 0.0, quick, part[1]), parts))
-    failures = [failure for _, failure in done if failure is not None]
+        done = list(pool.map(lambda p: _run_gpu(p[0], 0.0, quick, lambda _: None, p[1]), parts))
+    failures = [why for code, why in done if code != 0]
     for failure in failures:
         sys.stderr.write(f"dlblas bench: {failure}\n")
     print(f"prepared: {len(parts) - len(failures)} of {len(parts)} parts", flush=True)
@@ -233,10 +237,8 @@ def _complete(rows: list[Row], threads: int, quick: bool, stamp: _Stamp) -> list
     return [{**stamp.columns(row), **where, "method": method, **row} for row in rows]
 
 
-def _complete_gpu(rows: list[Row], quick: bool, stamp: _Stamp) -> list[Row]:
-    return [
-        {**stamp.columns(row), **row, "method": {**row["method"], "quick": quick}} for row in rows
-    ]
+def _complete_gpu(row: Row, quick: bool, stamp: _Stamp) -> Row:
+    return {**stamp.columns(row), **row, "method": {**row["method"], "quick": quick}}
 
 
 def describe(row: Row) -> str:
@@ -263,12 +265,34 @@ def describe(row: Row) -> str:
     return f"{head}: {', '.join(shown)}{against}{''.join(missing)}"
 
 
-def _write(path: str, rows: Iterable[Row]) -> None:
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        for row in rows:
+class _Files:
+    """Where rows go, each as it comes: a file for all sections, or one a section."""
+
+    def __init__(self, out: str | None, quick: bool, root: str | None) -> None:
+        whole = out is not None and not (out.endswith("/") or os.path.isdir(out))
+        self._out, self._all, self._quick, self._root = out, whole, quick, root
+        self._path = ""
+        if whole and out is not None:
+            self._begin(out)
+
+    def _begin(self, path: str) -> None:
+        self._path = path
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        open(path, "w", encoding="utf-8").close()
+
+    def add(self, section: str, row: Row) -> None:
+        if not self._path:
+            path = _default_path(section, row.get("card") or row["cpu"], self._quick, self._root)
+            self._begin(path if not self._out else os.path.join(self._out, os.path.basename(path)))
+        with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    print(f"written: {path}", flush=True)
+
+    def end(self, last: bool) -> None:
+        """Of a section, or (``last``) of all."""
+        if self._path and last == self._all:
+            print(f"written: {self._path}", flush=True)
+        if not self._all:
+            self._path = ""
 
 
 def _default_path(section: str, machine: str, quick: bool, root: str | None) -> str:
@@ -315,16 +339,26 @@ def _check_only(sections: list[str], only: list[str]) -> None:
 
 
 def _gpu_section(
-    name: str, seconds: float | None, quick: bool, stamp: _Stamp, within: float | None = None
-) -> tuple[list[Row], bool]:
-    budget = _QUICK_SECONDS if quick else GPU_SECTIONS[name]
-    found, failure = _run_gpu(name, budget if seconds is None else seconds, quick, within=within)
-    rows = _complete_gpu(found, quick, stamp)
-    for row in rows:
+    name: str,
+    seconds: float | None,
+    quick: bool,
+    stamp: _Stamp,
+    files: _Files,
+    within: float | None = None,
+) -> int:
+    """The exit code of the section."""
+
+    def on_row(found: Row) -> None:
+        row = _complete_gpu(found, quick, stamp)
+        files.add(name, row)
         print(describe(row), flush=True)
-    if failure is not None:
-        sys.stderr.write(f"dlblas bench: {failure}\n")
-    return rows, failure is not None
+
+    budget = _QUICK_SECONDS if quick else GPU_SECTIONS[name]
+    asked = budget if seconds is None else seconds
+    code, why = _run_gpu(name, asked, quick, on_row, within=within)
+    if why:
+        sys.stderr.write(f"dlblas bench: {why}\n")
+    return code
 
 
 def _cpu_section(
@@ -362,27 +396,29 @@ def run(
     within: float | None = None,
     only: list[str] | None = None,
 ) -> int:
-    """Measures and writes; 0 when every section came through, else 1. ``out``: a file for all, or
-    a folder with one file per section. ``prepare``: only has the sections' peers compiled.
-    ``within``: seconds after which gpu_rows begins no other problem. ``only``: the operators of
-    rows."""
+    """Measures and writes, a GPU's rows as they come; 0 when every section came through, 130 when
+    one was interrupted, else 1. ``out``: a file for all, or a folder with one file per section.
+    ``prepare``: only has the sections' peers compiled. ``within``: seconds by which each GPU
+    section ends, with the rows that it has. ``only``: the operators of rows."""
     names = _check_section(section)
     _check_only(names, only or [])
     if prepare:
         return _prepare(names, quick)
     stamp = _stamp(commit)
-    everything, any_failed = list[Row](), False
-    folder = out if out is not None and (out.endswith("/") or os.path.isdir(out)) else None
+    files, any_failed = _Files(out, quick, stamp.root), False
     for name in names:
         if name in GPU_SECTIONS:
-            rows, failed = _gpu_section(name, seconds, quick, stamp, within)
+            code = _gpu_section(name, seconds, quick, stamp, files, within)
         else:
             rows, failed = _cpu_section(name, threads, seconds, quick, only or [], stamp)
-        any_failed |= failed
-        everything += rows
-        if (out is None or folder is not None) and rows:
-            path = _default_path(name, rows[0].get("card") or rows[0]["cpu"], quick, stamp.root)
-            _write(path if folder is None else os.path.join(folder, os.path.basename(path)), rows)
-    if out is not None and folder is None:
-        _write(out, everything)
+            code = 1 if failed else 0
+            for row in rows:
+                files.add(name, row)
+        any_failed |= code != 0
+        files.end(last=False)
+        if code == gpu_child.INTERRUPTED:
+            break
+    files.end(last=True)
+    if code == gpu_child.INTERRUPTED:
+        return code
     return 1 if any_failed else 0

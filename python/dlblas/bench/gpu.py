@@ -20,7 +20,15 @@ from typing import Any
 import torch
 
 import dlblas
-from dlblas.bench import gpu_chain, gpu_compile, gpu_rows, peers
+from dlblas.bench import (
+    gpu_attention,
+    gpu_chain,
+    gpu_compile,
+    gpu_model,
+    gpu_products,
+    gpu_rows,
+    peers,
+)
 from dlblas.bench.gpu_contest import Contest, entry
 from dlblas.bench.gpu_session import Session
 from dlblas.bench.gpu_timing import Rotation, Run, host_time, one_line
@@ -313,7 +321,10 @@ SECTIONS: dict[str, Callable[[GpuBench], Iterator[Row]]] = {
     "gpu_norm_backward": GpuBench.gpu_norm_backward,
     "gpu_rows": gpu_rows.rows,
     "gpu_chain": gpu_chain.rows,
+    "gpu_model": gpu_model.rows,
     "gpu_matmul": GpuBench.gpu_matmul,
+    "gpu_products": gpu_products.rows,
+    "gpu_attention": gpu_attention.rows,
     "gpu_host": GpuBench.gpu_host,
     "gpu_compile": GpuBench.gpu_compile,
 }

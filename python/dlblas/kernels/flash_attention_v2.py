@@ -1,8 +1,25 @@
-"""``dlblas.kernels.flash_attention_v2`` of DLBlas: not in this version.
+"""``dlblas.kernels.flash_attention_v2``: attention without a mask, as DLBlas calls it.
 
-Asking for a name of it says what comes nearest. Read next: _absent.py.
+Read next: ../../../ops/attention/api.py.
 """
 
-from .. import _absent
+from __future__ import annotations
 
-__getattr__ = _absent.whole(__name__)
+from typing import Any
+
+from .._faces import flash_attention_v2
+
+__all__ = ["FlashAttentionV2"]
+
+
+class FlashAttentionV2:
+    """Called by ``apply``, as an autograd function is; gradients are the operator's own."""
+
+    @staticmethod
+    def apply(q: Any, k: Any, v: Any) -> Any:
+        """``softmax(q · kᵀ / √D) · v``: q ``[B, S, H, D]``, k ``[B, L, Hkv, D]``,
+        v ``[B, L, Hkv, Dv]`` -> ``[B, S, H, Dv]``.
+
+        Dtypes, numerics and errors are ``dlblas.flash_attention``'s.
+        """
+        return flash_attention_v2(q, k, v)

@@ -1,8 +1,37 @@
-"""``dlblas.kernels.fp8_gemm`` of DLBlas: not in this version.
+"""``dlblas.kernels.fp8_gemm``: the block-scaled product under DLBlas's path.
 
-Asking for a name of it says what comes nearest. Read next: _absent.py.
+Read next: ../../../ops/gemm/scaled_mm_block/scaled_mm_block.py.
 """
 
-from .. import _absent
+from __future__ import annotations
 
-__getattr__ = _absent.whole(__name__)
+from typing import Any
+
+from .._functions import FUNCTIONS
+
+__all__ = ["call", "fp8_gemm"]
+
+_scaled_mm_block = FUNCTIONS["scaled_mm_block"].call
+
+
+def fp8_gemm(a: Any, b: Any, a_s: Any, b_s: Any) -> Any:
+    """``a · bᵀ`` of f8e4m3 codes, scales of 1×128 of a and of 128×128 of b.
+
+    a ``[…, K]``, b ``[N, K]``, a_s f32 ``[…, ceil(K / 128)]``, b_s f32 ``[ceil(N / 128),
+    ceil(K / 128)]`` -> ``[…, N]`` in ``torch.get_default_dtype()``. Sums of 128 terms are
+    multiplied by their scales and added up in f32. N and K need not divide by 128.
+    ``dlblas.scaled_mm`` has a bias and any ``out_dtype``. Errors: those of ``scaled_mm``.
+    """
+    import torch
+
+    lead = tuple(a.shape[:-1])
+    rows, scales = a.reshape((-1, a.shape[-1])), a_s.reshape((-1, a_s.shape[-1]))
+    if tuple(a_s.shape[:-1]) != lead:
+        rows, scales = a, a_s  # the operator says what does not fit
+    out = _scaled_mm_block(
+        rows, b.swapaxes(0, 1), scales, b_s.swapaxes(0, 1), out_dtype=torch.get_default_dtype()
+    )
+    return out.reshape((*lead, b.shape[0]))
+
+
+call = fp8_gemm

@@ -1,8 +1,49 @@
-"""``dlblas.kernels.fused_moe`` of DLBlas: not in this version.
+"""``dlblas.kernels.fused_moe``: gated experts with DLBlas's argument order.
 
-Asking for a name of it says what comes nearest. Read next: _absent.py.
+A thin call of ``dlblas.fused_moe``. Read next: ../../../ops/moe/api.py.
 """
 
-from .. import _absent
+from __future__ import annotations
 
-__getattr__ = _absent.whole(__name__)
+from typing import Any
+
+from .._faces import fused_moe as _fused_moe
+from ..errors import ArgumentError
+
+__all__ = ["fused_moe"]
+
+
+def fused_moe(
+    hidden_states: Any,
+    w1: Any,
+    w2: Any,
+    topk_weights: Any,
+    topk_ids: Any,
+    topk: int,
+    expert_offset: int = 0,
+    num_experts: int | None = None,
+    renormalize: bool = False,
+) -> Any:
+    """``dlblas.fused_moe``, which see; ``w1 [E, 2F, C]`` is its w13.
+
+    ``topk``: the experts of each token, topk_ids' last dimension. ``num_experts``: of all ranks;
+    here are the E from ``expert_offset`` on. Errors: ArgumentError for another topk, and where
+    these are not all among num_experts.
+    """
+    if topk != topk_ids.shape[-1]:
+        _refuse("topk", str(topk_ids.shape[-1]), topk)
+    experts = int(w1.shape[0])
+    if expert_offset < 0 or (num_experts is not None and expert_offset + experts > num_experts):
+        expected = "0 or more" if num_experts is None else f"0 to {num_experts - experts}"
+        _refuse("expert_offset", expected, expert_offset)
+    return _fused_moe(
+        hidden_states, w1, w2, topk_weights, topk_ids,
+        renormalize=renormalize, expert_offset=expert_offset,
+    )  # fmt: skip
+
+
+def _refuse(argument: str, expected: str, got: int) -> None:
+    raise ArgumentError.from_library(
+        f"fused_moe: {argument} does not fit; expected {expected}, got {got}",
+        "fused_moe", argument, expected, str(got),
+    )  # fmt: skip

@@ -6,6 +6,8 @@ torch is imported by the first use of a module, not by ``import dlblas.nn``. Rea
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
+    from .fp8_linear import FP8Linear
+    from .fused_linear_cross_entropy import FusedLinearCrossEntropy
     from .fused_rmsnorm_rope import FusedRMSNormRoPE
     from .gated import GeluAndMul, SiluAndMul
     from .gated_mlp import FusedGatedMLP, GatedMLP
@@ -16,7 +18,9 @@ if _typing.TYPE_CHECKING:
     from .rms_norm import RMSNorm
 
 __all__ = [
+    "FP8Linear",
     "FusedGatedMLP",
+    "FusedLinearCrossEntropy",
     "FusedRMSNormRoPE",
     "GatedMLP",
     "GeluAndMul",
@@ -29,7 +33,9 @@ __all__ = [
 ]
 
 _FILES = {
+    "FP8Linear": "fp8_linear",
     "FusedGatedMLP": "gated_mlp",
+    "FusedLinearCrossEntropy": "fused_linear_cross_entropy",
     "FusedRMSNormRoPE": "fused_rmsnorm_rope",
     "GatedMLP": "gated_mlp",
     "GeluAndMul": "gated",

@@ -26,9 +26,11 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .kernels import (
+    FP8Linear,
     FusedGatedMLP,
     FusedRMSNormRoPE,
     dequantize_fp8,
+    fp8_gemm,
     fused_gated_mlp,
     fused_rmsnorm_rope,
     quantize_fp8,
@@ -54,6 +56,7 @@ __all__ = [
     "DeviceError",
     "FP8Format",
     "FP8GEMMInput",
+    "FP8Linear",
     "FusedGatedMLP",
     "FusedRMSNormRoPE",
     "GatedMLPInput",
@@ -69,6 +72,7 @@ __all__ = [
     "TuningResult",
     "UnsupportedDtypeError",
     "dequantize_fp8",
+    "fp8_gemm",
     "fused_gated_mlp",
     "fused_rmsnorm_rope",
     "generate_configs",

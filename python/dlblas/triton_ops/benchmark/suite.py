@@ -18,6 +18,8 @@ import torch
 from ... import _native
 from ..autotuner import arrays, clock
 from ..kernels import (
+    fp8_gemm,
+    fp8_gemm_reference,
     fused_gated_mlp,
     fused_gated_mlp_reference,
     fused_rmsnorm_rope,
@@ -139,26 +141,22 @@ class BenchmarkSuite:
         return results
 
     def benchmark_fp8_gemm(
-        self,
-        m_sizes: Iterable[int],
-        n_sizes: Iterable[int],
-        k_sizes: Iterable[int],
+        self, m_sizes: Iterable[int], n_sizes: Iterable[int], k_sizes: Iterable[int]
     ) -> list[BenchmarkResult]:
-        """``fp8_gemm`` of f8e4m3 tensors quantised before, on a GPU where torch has one, else on the
-        CPU: right where it agrees with the product of what they dequantise to. Beside each result a
-        comparison with torch's product in f16, on a GPU cuBLAS's."""
-        from .. import fp8_gemm
-
+        """``fp8_gemm`` of f8 codes and their scales, on a GPU where torch has one, else on the CPU;
+        beside each result a comparison with torch's product in f16, which on a GPU is cuBLAS's."""
         options, results = _options(), []
         for m, n, k in itertools.product(m_sizes, n_sizes, k_sizes):
             a, b = torch.randn(m, k, **options), torch.randn(k, n, **options) / k**0.5
             (qa, a_scale), (qb, b_scale) = quantize_fp8(a), quantize_fp8(b)
-            flops = 2.0 * m * n * k
             found = self.benchmark_kernel(
-                fp8_gemm, _fp8_product, "fp8_gemm", (m, n, k), qa, qb, a_scale, b_scale, flops=flops
-            )
-            self._against(found, {"f16": _half_product}, qa, qb, a_scale, b_scale, kernel=fp8_gemm,
-                          others=(a, b))  # fmt: skip
+                fp8_gemm, fp8_gemm_reference, "fp8_gemm", (m, n, k), qa, qb, a_scale, b_scale,
+                flops=2.0 * m * n * k,
+            )  # fmt: skip
+            self._against(
+                found, {"f16": torch.matmul}, qa, qb, a_scale, b_scale, kernel=fp8_gemm,
+                others=(a, b),
+            )  # fmt: skip
             results.append(found)
         return results
 
@@ -183,7 +181,7 @@ class BenchmarkSuite:
         for name, rival in rivals.items():
             made = kernel(*args)
             ours, other = self._measure(
-                [lambda: kernel(*args), lambda rival=rival: rival(*theirs)], (), {}, made,
+                [kernel, lambda *_, rival=rival: rival(*theirs)], args, {}, made,
                 found.metrics.throughput_tflops * found.metrics.latency_ms * 1e9,
             )  # fmt: skip
             speedup = other.latency_ms / ours.latency_ms if ours.latency_ms else float("inf")
@@ -236,17 +234,6 @@ def _eager_gated_mlp(
 ) -> torch.Tensor:
     linear, act = torch.nn.functional.linear, getattr(torch.nn.functional, activation)
     return linear(x, gate_weight) * act(linear(x, up_weight))
-
-
-def _fp8_product(
-    a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor
-) -> torch.Tensor:
-    """Of what the codes stand for, in f32; scales multiply before the quantisation."""
-    return ((a.float() @ b.float()) / (a_scale * b_scale)).half()
-
-
-def _half_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a @ b
 
 
 def _device_row(gpu: bool) -> dict[str, Any]:

@@ -1,0 +1,145 @@
+// Which group a tile belongs to: each warp adds up the groups' tiles until it meets its own. No
+// atomics, no list in memory, nothing that the host would have to know.
+// In: a GroupCall, the number of a tile. Out: its group and its place there.
+// Flow: [launch], of ops/gemm/grouped/.  Read next: groups_config.hpp.
+#pragma once
+
+#include "device/gemm/groups_config.hpp"
+#include "device/vec.cuh"
+
+namespace dlblas {
+
+/// Rows [begin, begin + count) of group `group`; group -1: there is none.
+struct GroupRange {
+  int32_t group;
+  int64_t begin, count;
+};
+
+/// Offset or count `at`, within [0, most].
+template <GroupTraits G>
+__device__ __forceinline__ int64_t group_size(const GroupCall& p, int64_t at) {
+  constexpr int kAlign = G.aligned ? 4 : 1;
+  const int64_t offset = at * p.sizes_stride;
+  int64_t v;
+  if constexpr (G.index == DType::kI64) {
+    const uint32_t low = load_vec<DType::kI32, 1, kAlign>(p.sizes, 2 * offset).words[0];
+    const uint32_t high = load_vec<DType::kI32, 1, kAlign>(p.sizes, 2 * offset + 1).words[0];
+    v = static_cast<int64_t>(uint64_t{high} << 32 | low);
+  } else {
+    v = static_cast<int32_t>(load_vec<DType::kI32, 1, kAlign>(p.sizes, offset).words[0]);
+  }
+  return v < 0 ? 0 : v > p.most ? p.most : v;
+}
+
+template <GroupTraits G>
+__device__ __forceinline__ GroupRange group_range(const GroupCall& p, int32_t group) {
+  if constexpr (G.kind == GroupKind::kMasked) {
+    return {group, 0, group_size<G>(p, group)};
+  } else {
+    const int64_t begin = group_size<G>(p, group), end = group_size<G>(p, group + 1);
+    return {group, begin, end > begin ? end - begin : 0};
+  }
+}
+
+/// A tile of rows: the group's `row`-th of `rows`, counted over columns, too.
+struct GroupTile {
+  GroupRange range;
+  uint32_t place;  // among the group's tiles
+  uint32_t rows;   // tiles of rows that the group has
+};
+
+/// Tile `tile` of all, groups one after the other; of a group with t tiles of rows there are
+/// t · columns. All lanes of the warp call it, and get the same.
+template <GroupTraits G, int kBlock>
+__device__ __forceinline__ GroupTile find_tile(const GroupCall& p, uint32_t tile,
+                                               uint32_t columns) {
+  constexpr int kEach = 4;  // groups of a lane
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint32_t wanted = tile / columns;
+  uint32_t before = 0;
+  for (int32_t base = 0; base < p.groups; base += 32 * kEach) {
+    GroupRange mine[kEach];
+    uint32_t tiles[kEach], own = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int32_t group = base + lane * kEach + i;
+      mine[i] = {-1, 0, 0};
+      if (group < p.groups) mine[i] = group_range<G>(p, group);
+      tiles[i] = static_cast<uint32_t>((mine[i].count + kBlock - 1) / kBlock);
+      own += tiles[i];
+    }
+    uint32_t upto = own;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      const uint32_t other = __shfl_up_sync(~0u, upto, step);
+      if (lane >= step) upto += other;
+    }
+    uint32_t first = before + upto - own;
+    const bool has = wanted >= first && wanted < before + upto;
+    const uint32_t who = __ballot_sync(~0u, has);
+    if (who == 0) {
+      before += __shfl_sync(~0u, upto, 31);
+      continue;
+    }
+    GroupRange found = mine[0];
+    uint32_t rows = tiles[0];
+#pragma unroll
+    for (int i = 1; i < kEach; ++i) {
+      if (wanted < first + rows) continue;
+      first += rows;
+      found = mine[i], rows = tiles[i];
+    }
+    const int from = __ffs(static_cast<int>(who)) - 1;
+    GroupTile at;
+    at.range.group = __shfl_sync(~0u, found.group, from);
+    at.range.begin = __shfl_sync(~0u, found.begin, from);
+    at.range.count = __shfl_sync(~0u, found.count, from);
+    at.rows = __shfl_sync(~0u, rows, from);
+    at.place = tile - __shfl_sync(~0u, first, from) * columns;
+    return at;
+  }
+  return {{-1, 0, 0}, 0, 0};
+}
+
+/// A block's tile as a product of its own: whose a, b and out are the group's, and where in it.
+struct GroupPlace {
+  bool there;
+  uint32_t m, n;  // tile of rows, tile of columns
+};
+
+/// Turns `p`, the first group's product, into that of the group which `tile` belongs to.
+template <GroupTraits G, int kBlockM, int kBlockN, int kBand, typename Epilogue>
+__device__ __forceinline__ GroupPlace enter_group(GemmParams<Epilogue>& p, const GroupCall& groups,
+                                                  DType type, uint32_t tile) {
+  const auto columns = static_cast<uint32_t>((p.gemm.n + kBlockN - 1) / kBlockN);
+  GroupTile at;
+  if constexpr (G.kind == GroupKind::kDepth) {
+    const auto rows = static_cast<uint32_t>((p.gemm.m + kBlockM - 1) / kBlockM);
+    const uint32_t group = tile / (rows * columns);
+    at = {group_range<G>(groups, static_cast<int32_t>(group)), tile - group * rows * columns, rows};
+  } else {
+    at = find_tile<G, kBlockM>(groups, tile, columns);
+    if (at.range.group < 0) return {false, 0, 0};
+  }
+  const int64_t size = size_of(type), group = at.range.group, begin = at.range.begin;
+  int64_t a = group * groups.a_group, b = group * groups.b_group, out = group * groups.out_group;
+  if constexpr (G.kind == GroupKind::kRows) {
+    a += begin * p.gemm.a_row, out += begin * p.epilogue.out.row;
+    p.gemm.m = at.range.count;
+  } else if constexpr (G.kind == GroupKind::kMasked) {
+    p.gemm.m = at.range.count;
+  } else {
+    a += begin * p.gemm.a_col, b += begin * p.gemm.b_row;
+    p.gemm.k = at.range.count;
+  }
+  p.gemm.a = static_cast<const char*>(p.gemm.a) + a * size;
+  p.gemm.b[0] = static_cast<const char*>(p.gemm.b[0]) + b * size;
+  p.epilogue.out.data = static_cast<char*>(p.epilogue.out.data) + out * Epilogue::kOutBytes;
+  // Bands of rows, columns outside: tiles side by side share both matrices in L2.
+  const uint32_t in_band = kBand * columns, first = at.place / in_band * kBand;
+  const uint32_t rest = at.place % in_band, left = at.rows - first;
+  const uint32_t height = left < kBand ? left : kBand;
+  return {true, first + rest % height, rest / height};
+}
+
+}  // namespace dlblas

@@ -1,0 +1,48 @@
+// Products of groups of rows, each with a matrix of its own: what host code and kernels share. The
+// groups' sizes lie on the device; what is launched depends on none of them.
+// Read next: groups.cuh.
+#pragma once
+
+#include "device/gemm/config.hpp"
+
+namespace dlblas {
+
+/// What a group is.
+enum class GroupKind : int32_t {
+  kRows,    // rows offsets[e] … offsets[e + 1] - 1 of one a, times b[e]
+  kMasked,  // the first counts[e] rows of a[e], times b[e]
+  kDepth,   // out[e]: the sums over rows offsets[e] … offsets[e + 1] - 1 of aᵀ · b
+};
+
+/// What the Problem fixes of them.
+struct GroupTraits {
+  GroupKind kind;
+  DType index;   // of offsets or counts: i32 or i64
+  bool aligned;  // to their size
+};
+
+/// One call. Strides in elements.
+struct GroupCall {
+  const void* sizes;  // offsets [groups + 1] or counts [groups]
+  int64_t sizes_stride;
+  int64_t most;  // that an offset or a count may be: others count as the nearest
+  int32_t groups;
+  int32_t unused;
+  int64_t a_group, b_group, out_group;  // from a group's matrix to the next one's
+};
+
+/// The parameters of a kernel: a product of the first group, and the groups.
+template <typename Epilogue>
+struct GroupedParams {
+  GemmParams<Epilogue> product;
+  GroupCall groups;
+};
+
+/// Tiles of rows, at most, that groups of `rows` rows in all have: each ends in at most one that is
+/// not full.
+constexpr int64_t most_row_tiles(int64_t rows, int64_t groups, int64_t block) {
+  const int64_t with_rows = groups < rows ? groups : rows;
+  return (rows + with_rows * (block - 1)) / block;
+}
+
+}  // namespace dlblas

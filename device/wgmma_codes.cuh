@@ -1,0 +1,71 @@
+// Hopper's warpgroup matrix instruction for elements of a byte: D[64, N] += A[64, 32]·B[32, N],
+// e4m3 into f32 or i8 into i32, both operands along K in shared memory, as device/wgmma.cuh has
+// them for f16. The f32 accumulators of e4m3 keep 14 bits: take them out every 128 of K. sm_90a
+// alone; including needs less.  Read next: device/wgmma.cuh, device/gemm/wgmma_codes.cuh.
+#pragma once
+
+#include "device/wgmma.cuh"
+
+namespace dlblas {
+
+#define DLBLAS_CODES_STEP(n, types, a_at, b_at, use, signs)                      \
+  "wgmma.mma_async.sync.aligned.m64n" #n "k32." types " {" DLBLAS_WGMMA_TEXT_##n \
+      "}, " a_at ", " b_at ", " use signs ";\n\t"
+#define DLBLAS_CODES_NEXT(a_at, b_at) "add.s64 a, " a_at ", 2;\n\tadd.s64 b, " b_at ", 2;\n\t"
+#define DLBLAS_CODES(n, types, a_at, b_at, use_at, signs)                                          \
+  if constexpr (2 * kCount == n)                                                                   \
+    asm volatile("{\n\t.reg .pred p;\n\t.reg .b64 a, b;\n\tsetp.ne.b32 p, " use_at                 \
+                 ", 0;\n\t" DLBLAS_CODES_STEP(n, types, a_at, b_at, "p", signs) DLBLAS_CODES_NEXT( \
+                     a_at, b_at) DLBLAS_CODES_STEP(n, types, "a", "b", "1", signs)                 \
+                     DLBLAS_CODES_NEXT("a", "b") DLBLAS_CODES_STEP(n, types, "a", "b", "1", signs) \
+                         DLBLAS_CODES_NEXT("a", "b")                                               \
+                             DLBLAS_CODES_STEP(n, types, "a", "b", "1", signs) "}"                 \
+                 : DLBLAS_WGMMA_OUT_##n                                                            \
+                 : "l"(a), "l"(b), "r"(accumulate));
+#define DLBLAS_CODES_PIN(n) \
+  if constexpr (2 * kCount == n) asm volatile("" : DLBLAS_WGMMA_OUT_##n::"memory");
+
+/// d = A·B (+ d where accumulate is not 0) for a row of the swizzle, 128 along K: four steps. The
+/// widths that are used: 16, 32, 64, 128.
+template <int kCount>
+__device__ __forceinline__ void wgmma_codes(float (&d)[kCount], uint64_t a, uint64_t b,
+                                            int32_t accumulate) {
+  static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 64);
+#define DLBLAS_WGMMA_FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+  // clang-format off
+  DLBLAS_CODES(16, "f32.e4m3.e4m3", "%8", "%9", "%10", ", 1, 1")
+  DLBLAS_CODES(32, "f32.e4m3.e4m3", "%16", "%17", "%18", ", 1, 1")
+  DLBLAS_CODES(64, "f32.e4m3.e4m3", "%32", "%33", "%34", ", 1, 1")
+  DLBLAS_CODES(128, "f32.e4m3.e4m3", "%64", "%65", "%66", ", 1, 1")
+  // clang-format on
+#undef DLBLAS_WGMMA_FOUR
+}
+
+template <int kCount>
+__device__ __forceinline__ void wgmma_codes(int32_t (&d)[kCount], uint64_t a, uint64_t b,
+                                            int32_t accumulate) {
+  static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 64);
+#define DLBLAS_WGMMA_FOUR(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
+  // clang-format off
+  DLBLAS_CODES(16, "s32.s8.s8", "%8", "%9", "%10", "")
+  DLBLAS_CODES(32, "s32.s8.s8", "%16", "%17", "%18", "")
+  DLBLAS_CODES(64, "s32.s8.s8", "%32", "%33", "%34", "")
+  DLBLAS_CODES(128, "s32.s8.s8", "%64", "%65", "%66", "")
+  // clang-format on
+}
+
+/// wgmma_pin of i32 accumulators.
+template <int kCount>
+__device__ __forceinline__ void wgmma_pin(int32_t (&d)[kCount]) {
+  // clang-format off
+  DLBLAS_CODES_PIN(16) DLBLAS_CODES_PIN(32) DLBLAS_CODES_PIN(64) DLBLAS_CODES_PIN(128)
+  // clang-format on
+#undef DLBLAS_WGMMA_FOUR
+}
+
+#undef DLBLAS_CODES
+#undef DLBLAS_CODES_NEXT
+#undef DLBLAS_CODES_PIN
+#undef DLBLAS_CODES_STEP
+
+}  // namespace dlblas

@@ -1,0 +1,141 @@
+"""``dlblas.flash_attention``, ``dlblas.flash_attention_varlen``: attention as models call it; and
+DLBlas' ``flash_attention_v2`` and ``fused_rotary_and_fa``.
+
+In: arrays of any package that the operators take. Out: what the operators return; nothing is
+computed here, and torch.compile follows it. Read next: flash_attention_lse/,
+flash_attention_varlen_lse/.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._functions import FUNCTIONS
+from .._spread import spread
+from ..errors import ArgumentError, ShapeMismatchError
+
+__all__ = ["flash_attention", "flash_attention_v2", "flash_attention_varlen", "fused_rotary_and_fa"]
+
+_dense = FUNCTIONS["flash_attention_lse"].call
+_packed = FUNCTIONS["flash_attention_varlen_lse"].call
+_rotate = FUNCTIONS["apply_rotary_pos_emb"].call
+
+
+def flash_attention(
+    q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,
+    window: int | None = None, softcap: float | None = None, bias: Any = None,
+    return_lse: bool = False,
+) -> Any:  # fmt: skip
+    """Attention: ``softmax(scale · q · kᵀ + bias) · v``, without the scores in memory.
+
+    q ``[B, S, H, D]``, k ``[B, L, Hkv, D]``, v ``[B, L, Hkv, Dv]`` -> o ``[B, S, H, Dv]``; H is a
+    multiple of Hkv, and query head h takes head ``h // (H / Hkv)``. With ``return_lse`` a tuple of
+    o and ``lse = log Σ e^score``, f32 ``[B, H, S]``.
+
+    - ``causal``: query s sees keys up to ``s + L − S``: the last query sees the last key;
+    - ``scale``: None is ``1 / √D``;
+    - ``window``: a query sees as many keys before its own position, and behind it unless causal;
+    - ``softcap``: scores are ``softcap · tanh(scale · q · k / softcap)``;
+    - ``bias``: ``[B, H, S, L]``, 1 allowed for B, H and S; q's dtype or f32; no gradient.
+
+    q is f32, f16 or bf16, k and v have its dtype, o too; any strides. A query that sees no key has
+    o = 0 and lse = −inf. Scores and sums are f32, with one rounding at the store. Errors: those of
+    ``flash_attention_lse``. Source: Dao, FlashAttention-2, 2023; Shah et al., FlashAttention-3,
+    2024.
+    """
+    o, lse = _dense(
+        q, k, v, bias, causal=causal, scale=_scale("flash_attention", scale),
+        window=_window("flash_attention", window), softcap=softcap or 0.0,
+    )  # fmt: skip
+    return (o, lse) if return_lse else o
+
+
+def flash_attention_varlen(
+    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_s: int | None = None,
+    max_l: int | None = None, *, causal: bool = False, scale: float | None = None,
+    window: int | None = None, softcap: float | None = None, return_lse: bool = False,
+) -> Any:  # fmt: skip
+    """Attention of packed sequences of any lengths: ``flash_attention`` of each.
+
+    q ``[T, H, D]``, k ``[U, Hkv, D]``, v ``[U, Hkv, Dv]``, cu_seqlens_q and cu_seqlens_k i32
+    ``[N + 1]``: sequence n has rows ``cu_seqlens[n]`` … ``cu_seqlens[n + 1] − 1`` -> o
+    ``[T, H, Dv]``, with ``return_lse`` a tuple of it and lse, f32 ``[H, T]``. ``max_s`` and
+    ``max_l``, the longest sequences' lengths, are taken for the sake of other libraries' callers:
+    nothing depends on them. Lengths are read on the device alone, and a captured graph serves
+    others. The other arguments, dtypes and numerics are ``flash_attention``'s, errors those of
+    ``flash_attention_varlen_lse``. Source: flash_attn_varlen_func of FlashAttention-2, Dao, 2023.
+    """
+    o, lse = _packed(
+        q, k, v, cu_seqlens_q, cu_seqlens_k, causal=causal,
+        scale=_scale("flash_attention_varlen", scale),
+        window=_window("flash_attention_varlen", window), softcap=softcap or 0.0,
+    )  # fmt: skip
+    return (o, lse) if return_lse else o
+
+
+def flash_attention_v2(q: Any, k: Any, v: Any) -> Any:
+    """DLBlas' name of ``flash_attention`` without a mask: q, k, v ``[B, S, H, D]`` -> o.
+
+    ``softmax(q · kᵀ / √D) · v``. Shapes, dtypes, numerics and errors are ``flash_attention``'s.
+    """
+    return flash_attention(q, k, v)
+
+
+def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
+    """Rotation of query and key heads, then attention without a mask: o ``[B, S, H, Dv]``.
+
+    Pairs ``(i, i + D/2)`` turn, as in ``apply_rotary_pos_emb``; then ``flash_attention``.
+
+    q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]``,
+    ``[S, D]`` or ``[B, S, 1, D]``, where B may be 1. q and k stay as they are. Two launches;
+    rotated heads are rounded to q's dtype. Errors: ShapeMismatchError for other tables, and those
+    of ``apply_rotary_pos_emb`` and ``flash_attention_lse``. Source: Su et al., RoFormer, 2021;
+    Dao, FlashAttention-2, 2023.
+    """
+    tokens = tuple(q.shape[:-2])
+    tables = [_table(table, name, tokens) for table, name in ((cos, "cos"), (sin, "sin"))]
+    q, k = _rotate(q, k, *tables)
+    return flash_attention(q, k, v)
+
+
+def _scale(op: str, scale: float | None) -> float:
+    if scale is None:
+        return 0.0  # the operators' word for 1 / √D
+    if scale == 0:
+        expected = "another number than 0, or None for 1/√D"
+        raise ArgumentError.from_library(
+            f"{op}: scale leaves nothing of q and k; expected {expected}, got 0",
+            op, "scale", expected, "0",
+        )  # fmt: skip
+    return scale
+
+
+def _window(op: str, window: int | None) -> int:
+    if window is None:
+        return -1
+    if window < 0:
+        expected = "0 or more keys, or None for all"
+        raise ArgumentError.from_library(
+            f"{op}: window is out of range; expected {expected}, got {window}",
+            op, "window", expected, str(window),
+        )  # fmt: skip
+    return window
+
+
+def _table(table: Any, name: str, tokens: tuple[int, ...]) -> Any:
+    """A table for all tokens of q, without a copy."""
+    shape = tuple(table.shape)
+    if len(shape) == len(tokens) + 2 and shape[-2] == 1:
+        shape = (*shape[:-2], shape[-1])
+        table = table.reshape(shape)
+    wanted = (*tokens, shape[-1])
+    ahead = (1,) * (len(wanted) - len(shape)) + shape
+    if len(ahead) != len(wanted) or any(
+        have not in (1, want) for have, want in zip(ahead, wanted, strict=True)
+    ):
+        expected = f"[S, D], [B, S, D] or [B, S, 1, D] for tokens {tokens}"
+        raise ShapeMismatchError.from_library(
+            f"fused_rotary_and_fa: {name} has another shape; expected {expected}, got {shape}",
+            "fused_rotary_and_fa", name, expected, str(shape),
+        )  # fmt: skip
+    return table if shape == wanted else spread(table, wanted)

@@ -1,0 +1,44 @@
+// What hosts and the instruction-set objects of attention over rows of keys agree on: plain values.
+// Read next: ops/attention/attend_simd.hpp (the passes), attend_cpu.hpp (calls them).
+#pragma once
+
+#include <stdint.h>
+
+#include "device/dtype.hpp"
+
+namespace dlblas::attention {
+
+/// Some keys or values: a pointer to each row, whose elements lie side by side.
+struct AttendRows {
+  const void* const* rows;
+  int64_t count, width;
+  DType type;  // f32, f16 or bf16
+};
+
+/// What a CPU does with blocks of keys. Rows of f32 lie side by side, aligned to nothing.
+struct AttendPasses {
+  void (*widen)(DType type, const void* from, int64_t count, float* to);
+  void (*narrow)(DType type, const float* from, int64_t count, void* to);
+  /// scores[m·ld + j] = q[m·width …]·k_j
+  void (*scores)(const AttendRows& keys, const float* q, int64_t queries, float* scores,
+                 int64_t ld);
+  /// scores = e^(factor·score − most), capped first where cap is not 0. `most` and `sum` are those
+  /// of the keys before, and of all after; returns what sums of before are multiplied with.
+  float (*powers)(float* scores, int64_t count, float factor, float cap, float* most, float* sum);
+  /// o[m·width …] = o·scale[m] + Σ_j p[m·ld + j]·v_j
+  void (*mix)(const AttendRows& values, const float* p, int64_t ld, const float* scale,
+              int64_t queries, float* o);
+};
+
+}  // namespace dlblas::attention
+
+// One entry per instruction set, in objects of their own.
+namespace dlblas::baseline {
+attention::AttendPasses attend_passes();
+}
+namespace dlblas::avx2 {
+attention::AttendPasses attend_passes();
+}
+namespace dlblas::avx512 {
+attention::AttendPasses attend_passes();
+}

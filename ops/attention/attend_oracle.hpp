@@ -1,0 +1,164 @@
+// Attention of one query over the keys that it sees, in f64, and how far kernels in f32 may be off:
+// what the oracles of attention over paged caches share.
+//   s_j = f · (q · k_j), capped;  p_j = e^(s_j − m), m = max;  o = Σ p·v / Σ p;  lse = m + log Σ p
+// Errors are in units u = 2^-24.
+//   A score: the roundings of its dot product (RowWalk: 16 chains or more), times f; 5 of itself
+//   for
+// the factors; tanh to 8 units of the last place: 20 of what it makes. Tensor cores cut: n/2·R for
+// inputs of 16 bits (device/oracle/sum_error.hpp).
+//   A power: 4 + 1.5·|s − m| (ops/norm/softmax/softmax_ref.hpp), |m| for a maximum that is
+// rounded times log2 e, and √c for the c times that a running maximum may grow.
+//   o moves by Σ p·e·(v − o) / Σ p. Errors of keys differ: they add up as squares, 0.7 of which
+// is six deviations; a sixteenth of their plain sum is allowed besides, for keys that are alike,
+// and all of what is cut.
+//   Σ p·v: half of sum_error, five deviations of one chain; Σ p: 0.7 of sum_roundings. Kernels take
+//   p apart into two numbers of 16 bits: bf16 leaves 2^-17
+// of p, f16 2^-22 and, of the p below 2^-24, 2^-35. The quotient: 3.
+// What is infinite on the way is undefined; NaN gives NaN. Read next: paged_attention_lse/,
+// device/oracle/sum_error.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/element.hpp"
+#include "kernels/row_reference.hpp"
+
+namespace dlblas::attention {
+
+inline constexpr double kFlushed = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
+inline constexpr double kMost = 0x1p126;                  // more, and f32 may not hold it
+
+class AttendedRow {
+ public:
+  /// `type`: of q, which decides what kernels do with p; `width`: of v.
+  AttendedRow(DType type, std::int64_t width)
+      : narrow_(size_of(type) < 4), half_(type == DType::kF16), width_(width) {}
+
+  /// A key: q and k of `depth` elements, and v.
+  void add(const double* q, const double* k, std::int64_t depth, double factor, double cap,
+           const double* v) {
+    kernels::RowWalk dot;
+    SumWalk plain;
+    for (std::int64_t i = 0; i < depth; ++i) {
+      dot.add(q[i] * k[i]);
+      if (narrow_) plain.add(q[i] * k[i]);
+    }
+    const double size = std::abs(factor);
+    double score = dot.sum() * factor;
+    double off = dot.roundings() * size + 3 * std::abs(score) + 0x1p-149 / kRounding;
+    double cut = narrow_ ? static_cast<double>(std::min<std::int64_t>(depth, 0x10000)) / 2 *
+                               std::sqrt(plain.sizes().path) * size
+                         : 0;
+    lost_ |= dot.overflows() || dot.size() * size >= kMost || std::isinf(score);
+    if (cap != 0) {
+      const double slope = 1 / std::pow(std::cosh(score / cap), 2);
+      score = cap * std::tanh(score / cap);
+      off = off * std::min(1.0, 2 * slope + 1e-3) + 20 * std::abs(score);
+      cut *= std::min(1.0, 2 * slope + 1e-3);
+    }
+    add_score(score, off, cut, v);
+  }
+  /// A value that this row does not see but another of its sequence: kernels that take rows
+  /// together multiply it with 0.
+  void add_unseen(const double* v) {
+    for (std::int64_t d = 0; d < width_; ++d)
+      if (!std::isfinite(v[d])) touched_.push_back(d);
+  }
+  /// A logit without a value.
+  void add_sink(double sink) { add_score(sink, 0, 0, nullptr); }
+
+  /// The row of o, `scale` times: values and magnitudes [width].
+  void output(double scale, double* value, double* magnitude) const {
+    const Weights w(*this);
+    std::vector<SumWalk> sums(static_cast<std::size_t>(width_));
+    std::vector<double> sizes(static_cast<std::size_t>(width_)), weighed(sizes);
+    for (std::size_t j = 0; j < keys_.size(); ++j) {
+      if (!keys_[j].v) continue;
+      for (std::int64_t d = 0; d < width_; ++d) {
+        const double v = keys_[j].v[d];
+        sums[d].add(w.p[j] * v);
+        sizes[d] += std::abs(v);
+        weighed[d] += w.p[j] * std::abs(v);
+      }
+    }
+    const SumModel model = sum_model(static_cast<std::int64_t>(keys_.size()), narrow_);
+    std::vector<double> squares(sizes.size()), plain(sizes.size());
+    for (std::int64_t d = 0; d < width_; ++d) value[d] = w.sum == 0 ? 0 : sums[d].sum() / w.sum;
+    for (std::size_t j = 0; j < keys_.size(); ++j)
+      for (std::int64_t d = 0; d < width_; ++d) {
+        const double away = w.p[j] * std::abs((keys_[j].v ? keys_[j].v[d] : 0) - value[d]);
+        squares[d] += std::pow(away * w.off[j], 2);
+        plain[d] += away * (w.off[j] / 16 + keys_[j].cut);
+      }
+    const double split = !narrow_ ? 0 : half_ ? 4 : 128;
+    for (std::int64_t d = 0; d < width_; ++d) {
+      const double total = std::max(w.sum, 0x1p-1000), o = std::abs(value[d]);
+      const double off = std::sqrt(squares[d]) + plain[d] +
+                         0.7 * sum_error(model, sums[d].sizes()) + split * weighed[d] +
+                         (half_ ? 0x1p-11 * sizes[d] : 0) + kFlushed * sizes[d];
+      const bool lost = lost_ || weighed[d] >= kMost || std::abs(value[d] * scale) >= kMost;
+      value[d] *= scale;
+      magnitude[d] = std::abs(scale) * (off / total + o * (0.7 * w.sum_off + 3));
+      if (std::isnan(value[d])) magnitude[d] = 0;
+      if (lost && (!std::isnan(value[d]) || infinite_)) magnitude[d] = -1;
+      if (!std::isfinite(magnitude[d])) magnitude[d] = -1;
+    }
+    for (const std::int64_t d : touched_) magnitude[d] = -1;
+  }
+  void lse(double* value, double* magnitude) const {
+    const Weights w(*this);
+    *value = w.sum == 0 ? -std::numeric_limits<double>::infinity() : w.most + std::log(w.sum);
+    double squares = 0, plain = 0;
+    for (std::size_t j = 0; j < keys_.size(); ++j) {
+      squares += std::pow(w.p[j] * w.off[j], 2);
+      plain += w.p[j] * (w.off[j] / 16 + keys_[j].cut);
+    }
+    const double off = w.sum == 0 ? 0
+                                  : (std::sqrt(squares) + plain) / w.sum + w.sum_off + 8 +
+                                        2 * std::abs(*value) + 2 * std::abs(w.most);
+    *magnitude = lost_ ? -1 : std::isfinite(off) ? off : 0;
+  }
+
+ private:
+  struct Key {
+    double score, off, cut;
+    const double* v;
+  };
+  /// Powers of all keys, and what they may be off by.
+  struct Weights {
+    double most = -std::numeric_limits<double>::infinity(), sum = 0, sum_off = 0;
+    std::vector<double> p, off;
+    explicit Weights(const AttendedRow& row) {
+      double changes = 0;
+      for (const Key& key : row.keys_)
+        if (key.score > most) most = key.score, ++changes;
+      const double base = std::isinf(most) ? 0 : most;
+      SumWalk walk;
+      for (const Key& key : row.keys_) {
+        p.push_back(std::exp(key.score - base));
+        off.push_back(key.off + 4 + 1.5 * std::min(200.0, std::abs(key.score - base)) +
+                      std::abs(base) + std::sqrt(changes));
+        walk.add(p.back());
+      }
+      sum = walk.sum();
+      sum_off = sum > 0 ? kernels::sum_roundings(static_cast<std::int64_t>(p.size()), sum,
+                                                 walk.sizes().squares)
+                        : 0;
+    }
+  };
+  void add_score(double score, double off, double cut, const double* v) {
+    infinite_ |= std::isinf(score);
+    lost_ |= std::isinf(score) && score > 0;
+    keys_.push_back({score, off, cut, v});
+  }
+
+  bool narrow_, half_, lost_ = false, infinite_ = false;
+  std::int64_t width_;
+  std::vector<Key> keys_;
+  std::vector<std::int64_t> touched_;
+};
+
+}  // namespace dlblas::attention

@@ -1,0 +1,4 @@
+// Attention's passes for AVX-512 (F, BW, VL, DQ).
+// The build gives this file its flags by its suffix. Out: dlblas::avx512::attention_passes. Flow:
+// [compile] picks the passes.  Read next: ops/attention/attention_simd.hpp.
+#include "ops/attention/attention_simd.hpp"

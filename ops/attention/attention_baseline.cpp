@@ -1,0 +1,4 @@
+// Attention's passes for any CPU.
+// The build gives this file its flags by its suffix. Out: dlblas::baseline::attention_passes. Flow:
+// [compile] picks the passes.  Read next: ops/attention/attention_simd.hpp.
+#include "ops/attention/attention_simd.hpp"

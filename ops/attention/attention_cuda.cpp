@@ -1,0 +1,262 @@
+// Attention on NVIDIA GPUs, below the operators: cuda_mma for f16 and bf16 with heads up to 256,
+// cuda_rows for everything. In: Problem, Config; Args. Out: Kernel and its source; launches.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: attention_mma.cuh,
+// attention_rows.cuh.
+#include "core/rates.hpp"
+#include "generated/source_hashes.hpp"
+#include "kernels/cuda_form.hpp"
+#include "ops/attention/attention_cuda_config.hpp"
+#include "ops/attention/attention_host.hpp"
+
+namespace dlblas::attention {
+namespace {
+
+const AttentionOp& op_of(const Query& q) { return q.user<AttentionOp>(); }
+std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
+std::int32_t rounded_up(std::int64_t n, std::int64_t step) {
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, (n + step - 1) / step) * step);
+}
+
+bool rows_side_by_side(Layout layout) {
+  return layout == Layout::kContiguous || layout == Layout::kRowStrided ||
+         layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast;
+}
+bool aligned_to_elements(const TensorTraits& t) { return (1 << t.align_log2) >= size_of(t.dtype); }
+Reach reach_of(const TensorTraits& t, std::int64_t width) {
+  if (rows_side_by_side(t.layout) && t.align_log2 >= 4 && width % (16 / size_of(t.dtype)) == 0)
+    return Reach::kWide;
+  return aligned_to_elements(t) ? Reach::kElement : Reach::kByte;
+}
+Reach farther(Reach a, Reach b) { return a < b ? b : a; }
+
+AttentionTraits traits_of(const Query& q) {
+  const AttentionOp& op = op_of(q);
+  const Problem& p = q.problem;
+  const std::int64_t d = dim(q, op.d), dv = dim(q, op.dv);
+  AttentionTraits s{};
+  s.type = p.tensors[op.q].dtype;
+  s.bias = op.bias < 0 ? DType::kAbsent : p.tensors[op.bias].dtype;
+  s.d = rounded_up(d, 32), s.dv = rounded_up(dv, 32);
+  s.in = farther(reach_of(p.tensors[op.q], d),
+                 farther(reach_of(p.tensors[op.k], d), reach_of(p.tensors[op.v], dv)));
+  s.out = reach_of(p.tensors[op.o], dv);
+  s.bias_bytes =
+      op.bias >= 0 && s.bias != DType::kAbsent && !aligned_to_elements(p.tensors[op.bias]);
+  s.cap = p.scalars[kSoftcapKey] != 0;
+  s.packed_sequences = op.packed();
+  return s;
+}
+
+const TraitsTable<AttentionTraits>& members_of_traits() {
+  using S = AttentionTraits;
+  static const auto* members = new TraitsTable<S>{
+      "dlblas::attention::AttentionTraits",
+      {member<&S::type>("type"), member<&S::bias>("bias"), member<&S::d>("d"), member<&S::dv>("dv"),
+       member<&S::in>("in"), member<&S::out>("out"), member<&S::bias_bytes>("bias_bytes"),
+       member<&S::cap>("cap"), member<&S::packed_sequences>("packed_sequences")}};
+  return *members;
+}
+
+/// Rows of a tile: of a grid that tile_at() takes apart.
+AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t tile_rows,
+                          cuda::Launch& how) {
+  const AttentionCall call(args, op);
+  AttentionParams p{};
+  p.q = call.q.t.data, p.k = call.k.t.data, p.v = call.v.t.data, p.o = call.o.t.data;
+  std::copy_n(call.q.at, 4, p.q_at), std::copy_n(call.k.at, 4, p.k_at);
+  std::copy_n(call.v.at, 4, p.v_at), std::copy_n(call.o.at, 4, p.o_at);
+  if (call.has_bias()) {
+    p.bias = call.bias().data;
+    for (int i = 0; i < 4; ++i) p.bias_at[i] = call.bias_at(i);
+  }
+  const TensorView& lse = args.tensors[op.lse];
+  p.lse = static_cast<float*>(lse.data);
+  p.lse_at[0] = op.packed() ? 0 : lse.strides[0];
+  p.lse_at[1] = lse.strides[lse.rank - 2], p.lse_at[2] = lse.strides[lse.rank - 1];
+  if (op.packed()) {
+    p.cu_q = static_cast<const std::int32_t*>(args.tensors[op.cu_q].data);
+    p.cu_k = static_cast<const std::int32_t*>(args.tensors[op.cu_k].data);
+    p.cu_q_at = args.tensors[op.cu_q].strides[0], p.cu_k_at = args.tensors[op.cu_k].strides[0];
+  }
+  const std::int64_t rows = args.letters[op.q_rows];
+  p.q_rows = static_cast<std::int32_t>(rows);
+  p.k_rows = static_cast<std::int32_t>(args.letters[op.k_rows]);
+  p.batches = static_cast<std::int32_t>(call.batches);
+  p.heads = static_cast<std::int32_t>(call.heads);
+  p.group = static_cast<std::int32_t>(call.group);
+  // Few positions: all heads over one of k share a tile.
+  const std::int64_t each = op.packed() ? rows / std::max<std::int64_t>(1, call.batches) : rows;
+  p.pack =
+      each * call.group <= tile_rows && rows * call.group < (std::int64_t{1} << 31) ? p.group : 1;
+  p.d = static_cast<std::int32_t>(call.d), p.dv = static_cast<std::int32_t>(call.dv);
+  const std::int64_t tiles = op.packed() ? rows * p.pack / tile_rows + call.sequences()
+                                         : (rows * p.pack + tile_rows - 1) / tile_rows;
+  p.tiles = static_cast<std::int32_t>(tiles);
+  p.window = static_cast<std::int32_t>(std::min<std::int64_t>(call.window, (1 << 30)));
+  p.scale = static_cast<float>(call.scale), p.cap = static_cast<float>(call.cap);
+  p.causal = call.causal;
+  const bool nothing = rows == 0 || call.sequences() == 0 || call.heads == 0 || call.group == 0;
+  const std::int64_t grid =
+      nothing ? 0 : tiles * (call.all_heads() / p.pack) * (op.packed() ? 1 : call.batches);
+  how.grid.x = static_cast<unsigned>(grid);
+  return p;
+}
+
+/// Blocks of a grid, at most, and sizes that a kernel counts in 32 bits.
+Support supports_sizes(const Query& q) {
+  const AttentionOp& op = op_of(q);
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  std::int64_t grid = dim(q, op.heads) * dim(q, op.group);
+  for (const int letter : {op.q_rows, op.k_rows, op.batch})
+    if (dim(q, letter) > kMost) return Support::no("{} rows or sequences", dim(q, letter));
+  if (grid > kMost) return Support::no("{} heads", grid);
+  const std::int64_t tiles = dim(q, op.q_rows) / 16 + 1;
+  const std::int64_t all = op.packed() ? tiles + dim(q, op.batch) : tiles * dim(q, op.batch);
+  if (grid > 0 && all > kMost / grid) return Support::no("{} heads of {} tiles", grid, all);
+  return Support::yes();
+}
+
+double roofline(const Query& q, double reached_products, double reached_bytes) {
+  const AttentionOp& op = op_of(q);
+  const auto size = [&](int letter) { return static_cast<double>(dim(q, letter)); };
+  const double sequences = std::max(1.0, size(op.batch));
+  const double heads = size(op.heads) * size(op.group), width = size(op.d) + size(op.dv);
+  const double rows = size(op.q_rows) * (op.packed() ? 1 : sequences);
+  const double keys = size(op.k_rows) / (op.packed() ? sequences : 1);
+  const DType type = q.problem.tensors[op.q].dtype;
+  const double products = 2 * rows * heads * keys * width;
+  const double bytes =
+      width * size_of(type) *
+      (rows * heads + size(op.k_rows) * (op.packed() ? 1 : sequences) * size(op.heads));
+  return 1e3 * launch_s(q.device) +
+         roofline_ms(q.device, bytes / reached_bytes, products / reached_products, type);
+}
+
+/// The step of both: nothing is launched for no rows.
+template <typename Form>
+int launch_tiles(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  const auto& s = kernel.load<typename Form::State>();
+  cuda::Launch how;
+  how.block.x = static_cast<unsigned>(s.config.warps * 32);
+  how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+  const AttentionParams p = params_of(*static_cast<const AttentionOp*>(s.user), args,
+                                      s.config.warps * Form::kWarpRows, how);
+  return how.grid.x == 0 ? 0 : cuda::launch(*kernel.entries[0], how, p, context.stream);
+}
+
+struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
+  static constexpr const char* kInclude = "ops/attention/attention_mma.cuh";
+  static constexpr const char* kEntry = "dlblas::attention::attention_mma";
+  static constexpr const char* kConfigName = "dlblas::attention::AttentionMmaConfig";
+  static constexpr int kWarpRows = 16;
+
+  static const ConfigTable<Config>& table() {
+    static const auto* knobs =
+        new ConfigTable<Config>{field<&Config::warps>("warps", {1, 2, 4, 8}),
+                                field<&Config::keys>("keys", {16, 32, 64, 128})};
+    return *knobs;
+  }
+  static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
+  static Support supports(const Query& q) {
+    const AttentionOp& op = op_of(q);
+    if (size_of(q.problem.tensors[op.q].dtype) != 2)
+      return Support::no("{} has no 16 bits an element", tensor(op.q));
+    for (const int letter : {op.d, op.dv})
+      if (dim(q, letter) > 256) return Support::no("heads of {}; at most 256", dim(q, letter));
+    return supports_sizes(q);
+  }
+  static Traits traits(const Query& q, const Config&) { return traits_of(q); }
+  static std::int64_t bytes(const Query& q, const Config& c) {
+    const Traits s = traits_of(q);
+    return (c.warps * 16 + 2 * c.keys) * (2 * s.d + 16) + 2 * c.keys * (2 * s.dv + 16);
+  }
+  /// Registers of a thread for what it accumulates, and the memory that every GPU has.
+  static bool fits(const Query& q, const Config& c) {
+    const Traits s = traits_of(q);
+    const int held = s.d <= 128 && s.bias == DType::kAbsent ? s.d / 4 : 4;
+    return s.dv / 2 + c.keys / 2 + held <= 168 && bytes(q, c) <= 99 * 1024;
+  }
+  static void constrain(const Query& q, Space& space) {
+    const QueryCopy copy(q);
+    space.require(table(), "registers and shared memory hold a block",
+                  [copy](const Config& c) { return fits(copy, c); });
+  }
+  static Config preset(const Query& q) {
+    const AttentionOp& op = op_of(q);
+    const std::int64_t rows = op.packed() ? 64 : dim(q, op.q_rows) * dim(q, op.group);
+    Config c;
+    if (rows <= 32) c.warps = rows <= 16 ? 1 : 2;
+    while (c.keys > 16 && !fits(q, c)) c.keys /= 2;
+    return c;
+  }
+  static double milliseconds(const Query& q, const Config&) {
+    constexpr double kProducts = 0.35, kBytes = 0.5;  // of the peaks; not measured yet
+    return roofline(q, kProducts, kBytes);
+  }
+  static std::int32_t shared_bytes(const Query& q, const State& s) {
+    return static_cast<std::int32_t>(bytes(q, s.config));
+  }
+  static std::vector<StepFn> steps(const State&) { return {launch_tiles<MmaForm>}; }
+};
+
+struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
+  static constexpr const char* kInclude = "ops/attention/attention_rows.cuh";
+  static constexpr const char* kEntry = "dlblas::attention::attention_rows";
+  static constexpr const char* kConfigName = "dlblas::attention::AttentionRowsConfig";
+  static constexpr int kWarpRows = kRowsOfWarp;
+  static constexpr std::int64_t kMostShared = 96 * 1024;
+
+  static const ConfigTable<Config>& table() {
+    static const auto* knobs =
+        new ConfigTable<Config>{field<&Config::warps>("warps", {1, 2, 4, 8})};
+    return *knobs;
+  }
+  static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
+  static std::int64_t bytes(const Query& q, const Config& c) {
+    return c.warps * kRowsOfWarp * dim(q, op_of(q).d) * std::int64_t{sizeof(float)};
+  }
+  static Support supports(const Query& q) {
+    if (bytes(q, {1}) > kMostShared)
+      return Support::no("heads of {}; at most {}", dim(q, op_of(q).d),
+                         kMostShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
+    return supports_sizes(q);
+  }
+  static void constrain(const Query& q, Space& space) {
+    const QueryCopy copy(q);
+    space.require(table(), "shared memory holds the queries",
+                  [copy](const Config& c) { return bytes(copy, c) <= kMostShared; });
+  }
+  /// One element at a time, of whatever width.
+  static Traits traits(const Query& q, const Config&) {
+    Traits s = traits_of(q);
+    s.d = s.dv = 0;
+    for (Reach* r : {&s.in, &s.out})
+      if (*r == Reach::kWide) *r = Reach::kElement;
+    return s;
+  }
+  static Config preset(const Query& q) {
+    Config c;
+    while (c.warps > 1 && bytes(q, c) > kMostShared) c.warps /= 2;
+    return c;
+  }
+  static double milliseconds(const Query& q, const Config&) {
+    // Of the peaks; not measured yet. Of 16-bit types tensor cores' peak is the model's.
+    const bool half = size_of(q.problem.tensors[op_of(q).q].dtype) == 2;
+    return roofline(q, half ? 0.004 : 0.05, 0.3);
+  }
+  static std::int32_t shared_bytes(const Query& q, const State& s) {
+    return static_cast<std::int32_t>(bytes(q, s.config));
+  }
+  static std::vector<StepFn> steps(const State&) { return {launch_tiles<RowsForm>}; }
+};
+
+}  // namespace
+
+std::vector<Implementation> attention_cuda(const AttentionOp& op) {
+  return {
+      kernels::make_cuda<MmaForm>("cuda_mma", source_hash("ops/attention/attention_cuda.cpp"), &op),
+      kernels::make_cuda<RowsForm>("cuda_rows", source_hash("ops/attention/attention_cuda.cpp"),
+                                   &op)};
+}
+
+}  // namespace dlblas::attention

@@ -1,0 +1,57 @@
+// What hosts and the CUDA kernels of attention agree on: plain values.
+// Read next: attention_mma.cuh, attention_rows.cuh.
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas::attention {
+
+/// How rows of a tensor are accessed.
+enum class Reach : int32_t {
+  kWide,     // 16 bytes at a time
+  kElement,  // one element at a time, at any stride
+  kByte,     // the same, at addresses that no element is aligned to
+};
+
+struct AttentionTraits {
+  DType type;
+  DType bias;       // kAbsent: none
+  int32_t d, dv;    // of a head, rounded up to what the kernel works with
+  Reach in, out;    // of q, k and v; of o
+  bool bias_bytes;  // the bias is not aligned to its elements
+  bool cap, packed_sequences;
+};
+
+struct AttentionMmaConfig {
+  int32_t warps = 4;  // of a block, with 16 rows each
+  int32_t keys = 64;  // of a block of keys
+};
+struct AttentionRowsConfig {
+  int32_t warps = 4;  // of a block, with kRowsOfWarp rows each
+};
+inline constexpr int kRowsOfWarp = 4;
+
+/// Strides in elements: batch, row, head, column. Packed sequences have no batch.
+struct AttentionParams {
+  const void *q, *k, *v, *bias;
+  void* o;
+  float* lse;
+  const int32_t *cu_q, *cu_k;
+  int64_t q_at[4], k_at[4], v_at[4], o_at[4];
+  int64_t bias_at[4];  // batch, head, row, key
+  int64_t lse_at[3];   // batch, head, row
+  int64_t cu_q_at, cu_k_at;
+  int32_t q_rows, k_rows;  // of a sequence; packed: of all
+  int32_t batches, heads;  // heads of k
+  int32_t group;           // query heads of each
+  int32_t pack;            // query heads of a tile's position: 1 or group
+  int32_t d, dv;
+  int32_t tiles;   // of a head (and sequence)
+  int32_t window;  // −1: none
+  float scale, cap;
+  int32_t causal, unused;
+};
+static_assert(sizeof(AttentionParams) == 8 * (8 + 16 + 4 + 3 + 2) + 4 * 14,
+              "host and device read the same");
+
+}  // namespace dlblas::attention

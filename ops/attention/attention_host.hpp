@@ -1,0 +1,141 @@
+// What attention operators over keys that lie in order (dense and packed sequences) share on the
+// host: where their tensors stand in the schema, which keys a row sees, the oracle.
+// Read next: attention_oracle.cpp, attention_cpu.cpp, attention_cuda.hpp.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "core/element.hpp"
+#include "registry/operator.hpp"
+
+namespace dlblas::attention {
+
+/// Places in an operator's schema; −1: it has none.
+struct AttentionOp {
+  int q, k, v, bias, cu_q, cu_k, o, lse;           // tensors
+  int batch, q_rows, heads, group, d, k_rows, dv;  // letters: heads of k, queries' for each of them
+  bool packed() const { return cu_q >= 0; }
+};
+/// Scalars, in the order of both schemas, and their places in the key.
+enum AttentionScalar : int { kCausal, kScale, kWindow, kSoftcap };
+enum AttentionKey : int { kCausalKey, kWindowKey, kSoftcapKey };
+
+/// Keys [first, end).
+struct Keys {
+  std::int64_t first, end;
+};
+/// One sequence: its rows of q and of k.
+struct Sequence {
+  std::int64_t q_from, q_rows, k_from, k_rows;
+  bool none = false;  // rows that belong to no sequence, and see nothing
+};
+
+/// A tensor as [batch, row, head, column]; packed sequences have no batch.
+struct Heads {
+  TensorView t;
+  std::int64_t at[4];
+  std::int64_t offset(std::int64_t b, std::int64_t row, std::int64_t head) const {
+    return b * at[0] + row * at[1] + head * at[2];
+  }
+  double element(std::int64_t offset, std::int64_t column) const {
+    return load_element(t, offset + column * at[3]);
+  }
+};
+
+/// One call.
+struct AttentionCall {
+  const Args& args;
+  const AttentionOp& op;
+  Heads q, k, v, o;
+  std::int64_t batches, heads, group, d, dv;
+  bool causal;
+  std::int64_t window;  // −1: none
+  double scale, cap;    // cap 0: none
+
+  AttentionCall(const Args& call, const AttentionOp& which)
+      : args(call),
+        op(which),
+        q(view(which.q)),
+        k(view(which.k)),
+        v(view(which.v)),
+        o(view(which.o)),
+        batches(call.letters[which.batch]),
+        heads(call.letters[which.heads]),
+        group(call.letters[which.group]),
+        d(call.letters[which.d]),
+        dv(call.letters[which.dv]),
+        causal(call.scalars[kCausal].i != 0),
+        window(call.scalars[kWindow].i),
+        scale(call.scalars[kScale].f),
+        cap(call.scalars[kSoftcap].f) {
+    if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, d)));
+  }
+
+  std::int64_t all_heads() const { return heads * group; }
+  /// Behind packed ones there is one of the rows that belong to none.
+  std::int64_t sequences() const { return op.packed() ? batches + 1 : batches; }
+  Sequence sequence(std::int64_t b) const {
+    const std::int64_t rows = args.letters[op.q_rows], keys = args.letters[op.k_rows];
+    if (!op.packed()) return {0, rows, 0, keys};
+    const Keys of_q = part(op.cu_q, b, rows), of_k = part(op.cu_k, b, keys);
+    return {of_q.first, of_q.end - of_q.first, of_k.first, of_k.end - of_k.first, b == batches};
+  }
+  /// What position `row` of a sequence sees: the last query is at the last key.
+  Keys visible(const Sequence& s, std::int64_t row) const {
+    const std::int64_t at = row + s.k_rows - s.q_rows;
+    Keys keys{0, s.k_rows};
+    if (causal) keys.end = std::min(keys.end, at + 1);
+    if (window >= 0) {
+      keys.first = std::max<std::int64_t>(0, at - window);
+      if (!causal) keys.end = std::min(keys.end, at + window + 1);
+    }
+    if (s.none) return {0, 0};
+    keys.end = std::max(keys.end, keys.first);
+    return keys;
+  }
+  /// Offset and stride of a row of bias, or nothing.
+  bool has_bias() const { return op.bias >= 0 && args.has(op.bias); }
+  const TensorView& bias() const { return args.tensors[op.bias]; }
+  std::int64_t bias_at(int i) const { return bias().shape[i] == 1 ? 0 : bias().strides[i]; }
+  std::int64_t bias_row(std::int64_t b, std::int64_t head, std::int64_t row) const {
+    return b * bias_at(0) + head * bias_at(1) + row * bias_at(2);
+  }
+  std::int64_t lse_row(std::int64_t b, std::int64_t head) const {
+    const TensorView& t = args.tensors[op.lse];
+    return op.packed() ? head * t.strides[0] : b * t.strides[0] + head * t.strides[1];
+  }
+  std::int64_t lse_step() const {
+    const TensorView& t = args.tensors[op.lse];
+    return t.strides[t.rank - 1];
+  }
+
+ private:
+  Heads view(int i) const {
+    const TensorView& t = args.tensors[i];
+    if (op.packed()) return {t, {0, t.strides[0], t.strides[1], t.strides[2]}};
+    return {t, {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}};
+  }
+  /// Between offsets b and b + 1, and nothing outside `rows`, whatever they say; the first is 0.
+  Keys part(int cu, std::int64_t b, std::int64_t rows) const {
+    const TensorView& t = args.tensors[cu];
+    const auto at = [&](std::int64_t i) {
+      if (i == 0 || i > batches) return i == 0 ? 0 : rows;
+      return std::clamp<std::int64_t>(static_cast<std::int64_t>(load_element(t, i * t.strides[0])),
+                                      0, rows);
+    };
+    return {at(b), std::max(at(b), at(b + 1))};
+  }
+};
+
+void attention_reference(const AttentionOp& op, const Args& args, const std::int64_t* rows,
+                         std::int64_t num_rows, OracleOut* out);
+Bound attention_bound(const Problem& problem, const AttentionOp& op, int result);
+/// Refuses scalars that no kernel could mean.
+void check_attention(const char* name, const Args& args);
+/// One implementation per instruction set; `op` lives as long as the process.
+std::vector<Implementation> attention_cpu(const AttentionOp& op);
+/// cuda_mma and cuda_rows.
+std::vector<Implementation> attention_cuda(const AttentionOp& op);
+
+}  // namespace dlblas::attention

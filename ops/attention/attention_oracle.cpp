@@ -1,0 +1,241 @@
+// The oracle of attention over keys in order, in f64 and for any strides.
+//   s = scale·q·k, cap·tanh(s / cap), + bias; w = e^(s − max); o = Σ w·v / Σ w; lse = max + log Σ w
+// The error it allows, in units u = 2^-24:
+//   a logit: the sum over D (device/oracle/sum_error.hpp; kernels add in two chains at least), the
+//   product with scale, the cap (tanh is good to 8 u, of 1) and the bias 2 each of what they make.
+//   a weight is off by what its logit is, and by 5 + 1.5·(max − s) for the exponential and its
+//   argument; what the largest logit is off by cancels. Where that is no small part, the weight is
+//   at most e^(s − max + off); where this reaches 1, the row is undefined: two keys may change
+//   places. o is off by Σ w·|v − o|·off. Errors of keys are independent but where keys are alike:
+//   six deviations and a sixteenth of the worst. Then the sum over keys. lse is off by the same
+//   mean of logits' errors, and by roundings of the largest and of itself. P in 16 bits, for tensor
+//   cores: each weight is rounded to q's type, which walks along Σ w·v; a weight of f16 below 2^-14
+//   loses up to 2^-25.
+// Read next: attention_host.hpp, attention_mma.cuh.
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "core/error.hpp"
+#include "ops/attention/attention_host.hpp"
+
+namespace dlblas::attention {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// A weight times an infinity is NaN where a kernel's weight is 0.
+constexpr double kSurely = 0x1p-20;
+
+struct Logit {
+  double value, off;  // off in units of u
+};
+
+class Oracle {
+ public:
+  explicit Oracle(const AttentionCall& call)
+      : call_(call),
+        half_(size_of(call.q.t.dtype) == 2),
+        dot_model_(sum_model(call.d, half_)),
+        q_(static_cast<std::size_t>(call.d)) {}
+
+  /// Logits of the keys that a row sees, their largest, and the sum of weights.
+  void see(std::int64_t b, std::int64_t head, std::int64_t row) {
+    const Sequence s = call_.sequence(b);
+    keys_ = call_.visible(s, row);
+    const auto count = static_cast<std::size_t>(keys_.end - keys_.first);
+    logits_.resize(count), weights_.resize(count), errors_.resize(count);
+    const std::int64_t q0 = call_.q.offset(b, s.q_from + row, head), hkv = head / call_.group;
+    for (std::int64_t c = 0; c < call_.d; ++c)
+      q_[static_cast<std::size_t>(c)] = call_.q.element(q0, c);
+    most_ = -kInfinity, lost_ = false;
+    double most_off = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t key = keys_.first + static_cast<std::int64_t>(i);
+      logits_[i] = logit(call_.k.offset(b, s.k_from + key, hkv));
+      if (call_.has_bias()) {
+        const double bias =
+            load_element(call_.bias(), call_.bias_row(b, head, row) + key * call_.bias_at(3));
+        logits_[i].value += bias;
+        logits_[i].off += 2 * (std::abs(logits_[i].value) + std::abs(bias));
+      }
+      if (logits_[i].value > most_ || std::isnan(logits_[i].value))
+        most_ = logits_[i].value, most_off = logits_[i].off;
+      if (std::isnan(most_)) break;
+    }
+    values_from_ = [=, this](std::int64_t i) {
+      return call_.v.offset(b, s.k_from + keys_.first + i, hkv);
+    };
+    weigh(most_off);
+  }
+
+  /// Element `column` of o: value and what it may be off by.
+  Logit output(std::int64_t column) const {
+    const std::size_t count = logits_.size();
+    if (sum_ == 0 && !std::isnan(most_)) return {0, 0};
+    if (std::isnan(sum_)) return {sum_, 0};
+    SumWalk walk;
+    bool lost = lost_;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double v = value(i, column);
+      lost |= !std::isfinite(v) && weights_[i] < kSurely;
+      walk.add(weights_[i] / sum_ * v);
+    }
+    const double o = walk.sum();
+    if (lost) return {o, -1};
+    if (!std::isfinite(o)) return {o, 0};
+    double worst = 0, squares = 0, tiny = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double v = value(i, column), off = errors_[i] / sum_ * std::abs(v - o);
+      worst += off, squares += off * off;
+      tiny += std::abs(v);
+    }
+    const SumSizes sizes = walk.sizes();
+    double off = std::min(worst, std::sqrt(squares) + worst / 16) + 2.5 * std::abs(o) +
+                 sum_error(sum_model(static_cast<std::int64_t>(count), half_), sizes);
+    if (half_) {
+      const bool f16 = call_.q.t.dtype == DType::kF16;
+      const double rounding = (f16 ? 0x1p-11 : 0x1p-8) / kRounding;
+      off += rounding *
+             std::min(sizes.size, 2.5 * std::sqrt(sizes.squares) + 2 * std::sqrt(sizes.path));
+      if (f16) off += 0.5 * tiny / sum_;  // 2^-25
+    }
+    return {o, off};
+  }
+  Logit lse() const {
+    if (std::isnan(sum_)) return {sum_, 0};
+    if (sum_ == 0) return {-kInfinity, 0};
+    const double value = most_ + std::log(sum_);
+    if (lost_) return {value, -1};
+    double worst = 0, squares = 0;
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
+      if (weights_[i] == 0) continue;
+      const auto [s, own] = logits_[i];
+      const double off = weights_[i] / sum_ * (own + 2.5 * (most_ - s) + 2);
+      worst += off, squares += off * off;
+    }
+    return {value, std::min(worst, std::sqrt(squares) + worst / 16) + std::abs(most_) +
+                       1.5 * std::abs(value) + 5};
+  }
+
+ private:
+  double value(std::size_t i, std::int64_t column) const {
+    return call_.v.element(values_from_(static_cast<std::int64_t>(i)), column);
+  }
+  Logit logit(std::int64_t k0) {
+    SumWalk walk;
+    for (std::int64_t c = 0; c < call_.d; ++c)
+      walk.add(q_[static_cast<std::size_t>(c)] * call_.k.element(k0, c));
+    const SumSizes sizes = walk.sizes();
+    Logit made{walk.sum(), 0};
+    lost_ |= std::isfinite(sizes.size) &&
+             (sizes.size >= 0x1p126 || sizes.size * std::abs(call_.scale) >= 0x1p126);
+    if (std::isfinite(sizes.size))
+      made.off = 0.5 * std::abs(call_.scale) * sum_error(dot_model_, sizes) + 0x1p-124;
+    made.value *= call_.scale;
+    made.off += std::abs(made.value);
+    if (call_.cap != 0) {
+      const double t = std::tanh(made.value / call_.cap);
+      made.value = call_.cap * t;
+      made.off = std::isfinite(made.off) ? made.off * (1 - t * t) + 16 * call_.cap : 16 * call_.cap;
+    }
+    return made;
+  }
+
+  void weigh(double most_off) {
+    sum_ = 0;
+    if (std::isnan(most_) || most_ == kInfinity) {
+      sum_ = most_ = std::nan("");
+      return;
+    }
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
+      const auto [s, own] = logits_[i];
+      weights_[i] = s == -kInfinity ? 0 : std::exp(s - most_);
+      sum_ += weights_[i];
+      errors_[i] = 0;
+      if (s == -kInfinity) continue;
+      const double off = own + 5 + 1.5 * (most_ - s);
+      const double part = (off + most_off) * kRounding;
+      if (part < 0.05) {
+        errors_[i] = 1.03 * weights_[i] * off;
+      } else if (s != most_) {  // the largest is 1 by itself
+        lost_ |= s - most_ + part > -1;
+        errors_[i] = std::exp(std::min(0.0, s - most_ + part)) / kRounding;
+      }
+    }
+  }
+
+  const AttentionCall& call_;
+  bool half_;
+  SumModel dot_model_;
+  std::vector<double> q_, weights_, errors_;
+  std::vector<Logit> logits_;
+  Keys keys_{};
+  std::function<std::int64_t(std::int64_t)> values_from_;
+  double most_ = 0, sum_ = 0;
+  bool lost_ = false;
+};
+
+void put(const OracleOut& out, std::int64_t at, DType type, const Logit& made) {
+  const double stored = round_to(type, made.value);
+  out.value[at] = std::isinf(stored) ? stored : made.value;
+  out.magnitude[at] = made.off;
+}
+
+/// The sequence that a packed row belongs to, or −1.
+std::int64_t sequence_of(const AttentionCall& call, std::int64_t row) {
+  for (std::int64_t b = 0; b < call.sequences(); ++b) {
+    const Sequence s = call.sequence(b);
+    if (row >= s.q_from && row < s.q_from + s.q_rows) return b;
+  }
+  return -1;
+}
+
+}  // namespace
+
+void attention_reference(const AttentionOp& op, const Args& args, const std::int64_t* rows,
+                         std::int64_t num_rows, OracleOut* out) {
+  const AttentionCall call(args, op);
+  Oracle oracle(call);
+  const std::int64_t all = call.all_heads(), positions = args.letters[op.q_rows];
+  const std::int64_t batches = op.packed() ? 1 : call.batches;
+  const auto see = [&](std::int64_t b, std::int64_t row, std::int64_t head) {
+    const std::int64_t which = op.packed() ? sequence_of(call, row) : b;
+    if (which < 0) return false;
+    oracle.see(which, head, op.packed() ? row - call.sequence(which).q_from : row);
+    return true;
+  };
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    const std::int64_t r = rows[i];
+    if (r < batches * positions * all) {
+      const bool there = see(r / all / std::max<std::int64_t>(1, positions),
+                             r / all % std::max<std::int64_t>(1, positions), r % all);
+      for (std::int64_t c = 0; c < call.dv; ++c)
+        put(out[0], i * call.dv + c, args.tensors[op.o].dtype,
+            there ? oracle.output(c) : Logit{0, -1});
+    }
+    if (r < batches * all)
+      for (std::int64_t p = 0; p < positions; ++p)
+        put(out[1], i * positions + p, DType::kF32,
+            see(r / all, p, r % all) ? oracle.lse() : Logit{0, -1});
+  }
+}
+
+Bound attention_bound(const Problem& problem, const AttentionOp& op, int result) {
+  const FloatTraits out = float_traits(problem.tensors[result == 0 ? op.o : op.lse].dtype);
+  return {.magnitude = 1.001 * kRounding, .value = out.eps / 2, .absolute = out.tiny + 0x1p-125};
+}
+
+void check_attention(const char* name, const Args& args) {
+  const auto refuse = [&](const char* argument, const char* expected, double got) {
+    throw Error(ErrorKind::kArgument,
+                text(name, ": ", argument, " is out of range; expected ", expected, ", got ", got),
+                {name, argument, expected, text(got)});
+  };
+  const double scale = args.scalars[kScale].f, cap = args.scalars[kSoftcap].f;
+  if (!std::isfinite(scale)) refuse("scale", "a finite number", scale);
+  if (!(cap == 0 || (cap >= 1e-3 && cap <= 1e6))) refuse("softcap", "0, or 1e-3 … 1e6", cap);
+  if (args.scalars[kWindow].i < -1)
+    refuse("window", "-1, or 0 and more", static_cast<double>(args.scalars[kWindow].i));
+}
+
+}  // namespace dlblas::attention

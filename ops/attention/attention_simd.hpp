@@ -1,0 +1,174 @@
+// Attention's passes over rows of f32, once for every instruction set.
+// In: rows. Out: AttentionPasses. Numerics: f32; a product adds in the order of k.
+// Flow: call > validate > select > compile > [launch].  Read next: attention_cpu.cpp.
+#pragma once
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"  // what rows alone call
+#include "cpu/math.hpp"
+#pragma GCC diagnostic pop
+#include "ops/attention/attention_config.hpp"
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+constexpr DType kF = DType::kF32;
+
+template <typename F>
+DLBLAS_INLINE void each_vector(int64_t count, const F& f) {
+  int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) f(i, kWidth);
+  if (i < count) f(i, static_cast<int>(count - i));
+}
+template <DType E>
+DLBLAS_INLINE Vec load_lanes(const void* p, int n) {
+  return n == kWidth ? load<E>(p) : load_partial<E>(p, n);
+}
+template <DType E>
+DLBLAS_INLINE void store_lanes(void* p, Vec v, int n) {
+  if (n == kWidth)
+    store<E>(p, v);
+  else
+    store_partial<E>(p, v, n);
+}
+
+template <DType E>
+void widen_of(const void* from, int64_t count, float* to) {
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        store_lanes<kF>(to + i, load_lanes<E>(at<E>(from, i), n), n);
+      });
+}
+void widen_row(DType type, const void* from, int64_t count, float* to) {
+  if (type == DType::kF32)
+    widen_of<DType::kF32>(from, count, to);
+  else if (type == DType::kF16)
+    widen_of<DType::kF16>(from, count, to);
+  else
+    widen_of<DType::kBF16>(from, count, to);
+}
+template <DType E>
+void narrow_of(const float* from, int64_t count, void* to) {
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        store_lanes<E>(at<E>(to, i), load_lanes<kF>(from + i, n), n);
+      });
+}
+void narrow_row(DType type, const float* from, int64_t count, void* to) {
+  if (type == DType::kF32)
+    narrow_of<DType::kF32>(from, count, to);
+  else if (type == DType::kF16)
+    narrow_of<DType::kF16>(from, count, to);
+  else
+    narrow_of<DType::kBF16>(from, count, to);
+}
+
+void turn(const float* from, int64_t count, int64_t width, float* to, int64_t pitch) {
+  constexpr int64_t kTile = 16;
+  for (int64_t i = 0; i < count; i += kTile)
+    for (int64_t c = 0; c < width; ++c)
+      for (int64_t j = i; j < (i + kTile < count ? i + kTile : count); ++j)
+        to[c * pitch + j] = from[j * width + c];
+}
+
+/// kRows rows of c, 16 · kVectors / … columns wide, in registers.
+template <int kRows, int kVectors>
+DLBLAS_INLINE void multiply_tile(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch,
+                                 float* c, int64_t c_pitch, int64_t k, bool add) {
+  Vec sums[kRows][kVectors];
+  DLBLAS_UNROLL for (int r = 0; r < kRows; ++r) DLBLAS_UNROLL for (int v = 0; v < kVectors; ++v)
+      sums[r][v] = add ? load<kF>(c + r * c_pitch + v * kWidth) : zero();
+  for (int64_t i = 0; i < k; ++i) {
+    Vec columns[kVectors];
+    DLBLAS_UNROLL for (int v = 0; v < kVectors; ++v) columns[v] =
+        load<kF>(b + i * b_pitch + v * kWidth);
+    DLBLAS_UNROLL for (int r = 0; r < kRows; ++r) {
+      const Vec value = broadcast(a[r * a_pitch + i]);
+      DLBLAS_UNROLL for (int v = 0; v < kVectors; ++v) sums[r][v] =
+          fma(value, columns[v], sums[r][v]);
+    }
+  }
+  DLBLAS_UNROLL for (int r = 0; r < kRows; ++r) DLBLAS_UNROLL for (int v = 0; v < kVectors; ++v)
+      store<kF>(c + r * c_pitch + v * kWidth, sums[r][v]);
+}
+
+template <int kVectors>
+void multiply_rows(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, float* c,
+                   int64_t c_pitch, int64_t m, int64_t k, bool add) {
+  constexpr int kRows = 6;
+  int64_t r = 0;
+  for (; r + kRows <= m; r += kRows)
+    multiply_tile<kRows, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch,
+                                   k, add);
+  for (; r + 2 <= m; r += 2)
+    multiply_tile<2, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch, k,
+                               add);
+  for (; r < m; ++r)
+    multiply_tile<1, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch, k,
+                               add);
+}
+
+void multiply(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, float* c,
+              int64_t c_pitch, int64_t m, int64_t k, int64_t w, bool add) {
+  constexpr int64_t kWide = 2 * kWidth > attention::kCpuLanes ? 2 * kWidth : attention::kCpuLanes;
+  int64_t i = 0;
+  for (; i + kWide <= w; i += kWide)
+    multiply_rows<kWide / kWidth>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, m, k, add);
+  for (; i < w; i += attention::kCpuLanes)
+    multiply_rows<attention::kCpuLanes / kWidth>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, m, k,
+                                                 add);
+}
+
+DLBLAS_INLINE float largest(Vec v, float most) {
+  float lanes[kWidth];
+  store<kF>(lanes, v);
+  for (int i = 0; i < kWidth; ++i) most = lanes[i] > most ? lanes[i] : most;
+  return most;
+}
+
+float softmax(float* scores, int64_t count, float scale, float cap, const float* bias, float* most,
+              float* sum) {
+  const Vec none = broadcast(-__builtin_inff());
+  Vec peak = broadcast(*most);
+  const Vec factor = broadcast(scale), limit = broadcast(cap),
+            inverse = broadcast(cap != 0 ? 1 / cap : 0.0f);
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        Vec s = mul(load_lanes<kF>(scores + i, n), factor);
+        if (cap != 0) s = mul(limit, tanh(mul(s, inverse)));
+        if (bias) s = add(s, load_lanes<kF>(bias + i, n));
+        store_lanes<kF>(scores + i, s, n);
+        peak = max_number(n == kWidth ? s : choose(lanes_below(n), s, none), peak);
+      });
+  const float before = *most, after = largest(peak, before);
+  const float base = after == -__builtin_inff() ? 0.0f : after;
+  Vec total = zero();
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        const Vec p = exp(load_lanes<kF>(scores + i, n) - broadcast(base));
+        store_lanes<kF>(scores + i, p, n);
+        total = add(total, n == kWidth ? p : choose(lanes_below(n), p, zero()));
+      });
+  float rescale[kWidth];
+  store<kF>(rescale, exp(broadcast(before - base)));
+  *most = after;
+  *sum = *sum * rescale[0] + reduce_add(total);
+  return rescale[0];
+}
+
+void scale_row(float* row, int64_t count, float factor) {
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        store_lanes<kF>(row + i, mul(load_lanes<kF>(row + i, n), broadcast(factor)), n);
+      });
+}
+
+}  // namespace
+
+attention::AttentionPasses attention_passes() {
+  return {widen_row, narrow_row, turn, multiply, softmax, scale_row};
+}
+
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)

@@ -1,0 +1,39 @@
+// What the host and the CUDA kernels of latent attention agree on: plain values.
+// Read next: mla_rows.cuh, mla_decode.cuh.
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas::attention {
+
+struct MlaTraits {
+  DType type;
+  int32_t latent, rotary;  // columns of the parts of a key
+  int32_t page;            // keys of a page
+  int32_t access;          // columns that a thread reads at a time
+};
+
+struct MlaRowsConfig {
+  int32_t threads = 256;  // of a block, which has a head of a token
+};
+
+struct MlaDecodeConfig {
+  int32_t rows = 16;   // heads of a block: a multiple of 16
+  int32_t keys = 64;   // of a tile: a multiple of 16
+  int32_t stages = 2;  // tiles in shared memory
+};
+
+/// Strides in elements, in the order of the schema's dimensions.
+struct MlaParams {
+  const void *q_nope, *q_pe, *ckv, *kpe;
+  void *o, *lse;
+  const int32_t *table, *lengths;
+  int64_t q_nope_at[3], q_pe_at[3], ckv_at[3], kpe_at[3], o_at[3], lse_at[2], table_at[2];
+  int64_t lengths_at;
+  float scale;                                    // times log2 e
+  int32_t tokens, heads, entries, parts, blocks;  // blocks: of the heads of a token
+  float *part_o, *part_lse;                       // of each part; null where there is one
+};
+static_assert(sizeof(MlaParams) == 8 * 8 + 19 * 8 + 8 + 24 + 16, "host and device read the same");
+
+}  // namespace dlblas::attention

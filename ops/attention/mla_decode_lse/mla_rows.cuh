@@ -1,0 +1,143 @@
+// Latent attention over a paged cache, any case: a block has a head of a token and some columns of
+// o. It walks its keys in chunks: groups of threads make a score each, then all threads take the
+// chunk's latents, each some columns of some keys. In f32. In: MlaParams. Out: o and lse.
+// Flow: call > validate > select > compile > [launch].  Read next:
+// ops/attention/paged_attention_lse/paged_rows.cuh (the same over heads of a cache).
+#pragma once
+
+#include "device/reduce.cuh"
+#include "device/row/values.cuh"
+#include "device/vec.cuh"
+#include "ops/attention/mla_decode_lse/mla_config.hpp"
+
+namespace dlblas::attention {
+
+inline constexpr int kMlaChunk = 64;  // keys
+
+constexpr int mla_lanes(int columns, int access, int most) {
+  int lanes = 1;
+  while (lanes < most && lanes * access < columns) lanes *= 2;
+  return lanes;
+}
+
+/// Σ of products of columns [lane, …) of two rows.
+template <DType T, int kAccess, int kLanes, int kColumns>
+__device__ inline float mla_dot(const void* a, int64_t a_at, int64_t a_step, const void* b,
+                                int64_t b_at, int64_t b_step, int lane, float dot) {
+#pragma unroll 1
+  for (int d = lane * kAccess; d < kColumns; d += kLanes * kAccess) {
+    float x[kAccess], y[kAccess];
+    load_vec<T, kAccess, kAccess * size_of(T)>(a, a_at + d * a_step).unpack(x);
+    load_vec<T, kAccess, kAccess * size_of(T)>(b, b_at + d * b_step).unpack(y);
+#pragma unroll
+    for (int i = 0; i < kAccess; ++i) dot = fmaf(x[i], y[i], dot);
+  }
+  return dot;
+}
+
+template <MlaTraits S, MlaRowsConfig C>
+__global__ void __launch_bounds__(C.threads) mla_rows(const __grid_constant__ MlaParams p) {
+  constexpr int kAccess = S.access;
+  constexpr int kKeyLanes = mla_lanes(S.latent, kAccess, kWarp);
+  constexpr int kKeyGroups = C.threads / kKeyLanes;
+  constexpr int kLanes = mla_lanes(S.latent, kAccess, C.threads);
+  constexpr int kParts = C.threads / kLanes;
+  static_assert(kMlaChunk % kKeyGroups == 0 || kKeyGroups % kMlaChunk == 0);
+  __shared__ float scores[kMlaChunk], powers[kMlaChunk];
+  __shared__ float sums[C.threads * kAccess];
+
+  const float nothing = -DeviceMath::infinity();
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
+  const int64_t t = blockIdx.x / static_cast<uint32_t>(p.heads);
+  const int64_t h = blockIdx.x - t * p.heads;
+  const int column = (static_cast<int>(blockIdx.y) * kLanes + thread % kLanes) * kAccess;
+  const int part = thread / kLanes;
+  const int32_t* const table = p.table + t * p.table_at[0];
+  const auto length =
+      static_cast<int32_t>(min(min(int64_t{p.entries} * S.page, int64_t{0x7fffffff}),
+                               max(int64_t{0}, int64_t{p.lengths[t * p.lengths_at]})));
+  const int64_t query = t * p.q_nope_at[0] + h * p.q_nope_at[1];
+  const int64_t rotated = t * p.q_pe_at[0] + h * p.q_pe_at[1];
+
+  float acc[kAccess] = {}, most = nothing, sum = 0;
+#pragma unroll 1
+  for (int32_t first = 0; first < length; first += kMlaChunk) {
+    const int count = min(kMlaChunk, length - first);
+#pragma unroll 1
+    for (int i = 0; i < (kMlaChunk + kKeyGroups - 1) / kKeyGroups; ++i) {
+      const int j = i * kKeyGroups + thread / kKeyLanes;
+      float dot = 0;
+      if (j < count) {
+        const int32_t n = first + j;
+        const int64_t page = table[n / S.page * p.table_at[1]];
+        const int64_t ckv = page * p.ckv_at[0] + n % S.page * p.ckv_at[1];
+        const int64_t kpe = page * p.kpe_at[0] + n % S.page * p.kpe_at[1];
+        dot = mla_dot<S.type, kAccess, kKeyLanes, S.latent>(
+            p.q_nope, query, p.q_nope_at[2], p.ckv, ckv, p.ckv_at[2], thread % kKeyLanes, dot);
+        dot = mla_dot<S.type, kAccess, kKeyLanes, S.rotary>(
+            p.q_pe, rotated, p.q_pe_at[2], p.kpe, kpe, p.kpe_at[2], thread % kKeyLanes, dot);
+      }
+      dot = warp_sum<kKeyLanes>(dot);
+      if (thread % kKeyLanes == 0 && j < kMlaChunk) scores[j] = j < count ? dot * p.scale : nothing;
+    }
+    __syncthreads();
+
+    // Every warp makes the same of all scores.
+    float s[kMlaChunk / kWarp], largest = most, total = 0;
+#pragma unroll
+    for (int i = 0; i < kMlaChunk / kWarp; ++i) {
+      s[i] = scores[i * kWarp + lane];
+      largest = fmaxf(largest, s[i]);
+    }
+#pragma unroll
+    for (int d = kWarp / 2; d > 0; d /= 2)
+      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, d));
+    const float base = largest == nothing ? 0 : largest;
+#pragma unroll
+    for (int i = 0; i < kMlaChunk / kWarp; ++i) {
+      s[i] = DeviceMath::exp2(s[i] - base);
+      if (thread < kWarp) powers[i * kWarp + lane] = s[i];
+      total += s[i];
+    }
+    const float scale = DeviceMath::exp2(most - base);  // of nothing 0
+    sum = fmaf(sum, scale, warp_sum<kWarp>(total));
+    most = largest;
+#pragma unroll
+    for (float& a : acc) a *= scale;
+    __syncthreads();
+
+    if (column >= S.latent) continue;
+#pragma unroll 1
+    for (int j = part; j < count; j += kParts) {
+      const int32_t n = first + j;
+      const int64_t page = table[n / S.page * p.table_at[1]];
+      const int64_t ckv = page * p.ckv_at[0] + n % S.page * p.ckv_at[1];
+      float v[kAccess];
+      load_vec<S.type, kAccess, kAccess * size_of(S.type)>(p.ckv, ckv + column * p.ckv_at[2])
+          .unpack(v);
+#pragma unroll
+      for (int i = 0; i < kAccess; ++i) acc[i] = fmaf(powers[j], v[i], acc[i]);
+    }
+  }
+
+#pragma unroll
+  for (int i = 0; i < kAccess; ++i) sums[thread * kAccess + i] = acc[i];
+  __syncthreads();
+  if (part == 0 && column < S.latent) {
+    const float inverse = sum == 0 ? 0 : 1 / sum;
+    const int64_t at = t * p.o_at[0] + h * p.o_at[1] + column * p.o_at[2];
+#pragma unroll
+    for (int i = 0; i < kAccess; ++i) {
+      float o = 0;
+      for (int j = 0; j < kParts; ++j) o += sums[(j * kLanes + thread) * kAccess + i];
+      Vec<S.type, 1> one;
+      one.set_pair(0, o * inverse, 0);
+      store_vec<S.type, 1, size_of(S.type)>(p.o, at + i * p.o_at[2], one);
+    }
+  }
+  if (thread == 0 && blockIdx.y == 0)
+    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] =
+        sum == 0 ? nothing : (most + ::log2f(sum)) * 0.69314718f;
+}
+
+}  // namespace dlblas::attention

@@ -1,0 +1,44 @@
+// What the host and the CUDA kernels of attention over paged caches agree on: plain values.
+// Read next: paged_rows.cuh, paged_decode.cuh.
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas::attention {
+
+struct PagedTraits {
+  DType q, cache;
+  int32_t depth, width;  // columns of keys and of values
+  int32_t group;         // heads of q that share one of the cache
+  int32_t page;          // keys of a page
+  int32_t access;        // columns that a thread reads of a key or a value at a time
+  bool causal, window, softcap, ragged;  // ragged: cu_seqlens_q
+};
+
+struct PagedRowsConfig {
+  int32_t threads = 128;  // of a block, which has a head of a query
+};
+
+struct PagedDecodeConfig {
+  int32_t warps = 4;   // of a block; each has keys of its own
+  int32_t stages = 3;  // tiles of 16 keys that a warp has in flight
+  int32_t blocks = 2;  // of a multiprocessor
+};
+
+/// Strides in elements, in the order of the schema's dimensions. Absent tensors are null.
+struct PagedParams {
+  const void *q, *k, *v;
+  void *o, *lse;
+  const int32_t *table, *lengths, *starts, *indptr;
+  const float *sinks, *k_scale, *v_scale;
+  int64_t q_at[3], k_at[4], v_at[4], o_at[3], lse_at[2], table_at[2];
+  int64_t lengths_at, starts_at, indptr_at, sinks_at;
+  float scale, softcap;  // scale times log2 e, where there is no softcap
+  int32_t window;
+  int32_t queries, sequences, entries, heads;  // T, B, W, Hkv
+  int32_t parts;                               // of a sequence's keys: paged_decode.cuh
+  float *part_o, *part_lse;                    // of each part; null where there is one
+};
+static_assert(sizeof(PagedParams) == 12 * 8 + 22 * 8 + 4 * 8 + 16, "host and device read the same");
+
+}  // namespace dlblas::attention

@@ -1,0 +1,158 @@
+// paged_attention_lse on tensor cores: parts of the keys, joined by a second kernel where there are
+// several. In: Problem, Config; Args. Out: Kernel and its sources; launches. Flow: call > validate
+// > [select] > [compile] > [launch].  Read next: paged_decode.cuh.
+#include "ops/attention/paged_attention_lse/paged_cuda.hpp"
+
+namespace dlblas::attention::paged {
+namespace {
+
+constexpr std::int64_t kRows = 16, kKeys = 16;  // of a tile: paged_decode.cuh
+
+/// paged_decode.cuh's decode_shared_bytes.
+std::int32_t shared_bytes_of(const PagedTraits& s, const PagedDecodeConfig& c) {
+  const auto pitch = [&](std::int32_t columns) {
+    const std::int32_t chunks = (columns * size_of(s.cache) + 15) / 16;
+    return (chunks % 2 == 0 ? chunks + 1 : chunks) * 16;
+  };
+  const std::int32_t ring = c.stages * 16 * (pitch(s.depth) + pitch(s.width));
+  return c.warps * std::max(ring, 16 * (s.width + 4) * 4);
+}
+
+struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
+  static constexpr const char* kInclude = "ops/attention/paged_attention_lse/paged_decode.cuh";
+  static constexpr const char* kEntry = "dlblas::attention::paged_decode";
+  static constexpr const char* kJoin = "dlblas::attention::paged_join";
+  static constexpr const char* kConfigName = "dlblas::attention::PagedDecodeConfig";
+  // The number of parts, which sets the order of sums, is that of the batch.
+  static constexpr bool kIsDeterministic = false;
+  static constexpr bool kDependent = true;  // paged_join
+
+  static const ConfigTable<Config>& table() {
+    static const auto* knobs = new ConfigTable<Config>{
+        field<&Config::warps>("warps", {2, 4, 8}), field<&Config::stages>("stages", {2, 3, 4, 6}),
+        field<&Config::blocks>("blocks", {1, 2})};
+    return *knobs;
+  }
+  static const TraitsTable<Traits>& traits_table() { return paged::traits_table(); }
+
+  static Support supports(const Query& q) {
+    const Problem& p = q.problem;
+    const DType type = p.tensors[kQ].dtype, cache = p.tensors[kKCache].dtype;
+    if (size_of(type) != 2) return Support::no("{} is not of 16 bits", tensor(kQ));
+    const std::int64_t step = is_f8(cache) ? 32 : 16;
+    for (const Letter letter : {kD, kDv})
+      if (p.dims[letter] % step != 0 || p.dims[letter] == 0 || p.dims[letter] > 256)
+        return Support::no("heads have {} columns; expected a multiple of {} up to 256",
+                           p.dims[letter], step);
+    for (const int i : {kQ, kKCache, kVCache})
+      if (!reads_wide(p.tensors[i], 16))
+        return Support::no("rows of {} are not aligned to 16 bytes", tensor(i));
+    if (!reads_wide(p.tensors[kO], 8))
+      return Support::no("rows of {} are not aligned to 8 bytes", tensor(kO));
+    if (p.dims[kB] == 0) return Support::no("there are no sequences");
+    if (shared_bytes_of(traits_of(p), {2, 2, 1}) > q.device.shared_bytes_per_block)
+      return Support::no("a block has {} bytes of shared memory", q.device.shared_bytes_per_block);
+    return supports_sizes(q);
+  }
+  static bool fits(const Query& q, const Config& c) {
+    // A block's own kilobyte, and its maxima and sums.
+    const std::int32_t bytes = shared_bytes_of(traits(q, c), c);
+    return bytes + 2048 <= q.device.shared_bytes_per_block &&
+           (bytes + 2048) * c.blocks <= q.device.shared_bytes_per_unit;
+  }
+  static bool has_registers(const Query& q, const Config& c) {
+    // Of a thread: sums, queries and some 70 more.
+    const std::int64_t wanted = q.problem.dims[kDv] / 2 + q.problem.dims[kD] / 4 + 70;
+    return c.warps * c.blocks * 32 * std::min<std::int64_t>(wanted, 255) <= 65536;
+  }
+  static void constrain(const Query& q, Space& space) {
+    const QueryCopy copy(q);
+    space.require(table(), "ring_fits",
+                  [copy](const Config& c) { return fits(copy, c) && has_registers(copy, c); });
+  }
+  static Traits traits(const Query& q, const Config&) {
+    Traits s = traits_of(q.problem);
+    s.access = 8;
+    return s;
+  }
+  static Config preset(const Query& q) {
+    for (const Config& c :
+         {Config{4, 3, 2}, Config{4, 4, 1}, Config{4, 3, 1}, Config{4, 2, 1}, Config{2, 3, 1}})
+      if (fits(q, c) && has_registers(q, c)) return c;
+    return {2, 2, 1};
+  }
+
+  /// Tiles of queries times heads of the cache.
+  static std::int64_t units_of(const PagedTraits& s, const std::int64_t* sizes) {
+    const std::int64_t tiles = s.ragged ? sizes[kT] * s.group / kRows + sizes[kB] + 1
+                                        : sizes[kB] * ((s.group + kRows - 1) / kRows);
+    return tiles * sizes[kHkv];
+  }
+  static std::int64_t slots_of(const State& s) { return std::int64_t{s.units} * s.config.blocks; }
+  static std::int64_t parts_of(const State& s, const std::int64_t* sizes) {
+    const std::int64_t units = std::max<std::int64_t>(1, units_of(s.traits, sizes));
+    const std::int64_t tiles = (sizes[kW] * sizes[kPage] + kKeys - 1) / kKeys;
+    const std::int64_t most = (tiles + s.config.warps - 1) / s.config.warps;
+    return std::max<std::int64_t>(1, std::min(slots_of(s) / units, most));
+  }
+  static std::size_t workspace_bytes(const Query& q, const State& s) {
+    const std::int64_t rows = std::max(slots_of(s), units_of(s.traits, q.problem.dims)) * kRows;
+    return static_cast<std::size_t>(rows * (s.traits.width + 1)) * 4;
+  }
+
+  static double milliseconds(const Query& q, const Config&) {
+    const auto& d = q.problem.dims;
+    constexpr double kPart = 0.7;       // of memory's rate
+    constexpr double kMatrix = 0.1;     // of the tensor cores' rate
+    constexpr double kAnswered = 0.75;  // of lengths up to the table's end
+    const double bytes = kAnswered * bytes_of(q.problem);
+    const PagedTraits s = traits_of(q.problem);
+    const double rows = s.ragged
+                            ? static_cast<double>(d[kT] * s.group + d[kB] * kRows)
+                            : static_cast<double>(d[kB] * std::max<std::int64_t>(kRows, s.group));
+    const double operations = 2 * kAnswered * rows * static_cast<double>(d[kW] * d[kPage]) *
+                              static_cast<double>(d[kHkv] * (d[kD] + 2 * d[kDv]));
+    return 1e3 * (2 * launch_s(q.device) +
+                  std::max(bytes / (kPart * memory_bytes_per_s(q.device)),
+                           operations / (kMatrix * flops(q.device, DType::kBF16))));
+  }
+
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    return {{kInclude, kernels::cuda_entry<Form>(kEntry, s), s.shared_bytes},
+            {kInclude, kernels::cuda_entry<Form>(kJoin, s), 0}};
+  }
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return shared_bytes_of(s.traits, s.config);
+  }
+  static std::vector<StepFn> steps(const State&) { return {run}; }
+  static int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+    const State& s = kernel.load<State>();
+    const std::int64_t units = units_of(s.traits, args.letters);
+    if (units == 0 || args.letters[kT] == 0) return 0;
+    PagedParams p = params_of(args, s.traits);
+    p.parts = static_cast<std::int32_t>(parts_of(s, args.letters));
+    p.part_o = static_cast<float*>(workspace);
+    p.part_lse = p.part_o + units * p.parts * kRows * s.traits.width;
+    cuda::Launch how;
+    how.grid.x = static_cast<unsigned>(units * p.parts);
+    how.block.x = static_cast<unsigned>(s.config.warps * 32);
+    how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    const int code = cuda::launch(*kernel.entries[0], how, p, context.stream);
+    if (code != 0 || p.parts == 1) return code;
+    const bool few = !s.traits.ragged && s.traits.group < kRows;
+    cuda::Launch join;
+    join.grid.x = static_cast<unsigned>(units * (few ? s.traits.group : kRows));
+    join.block.x = static_cast<unsigned>(s.traits.width / 4);
+    join.dependent = s.dependent;
+    return cuda::launch(*kernel.entries[1], join, p, context.stream);
+  }
+};
+
+}  // namespace
+
+Implementation cuda_decode() {
+  return kernels::make_cuda<Form>(
+      "cuda_decode", source_hash("ops/attention/paged_attention_lse/paged_decode_cuda.cpp"));
+}
+
+}  // namespace dlblas::attention::paged

@@ -1,0 +1,68 @@
+// What the operators of batched products share: out[b] = act(a[b] · m[b] + bias), where m[b] is
+// b[b] or its transpose. Their tensors and scalars are matmul's, so one matrix of a batch is a
+// problem, or a call, of matmul.
+// Read next: batched_each.cpp, batched_cuda.cpp.
+#pragma once
+
+#include <vector>
+
+#include "ops/gemm/matmul/matmul.hpp"
+
+namespace dlblas::gemm {
+
+enum BatchedLetter : int { kBatch, kBatchedM, kBatchedK, kBatchedN };
+
+/// b is [B, N, K]: rows of it are columns of the product, as a linear layer or keys have them.
+struct BatchedOp {
+  bool by_rows;
+};
+
+/// Matrix i of a tensor [B, rows, columns]; or its transpose.
+TensorView matrix_at(const TensorView& t, std::int64_t i, bool transposed);
+/// Elements between matrices; 0 where there is one.
+std::int64_t batch_stride(const TensorView& t);
+/// The call of matmul that matrix i is.
+Args matrix_args(const BatchedOp& op, const Args& args, std::int64_t i);
+/// The problem of matmul that each matrix is, as the forms of tensor cores see it: rows at a
+/// stride.
+Problem matrix_problem(const BatchedOp& op, const Problem& problem);
+
+/// A call of matmul for each matrix.
+Implementation batched_each(const BatchedOp& op, DeviceType backend);
+/// One launch for all.
+std::vector<Implementation> batched_cuda(const BatchedOp& op);
+
+/// All of the operator but its schema and formula.
+template <bool kByRows>
+void add_batched(OperatorDef& def) {
+  static constexpr BatchedOp kOp = {kByRows};
+  def.family = "gemm";
+  def.letters = {"B", "M", "K", "N"};
+  // Rows [b, m] of the result, one matrix after the other.
+  def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                     OracleOut* out) {
+    const std::int64_t m = args.letters[kBatchedM], n = args.letters[kBatchedN];
+    std::vector<std::int64_t> own;
+    for (std::int64_t first = 0; first < num_rows;) {
+      const std::int64_t batch = rows[first] / m;
+      own.clear();
+      for (std::int64_t i = first; i < num_rows && rows[i] / m == batch; ++i)
+        own.push_back(rows[i] % m);
+      OracleOut part = {out->value + first * n, out->magnitude + first * n};
+      const auto count = static_cast<std::int64_t>(own.size());
+      matmul_reference(matrix_args(kOp, args, batch), own.data(), count, &part);
+      first += count;
+    }
+  };
+  def.bound = [](const Problem& p, int judged) {
+    return matmul_bound(matrix_problem(kOp, p), judged);
+  };
+  def.work_per_row = [](const Problem& p) {
+    return static_cast<double>(p.dims[kBatchedK]) * static_cast<double>(p.dims[kBatchedN]);
+  };
+  def.implementations = batched_cuda(kOp);
+  def.implementations.push_back(batched_each(kOp, DeviceType::kCuda));
+  def.implementations.push_back(batched_each(kOp, DeviceType::kCpu));
+}
+
+}  // namespace dlblas::gemm

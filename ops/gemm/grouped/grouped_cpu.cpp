@@ -1,0 +1,131 @@
+// Grouped products on CPUs: one matrix product a group, by matmul's code. Groups of few rows stream
+// their matrix; the others pack it. In: a Problem, later the Args of a call. Out: a Kernel of one
+// step. Numerics: the order of sums depends on the group's number of rows alone.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: cpu/gemm/run.hpp.
+#include <algorithm>
+
+#include "core/element.hpp"
+#include "core/rates.hpp"
+#include "cpu/gemm/run.hpp"
+#include "generated/source_hashes.hpp"
+#include "ops/gemm/grouped/grouped.hpp"
+#include "ops/gemm/matmul/matmul.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+struct GroupedState {
+  const GroupedOp* op;
+  GemmBlocked blocked;
+  GemmFewRows few;
+};
+
+GemmMatrix matrix(const GroupedMatrix& m, DType type, std::int64_t group, std::int64_t row,
+                  std::int64_t col) {
+  char* const data =
+      static_cast<char*>(m.data) + (group * m.group + row * m.row + col * m.col) * size_of(type);
+  return {data, m.row, m.col, type};
+}
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const auto& s = kernel.load<GroupedState>();
+  const GroupedProduct p = grouped_product(*s.op, args);
+  const TensorView& sizes = args.tensors[kGroupedSizes];
+  const DType in = args.tensors[kGroupedA].dtype, out = args.tensors[kGroupedOut].dtype;
+  const bool by_depth = s.op->kind == GroupKind::kDepth;
+  const std::int64_t most = by_depth ? p.k : p.m;
+  const auto limit = [&](std::int64_t at) {
+    const double v = load_element(sizes, at * sizes.strides[0]);
+    return std::clamp(static_cast<std::int64_t>(v), std::int64_t{0}, most);
+  };
+  for (std::int64_t g = 0; g < p.groups; ++g) {
+    const bool masked = s.op->kind == GroupKind::kMasked;
+    const std::int64_t begin = masked ? 0 : limit(g);
+    const std::int64_t count = std::max<std::int64_t>(0, limit(masked ? g : g + 1) - begin);
+    if (count == 0 && !by_depth) continue;
+    const std::int64_t row = by_depth ? 0 : begin, depth = by_depth ? begin : 0;
+    MatmulParams one{};
+    one.a = matrix(p.a, in, g, row, depth), one.b = matrix(p.b, in, g, depth, 0);
+    one.out = matrix(p.out, out, g, row, 0);
+    one.m = by_depth ? p.m : count, one.n = p.n, one.k = by_depth ? count : p.k;
+    const bool streams = one.m <= kMaxRowGroup && (one.b.row == 1 || one.b.col == 1);
+    if (streams && one.n > 0) {
+      GemmFewRows few = s.few;
+      few.config.dots = one.b.col != 1;
+      run_few_rows(few, product_of(one), &one, context, workspace);
+    } else {
+      run_blocked(s.blocked, product_of(one), &one, context, workspace);
+    }
+  }
+  return 0;
+}
+
+const GemmCode& code_of(const Query& q) { return *kernels::code_of<MatmulLevel>(q).code; }
+int threads_of(const Problem& p) { return std::max<int>(1, p.threads); }
+
+Kernel prepare(const Query& q, const Config&) {
+  const Problem& p = q.problem;
+  const auto& op = kernels::op_of<GroupedOp>(q);
+  const GemmCode& code = code_of(q);
+  CpuGemmConfig c{0, 192, 1024, 512, 4, 0, GemmOrder::kColumns, GemmSplit::kColumns, true};
+  // The tile with the fewest loads per multiply-add of those that waste few of an average's rows.
+  const double rows =
+      op.kind == GroupKind::kDepth ? static_cast<double>(p.dims[op.m]) : grouped_average(op, p);
+  double best = 0;
+  for (int i = 0; i < code.num_tiles; ++i) {
+    const GemmTile tile = code.tiles[i];
+    const double whole = static_cast<double>(round_up(static_cast<std::int64_t>(rows), tile.m));
+    const double loads = 1.0 / tile.m + 1.0 * kernels::code_of<MatmulLevel>(q).lanes / tile.n;
+    const double score = rows / std::max(1.0, whole) / (1 + 0.3 * loads);
+    if (score > best) best = score, c.tile = i;
+  }
+  const std::int64_t m = p.dims[op.m], n = p.dims[op.n], k = p.dims[op.k];
+  const TensorTraits& out = p.tensors[kGroupedOut];
+  const bool holds_sums = out.dtype == DType::kF32 &&
+                          (out.layout == Layout::kContiguous || out.layout == Layout::kRowStrided ||
+                           out.layout == Layout::kRowsOuter);
+  GroupedState s{};
+  s.op = &op;
+  s.blocked = gemm_blocked(code, c, kLongSums, threads_of(p), k, holds_sums);
+  s.few = {&code, {8, 512, 256, false}, kLongSums, threads_of(p)};
+  const std::int64_t few = std::min<std::int64_t>(m, kMaxRowGroup);
+  return make_kernel({step}, s,
+                     std::max(workspace_bytes(s.blocked, m, n, k), workspace_bytes(s.few, few, k)));
+}
+
+double estimate(const Query& q, const Config&) {
+  const Problem& p = q.problem;
+  const auto& op = kernels::op_of<GroupedOp>(q);
+  const auto threads = static_cast<double>(threads_of(p));
+  const double multiply = 2 * grouped_multiply_adds(op, p) / kernels::rates_of(q).f32_flops;
+  const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
+  const double pack = 2 * grouped_bytes(op, p) / (kPacking * memory);
+  return 1e3 * (multiply + pack) / threads +
+         0.005 * std::max(1.0, static_cast<double>(p.dims[op.groups]));
+}
+
+}  // namespace
+
+std::vector<Implementation> grouped_cpu(const GroupedOp& op) {
+  Implementation base;
+  base.flags.deterministic = true;
+  base.estimate = estimate;
+  base.prepare = prepare;
+  const char* const hash = source_hash("ops/gemm/grouped/grouped_cpu.cpp");
+#if defined(DLBLAS_X86)
+  static const MatmulLevel avx512 = {&avx512::kMatmulCode, 16, 1};
+  static const MatmulLevel avx2 = {&avx2::kMatmulCode, 8, 0.32};
+#endif
+  static const MatmulLevel baseline = {&baseline::kMatmulCode, 4, 1};
+  return kernels::per_level(
+      base, "cpu_",
+      {
+#if defined(DLBLAS_X86)
+        {Isa::kAvx512, hash, &avx512, nullptr}, {Isa::kAvx2, hash, &avx2, nullptr},
+#endif
+            {Isa::kBaseline, hash, &baseline, nullptr},
+      },
+      &op);
+}
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,211 @@
+// The CUDA forms of grouped products: traits and parameters, which tile an average group suggests,
+// and their launch. The grid covers every division into groups: it depends on the sizes that the
+// host knows alone. In: a Problem, later the Args of a call. Out: a Kernel of one step.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_mma.cuh.
+#include "ops/gemm/grouped/grouped_cuda.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/rates.hpp"
+#include "generated/source_hashes.hpp"
+#include "kernels/gemm_cuda.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+bool is_aligned(const TensorTraits& t, int bytes) { return (1 << t.align_log2) >= bytes; }
+
+const TraitsTable<GroupTraits>& groups_table() {
+  static const auto* table = new TraitsTable<GroupTraits>{
+      "dlblas::GroupTraits",
+      {member<&GroupTraits::kind>("kind"), member<&GroupTraits::index>("index"),
+       member<&GroupTraits::aligned>("aligned")}};
+  return *table;
+}
+const TraitsTable<GemmOutTraits>& out_table() {
+  static const auto* table = new TraitsTable<GemmOutTraits>{
+      "dlblas::GemmOutTraits",
+      {member<&GemmOutTraits::type>("type"), member<&GemmOutTraits::vector>("vector"),
+       member<&GemmOutTraits::aligned>("aligned")}};
+  return *table;
+}
+
+bool rows_are_plain(const TensorTraits& t) {
+  return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
+         t.layout == Layout::kRowsOuter;
+}
+
+/// Of one knob's tile: the tiles that every multiprocessor has in turn, as long as its
+/// multiply-adds or the copies; never faster than memory.
+double estimate_ms(const Query& q, const GroupedOp& op, int block_m, int block_n, double rate,
+                   int side_by_side) {
+  const Problem& p = q.problem;
+  const double tiles = std::max(1.0, grouped_tiles(op, p, block_m, block_n));
+  const double depth =
+      op.kind == GroupKind::kDepth ? grouped_average(op, p) : static_cast<double>(p.dims[op.k]);
+  const double at_once = 1.0 * q.device.units * side_by_side;
+  const double turns =
+      tiles <= at_once ? std::ceil(tiles / q.device.units) : tiles / q.device.units;
+  const double products = (depth + 128) * block_m * block_n / rate;
+  const double copies = (depth + 128) * size_of(p.tensors[kGroupedA].dtype) * (block_m + block_n) /
+                        unit_rates(q.device).alone_bytes_per_s;
+  constexpr double kReached = 0.8;  // of memory's rate; not measured yet
+  const double memory = grouped_bytes(op, p) / (kReached * memory_bytes_per_s(q.device));
+  return 1e3 * (std::max(turns * std::max(products, copies), memory) + 5e-6);
+}
+
+struct Mma : GroupedForm<Mma> {
+  static constexpr const char* kInclude = "ops/gemm/grouped/grouped_mma.cuh";
+  static constexpr const char* kEntry = "dlblas::gemm::grouped_mma";
+  static constexpr const auto& kTiles = kGroupedMmaTiles;
+  static constexpr int kCount = kGroupedMmaCount;
+
+  /// As matmul's: tensor cores truncate where they add.
+  static std::int32_t span(const Query& q) {
+    constexpr std::int64_t kLongestChain = 16384;
+    return q.problem.dims[op_of(q).k] > kLongestChain ? 2048 : 0;
+  }
+  static Support supports(const Query& q) { return grouped_on_tensor_cores(op_of(q), q.problem); }
+  static bool fits(const Query& q, int tile) {
+    const GemmMmaConfig& c = kTiles[tile];
+    const bool spills = span(q) > 0 && c.warp_m() * c.warp_n() > 3072;  // pairs of 64 × 64 sums
+    return !spills && GroupedForm<Mma>::fits(q, tile);
+  }
+  static double milliseconds(const Query& q, const Config& config) {
+    const GemmMmaConfig& c = kTiles[config.tile];
+    const double reuse = 1.0 * c.warp_m() * c.warp_n() / (c.warp_m() + c.warp_n());
+    const double peak = (q.device.arch >= 90 ? 0.6 : 0.8) * unit_rates(q.device).half_flops / 2;
+    return estimate_ms(q, op_of(q), c.block_m, c.block_n,
+                       peak * std::min(1.0, 0.45 + 0.55 * reuse / 32), 2);
+  }
+};
+
+struct Fma : GroupedForm<Fma> {
+  static constexpr const char* kInclude = "ops/gemm/grouped/grouped_fma.cuh";
+  static constexpr const char* kEntry = "dlblas::gemm::grouped_fma";
+  static constexpr const auto& kTiles = kGroupedFmaTiles;
+  static constexpr int kCount = kGroupedFmaCount;
+
+  static std::int32_t span(const Query& q) {
+    constexpr std::int64_t kLong = 128;
+    return q.problem.dims[op_of(q).k] > kLong ? kLong : 0;
+  }
+  static Support supports(const Query& q) { return grouped_fits_grid(op_of(q), q.problem); }
+  static double milliseconds(const Query& q, const Config& config) {
+    const GemmFmaConfig& c = kTiles[config.tile];
+    const double reuse = 1.0 * c.thread_m * c.thread_n / (c.thread_m + c.thread_n);
+    const double rate = unit_rates(q.device).f32_flops / 2 * std::min(1.0, 0.37 + 0.1 * reuse);
+    return estimate_ms(q, op_of(q), c.block_m, c.block_n, rate, 2);
+  }
+};
+
+}  // namespace
+
+GroupedGpuParams grouped_gpu_params(const GroupedOp& op, const Args& args) {
+  const GroupedProduct p = grouped_product(op, args);
+  const TensorView& sizes = args.tensors[kGroupedSizes];
+  GroupedGpuParams to{};
+  to.gemm.a = p.a.data, to.gemm.a_row = p.a.row, to.gemm.a_col = p.a.col;
+  to.gemm.b[0] = p.b.data, to.gemm.b_row = p.b.row, to.gemm.b_col = p.b.col;
+  to.gemm.m = p.m, to.gemm.n = p.n, to.gemm.k = p.k;
+  // Nothing lies a stride away in a dimension of 1, but a copy of 0 bytes wants an aligned address.
+  if (p.m == 1) to.gemm.a_row = 0;
+  if (p.k == 1) to.gemm.a_col = to.gemm.b_row = 0;
+  if (p.n == 1) to.gemm.b_col = 0;
+  to.epilogue.out = {p.out.data, p.out.row, p.out.col};
+  to.groups.sizes = sizes.data;
+  to.groups.sizes_stride = sizes.shape[0] == 1 ? 0 : sizes.strides[0];
+  to.groups.most = op.kind == GroupKind::kDepth ? p.k : p.m;
+  to.groups.groups = static_cast<std::int32_t>(p.groups);
+  to.groups.a_group = p.a.group, to.groups.b_group = p.b.group, to.groups.out_group = p.out.group;
+  return to;
+}
+
+GroupedTraits grouped_traits(const GroupedOp& op, const Problem& p, std::int32_t span) {
+  const TensorTraits &a = p.tensors[kGroupedA], &b = p.tensors[kGroupedB];
+  const TensorTraits &sizes = p.tensors[kGroupedSizes], &out = p.tensors[kGroupedOut];
+  const bool by_depth = op.kind == GroupKind::kDepth;
+  GroupedTraits s{};
+  s.gemm.type = a.dtype;
+  s.gemm.a_by_depth = !by_depth;
+  s.gemm.b_by_depth = !by_depth && b.layout != Layout::kTransposed;
+  s.gemm.a_whole = p.dims[by_depth ? op.m : op.k] % 8 == 0;
+  s.gemm.b_whole = p.dims[s.gemm.b_by_depth ? op.k : op.n] % 8 == 0;
+  s.gemm.aligned = is_aligned(a, size_of(a.dtype)) && is_aligned(b, size_of(b.dtype));
+  s.gemm.span = span;
+  s.groups = {op.kind, sizes.dtype, is_aligned(sizes, 4)};
+  s.out.type = out.dtype;
+  s.out.aligned = is_aligned(out, size_of(out.dtype));
+  s.out.vector = out.align_log2 >= kAlignCap &&
+                 (out.layout == Layout::kContiguous ? p.dims[op.n] * size_of(out.dtype) % 16 == 0
+                                                    : rows_are_plain(out));
+  return s;
+}
+
+std::string grouped_literal(const GroupedTraits& s) {
+  return text("dlblas::gemm::GroupedTraits{", kernels::gemm_traits_table().literal(s.gemm), ", ",
+              groups_table().literal(s.groups), ", ", out_table().literal(s.out), "}");
+}
+
+std::int64_t grouped_blocks(const GroupedOp& op, std::int64_t m, std::int64_t n,
+                            std::int64_t groups, std::int64_t block_m, std::int64_t block_n) {
+  const std::int64_t columns = ceil_div(n, block_n);
+  if (op.kind == GroupKind::kRows) return most_row_tiles(m, groups, block_m) * columns;
+  return groups * ceil_div(m, block_m) * columns;
+}
+
+Support grouped_fits_grid(const GroupedOp& op, const Problem& p) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  for (const int letter : {op.m, op.n, op.k, op.groups})
+    if (p.dims[letter] > kMost / 2)
+      return Support::no("a dimension is {}: at most {}", p.dims[letter], kMost / 2);
+  const double blocks =
+      static_cast<double>(grouped_blocks(op, p.dims[op.m], p.dims[op.n], 1, 16, 32)) *
+      (op.kind == GroupKind::kRows ? 1.0 : static_cast<double>(p.dims[op.groups]));
+  const double ends =
+      op.kind == GroupKind::kRows
+          ? static_cast<double>(p.dims[op.groups]) * static_cast<double>(ceil_div(p.dims[op.n], 32))
+          : 0;
+  if (blocks + ends > static_cast<double>(kMost))
+    return Support::no("the results have more tiles than a grid has blocks");
+  return Support::yes();
+}
+
+Support grouped_on_tensor_cores(const GroupedOp& op, const Problem& p) {
+  if (p.tensors[kGroupedA].dtype == DType::kF32)
+    return Support::no("f32 stays IEEE here: tensor cores would round it to TF32");
+  for (const int i : {kGroupedA, kGroupedB}) {
+    const TensorTraits& t = p.tensors[i];
+    const bool swapped = i == kGroupedB && t.layout == Layout::kTransposed;
+    if (!swapped && !rows_are_plain(t))
+      return Support::no("{} has rows that are not contiguous", tensor(i));
+    if (t.align_log2 < kAlignCap)
+      return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(i),
+                         std::int64_t{1} << t.align_log2);
+  }
+  if (!is_aligned(p.tensors[kGroupedOut], size_of(p.tensors[kGroupedOut].dtype)))
+    return Support::no("{} is not aligned to its elements", tensor(kGroupedOut));
+  return grouped_fits_grid(op, p);
+}
+
+double grouped_tiles(const GroupedOp& op, const Problem& p, int block_m, int block_n) {
+  const auto groups = static_cast<double>(p.dims[op.groups]);
+  const double columns = std::ceil(static_cast<double>(p.dims[op.n]) / block_n);
+  if (op.kind != GroupKind::kRows)
+    return groups * std::ceil(static_cast<double>(p.dims[op.m]) / block_m) * columns;
+  const auto rows = static_cast<double>(p.dims[op.m]);
+  // Half a tile is empty at the end of an average group.
+  const double with_rows = std::min(groups, rows), average = rows / std::max(1.0, with_rows);
+  const double tiles = average <= block_m ? 1 : average / block_m + 0.5;
+  return with_rows * tiles * columns;
+}
+
+std::vector<Implementation> grouped_cuda(const GroupedOp& op) {
+  const char* const hash = source_hash("ops/gemm/grouped/grouped_cuda.cpp");
+  return {kernels::make_cuda<Mma>("cuda_mma", hash, &op),
+          kernels::make_cuda<Fma>("cuda_fma", hash, &op)};
+}
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,100 @@
+// What the CUDA forms of grouped products share on the host.
+// Read next: grouped_cuda.cpp, grouped_config.hpp.
+#pragma once
+
+#include "kernels/cuda_form.hpp"
+#include "ops/gemm/grouped/grouped.hpp"
+#include "ops/gemm/grouped/grouped_config.hpp"
+
+namespace dlblas::gemm {
+
+/// A call's parameters, as every kernel with GroupedOut takes them.
+struct GroupedGpuParams {
+  GemmCall gemm;
+  GroupedOut epilogue;
+  GroupCall groups;
+};
+GroupedGpuParams grouped_gpu_params(const GroupedOp& op, const Args& args);
+GroupedTraits grouped_traits(const GroupedOp& op, const Problem& problem, std::int32_t span);
+std::string grouped_literal(const GroupedTraits& traits);
+
+/// Blocks that cover every division into groups.
+std::int64_t grouped_blocks(const GroupedOp& op, std::int64_t m, std::int64_t n,
+                            std::int64_t groups, std::int64_t block_m, std::int64_t block_n);
+/// No more tiles than a grid has blocks, at the smallest tile.
+Support grouped_fits_grid(const GroupedOp& op, const Problem& problem);
+/// f16 or bf16, a and b contiguous in one dimension with 16-byte aligned rows.
+Support grouped_on_tensor_cores(const GroupedOp& op, const Problem& problem);
+/// Tiles of an average group over what it needs; the tiles in all.
+double grouped_tiles(const GroupedOp& op, const Problem& problem, int block_m, int block_n);
+
+/// A form whose one knob is its tile.
+template <typename Form>
+struct GroupedForm : kernels::CudaForm<GroupedTraits, GroupedConfig> {
+  static const GroupedOp& op_of(const Query& q) { return q.user<GroupedOp>(); }
+
+  static const ConfigTable<Config>& table() {
+    static const ConfigTable<Config>* const knobs = [] {
+      auto* labels = new std::vector<std::string>;  // live as long as the process
+      std::vector<std::int64_t> values;
+      for (int i = 0; i < Form::kCount; ++i) {
+        values.push_back(i);
+        labels->push_back(text(Form::kTiles[i].block_m, "x", Form::kTiles[i].block_n));
+      }
+      return new ConfigTable<Config>{
+          field<&Config::tile>("tile", values, {labels->begin(), labels->end()})};
+    }();
+    return *knobs;
+  }
+  static Traits traits(const Query& q, const Config&) {
+    return grouped_traits(op_of(q), q.problem, Form::span(q));
+  }
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return Form::kTiles[s.config.tile].shared_bytes(s.traits.gemm.span);
+  }
+  static bool fits(const Query& q, int tile) {
+    return Form::kTiles[tile].shared_bytes(Form::span(q)) <= q.device.shared_bytes_per_block;
+  }
+  static void constrain(const Query& q, Space& space) {
+    const std::int64_t n = q.problem.dims[op_of(q).n];
+    std::uint32_t allowed = 0;
+    for (int i = 0; i < Form::kCount; ++i)
+      if (fits(q, i)) allowed |= 1u << i;
+    space.require(table(), "shared_memory_fits", {"tile"},
+                  [allowed](const Config& c) { return (allowed >> c.tile & 1u) != 0; });
+    space.require(table(), "block_n_distinct", {"tile"}, [n](const Config& c) {
+      return Form::kTiles[c.tile].block_n <= 64 || Form::kTiles[c.tile].block_n / 2 < n ||
+             Form::kTiles[c.tile].block_m < 64;
+    });
+  }
+  static Config preset(const Query& q) {
+    Space space(table());
+    constrain(q, space);
+    Config best{Form::kCount - 1};
+    double best_ms = -1;
+    for (std::int32_t i = 0; i < Form::kCount; ++i) {
+      const Config c{i};
+      if (!space.broken_constraint(table().to_config(c)).empty()) continue;
+      const double ms = Form::milliseconds(q, c);
+      if (best_ms < 0 || ms < best_ms) best = c, best_ms = ms;
+    }
+    return best;
+  }
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    return {{Form::kInclude,
+             text(Form::kEntry, "<", grouped_literal(s.traits), ", dlblas::gemm::GroupedConfig{",
+                  s.config.tile, "}>"),
+             s.shared_bytes}};
+  }
+  static GroupedGpuParams launch(const State& s, const Args& args, void*, cuda::Launch& how) {
+    const auto& op = *static_cast<const GroupedOp*>(s.user);
+    const auto& tile = Form::kTiles[s.config.tile];
+    const GroupedGpuParams p = grouped_gpu_params(op, args);
+    how.grid.x = static_cast<unsigned>(
+        grouped_blocks(op, p.gemm.m, p.gemm.n, p.groups.groups, tile.block_m, tile.block_n));
+    how.block.x = static_cast<unsigned>(tile.threads());
+    return p;
+  }
+};
+
+}  // namespace dlblas::gemm

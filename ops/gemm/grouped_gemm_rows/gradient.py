@@ -1,0 +1,27 @@
+"""The gradient of grouped_gemm_rows, by grouped products: da = dout · weight, dweight = doutᵀ · a.
+
+Rows that no group has have no defined gradient, as they have no result. Read next:
+../../../python/dlblas/torch/_autograd.py.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def grouped_gemm_rows(
+    a: torch.Tensor,
+    weight: torch.Tensor,
+    offsets: torch.Tensor,
+    out_dtype: torch.dtype | None,
+    dout: torch.Tensor | None,
+) -> tuple[torch.Tensor | None, torch.Tensor | None, None]:
+    if dout is None:
+        return None, None, None
+    dout = dout.to(a.dtype)
+    da = torch.ops.dlblas.grouped_gemm_rows(dout, weight.transpose(1, 2), offsets)
+    dweight = torch.ops.dlblas.grouped_gemm_k(dout, a, offsets)
+    return da, dweight, None
+
+
+GRADIENTS = {"grouped_gemm_rows": grouped_gemm_rows}

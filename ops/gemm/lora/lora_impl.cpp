@@ -1,0 +1,211 @@
+// lora_shrink and lora_expand: the host side of the CUDA kernel, and the CPU's loops.
+// In: a Problem, later the Args of a call. Out: a Kernel of one step.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: lora.cuh.
+#include <algorithm>
+
+#include "core/element.hpp"
+#include "core/rates.hpp"
+#include "generated/source_hashes.hpp"
+#include "kernels/cpu_level.hpp"
+#include "kernels/cuda_form.hpp"
+#include "ops/gemm/lora/lora.hpp"
+#include "ops/gemm/lora/lora_config.hpp"
+#include "ops/gemm/lora/lora_ref.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+double products(const Problem& p) {
+  return static_cast<double>(p.dims[kLoraT]) * static_cast<double>(p.dims[kLoraN]) *
+         static_cast<double>(p.dims[kLoraK]);
+}
+/// Tokens of an adapter read the same weights: at most one of each adapter.
+double bytes_of(const Problem& p) {
+  const auto t = static_cast<double>(p.dims[kLoraT]), n = static_cast<double>(p.dims[kLoraN]),
+             k = static_cast<double>(p.dims[kLoraK]);
+  const double adapters = std::min(t, static_cast<double>(p.dims[kLoraL]));
+  return t * k * size_of(p.tensors[kLoraX].dtype) + 2 * t * n * size_of(p.tensors[kLoraY].dtype) +
+         adapters * n * k * size_of(p.tensors[kLoraWeight].dtype);
+}
+
+LoraParams params_of(const Args& args) {
+  const TensorView &x = args.tensors[kLoraX], &weight = args.tensors[kLoraWeight];
+  const TensorView &adapter = args.tensors[kLoraAdapter], &y = args.tensors[kLoraY];
+  LoraParams p{};
+  p.x = x.data, p.weight = weight.data, p.adapter = adapter.data, p.y = y.data;
+  p.x_row = x.strides[0], p.x_col = x.strides[1];
+  p.weight_adapter = weight.strides[0], p.weight_row = weight.strides[1];
+  p.weight_col = weight.strides[2];
+  p.adapter_stride = adapter.strides[0];
+  p.y_row = y.strides[0], p.y_col = y.strides[1];
+  p.width = args.letters[kLoraN], p.depth = args.letters[kLoraK];
+  p.adapters = static_cast<std::int32_t>(args.letters[kLoraL]);
+  p.scale = static_cast<float>(args.scalars[0].f);
+  return p;
+}
+
+// ---- CPUs ----
+
+template <DType kType>
+float element(const void* data, std::int64_t at) {
+  const char* const from = static_cast<const char*>(data) + at * size_of(kType);
+  if constexpr (kType == DType::kF32) {
+    float v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+  } else {
+    std::uint16_t v;
+    std::memcpy(&v, from, sizeof v);
+    return kType == DType::kF16 ? f16_to_f32(v) : bf16_to_f32(v);
+  }
+}
+
+/// Eight sums side by side, added in one order.
+template <DType kType>
+float dot(const float* x, const void* weight, std::int64_t row, std::int64_t stride,
+          std::int64_t depth) {
+  float sums[8] = {};
+  std::int64_t k = 0;
+  for (; k + 8 <= depth; k += 8)
+    for (int i = 0; i < 8; ++i)
+      sums[i] += x[k + i] * element<kType>(weight, row + (k + i) * stride);
+  for (; k < depth; ++k) sums[k % 8] += x[k] * element<kType>(weight, row + k * stride);
+  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+}
+
+struct CpuState {
+  std::int64_t threads;
+};
+
+int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const LoraParams p = params_of(args);
+  const TensorView &x = args.tensors[kLoraX], &adapters = args.tensors[kLoraAdapter];
+  const TensorView& y = args.tensors[kLoraY];
+  const DType type = args.tensors[kLoraWeight].dtype;
+  const auto dot_of = type == DType::kF32   ? dot<DType::kF32>
+                      : type == DType::kF16 ? dot<DType::kF16>
+                                            : dot<DType::kBF16>;
+  const std::int64_t tokens = args.letters[kLoraT];
+  const std::int64_t slots =
+      std::min(kernel.load<CpuState>().threads, std::max<std::int64_t>(1, tokens));
+  context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = begin; slot < end; ++slot) {
+      float* const row = static_cast<float*>(workspace) + slot * p.depth;
+      for (std::int64_t t = slot; t < tokens; t += slots) {
+        const double adapter = load_element(adapters, t * p.adapter_stride);
+        if (!(adapter >= 0 && adapter < p.adapters)) continue;
+        const auto weight = static_cast<std::int64_t>(adapter) * p.weight_adapter;
+        for (std::int64_t k = 0; k < p.depth; ++k)
+          row[k] = static_cast<float>(load_element(x, t * p.x_row + k * p.x_col));
+        for (std::int64_t n = 0; n < p.width; ++n) {
+          const std::int64_t at = t * p.y_row + n * p.y_col;
+          const float sum = dot_of(row, p.weight, weight + n * p.weight_row, p.weight_col, p.depth);
+          store_element(y, at, static_cast<float>(load_element(y, at)) + p.scale * sum);
+        }
+      }
+    }
+  });
+  return 0;
+}
+
+Implementation cpu() {
+  Implementation impl;
+  impl.flags = {.deterministic = true};
+  impl.estimate = [](const Query& q, const Config&) {
+    const double units = std::max<double>(1, q.problem.threads);
+    return 1e3 * launch_s(q.device) + kernels::rates_of(q).roofline_ms(units, bytes_of(q.problem),
+                                                                       4 * products(q.problem),
+                                                                       DType::kF32);
+  };
+  impl.prepare = [](const Query& q, const Config&) {
+    const std::int64_t threads = std::max<std::int64_t>(1, q.problem.threads);
+    return make_kernel({run}, CpuState{threads},
+                       static_cast<std::size_t>(threads * q.problem.dims[kLoraK]) * sizeof(float));
+  };
+  return kernels::per_level(
+      impl, "cpu_", {{Isa::kBaseline, source_hash("ops/gemm/lora/lora_impl.cpp"), nullptr}})[0];
+}
+
+// ---- NVIDIA GPUs ----
+
+struct NoKnobs {};
+
+struct Form : kernels::CudaForm<LoraTraits, NoKnobs> {
+  static constexpr bool kSearched = false;
+
+  static bool is_aligned(const TensorTraits& t, int bytes) { return (1 << t.align_log2) >= bytes; }
+  static bool has_rows(const TensorTraits& t) {
+    return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
+           t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
+  }
+  static Support supports(const Query& q) {
+    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+    for (const int letter : {kLoraT, kLoraL})
+      if (q.problem.dims[letter] > kMost)
+        return Support::no("a dimension is {}: at most {}", q.problem.dims[letter], kMost);
+    return Support::yes();
+  }
+  static const TraitsTable<Traits>& table_of_traits() {
+    static const auto* members = new TraitsTable<Traits>{
+        "dlblas::gemm::LoraTraits",
+        {member<&Traits::x>("x"), member<&Traits::weight>("weight"), member<&Traits::y>("y"),
+         member<&Traits::adapter>("adapter"), member<&Traits::access>("access"),
+         member<&Traits::lanes>("lanes"), member<&Traits::aligned>("aligned"),
+         member<&Traits::aligned_adapter>("aligned_adapter")}};
+    return *members;
+  }
+  static Traits traits(const Query& q, const Config&) {
+    const TensorTraits* const t = q.problem.tensors;
+    const TensorTraits &x = t[kLoraX], &weight = t[kLoraWeight], &y = t[kLoraY];
+    Traits s{x.dtype, weight.dtype, y.dtype, t[kLoraAdapter].dtype, 1, 1, false, false};
+    s.aligned = is_aligned(x, size_of(x.dtype)) && is_aligned(weight, size_of(weight.dtype)) &&
+                is_aligned(y, size_of(y.dtype));
+    s.aligned_adapter = is_aligned(t[kLoraAdapter], 4);
+    const std::int64_t depth = q.problem.dims[kLoraK];
+    const bool wide =
+        has_rows(x) && has_rows(weight) && is_aligned(x, 16) && is_aligned(weight, 16);
+    if (s.aligned && wide && depth % 8 == 0) s.access = 8;
+    while (s.lanes < 32 && s.lanes * s.access < depth) s.lanes *= 2;
+    return s;
+  }
+  static double milliseconds(const Query& q, const Config&) {
+    constexpr double kReached = 0.5;  // of memory's rate; not measured yet
+    return 1e3 *
+           (launch_s(q.device) + bytes_of(q.problem) / (kReached * memory_bytes_per_s(q.device)));
+  }
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    return {{"ops/gemm/lora/lora.cuh",
+             "dlblas::gemm::lora<" + table_of_traits().literal(s.traits) + ">"}};
+  }
+  static LoraParams launch(const State& s, const Args& args, void*, cuda::Launch& how) {
+    const LoraParams p = params_of(args);
+    const std::int64_t outputs = kLoraThreads / s.traits.lanes;
+    how.grid.x = static_cast<unsigned>(args.letters[kLoraT]);
+    how.grid.y =
+        static_cast<unsigned>(std::clamp<std::int64_t>((p.width + outputs - 1) / outputs, 1, 1024));
+    how.block.x = kLoraThreads;
+    return p;
+  }
+};
+
+}  // namespace
+
+/// Products that vanish below f32's normal range, and the store's rounding.
+Bound lora_bound(const Problem& p, int) {
+  const FloatTraits out = float_traits(p.tensors[kLoraY].dtype);
+  const double count = static_cast<double>(p.dims[kLoraK]) + 4;
+  return {.magnitude = kRounding,
+          .value = out.eps / 2 * (1 + kRounding),
+          .absolute = out.tiny + count * float_traits(DType::kF32).tiny};
+}
+
+double lora_work_per_row(const Problem& p) {
+  return static_cast<double>(p.dims[kLoraN]) * static_cast<double>(p.dims[kLoraK]);
+}
+
+std::vector<Implementation> lora_implementations() {
+  return {cpu(),
+          kernels::make_cuda<Form>("cuda_lanes", source_hash("ops/gemm/lora/lora_impl.cpp"))};
+}
+
+}  // namespace dlblas::gemm

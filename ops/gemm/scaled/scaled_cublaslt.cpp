@@ -1,0 +1,281 @@
+// cuBLASLt's 8-bit products as a rival on equal terms: e4m3 with one scale a side, or a scale a row
+// and a column, without fast accumulation. Its list of heuristics is the space: knob `algo` is a
+// place in it. In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step.
+// cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: src/cuda/cublaslt.hpp,
+// ops/gemm/matmul/cuda/matmul_cublaslt.cpp.
+#include <algorithm>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/rates.hpp"
+#include "cuda/cublaslt.hpp"
+#include "cuda/cuda.hpp"
+#include "generated/source_hashes.hpp"
+#include "ops/gemm/scaled/scaled_cuda.hpp"
+
+namespace dlblas::gemm::scaled {
+namespace {
+
+using cuda::CublasLt;
+constexpr int kListed = 8;
+constexpr std::size_t kMaxWorkspace = std::size_t{32} << 20;
+
+struct Config {
+  std::int32_t algo;
+};
+const ConfigTable<Config>& table() {
+  static const auto* t =
+      new ConfigTable<Config>{field<&Config::algo>("algo", {0, 1, 2, 3, 4, 5, 6, 7})};
+  return *t;
+}
+
+/// One product, as a call has it or as a Problem's bucket would.
+struct Sizes {
+  std::int64_t m, n, k, a_pitch, b_pitch, out_pitch;
+};
+struct State {
+  CublasLt::Handle handle;
+  DType out;
+  bool each;  // a scale a row and a column; else one a side
+  Sizes bucket;
+  CublasLt::Algorithm algorithm;
+  std::size_t workspace_bytes;
+};
+static_assert(sizeof(State) <= Kernel::kStateBytes);
+
+/// Descriptors of one product; `valid` when cuBLASLt took them all.
+struct Product {
+  CublasLt::Description description;
+  CublasLt::Layout b, a, out;
+  bool valid;
+
+  Product(const State& state, const Sizes& s, const void* a_scale, const void* b_scale) {
+    const CublasLt& lt = cuda::cublaslt();
+    const auto lay_out = [&](CublasLt::Layout& layout, int type, std::int64_t rows,
+                             std::int64_t cols, std::int64_t pitch) {
+      return lt.layout_init(&layout, sizeof layout, type, static_cast<std::uint64_t>(rows),
+                            static_cast<std::uint64_t>(cols), cols > 1 ? pitch : rows) == 0;
+    };
+    const auto set = [&](int attribute, const auto& value) {
+      return lt.description_set(&description, attribute, &value, sizeof value) == 0;
+    };
+    const int out_type = state.out == DType::kF32    ? CublasLt::kF32
+                         : state.out == DType::kBF16 ? CublasLt::kBF16
+                                                     : CublasLt::kF16;
+    const std::int32_t turned = CublasLt::kTransposed, plain = CublasLt::kPlain;
+    valid = lay_out(b, CublasLt::kF8E4M3, s.k, s.n, s.b_pitch) &&
+            lay_out(a, CublasLt::kF8E4M3, s.k, s.m, s.a_pitch) &&
+            lay_out(out, out_type, s.n, s.m, s.out_pitch) &&
+            lt.description_init(&description, sizeof description, CublasLt::kCompute32F,
+                                CublasLt::kF32) == 0 &&
+            set(CublasLt::kTransA, turned) && set(CublasLt::kTransB, plain) &&
+            set(CublasLt::kAScalePointer, b_scale) && set(CublasLt::kBScalePointer, a_scale);
+    if (valid && state.each) {
+      const std::int32_t mode = CublasLt::kScaleOfEach;
+      valid = set(CublasLt::kAScaleMode, mode) && set(CublasLt::kBScaleMode, mode);
+    }
+  }
+};
+
+/// cuBLASLt's list for one product, best guess first. Sums of parts of K meet in f32 alone.
+std::vector<CublasLt::Choice> choices_of(const State& state, const Product& x,
+                                         std::size_t workspace, int wanted) {
+  const CublasLt& lt = cuda::cublaslt();
+  CublasLt::Preference preference;
+  const auto set = [&](int attribute, const auto& value) {
+    return lt.preference_set(&preference, attribute, &value, sizeof value) == 0;
+  };
+  std::uint32_t schemes = CublasLt::kReduceInComputeType;
+  if (state.out == DType::kF32) schemes |= CublasLt::kReduceInPlace;
+  const std::uint64_t most = workspace;
+  std::vector<CublasLt::Choice> list(static_cast<std::size_t>(wanted));
+  int found = 0;
+  const bool made = x.valid && lt.preference_init(&preference, sizeof preference) == 0 &&
+                    set(CublasLt::kMaxWorkspace, most) && set(CublasLt::kReductionSchemes, schemes);
+  if (!made || lt.choose(state.handle, &x.description, &x.b, &x.a, &x.out, &x.out, &preference,
+                         wanted, list.data(), &found) != 0)
+    found = 0;
+  list.resize(static_cast<std::size_t>(found));
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [](const CublasLt::Choice& c) { return c.status != 0; }),
+             list.end());
+  return list;
+}
+
+/// A pointer that is aligned as scales are: its value is read, never what it points to.
+const void* somewhere() { return reinterpret_cast<const void*>(std::uintptr_t{256}); }
+
+bool is_each(const Problem& p, int tensor, std::int64_t size) {
+  return size > 1 && !is_broadcast(p.tensors[tensor].layout) && p.ones[tensor] == 0;
+}
+
+/// Fills everything but the algorithm. The device's context is current.
+State start_state(const Problem& p) {
+  State state{};
+  state.handle = cuda::cublaslt_handle(p.device_index);
+  state.out = p.tensors[kOut].dtype;
+  state.each = is_each(p, kBScale, p.dims[kN]);
+  const std::int64_t m = p.dims[kM], n = p.dims[kN], k = p.dims[kK];
+  state.bucket = {m, n, k, k, k, n};
+  return state;
+}
+std::vector<CublasLt::Choice> bucket_choices(const State& state) {
+  return choices_of(state, Product(state, state.bucket, somewhere(), somewhere()), kMaxWorkspace,
+                    kListed);
+}
+/// How long the list is on this device; without one, as long as it may be.
+std::int64_t listed(const Problem& p) {
+  if (!cuda::unavailable().empty()) return kListed;
+  const cuda::CurrentDevice current(p.device_index);
+  return static_cast<std::int64_t>(bucket_choices(start_state(p)).size());
+}
+
+/// cuda::error_text has the words for both.
+constexpr int code_of(int status) { return status == 0 ? 0 : cuda::kCublasStatus + status; }
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const State& state = kernel.load<State>();
+  const CublasLt& lt = cuda::cublaslt();
+  const ScaledParams p = scaled_params(args, Scales::kChannel);
+  const Sizes s{p.m, p.n, p.k, p.a_row, p.b_col, p.out_row};
+  const auto fits = [](std::int64_t rows, std::int64_t cols, std::int64_t pitch) {
+    return cols <= 1 || (pitch >= rows && pitch < std::int64_t{1} << 31);
+  };
+  // Reversed and overlapping views have the layout class of plain ones.
+  if (!fits(s.k, s.m, s.a_pitch) || !fits(s.k, s.n, s.b_pitch) || !fits(s.n, s.m, s.out_pitch))
+    return code_of(CublasLt::kNotSupported);
+  const Product x(state, s, p.a_scale, p.b_scale);
+  if (!x.valid) return code_of(CublasLt::kNotSupported);
+  CublasLt::Algorithm algorithm = state.algorithm;
+  const Sizes& b = state.bucket;
+  const bool same =
+      s.m == b.m && s.a_pitch == b.a_pitch && s.b_pitch == b.b_pitch && s.out_pitch == b.out_pitch;
+  CublasLt::Choice checked;
+  if (!same && (lt.check(state.handle, &x.description, &x.b, &x.a, &x.out, &x.out, &algorithm,
+                         &checked) != 0 ||
+                checked.workspace_bytes > state.workspace_bytes)) {
+    const auto list = choices_of(state, x, state.workspace_bytes, 1);
+    if (list.empty()) return code_of(CublasLt::kNotSupported);
+    algorithm = list[0].algorithm;
+  }
+  const float one = 1, zero = 0;
+  return code_of(lt.multiply(state.handle, &x.description, &one, p.b, &x.b, p.a, &x.a, &zero, p.out,
+                             &x.out, p.out, &x.out, &algorithm, workspace, state.workspace_bytes,
+                             context.stream));
+}
+
+Support supports(const Query& q) {
+  const Problem& p = q.problem;
+  if (!cuda::cublaslt().support) return cuda::cublaslt().support;
+  if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0)
+    return Support::no("a dimension is zero");
+  if (p.tensors[kA].dtype != DType::kF8E4M3) return Support::no("cuBLASLt's i8 has no scales");
+  // Pitches that differ from these are not in the key.
+  const bool a_along = p.tensors[kA].layout == Layout::kContiguous;
+  if (!a_along) return Support::no("{} has gaps, or is not contiguous along K", tensor(kA));
+  if (p.tensors[kB].layout != Layout::kTransposed)
+    return Support::no("{} is not contiguous along K", tensor(kB));
+  if (p.tensors[kOut].layout != Layout::kContiguous)
+    return Support::no("rows of {} have gaps", tensor(kOut));
+  for (const int i : {int{kA}, int{kB}, int{kOut}})
+    if (p.tensors[i].align_log2 < kAlignCap)
+      return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(i),
+                         std::int64_t{1} << p.tensors[i].align_log2);
+  if (p.dims[kK] % 16 != 0 || p.dims[kN] % 16 != 0)
+    return Support::no("K = {} and N = {} are no multiples of 16", p.dims[kK], p.dims[kN]);
+  if (p.tensors[kBias].dtype != DType::kAbsent)
+    return Support::no("cuBLASLt rounds the product before it adds the bias");
+  const bool rows = is_each(p, kAScale, p.dims[kM]), columns = is_each(p, kBScale, p.dims[kN]);
+  if (rows != columns && p.dims[kM] > 1)
+    return Support::no("cuBLASLt has no such mixture of scales");
+  for (const int i : {int{kAScale}, int{kBScale}})
+    if (p.tensors[i].align_log2 < (columns ? kAlignCap : 2) ||
+        (columns && p.tensors[i].layout != Layout::kContiguous))
+      return Support::no("{} is not contiguous from a multiple of 16 bytes on", tensor(i));
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  if (std::max({p.dims[kM], p.dims[kN], p.dims[kK]}) > kMost)
+    return Support::no("a dimension is more than {}", kMost);
+  return listed(p) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
+}
+
+void constrain(const Query& q, Space& space) {
+  const std::int64_t count = cuda::cublaslt().support ? listed(q.problem) : kListed;
+  space.require(table(), "listed", {"algo"},
+                [count](const Config& c) { return c.algo < std::max<std::int64_t>(1, count); });
+}
+
+double estimate(const Query& q, const dlblas::Config& config) {
+  // Not measured yet: 1.75 times the rate of f16.
+  const Problem& p = q.problem;
+  const double operations = 2 * static_cast<double>(p.dims[kM]) * static_cast<double>(p.dims[kN]) *
+                            static_cast<double>(p.dims[kK]);
+  return roofline_ms(q.device, bytes_of(p), operations / 1.75, DType::kBF16) + 1e3 * 4e-6 +
+         1e-6 * table().from_config(config).algo;
+}
+
+/// cuBLASLt loads a kernel at its first product, which must not be inside a capture: one product of
+/// zeros loads it.
+void multiply_once(const State& state) {
+  constexpr std::size_t kMaxScratch = std::size_t{1} << 30;
+  const Sizes& s = state.bucket;
+  const auto operands = static_cast<std::size_t>(
+      std::max({s.m * s.k, s.n * s.k, s.m * s.n * size_of(state.out), 4 * s.m, 4 * s.n}));
+  const std::size_t aligned = (operands + 255) / 256 * 256;
+  const std::size_t bytes = aligned + state.workspace_bytes;
+  if (bytes > kMaxScratch) return;
+  const cuda::Stream stream;
+  char* const zeros = static_cast<char*>(cuda::allocate(bytes, stream.get()));
+  if (!zeros) return;
+  cuda::fill_bytes(zeros, 0, bytes, stream.get());
+  const Product x(state, s, zeros, zeros);
+  const float one = 1, zero = 0;
+  if (x.valid)
+    cuda::cublaslt().multiply(state.handle, &x.description, &one, zeros, &x.b, zeros, &x.a, &zero,
+                              zeros, &x.out, zeros, &x.out, &state.algorithm, zeros + aligned,
+                              state.workspace_bytes, stream.get());
+  cuda::release(zeros, stream.get());
+  cuda::synchronize(stream.get());
+}
+
+Kernel prepare(const Query& q, const dlblas::Config& config) {
+  const cuda::CurrentDevice current(q.problem.device_index);
+  State state = start_state(q.problem);
+  const auto list = bucket_choices(state);
+  const auto wanted = static_cast<std::size_t>(table().from_config(config).algo);
+  if (wanted >= list.size())
+    throw Error(
+        ErrorKind::kCompile,
+        text("scaled_mm_channel: cublaslt lists too few algorithms here; expected more "
+             "than ",
+             wanted, ", got ", list.size(), "; choose a smaller algo, or another implementation"),
+        {.op = "scaled_mm_channel",
+         .argument = "algo",
+         .expected = text("more than ", wanted),
+         .got = text(list.size())});
+  state.algorithm = list[wanted].algorithm;
+  state.workspace_bytes = list[wanted].workspace_bytes;
+  multiply_once(state);
+  return make_kernel({step}, state, state.workspace_bytes);
+}
+
+}  // namespace
+
+void append_cublaslt(std::vector<Implementation>& to) {
+  Implementation i;
+  i.name = "cublaslt";
+  i.backend = DeviceType::kCuda;
+  i.min_arch = 89;
+  i.source_hash = source_hash("ops/gemm/scaled/scaled_cublaslt.cpp");
+  i.version = cuda::cublaslt_version;
+  i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
+  i.knobs = &table();
+  i.supports = supports;
+  i.constrain = constrain;
+  i.heuristic = [](const Query&) { return table().to_config({0}); };
+  i.estimate = estimate;
+  i.prepare = prepare;
+  to.push_back(i);
+}
+
+}  // namespace dlblas::gemm::scaled

@@ -1,0 +1,124 @@
+// The oracle of the scaled products: f64 sums of the listed rows, group by group, and what error is
+// allowed. In: Args with any strides. Read next: scaled_ref.hpp, registry/operator.hpp.
+#include <algorithm>
+#include <vector>
+
+#include "core/element.hpp"
+#include "core/error.hpp"
+#include "ops/gemm/scaled/scaled.hpp"
+#include "ops/gemm/scaled/scaled_ref.hpp"
+
+namespace dlblas::gemm::scaled {
+namespace {
+
+/// Element (row, col) of a tensor whose leading dimensions are rows; of a scale that is one for
+/// all, that.
+class Matrix {
+ public:
+  Matrix(const TensorView& t) : t_(t), rows_(rows_of(t)) {}
+  double operator()(std::int64_t row, std::int64_t col) const {
+    return load_element(t_, rows_.offset(row) + col * t_.strides[t_.rank - 1]);
+  }
+
+ private:
+  const TensorView& t_;
+  Rows rows_;
+};
+
+double of_vector(const TensorView& t, std::int64_t i) {
+  return load_element(t, t.shape[0] == 1 ? 0 : i * t.strides[0]);
+}
+
+template <Scales kScales>
+void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out) {
+  const TensorView &a_scale = args.tensors[kAScale], &b_scale = args.tensors[kBScale];
+  const std::int64_t n = args.letters[kN], k = args.letters[kK];
+  const Matrix a(args.tensors[kA]), b(args.tensors[kB]);
+  const bool exact = args.tensors[kA].dtype == DType::kI8;
+  const auto factor = [&](std::int64_t row, std::int64_t group, std::int64_t col) {
+    const double s = Matrix(a_scale)(row, kScales == Scales::kBlock ? group : 0),
+                 t = kScales == Scales::kBlock ? Matrix(b_scale)(group, col / kGroup)
+                                               : of_vector(b_scale, col);
+    return static_cast<double>(static_cast<float>(s) * static_cast<float>(t));
+  };
+  std::vector<double> a_row(static_cast<std::size_t>(num_rows * k));
+  for (std::int64_t r = 0; r < num_rows; ++r) {
+    for (std::int64_t i = 0; i < k; ++i) a_row[r * k + i] = a(rows[r], i);
+  }
+  std::vector<double> column(static_cast<std::size_t>(k));
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < k; ++i) column[i] = b(i, j);
+    for (std::int64_t r = 0; r < num_rows; ++r) {
+      ScaledWalk walk(exact);
+      for (std::int64_t begin = 0; begin < k; begin += kGroup) {
+        const std::int64_t end = std::min(k, begin + kGroup);
+        for (std::int64_t i = begin; i < end; ++i) walk.add(a_row[r * k + i] * column[i]);
+        walk.end_group(kScales == Scales::kBlock ? factor(rows[r], begin / kGroup, j) : 1);
+      }
+      const double whole = kScales == Scales::kBlock ? 1 : factor(rows[r], 0, j);
+      const double bias = args.has(kBias) ? of_vector(args.tensors[kBias], j) : 0;
+      out->value[r * n + j] = scaled_value(walk, whole, bias);
+      out->magnitude[r * n + j] = scaled_magnitude(walk, whole, bias);
+    }
+  }
+}
+
+double work_per_row(const Problem& p) {
+  return 3 * static_cast<double>(p.dims[kK]) * static_cast<double>(p.dims[kN]);
+}
+
+/// The error of the sum, or, below f32's normal range, half its smallest step for each group; then
+/// one rounding to the result's dtype.
+Bound bound(const Problem& p, int) {
+  const FloatTraits out = float_traits(p.tensors[kOut].dtype);
+  const double groups = static_cast<double>(ceil_div(p.dims[kK], kGroup));
+  return {.magnitude = 1 + kRounding,
+          .value = out.eps / 2 * (1 + kRounding),
+          .absolute = out.tiny + (groups + 4) * float_traits(DType::kF32).tiny};
+}
+
+/// Rows of three and more dimensions are served where they lie at one stride.
+void check_rows(const Args& args) {
+  const std::string op(args.schema->name);
+  for (const int i : {int{kA}, int{kAScale}, int{kOut}}) {
+    const TensorView& t = args.tensors[i];
+    if (t.rank < 2 || rows_of(t).rank == 1 || t.numel() == 0) continue;
+    const std::string name = args.schema->tensors[static_cast<std::size_t>(i)].name;
+    const char* expected = "rows at one stride";
+    throw Error(ErrorKind::kArgument,
+                text(op, ": ", name, " has leading dimensions that do not flatten; expected ",
+                     expected, ", got several strides; pass a contiguous copy"),
+                {op, name, expected, "several strides"});
+  }
+}
+
+}  // namespace
+
+double bytes_of(const Problem& p) {
+  const auto m = static_cast<double>(p.dims[kM]), n = static_cast<double>(p.dims[kN]),
+             k = static_cast<double>(p.dims[kK]);
+  return m * k + k * n + m * n * size_of(p.tensors[kOut].dtype);
+}
+
+bool is_aligned(const Problem& p) {
+  return std::all_of(p.tensors, p.tensors + kOut + 1, [](const TensorTraits& t) {
+    return t.dtype == DType::kAbsent || (1 << t.align_log2) >= size_of(t.dtype);
+  });
+}
+
+void define(OperatorDef& def, Scales scales) {
+  def.family = "gemm";
+  def.letters = {"M", "K", "N"};
+  const bool blocks = scales == Scales::kBlock;
+  def.reference = blocks ? reference<Scales::kBlock> : reference<Scales::kChannel>;
+  def.device_oracle = device_oracle(scales);
+  def.bound = bound;
+  def.check = check_rows;
+  def.work_per_row = work_per_row;
+  append_cpu(def.implementations, scales);
+  append_wgmma(def.implementations, scales);
+  if (!blocks) append_cublaslt(def.implementations);
+  append_mma(def.implementations, scales);
+}
+
+}  // namespace dlblas::gemm::scaled

@@ -1,0 +1,152 @@
+// The scaled products on CPUs: 128 of K at a time in f32, which is exact for i8, then with their
+// scales into f64. In: codes of any strides, through a table of their values. Out: rows and columns
+// of the result, one rounding to f32 before the store's.
+// Compiled once per instruction set.  Read next: cpu/gemm/epilogue.hpp, scaled_cpu.cpp.
+#pragma once
+
+#include "cpu/gemm/epilogue.hpp"
+#include "ops/gemm/scaled/scaled_config.hpp"
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+using gemm::scaled::kGroup;
+using gemm::scaled::kStrip;
+using gemm::scaled::ScaledJob;
+using gemm::scaled::ScaledMatrix;
+using gemm::scaled::ScaledPart;
+
+DLBLAS_INLINE float scale_at(const ScaledMatrix& s, int64_t row, int64_t col) {
+  float v;
+  __builtin_memcpy(&v, static_cast<const char*>(s.data) + (row * s.row + col * s.col) * 4, 4);
+  return v;
+}
+DLBLAS_INLINE const uint8_t* code_at(const ScaledMatrix& m, int64_t row, int64_t col) {
+  return static_cast<const uint8_t*>(m.data) + row * m.row + col * m.col;
+}
+
+/// Codes [row, row + rows) × [col, col + cols) as f32 at to[r · row_to + c · col_to].
+DLBLAS_OUTLINE void widen_codes(const float* values, const ScaledMatrix& m, int64_t row,
+                                int64_t col, int64_t rows, int64_t cols, float* to, int64_t row_to,
+                                int64_t col_to) {
+  if (m.col != 1 && m.row == 1) {  // the inner loop walks along what is contiguous
+    for (int64_t c = 0; c < cols; ++c) {
+      const uint8_t* from = code_at(m, row, col + c);
+      for (int64_t r = 0; r < rows; ++r) to[r * row_to + c * col_to] = values[from[r]];
+    }
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const uint8_t* from = code_at(m, row + r, col);
+    for (int64_t c = 0; c < cols; ++c) to[r * row_to + c * col_to] = values[from[c * m.col]];
+  }
+}
+
+/// Sums over `depth` of kRows rows of a, [row][kGroup], with kVectors vectors of b,
+/// [depth][kStrip].
+template <int kRows, int kVectors>
+DLBLAS_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, float* to) {
+  Vec sums[kRows][kVectors];
+  DLBLAS_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    DLBLAS_UNROLL
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = zero();
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    Vec column[kVectors];
+    DLBLAS_UNROLL
+    for (int v = 0; v < kVectors; ++v) column[v] = load<DType::kF32>(b + k * kStrip + v * kWidth);
+    DLBLAS_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const Vec x = broadcast(a[r * kGroup + k]);
+      DLBLAS_UNROLL
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = fma(x, column[v], sums[r][v]);
+    }
+  }
+  DLBLAS_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    DLBLAS_UNROLL
+    for (int v = 0; v < kVectors; ++v)
+      store<DType::kF32>(to + (r * kVectors + v) * kWidth, sums[r][v]);
+  }
+}
+
+/// One group of a block of rows with a strip of columns: `total` += factor · sums.
+template <int kRows>
+DLBLAS_OUTLINE void multiply_rows(const ScaledJob& p, int64_t i, int64_t rows, int64_t j,
+                                  int64_t group, int64_t depth, const float* a, const float* b,
+                                  double* total) {
+  constexpr int kVectors = kWidth >= 16 ? 4 : 2, kColumns = kVectors * kWidth;
+  float sums[kRows * kColumns];
+  for (int64_t c = 0; c < kStrip && j + c < p.n; c += kColumns) {
+    multiply_tile<kRows, kVectors>(a, b + c, depth, sums);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float factor = p.blocks ? scale_at(p.a_scale, i + r, group) *
+                                          scale_at(p.b_scale, group, (j + c) / kGroup)
+                                    : 1.0f;
+      double* to = total + r * kStrip + c;
+      for (int x = 0; x < kColumns; ++x)
+        to[x] += static_cast<double>(factor) * static_cast<double>(sums[r * kColumns + x]);
+    }
+  }
+}
+
+DLBLAS_INLINE GemmMatrix gemm_matrix(const ScaledMatrix& m) {
+  return {m.data, m.row, m.col, m.type};
+}
+
+/// Scales of rows and columns, bias, one rounding to the result.
+DLBLAS_OUTLINE void finish_row(const ScaledJob& p, int64_t i, int64_t j, int64_t n,
+                               const double* total) {
+  float sums[kStrip + kPackSlack] = {};
+  for (int64_t c = 0; c < n; ++c) {
+    const double factor =
+        p.blocks ? 1.0
+                 : static_cast<double>(scale_at(p.a_scale, i, 0) * scale_at(p.b_scale, 0, j + c));
+    sums[c] = static_cast<float>(factor * total[c]);
+  }
+  const GemmMatrix bias = gemm_matrix(p.bias);
+  store_values(
+      gemm_matrix(p.out), i, j, n, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
+        const Vec x = load_first<DType::kF32>(sums + c, lanes);
+        return p.bias.data ? add(x, load_columns(bias, 0, j + c, lanes)) : x;
+      });
+}
+
+void scaled_run(const ScaledJob& p, const ScaledPart& part, void* scratch) {
+  auto* const total = static_cast<double*>(scratch);
+  auto* const b = reinterpret_cast<float*>(total + part.rows * kStrip);
+  float* const a = b + kStrip * kGroup;
+  for (int64_t j = part.j0; j < part.j1; j += kStrip) {
+    const int64_t columns = smaller(kStrip, part.j1 - j);
+    for (int64_t i0 = part.i0; i0 < part.i1; i0 += part.rows) {
+      const int64_t rows = smaller(part.rows, part.i1 - i0);
+      for (int64_t x = 0; x < rows * kStrip; ++x) total[x] = 0;
+      for (int64_t k = 0; k < p.k; k += kGroup) {
+        const int64_t depth = smaller(kGroup, p.k - k);
+        widen_codes(p.values, p.b, k, j, depth, columns, b, kStrip, 1);
+        for (int64_t d = 0; columns < kStrip && d < depth; ++d) {
+          for (int64_t c = columns; c < kStrip; ++c) b[d * kStrip + c] = 0;
+        }
+        widen_codes(p.values, p.a, i0, k, rows, depth, a, kGroup, 1);
+        for (int64_t r = rows; r % 4 != 0; ++r) {
+          for (int64_t d = 0; d < depth; ++d) a[r * kGroup + d] = 0;
+        }
+        for (int64_t r = 0; r < rows; r += 4) {
+          const int64_t left = smaller(4, rows - r);
+          const float* from = a + r * kGroup;
+          if (left == 1)
+            multiply_rows<1>(p, i0 + r, 1, j, k / kGroup, depth, from, b, total + r * kStrip);
+          else
+            multiply_rows<4>(p, i0 + r, left, j, k / kGroup, depth, from, b, total + r * kStrip);
+        }
+      }
+      for (int64_t r = 0; r < rows; ++r) finish_row(p, i0 + r, j, columns, total + r * kStrip);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)

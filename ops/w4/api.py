@@ -1,0 +1,49 @@
+"""``dlblas.mm_w4a16``: products with weights of 4 bits, by the way they are packed.
+
+In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
+and torch.compile follows it. Read next: mm_w4a16_awq/, mm_w4a16_gptq/.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._functions import FUNCTIONS
+from ..errors import ArgumentError
+
+__all__ = ["mm_w4a16"]
+
+_awq, _gptq = FUNCTIONS["mm_w4a16_awq"].call, FUNCTIONS["mm_w4a16_gptq"].call
+_FORMATS = ("awq", "gptq", "gptq_v2")
+
+
+def mm_w4a16(
+    x: Any, qweight: Any, scales: Any, zeros: Any = None, group: int = 128, format: str = "awq", *,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """Products with a weight of 4 bits: ``y = x · w``, ``w = round((q − zero) · scale)``.
+
+    x ``[*M, K]`` f16 or bf16, scales ``[K/group, N]`` of x's dtype -> y ``[*M, N]``. Words are i32.
+    ``"awq"``: qweight ``[K, N/8]``, zeros ``[K/group, N/8]``, eight columns a word in the order
+    0 2 4 6 1 3 5 7. ``"gptq"``: qweight ``[K/8, N]``, eight rows a word; zeros ``[K/group, N/8]``,
+    eight columns a word, stored minus one as AutoGPTQ's files have them; ``"gptq_v2"``: as they
+    are. Without zeros 8 is subtracted. ``group``: rows that share a scale, a divisor of K; −1: all
+    of K. Weights are rounded to x's dtype, as ``awq_dequantize`` gives them; products and sums are
+    f32, with one rounding. Errors: ArgumentError for another format or group, and those of
+    ``mm_w4a16_awq`` and ``mm_w4a16_gptq``. Source: AWQ, GPTQ; as in vLLM and SGLang.
+    """
+    if format not in _FORMATS:
+        expected = ", ".join(_FORMATS)
+        raise ArgumentError.from_library(
+            f"mm_w4a16: format is not offered; expected {expected}, got {format!r}",
+            "mm_w4a16", "format", expected, repr(format),
+        )  # fmt: skip
+    rows = x.shape[-1] if group == -1 else group
+    if rows < 1:
+        raise ArgumentError.from_library(
+            f"mm_w4a16: group is out of range; expected 1 or more, or -1, got {group}",
+            "mm_w4a16", "group", "1 or more, or -1", str(group),
+        )  # fmt: skip
+    if format == "awq":
+        return _awq(x, qweight, scales, zeros, rows, out=out)
+    return _gptq(x, qweight, scales, zeros, rows, format == "gptq", out=out)

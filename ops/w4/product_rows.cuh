@@ -1,0 +1,265 @@
+// x · w with w in words of 4 bits, which pass through registers alone: packed bytes stream from
+// memory, become f16 or bf16 as the dequantised weight has them (exact difference, one rounding of
+// the product), and go into mma.sync. The warps of a block divide K, blocks columns and rows of x.
+// A product may take K in any order that x and w share, and columns in any order at all. So a
+// thread with g = lane / 4, q = lane % 4 takes words as they come:
+//   AWQ, 16 rows a step: four rows, 4q on, of the word of columns 8g … 8g + 7; column 8g + t is
+// column g of tile t.
+//   GPTQ, 32 rows a step: the word of rows 8q … 8q + 7 of columns 32h + 4g + t. Nibbles i and i + 4
+// are sixteen bits apart, so rows i and i + 4 are a pair, and x's pairs are made alike.
+// In: ProductParams; groups of whole batches of steps; rows of 16 bytes. Out: y, or f32 sums of
+// parts of K. Numerics: f32 sums; warps and parts are added in order. Flow: call > validate >
+// select > compile > [launch].  Read next: device/mma.cuh, product_rows_cuda.cpp.
+#pragma once
+
+#include "device/mma.cuh"
+#include "device/row/values.cuh"
+#include "device/vec.cuh"
+#include "ops/w4/product_config.hpp"
+
+namespace dlblas::w4 {
+
+namespace detail {
+
+constexpr int kTiles = kProductColumns / 8;
+
+/// Pairs of 16-bit numbers in a word: 2^10 (f16) or 2^7 (bf16) plus a nibble each, exactly.
+template <DType T>
+__device__ __forceinline__ uint32_t lifted(uint32_t nibbles) {
+  constexpr uint32_t kBase = T == DType::kBF16 ? 0x43004300u : 0x64006400u;
+  return (nibbles & 0x000f000fu) | kBase;
+}
+/// (a − b) · scale: the difference is exact, the product rounded once.
+template <DType T>
+__device__ __forceinline__ uint32_t scaled(uint32_t a, uint32_t b, uint32_t scale) {
+  uint32_t y;
+  if constexpr (T == DType::kBF16)
+    asm("{\n .reg .b32 d;\n fma.rn.bf16x2 d, %2, %4, %1;\n fma.rn.bf16x2 %0, d, %3, %5;\n}"
+        : "=r"(y)
+        : "r"(a), "r"(b), "r"(scale), "r"(0xbf80bf80u), "r"(0x80008000u));
+  else
+    asm("{\n .reg .b32 d;\n sub.rn.f16x2 d, %1, %2;\n mul.rn.f16x2 %0, d, %3;\n}"
+        : "=r"(y)
+        : "r"(a), "r"(b), "r"(scale));
+  return y;
+}
+
+/// A batch of steps of a warp: words and x as they were loaded, and what their group has.
+template <ProductTraits S, ProductConfig C>
+struct AwqBatch {
+  uint32_t words[C.unroll][4];
+  Vec<S.type, 4> x[C.unroll][S.tiles][2];
+  Vec<S.type, 8> scale;
+  uint32_t zero;
+
+  __device__ __forceinline__ static int64_t column_of(int tile, int j) { return j * 8 + tile; }
+
+  __device__ __forceinline__ void load(const ProductParams& p, int64_t n0, int64_t m0, int64_t k0,
+                                       int64_t end, int g, int q) {
+    const W4Params& w = p.w;
+    const int64_t n = n0 + 8 * g, r = k0 / w.group;
+    const bool there = n < w.columns;
+    scale = Vec<S.type, 8>::zero(), zero = 0x88888888u;
+    if (there) {
+      scale = load_vec<S.type, 8>(w.scales.data, r * w.scales.row + n);
+      if constexpr (S.zeros)
+        zero = load_vec<DType::kF32, 1, 4>(w.zeros.data, r * w.zeros.row + n / 8).words[0];
+    }
+#pragma unroll
+    for (int u = 0; u < C.unroll; ++u) {
+      const int64_t k = k0 + u * 16 + 4 * q;
+      const bool inside = k < end;
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        words[u][i] = inside && there ? load_vec<DType::kF32, 1, 4, Cache::kDefault>(
+                                            w.q.data, (k + i) * w.q.row + n / 8)
+                                            .words[0]
+                                      : 0;
+#pragma unroll
+      for (int t = 0; t < S.tiles * 2; ++t) {
+        const int64_t m = m0 + t * 8 + g;
+        x[u][t / 2][t % 2] =
+            inside && m < p.m ? load_vec<S.type, 4>(p.x, m * p.x_row + k) : Vec<S.type, 4>::zero();
+      }
+    }
+  }
+
+  __device__ __forceinline__ void multiply(float (&d)[S.tiles][kTiles][4], const W4Params&) const {
+#pragma unroll
+    for (int u = 0; u < C.unroll; ++u) {
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) {
+        uint32_t v[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          v[i] = scaled<S.type>(lifted<S.type>(words[u][i] >> 4 * pair),
+                                lifted<S.type>(zero >> 4 * pair), scale.words[pair]);
+#pragma unroll
+        for (int odd = 0; odd < 2; ++odd) {
+          const uint32_t pick = odd ? 0x7632 : 0x5410;
+          const uint32_t b0 = __byte_perm(v[0], v[1], pick), b1 = __byte_perm(v[2], v[3], pick);
+#pragma unroll
+          for (int t = 0; t < S.tiles; ++t) {
+            const uint32_t a[4] = {x[u][t][0].words[0], x[u][t][1].words[0], x[u][t][0].words[1],
+                                   x[u][t][1].words[1]};
+            mma_16x8x16<S.type == DType::kBF16>(d[t][2 * pair + odd], a, b0, b1);
+          }
+        }
+      }
+    }
+  }
+};
+
+template <ProductTraits S, ProductConfig C>
+struct GptqBatch {
+  Vec<DType::kF32, 4> words[C.unroll][2];
+  Vec<S.type, 8> x[C.unroll][S.tiles][2];
+  Vec<S.type, 4> scale[2];
+  uint32_t zero[2];  // four nibbles
+
+  __device__ __forceinline__ static int64_t column_of(int tile, int j) {
+    return tile / 4 * 32 + j * 4 + tile % 4;
+  }
+
+  __device__ __forceinline__ void load(const ProductParams& p, int64_t n0, int64_t m0, int64_t k0,
+                                       int64_t end, int g, int q) {
+    const W4Params& w = p.w;
+    const int64_t r = k0 / w.group;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int64_t n = n0 + 32 * h + 4 * g;
+      const bool there = n < w.columns;
+      scale[h] = Vec<S.type, 4>::zero(), zero[h] = 0x88888888u;
+      if (there) {
+        scale[h] = load_vec<S.type, 4>(w.scales.data, r * w.scales.row + n);
+        if constexpr (S.zeros)
+          zero[h] = load_vec<DType::kF32, 1, 4>(w.zeros.data, r * w.zeros.row + n / 8).words[0] >>
+                    g % 2 * 16;
+      }
+#pragma unroll
+      for (int u = 0; u < C.unroll; ++u) {
+        const int64_t k = k0 + u * 32 + 8 * q;
+        words[u][h] = k < end && there ? load_vec<DType::kF32, 4>(w.q.data, k / 8 * w.q.row + n)
+                                       : Vec<DType::kF32, 4>::zero();
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < C.unroll; ++u) {
+      const int64_t k = k0 + u * 32 + 8 * q;
+#pragma unroll
+      for (int t = 0; t < S.tiles * 2; ++t) {
+        const int64_t m = m0 + t * 8 + g;
+        x[u][t / 2][t % 2] =
+            k < end && m < p.m ? load_vec<S.type, 8>(p.x, m * p.x_row + k) : Vec<S.type, 8>::zero();
+      }
+    }
+  }
+
+  __device__ __forceinline__ void multiply(float (&d)[S.tiles][kTiles][4],
+                                           const W4Params& w) const {
+    const uint32_t plus = S.zeros ? static_cast<uint32_t>(w.plus) * 0x00010001u : 0u;
+#pragma unroll
+    for (int u = 0; u < C.unroll; ++u) {
+      uint32_t a[S.tiles][2][4];  // of the two instructions
+#pragma unroll
+      for (int t = 0; t < S.tiles; ++t) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const auto& row = x[u][t][i % 2];
+            a[t][half][i] =
+                __byte_perm(row.words[half], row.words[half + 2], i < 2 ? 0x5410 : 0x7632);
+          }
+        }
+      }
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        const int h = tile / 4, c = tile % 4;
+        const uint32_t word = words[u][h].words[c], stored = zero[h] >> 4 * c & 15u;
+        const uint32_t minus = lifted<S.type>(stored | stored << 16) + plus;
+        const uint32_t factor = __byte_perm(scale[h].words[c / 2], 0, c % 2 ? 0x3232 : 0x1010);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const uint32_t b0 = scaled<S.type>(lifted<S.type>(word >> 8 * half), minus, factor);
+          const uint32_t b1 = scaled<S.type>(lifted<S.type>(word >> (8 * half + 4)), minus, factor);
+#pragma unroll
+          for (int t = 0; t < S.tiles; ++t)
+            mma_16x8x16<S.type == DType::kBF16>(d[t][tile], a[t][half], b0, b1);
+        }
+      }
+    }
+  }
+};
+
+template <bool kAlongK, ProductTraits S, ProductConfig C>
+struct BatchOf {
+  using Type = AwqBatch<S, C>;
+};
+template <ProductTraits S, ProductConfig C>
+struct BatchOf<true, S, C> {
+  using Type = GptqBatch<S, C>;
+};
+
+template <DType T>
+__device__ __forceinline__ void store_y(const W4Params& p, int64_t m, int64_t n, float v) {
+  store_vec<T, 1, 2>(p.y.data, m * p.y.row + n * p.y.col, rounded<T>(Values<1>(v)));
+}
+
+}  // namespace detail
+
+template <ProductTraits S, ProductConfig C>
+__global__ void __launch_bounds__(C.threads())
+    product_rows(const __grid_constant__ ProductParams p) {
+  using namespace detail;
+  using Batch = typename BatchOf<S.along_k, S, C>::Type;
+  extern __shared__ __align__(16) float sums[];  // [warp][register][lane]
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t n0 = int64_t{blockIdx.x} * kProductColumns;
+  const int64_t m0 = int64_t{blockIdx.z} * S.tiles * 16;
+  constexpr int64_t kBatch = int64_t{S.depth()} * C.unroll;
+  const int64_t batches = (p.w.depth + kBatch - 1) / kBatch;
+  const int64_t each = (batches + C.split * C.warps - 1) / (C.split * C.warps);
+  const int64_t begin = (int64_t{blockIdx.y} * C.warps + warp) * each * kBatch;
+  const int64_t end = begin + each * kBatch < p.w.depth ? begin + each * kBatch : p.w.depth;
+  float d[S.tiles][kTiles][4] = {};
+  for (int64_t k = begin; k < end; k += kBatch) {
+    Batch batch;
+    batch.load(p, n0, m0, k, end, lane / 4, lane % 4);
+    batch.multiply(d, p.w);
+  }
+#pragma unroll
+  for (int r = 0; r < S.sums(); ++r)
+    sums[(warp * S.sums() + r) * 32 + lane] = d[r / 4 / kTiles][r / 4 % kTiles][r % 4];
+  __syncthreads();
+  for (int e = static_cast<int>(threadIdx.x); e < S.sums() * 32; e += C.threads()) {
+    const int from = e % 32, r = e / 32 % 4, tile = e / 128 % kTiles;
+    const int64_t m = m0 + e / 128 / kTiles * 16 + from / 4 + r / 2 * 8;
+    const int64_t n = n0 + Batch::column_of(tile, from % 4 * 2 + r % 2);
+    if (m >= p.m || n >= p.w.columns) continue;
+    float sum = 0;
+#pragma unroll
+    for (int w = 0; w < C.warps; ++w) sum += sums[w * S.sums() * 32 + e];
+    if constexpr (C.split > 1)
+      p.partial[(int64_t{blockIdx.y} * p.m + m) * p.w.columns + n] = sum;
+    else
+      store_y<S.type>(p.w, m, n, sum);
+  }
+}
+
+/// Adds the parts of K, in order.
+template <ProductTraits S, ProductConfig C>
+__global__ void __launch_bounds__(kProductFinishThreads)
+    product_finish(const __grid_constant__ ProductParams p) {
+  const int64_t i = int64_t{blockIdx.x} * kProductFinishThreads + threadIdx.x;
+  const int64_t count = p.m * p.w.columns;
+  if (i >= count) return;
+  float parts[C.split], sum = 0;
+#pragma unroll
+  for (int s = 0; s < C.split; ++s) parts[s] = p.partial[s * count + i];
+#pragma unroll
+  for (int s = 0; s < C.split; ++s) sum += parts[s];
+  detail::store_y<S.type>(p.w, i / p.w.columns, i % p.w.columns, sum);
+}
+
+}  // namespace dlblas::w4

@@ -1,0 +1,197 @@
+// Products with packed weights on NVIDIA GPUs, for few rows: packed bytes are read once, and once
+// again for each 64 rows of x. In: Problem, Config; Args. Out: Kernel and its sources; launches.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: product_rows.cuh.
+#include <algorithm>
+
+#include "core/rates.hpp"
+#include "generated/source_hashes.hpp"
+#include "kernels/cuda_form.hpp"
+#include "ops/w4/dequantize.hpp"
+#include "ops/w4/product.hpp"
+
+namespace dlblas::w4 {
+namespace {
+
+using product::kM;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+struct Form : kernels::CudaForm<ProductTraits, ProductConfig> {
+  static constexpr const char* kInclude = "ops/w4/product_rows.cuh";
+  static constexpr const char* kConfigName = "dlblas::w4::ProductConfig";
+  // The order of sums depends on the configuration.
+  static constexpr bool kIsDeterministic = false;
+
+  static const ConfigTable<Config>& table() {
+    static const auto* knobs = new ConfigTable<Config>{
+        field<&Config::warps>("warps", {4, 8, 16}), field<&Config::unroll>("unroll", {1, 2, 4}),
+        field<&Config::split>("split", {1, 2, 4, 8})};
+    return *knobs;
+  }
+  static const TraitsTable<Traits>& traits_table() {
+    static const auto* members =
+        new TraitsTable<Traits>{"dlblas::w4::ProductTraits",
+                                {member<&Traits::type>("type"), member<&Traits::along_k>("along_k"),
+                                 member<&Traits::zeros>("zeros"), member<&Traits::tiles>("tiles")}};
+    return *members;
+  }
+
+  static Traits traits(const Query& q, const Config&) {
+    const Problem& p = q.problem;
+    const std::int64_t rows = p.dims[kM];
+    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k,
+            p.tensors[product::kZeros].dtype != DType::kAbsent,
+            rows <= 16   ? 1
+            : rows <= 32 ? 2
+                         : 4};
+  }
+
+  static Support supports(const Query& q) {
+    const Problem& p = q.problem;
+    const auto& op = q.user<ProductOp>();
+    constexpr std::int64_t kStep = 32, kLongest = 1 << 16, kMostRows = 1 << 20;
+    if (op.group(p.dims) % kStep != 0)
+      return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), kStep);
+    if (op.depth(p.dims) > kLongest)
+      return Support::no("K = {}: sums of more than {} terms", op.depth(p.dims), kLongest);
+    if (op.columns(p.dims) % 8 != 0)
+      return Support::no("N = {} is not a multiple of 8", op.columns(p.dims));
+    if (p.dims[kM] > kMostRows) return Support::no("{} rows", p.dims[kM]);
+    const auto lies = [&](int tensor, int align_log2) {
+      const TensorTraits& t = p.tensors[tensor];
+      return (t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided) &&
+             t.align_log2 >= align_log2;
+    };
+    for (const int i : {int{product::kX}, int{product::kScales}, int{product::kQ}})
+      if (!lies(i, i == product::kQ && !op.along_k ? 2 : 4))
+        return Support::no("{} has no contiguous rows, aligned to 16 bytes", tensor(i));
+    if (p.tensors[product::kZeros].dtype != DType::kAbsent && !lies(product::kZeros, 2))
+      return Support::no("{} has no contiguous rows", tensor(product::kZeros));
+    if (p.tensors[product::kY].align_log2 < 1)
+      return Support::no("{} is not aligned to its elements", tensor(product::kY));
+    return Support::yes();
+  }
+
+  static std::int32_t bytes_of(const Traits& s, const Config& c) {
+    return c.warps * s.sums() * 32 * 4;
+  }
+  static bool fits(const Query& q, const Config& c) {
+    const Traits s = traits(q, c);
+    const std::int64_t loaded = c.unroll * (s.along_k ? 8 + 8 * s.tiles : 4 + 4 * s.tiles);
+    const std::int64_t registers = s.sums() + loaded + 40;
+    return bytes_of(s, c) <= q.device.shared_bytes_per_block && registers * c.threads() <= 65536 &&
+           registers <= 224 &&
+           q.user<ProductOp>().group(q.problem.dims) % (c.unroll * s.depth()) == 0;
+  }
+  static void constrain(const Query& q, Space& space) {
+    space.require(table(), "batches_fit_groups_and_device", {"warps", "unroll"},
+                  [q = QueryCopy(q)](const Config& c) { return fits(q, c); });
+    space.require(table(), "split_is_useful", [q = QueryCopy(q)](const Config& c) {
+      const Query asked = q;
+      const std::int64_t depth = asked.user<ProductOp>().depth(asked.problem.dims);
+      return c.split == 1 ||
+             (asked.problem.dims[kM] <= 64 && std::int64_t{c.split} * c.warps * 32 <= depth);
+    });
+  }
+
+  /// Two blocks a multiprocessor, of eight warps with 16 loads in flight each.
+  static Config preset(const Query& q) {
+    const auto& op = q.user<ProductOp>();
+    const std::int64_t rows = q.problem.dims[kM], depth = op.depth(q.problem.dims);
+    Config c{8, op.along_k ? 2 : 4, 1};
+    while (!fits(q, c) && c.unroll > 1) c.unroll /= 2;
+    while (!fits(q, c) && c.warps > 4) c.warps /= 2;
+    const std::int64_t blocks = ceil_div(op.columns(q.problem.dims), kProductColumns) *
+                                ceil_div(rows, 16 * std::int64_t{traits(q, c).tiles});
+    while (rows <= 64 && c.split < 8 && blocks * c.split < q.device.units &&
+           std::int64_t{c.split} * 2 * c.warps * 32 <= depth)
+      c.split *= 2;
+    return c;
+  }
+
+  static double milliseconds(const Query& q, const Config& c) {
+    const Problem& p = q.problem;
+    const auto& op = q.user<ProductOp>();
+    const Traits s = traits(q, c);
+    const auto rows = static_cast<double>(p.dims[kM]), n = static_cast<double>(op.columns(p.dims));
+    const double depth = static_cast<double>(op.depth(p.dims));
+    const double blocks = n / kProductColumns * c.split;
+    const double busy = std::min(1.0, blocks * c.warps / (12.0 * q.device.units));
+    const double again = std::max(1.0, rows / (16.0 * s.tiles));
+    const double memory =
+        product::weight_bytes(op, p) / (0.75 * busy * memory_bytes_per_s(q.device));
+    // x, by each block from L2; three instructions for two elements, in every 64 rows again;
+    // products.
+    const double x = 2 * rows * depth * n / kProductColumns / cache_bytes_per_s(q.device);
+    const double made =
+        again * depth * n * 1.5 / (unit_rates(q.device).f32_flops / 2 * q.device.units);
+    const double products = 2 * again * 16 * s.tiles * depth * n / (0.4 * flops(q.device, s.type));
+    return 1e3 * (launch_s(q.device) * (c.split > 1 ? 2 : 1) + 1e-6 +
+                  std::max({memory, x, made + products}));
+  }
+
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return bytes_of(s.traits, s.config);
+  }
+  static std::size_t workspace_bytes(const Query& q, const State& s) {
+    if (s.config.split == 1) return 0;
+    return static_cast<std::size_t>(s.config.split * q.problem.dims[kM] *
+                                    q.user<ProductOp>().columns(q.problem.dims)) *
+           sizeof(float);
+  }
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    std::vector<KernelSource> all = {
+        {kInclude, kernels::cuda_entry<Form>("dlblas::w4::product_rows", s), s.shared_bytes}};
+    if (s.config.split > 1)
+      all.push_back({kInclude, kernels::cuda_entry<Form>("dlblas::w4::product_finish", s), 0});
+    return all;
+  }
+
+  static ProductParams params(const State& s, const Args& args, void* workspace) {
+    const auto& op = *static_cast<const ProductOp*>(s.user);
+    const TensorView x = product::flat(args.tensors[product::kX]);
+    ProductParams p{};
+    p.w.q = matrix_of(args.tensors[product::kQ]);
+    p.w.scales = matrix_of(args.tensors[product::kScales]);
+    if (args.has(product::kZeros)) p.w.zeros = matrix_of(args.tensors[product::kZeros]);
+    p.w.y = matrix_of(product::flat(args.tensors[product::kY]));
+    p.w.depth = op.depth(args.letters), p.w.columns = op.columns(args.letters);
+    p.w.group = op.group(args.letters), p.w.plus = op.lacks_one(args) ? 1 : 0;
+    p.x = x.data, p.x_row = x.strides[0], p.m = x.shape[0];
+    p.partial = static_cast<float*>(workspace);
+    return p;
+  }
+  static int multiply(const Args& args, const Context& context, const Kernel& kernel,
+                      void* workspace) {
+    const State& s = kernel.load<State>();
+    const ProductParams p = params(s, args, workspace);
+    cuda::Launch how;
+    how.grid.x = static_cast<unsigned>(ceil_div(p.w.columns, kProductColumns));
+    how.grid.y = static_cast<unsigned>(s.config.split);
+    how.grid.z = static_cast<unsigned>(ceil_div(p.m, 16 * std::int64_t{s.traits.tiles}));
+    how.block.x = static_cast<unsigned>(s.config.threads());
+    how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    if (how.grid.x == 0 || how.grid.z == 0) return 0;
+    return cuda::launch(*kernel.entries[0], how, p, context.stream);
+  }
+  static int finish(const Args& args, const Context& context, const Kernel& kernel,
+                    void* workspace) {
+    const ProductParams p = params(kernel.load<State>(), args, workspace);
+    cuda::Launch how;
+    how.grid.x = static_cast<unsigned>(ceil_div(p.m * p.w.columns, kProductFinishThreads));
+    how.block.x = kProductFinishThreads;
+    return how.grid.x == 0 ? 0 : cuda::launch(*kernel.entries[1], how, p, context.stream);
+  }
+  static std::vector<StepFn> steps(const State& s) {
+    if (s.config.split > 1) return {multiply, finish};
+    return {multiply};
+  }
+};
+
+}  // namespace
+
+Implementation product_rows_cuda(const ProductOp& op) {
+  return kernels::make_cuda<Form>("cuda_packed", source_hash("ops/w4/product_rows_cuda.cpp"), &op);
+}
+
+}  // namespace dlblas::w4

@@ -1,0 +1,60 @@
+// One element of a weight of 4 bits, for the oracles: (q − zero) · scale, where a word of 32 bits
+// holds eight q. AWQ: of eight columns, in the order 0 2 4 6 1 3 5 7 from the lowest bits up. GPTQ:
+// of eight rows, in order; zeros of eight columns, in order. Without zeros 8 is subtracted.
+// A nibble minus a zero has five bits: its product with a scale of 11 bits is exact in f32.
+// Read next: ops/w4/dequantize.hpp, ops/w4/product.hpp.
+#pragma once
+
+#include "ops/oracle_text.hpp"
+
+namespace dlblas::w4 {
+
+/// The `at`-th nibble of a word, from the lowest bits up.
+DLBLAS_ORACLE double nibble_of(double word, std::int64_t at) {
+  const auto bits = static_cast<std::int64_t>(word) & 0xffffffff;
+  return static_cast<double>(bits >> 4 * at & 15);
+}
+/// Where AWQ keeps column c of eight.
+DLBLAS_ORACLE std::int64_t awq_place(std::int64_t c) { return c / 2 + c % 2 * 4; }
+
+/// Tensors of a call: words at `first`, then scales, then zeros.
+template <typename Row>
+double awq_weight(const Row& row, int first, std::int64_t group, std::int64_t k, std::int64_t n) {
+  const std::int64_t r = k / group, at = awq_place(n % 8);
+  const double zero = row.has(first + 2) ? nibble_of(row.load_row(first + 2, r, n / 8), at) : 8.0;
+  return (nibble_of(row.load_row(first, k, n / 8), at) - zero) * row.load_row(first + 1, r, n);
+}
+
+/// `plus`: what stored zeros lack.
+template <typename Row>
+double gptq_weight(const Row& row, int first, std::int64_t group, std::int64_t plus, std::int64_t k,
+                   std::int64_t n) {
+  const std::int64_t r = k / group;
+  const double zero = row.has(first + 2) ? nibble_of(row.load_row(first + 2, r, n / 8), n % 8) +
+                                               static_cast<double>(plus)
+                                         : 8.0;
+  return (nibble_of(row.load_row(first, k / 8, n), k % 8) - zero) * row.load_row(first + 1, r, n);
+}
+
+/// A row of x times a weight that is rounded to x's type first. What the sum allows is matmul's
+/// (ops/gemm/matmul/matmul_ref.hpp): CPUs' bf16 products may count operands below f32's normal
+/// range as zero.
+template <typename Row, typename Weight>
+void product_row(Row& row, std::int64_t depth, std::int64_t columns, const Weight& weight) {
+  const DType type = row.dtype(0);
+  const SumModel model = sum_model(depth, true);
+  row.each(columns, [&](auto n) {
+    SumWalk walk;
+    double lost = 0;
+    for (std::int64_t k = 0; k < depth; ++k) {
+      const double a = row.load(0, k), w = round_to(type, weight(k, n)), product = a * w;
+      walk.add(product);
+      const bool tiny = std::abs(a) < 0x1p-126 || std::abs(w) < 0x1p-126;
+      if (type == DType::kBF16 && tiny && std::isfinite(product)) lost += std::abs(product);
+    }
+    const double sum = walk.sum();
+    row.store(0, n, sum, sum_error(model, walk.sizes()) + lost / kRounding + 2 * std::abs(sum));
+  });
+}
+
+}  // namespace dlblas::w4

@@ -1,0 +1,194 @@
+"""Cross entropy of a linear layer's rows, whose logits exist a few rows at a time.
+
+Of each part of the rows: logits = x · weightᵀ + bias, its losses, and, where a gradient will be
+asked for, dlogits in the same memory and its products. So gradients are made forward, for a loss
+that counts once; backward scales them. With reduction "none" each row counts otherwise, and
+backward makes the logits again. Nothing waits for the device. In: torch tensors. Out: torch
+tensors. Used by: ops/loss/api.py. Read next: ops/loss/cross_entropy_rows/.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from ._functions import FUNCTIONS
+
+_matmul = FUNCTIONS["matmul"].call
+_losses = FUNCTIONS["cross_entropy_rows"].call
+_dlogits = FUNCTIONS["cross_entropy_rows_backward_"].call
+
+_LOGITS = 256 << 20  # bytes of logits at a time
+_LEAST_ROWS = 128  # however many classes there are: products of fewer rows are slow
+_PRODUCT = 64 << 20  # bytes of f32 that are added to the weight's gradient at a time
+
+
+class Call(NamedTuple):
+    """What a call asks for, but for its tensors."""
+
+    ignore_index: int
+    lse_square_scale: float
+    label_smoothing: float
+    reduction: str
+    softcap: float
+
+
+def parts_of(rows: int, classes: int, size: int) -> list[tuple[int, int]]:
+    """Rows that are made together, in parts of about one size."""
+    most = max(_LEAST_ROWS, _LOGITS // max(1, classes * size))
+    count = max(1, -(-rows // most))
+    each = max(1, -(-rows // count))
+    return [(first, min(rows, first + each)) for first in range(0, rows, each)]
+
+
+class _WeightGradient:
+    """Σ dᵀ · x over parts of the rows: f32 where there are several, rounded once at the end."""
+
+    def __init__(self, weight: torch.Tensor, parts: int) -> None:
+        self.dtype, self.shape, self.several = weight.dtype, weight.shape, parts > 1
+        self.sum: torch.Tensor | None = None
+        self.step = max(1, _PRODUCT // max(1, 4 * weight.shape[1]))
+
+    def add(self, d: torch.Tensor, x: torch.Tensor) -> None:
+        if not self.several:
+            self.sum = _matmul(d.t(), x)
+            return
+        begun = self.sum is not None
+        if self.sum is None:
+            self.sum = torch.empty(self.shape, dtype=torch.float32, device=x.device)
+        for first in range(0, self.shape[0], self.step):
+            rows = self.sum[first : first + self.step]
+            product = d[:, first : first + self.step].t()
+            if begun:
+                rows += _matmul(product, x, out_dtype="f32")
+            else:
+                _matmul(product, x, out_dtype="f32", out=rows)
+
+    def result(self) -> Any:
+        return self.sum.to(self.dtype) if self.sum is not None else None
+
+
+class _Work:
+    """One call's tensors: x [T, H], weight [V, H], target [T]."""
+
+    def __init__(
+        self, x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call
+    ) -> None:
+        self.x, self.weight, self.target, self.bias = x, weight, target, bias
+        self.ce_weight, self.call = ce_weight, call
+        smooth = ce_weight is not None and call.label_smoothing != 0
+        self.total = ce_weight.sum() if smooth else None
+        self.counts = target != call.ignore_index
+        self.parts = parts_of(x.shape[0], weight.shape[0], x.element_size())
+
+    def shares(self) -> tuple[Any, Any]:
+        """What a row's loss and its z-loss are multiplied by in the result, [] each."""
+        one = torch.ones((), dtype=torch.float32, device=self.x.device)
+        if self.call.reduction != "mean":
+            return one, one
+        rows = self.counts.sum()
+        if self.ce_weight is None:
+            return one / rows, one / rows
+        safe = self.target * self.counts
+        return one / (self.ce_weight[safe] * self.counts).sum(), one / rows
+
+    def rows(
+        self, dloss: Any = None, dz: Any = None, wanted: tuple[bool, ...] = (False, False, False)
+    ) -> tuple[Any, Any, tuple[Any, ...]]:
+        """(losses, lse) of all rows, [T] f32, and the gradients of x, weight and bias that are
+        wanted, where a row's loss counts dloss [T, 1] times and its z-loss dz times.
+        """
+        x, c = self.x, self.call
+        loss = torch.empty(x.shape[0], 1, dtype=torch.float32, device=x.device)
+        lse = torch.empty_like(loss)
+        dx = torch.empty_like(x) if wanted[0] else None
+        dweight = _WeightGradient(self.weight, len(self.parts)) if wanted[1] else None
+        dbias = None
+        for first, last in self.parts:
+            of, target = x[first:last], self.target[first:last]
+            logits = _matmul(of, self.weight.t(), bias=self.bias)
+            options = (self.ce_weight, self.total, c.ignore_index, c.label_smoothing, c.softcap)
+            _losses(logits, target, *options, out=(loss[first:last], lse[first:last]))
+            if not any(wanted):
+                continue
+            log = lse[first:last]
+            dlse = None if dz is None else dz[first:last] * log
+            d = _dlogits(dloss[first:last], logits, target, log, dlse, *options)
+            d = logits if d is None else d
+            if dx is not None:
+                _matmul(d, self.weight, out=dx[first:last])
+            if dweight is not None:
+                dweight.add(d, of)
+            if wanted[2]:
+                part = d.sum(0, dtype=torch.float32)
+                dbias = part if dbias is None else dbias + part
+        if dbias is not None:
+            dbias = dbias.to(self.bias.dtype)
+        made = dweight.result() if dweight is not None else None
+        return loss[:, 0], lse[:, 0], (dx, made, dbias)
+
+    def gradients(self, dloss: Any, dz: Any, wanted: tuple[bool, ...]) -> tuple[Any, ...]:
+        return self.rows(*self.counted(dloss, dz), wanted)[2]
+
+    def counted(self, dloss: Any, dz: Any) -> tuple[Any, Any]:
+        """As [T, 1]: shares of the losses, and 2 · scale · shares of the z-losses of rows that
+        count.
+        """
+        rows = self.x.shape[0]
+        scale = self.call.lse_square_scale
+        dloss = dloss.reshape(-1, 1).expand(rows, 1).contiguous()
+        if not scale:
+            return dloss, None
+        dz = 2 * scale * dz.reshape(-1, 1).expand(rows, 1)
+        return dloss, torch.where(self.counts[:, None], dz, 0.0)
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """(loss, z_loss); z_loss has no gradient of its own, what it adds to the loss does."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call
+    ) -> tuple[Any, Any]:
+        work = _Work(x, weight, target, bias, ce_weight, call)
+        wanted = (*ctx.needs_input_grad[:2], bias is not None and ctx.needs_input_grad[3])
+        ctx.wanted, ctx.call, ctx.made = wanted, call, None
+        each = call.reduction == "none"
+        share, z_share = work.shares()
+        if each or not any(wanted):
+            loss, lse, _ = work.rows()
+        else:
+            loss, lse, ctx.made = work.rows(*work.counted(share, z_share), wanted)
+        if each and any(wanted):
+            ctx.save_for_backward(x, weight, target, bias, ce_weight)
+        z_loss = call.lse_square_scale * lse * lse * work.counts
+        if not each:
+            loss, z_loss = loss.sum() * share, z_loss.sum() * z_share
+        ctx.mark_non_differentiable(z_loss)
+        return (loss + z_loss if call.lse_square_scale else loss), z_loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dloss: Any, _: Any) -> tuple[Any, ...]:
+        if ctx.call.reduction == "none":
+            x, weight, target, bias, ce_weight = ctx.saved_tensors
+            work = _Work(x, weight, target, bias, ce_weight, ctx.call)
+            dx, dweight, dbias = work.gradients(dloss, dloss, ctx.wanted)
+        else:
+            dx, dweight, dbias = (d if d is None else d * dloss for d in ctx.made)
+        return dx, dweight, None, dbias, None, None
+
+
+def linear_cross_entropy(
+    x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call
+) -> tuple[Any, Any]:
+    """(loss, z_loss), of any leading dimensions; with "none" a loss for each row."""
+    flat = x.reshape(-1, x.shape[-1])
+    loss, z_loss = _LinearCrossEntropy.apply(
+        flat, weight, target.reshape(-1), bias, ce_weight, call
+    )
+    if call.reduction == "none":
+        return loss.reshape(target.shape), z_loss.reshape(target.shape)
+    return loss, z_loss

@@ -1,0 +1,169 @@
+"""Attention beside torch's SDPA (cuDNN and FlashAttention-2): forward, backward, decoding.
+
+Used by: gpu.py. Read next: gpu_families.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import dlblas
+from dlblas.bench.gpu_contest import Row
+from dlblas.bench.gpu_families import Trial, measured
+from dlblas.bench.gpu_session import Session
+
+_BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash2": SDPBackend.FLASH_ATTENTION}
+_TOKENS = 16384
+_PAGE = 16
+
+
+def _sdpa(backend: SDPBackend, q: Any, k: Any, v: Any, causal: bool) -> torch.Tensor:
+    with sdpa_kernel(backend):
+        out = torch.nn.functional.scaled_dot_product_attention(
+            *(t.transpose(-3, -2) for t in (q, k, v)), is_causal=causal, enable_gqa=True
+        )
+    return out.transpose(-3, -2)
+
+
+def _exact(q: Any, k: Any, v: Any, causal: bool) -> torch.Tensor:
+    """In f32, a head at a time."""
+    group = q.shape[-2] // k.shape[-2]
+    out = torch.empty(*q.shape[:-1], v.shape[-1], device=q.device)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[-2]):
+            scores = q[b, :, h].float() @ k[b, :, h // group].float().T * q.shape[-1] ** -0.5
+            if causal:
+                shift = k.shape[1] - q.shape[1]
+                scores.masked_fill_(torch.ones_like(scores).triu_(1 + shift).bool(), -torch.inf)
+            out[b, :, h] = scores.softmax(-1) @ v[b, :, h // group].float()
+    return out
+
+
+def forward(bench: Session, dim: int, length: int, heads: int, of_keys: int, causal: bool) -> Trial:
+    batch = max(1, (512 if bench.quick else _TOKENS) // length)
+    needed = 2 * batch * length * dim * 2 * (heads + of_keys)
+    sets = bench.rotation(needed).sets
+    q = bench.normal(sets, batch, length, heads, dim)
+    k, v = (bench.normal(sets, batch, length, of_keys, dim) for _ in range(2))
+    flops = 4.0 * batch * heads * length * length * dim * (0.5 if causal else 1.0)
+    problem = {"B": batch, "S": length, "H": heads, "Hkv": of_keys, "D": dim}
+    return Trial(
+        "flash_attention", {**problem, "mask": "causal" if causal else "none"}, sets,
+        lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=causal),
+        lambda: (_exact(q[0], k[0], v[0], causal),),
+        {
+            name: functools.partial(_turn, backend, q, k, v, causal)
+            for name, backend in _BACKENDS.items()
+        },
+        flops, needed,
+    )  # fmt: skip
+
+
+def _turn(backend: SDPBackend, q: Any, k: Any, v: Any, causal: bool, i: int) -> torch.Tensor:
+    return _sdpa(backend, q[i], k[i], v[i], causal)
+
+
+def backward(bench: Session, dim: int, length: int, heads: int) -> Trial:
+    batch = max(1, (512 if bench.quick else _TOKENS) // length)
+    needed = 2 * batch * length * dim * 8 * heads
+    q, k, v = (bench.normal(batch, length, heads, dim).requires_grad_() for _ in range(3))
+    dout = bench.normal(batch, length, heads, dim)
+
+    def gradients(attention: Callable[..., torch.Tensor]) -> Callable[[int], Any]:
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            out = attention(q, k, v)
+        side.synchronize()
+        return lambda _: torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
+
+    def reference() -> tuple[torch.Tensor, ...]:
+        wide = [t.detach().float().requires_grad_() for t in (q, k, v)]
+        out = _sdpa(SDPBackend.MATH, *wide, True)
+        return torch.autograd.grad(out, wide, dout.float())
+
+    rivals = {
+        name: gradients(functools.partial(_sdpa, backend, causal=True))
+        for name, backend in _BACKENDS.items()
+    }
+    problem = {"B": batch, "S": length, "H": heads, "Hkv": heads, "D": dim, "mask": "causal"}
+    ours = gradients(functools.partial(dlblas.flash_attention, causal=True))
+    flops = 10.0 * batch * heads * length * length * dim * 0.5
+    return Trial("flash_attention_backward", problem, 1, ours, reference, rivals, flops, needed)
+
+
+def decode(bench: Session, batch: int, length: int, heads: int, of_keys: int, dim: int) -> Trial:
+    needed = 2 * batch * (length * dim * 2 * of_keys + 2 * heads * dim)
+    sets = bench.rotation(needed).sets
+    q = bench.normal(sets, batch, heads, dim)
+    k, v = (bench.normal(sets, batch * length // _PAGE, _PAGE, of_keys, dim) for _ in range(2))
+    pages = torch.arange(batch * length // _PAGE, device="cuda", dtype=torch.int32)
+    table = pages.view(batch, -1)
+    lengths = torch.full((batch,), length, device="cuda", dtype=torch.int32)
+
+    def flat(cache: torch.Tensor, i: int) -> torch.Tensor:
+        return cache[i].view(batch, length, of_keys, dim)
+
+    def theirs(backend: SDPBackend, i: int) -> torch.Tensor:
+        return _sdpa(backend, q[i].unsqueeze(1), flat(k, i), flat(v, i), False).squeeze(1)
+
+    return Trial(
+        "paged_attention",
+        {"B": batch, "L": length, "H": heads, "Hkv": of_keys, "D": dim, "page": _PAGE}, sets,
+        lambda i: dlblas.paged_attention(q[i], k[i], v[i], table, lengths),
+        lambda: (_exact(q[0].unsqueeze(1), flat(k, 0), flat(v, 0), False).squeeze(1),),
+        {name: functools.partial(theirs, backend) for name, backend in _BACKENDS.items()},
+        4.0 * batch * heads * length * dim, needed,
+    )  # fmt: skip
+
+
+def mla(bench: Session, batch: int, length: int, heads: int = 128) -> Trial:
+    latent, turned, page = 512, 64, 64
+    needed = 2 * batch * (length * (latent + turned) + heads * (2 * latent + turned))
+    sets = bench.rotation(needed).sets
+    q_nope, q_pe = (bench.normal(sets, batch, heads, d) for d in (latent, turned))
+    blocks = batch * length // page
+    ckv, kpe = (bench.normal(sets, blocks, page, d) for d in (latent, turned))
+    table = torch.arange(blocks, device="cuda", dtype=torch.int32).view(batch, -1)
+    lengths = torch.full((batch,), length, device="cuda", dtype=torch.int32)
+    scale = (128 + turned) ** -0.5
+
+    def reference() -> tuple[torch.Tensor, ...]:
+        c, p = (t[0].float().view(batch, length, -1) for t in (ckv, kpe))
+        scores = q_nope[0].float() @ c.mT + q_pe[0].float() @ p.mT
+        return ((scores * scale).softmax(-1) @ c,)
+
+    return Trial(
+        "mla_decode", {"B": batch, "L": length, "H": heads}, sets,
+        lambda i: dlblas.mla_decode(q_nope[i], q_pe[i], ckv[i], kpe[i], table, lengths, scale),
+        reference, {}, 2.0 * batch * heads * length * (2 * latent + turned), needed,
+    )  # fmt: skip
+
+
+def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
+    if bench.quick:
+        yield functools.partial(forward, bench, 64, 128, 4, 2, True)
+        yield functools.partial(backward, bench, 64, 128, 2)
+        yield functools.partial(decode, bench, 2, 256, 8, 2, 64)
+        yield functools.partial(mla, bench, 2, 128, 16)
+        return
+    for dim in (128, 64, 256):
+        for length in (4096, 16384, 1024):
+            for causal in (True, False):
+                heads = 2048 // dim
+                yield functools.partial(forward, bench, dim, length, heads, heads, causal)
+    yield functools.partial(forward, bench, 128, 4096, 32, 8, True)
+    for batch in (1, 16, 64):
+        yield functools.partial(decode, bench, batch, 8192, 32, 8, 128)
+    for batch in (1, 16, 128):
+        yield functools.partial(mla, bench, batch, 4096)
+    for length in (4096, 16384):
+        yield functools.partial(backward, bench, 128, length, 16)
+
+
+def rows(bench: Session) -> Iterator[Row]:
+    yield from measured(bench, "gpu_attention", _trials(bench))

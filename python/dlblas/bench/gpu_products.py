@@ -1,0 +1,165 @@
+"""Matrix products beside torch's: matmul at any M without a search, few rows, f8 in each form of
+scales, a gated MLP, experts in groups, 4-bit weights.
+
+Used by: gpu.py. Read next: gpu_families.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import dlblas
+from dlblas.bench.gpu_contest import Row
+from dlblas.bench.gpu_families import Trial, measured
+from dlblas.bench.gpu_session import Session
+
+_LLAMA = ((4096, 4096), (6144, 4096), (14336, 4096), (4096, 14336), (8192, 8192), (28672, 8192))
+_ANY_M = 60
+_FEW_ROWS = (1, 4, 16, 32, 64)
+_WEIGHTS = ((4096, 4096), (14336, 4096), (7168, 2048), (4096, 14336))  # N, K
+_LARGE = (  # M, N, K
+    (4096, 4096, 4096), (8192, 8192, 8192), (4096, 7168, 2048), (4096, 24576, 1536),
+    (4096, 7168, 16384), (4096, 2112, 7168), (4096, 576, 7168), (128, 7168, 2048),
+    (64, 14336, 4096),
+)  # fmt: skip
+_BLOCK = 128
+
+
+def _f8(values: torch.Tensor) -> torch.Tensor:
+    return values.clamp(-448, 448).to(torch.float8_e4m3fn)
+
+
+def matmul(bench: Session, m: int, n: int, k: int, search: bool) -> Trial:
+    needed = 2 * (m * k + n * k + m * n)
+    sets = bench.rotation(needed).sets
+    a, b = bench.normal(sets, m, k), bench.normal(sets, n, k, scale=k**-0.5)
+    out = torch.empty((sets, m, n), device="cuda", dtype=torch.bfloat16)
+    return Trial(
+        "matmul", {"M": m, "N": n, "K": k}, sets,
+        lambda i: dlblas.matmul(a[i], b[i].T, out=out[i]),
+        lambda: (a[0].float() @ b[0].float().T,),
+        {"cublas": lambda i: torch.matmul(a[i], b[i].T, out=out[i])},
+        2.0 * m * n * k, needed, search,
+    )  # fmt: skip
+
+
+def fp8(bench: Session, m: int, n: int, k: int, scales: str) -> Trial:
+    """``scales``: tensor, token (rows of a by columns of b), block (1 × 128 by 128 × 128)."""
+    needed = m * k + n * k + 2 * m * n
+    sets = bench.rotation(needed).sets
+    a, b = _f8(bench.normal(sets, m, k)), _f8(bench.normal(sets, n, k))
+    shape_a = {"tensor": (1,), "token": (m, 1), "block": (m, math.ceil(k / _BLOCK))}[scales]
+    blocks = math.ceil(n / _BLOCK), math.ceil(k / _BLOCK)
+    shape_b = {"tensor": (1,), "token": (1, n), "block": blocks}[scales]
+    sa = torch.rand(shape_a, device="cuda") + 0.5
+    sb = (torch.rand(shape_b, device="cuda") + 0.5) * k**-0.5
+    form = {"tensor": "tensor", "token": "token", "block": "group128"}[scales]
+
+    def ours(i: int) -> torch.Tensor:
+        return dlblas.scaled_mm(a[i], b[i].T, sa, sb, granularity=form)
+
+    def wide(scale: torch.Tensor, rows: int, cols: int, of_rows: int) -> torch.Tensor:
+        if scales != "block":
+            return scale.reshape(-1, 1) if scales == "token" else scale
+        return scale.repeat_interleave(of_rows, 0)[:rows].repeat_interleave(_BLOCK, 1)[:, :cols]
+
+    def reference() -> tuple[torch.Tensor, ...]:
+        left = a[0].float() * wide(sa, m, k, 1)
+        right = b[0].float() * wide(sb, n, k, _BLOCK)
+        return (left @ right.T,)
+
+    # torch wants scales of groups contiguous along M, those of blocks along K.
+    of_a = sa.T.contiguous().T if scales == "block" else sa
+    of_b = sb.T if scales == "block" else sb
+    call = functools.partial(torch._scaled_mm, out_dtype=torch.bfloat16)
+    if scales == "tensor":
+        of_a, of_b = sa.reshape(()), sb.reshape(())
+    rivals = {"torch": lambda i: call(a[i], b[i].T, of_a, of_b)}
+    if scales == "tensor":
+        rivals["torch fast"] = lambda i: call(a[i], b[i].T, of_a, of_b, use_fast_accum=True)
+    problem: Row = {"M": m, "N": n, "K": k, "scales": scales}
+    return Trial("scaled_mm", problem, sets, ours, reference, rivals, 2.0 * m * n * k, needed)
+
+
+def gated_mlp(bench: Session, m: int, f: int, k: int) -> Trial:
+    needed = 2 * (m * k + 2 * f * k + m * f)
+    sets = bench.rotation(needed).sets
+    x = bench.normal(sets, m, k)
+    weights = bench.normal(sets, 2 * f, k, scale=k**-0.5)
+
+    def ours(i: int) -> torch.Tensor:
+        return dlblas.gated_mlp(x[i], weights[i, :f], weights[i, f:])
+
+    def eager(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        gate, up = (x @ weights.T).chunk(2, -1)
+        return torch.nn.functional.silu(gate) * up
+
+    compiled = torch.compile(eager, dynamic=False)
+    rivals = {
+        "torch": lambda i: eager(x[i], weights[i]),
+        "inductor": lambda i: compiled(x[i], weights[i]),
+    }
+    return Trial(
+        "gated_mlp", {"M": m, "F": f, "K": k}, sets, ours,
+        lambda: (eager(x[0].float(), weights[0].float()),), rivals, 4.0 * m * f * k, needed,
+    )  # fmt: skip
+
+
+def grouped(bench: Session, experts: int, rows: int, n: int, k: int) -> Trial:
+    needed = 2 * (rows * k + experts * n * k + rows * n)
+    sets = bench.rotation(needed).sets
+    x = bench.normal(sets, rows, k)
+    weights = bench.normal(sets, experts, n, k, scale=k**-0.5)
+    cuts = sorted(random.Random(7).sample(range(0, rows, 8), experts - 1))
+    offsets = torch.tensor([0, *cuts, rows], device="cuda", dtype=torch.int32)
+
+    def reference() -> tuple[torch.Tensor, ...]:
+        ends = offsets.tolist()
+        parts = [
+            x[0, ends[e] : ends[e + 1]].float() @ weights[0, e].float().T for e in range(experts)
+        ]
+        return (torch.cat(parts),)
+
+    def ours(i: int) -> Any:
+        return dlblas.grouped_gemm(x[i], weights[i], offsets)
+
+    def theirs(i: int) -> Any:
+        return torch._grouped_mm(x[i], weights[i].transpose(1, 2), offs=offsets[1:])
+
+    problem: Row = {"E": experts, "M": rows, "N": n, "K": k}
+    flops = 2.0 * rows * n * k
+    return Trial("grouped_gemm", problem, sets, ours, reference, {"torch": theirs}, flops, needed)
+
+
+def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
+    draw = random.Random(17)
+    some = 2 if bench.quick else _ANY_M
+    for i in range(some):
+        m = round(8192 ** draw.random())
+        n, k = (256, 512) if bench.quick else _LLAMA[i % len(_LLAMA)]
+        yield functools.partial(matmul, bench, m, n, k, False)
+    for m in (1,) if bench.quick else _FEW_ROWS:
+        for n, k in ((256, 512),) if bench.quick else _WEIGHTS:
+            yield functools.partial(matmul, bench, m, n, k, True)
+    for scales in ("block", "tensor", "token"):
+        for m, n, k in ((64, 256, 512),) if bench.quick else _LARGE:
+            yield functools.partial(fp8, bench, m, n, k, scales)
+    for m in (16,) if bench.quick else (16, 256, 16384):
+        yield functools.partial(
+            gated_mlp, bench, m, *((256, 512) if bench.quick else (11264, 4096))
+        )
+    groups = (
+        ((4, 64, 256, 512),) if bench.quick else ((128, 32768, 768, 2048), (8, 8192, 4096, 7168))
+    )
+    for sizes in groups:
+        yield functools.partial(grouped, bench, *sizes)
+
+
+def rows(bench: Session) -> Iterator[Row]:
+    yield from measured(bench, "gpu_products", _trials(bench))

@@ -1,0 +1,100 @@
+"""A GPU section that is interrupted, or at its limit, keeps the rows that it has: they are in the
+file as they come. No GPU: the measuring process is a script here."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import dlblas
+import pytest
+
+PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
+
+# Writes a row each tenth of a second, and then, as a compilation would, hears nothing for long.
+CHILD = """
+import json, signal, sys, time
+request = json.load(sys.stdin)
+row = {"what": "gpu_rows", "op": "softmax", "dtype": "bf16", "method": {}, "ours": {"name": ""},
+       "peers": [], "against": None, "ratio": None, "card": "a card"}
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with open(request["result"], "w") as file:
+    for i in range(int(sys.argv[1])):
+        file.write(json.dumps({**row, "problem": {"T": i}}) + "\\n")
+        file.flush()
+        time.sleep(0.1)
+    if sys.argv[2:]:
+        file.write('{"what": "half a r')
+        file.flush()
+        time.sleep(60)
+"""
+
+# argv: the child, the file, --within or "", how many rows, "" or that it does not end
+PARENT = """
+import importlib.util, sys
+from dlblas import bench
+child, out, within, *how = sys.argv[1:]
+bench.gpu_child._COMMAND = [sys.executable, "-c", child, *filter(None, how)]
+bench.importlib.util.find_spec = lambda name: name
+sys.exit(bench.run("gpu_rows", out, None, None, False, "abc",
+                   within=float(within) if within else None))
+"""
+
+
+def start(out: pathlib.Path, within: str, rows: int, hangs: bool) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PARENT, CHILD, str(out), within, str(rows)]
+    return subprocess.Popen(
+        [*command, "hangs" if hangs else ""],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        start_new_session=True,
+    )
+
+
+def numbers(out: pathlib.Path) -> list[int]:
+    if not out.exists():
+        return []
+    lines: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
+    return [line["problem"]["T"] for line in lines]
+
+
+def test_rows_are_in_the_file_when_a_run_is_interrupted(tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    with start(out, "", 3, hangs=True) as run:
+        until = time.monotonic() + 60
+        while numbers(out) != [0, 1, 2] and time.monotonic() < until:  # before any end
+            time.sleep(0.05)
+        assert run.poll() is None
+        run.send_signal(signal.SIGINT)
+        told, errors = run.communicate(timeout=20)
+    assert run.returncode == 130, errors
+    assert "gpu_rows was interrupted" in errors and f"written: {out}" in told
+    assert numbers(out) == [0, 1, 2]
+
+
+def test_a_limit_holds_while_something_compiles(tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    begin = time.monotonic()
+    with start(out, "8", 2, hangs=True) as run:
+        told, errors = run.communicate(timeout=40)
+    assert time.monotonic() - begin < 8 + 4  # and the start of two processes
+    assert run.returncode == 0, errors
+    assert "to keep 8 s" in errors and f"written: {out}" in told
+    assert numbers(out) == [0, 1]
+
+
+@pytest.mark.parametrize("within", ["", "30"])
+def test_a_run_that_ends_says_nothing(within: str, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "folder" / "rows.jsonl"
+    with start(out, within, 4, hangs=False) as run:
+        told, errors = run.communicate(timeout=60)
+    assert run.returncode == 0 and errors == ""
+    assert numbers(out) == [0, 1, 2, 3] and told.count("gpu_rows softmax T=") == 4

@@ -1,0 +1,132 @@
+"""dlblas.fused_linear_cross_entropy: losses and gradients of x, weight and bias against torch's own
+layer and loss in f64, in one part of the rows and in several.
+
+Every test runs on the CPU and, where there is one, on a GPU. Read next:
+python/dlblas/_linear_cross_entropy.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas  # noqa: E402
+import dlblas.torch  # noqa: E402
+from dlblas import _linear_cross_entropy as fused  # noqa: E402
+from dlblas import errors  # noqa: E402
+from test_cross_entropy import WAYS, reference  # noqa: E402
+from torch_gradients import DTYPES, every_device  # noqa: E402, F401
+
+# Relative, of the norm: f32 sums; roundings of logits, dlogits and results.
+BARS = {torch.float32: 3e-6, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
+
+
+def away(got: Any, want: Any) -> float:
+    return float((got.double() - want).detach().norm() / want.norm().clamp(min=1e-30))
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+@pytest.mark.parametrize("name", WAYS)
+def test_loss_and_gradients(
+    name: str, dtype: Any, reduction: str, parts: int, device: str, monkeypatch: Any
+) -> None:
+    if parts > 1:
+        monkeypatch.setattr(fused, "_LEAST_ROWS", 5)
+        monkeypatch.setattr(fused, "_LOGITS", 1)
+        monkeypatch.setattr(fused, "_PRODUCT", 4 * 48 * 50)
+    torch.manual_seed(3)
+    how = dict(WAYS[name])
+    classes = 131
+    if "weight" in how:
+        how["weight"] = torch.rand(classes, device=device) + 0.5
+    x = torch.randn(3, 5, 48, device=device).to(dtype).requires_grad_()
+    weight = (torch.randn(classes, 48, device=device) / 4).to(dtype).requires_grad_()
+    bias = torch.randn(classes, device=device).to(dtype).requires_grad_()
+    target = torch.randint(0, classes, (3, 5), device=device)
+    target[1, 2] = -100
+    options = {"ce_weight" if n == "weight" else n: v for n, v in how.items()}
+    assert len(fused.parts_of(15, classes, x.element_size())) == parts
+    loss = dlblas.fused_linear_cross_entropy(
+        x, weight, target, bias, reduction=reduction, **options
+    )
+    wide = [t.detach().double().requires_grad_() for t in (x, weight, bias)]
+    if "weight" in how:
+        how["weight"] = how["weight"].double()
+    want = reference(wide[0] @ wide[1].t() + wide[2], target, how, reduction, -100)
+    bar = BARS[dtype]
+    assert loss.dtype is torch.float32 and loss.shape == want.shape
+    assert away(loss, want) < bar
+    share = torch.rand(loss.shape, device=device) + 0.5
+    got = torch.autograd.grad(loss, (x, weight, bias), share, retain_graph=True)
+    right = torch.autograd.grad(want, wide, share.double())
+    for g, r in zip(got, right, strict=True):
+        assert g.dtype is dtype and away(g, r) < bar
+    assert not got[0][1, 2].any()
+    again = torch.autograd.grad(loss, (x, weight, bias), share)
+    for g, a in zip(got, again, strict=True):
+        assert torch.equal(g, a)
+
+
+def test_only_what_requires_grad_and_no_bias(device: str) -> None:
+    x, weight = torch.randn(6, 16, device=device), torch.randn(20, 16, device=device)
+    target = torch.randint(0, 20, (6,), device=device)
+    plain = dlblas.fused_linear_cross_entropy(x, weight, target)
+    assert not plain.requires_grad
+    want = torch.nn.functional.cross_entropy(x @ weight.t(), target)
+    torch.testing.assert_close(plain, want)
+    weight.requires_grad_()
+    dlblas.fused_linear_cross_entropy(x, weight, target).backward()
+    (right,) = torch.autograd.grad(
+        torch.nn.functional.cross_entropy(x @ weight.t(), target), weight
+    )
+    torch.testing.assert_close(weight.grad, right)
+
+
+def test_z_loss_and_module(device: str) -> None:
+    x = torch.randn(2, 4, 16, device=device, requires_grad=True)
+    weight = torch.randn(20, 16, device=device)
+    target = torch.randint(0, 20, (2, 4), device=device)
+    head = dlblas.nn.FusedLinearCrossEntropy(lse_square_scale=0.1, return_z_loss=True)
+    loss, z_loss = head(x, weight, target)
+    z = 0.1 * (x @ weight.t()).logsumexp(-1).square().mean()
+    torch.testing.assert_close(z_loss, z)
+    assert loss.requires_grad and not z_loss.requires_grad
+    plain = dlblas.fused_linear_cross_entropy(x, weight, target)
+    torch.testing.assert_close(loss, plain + z)
+    assert "lse_square_scale=0.1" in repr(head)
+
+
+def test_parts_cover_all_rows() -> None:
+    for rows in (0, 1, 127, 128, 129, 8192):
+        parts = fused.parts_of(rows, 151936, 2)
+        assert [i for first, last in parts for i in range(first, last)] == list(range(rows))
+    assert len(fused.parts_of(8192, 151936, 2)) == 10
+
+
+def test_what_is_refused(device: str) -> None:
+    x, weight = torch.randn(6, 16, device=device), torch.randn(20, 16, device=device)
+    target = torch.zeros(6, dtype=torch.int64, device=device)
+    with pytest.raises(errors.ArgumentError, match="reduction"):
+        dlblas.fused_linear_cross_entropy(x, weight, target, reduction="max")
+    with pytest.raises(errors.ShapeMismatchError, match="target"):
+        dlblas.fused_linear_cross_entropy(x, weight, target[:5])
+    with pytest.raises(errors.ArgumentTypeError, match="weight"):
+        dlblas.fused_linear_cross_entropy(x, weight.cpu().numpy(), target)
+
+
+@pytest.mark.gpu
+def test_no_wait_for_the_device() -> None:
+    x = torch.randn(300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    weight = torch.randn(500, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    target = torch.randint(0, 500, (300,), device="cuda")
+    dlblas.fused_linear_cross_entropy(x, weight, target).backward()  # compiled
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        dlblas.fused_linear_cross_entropy(x, weight, target, lse_square_scale=0.1).backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

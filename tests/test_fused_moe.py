@@ -1,0 +1,175 @@
+"""``dlblas.grouped_gemm`` and ``dlblas.fused_moe``: every form beside plain loops, empty groups,
+experts of other ranks, gradients. Read next: ../ops/moe/api.py, ../ops/gemm/api.py.
+"""
+
+from __future__ import annotations
+
+import dlblas
+import numpy as np
+import pytest
+from dlblas.errors import ArgumentError, ShapeMismatchError
+
+DTYPES = ("float32", "float16", "bfloat16")
+TOLERANCE = {"float32": 2e-6, "float16": 4e-3, "bfloat16": 2e-2}
+
+
+def offsets_of(counts):
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+
+
+def closeness(got, expected) -> float:
+    return float(np.linalg.norm(got - expected) / max(1e-30, np.linalg.norm(expected)))
+
+
+def test_grouped_gemm_tells_its_forms_by_shape() -> None:
+    rng = np.random.default_rng(1)
+    offsets = offsets_of([3, 0, 5, 1])
+    a = rng.standard_normal((9, 16), "f")
+    w = rng.standard_normal((4, 8, 16), "f")
+    y = dlblas.grouped_gemm(a, w, offsets)
+    for e in range(4):
+        rows = slice(offsets[e], offsets[e + 1])
+        np.testing.assert_allclose(y[rows], a[rows] @ w[e].T, rtol=1e-5, atol=1e-5)
+    turned = np.ascontiguousarray(w.transpose(0, 2, 1)).transpose(0, 2, 1)
+    np.testing.assert_allclose(dlblas.grouped_gemm(a, turned, offsets), y, rtol=1e-5, atol=1e-5)
+    sums = dlblas.grouped_gemm(y, a, offsets)
+    assert sums.shape == (4, 8, 16)
+    assert not sums[1].any()
+    np.testing.assert_allclose(sums[2], y[3:8].T @ a[3:8], rtol=1e-5, atol=1e-4)
+    a = rng.standard_normal((4, 3, 16), "f")
+    y = dlblas.grouped_gemm(a, w, masked_m=np.array([3, 0, 2, 1]))
+    np.testing.assert_allclose(y[2, :2], a[2, :2] @ w[2].T, rtol=1e-5, atol=1e-5)
+    for wrong in ({}, {"offsets": offsets, "masked_m": offsets}):
+        with pytest.raises(ArgumentError, match="offsets is ambiguous"):
+            dlblas.grouped_gemm(a, w, **wrong)
+
+
+@pytest.mark.parametrize("offsets", [[-5, 2, 100], [3, 1, 2], [7, 7, 7]])
+def test_offsets_out_of_range_touch_no_other_memory(offsets) -> None:
+    a, w = np.ones((4, 8), "f"), np.ones((2, 3, 8), "f")
+    room = np.full((6, 3), 7, "f")
+    dlblas.grouped_gemm(a, w, np.array(offsets), out=room[1:5])
+    assert (room[0] == 7).all()
+    assert (room[5] == 7).all()
+    dlblas.grouped_gemm(a, np.ones((4, 3), "f"), np.array(offsets))
+
+
+def test_gradients_of_grouped_gemm() -> None:
+    torch = pytest.importorskip("torch")
+    offsets = torch.tensor([0, 4, 4, 9])
+    a = torch.randn(9, 6, dtype=torch.float32, requires_grad=True)
+    w = torch.randn(3, 5, 6, requires_grad=True)
+    weight = torch.randn(9, 5)
+    (dlblas.grouped_gemm(a, w, offsets) * weight).sum().backward()
+    got = a.grad.clone(), w.grad.clone()
+    a.grad = w.grad = None
+    plain = torch.cat([a[offsets[e] : offsets[e + 1]] @ w[e].T for e in range(3)])
+    (plain * weight).sum().backward()
+    torch.testing.assert_close(got[0], a.grad)
+    torch.testing.assert_close(got[1], w.grad)
+
+
+def experts_one_by_one(x, w13, w2, weights, ids, first=0, table=None):
+    y = np.zeros_like(x)
+    for t, j in np.ndindex(ids.shape):
+        e = int(ids[t, j])
+        if table is not None:
+            e = int(table[e]) if e >= 0 else -1
+        e -= first
+        if not 0 <= e < len(w13):
+            continue
+        gate, up = np.split(w13[e] @ x[t], 2)
+        y[t] += weights[t, j] * (w2[e] @ (gate / (1 + np.exp(-gate)) * up))
+    return y
+
+
+def made(rng, tokens, experts, of_all, topk):
+    x = rng.standard_normal((tokens, 24))
+    w13 = rng.standard_normal((experts, 32, 24)) / 5
+    w2 = rng.standard_normal((experts, 24, 16)) / 4
+    ids = np.stack([rng.permutation(of_all)[:topk] for _ in range(tokens)] or [np.zeros(topk)])
+    weights = rng.uniform(0.1, 1, (tokens, topk))
+    return x, w13, w2, weights, ids[:tokens].astype(np.int32)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("tokens", [0, 1, 37])
+@pytest.mark.parametrize("way", ["all", "renormalized", "offset", "map", "none_here"])
+def test_fused_moe_is_its_experts_one_by_one(dtype: str, tokens: int, way: str) -> None:
+    torch = pytest.importorskip("torch")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    rng = np.random.default_rng(tokens)
+    experts, of_all, topk = (5, 5, 3) if way in ("all", "renormalized") else (4, 12, 3)
+    x, w13, w2, weights, ids = made(rng, tokens, experts, of_all, topk)
+    if tokens > 3:
+        ids[1, 2] = -1
+    options, plain = {}, {}
+    if way == "renormalized":
+        options["renormalize"] = True
+        weights_used = weights / weights.sum(-1, keepdims=True)
+    else:
+        weights_used = weights
+    if way in ("offset", "none_here"):
+        options["expert_offset"] = plain["first"] = 6 if way == "offset" else 50
+    if way == "map":
+        table = np.full(of_all, -1, np.int32)
+        table[[1, 8, 3, 11]] = range(4)
+        options["expert_map"], plain["table"] = torch.from_numpy(table).to(device), table
+    as_torch = [torch.from_numpy(v).to(device, getattr(torch, dtype)) for v in (x, w13, w2)]
+    exact = [t.double().cpu().numpy() for t in as_torch]
+    y = dlblas.fused_moe(
+        *as_torch, torch.from_numpy(weights).float().to(device), torch.from_numpy(ids).to(device),
+        **options,
+    )  # fmt: skip
+    assert y.dtype == as_torch[0].dtype
+    expected = experts_one_by_one(*exact, weights_used, ids, **plain)
+    if not expected.any():
+        assert not y.any()
+    else:
+        assert closeness(y.double().cpu().numpy(), expected) < TOLERANCE[dtype]
+
+
+def test_dlblas_name_has_its_argument_order() -> None:
+    from dlblas.kernels.fused_moe import fused_moe
+
+    x, w13, w2, weights, ids = made(np.random.default_rng(3), 6, 4, 8, 2)
+    x, w13, w2, weights = (v.astype("f") for v in (x, w13, w2, weights))
+    y = fused_moe(x, w13, w2, weights, ids, 2, expert_offset=4, num_experts=8, renormalize=True)
+    weights = weights / weights.sum(-1, keepdims=True)
+    expected = experts_one_by_one(x, w13, w2, weights, ids, first=4)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ArgumentError, match="topk does not fit"):
+        fused_moe(x, w13, w2, weights, ids, 3)
+    with pytest.raises(ArgumentError, match="expert_offset does not fit"):
+        fused_moe(x, w13, w2, weights, ids, 2, expert_offset=5, num_experts=8)
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    x, w13, w2, weights, ids = made(np.random.default_rng(4), 6, 4, 4, 2)
+    for wrong in ((x[:, 1:], w13, w2), (x, w13[1:], w2), (x, w13[:, 1:], w2), (x, w13, w2[0])):
+        with pytest.raises(ShapeMismatchError, match="another shape"):
+            dlblas.fused_moe(*wrong, weights, ids)
+    with pytest.raises(ShapeMismatchError, match="topk_weights"):
+        dlblas.fused_moe(x, w13, w2, weights[:, :1], ids)
+
+
+@pytest.mark.gpu
+def test_nothing_waits_and_a_graph_follows_the_offsets() -> None:
+    torch = pytest.importorskip("torch")
+    x, w13, w2 = (
+        torch.randn(s, device="cuda", dtype=torch.bfloat16) / 8
+        for s in ((64, 256), (8, 256, 256), (8, 256, 128))
+    )
+    ids = torch.stack([torch.randperm(8)[:2] for _ in range(64)]).int().cuda()
+    weights = torch.rand(64, 2, device="cuda")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        dlblas.fused_moe(x, w13, w2, weights, ids)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = dlblas.fused_moe(x, w13, w2, weights, ids)
+    ids.copy_(torch.stack([torch.randperm(8)[:2] for _ in range(64)]).int())
+    graph.replay()
+    assert torch.equal(y, dlblas.fused_moe(x, w13, w2, weights, ids))

@@ -1,0 +1,89 @@
+"""mla_decode beyond the cases that all operators have: what nobody sees may hold anything, one
+cache for both parts of a key, graphs that serve other lengths.
+
+Read next: ops/attention/mla_decode_lse/, tests/test_paged_attention.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlblas
+import pytest
+
+torch = pytest.importorskip("torch")
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+LEAST = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+
+
+def made(lengths: list[int], heads: int, dtype: Any, page: int = 16, seed: int = 0) -> Any:
+    """q, one cache of latents and rotary keys side by side, a table of pages in any order."""
+    draw = torch.Generator().manual_seed(seed)
+    counts = [-(-n // page) for n in lengths]
+    order = torch.randperm(sum(counts) + 2, generator=draw, dtype=torch.int32)
+    table = torch.zeros(len(lengths), max([*counts, 1]), dtype=torch.int32)
+    for b, count in enumerate(counts):
+        table[b, :count] = order[sum(counts[:b]) :][:count]
+    q = torch.randn(len(lengths), heads, 576, generator=draw).to(dtype)
+    cache = torch.randn(len(order), page, 576, generator=draw).to(dtype)
+    return q, cache, table
+
+
+def expected(q: Any, cache: Any, table: Any, lengths: list[int], scale: float) -> Any:
+    o = torch.zeros(*q.shape[:2], 512, dtype=torch.float64)
+    lse = torch.full(q.shape[:2], -torch.inf, dtype=torch.float64)
+    for b, length in enumerate(lengths):
+        at = torch.arange(length)
+        keys = cache[table[b, at // cache.shape[1]].long(), at % cache.shape[1]].double()
+        s = q[b].double() @ keys.T * scale
+        if length:
+            o[b], lse[b] = torch.softmax(s, -1) @ keys[:, :512], torch.logsumexp(s, -1)
+    return o, lse
+
+
+def call(q: Any, cache: Any, table: Any, lengths: Any, **more: Any) -> Any:
+    return dlblas.mla_decode(
+        q[..., :512], q[..., 512:], cache[..., :512], cache[..., 512:], table, lengths, **more
+    )
+
+
+def agree(got: Any, want: Any, dtype: Any) -> None:
+    o, lse = (x.cpu().double() for x in got)
+    torch.testing.assert_close(o, want[0], atol=LEAST[dtype], rtol=LEAST[dtype])
+    assert torch.equal(torch.isinf(lse), torch.isinf(want[1]))
+    seen = ~torch.isinf(lse)
+    torch.testing.assert_close(lse[seen], want[1][seen], atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [*LEAST])
+@pytest.mark.parametrize("heads", [1, 16, 40, 128])
+def test_what_no_token_sees_may_hold_anything(device: str, dtype: Any, heads: int) -> None:
+    lengths = [37, 0, 1, 64, 200]
+    q, cache, table = made(lengths, heads, dtype)
+    want = expected(q, cache, table, lengths, 0.1)
+    stale = torch.ones(cache.shape[:2], dtype=torch.bool)
+    for b, length in enumerate(lengths):
+        at = torch.arange(length)
+        stale[table[b, at // 16].long(), at % 16] = False
+    cache[stale] = torch.nan
+    there = [x.to(device) for x in (q, cache, table, torch.tensor(lengths, dtype=torch.int32))]
+    agree(call(*there, scale=0.1, return_lse=True), want, dtype)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("implementation", ["cuda_decode", "cuda_rows"])
+@pytest.mark.parametrize("heads", [16, 128])
+def test_a_captured_graph_serves_other_lengths(implementation: str, heads: int) -> None:
+    lengths = [700, 33, 512]
+    q, cache, table = made(lengths, heads, torch.bfloat16)
+    there = [x.cuda() for x in (q, cache, table, torch.tensor(lengths, dtype=torch.int32))]
+    with dlblas.pinned("mla_decode_lse", implementation):
+        call(*there)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            got = call(*there, return_lse=True)
+        for now in (lengths, [1, 0, 17], [650, 30, 500]):
+            there[3].copy_(torch.tensor(now, dtype=torch.int32))
+            graph.replay()
+            agree(got, expected(q, cache, table, now, 576**-0.5), torch.bfloat16)

@@ -1,0 +1,215 @@
+"""paged_attention beyond the cases that all operators have: what nobody sees may hold anything,
+tables in two forms, layouts, graphs that serve other lengths, caches beyond 2³¹ elements.
+
+Read next: ops/attention/paged_attention_lse/, tests/test_cases.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlblas
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+class Cache:
+    """Pages of random keys and values, in any order, and what attention over them is in f64."""
+
+    def __init__(
+        self, device: str, dtype: Any, lengths: list[int], heads: int, kv_heads: int, depth: int,
+        page: int, width: int | None = None, seed: int = 0,
+    ) -> None:  # fmt: skip
+        draw = torch.Generator().manual_seed(seed)
+        self.device, self.dtype, self.lengths, self.page = device, dtype, lengths, page
+        self.heads, self.kv_heads, self.depth = heads, kv_heads, depth
+        counts = [-(-n // page) for n in lengths]
+        total = sum(counts) + 3
+        order = torch.randperm(total, generator=draw, dtype=torch.int32)
+        self.table = torch.zeros(len(lengths), max([*counts, 1]), dtype=torch.int32)
+        used = 0
+        for b, count in enumerate(counts):
+            self.table[b, :count] = order[used : used + count]
+            used += count
+        shape = (total, page, kv_heads)
+        self.k = torch.randn(*shape, depth, generator=draw).to(dtype)
+        self.v = torch.randn(*shape, width or depth, generator=draw).to(dtype)
+        self.draw = draw
+
+    def queries(self, count: int) -> Any:
+        return torch.randn(count, self.heads, self.depth, generator=self.draw).to(self.dtype)
+
+    def keys(self, b: int, cache: Any) -> Any:
+        at = torch.arange(self.lengths[b])
+        return cache[self.table[b, at // self.page].long(), at % self.page].double()
+
+    def expected(self, q: Any, rows: list[int], window: int | None = None) -> Any:
+        """o and lse, one sequence after another, `rows` of each."""
+        group, done = self.heads // self.kv_heads, 0
+        o = torch.zeros(len(q), self.heads, self.v.shape[-1], dtype=torch.float64)
+        lse = torch.full((len(q), self.heads), -torch.inf, dtype=torch.float64)
+        for b, count in enumerate(rows):
+            if not count or not self.lengths[b]:
+                done += count
+                continue
+            k = self.keys(b, self.k).repeat_interleave(group, 1)
+            v = self.keys(b, self.v).repeat_interleave(group, 1)
+            s = torch.einsum("qhd,khd->qhk", q[done : done + count].double(), k) / self.depth**0.5
+            at = self.lengths[b] - count + torch.arange(count)
+            keys = torch.arange(self.lengths[b])
+            hidden = keys[None] > at[:, None]
+            if window is not None:
+                hidden |= keys[None] < at[:, None] - window
+            s = s.masked_fill(hidden[:, None], -torch.inf)
+            sums = torch.logsumexp(s, -1)
+            p = torch.exp(s - sums.masked_fill(sums == -torch.inf, 0)[..., None])
+            o[done : done + count] = torch.einsum("qhk,khd->qhd", p, v)
+            lse[done : done + count] = sums
+            done += count
+        return o, lse
+
+    def call(self, q: Any, rows: list[int] | None = None, **more: Any) -> Any:
+        starts = None
+        if rows is not None:
+            starts = torch.tensor([0, *np.cumsum(rows)], dtype=torch.int32).to(self.device)
+        lengths = torch.tensor(self.lengths, dtype=torch.int32)
+        return dlblas.paged_attention(
+            *(x.to(self.device) for x in (q, self.k, self.v, self.table, lengths)),
+            cu_seqlens_q=starts, return_lse=True, **more,
+        )  # fmt: skip
+
+
+def agree(got: Any, expected: Any, dtype: Any) -> None:
+    least = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}[dtype]
+    o, lse = (x.cpu().double() for x in got)
+    assert torch.equal(torch.isinf(lse), torch.isinf(expected[1]))
+    torch.testing.assert_close(o, expected[0], atol=least, rtol=least)
+    seen = ~torch.isinf(lse)
+    torch.testing.assert_close(lse[seen], expected[1][seen], atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("depth", [64, 72, 128, 256])
+@pytest.mark.parametrize("rows", [None, [5, 0, 1, 17, 3]])
+def test_what_no_row_sees_may_hold_anything(
+    device: str, dtype: Any, depth: int, rows: list[int] | None
+) -> None:
+    """NaN and infinity in the slots behind a sequence's end and in pages of nobody."""
+    cache = Cache(device, dtype, [37, 0, 1, 64, 333], 8, 2, depth, 16)
+    stale = torch.ones(cache.k.shape[:2], dtype=torch.bool)
+    for b, length in enumerate(cache.lengths):
+        at = torch.arange(length)
+        stale[cache.table[b, at // 16].long(), at % 16] = False
+    q = cache.queries(5 if rows is None else sum(rows))
+    expected = cache.expected(q, rows or [1] * 5)
+    cache.k[stale], cache.v[stale] = torch.nan, torch.inf
+    agree(cache.call(q, rows), expected, dtype)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("depth", [40, 128])
+def test_pages_left_of_a_window_may_be_gone(device: str, depth: int) -> None:
+    cache = Cache(device, torch.bfloat16, [300, 77, 5], 4, 2, depth, 16)
+    q = cache.queries(3)
+    expected = cache.expected(q, [1] * 3, window=50)
+    for b, length in enumerate(cache.lengths):
+        gone = max(0, length - 1 - 50) // 16
+        cache.k[cache.table[b, :gone].long()] = torch.nan
+        cache.v[cache.table[b, :gone].long()] = torch.nan
+        cache.table[b, :gone] = 2**30  # no page: reading it would be an access out of bounds
+    agree(cache.call(q, window=50), expected, torch.bfloat16)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pages_by_indptr_and_indices(device: str, dtype: Any) -> None:
+    cache = Cache(device, dtype, [37, 0, 16, 1], 6, 2, 64, 8)
+    counts = [-(-n // 8) for n in cache.lengths]
+    indptr = torch.tensor([0, *np.cumsum(counts)], dtype=torch.int32)
+    indices = torch.cat([cache.table[b, :n] for b, n in enumerate(counts)])
+    last = torch.tensor(
+        [n - (c - 1) * 8 if n else 0 for n, c in zip(cache.lengths, counts, strict=True)]
+    )
+    q = cache.queries(4)
+    table = tuple(x.to(device) for x in (indptr, indices, last.int()))
+    got = dlblas.paged_attention(
+        *(x.to(device) for x in (q, cache.k, cache.v)), table, return_lse=True
+    )
+    agree(got, cache.expected(q, [1] * 4), dtype)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+def test_layouts(device: str, layout: str) -> None:
+    cache = Cache(device, torch.bfloat16, [37, 90], 8, 2, 64, 16)
+    q = cache.queries(2)
+    expected = cache.expected(q, [1, 1])
+    if layout == "HND":
+        cache.k = cache.k.transpose(1, 2).contiguous()
+        cache.v = cache.v.transpose(1, 2).contiguous()
+    agree(cache.call(q, layout=layout), expected, torch.bfloat16)
+    with pytest.raises(dlblas.errors.ArgumentError, match="layout is not offered"):
+        cache.call(q, layout="DHN")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_caches_of_eight_bits(device: str, kind: Any, dtype: Any) -> None:
+    cache = Cache(device, dtype, [37, 700, 3], 8, 2, 128, 16)
+    q = cache.queries(3)
+    codes = [x.float().to(kind) for x in (cache.k, cache.v)]
+    cache.k, cache.v = (x.float() * s for x, s in zip(codes, (0.5, 3.0), strict=True))
+    expected = cache.expected(q, [1] * 3)
+    cache.k, cache.v = codes
+    scales = [torch.tensor(s, device=device) for s in (0.5, 3.0)]
+    o, lse = cache.call(q, k_scale=scales[0], v_scale=scales[1])
+    agree((o / 3, lse), (expected[0] / 3, expected[1]), dtype)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("implementation", ["cuda_decode", "cuda_rows"])
+def test_a_captured_graph_serves_other_lengths(implementation: str) -> None:
+    cache = Cache("cuda", torch.bfloat16, [900, 40, 513], 8, 2, 128, 16)
+    q = cache.queries(3)
+    inputs = [x.cuda() for x in (q, cache.k, cache.v, cache.table)]
+    lengths = torch.tensor(cache.lengths, dtype=torch.int32, device="cuda")
+    with dlblas.pinned("paged_attention_lse", implementation):
+        dlblas.paged_attention(*inputs, lengths)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            got = dlblas.paged_attention(*inputs, lengths, return_lse=True)
+        for now in ([900, 40, 513], [1, 0, 17], [256, 33, 500]):
+            cache.lengths = now
+            lengths.copy_(torch.tensor(now, dtype=torch.int32))
+            graph.replay()
+            agree(got, cache.expected(q, [1] * 3), torch.bfloat16)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("implementation", ["cuda_decode", "cuda_rows"])
+def test_caches_beyond_two_to_the_31_elements(implementation: str) -> None:
+    pages, page, heads, depth = 70_000, 32, 8, 128  # 2.3e9 elements, 4.6 GB each
+    k = torch.zeros(pages, page, heads, depth, dtype=torch.bfloat16, device="cuda")
+    v = torch.zeros_like(k)
+    last = torch.randn(2, page, heads, depth, dtype=torch.bfloat16, device="cuda")
+    k[-1], v[-1] = last[0], last[1]
+    q = torch.randn(1, 32, depth, dtype=torch.bfloat16, device="cuda")
+    table = torch.tensor([[pages - 1]], dtype=torch.int32, device="cuda")
+    length = torch.tensor([page], dtype=torch.int32, device="cuda")
+    with dlblas.pinned("paged_attention_lse", implementation):
+        far = dlblas.paged_attention(q, k, v, table, length)
+        near = dlblas.paged_attention(q, last[:1], last[1:], table * 0, length)
+    assert torch.equal(far, near)
+    assert far.abs().max() > 0
+
+
+def test_rows_without_offsets_are_one_a_sequence() -> None:
+    cache = Cache("cpu", torch.float32, [3, 4], 2, 1, 8, 4)
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="one a sequence"):
+        cache.call(cache.queries(3))

@@ -1,0 +1,290 @@
+"""scaled_mm and the faces of it: granularities, scales that are zero, infinite or NaN, the accuracy
+that the contract asks for, and FP8Linear.
+
+The cases compare each implementation with the oracle; here are the Python functions and their
+errors. Read next: ops/gemm/api.py, ops/gemm/scaled/scaled_ref.hpp.
+"""
+
+from __future__ import annotations
+
+import dlblas
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+F8 = torch.float8_e4m3fn
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+# Ragged, whole, a row, a depth that is a block of scales and one more.
+SHAPES = [
+    (1, 128, 1),
+    (17, 129, 127),
+    (33, 300, 129),
+    (128, 512, 256),
+    (129, 2112, 72),
+    (17, 7168, 129),
+]
+
+
+@pytest.fixture(params=DEVICES, name="device")
+def _device(request) -> str:
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return request.param
+
+
+def drawn(shape, device, kind="normal"):
+    generator = torch.Generator().manual_seed(sum(shape))
+    x = torch.randn(shape, generator=generator)
+    if kind == "positive":
+        x = x.abs() + 0.5
+    if kind == "outliers":  # a few hundred times the rest
+        x[..., ::37] *= 300
+    return x.to(device)
+
+
+def quantized(m, k, n, granularity, device, kind="normal", dtype=F8):
+    x, w = drawn((m, k), device, kind), drawn((n, k), device, kind)
+    left = {"tensor": "tensor", "token": "token", "group128": "group128"}[granularity]
+    right = {"tensor": "tensor", "token": "token", "group128": "block128"}[granularity]
+    a, a_scale = dlblas.quantize(x, left, dtype)
+    b, b_scale = dlblas.quantize(w, right, dtype)
+    exact = dlblas.dequantize(a, a_scale).double() @ dlblas.dequantize(b, b_scale).double().T
+    return a, b.T, a_scale, b_scale.T if b_scale.dim() == 2 else b_scale, exact
+
+
+def error(got, exact):
+    return float((got.double() - exact).norm() / exact.norm())
+
+
+@pytest.mark.parametrize("granularity", ["tensor", "token", "group128"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", ["normal", "positive", "outliers"])
+def test_f8_is_as_exact_as_the_contract_asks(granularity, shape, kind, device) -> None:
+    a, b, a_scale, b_scale, exact = quantized(*shape, granularity, device, kind)
+    call = {"granularity": granularity, "bias": None}
+    wide = dlblas.scaled_mm(a, b, a_scale, b_scale, out_dtype=torch.float32, **call)
+    # All of one sign: what a tensor core cuts off adds up; 128 terms of it at most.
+    assert error(wide, exact) <= (5e-4 if kind == "normal" else 2e-3)
+    assert wide.dtype == torch.float32 and wide.shape == exact.shape
+    y = dlblas.scaled_mm(a, b, a_scale, b_scale, **call)
+    assert y.dtype == torch.bfloat16
+    assert error(y, exact) <= (2e-3 if kind == "normal" and y.numel() > 1 else 2**-8)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_i8_sums_are_exact(shape, device) -> None:
+    m, k, n = shape
+    a = torch.randint(-128, 128, (m, k), dtype=torch.int8).to(device)
+    b = torch.randint(-128, 128, (n, k), dtype=torch.int8).to(device).T
+    sums = (a.cpu().long() @ b.cpu().long()).to(device)
+    y = dlblas.int8_scaled_mm(a, b, torch.ones(m, 1, device=device), torch.ones(n, device=device),
+                              out_dtype=torch.float32)  # fmt: skip
+    assert torch.equal(y, sums.float())
+    rows, columns = drawn((m, 1), device, "positive"), drawn((n,), device, "positive")
+    bias = drawn((n,), device).bfloat16()
+    y = dlblas.int8_scaled_mm(a, b, rows, columns, torch.bfloat16, bias)
+    exact = sums.double() * (rows * columns).double() + bias.double()
+    assert error(y, exact) <= 2**-8
+    assert torch.equal(y, dlblas.scaled_mm(a, b, rows, columns, granularity="token", bias=bias))
+
+
+def test_numbers_are_scales_and_one_of_a_side_may_be_for_all(device) -> None:
+    a, b, a_scale, b_scale, _ = quantized(9, 200, 33, "token", device)
+    one = drawn((1,), device, "positive")
+    for rows, columns in ((a_scale, one), (one, b_scale), (one, one)):
+        y = dlblas.scaled_mm(a, b, rows, columns, granularity="token", out_dtype=torch.float32)
+        expected = (a.float().double() @ b.float().double()) * (
+            rows.double().reshape(-1, 1) * columns.double().reshape(1, -1)
+        )
+        assert error(y, expected) < 1e-3
+    y = dlblas.scaled_mm(a, b, 0.5, 2.0, granularity="tensor", out_dtype=torch.float32)
+    assert error(y, a.float().double() @ b.float().double()) < 1e-3
+
+
+@pytest.mark.parametrize("granularity", ["token", "group128"])
+def test_scales_of_zero_infinity_and_nan(granularity, device) -> None:
+    a, b, a_scale, b_scale, _ = quantized(6, 256, 130, granularity, device)
+    plain = dlblas.scaled_mm(
+        a, b, a_scale, b_scale, granularity=granularity, out_dtype=torch.float32
+    )
+    a_scale = a_scale.clone()
+    a_scale[1, 0], a_scale[2, 0], a_scale[4, 0] = 0, torch.inf, torch.nan
+    y = dlblas.scaled_mm(a, b, a_scale, b_scale, granularity=granularity, out_dtype=torch.float32)
+    assert torch.equal(y[[0, 3, 5]], plain[[0, 3, 5]]), "other rows stay as they are"
+    assert y[4].isnan().all()
+    assert (y[2].isinf() | y[2].isnan()).all() and y[2].isinf().any()
+    assert (y[1] == 0).all() if granularity == "token" else y[1].isfinite().all()
+    zeros = torch.zeros_like(a)
+    y = dlblas.scaled_mm(zeros, b, a_scale, b_scale, granularity=granularity)
+    assert y[[2, 4]].isnan().all() and (y[[0, 1, 3, 5]] == 0).all()
+
+
+def test_scales_of_blocks_may_lie_by_columns(device) -> None:
+    a, b, a_scale, b_scale, _ = quantized(9, 300, 200, "group128", device)
+    expected = dlblas.scaled_mm(a, b, a_scale, b_scale, granularity="group128")
+    turned = a_scale.T.contiguous().T
+    assert turned.stride() != a_scale.stride()
+    for rows, blocks in ((turned, b_scale), (a_scale, b_scale.contiguous())):
+        got = dlblas.scaled_mm(a, b, rows, blocks, granularity="group128")
+        assert torch.equal(got, expected)
+
+
+def test_no_terms_are_the_bias(device) -> None:
+    a, b = (torch.zeros(s, device=device).to(F8) for s in ((3, 0), (0, 5)))
+    one, bias = torch.ones(1, device=device), drawn((5,), device)
+    y = dlblas.scaled_mm(a, b, one, one, granularity="tensor", bias=bias, out_dtype=torch.float32)
+    assert torch.equal(y, bias.expand(3, 5))
+
+
+def test_kernels_fp8_gemm_takes_leading_dimensions_and_the_default_dtype(device) -> None:
+    from dlblas.kernels.fp8_gemm import fp8_gemm
+
+    a, b, a_scale, b_scale, exact = quantized(12, 300, 200, "group128", device)
+    y = fp8_gemm(a.view(3, 4, 300), b.T, a_scale.view(3, 4, 3), b_scale.T)
+    assert y.shape == (3, 4, 200) and y.dtype == torch.float32
+    assert error(y.view(12, 200), exact) < 5e-4
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        y = fp8_gemm(a, b.T, a_scale, b_scale.T)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert y.dtype == torch.bfloat16 and error(y, exact) < 2e-3
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        fp8_gemm(a, b.T, a_scale[:, :2], b_scale.T)
+
+
+def test_fp8_gemm_quantises_floats_and_wants_the_scale_of_codes(device) -> None:
+    from dlblas.triton_ops.kernels import fp8_gemm_reference, quantize_fp8
+
+    x, w = drawn((33, 300), device), drawn((300, 40), device)
+    y = dlblas.fp8_gemm(x, w)
+    assert y.dtype == torch.float16 and y.shape == (33, 40)
+    assert error(y, x.double() @ w.double()) <= 4.5e-2
+    (a, a_scale), (b, b_scale) = quantize_fp8(x), quantize_fp8(w)
+    expected = fp8_gemm_reference(a, b, a_scale, b_scale, torch.float32)
+    for left, scale in ((a, a_scale), (a.view(torch.uint8), a_scale), (a, float(a_scale))):
+        got = dlblas.fp8_gemm(left, b, scale, b_scale, torch.float32)
+        assert error(got, expected.double()) < 5e-4
+    mixed = dlblas.fp8_gemm(x, b, b_scale=b_scale, output_dtype=torch.float32)
+    assert error(mixed, expected.double()) < 2e-2
+    given = dlblas.fp8_gemm(x, w, a_scale, b_scale, torch.float32)
+    assert error(given, expected.double()) < 2e-2
+    for missing in ({"b_scale": b_scale}, {"a_scale": a_scale}):
+        with pytest.raises(dlblas.errors.ArgumentError, match="_scale is missing"):
+            dlblas.fp8_gemm(a, b, **missing)
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        dlblas.fp8_gemm(a, b, torch.ones(2, device=device), b_scale)
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        dlblas.fp8_gemm(a, b.T, a_scale, b_scale)
+
+
+def test_bmm_fp8_is_a_product_of_each_matrix(device) -> None:
+    x, w = drawn((3, 20, 144), device), drawn((3, 48, 144), device)
+    (a, a_scale), (b, b_scale) = dlblas.quantize(x, "tensor"), dlblas.quantize(w, "tensor")
+    y = dlblas.bmm_fp8(a, b.transpose(1, 2), a_scale, b_scale, torch.float16)
+    exact = torch.bmm(a.float().double(), b.float().double().transpose(1, 2))
+    exact = exact * a_scale.double() * b_scale.double()
+    assert y.dtype == torch.float16 and error(y, exact) < 1e-3
+    out = torch.empty(3, 20, 48, device=device, dtype=torch.bfloat16)
+    assert dlblas.bmm_fp8(a, b.transpose(1, 2), a_scale, b_scale, out=out) is out
+    assert error(out, exact) < 3e-3
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        dlblas.bmm_fp8(a[:2], b.transpose(1, 2), a_scale, b_scale)
+
+
+def test_what_does_not_fit_is_a_typed_error(device) -> None:
+    a, b, a_scale, b_scale, _ = quantized(6, 256, 130, "token", device)
+    with pytest.raises(dlblas.errors.ArgumentError, match="expected tensor, token or group128"):
+        dlblas.scaled_mm(a, b, a_scale, b_scale, granularity="row")
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        dlblas.scaled_mm(a, b, a_scale, b_scale, granularity="tensor")
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        dlblas.scaled_mm(a, b, a_scale[:3], b_scale, granularity="token")
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        dlblas.scaled_mm(a, b, a_scale, b_scale, granularity="group128")
+    with pytest.raises(dlblas.errors.UnsupportedDtypeError):
+        dlblas.scaled_mm(a, b.to(torch.float8_e5m2), a_scale, b_scale, granularity="token")
+    with pytest.raises(dlblas.errors.UnsupportedDtypeError):
+        dlblas.scaled_mm(a, b, a_scale.double(), b_scale, granularity="token")
+
+
+def test_numpy_arrays() -> None:
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((5, 200), (200, 7)))
+    y = dlblas.scaled_mm(a, b, 0.5, np.float32(2), granularity="tensor", out_dtype="f32")
+    np.testing.assert_array_equal(y, a.astype(np.float64) @ b.astype(np.float64))
+    x, w = (rng.standard_normal(s).astype("f") for s in ((50, 200), (200, 70)))
+    y = dlblas.fp8_gemm(x, w, output_dtype="f32")
+    exact = x.astype(np.float64) @ w.astype(np.float64)
+    assert np.linalg.norm(y - exact) <= 4.5e-2 * np.linalg.norm(exact)
+
+
+def test_torch_compile_follows_the_faces(device) -> None:
+    a, b, a_scale, b_scale, _ = quantized(6, 256, 130, "group128", device)
+
+    def f(x, s):
+        return dlblas.scaled_mm(x, b, s, b_scale, granularity="group128")
+
+    got = torch.compile(f, backend="eager", fullgraph=True)(a, a_scale)
+    assert torch.equal(got, f(a, a_scale))
+
+
+# ---- FP8Linear -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="linear")
+def _linear(device):
+    torch.manual_seed(2)
+    return torch.nn.Linear(136, 72, device=device)
+
+
+def test_fp8_linear_is_a_linear_layer(linear, device) -> None:
+    layer = dlblas.nn.FP8Linear.from_linear(linear)
+    assert layer.weight.dtype == F8 and layer.weight.shape == (72, 136)
+    assert layer.weight_scale.dtype == torch.float32 and layer.weight_scale.dim() == 0
+    for shape in ((5, 136), (2, 3, 136), (136,)):
+        x = drawn(shape, device)
+        with torch.no_grad():
+            y, expected = layer(x), linear(x)
+        assert y.shape == expected.shape and y.dtype == x.dtype
+        assert error(y, expected.double()) <= 4.5e-2
+    half = layer(drawn((5, 136), device).bfloat16())
+    assert half.dtype == torch.bfloat16
+
+
+def test_fp8_linear_keeps_nothing_but_codes_and_their_scale(linear, device) -> None:
+    layer = dlblas.nn.FP8Linear(136, 72, device=device)
+    state = layer.state_dict()
+    assert list(state) == ["weight", "weight_scale"] and list(layer.parameters()) == []
+    held = sum(t.numel() * t.element_size() for t in state.values())
+    assert held == 136 * 72 + 4
+    before = layer.weight.clone()
+    layer.quantize_weights()
+    assert torch.equal(layer.weight.view(torch.uint8), before.view(torch.uint8))
+    layer.quantize_weights(linear.weight)
+    assert not torch.equal(layer.weight.view(torch.uint8), before.view(torch.uint8))
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        layer.quantize_weights(linear.weight.T)
+
+
+def test_fp8_linear_state_dict_goes_round(linear, device) -> None:
+    layer = dlblas.nn.FP8Linear.from_linear(linear)
+    other = dlblas.nn.FP8Linear(136, 72, bias=True, device=device)
+    assert not other.load_state_dict(layer.state_dict()).missing_keys
+    x = drawn((5, 136), device)
+    assert torch.equal(other(x), layer(x))
+    wrapped = torch.nn.Sequential(dlblas.nn.FP8Linear(136, 72, bias=True, device=device))
+    wrapped.load_state_dict({f"0.{name}": t for name, t in linear.state_dict().items()})
+    assert torch.equal(wrapped(x), layer(x)), "a float weight is quantised when it is loaded"
+
+
+def test_fp8_linear_stays_f8_where_a_module_changes_dtype(linear, device) -> None:
+    layer = dlblas.nn.FP8Linear.from_linear(linear)
+    codes, x = layer.weight.clone(), drawn((5, 136), device).half()
+    expected = layer(x)
+    layer.half().to(torch.bfloat16).half()
+    assert layer.weight.dtype == F8 and layer.weight_scale.dtype == torch.float32
+    assert layer.bias is not None and layer.bias.dtype == torch.float16
+    assert torch.equal(layer.weight.view(torch.uint8), codes.view(torch.uint8))
+    assert error(layer(x), expected.double()) < 5e-3
