@@ -21,6 +21,7 @@ KERNELS = {
     "fp8_gemm": ["fp8_gemm", "call"],
     "fused_moe": ["fused_moe"],
     "fused_rotary_and_fa": ["FusedRotaryAndFA"],
+    "ffn": ["call"],
     "fused_rotary_emb": ["fused_rotary_emb"],
     "layernorm_gated": ["layernorm_fn", "rmsnorm_fn", "layernorm_gated"],
     "matmul": ["matmul", "call"],
@@ -45,10 +46,11 @@ PRESENT = {
         "TuningFailedError", "TritonAutoTuner", "ConfigCache", "RMSNORM_ROPE_CONFIGS",
         "GATED_MLP_CONFIGS", "FP8_GEMM_CONFIGS", "generate_configs", "get_default_config",
         "BenchmarkSuite", "CorrectnessVerifier", "PerformanceReport", "fp8_gemm", "FP8Linear",
+        "fused_gated_mlp", "FusedGatedMLP",
     ],
     "dlblas.triton_ops.api": [
         "fused_rmsnorm_rope", "FusedRMSNormRoPE", "quantize_fp8", "dequantize_fp8", "fp8_gemm",
-        "FP8Linear",
+        "FP8Linear", "fused_gated_mlp", "FusedGatedMLP",
     ],
     "dlblas.triton_ops.benchmark": [
         "BenchmarkSuite", "CorrectnessVerifier", "PerformanceReport", "verify_fp8_accuracy",
@@ -60,7 +62,11 @@ PRESENT = {
     ],
     "dlblas.triton_ops.benchmark.correctness": ["CorrectnessVerifier"],
     "dlblas.triton_ops.kernels.rmsnorm_rope": ["fused_rmsnorm_rope_reference"],
-    "dlblas.triton_ops.modules": ["FP8Linear", "FusedRMSNormRoPE"],
+    "dlblas.triton_ops.modules": ["FP8Linear", "FusedGatedMLP", "FusedRMSNormRoPE"],
+    "dlblas.triton_ops.kernels": ["fused_gated_mlp_reference"],
+    "dlblas.triton_ops.kernels.gated_mlp": [
+        "fused_gated_mlp", "fused_gated_mlp_reference", "gated_mlp_reference", "FusedGatedMLP",
+    ],
     "dlblas.triton_ops.kernels.fp8_gemm": ["fp8_gemm", "fp8_gemm_reference", "FP8Linear"],
     "dlblas.triton_ops.kernels.fp8_quantize": [
         "quantize_fp8_reference", "dequantize_fp8_reference",
@@ -71,10 +77,6 @@ ABSENT = {
         "FP8Linear", "FusedGatedMLP",
     ],
     "dlblas.layers.moe.ep_moe": ["build_deepep_moe", "rebalance_experts"],
-    "dlblas.triton_ops": ["fused_gated_mlp", "FusedGatedMLP"],
-    "dlblas.triton_ops.api": ["fused_gated_mlp", "FusedGatedMLP"],
-    "dlblas.triton_ops.kernels": ["fused_gated_mlp_reference"],
-    "dlblas.triton_ops.kernels.gated_mlp": ["fused_gated_mlp"],
 }  # fmt: skip
 
 
@@ -192,7 +194,15 @@ def test_a_suite_measures_checks_and_reports(torch, tmp_path) -> None:
     assert json.loads((tmp_path / "report.json").read_text())["comparisons"]
     with pytest.raises(dlblas.errors.ArgumentError, match="format is unknown"):
         suite.generate_report("xml")
-    with pytest.raises(ImportError, match="nearest: "):
-        suite.benchmark_gated_mlp([1], [1], [1], [1])
+    (mlp,) = suite.benchmark_gated_mlp([2], [8], [32], [48])
+    assert mlp.problem_size == (2, 8, 32, 48) and mlp.correctness
+    assert mlp.metrics.throughput_tflops * mlp.metrics.latency_ms == pytest.approx(
+        4 * 2 * 8 * 32 * 48 * 1e-9
+    )
     (product,) = suite.benchmark_fp8_gemm([16], [24], [32])
     assert product.problem_size == (16, 24, 32) and product.correctness
+    beside = json.loads(suite.generate_report("json"))["comparisons"]
+    assert [row["kernel_name"] for row in beside] == [
+        "neg", "fused_gated_mlp beside eager", "fp8_gemm beside f16",
+    ]  # fmt: skip
+    assert "fused_gated_mlp beside eager (2, 8, 32, 48): right" in suite.generate_report()

@@ -1,51 +1,64 @@
-// The gates of the mlp family in f64, and how far kernels may be off: what oracles share.
-// A gate is given a sum that is off itself, by `off` roundings of f32, and stretches that by its
-// largest slope. Its own functions are good to 16 roundings of the argument: erf to 1.5e-7, exp to
-// 4 + |x| units of the last place, of both what weighs in a result of x's size.
-// Read next: gated_linear/gated_linear_ref.hpp.
+// The gates of the mlp family in f64, and how far kernels may be off, in units u = 2^-24: what
+// oracles share. A gate is given a sum that is off by some roundings itself and passes them on by
+// its slope there, which they may change, at most by its largest. Its own functions: exp is good to
+// 4 + 1.25·|x| units of the last place (ops/silu_point.hpp), erf to 1.5e-7, which is 1.3·|x| of a
+// result, and roundings of both halves. Two sums of other weights err independently of each other:
+// what they bring to the product adds up as squares do.
+// Read next: ops/mlp/dot_ref.hpp, gated_linear/gated_linear_ref.hpp.
 #pragma once
 
 #include "ops/mlp/dot_ref.hpp"
 #include "ops/mlp/gate.hpp"
+#include "ops/silu_point.hpp"
 
 namespace dlblas::mlp {
 
-DLBLAS_ORACLE double gate_of(Gate gate, double x) {
+using activation::GatePoint;
+
+DLBLAS_ORACLE GatePoint gelu_tanh_point(double x) {
+  constexpr double kA = 1.5957691216057308, kB = kA * 0.044715;
+  const double y = x * (kA + kB * x * x), inner = kA + 3 * kB * x * x;
+  const auto [s, t, off] = activation::sigmoid_point(y, 5);
+  return {x * s, std::abs(x) * (off + s), s + s * t * x * inner, 0};
+}
+
+DLBLAS_ORACLE GatePoint gelu_point(double x) {
+  const double share = 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
+  const double density = std::exp(-x * x / 2) * 0.3989422804014327;
+  return {0.5 * x * (1 + std::erf(x / std::sqrt(2.0))), 4 * std::abs(x), share + x * density, 0};
+}
+
+/// A gate's value and slope, and what the value may be off by for an exact argument.
+DLBLAS_ORACLE GatePoint gate_point(Gate gate, double x) {
   switch (gate) {
-    case Gate::kSilu:
-      return x / (1 + std::exp(-x));
+    case Gate::kSilu: {
+      const GatePoint point = activation::SiluPoint::at(x);
+      return {x / (1 + std::exp(-x)), point.value_off, point.slope, 0};
+    }
     case Gate::kGelu:
-      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+      return gelu_point(x);
     case Gate::kGeluTanh:
-      return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+      return gelu_tanh_point(x);
     case Gate::kRelu:
       break;
   }
-  return x < 0 ? 0 : x;
-}
-
-/// The largest |slope|, rounded up.
-DLBLAS_ORACLE double stretch_of(Gate gate) { return gate == Gate::kRelu ? 1 : 1.13; }
-
-/// Roundings of gate(x) where x is off by `off`.
-DLBLAS_ORACLE double gate_off(Gate gate, double x, double off) {
-  return stretch_of(gate) * off + (gate == Gate::kRelu ? 0 : 16 * std::abs(x));
-}
-
-/// Roundings of gate(x) · y, of sums that are off by as many.
-DLBLAS_ORACLE double gated_off(Gate gate, double x, double x_off, double y, double y_off) {
-  const double off = gate_off(gate, x, x_off);
-  const double value = gate_of(gate, x), size = std::abs(value);
-  return std::abs(y) * off + size * y_off + 2 * size * std::abs(y) + 0x1p-24 * off * y_off;
+  return {x < 0 ? 0 : x, 0, x < 0 ? 0.0 : 1.0, 0};
 }
 
 /// Stores gate(g) · u of two sums that may be off.
 template <typename Row>
 void store_gated(Row& row, std::int64_t column, Gate gate, const OffSum& g, const OffSum& u) {
+  const GatePoint point = gate_point(gate, g.sum);
   // Of infinities and NaN no error is allowed: they are what they are.
-  const bool is_exact = !std::isfinite(g.sum) || !std::isfinite(u.sum);
-  row.store(0, column, gate_of(gate, g.sum) * u.sum,
-            is_exact ? 0 : gated_off(gate, g.sum, g.off, u.sum, u.off));
+  if (!std::isfinite(g.sum) || !std::isfinite(u.sum))
+    return row.store(0, column, point.value * u.sum, 0);
+  const double distance = g.off * kRounding, size = std::abs(point.value);
+  const double bends = gate == Gate::kRelu ? (std::abs(g.sum) <= distance ? 1.0 : 0.0) : distance;
+  const double passed = std::min(1.13, std::abs(point.slope) + bends) * g.off;
+  const double sums = std::hypot(std::abs(u.sum) * passed, size * u.off);
+  const double functions = activation::kSecondOrder * (point.value_off + 2 * size);
+  row.store(0, column, point.value * u.sum,
+            sums + std::abs(u.sum) * (functions + activation::kTiny) + passed * u.off * kRounding);
 }
 
 }  // namespace dlblas::mlp

@@ -1,10 +1,10 @@
 // Products of a normalised row, in f64: x̂ = x · rsqrt(mean_K(x²) + eps) · rms_w, then x̂ · Wᵀ.
 // x̂ may be rounded to x's dtype in between, or the product scaled behind its sum instead, whose
-// weights are then rounded: both are off by half a step of that dtype, element by element. Such
-// roundings are independent of each other, six deviations of them 2.5 · √Σp², unless elements are
-// alike: then all round to one side, and move the
-// sum by as much of itself. Together never more than Σ|p|. The norm's own f32 roundings move all
-// elements, and with them the sum, by as much of each. Read next: ops/mean_square.hpp, dot_ref.hpp.
+// weights are then rounded: either is off by half a step of that dtype at most, 0.42 to 0.58 of it
+// in the root mean square. These roundings are independent of each other: five deviations and more
+// of their sum are 3 · √Σp²; where elements are alike all round to one side, and move a sum of
+// one sign by as much of itself. The norm's own f32 roundings, two of each element and the root's,
+// count likewise. Together never more than Σ|p|. Read next: ops/mean_square.hpp, dot_ref.hpp.
 #pragma once
 
 #include "ops/mean_square.hpp"
@@ -31,12 +31,13 @@ class NormedRow {
     const DType dtype = row_.dtype(x_);
     const DotSum dot = dot_of(row_, dtype, width_, *this, weight, at);
     const FloatTraits traits = float_traits(dtype);
+    const double size = dot.sizes.size, sum = std::abs(dot.sum);
+    const double walk = std::sqrt(dot.sizes.squares), sided = size > 0 ? sum / size : 0;
     const double step = dtype == DType::kF32 ? 0 : traits.eps / 2 / kRounding;
-    const double apart = std::abs(dot.sum) + 2.5 * std::sqrt(dot.sizes.squares);
-    const double normed = step * std::min(apart, dot.sizes.size) +
-                          root_.roundings * std::min(apart, dot.sizes.size) +
-                          (traits.tiny / 2 + 0x1p-126) / kRounding * dot.weights;
-    return {dot.sum, 1.05 * (dot.off + normed)};
+    const double apart =
+        std::min((3 * step + 3.5) * walk + step * sum * sided * sided, (step + 2) * size);
+    const double tiny = (traits.tiny / 2 + 0x1p-126) / kRounding * dot.weights;
+    return {dot.sum, std::hypot(dot.off, apart) + root_.roundings * sum + tiny};
   }
 
  private:

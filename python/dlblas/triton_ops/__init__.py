@@ -27,9 +27,11 @@ from .exceptions import (
 )
 from .kernels import (
     FP8Linear,
+    FusedGatedMLP,
     FusedRMSNormRoPE,
     dequantize_fp8,
     fp8_gemm,
+    fused_gated_mlp,
     fused_rmsnorm_rope,
     quantize_fp8,
     quantize_fp8_with_overflow_handling,
@@ -55,6 +57,7 @@ __all__ = [
     "FP8Format",
     "FP8GEMMInput",
     "FP8Linear",
+    "FusedGatedMLP",
     "FusedRMSNormRoPE",
     "GatedMLPInput",
     "KernelMetrics",
@@ -70,6 +73,7 @@ __all__ = [
     "UnsupportedDtypeError",
     "dequantize_fp8",
     "fp8_gemm",
+    "fused_gated_mlp",
     "fused_rmsnorm_rope",
     "generate_configs",
     "get_default_config",

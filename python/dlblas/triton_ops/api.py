@@ -6,18 +6,22 @@ Read next: kernels/.
 from .. import _absent
 from .kernels import (
     FP8Linear,
+    FusedGatedMLP,
     FusedRMSNormRoPE,
     dequantize_fp8,
     fp8_gemm,
+    fused_gated_mlp,
     fused_rmsnorm_rope,
     quantize_fp8,
 )
 
 __all__ = [
     "FP8Linear",
+    "FusedGatedMLP",
     "FusedRMSNormRoPE",
     "dequantize_fp8",
     "fp8_gemm",
+    "fused_gated_mlp",
     "fused_rmsnorm_rope",
     "quantize_fp8",
 ]

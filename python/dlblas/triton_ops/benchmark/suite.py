@@ -11,15 +11,17 @@ import itertools
 import os
 import statistics
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
-from ... import _absent, _native
+from ... import _native
 from ..autotuner import arrays, clock
 from ..kernels import (
     fp8_gemm,
     fp8_gemm_reference,
+    fused_gated_mlp,
+    fused_gated_mlp_reference,
     fused_rmsnorm_rope,
     fused_rmsnorm_rope_reference,
     quantize_fp8,
@@ -30,7 +32,11 @@ from .report import BenchmarkResult, ComparisonResult, PerformanceReport
 
 
 class BenchmarkSuite:
-    """Checks with ``CorrectnessVerifier(rtol, atol).verify_allclose``, then measures."""
+    """Checks with ``CorrectnessVerifier(rtol, atol).verify_allclose``, then measures.
+
+    ``rtol`` and ``atol`` are the caller's: f16 rounds by 5e-4, so that two roundings differ by more
+    than the defaults where a reference rounds in between.
+    """
 
     def __init__(
         self,
@@ -53,14 +59,15 @@ class BenchmarkSuite:
         problem_size: tuple[int, ...],
         *args: Any,
         config: dict[str, Any] | None = None,
+        flops: float = 0.0,
         **kwargs: Any,
     ) -> BenchmarkResult:
         """Time and correctness of ``kernel_fn(*args, **kwargs)``. ``bandwidth_gbps`` counts each
-        tensor of the arguments and the result once; operations are not known, so
-        ``throughput_tflops`` is 0."""
+        tensor of the arguments and the result once; ``throughput_tflops`` is that of ``flops``
+        operations, 0 where they are not told."""
         made = kernel_fn(*args, **kwargs)
         right = self.verifier.verify_allclose(made, reference_fn(*args, **kwargs))
-        (metrics,) = self._measure([kernel_fn], args, kwargs, made)
+        (metrics,) = self._measure([kernel_fn], args, kwargs, made, flops)
         result = BenchmarkResult(kernel_name, tuple(problem_size), config or {}, metrics, right)
         self.report.add_result(result)
         return result
@@ -93,11 +100,7 @@ class BenchmarkSuite:
         head_dim: int = 64,
     ) -> list[BenchmarkResult]:
         """``fused_rmsnorm_rope`` in f16 on a GPU where torch has one, else on the CPU."""
-        options: dict[str, Any] = {
-            "device": "cuda" if torch.cuda.is_available() else "cpu",
-            "dtype": torch.float16,
-        }
-        results = []
+        options, results = _options(), []
         for batch, length, width in itertools.product(batch_sizes, seq_lens, hidden_dims):
             x = torch.randn(batch, length, width, **options)
             weight = torch.randn(width, **options)
@@ -110,23 +113,50 @@ class BenchmarkSuite:
             results.append(found)
         return results
 
-    def benchmark_gated_mlp(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """ImportError: the operator is not in this version."""
-        _absent.refuse("dlblas.triton_ops.fused_gated_mlp", "fused_gated_mlp")
+    def benchmark_gated_mlp(
+        self,
+        batch_sizes: Iterable[int],
+        seq_lens: Iterable[int],
+        hidden_dims: Iterable[int],
+        intermediate_dims: Iterable[int],
+        activation: str = "silu",
+    ) -> list[BenchmarkResult]:
+        """``fused_gated_mlp`` in f16 on a GPU where torch has one, else on the CPU; beside each
+        result a comparison with eager torch, two products of its own and the gate."""
+        options, results = _options(), []
+        for batch, length, width, wide in itertools.product(
+            batch_sizes, seq_lens, hidden_dims, intermediate_dims
+        ):
+            x = torch.randn(batch, length, width, **options)
+            weights = [torch.randn(wide, width, **options) / width**0.5 for _ in range(2)]
+            size = (batch, length, width, wide)
+            found = self.benchmark_kernel(
+                fused_gated_mlp, fused_gated_mlp_reference, "fused_gated_mlp", size,
+                x, *weights, activation, flops=4.0 * batch * length * width * wide,
+            )  # fmt: skip
+            self._against(
+                found, {"eager": _eager_gated_mlp}, x, *weights, activation, kernel=fused_gated_mlp
+            )
+            results.append(found)
+        return results
 
     def benchmark_fp8_gemm(
         self, m_sizes: Iterable[int], n_sizes: Iterable[int], k_sizes: Iterable[int]
     ) -> list[BenchmarkResult]:
-        """``fp8_gemm`` of f8 codes and their scales, on a GPU where torch has one, else on the
-        CPU."""
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        results = []
+        """``fp8_gemm`` of f8 codes and their scales, on a GPU where torch has one, else on the CPU;
+        beside each result a comparison with torch's product in f16, which on a GPU is cuBLAS's."""
+        options, results = _options(), []
         for m, n, k in itertools.product(m_sizes, n_sizes, k_sizes):
-            a, a_scale = quantize_fp8(torch.randn(m, k, device=device))
-            b, b_scale = quantize_fp8(torch.randn(k, n, device=device))
+            a, b = torch.randn(m, k, **options), torch.randn(k, n, **options) / k**0.5
+            (qa, a_scale), (qb, b_scale) = quantize_fp8(a), quantize_fp8(b)
             found = self.benchmark_kernel(
-                fp8_gemm, fp8_gemm_reference, "fp8_gemm", (m, n, k), a, b, a_scale, b_scale
-            )
+                fp8_gemm, fp8_gemm_reference, "fp8_gemm", (m, n, k), qa, qb, a_scale, b_scale,
+                flops=2.0 * m * n * k,
+            )  # fmt: skip
+            self._against(
+                found, {"f16": torch.matmul}, qa, qb, a_scale, b_scale, kernel=fp8_gemm,
+                others=(a, b),
+            )  # fmt: skip
             results.append(found)
         return results
 
@@ -137,12 +167,38 @@ class BenchmarkSuite:
     def save_report(self, filepath: str | os.PathLike[str], format: str = "text") -> None:
         self.report.save(filepath, format)
 
+    def _against(
+        self,
+        found: BenchmarkResult,
+        rivals: dict[str, Callable[..., Any]],
+        *args: Any,
+        kernel: Callable[..., Any],
+        others: tuple[Any, ...] | None = None,
+    ) -> None:
+        """Adds a comparison of the kernel with each rival, in turns; ``others`` are a rival's
+        arguments where they are not the kernel's."""
+        theirs = args if others is None else others
+        for name, rival in rivals.items():
+            made = kernel(*args)
+            ours, other = self._measure(
+                [kernel, lambda *_, rival=rival: rival(*theirs)], args, {}, made,
+                found.metrics.throughput_tflops * found.metrics.latency_ms * 1e9,
+            )  # fmt: skip
+            speedup = other.latency_ms / ours.latency_ms if ours.latency_ms else float("inf")
+            self.report.add_comparison(
+                ComparisonResult(
+                    f"{found.kernel_name} beside {name}", found.problem_size, ours, other, speedup,
+                    found.correctness,
+                )
+            )  # fmt: skip
+
     def _measure(
         self,
         functions: list[Callable[..., Any]],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         made: Any,
+        flops: float = 0.0,
     ) -> list[KernelMetrics]:
         tensors = list(arrays.tensors_in([*args, *kwargs.values(), made]))
         gpu = any(t.is_cuda for t in tensors)
@@ -154,7 +210,7 @@ class BenchmarkSuite:
         times = measure(runs, max(1, self.benchmark_runs))
         moved = sum(t.numel() * t.element_size() for t in tensors)
         peak = _device_row(gpu).get("rates", {}).get("memory_bytes_per_s", 0.0)
-        return [_metrics(statistics.median(times[i]), moved, peak) for i in runs]
+        return [_metrics(statistics.median(times[i]), moved, peak, flops) for i in runs]
 
 
 def _call(
@@ -163,9 +219,21 @@ def _call(
     return lambda: function(*args, **kwargs)
 
 
-def _metrics(latency_ms: float, moved: int, peak: float) -> KernelMetrics:
-    rate = moved / (latency_ms * 1e-3) if latency_ms else 0.0
-    return KernelMetrics(latency_ms, 0.0, rate * 1e-9, 100 * rate / peak if peak else 0.0)
+def _metrics(latency_ms: float, moved: int, peak: float, flops: float) -> KernelMetrics:
+    seconds = latency_ms * 1e-3
+    rate, speed = (moved / seconds, flops / seconds) if seconds else (0.0, 0.0)
+    return KernelMetrics(latency_ms, speed * 1e-12, rate * 1e-9, 100 * rate / peak if peak else 0.0)
+
+
+def _options() -> dict[str, Any]:
+    return {"device": "cuda" if torch.cuda.is_available() else "cpu", "dtype": torch.float16}
+
+
+def _eager_gated_mlp(
+    x: torch.Tensor, gate_weight: torch.Tensor, up_weight: torch.Tensor, activation: str
+) -> torch.Tensor:
+    linear, act = torch.nn.functional.linear, getattr(torch.nn.functional, activation)
+    return linear(x, gate_weight) * act(linear(x, up_weight))
 
 
 def _device_row(gpu: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The operators of Triton Fused Operators, each beside a ``*_reference`` in plain torch.
 
 Thin calls of the library's own, on CPU and strided tensors too. Read next: rmsnorm_rope.py,
-fp8_quantize.py, fp8_gemm.py.
+gated_mlp.py, fp8_quantize.py, fp8_gemm.py.
 """
 
 from ... import _absent
@@ -14,15 +14,19 @@ from .fp8_quantize import (
     quantize_fp8_with_overflow_handling,
     quantize_fp8_with_overflow_handling_reference,
 )
+from .gated_mlp import FusedGatedMLP, fused_gated_mlp, fused_gated_mlp_reference
 from .rmsnorm_rope import FusedRMSNormRoPE, fused_rmsnorm_rope, fused_rmsnorm_rope_reference
 
 __all__ = [
     "FP8Linear",
+    "FusedGatedMLP",
     "FusedRMSNormRoPE",
     "dequantize_fp8",
     "dequantize_fp8_reference",
     "fp8_gemm",
     "fp8_gemm_reference",
+    "fused_gated_mlp",
+    "fused_gated_mlp_reference",
     "fused_rmsnorm_rope",
     "fused_rmsnorm_rope_reference",
     "quantize_fp8",
