@@ -38,13 +38,8 @@ def test_torch_comes_with_the_first_module() -> None:
     )  # fmt: skip
     first, second = done.stdout.splitlines()
     names = [
-<<<<<<< HEAD
-        "FP8Linear", "FusedRMSNormRoPE", "GeluAndMul", "GroupNorm", "LayerNorm", "LlamaRMSNorm",
-        "RMSNorm", "SiluAndMul",
-=======
         "FP8Linear", "FusedGatedMLP", "FusedLinearCrossEntropy", "FusedRMSNormRoPE", "GatedMLP",
         "GeluAndMul", "GroupNorm", "LayerNorm", "Linear", "LlamaRMSNorm", "RMSNorm", "SiluAndMul",
->>>>>>> mlp
     ]  # fmt: skip
     assert first == f"False {names}" and second == "True", done.stderr
     with pytest.raises(AttributeError, match=r"'dlblas.nn' has no attribute 'BatchNorm'"):

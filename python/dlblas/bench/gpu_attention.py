@@ -23,9 +23,10 @@ _PAGE = 16
 
 
 def _sdpa(backend: SDPBackend, q: Any, k: Any, v: Any, causal: bool) -> torch.Tensor:
+    q, k, v = (t.transpose(-3, -2) for t in (q, k, v))
     with sdpa_kernel(backend):
         out = torch.nn.functional.scaled_dot_product_attention(
-            *(t.transpose(-3, -2) for t in (q, k, v)), is_causal=causal, enable_gqa=True
+            q, k, v, is_causal=causal, enable_gqa=True
         )
     return out.transpose(-3, -2)
 
@@ -75,7 +76,7 @@ def backward(bench: Session, dim: int, length: int, heads: int) -> Trial:
     dout = bench.normal(batch, length, heads, dim)
 
     def gradients(attention: Callable[..., torch.Tensor]) -> Callable[[int], Any]:
-        side = torch.cuda.Stream()
+        side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(side):
             out = attention(q, k, v)
         side.synchronize()
@@ -83,7 +84,7 @@ def backward(bench: Session, dim: int, length: int, heads: int) -> Trial:
 
     def reference() -> tuple[torch.Tensor, ...]:
         wide = [t.detach().float().requires_grad_() for t in (q, k, v)]
-        out = _sdpa(SDPBackend.MATH, *wide, True)
+        out = _sdpa(SDPBackend.MATH, wide[0], wide[1], wide[2], True)
         return torch.autograd.grad(out, wide, dout.float())
 
     rivals = {

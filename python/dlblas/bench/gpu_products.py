@@ -61,7 +61,7 @@ def fp8(bench: Session, m: int, n: int, k: int, scales: str) -> Trial:
     sb = (torch.rand(shape_b, device="cuda") + 0.5) * k**-0.5
     form = {"tensor": "tensor", "token": "token", "block": "group128"}[scales]
 
-    def ours(i: int) -> torch.Tensor:
+    def ours(i: int) -> Any:
         return dlblas.scaled_mm(a[i], b[i].T, sa, sb, granularity=form)
 
     def wide(scale: torch.Tensor, rows: int, cols: int, of_rows: int) -> torch.Tensor:
@@ -93,7 +93,7 @@ def gated_mlp(bench: Session, m: int, f: int, k: int) -> Trial:
     x = bench.normal(sets, m, k)
     weights = bench.normal(sets, 2 * f, k, scale=k**-0.5)
 
-    def ours(i: int) -> torch.Tensor:
+    def ours(i: int) -> Any:
         return dlblas.gated_mlp(x[i], weights[i, :f], weights[i, f:])
 
     def eager(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
