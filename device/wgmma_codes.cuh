@@ -25,18 +25,26 @@ namespace dlblas {
 #define DLBLAS_CODES_PIN(n) \
   if constexpr (2 * kCount == n) asm volatile("" : DLBLAS_WGMMA_OUT_##n::"memory");
 
-/// d = A·B (+ d where accumulate is not 0) for a row of the swizzle, 128 along K: four steps. The
-/// widths that are used: 16, 32, 64, 128.
+/// The widths that are used, of those that the instruction has.
+constexpr bool wgmma_codes_has(int n) {
+  return n == 16 || n == 32 || n == 64 || n == 96 || n == 112 || n == 128 || n == 176 || n == 192;
+}
+
+/// d = A·B (+ d where accumulate is not 0) for a row of the swizzle, 128 along K: four steps.
 template <int kCount>
 __device__ __forceinline__ void wgmma_codes(float (&d)[kCount], uint64_t a, uint64_t b,
                                             int32_t accumulate) {
-  static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 64);
+  static_assert(wgmma_codes_has(2 * kCount));
 #define DLBLAS_WGMMA_FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
   // clang-format off
   DLBLAS_CODES(16, "f32.e4m3.e4m3", "%8", "%9", "%10", ", 1, 1")
   DLBLAS_CODES(32, "f32.e4m3.e4m3", "%16", "%17", "%18", ", 1, 1")
   DLBLAS_CODES(64, "f32.e4m3.e4m3", "%32", "%33", "%34", ", 1, 1")
+  DLBLAS_CODES(96, "f32.e4m3.e4m3", "%48", "%49", "%50", ", 1, 1")
+  DLBLAS_CODES(112, "f32.e4m3.e4m3", "%56", "%57", "%58", ", 1, 1")
   DLBLAS_CODES(128, "f32.e4m3.e4m3", "%64", "%65", "%66", ", 1, 1")
+  DLBLAS_CODES(176, "f32.e4m3.e4m3", "%88", "%89", "%90", ", 1, 1")
+  DLBLAS_CODES(192, "f32.e4m3.e4m3", "%96", "%97", "%98", ", 1, 1")
   // clang-format on
 #undef DLBLAS_WGMMA_FOUR
 }
@@ -44,13 +52,17 @@ __device__ __forceinline__ void wgmma_codes(float (&d)[kCount], uint64_t a, uint
 template <int kCount>
 __device__ __forceinline__ void wgmma_codes(int32_t (&d)[kCount], uint64_t a, uint64_t b,
                                             int32_t accumulate) {
-  static_assert(kCount == 8 || kCount == 16 || kCount == 32 || kCount == 64);
+  static_assert(wgmma_codes_has(2 * kCount));
 #define DLBLAS_WGMMA_FOUR(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
   // clang-format off
   DLBLAS_CODES(16, "s32.s8.s8", "%8", "%9", "%10", "")
   DLBLAS_CODES(32, "s32.s8.s8", "%16", "%17", "%18", "")
   DLBLAS_CODES(64, "s32.s8.s8", "%32", "%33", "%34", "")
+  DLBLAS_CODES(96, "s32.s8.s8", "%48", "%49", "%50", "")
+  DLBLAS_CODES(112, "s32.s8.s8", "%56", "%57", "%58", "")
   DLBLAS_CODES(128, "s32.s8.s8", "%64", "%65", "%66", "")
+  DLBLAS_CODES(176, "s32.s8.s8", "%88", "%89", "%90", "")
+  DLBLAS_CODES(192, "s32.s8.s8", "%96", "%97", "%98", "")
   // clang-format on
 }
 
@@ -58,7 +70,8 @@ __device__ __forceinline__ void wgmma_codes(int32_t (&d)[kCount], uint64_t a, ui
 template <int kCount>
 __device__ __forceinline__ void wgmma_pin(int32_t (&d)[kCount]) {
   // clang-format off
-  DLBLAS_CODES_PIN(16) DLBLAS_CODES_PIN(32) DLBLAS_CODES_PIN(64) DLBLAS_CODES_PIN(128)
+  DLBLAS_CODES_PIN(16) DLBLAS_CODES_PIN(32) DLBLAS_CODES_PIN(64) DLBLAS_CODES_PIN(96)
+  DLBLAS_CODES_PIN(112) DLBLAS_CODES_PIN(128) DLBLAS_CODES_PIN(176) DLBLAS_CODES_PIN(192)
   // clang-format on
 #undef DLBLAS_WGMMA_FOUR
 }

@@ -6,8 +6,9 @@
 //   kBlockScales               a scale for 128 of K of each row of A, and one for 128 of K of 128
 //                              columns: operands kAScale {data, row}, kAScale + 1 {-, group},
 //                              kBScale {data, group}, kBScale + 1 {-, block}, f32, any strides
-// Numerics: one order of sums, whatever the tile. Two sets of accumulators: one is multiplied while
-// the other is added up.  Read next: wgmma_mainloop.cuh, device/wgmma_codes.cuh.
+// Numerics: one order of sums, whatever the tile. Two sets of accumulators, where a thread has 64
+// of them at most: one is multiplied while the other is added up.  Read next: wgmma_mainloop.cuh,
+// device/wgmma_codes.cuh.
 #pragma once
 
 #include "device/gemm/wgmma_mainloop.cuh"
@@ -20,7 +21,6 @@ class GemmCodeProduct {
  public:
   static_assert(C.block_k == 64 && C.row_blocks() == 1 && !C.pingpong && !C.swapped);
   static_assert(S.a_by_depth && S.b_by_depth && S.span == 0);
-  static_assert(!P::kBlockScales || 128 % C.block_n == 0, "a tile has one scale of B");
   using Sums = float[1][C.block_n / 2];
 
   __device__ __forceinline__ GemmCodeProduct(const GemmRing<S, C>& ring, int32_t rows)
@@ -39,6 +39,7 @@ class GemmCodeProduct {
       from_a_ = static_cast<const float*>(a.data) + row * a.stride;
       from_b_ = static_cast<const float*>(b.data) +
                 at.column / 128 * call.operands[P::kBScale + 1].stride;
+      within_ = at.column % 128, columns_left_ = call.n - at.column / 128 * 128;
       rows_left_ = call.m - row;
       ask_a(0), ask_b(0);
     }
@@ -59,6 +60,18 @@ class GemmCodeProduct {
       release();
 #pragma unroll
       for (int i = 0; i < C.block_n / 2; ++i) d[i] = static_cast<float>(whole[i]);
+    } else if constexpr (C.sums() > 64) {
+#pragma unroll
+      for (float& v : d) v = 0;
+      Part part[C.block_n / 2];
+#pragma unroll 1
+      for (int32_t i = 0; i < count; ++i) {
+        issue<false>(part);
+        const Factors f = factors(i);
+        done<0>(part);
+        release();
+        promote(d, part, f);
+      }
     } else {
 #pragma unroll
       for (float& v : d) v = 0;
@@ -106,9 +119,18 @@ class GemmCodeProduct {
     using Type = int32_t;
   };
   using Part = typename PartOf<S.type == DType::kI8>::Type;
-  /// Of a thread's two rows.
+  /// Tiles begin at multiples of their width: borders between blocks of 128 columns lie at
+  /// multiples of kSame in them, and they touch kBlocks blocks at most.
+  static constexpr int common(int n) {
+    int of = 128;
+    while (n % of) of /= 2;
+    return of;
+  }
+  static constexpr int kSame = common(C.block_n) < C.block_n ? common(C.block_n) : C.block_n;
+  static constexpr int kBlocks = (128 - common(C.block_n) + C.block_n + 127) / 128;
+  /// Of a thread's two rows, and of the tile's blocks of columns.
   struct Factors {
-    float of[2];
+    float a[2], b[kBlocks];
   };
 
   const GemmRing<S, C>& ring_;
@@ -116,8 +138,8 @@ class GemmCodeProduct {
   RingPlace<C.stages> at_, oldest_;
   const GemmWgmmaCall* call_;
   const float *from_a_, *from_b_;
-  int32_t first_, groups_, rows_left_;
-  uint32_t scale_a_[2], scale_b_;  // a lane's: group lane % 4 of four, group lane of 32
+  int32_t first_, groups_, rows_left_, within_, columns_left_;
+  uint32_t scale_a_[2], scale_b_[kBlocks];  // a lane's: group lane % 4 of four, group lane of 32
 
   /// Scales of four groups from `i` on, a lane of the four that hold a row each; of rows and groups
   /// that exist.
@@ -130,22 +152,28 @@ class GemmCodeProduct {
   }
   __device__ __forceinline__ void ask_b(int32_t i) {
     const int32_t group = first_ + i + static_cast<int32_t>(threadIdx.x) % 32;
-    scale_b_ = ask_word(from_b_ + group * call_->operands[P::kBScale].stride, group < groups_);
+    const float* from = from_b_ + group * call_->operands[P::kBScale].stride;
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i)
+      scale_b_[i] = ask_word(from + i * call_->operands[P::kBScale + 1].stride,
+                             group < groups_ && (i == 0 || i * 128 < columns_left_));
   }
   /// Of group i; called once for each, in order. The next scales are asked for as soon as the last
   /// of these is taken.
   __device__ __forceinline__ Factors factors(int32_t i) {
+    Factors f = {};
     if constexpr (P::kBlockScales) {
       const uint32_t from = threadIdx.x % 32 / 4 * 4 + i % 4;
-      const float b = float_from_bits(__shfl_sync(0xffffffffu, scale_b_, i % 32));
-      const float low = float_from_bits(__shfl_sync(0xffffffffu, scale_a_[0], from));
-      const float high = float_from_bits(__shfl_sync(0xffffffffu, scale_a_[1], from));
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        f.a[h] = float_from_bits(__shfl_sync(0xffffffffu, scale_a_[h], from));
+#pragma unroll
+      for (int x = 0; x < kBlocks; ++x)
+        f.b[x] = float_from_bits(__shfl_sync(0xffffffffu, scale_b_[x], i % 32));
       if (i % 4 == 3) ask_a(i + 1);
       if (i % 32 == 31) ask_b(i + 1);
-      return {low * b, high * b};
-    } else {
-      return {1, 1};
     }
+    return f;
   }
 
   /// Waits for the next stage and multiplies it.
@@ -169,11 +197,19 @@ class GemmCodeProduct {
     oldest_.advance();
   }
   __device__ __forceinline__ void promote(float (&d)[C.block_n / 2],
-                                          const Part (&part)[C.block_n / 2], Factors f) const {
+                                          const Part (&part)[C.block_n / 2],
+                                          const Factors& f) const {
 #pragma unroll
-    for (int i = 0; i < C.block_n / 2; ++i) {
-      const auto v = static_cast<float>(part[i]);
-      d[i] = P::kBlockScales ? fmaf(f.of[i / 2 % 2], v, d[i]) : d[i] + v;
+    for (int c = 0; c < C.block_n; c += kSame) {
+      float b = f.b[0];
+#pragma unroll
+      for (int x = 1; x < kBlocks; ++x) b = within_ + c >= 128 * x ? f.b[x] : b;
+      const float factor[2] = {f.a[0] * b, f.a[1] * b};
+#pragma unroll
+      for (int i = c / 2; i < (c + kSame) / 2; ++i) {
+        const auto v = static_cast<float>(part[i]);
+        d[i] = P::kBlockScales ? fmaf(factor[i / 2 % 2], v, d[i]) : d[i] + v;
+      }
     }
     wgmma_pin(d);  // not later: `part` is soon written again
   }

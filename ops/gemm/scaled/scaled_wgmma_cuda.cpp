@@ -54,13 +54,17 @@ struct Rules {
     return !c.swapped && c.block_k == kStage && !c.pingpong;
   }
   bool tile_exists(const GemmWgmmaConfig& c) const {
-    const bool widths = c.block_n == 16 || c.block_n == 32 || c.block_n == 64 || c.block_n == 128;
-    if (many && c.block_n == 128) return false;  // spilled up to 64 bytes
+    const bool widths = c.block_n == 16 || c.block_n == 32 || c.block_n == 64 || c.block_n == 128 ||
+                        (c.block_m == 128 && (c.block_n == 96 || c.block_n == 112 ||
+                                              c.block_n == 176 || c.block_n == 192));
+    if (many && c.block_n > 112) return false;  // spilled up to 64 bytes
     return widths && c.warpgroups == c.block_m / 64 && c.block_m <= 128;
   }
   bool block_m_distinct(const GemmWgmmaConfig& c) const { return c.block_m == 64 || m > 64; }
+  /// Odd widths are for waves that they fill better.
   bool block_n_distinct(const GemmWgmmaConfig& c) const {
-    return c.block_n == 16 || c.block_n / 2 < n;
+    const bool odd = c.block_n % 64 != 0 && c.block_n > 64;
+    return c.block_n == 16 || (odd || c.block_n == 192 ? c.block_n <= n : c.block_n / 2 < n);
   }
   /// Large tiles read less: small ones where large ones leave much of the device idle.
   bool tile_is_large(const GemmWgmmaConfig& c) const {
@@ -74,7 +78,7 @@ struct Rules {
       return tiles(c) * c.cluster <= device.units && groups >= std::int64_t{4} * c.cluster;
     const std::int64_t neighbours = ceil_div(c.share == GemmShare::kA ? n : m,
                                              c.share == GemmShare::kA ? c.block_n : c.block_m);
-    return c.cluster == 2 && c.block_m == 128 && c.block_n == 128 && neighbours >= 2 &&
+    return c.cluster == 2 && c.block_m == 128 && c.block_n >= 128 && neighbours >= 2 &&
            tiles(c) > device.units;
   }
   bool exists(const GemmWgmmaConfig& c) const {
@@ -100,6 +104,11 @@ struct Rules {
 
 double limits(double a, double b, double order) {
   return std::pow(std::pow(a, order) + std::pow(b, order), 1 / order);
+}
+
+/// Of a copy in the workspace.
+constexpr std::int64_t copy_bytes(std::int64_t rows, std::int64_t k) {
+  return round_up(rows * round_up(k, 16), 256);
 }
 
 struct WgmmaTraits {
@@ -205,13 +214,18 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     const Grid grid(p, c, q.device);
     const Rates unit = unit_rates(q.device);
     const double m = c.block_m, n = c.block_n;
-    // 8 bits multiply twice as fast as f16; sums are promoted beside the products.
-    const double products = 2 * m * n * 128 / (1.75 * unit.half_flops);
+    // Tensor cores multiply 8 bits 2.66 times as fast as cuBLAS does f16, and wait for shared
+    // memory: each instruction reads 64 rows of A and all of B there, where the copies go as well.
+    // H100 or H200, 25 November 2026: 0.41 µs of 128 × 128, 0.33 of 128 × 64.
+    const double products = 2 * m * n * 128 / (2.66 * unit.half_flops);
+    const double clock = 1.47 * unit.half_flops / 4096;
+    const double shared = (m / 64 * (64 + n) + m + n) / clock;
     const double brought =
         (c.share == GemmShare::kA ? m / 2 : m) + (c.share == GemmShare::kB ? n / 2 : n);
     const double copied = brought * 128 / (1.33 * unit.alone_bytes_per_s);
-    constexpr double kStep = 0.16e-6;  // barriers, instructions' latency
-    const double step = std::max(kStep, limits(products, copied, 4));
+    constexpr double kStep = 0.045e-6;                 // barriers, instructions' latency
+    const double alternate = c.sums() > 64 ? 1.1 : 1;  // one set of accumulators
+    const double step = kStep + 0.93 * alternate * limits(limits(products, shared, 2), copied, 6);
     const auto waves = static_cast<double>(grid.waves);
     const double product = waves * (static_cast<double>(grid.stages) * step + 1.4e-6);
     constexpr double kLatency = 1.6e-6;  // of a stage's copies, under load
@@ -255,6 +269,12 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     return s.config.shared_bytes(true, 0);
   }
 
+  static std::size_t workspace_bytes(const Query& q, const State& s) {
+    const Problem& p = q.problem;
+    return static_cast<std::size_t>((s.traits.plain_a ? 0 : copy_bytes(p.dims[kM], p.dims[kK])) +
+                                    (s.traits.plain_b ? 0 : copy_bytes(p.dims[kN], p.dims[kK])));
+  }
+
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     using T = ScaledProgramTraits;
     static const auto* members = new TraitsTable<T>{
@@ -280,15 +300,16 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
 };
 
 /// Rows of codes along K, as pairs: as they lie, or a copy. A reversed or an overlapping view has
-/// the layout class of a plain one. No data: no memory for it, or `code`.
+/// the layout class of a plain one, and no place in the workspace. No data: no memory for it, or
+/// `code`.
 kernels::WgmmaMatrix rows_of_codes(const void* data, std::int64_t k, std::int64_t rows,
-                                   std::int64_t row, std::int64_t col, bool plain,
+                                   std::int64_t row, std::int64_t col, bool plain, void* place,
                                    const Context& context, const cuda::Function& copy, int& code) {
   const bool fits = rows <= 1 || (row >= k && row < std::int64_t{1} << 31);
   if (plain && fits) return {data, k / 2, rows, rows > 1 ? row / 2 : round_up(k, 16) / 2};
   const std::int64_t pitch = round_up(k, 16);
-  auto* const to = static_cast<std::uint8_t*>(
-      context.alloc(context.self, static_cast<std::size_t>(pitch * rows), 128));
+  if (plain) place = context.alloc(context.self, static_cast<std::size_t>(pitch * rows), 64);
+  auto* const to = static_cast<std::uint8_t*>(place);
   if (!to) return {};
   constexpr std::int64_t kTile = ScaledPlainParams::kTile;
   const ScaledPlainParams p{static_cast<const std::uint8_t*>(data), row, col, rows, k, to, pitch};
@@ -300,7 +321,8 @@ kernels::WgmmaMatrix rows_of_codes(const void* data, std::int64_t k, std::int64_
   return {to, pitch / 2, rows, pitch / 2};
 }
 
-int Form::multiply(const Args& args, const Context& context, const Kernel& kernel, void*) {
+int Form::multiply(const Args& args, const Context& context, const Kernel& kernel,
+                   void* workspace) {
   constexpr int kNoMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
   const State& s = kernel.load<State>();
   const ScaledParams p = scaled_params(args, scales_of(s.user));
@@ -308,11 +330,13 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
   int copied = 0;
   const cuda::Function& copy = *kernel.entries[1];
   const auto rows = [&](const void* data, std::int64_t count, std::int64_t row, std::int64_t col,
-                        bool plain) {
-    return rows_of_codes(data, p.k, count, row, col, plain, context, copy, copied);
+                        bool plain, void* place) {
+    return rows_of_codes(data, p.k, count, row, col, plain, place, context, copy, copied);
   };
-  const kernels::WgmmaMatrix a = rows(p.a, p.m, p.a_row, p.a_col, s.traits.plain_a),
-                             b = rows(p.b, p.n, p.b_col, p.b_row, s.traits.plain_b);
+  auto* const place_b = static_cast<char*>(workspace);
+  char* const place_a = place_b + (s.traits.plain_b ? 0 : copy_bytes(p.n, p.k));
+  const kernels::WgmmaMatrix a = rows(p.a, p.m, p.a_row, p.a_col, s.traits.plain_a, place_a),
+                             b = rows(p.b, p.n, p.b_col, p.b_row, s.traits.plain_b, place_b);
   if (copied != 0) return copied;
   // A result with rows in another order or too far apart goes by way of a plain one.
   const bool plain = p.m <= 1 || (p.out_row >= p.n && p.out_row < std::int64_t{1} << 31);
