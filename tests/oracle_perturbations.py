@@ -33,8 +33,8 @@ REGISTRY = load_registry()
 ROUNDING = 2.0**-24  # of f32, relative, at most
 ROUNDINGS = 16  # an element this far off is wrong
 TILE = 16
-# Products whose factor is rounded to 16 bits first, or may be.
-ROUND_BETWEEN = ("norm_linear", "norm_gated_linear")
+# Operators of several steps, each of which rounds, to 16 bits where inputs have them: how many.
+STEPS = {"norm_linear": 2, "norm_gated_linear": 4}
 _AT_MOST = {"Dv": "Dn"}  # a letter that the operator's check holds below another
 MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!-- end -->")
 
@@ -109,8 +109,8 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
             plain[i] = stored_as(dtype, plain[i]).astype(np.float64)
     narrow = any(before[n].dtype.itemsize == 2 for n in floats)
     codes = sum(before[n].dtype.itemsize == 1 for n in floats) > 1  # that are multiplied
-    cut = 2.0**-6 if codes or case.op in ROUND_BETWEEN else 2.0**-8
-    cut *= codes or narrow
+    steps = STEPS.get(case.op, 1)
+    cut = 2.0**-6 if codes else 2.0**-8 * steps**2 if narrow else 0.0
 
     places = [i for i, result in enumerate(call.judged) if result is not None]
 
@@ -134,7 +134,7 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
         off = _row_and_column(plain[i] - ref.value)
         allowed = ref.allowed()
         yield Judged(
-            ref.name, right, ref.value, defined, allowed, size, off, cut,
+            ref.name, right, ref.value, defined, allowed, steps * size, off, cut,
             lambda a, i=i: verify(i, a),
         )  # fmt: skip
 

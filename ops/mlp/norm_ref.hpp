@@ -37,7 +37,7 @@ class NormedRow {
     const double apart =
         std::min((3 * step + 3.5) * walk + step * sum * sided * sided, (step + 2) * size);
     const double tiny = (traits.tiny / 2 + 0x1p-126) / kRounding * dot.weights;
-    return {dot.sum, std::hypot(dot.off, apart) + root_.roundings * sum + tiny};
+    return {dot.sum, std::hypot(dot.off, apart) + (root_.roundings - 2) * sum + tiny};
   }
 
  private:

@@ -110,7 +110,7 @@ class Scratch {
  public:
   Scratch(std::size_t bytes, const Context& context) : context_(context) {
     if (bytes == 0) return;
-    constexpr std::size_t kAlign = 64;
+    constexpr std::size_t kAlign = 256;
     data_ = on_device() ? cuda::allocate(bytes, context.stream)
                         : std::aligned_alloc(kAlign, (bytes + kAlign - 1) / kAlign * kAlign);
     if (!data_) throw std::bad_alloc();

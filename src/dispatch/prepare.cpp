@@ -57,7 +57,7 @@ void add_zeroing(const Plan& plan, Kernel& kernel) {
 // Parts run one after the other, so they share the room behind the whole's own.
 void add_parts(const Query& q, const Config& config, void* stream, Prepared& prepared) {
   if (!q.self.parts) return;
-  constexpr std::size_t kAlign = 64;
+  constexpr std::size_t kAlign = 256;  // cuBLASLt refuses a workspace that begins elsewhere
   const std::size_t own = (prepared.kernel.workspace_bytes + kAlign - 1) / kAlign * kAlign;
   std::size_t most = 0;
   prepared.parts = prepare_parts(q, config, stream, own, &most, &prepared.capturable);

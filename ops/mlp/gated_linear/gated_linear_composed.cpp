@@ -42,9 +42,9 @@ Support supports(const Query& q) {
   return Support::yes();
 }
 
-/// Bytes of a product's sums, rounded up to whole lines.
+/// Bytes of a product's sums, rounded up to what libraries want of a workspace behind them.
 std::int64_t sum_bytes(std::int64_t rows, std::int64_t columns) {
-  return round_up(rows * columns * std::int64_t{sizeof(float)}, 64);
+  return round_up(rows * columns * std::int64_t{sizeof(float)}, 256);
 }
 std::size_t workspace_of(const Problem& p) {
   return static_cast<std::size_t>(2 * sum_bytes(p.dims[kT], p.dims[kF]));

@@ -19,7 +19,7 @@ void gated_linear_row(Row& row) {
   const auto gate = static_cast<Gate>(row.integer(kActivation));
   const auto x = [&](auto k) { return row.load(kX, k); };
   row.each(row.size(kF), [&](auto c) {
-    store_gated(row, c, gate, dot_of(row, row.dtype(kX), row.size(kK), x, kGate, c),
+    store_gated(row, c, row.size(kK), gate, dot_of(row, row.dtype(kX), row.size(kK), x, kGate, c),
                 dot_of(row, row.dtype(kX), row.size(kK), x, kUp, c));
   });
 }

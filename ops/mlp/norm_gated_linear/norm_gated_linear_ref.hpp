@@ -24,7 +24,8 @@ void norm_gated_linear_row(Row& row) {
                          row.scalar(kNormGatedEps));
   const auto gate = static_cast<Gate>(row.integer(kNormGatedActivation));
   row.each(row.size(kNormGatedF), [&](auto c) {
-    store_gated(row, c, gate, x.times(kNormGatedGate, c), x.times(kNormGatedUp, c));
+    store_gated(row, c, row.size(kNormGatedK), gate, x.times(kNormGatedGate, c),
+                x.times(kNormGatedUp, c));
   });
 }
 

@@ -73,7 +73,9 @@ struct FewRows : kernels::CudaForm<GatedGpuTraits, GemmRowsConfig> {
     const double in_flight = warps * c.unroll * c.columns * 64;
     const double busy =
         std::min(1.0, in_flight / 56e3) * (blocks < 1.5 * q.device.units ? 0.75 : 1);
-    return 1e3 * (bytes_of(p) / (0.8 * memory_bytes_per_s(q.device) * busy) + x_again + 3e-6);
+    // Two streams a column: an H200 drew 2.5 TB/s of 235 MB, where WGMMA drew 3.5 (November 2026).
+    constexpr double kMemory = 0.53;
+    return 1e3 * (bytes_of(p) / (kMemory * memory_bytes_per_s(q.device) * busy) + x_again + 3e-6);
   }
 
   static Support supports(const Query& q) {
