@@ -93,6 +93,10 @@ struct Fma : GroupedForm<Fma> {
     return q.problem.dims[op_of(q).k] > kLong ? kLong : 0;
   }
   static Support supports(const Query& q) { return grouped_fits_grid(op_of(q), q.problem); }
+  static Support same_bits(const Query& q) {
+    if (!grouped_on_tensor_cores(op_of(q), q.problem)) return Support::yes();
+    return Support::no("adds up in another order than cuda_mma, which takes such rows");
+  }
   static double milliseconds(const Query& q, const Config& config) {
     const GemmFmaConfig& c = kTiles[config.tile];
     const double reuse = 1.0 * c.thread_m * c.thread_n / (c.thread_m + c.thread_n);
@@ -204,7 +208,7 @@ double grouped_tiles(const GroupedOp& op, const Problem& p, int block_m, int blo
 
 std::vector<Implementation> grouped_cuda(const GroupedOp& op) {
   const char* const hash = source_hash("ops/gemm/grouped/grouped_cuda.cpp");
-  return {kernels::make_cuda<Mma>("cuda_mma", hash, &op),
+  return {grouped_wgmma(op), kernels::make_cuda<Mma>("cuda_mma", hash, &op),
           kernels::make_cuda<Fma>("cuda_fma", hash, &op)};
 }
 

@@ -97,4 +97,7 @@ struct GroupedForm : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   }
 };
 
+/// The form of sm_90a.
+Implementation grouped_wgmma(const GroupedOp& op);
+
 }  // namespace dlblas::gemm

@@ -1,0 +1,203 @@
+// Grouped products on Hopper's WGMMA: which problems it takes, which tile an average group
+// suggests, and its launch: as many persistent blocks as multiprocessors, whatever the groups are.
+// In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_wgmma.cuh.
+#include <algorithm>
+#include <cmath>
+
+#include "core/rates.hpp"
+#include "generated/source_hashes.hpp"
+#include "kernels/gemm_wgmma.hpp"
+#include "ops/gemm/grouped/grouped_cuda.hpp"
+#include "ops/gemm/grouped/grouped_wgmma_config.hpp"
+#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+
+namespace dlblas::gemm {
+namespace {
+
+bool one_pitch(const TensorTraits& t) {
+  return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided;
+}
+
+struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
+  static constexpr std::int32_t kMinArch = 90;
+  static constexpr bool kDependent = true;
+  // Bits repeat, but are others than cuda_mma's, which takes what this one refuses.
+  static constexpr bool kIsDeterministic = false;
+  static constexpr const auto& kTiles = kGroupedWgmmaTiles;
+
+  static const GroupedOp& op_of(const Query& q) { return q.user<GroupedOp>(); }
+  static const ConfigTable<Config>& table() {
+    static const ConfigTable<Config>* const knobs = [] {
+      auto* labels = new std::vector<std::string>;  // live as long as the process
+      std::vector<std::int64_t> values;
+      for (int i = 0; i < kGroupedWgmmaCount; ++i) {
+        values.push_back(i);
+        labels->push_back(text(kTiles[i].block_m, "x", kTiles[i].block_n, "x", kTiles[i].block_k));
+      }
+      return new ConfigTable<Config>{
+          field<&Config::tile>("tile", values, {labels->begin(), labels->end()})};
+    }();
+    return *knobs;
+  }
+  static Traits traits(const Query& q, const Config&) {
+    Traits s = grouped_traits(op_of(q), q.problem, 0);
+    s.gemm.a_whole = s.gemm.b_whole = s.gemm.aligned = true;
+    s.out.vector = s.out.aligned = true;
+    return s;
+  }
+  static int bytes_of(const Query& q, int tile) {
+    const bool by_depth = grouped_traits(op_of(q), q.problem, 0).gemm.b_by_depth;
+    return kTiles[tile].shared_bytes(by_depth, 0) +
+           group_table_bytes(q.problem.dims[op_of(q).groups]);
+  }
+  static std::int32_t shared_bytes(const Query& q, const State& s) {
+    return bytes_of(q, s.config.tile);
+  }
+
+  static Support supports(const Query& q) {
+    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1, kMostGroups = 1024;
+    constexpr std::int64_t kLongestChain = 16384;
+    const Problem& p = q.problem;
+    const GroupedOp& op = op_of(q);
+    const TensorTraits &a = p.tensors[kGroupedA], &b = p.tensors[kGroupedB];
+    const TensorTraits& out = p.tensors[kGroupedOut];
+    if (op.kind == GroupKind::kDepth)
+      return Support::no("a group's rows end inside a step of K: the copy engine cannot cut there");
+    const std::int64_t m = p.dims[op.m], n = p.dims[op.n], k = p.dims[op.k],
+                       groups = p.dims[op.groups];
+    if (m == 0 || n == 0 || k == 0 || groups == 0) return Support::no("a dimension is zero");
+    if (const Support operands = grouped_on_tensor_cores(op, p); !operands) return operands;
+    if (!one_pitch(a)) return Support::no("rows of {} have no one pitch", tensor(kGroupedA));
+    if (b.layout != Layout::kTransposed && !one_pitch(b))
+      return Support::no("rows of {} have no one pitch", tensor(kGroupedB));
+    if (!one_pitch(out) || out.align_log2 < kAlignCap)
+      return Support::no("rows of {} have no one pitch of 16 bytes", tensor(kGroupedOut));
+    const std::int64_t whole = 16 / size_of(out.dtype);
+    if (n % whole != 0)
+      return Support::no("N = {} is not a multiple of {}: rows of {} are no multiples of 16 bytes",
+                         n, whole, tensor(kGroupedOut));
+    if (b.layout == Layout::kTransposed && k % 128 != 0)
+      return Support::no("K = {} is not a multiple of 128, and {} is contiguous along N", k,
+                         tensor(kGroupedB));
+    if (k > kLongestChain)
+      return Support::no("K is {}: sums are one chain here, of at most {}", k, kLongestChain);
+    if (groups > kMostGroups) return Support::no("{} groups: at most {}", groups, kMostGroups);
+    const std::int64_t rows = op.kind == GroupKind::kMasked ? groups * m : m;
+    const std::int64_t tiles = (rows / 64 + groups) * ((n + 127) / 128);
+    if (rows > kMost || groups * std::max(n, k) > kMost || tiles > kMost)
+      return Support::no("rows of all groups, or their tiles, are more than 31 bits count");
+    return Support::yes();
+  }
+  static void constrain(const Query& q, Space& space) {
+    std::uint32_t allowed = 0;
+    for (int i = 0; i < kGroupedWgmmaCount; ++i)
+      if (bytes_of(q, i) <= q.device.shared_bytes_per_block) allowed |= 1u << i;
+    space.require(table(), "shared_memory_fits", {"tile"},
+                  [allowed](const Config& c) { return (allowed >> c.tile & 1u) != 0; });
+  }
+
+  /// Tiles one after the other on every multiprocessor; copies come out of L2; all weights once
+  /// through memory. Parts of rates are guesses from matmul's on an H200, not measured yet.
+  static double milliseconds(const Query& q, const Config& config) {
+    const GroupedOp& op = op_of(q);
+    const GemmWgmmaConfig& c = kTiles[config.tile];
+    const Rates unit = unit_rates(q.device);
+    const double tiles = std::max(1.0, grouped_tiles(op, q.problem, c.block_m, c.block_n));
+    const auto depth = static_cast<double>(q.problem.dims[op.k]);
+    const double part = c.block_m * c.block_n >= 128 * 192 ? 1.0 : c.block_m == 128 ? 0.98 : 0.85;
+    const double products = 2.0 * c.block_m * c.block_n * depth / (part * unit.half_flops);
+    const double copies = 2.0 * (c.block_m + c.block_n) * depth / (1.33 * unit.alone_bytes_per_s);
+    const double turns =
+        std::max(std::ceil(tiles / q.device.units) * 0.5 + 0.5 * tiles / q.device.units, 1.0);
+    constexpr double kEnds = 1.4e-6, kReached = 0.85;
+    const double ends = c.pingpong ? kEnds : turns * kEnds;
+    const double memory = grouped_bytes(op, q.problem) / (kReached * memory_bytes_per_s(q.device));
+    const double product = turns * std::max(products, copies) + ends;
+    return 1e3 * (std::max(product, memory) + 0.1 * std::min(product, memory) + 3e-6);
+  }
+  static Config preset(const Query& q) {
+    Space space(table());
+    constrain(q, space);
+    Config best{3};
+    double best_ms = -1;
+    for (std::int32_t i = 0; i < kGroupedWgmmaCount; ++i) {
+      if (!space.broken_constraint(table().to_config(Config{i})).empty()) continue;
+      const double ms = milliseconds(q, {i});
+      if (best_ms < 0 || ms < best_ms) best = {i}, best_ms = ms;
+    }
+    return best;
+  }
+
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    return {{"ops/gemm/grouped/grouped_wgmma.cuh",
+             text("dlblas::gemm::grouped_wgmma<", grouped_literal(s.traits),
+                  ", dlblas::gemm::GroupedConfig{", s.config.tile, "}>"),
+             s.shared_bytes}};
+  }
+  static int multiply(const Args& args, const Context& context, const Kernel& kernel, void*);
+  static std::vector<StepFn> steps(const State&) { return {multiply}; }
+};
+
+int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  const State& s = kernel.load<State>();
+  const auto& op = *static_cast<const GroupedOp*>(s.user);
+  const GemmWgmmaConfig& c = kTiles[s.config.tile];
+  const DType type = s.traits.gemm.type, out_type = s.traits.out.type;
+  const GroupedProduct p = grouped_product(op, args);
+  const std::int64_t rows = op.kind == GroupKind::kMasked ? p.groups * p.m : p.m;
+  // Rows of all groups lie at one pitch; a group's only row is a group away from the next.
+  const auto matrix = [](const GroupedMatrix& m, std::int64_t inner, std::int64_t outer,
+                         std::int64_t pitch) {
+    return Columns{m.data, inner, outer, pitch};
+  };
+  const std::int64_t a_pitch = p.m > 1 ? p.a.row : p.a.group;
+  const std::int64_t out_pitch = p.m > 1 ? p.out.row : p.out.group;
+  const Columns a = matrix(p.a, p.k, rows, a_pitch), out = matrix(p.out, p.n, rows, out_pitch);
+  const Columns b = s.traits.gemm.b_by_depth ? matrix(p.b, p.k, p.groups * p.n, p.b.col)
+                                             : matrix(p.b, p.n, p.groups * p.k, p.b.row);
+  const Columns o[] = {stand_in(a, type, context, 8), stand_in(b, type, context, 8),
+                       stand_in(out, out_type, context, 8)};
+  for (const Columns& one : o)
+    if (!one.data) return kNoMemory;
+  if (o[0].data != a.data) copy_columns(a, o[0], type, context.stream);
+  if (o[1].data != b.data) copy_columns(b, o[1], type, context.stream);
+  if (o[2].data != out.data) copy_columns(out, o[2], out_type, context.stream);  // rows of no group
+  const auto wgmma_matrix = [](const Columns& m) {
+    return kernels::WgmmaMatrix{m.data, m.rows, m.cols, m.pitch};
+  };
+  const kernels::WgmmaProduct product = {.type = type,
+                                         .out_type = out_type,
+                                         .a = wgmma_matrix(o[0]),
+                                         .b = {wgmma_matrix(o[1]), {}},
+                                         .out = wgmma_matrix(o[2]),
+                                         .a_by_depth = true,
+                                         .b_by_depth = s.traits.gemm.b_by_depth,
+                                         .parts = 1,
+                                         .m = rows,
+                                         .n = p.n,
+                                         .k = p.k};
+  GroupedWgmmaCall call{};
+  cuda::Launch how;
+  if (const int code = kernels::prepare_wgmma(product, c, s.units, call.product, how)) return code;
+  call.groups = grouped_gpu_params(op, args).groups;
+  call.out = {const_cast<void*>(o[2].data), o[2].pitch, 1};
+  const std::int64_t blocks = grouped_blocks(op, p.m, p.n, p.groups, c.block_m, c.block_n);
+  how.grid.x = static_cast<unsigned>(std::min<std::int64_t>(blocks, s.units));
+  how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+  how.dependent = s.dependent;
+  const int code = cuda::launch(*kernel.entries[0], how, call, context.stream);
+  if (code == 0 && o[2].data != out.data) copy_columns(o[2], out, out_type, context.stream);
+  return code;
+}
+
+}  // namespace
+
+Implementation grouped_wgmma(const GroupedOp& op) {
+  Implementation wgmma = kernels::make_cuda<Wgmma>(
+      "cuda_wgmma", source_hash("ops/gemm/grouped/grouped_wgmma_cuda.cpp"), &op);
+  wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
+  return wgmma;
+}
+
+}  // namespace dlblas::gemm
