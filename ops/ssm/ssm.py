@@ -11,6 +11,9 @@ LETTERS: dict[str, str] = {
     "P": "elements of a head",
     "N": "elements of the state of each channel",
     "L": "tokens of a sequence",
+    "C": "channels",
+    "K": "taps of a convolution",
+    "S": "sequences side by side",
 }
 
 # Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
@@ -21,5 +24,12 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "sequence and its last state",
         "AVX-512, AVX2, baseline",
         "rows of the state; chunks, scanned by a block; any layout",
+    ),
+    (
+        "`causal_conv1d`, `causal_conv1d_update` (`causal_conv1d_batch`, `causal_conv1d_varlen`)",
+        "each channel with its last K inputs, of a batch or of sequences side by side; the state "
+        "in place",
+        "one form for every CPU",
+        "tiles of channels and tokens; any layout",
     ),
 ]
