@@ -1,4 +1,5 @@
-// Attention on NVIDIA GPUs, below the operators: cuda_mma for f16 and bf16 with heads up to 256,
+// Attention on NVIDIA GPUs, below the operators: cuda_wgmma for Hopper and heads of 64, 128 and
+// 256, cuda_mma for f16 and bf16 with heads up to 256,
 // cuda_rows for everything. In: Problem, Config; Args. Out: Kernel and its source; launches.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: attention_mma.cuh,
 // attention_rows.cuh.
@@ -156,7 +157,9 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
   }
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
   static std::int64_t bytes(const Query& q, const Config& c) {
-    const Traits s = traits_of(q.problem, op_of(q));
+    return bytes_of(traits_of(q.problem, op_of(q)), c);
+  }
+  static std::int64_t bytes_of(const Traits& s, const Config& c) {
     return (c.warps * 16 + 2 * c.keys) * (2 * s.d + 16) + 2 * c.keys * (2 * s.dv + 16);
   }
   /// Registers of a thread for what it accumulates, and the memory that every GPU has.
@@ -237,6 +240,140 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
     return static_cast<std::int32_t>(bytes(q, s.config));
   }
   static std::vector<StepFn> steps(const State&) { return {launch_tiles<RowsForm>}; }
+};
+
+struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
+  static constexpr const char* kInclude = "ops/attention/attention_wgmma.cuh";
+  static constexpr const char* kEntry = "dlblas::attention::attention_wgmma";
+  static constexpr const char* kConfigName = "dlblas::attention::AttentionWgmmaConfig";
+  static constexpr std::int32_t kMinArch = 90;
+  static constexpr int kRows = 128, kThreads = 384;
+
+  static const ConfigTable<Config>& table() {
+    static const auto* knobs =
+        new ConfigTable<Config>{field<&Config::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176}),
+                                field<&Config::stages>("stages", {2, 3})};
+    return *knobs;
+  }
+  static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
+  static Support supports(const Query& q) {
+    const AttentionOp& op = op_of(q);
+    const Problem& p = q.problem;
+    if (size_of(p.tensors[op.q].dtype) != 2)
+      return Support::no("{} has no 16 bits an element", tensor(op.q));
+    const std::int64_t d = dim(q, op.d);
+    if ((d != 64 && d != 128 && d != 256) || dim(q, op.dv) != d)
+      return Support::no("heads of {} and {}; expected 64, 128 or 256", d, dim(q, op.dv));
+    if (op.bias >= 0 && p.tensors[op.bias].dtype != DType::kAbsent)
+      return Support::no("{} is given", tensor(op.bias));
+    for (const int i : {op.q, op.k, op.v, op.o}) {
+      if (reach_of(p.tensors[i], d) != Reach::kWide)
+        return Support::no("rows of {} are not at multiples of 16 bytes", tensor(i));
+      if (is_broadcast(p.tensors[i].layout)) return Support::no("{} is broadcast", tensor(i));
+    }
+    return supports_sizes(q, op);
+  }
+  static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
+  static std::int64_t bytes(const Query& q, const Config& c) {
+    const std::int64_t d = dim(q, op_of(q).d);
+    return 1024 + kRows * d * 2 + std::int64_t{4} * c.stages * c.keys * d + 512;
+  }
+  static bool fits(const Query& q, const Config& c) {
+    const std::int64_t d = dim(q, op_of(q).d);
+    return bytes(q, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= 204;
+  }
+  static void constrain(const Query& q, Space& space) {
+    const QueryCopy copy(q);
+    space.require(table(), "registers and shared memory hold a block",
+                  [copy](const Config& c) { return fits(copy, c); });
+  }
+  static Config preset(const Query& q) {
+    Config c;
+    if (dim(q, op_of(q).d) == 256) c.keys = 80;
+    return c;
+  }
+  static double milliseconds(const Query& q, const Config&) {
+    constexpr double kProducts = 0.6, kBytes = 0.5;  // of the peaks; not measured yet
+    // Short sequences fill no tile of 128 rows.
+    const AttentionOp& op = op_of(q);
+    const double rows = static_cast<double>(dim(q, op.q_rows));
+    const double filled = op.packed() ? rows / (rows + 64.0 * static_cast<double>(dim(q, op.batch)))
+                                      : rows / (128 * std::ceil(rows / 128));
+    return attention_ms(q, op, 2 / (kProducts * std::max(filled, 1e-3)), 1 / kBytes);
+  }
+  static std::int32_t shared_bytes(const Query& q, const State& s) {
+    return static_cast<std::int32_t>(bytes(q, s.config));
+  }
+
+  /// Rows in reverse have no tensor map: cuda_mma's kernel stands in where a call may have them.
+  static bool may_lie_otherwise(const Query& q) {
+    for (const int i : {op_of(q).q, op_of(q).k, op_of(q).v})
+      if (q.problem.tensors[i].layout != Layout::kContiguous) return true;
+    return false;
+  }
+  static MmaForm::State other_state(const Traits& traits) {
+    MmaForm::State other{};
+    other.traits = traits;
+    other.config.keys = traits.d == 256 ? 16 : 64;
+    other.shared_bytes = static_cast<std::int32_t>(MmaForm::bytes_of(traits, other.config));
+    return other;
+  }
+  static std::vector<KernelSource> sources(const Query& q, const State& s) {
+    std::vector<KernelSource> made{
+        {kInclude, kernels::cuda_entry<WgmmaForm>(kEntry, s), s.shared_bytes}};
+    if (may_lie_otherwise(q)) {
+      const MmaForm::State other = other_state(s.traits);
+      made.push_back({MmaForm::kInclude, kernels::cuda_entry<MmaForm>(MmaForm::kEntry, other),
+                      other.shared_bytes});
+    }
+    return made;
+  }
+  static std::vector<StepFn> steps(const State&) { return {run}; }
+
+  /// False where the copy engine cannot walk the strides.
+  static bool encode(TensorMap& map, const Heads& x, std::int64_t rows, std::int64_t heads,
+                     std::int64_t batches, std::int64_t d, int box_rows) {
+    cuda::TensorMapSpec spec;
+    spec.dtype = x.t.dtype, spec.data = x.t.data, spec.rank = 4;
+    const std::int64_t sizes[4] = {d, rows, heads, batches};
+    const std::int64_t steps[4] = {1, x.at[1], x.at[2], x.at[0]};
+    for (int i = 0; i < 4; ++i) {
+      spec.sizes[i] = static_cast<std::uint64_t>(std::max<std::int64_t>(1, sizes[i]));
+      spec.box[i] = i == 0 ? 64 : i == 1 ? static_cast<std::uint32_t>(box_rows) : 1;
+      if (i == 0) continue;
+      const std::int64_t step = sizes[i] <= 1 ? d : steps[i];
+      if (step <= 0 || step % 8 != 0 || step >= std::int64_t{1} << 38) return false;
+      spec.strides_bytes[i - 1] = static_cast<std::uint64_t>(step * 2);
+    }
+    return cuda::encode_tensor_map(map, spec) == 0;
+  }
+  static int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
+    const State& s = kernel.load<State>();
+    const AttentionOp& op = *static_cast<const AttentionOp*>(s.user);
+    const AttentionCall call(args, op);
+    cuda::Launch how;
+    AttentionWgmmaParams g{};
+    g.p = tensors_of(op, args);
+    g.p.tiles = static_cast<std::int32_t>(op.packed() ? g.p.q_rows / kRows + g.p.batches + 1
+                                                      : (g.p.q_rows + kRows - 1) / kRows);
+    const std::int64_t batches = op.packed() ? 1 : call.batches;
+    const std::int64_t grid = g.p.tiles * call.all_heads() * batches;
+    if (grid == 0 || g.p.q_rows == 0) return 0;
+    const bool walked =
+        encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, kRows) &&
+        encode(g.k, call.k, g.p.k_rows, call.heads, batches, call.d, s.config.keys) &&
+        encode(g.v, call.v, g.p.k_rows, call.heads, batches, call.d, s.config.keys);
+    if (!walked) {
+      const MmaForm::State other = other_state(s.traits);
+      const AttentionParams p = params_of(op, args, other.config.warps * MmaForm::kWarpRows, how);
+      how.block.x = static_cast<unsigned>(other.config.warps * 32);
+      how.shared_bytes = static_cast<unsigned>(other.shared_bytes);
+      return cuda::launch(*kernel.entries[1], how, p, context.stream);
+    }
+    how.grid.x = static_cast<unsigned>(grid), how.block.x = kThreads;
+    how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    return cuda::launch(*kernel.entries[0], how, g, context.stream);
+  }
 };
 
 }  // namespace

@@ -38,9 +38,7 @@ struct Heads {
   std::int64_t offset(std::int64_t b, std::int64_t row, std::int64_t head) const {
     return b * at[0] + row * at[1] + head * at[2];
   }
-  double element(std::int64_t offset, std::int64_t column) const {
-    return load_element(t, offset + column * at[3]);
-  }
+  double element(std::int64_t offset, std::int64_t column) const;
 };
 
 /// One call.
@@ -160,7 +158,7 @@ Bound attention_bound(const Problem& problem, const AttentionOp& op, int result)
 void check_attention(const char* name, const Args& args);
 /// One implementation per instruction set; `op` lives as long as the process.
 std::vector<Implementation> attention_cpu(const AttentionOp& op);
-/// cuda_mma and cuda_rows.
+/// cuda_wgmma, cuda_mma and cuda_rows.
 std::vector<Implementation> attention_cuda(const AttentionOp& op);
 
 void attention_gradient_reference(const AttentionGradientOp& op, const Args& args,

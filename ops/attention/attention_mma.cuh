@@ -8,32 +8,14 @@
 // Read next: attention_tile.cuh, device/attention/online_softmax.cuh.
 #pragma once
 
+#include "ops/attention/attention_finite.cuh"
 #include "ops/attention/attention_load.cuh"
 
 namespace dlblas::attention {
 
-namespace mma_detail {
-
-/// Is an element of this word of two NaN or infinite?
-template <DType T>
-__device__ __forceinline__ bool not_finite(uint32_t word) {
-  constexpr uint32_t kLow = T == DType::kBF16 ? 0x7f80u : 0x7c00u, kHigh = kLow << 16;
-  return (word & kLow) == kLow || (word & kHigh) == kHigh;
-}
-template <DType T>
-__device__ __forceinline__ uint32_t finite_part(uint32_t word) {
-  constexpr uint32_t kLow = T == DType::kBF16 ? 0x7f80u : 0x7c00u, kHigh = kLow << 16;
-  if ((word & kLow) == kLow) word &= 0xffff0000u;
-  if ((word & kHigh) == kHigh) word &= 0x0000ffffu;
-  return word;
-}
-
-}  // namespace mma_detail
-
 template <AttentionTraits S, AttentionMmaConfig C>
 __global__ void __launch_bounds__(C.warps * 32)
     attention_mma(const __grid_constant__ AttentionParams p) {
-  using namespace mma_detail;
   constexpr bool kBf16 = S.type == DType::kBF16;
   constexpr int kThreads = C.warps * 32, kRows = C.warps * 16, kKeys = C.keys;
   constexpr int kD = S.d, kDv = S.dv, kPitch = mma_pitch(kD), kPitchV = mma_pitch(kDv);

@@ -20,6 +20,11 @@
 #include "ops/attention/attention_host.hpp"
 
 namespace dlblas::attention {
+
+double Heads::element(std::int64_t offset, std::int64_t column) const {
+  return load_element(t, offset + column * at[3]);
+}
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
