@@ -20,6 +20,10 @@ struct AttentionPasses {
   float (*softmax)(float* scores, int64_t count, float scale, float cap, const float* bias,
                    float* most, float* sum);
   void (*scale)(float* row, int64_t count, float factor);
+  /// Scores become P = e^(s − lse), s as above, and dp becomes dS = P·(dp − delta)·slope, slope
+  /// being that of the cap.
+  void (*gradient)(float* scores, float* dp, int64_t count, float scale, float cap,
+                   const float* bias, const float* lse, const float* delta);
 };
 inline constexpr int64_t kCpuLanes = 16;
 

@@ -1,38 +1,22 @@
-// Attention on NVIDIA GPUs, below the operators: cuda_mma for f16 and bf16 with heads up to 256,
+// Attention on NVIDIA GPUs, below the operators: cuda_wgmma for Hopper and heads of 64, 128 and
+// 256, cuda_mma for f16 and bf16 with heads up to 256,
 // cuda_rows for everything. In: Problem, Config; Args. Out: Kernel and its source; launches.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: attention_mma.cuh,
 // attention_rows.cuh.
-#include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
-#include "kernels/cuda_form.hpp"
-#include "ops/attention/attention_cuda_config.hpp"
-#include "ops/attention/attention_host.hpp"
+#include "ops/attention/attention_cuda_host.hpp"
 
 namespace dlblas::attention {
-namespace {
-
-const AttentionOp& op_of(const Query& q) { return q.user<AttentionOp>(); }
-std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
-std::int32_t rounded_up(std::int64_t n, std::int64_t step) {
-  return static_cast<std::int32_t>(std::max<std::int64_t>(1, (n + step - 1) / step) * step);
-}
-
-bool rows_side_by_side(Layout layout) {
-  return layout == Layout::kContiguous || layout == Layout::kRowStrided ||
-         layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast;
-}
-bool aligned_to_elements(const TensorTraits& t) { return (1 << t.align_log2) >= size_of(t.dtype); }
 Reach reach_of(const TensorTraits& t, std::int64_t width) {
-  if (rows_side_by_side(t.layout) && t.align_log2 >= 4 && width % (16 / size_of(t.dtype)) == 0)
+  const bool side_by_side = t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
+                            t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
+  if (side_by_side && t.align_log2 >= 4 && width % (16 / size_of(t.dtype)) == 0)
     return Reach::kWide;
   return aligned_to_elements(t) ? Reach::kElement : Reach::kByte;
 }
-Reach farther(Reach a, Reach b) { return a < b ? b : a; }
 
-AttentionTraits traits_of(const Query& q) {
-  const AttentionOp& op = op_of(q);
-  const Problem& p = q.problem;
-  const std::int64_t d = dim(q, op.d), dv = dim(q, op.dv);
+AttentionTraits traits_of(const Problem& p, const AttentionOp& op) {
+  const std::int64_t d = p.dims[op.d], dv = p.dims[op.dv];
   AttentionTraits s{};
   s.type = p.tensors[op.q].dtype;
   s.bias = op.bias < 0 ? DType::kAbsent : p.tensors[op.bias].dtype;
@@ -40,8 +24,7 @@ AttentionTraits traits_of(const Query& q) {
   s.in = farther(reach_of(p.tensors[op.q], d),
                  farther(reach_of(p.tensors[op.k], d), reach_of(p.tensors[op.v], dv)));
   s.out = reach_of(p.tensors[op.o], dv);
-  s.bias_bytes =
-      op.bias >= 0 && s.bias != DType::kAbsent && !aligned_to_elements(p.tensors[op.bias]);
+  s.bias_bytes = s.bias != DType::kAbsent && !aligned_to_elements(p.tensors[op.bias]);
   s.cap = p.scalars[kSoftcapKey] != 0;
   s.packed_sequences = op.packed();
   return s;
@@ -57,9 +40,7 @@ const TraitsTable<AttentionTraits>& members_of_traits() {
   return *members;
 }
 
-/// Rows of a tile: of a grid that tile_at() takes apart.
-AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t tile_rows,
-                          cuda::Launch& how) {
+AttentionParams tensors_of(const AttentionOp& op, const Args& args) {
   const AttentionCall call(args, op);
   AttentionParams p{};
   p.q = call.q.t.data, p.k = call.k.t.data, p.v = call.v.t.data, p.o = call.o.t.data;
@@ -84,52 +65,61 @@ AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t 
   p.batches = static_cast<std::int32_t>(call.batches);
   p.heads = static_cast<std::int32_t>(call.heads);
   p.group = static_cast<std::int32_t>(call.group);
-  // Few positions: all heads over one of k share a tile.
-  const std::int64_t each = op.packed() ? rows / std::max<std::int64_t>(1, call.batches) : rows;
-  p.pack =
-      each * call.group <= tile_rows && rows * call.group < (std::int64_t{1} << 31) ? p.group : 1;
+  p.pack = 1;
   p.d = static_cast<std::int32_t>(call.d), p.dv = static_cast<std::int32_t>(call.dv);
-  const std::int64_t tiles = op.packed() ? rows * p.pack / tile_rows + call.sequences()
-                                         : (rows * p.pack + tile_rows - 1) / tile_rows;
-  p.tiles = static_cast<std::int32_t>(tiles);
-  p.window = static_cast<std::int32_t>(std::min<std::int64_t>(call.window, (1 << 30)));
+  p.window = static_cast<std::int32_t>(std::min<std::int64_t>(call.window, 1 << 30));
   p.scale = static_cast<float>(call.scale), p.cap = static_cast<float>(call.cap);
   p.causal = call.causal;
-  const bool nothing = rows == 0 || call.sequences() == 0 || call.heads == 0 || call.group == 0;
-  const std::int64_t grid =
-      nothing ? 0 : tiles * (call.all_heads() / p.pack) * (op.packed() ? 1 : call.batches);
-  how.grid.x = static_cast<unsigned>(grid);
   return p;
 }
 
-/// Blocks of a grid, at most, and sizes that a kernel counts in 32 bits.
-Support supports_sizes(const Query& q) {
-  const AttentionOp& op = op_of(q);
+Support supports_sizes(const Query& q, const AttentionOp& op) {
+  const auto dim = [&](int letter) { return q.problem.dims[letter]; };
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  std::int64_t grid = dim(q, op.heads) * dim(q, op.group);
   for (const int letter : {op.q_rows, op.k_rows, op.batch})
-    if (dim(q, letter) > kMost) return Support::no("{} rows or sequences", dim(q, letter));
-  if (grid > kMost) return Support::no("{} heads", grid);
-  const std::int64_t tiles = dim(q, op.q_rows) / 16 + 1;
-  const std::int64_t all = op.packed() ? tiles + dim(q, op.batch) : tiles * dim(q, op.batch);
-  if (grid > 0 && all > kMost / grid) return Support::no("{} heads of {} tiles", grid, all);
+    if (dim(letter) > kMost) return Support::no("{} rows or sequences", dim(letter));
+  const std::int64_t heads = dim(op.heads) * dim(op.group);
+  if (heads > kMost) return Support::no("{} heads", heads);
+  const std::int64_t tiles = std::max(dim(op.q_rows), dim(op.k_rows)) / 4 + 2;
+  const std::int64_t all = op.packed() ? tiles + dim(op.batch) : tiles * dim(op.batch);
+  if (heads > 0 && all > 2 * kMost / heads) return Support::no("{} heads of {} tiles", heads, all);
   return Support::yes();
 }
 
-double roofline(const Query& q, double reached_products, double reached_bytes) {
-  const AttentionOp& op = op_of(q);
-  const auto size = [&](int letter) { return static_cast<double>(dim(q, letter)); };
-  const double sequences = std::max(1.0, size(op.batch));
+double attention_ms(const Query& q, const AttentionOp& op, double products, double passes) {
+  const auto size = [&](int letter) { return static_cast<double>(q.problem.dims[letter]); };
+  const double sequences = std::max(1.0, size(op.batch)), of = op.packed() ? 1 : sequences;
   const double heads = size(op.heads) * size(op.group), width = size(op.d) + size(op.dv);
-  const double rows = size(op.q_rows) * (op.packed() ? 1 : sequences);
-  const double keys = size(op.k_rows) / (op.packed() ? sequences : 1);
+  const double rows = size(op.q_rows) * of, keys = size(op.k_rows) / (op.packed() ? sequences : 1);
   const DType type = q.problem.tensors[op.q].dtype;
-  const double products = 2 * rows * heads * keys * width;
   const double bytes =
-      width * size_of(type) *
-      (rows * heads + size(op.k_rows) * (op.packed() ? 1 : sequences) * size(op.heads));
+      width * size_of(type) * (rows * heads + size(op.k_rows) * of * size(op.heads));
   return 1e3 * launch_s(q.device) +
-         roofline_ms(q.device, bytes / reached_bytes, products / reached_products, type);
+         roofline_ms(q.device, bytes * passes, products * rows * heads * keys * width, type);
+}
+
+namespace {
+
+const AttentionOp& op_of(const Query& q) { return q.user<AttentionOp>(); }
+std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
+
+/// Of a grid that tile_at() takes apart.
+AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t tile_rows,
+                          cuda::Launch& how) {
+  AttentionParams p = tensors_of(op, args);
+  const std::int64_t rows = p.q_rows, sequences = p.batches + op.packed();
+  // Few positions: all heads over one of k share a tile.
+  const std::int64_t each = op.packed() ? rows / std::max(1, p.batches) : rows;
+  if (each * p.group <= tile_rows && rows * p.group < (std::int64_t{1} << 31)) p.pack = p.group;
+  const std::int64_t tiles = op.packed() ? rows * p.pack / tile_rows + sequences
+                                         : (rows * p.pack + tile_rows - 1) / tile_rows;
+  p.tiles = static_cast<std::int32_t>(tiles);
+  if (rows > 0 && sequences > 0 && p.heads > 0 && p.group > 0)
+    how.grid.x =
+        static_cast<unsigned>(tiles * p.heads * (p.group / p.pack) * (op.packed() ? 1 : p.batches));
+  else
+    how.grid.x = 0;
+  return p;
 }
 
 /// The step of both: nothing is launched for no rows.
@@ -163,16 +153,18 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
       return Support::no("{} has no 16 bits an element", tensor(op.q));
     for (const int letter : {op.d, op.dv})
       if (dim(q, letter) > 256) return Support::no("heads of {}; at most 256", dim(q, letter));
-    return supports_sizes(q);
+    return supports_sizes(q, op_of(q));
   }
-  static Traits traits(const Query& q, const Config&) { return traits_of(q); }
+  static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
   static std::int64_t bytes(const Query& q, const Config& c) {
-    const Traits s = traits_of(q);
+    return bytes_of(traits_of(q.problem, op_of(q)), c);
+  }
+  static std::int64_t bytes_of(const Traits& s, const Config& c) {
     return (c.warps * 16 + 2 * c.keys) * (2 * s.d + 16) + 2 * c.keys * (2 * s.dv + 16);
   }
   /// Registers of a thread for what it accumulates, and the memory that every GPU has.
   static bool fits(const Query& q, const Config& c) {
-    const Traits s = traits_of(q);
+    const Traits s = traits_of(q.problem, op_of(q));
     const int held = s.d <= 128 && s.bias == DType::kAbsent ? s.d / 4 : 4;
     return s.dv / 2 + c.keys / 2 + held <= 168 && bytes(q, c) <= 99 * 1024;
   }
@@ -191,7 +183,7 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
   }
   static double milliseconds(const Query& q, const Config&) {
     constexpr double kProducts = 0.35, kBytes = 0.5;  // of the peaks; not measured yet
-    return roofline(q, kProducts, kBytes);
+    return attention_ms(q, op_of(q), 2 / kProducts, 1 / kBytes);
   }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
     return static_cast<std::int32_t>(bytes(q, s.config));
@@ -219,7 +211,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
     if (bytes(q, {1}) > kMostShared)
       return Support::no("heads of {}; at most {}", dim(q, op_of(q).d),
                          kMostShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
-    return supports_sizes(q);
+    return supports_sizes(q, op_of(q));
   }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
@@ -228,7 +220,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
   }
   /// One element at a time, of whatever width.
   static Traits traits(const Query& q, const Config&) {
-    Traits s = traits_of(q);
+    Traits s = traits_of(q.problem, op_of(q));
     s.d = s.dv = 0;
     for (Reach* r : {&s.in, &s.out})
       if (*r == Reach::kWide) *r = Reach::kElement;
@@ -242,12 +234,146 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
   static double milliseconds(const Query& q, const Config&) {
     // Of the peaks; not measured yet. Of 16-bit types tensor cores' peak is the model's.
     const bool half = size_of(q.problem.tensors[op_of(q).q].dtype) == 2;
-    return roofline(q, half ? 0.004 : 0.05, 0.3);
+    return attention_ms(q, op_of(q), 2 / (half ? 0.004 : 0.05), 1 / 0.3);
   }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
     return static_cast<std::int32_t>(bytes(q, s.config));
   }
   static std::vector<StepFn> steps(const State&) { return {launch_tiles<RowsForm>}; }
+};
+
+struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
+  static constexpr const char* kInclude = "ops/attention/attention_wgmma.cuh";
+  static constexpr const char* kEntry = "dlblas::attention::attention_wgmma";
+  static constexpr const char* kConfigName = "dlblas::attention::AttentionWgmmaConfig";
+  static constexpr std::int32_t kMinArch = 90;
+  static constexpr int kRows = 128, kThreads = 384;
+
+  static const ConfigTable<Config>& table() {
+    static const auto* knobs =
+        new ConfigTable<Config>{field<&Config::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176}),
+                                field<&Config::stages>("stages", {2, 3})};
+    return *knobs;
+  }
+  static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
+  static Support supports(const Query& q) {
+    const AttentionOp& op = op_of(q);
+    const Problem& p = q.problem;
+    if (size_of(p.tensors[op.q].dtype) != 2)
+      return Support::no("{} has no 16 bits an element", tensor(op.q));
+    const std::int64_t d = dim(q, op.d);
+    if ((d != 64 && d != 128 && d != 256) || dim(q, op.dv) != d)
+      return Support::no("heads of {} and {}; expected 64, 128 or 256", d, dim(q, op.dv));
+    if (op.bias >= 0 && p.tensors[op.bias].dtype != DType::kAbsent)
+      return Support::no("{} is given", tensor(op.bias));
+    for (const int i : {op.q, op.k, op.v, op.o}) {
+      if (reach_of(p.tensors[i], d) != Reach::kWide)
+        return Support::no("rows of {} are not at multiples of 16 bytes", tensor(i));
+      if (is_broadcast(p.tensors[i].layout)) return Support::no("{} is broadcast", tensor(i));
+    }
+    return supports_sizes(q, op);
+  }
+  static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
+  static std::int64_t bytes(const Query& q, const Config& c) {
+    const std::int64_t d = dim(q, op_of(q).d);
+    return 1024 + kRows * d * 2 + std::int64_t{4} * c.stages * c.keys * d + 512;
+  }
+  static bool fits(const Query& q, const Config& c) {
+    const std::int64_t d = dim(q, op_of(q).d);
+    return bytes(q, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= 204;
+  }
+  static void constrain(const Query& q, Space& space) {
+    const QueryCopy copy(q);
+    space.require(table(), "registers and shared memory hold a block",
+                  [copy](const Config& c) { return fits(copy, c); });
+  }
+  static Config preset(const Query& q) {
+    Config c;
+    if (dim(q, op_of(q).d) == 256) c.keys = 80;
+    return c;
+  }
+  static double milliseconds(const Query& q, const Config&) {
+    constexpr double kProducts = 0.6, kBytes = 0.5;  // of the peaks; not measured yet
+    // Short sequences fill no tile of 128 rows.
+    const AttentionOp& op = op_of(q);
+    const double rows = static_cast<double>(dim(q, op.q_rows));
+    const double filled = op.packed() ? rows / (rows + 64.0 * static_cast<double>(dim(q, op.batch)))
+                                      : rows / (128 * std::ceil(rows / 128));
+    return attention_ms(q, op, 2 / (kProducts * std::max(filled, 1e-3)), 1 / kBytes);
+  }
+  static std::int32_t shared_bytes(const Query& q, const State& s) {
+    return static_cast<std::int32_t>(bytes(q, s.config));
+  }
+
+  /// Rows in reverse have no tensor map: cuda_mma's kernel stands in where a call may have them.
+  static bool may_lie_otherwise(const Query& q) {
+    for (const int i : {op_of(q).q, op_of(q).k, op_of(q).v})
+      if (q.problem.tensors[i].layout != Layout::kContiguous) return true;
+    return false;
+  }
+  static MmaForm::State other_state(const Traits& traits) {
+    MmaForm::State other{};
+    other.traits = traits;
+    other.config.keys = traits.d == 256 ? 16 : 64;
+    other.shared_bytes = static_cast<std::int32_t>(MmaForm::bytes_of(traits, other.config));
+    return other;
+  }
+  static std::vector<KernelSource> sources(const Query& q, const State& s) {
+    std::vector<KernelSource> made{
+        {kInclude, kernels::cuda_entry<WgmmaForm>(kEntry, s), s.shared_bytes}};
+    if (may_lie_otherwise(q)) {
+      const MmaForm::State other = other_state(s.traits);
+      made.push_back({MmaForm::kInclude, kernels::cuda_entry<MmaForm>(MmaForm::kEntry, other),
+                      other.shared_bytes});
+    }
+    return made;
+  }
+  static std::vector<StepFn> steps(const State&) { return {run}; }
+
+  /// False where the copy engine cannot walk the strides.
+  static bool encode(TensorMap& map, const Heads& x, std::int64_t rows, std::int64_t heads,
+                     std::int64_t batches, std::int64_t d, int box_rows) {
+    cuda::TensorMapSpec spec;
+    spec.dtype = x.t.dtype, spec.data = x.t.data, spec.rank = 4;
+    const std::int64_t sizes[4] = {d, rows, heads, batches};
+    const std::int64_t steps[4] = {1, x.at[1], x.at[2], x.at[0]};
+    for (int i = 0; i < 4; ++i) {
+      spec.sizes[i] = static_cast<std::uint64_t>(std::max<std::int64_t>(1, sizes[i]));
+      spec.box[i] = i == 0 ? 64 : i == 1 ? static_cast<std::uint32_t>(box_rows) : 1;
+      if (i == 0) continue;
+      const std::int64_t step = sizes[i] <= 1 ? d : steps[i];
+      if (step <= 0 || step % 8 != 0 || step >= std::int64_t{1} << 38) return false;
+      spec.strides_bytes[i - 1] = static_cast<std::uint64_t>(step * 2);
+    }
+    return cuda::encode_tensor_map(map, spec) == 0;
+  }
+  static int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
+    const State& s = kernel.load<State>();
+    const AttentionOp& op = *static_cast<const AttentionOp*>(s.user);
+    const AttentionCall call(args, op);
+    cuda::Launch how;
+    AttentionWgmmaParams g{};
+    g.p = tensors_of(op, args);
+    g.p.tiles = static_cast<std::int32_t>(op.packed() ? g.p.q_rows / kRows + g.p.batches + 1
+                                                      : (g.p.q_rows + kRows - 1) / kRows);
+    const std::int64_t batches = op.packed() ? 1 : call.batches;
+    const std::int64_t grid = g.p.tiles * call.all_heads() * batches;
+    if (grid == 0 || g.p.q_rows == 0) return 0;
+    const bool walked =
+        encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, kRows) &&
+        encode(g.k, call.k, g.p.k_rows, call.heads, batches, call.d, s.config.keys) &&
+        encode(g.v, call.v, g.p.k_rows, call.heads, batches, call.d, s.config.keys);
+    if (!walked) {
+      const MmaForm::State other = other_state(s.traits);
+      const AttentionParams p = params_of(op, args, other.config.warps * MmaForm::kWarpRows, how);
+      how.block.x = static_cast<unsigned>(other.config.warps * 32);
+      how.shared_bytes = static_cast<unsigned>(other.shared_bytes);
+      return cuda::launch(*kernel.entries[1], how, p, context.stream);
+    }
+    how.grid.x = static_cast<unsigned>(grid), how.block.x = kThreads;
+    how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    return cuda::launch(*kernel.entries[0], how, g, context.stream);
+  }
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 // Read next: attention_mma.cuh, attention_rows.cuh.
 #pragma once
 
-#include "device/types.hpp"
+#include "device/tensor_map.hpp"
 
 namespace dlblas::attention {
 
@@ -30,6 +30,10 @@ struct AttentionRowsConfig {
   int32_t warps = 4;  // of a block, with kRowsOfWarp rows each
 };
 inline constexpr int kRowsOfWarp = 4;
+struct AttentionWgmmaConfig {
+  int32_t keys = 128;  // of a block of keys
+  int32_t stages = 2;  // blocks of K, and of V, in flight
+};
 
 /// Strides in elements: batch, row, head, column. Packed sequences have no batch.
 struct AttentionParams {
@@ -53,5 +57,10 @@ struct AttentionParams {
 };
 static_assert(sizeof(AttentionParams) == 8 * (8 + 16 + 4 + 3 + 2) + 4 * 14,
               "host and device read the same");
+
+struct AttentionWgmmaParams {
+  TensorMap q, k, v;  // dimensions (column, row, head, batch)
+  AttentionParams p;
+};
 
 }  // namespace dlblas::attention

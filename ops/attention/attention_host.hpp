@@ -38,9 +38,7 @@ struct Heads {
   std::int64_t offset(std::int64_t b, std::int64_t row, std::int64_t head) const {
     return b * at[0] + row * at[1] + head * at[2];
   }
-  double element(std::int64_t offset, std::int64_t column) const {
-    return load_element(t, offset + column * at[3]);
-  }
+  double element(std::int64_t offset, std::int64_t column) const;
 };
 
 /// One call.
@@ -94,7 +92,18 @@ struct AttentionCall {
     keys.end = std::max(keys.end, keys.first);
     return keys;
   }
-  /// Offset and stride of a row of bias, or nothing.
+  /// Positions whose queries see a key.
+  Keys seeing(const Sequence& s, std::int64_t key) const {
+    const std::int64_t at = key - s.k_rows + s.q_rows;
+    Keys rows{0, s.none ? 0 : s.q_rows};
+    if (causal) rows.first = std::max(rows.first, at);
+    if (window >= 0) {
+      rows.end = std::min(rows.end, at + window + 1);
+      if (!causal) rows.first = std::max(rows.first, at - window);
+    }
+    rows.end = std::max(rows.end, rows.first);
+    return rows;
+  }
   bool has_bias() const { return op.bias >= 0 && args.has(op.bias); }
   const TensorView& bias() const { return args.tensors[op.bias]; }
   std::int64_t bias_at(int i) const { return bias().shape[i] == 1 ? 0 : bias().strides[i]; }
@@ -109,13 +118,21 @@ struct AttentionCall {
     const TensorView& t = args.tensors[op.lse];
     return t.strides[t.rank - 1];
   }
-
- private:
   Heads view(int i) const {
     const TensorView& t = args.tensors[i];
     if (op.packed()) return {t, {0, t.strides[0], t.strides[1], t.strides[2]}};
     return {t, {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}};
   }
+  /// An element of lse, or of what is shaped as it.
+  double row_value(int i, std::int64_t b, std::int64_t head, std::int64_t row) const {
+    const TensorView& t = args.tensors[i];
+    const std::int64_t at = op.packed()
+                                ? head * t.strides[0] + row * t.strides[1]
+                                : b * t.strides[0] + head * t.strides[1] + row * t.strides[2];
+    return load_element(t, at);
+  }
+
+ private:
   /// Between offsets b and b + 1, and nothing outside `rows`, whatever they say; the first is 0.
   Keys part(int cu, std::int64_t b, std::int64_t rows) const {
     const TensorView& t = args.tensors[cu];
@@ -128,6 +145,12 @@ struct AttentionCall {
   }
 };
 
+/// Of the gradient: the forward operator's tensors, as it is given them, and its own.
+struct AttentionGradientOp {
+  AttentionOp of;
+  int dout, dlse, dq, dk, dv;
+};
+
 void attention_reference(const AttentionOp& op, const Args& args, const std::int64_t* rows,
                          std::int64_t num_rows, OracleOut* out);
 Bound attention_bound(const Problem& problem, const AttentionOp& op, int result);
@@ -135,7 +158,13 @@ Bound attention_bound(const Problem& problem, const AttentionOp& op, int result)
 void check_attention(const char* name, const Args& args);
 /// One implementation per instruction set; `op` lives as long as the process.
 std::vector<Implementation> attention_cpu(const AttentionOp& op);
-/// cuda_mma and cuda_rows.
+/// cuda_wgmma, cuda_mma and cuda_rows.
 std::vector<Implementation> attention_cuda(const AttentionOp& op);
+
+void attention_gradient_reference(const AttentionGradientOp& op, const Args& args,
+                                  const std::int64_t* rows, std::int64_t num_rows, OracleOut* out);
+Bound attention_gradient_bound(const Problem& problem, const AttentionGradientOp& op);
+std::vector<Implementation> attention_gradient_cpu(const AttentionGradientOp& op);
+std::vector<Implementation> attention_gradient_cuda(const AttentionGradientOp& op);
 
 }  // namespace dlblas::attention

@@ -8,71 +8,14 @@
 // Read next: attention_tile.cuh, device/attention/online_softmax.cuh.
 #pragma once
 
-#include "device/cp_async.cuh"
-#include "device/mma_tile.cuh"
-#include "device/shared.cuh"
-#include "ops/attention/attention_tile.cuh"
+#include "ops/attention/attention_finite.cuh"
+#include "ops/attention/attention_load.cuh"
 
 namespace dlblas::attention {
-
-/// Bytes between rows of a tile: an odd number of 16-byte chunks, so that eight rows meet all
-/// banks.
-constexpr int mma_pitch(int width) { return width * 2 + 16; }
-
-namespace mma_detail {
-
-/// Row `row` of a tile of `width` elements, from `offset` on; zeros where `valid` says no, and
-/// behind `real` elements.
-template <DType T, Reach kReach, int kWidth, int kRows, int kThreads, typename RowOf>
-__device__ __forceinline__ void load_tile(unsigned char* to, const void* base, int64_t column_step,
-                                          int32_t real, const RowOf& row_of) {
-  constexpr int kChunks = kWidth / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks; i += kThreads) {
-    const int row = i / kChunks, column = i % kChunks * 8;
-    int64_t offset = 0;
-    const bool valid = row_of(row, offset);
-    unsigned char* place = to + row * mma_pitch(kWidth) + column * 2;
-    if constexpr (kReach == Reach::kWide) {  // whole chunks: real is a multiple of 8
-      const bool there = valid && column < real;
-      cp_async_or_zero(shared_address(place),
-                       static_cast<const char*>(base) + (there ? (offset + column) * 2 : 0), there);
-    } else {
-      uint32_t words[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        float pair[2];
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int c = column + 2 * j + e;
-          pair[e] = valid && c < real ? load_one<T, kReach>(base, offset + c * column_step) : 0.0f;
-        }
-        words[j] = pack_pair<T>(pair[0], pair[1]);
-      }
-      store_shared(shared_address(place), words);
-    }
-  }
-}
-
-/// Is an element of this word of two NaN or infinite?
-template <DType T>
-__device__ __forceinline__ bool not_finite(uint32_t word) {
-  constexpr uint32_t kLow = T == DType::kBF16 ? 0x7f80u : 0x7c00u, kHigh = kLow << 16;
-  return (word & kLow) == kLow || (word & kHigh) == kHigh;
-}
-template <DType T>
-__device__ __forceinline__ uint32_t finite_part(uint32_t word) {
-  constexpr uint32_t kLow = T == DType::kBF16 ? 0x7f80u : 0x7c00u, kHigh = kLow << 16;
-  if ((word & kLow) == kLow) word &= 0xffff0000u;
-  if ((word & kHigh) == kHigh) word &= 0x0000ffffu;
-  return word;
-}
-
-}  // namespace mma_detail
 
 template <AttentionTraits S, AttentionMmaConfig C>
 __global__ void __launch_bounds__(C.warps * 32)
     attention_mma(const __grid_constant__ AttentionParams p) {
-  using namespace mma_detail;
   constexpr bool kBf16 = S.type == DType::kBF16;
   constexpr int kThreads = C.warps * 32, kRows = C.warps * 16, kKeys = C.keys;
   constexpr int kD = S.d, kDv = S.dv, kPitch = mma_pitch(kD), kPitchV = mma_pitch(kDv);

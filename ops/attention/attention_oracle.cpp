@@ -20,6 +20,11 @@
 #include "ops/attention/attention_host.hpp"
 
 namespace dlblas::attention {
+
+double Heads::element(std::int64_t offset, std::int64_t column) const {
+  return load_element(t, offset + column * at[3]);
+}
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -90,8 +95,9 @@ class Oracle {
       tiny += std::abs(v);
     }
     const SumSizes sizes = walk.sizes();
-    double off = std::min(worst, std::sqrt(squares) + worst / 16) + 2.5 * std::abs(o) +
-                 sum_error(sum_model(static_cast<std::int64_t>(count), half_), sizes);
+    double off =
+        std::min(worst, std::sqrt(squares) + worst / 16) + 2.5 * std::abs(o) +
+        (half_ ? 1 : 0.6) * sum_error(sum_model(static_cast<std::int64_t>(count), half_), sizes);
     if (half_) {
       const bool f16 = call_.q.t.dtype == DType::kF16;
       const double rounding = (f16 ? 0x1p-11 : 0x1p-8) / kRounding;

@@ -164,10 +164,30 @@ void scale_row(float* row, int64_t count, float factor) {
       });
 }
 
+void gradient(float* scores, float* dp, int64_t count, float scale, float cap, const float* bias,
+              const float* lse, const float* delta) {
+  const Vec factor = broadcast(scale), limit = broadcast(cap), one = broadcast(1.0f),
+            inverse = broadcast(cap != 0 ? 1 / cap : 0.0f);
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        Vec s = mul(load_lanes<kF>(scores + i, n), factor), slope = one;
+        if (cap != 0) {
+          const Vec t = tanh(mul(s, inverse));
+          s = mul(limit, t);
+          slope = mul(one - t, one + t);
+        }
+        if (bias) s = add(s, load_lanes<kF>(bias + i, n));
+        const Vec p = exp(s - load_lanes<kF>(lse + i, n));
+        store_lanes<kF>(scores + i, p, n);
+        const Vec inner = load_lanes<kF>(dp + i, n) - load_lanes<kF>(delta + i, n);
+        store_lanes<kF>(dp + i, mul(mul(p, inner), slope), n);
+      });
+}
+
 }  // namespace
 
 attention::AttentionPasses attention_passes() {
-  return {widen_row, narrow_row, turn, multiply, softmax, scale_row};
+  return {widen_row, narrow_row, turn, multiply, softmax, scale_row, gradient};
 }
 
 }  // namespace dlblas::DLBLAS_ISA

@@ -24,6 +24,8 @@ struct Tile {
   __device__ __forceinline__ bool empty(const AttentionParams& p) const {
     return first < 0 || first >= q_rows * p.pack;
   }
+  /// The same of a tile of keys.
+  __device__ __forceinline__ bool empty_of_keys() const { return first < 0 || first >= k_rows; }
   __device__ __forceinline__ int32_t position(const AttentionParams& p, int32_t row) const {
     return p.pack == 1 ? first + row : (first + row) / p.pack;
   }
@@ -42,36 +44,40 @@ __device__ __forceinline__ int32_t offset_at(const int32_t* cu, int64_t at) {
   return static_cast<int32_t>(word);
 }
 
-/// Block `index` of the grid, of tiles of kRows rows: the last rows first, which see most keys.
-/// Packed: a sequence's tiles begin at cu / kRows + its number, so that no two share one; behind
-/// the last sequence is one of the rows that belong to none, and see nothing.
-template <bool kPacked, int kRows>
+/// Where packed sequence n begins: the first at 0, and behind the last one is one of the rows that
+/// belong to none, and see nothing.
+__device__ __forceinline__ int32_t start_of(const AttentionParams& p, bool keys, int32_t n) {
+  const int32_t most = keys ? p.k_rows : p.q_rows;
+  if (n == 0 || n > p.batches) return n == 0 ? 0 : most;
+  const int32_t at = keys ? offset_at(p.cu_k, n * p.cu_k_at) : offset_at(p.cu_q, n * p.cu_q_at);
+  return min(max(at, 0), most);
+}
+
+/// Block `index` of the grid, of tiles of kRows rows of q, or of k: of q the last rows first, which
+/// see most keys, of k the first, which most queries see. Packed: a sequence's tiles begin at its
+/// first row / kRows + its number, so that no two share one.
+template <bool kPacked, int kRows, bool kKeys = false>
 __device__ __forceinline__ Tile tile_at(const AttentionParams& p, uint32_t index) {
   Tile t;
-  const uint32_t heads = static_cast<uint32_t>(p.heads * p.group / p.pack);
+  const int32_t pack = kKeys ? 1 : p.pack;
+  const uint32_t heads = static_cast<uint32_t>(kKeys ? p.heads : p.heads * p.group / pack);
   const uint32_t all = kPacked ? heads : heads * static_cast<uint32_t>(p.batches);
   const uint32_t at = index / all, which = index - at * all;
-  const int32_t tile = p.tiles - 1 - static_cast<int32_t>(at);
-  t.head = static_cast<int32_t>(which % heads) * p.pack;
+  const int32_t tile = kKeys ? static_cast<int32_t>(at) : p.tiles - 1 - static_cast<int32_t>(at);
+  t.head = static_cast<int32_t>(which % heads) * pack;
   if constexpr (kPacked) {
-    const auto offset = [&](const int32_t* cu, int64_t step, int32_t n, int32_t most) {
-      if (n == 0 || n > p.batches) return n == 0 ? 0 : most;
-      return min(max(offset_at(cu, n * step), 0), most);
-    };
     int32_t low = 0, high = p.batches + 1;  // the last sequence that begins at or before the tile
     while (high - low > 1) {
       const int32_t middle = (low + high) / 2;
-      const bool before =
-          (offset(p.cu_q, p.cu_q_at, middle, p.q_rows) * p.pack) / kRows + middle <= tile;
+      const bool before = start_of(p, kKeys, middle) * pack / kRows + middle <= tile;
       low = before ? middle : low, high = before ? high : middle;
     }
     t.batch = low;
-    t.q_from = offset(p.cu_q, p.cu_q_at, low, p.q_rows);
-    t.q_rows = max(offset(p.cu_q, p.cu_q_at, low + 1, p.q_rows) - t.q_from, 0);
-    t.k_from = offset(p.cu_k, p.cu_k_at, low, p.k_rows);
-    t.k_rows = max(offset(p.cu_k, p.cu_k_at, low + 1, p.k_rows) - t.k_from, 0);
-    if (low == p.batches) t.k_rows = 0;  // rows of no sequence
-    t.first = (tile - t.q_from * p.pack / kRows - low) * kRows;
+    t.q_from = start_of(p, false, low), t.k_from = start_of(p, true, low);
+    t.q_rows = max(start_of(p, false, low + 1) - t.q_from, 0);
+    t.k_rows = max(start_of(p, true, low + 1) - t.k_from, 0);
+    t.first = (tile - (kKeys ? t.k_from : t.q_from) * pack / kRows - low) * kRows;
+    if (low == p.batches) (kKeys ? t.q_rows : t.k_rows) = 0;  // rows of no sequence
   } else {
     t.batch = static_cast<int32_t>(which / heads);
     t.q_from = t.k_from = 0, t.q_rows = p.q_rows, t.k_rows = p.k_rows;
@@ -92,6 +98,19 @@ __device__ __forceinline__ KeyRange visible(const AttentionParams& p, const Tile
   }
   keys.end = max(keys.end, keys.first);
   return keys;
+}
+
+/// Positions whose queries see a key.
+__device__ __forceinline__ KeyRange seeing(const AttentionParams& p, const Tile& t, int32_t key) {
+  const int32_t at = key - t.k_rows + t.q_rows;
+  KeyRange rows{0, t.q_rows};
+  if (p.causal) rows.first = max(rows.first, at);
+  if (p.window >= 0) {
+    if (p.window < t.k_rows + t.q_rows) rows.end = min(rows.end, at + p.window + 1);
+    if (!p.causal) rows.first = max(rows.first, at - p.window);
+  }
+  rows.end = max(rows.end, rows.first);
+  return rows;
 }
 
 template <DType T, Reach kReach>
@@ -125,21 +144,31 @@ template <AttentionTraits S>
 __device__ __forceinline__ float factor_of(const AttentionParams& p) {
   return kStaged<S> ? kLog2E : fabsf(p.scale) * kLog2E;
 }
-/// One score, of a row and key that exist; `bias`: the row's first element.
+/// One score, of a row and key that exist; `bias`: the row's first element. `slope`: what the cap
+/// leaves of a change of the product.
 template <AttentionTraits S>
 __device__ __forceinline__ float score(const AttentionParams& p, float dot, int64_t bias,
-                                       int32_t key) {
+                                       int32_t key, float& slope) {
+  slope = 1;
   if constexpr (!kStaged<S>) return p.scale < 0 ? -dot : dot;
   float s = dot * p.scale;
   if constexpr (S.cap) {
     // tanh x = 1 − 2 / (1 + e^2x): to 4 units of the last place of 1.
     const float power = DeviceMath::exp2(s / p.cap * (2 * kLog2E));
-    s = p.cap * fmaf(-2.0f, DeviceMath::reciprocal(1.0f + power), 1.0f);
+    const float t = fmaf(-2.0f, DeviceMath::reciprocal(1.0f + power), 1.0f);
+    slope = (1 - t) * (1 + t);
+    s = p.cap * t;
   }
   if constexpr (S.bias != DType::kAbsent)
     s += load_one < S.bias,
         S.bias_bytes ? Reach::kByte : Reach::kElement > (p.bias, bias + key * p.bias_at[3]);
   return s;
+}
+template <AttentionTraits S>
+__device__ __forceinline__ float score(const AttentionParams& p, float dot, int64_t bias,
+                                       int32_t key) {
+  float slope;
+  return score<S>(p, dot, bias, key, slope);
 }
 
 }  // namespace dlblas::attention

@@ -53,3 +53,15 @@ LETTERS: dict[str, str] = {
     "D": "elements of a head of q and k",
     "Dv": "elements of a head of v",
 }
+
+# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "flash_attention_lse": {
+        "backward": "flash_attention_backward",
+        "saves": {
+            "q": "q", "k": "k", "v": "v", "o": "o", "lse": "lse", "bias": "bias",
+        },
+        "takes": {"dout": "o", "dlse": "lse"},
+        "gives": {"q": "dq", "k": "dk", "v": "dv"},
+    },
+}  # fmt: skip

@@ -19,8 +19,8 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
             "Those of flash_attention_lse. Rows of q behind the last sequence have o = 0 and "
-            "lse = −inf. Lengths are read on the device: nothing waits for them, and a captured graph serves "
-            "others. The first offset counts as 0; what leaves 0 … T is clamped."
+            "lse = −inf. Lengths are read on the device: nothing waits for them, and a captured "
+            "graph serves others. The first offset counts as 0; what leaves 0 … T is clamped."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (softcap other "
@@ -52,3 +52,16 @@ LETTERS: dict[str, str] = {
     "D": "elements of a head of q and k",
     "Dv": "elements of a head of v",
 }
+
+# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "flash_attention_varlen_lse": {
+        "backward": "flash_attention_varlen_backward",
+        "saves": {
+            "q": "q", "k": "k", "v": "v", "o": "o", "lse": "lse",
+            "cu_seqlens_q": "cu_seqlens_q", "cu_seqlens_k": "cu_seqlens_k",
+        },
+        "takes": {"dout": "o", "dlse": "lse"},
+        "gives": {"q": "dq", "k": "dk", "v": "dv"},
+    },
+}  # fmt: skip

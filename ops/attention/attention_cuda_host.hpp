@@ -1,0 +1,31 @@
+// What the host sides of attention's CUDA kernels share. Read next: attention_cuda.cpp,
+// attention_gradient_cuda.cpp.
+#pragma once
+
+#include "core/rates.hpp"
+#include "kernels/cuda_form.hpp"
+#include "ops/attention/attention_cuda_config.hpp"
+#include "ops/attention/attention_host.hpp"
+
+namespace dlblas::attention {
+
+inline bool aligned_to_elements(const TensorTraits& t) {
+  return (1 << t.align_log2) >= size_of(t.dtype);
+}
+Reach reach_of(const TensorTraits& t, std::int64_t width);
+inline Reach farther(Reach a, Reach b) { return a < b ? b : a; }
+inline std::int32_t rounded_up(std::int64_t n, std::int64_t step) {
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, (n + step - 1) / step) * step);
+}
+
+/// Of q, k, v, o and the bias.
+AttentionTraits traits_of(const Problem& problem, const AttentionOp& op);
+const TraitsTable<AttentionTraits>& members_of_traits();
+/// All but `pack` and `tiles`.
+AttentionParams tensors_of(const AttentionOp& op, const Args& args);
+/// Sizes that kernels count in 32 bits, and blocks of a grid.
+Support supports_sizes(const Query& q, const AttentionOp& op);
+/// Milliseconds of `products` per pair of a query and a key, and of the rows' bytes `passes` times.
+double attention_ms(const Query& q, const AttentionOp& op, double products, double passes);
+
+}  // namespace dlblas::attention

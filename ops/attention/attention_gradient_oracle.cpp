@@ -1,0 +1,214 @@
+// The oracle of attention's gradient, in f64 and for any strides. Of a query and a key that it
+// sees, s as in attention_oracle.cpp:
+//   P = e^(s − lse), dP = dout·v, δ = dout·o − dlse, dS = P·(dP − δ)·slope of the cap
+//   dq = scale·Σ dS·k, dk = scale·Σ dS·q, dv = Σ P·dout
+// The error it allows, in units u = 2^-24: of P, relative to it, what the logit is off by, and
+// 6 + 1.5·|s − lse| + |lse| for the exponential and its argument; of dP and δ, those of their sums;
+// of the slope, 40 and twice what the capped logit is off by, in caps. Sums over pairs as in
+// attention_oracle.cpp: six deviations and a sixteenth of the worst, the walk of the sum, and P and
+// dS in 16 bits. What is not finite, or leaves f32 (f16: that type), is undefined.
+// Read next: attention_host.hpp, attention_gradient_mma.cuh.
+#include <cmath>
+#include <limits>
+
+#include "ops/attention/attention_host.hpp"
+
+namespace dlblas::attention {
+namespace {
+
+struct Value {
+  double value = 0, off = 0;
+};
+/// A query and a key that it sees.
+struct Pair {
+  Value p, ds;
+  std::int64_t other;  // offset of the other side's row: of k for dq, of q for dk
+  std::int64_t dout;   // of the query's row
+};
+
+class Gradients {
+ public:
+  Gradients(const AttentionGradientOp& op, const Args& args)
+      : op_(op),
+        call_(args, op.of),
+        dout_(call_.view(op.dout)),
+        half_(size_of(call_.q.t.dtype) == 2),
+        dot_model_(sum_model(call_.d, half_)),
+        value_model_(sum_model(call_.dv, half_)) {}
+
+  const AttentionCall& call() const { return call_; }
+
+  /// All keys of a query.
+  void of_query(std::int64_t b, std::int64_t head, std::int64_t row) {
+    start();
+    const Sequence s = call_.sequence(b);
+    const Keys keys = call_.visible(s, row);
+    for (std::int64_t key = keys.first; key < keys.end; ++key) meet(b, s, head, row, key, true);
+  }
+  /// All queries of a key.
+  void of_key(std::int64_t b, std::int64_t hkv, std::int64_t key) {
+    start();
+    const Sequence s = call_.sequence(b);
+    const Keys rows = call_.seeing(s, key);
+    for (std::int64_t g = 0; g < call_.group; ++g)
+      for (std::int64_t row = rows.first; row < rows.end; ++row)
+        meet(b, s, hkv * call_.group + g, row, key, false);
+  }
+
+  /// scale·Σ dS·other, of q for keys and of k for queries.
+  Value inner(const Heads& other, std::int64_t column) const {
+    Value v = sum([&](const Pair& p) { return p.ds; },
+                  [&](const Pair& p) { return other.element(p.other, column); });
+    v.value *= call_.scale;
+    v.off = v.off < 0 ? v.off : v.off * std::abs(call_.scale) + 2 * std::abs(v.value);
+    return v;
+  }
+  Value outer(std::int64_t column) const {
+    return sum([&](const Pair& p) { return p.p; },
+               [&](const Pair& p) { return dout_.element(p.dout, column); });
+  }
+
+ private:
+  void start() { pairs_.clear(), lost_ = false; }
+
+  Value dot(const Heads& a, std::int64_t a0, const Heads& b, std::int64_t b0, std::int64_t width,
+            const SumModel& model) {
+    SumWalk walk;
+    for (std::int64_t c = 0; c < width; ++c) walk.add(a.element(a0, c) * b.element(b0, c));
+    const SumSizes sizes = walk.sizes();
+    lost_ |= !(sizes.size < 0x1p100);
+    return {walk.sum(), 0.5 * sum_error(model, sizes)};
+  }
+
+  void meet(std::int64_t b, const Sequence& s, std::int64_t head, std::int64_t row,
+            std::int64_t key, bool of_query) {
+    const std::int64_t hkv = head / call_.group, at = s.q_from + row;
+    const std::int64_t q0 = call_.q.offset(b, at, head), dout0 = dout_.offset(b, at, head);
+    const std::int64_t k0 = call_.k.offset(b, s.k_from + key, hkv);
+    const std::int64_t v0 = call_.v.offset(b, s.k_from + key, hkv);
+    Value logit = dot(call_.q, q0, call_.k, k0, call_.d, dot_model_);
+    logit.value *= call_.scale;
+    logit.off = logit.off * std::abs(call_.scale) + std::abs(logit.value);
+    Value slope{1, 0};
+    if (call_.cap != 0) {
+      const double t = std::tanh(logit.value / call_.cap);
+      slope = {1 - t * t, 40 + 2 * logit.off / call_.cap};
+      logit = {call_.cap * t, logit.off * slope.value + 16 * call_.cap};
+    }
+    if (call_.has_bias()) {
+      const double bias =
+          load_element(call_.bias(), call_.bias_row(b, head, row) + key * call_.bias_at(3));
+      logit.value += bias;
+      logit.off += 2 * (std::abs(logit.value) + std::abs(bias));
+    }
+    const double lse = call_.row_value(op_.of.lse, b, head, at);
+    const Value dp = dot(dout_, dout0, call_.v, v0, call_.dv, value_model_);
+    Value delta = dot(dout_, dout0, call_.o, call_.o.offset(b, at, head), call_.dv, value_model_);
+    if (op_.dlse >= 0 && call_.args.has(op_.dlse)) {
+      delta.value -= call_.row_value(op_.dlse, b, head, at);
+      delta.off += std::abs(delta.value);
+    }
+    Pair pair;
+    pair.other = of_query ? k0 : q0;
+    pair.dout = dout0;
+    if (lse != -std::numeric_limits<double>::infinity() &&
+        logit.value != -std::numeric_limits<double>::infinity()) {
+      const double p = std::exp(logit.value - lse);
+      const double relative = logit.off + 6 + 1.5 * std::abs(logit.value - lse) + std::abs(lse);
+      lost_ |= !(relative * kRounding < 0.05);
+      pair.p = {p, 1.03 * p * relative};
+      const double inner = dp.value - delta.value;
+      pair.ds = {p * inner * slope.value,
+                 pair.p.off * std::abs(inner) * slope.value +
+                     p * slope.value * (dp.off + delta.off + 2 * std::abs(inner)) +
+                     p * std::abs(inner) * slope.off};
+      const double most = call_.q.t.dtype == DType::kF16 ? 6e4 : 0x1p100;
+      lost_ |= !(p < most) || !(std::abs(pair.ds.value) < most) || !std::isfinite(pair.ds.off);
+    }
+    pairs_.push_back(pair);
+  }
+
+  template <typename Of, typename With>
+  Value sum(const Of& of, const With& with) const {
+    SumWalk walk;
+    double worst = 0, squares = 0, tiny = 0;
+    for (const Pair& pair : pairs_) {
+      const Value v = of(pair);
+      const double x = with(pair), off = v.off * std::abs(x);
+      walk.add(v.value * x);
+      worst += off, squares += off * off, tiny += std::abs(x);
+    }
+    const SumSizes sizes = walk.sizes();
+    if (lost_ || !(sizes.size < 0x1p100)) return {walk.sum(), -1};
+    double off = std::min(worst, std::sqrt(squares) + worst / 16) + 2 * std::abs(walk.sum()) +
+                 sum_error(sum_model(static_cast<std::int64_t>(pairs_.size()), half_), sizes);
+    if (half_) {
+      const bool f16 = call_.q.t.dtype == DType::kF16;
+      const double rounding = (f16 ? 0x1p-11 : 0x1p-8) / kRounding;
+      off += rounding *
+             std::min(sizes.size, 2.5 * std::sqrt(sizes.squares) + 2 * std::sqrt(sizes.path));
+      off += f16 ? 0.5 * tiny : 0x1p-100 * tiny;  // 2^-25, of numbers below the type's least
+    }
+    return {walk.sum(), off};
+  }
+
+  const AttentionGradientOp& op_;
+  AttentionCall call_;
+  Heads dout_;
+  bool half_;
+  SumModel dot_model_, value_model_;
+  std::vector<Pair> pairs_;
+  bool lost_ = false;
+};
+
+void put(const OracleOut& out, std::int64_t at, DType type, const Value& made) {
+  const double stored = round_to(type, made.value);
+  out.value[at] = std::isinf(stored) ? stored : made.value;
+  out.magnitude[at] = made.off;
+}
+
+/// The sequence that row `row` of q, or of k, belongs to.
+std::int64_t sequence_of(const AttentionCall& call, std::int64_t row, bool keys) {
+  for (std::int64_t b = call.sequences() - 1; b > 0; --b) {
+    const Sequence s = call.sequence(b);
+    const std::int64_t from = keys ? s.k_from : s.q_from, count = keys ? s.k_rows : s.q_rows;
+    if (row >= from && row < from + count) return b;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void attention_gradient_reference(const AttentionGradientOp& op, const Args& args,
+                                  const std::int64_t* rows, std::int64_t num_rows, OracleOut* out) {
+  Gradients made(op, args);
+  const AttentionCall& call = made.call();
+  const std::int64_t batches = op.of.packed() ? 1 : call.batches;
+  const std::int64_t positions = args.letters[op.of.q_rows], keys = args.letters[op.of.k_rows];
+  const DType type = args.tensors[op.dq].dtype;
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    const std::int64_t r = rows[i];
+    if (r < batches * positions * call.all_heads()) {
+      const std::int64_t head = r % call.all_heads(), at = r / call.all_heads();
+      const std::int64_t b = op.of.packed() ? sequence_of(call, at, false) : at / positions;
+      made.of_query(b, head, op.of.packed() ? at - call.sequence(b).q_from : at % positions);
+      for (std::int64_t c = 0; c < call.d; ++c)
+        put(out[0], i * call.d + c, type, made.inner(call.k, c));
+    }
+    if (r < batches * keys * call.heads) {
+      const std::int64_t head = r % call.heads, at = r / call.heads;
+      const std::int64_t b = op.of.packed() ? sequence_of(call, at, true) : at / keys;
+      made.of_key(b, head, op.of.packed() ? at - call.sequence(b).k_from : at % keys);
+      for (std::int64_t c = 0; c < call.d; ++c)
+        put(out[1], i * call.d + c, type, made.inner(call.q, c));
+      for (std::int64_t c = 0; c < call.dv; ++c) put(out[2], i * call.dv + c, type, made.outer(c));
+    }
+  }
+}
+
+Bound attention_gradient_bound(const Problem& problem, const AttentionGradientOp& op) {
+  const FloatTraits out = float_traits(problem.tensors[op.dq].dtype);
+  return {.magnitude = 1.001 * kRounding, .value = out.eps / 2, .absolute = out.tiny + 0x1p-120};
+}
+
+}  // namespace dlblas::attention

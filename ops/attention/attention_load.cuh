@@ -1,0 +1,48 @@
+// Tiles of rows of heads in shared memory, for ldmatrix: by cp.async where rows are 16-byte
+// aligned, by plain loads elsewhere. Read next: attention_mma.cuh, attention_gradient_mma.cuh.
+#pragma once
+
+#include "device/cp_async.cuh"
+#include "device/mma_tile.cuh"
+#include "device/shared.cuh"
+#include "ops/attention/attention_tile.cuh"
+
+namespace dlblas::attention {
+
+/// Bytes between rows of a tile: an odd number of 16-byte chunks, so that eight rows meet all
+/// banks.
+constexpr int mma_pitch(int width) { return width * 2 + 16; }
+
+/// Row `row` of a tile of `width` elements, from `offset` on; zeros where `valid` says no, and
+/// behind `real` elements.
+template <DType T, Reach kReach, int kWidth, int kRows, int kThreads, typename RowOf>
+__device__ __forceinline__ void load_tile(unsigned char* to, const void* base, int64_t column_step,
+                                          int32_t real, const RowOf& row_of) {
+  constexpr int kChunks = kWidth / 8;
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks; i += kThreads) {
+    const int row = i / kChunks, column = i % kChunks * 8;
+    int64_t offset = 0;
+    const bool valid = row_of(row, offset);
+    unsigned char* place = to + row * mma_pitch(kWidth) + column * 2;
+    if constexpr (kReach == Reach::kWide) {  // whole chunks: real is a multiple of 8
+      const bool there = valid && column < real;
+      cp_async_or_zero(shared_address(place),
+                       static_cast<const char*>(base) + (there ? (offset + column) * 2 : 0), there);
+    } else {
+      uint32_t words[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        float pair[2];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int c = column + 2 * j + e;
+          pair[e] = valid && c < real ? load_one<T, kReach>(base, offset + c * column_step) : 0.0f;
+        }
+        words[j] = pack_pair<T>(pair[0], pair[1]);
+      }
+      store_shared(shared_address(place), words);
+    }
+  }
+}
+
+}  // namespace dlblas::attention

@@ -1,0 +1,176 @@
+"""flash_attention and its kin in torch: gradients against torch's own in f64, opcheck,
+torch.compile, keys that nobody sees, and calls that are refused.
+
+Values of every shape are the harness's (tests/test_cases.py). Read next: ops/attention/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlblas
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+CPU = pytest.param("cpu")
+GPU = pytest.param("cuda", marks=pytest.mark.gpu)
+
+
+def drawn(*shapes: tuple[int, ...], device: str = "cpu", dtype: Any = None) -> list[Any]:
+    made = torch.Generator().manual_seed(sum(map(sum, shapes)))
+    return [
+        torch.randn(shape, generator=made).to(device, dtype or torch.float32) for shape in shapes
+    ]
+
+
+def attention(q: Any, k: Any, v: Any, causal: bool, window: int | None, softcap: float) -> Any:
+    """In torch, of [S, H, D] or a batch of it: o and lse."""
+    q, k, v = (t.transpose(-3, -2) for t in (q, k, v))
+    group = q.shape[-3] // k.shape[-3]
+    k, v = (t.repeat_interleave(group, -3) for t in (k, v))
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    length, keys = scores.shape[-2:]
+    ahead = torch.arange(keys) - torch.arange(length)[:, None] - (keys - length)
+    hidden = torch.zeros_like(ahead, dtype=torch.bool)
+    if causal:
+        hidden |= ahead > 0
+    if window is not None:
+        hidden |= ahead.abs() > window
+    scores = scores.masked_fill(hidden.to(scores.device), float("-inf"))
+    lse = scores.logsumexp(-1)
+    return (scores.softmax(-1) @ v).transpose(-3, -2), lse
+
+
+OPTIONS = [(False, None, 0.0), (True, None, 0.0), (True, 7, 0.0), (False, 9, 3.0)]
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+@pytest.mark.parametrize(("causal", "window", "softcap"), OPTIONS)
+def test_gradients_are_torchs(device: str, causal: bool, window: int, softcap: float) -> None:
+    shapes = (2, 33, 4, 24), (2, 41, 2, 24), (2, 41, 2, 16)
+    ours = [t.requires_grad_() for t in drawn(*shapes, device=device)]
+    theirs = [t.detach().double().requires_grad_() for t in ours]
+    o, lse = dlblas.flash_attention(
+        *ours, causal=causal, window=window, softcap=softcap, return_lse=True
+    )
+    wanted, wanted_lse = attention(*theirs, causal, window, softcap)
+    weights, more = drawn(o.shape, lse.shape, device=device)
+    (o * weights).sum().add((lse * more).sum()).backward()
+    (wanted * weights.double()).sum().add((wanted_lse * more.double()).sum()).backward()
+    torch.testing.assert_close(o.double(), wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(lse.double(), wanted_lse, rtol=1e-5, atol=1e-5)
+    for mine, its in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad.double(), its.grad, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_gradients_of_packed_sequences_are_those_of_each(device: str) -> None:
+    lengths, keys = [5, 0, 17, 3], [9, 4, 0, 11]
+    of_q, of_k = (
+        torch.tensor([0, *np.cumsum(each)], dtype=torch.int32, device=device)
+        for each in (lengths, keys)
+    )
+    shapes = (27, 4, 24), (26, 2, 24), (26, 2, 16)  # two rows of each belong to no sequence
+    ours = [t.requires_grad_() for t in drawn(*shapes, device=device)]
+    theirs = [t.detach().double().requires_grad_() for t in ours]
+    o = dlblas.flash_attention_varlen(*ours, of_q, of_k, 17, 11, causal=True)
+    (weights,) = drawn(o.shape, device=device)
+    (o * weights).sum().backward()
+    wanted = torch.zeros_like(o, dtype=torch.float64)
+    for n in range(4):
+        rows, its = (slice(int(at[n]), int(at[n + 1])) for at in (of_q, of_k))
+        if lengths[n] and keys[n]:
+            skipped = max(0, lengths[n] - keys[n])  # queries before all keys see none
+            part = attention(theirs[0][rows], theirs[1][its], theirs[2][its], True, None, 0.0)[0]
+            wanted[rows][skipped:] = part[skipped:]
+    (wanted * weights.double()).sum().backward()
+    torch.testing.assert_close(o.double(), wanted, rtol=1e-5, atol=1e-5)
+    for mine, its in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad.double(), its.grad, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_what_nobody_sees_changes_nothing(device: str, dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    q, k, v = drawn((1, 90, 4, 64), (1, 90, 2, 64), (1, 90, 2, 64), device=device, dtype=kind)
+    clean = dlblas.flash_attention(q, k, v, causal=True)
+    k[:, 60:], v[:, 60:], v[:, 70] = float("nan"), float("inf"), float("nan")
+    dirty = dlblas.flash_attention(q, k, v, causal=True)
+    assert torch.equal(dirty[:, :60], clean[:, :60])
+    assert dirty[:, 60:].isnan().all()
+    empty, lse = dlblas.flash_attention(q, k[:, :40], v[:, :40], causal=True, return_lse=True)
+    assert (empty[:, :50] == 0).all() and lse[..., :50].isneginf().all()  # before all keys
+    assert lse[..., 50:].isfinite().all()
+
+
+def test_opcheck() -> None:
+    q, k, v = drawn((2, 5, 4, 16), (2, 7, 2, 16), (2, 7, 2, 8))
+    of_q, of_k = (torch.tensor(at, dtype=torch.int32) for at in ([0, 3, 5], [0, 1, 7]))
+    dense, packed = (
+        torch.ops.dlblas.flash_attention_lse,
+        torch.ops.dlblas.flash_attention_varlen_lse,
+    )
+    torch.library.opcheck(dense.default, [t.requires_grad_() for t in (q, k, v)])
+    few = [t.detach()[0].requires_grad_() for t in (q, k, v)]
+    torch.library.opcheck(packed.default, [*few, of_q, of_k])
+
+
+def test_a_bias_is_added_and_has_no_gradient() -> None:
+    q, k, v, bias = drawn((2, 5, 4, 16), (2, 7, 4, 16), (2, 7, 4, 16), (1, 4, 5, 7))
+    made = dlblas.flash_attention(q, k, v, bias=bias)
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+    torch.testing.assert_close(made.transpose(1, 2), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_fused_rotary_and_fa_is_both() -> None:
+    from dlblas.kernels.fused_rotary_and_fa import FusedRotaryAndFA
+
+    q, k, v, cos, sin = drawn((2, 9, 4, 16), (2, 9, 2, 16), (2, 9, 2, 16), (9, 16), (9, 16))
+    before = q.clone(), k.clone()
+    made = FusedRotaryAndFA.apply(q, k, v, cos, sin)
+    turned = [
+        x * cos[:, None] + torch.cat((-x[..., 8:], x[..., :8]), -1) * sin[:, None] for x in (q, k)
+    ]
+    wanted = attention(*turned, v, False, None, 0.0)[0]
+    torch.testing.assert_close(made, wanted, rtol=1e-5, atol=1e-5)
+    assert torch.equal(q, before[0]) and torch.equal(k, before[1])
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="cos"):
+        dlblas.fused_rotary_and_fa(q, k, v, cos[:4], sin)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [({"scale": 0.0}, "scale"), ({"window": -3}, "window"), ({"softcap": -1.0}, "softcap"),
+     ({"scale": float("nan")}, "scale")],
+)  # fmt: skip
+def test_scalars_that_mean_nothing_are_refused(given: Any, named: str) -> None:
+    q, k, v = drawn((1, 3, 2, 8), (1, 3, 2, 8), (1, 3, 2, 8))
+    with pytest.raises(dlblas.errors.ArgumentError, match=named):
+        dlblas.flash_attention(q, k, v, **given)
+
+
+def test_heads_that_do_not_divide_are_refused() -> None:
+    q, k, v = drawn((1, 3, 3, 8), (1, 3, 2, 8), (1, 3, 2, 8))
+    with pytest.raises(dlblas.errors.ShapeMismatchError):
+        dlblas.flash_attention(q, k, v)
+
+
+@pytest.mark.gpu
+def test_a_captured_graph_serves_other_lengths() -> None:
+    q, k, v = drawn(*[(200, 4, 64)] * 3, device="cuda", dtype=torch.bfloat16)
+    at = torch.tensor([0, 50, 200], dtype=torch.int32, device="cuda")
+    dlblas.flash_attention_varlen(q, k, v, at, at, causal=True)  # compiled before the capture
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made = dlblas.flash_attention_varlen(q, k, v, at, at, causal=True)
+    for middle in (0, 33, 120, 200):
+        at[1] = middle
+        graph.replay()
+        assert torch.equal(made, dlblas.flash_attention_varlen(q, k, v, at, at, causal=True))
