@@ -127,17 +127,20 @@ DLBLAS_INLINE Vec polynomial(Vec x, const float (&c)[kTerms]) {
 }
 
 #if defined(__AVX512F__)
-/// 2^n · e^r, where n is a multiple of 1/16, z = n + kSixteenths, and |r| ≤ ln 2 / 32: 2^(1/16)s
-/// come from a table in a register, so that r takes three terms (2^-26 relative). scalef takes the
-/// whole part of n, and saturates by itself.
+/// 2^n · e^r, where n is a multiple of 1/16, z = n + kSixteenths, and |r| ≤ ln 2 / 32: powers of
+/// 2^(1/16) come from a table in a register, so that r takes three terms (2^-26 relative). scalef
+/// takes the whole part of n, and saturates by itself.
 constexpr float kSixteenths = 786432.0f;  // 1.5 · 2^19: a sum's last bit is 1/16
-DLBLAS_INLINE Vec scaled_exp(Vec z, Vec n, Vec r) {
+DLBLAS_INLINE Vec power_of_sixteenth(Vec z) {
   const Vec powers =
       _mm512_setr_ps(1.0f, 1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f,
                      1.29683955f, 1.35425555f, 1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f,
                      1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f);
-  const Vec p = polynomial(r, {1.66666667e-1f, 0.5f, 1.0f, 1.0f});
-  return _mm512_scalef_ps(p * _mm512_permutexvar_ps((__m512i)z, powers), n);
+  return _mm512_permutexvar_ps((__m512i)z, powers);
+}
+DLBLAS_INLINE Vec scaled_exp(Vec z, Vec n, Vec r) {
+  const Vec less_1 = polynomial(r, {1.66666667e-1f, 0.5f, 1.0f}) * r, t = power_of_sixteenth(z);
+  return _mm512_scalef_ps(fma(less_1, t, t), n);
 }
 /// e^x = 2^n · e^r.
 DLBLAS_INLINE Vec exp(Vec x) {
@@ -152,6 +155,18 @@ DLBLAS_INLINE Vec exp2(Vec x) {
   const Vec y = max_number(broadcast(-150.0f), min_number(broadcast(129.0f), x));
   const Vec z = y + broadcast(kSixteenths), n = z - broadcast(kSixteenths);
   return scaled_exp(z, n, (y - n) * broadcast(0.693147181f));
+}
+/// e^x of x ≤ 0, off by another |x| / 4 units of the last place; 0 below −87. scalef and the
+/// products hold the same two multipliers, so the exponent is added as an integer.
+DLBLAS_INLINE Vec exp_of_negative(Vec x) {
+  const Vec z = fma(x, broadcast(1.44269504f), broadcast(kSixteenths));
+  const Vec n = z - broadcast(kSixteenths);
+  const Vec r = _mm512_fmsub_ps(x, broadcast(1.44269504f), n);
+  const Vec less_1 = polynomial(r, {5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f}) * r;
+  const Vec t = power_of_sixteenth(z), p = fma(less_1, t, t);
+  const __m512i whole = _mm512_cvt_roundps_epi32(n, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  const Mask held = _mm512_cmp_ps_mask(x, broadcast(-87.0f), _CMP_NLT_UQ);  // NaN stays
+  return (Vec)_mm512_maskz_add_epi32(held, (__m512i)p, _mm512_slli_epi32(whole, 23));
 }
 #else
 /// 2^n · e^r for a whole n and |r| ≤ ln 2 / 2, where `x` was clamped to [low, high]: below it 0,
@@ -184,6 +199,7 @@ DLBLAS_INLINE Vec exp2(Vec x) {
   const Vec n = round_to_whole(y);
   return scaled_exp(x, n, (y - n) * broadcast(0.693147181f), kLow, kHigh);
 }
+DLBLAS_INLINE Vec exp_of_negative(Vec x) { return exp(x); }
 #endif
 
 /// log x = n · ln 2 + log m, m in [√½, √2); coefficients of Cephes' logf.

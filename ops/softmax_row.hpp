@@ -79,7 +79,11 @@ struct SoftmaxRow : RowProgram {
   }
 
   DLBLAS_ROW Values power(const Kept& kept, const Stats& stats, const Access& at) {
-    return exp(values(kept.x, at.unpack(Stage<1>{})) - Values(stats.max));
+    const Values difference = values(kept.x, at.unpack(Stage<1>{})) - Values(stats.max);
+    if constexpr (requires { Math::power(difference); })
+      return Math::power(difference);
+    else
+      return exp(difference);
   }
   DLBLAS_ROW Sum partial(Stage<1>) { return {}; }
   DLBLAS_ROW void accumulate(Stage<1>, Sum& sum, Kept& kept, const Columns&, const Stats& stats,

@@ -47,6 +47,7 @@ struct Values {
     return r;                                                               \
   }
 DLBLAS_ROW_FUNCTION(exp)
+DLBLAS_ROW_FUNCTION(exp_of_negative)
 DLBLAS_ROW_FUNCTION(exp2)
 DLBLAS_ROW_FUNCTION(log)
 DLBLAS_ROW_FUNCTION(tanh)
@@ -136,6 +137,11 @@ struct CpuMath {
   DLBLAS_INLINE static float reciprocal(double x) { return static_cast<float>(1 / x); }
   DLBLAS_INLINE static float rsqrt(double x) { return static_cast<float>(1 / __builtin_sqrt(x)); }
   DLBLAS_INLINE static float exp(float x) { return DLBLAS_ISA::exp(broadcast(x))[0]; }
+  /// e^(x − max), the difference given.
+  template <int kVectors>
+  DLBLAS_INLINE static Values<kVectors> power(const Values<kVectors>& difference) {
+    return exp_of_negative(difference);
+  }
   DLBLAS_INLINE static float tanh(float x) { return DLBLAS_ISA::tanh(broadcast(x))[0]; }
   DLBLAS_INLINE static float log(float x) { return DLBLAS_ISA::log(broadcast(x))[0]; }
   DLBLAS_INLINE static float rsqrt(float x) { return rsqrt(static_cast<double>(x)); }
@@ -285,13 +291,13 @@ struct MaxSumPart {
   DLBLAS_INLINE void add(const Values<2>& x) {
     const Vec larger = max_number(x.v[0], x.v[1]);
     if (any(less(most, larger))) grow(larger);
-    a = a + exp(x.v[0] - most), b = b + exp(x.v[1] - most);
+    a = a + exp_of_negative(x.v[0] - most), b = b + exp_of_negative(x.v[1] - most);
   }
   DLBLAS_INLINE void add(const Values<1>& x) {
     const Mask inside = lanes_below(lanes);
     const Vec y = choose(inside, x.v[0], broadcast(-__FLT_MAX__));
     if (any(less(most, y))) grow(y);
-    a = a + choose(inside, exp(y - most), zero());
+    a = a + choose(inside, exp_of_negative(y - most), zero());
   }
   DLBLAS_INLINE void merge(const MaxSumPart& o) {
     grow(o.most);

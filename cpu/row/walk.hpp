@@ -45,21 +45,24 @@ DLBLAS_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
     body(Width<1>{}, 0, c, end - c < kWidth ? static_cast<int>(end - c) : kWidth);
 }
 
-/// How far ahead a row that is walked once asks for its bytes.
-constexpr int kAheadBytes = 2048;
+/// How far ahead a row that is walked once asks for its bytes, and what is written through the
+/// caches for its lines.
+constexpr int kAheadBytes = 2048, kWrittenAheadBytes = 1024;
 constexpr int kLine = 64;  // bytes of a cache line
 /// Stores past the caches go to whole lines.
 constexpr int streamed_step(int element_bytes) {
   return kRowStep * element_bytes < kLine ? kRowStep * element_bytes : kLine;
 }
 
-/// What is asked for before it is used: two rows at most, the second null where there is one.
+/// What is asked for before it is used: two rows at most, the second null where there is one, and
+/// a result's lines, null where it is streamed.
 struct Ahead {
   const char* rows[2];
+  const char* written = nullptr;
 };
 
 /// Bytes on the stack for what a row keeps between its last stage and its store.
-constexpr int kRowScratchBytes = 128 << 10;
+constexpr int kRowScratchBytes = 256 << 10;
 
 template <template <typename> class Program, bool kKeep, typename Types>
 class RowWalker {
@@ -147,29 +150,47 @@ class RowWalker {
   }
   /// Null: the row has none.
   DLBLAS_OUTLINE char* gathered(int operand, char* base) const {
+    return gathered(operand, base, row_.numbers[job_.shape.gathered_by[operand]]);
+  }
+  char* gathered(int operand, char* base, int64_t at) const {
     const RowOperand& o = job_.call.operands[operand];
-    const int64_t at = row_.numbers[job_.shape.gathered_by[operand]], page = job_.shape.page;
+    const int64_t page = job_.shape.page;
     if (at < 0) return nullptr;
     const bool paged = job_.shape.paged >> operand & 1u;
     const int64_t offset = paged ? at / page * o.block + at % page * o.row : at * o.row;
     return base + offset * size_of(job_.types[operand]);
   }
+  /// What index i, which is given, says of a row.
+  int64_t number_of(int i, int64_t row) const {
+    const int index = job_.shape.index[i], bytes = job_.shape.index_bytes[i];
+    const char* from =
+        static_cast<const char*>(job_.call.operands[index].data) + offset(index, row) * bytes;
+    int64_t wide = 0;
+    int32_t narrow = 0;
+    if (bytes == 8) return __builtin_memcpy(&wide, from, 8), wide;
+    return __builtin_memcpy(&narrow, from, 4), narrow;
+  }
   /// False: the row is left out.
   DLBLAS_OUTLINE bool find_numbers(int64_t row) {
     for (int i = 0; i < job_.shape.indices; ++i) {
-      const int index = job_.shape.index[i];
-      if (index < 0) continue;
-      const int bytes = job_.shape.index_bytes[i];
-      const char* from =
-          static_cast<const char*>(job_.call.operands[index].data) + offset(index, row) * bytes;
-      int32_t narrow = 0;
-      if (bytes == 8)
-        __builtin_memcpy(&row_.numbers[i], from, 8);
-      else
-        __builtin_memcpy(&narrow, from, 4), row_.numbers[i] = narrow;
+      if (job_.shape.index[i] < 0) continue;
+      row_.numbers[i] = number_of(i, row);
       if (row_.numbers[i] < 0 && (job_.shape.leaves_out >> i & 1u)) return false;
     }
+    if (job_.prefetch && row + 1 < job_.call.rows) fetch_gathered(row + 1);
     return true;
+  }
+  /// Rows that numbers choose are where no hardware expects them.
+  void fetch_gathered(int64_t row) const {
+    for (int i = 0; i < job_.operands; ++i) {
+      char* base = static_cast<char*>(job_.call.operands[i].data);
+      if (!base || !((job_.shape.gathered & ~job_.written) >> i & 1u)) continue;
+      const int by = job_.shape.gathered_by[i];
+      if (job_.shape.index[by] < 0) continue;
+      const char* from = gathered(i, base, number_of(by, row));
+      const int64_t bytes = job_.call.operands[i].row * size_of(job_.types[i]);
+      for (int64_t b = 0; from && b < bytes && b < kAheadBytes; b += kLine) prefetch(from + b);
+    }
   }
   void place(int64_t row) {
     row_.index = row;
@@ -181,6 +202,28 @@ class RowWalker {
   /// Does the last stage reduce groups of columns?
   static constexpr bool kGroups =
       Wide::kStages > 0 && Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0] == kGroupScope;
+  /// What the pass that stores asks for: a store that misses the second-level cache holds up those
+  /// behind it.
+  DLBLAS_INLINE Ahead written_ahead() const {
+    Ahead ahead = ahead_;
+    if constexpr (kFetches)
+      for (int i = 0; i < job_.operands && job_.prefetch && !ahead.written; ++i) {
+        const RowTensor& t = row_.operands[i];
+        if ((job_.written & job_.at_columns & ~Wide::kStoredByKeep) >> i & 1u)
+          if (t.store < Way::kStreamF32 || t.store == Way::kBytes)
+            ahead.written = t.data + kWrittenAheadBytes;
+      }
+    return ahead;
+  }
+  DLBLAS_INLINE static void fetch_written([[maybe_unused]] const Ahead& ahead,
+                                          [[maybe_unused]] int64_t c) {
+    if constexpr (kFetches) {
+      constexpr int kBytes = size_of(Types::kOut);
+      if (ahead.written)
+        DLBLAS_UNROLL for (int b = 0; b < kRowStep * kBytes; b += kLine)
+            prefetch(ahead.written + c * kBytes + b);
+    }
+  }
   /// The pass that asks for what comes next: the one that reads a row where it is walked once, else
   /// the second. kStages is that which stores.
   static constexpr bool kFetches = Types::kKnown && !Wide::kHasHeads;
@@ -227,7 +270,9 @@ class RowWalker {
         for_ranges([&](int64_t begin, int64_t end)
                        DLBLAS_ROW_LAMBDA { reduce_into(total, S{}, begin, end, at, stats); });
         for_ranges([&](int64_t begin, int64_t end) DLBLAS_ROW_LAMBDA {
-          write_group(static_cast<float>(total), begin, end, at, stats);
+          Group group = {};
+          finalize_group(group, static_cast<float>(total), begin, end, at);
+          write_group(group, begin, end, at, stats);
         });
       } else {
         for_ranges([&](int64_t begin, int64_t end)
@@ -294,13 +339,26 @@ class RowWalker {
     const RowShape& shape = job_.shape;
     for (int group = 0; group < 2; ++group) {
       place_heads(row, group);
+      int count = 0, of[kMaxRowOperands];
+      int64_t steps[kMaxRowOperands];
+      for (int i = 0; i < job_.operands; ++i) {
+        if (!(shape.headed >> i & 1u) || !row_.operands[i].data) continue;
+        const int from = group == 1 && shape.second[i] ? shape.second[i] : i;
+        of[count] = i;
+        steps[count++] = job_.call.operands[from].head * size_of(job_.types[i]);
+      }
+      int read = 0, read_of[kMaxRowOperands];
+      for (int n = 0; n < count && job_.prefetch; ++n)
+        if (!(job_.written >> of[n] & 1u) && steps[n] > 0 && steps[n] <= kAheadBytes)
+          read_of[read++] = n;
       for (int32_t head = 0; head < shape.heads[group]; ++head) {
-        body();
-        for (int i = 0; i < job_.operands; ++i) {
-          const int from = group == 1 && shape.second[i] ? shape.second[i] : i;
-          if ((shape.headed >> i & 1u) && row_.operands[i].data)
-            row_.operands[i].data += job_.call.operands[from].head * size_of(job_.types[i]);
+        for (int r = 0; r < read; ++r) {
+          const int n = read_of[r];
+          const char* from = row_.operands[of[n]].data + kAheadBytes;
+          for (int64_t b = 0; b < steps[n]; b += kLine) prefetch(from + b);
         }
+        body();
+        for (int n = 0; n < count; ++n) row_.operands[of[n]].data += steps[n];
       }
     }
   }
@@ -458,36 +516,55 @@ class RowWalker {
                                  Access<kVectors>{row, c, kWidth, true});
     return kept;
   }
+  /// What the total of a group says, once: an access then loads its own values.
+  struct Group {
+    Kept wide;
+    typename At<1>::Kept narrow;
+  };
+  DLBLAS_INLINE static void finalize_group(Group& group, float total, int64_t c, int64_t next,
+                                           const RowState& row) {
+    group.wide = finalized<2>(total, row, c);
+    if ((next - c) % kRowStep != 0) group.narrow = finalized<1>(total, row, c);
+  }
 
-  /// A group is read for its total, and again, from cache, to be stored.
+  /// A group is read for its total, and again, from cache, to be stored: after the next one is
+  /// reduced, whose divisions then end meanwhile.
   void write_groups(int64_t begin, int64_t end) {
     using S = Stage<Wide::kStages - 1>;
     const int64_t width = job_.call.group;
     if (job_.stream && width % kRowStep == 0) start_streaming(begin, end);
     RowState row = row_;
     const auto stats = stats_;
+    const auto last = [&](int64_t c)
+                          DLBLAS_ROW_LAMBDA { return c + width < end ? c + width : end; };
+    const auto total = [&](int64_t c) DLBLAS_ROW_LAMBDA {
+      return static_cast<float>(reduce(S{}, c, last(c), row, stats));
+    };
+    Group groups[2] = {};
     row.group = begin / width;
-    for (int64_t c = begin; c < end; c += width, ++row.group) {
-      const int64_t next = c + width < end ? c + width : end;
-      write_group(static_cast<float>(reduce(S{}, c, next, row, stats)), c, next, row, stats);
+    finalize_group(groups[0], total(begin), begin, last(begin), row);
+    for (int64_t c = begin, g = 0; c < end; c += width, g ^= 1) {
+      if (c + width < end) {
+        ++row.group;
+        finalize_group(groups[g ^ 1], total(c + width), c + width, last(c + width), row);
+      }
+      write_group(groups[g], c, last(c), row, stats);
     }
   }
-  /// Columns of the group whose total this is.
-  DLBLAS_INLINE void write_group(float total, int64_t c, int64_t next, const RowState& row,
+  /// Columns of a group.
+  DLBLAS_INLINE void write_group(const Group& group, int64_t c, int64_t next, const RowState& row,
                                  const typename Wide::Stats& stats) {
-    // What the total says, once: an access then loads its own values.
-    const auto wide = finalized<2>(total, row, c);
-    typename At<1>::Kept narrow = {};
-    if ((next - c) % kRowStep != 0) narrow = finalized<1>(total, row, c);
+    [[maybe_unused]] const Ahead ahead = written_ahead();
     for_columns<1, true>(c, next, [&](auto vectors, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
       constexpr int kVectors = decltype(vectors)::vectors;
       using P = At<kVectors>;
+      if constexpr (kVectors == 2) fetch_written(ahead, at);
       Access<kVectors> access = {row, at, lanes, P::kStages == 0};
       typename P::Kept kept;
       if constexpr (kVectors == 2)
-        kept = wide;
+        kept = group.wide;
       else
-        kept = narrow;
+        kept = group.narrow;
       keep_at<kVectors, false>(kept, access);
       access.first_pass = true;
       typename P::Columns columns;
@@ -512,10 +589,10 @@ class RowWalker {
   void write_columns(int64_t begin, int64_t end) {
     const RowState row = row_;
     const typename Wide::Stats stats = stats_;
-    [[maybe_unused]] const Ahead ahead = ahead_;
+    [[maybe_unused]] const Ahead ahead = written_ahead();
     for_columns<1, true>(begin, end, [&](auto width, int, int64_t at, int lanes) DLBLAS_ROW_LAMBDA {
       constexpr int kVectors = decltype(width)::vectors;
-      if constexpr (kVectors == 2) fetch<Wide::kStages>(ahead, at);
+      if constexpr (kVectors == 2) fetch<Wide::kStages>(ahead, at), fetch_written(ahead, at);
       write_access<kVectors>(at, lanes, row, stats);
     });
   }

@@ -63,14 +63,11 @@ void constrain(const Query& q, Space& space) {
 Config heuristic(const Query& q) {
   const RowOperator& op = op_of<RowOperator>(q);
   CpuRowConfig config;
-  const bool large = bytes_of(op, q.problem) > static_cast<double>(q.device.l3_bytes);
+  const double bytes = bytes_of(op, q.problem);
+  // Others use the last cache, too: what takes more than half of it is gone before it is read.
+  const bool large = bytes > static_cast<double>(q.device.l3_bytes) / 2;
   if (large && !in_place(op, q.problem)) config.store = Store::kStreamed;
-  // Two rows to read and two to write leave the hardware's prefetchers behind; one of each does
-  // not.
-  std::int64_t read = 0, written = 0;
-  for (const RowOperandSpec& spec : op.operands)
-    if (spec.role == RowRole::kRow) ++(spec.written ? written : read);
-  if (large && read > 1 && written > 1) config.prefetch = Prefetch::kNextRow;
+  if (bytes > static_cast<double>(q.device.l2_bytes) / 2) config.prefetch = Prefetch::kNextRow;
   return table().to_config(config);
 }
 

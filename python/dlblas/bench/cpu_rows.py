@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 import dlblas
 from dlblas.bench.copying import Copy, Helper
 from dlblas.bench.timing import interleaved
@@ -93,7 +91,8 @@ def _contest(bench: Bench, problem: Problem, formula: Formula) -> Row:
     call = dlblas.get_op(problem.op, (), kwargs=named, seconds=bench.seconds)
     into = {"out": made} if outputs else {}
     total = bytes_of(problem, outputs)
-    source, to = (np.ones(total // 2, np.uint8) for _ in range(2))
+    # Memory like the operators': NumPy's has larger pages.
+    source, to = (torch.ones(total // 2, dtype=torch.uint8).numpy() for _ in range(2))
     copies = [Copy([(to, source)], bench.threads, stream) for stream in (False, True)]
     eager = functools.partial(formula, **inputs, **formula_scalars(problem))
     with torch.no_grad():
