@@ -73,3 +73,54 @@ def test_a_forked_child_multiplies(
     command = [sys.executable, "-c", PROGRAM, str(PACKAGE), pinned, rows]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+# argv: folder of the package. What is torch's around our operators computes in a child, too: the
+# parent has run parallel regions of torch's, so its threads are what a child would wait for.
+OF_TORCH = """
+import multiprocessing, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+import dlblas
+
+torch.set_num_threads(2)
+logits, target = torch.randn(100000, 16), torch.arange(100000) % 16
+x, dy = torch.randn(512, 4096), torch.randn(512, 4096)
+gamma, beta = torch.ones(4096), torch.zeros(4096)
+
+def everything():
+    loss = dlblas.cross_entropy(logits, target)
+    tables = dlblas.rope_tables(torch.arange(100000), 64)
+    v, z = x.detach().requires_grad_(), x.detach().requires_grad_()
+    gated = torch.autograd.grad(dlblas.layernorm_gated(v, gamma, beta, z), (v, z), dy)
+    grouped = dlblas.group_norm(v.view(64, 64, 512), 8, torch.ones(64), torch.zeros(64))
+    grads = torch.autograd.grad(grouped, v, dy.view(64, 64, 512))
+    norm = torch.autograd.grad(dlblas.rms_norm(v, gamma), v, dy)
+    return [loss, *tables, *gated, *grads, *norm, dlblas.matmul(x, x.T), x.clone()]
+
+def forked(wanted):
+    assert torch.get_num_threads() == 1
+    for made, right in zip(everything(), wanted, strict=True):
+        torch.testing.assert_close(made, right, rtol=1e-4, atol=1e-4)
+
+if __name__ == "__main__":
+    torch.randn(2000, 2000) @ torch.randn(2000, 2000)
+    child = multiprocessing.get_context("fork").Process(target=forked, args=(everything(),))
+    child.start()
+    child.join(60)
+    if child.exitcode is None:
+        child.kill()
+        sys.exit("the child hangs")
+    assert torch.get_num_threads() == 2
+    sys.exit(child.exitcode)
+"""
+
+
+def test_a_forked_child_computes_what_is_torchs(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("DLBLAS_CACHE", str(tmp_path))
+    command = [sys.executable, "-c", OF_TORCH, str(PACKAGE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ is named here. Read next: bindings/torch/register.cpp, _fakes.py, _autograd.py, 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Container, Iterable
 from importlib import import_module
@@ -124,6 +125,14 @@ def attach() -> str:
             _state = ""  # what follows may come back here
             try:
                 _register()
+                os.register_at_fork(after_in_child=_compute_alone)
             except Error as reason:
                 _state = str(reason)
         return _state
+
+
+def _compute_alone() -> None:
+    """In a forked child: torch's threads are not there, and a parallel region of its would wait for
+    them for ever. What is torch's around our operators (a loss's mean, gradients) has such regions.
+    """
+    torch.set_num_threads(1)
