@@ -49,7 +49,7 @@ class Judged(NamedTuple):
     allowed: Any
     size: Any
     plain: Any
-    narrow: bool  # an input has 16 bits: tensor cores cut its sums
+    cut: float  # inputs of 16 or 8 bits: tensor cores cut sums, to this part of them
     verify: Any
 
 
@@ -106,6 +106,8 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
         if dtype.itemsize == 1:  # a code is right or wrong: its own rounding is no error
             plain[i] = stored_as(dtype, plain[i]).astype(np.float64)
     narrow = any(before[n].dtype.itemsize == 2 for n in floats)
+    codes = sum(before[n].dtype.itemsize == 1 for n in floats) > 1  # that are multiplied
+    cut = 2.0**-6 if codes else 2.0**-8 if narrow else 0.0
 
     places = [i for i, result in enumerate(call.judged) if result is not None]
 
@@ -129,7 +131,7 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
         off = _row_and_column(plain[i] - ref.value)
         allowed = ref.allowed()
         yield Judged(
-            ref.name, right, ref.value, defined, allowed, size, off, narrow,
+            ref.name, right, ref.value, defined, allowed, size, off, cut,
             lambda a, i=i: verify(i, a),
         )  # fmt: skip
 
@@ -158,11 +160,11 @@ def _row_and_column(value: Any) -> Any:
 def visible(result: Judged) -> Any:
     """What an element may be off before it is called wrong: some roundings of its terms in f32, or,
     where terms cancel, what NumPy makes of it in f32; where tensor cores cut sums, a rounding of
-    bf16 of its row's or column's largest."""
+    bf16 of its row's or column's largest, of 8-bit codes four of them."""
     least = ROUNDINGS * ROUNDING * result.size
     hides = 4 * result.plain > least  # terms cancel: NumPy's few samples tell little of the worst
     least = np.where(hides, 32 * result.plain, least)
-    return np.maximum(least, 2.0**-8 * _row_and_column(result.value)) if result.narrow else least
+    return np.maximum(least, result.cut * _row_and_column(result.value))
 
 
 def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:

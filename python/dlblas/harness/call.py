@@ -55,7 +55,7 @@ class Call:
         self.form = registry.inplace_form(case.op) if case.layout == INPLACE else None
         if case.layout == INPLACE and self.form is None:
             raise SkippedCase("the operator has no in-place form")
-        specs = facts["tensors"]
+        self._specs = specs = facts["tensors"]
         self.leading = {d["text"] for t in specs for d in t["dims"] if d["leading"]}
         sizes: dict[str, Any] | None = case.dims
         if case.layout == "mixed_leading" and self.leading:
@@ -119,8 +119,11 @@ class Call:
             raise SkippedCase("does not fit into this GPU's memory") from None
 
     def _dtype(self, spec: dict[str, Any]) -> str:
-        fits = self.case.dtype in spec["dtypes"] or spec["like"]
-        return self.case.dtype if fits else str(spec["dtypes"][0])
+        if self.case.dtype in spec["dtypes"]:
+            return self.case.dtype
+        if spec["like"]:  # of codes, which the case's dtype may be none of
+            return self._dtype(next(t for t in self._specs if t["name"] == spec["like"]))
+        return str(spec["dtypes"][0])
 
     def named(self) -> dict[str, Any]:
         return {**{name: tensor.argument for name, tensor in self.inputs.items()}, **self.scalars}
