@@ -8,12 +8,13 @@ namespace dlblas::gemm {
 
 OperatorDef grouped_gemm_rows();
 OperatorDef grouped_gemm_rows() {
-  static constexpr GroupedOp kOp = {"grouped_gemm_rows", GroupKind::kRows, kRowsM,
-                                    kRowsN,         kRowsK,           kRowsE};
+  static constexpr GroupedOp kOp = {
+      "grouped_gemm_rows", GroupKind::kRows, kRowsM, kRowsN, kRowsK, kRowsE};
   OperatorDef def;
   def.family = "gemm";
   def.schema =
-      "grouped_gemm_rows(a: f[M, K], weight: like(a)[E, N, K], offsets: index[E+1] ~ offsets<=M, *, "
+      "grouped_gemm_rows(a: f[M, K], weight: like(a)[E, N, K], offsets: index[E+1] ~ offsets<=M, "
+      "*, "
       "out_dtype: dtype(f) = none) -> out: out_dtype|like(a)[M, N] where M: bucket(tokens)";
   def.formula = "out[m] = a[m] · weight[e]ᵀ for offsets[e] ≤ m < offsets[e + 1]";
   def.letters = {"M", "K", "E", "N"};
