@@ -102,15 +102,17 @@ __device__ __forceinline__ GroupTile find_tile(const GroupCall& p, uint32_t tile
 }
 
 /// A block's tile as a product of its own: whose a, b and out are the group's, and where in it.
-struct GroupPlace {
+struct GroupEntered {
   bool there;
   uint32_t m, n;  // tile of rows, tile of columns
+  GroupRange range;
 };
 
 /// Turns `p`, the first group's product, into that of the group which `tile` belongs to.
 template <GroupTraits G, int kBlockM, int kBlockN, int kBand, typename Epilogue>
-__device__ __forceinline__ GroupPlace enter_group(GemmParams<Epilogue>& p, const GroupCall& groups,
-                                                  DType type, uint32_t tile) {
+__device__ __forceinline__ GroupEntered enter_group(GemmParams<Epilogue>& p,
+                                                    const GroupCall& groups, DType type,
+                                                    uint32_t tile) {
   const auto columns = static_cast<uint32_t>((p.gemm.n + kBlockN - 1) / kBlockN);
   GroupTile at;
   if constexpr (G.kind == GroupKind::kDepth) {
@@ -119,7 +121,7 @@ __device__ __forceinline__ GroupPlace enter_group(GemmParams<Epilogue>& p, const
     at = {group_range<G>(groups, static_cast<int32_t>(group)), tile - group * rows * columns, rows};
   } else {
     at = find_tile<G, kBlockM>(groups, tile, columns);
-    if (at.range.group < 0) return {false, 0, 0};
+    if (at.range.group < 0) return {false, 0, 0, at.range};
   }
   const int64_t size = size_of(type), group = at.range.group, begin = at.range.begin;
   int64_t a = group * groups.a_group, b = group * groups.b_group, out = group * groups.out_group;
@@ -139,7 +141,7 @@ __device__ __forceinline__ GroupPlace enter_group(GemmParams<Epilogue>& p, const
   const uint32_t in_band = kBand * columns, first = at.place / in_band * kBand;
   const uint32_t rest = at.place % in_band, left = at.rows - first;
   const uint32_t height = left < kBand ? left : kBand;
-  return {true, first + rest % height, rest / height};
+  return {true, first + rest % height, rest / height, at.range};
 }
 
 }  // namespace dlblas

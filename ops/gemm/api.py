@@ -44,6 +44,8 @@ _THERE = "tensor, token or group128"
 _grouped_rows = FUNCTIONS["grouped_gemm_rows"].call
 _grouped_masked = FUNCTIONS["grouped_gemm_masked"].call
 _grouped_k = FUNCTIONS["grouped_gemm_k"].call
+_grouped_rows_block = FUNCTIONS["grouped_gemm_rows_block"].call
+_grouped_masked_block = FUNCTIONS["grouped_gemm_masked_block"].call
 
 
 def bmm(
@@ -357,6 +359,8 @@ def grouped_gemm(
     offsets: Any = None,
     *,
     masked_m: Any = None,
+    a_scale: Any = None,
+    b_scale: Any = None,
     out_dtype: Any = None,
     out: Any = None,
 ) -> Any:
@@ -372,12 +376,17 @@ def grouped_gemm(
     - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,
       the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``).
 
+    With ``a_scale`` ``[M, ceil(K/128)]`` (masked ``[E, M, ceil(K/128)]``) and ``b_scale``
+    ``[E, ceil(N/128), ceil(K/128)]``, f32, the first two take f8 codes, and out is bf16:
+    ``(a_scale · b_scale) · (a · bᵀ)`` of every 128 of K, added in f32
+    (``grouped_gemm_rows_block``, ``grouped_gemm_masked_block``).
+
     Matrices lie as a linear layer has them; ``[E, K, N]`` is ``b.transpose(1, 2)``, any strides are
     taken. Groups may be empty. f32, f16 or bf16, sums in f32, one rounding; the same results in
     every run. Rows that no group has are not written. Offsets and counts, i32 or i64, stay on the
     device: nothing waits for a GPU to see them, and what is launched depends on none of them.
     ``out``: where the result goes. Errors: ArgumentError for both of offsets and masked_m, or
-    neither; ShapeMismatchError and others of the operators.
+    neither, and for one scale alone; ShapeMismatchError and others of the operators.
     Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
     """
     if (offsets is None) == (masked_m is None):
@@ -386,6 +395,16 @@ def grouped_gemm(
             f"grouped_gemm: offsets is ambiguous; expected offsets or masked_m, got {got}",
             "grouped_gemm", "offsets", "offsets or masked_m", got,
         )  # fmt: skip
+    if (a_scale is None) != (b_scale is None):
+        missing = "a_scale" if a_scale is None else "b_scale"
+        raise ArgumentError.from_library(
+            f"grouped_gemm: {missing} is missing; expected both scales or none, got one",
+            "grouped_gemm", missing, "both scales or none", "one",
+        )  # fmt: skip
+    if a_scale is not None:
+        scaled = _grouped_rows_block if masked_m is None else _grouped_masked_block
+        sizes = offsets if masked_m is None else masked_m
+        return scaled(a, b, sizes, a_scale, b_scale, out_dtype=out_dtype, out=out)
     if masked_m is not None:
         return _grouped_masked(a, b, masked_m, out_dtype=out_dtype, out=out)
     form = _grouped_k if len(b.shape) == 2 else _grouped_rows

@@ -18,6 +18,7 @@ struct GroupedOp {
   const char* name;
   GroupKind kind;
   int m, n, k, groups;
+  int out = kGroupedOut;  // tensor: behind other inputs, scales say
 };
 
 /// A call's products as those of strided matrices: strides in elements; what one group adds to.

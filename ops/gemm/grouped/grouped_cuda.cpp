@@ -150,11 +150,14 @@ GroupedTraits grouped_traits(const GroupedOp& op, const Problem& p, std::int32_t
 
 std::string grouped_literal(const GroupedTraits& s) {
   return text("dlblas::gemm::GroupedTraits{", kernels::gemm_traits_table().literal(s.gemm), ", ",
-              groups_table().literal(s.groups), ", ", out_table().literal(s.out), "}");
+              groups_literal(s.groups), ", ", out_literal(s.out), "}");
 }
+std::string groups_literal(const GroupTraits& traits) { return groups_table().literal(traits); }
+std::string out_literal(const GemmOutTraits& traits) { return out_table().literal(traits); }
 
 std::int64_t grouped_blocks(const GroupedOp& op, std::int64_t m, std::int64_t n,
                             std::int64_t groups, std::int64_t block_m, std::int64_t block_n) {
+  if (groups == 0) return 1;  // which finds nothing to do: a grid has blocks
   const std::int64_t columns = ceil_div(n, block_n);
   if (op.kind == GroupKind::kRows) return most_row_tiles(m, groups, block_m) * columns;
   return groups * ceil_div(m, block_m) * columns;
@@ -208,8 +211,12 @@ double grouped_tiles(const GroupedOp& op, const Problem& p, int block_m, int blo
 
 std::vector<Implementation> grouped_cuda(const GroupedOp& op) {
   const char* const hash = source_hash("ops/gemm/grouped/grouped_cuda.cpp");
-  return {grouped_wgmma(op), kernels::make_cuda<Mma>("cuda_mma", hash, &op),
-          kernels::make_cuda<Fma>("cuda_fma", hash, &op)};
+  std::vector<Implementation> all;
+  // The copy engine cannot cut where a group's rows end inside a step of K.
+  if (op.kind != GroupKind::kDepth) all.push_back(grouped_wgmma(op));
+  all.push_back(kernels::make_cuda<Mma>("cuda_mma", hash, &op));
+  all.push_back(kernels::make_cuda<Fma>("cuda_fma", hash, &op));
+  return all;
 }
 
 }  // namespace dlblas::gemm

@@ -16,7 +16,10 @@ struct GroupedGpuParams {
 };
 GroupedGpuParams grouped_gpu_params(const GroupedOp& op, const Args& args);
 GroupedTraits grouped_traits(const GroupedOp& op, const Problem& problem, std::int32_t span);
+/// As C++ text, for the JIT.
 std::string grouped_literal(const GroupedTraits& traits);
+std::string groups_literal(const GroupTraits& traits);
+std::string out_literal(const GemmOutTraits& traits);
 
 /// Blocks that cover every division into groups.
 std::int64_t grouped_blocks(const GroupedOp& op, std::int64_t m, std::int64_t n,

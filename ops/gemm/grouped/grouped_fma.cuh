@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kGroupedFmaTiles[T.tile].threads(),
   using Shape = FmaShape<S.gemm, C, 1>;
   extern __shared__ __align__(16) float shared[];
   GemmParams<Epilogue> mine = p.product;
-  const GroupPlace place =
+  const GroupEntered place =
       enter_group<S.groups, C.block_m, C.block_n, 8>(mine, p.groups, S.gemm.type, blockIdx.x);
   if (!place.there) return;
   const int64_t m0 = static_cast<int64_t>(place.m) * C.block_m;

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kGroupedMmaTiles[T.tile].threads())
   using Epilogue = GroupedEpilogue<S.out>;
   extern __shared__ __align__(128) unsigned char shared[];
   GemmParams<Epilogue> mine = p.product;
-  const GroupPlace place = enter_group<S.groups, C.block_m, C.block_n, C.group_m>(
+  const GroupEntered place = enter_group<S.groups, C.block_m, C.block_n, C.group_m>(
       mine, p.groups, S.gemm.type, blockIdx.x);
   if (!place.there) return;
   MmaPlace at;

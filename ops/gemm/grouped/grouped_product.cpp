@@ -28,7 +28,7 @@ GroupedProduct grouped_product(const GroupedOp& op, const Args& args) {
   p.a = matrix_of(args.tensors[kGroupedA]), p.b = matrix_of(args.tensors[kGroupedB]);
   if (by_depth) p.a = transposed(p.a);
   if (!by_depth) p.b = transposed(p.b);  // rows of a weight are columns of the product
-  p.out = matrix_of(args.tensors[kGroupedOut]);
+  p.out = matrix_of(args.tensors[op.out]);
   p.m = args.letters[op.m], p.n = args.letters[op.n];
   p.k = args.letters[op.k], p.groups = args.letters[op.groups];
   return p;
@@ -49,15 +49,14 @@ double grouped_multiply_adds(const GroupedOp& op, const Problem& p) {
 double grouped_bytes(const GroupedOp& op, const Problem& p) {
   const double m = size_of_letter(p, op.m), n = size_of_letter(p, op.n),
                k = size_of_letter(p, op.k), groups = size_of_letter(p, op.groups);
-  const double in = size_of(p.tensors[kGroupedA].dtype),
-               out = size_of(p.tensors[kGroupedOut].dtype);
+  const double in = size_of(p.tensors[kGroupedA].dtype), out = size_of(p.tensors[op.out].dtype);
   if (op.kind == GroupKind::kDepth) return (m + n) * k * in + groups * m * n * out;
   const double rows = op.kind == GroupKind::kMasked ? groups * m : m;
   return (rows * k + std::min(groups, rows) * n * k) * in + rows * n * out;
 }
 
 Bound grouped_bound(const GroupedOp& op, const Problem& p) {
-  const FloatTraits out = float_traits(p.tensors[kGroupedOut].dtype);
+  const FloatTraits out = float_traits(p.tensors[op.out].dtype);
   const double count = size_of_letter(p, op.k) + 2;
   return {.magnitude = kRounding,
           .value = out.eps / 2 * (1 + kRounding),

@@ -46,10 +46,11 @@ AUTOGRAD: dict[str, dict[str, str]] = {"grouped_gemm_rows": {"formula": "gradien
 # Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
-        "`grouped_gemm`: `grouped_gemm_rows`, `grouped_gemm_masked`, `grouped_gemm_k`",
+        "`grouped_gemm`: `grouped_gemm_rows`, `grouped_gemm_masked`, also of f8 with scales of "
+        "blocks; `grouped_gemm_k`; `fused_moe`",
         "`a[m] · weight[e]ᵀ` of each group of rows; of the first rows of each expert; sums over "
-        "each group's rows",
+        "each group's rows; gated experts of each token",
         "matmul's code, a group at a time",
-        "mma.sync (sm_80 and later); IEEE f32, any layout",
+        "WGMMA (Hopper); mma.sync (sm_80 and later); IEEE f32, any layout",
     ),
 ]

@@ -1,0 +1,189 @@
+// Grouped products of f8 with scales of blocks, sm_80 and later, any layout: a block has a tile of
+// one group. Codes become f16, which holds them all, and mma.sync multiplies 128 of K; then the
+// sums are multiplied by their factor and added in f32.
+// In: codes, scales, sizes of groups. Out: rows of the groups alone, rounded once.
+//
+//   registers ← global (128 of K)   while   sums of the 128 before, from shared memory
+//
+// Four neighbours of K are one word of a thread's: K is permuted alike in a and weight.
+// Flow: call > validate > select > compile > [launch].  Read next: grouped_block_config.hpp,
+// device/gemm/groups.cuh.
+#pragma once
+
+#include "device/gemm/epilogue.cuh"
+#include "device/gemm/groups.cuh"
+#include "device/mma.cuh"
+#include "ops/gemm/grouped_block/grouped_block_config.hpp"
+
+namespace dlblas::gemm {
+
+/// For enter_group, which moves `out`.
+template <GemmOutTraits T>
+struct GroupedBlockEpilogue {
+  using Params = GroupedBlockOut;
+  static constexpr int kParts = 1;
+  static constexpr int kOutBytes = size_of(T.type);
+};
+
+/// Four codes of a word as two words of two f16.
+template <DType kType>
+__device__ __forceinline__ void codes_to_f16(uint32_t codes, uint32_t& low, uint32_t& high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  if constexpr (kType == DType::kF8E4M3)
+    asm("{\n\t.reg .b16 l, h;\n\tmov.b32 {l, h}, %2;\n\t"
+        "cvt.rn.f16x2.e4m3x2 %0, l;\n\tcvt.rn.f16x2.e4m3x2 %1, h;\n\t}"
+        : "=r"(low), "=r"(high)
+        : "r"(codes));
+  else
+    asm("{\n\t.reg .b16 l, h;\n\tmov.b32 {l, h}, %2;\n\t"
+        "cvt.rn.f16x2.e5m2x2 %0, l;\n\tcvt.rn.f16x2.e5m2x2 %1, h;\n\t}"
+        : "=r"(low), "=r"(high)
+        : "r"(codes));
+#else
+  low = pack_pair<DType::kF16>(unpack_one<kType>(codes), unpack_one<kType>(codes >> 8));
+  high = pack_pair<DType::kF16>(unpack_one<kType>(codes >> 16), unpack_one<kType>(codes >> 24));
+#endif
+}
+
+/// kRows rows × 128 of K, in runs of 16 codes: from global memory to registers to shared memory.
+template <int kRows, bool kWhole>
+struct BlockTileLoader {
+  static constexpr int kPitch = 144;  // bytes from row to row: lanes meet all banks
+  static constexpr int kRuns = kRows * 8, kCount = kRuns / kGroupedBlockThreads;
+  static_assert(kRuns % kGroupedBlockThreads == 0);
+  const uint8_t* base;
+  int64_t row_stride, k_stride, rows_left;
+
+  __device__ __forceinline__ void load(uint4 (&runs)[kCount], int64_t k0, int64_t depth) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int run = static_cast<int>(threadIdx.x) + i * kGroupedBlockThreads;
+      const int row = run / 8;
+      const int64_t k = k0 + run % 8 * 16;
+      uint32_t words[4] = {};
+      if (row < rows_left && k < depth) {
+        const uint8_t* const from = base + row * row_stride + k * k_stride;
+        if constexpr (kWhole) {
+          runs[i] = *reinterpret_cast<const uint4*>(from);
+          continue;
+        }
+#pragma unroll
+        for (int j = 0; j < 16; ++j)
+          if (k + j < depth) words[j / 4] |= uint32_t{from[j * k_stride]} << (j % 4 * 8);
+      }
+      runs[i] = {words[0], words[1], words[2], words[3]};
+    }
+  }
+  __device__ __forceinline__ void store(const uint4 (&runs)[kCount], unsigned char* tile) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int run = static_cast<int>(threadIdx.x) + i * kGroupedBlockThreads;
+      *reinterpret_cast<uint4*>(tile + run / 8 * kPitch + run % 8 * 16) = runs[i];
+    }
+  }
+};
+
+template <GroupedBlockTraits S>
+__device__ __forceinline__ float block_scale(const void* scales, int64_t at) {
+  constexpr int kAlign = S.aligned_scales ? 4 : 1;
+  return float_from_bits(load_vec<DType::kF32, 1, kAlign>(scales, at).words[0]);
+}
+
+template <GroupedBlockTraits S, GroupedBlockConfig T>
+__global__ void __launch_bounds__(kGroupedBlockThreads)
+    grouped_block(const __grid_constant__ GroupedBlockParams p) {
+  constexpr GroupedBlockTile C = kGroupedBlockTiles[T.tile];
+  constexpr int kRows = C.block_m / C.warps_m / 16, kEights = C.block_n / C.warps_n / 8;
+  using Epilogue = GroupedBlockEpilogue<S.out>;
+  using LoadA = BlockTileLoader<C.block_m, S.whole>;
+  using LoadB = BlockTileLoader<C.block_n, S.whole>;
+  static_assert(C.warps_m * C.warps_n * 32 == kGroupedBlockThreads && 128 % C.block_n == 0);
+  __shared__ __align__(16) unsigned char a_tile[C.block_m * LoadA::kPitch];
+  __shared__ __align__(16) unsigned char b_tile[C.block_n * LoadB::kPitch];
+
+  GemmParams<Epilogue> mine = {p.gemm, p.epilogue};
+  const GroupEntered at =
+      enter_group<S.groups, C.block_m, C.block_n, 8>(mine, p.groups, S.type, blockIdx.x);
+  if (!at.there) return;
+  const int64_t m0 = static_cast<int64_t>(at.m) * C.block_m,
+                n0 = static_cast<int64_t>(at.n) * C.block_n;
+  const GemmCall& g = mine.gemm;
+  const LoadA a = {static_cast<const uint8_t*>(g.a) + m0 * g.a_row, g.a_row, g.a_col, g.m - m0};
+  const LoadB b = {static_cast<const uint8_t*>(g.b[0]) + n0 * g.b_col, g.b_col, g.b_row, g.n - n0};
+
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int row0 = warp / C.warps_n * (C.block_m / C.warps_m) + lane / 4;  // of this lane's first
+  const int col0 = warp % C.warps_n * (C.block_n / C.warps_n);
+  const int64_t first_scale =
+      at.range.group * p.a_scale_group + (at.range.begin + m0) * p.a_scale_row;
+  const int64_t weight_scale =
+      at.range.group * p.weight_scale_group + n0 / 128 * p.weight_scale_row;
+
+  uint4 next_a[LoadA::kCount], next_b[LoadB::kCount];
+  a.load(next_a, 0, g.k);
+  b.load(next_b, 0, g.k);
+  float total[kRows][kEights][4] = {};
+  for (int64_t part = 0; part * 128 < g.k; ++part) {
+    __syncthreads();  // the tiles before these have been read
+    a.store(next_a, a_tile);
+    b.store(next_b, b_tile);
+    __syncthreads();
+    a.load(next_a, part * 128 + 128, g.k);
+    b.load(next_b, part * 128 + 128, g.k);
+    const float of_weight =
+        block_scale<S>(p.weight_scale, weight_scale + part * p.weight_scale_col);
+    float factors[kRows][2];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = row0 + i * 16 + h * 8;
+        factors[i][h] = 0;
+        if (m0 + row < g.m)
+          factors[i][h] = of_weight * block_scale<S>(p.a_scale, first_scale + row * p.a_scale_row +
+                                                                    part * p.a_scale_col);
+      }
+    float sums[kRows][kEights][4] = {};
+#pragma unroll
+    for (int step = 0; step < 8; ++step) {
+      uint32_t wa[kRows][4];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const unsigned char* const from =
+              a_tile + (row0 + i * 16 + h * 8) * LoadA::kPitch + step * 16 + lane % 4 * 4;
+          codes_to_f16<S.type>(*reinterpret_cast<const uint32_t*>(from), wa[i][h], wa[i][h + 2]);
+        }
+#pragma unroll
+      for (int j = 0; j < kEights; ++j) {
+        uint32_t low, high;
+        const unsigned char* const from =
+            b_tile + (col0 + j * 8 + lane / 4) * LoadB::kPitch + step * 16 + lane % 4 * 4;
+        codes_to_f16<S.type>(*reinterpret_cast<const uint32_t*>(from), low, high);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) mma_16x8x16<false>(sums[i][j], wa[i], low, high);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kEights; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          total[i][j][e] = fmaf(factors[i][e / 2], sums[i][j][e], total[i][j][e]);
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i)
+#pragma unroll
+    for (int j = 0; j < kEights; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int64_t m = m0 + row0 + i * 16 + h * 8, n = n0 + col0 + j * 8 + lane % 4 * 2;
+        if (m < g.m && n < g.n)
+          store_values<S.out, 2>(mine.epilogue.out, GemmAt{m, n, g.n},
+                                 [&](int c) { return total[i][j][h * 2 + c]; });
+      }
+}
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,41 @@
+// What the host code and the CUDA kernel of grouped products with scales of blocks share.
+// Read next: grouped_block.cuh, device/gemm/groups_config.hpp.
+#pragma once
+
+#include "device/gemm/groups_config.hpp"
+
+namespace dlblas::gemm {
+
+struct GroupedBlockTraits {
+  DType type;  // of a and weight: f8
+  GroupTraits groups;
+  GemmOutTraits out;
+  bool whole;           // rows of a and weight come in runs of 16 bytes, and K in whole ones
+  bool aligned_scales;  // to their size
+};
+struct GroupedBlockConfig {
+  int32_t tile;
+};
+struct GroupedBlockTile {
+  int32_t block_m, block_n, warps_m, warps_n;
+};
+/// Columns of a tile lie in one block of scales.
+inline constexpr GroupedBlockTile kGroupedBlockTiles[] = {
+    {64, 64, 2, 2}, {32, 128, 1, 4}, {16, 128, 1, 4}};
+inline constexpr int kGroupedBlockCount = sizeof kGroupedBlockTiles / sizeof kGroupedBlockTiles[0];
+inline constexpr int kGroupedBlockThreads = 128;
+
+struct GroupedBlockOut {
+  GemmOut out;
+};
+struct GroupedBlockParams {
+  GemmCall gemm;
+  GroupedBlockOut epilogue;
+  GroupCall groups;
+  const void* a_scale;
+  const void* weight_scale;
+  int64_t a_scale_group, a_scale_row, a_scale_col;  // of a group: masked ones alone
+  int64_t weight_scale_group, weight_scale_row, weight_scale_col;
+};
+
+}  // namespace dlblas::gemm

@@ -1,0 +1,39 @@
+"""grouped_gemm_rows_block once more, in NumPy and f64: what the oracle is checked against.
+
+Written from the contract, not from the C++; rows that no group has are 0, and are not compared.
+Read next: ops/gemm/grouped_block/grouped_block_ref.hpp, docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def scaled(a: Any, weight: Any, rows: Any, blocks: Any) -> Any:
+    """Of one group."""
+    out = np.zeros((a.shape[0], weight.shape[0]))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for part in range(rows.shape[1]):
+            k = slice(128 * part, 128 * part + 128)
+            columns = np.repeat(blocks[:, part], 128)[: weight.shape[0]]
+            factors = np.multiply.outer(rows[:, part], columns).astype(np.float64)
+            out += factors * np.einsum("mk,nk->mn", a[:, k], weight[:, k])
+    return out
+
+
+def grouped_gemm_rows_block(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
+    a, weight = tensors["a"], tensors["weight"]
+    rows, blocks = (tensors[name].astype(np.float32) for name in ("a_scale", "weight_scale"))
+    sizes = tensors["offsets"].astype(np.int64)
+    out = np.zeros((*a.shape[:-1], weight.shape[1]))
+    for e, matrix in enumerate(weight):
+        group = slice(sizes[e], sizes[e + 1])
+        out[group] = scaled(a[group], matrix, rows[group], blocks[e])
+    return (out,)
+
+
+FORMULAS = {"grouped_gemm_rows_block": grouped_gemm_rows_block}

@@ -1,0 +1,38 @@
+"""Docstring pieces of grouped_gemm_rows_block. Pure data: no imports, nothing computed."""
+
+DOCS: dict[str, dict[str, str]] = {
+    "grouped_gemm_rows_block": {
+        "summary": "grouped_gemm_rows of f8 codes, with scales of rows of 128 and of 128 × 128.",
+        "formula": ("out[m] = Σ over 128 of K of (a_scale · weight_scale) · (a[m] · weight[e]ᵀ)"),
+        "shapes": (
+            "a [M, K], a_scale [M, ceil(K/128)], weight [E, N, K], weight_scale [E, ceil(N/128), "
+            "ceil(K/128)], offsets [E + 1], ascending, any strides -> out [M, N]."
+        ),
+        "dtypes": (
+            "a f8e4m3 or f8e5m2; weight a's dtype; scales f32; offsets i32 or i64; out bf16, or "
+            "f32, f16, bf16 by out_dtype."
+        ),
+        "aliasing": "out overlaps no input; inputs are never written.",
+        "numerics": (
+            "Products are exact, sums of 128 are f32, and so are factors and the sum over K: no "
+            "short accumulation of f8 tensor cores. One rounding at the store; the same results in "
+            "every run. Rows that no group has are not written."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then."
+        ),
+        "source": "DeepSeek-V3, 2024; DeepGEMM, 2025.",
+    },
+}
+
+# Argument -> what it is, in which unit.
+ARGUMENTS: dict[str, str] = {
+    "a": "codes of rows, those of a group side by side",
+    "weight": "a matrix of each group, as a linear layer has it",
+    "offsets": "where groups begin, and the end; read on the device alone",
+    "a_scale": 'what 128 codes of a row of a are multiplied by: quantize\'s "group128"',
+    "weight_scale": 'what a block of 128 × 128 is: quantize\'s "block128" of each matrix',
+    "out_dtype": "dtype of the result; without it, bf16",
+}
+
+LETTERS: dict[str, str] = {}
