@@ -21,13 +21,15 @@ list(SORT headers)
 set(rows "")
 foreach(header IN LISTS headers)
   file(READ "${TREE}/${header}" source)
-  string(APPEND rows "    {\"${header}\", R\"dlblas(${source})dlblas\"},\n")
+  string(APPEND rows "    {\"${header}\", R\"dlblas(${source})dlblas\"sv},\n")
 endforeach()
 set(text "// Made by cmake/embedded_headers.cmake.
 #include \"jit/headers.hpp\"
 
 namespace dlblas::jit::detail {
 namespace {
+using namespace std::string_view_literals;
+// Lengths come with the literals: counting a megabyte exceeds what a compiler evaluates.
 constexpr Embedded kTable[] = {
 ${rows}};
 }  // namespace

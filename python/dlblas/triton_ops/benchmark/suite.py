@@ -233,8 +233,8 @@ def _eager_gated_mlp(
     x: torch.Tensor, gate_weight: torch.Tensor, up_weight: torch.Tensor, activation: str
 ) -> torch.Tensor:
     linear, act = torch.nn.functional.linear, getattr(torch.nn.functional, activation)
-    out: torch.Tensor = linear(x, gate_weight) * act(linear(x, up_weight))
-    return out
+    y: torch.Tensor = linear(x, gate_weight) * act(linear(x, up_weight))
+    return y
 
 
 def _device_row(gpu: bool) -> dict[str, Any]:

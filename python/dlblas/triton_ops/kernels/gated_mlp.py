@@ -6,8 +6,6 @@ Read next: ops/mlp/api.py (the function), ../../nn/gated_mlp.py (the module).
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from ..._faces import fused_gated_mlp
@@ -30,14 +28,14 @@ def fused_gated_mlp_reference(
 ) -> torch.Tensor:
     """``(x · gate_weightᵀ) ⊙ act(x · up_weightᵀ)`` in f32, rounded to x's dtype; ``activation`` is
     ``silu`` or ``gelu`` (erf), on the up branch. ArgumentError, a ValueError, for another one."""
-    functions: dict[str, Any] = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu}
-    if activation not in functions:
+    if activation not in ("silu", "gelu"):
         raise ArgumentError(f'activation must be "silu" or "gelu", got {activation!r}')
     wide = x.float()
     gate = torch.nn.functional.linear(wide, gate_weight.float())
     up = torch.nn.functional.linear(wide, up_weight.float())
-    out: torch.Tensor = gate * functions[activation](up)
-    return out.to(x.dtype)
+    act = torch.nn.functional.silu if activation == "silu" else torch.nn.functional.gelu
+    y: torch.Tensor = gate * act(up)
+    return y.to(x.dtype)
 
 
 gated_mlp_reference = fused_gated_mlp_reference  # their name
