@@ -1,8 +1,7 @@
 // Attention on NVIDIA GPUs, below the operators: cuda_wgmma for Hopper and heads of 64, 128 and
-// 256, cuda_mma for f16 and bf16 with heads up to 256,
-// cuda_rows for everything. In: Problem, Config; Args. Out: Kernel and its source; launches.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: attention_mma.cuh,
-// attention_rows.cuh.
+// 256, cuda_mma for f16 and bf16 with heads up to 256, cuda_rows for everything. In: Problem,
+// Config; Args. Out: Kernel and its source; launches. Flow: call > validate > [select] > [compile]
+// > [launch].  Read next: attention_wgmma.cuh, attention_mma.cuh, attention_rows.cuh.
 #include "generated/source_hashes.hpp"
 #include "ops/attention/attention_cuda_host.hpp"
 
@@ -379,10 +378,11 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
 }  // namespace
 
 std::vector<Implementation> attention_cuda(const AttentionOp& op) {
-  return {
-      kernels::make_cuda<MmaForm>("cuda_mma", source_hash("ops/attention/attention_cuda.cpp"), &op),
-      kernels::make_cuda<RowsForm>("cuda_rows", source_hash("ops/attention/attention_cuda.cpp"),
-                                   &op)};
+  const char* hash = source_hash("ops/attention/attention_cuda.cpp");
+  Implementation wgmma = kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op);
+  wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
+  return {wgmma, kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
+          kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
 }
 
 }  // namespace dlblas::attention
