@@ -176,10 +176,12 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
     const AttentionOp& op = op_of(q);
     const std::int64_t rows = op.packed() ? 64 : dim(q, op.q_rows) * dim(q, op.group);
     Config c;
-    if (rows <= 32) c.warps = rows <= 16 ? 1 : 2;
     while (c.keys > 16 && !fits(q, c)) c.keys /= 2;
+    if (rows <= 32) c.warps = rows <= 16 ? 1 : 2;
     return c;
   }
+  /// A row's bits depend on the blocks of keys alone, which preset() makes of the heads' size.
+  static Problem typical(const Problem& problem) { return problem; }
   static double milliseconds(const Query& q, const Config&) {
     constexpr double kProducts = 0.35, kBytes = 0.5;  // of the peaks; not measured yet
     return attention_ms(q, op_of(q), 2 / kProducts, 1 / kBytes);
@@ -212,6 +214,11 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
                          kMostShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
     return supports_sizes(q, op_of(q));
   }
+  static Support same_bits(const Query& q) {
+    if (MmaForm::supports(q)) return Support::no("cuda_mma adds in another order");
+    return Support::yes();
+  }
+  static Problem typical(const Problem& problem) { return problem; }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
     space.require(table(), "shared memory holds the queries",
@@ -272,6 +279,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
     }
     return supports_sizes(q, op);
   }
+  static Support same_bits(const Query&) { return Support::no("cuda_mma adds in another order"); }
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
   static std::int64_t bytes(const Query& q, const Config& c) {
     const std::int64_t d = dim(q, op_of(q).d);
