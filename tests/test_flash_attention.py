@@ -142,6 +142,21 @@ def test_fused_rotary_and_fa_is_both() -> None:
     assert torch.equal(q, before[0]) and torch.equal(k, before[1])
     with pytest.raises(dlblas.errors.ShapeMismatchError, match="cos"):
         dlblas.fused_rotary_and_fa(q, k, v, cos[:4], sin)
+    (weights,) = drawn(made.shape)
+    grads = []
+    for rotary in (False, True):
+        own = [t.clone().requires_grad_() for t in (q, k, v)]
+        if rotary:
+            o = FusedRotaryAndFA.apply(*own, cos, sin)
+        else:
+            turned = [
+                x * cos[:, None] + torch.cat((-x[..., 8:], x[..., :8]), -1) * sin[:, None]
+                for x in own[:2]
+            ]
+            o = attention(*turned, own[2], False, None, 0.0)[0]
+        grads.append(torch.autograd.grad((o * weights).sum(), own))
+    for mine, its in zip(*grads, strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,8 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
 
     q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]``,
     ``[S, D]`` or ``[B, S, 1, D]``, where B may be 1. q and k stay as they are. Two launches;
-    rotated heads are rounded to q's dtype. Errors: ShapeMismatchError for other tables, and those
+    rotated heads are rounded to q's dtype. No gradient of q and k: that is
+    ``dlblas.kernels.fused_rotary_and_fa``'s. Errors: ShapeMismatchError for other tables, and those
     of ``apply_rotary_pos_emb`` and ``flash_attention_lse``. Source: Su et al., RoFormer, 2021;
     Dao, FlashAttention-2, 2023.
     """

@@ -1,8 +1,7 @@
 // Attention on NVIDIA GPUs, below the operators: cuda_wgmma for Hopper and heads of 64, 128 and
-// 256, cuda_mma for f16 and bf16 with heads up to 256,
-// cuda_rows for everything. In: Problem, Config; Args. Out: Kernel and its source; launches.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: attention_mma.cuh,
-// attention_rows.cuh.
+// 256, cuda_mma for f16 and bf16 with heads up to 256, cuda_rows for everything. In: Problem,
+// Config; Args. Out: Kernel and its source; launches. Flow: call > validate > [select] > [compile]
+// > [launch].  Read next: attention_wgmma.cuh, attention_mma.cuh, attention_rows.cuh.
 #include "generated/source_hashes.hpp"
 #include "ops/attention/attention_cuda_host.hpp"
 
@@ -177,10 +176,12 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
     const AttentionOp& op = op_of(q);
     const std::int64_t rows = op.packed() ? 64 : dim(q, op.q_rows) * dim(q, op.group);
     Config c;
-    if (rows <= 32) c.warps = rows <= 16 ? 1 : 2;
     while (c.keys > 16 && !fits(q, c)) c.keys /= 2;
+    if (rows <= 32) c.warps = rows <= 16 ? 1 : 2;
     return c;
   }
+  /// A row's bits depend on the blocks of keys alone, which preset() makes of the heads' size.
+  static Problem typical(const Problem& problem) { return problem; }
   static double milliseconds(const Query& q, const Config&) {
     constexpr double kProducts = 0.35, kBytes = 0.5;  // of the peaks; not measured yet
     return attention_ms(q, op_of(q), 2 / kProducts, 1 / kBytes);
@@ -213,6 +214,11 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
                          kMostShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
     return supports_sizes(q, op_of(q));
   }
+  static Support same_bits(const Query& q) {
+    if (MmaForm::supports(q)) return Support::no("cuda_mma adds in another order");
+    return Support::yes();
+  }
+  static Problem typical(const Problem& problem) { return problem; }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
     space.require(table(), "shared memory holds the queries",
@@ -273,6 +279,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
     }
     return supports_sizes(q, op);
   }
+  static Support same_bits(const Query&) { return Support::no("cuda_mma adds in another order"); }
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
   static std::int64_t bytes(const Query& q, const Config& c) {
     const std::int64_t d = dim(q, op_of(q).d);
@@ -379,10 +386,11 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
 }  // namespace
 
 std::vector<Implementation> attention_cuda(const AttentionOp& op) {
-  return {
-      kernels::make_cuda<MmaForm>("cuda_mma", source_hash("ops/attention/attention_cuda.cpp"), &op),
-      kernels::make_cuda<RowsForm>("cuda_rows", source_hash("ops/attention/attention_cuda.cpp"),
-                                   &op)};
+  const char* hash = source_hash("ops/attention/attention_cuda.cpp");
+  Implementation wgmma = kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op);
+  wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
+  return {wgmma, kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
+          kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
 }
 
 }  // namespace dlblas::attention

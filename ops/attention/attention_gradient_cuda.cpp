@@ -177,6 +177,7 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientMmaConfig> 
     constexpr double kProducts = 0.25, kBytes = 0.4;  // of the peaks; not measured yet
     return 2e3 * launch_s(q.device) + attention_ms(q, op_of(q).of, 7 / kProducts, 4 / kBytes);
   }
+  static Problem typical(const Problem& problem) { return problem; }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
     return static_cast<std::int32_t>(bytes(q, s.config));
   }
@@ -212,6 +213,11 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionGradientRowsConfig
                          kMostShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
     return supports_sizes(q, op);
   }
+  static Support same_bits(const Query& q) {
+    if (MmaForm::supports(q)) return Support::no("cuda_mma adds in another order");
+    return Support::yes();
+  }
+  static Problem typical(const Problem& problem) { return problem; }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
     space.require(table(), "shared memory holds the rows",

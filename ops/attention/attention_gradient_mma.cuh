@@ -98,7 +98,7 @@ __device__ __forceinline__ void store_row(void* to, int64_t offset, int64_t step
 }  // namespace gradient_detail
 
 template <AttentionTraits S, AttentionGradientMmaConfig C, bool kKeys>
-__global__ void __launch_bounds__(C.warps* C.halves * 32)
+__global__ void __launch_bounds__(C.warps* C.halves * 32, 1)
     attention_gradient_mma(const __grid_constant__ AttentionGradientParams g) {
   using namespace gradient_detail;
   constexpr bool kBf16 = S.type == DType::kBF16;

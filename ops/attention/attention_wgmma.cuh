@@ -278,6 +278,7 @@ struct Consumer {
       wgmma_fence();
       scores(s);
       shared.v_full[v_at.stage].wait(v_at.parity);
+      wgmma_fence();
       values(o, a);
       wgmma_wait<1>();
       wgmma_pin(s);

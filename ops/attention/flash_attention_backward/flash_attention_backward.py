@@ -4,13 +4,14 @@ DOCS: dict[str, dict[str, str]] = {
     "flash_attention_backward": {
         "summary": "The gradient of flash_attention_lse in q, k and v.",
         "formula": (
-            "P = e^(s − lse), dP = dout · v, δ = Σ_Dv dout · o − dlse, dS = P · (dP − δ) · "
-            "(1 − (c / softcap)²) of the capped c; dq = scale · Σ_k dS · k, dk = scale · Σ_q dS · "
-            "q, dv = Σ_q P · dout"
+            "P = e^(s − lse), dP = dout · v, δ = Σ_Dv dout · o − dlse, dS = P · (dP − δ) · (1 − "
+            "(c / softcap)²) of the capped c; dq = scale · Σ_k dS · k, dk = scale · Σ_q dS · q, "
+            "dv = Σ_q P · dout"
         ),
         "shapes": (
-            "dout and o [B, S, H, Dv], q [B, S, H, D], k [B, L, Hkv, D], v [B, L, Hkv, Dv], lse and "
-            "dlse [B, H, S], bias [1|B, 1|H, 1|S, L] -> dq, dk, dv, shaped as q, k and v. Any strides."
+            "dout and o [B, S, H, Dv], q [B, S, H, D], k [B, L, Hkv, D], v [B, L, Hkv, Dv], lse "
+            "and dlse [B, H, S], bias [1|B, 1|H, 1|S, L] -> dq, dk, dv, shaped as q, k and v. Any"
+            " strides."
         ),
         "dtypes": (
             "dout f32, f16 or bf16; q, k, v, o and results dout's dtype; lse and dlse f32; bias "
@@ -20,7 +21,8 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "In f32, one rounding, at the store; tensor cores round P and dS to dout's dtype "
             "before the last products. dq has a pass of its own: the same bits in every run on "
-            "one kind of device. Values that are not finite, in keys that nobody sees too, are undefined."
+            "one kind of device. Values that are not finite, in keys that nobody sees too, are "
+            "undefined."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "

@@ -65,3 +65,15 @@ AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
         "gives": {"q": "dq", "k": "dk", "v": "dv"},
     },
 }  # fmt: skip
+
+# README's row: names, what they compute, on CPUs, on GPUs.
+OVERVIEW: list[tuple[str, str, str, str]] = [
+    (
+        "`flash_attention`, `flash_attention_varlen` (`flash_attention_lse`, "
+        "`flash_attention_varlen_lse`, `flash_attention_backward`, "
+        "`flash_attention_varlen_backward`); `flash_attention_v2`, `fused_rotary_and_fa`",
+        "attention, dense and of packed sequences, and its gradient",
+        "AVX-512, AVX2, baseline",
+        "WGMMA (Hopper); mma.sync (sm_80 and later); rows, f32 and any layout",
+    ),
+]

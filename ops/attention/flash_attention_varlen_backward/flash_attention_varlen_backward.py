@@ -4,14 +4,14 @@ DOCS: dict[str, dict[str, str]] = {
     "flash_attention_varlen_backward": {
         "summary": "The gradient of flash_attention_varlen_lse in q, k and v.",
         "formula": (
-            "of each sequence: P = e^(s − lse), dP = dout · v, δ = Σ_Dv dout · o − dlse, dS = P · (dP − δ) · "
-            "(1 − (c / softcap)²) of the capped c; dq = scale · Σ_k dS · k, dk = scale · Σ_q dS · "
-            "q, dv = Σ_q P · dout"
+            "of each sequence: P = e^(s − lse), dP = dout · v, δ = Σ_Dv dout · o − dlse, dS = P ·"
+            " (dP − δ) · (1 − (c / softcap)²) of the capped c; dq = scale · Σ_k dS · k, dk = "
+            "scale · Σ_q dS · q, dv = Σ_q P · dout"
         ),
         "shapes": (
-            "dout and o [T, H, Dv], q [T, H, D], k [U, Hkv, D], v [U, Hkv, Dv], lse and dlse [H, T], "
-            "cu_seqlens_q and cu_seqlens_k [N + 1] -> dq, dk, dv, shaped as q, k and v; 0 for rows "
-            "behind the last sequence. Any strides."
+            "dout and o [T, H, Dv], q [T, H, D], k [U, Hkv, D], v [U, Hkv, Dv], lse and dlse [H, "
+            "T], cu_seqlens_q and cu_seqlens_k [N + 1] -> dq, dk, dv, shaped as q, k and v; 0 for"
+            " rows behind the last sequence. Any strides."
         ),
         "dtypes": (
             "dout f32, f16 or bf16; q, k, v, o and results dout's dtype; lse and dlse f32; "
@@ -21,7 +21,8 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "In f32, one rounding, at the store; tensor cores round P and dS to dout's dtype "
             "before the last products. dq has a pass of its own: the same bits in every run on "
-            "one kind of device. Values that are not finite, in keys that nobody sees too, are undefined."
+            "one kind of device. Values that are not finite, in keys that nobody sees too, are "
+            "undefined."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "

@@ -1,25 +1,52 @@
-"""``dlblas.kernels.fused_rotary_and_fa``: rotation of heads, then attention without a mask.
+"""``dlblas.kernels.fused_rotary_and_fa``: rotation of heads, then attention without a mask, with
+gradients.
 
-Read next: ../../../ops/attention/api.py.
+In: torch tensors. Out: a torch tensor. Read next: ../../../ops/attention/api.py.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .._faces import fused_rotary_and_fa
+import torch
+
+from .._faces import flash_attention, fused_rotary_and_fa
+from .._functions import FUNCTIONS
 
 __all__ = ["FusedRotaryAndFA"]
 
+_rotate = FUNCTIONS["apply_rotary_pos_emb"].call
+
+
+class _Rotation(torch.autograd.Function):
+    """Heads turned by tables, which have no gradient; back by the transposed rotation."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Any, k: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+        ctx.save_for_backward(cos, sin)
+        made: tuple[Any, Any] = _rotate(q.detach(), k.detach(), cos, sin)
+        return made
+
+    @staticmethod
+    def backward(ctx: Any, dq: Any, dk: Any) -> tuple[Any, ...]:
+        cos, sin = ctx.saved_tensors
+        return *_rotate(dq, dk, cos, -sin.roll(sin.shape[-1] // 2, -1)), None, None
+
 
 class FusedRotaryAndFA:
-    """Called by ``apply``, as an autograd function is; gradients are the operators' own."""
+    """Called by ``apply``, as an autograd function is."""
 
     @staticmethod
     def apply(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
         """``dlblas.fused_rotary_and_fa``: q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``,
         v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]`` -> ``[B, S, H, Dv]``.
 
-        q and k are not modified. Dtypes, numerics and errors are that function's.
+        q and k are not modified. q, k and v have gradients, tables have none. Dtypes, numerics and
+        errors are those of ``dlblas.fused_rotary_and_fa``.
         """
-        return fused_rotary_and_fa(q, k, v, cos, sin)
+        if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)):
+            return fused_rotary_and_fa(q, k, v, cos, sin)
+        cos, sin = (t.squeeze(-2) if t.ndim == 4 else t for t in (cos, sin))
+        tokens = q.shape[:-2]
+        cos, sin = (t.detach().expand(*tokens, t.shape[-1]) for t in (cos, sin))
+        return flash_attention(*_Rotation.apply(q, k, cos, sin), v)
