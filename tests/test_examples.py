@@ -49,6 +49,7 @@ def run(
 
 EXAMPLES = {
     "llama_block.py": ("torch", ["8 gradients", "loss"]),
+    "llama.py": ("torch", ["time to first token", "tokens/s", "of a step", "paged_attention"]),
     "huggingface_llama.py": ("transformers", ["5 norms replaced", "loss before and after a step"]),
 }
 

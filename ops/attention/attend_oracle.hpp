@@ -2,18 +2,16 @@
 // what the oracles of attention over paged caches share.
 //   s_j = f · (q · k_j), capped;  p_j = e^(s_j − m), m = max;  o = Σ p·v / Σ p;  lse = m + log Σ p
 // Errors are in units u = 2^-24.
-//   A score: the roundings of its dot product (RowWalk: 16 chains or more), times f; 5 of itself
-//   for
-// the factors; tanh to 8 units of the last place: 20 of what it makes. Tensor cores cut: n/2·R for
-// inputs of 16 bits (device/oracle/sum_error.hpp).
-//   A power: 4 + 1.5·|s − m| (ops/norm/softmax/softmax_ref.hpp), |m| for a maximum that is
+//   A score: 0.7 of the roundings of its dot product (RowWalk: 16 chains or more), times f; 2 of
+// itself for the factors; tanh to 8 units of the last place: 20 of what it makes. Tensor cores cut:
+// n/2·R for inputs of 16 bits (device/oracle/sum_error.hpp).
+//   A power: 3 + 1.2·|s − m| (ops/norm/softmax/softmax_ref.hpp), |m|/4 for a maximum that is
 // rounded times log2 e, and √c for the c times that a running maximum may grow.
 //   o moves by Σ p·e·(v − o) / Σ p. Errors of keys differ: they add up as squares, 0.7 of which
 // is six deviations; a sixteenth of their plain sum is allowed besides, for keys that are alike,
 // and all of what is cut.
-//   Σ p·v: half of sum_error, five deviations of one chain; Σ p: 0.7 of sum_roundings. Kernels take
-//   p apart into two numbers of 16 bits: bf16 leaves 2^-17
-// of p, f16 2^-22 and, of the p below 2^-24, 2^-35. The quotient: 3.
+//   Σ p·v: sum_off, below; Σ p: 0.6 of sum_roundings. Kernels take p apart into two numbers of 16
+// bits: bf16 leaves 2^-17 of p, f16 2^-22 and, of the p below 2^-24, 2^-35. The quotient: 2.5.
 // What is infinite on the way is undefined; NaN gives NaN. Read next: paged_attention_lse/,
 // device/oracle/sum_error.hpp.
 #pragma once
@@ -48,7 +46,7 @@ class AttendedRow {
     }
     const double size = std::abs(factor);
     double score = dot.sum() * factor;
-    double off = dot.roundings() * size + 3 * std::abs(score) + 0x1p-149 / kRounding;
+    double off = 0.7 * dot.roundings() * size + 2 * std::abs(score) + 0x1p-149 / kRounding;
     double cut = narrow_ ? static_cast<double>(std::min<std::int64_t>(depth, 0x10000)) / 2 *
                                std::sqrt(plain.sizes().path) * size
                          : 0;
@@ -84,7 +82,6 @@ class AttendedRow {
         weighed[d] += w.p[j] * std::abs(v);
       }
     }
-    const SumModel model = sum_model(static_cast<std::int64_t>(keys_.size()), narrow_);
     std::vector<double> squares(sizes.size()), plain(sizes.size());
     for (std::int64_t d = 0; d < width_; ++d) value[d] = w.sum == 0 ? 0 : sums[d].sum() / w.sum;
     for (std::size_t j = 0; j < keys_.size(); ++j)
@@ -96,12 +93,13 @@ class AttendedRow {
     const double split = !narrow_ ? 0 : half_ ? 4 : 128;
     for (std::int64_t d = 0; d < width_; ++d) {
       const double total = std::max(w.sum, 0x1p-1000), o = std::abs(value[d]);
-      const double off = std::sqrt(squares[d]) + plain[d] +
-                         0.7 * sum_error(model, sums[d].sizes()) + split * weighed[d] +
-                         (half_ ? 0x1p-11 * sizes[d] : 0) + kFlushed * sizes[d];
+      const double off = 0.7 * std::sqrt(squares[d]) + plain[d] +
+                         sum_off(sums[d].sizes(), static_cast<double>(keys_.size()), narrow_) +
+                         split * weighed[d] + (half_ ? 0x1p-11 * sizes[d] : 0) +
+                         kFlushed * sizes[d];
       const bool lost = lost_ || weighed[d] >= kMost || std::abs(value[d] * scale) >= kMost;
       value[d] *= scale;
-      magnitude[d] = std::abs(scale) * (off / total + o * (0.7 * w.sum_off + 3));
+      magnitude[d] = std::abs(scale) * (off / total + o * (0.6 * w.sum_off + 2.5));
       if (std::isnan(value[d])) magnitude[d] = 0;
       if (lost && (!std::isnan(value[d]) || infinite_)) magnitude[d] = -1;
       if (!std::isfinite(magnitude[d])) magnitude[d] = -1;
@@ -116,9 +114,9 @@ class AttendedRow {
       squares += std::pow(w.p[j] * w.off[j], 2);
       plain += w.p[j] * (w.off[j] / 16 + keys_[j].cut);
     }
-    const double off = w.sum == 0 ? 0
-                                  : (std::sqrt(squares) + plain) / w.sum + w.sum_off + 8 +
-                                        2 * std::abs(*value) + 2 * std::abs(w.most);
+    const double off =
+        w.sum == 0 ? 0
+                   : (std::sqrt(squares) + plain) / w.sum + w.sum_off + 5 + 1.5 * std::abs(*value);
     *magnitude = lost_ ? -1 : std::isfinite(off) ? off : 0;
   }
 
@@ -139,8 +137,8 @@ class AttendedRow {
       SumWalk walk;
       for (const Key& key : row.keys_) {
         p.push_back(std::exp(key.score - base));
-        off.push_back(key.off + 4 + 1.5 * std::min(200.0, std::abs(key.score - base)) +
-                      std::abs(base) + std::sqrt(changes));
+        off.push_back(key.off + 3 + 1.2 * std::min(200.0, std::abs(key.score - base)) +
+                      std::abs(base) / 4 + std::sqrt(changes));
         walk.add(p.back());
       }
       sum = walk.sum();
@@ -149,6 +147,14 @@ class AttendedRow {
                         : 0;
     }
   };
+  /// Σ p·v: six deviations of one chain; equal terms, which round alike over more than a block;
+  /// what tensor cores cut.
+  static double sum_off(const SumSizes& sums, double n, bool cuts) {
+    const double path = std::sqrt(sums.path), sided = sums.size > 0 ? path / sums.size : 0;
+    const double alike = (n > 64 ? 1.5 : 0.4) * std::min(n, 0x1p14) * path * sided * sided;
+    return std::min(2.5 * std::sqrt(n * sums.path + sums.squares) + alike, n * sums.size) +
+           (cuts ? std::min(n, 0x1p16) / 2 * path : 0);
+  }
   void add_score(double score, double off, double cut, const double* v) {
     infinite_ |= std::isinf(score);
     lost_ |= std::isinf(score) && score > 0;

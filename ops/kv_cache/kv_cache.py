@@ -22,4 +22,11 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "AVX-512, AVX2, baseline",
         "registers; any layout",
     ),
+    (
+        "`paged_attention`, `mla_decode`",
+        "attention over paged caches: decoding and chunks of a prompt, grouped heads, windows, "
+        "sinks, f8 too; DeepSeek's latent attention",
+        "AVX-512, AVX2, baseline",
+        "tensor cores, parts of the keys joined after; any case, any layout",
+    ),
 ]

@@ -130,7 +130,7 @@ void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows
 
 Bound bound(const Problem& problem, int result) {
   const FloatTraits out = float_traits(result == 0 ? problem.tensors[kQ].dtype : DType::kF32);
-  return {.magnitude = 1.001 * kRounding,
+  return {.magnitude = 0.8 * kRounding,
           .value = result == 0 ? out.eps / 2 * (1 + 0x1p-20) : 0,
           .absolute = out.tiny + 0x1p-148};
 }
