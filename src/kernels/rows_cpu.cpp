@@ -67,7 +67,9 @@ Config heuristic(const Query& q) {
   // Others use the last cache, too: what takes more than half of it is gone before it is read.
   const bool large = bytes > static_cast<double>(q.device.l3_bytes) / 2;
   if (large && !in_place(op, q.problem)) config.store = Store::kStreamed;
-  if (bytes > static_cast<double>(q.device.l2_bytes) / 2) config.prefetch = Prefetch::kNextRow;
+  // Heads are so short that asking costs more than it brings, but where memory is slow.
+  if (op.op.heads == nullptr && bytes > static_cast<double>(q.device.l2_bytes) / 2)
+    config.prefetch = Prefetch::kNextRow;
   return table().to_config(config);
 }
 
