@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from . import _native
+from . import _native, _planned
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention on dlblas.rope's heads"
 _GATED = "dlblas.matmul, then dlblas.silu_and_mul"
@@ -68,3 +68,6 @@ def some(module: str) -> Callable[[str], Any]:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return getattr_of
+
+
+_NEAREST.update(_planned.NEAREST)
