@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 
 import dlblas
 import numpy as np
@@ -206,3 +207,16 @@ def test_a_suite_measures_checks_and_reports(torch, tmp_path) -> None:
         "neg", "fused_gated_mlp beside eager", "fp8_gemm beside f16",
     ]  # fmt: skip
     assert "fused_gated_mlp beside eager (2, 8, 32, 48): right" in suite.generate_report()
+
+
+def test_planned_operators_say_what_to_use() -> None:
+    from dlblas import _planned
+
+    operators = {row["name"] for row in dlblas.info()["operators"]}
+    for name, nearest in _planned.NEAREST.items():
+        if name in operators or name in vars(dlblas):
+            continue  # it is here by now
+        with pytest.raises(ImportError, match=f"nearest: {re.escape(nearest)}"):
+            getattr(dlblas, name)
+        for used in re.findall(r"dlblas\.(\w+)", nearest):
+            assert callable(getattr(dlblas, used)), (name, used)

@@ -120,3 +120,17 @@ def test_warnings_are_warnings() -> None:
 def test_info_names_the_variables() -> None:
     names = {row["name"] for row in dlblas.info()["environment"]}
     assert {"DLBLAS_LOG", "DLBLAS_LOG_FILE", "DLBLAS_PROGRESS"} <= names
+
+
+def test_torch_logs_asks_as_well() -> None:
+    for asked in ("dlblas", "dynamo,+dlblas"):
+        done = child(USE, TORCH_LOGS=asked)
+        assert len(CALL.findall(done.stderr)) == 1, done.stderr
+    assert "call," not in child(USE, TORCH_LOGS="dynamo,-dlblas").stderr
+    assert "call," not in child(USE, TORCH_LOGS="dlblas", DLBLAS_LOG="warn").stderr
+
+
+def test_torch_prints_them_among_its_own() -> None:
+    pytest.importorskip("torch")
+    done = child("import torch\n" + USE, TORCH_LOGS="+dlblas")
+    assert len(CALL.findall(done.stderr)) == 1, done.stderr

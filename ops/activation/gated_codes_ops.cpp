@@ -33,10 +33,8 @@ OperatorDef gated_codes(std::string_view name, std::string_view schema, std::str
             .reduces = of == CodesOf::kToken,
             .group = grouped ? "group" : "",
             .reduces_groups = grouped,
-            .registers = of == CodesOf::kToken ? 16
-                         : grouped             ? 24
-                                               : 20,
-            .access_registers = of == CodesOf::kStatic ? 7 : 8,
+            .registers = grouped ? 16 : 20,
+            .access_registers = grouped ? 8 : 7,
             .fill = [](const Args& args, RowCall& call) {
               call.f[0] = static_cast<float>(quant::largest_of(args.result(kCodesQ).dtype));
             }});

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from . import _native
+from . import _native, _planned
 
 _MOE = "dlblas.fused_moe of the experts of one GPU"
 
@@ -54,3 +54,6 @@ def some(module: str) -> Callable[[str], Any]:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return getattr_of
+
+
+_NEAREST.update(_planned.NEAREST)

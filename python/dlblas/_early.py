@@ -1,7 +1,8 @@
-"""Ctrl-C while the command ``dlblas`` is still importing: exit code 130 and one line, as later.
+"""What comes before the extension is loaded. Ctrl-C while the command ``dlblas`` is still
+importing: exit code 130 and one line, as later; any other program's signals are its own. And what
+another package's variable asks of the library, which reads its own once.
 
-Imported first by the package where this process is the command; any other program's signals are its
-own. Read next: cli.py, which takes over.
+Imported first by the package. Read next: cli.py, which takes over.
 """
 
 from __future__ import annotations
@@ -9,6 +10,13 @@ from __future__ import annotations
 import os
 import sys
 from typing import Any
+
+
+def _ask_as_torch_does() -> None:
+    """``TORCH_LOGS=dlblas``, also with a ``+``, asks for every topic that is lines."""
+    words = {word.strip() for word in os.environ.get("TORCH_LOGS", "").split(",")}
+    if "DLBLAS_LOG" not in os.environ and words & {"dlblas", "+dlblas"}:
+        os.environ["DLBLAS_LOG"] = "call,search,compile"
 
 
 def is_command() -> bool:
@@ -44,3 +52,6 @@ def done() -> None:
 
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_ask_as_torch_does()

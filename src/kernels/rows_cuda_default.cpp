@@ -92,7 +92,7 @@ std::int32_t vectors_of_tiles(const RowKernel& k, const Problem& problem,
   const double bytes =
       bytes_of(*k.op, problem) / static_cast<double>(std::max<std::int64_t>(1, all));
   const int stored = row_bytes(k, problem, true);  // of codes of 8 bits: half of what is usual
-  const bool many = bytes <= 28 || (stored > 0 && stored <= 8);
+  const bool many = bytes <= 28 || (stored > 0 && stored <= 8 && !k.op->op.reduces_groups);
   std::int32_t vectors = many ? 4 : bytes <= 40 ? 2 : 1;
   while (vectors > 1 && all / vectors < std::int64_t{2} * device.units * threads_per_unit(device))
     vectors /= 2;
@@ -174,9 +174,10 @@ RowConfig with_rows(const RowKernel& k, const Problem& problem, const DeviceInfo
 }
 
 /// `c`, or, where its registers leave a multiprocessor less than half of its threads: the row over
-/// as many threads as make the most of them resident, while enough loads are in flight.
-/// layernorm_gated_rows 16384×4096, bf16 on H200, 2026-11-24: 512 threads × 1 vector × 4 blocks
-/// 122.5 µs, 128 × 4 × 6 139.1.
+/// as many threads as make twice as many resident, while enough loads are in flight. bf16 on H200,
+/// 2026-11-25: layernorm_gated_rows 16384×4096 512 threads × 1 vector × 4 blocks 122.5 µs, 128 × 4
+/// × 6 135; with less to gain it is not worth it (layer_norm_backward: 178, and 188 with 1.6 times
+/// as many; rms_norm_rope 16384×5120: 83, and 93 with 1.3).
 RowConfig with_more_threads(const RowKernel& k, const Problem& problem, const DeviceInfo& device,
                             const RowConfig& c) {
   constexpr int kInFlight = 48 << 10;  // bytes; a copy needs some 32 kB
@@ -189,7 +190,7 @@ RowConfig with_more_threads(const RowKernel& k, const Problem& problem, const De
     if (std::find(values.begin(), values.end(), other.threads) == values.end()) break;
     const RowConfig found = with_rows(k, problem, device, other, c.threads * c.rows);
     if (found.blocks > 0 && resident(found) > resident(best) &&
-        resident(found) * found.vectors * bytes >= kInFlight)
+        resident(found) >= 2 * resident(c) && resident(found) * found.vectors * bytes >= kInFlight)
       best = found;
   }
   return best;
@@ -240,8 +241,9 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
 /// copy 66). Columns come late where the row takes their registers: layer_norm, the same, early 256
 /// × 4 × 8 82.5, 256 × 8 × 4 96; the prototype's late 256 × 16 × 2 70.1. With fewer than four
 /// blocks a multiprocessor reads and writes take turns, so first the smallest cluster that leaves
-/// room for four: 2026-11-24, softmax 256×262144 with four 68.7, with three 74.1; layer_norm
-/// 1024×65536 128 × 16 × 4 74.2, 256 × 16 × 2 76.5.
+/// room for four, of blocks that are not too small for it: 2026-11-25, softmax 256×262144 256 × 8 ×
+/// 16 with four 68.7, with three 74.2; layer_norm 1024×65536 128 × 16 × 4 74.4, 256 × 16 × 2 76.4;
+/// 256×262144 128 × 16 × 16 85.8, 256 × 16 × 8 84.3.
 RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.evict_last = may_evict_last(k, problem, device);
@@ -256,7 +258,9 @@ RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceI
   const int many = late ? 16 : reads_columns(k, problem) ? 4 : 8;
   for (std::int32_t cluster = 2; cluster <= 16; cluster *= 2)
     for (const std::int32_t threads : {512, 256, 128})
-      if (holds(threads, cluster, many) && c.vectors == many && c.blocks >= 4) return c;
+      if (holds(threads, cluster, many) && c.vectors == many && c.blocks >= 4 &&
+          threads >= 16 * cluster)
+        return c;
   for (const int most : {many, 8, 16})
     for (const std::int32_t threads : {256, 512, 1024})
       for (std::int32_t cluster = 2; cluster <= 16; cluster *= 2)
