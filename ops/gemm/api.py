@@ -120,7 +120,7 @@ def _flattens(x: Any, kept: int) -> bool:
     """Are all dimensions but the last ``kept`` at one stride, so that a view joins them?"""
     strides, shape = _strides(x), tuple(x.shape)
     if strides is None or math.prod(shape) == 0:
-        return math.prod(shape) == 0
+        return bool(math.prod(shape) == 0)
     joined = [(n, s) for n, s in zip(shape, strides, strict=True)][: len(shape) - kept]
     joined = [(n, s) for n, s in joined if n != 1]
     return all(s == n * t for (_, s), (n, t) in pairwise(joined))
