@@ -44,6 +44,27 @@ def test_grouped_gemm_tells_its_forms_by_shape() -> None:
             dlblas.grouped_gemm(a, w, **wrong)
 
 
+def test_grouped_gemm_takes_codes_with_scales() -> None:
+    f8 = pytest.importorskip("ml_dtypes").float8_e4m3fn
+    rng = np.random.default_rng(2)
+    offsets = offsets_of([3, 0, 6])
+    a, w = (rng.standard_normal(s).astype("f").astype(f8) for s in ((9, 200), (3, 130, 200)))
+    a_scale = rng.uniform(0.5, 2, (9, 2)).astype("f")
+    b_scale = rng.uniform(0.5, 2, (3, 2, 2)).astype("f")
+    wide = a.astype("d") * np.repeat(a_scale, 128, 1)[:, :200]
+    blocks = np.repeat(np.repeat(b_scale, 128, 1)[:, :130], 128, 2)[:, :, :200] * w.astype("d")
+    want = np.concatenate([wide[offsets[e] : offsets[e + 1]] @ blocks[e].T for e in range(3)])
+    y = dlblas.grouped_gemm(a, w, offsets, a_scale=a_scale, b_scale=b_scale, out_dtype="f32")
+    assert closeness(y, want) < 1e-6
+    y = dlblas.grouped_gemm(
+        a[None, :6], w[2:], masked_m=np.array([4]), a_scale=a_scale[None, :6], b_scale=b_scale[2:],
+        out_dtype="f32",
+    )  # fmt: skip
+    assert closeness(y[0, :4], wide[:4] @ blocks[2].T) < 1e-6
+    with pytest.raises(ArgumentError, match="b_scale is missing"):
+        dlblas.grouped_gemm(a, w, offsets, a_scale=a_scale)
+
+
 @pytest.mark.parametrize("offsets", [[-5, 2, 100], [3, 1, 2], [7, 7, 7]])
 def test_offsets_out_of_range_touch_no_other_memory(offsets) -> None:
     a, w = np.ones((4, 8), "f"), np.ones((2, 3, 8), "f")

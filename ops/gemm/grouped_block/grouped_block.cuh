@@ -40,9 +40,33 @@ __device__ __forceinline__ void codes_to_f16(uint32_t codes, uint32_t& low, uint
         : "=r"(low), "=r"(high)
         : "r"(codes));
 #else
-  low = pack_pair<DType::kF16>(unpack_one<kType>(codes), unpack_one<kType>(codes >> 8));
-  high = pack_pair<DType::kF16>(unpack_one<kType>(codes >> 16), unpack_one<kType>(codes >> 24));
+  // A code above eight zeros; e5m2 then is f16, e4m3 has one bit of exponent less, biased by 8.
+  const uint32_t words[] = {__byte_perm(codes, 0, 0x1404), __byte_perm(codes, 0, 0x3424)};
+  uint32_t made[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    made[i] = words[i];
+    if constexpr (kType == DType::kF8E4M3) {
+      const uint32_t magnitude = words[i] & 0x7f007f00u;
+      const uint32_t nan = ((magnitude + 0x01000100u) & 0x80008000u) >> 15;
+      asm("mul.rn.f16x2 %0, %1, %2;"
+          : "=r"(made[i])
+          : "r"((words[i] & 0x80008000u) | magnitude >> 1), "r"(0x5c005c00u));  // 256
+      made[i] |= nan * 0x7fffu;
+    }
+  }
+  low = made[0], high = made[1];
 #endif
+}
+
+/// 16 codes of any stride, of which `left` are there. Not inlined: 16 loads at a dozen places would
+/// compile for seconds.
+__device__ __noinline__ uint4 gather_codes(const uint8_t* from, int64_t stride, int64_t left) {
+  uint32_t words[4] = {};
+#pragma unroll
+  for (int j = 0; j < 16; ++j)
+    if (j < left) words[j / 4] |= uint32_t{from[j * stride]} << (j % 4 * 8);
+  return {words[0], words[1], words[2], words[3]};
 }
 
 /// kRows rows × 128 of K, in runs of 16 codes: from global memory to registers to shared memory.
@@ -58,20 +82,14 @@ struct BlockTileLoader {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int run = static_cast<int>(threadIdx.x) + i * kGroupedBlockThreads;
-      const int row = run / 8;
       const int64_t k = k0 + run % 8 * 16;
-      uint32_t words[4] = {};
-      if (row < rows_left && k < depth) {
-        const uint8_t* const from = base + row * row_stride + k * k_stride;
-        if constexpr (kWhole) {
-          runs[i] = *reinterpret_cast<const uint4*>(from);
-          continue;
-        }
-#pragma unroll
-        for (int j = 0; j < 16; ++j)
-          if (k + j < depth) words[j / 4] |= uint32_t{from[j * k_stride]} << (j % 4 * 8);
-      }
-      runs[i] = {words[0], words[1], words[2], words[3]};
+      runs[i] = {0, 0, 0, 0};
+      if (run / 8 >= rows_left || k >= depth) continue;
+      const uint8_t* const from = base + run / 8 * row_stride + k * k_stride;
+      if constexpr (kWhole)
+        runs[i] = *reinterpret_cast<const uint4*>(from);
+      else
+        runs[i] = gather_codes(from, k_stride, depth - k);
     }
   }
   __device__ __forceinline__ void store(const uint4 (&runs)[kCount], unsigned char* tile) const {
