@@ -11,7 +11,7 @@ namespace dlblas::sampling {
 /// Places of a radix digit.
 inline constexpr int kBins = 256;
 /// The mass of a row's largest element. 2^23 of them fit into 64 bits.
-inline constexpr float kWhole = 1099511627776.0f;  // 2^40
+inline constexpr float kWhole = 0x1p40f;
 
 /// In the order of finite floats, which −0 was made +0 of; never 0.
 constexpr uint32_t key_of(uint32_t bits) {

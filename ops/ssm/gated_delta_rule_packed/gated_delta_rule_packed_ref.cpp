@@ -14,7 +14,7 @@
 namespace dlblas::ssm::delta {
 namespace {
 
-constexpr double kU = kRounding, kLost = 1e30;  // what f32 may not hold is not judged
+constexpr double kU = kRounding, kLost = 0x1p100;  // what f32 may not hold is not judged
 
 /// Results and errors of all rows.
 struct Whole {
