@@ -1,20 +1,23 @@
 """``dlblas.causal_conv1d`` and ``dlblas.causal_conv1d_update``: the short convolutions in front of
-state-space models and linear attention.
+state-space models and linear attention; and ``dlblas.gated_delta_rule``.
 
 In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
-and torch.compile follows it. Read next: causal_conv1d_batch/, causal_conv1d_varlen/.
+and torch.compile follows it. Read next: causal_conv1d_batch/, causal_conv1d_varlen/,
+gated_delta_rule_packed/.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
 
-__all__ = ["causal_conv1d", "causal_conv1d_update"]
+__all__ = ["causal_conv1d", "causal_conv1d_update", "gated_delta_rule"]
 
 _batch = FUNCTIONS["causal_conv1d_batch"].call
 _varlen = FUNCTIONS["causal_conv1d_varlen"].call
+_delta = FUNCTIONS["gated_delta_rule_packed"].call
 
 
 def _named(activation: str | None) -> str:
@@ -49,3 +52,44 @@ def causal_conv1d_update(
     if len(x.shape) == 3:
         return _batch(x, weight, bias, state, _named(activation))
     return _batch(x[..., None], weight, bias, state, _named(activation))[..., 0]
+
+
+def _made(like: Any, zeros: tuple[int, ...] | None, last: int, step: int) -> Any:
+    """Zeros of f32, or 0, step, … last as i32, beside ``like``."""
+    if hasattr(like, "new_zeros"):
+        import torch
+
+        if zeros is not None:
+            return like.new_zeros(zeros, dtype=torch.float32)
+        return torch.arange(0, last + 1, step, dtype=torch.int32, device=like.device)
+    package = import_module("numpy")
+    return package.zeros(zeros, "f") if zeros else package.arange(0, last + 1, step, "i4")
+
+
+def gated_delta_rule(
+    q: Any, k: Any, v: Any, g: Any, beta: Any, scale: float | None = None, state: Any = None,
+    cu_seqlens: Any = None, qk_l2norm: bool = False,
+) -> Any:  # fmt: skip
+    """Linear attention whose state forgets by g and corrects itself by beta, token after token:
+    ``S = e^g·S; S = S + k·(beta·(v − Sᵀ·k))ᵀ; o = scale·Sᵀ·q``.
+
+    q, k ``[batch, L, H, K]``, v ``[batch, L, Hv, V]``, g and beta ``[batch, L, Hv]``, H a divisor
+    of Hv; or, with ``cu_seqlens`` ``[S+1]``, sequences side by side without the batch. o as v.
+    ``state`` ``[batch or S, Hv, K, V]`` is where sequences begin, and is written: afterwards it is
+    where they end. Without it they begin with zeros. ``scale``: 1/√K by default. ``qk_l2norm``: q
+    and k over sqrt(Σ x² + 1e-6). A token a time is how decoding calls it. No gradient. Dtypes,
+    numerics and errors are those of ``gated_delta_rule_packed``. Source: Yang et al., 2024.
+    """
+    width = q.shape[-1]
+    by = 1 / max(1, width) ** 0.5 if scale is None else scale
+    if cu_seqlens is not None:
+        if state is None:
+            sequences = cu_seqlens.shape[0] - 1
+            state = _made(q, (sequences, v.shape[1], width, v.shape[2]), 0, 1)
+        return _delta(q, k, v, g, beta, state, cu_seqlens, by, qk_l2norm)
+    batch, length = q.shape[:2]
+    if state is None:
+        state = _made(q, (batch, v.shape[2], width, v.shape[3]), 0, 1)
+    flat = [x.reshape((batch * length, *x.shape[2:])) for x in (q, k, v, g, beta)]
+    offsets = _made(q, None, batch * length, max(1, length))
+    return _delta(*flat, state, offsets, by, qk_l2norm).reshape(v.shape)

@@ -32,4 +32,11 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "one form for every CPU",
         "tiles of channels and tokens; any layout",
     ),
+    (
+        "`gated_delta_rule` (`gated_delta_rule_packed`)",
+        "linear attention whose state forgets and corrects itself (Qwen3-Next), of a batch or of "
+        "sequences side by side; the state in place",
+        "one form for every CPU",
+        "columns of the state in shared memory; any layout",
+    ),
 ]

@@ -23,6 +23,7 @@ struct ProductConfig {
   int32_t warps = 8;   // parts of K, of a block
   int32_t unroll = 2;  // steps of depth() that are loaded before the first is needed
   int32_t split = 1;   // blocks along K; above 1 a second kernel adds their sums, in order
+  bool ahead = false;  // the next steps are loaded while these are multiplied
   constexpr int32_t threads() const { return 32 * warps; }
 };
 

@@ -223,10 +223,21 @@ __global__ void __launch_bounds__(C.threads())
   const int64_t begin = (int64_t{blockIdx.y} * C.warps + warp) * each * kBatch;
   const int64_t end = begin + each * kBatch < p.w.depth ? begin + each * kBatch : p.w.depth;
   float d[S.tiles][kTiles][4] = {};
-  for (int64_t k = begin; k < end; k += kBatch) {
-    Batch batch;
-    batch.load(p, n0, m0, k, end, lane / 4, lane % 4);
-    batch.multiply(d, p.w);
+  if constexpr (C.ahead) {
+    // The next batch is on its way while one is multiplied.
+    Batch now, next;
+    if (begin < end) now.load(p, n0, m0, begin, end, lane / 4, lane % 4);
+    for (int64_t k = begin; k < end; k += kBatch) {
+      if (k + kBatch < end) next.load(p, n0, m0, k + kBatch, end, lane / 4, lane % 4);
+      now.multiply(d, p.w);
+      now = next;
+    }
+  } else {
+    for (int64_t k = begin; k < end; k += kBatch) {
+      Batch batch;
+      batch.load(p, n0, m0, k, end, lane / 4, lane % 4);
+      batch.multiply(d, p.w);
+    }
   }
 #pragma unroll
   for (int r = 0; r < S.sums(); ++r)

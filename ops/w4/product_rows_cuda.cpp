@@ -25,7 +25,7 @@ struct Form : kernels::CudaForm<ProductTraits, ProductConfig> {
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{
         field<&Config::warps>("warps", {4, 8, 16}), field<&Config::unroll>("unroll", {1, 2, 4}),
-        field<&Config::split>("split", {1, 2, 4, 8})};
+        field<&Config::split>("split", {1, 2, 4, 8}), field<&Config::ahead>("ahead", {0, 1})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() {
@@ -78,13 +78,13 @@ struct Form : kernels::CudaForm<ProductTraits, ProductConfig> {
   static bool fits(const Query& q, const Config& c) {
     const Traits s = traits(q, c);
     const std::int64_t loaded = c.unroll * (s.along_k ? 8 + 8 * s.tiles : 4 + 4 * s.tiles);
-    const std::int64_t registers = s.sums() + loaded + 40;
+    const std::int64_t registers = s.sums() + loaded * (c.ahead ? 2 : 1) + 40;
     return bytes_of(s, c) <= q.device.shared_bytes_per_block && registers * c.threads() <= 65536 &&
            registers <= 224 &&
            q.user<ProductOp>().group(q.problem.dims) % (c.unroll * s.depth()) == 0;
   }
   static void constrain(const Query& q, Space& space) {
-    space.require(table(), "batches_fit_groups_and_device", {"warps", "unroll"},
+    space.require(table(), "batches_fit_groups_and_device", {"warps", "unroll", "ahead"},
                   [q = QueryCopy(q)](const Config& c) { return fits(q, c); });
     space.require(table(), "split_is_useful", [q = QueryCopy(q)](const Config& c) {
       const Query asked = q;
