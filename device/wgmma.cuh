@@ -215,7 +215,7 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b
       "}, " a_at ", " b_at ", " use ", 1, 1, " ta_at ", " tb_at ";\n\t"
 #define DLBLAS_NEXT(a_at, b_at, da_at, db_at) \
   "add.s64 a, " a_at ", " da_at ";\n\tadd.s64 b, " b_at ", " db_at ";\n\t"
-#define DLBLAS_FOUR_TYPED(n, type, a_at, b_at, use_at, ta_at, tb_at, da_at, db_at)               \
+#define DLBLAS_WGMMA_ROW_TYPED(n, type, a_at, b_at, use_at, ta_at, tb_at, da_at, db_at)          \
   asm volatile("{\n\t.reg .pred p;\n\t.reg .b64 a, b;\n\tsetp.ne.b32 p, " use_at                 \
                ", 0;\n\t" DLBLAS_STEP(n, type, a_at, b_at, "p", ta_at, tb_at) DLBLAS_NEXT(       \
                    a_at, b_at, da_at, db_at) DLBLAS_STEP(n, type, "a", "b", "1", ta_at, tb_at)   \
@@ -226,12 +226,12 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b
                : "l"(a), "l"(b), "r"(accumulate), "n"(static_cast<int32_t>(kA)),                 \
                  "n"(static_cast<int32_t>(kB)), "n"(kA == WgmmaMajor::kK ? 2 : 128),             \
                  "n"(kB == WgmmaMajor::kK ? 2 : 128))
-#define DLBLAS_FOUR(n, ...)                      \
-  if constexpr (kN == n) {                       \
-    if constexpr (kInput == WgmmaInput::kF16)    \
-      DLBLAS_FOUR_TYPED(n, "f16", __VA_ARGS__);  \
-    else                                         \
-      DLBLAS_FOUR_TYPED(n, "bf16", __VA_ARGS__); \
+#define DLBLAS_WGMMA_ROW(n, ...)                      \
+  if constexpr (kN == n) {                            \
+    if constexpr (kInput == WgmmaInput::kF16)         \
+      DLBLAS_WGMMA_ROW_TYPED(n, "f16", __VA_ARGS__);  \
+    else                                              \
+      DLBLAS_WGMMA_ROW_TYPED(n, "bf16", __VA_ARGS__); \
   }
 
 /// d = A·B (+ d where accumulate is not 0) for 64 along K: four steps of wgmma().
@@ -240,42 +240,42 @@ __device__ __forceinline__ void wgmma_row(float (&d)[kN / 2], uint64_t a, uint64
                                           int32_t accumulate) {
   static_assert(kN >= 8 && kN <= 256 && kN % 8 == 0, "the widths that the instruction has");
   // clang-format off
-  DLBLAS_FOUR(8, "%4", "%5", "%6", "%7", "%8", "%9", "%10")
-  DLBLAS_FOUR(16, "%8", "%9", "%10", "%11", "%12", "%13", "%14")
-  DLBLAS_FOUR(24, "%12", "%13", "%14", "%15", "%16", "%17", "%18")
-  DLBLAS_FOUR(32, "%16", "%17", "%18", "%19", "%20", "%21", "%22")
-  DLBLAS_FOUR(40, "%20", "%21", "%22", "%23", "%24", "%25", "%26")
-  DLBLAS_FOUR(48, "%24", "%25", "%26", "%27", "%28", "%29", "%30")
-  DLBLAS_FOUR(56, "%28", "%29", "%30", "%31", "%32", "%33", "%34")
-  DLBLAS_FOUR(64, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
-  DLBLAS_FOUR(72, "%36", "%37", "%38", "%39", "%40", "%41", "%42")
-  DLBLAS_FOUR(80, "%40", "%41", "%42", "%43", "%44", "%45", "%46")
-  DLBLAS_FOUR(88, "%44", "%45", "%46", "%47", "%48", "%49", "%50")
-  DLBLAS_FOUR(96, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
-  DLBLAS_FOUR(104, "%52", "%53", "%54", "%55", "%56", "%57", "%58")
-  DLBLAS_FOUR(112, "%56", "%57", "%58", "%59", "%60", "%61", "%62")
-  DLBLAS_FOUR(120, "%60", "%61", "%62", "%63", "%64", "%65", "%66")
-  DLBLAS_FOUR(128, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
-  DLBLAS_FOUR(136, "%68", "%69", "%70", "%71", "%72", "%73", "%74")
-  DLBLAS_FOUR(144, "%72", "%73", "%74", "%75", "%76", "%77", "%78")
-  DLBLAS_FOUR(152, "%76", "%77", "%78", "%79", "%80", "%81", "%82")
-  DLBLAS_FOUR(160, "%80", "%81", "%82", "%83", "%84", "%85", "%86")
-  DLBLAS_FOUR(168, "%84", "%85", "%86", "%87", "%88", "%89", "%90")
-  DLBLAS_FOUR(176, "%88", "%89", "%90", "%91", "%92", "%93", "%94")
-  DLBLAS_FOUR(184, "%92", "%93", "%94", "%95", "%96", "%97", "%98")
-  DLBLAS_FOUR(192, "%96", "%97", "%98", "%99", "%100", "%101", "%102")
-  DLBLAS_FOUR(200, "%100", "%101", "%102", "%103", "%104", "%105", "%106")
-  DLBLAS_FOUR(208, "%104", "%105", "%106", "%107", "%108", "%109", "%110")
-  DLBLAS_FOUR(216, "%108", "%109", "%110", "%111", "%112", "%113", "%114")
-  DLBLAS_FOUR(224, "%112", "%113", "%114", "%115", "%116", "%117", "%118")
-  DLBLAS_FOUR(232, "%116", "%117", "%118", "%119", "%120", "%121", "%122")
-  DLBLAS_FOUR(240, "%120", "%121", "%122", "%123", "%124", "%125", "%126")
-  DLBLAS_FOUR(248, "%124", "%125", "%126", "%127", "%128", "%129", "%130")
-  DLBLAS_FOUR(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
+  DLBLAS_WGMMA_ROW(8, "%4", "%5", "%6", "%7", "%8", "%9", "%10")
+  DLBLAS_WGMMA_ROW(16, "%8", "%9", "%10", "%11", "%12", "%13", "%14")
+  DLBLAS_WGMMA_ROW(24, "%12", "%13", "%14", "%15", "%16", "%17", "%18")
+  DLBLAS_WGMMA_ROW(32, "%16", "%17", "%18", "%19", "%20", "%21", "%22")
+  DLBLAS_WGMMA_ROW(40, "%20", "%21", "%22", "%23", "%24", "%25", "%26")
+  DLBLAS_WGMMA_ROW(48, "%24", "%25", "%26", "%27", "%28", "%29", "%30")
+  DLBLAS_WGMMA_ROW(56, "%28", "%29", "%30", "%31", "%32", "%33", "%34")
+  DLBLAS_WGMMA_ROW(64, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
+  DLBLAS_WGMMA_ROW(72, "%36", "%37", "%38", "%39", "%40", "%41", "%42")
+  DLBLAS_WGMMA_ROW(80, "%40", "%41", "%42", "%43", "%44", "%45", "%46")
+  DLBLAS_WGMMA_ROW(88, "%44", "%45", "%46", "%47", "%48", "%49", "%50")
+  DLBLAS_WGMMA_ROW(96, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
+  DLBLAS_WGMMA_ROW(104, "%52", "%53", "%54", "%55", "%56", "%57", "%58")
+  DLBLAS_WGMMA_ROW(112, "%56", "%57", "%58", "%59", "%60", "%61", "%62")
+  DLBLAS_WGMMA_ROW(120, "%60", "%61", "%62", "%63", "%64", "%65", "%66")
+  DLBLAS_WGMMA_ROW(128, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+  DLBLAS_WGMMA_ROW(136, "%68", "%69", "%70", "%71", "%72", "%73", "%74")
+  DLBLAS_WGMMA_ROW(144, "%72", "%73", "%74", "%75", "%76", "%77", "%78")
+  DLBLAS_WGMMA_ROW(152, "%76", "%77", "%78", "%79", "%80", "%81", "%82")
+  DLBLAS_WGMMA_ROW(160, "%80", "%81", "%82", "%83", "%84", "%85", "%86")
+  DLBLAS_WGMMA_ROW(168, "%84", "%85", "%86", "%87", "%88", "%89", "%90")
+  DLBLAS_WGMMA_ROW(176, "%88", "%89", "%90", "%91", "%92", "%93", "%94")
+  DLBLAS_WGMMA_ROW(184, "%92", "%93", "%94", "%95", "%96", "%97", "%98")
+  DLBLAS_WGMMA_ROW(192, "%96", "%97", "%98", "%99", "%100", "%101", "%102")
+  DLBLAS_WGMMA_ROW(200, "%100", "%101", "%102", "%103", "%104", "%105", "%106")
+  DLBLAS_WGMMA_ROW(208, "%104", "%105", "%106", "%107", "%108", "%109", "%110")
+  DLBLAS_WGMMA_ROW(216, "%108", "%109", "%110", "%111", "%112", "%113", "%114")
+  DLBLAS_WGMMA_ROW(224, "%112", "%113", "%114", "%115", "%116", "%117", "%118")
+  DLBLAS_WGMMA_ROW(232, "%116", "%117", "%118", "%119", "%120", "%121", "%122")
+  DLBLAS_WGMMA_ROW(240, "%120", "%121", "%122", "%123", "%124", "%125", "%126")
+  DLBLAS_WGMMA_ROW(248, "%124", "%125", "%126", "%127", "%128", "%129", "%130")
+  DLBLAS_WGMMA_ROW(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
   // clang-format on
 }
-#undef DLBLAS_FOUR
-#undef DLBLAS_FOUR_TYPED
+#undef DLBLAS_WGMMA_ROW
+#undef DLBLAS_WGMMA_ROW_TYPED
 #undef DLBLAS_NEXT
 #undef DLBLAS_STEP
 

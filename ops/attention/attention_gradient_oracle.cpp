@@ -147,7 +147,7 @@ class Gradients {
     const SumSizes sizes = walk.sizes();
     if (lost_ || !(sizes.size < 0x1p100)) return {walk.sum(), -1};
     double off = std::min(worst, std::sqrt(squares) + worst / 6) + 2 * std::abs(walk.sum()) +
-                 sum_error(model_of(static_cast<std::int64_t>(pairs_.size())), sizes);
+                 sum_error(sum_model(static_cast<std::int64_t>(pairs_.size()), half_), sizes);
     if (half_) {
       const bool f16 = call_.q.t.dtype == DType::kF16;
       const double rounding = (f16 ? 0x1p-11 : 0x1p-8) / kRounding;
