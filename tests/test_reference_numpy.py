@@ -41,7 +41,9 @@ def test_f64_values_equal_the_formula(op: str) -> None:
         wanted = formula_values(REGISTRY, call)
         for want, ref, result in zip(wanted, oracle, call.outcome(), strict=True):
             allowed = np.minimum(4096 * 2.0**-52 * ref.magnitude, ref.allowed()) + 2.0**-1000
-            right = np.abs(ref.value - want) <= allowed
+            with np.errstate(invalid="ignore"):
+                right = np.abs(ref.value - want) <= allowed
+            right |= ref.value == want  # infinities: the logarithm of a sum of nothing
             if result.dtype.itemsize == 1:  # the value may be a code: the formula's, rounded
                 right |= ref.value == round_to(result.dtype, want)
             right |= ref.magnitude < 0  # undefined

@@ -147,12 +147,15 @@ class AttendedRow {
                         : 0;
     }
   };
-  /// Σ p·v: six deviations of one chain; equal terms, which round alike over more than a block;
-  /// what tensor cores cut.
+  /// Σ p·v: six deviations of a chain over blocks of 64 terms or more; equal terms, which round
+  /// alike over more than a block; what tensor cores cut.
   static double sum_off(const SumSizes& sums, double n, bool cuts) {
     const double path = std::sqrt(sums.path), sided = sums.size > 0 ? path / sums.size : 0;
     const double alike = (n > 64 ? 1.5 : 0.4) * std::min(n, 0x1p14) * path * sided * sided;
-    return std::min(2.5 * std::sqrt(n * sums.path + sums.squares) + alike, n * sums.size) +
+    return std::min(
+               2.5 * std::sqrt(std::min(n, std::max(64.0, n / 64)) * sums.path + sums.squares) +
+                   alike,
+               n * sums.size) +
            (cuts ? std::min(n, 0x1p16) / 2 * path : 0);
   }
   void add_score(double score, double off, double cut, const double* v) {
