@@ -35,6 +35,9 @@ ROUNDINGS = 16  # an element this far off is wrong
 TILE = 16
 # Operators of several steps, each of which rounds, to 16 bits where inputs have them: how many.
 STEPS = {"norm_linear": 2, "norm_gated_linear": 4}
+# Attention: a rounding of a score of size |s| moves all of its row's weights, by |s| roundings;
+# the terms' sizes do not tell. Times as many are asked for.
+_SCORES = {"mla_decode_lse": 6, "paged_attention_lse": 6}
 _AT_MOST = {"Dv": "Dn"}  # a letter that the operator's check holds below another
 MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!-- end -->")
 
@@ -53,6 +56,7 @@ class Judged(NamedTuple):
     plain: Any
     cut: float  # inputs of 16 or 8 bits: tensor cores cut sums, to this part of them
     verify: Any
+    roundings: int = ROUNDINGS
 
 
 def problem(op: str, letter: str, size: int, dtype: str, values: str, others: int) -> Case:
@@ -135,7 +139,7 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
         allowed = ref.allowed()
         yield Judged(
             ref.name, right, ref.value, defined, allowed, steps * size, off, cut,
-            lambda a, i=i: verify(i, a),
+            lambda a, i=i: verify(i, a), ROUNDINGS * _SCORES.get(case.op, 1),
         )  # fmt: skip
 
 
@@ -164,7 +168,7 @@ def visible(result: Judged) -> Any:
     """What an element may be off before it is called wrong: some roundings of its terms in f32, or,
     where terms cancel, what NumPy makes of it in f32; where tensor cores cut sums, a rounding of
     bf16 of its row's or column's largest, of 8-bit codes four of them."""
-    least = ROUNDINGS * ROUNDING * result.size
+    least = result.roundings * ROUNDING * result.size
     hides = 4 * result.plain > least  # terms cancel: NumPy's few samples tell little of the worst
     least = np.where(hides, 32 * result.plain, least)
     return np.maximum(least, result.cut * _row_and_column(result.value))

@@ -8,7 +8,7 @@
 //   A power: 3 + 1.2·|s − m| (ops/norm/softmax/softmax_ref.hpp), |m|/4 for a maximum that is
 // rounded times log2 e, and √c for the c times that a running maximum may grow.
 //   o moves by Σ p·e·(v − o) / Σ p. Errors of keys differ: they add up as squares, 0.7 of which
-// is six deviations; a sixteenth of their plain sum is allowed besides, for keys that are alike,
+// is six deviations; a tenth of their plain sum is allowed besides, for keys that are alike,
 // and all of what is cut.
 //   Σ p·v: sum_off, below; Σ p: 0.6 of sum_roundings. Kernels take p apart into two numbers of 16
 // bits: bf16 leaves 2^-17 of p, f16 2^-22 and, of the p below 2^-24, 2^-35. The quotient: 2.5.
@@ -88,7 +88,7 @@ class AttendedRow {
       for (std::int64_t d = 0; d < width_; ++d) {
         const double away = w.p[j] * std::abs((keys_[j].v ? keys_[j].v[d] : 0) - value[d]);
         squares[d] += std::pow(away * w.off[j], 2);
-        plain[d] += away * (w.off[j] / 16 + keys_[j].cut);
+        plain[d] += away * (w.off[j] / 10 + keys_[j].cut);
       }
     const double split = !narrow_ ? 0 : half_ ? 4 : 128;
     for (std::int64_t d = 0; d < width_; ++d) {
@@ -112,7 +112,7 @@ class AttendedRow {
     double squares = 0, plain = 0;
     for (std::size_t j = 0; j < keys_.size(); ++j) {
       squares += std::pow(w.p[j] * w.off[j], 2);
-      plain += w.p[j] * (w.off[j] / 16 + keys_[j].cut);
+      plain += w.p[j] * (w.off[j] / 10 + keys_[j].cut);
     }
     const double off =
         w.sum == 0 ? 0
@@ -142,17 +142,22 @@ class AttendedRow {
         walk.add(p.back());
       }
       sum = walk.sum();
-      sum_off = sum > 0 ? kernels::sum_roundings(static_cast<std::int64_t>(p.size()), sum,
-                                                 walk.sizes().squares)
-                        : 0;
+      // Blocks of 64 that are alike add up one by one.
+      const auto n = static_cast<std::int64_t>(p.size());
+      if (sum > 0)
+        sum_off =
+            kernels::sum_roundings(n, sum, walk.sizes().squares) + static_cast<double>(n) / 256;
     }
   };
-  /// Σ p·v: six deviations of one chain; equal terms, which round alike over more than a block;
-  /// what tensor cores cut.
+  /// Σ p·v: six deviations of a chain over blocks of 64 terms or more; equal terms, which round
+  /// alike over more than a block; what tensor cores cut.
   static double sum_off(const SumSizes& sums, double n, bool cuts) {
     const double path = std::sqrt(sums.path), sided = sums.size > 0 ? path / sums.size : 0;
-    const double alike = (n > 64 ? 1.5 : 0.4) * std::min(n, 0x1p14) * path * sided * sided;
-    return std::min(2.5 * std::sqrt(n * sums.path + sums.squares) + alike, n * sums.size) +
+    const double alike = 0.8 * std::min(n, 64 + n / 64) * path * sided * sided;
+    return std::min(
+               2.5 * std::sqrt(std::min(n, std::max(64.0, n / 64)) * sums.path + sums.squares) +
+                   alike,
+               n * sums.size) +
            (cuts ? std::min(n, 0x1p16) / 2 * path : 0);
   }
   void add_score(double score, double off, double cut, const double* v) {

@@ -107,6 +107,7 @@ __global__ void __launch_bounds__(C.threads) mla_rows(const __grid_constant__ Ml
     __syncthreads();
 
     if (column >= S.latent) continue;
+    float chunk[kAccess] = {};
 #pragma unroll 1
     for (int j = part; j < count; j += kParts) {
       const int32_t n = first + j;
@@ -116,8 +117,10 @@ __global__ void __launch_bounds__(C.threads) mla_rows(const __grid_constant__ Ml
       load_vec<S.type, kAccess, kAccess * size_of(S.type)>(p.ckv, ckv + column * p.ckv_at[2])
           .unpack(v);
 #pragma unroll
-      for (int i = 0; i < kAccess; ++i) acc[i] = fmaf(powers[j], v[i], acc[i]);
+      for (int i = 0; i < kAccess; ++i) chunk[i] = fmaf(powers[j], v[i], chunk[i]);
     }
+#pragma unroll
+    for (int i = 0; i < kAccess; ++i) acc[i] += chunk[i];
   }
 
 #pragma unroll

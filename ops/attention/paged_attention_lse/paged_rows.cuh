@@ -95,6 +95,7 @@ __global__ void __launch_bounds__(C.threads) paged_rows(const __grid_constant__ 
       __syncthreads();
 
       if (column < S.width) {
+        float chunk[kAccess] = {};
 #pragma unroll 1
         for (int j = part; j < count; j += kParts) {
           const int32_t n = first + j;
@@ -102,8 +103,10 @@ __global__ void __launch_bounds__(C.threads) paged_rows(const __grid_constant__ 
           float v[kAccess];
           load_floats<S.cache, kAccess>(v, p.v, value + column * p.v_at[3]);
 #pragma unroll
-          for (int i = 0; i < kAccess; ++i) acc[i] = fmaf(powers[j], v[i], acc[i]);
+          for (int i = 0; i < kAccess; ++i) chunk[i] = fmaf(powers[j], v[i], chunk[i]);
         }
+#pragma unroll
+        for (int i = 0; i < kAccess; ++i) acc[i] += chunk[i];
       }
     }
   }
