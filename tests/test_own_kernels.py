@@ -4,6 +4,7 @@ and with one (results, tuning, capture). Read next: python/dlblas/own/_triton.py
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -357,3 +358,25 @@ def test_a_static_graph_kept_by_address_never_wins() -> None:
     rows = {row["implementation"]: row for row in report["evaluated"]}
     assert rows["packs_once"]["failure"] == "wrong_result"
     assert "the first call's result for other values" in rows["packs_once"]["note"]
+
+
+@pytest.mark.skipif(not dlblas.info()["cuda"]["nvrtc"], reason="no NVRTC")
+def test_text_that_cannot_compile_is_refused_with_its_line() -> None:
+    def put(text: str, **more: Any) -> None:
+        dlblas.register(
+            OP, "text", text, grid="T", block="BLOCK", space={"BLOCK": [128, 256]}, **more
+        )
+
+    line = TEXT.splitlines().index("  float sum = 0;") + 1
+    for wrong, words in (
+        (TEXT.replace("float sum = 0;", "float sum = O;"), f'line {line}: error: identifier "O"'),
+        (TEXT.replace("float sum = 0;", "float sum = 0"), "error: expected a"),
+        ("#include <cuda_fp16.h>\n" + TEXT, "line 1: "),
+    ):
+        with pytest.raises(dlblas.errors.CompileError, match=re.escape(words)) as raised:
+            put(wrong)
+        assert "text: " in str(raised.value) and "text" not in user_rows()
+    # What compiles for some dtypes, or some knobs, is the user's to say, by supports and where.
+    some = TEXT.replace("float sum = 0;", "float sum = 0; static_assert(sizeof(own::x) == 2);")
+    put(some)
+    put(TEXT.replace("float sum = 0;", "float sum = 0; static_assert(BLOCK == 256);"))

@@ -2,12 +2,14 @@
 // one parameter per tensor, letter and scalar. In: dlblas_cuda_text. Out: Implementation::sources
 // and a step. Read next: jit/headers.hpp, device/own.cuh, docs/own.md.
 #include <algorithm>
+#include <bit>
 
 #include "bindings/c/guard.hpp"
 #include "bindings/c/own.hpp"
 #include "core/error.hpp"
 #include "cuda/cuda.hpp"
 #include "jit/headers.hpp"
+#include "jit/jit.hpp"
 #include "store/sha256.hpp"
 
 namespace dlblas {
@@ -158,6 +160,70 @@ Expression read_expression(const OwnImplementation& own, const char* argument, R
   return made;
 }
 
+// A problem's dtypes: of each tensor the allowed one that comes `turn`-th.
+Problem dtypes_of(const Schema& schema, int turn) {
+  Problem p;
+  for (std::size_t i = 0; i < schema.tensors.size(); ++i) {
+    const TensorSpec& t = schema.tensors[i];
+    if (t.like >= 0 && static_cast<std::size_t>(t.like) < i) {
+      p.tensors[i].dtype = p.tensors[t.like].dtype;
+      continue;
+    }
+    int left = turn % std::max(1, std::popcount(t.dtypes));
+    for (int d = 0; d < kNumDTypes; ++d)
+      if (t.dtypes >> d & 1u && left-- == 0) p.tensors[i].dtype = static_cast<DType>(d);
+  }
+  return p;
+}
+
+// "own/<digest>.cuh(7): error: …": the line is the text's own.
+std::string in_words(const std::string& log, const std::string& header) {
+  std::string all;
+  for (std::size_t at = 0; at < log.size();) {
+    const std::size_t end = std::min(log.find('\n', at), log.size());
+    std::string line = log.substr(at, end - at);
+    at = end + 1;
+    if (line.find("error: ") == line.npos) continue;
+    const std::size_t own = line.find(header + "("), close = line.find(')', own);
+    if (own != line.npos && close != line.npos)
+      line = text("line ", line.substr(own + header.size() + 1, close - own - header.size() - 1),
+                  line.substr(close + 1));
+    all += all.empty() ? line : text("; ", line);
+  }
+  return all.empty() ? log : all;
+}
+
+// Text that compiles for no dtypes and no knobs is refused here, where a compiler is: with the
+// first configuration and the last (others may not go together), for the dtypes that come first,
+// second and so on, on Hopper and on the GPU that there is.
+void check_text(const OwnImplementation& own) {
+  constexpr int kTurns = 4, kHopper = 90;
+  Config configs[2] = {};
+  for (int i = 0; i < own.table.size(); ++i) {
+    const Knob& knob = own.table.knobs()[static_cast<std::size_t>(i)];
+    configs[0].values[i] = knob.values.front(), configs[1].values[i] = knob.values.back();
+  }
+  if (own.has_preset) configs[0] = own.preset;
+  if (!own.listed.empty()) configs[0] = own.listed.front(), configs[1] = own.listed.back();
+  std::string first;
+  for (const bool here : {false, true}) {
+    if (here && !cuda::unavailable().empty()) break;
+    const int arch = here ? cuda::info(0).arch : kHopper;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      for (const Config& config : configs) {
+        const std::string all = text_of(own, dtypes_of(own.op->schema, turn), config);
+        const std::string header = "own/" + sha256_hex(all).substr(0, 32) + ".cuh";
+        jit::add_header(header, all);
+        const std::string log = jit::front_end_errors({header, own.cuda.entry, 0}, arch);
+        if (log.empty()) return;
+        if (first.empty()) first = in_words(log, own.cuda.header);
+      }
+    }
+  }
+  refuse(ErrorKind::kCompile, own.op->schema.name,
+         {"cuda", "does not compile", "CUDA text", text(own.name, ": ", first)});
+}
+
 // What the machine code comes from: the text, the library's headers below it, and how it is
 // launched.
 std::string digest_of(const OwnImplementation& own, const dlblas_cuda_text& from) {
@@ -192,6 +258,7 @@ void read_cuda_text(OwnImplementation& own, Implementation& impl) {
   own.cuda.shared_bytes =
       read_expression(own, "shared_bytes", {0, kMaxGrid}, from.shared_bytes, "0");
   if (own.source_hash.empty()) own.source_hash = digest_of(own, from);
+  check_text(own);
   impl.supports = supports;
   impl.prepare = prepare;
   impl.sources = sources;

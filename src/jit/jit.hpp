@@ -33,6 +33,10 @@ const Cubin& compile(const KernelSource& source, int arch);
 /// A function on a device. As compile, then loads; once per device.
 const cuda::Function& load(const KernelSource& source, const DeviceInfo& device);
 
+/// What the compiler's front end has against it, as its log says; empty where it takes it, or where
+/// nothing can be compiled here. No machine code, nothing is cached.
+std::string front_end_errors(const KernelSource& source, int arch);
+
 /// Compiles many on as many threads as the machine has; the first error is thrown after all ended.
 void compile_all(const std::vector<KernelSource>& sources, int arch);
 

@@ -128,6 +128,11 @@ void compile_all(const std::vector<KernelSource>& sources, int arch) {
   if (failed) std::rethrow_exception(failed);
 }
 
+std::string front_end_errors(const KernelSource& source, int arch) {
+  if (!jit_allowed()) return {};
+  return run_front_end(source, closure_of(source.include), arch);
+}
+
 std::string unavailable() {
   if (!jit_allowed()) return {};  // what warmup left in the cache serves
   return compiler_missing();

@@ -234,4 +234,15 @@ Cubin run_nvrtc(const KernelSource& source, const std::vector<Header>& headers, 
   return cubin;
 }
 
+std::string run_front_end(const KernelSource& source, const std::vector<Header>& headers,
+                          int arch) {
+  const Nvrtc& n = nvrtc();
+  if (!n.why_not.empty()) return {};
+  Compilation compilation(n, source, headers);
+  std::vector<std::string> options = {"-arch=compute_" + arch_name(arch).substr(3), "-std=c++20",
+                                      "-default-device"};
+  for (const char* option : more_options(n)) options.emplace_back(option);
+  return compilation.run(options) == 0 ? "" : errors_of(compilation.log());
+}
+
 }  // namespace dlblas::jit

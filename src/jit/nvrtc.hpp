@@ -23,6 +23,9 @@ std::vector<std::string> options_for(int arch);
 /// Throws Error(kCompile): no compiler, or its log.
 Cubin run_nvrtc(const KernelSource& source, const std::vector<Header>& headers, int arch);
 
+/// The lines of its log that say what is wrong, or "": as far as PTX.
+std::string run_front_end(const KernelSource& source, const std::vector<Header>& headers, int arch);
+
 namespace detail {
 /// Reads registers, spills, stack and shared memory of the one entry, and every warning, out of a
 /// log of `--ptxas-options=-v`.
