@@ -33,11 +33,20 @@ REGISTRY = load_registry()
 ROUNDING = 2.0**-24  # of f32, relative, at most
 ROUNDINGS = 16  # an element this far off is wrong
 TILE = 16
-# Operators of several steps, each of which rounds, to 16 bits where inputs have them: how many.
-STEPS = {"norm_linear": 2, "norm_gated_linear": 4}
-# Attention: a rounding of a score of size |s| moves all of its row's weights, by |s| roundings;
-# the terms' sizes do not tell. Times as many are asked for.
-_SCORES = {"mla_decode_lse": 6, "paged_attention_lse": 6}
+# Operators of several steps, each of which rounds, to 16 bits where inputs have them: how many. A
+# delta rule multiplies what a step is off by the next keys, which are not normalised here.
+STEPS = {"norm_linear": 2, "norm_gated_linear": 4, "gated_delta_rule_packed": 8}
+# Roundings, times as many, that may stay unseen. Attention: a rounding of a score of size |s| moves
+# all of its row's weights, by |s| roundings; the terms' sizes do not tell. Products of few terms:
+# one element of 64 takes all of a chain's worst.
+_SCORES = {
+    "mla_decode_lse": 6,
+    "paged_attention_lse": 6,
+    "batched_matmul": 2,
+    "batched_matmul_nt": 2,
+    "lora_expand": 2,
+    "lora_shrink": 2,
+}
 _AT_MOST = {"Dv": "Dn"}  # a letter that the operator's check holds below another
 MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!-- end -->")
 
@@ -145,7 +154,7 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
 
 def _formula_in_f32(call: Call) -> Any:
     """The family's formula as NumPy computes it in f32: no kernel has what cancellation takes."""
-    tensors = {name: t.array.astype(np.float32) for name, t in call.pristine.items()}
+    tensors = {name: _in_f32(t.array) for name, t in call.pristine.items()}
     rounding = Rounding(next(iter(call.inputs.values())).dtype)
     return REGISTRY.formulas[call.case.op](tensors, {**call.defaults, **call.scalars}, rounding)
 
@@ -156,6 +165,12 @@ def stored_as(dtype: Any, exact: Any) -> Any:
         return round_to(dtype, exact).astype(dtype)
     ends = np.iinfo(dtype)
     return np.clip(np.rint(exact), ends.min, ends.max).astype(dtype)
+
+
+def _in_f32(array: Any) -> Any:
+    """Packed integers and indices stay what they are: f32 has 24 of their bits."""
+    whole = array.dtype.kind in "iu" and array.dtype.itemsize >= 4
+    return array if whole else array.astype(np.float32)
 
 
 def _row_and_column(value: Any) -> Any:

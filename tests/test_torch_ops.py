@@ -24,6 +24,12 @@ CUDA = pytest.param("cuda", id="cuda", marks=pytest.mark.gpu)
 DEVICES = [CPU, CUDA]
 INTEGERS = (torch.int32, torch.int64)
 SIZES = (5, 48, 24, 7, 3, 2, 4, 6, 8, 9)
+# Where the others do not fit: groups of 128, what 8 divides.
+SIZES_OF = {
+    "mm_w4a16_awq": (5, 256, 3),
+    "mm_w4a16_gptq": (5, 256, 32, 48),
+    "gptq_dequantize": (32, 48),
+}
 # Letters that are one where the optional tensors are absent: rows of q without their offsets.
 SAME = {"paged_attention_lse": ("B", "T")}
 INFO = {row["name"]: row for row in dlblas.info()["operators"]}
@@ -34,6 +40,7 @@ INFO = {row["name"]: row for row in dlblas.info()["operators"]}
 
 def sizes_of(operation, sizes):
     """By letter, in order of first appearance; what a scalar gives has its default."""
+    sizes = SIZES_OF.get(operation.operator, sizes)
     letters = dict.fromkeys(n for t in operation.tensors for d in t.dims for n in d.letters)
     given = {
         letter: 2 if default is None else default  # few of anything
@@ -106,7 +113,10 @@ def named_of(operation, arguments):
     names = [a.name for a in operator(operation.name)._schema.arguments]
     for (kind, index), name, value in zip(operation.arguments, names, arguments, strict=False):
         if kind == "tensor":
-            named[operation.tensors[index].name] = None if value is None else to_numpy(value)
+            spec = operation.tensors[index]
+            base = operation.tensors[spec.like] if spec.like >= 0 else spec
+            as_it_is = "f32" not in base.dtypes and "i32" not in base.dtypes
+            named[spec.name] = None if value is None else to_numpy(value, as_it_is)
         elif kind == "scalar" and value is not None:  # else a default
             named[name] = value
     return named
@@ -150,10 +160,10 @@ def reference(operation, arguments):
     return tuple(r.astype(np.float32) for r in results)
 
 
-def to_numpy(value):
-    """A copy as f32, but for 8 bits and integers, which stay what they are."""
+def to_numpy(value, as_it_is=False):
+    """A copy as f32, but for 8 bits, integers, and what an operator has no f32 for."""
     value = value.detach().cpu()
-    if value.dtype in INTEGERS:
+    if value.dtype in INTEGERS or (as_it_is and value.dtype == torch.float16):
         return value.numpy().copy()
     if value.element_size() > 1:
         return value.float().numpy().copy()
