@@ -17,14 +17,6 @@
 
 namespace dlblas::gemm {
 
-/// For enter_group, which moves `out`.
-template <GemmOutTraits T>
-struct GroupedBlockEpilogue {
-  using Params = GroupedBlockOut;
-  static constexpr int kParts = 1;
-  static constexpr int kOutBytes = size_of(T.type);
-};
-
 /// Four codes of a word as two words of two f16.
 template <DType kType>
 __device__ __forceinline__ void codes_to_f16(uint32_t codes, uint32_t& low, uint32_t& high) {
@@ -112,42 +104,52 @@ __global__ void __launch_bounds__(kGroupedBlockThreads)
     grouped_block(const __grid_constant__ GroupedBlockParams p) {
   constexpr GroupedBlockTile C = kGroupedBlockTiles[T.tile];
   constexpr int kRows = C.block_m / C.warps_m / 16, kEights = C.block_n / C.warps_n / 8;
-  using Epilogue = GroupedBlockEpilogue<S.out>;
   using LoadA = BlockTileLoader<C.block_m, S.whole>;
   using LoadB = BlockTileLoader<C.block_n, S.whole>;
   static_assert(C.warps_m * C.warps_n * 32 == kGroupedBlockThreads && 128 % C.block_n == 0);
   __shared__ __align__(16) unsigned char a_tile[C.block_m * LoadA::kPitch];
   __shared__ __align__(16) unsigned char b_tile[C.block_n * LoadB::kPitch];
 
-  GemmParams<Epilogue> mine = {p.gemm, p.epilogue};
-  const GroupEntered at =
-      enter_group<S.groups, C.block_m, C.block_n, 8>(mine, p.groups, S.type, blockIdx.x);
-  if (!at.there) return;
-  const int64_t m0 = static_cast<int64_t>(at.m) * C.block_m,
-                n0 = static_cast<int64_t>(at.n) * C.block_n;
-  const GemmCall& g = mine.gemm;
-  const LoadA a = {static_cast<const uint8_t*>(g.a) + m0 * g.a_row, g.a_row, g.a_col, g.m - m0};
-  const LoadB b = {static_cast<const uint8_t*>(g.b[0]) + n0 * g.b_col, g.b_col, g.b_row, g.n - n0};
+  // Scalars alone: a copy of p.gemm for enter_group to move keeps p.gemm's values (NVRTC 13).
+  constexpr uint32_t kBand = 8;
+  const auto columns = static_cast<uint32_t>((p.gemm.n + C.block_n - 1) / C.block_n);
+  const GroupTile at = find_tile<S.groups, C.block_m>(p.groups, blockIdx.x, columns);
+  if (at.range.group < 0) return;
+  const uint32_t in_band = kBand * columns, first = at.place / in_band * kBand;
+  const uint32_t rest = at.place % in_band, left = at.rows - first;
+  const uint32_t height = left < kBand ? left : kBand;
+  const int64_t m0 = static_cast<int64_t>(first + rest % height) * C.block_m,
+                n0 = static_cast<int64_t>(rest / height) * C.block_n;
+  const int64_t group = at.range.group, rows = at.range.count, n_all = p.gemm.n, depth = p.gemm.k;
+  const int64_t row_in_a = at.range.begin + m0;
+  const LoadA a = {
+      static_cast<const uint8_t*>(p.gemm.a) + group * p.groups.a_group + row_in_a * p.gemm.a_row,
+      p.gemm.a_row, p.gemm.a_col, rows - m0};
+  const LoadB b = {
+      static_cast<const uint8_t*>(p.gemm.b[0]) + group * p.groups.b_group + n0 * p.gemm.b_col,
+      p.gemm.b_col, p.gemm.b_row, n_all - n0};
+  const GemmOut out = {
+      static_cast<char*>(p.epilogue.out.data) +
+          (group * p.groups.out_group + at.range.begin * p.epilogue.out.row) * size_of(S.out.type),
+      p.epilogue.out.row, p.epilogue.out.col};
 
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int row0 = warp / C.warps_n * (C.block_m / C.warps_m) + lane / 4;  // of this lane's first
   const int col0 = warp % C.warps_n * (C.block_n / C.warps_n);
-  const int64_t first_scale =
-      at.range.group * p.a_scale_group + (at.range.begin + m0) * p.a_scale_row;
-  const int64_t weight_scale =
-      at.range.group * p.weight_scale_group + n0 / 128 * p.weight_scale_row;
+  const int64_t first_scale = group * p.a_scale_group + row_in_a * p.a_scale_row;
+  const int64_t weight_scale = group * p.weight_scale_group + n0 / 128 * p.weight_scale_row;
 
   uint4 next_a[LoadA::kCount], next_b[LoadB::kCount];
-  a.load(next_a, 0, g.k);
-  b.load(next_b, 0, g.k);
+  a.load(next_a, 0, depth);
+  b.load(next_b, 0, depth);
   float total[kRows][kEights][4] = {};
-  for (int64_t part = 0; part * 128 < g.k; ++part) {
+  for (int64_t part = 0; part * 128 < depth; ++part) {
     __syncthreads();  // the tiles before these have been read
     a.store(next_a, a_tile);
     b.store(next_b, b_tile);
     __syncthreads();
-    a.load(next_a, part * 128 + 128, g.k);
-    b.load(next_b, part * 128 + 128, g.k);
+    a.load(next_a, part * 128 + 128, depth);
+    b.load(next_b, part * 128 + 128, depth);
     const float of_weight =
         block_scale<S>(p.weight_scale, weight_scale + part * p.weight_scale_col);
     float factors[kRows][2];
@@ -157,7 +159,7 @@ __global__ void __launch_bounds__(kGroupedBlockThreads)
       for (int h = 0; h < 2; ++h) {
         const int row = row0 + i * 16 + h * 8;
         factors[i][h] = 0;
-        if (m0 + row < g.m)
+        if (m0 + row < rows)
           factors[i][h] = of_weight * block_scale<S>(p.a_scale, first_scale + row * p.a_scale_row +
                                                                     part * p.a_scale_col);
       }
@@ -198,8 +200,8 @@ __global__ void __launch_bounds__(kGroupedBlockThreads)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int64_t m = m0 + row0 + i * 16 + h * 8, n = n0 + col0 + j * 8 + lane % 4 * 2;
-        if (m < g.m && n < g.n)
-          store_values<S.out, 2>(mine.epilogue.out, GemmAt{m, n, g.n},
+        if (m < rows && n < n_all)
+          store_values<S.out, 2>(out, GemmAt{m, n, n_all},
                                  [&](int c) { return total[i][j][h * 2 + c]; });
       }
 }
