@@ -34,10 +34,19 @@ ROUNDING = 2.0**-24  # of f32, relative, at most
 ROUNDINGS = 16  # an element this far off is wrong
 TILE = 16
 # Operators of several steps, each of which rounds, to 16 bits where inputs have them: how many.
-STEPS = {"norm_linear": 2, "norm_gated_linear": 4}
+# Attention's gradients round P and dS before they multiply with them.
+STEPS = {
+    "norm_linear": 2, "norm_gated_linear": 4,
+    "flash_attention_backward": 2, "flash_attention_varlen_backward": 2,
+}  # fmt: skip
 # Attention: a rounding of a score of size |s| moves all of its row's weights, by |s| roundings;
-# the terms' sizes do not tell. Times as many are asked for.
-_SCORES = {"mla_decode_lse": 6, "paged_attention_lse": 6}
+# the terms' sizes do not tell. Times as many are asked for. Of gradients (each of two steps, above)
+# |lse| does so too, and dP - delta is a difference of sums whose sizes do not tell either.
+_SCORES = {
+    "flash_attention_lse": 4, "flash_attention_varlen_lse": 4,
+    "flash_attention_backward": 6, "flash_attention_varlen_backward": 6,
+    "mla_decode_lse": 6, "paged_attention_lse": 6,
+}  # fmt: skip
 _AT_MOST = {"Dv": "Dn"}  # a letter that the operator's check holds below another
 MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!-- end -->")
 
