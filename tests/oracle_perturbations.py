@@ -33,20 +33,22 @@ REGISTRY = load_registry()
 ROUNDING = 2.0**-24  # of f32, relative, at most
 ROUNDINGS = 16  # an element this far off is wrong
 TILE = 16
-# Operators of several steps, each of which rounds, to 16 bits where inputs have them: how many. A
-# delta rule multiplies what a step is off by the next keys, which are not normalised here.
-STEPS = {"norm_linear": 2, "norm_gated_linear": 4, "gated_delta_rule_packed": 8}
+# Operators of several steps, each of which rounds, to 16 bits where inputs have them: how many.
+# Attention's gradients round P and dS before they multiply with them. A delta rule multiplies what
+# a step is off by the next keys, which are not normalised here.
+STEPS = {
+    "norm_linear": 2, "norm_gated_linear": 4, "gated_delta_rule_packed": 8,
+    "flash_attention_backward": 2, "flash_attention_varlen_backward": 2,
+}  # fmt: skip
 # Roundings, times as many, that may stay unseen. Attention: a rounding of a score of size |s| moves
-# all of its row's weights, by |s| roundings; the terms' sizes do not tell. Products of few terms:
-# one element of 64 takes all of a chain's worst.
+# all of its row's weights, by |s| roundings, which the terms' sizes do not tell; of its gradients
+# dP - delta cancels in the sizes. Products of few terms: one element takes a chain's worst.
 _SCORES = {
-    "mla_decode_lse": 6,
-    "paged_attention_lse": 6,
-    "batched_matmul": 2,
-    "batched_matmul_nt": 2,
-    "lora_expand": 2,
-    "lora_shrink": 2,
-}
+    "flash_attention_lse": 4, "flash_attention_varlen_lse": 4,
+    "flash_attention_backward": 6, "flash_attention_varlen_backward": 6,
+    "mla_decode_lse": 6, "paged_attention_lse": 6,
+    "batched_matmul": 2, "batched_matmul_nt": 2, "lora_expand": 2, "lora_shrink": 2,
+}  # fmt: skip
 _AT_MOST = {"Dv": "Dn"}  # a letter that the operator's check holds below another
 MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!-- end -->")
 

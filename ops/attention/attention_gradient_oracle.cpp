@@ -5,11 +5,13 @@
 // The error it allows, in units u = 2^-24: of P, relative to it, what the logit is off by, and
 // 3 + |s − lse| + |lse| / 2 for the exponential and its argument; of dP and δ, those of their sums;
 // of the slope, 40 and twice what the capped logit is off by, in caps. Sums over pairs as in
-// attention_oracle.cpp: six deviations and a sixth of the worst, the walk of the sum, and P and
-// dS in 16 bits. What is not finite, or leaves f32 (f16: that type), is undefined.
-// Read next: attention_host.hpp, attention_gradient_mma.cuh.
+// attention_oracle.cpp: six deviations of what differs, equal P or dS being off by the same; what
+// the rounded scale, an lse and a δ do to all pairs at once; a sixteenth of the worst; the walk of
+// the sum, terms that are alike in twos, and P and dS in 16 bits. What is not finite, or leaves f32
+// (f16: that type), is undefined. Read next: attention_host.hpp, attention_gradient_mma.cuh.
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 #include "ops/attention/attention_host.hpp"
 
@@ -19,9 +21,14 @@ namespace {
 struct Value {
   double value = 0, off = 0;
 };
+/// What a sum takes of a pair.
+struct Term : Value {
+  double of_scale = 0, of_row = 0;  // errors that have the value's sign in all pairs
+  std::size_t alike = 0;            // equal ones, of equal rows, are off by the same
+};
 /// A query and a key that it sees.
 struct Pair {
-  Value p, ds;
+  Term p, ds;
   std::int64_t other;  // offset of the other side's row: of k for dq, of q for dk
   std::int64_t dout;   // of the query's row
 };
@@ -57,24 +64,35 @@ class Gradients {
 
   /// scale·Σ dS·other, of q for keys and of k for queries.
   Value inner(const Heads& other, std::int64_t column) const {
-    Value v = sum([&](const Pair& p) { return p.ds; },
+    Value v = sum([](const Pair& p) -> const Term& { return p.ds; },
                   [&](const Pair& p) { return other.element(p.other, column); });
     v.value *= call_.scale;
     v.off = v.off < 0 ? v.off : v.off * std::abs(call_.scale) + 2 * std::abs(v.value);
     return v;
   }
   Value outer(std::int64_t column) const {
-    return sum([&](const Pair& p) { return p.p; },
+    return sum([](const Pair& p) -> const Term& { return p.p; },
                [&](const Pair& p) { return dout_.element(p.dout, column); });
   }
 
  private:
-  void start() { pairs_.clear(), lost_ = false; }
+  void start() { pairs_.clear(), of_p_.clear(), of_ds_.clear(), lost_ = false; }
+  using Different = std::unordered_map<double, std::size_t>;
+  static Term term(const Value& v, Different& seen) {
+    return {v, 0, 0, seen.try_emplace(v.value, seen.size()).first->second};
+  }
   /// Kernels add in several chains: less than half of what one chain is allowed.
   SumModel model_of(std::int64_t terms) const {
     SumModel model = sum_model(terms, half_);
     model.walk *= 0.45, model.alike *= 0.45;
     return model;
+  }
+
+  /// What sums of two terms that are alike, of signs that alternate, are off by beside a walk.
+  double alike_twos(const SumSizes& sizes, double twos) const {
+    const double path = std::sqrt(sizes.path), sided = twos > 0 ? path / twos : 0;
+    const auto pairs = static_cast<std::int64_t>(pairs_.size());
+    return sizes.size > 2 * twos ? sum_model(pairs, false).alike / 2 * path * sided * sided : 0;
   }
 
   Value dot(const Heads& a, std::int64_t a0, const Heads& b, std::int64_t b0, std::int64_t width,
@@ -122,12 +140,17 @@ class Gradients {
       const double p = std::exp(logit.value - lse);
       const double relative = logit.off + 3 + std::abs(logit.value - lse) + 0.5 * std::abs(lse);
       lost_ |= !(relative * kRounding < 0.05);
-      pair.p = {p, 1.03 * p * relative};
+      pair.p = term({p, 1.03 * p * relative}, of_p_);
       const double inner = dp.value - delta.value;
-      pair.ds = {p * inner * slope.value,
-                 pair.p.off * std::abs(inner) * slope.value +
-                     p * slope.value * (dp.off + delta.off + 2 * std::abs(inner)) +
-                     p * std::abs(inner) * slope.off};
+      pair.ds = term({p * inner * slope.value,
+                      pair.p.off * std::abs(inner) * slope.value +
+                          p * slope.value * (dp.off + delta.off + 2 * std::abs(inner)) +
+                          p * std::abs(inner) * slope.off},
+                     of_ds_);
+      const double of_row = 0.5 + 0.5 * std::abs(lse);
+      pair.p.of_scale = p * logit.value, pair.p.of_row = p * of_row;
+      pair.ds.of_scale = pair.ds.value * logit.value;
+      pair.ds.of_row = pair.ds.value * of_row + (of_query ? p * slope.value * delta.off : 0);
       const double most = call_.q.t.dtype == DType::kF16 ? 6e4 : 0x1p100;
       lost_ |= !(p < most) || !(std::abs(pair.ds.value) < most) || !std::isfinite(pair.ds.off);
     }
@@ -137,17 +160,27 @@ class Gradients {
   template <typename Of, typename With>
   Value sum(const Of& of, const With& with) const {
     SumWalk walk;
-    double worst = 0, squares = 0, tiny = 0;
+    double worst = 0, squares = 0, tiny = 0, of_scale = 0, of_row = 0, two = 0, twos = 0;
+    std::vector<double> alike(std::max(of_p_.size(), of_ds_.size()) + 1);
     for (const Pair& pair : pairs_) {
-      const Value v = of(pair);
+      const Term& v = of(pair);
       const double x = with(pair), off = v.off * std::abs(x);
       walk.add(v.value * x);
-      worst += off, squares += off * off, tiny += std::abs(x);
+      two += v.value * x;
+      if ((&pair - pairs_.data()) % 2 == 1 || &pair == &pairs_.back())
+        twos += std::abs(two), two = 0;
+      worst += off, tiny += std::abs(x);
+      alike[v.alike] += v.off * x;
+      of_scale += v.of_scale * x, of_row += v.of_row * x;
     }
+    for (const double same : alike) squares += same * same;
     const SumSizes sizes = walk.sizes();
     if (lost_ || !(sizes.size < 0x1p100)) return {walk.sum(), -1};
-    double off = std::min(worst, std::sqrt(squares) + worst / 6) + 2 * std::abs(walk.sum()) +
+    const double shared = std::abs(of_scale) + std::abs(of_row);
+    double off = std::min(worst, std::sqrt(squares) + worst / 16 + shared) +
+                 2 * std::abs(walk.sum()) +
                  sum_error(sum_model(static_cast<std::int64_t>(pairs_.size()), half_), sizes);
+    off += alike_twos(sizes, twos);
     if (half_) {
       const bool f16 = call_.q.t.dtype == DType::kF16;
       const double rounding = (f16 ? 0x1p-11 : 0x1p-8) / kRounding;
@@ -164,6 +197,7 @@ class Gradients {
   bool half_;
   SumModel dot_model_, value_model_;
   std::vector<Pair> pairs_;
+  Different of_p_, of_ds_;
   bool lost_ = false;
 };
 

@@ -1,6 +1,6 @@
 // Attention's passes over rows of f32, once for every instruction set.
-// In: rows. Out: AttentionPasses. Numerics: f32; a product adds in the order of k.
-// Flow: call > validate > select > compile > [launch].  Read next: attention_cpu.cpp.
+// In: rows. Out: AttentionPasses. Numerics: f32; a product adds in the order of k, what was there
+// before last. Flow: call > validate > select > compile > [launch].  Read next: attention_cpu.cpp.
 #pragma once
 
 #pragma GCC diagnostic push
@@ -75,10 +75,10 @@ void turn(const float* from, int64_t count, int64_t width, float* to, int64_t pi
 /// kRows rows of c, 16 · kVectors / … columns wide, in registers.
 template <int kRows, int kVectors>
 DLBLAS_INLINE void multiply_tile(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch,
-                                 float* c, int64_t c_pitch, int64_t k, bool add) {
+                                 float* c, int64_t c_pitch, int64_t k, bool accumulate) {
   Vec sums[kRows][kVectors];
   DLBLAS_UNROLL for (int r = 0; r < kRows; ++r) DLBLAS_UNROLL for (int v = 0; v < kVectors; ++v)
-      sums[r][v] = add ? load<kF>(c + r * c_pitch + v * kWidth) : zero();
+      sums[r][v] = zero();
   for (int64_t i = 0; i < k; ++i) {
     Vec columns[kVectors];
     DLBLAS_UNROLL for (int v = 0; v < kVectors; ++v) columns[v] =
@@ -89,35 +89,37 @@ DLBLAS_INLINE void multiply_tile(const float* a, int64_t a_pitch, const float* b
           fma(value, columns[v], sums[r][v]);
     }
   }
-  DLBLAS_UNROLL for (int r = 0; r < kRows; ++r) DLBLAS_UNROLL for (int v = 0; v < kVectors; ++v)
-      store<kF>(c + r * c_pitch + v * kWidth, sums[r][v]);
+  DLBLAS_UNROLL for (int r = 0; r < kRows; ++r) DLBLAS_UNROLL for (int v = 0; v < kVectors; ++v) {
+    float* const to = c + r * c_pitch + v * kWidth;
+    store<kF>(to, accumulate ? add(load<kF>(to), sums[r][v]) : sums[r][v]);
+  }
 }
 
 template <int kVectors>
 void multiply_rows(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, float* c,
-                   int64_t c_pitch, int64_t m, int64_t k, bool add) {
+                   int64_t c_pitch, int64_t m, int64_t k, bool accumulate) {
   constexpr int kRows = 6;
   int64_t r = 0;
   for (; r + kRows <= m; r += kRows)
     multiply_tile<kRows, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch,
-                                   k, add);
+                                   k, accumulate);
   for (; r + 2 <= m; r += 2)
     multiply_tile<2, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch, k,
-                               add);
+                               accumulate);
   for (; r < m; ++r)
     multiply_tile<1, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch, k,
-                               add);
+                               accumulate);
 }
 
 void multiply(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, float* c,
-              int64_t c_pitch, int64_t m, int64_t k, int64_t w, bool add) {
+              int64_t c_pitch, int64_t m, int64_t k, int64_t w, bool accumulate) {
   constexpr int64_t kWide = 2 * kWidth > attention::kCpuLanes ? 2 * kWidth : attention::kCpuLanes;
   int64_t i = 0;
   for (; i + kWide <= w; i += kWide)
-    multiply_rows<kWide / kWidth>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, m, k, add);
+    multiply_rows<kWide / kWidth>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, m, k, accumulate);
   for (; i < w; i += attention::kCpuLanes)
     multiply_rows<attention::kCpuLanes / kWidth>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, m, k,
-                                                 add);
+                                                 accumulate);
 }
 
 DLBLAS_INLINE float largest(Vec v, float most) {
