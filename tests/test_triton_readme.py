@@ -64,7 +64,8 @@ def test_functions(like: dict[str, Any]) -> None:
     assert (product.float() - exact).norm() <= 4.5e-2 * exact.norm()
     (qa, a_scale), (qb, b_scale) = quantize_fp8(a), quantize_fp8(b)
     product = fp8_gemm(qa, qb, a_scale, b_scale)
-    assert verifier.verify(product, fp8_gemm_reference(qa, qb, a_scale, b_scale))[0]
+    wanted = fp8_gemm_reference(qa, qb, a_scale, b_scale).float()  # sums cancel: of the whole
+    assert (product.float() - wanted).norm() <= 2e-3 * wanted.norm()
     assert verify_fp8_accuracy(dequantize_fp8(qa, a_scale), a, max_relative_error=0.07)[0]
 
 

@@ -301,9 +301,8 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
   }
   static double milliseconds(const Query& q, const Config&) {
     // It reaches 0.55 to 0.7 of the peak (H200, 25 November 2026: 530 TFLOP/s, D = 128, causal, 4k;
-    // 675 at 16k), but too few results were compared yet: a search, which checks them, may choose
-    // it; the model does not.
-    constexpr double kProducts = 0.05, kBytes = 0.05;
+    // 675 at 16k).
+    constexpr double kProducts = 0.6, kBytes = 0.5;
     // Short sequences fill no tile of 128 rows.
     const AttentionOp& op = op_of(q);
     const double rows = static_cast<double>(dim(q, op.q_rows));
