@@ -88,7 +88,7 @@ def call_on_device(driver: Driver, call: Any, judged: bool, filled: bool) -> Non
     held = {name: driver.upload(np.ascontiguousarray(t.array)) for name, t in call.inputs.items()}
     outputs = [driver.allocate(t.array.nbytes) for t in call.results]
     masks = call.undefined() if judged else [None] * len(outputs)
-    for tensor, memory, mask in zip(call.results, outputs, masks, strict=True):
+    for tensor, memory, mask in zip(call.results, outputs, masks, strict=False):
         if filled or (mask is not None and mask.any()):  # unwritten, and read below
             driver.fill(memory, tensor.array.nbytes)
     try:

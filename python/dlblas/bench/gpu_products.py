@@ -59,10 +59,11 @@ def fp8(bench: Session, m: int, n: int, k: int, scales: str) -> Trial:
     shape_b = {"tensor": (1,), "token": (1, n), "block": blocks}[scales]
     sa = torch.rand(shape_a, device="cuda") + 0.5
     sb = (torch.rand(shape_b, device="cuda") + 0.5) * k**-0.5
+    of_ours = sb.T if scales == "block" else sb  # as b lies: [K / 128, N / 128]
     form = {"tensor": "tensor", "token": "token", "block": "group128"}[scales]
 
     def ours(i: int) -> Any:
-        return dlblas.scaled_mm(a[i], b[i].T, sa, sb, granularity=form)
+        return dlblas.scaled_mm(a[i], b[i].T, sa, of_ours, granularity=form)
 
     def wide(scale: torch.Tensor, rows: int, cols: int, of_rows: int) -> torch.Tensor:
         if scales != "block":

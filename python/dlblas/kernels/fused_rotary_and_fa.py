@@ -49,4 +49,5 @@ class FusedRotaryAndFA:
         cos, sin = (t.squeeze(-2) if t.ndim == 4 else t for t in (cos, sin))
         tokens = q.shape[:-2]
         cos, sin = (t.detach().expand(*tokens, t.shape[-1]) for t in (cos, sin))
-        return flash_attention(*_Rotation.apply(q, k, cos, sin), v)
+        turned_q, turned_k = _Rotation.apply(q, k, cos, sin)
+        return flash_attention(turned_q, turned_k, v)
