@@ -507,10 +507,10 @@ TEST_F(NestedTuning, PartsWorkInTheWorkspaceOfTheWhole) {
   const Operator& outer = make_operator({owns(around(middle.schema.name))});
   {
     const InFlight in_flight;
-    EXPECT_EQ(compile(select(outer, make_problem(outer))).workspace_bytes, 128 + 128 + kBytes);
+    EXPECT_EQ(compile(select(outer, make_problem(outer))).workspace_bytes, 256 + 256 + kBytes);
   }
   struct Pool {
-    alignas(64) std::uint8_t bytes[512];
+    alignas(256) std::uint8_t bytes[1024];
     int asked = 0;
   } pool;
   std::memset(pool.bytes, 0x77, sizeof pool.bytes);
@@ -523,7 +523,7 @@ TEST_F(NestedTuning, PartsWorkInTheWorkspaceOfTheWhole) {
   EXPECT_EQ(call_of(outer, context), "");
   EXPECT_EQ(pool.asked, 1);
   EXPECT_EQ(pool.bytes[0], 0x77) << "the whole's own is left alone";
-  EXPECT_EQ(pool.bytes[256], 0) << "what the part zeroed";
+  EXPECT_EQ(pool.bytes[512], 0) << "what the part zeroed";
 }
 
 }  // namespace
