@@ -17,7 +17,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 
-# Makes every norm of ours wrong by a thousandth, in both call paths.
+# Makes every norm of ours wrong by a thousandth, in all call paths.
 SABOTAGE = """
 import sys, runpy, torch, dlblas.nn
 forward = dlblas.nn.RMSNorm.forward
@@ -25,6 +25,11 @@ def wrong(self, x, residual=None):
     y = forward(self, x, residual)
     return y * 1.001 if residual is None else (y[0] * 1.001, y[1])
 dlblas.nn.RMSNorm.forward = wrong
+for name in ("rms_norm", "add_rms_norm"):  # as examples/llama.py calls them
+    def wrong_function(*args, of=getattr(dlblas, name), **kwargs):
+        y = of(*args, **kwargs)
+        return (y[0] * 1.001, *y[1:]) if isinstance(y, tuple) else y * 1.001
+    setattr(dlblas, name, wrong_function)
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 

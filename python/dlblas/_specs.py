@@ -11,7 +11,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _dims, _dtypes, _native
@@ -182,6 +182,19 @@ def tensor_specs(
             dtype = common if takes else tensor["dtypes"][0]
         specs[name] = Spec(shape_of(tensor["dims"], sizes), dtype, device=device)
     return specs
+
+
+def after_a_gap(row: Row, given: Container[str]) -> set[str]:
+    """Tensors that have to be named: they stand behind one that is left out."""
+    gap, behind = False, set()
+    for param in row["forms"][0]["params"]:
+        if param["kind"] != "tensor":
+            break
+        if param["name"] not in given:
+            gap = True
+        elif gap:
+            behind.add(param["name"])
+    return behind
 
 
 def named_arguments(

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <span>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/in_flight.hpp"
@@ -131,6 +133,39 @@ class Scratch {
   void* data_ = nullptr;
 };
 
+// A part's context on the CPU, where a part has ended when it returns: what it asks for goes then.
+// A caller's own keeps memory until the whole ends, and has room for few: a whole may call a part
+// for each matrix of a batch.
+class PartContext {
+ public:
+  explicit PartContext(const Context& whole) : whole_(whole), context_(whole) {
+    if (whole.device.type != DeviceType::kCpu) return;
+    context_.self = this;
+    context_.alloc = [](void* self, std::size_t bytes, std::size_t align) -> void* {
+      const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + align - 1) / align * align;
+      auto& blocks = static_cast<PartContext*>(self)->blocks_;
+      return blocks.emplace_back(std::aligned_alloc(align, rounded), &std::free).get();
+    };
+    context_.new_output = [](void* self, int index, TensorView* out) {
+      const Context& of = static_cast<PartContext*>(self)->whole_;
+      return of.new_output(of.self, index, out);
+    };
+    context_.parallel_for = [](void* self, std::int64_t begin, std::int64_t end, std::int64_t grain,
+                               void (*fn)(std::int64_t, std::int64_t, void*), void* ctx) {
+      const Context& of = static_cast<PartContext*>(self)->whole_;
+      of.parallel_for(of.self, begin, end, grain, fn, ctx);
+    };
+  }
+  PartContext(const PartContext&) = delete;
+  PartContext& operator=(const PartContext&) = delete;
+  const Context& get() const { return context_; }
+
+ private:
+  const Context& whole_;
+  Context context_;
+  std::vector<std::unique_ptr<void, decltype(&std::free)>> blocks_;
+};
+
 class NestedCall final : public Nested {
  public:
   NestedCall(const Operator& whole, DecidedPart part, const Kernel& kernel, std::size_t offset)
@@ -155,14 +190,15 @@ class NestedCall final : public Nested {
         if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
           errors::no_data(*args.schema, args, i);
       }
+      const PartContext part(context);
       if (problem == plan_->problem) {
         auto* const own = static_cast<std::byte*>(workspace);
-        launch_into(kernel_, args, context, own ? own + offset_ : nullptr);
+        launch_into(kernel_, args, part.get(), own ? own + offset_ : nullptr);
       } else {
         const InFlight in_flight;  // the tuner's runs are not
         const Kernel& other = compile(select(*form_.op, problem), context.stream);
         const Scratch scratch(other.workspace_bytes, context);
-        launch_into(other, args, context, scratch.data());
+        launch_into(other, args, part.get(), scratch.data());
       }
     } catch (const Error& error) {
       of_part(whole_, form_.name, error);

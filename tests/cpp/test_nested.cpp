@@ -474,6 +474,29 @@ TEST_F(NestedTuning, ACallOfAnotherProblemAsksNoContextForWorkspace) {
   EXPECT_EQ(asked, 1) << "the whole's, in which its part of the planned problem would work";
 }
 
+// A whole may call its part for each row: a context of a few workspaces serves them all.
+TEST_F(NestedTuning, WhatAPartAsksForGoesWhenThePartEnds) {
+  Implementation asks = dummy("plain", kPlain);
+  asks.prepare = [](const Query&, const Config&) {
+    return make_kernel({[](const Args& args, const Context& context, const Kernel&, void*) {
+                         auto* sums = static_cast<double*>(context.alloc(context.self, 128, 64));
+                         if (!sums) return 1;
+                         for (std::int64_t i = 0; i < args.tensors[0].numel(); ++i) {
+                           sums[i % 16] = 2 * load_element(args.tensors[0], i);
+                           store_element(args.tensors[1], i, sums[i % 16]);
+                         }
+                         return 0;
+                       }},
+                       0);
+  };
+  const Operator& inner = make_operator({asks});
+  Implementation impl = around(inner.schema.name);
+  impl.prepare = [](const Query&, const Config&) { return make_kernel({row_by_row}, 0); };
+  Context context;
+  context.alloc = [](void*, std::size_t, std::size_t) -> void* { return nullptr; };
+  EXPECT_EQ(call_of(make_operator({impl}), context), "");
+}
+
 // Workspace of parts, and of their parts, is the whole's.
 TEST_F(NestedTuning, PartsWorkInTheWorkspaceOfTheWhole) {
   constexpr std::size_t kBytes = 100;

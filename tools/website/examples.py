@@ -91,7 +91,9 @@ def make(row: Row, sizes: Row) -> Example:
     """The operator's required tensors, and the usual ones, in f32 where there is a choice."""
     from dlblas import _specs
 
-    specs = _specs.tensor_specs(row, sizes, {"": "f32"}, {})
+    some = any("f32" in t["dtypes"] for t in row["tensors"])
+    common = "f32" if some else row["tensors"][0]["dtypes"][0]
+    specs = _specs.tensor_specs(row, sizes, {"": common}, {})
     fills = _fills(row["schema"])
     inputs = []
     kinds = {t["name"]: (t["like"], t["dtypes"]) for t in row["tensors"]}
@@ -152,20 +154,28 @@ def _assigned(example: Example) -> str:
     return f"{names if len(names) < 56 else 'results'} = " if names else ""
 
 
-def _call(example: Example, name: str, where: str) -> str:
-    given = [value.name for value in example.inputs]
+def _call(example: Example, row: Row, where: str) -> str:
+    from dlblas import _specs
+
+    behind = _specs.after_a_gap(row, [value.name for value in example.inputs])
+    given = [f"{v.name}={v.name}" if v.name in behind else v.name for v in example.inputs]
     given += [
         f"{n}={json.dumps(v) if isinstance(v, str) else v}" for n, v in example.scalars.items()
     ]
-    return f"{_assigned(example)}{where}.{name}({', '.join(given)})"
+    return f"{_assigned(example)}{where}.{row['name']}({', '.join(given)})"
 
 
 def _ordered(example: Example, row: Row) -> list[str]:
-    """Arguments by place, as torch's operators take them, up to the last that is given."""
+    """Arguments by place, as torch's operators take them, what is required first, up to the last
+    that is given."""
+    optional = {t["name"] for t in row["tensors"] if t["optional"] and not t["usual"]}
+    params = sorted(
+        row["forms"][0]["params"], key=lambda p: p["name"] in optional or bool(p.get("has_default"))
+    )
     values = {value.name: value.name for value in example.inputs}
     values.update({n: repr(v) for n, v in example.scalars.items()})
     places = []
-    for param in row["forms"][0]["params"]:
+    for param in params:
         if param["name"] in values:
             places.append(values[param["name"]])
         elif param["kind"] == "tensor" or not param.get("has_default"):
@@ -190,7 +200,7 @@ def in_python(example: Example, row: Row) -> str:
         lines.append(f"{value.name} = {_as(_made_of(value), kind)}")
     head = ["import numpy as np"] + ["import ml_dtypes"] * small + ["import dlblas", ""]
     drawn = ["rng = np.random.default_rng(0)"] if any("rng." in line for line in lines) else []
-    call = _call(example, row["name"], "dlblas")
+    call = _call(example, row, "dlblas")
     return "\n".join([*head, *drawn, *lines, *_folded(call)])
 
 
@@ -230,7 +240,7 @@ def in_torch(example: Example, row: Row) -> str:
     operator = (
         f"{_assigned(example)}torch.ops.dlblas.{row['name']}({', '.join(_ordered(example, row))})"
     )
-    call = _call(example, row["name"], "dlblas")
+    call = _call(example, row, "dlblas")
     head = ["import torch, dlblas", ""]
     head.append('device = "cuda" if torch.cuda.is_available() else "cpu"')
     again = _folded(f"{operator}  # the same, as torch knows it")

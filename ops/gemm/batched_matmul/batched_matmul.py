@@ -33,5 +33,3 @@ ARGUMENTS: dict[str, str] = {
     "bias": "added to every row of the products, in their unit",
     "out_dtype": "dtype of the result; without it, a's",
 }
-
-LETTERS: dict[str, str] = {"B": "matrices of the batch"}

@@ -29,4 +29,4 @@ ARGUMENTS: dict[str, str] = {
     "out_dtype": "dtype of the result; without it, a's",
 }
 
-LETTERS: dict[str, str] = {}
+LETTERS: dict[str, str] = {"M": "rows of all groups, terms of the sums"}

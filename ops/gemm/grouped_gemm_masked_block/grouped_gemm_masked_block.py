@@ -37,4 +37,4 @@ ARGUMENTS: dict[str, str] = {
     "out_dtype": "dtype of the result; without it, bf16",
 }
 
-LETTERS: dict[str, str] = {}
+LETTERS: dict[str, str] = {"M": "rows that each expert has room for"}

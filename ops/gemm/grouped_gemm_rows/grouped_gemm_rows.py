@@ -33,12 +33,7 @@ ARGUMENTS: dict[str, str] = {
     "out_dtype": "dtype of the result; without it, a's",
 }
 
-LETTERS: dict[str, str] = {
-    "M": "rows of all groups",
-    "K": "terms of each sum of products",
-    "E": "groups: experts",
-    "N": "columns of the result",
-}
+LETTERS: dict[str, str] = {"M": "rows of all groups"}
 
 # In torch's operators: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"grouped_gemm_rows": {"formula": "gradient"}}

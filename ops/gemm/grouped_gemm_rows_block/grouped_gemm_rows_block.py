@@ -35,4 +35,4 @@ ARGUMENTS: dict[str, str] = {
     "out_dtype": "dtype of the result; without it, bf16",
 }
 
-LETTERS: dict[str, str] = {}
+LETTERS: dict[str, str] = {"M": "rows of all groups"}

@@ -30,5 +30,3 @@ ARGUMENTS: dict[str, str] = {
     "y": "what is added to: a layer's result",
     "scale": "what each product counts",
 }
-
-LETTERS: dict[str, str] = {}

@@ -28,11 +28,6 @@ ARGUMENTS: dict[str, str] = {
     "scale": "what each product counts",
 }
 
-LETTERS: dict[str, str] = {
-    "L": "adapters",
-    "R": "an adapter's rank",
-}
-
 # Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (

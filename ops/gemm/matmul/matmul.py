@@ -42,12 +42,6 @@ ARGUMENTS: dict[str, str] = {
 }
 
 # Letter of the schemas -> what it counts.
-LETTERS: dict[str, str] = {
-    "M": "rows of the product",
-    "N": "columns of the product",
-    "K": "terms of each sum of products",
-}
-
 # Its gradient, of its own products: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"matmul": {"formula": "gradient"}}
 

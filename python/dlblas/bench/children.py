@@ -77,7 +77,11 @@ class Bench:
             letters = [dims[letter["name"]] for letter in row["letters"]]
             for name, array in zip(specs, args, strict=True):
                 abi.make_input(op, name, letters, 1, array)
-            named = _specs.size_arguments(row, dims)
+            behind = _specs.after_a_gap(row, specs)
+            arrays = dict(zip(specs, args, strict=True))
+            named = {n: a for n, a in arrays.items() if n in behind}
+            named |= _specs.size_arguments(row, dims)
+            args = tuple(a for n, a in arrays.items() if n not in behind)
             ns = [_functions.native["bench_host"](form, args, named) for _ in range(self.rounds)]
             ours = {
                 "min_us": min(ns) / 1e3,
