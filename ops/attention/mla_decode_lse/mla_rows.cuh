@@ -132,6 +132,7 @@ __global__ void __launch_bounds__(C.threads) mla_rows(const __grid_constant__ Ml
 #pragma unroll
     for (int i = 0; i < kAccess; ++i) {
       float o = 0;
+#pragma unroll 4
       for (int j = 0; j < kParts; ++j) o += sums[(j * kLanes + thread) * kAccess + i];
       Vec<S.type, 1> one;
       one.set_pair(0, o * inverse, 0);

@@ -120,6 +120,7 @@ __global__ void __launch_bounds__(C.threads) paged_rows(const __grid_constant__ 
 #pragma unroll
     for (int i = 0; i < kAccess; ++i) {
       o[i] = 0;
+#pragma unroll 4
       for (int j = 0; j < kParts; ++j) o[i] += sums[(j * kValueLanes + thread) * kAccess + i];
       o[i] *= factor;
     }

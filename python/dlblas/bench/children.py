@@ -79,7 +79,7 @@ class Bench:
                 abi.make_input(op, name, letters, 1, array)
             behind = _specs.after_a_gap(row, specs)
             arrays = dict(zip(specs, args, strict=True))
-            named = {n: a for n, a in arrays.items() if n in behind}
+            named: dict[str, Any] = {n: a for n, a in arrays.items() if n in behind}
             named |= _specs.size_arguments(row, dims)
             args = tuple(a for n, a in arrays.items() if n not in behind)
             ns = [_functions.native["bench_host"](form, args, named) for _ in range(self.rounds)]
