@@ -23,6 +23,7 @@ Tensors = dict[str, torch.Tensor]
 Formula = Callable[..., Any]
 
 _DRAWN = 1 << 22  # elements; more are made on the device
+_WORDS = 1 << 30  # no index of a problem is as large
 _ALIGNED = 256  # bytes
 
 
@@ -112,8 +113,10 @@ def make_tensor(problem: Problem, name: str, sets: int, device: str) -> torch.Te
     array = np.empty(shape, _dtypes.TABLE[spec.dtype][2])
     letters = (problem.case["dims"][letter["name"]] for letter in problem.row["letters"])
     abi.make_input(problem.op, name, [int(np.prod(n)) for n in letters], 7, array)
-    if array.dtype.kind == "i":  # in torch a negative index is one from the end
-        unused = np.setdiff1d(np.arange(array.max(initial=0)), array)
+    largest = array.max(initial=0)
+    # In torch a negative index is one from the end. Words of packed codes are no indices.
+    if array.dtype.kind == "i" and largest < _WORDS:
+        unused = np.setdiff1d(np.arange(largest), array)
         array[array < 0] = np.resize(unused if unused.size else 0, np.count_nonzero(array < 0))
     return torch.from_numpy(array).to(device).expand(sets, *shape)
 
