@@ -23,6 +23,16 @@ struct Turned {
   int x, result, heads;  // tensor, result, letter
 };
 
+/// A row whose token has a negative position: nothing writes it, so what it holds is undefined.
+template <typename Row, typename Position>
+bool left_alone(Row& row, const Turned& turned, int tokens, const Position& position) {
+  const std::int64_t heads = row.size(turned.heads);
+  if (row.index() >= row.size(tokens) * heads || position(row.index() / heads) >= 0) return false;
+  row.each(row.width(turned.x),
+           [&](auto c) { row.store(turned.result, c, row.load(turned.x, c), -1); });
+  return true;
+}
+
 /// One row of `turned` where it has one. Channels behind the pairs are copied.
 template <typename Row, typename Cos, typename Sin>
 void rotate_row(Row& row, const Turned& turned, int tokens, std::int64_t pairs, bool interleaved,

@@ -138,6 +138,9 @@ struct Schema {
   std::vector<TensorSpec> tensors;  // inputs, then results
   std::vector<ScalarSpec> scalars;
   std::vector<Letter> letters;  // in order of first appearance
+  /// A bit for each input whose values address memory: a host call with one out of the bounds of
+  /// its fill is refused. All offsets, lengths and distinct slots; others as OperatorDef says.
+  std::uint32_t addresses = 0;
   std::int32_t num_inputs = 0;
   std::int32_t num_results = 0;
   /// What the oracle computes and a call's outcome is compared in: the results, then the inputs

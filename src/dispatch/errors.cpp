@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "core/error.hpp"
 #include "core/harmless.hpp"
@@ -388,6 +389,18 @@ void cold_under_capture(const std::string& op, const std::string& implementation
 void no_data(const Schema& schema, const Args& args, int tensor) {
   raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, tensor),
          "has no memory", "a data pointer", "NULL"});
+}
+
+void out_of_bounds(const Schema& schema, const Args& args, int tensor, std::int64_t at,
+                   std::int64_t value, std::int64_t least, std::int64_t most) {
+  const bool any_negative = least < 0;
+  const bool any_more = most == std::numeric_limits<std::int64_t>::max();
+  raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, tensor),
+         text("is out of bounds at element ", at),
+         any_more       ? text(least, " or more")
+         : any_negative ? text("at most ", most)
+                        : text(least, " to ", most),
+         text(value)});
 }
 
 void other_memory(const Schema& schema, const Args& args, int r, const TensorView& asked) {

@@ -52,6 +52,10 @@ namespace dlblas::errors {
 
 // launch
 [[noreturn]] void no_data(const Schema& schema, const Args& args, int tensor);
+/// Element `at` of an input that addresses memory is not from `least` to `most`; `least` is the
+/// smallest integer where negative values are allowed.
+[[noreturn]] void out_of_bounds(const Schema& schema, const Args& args, int tensor, std::int64_t at,
+                                std::int64_t value, std::int64_t least, std::int64_t most);
 
 /// The memory that new_output gave for result r is not as `asked` for.
 [[noreturn]] void other_memory(const Schema& schema, const Args& args, int r,

@@ -9,6 +9,7 @@
 #include "cuda/cuda.hpp"
 #include "dispatch/dispatch.hpp"
 #include "dispatch/errors.hpp"
+#include "dispatch/places.hpp"
 
 namespace dlblas {
 namespace {
@@ -67,6 +68,7 @@ void launch(const Kernel& kernel, Args& args, const Context& context) {
   for (int i = 0; i < schema.num_inputs; ++i)
     if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
       errors::no_data(schema, args, i);
+  if (schema.addresses && context.device.type == DeviceType::kCpu) check_places(args);
   int output = 0;  // in an in-place form, of the results that no argument receives
   for (int r = 0; r < schema.num_results; ++r) {
     const bool received = args.received(r);

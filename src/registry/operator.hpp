@@ -77,6 +77,7 @@ struct OperatorDef {
       formula;  // one line for docs and docstrings: "y = x · rsqrt(mean_C(x²) + eps) · weight"
   std::vector<std::string_view>
       letters;  // asserted against the schema, so the family's enums stay true
+  std::vector<std::string_view> addresses;  // index inputs that name rows of memory: positions
   ReferenceFn reference = nullptr;
   /// The reference makes all rows at once, however few are asked for: it is then asked once.
   bool reference_is_whole = false;

@@ -45,6 +45,12 @@ Registry& Registry::process() {
 }
 
 namespace {
+
+bool addresses_memory(const TensorSpec& tensor, const OperatorDef& def) {
+  const Fill fill = tensor.fill.fill;
+  return fill == Fill::kOffsets || fill == Fill::kLengths || fill == Fill::kDistinct ||
+         std::ranges::find(def.addresses, tensor.name) != def.addresses.end();
+}
 void check_definition(const OperatorDef& def, const Schema& schema) {
   auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::kArgument, text(schema.name, ": registration ", what),
@@ -84,6 +90,8 @@ const Operator& Registry::add(OperatorDef def) {
                 text(schema.name, ": registration has no room; expected at most ", kMaxOperators,
                      " operators, got one more"),
                 {.op = schema.name});
+  for (int i = 0; i < schema.num_inputs; ++i)
+    if (addresses_memory(schema.tensors[i], def)) schema.addresses |= 1u << i;
   Operator& op = operators_.emplace_back();  // everything that may be refused is behind us
   op.id = static_cast<std::uint16_t>(operators_.size());
   op.schema = std::move(schema);

@@ -10,6 +10,7 @@
 
 #include "core/element.hpp"
 #include "core/error.hpp"
+#include "dispatch/places.hpp"
 
 namespace dlblas {
 namespace {
@@ -206,6 +207,7 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
 Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
                std::vector<std::int64_t> rows, const Context& context)
     : op_(&op), problem_(problem), before_(args), context_(context), rows_(std::move(rows)) {
+  check_places(args);
   if (op.def.judge && op.def.reference_is_whole) rows_ = every_row(args);
   const int judged = op.schema.num_judged();
   for (int j = 0; j < judged; ++j) {

@@ -3,6 +3,7 @@
 // Read next: mla_decode_lse_ref.cpp (what it computes), mla_decode_lse_cpu.cpp, mla_rows.cuh and
 // mla_decode.cuh (how).
 #include "ops/attention/mla_decode_lse/mla_decode_lse.hpp"
+#include "ops/attention/pages.hpp"
 
 namespace dlblas::attention {
 
@@ -19,6 +20,16 @@ OperatorDef mla_decode_lse() {
       "where T: bucket(tokens), W: bucket(tokens), P: free(T*W)";
   def.formula = "o = softmax(scale · (q_nope·ckvᵀ + q_pe·kpeᵀ))·ckv; lse = log Σ e^s";
   def.letters = {"T", "H", "R", "Dr", "P", "page", "W"};
+  def.check = [](const Args& args) {
+    check_pages(args, {.table = kPageTable,
+                       .lengths = kSeqLens,
+                       .indptr = -1,
+                       .starts = -1,
+                       .count = args.letters[kP],
+                       .tokens = args.letters[kPage],
+                       .width = args.letters[kW],
+                       .window = -1});
+  };
   def.reference = reference;
   def.bound = bound;
   def.work_per_row = [](const Problem& problem) {

@@ -4,6 +4,7 @@
 // paged_rows.cuh and paged_decode.cuh (how).
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"
 #include "core/error.hpp"
+#include "ops/attention/pages.hpp"
 
 namespace dlblas::attention {
 namespace {
@@ -21,6 +22,14 @@ void check(const Args& args) {
                 text("paged_attention_lse: softcap is out of range; expected 0 or more, got ",
                      args.scalars[kSoftcap].f),
                 {.op = "paged_attention_lse", .argument = "softcap"});
+  check_pages(args, {.table = kPageTable,
+                     .lengths = kSeqLens,
+                     .indptr = kIndptr,
+                     .starts = kCuSeqlensQ,
+                     .count = args.letters[kP],
+                     .tokens = args.letters[kPage],
+                     .width = args.letters[kW],
+                     .window = args.scalars[kWindow].i});
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ OperatorDef mrope_heads() {
       "mrope_heads_(q!q_out, k!k_out, time, height, width, cos_sin_cache, first, second, *, "
       "style)"};
   def.formula = "out_l = x_l · cos − x_h · sin; out_h = x_h · cos + x_l · sin";
+  def.addresses = {"time", "height", "width"};
   def.letters = {"T", "H", "Dh", "Dn", "Hkv", "P"};
   kernels::set_row_oracle<mrope_heads_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {

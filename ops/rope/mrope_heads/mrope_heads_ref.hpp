@@ -24,8 +24,20 @@ void mrope_heads_row(Row& row) {
   const auto cos = [&](std::int64_t token, std::int64_t i) { return angle(token, i, 0); };
   const auto sin = [&](std::int64_t token, std::int64_t i) { return angle(token, i, pairs); };
   const bool interleaved = row.integer(kMropeStyle) == 1;
-  rotate_row(row, {kMropeQ, 0, kRopeH}, kRopeT, pairs, interleaved, cos, sin);
-  rotate_row(row, {kMropeK, 1, kRopeHkv}, kRopeT, pairs, interleaved, cos, sin);
+  const auto least = [&](std::int64_t token) {
+    double position = row.load_column(kMropeTime, token);
+    for (const int section : {kMropeHeight, kMropeWidth}) {
+      const double other = row.load_column(section, token);
+      if (other < position) position = other;
+    }
+    return position;
+  };
+  const auto turn = [&](const Turned& turned) {
+    if (!left_alone(row, turned, kRopeT, least))
+      rotate_row(row, turned, kRopeT, pairs, interleaved, cos, sin);
+  };
+  turn({kMropeQ, 0, kRopeH});
+  turn({kMropeK, 1, kRopeHkv});
 }
 
 }  // namespace dlblas::rope

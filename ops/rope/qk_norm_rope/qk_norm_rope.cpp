@@ -24,6 +24,7 @@ OperatorDef qk_norm_rope() {
   def.formula =
       "n = x · rsqrt(mean_D(x²) + eps) · weight; out_l = n_l · cos − n_h · sin; "
       "out_h = n_h · cos + n_l · sin";
+  def.addresses = {"positions"};
   def.letters = {"T", "H", "Dh", "Dp", "Hkv", "P", "Pc", "page"};
   def.check = [](const Args& args) {
     if (args.has(kQkCache) == args.has(kQkSlots)) return;

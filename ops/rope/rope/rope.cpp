@@ -25,6 +25,7 @@ OperatorDef rope() {
       "where T: bucket(tokens), P: free(2T)";
   def.inplace = {"rope_(q!q_out, k!k_out, positions, cos_sin_cache, *, style)"};
   def.formula = "out_l = x_l · cos − x_h · sin; out_h = x_h · cos + x_l · sin";
+  def.addresses = {"positions"};
   def.letters = {"T", "H", "Dh", "Dn", "Hkv", "P"};
   kernels::set_row_oracle<rope_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {

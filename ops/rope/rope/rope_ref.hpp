@@ -21,8 +21,12 @@ void rope_row(Row& row) {
   const auto sin = [&](std::int64_t token, std::int64_t i) {
     return row.load_row(kRopeTable, position(token), pairs + i % pairs);
   };
-  rotate_row(row, {kRopeQ, 0, kRopeH}, kRopeT, pairs, row.integer(0) == 1, cos, sin);
-  rotate_row(row, {kRopeK, 1, kRopeHkv}, kRopeT, pairs, row.integer(0) == 1, cos, sin);
+  const auto turn = [&](const Turned& turned) {
+    if (!left_alone(row, turned, kRopeT, position))
+      rotate_row(row, turned, kRopeT, pairs, row.integer(0) == 1, cos, sin);
+  };
+  turn({kRopeQ, 0, kRopeH});
+  turn({kRopeK, 1, kRopeHkv});
 }
 
 }  // namespace dlblas::rope

@@ -1,0 +1,63 @@
+// See pages.hpp.
+#include "ops/attention/pages.hpp"
+
+#include <algorithm>
+
+#include "core/element.hpp"
+#include "core/error.hpp"
+#include "core/schema.hpp"
+
+namespace dlblas::attention {
+namespace {
+
+std::int64_t value_of(const TensorView& t, std::int64_t i) {
+  return static_cast<std::int64_t>(load_element(t, i * t.strides[t.rank - 1]));
+}
+
+[[noreturn]] void refuse(const Args& args, int tensor, const std::string& what) {
+  const std::string &op = args.schema->name, &name = args.schema->tensors[tensor].name;
+  throw Error(ErrorKind::kArgument, text(op, ": ", name, what), {.op = op, .argument = name});
+}
+
+}  // namespace
+
+void check_pages(const Args& args, const PageTable& pages) {
+  const TensorView &table = args.tensors[pages.table], &lengths = args.tensors[pages.lengths];
+  if (table.device.type != DeviceType::kCpu || !table.data || !lengths.data) return;
+  const bool ragged = pages.indptr >= 0 && args.has(pages.indptr);
+  const bool packed = pages.starts >= 0 && args.has(pages.starts);
+  if ((ragged && !args.tensors[pages.indptr].data) || (packed && !args.tensors[pages.starts].data))
+    return;
+  const std::int64_t tokens = std::max<std::int64_t>(1, pages.tokens);
+  for (std::int64_t b = 0; b < lengths.shape[0]; ++b) {
+    const std::int64_t length = value_of(lengths, b);
+    std::int64_t begin = 0, end = pages.width;
+    if (ragged) {
+      begin = value_of(args.tensors[pages.indptr], b);
+      end = value_of(args.tensors[pages.indptr], b + 1);
+    }
+    if (length < 0 || begin < 0 || end > pages.width) return;  // refused by the bounds of each
+    const std::int64_t used = (length + tokens - 1) / tokens;
+    if (used > std::max<std::int64_t>(0, end - begin))
+      refuse(args, pages.lengths,
+             text(" is out of bounds at element ", b, "; expected at most ",
+                  std::max<std::int64_t>(0, end - begin) * pages.tokens,
+                  ", the tokens of its pages, got ", length));
+    const std::int64_t queries = packed ? value_of(args.tensors[pages.starts], b + 1) -
+                                              value_of(args.tensors[pages.starts], b)
+                                        : 1;
+    if (queries <= 0) continue;
+    const std::int64_t first =
+        pages.window < 0 ? 0 : std::max<std::int64_t>(0, length - queries - pages.window);
+    const std::int64_t row = table.shape[0] == 1 ? 0 : b * table.strides[0];
+    for (std::int64_t i = begin + first / tokens; i < begin + used; ++i) {
+      const auto page = static_cast<std::int64_t>(load_element(table, row + i * table.strides[1]));
+      if (page < 0 || page >= pages.count)
+        refuse(args, pages.table,
+               text(" is out of bounds at [", row ? b : 0, ", ", i, "]; expected 0 to ",
+                    pages.count - 1, ", the pages of the cache, got ", page));
+    }
+  }
+}
+
+}  // namespace dlblas::attention

@@ -1,0 +1,129 @@
+"""Values that address memory (positions, slots, offsets, lengths, page tables): a CPU call with
+one out of bounds is refused by name, whatever implementation runs, and nothing is written.
+
+Read next: src/dispatch/places.cpp, docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dlblas
+import numpy as np
+import pytest
+from dlblas.harness import Case, load_registry
+from dlblas.harness.call import Call
+
+REGISTRY = load_registry()
+
+
+def indices_of(op: str) -> list[dict[str, Any]]:
+    tensors = REGISTRY.operators[op]["tensors"]
+    return [t for t in tensors if t["fill"] != "normal" and set(t["dtypes"]) & {"i32", "i64"}]
+
+
+def wild(kind: str, shape: tuple[int, ...], fill: str) -> Any:
+    ascending = np.arange(int(np.prod(shape))).reshape(shape)
+    return {
+        "large": np.full(shape, 2**30),
+        "negative": np.full(shape, -(2**30)),
+        "ascending": ascending * 2**16,  # offsets of groups that end far behind the rows
+        "descending": ascending[::-1] * 2**16,
+    }[kind]
+
+
+# Fills whose values the library holds to their limit, for every operator.
+BOUNDED = {"offsets", "lengths", "distinct"}
+POSITIONS = {("rope", "positions"), ("qk_norm_rope", "positions"), ("mrope_heads", "time")}
+
+
+@pytest.mark.parametrize("kind", ["large", "negative", "ascending", "descending"])
+@pytest.mark.parametrize("op", [op for op in REGISTRY.operators if indices_of(op)])
+def test_no_value_of_an_index_breaks_the_process(
+    op: str, kind: str, attacked: Callable[..., None]
+) -> None:
+    rows = [r for r in REGISTRY.rows if r["op"] == op and "test" in r["use"]][:6]
+    calls = 0
+    for row in rows:
+        case = Case(
+            op, row["name"], row["dims"], row["dtypes"][0], "contiguous", "normal", row["args"]
+        )
+        call = Call(REGISTRY, case, 1)
+        for spec in indices_of(op):
+            if spec["name"] not in call.inputs or not call.inputs[spec["name"]].array.size:
+                continue
+            array = call.inputs[spec["name"]].array
+            kept = array.copy()
+            array[...] = wild(kind, array.shape, spec["fill"])
+            held = spec["fill"] in BOUNDED or (op, spec["name"]) in POSITIONS
+            for row_of in REGISTRY.implementations(op):
+                with dlblas.pinned(op, row_of["name"]):
+                    try:
+                        call.run(0xA5)
+                        refused = False
+                    except dlblas.errors.ArgumentError as error:
+                        assert error.argument == spec["name"], error
+                        refused = True
+                    except dlblas.errors.UnsupportedError:
+                        continue
+                calls += 1
+                if held and kind == "large" and array.size > 1:
+                    assert refused, f"{case}: {spec['name']} is taken by {row_of['name']}"
+                if refused:
+                    assert all(np.all(r.array.view(np.uint8) == 0xA5) for r in call.outputs)
+                    for name in call.written:
+                        if name in call.inputs and name != spec["name"]:
+                            same = call.inputs[name].array, call.pristine[name].array
+                            assert np.array_equal(*(a.view(np.uint8) for a in same))
+            array[...] = kept
+    attacked("indices out of bounds", calls)
+
+
+def test_the_words_name_the_element_and_its_bounds() -> None:
+    q, k = np.zeros((2, 4, 8), np.float32), np.zeros((2, 1, 8), np.float32)
+    table = np.zeros((16, 8), np.float32)
+    with pytest.raises(dlblas.errors.ArgumentError) as refused:
+        dlblas.rope(q, k, np.array([3, 16]), table)
+    assert "positions is out of bounds at element 1; expected 0 to 15, got 16" in str(refused.value)
+
+
+def paged(**changed: Any) -> Any:
+    """Two sequences, of 5 and 3 tokens, in pages of 4."""
+    given = {
+        "q": np.zeros((2, 2, 8), np.float32),
+        "k_cache": np.zeros((6, 4, 1, 8), np.float32),
+        "v_cache": np.zeros((6, 4, 1, 8), np.float32),
+        "page_table": np.array([[1, 2, 99], [3, -1, -1]], np.int32),
+        "seq_lens": np.array([5, 3], np.int32),
+        "cu_seqlens_q": None,
+        **changed,
+    }
+    return dlblas.paged_attention_lse(**given)
+
+
+def test_entries_that_no_sequence_uses_may_hold_anything() -> None:
+    o, _ = paged()
+    assert np.all(o == 0)
+    # 9 tokens, of which a window of 2 before the query uses the last page alone.
+    paged(
+        page_table=np.array([[-1, 77, 2], [3, -1, -1]], np.int32),
+        seq_lens=np.array([12, 3], np.int32),
+        window=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "argument", "words"),
+    [
+        ({"seq_lens": np.array([9, 3], np.int32)}, "page_table", r"at \[0, 2\].* 0 to 5.* got 99"),
+        ({"seq_lens": np.array([5, 5], np.int32)}, "page_table", r"at \[1, 1\].* got -1"),
+        ({"seq_lens": np.array([13, 3], np.int32)}, "seq_lens", "at most 12"),
+    ],
+)
+def test_entries_that_a_sequence_uses_are_pages_of_the_cache(
+    changed: Any, argument: str, words: str
+) -> None:
+    with pytest.raises(dlblas.errors.ArgumentError, match=words) as refused:
+        paged(**changed)
+    assert refused.value.argument == argument
