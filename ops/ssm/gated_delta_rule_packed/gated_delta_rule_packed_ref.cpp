@@ -4,11 +4,12 @@
 // max(1, |1 − β·|k|²|) times as long, and with e^g; the token's own roundings are added. Element i
 // gets k_i times what k·state is off by, at most |k|·N, and its own roundings, so it is carried
 // beside N, and the smaller one counts. N alone would allow each element what the column is off by.
-//   A sum over K: sum_error of one chain (device/oracle/sum_error.hpp). e^: 4, its product 1. The
-// factor that normalises k or q has half of its sum's error and 3 more, of what it multiplies; each
-// product with it rounds once more. Errors of tokens add up plainly: a constant g is off alike.
-// Keys that are not normalised multiply errors by β·|k|² a token, in any kernel.
-// Read next: gated_delta_rule_packed.cpp, device/oracle/sum_error.hpp.
+//   A sum over K: sum_error of one chain (device/oracle/sum_error.hpp). e^: 4 of all of a state
+// alike, its product 1. What a token's own roundings do to its o is told by q·k and by q's
+// products; six deviations of what differs. The factor that normalises k or q has half of its sum's
+// error and 3 more, of what it multiplies; each product with it rounds once more. Errors of tokens
+// add up plainly: a constant g is off alike. Keys that are not normalised multiply errors by β·|k|²
+// a token, in any kernel. Read next: gated_delta_rule_packed.cpp, device/oracle/sum_error.hpp.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -98,41 +99,53 @@ class Head {
     const double scale = args_.scalars[kScale].f, a = std::exp(g);
     const double each = args_.scalars[kL2Norm].i != 0 ? 1 : 0;  // of a product with the factor
     const double turn = std::max(1.0, std::abs(1 - beta * k_size * k_size));
+    double qk = 0;
+    for (std::size_t i = 0; i < k_.size(); ++i) qk += q_[i] * k_[i];
     for (std::int64_t j = 0; j < columns_; ++j) {
       double& off = off_[static_cast<std::size_t>(j)];
+      const double old = a * off;  // of the column, before this token's own
       SumWalk dot, out;
-      double squares = 0, after = 0, elements_off = 0;
+      double squares = 0, after = 0, old_out = 0, own_squares = 0, with_q = 0;
       for (std::int64_t i = 0; i < rows_; ++i) {
         const double s = at(i, j) *= a;
         dot.add(k_[static_cast<std::size_t>(i)] * s), squares += s * s;
-        element_off(i, j) = a * element_off(i, j) + 5 * std::abs(s);
+        with_q += q_[static_cast<std::size_t>(i)] * s;
+        own_squares += std::pow(q_[static_cast<std::size_t>(i)] * s, 2);
       }
-      const double before = a * off + 5 * std::sqrt(squares);  // of the column
       const double value = load(kValue, {t, head_, j}), rest = value - dot.sum();
       const double change = beta * rest;
       const double change_off =
           std::abs(beta) * (sum_off(dot, k_row, each) + std::abs(rest)) + 2 * std::abs(change);
-      // Of what is added to the state, relative to k.
-      const double added_off = change_off + (k_row.factor_off + each) * std::abs(change);
-      const double passed = std::abs(beta) * k_size * before + added_off;
-      off = turn * before + k_size * added_off;
+      // Of what is added to the state, relative to k: by this token's roundings, and by old ones.
+      const double added_off = change_off + (k_row.factor_off + each) * std::abs(change) +
+                               std::abs(beta) * scaled_off(dot);
+      const double passed = std::abs(beta) * k_size * old;
       for (std::int64_t i = 0; i < rows_; ++i) {
         const double k = k_[static_cast<std::size_t>(i)], q = q_[static_cast<std::size_t>(i)];
-        const double s = at(i, j) += k * change;
-        out.add(q * s), after += s * s;
-        element_off(i, j) +=
-            std::abs(k) * passed + 2 * (std::abs(s) + std::abs(k * change)) + kLeast;
-        elements_off += std::abs(q) * element_off(i, j);
+        const double scaled = at(i, j), s = at(i, j) += k * change;
+        const double own = 2 * (std::abs(s) + std::abs(k * change));
+        out.add(q * s), after += s * s, own_squares += q * q * own * own;
+        const double was = a * element_off(i, j) + std::abs(k) * passed;
+        old_out += std::abs(q) * was;
+        element_off(i, j) = was + 5 * std::abs(scaled) + std::abs(k) * added_off + own + kLeast;
       }
-      off +=
-          2 * (std::sqrt(after) + k_size * std::abs(change)) + kLeast * static_cast<double>(rows_);
+      const double least = kLeast * static_cast<double>(rows_);
+      const double o_off = std::min(q_row.length * turn * old, old_out) + 4 * std::abs(with_q) +
+                           2.5 * std::sqrt(own_squares) + std::abs(qk) * added_off +
+                           sum_off(out, q_row, each) + 2 * std::abs(out.sum()) +
+                           q_row.length * least;
+      off = turn * old + 5 * std::sqrt(squares) + k_size * added_off +
+            2 * (std::sqrt(after) + k_size * std::abs(change)) + least;
       lost_ |= !(after < kLost * kLost) || !(off < kLost);
       const auto place = static_cast<std::size_t>((t * heads_ + head_) * columns_ + j);
-      const double o_off = std::min(q_row.length * off, elements_off) + sum_off(out, q_row, each) +
-                           2 * std::abs(out.sum());
       to_.o[place] = scale * out.sum();
       to_.o_off[place] = magnitude(std::abs(scale) * o_off);
     }
+  }
+  /// What a sum of products is off by because of its second factors, scaled by e^g: 4 of all that
+  /// they have in common, and a rounding of each.
+  static double scaled_off(const SumWalk& sum) {
+    return 4 * std::abs(sum.sum()) + 2.5 * std::sqrt(sum.sizes().squares);
   }
   /// Of a sum of products with a normalised row.
   double sum_off(const SumWalk& sum, const Row& row, double each) const {
@@ -164,7 +177,8 @@ void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows
   made.state_off = made.state;
   const TensorView& offsets = args.tensors[kOffsets];
   const auto offset = [&](std::int64_t s) {
-    return static_cast<std::int64_t>(load_element(offsets, s * offsets.strides[0]));
+    const auto at = static_cast<std::int64_t>(load_element(offsets, s * offsets.strides[0]));
+    return std::clamp<std::int64_t>(at, 0, args.letters[kT]);
   };
   for (std::int64_t s = 0; s < args.letters[kS]; ++s)
     for (std::int64_t head = 0; head < heads; ++head)
