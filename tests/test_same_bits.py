@@ -25,8 +25,7 @@ from dlblas.harness.call import Call
 DTYPES = ("f32", "f16", "bf16")
 THREADS = (1, 2, 3, 5, 16, 64)
 REGISTRY = load_registry()
-# Operators with results; the others copy.
-OPERATORS = sorted(op for op, facts in REGISTRY.operators.items() if facts["results"])
+OPERATORS = sorted(REGISTRY.operators)
 
 
 def sizes_of(row: dict[str, Any]) -> int:
@@ -34,14 +33,14 @@ def sizes_of(row: dict[str, Any]) -> int:
 
 
 class Problem:
-    """One operator on the most rows; ``run`` gives the results of some of them. Sizes are those of
-    the operator's cases, but for the rows."""
+    """One operator on the most rows; ``run`` gives the results of some of them, and written inputs,
+    which are results too. Sizes are those of the operator's cases, but for the rows."""
 
     def __init__(self, op: str, seed: int, dtype: str, transposed: bool = False) -> None:
         pick = random.Random(seed)
         self.op, self.dtype = op, dtype
         facts = REGISTRY.operators[op]
-        self.written = {t["name"] for t in facts["tensors"] if t["written"]}
+        written = [t["name"] for t in facts["tensors"] if t["written"]]
         names = [row["name"] for row in facts["letters"]]
         firsts = [r["dims"][0]["text"] for r in facts["results"] if r["dims"]]
         letter = next((text for text in firsts if text in names), names[0])
@@ -52,12 +51,19 @@ class Problem:
         ]  # fmt: skip
         fit = [r for r in cases if dtype in r["dtypes"]]
         row, self.rows = pick.choice(fit or cases), pick.choice((9, 17, 40, 130))
-        calls = []
-        for rows in (self.rows, self.rows + 1):  # what grows with it has rows
+
+        def call(rows: int) -> Call:
             dims = {**row["dims"], letter: rows}
             made_of = dtype if fit else row["dtypes"][0]
             case = Case(op, row["name"], dims, made_of, "contiguous", "normal", row["args"])
-            calls.append(Call(REGISTRY, case, seed))
+            return Call(REGISTRY, case, seed)
+
+        try:
+            calls = [call(self.rows), call(self.rows + 1)]  # what grows with it has rows
+        except dlblas.errors.ShapeMismatchError:  # rows fill groups, as those of the case do
+            own = row["dims"][letter]
+            self.rows = own * -(-self.rows // own)
+            calls = [call(self.rows), call(self.rows + own)]
         given, more = (call.before() for call in calls)
         has_rows = {n for n, v in given.items() if hasattr(v, "shape") and v.shape != more[n].shape}
         self.rowed = {n: given[n] for n in has_rows}
@@ -70,6 +76,13 @@ class Problem:
             (r.array.shape, r.array.dtype, r.array.shape != s.array.shape)
             for r, s in zip(calls[0].results, calls[1].results, strict=True)
         ]
+        fills = {t["name"]: t["fill"] for t in facts["tensors"]}
+        # They say which rows belong together, and point behind what is a part of them.
+        self.has_groups = any(fills[n] in ("offsets", "lengths") for n in self.shared if n in fills)
+        self.written = [name for name in written if name in given]
+        # Of what the reference gives: has it a row each? None: an absent written input.
+        self.judged = [rowed for _, _, rowed in self.results]
+        self.judged += [name in has_rows if name in given else None for name in written]
 
     def __repr__(self) -> str:
         arrays = {**self.rowed, **self.shared}.items()
@@ -78,13 +91,14 @@ class Problem:
 
     def run(self, first: int, count: int, threads: int) -> list[bytes]:
         given = {**self.of(first, count), **self.shared}
-        given |= {name: given[name].copy() for name in self.written & given.keys()}
+        given |= {name: given[name].copy() for name in self.written}
         results = [
             np.empty((count, *shape[1:]) if has_rows and count < self.rows else shape, dtype)
             for shape, dtype, has_rows in self.results
         ]
         abi.call(self.op, given, results, threads, deterministic=True)
-        return self.of_rows(results, lambda r: r.tobytes())
+        results += [given[name] for name in self.written]
+        return self.of_rows(results, count, lambda r: r.tobytes())
 
     def of(self, first: int, count: int) -> dict[str, Any]:
         """Arguments with rows, of some rows."""
@@ -99,24 +113,38 @@ class Problem:
         shapes += [shape for shape, _, rowed in self.results if rowed]
         return all(shape[0] == self.rows for shape in shapes)
 
-    def of_rows(self, results: Sequence[Any], to_bytes: Callable[[Any], bytes]) -> list[bytes]:
-        """Those with a row each: dweight, say, is of the whole batch."""
-        return [to_bytes(r) for r, (_, _, rows) in zip(results, self.results, strict=True) if rows]
+    def of_rows(
+        self, made: Sequence[Any], count: int, to_bytes: Callable[[Any], bytes]
+    ) -> list[bytes]:
+        """Those with a row each (dweight, say, is of the whole batch); behind them, of a whole
+        batch, written inputs without: a cache, a state."""
+        judged = [rowed for rowed in self.judged if rowed is not None]
+        rowed = [to_bytes(m) for m, rows in zip(made, judged, strict=True) if rows]
+        if count < self.rows:
+            return rowed
+        behind = zip(made[len(self.results) :], judged[len(self.results) :], strict=True)
+        return rowed + [to_bytes(m) for m, rows in behind if not rows]
 
     @functools.cached_property
     def undefined(self) -> list[Any]:
         """Of what ``of_rows`` gives: a truth value for each byte, true where the reference does not
         define the element. Costs a whole reference."""
         rows = dlblas.reference(self.op, (), {**self.rowed, **self.shared})
-        return [
+        dtypes = [dtype for _, dtype, _ in self.results]
+        dtypes += [{**self.rowed, **self.shared}[name].dtype for name in self.written]
+        judged = [rowed for rowed in self.judged if rowed is not None]
+        masks = [
             np.repeat(row.magnitude.reshape(-1) < 0, dtype.itemsize)
-            for row, (_, dtype, rowed) in zip(rows, self.results, strict=False)
-            if rowed
+            for row, dtype in zip(rows, dtypes, strict=True)
+        ]
+        behind = zip(masks[len(self.results) :], judged[len(self.results) :], strict=True)
+        return [m for m, rowed in zip(masks, judged, strict=True) if rowed] + [
+            m for m, rowed in behind if not rowed
         ]
 
     def agree(self, part: list[bytes], whole: list[bytes], first: int = 0) -> bool:
         """Has ``part`` the bits of the whole's rows from ``first`` on, where they are defined?"""
-        for r, (ours, every) in enumerate(zip(part, whole, strict=True)):
+        for r, (ours, every) in enumerate(zip(part, whole, strict=False)):
             at = first * (len(every) // self.rows)
             theirs = every[at : at + len(ours)]
             if ours == theirs:
@@ -150,13 +178,14 @@ def rows_are_apart(op: str) -> bool:
     """Has a row alone, by the oracle, the result that it has among others? It has not where a
     scale is over rows."""
     problem = Problem(op, 3, "f32")
-    if not problem.has_rows_alone:
+    if problem.has_groups or not problem.has_rows_alone:
         return False
     whole = dlblas.reference(op, (), {**problem.rowed, **problem.shared})
     for row in (0, problem.rows // 2, problem.rows - 1):
         one = {name: value[row : row + 1] for name, value in problem.rowed.items()}
         alone = dlblas.reference(op, (), {**one, **problem.shared})
-        for all_rows, part, (_, _, rowed) in zip(whole, alone, problem.results, strict=False):
+        judged = [rowed for rowed in problem.judged if rowed is not None]
+        for all_rows, part, rowed in zip(whole, alone, judged, strict=True):
             if rowed and not np.array_equal(
                 part.value, all_rows.value[row : row + 1], equal_nan=True
             ):
@@ -264,10 +293,13 @@ def test_on_a_gpu(op: str) -> None:
                  for n in problem.rowed}  # fmt: skip
         shared = {n: tensors.get(n, v) for n, v in problem.shared.items()}
         given = {**rowed, **shared}
-        given |= {n: given[n].clone() for n in problem.written & given.keys()}
-        results = function(**given)
-        results = results if isinstance(results, tuple) else (results,)
-        return problem.of_rows(results, lambda r: r.view(torch.uint8).cpu().numpy().tobytes())
+        given |= {n: given[n].clone() for n in problem.written}
+        made = function(**given)
+        results = list(made) if isinstance(made, tuple) else [made]
+        results = results[: len(problem.results)] + [given[n] for n in problem.written]
+        return problem.of_rows(
+            results, count, lambda r: r.view(torch.uint8).cpu().numpy().tobytes()
+        )
 
     def check(problem: Problem, tensors: dict[str, Any], whole: list[bytes], when: str) -> None:
         for count in problem.counts():

@@ -1,6 +1,7 @@
 // The oracle of causal convolutions, in f64: of one row. Errors, in units of 2^-24: the sum's, as
-// of one chain (device/oracle/sum_error.hpp); silu's slope is 1.1 at most, and it is good to 16 of
-// what it gets (matmul_ref.hpp). Read next: conv.hpp.
+// of one chain (device/oracle/sum_error.hpp) of the terms that are not 0, as they are before a
+// sequence without a state; silu's slope is 1.1 at most, and it is good to 16 of what it gets
+// (matmul_ref.hpp). Read next: conv.hpp.
 #pragma once
 
 #include "ops/oracle_text.hpp"
@@ -23,12 +24,15 @@ template <typename Row>
 void store_y(Row& row, std::int64_t x, std::int64_t channel, std::int64_t state, std::int64_t begin,
              std::int64_t taps, std::int64_t token) {
   SumWalk walk;
+  std::int64_t terms = 1;
   walk.add(row.has(kBias) ? row.load_column(kBias, channel) : 0);
-  for (std::int64_t k = 0; k < taps; ++k)
-    walk.add(row.load_row(kWeight, channel, k) *
-             input(row, x, state, begin, taps, token - (taps - 1) + k));
+  for (std::int64_t k = 0; k < taps; ++k) {
+    const double term = row.load_row(kWeight, channel, k) *
+                        input(row, x, state, begin, taps, token - (taps - 1) + k);
+    walk.add(term), terms += term != 0;
+  }
   const double sum = walk.sum();
-  const double off = sum_error(sum_model(taps + 1, false), walk.sizes()) + 2 * std::abs(sum);
+  const double off = sum_error(sum_model(terms, false), walk.sizes()) + 2 * std::abs(sum);
   if (row.integer(0) == 0) return row.store(0, token, sum, off);
   const double y = sum / (1 + std::exp(-sum));
   row.store(0, token, std::isinf(sum) && sum < 0 ? sum * 0 : y, 1.1 * off + 16 * std::abs(sum));

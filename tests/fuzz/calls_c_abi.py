@@ -10,6 +10,7 @@ written. Read next: calls.py, include/dlblas/dlblas.h.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import pathlib
 import random
@@ -120,6 +121,7 @@ class Target:
             handle = ctypes.c_void_p()
             assert self.lib.dlblas_op(name.encode(), ctypes.byref(handle)) == 0
             self.ops[name] = handle
+        self.forms = {**self.forms_of_registry(), **self.FORMS}
         self.zero = Callback(lambda *_: 0)
         self.one = Callback(lambda *_: 1)
         self.options: Any = None
@@ -199,7 +201,8 @@ class Target:
             self.spoil(r, made)
         return made
 
-    FORMS: ClassVar[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    # Dimensions of inputs and results, by letters; a product as "H*D". An input may be absent.
+    FORMS: ClassVar[dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]] = {
         "matmul": (("TC", "CT"), ("TT",)),
         "rms_norm": (("TC", "C"), ("TC",)),
         "rms_norm_": (("TC", "C"), ()),
@@ -208,28 +211,57 @@ class Target:
         "rms_norm_backward": (("TC", "TC", "C"), ("TC", "C")),
     }  # fmt: skip
 
+    def forms_of_registry(self) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
+        """Every other operator whose tensors are numbers of plain sizes: what an index or a code
+        that was never made leads to is for the harness."""
+        from dlblas.harness import load_registry
+
+        forms = {}
+        for facts in load_registry().operators.values():
+            tensors = {t["name"]: t for t in facts["tensors"]}
+            dims = [d for t in (*tensors.values(), *facts["results"]) for d in t["dims"]]
+            plain = all(d["divisor"] == 1 and not d["addend"] and len(d["terms"]) == 1
+                        and d["terms"][0]["coefficient"] == 1 for d in dims)  # fmt: skip
+            if not plain or any("f32" not in t["dtypes"] for t in tensors.values() if t["dtypes"]):
+                continue
+            texts = {
+                n: tuple(d["text"].lstrip("*").split("|")[-1] for d in t["dims"])
+                for n, t in (*tensors.items(), *((r["name"], r) for r in facts["results"]))
+            }
+            params = [p["name"] for p in facts["forms"][0]["params"] if p["kind"] == "tensor"]
+            if len(params) <= 16 and len(facts["results"]) <= 4:
+                results = tuple(texts[r["name"]] for r in facts["results"])
+                forms[facts["forms"][0]["name"]] = (tuple(texts[n] for n in params), results)
+        return forms
+
     def op(self, r: random.Random, name: str) -> Any:
         return None if r.random() < 0.02 else self.ops[name]
 
     def args(self, r: random.Random, fresh: float = 0.3) -> tuple[str, Struct]:
-        name = r.choice(list(self.FORMS))
-        inputs, results = self.FORMS[name]
-        sizes = {"T": r.randrange(3), "C": r.choice((1, 3, 8))}
+        name = r.choice(list(self.FORMS if r.random() < 0.5 else self.forms))
+        inputs, results = self.forms[name]
+        given: dict[str, int] = {"T": r.randrange(3), "C": r.choice((1, 3, 8))}
+
+        def size(of: Any) -> tuple[int, ...]:
+            """Of a tensor: letters beside T and C are short."""
+            return tuple(
+                math.prod(given.setdefault(letter, r.randrange(3)) for letter in text.split("*"))
+                for text in of
+            )
+
         values = []
         for of in inputs:
-            tensor = self.tensor(r, tuple(sizes[letter] for letter in of))
-            value = Struct("value", kind=1)
-            value.set("as", tensor if r.random() < 0.97 else 0)
+            tensor = self.tensor(r, size(of))
+            absent = name not in self.FORMS and r.random() < 0.15  # with others behind it
+            value = Struct("value", kind=0 if absent else 1)
+            value.set("as", tensor if r.random() < 0.97 and not absent else 0)
             values.append(value)
         if r.random() < 0.15:
             kind = r.choice((0, 2, 3, 4, 5, 6, -1, 2**31 - 1))
             value = Struct("value", kind=kind)
             value.set("as", self.text(r) if kind == 5 else r.choice((0, 1, 5, 1e-6, float("nan"))))
             values.insert(r.randrange(len(values) + 1), value)
-        outputs = [
-            self.tensor(r, tuple(sizes[letter] for letter in of), r.random() < fresh)
-            for of in results
-        ]
+        outputs = [self.tensor(r, size(of), r.random() < fresh) for of in results]
         count = len(values)
         named = r.randrange(count + 1) if r.random() < 0.1 else 0
         while len(values) < 16:
@@ -293,7 +325,7 @@ class Target:
             assert bytes(self.memory) == self.plain, "refused, and written"
         ctypes.memset(self.memory, 0, len(self.memory))
         size = LAYOUTS["tensor"][""][1]
-        for i in range(len(self.FORMS[name][1])):  # results that the library made
+        for i in range(len(self.forms[name][1])):  # results that the library made
             at = i * size
             if good and before and not any(before[at : at + 8]) and side is None:
                 self.lib.dlblas_free(ctypes.c_void_p.from_buffer(self.made, at))

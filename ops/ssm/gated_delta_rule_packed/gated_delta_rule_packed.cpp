@@ -34,7 +34,8 @@ class Head {
   void run(std::int64_t s, std::int64_t head) {
     const TensorView &state = args_.tensors[kState], &offsets = args_.tensors[kOffsets];
     const auto offset = [&](std::int64_t i) {
-      return static_cast<std::int64_t>(load_element(offsets, i * p_.offsets_at));
+      const auto at = static_cast<std::int64_t>(load_element(offsets, i * p_.offsets_at));
+      return std::clamp<std::int64_t>(at, 0, args_.letters[kT]);
     };
     const std::int64_t begin = offset(s), end = offset(s + 1);
     if (end <= begin) return;

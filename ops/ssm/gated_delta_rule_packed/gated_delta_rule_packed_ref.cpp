@@ -1,9 +1,15 @@
 // The oracle of gated_delta_rule_packed: all sequences and heads in f64, a token after the other.
-// Errors: a column of the state is off by a vector whose length N is carried from token to token. A
-// token turns it by I − β·k·kᵀ, which makes it no longer than max(1, |1 − β·|k|²|) times, and e^g
-// shrinks it; what a token's own roundings add has a length, too. Units u = 2^-24: sums of K terms
-// K + 2 of all terms of one sign; a normalised k or q 6 + K / 4 of itself; e^ 4.
-// Read next: gated_delta_rule_packed.cpp.
+// Errors, in units u = 2^-24. A column of the state is off by a vector, whose length N is carried
+// from token to token: a token multiplies it with I − β·k·kᵀ, which makes it at most
+// max(1, |1 − β·|k|²|) times as long, and with e^g; the token's own roundings are added. Element i
+// gets k_i times what k·state is off by, at most |k|·N, and its own roundings, so it is carried
+// beside N, and the smaller one counts. N alone would allow each element what the column is off by.
+//   A sum over K: sum_error of one chain (device/oracle/sum_error.hpp). e^: 4 of all of a state
+// alike, its product 1. What a token's own roundings do to its o is told by q·k and by q's
+// products; six deviations of what differs. The factor that normalises k or q has half of its sum's
+// error and 3 more, of what it multiplies; each product with it rounds once more. Errors of tokens
+// add up plainly: a constant g is off alike. Keys that are not normalised multiply errors by β·|k|²
+// a token, in any kernel. Read next: gated_delta_rule_packed.cpp, device/oracle/sum_error.hpp.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -14,7 +20,8 @@
 namespace dlblas::ssm::delta {
 namespace {
 
-constexpr double kU = kRounding, kLost = 0x1p100;  // what f32 may not hold is not judged
+constexpr double kLost = 0x1p100;                // f32 may not hold more: not judged
+constexpr double kLeast = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
 
 /// Results and errors of all rows.
 struct Whole {
@@ -33,6 +40,7 @@ class Head {
         columns_(args.letters[kV]),
         state_(static_cast<std::size_t>(rows_ * columns_)),
         off_(static_cast<std::size_t>(columns_)),
+        element_off_(state_.size()),
         k_(static_cast<std::size_t>(rows_)),
         q_(k_.size()) {
     for (std::int64_t i = 0; i < rows_; ++i)
@@ -45,7 +53,7 @@ class Head {
         const auto place =
             static_cast<std::size_t>(((s_ * heads_ + head_) * rows_ + i) * columns_ + j);
         to_.state[place] = at(i, j);
-        to_.state_off[place] = magnitude(begin < end ? off_[static_cast<std::size_t>(j)] : 0);
+        to_.state_off[place] = magnitude(begin < end ? off_of(i, j) : 0);
       }
   }
 
@@ -60,58 +68,99 @@ class Head {
   double& at(std::int64_t i, std::int64_t j) {
     return state_[static_cast<std::size_t>(i * columns_ + j)];
   }
-  double magnitude(double off) const { return lost_ ? -1 : 1.05 * off / kU; }
-  /// A row of q or k, normalised where that is asked for; its length.
-  double read(int tensor, std::int64_t t, std::vector<double>& to) const {
-    double squares = 0;
+  double& element_off(std::int64_t i, std::int64_t j) {
+    return element_off_[static_cast<std::size_t>(i * columns_ + j)];
+  }
+  double off_of(std::int64_t i, std::int64_t j) {
+    return std::min(element_off(i, j), off_[static_cast<std::size_t>(j)]);
+  }
+  double magnitude(double off) const { return lost_ ? -1 : 1.05 * off; }
+  /// What a row of q or k has: its length, and what the factor that normalises it is off by.
+  struct Row {
+    double length, factor_off;
+  };
+  Row read(int tensor, std::int64_t t, std::vector<double>& to) const {
+    SumWalk squares;
     for (std::int64_t i = 0; i < rows_; ++i) {
       const double v = load(tensor, {t, head_ / args_.letters[kR], i});
-      to[static_cast<std::size_t>(i)] = v, squares += v * v;
+      to[static_cast<std::size_t>(i)] = v, squares.add(v * v);
     }
-    if (args_.scalars[kL2Norm].i == 0) return std::sqrt(squares);
-    const double factor = 1 / std::sqrt(squares + static_cast<double>(kDeltaEps));
+    const double sum = squares.sum();
+    if (args_.scalars[kL2Norm].i == 0) return {std::sqrt(sum), 0};
+    const double factor = 1 / std::sqrt(sum + static_cast<double>(kDeltaEps));
     for (double& v : to) v *= factor;
-    return std::sqrt(squares) * factor;
+    const double sum_off = sum > 0 ? sum_error(model_, squares.sizes()) / sum : 0;
+    return {std::sqrt(sum) * factor, 3 + sum_off / 2};
   }
   void step(std::int64_t t) {
-    const double k_size = read(kKey, t, k_), q_size = read(kQ, t, q_);
+    const Row k_row = read(kKey, t, k_), q_row = read(kQ, t, q_);
+    const double k_size = k_row.length;
     const double g = load(kG, {t, head_}), beta = load(kBeta, {t, head_});
     const double scale = args_.scalars[kScale].f, a = std::exp(g);
-    const double normed = args_.scalars[kL2Norm].i != 0 ? 6 + static_cast<double>(rows_) / 4 : 0;
-    const double sums = static_cast<double>(rows_) + 2;
+    const double each = args_.scalars[kL2Norm].i != 0 ? 1 : 0;  // of a product with the factor
     const double turn = std::max(1.0, std::abs(1 - beta * k_size * k_size));
+    double qk = 0;
+    for (std::size_t i = 0; i < k_.size(); ++i) qk += q_[i] * k_[i];
     for (std::int64_t j = 0; j < columns_; ++j) {
-      double dot = 0, dot_size = 0, squares = 0;
-      for (std::int64_t i = 0; i < rows_; ++i) {
-        const double s = at(i, j) *= a, term = k_[static_cast<std::size_t>(i)] * s;
-        dot += term, dot_size += std::abs(term), squares += s * s;
-      }
-      const double value = load(kValue, {t, head_, j}), rest = value - dot, change = beta * rest;
-      const double change_off =
-          std::abs(beta) * kU * ((sums + normed) * dot_size + std::abs(rest)) +
-          2 * kU * std::abs(change);
-      double out = 0, out_size = 0, after = 0;
-      for (std::int64_t i = 0; i < rows_; ++i) {
-        const double s = at(i, j) += k_[static_cast<std::size_t>(i)] * change;
-        const double term = q_[static_cast<std::size_t>(i)] * s;
-        out += term, out_size += std::abs(term), after += s * s;
-      }
       double& off = off_[static_cast<std::size_t>(j)];
-      off = turn * (a * off + 5 * kU * std::sqrt(squares)) + k_size * change_off +
-            kU * (normed * k_size * std::abs(change)) +
-            2 * kU * (std::sqrt(after) + k_size * std::abs(change));
+      const double old = a * off;  // of the column, before this token's own
+      SumWalk dot, out;
+      double squares = 0, after = 0, old_out = 0, own_squares = 0, with_q = 0;
+      for (std::int64_t i = 0; i < rows_; ++i) {
+        const double s = at(i, j) *= a;
+        dot.add(k_[static_cast<std::size_t>(i)] * s), squares += s * s;
+        with_q += q_[static_cast<std::size_t>(i)] * s;
+        own_squares += std::pow(q_[static_cast<std::size_t>(i)] * s, 2);
+      }
+      const double value = load(kValue, {t, head_, j}), rest = value - dot.sum();
+      const double change = beta * rest;
+      const double change_off =
+          std::abs(beta) * (sum_off(dot, k_row, each) + std::abs(rest)) + 2 * std::abs(change);
+      // Of what is added to the state, relative to k: by this token's roundings, and by old ones.
+      const double added_off = change_off + (k_row.factor_off + each) * std::abs(change) +
+                               std::abs(beta) * scaled_off(dot);
+      const double passed = std::abs(beta) * k_size * old;
+      for (std::int64_t i = 0; i < rows_; ++i) {
+        const double k = k_[static_cast<std::size_t>(i)], q = q_[static_cast<std::size_t>(i)];
+        const double scaled = at(i, j), s = at(i, j) += k * change;
+        const double own = 2 * (std::abs(s) + std::abs(k * change));
+        out.add(q * s), after += s * s, own_squares += q * q * own * own;
+        const double was = a * element_off(i, j) + std::abs(k) * passed;
+        old_out += std::abs(q) * was;
+        element_off(i, j) = was + 5 * std::abs(scaled) + std::abs(k) * added_off + own + kLeast;
+      }
+      const double least = kLeast * static_cast<double>(rows_);
+      const double o_off = std::min(q_row.length * turn * old, old_out) + 4 * std::abs(with_q) +
+                           2.5 * std::sqrt(own_squares) + std::abs(qk) * added_off +
+                           sum_off(out, q_row, each) + 2 * std::abs(out.sum()) +
+                           q_row.length * least;
+      off = turn * old + 5 * std::sqrt(squares) + k_size * added_off +
+            2 * (std::sqrt(after) + k_size * std::abs(change)) + least;
       lost_ |= !(after < kLost * kLost) || !(off < kLost);
       const auto place = static_cast<std::size_t>((t * heads_ + head_) * columns_ + j);
-      to_.o[place] = scale * out;
-      to_.o_off[place] =
-          magnitude(std::abs(scale) * (q_size * off + kU * (sums + normed + 2) * out_size));
+      to_.o[place] = scale * out.sum();
+      to_.o_off[place] = magnitude(std::abs(scale) * o_off);
     }
+  }
+  /// What a sum of products is off by because of its second factors, scaled by e^g: 4 of all that
+  /// they have in common, and a rounding of each.
+  static double scaled_off(const SumWalk& sum) {
+    return 4 * std::abs(sum.sum()) + 2.5 * std::sqrt(sum.sizes().squares);
+  }
+  /// Of a sum of products with a normalised row.
+  double sum_off(const SumWalk& sum, const Row& row, double each) const {
+    const SumSizes sizes = sum.sizes();
+    const double products =
+        each * std::min(sizes.size, 2.5 * std::sqrt(sizes.squares) + std::sqrt(sizes.path));
+    return sum_error(model_, sizes) + row.factor_off * std::abs(sum.sum()) + products +
+           kLeast * static_cast<double>(rows_);
   }
 
   const Args& args_;
   Whole& to_;
   std::int64_t s_, head_, heads_, rows_, columns_;
-  std::vector<double> state_, off_, k_, q_;
+  const SumModel model_ = sum_model(rows_, false);
+  std::vector<double> state_, off_, element_off_, k_, q_;
   bool lost_ = false;
 };
 
@@ -128,7 +177,8 @@ void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows
   made.state_off = made.state;
   const TensorView& offsets = args.tensors[kOffsets];
   const auto offset = [&](std::int64_t s) {
-    return static_cast<std::int64_t>(load_element(offsets, s * offsets.strides[0]));
+    const auto at = static_cast<std::int64_t>(load_element(offsets, s * offsets.strides[0]));
+    return std::clamp<std::int64_t>(at, 0, args.letters[kT]);
   };
   for (std::int64_t s = 0; s < args.letters[kS]; ++s)
     for (std::int64_t head = 0; head < heads; ++head)
