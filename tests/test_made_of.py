@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 
@@ -88,7 +89,7 @@ def test_what_does_not_fit_a_function_is_refused() -> None:
         dlblas.get_op("linear", (x, w), space={"block_n": [16]})
     with pytest.raises(ArgumentError, match=r"holds a Spec.*name one of matmul"):
         dlblas.get_op("linear", (dlblas.Spec((4, 64), "f32"), w))
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'weight'"):
+    with pytest.raises(TypeError, match=r"weight is missing; .*signature is linear"):
         dlblas.get_op("linear", (x,))
 
 
@@ -110,3 +111,46 @@ def test_an_unknown_name_gets_the_nearest_not_all() -> None:
     said = subprocess.run([sys.executable, "-m", "dlblas", "explain", "linear"],
                           capture_output=True, text=True, env=env)  # fmt: skip
     assert said.returncode == 2 and "expected matmul, got linear" in said.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_argument_that_is_none_is_named(name: str) -> None:
+    with pytest.raises(TypeError) as refused:
+        getattr(dlblas, name)(no_such_argument=1)
+    assert str(refused.value).startswith(f"{name}: no_such_argument is not an argument; expected ")
+    assert isinstance(refused.value, ArgumentError)
+
+
+def test_arguments_of_a_call_are_told_in_the_librarys_words() -> None:
+    q = np.ones((1, 4, 2, 8), "f")
+    with pytest.raises(TypeError, match=r"softmax_scale is not.*did you mean scale\?"):
+        dlblas.flash_attention(q, q, q, softmax_scale=1.0)
+    with pytest.raises(TypeError, match=r"topk is not an argument.*did you mean top_k\?"):
+        dlblas.sample(q[0, :, 0], topk=5)
+    with pytest.raises(TypeError, match=r"at most 3, got 4; the signature is gated_mlp\(x, w_gate"):
+        dlblas.gated_mlp(q[0, 0], q[0, 0], q[0, 0], q[0, 0])
+    with pytest.raises(
+        TypeError, match=r"weight is missing; .*the signature is linear\(x, weight, "
+    ):
+        dlblas.linear(q[0, 0])
+    with pytest.raises(ValueError, match=r"expected \[N, 8\], got \(2, 4\); weight is \[out_feat"):
+        dlblas.linear(q, q[0, :, :, 0].T)
+    with pytest.raises(ValueError, match=r"^flash_attention_lse: .*; flash_attention calls it$"):
+        dlblas.flash_attention(q, q[:, :, :, :4], q)
+
+    class Broken:
+        shape = (2, 2)
+
+        @property
+        def T(self) -> None:  # noqa: N802
+            raise TypeError("of its own")
+
+    with pytest.raises(TypeError, match=r"^of its own$"):
+        dlblas.linear(np.ones((2, 2), "f"), Broken())
+
+
+def test_they_are_found_where_they_say() -> None:
+    for name in NAMES:
+        function = getattr(dlblas, name)
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert function.__doc__ and function.__module__ == "dlblas"

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
-#include <utility>
 
 #include "core/error.hpp"
 #include "core/fork.hpp"
 #include "core/in_flight.hpp"
+#include "core/spelling.hpp"
 #include "registry/names.hpp"
 
 namespace dlblas {
@@ -206,21 +205,6 @@ const Form* Registry::find(std::string_view name) const {
 }
 
 namespace {
-// Letters to put in, take out or change.
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, diagonal + 1, change});
-    }
-  }
-  return row[b.size()];
-}
-
 // A hundred names are no help: the nearest, and how to see all.
 std::string nearest_of(std::string_view name, std::vector<std::string_view> names) {
   constexpr std::size_t kMost = 8, kLongest = 64;
