@@ -23,8 +23,16 @@ _HERE = "dlblas.ops."
 
 def function_named(name: str) -> Callable[..., Any] | None:
     """None where the name is no such function's."""
-    faces = vars(sys.modules[f"{__package__}._faces"])  # this package's, which may be a second one
-    return faces[name] if name in faces["__all__"] else None
+    return _faces()[name] if name in names() else None
+
+
+def _faces() -> dict[str, Any]:
+    return vars(sys.modules[f"{__package__}._faces"])  # this package's, which may be a second one
+
+
+def names() -> list[str]:
+    """All of them."""
+    return list(_faces()["__all__"])
 
 
 def operators_of(function: Callable[..., Any]) -> list[str]:
