@@ -96,7 +96,7 @@ sys.path.insert(0, sys.argv[1] + "/tools")
 import dlblas, operator_table
 info = dlblas.info()
 names = operator_table.Names(info)
-table = (pathlib.Path(sys.argv[1]) / "README.md").read_text(encoding="utf-8")
+table = (pathlib.Path(sys.argv[1]) / "docs" / "all_operators.md").read_text(encoding="utf-8")
 table = table.partition("<!-- figures:begin operators -->\\n")[2].partition("<!--")[0]
 first = [line.split("|")[1] for line in table.splitlines()[2:]]
 left_out = {row["name"] for row in info["operators"]} - names.served(first)
@@ -106,18 +106,25 @@ more = operator_table.make({"operators": [*info["operators"], new]})
 try:
     names.served(["`rms_norm`, `rms_nrom`"])
 except SystemExit as refused:
-    print(json.dumps([sorted(left_out), more, str(refused),
+    print(json.dumps([sorted(left_out), more, operator_table.families(info), str(refused),
                       sorted(names.served(["`quantize`", "`softmax`", "`partial_rotary_emb`"]))]))
 """
 
 
-def test_the_readmes_table_has_every_operator(tmp_path: pathlib.Path) -> None:
-    """By its name, its face's, or as a gradient (tools/operator_table.py)."""
+def test_the_tables_have_every_operator(tmp_path: pathlib.Path) -> None:
+    """By its name, its face's, or as a gradient (tools/operator_table.py). README.md has a row a
+    family: what one calls."""
     told = run([sys.executable, "-c", OPERATORS, str(ROOT)], tmp_path)
-    left_out, more, refused, served = json.loads(told)
+    left_out, more, families, refused, served = json.loads(told)
     assert not left_out, "run tools/figures.py"
     assert "| `brand_new` | `y = \\|x\\|` | `cpu_one` | – |\n" in more
     assert "`brand_new` | `" in more and more.count("\n") > 10
+    assert "`batched_matmul` | `out" not in more  # bmm's, who calls it by a loop over names
+    rows = {line.split("|")[1].split()[0]: line for line in families.splitlines()[2:]}
+    assert "`linear`" in rows["gemm"] and "`batched_matmul`" in rows["gemm"]
+    assert "`quantize`" in rows["quant"] and "`quantize_token`" not in rows["quant"]
+    assert "_backward`" not in rows["norm"] and re.search(r"^\| w4 \(\d+\) \|", rows["w4"])
+    assert families in (ROOT / "README.md").read_text(encoding="utf-8"), "run tools/figures.py"
     assert "rms_nrom" in refused
     rotary = {f"partial_rotary_heads{end}" for end in ("", "_backward", "_sum")}
     assert {"quantize_token", "quantize_static", "softmax_backward", *rotary} <= {*served}

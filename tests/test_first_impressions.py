@@ -115,6 +115,32 @@ def test_times_of_a_record_are_in_one_unit(kept: pathlib.Path) -> None:
     assert re.search(r"\d µs ", shown) and not re.search(r"\d ms", shown)
 
 
+def test_a_report_and_an_explanation_count_in_one_unit(tmp_path: pathlib.Path) -> None:
+    """What was not in the final says from how many samples its time is; a whole search, nothing."""
+    program = """
+import numpy as np, dlblas, json
+a, b = (np.ones((192, 192), "f") for _ in range(2))
+print(dlblas.tune("matmul", (a, b), seconds=3, max_evaluations=24, worker=False, progress=False))
+e = dlblas.explain("matmul", a, b)
+print(e)
+print(json.dumps(e.as_dict()["candidates"]))
+"""
+    path = str(ROOT / "build" / "python")
+    env = {**os.environ, "DLBLAS_CACHE": str(tmp_path), "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    *said, last = done.stdout.splitlines()
+    text = "\n".join(said)
+    assert re.search(r"\d µs", text) and not re.search(r"\d ms", text), text
+    rows = [row for row in json.loads(last) if "measured_ms" in row]
+    assert rows and all(row["samples"] >= 1 for row in rows)
+    for row in rows:
+        few = row["samples"] < 5
+        marked = rf"{row['implementation']} .*~[\d.]+ µs, {row['samples']} sample"
+        assert bool(re.search(marked, text)) == few, text
+    assert any(row["samples"] >= 5 for row in rows)  # a final
+
+
 def test_make_demo_builds_only_what_it_needs_and_says_how_long() -> None:
     told = subprocess.run(
         ["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True

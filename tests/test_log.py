@@ -134,3 +134,19 @@ def test_torch_prints_them_among_its_own() -> None:
     pytest.importorskip("torch")
     done = child("import torch\n" + USE, TORCH_LOGS="+dlblas")
     assert len(CALL.findall(done.stderr)) == 1, done.stderr
+
+
+def test_variables_that_are_nearly_ours_and_flags_that_are_none_are_told() -> None:
+    said = child(
+        USE, DLBLAS_CACHE_DIR="/nowhere", DLBLAS_LOGS="call", DLBLAS_THREADS="2",
+        DLBLAS_JIT="maybe", DLBLAS_REQUIRE_HIT="0", DLBLAS_OF_OTHERS="1", DLBLAS_TEST_SEED="3",
+    ).stderr  # fmt: skip
+    for name, meant in (
+        ("DLBLAS_CACHE_DIR", "DLBLAS_CACHE"),
+        ("DLBLAS_LOGS", "DLBLAS_LOG"),
+        ("DLBLAS_THREADS", "DLBLAS_NUM_THREADS"),
+    ):
+        assert said.count(f"{name}: variable is unknown; did you mean {meant}?") == 1, said
+    assert "DLBLAS_JIT has a wrong value; expected 0 or 1, got maybe; it counts as 0" in said
+    assert not any(word in said for word in ("REQUIRE_HIT", "OTHERS", "SEED"))
+    assert child(USE, DLBLAS_CACHE_DIR="/nowhere", DLBLAS_LOG="off").stderr == ""

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the tables of README.md and docs/figures.md from benchmarks/results/*.jsonl.
+"""Makes the tables of README.md, docs/figures.md, docs/all_operators.md from benchmarks/results.
 
 A table stands between `<!-- figures:begin NAME -->` and `<!-- figures:end NAME -->`. Of each figure
 the newest row counts; a table says "stale" when the sources behind one of its rows have changed
-since (README.md only how many). The table `operators` comes from the operators' own files
-(operator_table.py). `--check` writes nothing and exits 1 when a table is out of date. Needs the
-package: run it with .venv/bin/python after a build.
+since (README.md only how many). The tables `operators` and `families` come from the operators'
+own files (operator_table.py). `--check` writes nothing and exits 1 when a table is out of date.
+Needs the package: run it with .venv/bin/python after a build.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from figures_gpu import markdown
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 Row = dict[str, Any]
 BRIEF = "gpu_top"  # the README's: its rows stand in docs/figures.md, too
-FILES = ("README.md", "docs/figures.md")
+FILES = ("README.md", "docs/figures.md", "docs/all_operators.md")
+FROM_OPERATORS = {"operators": operator_table.make, "families": operator_table.families}
 MARKED = re.compile(r"(<!-- figures:begin (\S+) -->\n)(.*?)(<!-- figures:end \2 -->)", re.DOTALL)
 
 
@@ -240,16 +241,12 @@ def current_source(root: pathlib.Path) -> Callable[[Row], str]:
     return lambda row: source.made_of(row, info, str(root))
 
 
-def operators() -> str:
-    import dlblas
-
-    return operator_table.make(dlblas.info())
-
-
 def render(text: str, rows: list[Row], current: Callable[[Row], str]) -> str:
     def replace(match: re.Match[str]) -> str:
-        if match[2] == "operators":
-            return f"{match[1]}{operators()}{match[4]}"
+        if match[2] in FROM_OPERATORS:
+            import dlblas
+
+            return f"{match[1]}{FROM_OPERATORS[match[2]](dlblas.info())}{match[4]}"
         if match[2] not in TABLES:
             raise SystemExit(f"figures: no table {match[2]}; expected one of {', '.join(TABLES)}")
         return f"{match[1]}{make_table(match[2], rows, current, match[2] == BRIEF)}{match[4]}"
@@ -261,7 +258,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     parser.add_argument(
-        "--file", action="append", help=f"file with markers (default {' and '.join(FILES)})"
+        "--file", action="append", help=f"file with markers (default {', '.join(FILES)})"
     )
     parser.add_argument("--check", action="store_true", help="write nothing; 1 when out of date")
     args = parser.parse_args()

@@ -46,7 +46,7 @@ def ask_library(root: pathlib.Path, describe: pathlib.Path) -> operators.Library
 
 def picture(library: operators.Library, name: str) -> str:
     """Of a table of figures; "" where it compares nothing, or is short."""
-    if name == "gpu_top" or name not in figures.TABLES:  # the README's: of figures, of operators
+    if name == "gpu_top" or name not in figures.TABLES:  # the README's; of operators
         return ""
     kinds, _ = figures.TABLES[name]
     rows = [row for row in library.results if row["what"] in kinds]

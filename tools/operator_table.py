@@ -1,4 +1,5 @@
-"""The operator table of README.md, from what the operators' own files say.
+"""The operator table of docs/all_operators.md, from what the operators' own files say, and the one
+of README.md, a row a family.
 
 A row is four Markdown texts (names, what they compute, on CPUs, on GPUs) of OVERVIEW in
 ops/<family>/<family>.py or ops/<family>/<op>/<op>.py; in order of families. An operator that no
@@ -37,10 +38,13 @@ def _source(module: str) -> str:
 def _called(node: ast.AST, names: list[str]) -> set[str]:
     """The operators of each FUNCTIONS["<operator>"] below; an f-string's places are any text."""
     found: set[str] = set()
+    told = {str(one.value) for one in ast.walk(node) if isinstance(one, ast.Constant)}
     for one in ast.walk(node):
         if not (isinstance(one, ast.Subscript) and getattr(one.value, "id", "") == "FUNCTIONS"):
             continue
         pattern = ""
+        if isinstance(one.slice, ast.Name):  # FUNCTIONS[name] for name in ("one", "two")
+            found |= told & {*names}
         if isinstance(one.slice, ast.Constant):
             pattern = re.escape(str(one.slice.value))
         elif isinstance(one.slice, ast.JoinedStr):
@@ -60,7 +64,8 @@ def faces_of(text: str, names: list[str]) -> dict[str, set[str]]:
     used: dict[str, set[str]] = {}
     offered: list[str] = []
     for node in tree.body:
-        targets = [t.id for t in getattr(node, "targets", []) if isinstance(t, ast.Name)]
+        named = [n for t in getattr(node, "targets", []) for n in ast.walk(t)]
+        targets = [n.id for n in named if isinstance(n, ast.Name)]
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             targets = [node.target.id]
         if isinstance(node, ast.FunctionDef):
@@ -114,8 +119,12 @@ def _backend(row: Row, backend: str) -> str:
     return ", ".join(f"`{name}`" for name in names if name != "reference") or "–"
 
 
-def make(info: Row) -> str:
-    """The table as Markdown."""
+def _markdown(lines: list[list[str]]) -> str:
+    return "".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in t)} |\n" for t in lines)
+
+
+def _rows(info: Row) -> list[tuple[str, list[str]]]:
+    """Family and cells of each row of the table."""
     names = Names(info)
     told: list[tuple[str, list[str]]] = []  # family, row
     for family in sorted({row["family"] for row in names.rows}):
@@ -127,6 +136,25 @@ def make(info: Row) -> str:
         if row["name"] not in served:
             what = [f"`{row['name']}`", f"`{row['formula']}`"]
             told.append((row["family"], [*what, _backend(row, "cpu"), _backend(row, "cuda")]))
-    lines = [cells for _, cells in sorted(told, key=lambda one: one[0])]
-    text = [HEAD, ["---"] * len(HEAD), *lines]
-    return "".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in t)} |\n" for t in text)
+    return sorted(told, key=lambda one: one[0])
+
+
+def make(info: Row) -> str:
+    """The table as Markdown."""
+    return _markdown([HEAD, ["---"] * len(HEAD), *(cells for _, cells in _rows(info))])
+
+
+def families(info: Row) -> str:
+    """The table of a row a family as Markdown: how many operators, and the names to call: without
+    gradients, which torch calls, and without the parts of a name (quantize_token of quantize)."""
+    names = Names(info)
+    gradients = set[str]().union(*names.gradients.values())
+    parts = tuple(f"{face}_" for face in names.faces)
+    lines = []
+    for family in sorted({row["family"] for row in names.rows}):
+        inside = [row["name"] for row in names.rows if row["family"] == family]
+        faces = faces_of(_source(f"ops.{family}_api"), inside)
+        whole = {name for name in inside if name not in gradients and not name.startswith(parts)}
+        called = ", ".join(f"`{name}`" for name in sorted({*whole, *faces}))
+        lines.append([f"{family} ({len(inside)})", called])
+    return _markdown([["family (operators)", "call"], ["---", "---"], *lines])

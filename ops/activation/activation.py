@@ -11,7 +11,7 @@ LETTERS: dict[str, str] = {
     "group": "columns that share a scale",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`silu_and_mul`, `gelu_and_mul`, `gelu_tanh_and_mul`, `silu`, `gelu`, "

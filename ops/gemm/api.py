@@ -350,6 +350,14 @@ def linear(
             f"linear: weight is no matrix; expected {expected}, got {got}",
             "linear", "weight", expected, got,
         )  # fmt: skip
+    if tuple(x.shape[-1:]) != tuple(weight.shape[1:]):
+        rows = tuple(x.shape)
+        expected, got = f"[N, {rows[-1] if rows else 'K'}]", str(tuple(weight.shape))
+        raise ShapeMismatchError.from_library(
+            f"linear: weight does not fit x {rows}; expected {expected}, got {got}; "
+            "weight is [out_features, in_features], as torch.nn.Linear keeps it",
+            "linear", "weight", expected, got,
+        )  # fmt: skip
     return _matmul(x, weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)
 
 

@@ -1,4 +1,4 @@
-"""The letters of the operators that fill a paged cache, and their row of the README.
+"""The letters of the operators that fill a paged cache, and their row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """
@@ -13,7 +13,7 @@ LETTERS: dict[str, str] = {
     "page": "tokens of a page",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`store_kv_cache` (`fill_kv_cache`), `store_mla_cache`; `merge_attention_states`",

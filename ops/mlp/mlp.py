@@ -1,6 +1,6 @@
 """Docstring pieces that the operators of this family share. Pure data: nothing computed."""
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`gated_mlp`, `fused_gated_mlp`",

@@ -1,4 +1,4 @@
-"""The letters of the mixture-of-experts operators, and their row of the README.
+"""The letters of the mixture-of-experts operators, and their row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """
@@ -16,7 +16,7 @@ LETTERS: dict[str, str] = {
     "capacity": "tokens that an expert takes",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`topk_softmax`, `topk_sigmoid`, `grouped_topk`; `moe_sum`; `moe_align`, "

@@ -21,7 +21,7 @@ LETTERS: dict[str, str] = {
     "inner": "columns of a channel: elements behind one weight",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`rms_norm`, `rms_norm_`",

@@ -1,4 +1,4 @@
-"""The letters of the quantisers, and their row of the README.
+"""The letters of the quantisers, and their row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """
@@ -11,7 +11,7 @@ LETTERS: dict[str, str] = {
     "group": "columns that share a scale",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`quantize_token`, `quantize_group`, `quantize_static`, `quantize_tensor`, "

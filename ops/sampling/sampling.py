@@ -1,4 +1,4 @@
-"""The letters of sampling, and its row of the README.
+"""The letters of sampling, and its row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """
@@ -6,7 +6,7 @@ Pure data: no imports, nothing computed.
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {"V": "tokens of a vocabulary"}
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`sample`; `top_k_renorm`, `top_p_renorm`, `top_k_mask_logits` (`sample_rows`, "

@@ -1,4 +1,4 @@
-"""The letters of the state-space models, and their row of the README.
+"""The letters of the state-space models, and their row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """
@@ -16,7 +16,7 @@ LETTERS: dict[str, str] = {
     "S": "sequences side by side",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`selective_state_update`, `selective_scan`",

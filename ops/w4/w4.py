@@ -1,4 +1,4 @@
-"""The letters of 4-bit weights, and their row of the README.
+"""The letters of 4-bit weights, and their row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """
@@ -15,7 +15,7 @@ LETTERS: dict[str, str] = {
     "group": "rows of a weight that share a scale",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`awq_dequantize`, `gptq_dequantize`; `mm_w4a16`",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from . import _native, _options
 from ._functions import native, resolve
-from ._reports import ProgressEvent, TuningReport
+from ._reports import ProgressEvent, TuningReport, as_html, in_one_line
 from ._search import checked, report_of
 from .errors import ArgumentError, Error, TuningFailedError, UnsupportedError
 
@@ -34,13 +34,12 @@ class ModelReport(list[TuningReport]):
     """What the searches of a program's keys did: one report per key, in order."""
 
     def __str__(self) -> str:
-        return "\n".join(map(_line, self)) or "nothing was missed"
+        return "\n".join(map(in_one_line, self)) or "nothing was missed"
 
+    __repr__ = __str__
 
-def _line(report: TuningReport) -> str:
-    winner = report.get("winner") or {}
-    chosen = f"{winner.get('implementation', '-')} {winner.get('config', '')}".rstrip()
-    return f"{report['op']} {report['problem']}: {chosen}; {report['source']}: {report['why']}"
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
 
 def missed(file: str | os.PathLike[str] | None = None) -> list[MissedKey]:
@@ -171,6 +170,14 @@ class autotune:  # noqa: N801 - used like a function
         self._mark: int | None = None
         self._missed: list[MissedKey] | None = None
         self.report = ModelReport()
+
+    def __repr__(self) -> str:
+        if self._mark is None:
+            return "<dlblas.autotune, not entered yet>"
+        if self._missed is None:
+            return f"<dlblas.autotune, open, {len(self.missed)} missed so far>"
+        done = [one for one in self.report if one["source"] != "failed"]
+        return f"<dlblas.autotune, {len(self.missed)} missed, {len(done)} searched>"
 
     @property
     def missed(self) -> list[MissedKey]:

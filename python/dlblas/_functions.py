@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _array, _hooks, _native
@@ -53,6 +54,10 @@ FUNCTIONS: dict[str, Function] = native.setdefault("made", {})
 """Every callable form by name, in registry order."""
 
 
+on_unknown: list[Callable[[str], None]] = []
+"""Called with a name that no form has; they may raise better words than the library's."""
+
+
 def add_functions(entries: tuple[Any, ...]) -> list[Function]:
     """Adds callable forms to ``FUNCTIONS``; returns those it added."""
     read = [(*entry[:5], tuple(Parameter(*p) for p in entry[5]), entry[6]) for entry in entries]
@@ -77,5 +82,7 @@ def resolve(name: str) -> tuple[Function, dict[str, Any]]:
             for label in parameter.labels:
                 if label and name == f"{function.name}_{label}":
                     return function, {parameter.name: label}
+    for refuse in on_unknown:
+        refuse(name)
     _native.unknown_operator(name)
     raise AssertionError("unknown_operator returned")

@@ -97,6 +97,12 @@ def knows_its_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
                     what, name, "is not an option", ", ".join(known), name,
                     f"see help(dlblas.{what})", ArgumentTypeError,
                 )  # fmt: skip
+        if len(args) > code.co_argcount and "args" in named:
+            raise refuse(
+                what, "args", "is not a tuple", "the operator's name and one tuple",
+                f"{len(args)} arguments", f'write dlblas.{what}("rms_norm", (x, weight))',
+                ArgumentTypeError,
+            )  # fmt: skip
         return function(*args, **kwargs)
 
     return checked

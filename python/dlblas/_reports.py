@@ -72,6 +72,7 @@ class ExplainedCandidate(TypedDict):
     failure: NotRequired[str]
     note: NotRequired[str]
     measured_ms: NotRequired[float]
+    samples: NotRequired[int]  # that it is made of; under 5: it was not in a final
     predicted_ms: NotRequired[float]
 
 
@@ -130,12 +131,23 @@ class TuningReport(dict[str, Any]):
                 raise AttributeError(name) from None
 
     def __str__(self) -> str:
-        return summary(self) if "candidates" in self else dict.__repr__(self)
+        return summary(self) if "candidates" in self else in_one_line(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return as_html(str(self))
+
+
+def in_one_line(report: TuningReport) -> str:
+    """A search in one line; of a function that is made of operators, one for each."""
+    if "why" not in report:
+        return dict.__repr__(report)
+    winner = report.get("winner") or {}
+    chosen = f"{winner.get('implementation', '-')} {winner.get('config', '')}".rstrip()
+    if "parts" in report:
+        return "\n  ".join([f"{report['op']}:", *report["why"].split("\n")])
+    return f"{report['op']} {report['problem']}: {chosen}; {report['source']}: {report['why']}"
 
 
 def _for_gpus(report: TuningReport) -> set[str]:

@@ -11,11 +11,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from . import _native, _options
+from . import _made_of, _native, _options
 from ._array import Spec
 from ._functions import FUNCTIONS, Function, native, resolve
 from ._reports import Explanation, ProgressEvent, TuningReport, as_html
-from ._search import search
+from ._search import check_tuple, search
 from ._text import harmless
 from .errors import ArgumentError
 
@@ -129,10 +129,20 @@ def get_op(
     Raises TypeError when ``args`` is no tuple, UnknownOperatorError (a NameError) for an unknown
     name and UnsupportedError (a LookupError) when nothing fits. ``get_op("matmul", (a, b,
     "leaky_relu"))`` and ``get_op("matmul_leaky_relu", (a, b))`` are the same; both are then called
-    with ``(a, b)``.
+    with ``(a, b)``. A function that is made of operators (``flash_attention``, ``linear``,
+    ``fused_moe`` …) is called once, on copies of its arguments, and each operator's key that this
+    misses is searched; arrays are needed then.
     """
-    function, named, report = search("get_op", name, args, kwargs, _options_in(locals()))
-    explanation = _explain(function, args, named)
+    options = _options_in(locals())
+    whole = None if name in FUNCTIONS else _made_of.function_named(name)
+    if whole is not None:
+        named = dict(kwargs or {})
+        _options.check_options("get_op", options)
+        values = check_tuple("get_op", name, args)
+        function, report, explanation = _made_of.get(name, whole, values, named, options)
+    else:
+        function, named, report = search("get_op", name, args, kwargs, options)
+        explanation = _explain(function, args, named)
     scalars = {p.name for p in function.params if p.kind != "tensor"}
     defaults = {
         p.name: value for p, value in zip(function.params, args, strict=False) if p.name in scalars

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import tuning
-from ._functions import resolve
+from . import _made_of, tuning
+from ._functions import FUNCTIONS, resolve
 from .own._dlblas import AutotuneConfig, SymVar, Tensor, register_dlblas_op
 from .spaces import (
     ChoiceSpace,
@@ -48,10 +48,15 @@ def get_op(
 
 
 def get_list_op_names() -> list[str]:
-    """Names of all operators."""
-    return list_operators()
+    """Names that ``get_op`` takes: all operators, and the functions that are made of them."""
+    return sorted([*list_operators(), *_made_of.names()])
 
 
 def get_args_from_op_name(name: str) -> list[str]:
-    """Names of an operator's arguments, in call order."""
+    """Names of an operator's arguments, in call order; also of a function made of operators."""
+    function = None if name in FUNCTIONS else _made_of.function_named(name)
+    if function is not None:
+        from inspect import signature
+
+        return list(signature(function).parameters)
     return [parameter.name for parameter in resolve(name)[0].params]

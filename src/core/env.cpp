@@ -1,8 +1,13 @@
 // The table of environment variables; see env.hpp. The only file that calls getenv (a tool checks).
 #include "core/env.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
+
+#include "core/error.hpp"
+#include "core/spelling.hpp"
 
 namespace dlblas {
 namespace {
@@ -102,6 +107,42 @@ std::string cache_root() {
   if (const char* home = std::getenv("HOME"); home && home[0] == '/')
     return std::string(home) + "/.cache/dlblas";
   return {};
+}
+
+std::string wrong_variables() {
+  constexpr std::string_view kOurs = "DLBLAS_";
+  std::string lines;
+  for (const EnvVar flag : {EnvVar::kRequireHit, EnvVar::kDeterministic, EnvVar::kJit}) {
+    const std::string_view value = env(flag);
+    if (value.empty() || env_flag(flag) || value == "0" || value == "false" || value == "off" ||
+        value == "no")
+      continue;
+    lines +=
+        text(lines.empty() ? "" : "\n", env_entry(flag).name,
+             " has a wrong value; expected 0 or 1, got ", value.substr(0, 64), "; it counts as 0");
+  }
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string_view line(*entry), name = line.substr(0, line.find('='));
+    if (!name.starts_with(kOurs) || name.size() > 64) continue;
+    std::string_view near;
+    std::size_t least = 3;
+    for (int i = 0; i < kNumEnvVars; ++i) {
+      const std::string_view known = table()[i].name;
+      if (name == known) {
+        near = {};
+        break;
+      }
+      const bool longer = name.starts_with(known) && name[known.size()] == '_';
+      const bool shorter = name.size() > kOurs.size() + 2 &&
+                           known.ends_with(std::string("_").append(name.substr(kOurs.size())));
+      const std::size_t far = longer || shorter ? 1 : edits(name, known);
+      if (far < least) near = known, least = far;
+    }
+    if (!near.empty())
+      lines +=
+          text(lines.empty() ? "" : "\n", name, ": variable is unknown; did you mean ", near, "?");
+  }
+  return lines;
 }
 
 bool is_profiler_injected() {

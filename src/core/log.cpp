@@ -116,12 +116,17 @@ void write_line(LogLevel level, std::string line) {
 
 const Settings& settings() {
   static const auto* const read = new Settings(read_settings());
-  static std::atomic<bool> told{read->wrong.empty()};
-  if (!told.load(std::memory_order_relaxed) && !told.exchange(true))
-    write_line(LogLevel::kWarn,
-               text("dlblas: DLBLAS_LOG has a wrong value; expected off, warn, info, call, search, "
-                    "compile or nvtx, several by comma, got ",
-                    harmless(read->wrong), "; it is ignored"));
+  static const auto* const others = new std::string(wrong_variables());
+  static std::atomic<bool> told{read->wrong.empty() && others->empty()};
+  if (!told.load(std::memory_order_relaxed) && !told.exchange(true)) {
+    if (!read->wrong.empty())
+      write_line(LogLevel::kWarn,
+                 text("dlblas: DLBLAS_LOG has a wrong value; expected off, warn, info, call, "
+                      "search, compile or nvtx, several by comma, got ",
+                      harmless(read->wrong), "; it is ignored"));
+    if (!others->empty() && read->level >= LogLevel::kWarn)
+      write_line(LogLevel::kWarn, text("dlblas: ", harmless_lines(*others)));
+  }
   return *read;
 }
 

@@ -152,6 +152,7 @@ struct CandidateRow {
   std::string failure;      // how this configuration failed when it was measured; mostly empty
   std::string note;         // in its own words
   bool chosen = false;
+  int samples = 0;  // that best_ms is made of
 };
 struct Explanation {
   const Operator* op;

@@ -20,11 +20,11 @@ namespace dlblas {
 namespace {
 
 // One unit for a whole table: 0.08127 µs, 4.055 µs, 48213 µs.
-std::string microseconds(double ms) {
-  if (ms < 0) return "-";
-  char s[64];
-  std::snprintf(s, sizeof s, ms < 1 ? "%.4g µs" : "%.0f µs", ms * 1e3);
-  return s;
+// A time of the race, from fewer samples than a final takes, says so: "~7500 µs, 1 sample".
+std::string measured(const CandidateRow& row) {
+  if (row.best_ms < 0 || row.samples >= kFinalSamples) return microseconds(row.best_ms);
+  return text("~", microseconds(row.best_ms), ", ", row.samples,
+              row.samples == 1 ? " sample" : " samples");
 }
 
 // The width of UTF-8 text in characters.
@@ -139,6 +139,7 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
       const double ms = score_ms(known.candidate->samples_ms);
       if (known.implementation != impl || (row.best_ms >= 0 && ms >= row.best_ms)) continue;
       row.best_ms = ms;
+      row.samples = static_cast<int>(known.candidate->samples_ms.size());
       row.config = known.config;
       row.failure.clear(), row.note.clear();
     }
@@ -186,7 +187,7 @@ std::string print_table(const Explanation& e, bool fold) {
     rows.push_back({row.chosen ? ">" : "", row.implementation->name,
                     yes ? "yes" : text("no: ", harmless(row.support.text(e.op->schema))),
                     !yes                  ? ""
-                    : row.failure.empty() ? microseconds(row.best_ms)
+                    : row.failure.empty() ? measured(row)
                                           : "failed: " + harmless(row.failure),
                     yes ? microseconds(row.estimate_ms) : "",
                     yes ? row.implementation->table().print(row.config) : ""});
@@ -236,7 +237,7 @@ std::string print_json(const Explanation& e) {
         .field("chosen", row.chosen);
     if (yes) w.field("config", row.implementation->table().print(row.config));
     if (!row.failure.empty()) w.field("failure", row.failure).field("note", row.note);
-    if (row.best_ms >= 0) w.field("measured_ms", row.best_ms);
+    if (row.best_ms >= 0) w.field("measured_ms", row.best_ms).field("samples", row.samples);
     if (row.estimate_ms >= 0) w.field("predicted_ms", row.estimate_ms);
     w.close_object();
   }

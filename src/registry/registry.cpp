@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "core/fork.hpp"
 #include "core/in_flight.hpp"
+#include "core/spelling.hpp"
 #include "registry/names.hpp"
 
 namespace dlblas {
@@ -211,14 +212,35 @@ const Form* Registry::find(std::string_view name) const {
   return nullptr;
 }
 
+namespace {
+// A hundred names are no help: the nearest, and how to see all.
+std::string nearest_of(std::string_view name, std::vector<std::string_view> names) {
+  constexpr std::size_t kMost = 8, kLongest = 64;
+  const std::size_t all = names.size();
+  const std::string_view word = name.substr(0, kLongest);
+  std::stable_sort(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
+    return edits(word, a) < edits(word, b);
+  });
+  names.resize(std::min(all, kMost));
+  std::string listed;
+  for (const std::string_view one : names) listed += text(listed.empty() ? "" : ", ", one);
+  return all > kMost ? text(listed, ", … (", all, " names: dlblas list)") : listed;
+}
+}  // namespace
+
 const Form& Registry::at(std::string_view name) const {
   if (const Form* form = find(name)) return *form;
   std::string known;
+  std::vector<std::string_view> names;
   for (const Operator* op : operators())
-    for (const Form& form : op->forms) known += text(known.empty() ? "" : ", ", form.name);
+    for (const Form& form : op->forms) {
+      known += text(known.empty() ? "" : ", ", form.name);
+      names.push_back(form.name);
+    }
   throw Error(
       ErrorKind::kUnknownOperator,
-      text(name, ": operator is unknown; expected one of ", known, ", got ", name),
+      text(name, ": operator is unknown; expected one of ", nearest_of(name, names), ", got ",
+           name),
       {.op = std::string(name), .argument = "name", .expected = known, .got = std::string(name)});
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <vector>
 
 namespace dlblas {
@@ -30,6 +31,13 @@ std::vector<int> eligible(std::span<const Contender> contenders) {
 
 double score_ms(std::span<const double> samples_ms) {
   return samples_ms.empty() ? 0 : *std::min_element(samples_ms.begin(), samples_ms.end());
+}
+
+std::string microseconds(double ms) {
+  if (ms < 0) return "-";
+  char s[64];
+  std::snprintf(s, sizeof s, ms < 1 ? "%.4g µs" : "%.0f µs", ms * 1e3);
+  return s;
 }
 
 double spread_ms(std::span<const double> samples_ms) {

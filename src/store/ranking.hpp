@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace dlblas {
 
@@ -23,6 +24,9 @@ struct Contender {
 
 /// The time a candidate is judged by: its minimum, since noise on a shared machine only adds.
 double score_ms(std::span<const double> samples_ms);
+/// As tables and sentences print it, in one unit, so that rows compare: "3.816 µs", "26596 µs"; "-"
+/// below 0.
+std::string microseconds(double ms);
 /// How uncertain that is, one σ, in milliseconds. For noise that is exponential with scale s, the
 /// minimum of n samples has standard error s / n, and the lower quartile lies 0.288 s above the
 /// minimum: σ = (quartile − minimum) / (0.288 n). Under five samples: 5 % of the time.

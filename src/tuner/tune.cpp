@@ -77,21 +77,17 @@ TuneReport settled(TuneReport report, const char* source, const Implementation* 
 }
 
 std::string sentence(const TuneReport& report, const Evaluated& won, const Evaluated* preset) {
-  const auto ms = [](const Evaluated& e) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%.4g ms", score_ms(e.samples_ms));
-    return std::string(digits);
-  };
+  const auto time = [](const Evaluated& e) { return microseconds(score_ms(e.samples_ms)); };
   if (report.winner->flags.oracle) return "nothing but the reference supports this problem";
   if (!preset || preset->samples_ms.empty())
-    return text("the fastest of ", report.evaluated.size(), " measured, ", ms(won));
+    return text("the fastest of ", report.evaluated.size(), " measured, ", time(won));
   if (preset == &won)
-    return text("the default, ", ms(won), ": none of ", report.evaluated.size(),
+    return text("the default, ", time(won), ": none of ", report.evaluated.size(),
                 " measured is faster by more than 1 % and 2 sigma");
   char ratio[32];
   std::snprintf(ratio, sizeof ratio, "%.2f",
                 score_ms(preset->samples_ms) / score_ms(won.samples_ms));
-  return text(ms(won), " against the default's ", ms(*preset), ", ", ratio, " times as fast");
+  return text(time(won), " against the default's ", time(*preset), ", ", ratio, " times as fast");
 }
 
 TuneReport search(TuneReport report, const Candidates& candidates, const Args* caller,

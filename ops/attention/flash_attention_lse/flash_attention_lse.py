@@ -66,7 +66,7 @@ AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     },
 }  # fmt: skip
 
-# README's row: names, what they compute, on CPUs, on GPUs.
+# Row of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`flash_attention`, `flash_attention_varlen` (`flash_attention_lse`, "

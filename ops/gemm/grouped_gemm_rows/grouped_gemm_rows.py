@@ -38,7 +38,7 @@ LETTERS: dict[str, str] = {"M": "rows of all groups"}
 # In torch's operators: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"grouped_gemm_rows": {"formula": "gradient"}}
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`grouped_gemm`: `grouped_gemm_rows`, `grouped_gemm_masked`, also of f8 with scales of "

@@ -28,7 +28,7 @@ ARGUMENTS: dict[str, str] = {
     "scale": "what each product counts",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`lora_shrink`, `lora_expand`",

@@ -45,7 +45,7 @@ ARGUMENTS: dict[str, str] = {
 # Its gradient, of its own products: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"matmul": {"formula": "gradient"}}
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`matmul`, `bmm`",

@@ -40,7 +40,7 @@ ARGUMENTS: dict[str, str] = {
     "out_dtype": "dtype of the result; none: bf16",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`scaled_mm`: `scaled_mm_channel`, `scaled_mm_block`; `fp8_gemm`, `bmm_fp8`, "

@@ -50,7 +50,7 @@ LETTERS: dict[str, str] = {
     "page": "tokens of a page",
 }
 
-# Rows of README.md's table: names, what they compute, on CPUs, on GPUs.
+# Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`rope`, `apply_rotary_pos_emb`, `fused_rotary_emb`, `qk_norm_rope`, "

@@ -1,0 +1,249 @@
+"""Functions that are made of operators (``flash_attention``, ``linear``, ``fused_moe`` …): which
+ones they call, and how choosing takes their names.
+
+In: a name of _faces.py. Out: ``get_op`` for it, and words that say which operators to name where an
+operator is needed. Read next: _functions.py, tuning.py, _autotune.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType
+from typing import Any
+
+from ._functions import FUNCTIONS, Function, Parameter, on_unknown
+from ._options import refuse as error
+from ._reports import Explanation, TuningReport, in_one_line
+from .errors import ArgumentTypeError, Error, UnknownOperatorError
+
+_HERE = "dlblas.ops."
+
+
+def function_named(name: str) -> Callable[..., Any] | None:
+    """None where the name is no such function's."""
+    return _faces()[name] if name in names() else None
+
+
+def _faces() -> dict[str, Any]:
+    return vars(sys.modules[f"{__package__}._faces"])  # this package's, which may be a second one
+
+
+def names() -> list[str]:
+    """All of them."""
+    return list(_faces()["__all__"])
+
+
+def operators_of(function: Callable[..., Any]) -> list[str]:
+    """The operators that it may call, by way of the functions and variables that it uses."""
+    calls = {id(made.call): made.name for made in FUNCTIONS.values()}
+    seen: set[Any] = set()
+
+    def of_value(value: Any) -> Iterator[str]:
+        if id(value) in calls:
+            yield calls[id(value)]
+        elif isinstance(value, dict) and value is not FUNCTIONS:
+            for one in value.values():
+                yield from of_value(one)
+        elif (
+            isinstance(value, FunctionType)
+            and value.__module__.startswith(_HERE)
+            and value not in seen
+        ):
+            seen.add(value)
+            yield from of_code(value.__code__, value.__globals__)
+
+    def of_code(code: CodeType, around: dict[str, Any]) -> Iterator[str]:
+        for name in code.co_names:
+            yield from of_value(around.get(name))
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield from of_code(constant, around)
+            elif "FUNCTIONS" in code.co_names and constant in FUNCTIONS:
+                yield str(constant)
+
+    return list(dict.fromkeys(of_value(getattr(function, "__wrapped__", function))))
+
+
+def refuse(name: str) -> None:
+    """Raises UnknownOperatorError for the name of such a function: an operator is needed."""
+    function = function_named(name)
+    if function is None:
+        return
+    names = operators_of(function)
+    expected = f"{'one of ' if len(names) > 1 else ''}{', '.join(names) or 'an operator'}"
+    raise UnknownOperatorError.from_library(
+        f"{name}: is a function made of operators, not one; expected {expected}, got {name}; name "
+        f"the operator, or tune what calls run: with dlblas.autotune(): dlblas.{name}(…)",
+        name, "name", expected, name,
+    )  # fmt: skip
+
+
+on_unknown[:] = [refuse]  # one, however often this module is loaded
+
+
+# What other libraries call an argument -> what it may be called here.
+_SYNONYMS = {
+    "is_causal": "causal", "softmax_scale": "scale", "sm_scale": "scale", "scaling": "scale",
+    "window_size": "window", "sliding_window": "window", "logits_soft_cap": "softcap",
+    "attn_mask": "bias", "attn_bias": "bias", "block_table": "page_table",
+    "block_tables": "page_table", "context_lens": "seq_lens", "cache_seqlens": "seq_lens",
+    "input": "x", "hidden_states": "x", "epsilon": "eps", "act": "activation",
+    "generator": "seed", "lse": "return_lse", "return_softmax_lse": "return_lse",
+}  # fmt: skip
+
+
+def _not_bound(
+    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]
+) -> Error | None:
+    """Words for a call whose arguments are not those of the function; None where they are."""
+    from inspect import Parameter as Kind
+    from inspect import signature
+
+    name, told = function.__name__, signature(function)
+    params = told.parameters
+    listed = [f"{p}{'' if v.default is v.empty else f'={v.default!r}'}" for p, v in params.items()]
+    first_named = next(
+        (i for i, v in enumerate(params.values()) if v.kind is Kind.KEYWORD_ONLY), None
+    )
+    if first_named is not None:
+        listed.insert(first_named, "*")
+    remedy = f"the signature is {name}({', '.join(listed)})"
+    for given in named:
+        if given in params:
+            continue
+        known = ", ".join(params)
+        meant = _SYNONYMS.get(given, "")
+        hint = f"; did you mean {meant}?" if meant in params else ""
+        return ArgumentTypeError.from_library(
+            f"{name}: {given} is not an argument; expected one of {known}, got {given}{hint}",
+            name, given, f"one of {known}", given,
+        )  # fmt: skip
+    most = first_named if first_named is not None else len(params)
+    if len(args) > most:
+        expected, got = f"at most {most}", str(len(args))
+        return ArgumentTypeError.from_library(
+            f"{name}: call has too many positional arguments; expected {expected}, got {got}; "
+            f"{remedy}",
+            name, "call", expected, got,
+        )  # fmt: skip
+    missing = [
+        p for i, (p, v) in enumerate(params.items())
+        if v.default is v.empty and p not in named and i >= len(args)
+    ]  # fmt: skip
+    if missing:
+        return ArgumentTypeError.from_library(
+            f"{name}: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; "
+            f"expected a value, got nothing; {remedy}",
+            name, missing[0], "a value", "nothing",
+        )  # fmt: skip
+    return None
+
+
+def told(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose errors are the library's: of arguments that it does not take, and, of an
+    operator that it calls, with its own name."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except Error as error:
+            if error.op not in ("", name) and error.args:
+                error.args = (f"{error.args[0]}; {name} calls it", *error.args[1:])
+            raise
+        except TypeError as error:
+            inside = error.__traceback__ is None or error.__traceback__.tb_next is not None
+            words = None if inside else _not_bound(function, args, named)
+            if words is None:
+                raise
+            raise words from None
+
+    call.__module__ = __name__.rpartition(".")[0]  # where it is found, pickled too
+    return call
+
+
+def _copied(value: Any) -> Any:
+    """Once more, as it lies, with what is between its rows; what is no array, as it is."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_copied, value))
+    strides = getattr(value, "strides", None)
+    if callable(getattr(value, "as_strided", None)):  # torch
+        strides = value.stride()
+        reach = 1 + sum((size - 1) * step for size, step in zip(value.shape, strides, strict=True))
+        if value.numel() == 0:
+            return value
+        return value.detach().as_strided((reach,), (1,)).clone().as_strided(value.shape, strides)
+    if strides is None or not hasattr(value, "__array_interface__"):
+        return value.copy() if hasattr(value, "shape") and hasattr(value, "copy") else value
+    import numpy as np
+
+    if value.size == 0 or any(step < 0 or step % value.itemsize for step in strides):
+        return value.copy()
+    as_strided = np.lib.stride_tricks.as_strided
+    steps = [step // value.itemsize for step in strides]
+    reach = 1 + sum((size - 1) * step for size, step in zip(value.shape, steps, strict=True))
+    return as_strided(as_strided(value, (reach,), (value.itemsize,)).copy(), value.shape, strides)
+
+
+class Parts(Explanation):
+    """What get_op found of the operators that one call runs."""
+
+    __slots__ = ()
+
+    def one_line(self) -> str:
+        found = self.as_dict().get("parts", [])
+        told = [f"{one['op']} {one['implementation']} {one['config']}".rstrip() for one in found]
+        return f"→ {'; '.join(told) or 'all that it runs is known'}"
+
+
+def get(
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    named: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> tuple[Function, TuningReport, Explanation]:
+    """``get_op`` of such a function: one call on copies, and a search of each key it misses."""
+    import json
+    from inspect import signature
+
+    from ._array import Spec
+    from ._autotune import autotune
+
+    names = ", ".join(operators_of(function)) or "an operator"
+    for option in ("force", "implementations", "space", "where"):
+        if options[option] not in (None, False):
+            raise error(
+                "get_op", option, f"is an operator's, and {name} runs several", "it left out",
+                repr(options[option]), f"or name one of {names}",
+            )  # fmt: skip
+    if any(isinstance(value, Spec) for value in (*args, *named.values())):
+        raise error(
+            "get_op", "args", "holds a Spec", f"arrays: {name} is called once, on copies", "Spec",
+            f"or name one of {names}",
+        )  # fmt: skip
+    passed = {k: v for k, v in options.items() if k not in ("force", "implementations")}
+    with autotune(**{k: v for k, v in passed.items() if k not in ("space", "where")}) as session:
+        function(*map(_copied, args), **{key: _copied(value) for key, value in named.items()})
+    bound = signature(function).bind(*args, **named).arguments
+    searched = session.report
+    parts = [
+        {"op": one["op"], "problem": one["problem"], **(one["served"]), "source": "store"}
+        for one in searched
+        if one["served"]
+    ]
+    why = "\n".join(map(in_one_line, searched)) or "all that it runs is known"
+    report = TuningReport(
+        op=name, problem="", source="tuned" if parts else "store", winner=None, served=None,
+        why=why, parts=list(searched),
+    )  # fmt: skip
+    params = tuple(
+        Parameter(p, "tensor" if hasattr(bound.get(p), "shape") or p not in bound else "any", ())
+        for p in signature(function).parameters
+    )
+    text = json.dumps({"op": name, "problem": "", "candidates": [], "why": why, "parts": parts})
+    made = Function(name, function, name, "", "", params, ())
+    return made, report, Parts(f"{name}, made of {names}\n{why}", text)

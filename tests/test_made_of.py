@@ -1,0 +1,156 @@
+"""Functions that are made of operators (flash_attention, linear, fused_moe …), where a name is
+chosen by: get_op takes them, and everything else says which operator to name.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import dlblas
+import numpy as np
+import pytest
+from dlblas import _faces, _made_of
+from dlblas.errors import ArgumentError, UnknownOperatorError
+
+NAMES = [name for name in _faces.__all__ if callable(getattr(dlblas, name))]
+MADE_OF_NONE = {
+    "rope_tables",
+    "fused_linear_cross_entropy",
+}  # of NumPy or torch; of an autograd class
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_one_says_what_to_name(name: str) -> None:
+    x = np.ones((4, 64), "f")
+    for call in (
+        lambda: dlblas.explain(name, x),
+        lambda: dlblas.tune(name, (x,)),
+        lambda: dlblas.warmup(name, x),
+        lambda: dlblas.pin(name, "reference"),
+        lambda: dlblas.register(name, "mine", lambda x: None),
+        lambda: dlblas.reference(name, (x,)),
+        lambda: dlblas.verify(name, (x,), x),
+    ):
+        with pytest.raises(UnknownOperatorError) as refused:
+            call()
+        words = str(refused.value)
+        assert "made of operators" in words and f"dlblas.autotune(): dlblas.{name}(" in words
+    if name not in MADE_OF_NONE:
+        expected = words.partition("; expected ")[2].partition(", got ")[0]
+        named = expected.removeprefix("one of ").split(", ")
+        assert {*named} <= {row["name"] for row in dlblas.info()["operators"]} | {
+            form["name"] for row in dlblas.info()["operators"] for form in row["forms"]
+        }
+
+
+def test_what_they_are_made_of() -> None:
+    assert _made_of.operators_of(dlblas.linear) == ["matmul"]
+    assert {*_made_of.operators_of(dlblas.bmm)} == {"matmul", "batched_matmul", "batched_matmul_nt"}
+    assert {*_made_of.operators_of(dlblas.fused_moe)} >= {"grouped_gemm_rows", "moe_permute"}
+    assert _made_of.operators_of(dlblas.causal_conv1d_update) == ["causal_conv1d_batch"]
+    assert "quantize_block128" in _made_of.operators_of(dlblas.quantize)
+
+
+def test_get_op_searches_what_a_call_runs() -> None:
+    q = np.random.default_rng(0).standard_normal((1, 24, 2, 32), dtype=np.float32)
+    op = dlblas.get_op("flash_attention", (q, q, q), kwargs={"causal": True}, effort="quick")
+    assert op.report.source == "tuned" and "flash_attention_lse [" in str(op.report)
+    assert repr(op).startswith("<flash_attention(causal=True) → flash_attention_lse ")
+    assert [one["op"] for one in op.explain().as_dict()["parts"]] == ["flash_attention_lse"]
+    assert np.array_equal(op(q, q, q), dlblas.flash_attention(q, q, q, causal=True))
+    before = dlblas.counters()["measured"]
+    again = dlblas.get_op("flash_attention", (q, q, q), kwargs={"causal": True}, effort="quick")
+    assert again.report.source == "store" and "known" in repr(again)
+    assert dlblas.counters()["measured"] == before > 0
+    assert "(store)" in str(dlblas.explain("flash_attention_lse", q, q, q, causal=True))
+
+
+def test_written_arguments_are_copied_as_they_lie() -> None:
+    """The caller's cache keeps what it has, and the key is that of the caller's layout."""
+    cache = np.zeros((4, 16, 2, 64), np.float32)[:, :, :, :32]
+    rows = np.ones((3, 2, 32), np.float32)
+    slots = np.arange(3, dtype=np.int64)
+    tuned = dlblas.get_op("fill_kv_cache", (rows, rows, cache, cache.copy(), slots), seconds=0.2)
+    assert not cache.any() and tuned.report.source in ("tuned", "store")
+    torch = pytest.importorskip("torch")
+    for array in (cache, torch.zeros(4, 8)[:, ::2], torch.zeros(4, 8).T, np.zeros((8, 4)).T):
+        copy = _made_of._copied(array)
+        steps = [a.stride() if hasattr(a, "stride") else a.strides for a in (array, copy)]
+        assert steps[0] == steps[1] and copy.shape == array.shape and copy is not array
+
+
+def test_what_does_not_fit_a_function_is_refused() -> None:
+    x, w = np.ones((4, 64), "f"), np.ones((8, 64), "f")
+    with pytest.raises(ArgumentError, match=r"space is an operator's.*name one of matmul"):
+        dlblas.get_op("linear", (x, w), space={"block_n": [16]})
+    with pytest.raises(ArgumentError, match=r"holds a Spec.*name one of matmul"):
+        dlblas.get_op("linear", (dlblas.Spec((4, 64), "f32"), w))
+    with pytest.raises(TypeError, match=r"weight is missing; .*signature is linear"):
+        dlblas.get_op("linear", (x,))
+
+
+@pytest.mark.parametrize("choose", [dlblas.tune, dlblas.get_op])
+def test_arguments_that_are_no_tuple(choose) -> None:
+    x, w = np.ones((4, 64), "f"), np.ones(64, "f")
+    with pytest.raises(TypeError, match=r'got 3 arguments; write dlblas\.\w+\("rms_norm", \(x, w'):
+        choose("rms_norm", x, w)
+
+
+def test_an_unknown_name_gets_the_nearest_not_all() -> None:
+    with pytest.raises(UnknownOperatorError) as refused:
+        dlblas.explain("rmsnorm", np.ones((4, 64), "f"))
+    words = str(refused.value)
+    assert "expected one of rms_norm, rms_norm_, " in words and "did you mean rms_norm?" in words
+    assert len(words) < 250 and "names: dlblas list)" in words
+    assert "softmax_backward" in refused.value.expected
+    env = {**os.environ, "PYTHONPATH": str(pathlib.Path(dlblas.__file__).parents[1])}
+    said = subprocess.run([sys.executable, "-m", "dlblas", "explain", "linear"],
+                          capture_output=True, text=True, env=env)  # fmt: skip
+    assert said.returncode == 2 and "expected matmul, got linear" in said.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_argument_that_is_none_is_named(name: str) -> None:
+    with pytest.raises(TypeError) as refused:
+        getattr(dlblas, name)(no_such_argument=1)
+    assert str(refused.value).startswith(f"{name}: no_such_argument is not an argument; expected ")
+    assert isinstance(refused.value, ArgumentError)
+
+
+def test_arguments_of_a_call_are_told_in_the_librarys_words() -> None:
+    q = np.ones((1, 4, 2, 8), "f")
+    with pytest.raises(TypeError, match=r"softmax_scale is not.*did you mean scale\?"):
+        dlblas.flash_attention(q, q, q, softmax_scale=1.0)
+    with pytest.raises(TypeError, match=r"topk is not an argument.*did you mean top_k\?"):
+        dlblas.sample(q[0, :, 0], topk=5)
+    with pytest.raises(TypeError, match=r"at most 3, got 4; the signature is gated_mlp\(x, w_gate"):
+        dlblas.gated_mlp(q[0, 0], q[0, 0], q[0, 0], q[0, 0])
+    with pytest.raises(
+        TypeError, match=r"weight is missing; .*the signature is linear\(x, weight, "
+    ):
+        dlblas.linear(q[0, 0])
+    with pytest.raises(ValueError, match=r"expected \[N, 8\], got \(2, 4\); weight is \[out_feat"):
+        dlblas.linear(q, q[0, :, :, 0].T)
+    with pytest.raises(ValueError, match=r"^flash_attention_lse: .*; flash_attention calls it$"):
+        dlblas.flash_attention(q, q[:, :, :, :4], q)
+
+    class Broken:
+        shape = (2, 2)
+
+        @property
+        def T(self) -> None:  # noqa: N802
+            raise TypeError("of its own")
+
+    with pytest.raises(TypeError, match=r"^of its own$"):
+        dlblas.linear(np.ones((2, 2), "f"), Broken())
+
+
+def test_they_are_found_where_they_say() -> None:
+    for name in NAMES:
+        function = getattr(dlblas, name)
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert function.__doc__ and function.__module__ == "dlblas"
