@@ -152,7 +152,7 @@ def elements(case: Any) -> int:
 
 def held(registry: Any, case: Any) -> int:
     """Elements of all inputs."""
-    from dlblas.harness.call import shape_of
+    from dlblas._specs import shape_of
 
     specs = registry.operators[case.op]["tensors"]
     present = [t for t in specs if not t["optional"] or case.args.get(t["name"], t["usual"])]

@@ -6,7 +6,7 @@
 // Read next: ops/attention/attention_mma.cuh.
 #pragma once
 
-#include "device/attention/exponent.hpp"
+#include "device/attention/exponent.cuh"
 #include "device/mma.cuh"
 #include "device/numeric.cuh"
 #include "device/row/values.cuh"

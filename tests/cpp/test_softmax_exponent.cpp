@@ -1,13 +1,13 @@
 // What attention's kernels give exp2, on a host: the largest weight of a row is 1, however large
-// its logit. Read next: device/attention/exponent.hpp.
-#include "device/attention/exponent.hpp"
-
+// its logit. Read next: device/attention/exponent.cuh.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "device/attention/exponent.cuh"
 
 namespace dlblas {
 namespace {

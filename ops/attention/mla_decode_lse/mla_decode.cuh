@@ -7,7 +7,7 @@
 // device/mma.cuh, ops/attention/paged_attention_lse/paged_decode.cuh.
 #pragma once
 
-#include "device/attention/exponent.hpp"
+#include "device/attention/exponent.cuh"
 #include "device/cp_async.cuh"
 #include "device/mma.cuh"
 #include "device/pdl.cuh"

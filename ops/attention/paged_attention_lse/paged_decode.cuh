@@ -8,7 +8,7 @@
 // [launch].  Read next: paged_keys.cuh, device/mma.cuh.
 #pragma once
 
-#include "device/attention/exponent.hpp"
+#include "device/attention/exponent.cuh"
 #include "device/cp_async.cuh"
 #include "device/mma.cuh"
 #include "device/pdl.cuh"

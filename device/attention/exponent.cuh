@@ -2,12 +2,10 @@
 // is rounded once for all of a row, to half a unit of its last place, and every weight gets 2^that.
 // Of logits beyond 2^28 that is no weight any more: f16 holds 2^16, f32 2^128, and the largest
 // weight became infinite or 0. There (`far`) scores lose the maximum before they meet `factor`.
-// For hosts too (tests/cpp/test_softmax_exponent.cpp). Read next: online_softmax.cuh.
+// For hosts too, behind <cmath> (tests/cpp/test_softmax_exponent.cpp). Read next:
+// online_softmax.cuh.
 #pragma once
 
-#ifndef __CUDACC_RTC__
-#include <cmath>
-#endif
 #ifndef __CUDACC__
 #define DLBLAS_EXPONENT inline
 #else
