@@ -10,6 +10,7 @@ import pathlib
 import sys
 from typing import Any
 
+import dlblas
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -89,3 +90,27 @@ def test_compiled_kernels_are_those_of_this_run(
     env = gpu_check.environment(tmp_path / "package", tmp_path)
     assert env["TRITON_CACHE_DIR"] == str(tmp_path / "triton")
     assert env["QUACK_CACHE_DIR"] == str(tmp_path / "quack")
+
+
+def test_faults_come_first_and_name_operators(gpu_check: Any, tmp_path: pathlib.Path) -> None:
+    assert set(gpu_check.FAULTS) <= set(dlblas.list_operators())
+    stages = gpu_check.faults(tmp_path)
+    assert {s.group for s in stages} == {"faults"}
+    for stage in stages:
+        assert stage.seconds <= 300 and (stage.command[0] or stage.missing)
+
+
+def test_the_table_has_the_worst_on_top(gpu_check: Any) -> None:
+    verdicts = ["ok", "not run", "timed out", "failed", "ok"]
+    done = [gpu_check.Result(f"s{i}", v, 1.0, "") for i, v in enumerate(verdicts)]
+    names = [line.split()[0] for line in gpu_check.table(done).splitlines()]
+    assert names == ["s3", "s2", "s1", "s0", "s4"]
+
+
+def test_sections_that_end_themselves_end_before_their_stage(
+    gpu_check: Any, tmp_path: pathlib.Path
+) -> None:
+    for stage in gpu_check.benches(tmp_path, "abc"):
+        if stage.name in gpu_check.ENDS_ITSELF:
+            within = stage.command[stage.command.index("--within") + 1]
+            assert int(within) < stage.seconds

@@ -20,6 +20,9 @@ import pytest
 pytestmark = [pytest.mark.gpu, pytest.mark.attack("hostile candidates on a GPU")]
 
 FIRST_CALLS = 30  # docs/tuning.md, seconds
+# A worker has the budget to start in: Python, a context and torch took 1.7 s alone, and more than
+# 12 s once, beside three others that did the same.
+BUDGET = 25
 PACKAGE = Path(dlblas.__file__).resolve().parent.parent
 
 CANDIDATES = """
@@ -150,7 +153,9 @@ def search(tmp_path: Path, mine: str, seconds: float, module: str = CANDIDATES) 
     )
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout.splitlines()[-1])
-    assert got["place"] == "worker" and got["alive"] and got["cache"] == "cold"
+    # The warning "no worker, so this process measures" names the reason.
+    assert got["place"] == "worker", done.stderr[-2000:]
+    assert got["alive"] and got["cache"] == "cold", got
     assert not got["winner"].startswith("mine_")
     # First calls of users' candidates that do not come back have FIRST_CALLS together, beside the
     # budget. A driver takes up to a second to end what a GPU was doing; no clock of ours knows.
@@ -162,7 +167,7 @@ def search(tmp_path: Path, mine: str, seconds: float, module: str = CANDIDATES) 
 def test_users_kernels_that_break_a_context_or_never_end_cost_a_worker_each(
     tmp_path: Path,
 ) -> None:
-    assert search(tmp_path, "wild nothing nan wrong past_end endless", 20) == {
+    assert search(tmp_path, "wild nothing nan wrong past_end endless", BUDGET) == {
         "mine_wild": "illegal_access",
         "mine_nothing": "unwritten",
         "mine_nan": "wrong_result",
@@ -195,5 +200,5 @@ def test_a_kernel_that_takes_for_ever_to_compile_costs_a_share_of_the_budget(
 def test_a_function_that_is_right_once_does_not_win(
     tmp_path: Path, mine: str, failures: set[str]
 ) -> None:
-    found = search(tmp_path, mine, 12, FUNCTIONS)
+    found = search(tmp_path, mine, BUDGET, FUNCTIONS)
     assert found[f"mine_{mine}"] in failures, found

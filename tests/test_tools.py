@@ -49,7 +49,14 @@ def run(tool: str, root: pathlib.Path, *extra: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "tool", ["check_arrows.py", "check_getenv.py", "check_headers.py", "check_rates.py"]
+    "tool",
+    [
+        "check_arrows.py",
+        "check_getenv.py",
+        "check_headers.py",
+        "check_moved_params.py",
+        "check_rates.py",
+    ],
 )
 def test_a_clean_tree_passes(tool: str, tmp_path: pathlib.Path) -> None:
     plant(tmp_path, CLEAN)
@@ -163,6 +170,14 @@ VIOLATIONS = [
         "ops/x/y/z/a.hpp",
         "auto r = 4'200'000'000.0;\n",
         "the rate 4'200'000'000.0",
+    ),
+    (
+        "check_moved_params.py",
+        "ops/x/y/a.cuh",
+        "__global__ void __launch_bounds__(f(8))\n    k(const __grid_constant__ Params<T, 1> p) {\n"
+        "  const Other kept = {p.gemm, 1};\n  if (p.gemm.m) {\n"
+        "    GemmParams<Epilogue> mine = {p.gemm, p.epilogue};\n  }\n}\n",
+        "a.cuh:5: mine is a struct of members",
     ),
 ]
 

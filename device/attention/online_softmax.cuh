@@ -6,6 +6,7 @@
 // Read next: ops/attention/attention_mma.cuh.
 #pragma once
 
+#include "device/attention/exponent.cuh"
 #include "device/mma.cuh"
 #include "device/numeric.cuh"
 #include "device/row/values.cuh"
@@ -28,8 +29,13 @@ struct OnlineSoftmax {
       for (int i = 0; i < kTiles; ++i) peak = fmaxf(peak, fmaxf(s[i][2 * r], s[i][2 * r + 1]));
       peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, 1));
       peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, 2));
-      const float base = peak == minus_infinity() ? 0.0f : peak * factor;
-      rescale[r] = DeviceMath::exp2(fmaf(most[r], factor, -base));
+      const ExponentBase by = exponent_base(peak, factor);
+      if (by.far) {
+#pragma unroll
+        for (int i = 0; i < kTiles; ++i) s[i][2 * r] -= peak, s[i][2 * r + 1] -= peak;
+      }
+      const float base = by.base;
+      rescale[r] = DeviceMath::exp2(exponent_of(by, most[r], peak, factor));
       most[r] = peak;
       float part[2] = {0, 0};
 #pragma unroll

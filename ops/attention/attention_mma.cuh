@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(C.warps * 32)
     }
     const int32_t first_key = n * kKeys + lane % 4 * 2;
     const bool clean = n >= clean_from && n < clean_to;
-    if (kStaged<S> || p.scale < 0) {
+    if (kStaged<S> || p.scale <= 0) {
 #pragma unroll
       for (int i = 0; i < kScores; ++i)
 #pragma unroll

@@ -89,10 +89,10 @@ __global__ void __launch_bounds__(C.warps * 32)
 #pragma unroll
         for (int i = 16; i > 0; i /= 2) peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, i));
         peak = fmaxf(peak, most[r]);
-        const float base = peak == minus_infinity() ? 0.0f : peak * factor;
-        const float rescale = DeviceMath::exp2(fmaf(most[r], factor, -base));
+        const ExponentBase by = exponent_base(peak, factor);
+        const float rescale = DeviceMath::exp2(exponent_of(by, most[r], peak, factor));
         most[r] = peak;
-        s[r] = DeviceMath::exp2(fmaf(s[r], factor, -base));
+        s[r] = DeviceMath::exp2(exponent_of(by, s[r], peak, factor));
         sum[r] = fmaf(sum[r], rescale, s[r]);  // this lane's keys
 #pragma unroll
         for (int c = 0; c < kColumns; ++c) o[r][c] *= rescale;

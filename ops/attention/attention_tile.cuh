@@ -142,7 +142,7 @@ inline constexpr bool kStaged = S.cap || S.bias != DType::kAbsent;
 /// From what score() returns to logits in base 2.
 template <AttentionTraits S>
 __device__ __forceinline__ float factor_of(const AttentionParams& p) {
-  return kStaged<S> ? kLog2E : fabsf(p.scale) * kLog2E;
+  return kStaged<S> || p.scale == 0 ? kLog2E : fabsf(p.scale) * kLog2E;  // −inf · 0 is NaN
 }
 /// One score, of a row and key that exist; `bias`: the row's first element. `slope`: what the cap
 /// leaves of a change of the product.
@@ -150,7 +150,7 @@ template <AttentionTraits S>
 __device__ __forceinline__ float score(const AttentionParams& p, float dot, int64_t bias,
                                        int32_t key, float& slope) {
   slope = 1;
-  if constexpr (!kStaged<S>) return p.scale < 0 ? -dot : dot;
+  if constexpr (!kStaged<S>) return p.scale > 0 ? dot : p.scale < 0 ? -dot : dot * 0.0f;
   float s = dot * p.scale;
   if constexpr (S.cap) {
     // tanh x = 1 − 2 / (1 + e^2x): to 4 units of the last place of 1.

@@ -141,7 +141,7 @@ struct Consumer {
   template <bool kClean>
   __device__ __forceinline__ void softmax(float (&s)[kN / 2], int32_t n) {
     const int32_t first_key = n * kN + column;
-    if (kStaged<S> || p.scale < 0) {
+    if (kStaged<S> || p.scale <= 0) {
 #pragma unroll
       for (int i = 0; i < kN / 2; ++i) s[i] = score<S>(p, s[i], 0, 0);
     }
@@ -168,8 +168,13 @@ struct Consumer {
       peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, 1));
       peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, 2));
       peak = fmaxf(peak, most[r]);
-      base[r] = peak == minus_infinity() ? 0.0f : peak * factor;
-      rescale[r] = DeviceMath::exp2(fmaf(most[r], factor, -base[r]));
+      const ExponentBase by = exponent_base(peak, factor);
+      if (by.far) {
+#pragma unroll
+        for (int i = 0; i < kN / 2; i += 4) s[i + 2 * r] -= peak, s[i + 2 * r + 1] -= peak;
+      }
+      base[r] = by.base;
+      rescale[r] = DeviceMath::exp2(exponent_of(by, most[r], peak, factor));
       most[r] = peak;
     }
     float part[2][2] = {{0, 0}, {0, 0}};

@@ -7,6 +7,7 @@
 // device/mma.cuh, ops/attention/paged_attention_lse/paged_decode.cuh.
 #pragma once
 
+#include "device/attention/exponent.cuh"
 #include "device/cp_async.cuh"
 #include "device/mma.cuh"
 #include "device/pdl.cuh"
@@ -160,11 +161,11 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, 1)
 #pragma unroll
       for (int d = kWarp / 2; d > 0; d /= 2)
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, d));
-      const float base = largest == nothing ? 0 : largest;
+      const float base = largest == nothing ? 0 : largest, high_base = raised_base(base, kRaise);
       const float scale = DeviceMath::exp2(before - base);
 #pragma unroll
       for (int j = 0; j < kOf; ++j) {
-        s[j] = DeviceMath::exp2(s[j] - (base - kRaise));
+        s[j] = DeviceMath::exp2(s[j] - high_base);
         total += s[j];
         const uint32_t high = pack_pair<S.type>(s[j], 0);
         const uint32_t low = pack_pair<S.type>(s[j] - unpack_pair<S.type>(high).low, 0);

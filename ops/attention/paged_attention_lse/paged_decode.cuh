@@ -8,6 +8,7 @@
 // [launch].  Read next: paged_keys.cuh, device/mma.cuh.
 #pragma once
 
+#include "device/attention/exponent.cuh"
 #include "device/cp_async.cuh"
 #include "device/mma.cuh"
 #include "device/pdl.cuh"
@@ -247,13 +248,14 @@ struct Decode {
       sum[0] *= scale[0], sum[1] *= scale[1];
       most[0] = largest[0], most[1] = largest[1];
     }
+    const float raised[2] = {raised_base(base[0], kRaise), raised_base(base[1], kRaise)};
     uint32_t high[4], low[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float* const pair = &s[i / 2][i % 2 * 2];
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        pair[j] = DeviceMath::exp2(pair[j] - (base[i % 2] - kRaise));
+        pair[j] = DeviceMath::exp2(pair[j] - raised[i % 2]);
         sum[i % 2] += pair[j];
       }
       high[i] = pack_pair<S.q>(pair[0], pair[1]);

@@ -67,6 +67,9 @@ class Contest:
         self._took[what] = round(self._took.get(what, 0) + now - self._mark, 3)
         self._mark = now
 
+    def failed(self, name: str) -> bool:
+        return name in self._why
+
     def missing(self, name: str, why: str, version: str = "") -> None:
         self._versions[name], self._why[name] = version, why
 

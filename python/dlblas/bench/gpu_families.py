@@ -70,21 +70,37 @@ def measured(bench: Session, what: str, trials: Iterator[Callable[[], Trial]]) -
         try:
             yield _row(bench, what, make())
         except Exception as error:  # of one problem: the others still have theirs
-            print(f"{what}: {one_line(error)}", flush=True)
+            # Whole: an UnsupportedError's table says why each implementation refuses.
+            print(f"{what}: {type(error).__name__} {error}", flush=True)
         torch.cuda.empty_cache()
 
 
 def _row(bench: Session, what: str, trial: Trial) -> Row:
+    """A contestant that fails says why in the row, ours too; the others have their times."""
     contest = Contest(trial.op, bench.rounds)
-    if trial.search:
-        with dlblas.autotune(bench.seconds):
-            trial.run(0)
+    failed = _search(bench, trial) if trial.search else ""
     contest.took("search")
     contest.add("dlblas", dlblas.__version__, trial.run)
     for name, run in trial.rivals.items():
         contest.add(name, torch.__version__, run)
     contest.check(trial.reference(), None)
     contest.hold(Rotation(trial.sets, int(trial.bytes)))
-    row = contest.row(what, trial.problem, *_what_ran(trial.run))
-    row["flops"], row["bytes"], row["searched"] = trial.flops, trial.bytes, trial.search
+    ran = ("", "") if contest.failed("dlblas") else _what_ran(trial.run)
+    row = contest.row(what, trial.problem, *ran)
+    row["flops"], row["bytes"] = trial.flops, trial.bytes
+    row["searched"] = trial.search and not failed
+    if failed:
+        row["search_failed"] = failed
     return row
+
+
+def _search(bench: Session, trial: Trial) -> str:
+    """ "" or why the call could not be searched: then it runs as the model chooses."""
+    try:
+        with dlblas.autotune(bench.seconds) as session:
+            trial.run(0)
+    except Exception as error:
+        torch.cuda.synchronize()  # an unusable device ends the section here
+        print(f"{trial.op}: search: {type(error).__name__} {error}", flush=True)
+        return one_line(error)
+    return "; ".join(r["why"] for r in session.report if r["source"] == "failed")
