@@ -45,6 +45,7 @@ STEPS = {
 # dP - delta cancels in the sizes. Products of few terms: one element takes a chain's worst.
 _SCORES = {
     "flash_attention_lse": 4, "flash_attention_varlen_lse": 4,
+    "flash_attention_f8_lse": 4, "flash_attention_varlen_f8_lse": 4,
     "flash_attention_backward": 6, "flash_attention_varlen_backward": 6,
     "mla_decode_lse": 6, "paged_attention_lse": 6,
     "batched_matmul": 2, "batched_matmul_nt": 2, "lora_expand": 2, "lora_shrink": 2,
