@@ -189,3 +189,48 @@ def test_a_captured_graph_serves_other_lengths() -> None:
         at[1] = middle
         graph.replay()
         assert torch.equal(made, dlblas.flash_attention_varlen(q, k, v, at, at, causal=True))
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+@pytest.mark.parametrize(("causal", "window", "softcap"), OPTIONS)
+def test_f8_is_attention_of_what_codes_stand_for(
+    device: str, causal: bool, window: int, softcap: float
+) -> None:
+    q, k, v = (
+        t.to(torch.float8_e4m3fn)
+        for t in drawn((2, 33, 4, 24), (2, 41, 2, 24), (2, 41, 2, 16), device=device)
+    )
+    scales = [t.abs() + 0.5 for t in drawn((2, 2), (1, 2), (2, 1), device=device)]
+    each = [s.expand(2, 2).double()[:, None, :, None] for s in scales]
+    plain = [t.double() for t in (q, k, v)]
+    plain[0] = plain[0] * each[0].repeat_interleave(2, 2)
+    plain[1:] = [t * s for t, s in zip(plain[1:], each[1:], strict=True)]
+    wanted, wanted_lse = attention(*plain, causal, window, softcap)
+    names = ("q_descale", "k_descale", "v_descale")
+    more: Any = {"causal": causal, "window": window, "softcap": softcap, "return_lse": True}
+    more.update(zip(names, scales, strict=True))
+    o, lse = dlblas.flash_attention(q, k, v, out_dtype=torch.float32, **more)
+    bound = {"rtol": 1e-5, "atol": 2e-5} if device == "cpu" else {"rtol": 2e-3, "atol": 2e-3}
+    torch.testing.assert_close(o.double(), wanted, **bound)
+    torch.testing.assert_close(lse.double(), wanted_lse, rtol=1e-5, atol=2e-5)
+    assert dlblas.flash_attention(q, k, v).dtype == torch.bfloat16
+    # Packed: the same sequences, one behind the other.
+    of_q, of_k = (torch.tensor([0, n, 2 * n], dtype=torch.int32, device=device) for n in (33, 41))
+    flat = [t.flatten(0, 1) for t in (q, k, v)]
+    packed, _ = dlblas.flash_attention_varlen(*flat, of_q, of_k, out_dtype="f16", **more)
+    assert packed.dtype == torch.float16
+    torch.testing.assert_close(packed.double(), wanted.flatten(0, 1), rtol=2e-3, atol=2e-3)
+
+
+def test_f8_in_torch() -> None:
+    q, k, v = (t.to(torch.float8_e4m3fn) for t in drawn(*[(2, 5, 4, 16)] * 3))
+    of = torch.tensor([0, 3, 5], dtype=torch.int32)
+    own = torch.ops.dlblas
+    checks = ("test_faketensor", "test_autograd_registration")  # torch multiplies no f8
+    torch.library.opcheck(own.flash_attention_f8_lse.default, [q, k, v], test_utils=checks)
+    packed = [q[0], k[0], v[0], of, of]
+    torch.library.opcheck(own.flash_attention_varlen_f8_lse.default, packed, test_utils=checks)
+    compiled = torch.compile(dlblas.flash_attention, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(q, k, v, causal=True), dlblas.flash_attention(q, k, v, causal=True))
+    with pytest.raises(dlblas.errors.ArgumentError, match="k_descale"):
+        dlblas.flash_attention(*[t.float() for t in (q, k, v)], k_descale=torch.ones(1, 1))

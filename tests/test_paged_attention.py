@@ -209,6 +209,19 @@ def test_caches_beyond_two_to_the_31_elements(implementation: str) -> None:
     assert far.abs().max() > 0
 
 
+def test_caches_beyond_two_to_the_31_elements_on_a_cpu() -> None:
+    pages, page, heads, depth = 70_000, 32, 8, 128  # 2.3e9 codes each, of which one page is touched
+    k, v = (torch.empty(pages, page, heads, depth, dtype=torch.float8_e4m3fn) for _ in range(2))
+    last = torch.randn(2, page, heads, depth).to(torch.float8_e4m3fn)
+    k[-1], v[-1] = last[0], last[1]
+    q = torch.randn(1, 32, depth)
+    table, length = (torch.tensor(x, dtype=torch.int32) for x in ([[pages - 1]], [page]))
+    far = dlblas.paged_attention(q, k, v, table, length)
+    near = dlblas.paged_attention(q, last[:1], last[1:], table * 0, length)
+    assert torch.equal(far, near)
+    assert far.abs().max() > 0
+
+
 def test_rows_without_offsets_are_one_a_sequence() -> None:
     cache = Cache("cpu", torch.float32, [3, 4], 2, 1, 8, 4)
     with pytest.raises(dlblas.errors.ShapeMismatchError, match="one a sequence"):

@@ -18,13 +18,16 @@ __all__ = ["flash_attention", "flash_attention_v2", "flash_attention_varlen", "f
 
 _dense = FUNCTIONS["flash_attention_lse"].call
 _packed = FUNCTIONS["flash_attention_varlen_lse"].call
+_dense_f8 = FUNCTIONS["flash_attention_f8_lse"].call
+_packed_f8 = FUNCTIONS["flash_attention_varlen_f8_lse"].call
 _rotate = FUNCTIONS["apply_rotary_pos_emb"].call
 
 
 def flash_attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,
     window: int | None = None, softcap: float | None = None, bias: Any = None,
-    return_lse: bool = False,
+    return_lse: bool = False, q_descale: Any = None, k_descale: Any = None, v_descale: Any = None,
+    out_dtype: Any = None,
 ) -> Any:  # fmt: skip
     """Attention: ``softmax(scale · q · kᵀ + bias) · v``, without the scores in memory.
 
@@ -36,17 +39,26 @@ def flash_attention(
     - ``scale``: None is ``1 / √D``;
     - ``window``: a query sees as many keys before its own position, and behind it unless causal;
     - ``softcap``: scores are ``softcap · tanh(scale · q · k / softcap)``;
-    - ``bias``: ``[B, H, S, L]``, 1 allowed for B, H and S; q's dtype or f32; no gradient.
+    - ``bias``: ``[B, H, S, L]``, 1 allowed for B, H and S; q's dtype or f32; no gradient;
+    - ``q_descale``, ``k_descale``, ``v_descale``, of f8 alone: f32 ``[B, Hkv]``, 1 allowed for
+      both: what codes are multiplied with; ``out_dtype``: of o, bf16 (None), f16 or f32.
 
-    q is f32, f16 or bf16, k and v have its dtype, o too; any strides. A query that sees no key has
+    q is f32, f16 or bf16, k and v have its dtype, o too; or all three f8e4m3, or f8e5m2, without a
+    gradient (``flash_attention_f8_lse``); any strides. A query that sees no key has
     o = 0 and lse = −inf. Scores and sums are f32, with one rounding at the store. Errors: those of
     ``flash_attention_lse``. Source: Dao, FlashAttention-2, 2023; Shah et al., FlashAttention-3,
     2024.
     """
-    o, lse = _dense(
-        q, k, v, bias, causal=causal, scale=_scale("flash_attention", scale),
-        window=_window("flash_attention", window), softcap=softcap or 0.0,
-    )  # fmt: skip
+    scalars = {
+        "causal": causal, "scale": _scale("flash_attention", scale),
+        "window": _window("flash_attention", window), "softcap": softcap or 0.0,
+    }  # fmt: skip
+    factors = q_descale, k_descale, v_descale
+    if _is_f8(q):
+        o, lse = _dense_f8(q, k, v, bias, *factors, **scalars, out_dtype=out_dtype)
+    else:
+        _f8_alone("flash_attention", factors, out_dtype)
+        o, lse = _dense(q, k, v, bias, **scalars)
     return (o, lse) if return_lse else o
 
 
@@ -54,6 +66,7 @@ def flash_attention_varlen(
     q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_s: int | None = None,
     max_l: int | None = None, *, causal: bool = False, scale: float | None = None,
     window: int | None = None, softcap: float | None = None, return_lse: bool = False,
+    q_descale: Any = None, k_descale: Any = None, v_descale: Any = None, out_dtype: Any = None,
 ) -> Any:  # fmt: skip
     """Attention of packed sequences of any lengths: ``flash_attention`` of each.
 
@@ -62,14 +75,20 @@ def flash_attention_varlen(
     ``[T, H, Dv]``, with ``return_lse`` a tuple of it and lse, f32 ``[H, T]``. ``max_s`` and
     ``max_l``, the longest sequences' lengths, are taken for the sake of other libraries' callers:
     nothing depends on them. Lengths are read on the device alone, and a captured graph serves
-    others. The other arguments, dtypes and numerics are ``flash_attention``'s, errors those of
-    ``flash_attention_varlen_lse``. Source: flash_attn_varlen_func of FlashAttention-2, Dao, 2023.
+    others. The other arguments, dtypes and numerics are ``flash_attention``'s, descales ``[N,
+    Hkv]``, errors those of ``flash_attention_varlen_lse``. Source: flash_attn_varlen_func of
+    FlashAttention-2, Dao, 2023.
     """
-    o, lse = _packed(
-        q, k, v, cu_seqlens_q, cu_seqlens_k, causal=causal,
-        scale=_scale("flash_attention_varlen", scale),
-        window=_window("flash_attention_varlen", window), softcap=softcap or 0.0,
-    )  # fmt: skip
+    scalars = {
+        "causal": causal, "scale": _scale("flash_attention_varlen", scale),
+        "window": _window("flash_attention_varlen", window), "softcap": softcap or 0.0,
+    }  # fmt: skip
+    tensors, factors = (q, k, v, cu_seqlens_q, cu_seqlens_k), (q_descale, k_descale, v_descale)
+    if _is_f8(q):
+        o, lse = _packed_f8(*tensors, *factors, **scalars, out_dtype=out_dtype)
+    else:
+        _f8_alone("flash_attention_varlen", factors, out_dtype)
+        o, lse = _packed(*tensors, **scalars)
     return (o, lse) if return_lse else o
 
 
@@ -97,6 +116,24 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
     tables = [_table(table, name, tokens) for table, name in ((cos, "cos"), (sin, "sin"))]
     q, k = _rotate(q, k, *tables)
     return flash_attention(q, k, v)
+
+
+def _is_f8(x: Any) -> bool:
+    return "float8" in str(getattr(x, "dtype", ""))
+
+
+def _f8_alone(op: str, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
+    given = zip(
+        ("q_descale", "k_descale", "v_descale", "out_dtype"), (*factors, out_dtype), strict=True
+    )
+    for name, value in given:
+        if value is not None:
+            expected = "None unless q, k and v are f8"
+            raise ArgumentError.from_library(
+                f"{op}: {name} belongs to f8; expected {expected}, got a value; use scale=, or "
+                "convert the result",
+                op, name, expected, "a value",
+            )  # fmt: skip
 
 
 def _scale(op: str, scale: float | None) -> float:

@@ -31,6 +31,19 @@ struct State {
 
 std::int64_t lanes(std::int64_t n) { return (n + kCpuLanes - 1) / kCpuLanes * kCpuLanes; }
 
+/// Each code's value.
+const float* f8_values(DType type) {
+  static const auto* made = [] {
+    auto* values = new float[2][256];
+    for (int code = 0; code < 256; ++code) {
+      values[0][code] = f8_to_f32(DType::kF8E4M3, static_cast<std::uint8_t>(code));
+      values[1][code] = f8_to_f32(DType::kF8E5M2, static_cast<std::uint8_t>(code));
+    }
+    return values;
+  }();
+  return made[type == DType::kF8E4M3 ? 0 : 1];
+}
+
 /// What a task holds.
 struct Scratch {
   std::vector<float> memory;
@@ -88,6 +101,12 @@ class Job {
   }
   /// A row of a head as f32 side by side.
   void read(const Heads& t, std::int64_t offset, std::int64_t width, float* to) const {
+    if (is_f8(t.t.dtype)) {
+      const auto* from = static_cast<const std::uint8_t*>(t.t.data) + offset;
+      const float* values = f8_values(t.t.dtype);
+      for (std::int64_t c = 0; c < width; ++c) to[c] = values[from[c * t.at[3]]];
+      return;
+    }
     if (t.at[3] == 1 || width <= 1) {
       const char* from = static_cast<const char*>(t.t.data) + offset * size_of(t.t.dtype);
       return passes_.widen(t.t.dtype, from, width, to);
@@ -124,6 +143,8 @@ class Job {
     passes_.turn(x.rows, count, call_.d, x.k, kKeys);
     passes_.multiply(x.q, call_.d, x.k, kKeys, x.scores, kKeys, tile.count, call_.d, lanes(count),
                      false);
+    // One for all heads over one of k.
+    const auto scale = static_cast<float>(call_.scale_of(tile.b, tile.head));
     bool alike = true;
     for (std::int64_t r = 0; r < tile.count; ++r) {
       const Keys keys = inside(seen[r], block);
@@ -136,8 +157,7 @@ class Job {
       }
       const float factor =
           passes_.softmax(x.scores + r * kKeys + keys.first - block.first, keys.end - keys.first,
-                          static_cast<float>(call_.scale), static_cast<float>(call_.cap), bias,
-                          x.most + r, x.sum + r);
+                          scale, static_cast<float>(call_.cap), bias, x.most + r, x.sum + r);
       if (factor != 1) passes_.scale(x.o + r * wide, wide, factor);
     }
     if (alike)
@@ -166,7 +186,8 @@ class Job {
     const std::int64_t row = tile.s.q_from + tile.position(r), head = tile.head_of(r);
     float* o = x.o + r * lanes(call_.dv);
     const bool none = x.sum[r] == 0;
-    passes_.scale(o, call_.dv, none ? 0 : 1 / x.sum[r]);
+    const auto v_scale = static_cast<float>(call_.value_scale(tile.b, head));
+    passes_.scale(o, call_.dv, none ? 0 : v_scale / x.sum[r]);
     const Heads& to = call_.o;
     const std::int64_t offset = to.offset(tile.b, row, head);
     if (to.at[3] == 1 || call_.dv <= 1)

@@ -17,12 +17,15 @@ Reach reach_of(const TensorTraits& t, std::int64_t width) {
 AttentionTraits traits_of(const Problem& p, const AttentionOp& op) {
   const std::int64_t d = p.dims[op.d], dv = p.dims[op.dv];
   AttentionTraits s{};
-  s.type = p.tensors[op.q].dtype;
+  s.from = p.tensors[op.q].dtype, s.to = p.tensors[op.o].dtype;
+  s.type = is_f8(s.from) ? DType::kF16 : s.from;
   s.bias = op.bias < 0 ? DType::kAbsent : p.tensors[op.bias].dtype;
   s.d = rounded_up(d, 32), s.dv = rounded_up(dv, 32);
   s.in = farther(reach_of(p.tensors[op.q], d),
                  farther(reach_of(p.tensors[op.k], d), reach_of(p.tensors[op.v], dv)));
   s.out = reach_of(p.tensors[op.o], dv);
+  // 16 bytes at a time are eight elements of 16 bits.
+  if (is_f8(s.from) && s.to == DType::kF32) s.out = farther(s.out, Reach::kElement);
   s.bias_bytes = s.bias != DType::kAbsent && !aligned_to_elements(p.tensors[op.bias]);
   s.cap = p.scalars[kSoftcapKey] != 0;
   s.packed_sequences = op.packed();
@@ -33,9 +36,10 @@ const TraitsTable<AttentionTraits>& members_of_traits() {
   using S = AttentionTraits;
   static const auto* members = new TraitsTable<S>{
       "dlblas::attention::AttentionTraits",
-      {member<&S::type>("type"), member<&S::bias>("bias"), member<&S::d>("d"), member<&S::dv>("dv"),
-       member<&S::in>("in"), member<&S::out>("out"), member<&S::bias_bytes>("bias_bytes"),
-       member<&S::cap>("cap"), member<&S::packed_sequences>("packed_sequences")}};
+      {member<&S::type>("type"), member<&S::from>("from"), member<&S::to>("to"),
+       member<&S::bias>("bias"), member<&S::d>("d"), member<&S::dv>("dv"), member<&S::in>("in"),
+       member<&S::out>("out"), member<&S::bias_bytes>("bias_bytes"), member<&S::cap>("cap"),
+       member<&S::packed_sequences>("packed_sequences")}};
   return *members;
 }
 
@@ -57,6 +61,14 @@ AttentionParams tensors_of(const AttentionOp& op, const Args& args) {
     p.cu_q = static_cast<const std::int32_t*>(args.tensors[op.cu_q].data);
     p.cu_k = static_cast<const std::int32_t*>(args.tensors[op.cu_k].data);
     p.cu_q_at = args.tensors[op.cu_q].strides[0], p.cu_k_at = args.tensors[op.cu_k].strides[0];
+  }
+  for (int i = 0; const int tensor : {op.q_descale, op.k_descale, op.v_descale}) {
+    if (tensor >= 0 && args.has(tensor)) {
+      const TensorView& t = args.tensors[tensor];
+      p.descale[i] = static_cast<const float*>(t.data);
+      for (int j = 0; j < 2; ++j) p.descale_at[i][j] = t.shape[j] <= 1 ? 0 : t.strides[j];
+    }
+    ++i;
   }
   const std::int64_t rows = args.letters[op.q_rows];
   p.q_rows = static_cast<std::int32_t>(rows);
@@ -93,8 +105,9 @@ double attention_ms(const Query& q, const AttentionOp& op, double products, doub
   const DType type = q.problem.tensors[op.q].dtype;
   const double bytes =
       width * size_of(type) * (rows * heads + size(op.k_rows) * of * size(op.heads));
-  return 1e3 * launch_s(q.device) +
-         roofline_ms(q.device, bytes * passes, products * rows * heads * keys * width, type);
+  return 1e3 * launch_s(q.device) + roofline_ms(q.device, bytes * passes,
+                                                products * rows * heads * keys * width,
+                                                is_f8(type) ? DType::kF16 : type);
 }
 
 namespace {
@@ -148,8 +161,8 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
   static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
   static Support supports(const Query& q) {
     const AttentionOp& op = op_of(q);
-    if (size_of(q.problem.tensors[op.q].dtype) != 2)
-      return Support::no("{} has no 16 bits an element", tensor(op.q));
+    if (size_of(q.problem.tensors[op.q].dtype) > 2)
+      return Support::no("{} has more than 16 bits an element", tensor(op.q));
     for (const int letter : {op.d, op.dv})
       if (dim(q, letter) > 256) return Support::no("heads of {}; at most 256", dim(q, letter));
     return supports_sizes(q, op_of(q));
@@ -239,7 +252,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
   }
   static double milliseconds(const Query& q, const Config&) {
     // Of the peaks; not measured yet. Of 16-bit types tensor cores' peak is the model's.
-    const bool half = size_of(q.problem.tensors[op_of(q).q].dtype) == 2;
+    const bool half = size_of(q.problem.tensors[op_of(q).q].dtype) <= 2;
     return attention_ms(q, op_of(q), 2 / (half ? 0.004 : 0.05), 1 / 0.3);
   }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
@@ -389,10 +402,13 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
 
 std::vector<Implementation> attention_cuda(const AttentionOp& op) {
   const char* hash = source_hash("ops/attention/attention_cuda.cpp");
+  std::vector<Implementation> made{kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
+                                   kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
+  if (op.q_descale >= 0) return made;  // f8 becomes f16 on its way into shared memory
   Implementation wgmma = kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op);
   wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
-  return {wgmma, kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
-          kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
+  made.insert(made.begin(), wgmma);
+  return made;
 }
 
 }  // namespace dlblas::attention

@@ -14,7 +14,8 @@ enum class Reach : int32_t {
 };
 
 struct AttentionTraits {
-  DType type;
+  DType type;       // that tensor cores work in: of f8, f16
+  DType from, to;   // of q, k and v; of o
   DType bias;       // kAbsent: none
   int32_t d, dv;    // of a head, rounded up to what the kernel works with
   Reach in, out;    // of q, k and v; of o
@@ -41,21 +42,23 @@ struct AttentionParams {
   void* o;
   float* lse;
   const int32_t *cu_q, *cu_k;
+  const float* descale[3];  // of q, k and v, of f8; null: 1
   int64_t q_at[4], k_at[4], v_at[4], o_at[4];
   int64_t bias_at[4];  // batch, head, row, key
   int64_t lse_at[3];   // batch, head, row
   int64_t cu_q_at, cu_k_at;
-  int32_t q_rows, k_rows;  // of a sequence; packed: of all
-  int32_t batches, heads;  // heads of k
-  int32_t group;           // query heads of each
-  int32_t pack;            // query heads of a tile's position: 1 or group
+  int64_t descale_at[3][2];  // sequence, head of k
+  int32_t q_rows, k_rows;    // of a sequence; packed: of all
+  int32_t batches, heads;    // heads of k
+  int32_t group;             // query heads of each
+  int32_t pack;              // query heads of a tile's position: 1 or group
   int32_t d, dv;
   int32_t tiles;   // of a head (and sequence)
   int32_t window;  // −1: none
   float scale, cap;
   int32_t causal, unused;
 };
-static_assert(sizeof(AttentionParams) == 8 * (8 + 16 + 4 + 3 + 2) + 4 * 14,
+static_assert(sizeof(AttentionParams) == 8 * (11 + 16 + 4 + 3 + 8) + 4 * 14,
               "host and device read the same");
 
 struct AttentionWgmmaParams {

@@ -15,6 +15,7 @@ namespace dlblas::attention {
 struct AttentionOp {
   int q, k, v, bias, cu_q, cu_k, o, lse;           // tensors
   int batch, q_rows, heads, group, d, k_rows, dv;  // letters: heads of k, queries' for each of them
+  int q_descale = -1, k_descale = -1, v_descale = -1;  // tensors [sequence, head of k], of f8
   bool packed() const { return cu_q >= 0; }
 };
 /// Scalars, in the order of both schemas, and their places in the key.
@@ -104,6 +105,13 @@ struct AttentionCall {
     rows.end = std::max(rows.end, rows.first);
     return rows;
   }
+  /// What a product of q and k is multiplied with, and a sum over v.
+  double scale_of(std::int64_t b, std::int64_t head) const {
+    return scale * descale(op.q_descale, b, head) * descale(op.k_descale, b, head);
+  }
+  double value_scale(std::int64_t b, std::int64_t head) const {
+    return descale(op.v_descale, b, head);
+  }
   bool has_bias() const { return op.bias >= 0 && args.has(op.bias); }
   const TensorView& bias() const { return args.tensors[op.bias]; }
   std::int64_t bias_at(int i) const { return bias().shape[i] == 1 ? 0 : bias().strides[i]; }
@@ -133,6 +141,15 @@ struct AttentionCall {
   }
 
  private:
+  double descale(int i, std::int64_t b, std::int64_t head) const {
+    if (i < 0 || !args.has(i)) return 1;
+    const TensorView& t = args.tensors[i];
+    if (t.shape[0] <= 1) b = 0;
+    if (t.shape[1] <= 1) head = 0;
+    // Rows of no sequence have none.
+    if (b >= t.shape[0]) return 1;
+    return load_element(t, b * t.strides[0] + head / group * t.strides[1]);
+  }
   /// Between offsets b and b + 1, and nothing outside `rows`, whatever they say; the first is 0.
   Keys part(int cu, std::int64_t b, std::int64_t rows) const {
     const TensorView& t = args.tensors[cu];
@@ -158,7 +175,7 @@ Bound attention_bound(const Problem& problem, const AttentionOp& op, int result)
 void check_attention(const char* name, const Args& args);
 /// One implementation per instruction set; `op` lives as long as the process.
 std::vector<Implementation> attention_cpu(const AttentionOp& op);
-/// cuda_wgmma, cuda_mma and cuda_rows.
+/// cuda_wgmma (not of f8), cuda_mma and cuda_rows.
 std::vector<Implementation> attention_cuda(const AttentionOp& op);
 
 void attention_gradient_reference(const AttentionGradientOp& op, const Args& args,

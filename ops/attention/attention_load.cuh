@@ -6,6 +6,7 @@
 #include "device/mma_tile.cuh"
 #include "device/shared.cuh"
 #include "ops/attention/attention_tile.cuh"
+#include "ops/attention/f8_pair.cuh"
 
 namespace dlblas::attention {
 
@@ -14,8 +15,10 @@ namespace dlblas::attention {
 constexpr int mma_pitch(int width) { return width * 2 + 16; }
 
 /// Row `row` of a tile of `width` elements, from `offset` on; zeros where `valid` says no, and
-/// behind `real` elements.
-template <DType T, Reach kReach, int kWidth, int kRows, int kThreads, typename RowOf>
+/// behind `real` elements. f8 (kFrom) becomes T on its way, by loads and stores: the barrier behind
+/// cp_async_wait() shows it too.
+template <DType T, Reach kReach, int kWidth, int kRows, int kThreads, DType kFrom = T,
+          typename RowOf>
 __device__ __forceinline__ void load_tile(unsigned char* to, const void* base, int64_t column_step,
                                           int32_t real, const RowOf& row_of) {
   constexpr int kChunks = kWidth / 8;
@@ -24,7 +27,16 @@ __device__ __forceinline__ void load_tile(unsigned char* to, const void* base, i
     int64_t offset = 0;
     const bool valid = row_of(row, offset);
     unsigned char* place = to + row * mma_pitch(kWidth) + column * 2;
-    if constexpr (kReach == Reach::kWide) {  // whole chunks: real is a multiple of 8
+    if constexpr (kReach == Reach::kWide && is_f8(kFrom)) {  // real is a multiple of 16
+      uint32_t words[4] = {0, 0, 0, 0};
+      if (valid && column < real) {
+        const Vec<kFrom, 8> codes = load_vec<kFrom, 8, 8>(base, offset + column);
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          words[j] = widen_pair<kFrom, T>(codes.words[j / 2] >> (j % 2 * 16) & 0xffffu);
+      }
+      store_shared(shared_address(place), words);
+    } else if constexpr (kReach == Reach::kWide) {  // whole chunks: real is a multiple of 8
       const bool there = valid && column < real;
       cp_async_or_zero(shared_address(place),
                        static_cast<const char*>(base) + (there ? (offset + column) * 2 : 0), there);
@@ -36,7 +48,8 @@ __device__ __forceinline__ void load_tile(unsigned char* to, const void* base, i
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           const int c = column + 2 * j + e;
-          pair[e] = valid && c < real ? load_one<T, kReach>(base, offset + c * column_step) : 0.0f;
+          pair[e] =
+              valid && c < real ? load_one<kFrom, kReach>(base, offset + c * column_step) : 0.0f;
         }
         words[j] = pack_pair<T>(pair[0], pair[1]);
       }

@@ -1,11 +1,11 @@
-// Attention by mma.sync, for every GPU from sm_80 on: the form that takes every shape of f16 and
-// bf16 with heads up to 256. A block has 16 rows a warp; K and V pass through shared memory in two
-// stages each, by cp.async where rows are 16-byte aligned, by plain loads elsewhere.
-// A block of keys that some row does not see whole is looked through for values of V that are not
-// finite: 0 · NaN would reach rows that do not see the key. They are added by themselves.
-// In: AttentionParams. Out: o and lse. Numerics: scores and sums in f32, weights rounded to the
-// type for the product with V. Deterministic. Flow: call > validate > select > compile > [launch].
-// Read next: attention_tile.cuh, device/attention/online_softmax.cuh.
+// Attention by mma.sync, for every GPU from sm_80 on: the form that takes every shape of f16,
+// bf16 and f8 with heads up to 256. A block has 16 rows a warp; K and V pass through shared memory
+// in two stages each, by cp.async where rows are 16-byte aligned, by plain loads elsewhere. f8
+// becomes f16, exactly, on its way. A block of keys that some row does not see whole is looked
+// through for values of V that are not finite: 0 · NaN would reach rows that do not see the key.
+// They are added by themselves. In: AttentionParams. Out: o and lse. Numerics: scores and sums in
+// f32, weights rounded to the type for the product with V. Deterministic. Flow: call > validate >
+// select > compile > [launch]. Read next: attention_tile.cuh, device/attention/online_softmax.cuh.
 #pragma once
 
 #include "ops/attention/attention_finite.cuh"
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(C.warps * 32)
   const int64_t k0 = batch * p.k_at[0] + kv_head * p.k_at[2];
   const int64_t v0 = batch * p.v_at[0] + kv_head * p.v_at[2];
   const auto load_q = [&] {
-    load_tile<S.type, S.in, kD, kRows, kThreads>(
+    load_tile<S.type, S.in, kD, kRows, kThreads, S.from>(
         q_tile, p.q, p.q_at[3], p.d, [&](int row, int64_t& offset) {
           offset = batch * p.q_at[0] + (t.q_from + t.position(p, row)) * p.q_at[1] +
                    t.head_of(p, row) * p.q_at[2];
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(C.warps * 32)
         });
   };
   const auto load_k = [&](int32_t n) {
-    load_tile<S.type, S.in, kD, kKeys, kThreads>(
+    load_tile<S.type, S.in, kD, kKeys, kThreads, S.from>(
         k_tiles + (n & 1) * kKeys * kPitch, p.k, p.k_at[3], p.d, [&](int row, int64_t& offset) {
           const int32_t key = n * kKeys + row;
           offset = k0 + (t.k_from + static_cast<int64_t>(key)) * p.k_at[1];
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(C.warps * 32)
     cp_async_commit();
   };
   const auto load_v = [&](int32_t n) {
-    load_tile<S.type, S.in, kDv, kKeys, kThreads>(
+    load_tile<S.type, S.in, kDv, kKeys, kThreads, S.from>(
         v_tiles + (n & 1) * kKeys * kPitchV, p.v, p.v_at[3], p.dv, [&](int row, int64_t& offset) {
           const int32_t key = n * kKeys + row;
           offset = v0 + (t.k_from + static_cast<int64_t>(key)) * p.v_at[1];
@@ -80,7 +80,9 @@ __global__ void __launch_bounds__(C.warps * 32)
                 t.position(p, row) * p.bias_at[2];
   }
   OnlineSoftmax softmax;
-  const float factor = factor_of<S>(p);
+  float scale = p.scale;
+  if (begin < end) scale = scale_of<S>(p, t, kv_head);
+  const float factor = factor_of<S>(scale);
   float o[kOut][4];
 #pragma unroll
   for (int i = 0; i < kOut; ++i) o[i][0] = o[i][1] = o[i][2] = o[i][3] = 0;
@@ -135,12 +137,13 @@ __global__ void __launch_bounds__(C.warps * 32)
     }
     const int32_t first_key = n * kKeys + lane % 4 * 2;
     const bool clean = n >= clean_from && n < clean_to;
-    if (kStaged<S> || p.scale <= 0) {
+    if (kStaged<S> || scale <= 0) {
 #pragma unroll
       for (int i = 0; i < kScores; ++i)
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          s[i][j] = score<S>(p, s[i][j], bias[j / 2], min(first_key + i * 8 + j % 2, t.k_rows - 1));
+          s[i][j] = scaled_score<S>(p, scale, s[i][j], bias[j / 2],
+                                    min(first_key + i * 8 + j % 2, t.k_rows - 1));
     }
     if (!clean) {
 #pragma unroll
@@ -214,6 +217,12 @@ __global__ void __launch_bounds__(C.warps * 32)
 
   float inverse[2], lse[2];
   softmax.finish(factor, inverse, lse);
+  if constexpr (is_f8(S.from)) {
+    if (begin < end) {
+      const float v_scale = descale_of(p, 2, t, kv_head);
+      inverse[0] *= v_scale, inverse[1] *= v_scale;
+    }
+  }
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = own + 8 * r;
@@ -228,7 +237,7 @@ __global__ void __launch_bounds__(C.warps * 32)
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           words[j] =
-              pack_pair<S.type>(o[i + j][2 * r] * inverse[r], o[i + j][2 * r + 1] * inverse[r]);
+              pack_pair<S.to>(o[i + j][2 * r] * inverse[r], o[i + j][2 * r + 1] * inverse[r]);
         gather_quad(words);
         const int column = i * 8 + lane % 4 * 8;
         if (inside && column < p.dv)
@@ -242,7 +251,7 @@ __global__ void __launch_bounds__(C.warps * 32)
         for (int j = 0; j < 2; ++j) {
           const int column = i * 8 + lane % 4 * 2 + j;
           if (inside && column < p.dv)
-            store_one<S.type, S.out>(p.o, to + column * p.o_at[3], o[i][2 * r + j] * inverse[r]);
+            store_one<S.to, S.out>(p.o, to + column * p.o_at[3], o[i][2 * r + j] * inverse[r]);
         }
     }
     if (inside && lane % 4 == 0) store_lse(p, t, head, at, lse[r]);

@@ -2,15 +2,15 @@
 //   s = scale·q·k, cap·tanh(s / cap), + bias; w = e^(s − max); o = Σ w·v / Σ w; lse = max + log Σ w
 // The error it allows, in units u = 2^-24:
 //   a logit: the sum over D (device/oracle/sum_error.hpp; kernels add in two chains at least), the
-//   product with scale, the cap (tanh is good to 8 u, of 1) and the bias 2 each of what they make.
-//   a weight is off by what its logit is, and by 5 + 1.5·(max − s) for the exponential and its
-//   argument; what the largest logit is off by cancels. Where that is no small part, the weight is
-//   at most e^(s − max + off); where this reaches 1, the row is undefined: two keys may change
-//   places. o is off by Σ w·|v − o|·off. Errors of keys are independent but where keys are alike:
-//   six deviations and a sixteenth of the worst. Then the sum over keys. lse is off by the same
-//   mean of logits' errors, and by roundings of the largest and of itself. P in 16 bits, for tensor
-//   cores: each weight is rounded to q's type, which walks along Σ w·v; a weight of f16 below 2^-14
-//   loses up to 2^-25.
+//   product with scale (of f8: 2 more, with both descales), the cap (tanh is good to 8 u, of 1) and
+//   the bias 2 each of what they make. a weight is off by what its logit is, and by 5 + 1.5·(max −
+//   s) for the exponential and its argument; what the largest logit is off by cancels. Where that
+//   is no small part, the weight is at most e^(s − max + off); where this reaches 1, the row is
+//   undefined: two keys may change places. o is off by Σ w·|v − o|·off. Errors of keys are
+//   independent but where keys are alike: six deviations and a sixteenth of the worst. Then the sum
+//   over keys. lse is off by the same mean of logits' errors, and by roundings of the largest and
+//   of itself. P in 16 bits, for tensor cores: each weight is rounded to q's type, which walks
+//   along Σ w·v; a weight of f16 below 2^-14 loses up to 2^-25.
 // Read next: attention_host.hpp, attention_mma.cuh.
 #include <cmath>
 #include <functional>
@@ -30,6 +30,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// A weight times an infinity is NaN where a kernel's weight is 0.
 constexpr double kSurely = 0x1p-20;
+/// In units of u: factors of f8 may be denormal when they are multiplied.
+constexpr double kDenormal = 0x1p-124 / kRounding;
 
 struct Logit {
   double value, off;  // off in units of u
@@ -39,7 +41,7 @@ class Oracle {
  public:
   explicit Oracle(const AttentionCall& call)
       : call_(call),
-        half_(size_of(call.q.t.dtype) == 2),
+        half_(size_of(call.q.t.dtype) <= 2),
         dot_model_(sum_model(call.d, half_)),
         q_(static_cast<std::size_t>(call.d)) {}
 
@@ -52,6 +54,7 @@ class Oracle {
     const std::int64_t q0 = call_.q.offset(b, s.q_from + row, head), hkv = head / call_.group;
     for (std::int64_t c = 0; c < call_.d; ++c)
       q_[static_cast<std::size_t>(c)] = call_.q.element(q0, c);
+    scale_ = call_.scale_of(b, head), value_scale_ = call_.value_scale(b, head);
     most_ = -kInfinity, lost_ = false;
     double most_off = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -86,8 +89,8 @@ class Oracle {
       walk.add(weights_[i] / sum_ * v);
     }
     const double o = walk.sum();
-    if (lost) return {o, -1};
-    if (!std::isfinite(o)) return {o, 0};
+    if (lost) return {o * value_scale_, -1};
+    if (!std::isfinite(o)) return {o * value_scale_, 0};
     double worst = 0, squares = 0, tiny = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const double v = value(i, column), off = errors_[i] / sum_ * std::abs(v - o);
@@ -99,13 +102,17 @@ class Oracle {
         std::min(worst, std::sqrt(squares) + worst / 16) + 2.5 * std::abs(o) +
         (half_ ? 1 : 0.6) * sum_error(sum_model(static_cast<std::int64_t>(count), half_), sizes);
     if (half_) {
-      const bool f16 = call_.q.t.dtype == DType::kF16;
+      const bool f16 = call_.q.t.dtype != DType::kBF16;  // what f8 becomes
       const double rounding = (f16 ? 0x1p-11 : 0x1p-8) / kRounding;
       off += rounding *
              std::min(sizes.size, 2.5 * std::sqrt(sizes.squares) + 2 * std::sqrt(sizes.path));
       if (f16) off += 0.5 * tiny / sum_;  // 2^-25
     }
-    return {o, off};
+    const double scaled_o = o * value_scale_;
+    if (std::abs(scaled_o) >= 0x1p126 ||
+        std::abs(walk.sizes().size) * std::abs(value_scale_) >= 0x1p126)
+      return {scaled_o, -1};
+    return {scaled_o, off * std::abs(value_scale_) + (scaled() ? 1.5 * std::abs(scaled_o) : 0)};
   }
   Logit lse() const {
     if (std::isnan(sum_)) return {sum_, 0};
@@ -127,6 +134,7 @@ class Oracle {
   double value(std::size_t i, std::int64_t column) const {
     return call_.v.element(values_from_(static_cast<std::int64_t>(i)), column);
   }
+  bool scaled() const { return is_f8(call_.q.t.dtype); }
   Logit logit(std::int64_t k0) {
     SumWalk walk;
     for (std::int64_t c = 0; c < call_.d; ++c)
@@ -134,11 +142,12 @@ class Oracle {
     const SumSizes sizes = walk.sizes();
     Logit made{walk.sum(), 0};
     lost_ |= std::isfinite(sizes.size) &&
-             (sizes.size >= 0x1p126 || sizes.size * std::abs(call_.scale) >= 0x1p126);
+             (sizes.size >= 0x1p126 || sizes.size * std::abs(scale_) >= 0x1p126);
     if (std::isfinite(sizes.size))
-      made.off = 0.5 * std::abs(call_.scale) * sum_error(dot_model_, sizes) + 0x1p-124;
-    made.value *= call_.scale;
-    made.off += std::abs(made.value);
+      made.off = 0.5 * std::abs(scale_) * sum_error(dot_model_, sizes) + 0x1p-124;
+    made.value *= scale_;
+    made.off += (scaled() ? 3 : 1) * std::abs(made.value);
+    if (scaled()) made.off += kDenormal * (sizes.size + 1);
     if (call_.cap != 0) {
       const double t = std::tanh(made.value / call_.cap);
       made.value = call_.cap * t;
@@ -177,7 +186,7 @@ class Oracle {
   std::vector<Logit> logits_;
   Keys keys_{};
   std::function<std::int64_t(std::int64_t)> values_from_;
-  double most_ = 0, sum_ = 0;
+  double most_ = 0, sum_ = 0, scale_ = 1, value_scale_ = 1;
   bool lost_ = false;
 };
 

@@ -35,12 +35,14 @@ __global__ void __launch_bounds__(C.warps * 32)
     bias[r] = t.batch * p.bias_at[0] + head * p.bias_at[1] + position * p.bias_at[2];
     const int64_t from = batch * p.q_at[0] + (t.q_from + position) * p.q_at[1] + head * p.q_at[2];
     for (int c = lane; c < p.d; c += 32)
-      q[r * p.d + c] = load_one<S.type, S.in>(p.q, from + c * p.q_at[3]);
+      q[r * p.d + c] = load_one<S.from, S.in>(p.q, from + c * p.q_at[3]);
   }
   __syncwarp();
   const int64_t k0 = batch * p.k_at[0] + kv_head * p.k_at[2];
   const int64_t v0 = batch * p.v_at[0] + kv_head * p.v_at[2];
-  const float factor = factor_of<S>(p);
+  const bool sees = all.first < all.end;
+  const float scale = sees ? scale_of<S>(p, t, kv_head) : p.scale;
+  const float factor = factor_of<S>(scale);
 
 #pragma unroll 1
   for (int32_t pass = 0; pass == 0 || pass < p.dv; pass += kPass) {
@@ -63,8 +65,8 @@ __global__ void __launch_bounds__(C.warps * 32)
           const int64_t from = k0 + (t.k_from + static_cast<int64_t>(key)) * p.k_at[1];
           int32_t c = 0;
           for (; c + 2 <= p.d; c += 2) {
-            const float x = load_one<S.type, S.in>(p.k, from + c * p.k_at[3]);
-            const float y = load_one<S.type, S.in>(p.k, from + (c + 1) * p.k_at[3]);
+            const float x = load_one<S.from, S.in>(p.k, from + c * p.k_at[3]);
+            const float y = load_one<S.from, S.in>(p.k, from + (c + 1) * p.k_at[3]);
 #pragma unroll
             for (int r = 0; r < kHeld; ++r) {
               even[r] = fmaf(x, q[r * p.d + c], even[r]);
@@ -72,7 +74,7 @@ __global__ void __launch_bounds__(C.warps * 32)
             }
           }
           if (c < p.d) {
-            const float x = load_one<S.type, S.in>(p.k, from + c * p.k_at[3]);
+            const float x = load_one<S.from, S.in>(p.k, from + c * p.k_at[3]);
 #pragma unroll
             for (int r = 0; r < kHeld; ++r) even[r] = fmaf(x, q[r * p.d + c], even[r]);
           }
@@ -80,7 +82,8 @@ __global__ void __launch_bounds__(C.warps * 32)
 #pragma unroll
         for (int r = 0; r < kHeld; ++r) {
           const bool there = key >= seen[r].first && key < seen[r].end;
-          s[r] = there ? score<S>(p, even[r] + odd[r], bias[r], key) : minus_infinity();
+          s[r] =
+              there ? scaled_score<S>(p, scale, even[r] + odd[r], bias[r], key) : minus_infinity();
         }
       }
 #pragma unroll
@@ -105,7 +108,7 @@ __global__ void __launch_bounds__(C.warps * 32)
 #pragma unroll
         for (int c = 0; c < kColumns; ++c) {
           const int32_t column = pass + c * 32 + lane;
-          v[c] = column < p.dv ? load_one<S.type, S.in>(p.v, from + column * p.v_at[3]) : 0.0f;
+          v[c] = column < p.dv ? load_one<S.from, S.in>(p.v, from + column * p.v_at[3]) : 0.0f;
         }
 #pragma unroll
         for (int r = 0; r < kHeld; ++r) {
@@ -125,12 +128,14 @@ __global__ void __launch_bounds__(C.warps * 32)
       const int64_t at = t.q_from + t.position(p, own + r);
       const int32_t head = t.head_of(p, own + r);
       const int64_t to = batch * p.o_at[0] + at * p.o_at[1] + head * p.o_at[2];
-      const float inverse = total == 0 ? 0.0f : 1 / total;
+      float inverse = total == 0 ? 0.0f : 1 / total;
+      if constexpr (is_f8(S.from)) {
+        if (sees) inverse *= descale_of(p, 2, t, kv_head);
+      }
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         const int32_t column = pass + c * 32 + lane;
-        if (column < p.dv)
-          store_one<S.type, S.out>(p.o, to + column * p.o_at[3], o[r][c] * inverse);
+        if (column < p.dv) store_one<S.to, S.out>(p.o, to + column * p.o_at[3], o[r][c] * inverse);
       }
       if (pass == 0 && lane == 0)
         store_lse(

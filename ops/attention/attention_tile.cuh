@@ -139,19 +139,39 @@ __device__ __forceinline__ void store_lse(const AttentionParams& p, const Tile& 
 template <AttentionTraits S>
 inline constexpr bool kStaged = S.cap || S.bias != DType::kAbsent;
 
+/// An element of descale `i`, that of q, k or v, for a tile that sees a key.
+__device__ __forceinline__ float descale_of(const AttentionParams& p, int i, const Tile& t,
+                                            int32_t kv_head) {
+  const float* const data = p.descale[i];
+  if (data == nullptr) return 1;
+  const int64_t at = t.batch * p.descale_at[i][0] + kv_head * p.descale_at[i][1];
+  return by_bytes(data) ? load_one<DType::kF32, Reach::kByte>(data, at) : data[at];
+}
+/// What products of q and k are multiplied with.
+template <AttentionTraits S>
+__device__ __forceinline__ float scale_of(const AttentionParams& p, const Tile& t,
+                                          int32_t kv_head) {
+  if constexpr (!is_f8(S.from)) return p.scale;
+  return p.scale * descale_of(p, 0, t, kv_head) * descale_of(p, 1, t, kv_head);
+}
+
 /// From what score() returns to logits in base 2.
 template <AttentionTraits S>
+__device__ __forceinline__ float factor_of(float scale) {
+  return kStaged<S> || scale == 0 ? kLog2E : fabsf(scale) * kLog2E;  // −inf · 0 is NaN
+}
+template <AttentionTraits S>
 __device__ __forceinline__ float factor_of(const AttentionParams& p) {
-  return kStaged<S> || p.scale == 0 ? kLog2E : fabsf(p.scale) * kLog2E;  // −inf · 0 is NaN
+  return factor_of<S>(p.scale);
 }
 /// One score, of a row and key that exist; `bias`: the row's first element. `slope`: what the cap
 /// leaves of a change of the product.
 template <AttentionTraits S>
-__device__ __forceinline__ float score(const AttentionParams& p, float dot, int64_t bias,
-                                       int32_t key, float& slope) {
+__device__ __forceinline__ float scaled_score(const AttentionParams& p, float scale, float dot,
+                                              int64_t bias, int32_t key, float& slope) {
   slope = 1;
-  if constexpr (!kStaged<S>) return p.scale > 0 ? dot : p.scale < 0 ? -dot : dot * 0.0f;
-  float s = dot * p.scale;
+  if constexpr (!kStaged<S>) return scale > 0 ? dot : scale < 0 ? -dot : dot * 0.0f;
+  float s = dot * scale;
   if constexpr (S.cap) {
     // tanh x = 1 − 2 / (1 + e^2x): to 4 units of the last place of 1.
     const float power = DeviceMath::exp2(s / p.cap * (2 * kLog2E));
@@ -165,10 +185,20 @@ __device__ __forceinline__ float score(const AttentionParams& p, float dot, int6
   return s;
 }
 template <AttentionTraits S>
+__device__ __forceinline__ float scaled_score(const AttentionParams& p, float scale, float dot,
+                                              int64_t bias, int32_t key) {
+  float slope;
+  return scaled_score<S>(p, scale, dot, bias, key, slope);
+}
+template <AttentionTraits S>
+__device__ __forceinline__ float score(const AttentionParams& p, float dot, int64_t bias,
+                                       int32_t key, float& slope) {
+  return scaled_score<S>(p, p.scale, dot, bias, key, slope);
+}
+template <AttentionTraits S>
 __device__ __forceinline__ float score(const AttentionParams& p, float dot, int64_t bias,
                                        int32_t key) {
-  float slope;
-  return score<S>(p, dot, bias, key, slope);
+  return scaled_score<S>(p, p.scale, dot, bias, key);
 }
 
 }  // namespace dlblas::attention

@@ -40,7 +40,8 @@ def registering_module() -> str | None:
     frame = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        if frame.f_code.co_name == "<module>" and not name.startswith("dlblas."):
+        own = name.startswith("dlblas.") and name != "dlblas.torch.rivals"
+        if frame.f_code.co_name == "<module>" and not own:
             if name == "__main__":
                 return name if _repeatable(frame.f_globals, frame.f_lineno) else None
             spec = getattr(sys.modules.get(name), "__spec__", None)
