@@ -24,7 +24,7 @@ if __name__ == "__main__":
 import dlblas  # noqa: E402
 import numpy as np  # noqa: E402
 from dlblas._dims import of_json  # noqa: E402
-from dlblas._specs import size_arguments  # noqa: E402
+from dlblas._specs import shape_of, size_arguments  # noqa: E402
 from dlblas.harness import Case, load_registry  # noqa: E402
 from dlblas.harness.call import PATTERNS, Call, numpy_dtype  # noqa: E402
 from dlblas.harness.checks import Rounding, round_to  # noqa: E402
@@ -97,14 +97,28 @@ def problem(op: str, letter: str, size: int, dtype: str, values: str, others: in
     """One letter as long as ``size``, or nearly where the operator does not offer that, the others
     short. What chooses a result's dtype says f32, where that is one of its own."""
     facts = REGISTRY.operators[op]
-    dims = divisible(facts, {row["name"]: others for row in facts["letters"]} | {letter: size})
-    for less, more in _AT_MOST.items():
-        if less in dims and more in dims:
-            dims[more] = max(dims[more], dims[less])
+    dims = sizes_of(op, letter, size, others)
     kinds = [p for p in facts["forms"][0]["params"] if p["kind"] == "dtype"]
     wide = {p["name"]: "f32" for p in kinds if "f32" in p["values"]}
     given = wide | _GIVEN.get(op, {})
     return offered(Case(op, f"{letter}={size}", dims, dtype, "contiguous", values, given))
+
+
+def sizes_of(op: str, letter: str, size: int, others: int) -> dict[str, int]:
+    """Of every letter: one of ``size``, the others as many, or more where they have to be."""
+    facts = REGISTRY.operators[op]
+    dims = divisible(facts, {row["name"]: others for row in facts["letters"]} | {letter: size})
+    for less, more in _AT_MOST.items():
+        if less in dims and more in dims:
+            dims[more] = max(dims[more], dims[less])
+    return dims
+
+
+def elements_of(op: str, sizes: dict[str, int]) -> int:
+    """Of all tensors and results, by their shapes."""
+    facts = REGISTRY.operators[op]
+    both = (*facts["tensors"], *facts["results"])
+    return sum(math.prod(shape_of(t["dims"], sizes, False)) for t in both)
 
 
 def divisible(facts: Any, sizes: dict[str, int]) -> dict[str, int]:

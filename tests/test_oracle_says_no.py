@@ -6,6 +6,7 @@ Read next: oracle_perturbations.py, docs/testing.md.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import subprocess
@@ -30,6 +31,10 @@ LETTERS = [
 SIZES = (1, 2, 3, 7, 16, 33, 64, 257, 1000, 4096, 65537, 2**18)
 LONG = (2**20, 2**22, 2**25)
 MOST_OF_MANY = 4096  # where no sum grows with a size
+# What judging a problem takes at its peak, of each element of the inputs and results in f32: 19 to
+# 88 bytes (14 operators, 25 November 2026); and how much a test may have beside the others.
+BYTES_AN_ELEMENT, MOST_BYTES = 100, 6 << 30
+MOST_ELEMENTS = MOST_BYTES // BYTES_AN_ELEMENT
 
 
 def has_many(op: str, letter: str) -> bool:
@@ -48,6 +53,15 @@ def others_of(op: str, letter: str, size: int, rng: Any) -> int:
     if has_many(op, letter):
         return 4 if size <= 1000 else 2
     return int(rng.integers(5, 20)) if size <= 2**16 else 4 if size <= 2**20 else 2
+
+
+def within_memory(op: str, letter: str, size: int) -> tuple[int, int]:
+    """The letter's size and the others' that a test has the memory for: as asked, else the others
+    1, else half the size, and so on."""
+    for others in (others_of(op, letter, size, None), 1):
+        if wrong.elements_of(op, wrong.sizes_of(op, letter, size, others)) <= MOST_ELEMENTS:
+            return size, others
+    return within_memory(op, letter, size // 2)
 
 
 def refuse_all(case: Any, seed: int) -> list[str]:
@@ -94,11 +108,24 @@ def test_wrong_results_of_long_sums_are_refused() -> None:
     seed = random.randrange(1, 1 << 30)
     draw = random.Random(seed)
     few = [row for row in LETTERS if not has_many(*row)]
-    (op, letter), size = draw.choice(few), draw.choice(LONG)
-    print(f"seed {seed}: {op}, {letter} = {size}")
-    refuse_all(
-        wrong.problem(op, letter, size, "f32", "normal", others_of(op, letter, size, None)), seed=7
-    )
+    (op, letter), longest = draw.choice(few), draw.choice(LONG)
+    size, others = within_memory(op, letter, longest)
+    print(f"seed {seed}: {op}, {letter} = {size}, others {others}")
+    refuse_all(wrong.problem(op, letter, size, "f32", "normal", others), seed=7)
+
+
+def test_no_long_sum_takes_more_memory_than_a_test_may_have() -> None:
+    """By the shapes alone, of every operator and letter that the test above may draw."""
+    shortened = 0
+    for (op, letter), longest in itertools.product(LETTERS, LONG):
+        if has_many(op, letter):
+            continue
+        size, others = within_memory(op, letter, longest)
+        sizes = wrong.sizes_of(op, letter, size, others)
+        assert wrong.elements_of(op, sizes) * BYTES_AN_ELEMENT <= MOST_BYTES, (op, letter, size)
+        assert size >= 2**20, f"{op}, {letter}: {size} is no long sum"
+        shortened += size < longest
+    assert shortened > 0  # 2^25 of some operators' letters takes 160 GB
 
 
 KINDS = ("normal", "uniform", "constant", "alternating", "halves", "alternating_constant")
