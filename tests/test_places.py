@@ -85,7 +85,9 @@ def test_the_words_name_the_element_and_its_bounds() -> None:
     table = np.zeros((16, 8), np.float32)
     with pytest.raises(dlblas.errors.ArgumentError) as refused:
         dlblas.rope(q, k, np.array([3, 16]), table)
-    assert "positions is out of bounds at element 1; expected at most 15, got 16" in str(refused.value)
+    assert "positions is out of bounds at element 1; expected at most 15, got 16" in str(
+        refused.value
+    )
 
 
 def paged(**changed: Any) -> Any:
