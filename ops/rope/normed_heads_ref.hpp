@@ -25,6 +25,8 @@ template <typename Row>
 void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::int64_t pairs,
                  double eps, bool interleaved) {
   const std::int64_t width = row.width(head.x);
+  if (table.row < 0)  // a token of a negative position: nothing writes it
+    return row.each(width, [&](auto c) { row.store(head.result, c, 0, -1); });
   const auto x = [&](auto c) { return row.load_row(head.x, head.row, c); };
   const norm::RootMeanSquare root = norm::root_mean_square(row, width, eps, x);
   const auto weight = [&](auto c) { return row.load_column(head.weight, c); };

@@ -23,10 +23,6 @@ template <typename Row>
 void qk_norm_rope_row(Row& row) {
   const auto turn = [&](int x, int weight, int heads, int result, std::int64_t head) {
     const double position = row.load_column(kQkPositions, head / row.size(heads));
-    if (position < 0) {  // nothing writes the token
-      row.each(row.width(x), [&](auto c) { row.store(result, c, row.load_row(x, head, c), -1); });
-      return;
-    }
     normed_head(row, {x, weight, result, head}, {kQkTable, static_cast<std::int64_t>(position)},
                 row.size(kQkDh), row.scalar(0), row.integer(1) == 1);
   };
