@@ -82,6 +82,15 @@ def test_the_second_pass_measures_and_compiles_nothing(demo: tuple[dict[str, Any
         )
 
 
+def test_a_small_llama_decodes_as_it_prefills(demo: tuple[dict[str, Any], str]) -> None:
+    record, text = demo
+    llama = record["llama"]
+    assert llama["ok"] and 0 < llama["error"] < 1e-4
+    assert llama["tokens_per_s"] > 0 and abs(sum(llama["shares"].values()) - 1) < 1e-6
+    assert {"linear", "gated_mlp", "paged_attention", "rope_"} <= llama["shares"].keys()
+    assert "A small Llama" in text and "tokens/s" in text
+
+
 def test_it_says_what_it_found(demo: tuple[dict[str, Any], str]) -> None:
     record, text = demo
     machine = record["machine"]

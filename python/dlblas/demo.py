@@ -1,5 +1,5 @@
 """``dlblas demo``: the matrix product and the norms of a Llama-3-8B layer, tuned on this machine in
-an empty store, then served again by a new process from that store.
+an empty store, then served again by a new process from that store; on a CPU, a small Llama too.
 
 Out: what people read on stdout, and a JSON file with the machine, every key of both passes and the
 library's counters. Returns 1 when something is not as promised: an error above its bound, a second
@@ -54,33 +54,46 @@ def _keys(quick: bool) -> list[Row]:
 def _run_pass(
     number: int, root: str, seconds: float, quick: bool, device: str, ceilings: Row
 ) -> Row:
-    """A new process, whose environment names the demo's own store before the library loads."""
-    result = os.path.join(root, f"pass{number}.json")
+    """The keys of one pass in a new process."""
     request = {
         "pass": number,
         "device": device,
         "seconds": seconds,
-        "result": result,
         "keys": _keys(quick),
         "ceilings": ceilings,
         "timing_s": 0.05 if quick else _TIMING_S,
         "copy_bytes": (1 << 20) if quick else _COPY_BYTES,
     }
+    return _run_child("_demo_pass", f"pass {number}", root, request)
+
+
+def _run_child(module: str, what: str, root: str, request: Row) -> Row:
+    """What the module writes, run with this request and the demo's own store, which the
+    environment names before the library loads."""
+    result = os.path.join(root, f"{module}.json")
     env = {**os.environ, "DLBLAS_CACHE": os.path.join(root, "store")}
     package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [package_parent, env.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-m", "dlblas._demo_pass"]
-    done = subprocess.run(command, input=json.dumps(request), text=True, env=env)
+    command = [sys.executable, "-m", f"dlblas.{module}"]
+    text = json.dumps({**request, "result": result})
+    done = subprocess.run(command, input=text, text=True, env=env)
     if done.returncode != 0:
-        raise PassError(f"pass {number} ended with exit code {done.returncode}")
+        raise PassError(f"{what} ended with exit code {done.returncode}")
     with open(result, encoding="utf-8") as file:
         made: Row = json.load(file)
     os.remove(result)
     return made
 
 
-def _broken_promises(first: Row, second: Row) -> list[str]:
+def _run_llama(root: str, quick: bool) -> Row:
+    """The small model, in a process and on the store of the passes."""
+    return _run_child("_demo_llama", "the small Llama", root, {"quick": quick})
+
+
+def _broken_promises(first: Row, second: Row, llama: Row | None = None) -> list[str]:
     broken = []
+    if llama and not llama["ok"]:
+        broken.append(f"the small Llama: logits of decoding are off by {llama['error']:.3g}")
     for number, made in ((1, first), (2, second)):
         for row in made["keys"]:
             if not row["ok"] or row["mistrusted"]:
@@ -149,7 +162,10 @@ def _run(out: str, root: str, seconds: float | None, quick: bool, device: str) -
     shutil.rmtree(store, ignore_errors=True)
     os.makedirs(root, mode=0o700, exist_ok=True)
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
-    for written in (os.path.join(root, "pass1.json"), out):  # before minutes of work, not after
+    for written in (
+        os.path.join(root, "_demo_pass.json"),
+        out,
+    ):  # before minutes of work, not after
         with open(written, "a", encoding="utf-8"):
             pass
     print(
@@ -160,10 +176,11 @@ def _run(out: str, root: str, seconds: float | None, quick: bool, device: str) -
     first = _run_pass(1, root, budget, quick, device, {})
     print("\nPass 2: a new process, the same calls, from the store\n", flush=True)
     second = _run_pass(2, root, budget, quick, device, first["ceilings"])
+    print(f"\n{_summary(first, second)}\n", flush=True)
+    llama = _run_llama(root, quick) if device == "cpu" else None
     elapsed = time.monotonic() - begin
-    broken = _broken_promises(first, second)
+    broken = _broken_promises(first, second, llama)
     counters = second["counters"]
-    print(f"\n{_summary(first, second)}\n")
     sources = ",".join(sorted({row["source"] for row in second["keys"]}))
     print(
         f"second pass: measured={counters['measured']} compiled={counters['compiled']}"
@@ -177,6 +194,7 @@ def _run(out: str, root: str, seconds: float | None, quick: bool, device: str) -
         "quick": quick,
         "elapsed_s": elapsed,
         "broken": broken,
+        "llama": llama,
         "first": {key: first[key] for key in ("store", "keys", "counters")},
         "second": {
             **{key: second[key] for key in ("store", "keys", "counters")},

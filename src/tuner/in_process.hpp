@@ -24,6 +24,7 @@ class InProcessMeasurer : public Measurer {
   Check check_whole(const Plan& plan) override;
   double whole_cost_ms() const override;
   bool checks_whole() const override { return checks_whole_; }
+  double beside_s() const override { return beside_s_; }
   bool mistrusted() const override { return mistrusted_; }
   bool lost() const override { return lost_; }
   void look_after_failure() override { lost_ = lost_ || !alive(); }
@@ -63,6 +64,7 @@ class InProcessMeasurer : public Measurer {
   struct Suspects {  // per result: elements that kept the first pattern
     std::vector<std::vector<std::int64_t>> kept;
   };
+  Check check_here(const Plan& plan);
   bool check_run(const Plan& plan, const Kernel& kernel, int pattern, Suspects& suspects,
                  Check& result);
   /// Before a candidate runs: the inputs are what they were made as.
@@ -100,6 +102,8 @@ class InProcessMeasurer : public Measurer {
     void operator()(std::byte* p) const { memory->release(p); }
   };
   bool checks_whole_ = false;
+  std::set<const Implementation*> called_;  // users', that had their first call
+  double beside_s_ = 0;                     // what those took
   std::set<const Kernel*> right_;  // so far: a second check of one counts no second candidate
   const std::uint64_t seed_;
   std::vector<std::int64_t> rows_;      // that judge_ compares

@@ -75,6 +75,9 @@ struct MeasureRequest {
   ClockFn clock;
 };
 
+/// What a user's first call may take beside the budget: it may import torch, and compile itself.
+inline constexpr double kFirstCallSeconds = 30;
+
 class Measurer {
  public:
   Measurer() = default;

@@ -34,9 +34,6 @@ constexpr double kFirstSeconds = 30;
 // And then: they are tested, so what takes long compiles, or loads a library, and is not hanging.
 constexpr double kTestedSeconds = 5;
 constexpr double kConditionsSeconds = 5;
-// A user's, once, beside the budget: it may import torch, and compile itself in its first call. All
-// that do not come back have so much together.
-constexpr double kFirstCallSeconds = 30;
 // Python's start and its imports; a user's modules bring torch or Triton with them. Within the
 // budget, but for one that no worker could keep.
 constexpr double kMinStartSeconds = 5, kMaxStartSeconds = 60;
@@ -173,7 +170,7 @@ bool WorkerMeasurer::ready() {
 // What a neighbour's load may cost.
 double WorkerMeasurer::patience_s() const { return std::clamp(0.05 * terms_.budget_s, 0.05, 1.0); }
 double WorkerMeasurer::left_s() const {
-  return terms_.budget_s + beside_s_ - seconds_since(terms_.begin_ns);
+  return terms_.budget_s + beside_s() - seconds_since(terms_.begin_ns);
 }
 double WorkerMeasurer::least_s() const { return patience_s() + (link_ ? 0 : start_s_); }
 

@@ -38,7 +38,7 @@ class WorkerMeasurer final : public Measurer {
   double sample(const Plan& plan, double ms) override;
   SampleCost sample_cost() const override { return opened_.cost; }
   double least_s() const override;
-  double beside_s() const override { return beside_s_; }
+  double beside_s() const override { return beside_s_ + (local_ ? local_->beside_s() : 0); }
   int compiles_at_once() const override { return opened_.compiles_at_once; }
   void compile_ahead(std::vector<const Plan*>& plans) override;
   Fields conditions() const override;
