@@ -66,13 +66,14 @@ def test_grouped_gemm_takes_codes_with_scales() -> None:
 
 
 @pytest.mark.parametrize("offsets", [[-5, 2, 100], [3, 1, 2], [7, 7, 7]])
-def test_offsets_out_of_range_touch_no_other_memory(offsets) -> None:
+def test_offsets_out_of_range_are_refused(offsets) -> None:
     a, w = np.ones((4, 8), "f"), np.ones((2, 3, 8), "f")
     room = np.full((6, 3), 7, "f")
-    dlblas.grouped_gemm(a, w, np.array(offsets), out=room[1:5])
-    assert (room[0] == 7).all()
-    assert (room[5] == 7).all()
-    dlblas.grouped_gemm(a, np.ones((4, 3), "f"), np.array(offsets))
+    with pytest.raises(ArgumentError, match="offsets is out of bounds at element"):
+        dlblas.grouped_gemm(a, w, np.array(offsets), out=room[1:5])
+    assert (room == 7).all()
+    with pytest.raises(ArgumentError, match="offsets is out of bounds at element"):
+        dlblas.grouped_gemm(a, np.ones((4, 3), "f"), np.array(offsets))
 
 
 def test_gradients_of_grouped_gemm() -> None:

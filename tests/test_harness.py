@@ -59,6 +59,8 @@ def test_one_wrong_element_is_found(monkeypatch: pytest.MonkeyPatch, op: str) ->
             array[at] = 0 if array[at] else 1
         elif array.dtype.kind == "i":
             array[at] += 1
+        elif array.dtype.itemsize == 2 or not np.isfinite(array[at]):  # the same
+            array[at] = 1 + 2 * abs(array[at]) if np.isfinite(array[at]) else 1
         else:
             array[at] += 0.01
 

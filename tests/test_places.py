@@ -120,7 +120,7 @@ def test_entries_that_no_sequence_uses_may_hold_anything() -> None:
     [
         ({"seq_lens": np.array([9, 3], np.int32)}, "page_table", r"at \[0, 2\].* 0 to 5.* got 99"),
         ({"seq_lens": np.array([5, 5], np.int32)}, "page_table", r"at \[1, 1\].* got -1"),
-        ({"seq_lens": np.array([13, 3], np.int32)}, "seq_lens", "at most 12"),
+        ({"seq_lens": np.array([-1, 13], np.int32)}, "seq_lens", "expected 0 to 12"),
     ],
 )
 def test_entries_that_a_sequence_uses_are_pages_of_the_cache(

@@ -14,9 +14,8 @@ struct PageTable {
   std::int64_t window;                // keys before a query that it sees; -1: all
 };
 
-/// On a CPU: refuses an entry of the table that a sequence uses and the cache has not, and a
-/// sequence longer than its pages. Entries behind a sequence's last page, and those before its
-/// window, may hold anything. Throws
+/// On a CPU: refuses an entry of the table that a sequence uses and the cache has not. Entries
+/// behind a sequence's last page, and those before its window, may hold anything. Throws
 /// Error(kArgument).
 void check_pages(const Args& args, const PageTable& pages);
 

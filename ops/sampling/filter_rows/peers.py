@@ -14,17 +14,19 @@ def filter_rows(
     renorm: bool = False,
 ) -> torch.Tensor:
     p = x.float() if probs else torch.softmax(x.float(), -1)
-    ordered, at = p.sort(-1, descending=True)
+    ordered = p.sort(-1, descending=True).values  # of equals all stay
     stays = torch.ones_like(ordered, dtype=torch.bool)
     if top_k is not None:
-        place = torch.arange(p.shape[-1], device=x.device)
-        stays = place < top_k[..., None].clamp(min=1)
+        last = top_k[..., None].long().clamp(1, p.shape[-1]) - 1
+        stays = ordered >= ordered.gather(-1, last)
     if top_p is not None:
         left = ordered.where(stays, 0)
-        stays = stays & (left.cumsum(-1) - left < top_p[..., None] * left.sum(-1, keepdim=True))
+        before = left.cumsum(-1) - left
+        reached = stays & (before < top_p[..., None] * left.sum(-1, keepdim=True))
+        stays = stays & (ordered >= ordered.where(reached, torch.inf).amin(-1, keepdim=True))
     if min_p is not None:
         stays = stays & (ordered >= min_p[..., None] * ordered[..., :1])
-    stays = torch.zeros_like(stays).scatter(-1, at, stays)
+    stays = p >= ordered.where(stays, torch.inf).amin(-1, keepdim=True)
     if not renorm:
         return x.where(stays, 0 if probs else -torch.inf)
     p = p.where(stays, 0)
