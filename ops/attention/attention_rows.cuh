@@ -43,6 +43,7 @@ __global__ void __launch_bounds__(C.warps * 32)
   const bool sees = all.first < all.end;
   const float scale = sees ? scale_of<S>(p, t, kv_head) : p.scale;
   const float factor = factor_of<S>(scale);
+  const float of_values = is_f8(S.from) && sees ? descale_of(p, 2, t, kv_head) : 1;
 
 #pragma unroll 1
   for (int32_t pass = 0; pass == 0 || pass < p.dv; pass += kPass) {
@@ -129,9 +130,7 @@ __global__ void __launch_bounds__(C.warps * 32)
       const int32_t head = t.head_of(p, own + r);
       const int64_t to = batch * p.o_at[0] + at * p.o_at[1] + head * p.o_at[2];
       float inverse = total == 0 ? 0.0f : 1 / total;
-      if constexpr (is_f8(S.from)) {
-        if (sees) inverse *= descale_of(p, 2, t, kv_head);
-      }
+      if constexpr (is_f8(S.from)) inverse *= of_values;
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         const int32_t column = pass + c * 32 + lane;
