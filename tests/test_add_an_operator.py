@@ -221,16 +221,19 @@ def test_their_pages(tree: pathlib.Path) -> None:
     """The documentation site has them, each letter with a meaning; the table of operators takes a
     row for each when it is made again, and needs no other hand."""
     pytest_in(tree, "tests/test_website.py", least=10)
-    page = tree / "docs" / "all_operators.md"
-    before = page.read_text(encoding="utf-8")
+    pages = [tree / "README.md", tree / "docs" / "all_operators.md"]
+    before = [page.read_text(encoding="utf-8") for page in pages]
     try:
-        run(sys.executable, "tools/figures.py", "--file", "docs/all_operators.md", cwd=tree)
-        after = page.read_text(encoding="utf-8")
+        for page in pages:
+            run(sys.executable, "tools/figures.py", "--file", str(page.relative_to(tree)), cwd=tree)
+        after = [page.read_text(encoding="utf-8") for page in pages]
         pytest_in(tree, "-k", "tables_have_every", "tests/test_docs.py", least=0)
     finally:
-        page.write_text(before, encoding="utf-8")
+        for page, text in zip(pages, before, strict=True):
+            page.write_text(text, encoding="utf-8")
     for op in ADDED:
-        assert after.count(f"| `{op}` |") == 1 and f"| `{op}` |" not in before, op
+        assert after[1].count(f"| `{op}` |") == 1 and f"| `{op}` |" not in before[1], op
+    assert "| gated (1) |" in after[0] and "| gated (1) |" not in before[0]
 
 
 def test_the_registrys_programs(tree: pathlib.Path) -> None:
