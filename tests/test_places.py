@@ -90,6 +90,13 @@ def test_the_words_name_the_element_and_its_bounds() -> None:
     )
 
 
+def test_the_largest_number_is_no_negative_one() -> None:
+    positions = np.array([3, 0, 2**63 - 1, 0])[::2]  # strided: no fast pass
+    q, k = np.zeros((2, 4, 8), np.float32), np.zeros((2, 1, 8), np.float32)
+    with pytest.raises(dlblas.errors.ArgumentError, match="at element 1; expected at most 15"):
+        dlblas.rope(q, k, positions, np.zeros((16, 8), np.float32))
+
+
 def paged(**changed: Any) -> Any:
     """Two sequences, of 5 and 3 tokens, in pages of 4."""
     given = {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 
-#include "core/element.hpp"
 #include "core/error.hpp"
 #include "core/schema.hpp"
 #include "dispatch/errors.hpp"
@@ -27,11 +27,15 @@ Span span_of(const void* data, std::int64_t count) {
   return {least, most};
 }
 
-// Element i of a tensor in row-major order.
+// Element i of a tensor in row-major order, exactly: f64 has no 2^63 - 1.
 std::int64_t element(const TensorView& t, std::int64_t i) {
   std::int64_t at = 0;
   for (int d = t.rank; d-- > 0; i /= t.shape[d]) at += i % t.shape[d] * t.strides[d];
-  return static_cast<std::int64_t>(load_element(t, at));
+  const auto read = [&]<typename V>(V value) {
+    std::memcpy(&value, static_cast<const V*>(t.data) + at, sizeof value);
+    return static_cast<std::int64_t>(value);
+  };
+  return t.dtype == DType::kI32 ? read(std::int32_t{}) : read(std::int64_t{});
 }
 
 bool contiguous(const TensorView& t) {

@@ -20,7 +20,8 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "Those of flash_attention_lse. Rows of q behind the last sequence have o = 0 and "
             "lse = −inf. Lengths are read on the device: nothing waits for them, and a captured "
-            "graph serves others. The first offset counts as 0; what leaves 0 … T is clamped."
+            "graph serves others. The first offset counts as 0; what "
+            "leaves 0 … T is refused on a CPU and clamped on a GPU."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (softcap other "
