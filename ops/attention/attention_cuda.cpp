@@ -266,12 +266,15 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
   static constexpr const char* kEntry = "dlblas::attention::attention_wgmma";
   static constexpr const char* kConfigName = "dlblas::attention::AttentionWgmmaConfig";
   static constexpr std::int32_t kMinArch = 90;
-  static constexpr int kRows = 128, kThreads = 384;
 
   static const ConfigTable<Config>& table() {
-    static const auto* knobs =
-        new ConfigTable<Config>{field<&Config::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176}),
-                                field<&Config::stages>("stages", {2, 3})};
+    static const auto* knobs = new ConfigTable<Config>{
+        field<&Config::groups>("groups", {2, 3}),
+        field<&Config::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176, 192}),
+        field<&Config::stages>("stages", {2, 3, 4}),
+        field<&Config::queries>("queries", {1, 2}),
+        field<&Config::turns>("turns", {0, 1}),
+        field<&Config::persistent>("persistent", {0, 1})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
@@ -294,13 +297,15 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
   }
   static Support same_bits(const Query&) { return Support::no("cuda_mma adds in another order"); }
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
+  static int rows_of(const Config& c) { return c.groups * 64; }
   static std::int64_t bytes(const Query& q, const Config& c) {
     const std::int64_t d = dim(q, op_of(q).d);
-    return 1024 + kRows * d * 2 + std::int64_t{4} * c.stages * c.keys * d + 512;
+    return 1024 + std::int64_t{2} * c.queries * rows_of(c) * d +
+           std::int64_t{4} * c.stages * c.keys * d + 512;
   }
   static bool fits(const Query& q, const Config& c) {
     const std::int64_t d = dim(q, op_of(q).d);
-    return bytes(q, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= 204;
+    return bytes(q, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= (c.groups == 2 ? 204 : 130);
   }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
@@ -308,9 +313,9 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
                   [copy](const Config& c) { return fits(copy, c); });
   }
   static Config preset(const Query& q) {
-    Config c;
-    if (dim(q, op_of(q).d) == 256) c.keys = 80;
-    return c;
+    const std::int64_t d = dim(q, op_of(q).d);
+    if (d == 64) return {3, 128, 2, 2, true, true};
+    return {2, d == 256 ? 80 : 128, 2, 1, false, true};
   }
   static double milliseconds(const Query& q, const Config&) {
     // It reaches 0.55 to 0.7 of the peak (H200, 25 November 2026: 530 TFLOP/s, D = 128, causal, 4k;
@@ -376,13 +381,14 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
     cuda::Launch how;
     AttentionWgmmaParams g{};
     g.p = tensors_of(op, args);
-    g.p.tiles = static_cast<std::int32_t>(op.packed() ? g.p.q_rows / kRows + g.p.batches + 1
-                                                      : (g.p.q_rows + kRows - 1) / kRows);
+    const int rows = rows_of(s.config);
+    g.p.tiles = static_cast<std::int32_t>(op.packed() ? g.p.q_rows / rows + g.p.batches + 1
+                                                      : (g.p.q_rows + rows - 1) / rows);
     const std::int64_t batches = op.packed() ? 1 : call.batches;
     const std::int64_t grid = g.p.tiles * call.all_heads() * batches;
     if (grid == 0 || g.p.q_rows == 0) return 0;
     const bool walked =
-        encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, kRows) &&
+        encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, rows) &&
         encode(g.k, call.k, g.p.k_rows, call.heads, batches, call.d, s.config.keys) &&
         encode(g.v, call.v, g.p.k_rows, call.heads, batches, call.d, s.config.keys);
     if (!walked) {
@@ -392,7 +398,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
       how.shared_bytes = static_cast<unsigned>(other.shared_bytes);
       return cuda::launch(*kernel.entries[1], how, p, context.stream);
     }
-    how.grid.x = static_cast<unsigned>(grid), how.block.x = kThreads;
+    g.p.grid = static_cast<std::int32_t>(grid);
+    how.grid.x = static_cast<unsigned>(
+        s.config.persistent ? std::min<std::int64_t>(grid, s.units) : grid);
+    how.block.x = static_cast<unsigned>((s.config.groups + 1) * 128);
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
     return cuda::launch(*kernel.entries[0], how, g, context.stream);
   }

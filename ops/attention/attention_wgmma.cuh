@@ -1,8 +1,8 @@
 // Attention by Hopper's WGMMA: f16 and bf16, heads of 64, 128 or 256, rows at multiples of 16
-// bytes. A block has 128 rows of a head: two warpgroups multiply, 64 rows each, and one thread
-// copies, through rings of K and V. Blocks of keys are met last to first. Those that every row sees
-// whole are overlapped: scores of one beside P·V of the one before. The others, at the edges of
-// masks and sequences, go alone, and are looked through for values of V that are not finite, as in
+// bytes. A block walks tiles of 128 or 192 rows of a head: two or three warpgroups multiply, 64
+// rows each, and one thread copies, through rings of Q, K and V, and tells the others what comes.
+// Blocks of keys are met last to first, scores of one beside P·V of the one before. Values of V of
+// a block that some row does not see whole are looked through for those that are not finite, as in
 // attention_mma.cuh. In: AttentionWgmmaParams. Out: o and lse. Numerics: as attention_mma.cuh.
 // Deterministic. Flow: call > validate > select > compile > [launch].
 // Read next: attention_tile.cuh, device/wgmma.cuh.
@@ -18,8 +18,8 @@ namespace dlblas::attention {
 
 namespace wgmma_detail {
 
-inline constexpr int kGroups = 2, kRows = kGroups * 64, kThreads = (kGroups + 1) * 128;
-inline constexpr int kConsumers = kGroups * 128;
+constexpr int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
+constexpr int threads_of(const AttentionWgmmaConfig& c) { return (c.groups + 1) * 128; }
 
 __device__ __forceinline__ void load_box(void* to, const TensorMap& map, Mbarrier& full,
                                          int32_t column, int32_t row, int32_t head, int32_t batch) {
@@ -30,77 +30,125 @@ __device__ __forceinline__ void load_box(void* to, const TensorMap& map, Mbarrie
       : "memory");
 }
 
-/// Barriers of the multiplying threads alone.
-__device__ __forceinline__ void consumers_wait() {
-  asm volatile("barrier.cta.sync 1, 256;" ::: "memory");
+/// Named barriers: 1 of all threads that multiply, 2 … of each warpgroup, 5 … of turns.
+template <int kThreads>
+__device__ __forceinline__ void barrier_wait(int32_t barrier) {
+  asm volatile("barrier.cta.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
-__device__ __forceinline__ bool consumers_any(bool mine) {
+template <int kThreads>
+__device__ __forceinline__ void barrier_arrive(int32_t barrier) {
+  asm volatile("barrier.cta.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
+}
+/// Of a warpgroup.
+__device__ __forceinline__ bool group_any(int32_t group, bool mine) {
   uint32_t any;
   asm volatile(
-      "{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\t"
-      "barrier.cta.red.or.pred q, 1, 256, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"
+      "{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %2, 0;\n\t"
+      "barrier.cta.red.or.pred q, %1, 128, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"
       : "=r"(any)
-      : "r"(static_cast<uint32_t>(mine))
+      : "r"(group + 2), "r"(static_cast<uint32_t>(mine))
       : "memory");
   return any != 0;
 }
 
+/// What the copying thread tells the others: a tile, or that there is none.
+struct alignas(16) Slot {
+  Tile tile;
+  int32_t more;
+};
+
 template <AttentionTraits S, AttentionWgmmaConfig C>
 struct Shared {
-  static constexpr int kQuery = kRows * S.d * 2, kBlock = C.keys * S.d * 2;
+  static constexpr int kQuery = rows_of(C) * S.d * 2, kBlock = C.keys * S.d * 2;
   unsigned char *q, *k, *v;  // each tile: d / 64 columns of rows of 128 bytes
-  Mbarrier *q_full, *k_full, *k_empty, *v_full, *v_empty;
+  Slot* slots;
+  Mbarrier *slot_full, *slot_empty, *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
 
   __device__ __forceinline__ explicit Shared(unsigned char* raw) {
     q = raw + (1024 - shared_address(raw) % 1024) % 1024;
-    k = q + kQuery;
+    k = q + C.queries * kQuery;
     v = k + C.stages * kBlock;
-    q_full = reinterpret_cast<Mbarrier*>(v + C.stages * kBlock);
-    k_full = q_full + 1, k_empty = k_full + C.stages;
+    slots = reinterpret_cast<Slot*>(v + C.stages * kBlock);
+    slot_full = reinterpret_cast<Mbarrier*>(slots + 2), slot_empty = slot_full + 2;
+    q_full = slot_empty + 2, q_empty = q_full + C.queries;
+    k_full = q_empty + C.queries, k_empty = k_full + C.stages;
     v_full = k_empty + C.stages, v_empty = v_full + C.stages;
+    static_assert(2 * sizeof(Slot) + (4 + 2 * C.queries + 4 * C.stages) * 8 <= 512);
   }
   __device__ __forceinline__ void start() const {
-    q_full->init(1);
+    constexpr int kWarps = C.groups * 4;
+    for (int s = 0; s < 2; ++s) slot_full[s].init(1), slot_empty[s].init(kWarps);
+    for (int s = 0; s < C.queries; ++s) q_full[s].init(1), q_empty[s].init(kWarps);
     for (int s = 0; s < C.stages; ++s) {
       k_full[s].init(1), v_full[s].init(1);
-      k_empty[s].init(kConsumers / 32), v_empty[s].init(kConsumers / 32);
+      k_empty[s].init(kWarps), v_empty[s].init(kWarps);
     }
     fence_mbarrier_init();
   }
 };
+/// The keys that a tile's rows see, in blocks: [first, end), and those that every row sees whole.
+struct Blocks {
+  int32_t first, end, clean_from, clean_to;
+};
+template <AttentionWgmmaConfig C>
+__device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile& t) {
+  const int32_t last = min(t.first + rows_of(C), t.q_rows) - 1;
+  const KeyRange lowest = visible(p, t, t.first), highest = visible(p, t, last);
+  return {lowest.first / C.keys, (highest.end + C.keys - 1) / C.keys,
+          (highest.first + C.keys - 1) / C.keys, lowest.end / C.keys};
+}
 __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
 
-/// The copying thread: K(last), Q, then K one block ahead of V.
+/// The copying thread. Of a tile: its slot, K(last), Q, then K one block ahead of V.
 template <AttentionTraits S, AttentionWgmmaConfig C>
-__device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Shared<S, C>& shared,
-                                        const Tile& t, int32_t begin, int32_t end) {
-  const int32_t batch = S.packed_sequences ? 0 : t.batch, kv_head = t.head / g.p.group;
+__device__ __forceinline__ void produce(const AttentionWgmmaParams& g,
+                                        const Shared<S, C>& shared) {
   RingPlace<C.stages> k_at, v_at;
-  const auto load = [&](const TensorMap& map, unsigned char* ring, Mbarrier* full, Mbarrier* empty,
-                        RingPlace<C.stages>& at, int32_t n) {
-    empty[at.stage].wait(at.parity ^ 1);
-    full[at.stage].arrive_expect_tx(Shared<S, C>::kBlock);
-    unsigned char* to = ring + at.stage * Shared<S, C>::kBlock;
+  RingPlace<C.queries> q_at;
+  RingPlace<2> slot;
+  const auto tell = [&](const Slot& what) {
+    shared.slot_empty[slot.stage].wait(slot.parity ^ 1);
+    shared.slots[slot.stage] = what;
+    shared.slot_full[slot.stage].arrive();
+    slot.advance();
+  };
+#pragma unroll 1
+  for (uint32_t index = blockIdx.x; index < static_cast<uint32_t>(g.p.grid); index += gridDim.x) {
+    const Tile t = tile_at<S.packed_sequences, rows_of(C)>(g.p, index);
+    if (t.empty(g.p)) continue;
+    tell({t, 1});
+    const Blocks b = blocks_of<C>(g.p, t);
+    if (b.first >= b.end) continue;
+    const int32_t batch = S.packed_sequences ? 0 : t.batch, kv_head = t.head / g.p.group;
+    const auto load = [&](const TensorMap& map, unsigned char* ring, Mbarrier* full,
+                          Mbarrier* empty, RingPlace<C.stages>& at, int32_t n) {
+      empty[at.stage].wait(at.parity ^ 1);
+      full[at.stage].arrive_expect_tx(Shared<S, C>::kBlock);
+      unsigned char* to = ring + at.stage * Shared<S, C>::kBlock;
+#pragma unroll
+      for (int c = 0; c < S.d / 64; ++c)
+        load_box(to + c * C.keys * 128, map, full[at.stage], c * 64, t.k_from + n * C.keys, kv_head,
+                 batch);
+      at.advance();
+    };
+    load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, b.end - 1);
+    shared.q_empty[q_at.stage].wait(q_at.parity ^ 1);
+    shared.q_full[q_at.stage].arrive_expect_tx(Shared<S, C>::kQuery);
 #pragma unroll
     for (int c = 0; c < S.d / 64; ++c)
-      load_box(to + c * C.keys * 128, map, full[at.stage], c * 64, t.k_from + n * C.keys, kv_head,
-               batch);
-    at.advance();
-  };
-  load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, end - 1);
-  shared.q_full->arrive_expect_tx(Shared<S, C>::kQuery);
-#pragma unroll
-  for (int c = 0; c < S.d / 64; ++c)
-    load_box(shared.q + c * kRows * 128, g.q, *shared.q_full, c * 64, t.q_from + t.first, t.head,
-             batch);
+      load_box(shared.q + q_at.stage * Shared<S, C>::kQuery + c * rows_of(C) * 128, g.q,
+               shared.q_full[q_at.stage], c * 64, t.q_from + t.first, t.head, batch);
+    q_at.advance();
 #pragma unroll 1
-  for (int32_t n = end - 2; n >= begin; --n) {
-    load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
-    load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, n + 1);
+    for (int32_t n = b.end - 2; n >= b.first; --n) {
+      load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
+      load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, n + 1);
+    }
+    load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, b.first);
   }
-  load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, begin);
+  tell({{}, 0});
 }
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
@@ -111,17 +159,19 @@ struct Consumer {
 
   const AttentionParams& p;
   const Shared<S, C>& shared;
-  int32_t column;  // of this thread's first keys in a block
+  int32_t group, column;  // of this thread's first keys in a block
   uint64_t q, k, v;
   RingPlace<C.stages> k_at, v_at;
+  RingPlace<C.queries> q_at;
   KeyRange seen[2];
   float factor, most[2], sum[2], rescale[2];
 
   __device__ __forceinline__ void scores(float (&s)[kN / 2]) {
+    const uint64_t rows = wgmma_advance(q, q_at.stage * Shared<S, C>::kQuery);
     const uint64_t block = wgmma_advance(k, k_at.stage * kBlock);
 #pragma unroll
     for (int c = 0; c < kD / 64; ++c)
-      wgmma_row<kN, kInput>(s, wgmma_advance(q, c * kRows * 128),
+      wgmma_row<kN, kInput>(s, wgmma_advance(rows, c * rows_of(C) * 128),
                             wgmma_advance(block, c * kN * 128), c > 0);
     wgmma_commit();
   }
@@ -138,14 +188,13 @@ struct Consumer {
   }
 
   /// Scores of block n become numerators.
-  template <bool kClean>
-  __device__ __forceinline__ void softmax(float (&s)[kN / 2], int32_t n) {
+  __device__ __forceinline__ void softmax(float (&s)[kN / 2], int32_t n, bool clean) {
     const int32_t first_key = n * kN + column;
     if (kStaged<S> || p.scale <= 0) {
 #pragma unroll
       for (int i = 0; i < kN / 2; ++i) s[i] = score<S>(p, s[i], 0, 0);
     }
-    if constexpr (!kClean) {
+    if (!clean) {
       const int32_t end0 = seen[0].end - first_key, end1 = seen[1].end - first_key;
       const int32_t from0 = seen[0].first - first_key, from1 = seen[1].first - first_key;
 #pragma unroll
@@ -200,18 +249,24 @@ struct Consumer {
         : "memory");
   }
 
-  /// Where two values of V lie.
-  __device__ __forceinline__ uint32_t* word(int32_t key, int32_t at) const {
-    unsigned char* tile = shared.v + v_at.stage * kBlock + at / 64 * kN * 128;
-    return reinterpret_cast<uint32_t*>(tile + swizzle_128(key * 128 + at % 64 * 2));
+  /// Where eight values of V lie.
+  __device__ __forceinline__ uint32_t eight(int32_t key, int32_t at) const {
+    const uint32_t tile = shared_address(shared.v) + v_at.stage * kBlock + at / 64 * kN * 128;
+    return tile + swizzle_128(key * 128 + at % 64 * 2);
   }
-  /// Values of V that are not finite go into o by themselves, and become 0 in the block.
-  __device__ __forceinline__ void take_out(float (&o)[kD / 2], int32_t n, int32_t thread) {
-    constexpr int kWords = kD / 2;
+  /// Values of V that are not finite go into o by themselves, and become 0 in the block. Each
+  /// warpgroup looks for itself; none changes the block before all have found the same.
+  __device__ __forceinline__ void take_out(float (&o)[kD / 2], int32_t n) {
+    constexpr int kEights = kD / 8, kThreads = C.groups * 128;
+    shared.v_full[v_at.stage].wait(v_at.parity);
     bool found = false;
-    for (int i = thread; i < kN * kWords; i += kConsumers)
-      found |= not_finite<S.type>(*word(i / kWords, i % kWords * 2));
-    if (!consumers_any(found)) return;
+    for (int i = static_cast<int>(threadIdx.x) % 128; i < kN * kEights; i += 128) {
+      uint32_t words[4];
+      load_shared(words, eight(i / kEights, i % kEights * 8));
+#pragma unroll
+      for (const uint32_t w : words) found |= not_finite<S.type>(w);
+    }
+    if (!group_any(group, found)) return;
 #pragma unroll 1
     for (int key = 0; key < kN; ++key) {
       const int32_t at = n * kN + key;
@@ -232,18 +287,26 @@ struct Consumer {
         }
       }
     }
-    consumers_wait();
-    for (int i = thread; i < kN * kWords; i += kConsumers) {
-      uint32_t* w = word(i / kWords, i % kWords * 2);
-      *w = finite_part<S.type>(*w);
+    barrier_wait<kThreads>(1);
+    for (int i = static_cast<int>(threadIdx.x) - 128; i < kN * kEights; i += kThreads) {
+      uint32_t words[4];
+      const uint32_t place = eight(i / kEights, i % kEights * 8);
+      load_shared(words, place);
+#pragma unroll
+      for (uint32_t& w : words) w = finite_part<S.type>(w);
+      store_shared(place, words);
     }
     fence_async_shared();
-    consumers_wait();
+    barrier_wait<kThreads>(1);
   }
 
-  /// A block that some row does not see whole, nothing beside it.
-  __device__ __forceinline__ void meet_alone(float (&o)[kD / 2], float (&s)[kN / 2],
-                                             uint32_t (&a)[kN / 4], int32_t n, int32_t thread) {
+  /// All blocks of a tile, last to first.
+  __device__ __forceinline__ void meet(float (&o)[kD / 2], const Blocks& b) {
+    float s[kN / 2];
+    uint32_t a[kN / 4];
+    int32_t n = b.end - 1;
+    const auto clean = [&] { return n >= b.clean_from && n < b.clean_to; };
+    shared.q_full[q_at.stage].wait(q_at.parity);
     shared.k_full[k_at.stage].wait(k_at.parity);
     wgmma_fence();
     scores(s);
@@ -251,45 +314,25 @@ struct Consumer {
     wgmma_pin(s);
     release(shared.k_empty[k_at.stage]);
     k_at.advance();
-    softmax<false>(s, n);
-    rescale_sums(o);
-    pack(a, s);
-    shared.v_full[v_at.stage].wait(v_at.parity);
-    take_out(o, n, thread);
-    wgmma_fence();
-    values(o, a);
-    wgmma_wait<0>();
-    wgmma_pin(o);
-    release(shared.v_empty[v_at.stage]);
-    v_at.advance();
-  }
-
-  /// Blocks [begin, end), each seen whole, last to first.
-  __device__ __forceinline__ void meet(float (&o)[kD / 2], float (&s)[kN / 2],
-                                       uint32_t (&a)[kN / 4], int32_t begin, int32_t end) {
-    shared.k_full[k_at.stage].wait(k_at.parity);
-    wgmma_fence();
-    scores(s);
-    wgmma_wait<0>();
-    wgmma_pin(s);
-    release(shared.k_empty[k_at.stage]);
-    k_at.advance();
-    softmax<true>(s, end - 1);
-    rescale_sums(o);
+    softmax(s, n, clean());
     pack(a, s);
 #pragma unroll 1
-    for (int32_t n = end - 2; n >= begin; --n) {
+    while (n > b.first) {
+      if (!clean()) take_out(o, n);
+      --n;
       shared.k_full[k_at.stage].wait(k_at.parity);
+      if constexpr (C.turns) barrier_wait<256>(group + 5);
       wgmma_fence();
       scores(s);
       shared.v_full[v_at.stage].wait(v_at.parity);
       wgmma_fence();
       values(o, a);
+      if constexpr (C.turns) barrier_arrive<256>(group + 1 == C.groups ? 5 : group + 6);
       wgmma_wait<1>();
       wgmma_pin(s);
       release(shared.k_empty[k_at.stage]);
       k_at.advance();
-      softmax<true>(s, n);
+      softmax(s, n, clean());
       hold();
       wgmma_wait<0>();
       wgmma_pin(o);
@@ -298,6 +341,9 @@ struct Consumer {
       v_at.advance();
       pack(a, s);
     }
+    release(shared.q_empty[q_at.stage]);
+    q_at.advance();
+    if (!clean()) take_out(o, n);
     shared.v_full[v_at.stage].wait(v_at.parity);
     wgmma_fence();
     values(o, a);
@@ -306,105 +352,106 @@ struct Consumer {
     release(shared.v_empty[v_at.stage]);
     v_at.advance();
   }
+
+  /// This thread's two rows of o and their logarithms of sums.
+  __device__ __forceinline__ void store(float (&o)[kD / 2], const Tile& t, int32_t own,
+                                        int32_t rows) {
+    const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float all = sum[r];
+      all += __shfl_xor_sync(0xffffffffu, all, 1);
+      all += __shfl_xor_sync(0xffffffffu, all, 2);
+      const float inverse = all == 0 ? 0.0f : 1 / all;
+      const int32_t row = own + 8 * r;
+      const int64_t at = t.q_from + static_cast<int64_t>(t.first) + row;
+      const int64_t batch = S.packed_sequences ? 0 : t.batch;
+      uint16_t* const out = static_cast<uint16_t*>(p.o) + batch * p.o_at[0] + at * p.o_at[1] +
+                            t.head * p.o_at[2] + lane * 8;
+#pragma unroll
+      for (int i = 0; i < kD / 8; i += 4) {
+        uint32_t words[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          words[j] = pack_pair<S.type>(o[4 * (i + j) + 2 * r] * inverse,
+                                       o[4 * (i + j) + 2 * r + 1] * inverse);
+        gather_quad(words);
+        if (row < rows)
+          *reinterpret_cast<uint4*>(out + i * 8) = {words[0], words[1], words[2], words[3]};
+      }
+      if (row < rows && lane == 0)
+        store_lse(p, t, t.head, at,
+                  all == 0 ? minus_infinity() : fmaf(most[r], factor, log2f(all)) * 0.693147181f);
+    }
+  }
 };
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void consume(const AttentionWgmmaParams& g, const Shared<S, C>& shared,
-                                        const Tile& t, int32_t rows, int32_t begin, int32_t end,
-                                        int32_t clean_from, int32_t clean_to, int32_t group) {
-  constexpr int kD = S.d;
-  const AttentionParams& p = g.p;
-  const int32_t thread = static_cast<int32_t>(threadIdx.x) - 128, lane = thread % 32;
-  const int32_t own = group * 64 + thread % 128 / 32 * 16 + lane / 4;
-  Consumer<S, C> c{p,
+                                        int32_t group) {
+  const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, lane = thread % 32;
+  const int32_t own = group * 64 + thread / 32 * 16 + lane / 4;
+  Consumer<S, C> c{g.p,
                    shared,
+                   group,
                    lane % 4 * 2,
                    wgmma_tile_k(shared.q + group * 64 * 128),
                    wgmma_tile_k(shared.k),
                    wgmma_tile_mn(shared.v, C.keys * 128)};
-  c.factor = factor_of<S>(p);
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    c.seen[r] = visible(p, t, t.first + min(own + 8 * r, rows - 1));
-    c.most[r] = minus_infinity(), c.sum[r] = 0;
-  }
-  float o[kD / 2], s[C.keys / 2];
-  uint32_t a[C.keys / 4];
-#pragma unroll
-  for (float& x : o) x = 0;
-  if (begin < end) shared.q_full->wait(0);
-  // Uniform to the compiler: loop counts and descriptors stay in uniform registers.
-  const int32_t from = __reduce_min_sync(0xffffffffu, max(begin, min(clean_from, end)));
-  const int32_t to = __reduce_min_sync(0xffffffffu, max(from, min(clean_to, end)));
-  const int32_t first = __reduce_min_sync(0xffffffffu, begin);
-  int32_t n = __reduce_min_sync(0xffffffffu, end) - 1;
+  c.factor = factor_of<S>(g.p);
+  if constexpr (C.turns)
+    if (group == 0) barrier_arrive<256>(5);
+  RingPlace<2> slot;
 #pragma unroll 1
-  for (int part = 0; part < 2; ++part) {
-    const int32_t last = part == 0 ? to : first;
-#pragma unroll 1
-    for (; n >= last; --n) c.meet_alone(o, s, a, n, thread);
-    if (part == 0 && from < to) {
-      c.meet(o, s, a, from, to);
-      n = from - 1;
+  while (true) {
+    shared.slot_full[slot.stage].wait(slot.parity);
+    const Slot now = shared.slots[slot.stage];
+    __syncwarp();
+    release(shared.slot_empty[slot.stage]);
+    slot.advance();
+    if (!now.more) return;
+    const Tile& t = now.tile;
+    const int32_t rows = min(rows_of(C), t.q_rows - t.first);
+    Blocks b = blocks_of<C>(g.p, t);
+    // Uniform to the compiler: loop counts and descriptors stay in uniform registers.
+    b.first = __reduce_min_sync(0xffffffffu, b.first), b.end = __reduce_min_sync(~0u, b.end);
+    b.clean_from = __reduce_min_sync(0xffffffffu, b.clean_from);
+    b.clean_to = __reduce_min_sync(0xffffffffu, b.clean_to);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      c.seen[r] = visible(g.p, t, t.first + min(own + 8 * r, rows - 1));
+      c.most[r] = minus_infinity(), c.sum[r] = 0;
     }
-  }
-
+    float o[S.d / 2];
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    float all = c.sum[r];
-    all += __shfl_xor_sync(0xffffffffu, all, 1);
-    all += __shfl_xor_sync(0xffffffffu, all, 2);
-    const float inverse = all == 0 ? 0.0f : 1 / all;
-    const int32_t row = own + 8 * r;
-    const int64_t at = t.q_from + static_cast<int64_t>(t.first) + row;
-    const int64_t batch = S.packed_sequences ? 0 : t.batch;
-    uint16_t* const out = static_cast<uint16_t*>(p.o) + batch * p.o_at[0] + at * p.o_at[1] +
-                          t.head * p.o_at[2] + lane % 4 * 8;
-#pragma unroll
-    for (int i = 0; i < kD / 8; i += 4) {
-      uint32_t words[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        words[j] = pack_pair<S.type>(o[4 * (i + j) + 2 * r] * inverse,
-                                     o[4 * (i + j) + 2 * r + 1] * inverse);
-      gather_quad(words);
-      if (row < rows)
-        *reinterpret_cast<uint4*>(out + i * 8) = {words[0], words[1], words[2], words[3]};
-    }
-    if (row < rows && lane % 4 == 0)
-      store_lse(p, t, t.head, at,
-                all == 0 ? minus_infinity() : fmaf(c.most[r], c.factor, log2f(all)) * 0.693147181f);
+    for (float& x : o) x = 0;
+    if (b.first < b.end) c.meet(o, b);
+    c.store(o, t, own, rows);
   }
 }
 
 }  // namespace wgmma_detail
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
-__global__ void __launch_bounds__(wgmma_detail::kThreads, 1)
+__global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
     attention_wgmma(const __grid_constant__ AttentionWgmmaParams g) {
   using namespace wgmma_detail;
   static_assert(S.d == S.dv && S.bias == DType::kAbsent && C.keys % 16 == 0);
+  static_assert(C.groups == 2 || C.groups == 3);
   extern __shared__ unsigned char raw[];
   const Shared<S, C> shared(raw);
-  const AttentionParams& p = g.p;
-  const Tile t = tile_at<S.packed_sequences, kRows>(p, blockIdx.x);
-  if (t.empty(p)) return;
   if (threadIdx.x == 0) {
     tma_prefetch_map(g.q), tma_prefetch_map(g.k), tma_prefetch_map(g.v);
     shared.start();
   }
   __syncthreads();
-  const int32_t rows = min(kRows, t.q_rows - t.first);
-  const KeyRange lowest = visible(p, t, t.first), highest = visible(p, t, t.first + rows - 1);
-  const int32_t begin = lowest.first / C.keys, end = (highest.end + C.keys - 1) / C.keys;
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   if (group == 0) {
-    release_registers<24>();
-    if (threadIdx.x == 0 && begin < end) produce<S, C>(g, shared, t, begin, end);
+    release_registers<C.groups == 2 ? 24 : 32>();
+    if (threadIdx.x == 0) produce<S, C>(g, shared);
   } else {
-    take_registers<240>();
-    consume<S, C>(g, shared, t, rows, begin, end, (highest.first + C.keys - 1) / C.keys,
-                  lowest.end / C.keys, group - 1);
+    take_registers<C.groups == 2 ? 240 : 160>();
+    consume<S, C>(g, shared, group - 1);
   }
 }
 
