@@ -44,9 +44,6 @@ constexpr int decode_warp_bytes(const PagedTraits& s, const PagedDecodeConfig& c
   const int sums = decode_rows(s) * (s.width + 4) * 4;
   return ring > sums ? ring : sums;
 }
-/// Threads that join the parts of a row, each four columns of a share of them.
-constexpr int join_threads(const PagedTraits& s) { return s.width / 4 * (s.width > 128 ? 4 : 8); }
-
 /// Strides in elements, in the order of the schema's dimensions. Absent tensors are null.
 struct PagedParams {
   const void *q, *k, *v;

@@ -17,6 +17,7 @@
 #include "device/reduce.cuh"
 #include "device/shared.cuh"
 #include "ops/attention/f8_pair.cuh"
+#include "ops/attention/join_parts.cuh"
 #include "ops/attention/paged_attention_lse/paged_keys.cuh"
 
 namespace dlblas::attention {
@@ -493,18 +494,13 @@ __global__ void __launch_bounds__(C.warps* kWarp, C.blocks)
   }
 }
 
-/// Joins the parts of paged_decode: a block has a row of a tile, and each kShares-th of its threads
-/// the same columns of other parts: loads of parts wait for each other as little as can be.
+/// Joins the parts of paged_decode: a block has a row of a tile.
 template <PagedTraits S, PagedDecodeConfig C>
-__global__ void __launch_bounds__(join_threads(S)) paged_join(const __grid_constant__ PagedParams p) {
-  constexpr int kMost = S.ragged || S.group > decode_rows(S) ? decode_rows(S) : S.group;
-  constexpr int kRows = decode_rows(S), kQuads = S.width / 4, kShares = join_threads(S) / kQuads;
-  __shared__ float4 values[kShares][kQuads];
-  __shared__ float maxima[kShares], totals[kShares];
+__global__ void __launch_bounds__(join_threads(S.width))
+    paged_join(const __grid_constant__ PagedParams p) {
+  constexpr int kRows = decode_rows(S), kMost = S.ragged || S.group > kRows ? kRows : S.group;
   const uint32_t unit = blockIdx.x / kMost;
   const int r = static_cast<int>(blockIdx.x - unit * kMost);
-  const int share = static_cast<int>(threadIdx.x) / kQuads;
-  const int quad = static_cast<int>(threadIdx.x) % kQuads, d = quad * 4;
   const auto tile = static_cast<int32_t>(unit / static_cast<uint32_t>(p.heads));
   const int head = static_cast<int>(unit) - tile * p.heads;
   launch_dependents();
@@ -521,65 +517,20 @@ __global__ void __launch_bounds__(join_threads(S)) paged_join(const __grid_const
   const int32_t t = sequence.begin + (at.first + r) / S.group;
   const int h = head * S.group + (at.first + r) % S.group;
 
-  const float sink = p.sinks && !blind ? p.sinks[h * p.sinks_at] * kLog2E : nothing();
   const float descale = p.v_scale ? *p.v_scale : 1.0f;
-  const float* const lses = p.part_lse + int64_t{unit} * p.parts * kRows + r;
-  const float* const parts = p.part_o + (int64_t{unit} * p.parts * kRows + r) * S.width + d;
-  float most = nothing(), total = 0, o[4] = {};
-#pragma unroll 1
-  for (int first = share; first < p.parts; first += 4 * kShares) {
-    float lse[4];
-    float4 v[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int64_t part = first + i * kShares;
-      lse[i] = part < p.parts ? lses[part * kRows] : nothing();
-      v[i] = part < p.parts ? *reinterpret_cast<const float4*>(parts + part * kRows * S.width)
-                            : float4{};
-    }
-    float largest = most;  // never NaN: such a part's weight is
-#pragma unroll
-    for (const float x : lse) largest = fmaxf(largest, x);
-    const float base = largest == nothing() ? 0 : largest, scale = DeviceMath::exp2(most - base);
-    most = largest, total *= scale;
-#pragma unroll
-    for (float& x : o) x *= scale;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float weight = DeviceMath::exp2(lse[i] - base);
-      total += weight;
-      o[0] = fmaf(weight, v[i].x, o[0]), o[1] = fmaf(weight, v[i].y, o[1]);
-      o[2] = fmaf(weight, v[i].z, o[2]), o[3] = fmaf(weight, v[i].w, o[3]);
-    }
-  }
-  values[share][quad] = {o[0], o[1], o[2], o[3]};
-  if (quad == 0) maxima[share] = most, totals[share] = total;
-  __syncthreads();
-  if (share != 0) return;
-
-  most = sink;
-#pragma unroll
-  for (const float x : maxima) most = fmaxf(most, x);
-  const float base = most == nothing() ? 0 : most;
-  total = DeviceMath::exp2(sink - base);
-#pragma unroll
-  for (float& x : o) x = 0;
-#pragma unroll
-  for (int i = 0; i < kShares; ++i) {
-    const float weight = DeviceMath::exp2(maxima[i] - base);
-    const float4 v = values[i][quad];
-    total = fmaf(weight, totals[i], total);
-    o[0] = fmaf(weight, v.x, o[0]), o[1] = fmaf(weight, v.y, o[1]);
-    o[2] = fmaf(weight, v.z, o[2]), o[3] = fmaf(weight, v.w, o[3]);
-  }
-  const float inverse = total == 0 ? 0 : descale / total;
-  const uint2 words = {pack_pair<S.q>(o[0] * inverse, o[1] * inverse),
-                       pack_pair<S.q>(o[2] * inverse, o[3] * inverse)};
+  const int64_t place = int64_t{unit} * p.parts * kRows + r;
+  const JoinedRow row = join_parts<S.width>(
+      p.part_lse + place, p.part_o + place * S.width, p.parts, kRows,
+      p.sinks && !blind ? p.sinks[h * p.sinks_at] * kLog2E : nothing());
+  const int d = static_cast<int>(threadIdx.x) * 4;
+  if (d >= S.width) return;
+  const float inverse = row.total == 0 ? 0 : descale / row.total;
+  const uint2 words = {pack_pair<S.q>(row.o[0] * inverse, row.o[1] * inverse),
+                       pack_pair<S.q>(row.o[2] * inverse, row.o[3] * inverse)};
   *reinterpret_cast<uint2*>(static_cast<char*>(p.o) + 2 * (t * p.o_at[0] + h * p.o_at[1] + d)) =
       words;
   if (d == 0)
-    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] =
-        (total == 0 ? nothing() : most + ::log2f(total)) * 0.69314718f;
+    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] = row.lse() * 0.69314718f;
 }
 
 }  // namespace dlblas::attention

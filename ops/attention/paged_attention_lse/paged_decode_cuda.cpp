@@ -1,6 +1,7 @@
 // paged_attention_lse on tensor cores: parts of the keys, joined by a second kernel where there are
 // several. In: Problem, Config; Args. Out: Kernel and its sources; launches. Flow: call > validate
 // > [select] > [compile] > [launch].  Read next: paged_decode.cuh.
+#include "ops/attention/join_parts_config.hpp"
 #include "ops/attention/paged_attention_lse/paged_cuda.hpp"
 
 namespace dlblas::attention::paged {
@@ -149,7 +150,7 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
     const bool few = !s.traits.ragged && s.traits.group < rows;
     cuda::Launch join;
     join.grid.x = static_cast<unsigned>(units * (few ? s.traits.group : rows));
-    join.block.x = static_cast<unsigned>(join_threads(s.traits));
+    join.block.x = static_cast<unsigned>(join_threads(s.traits.width));
     join.dependent = s.dependent;
     return cuda::launch(*kernel.entries[1], join, p, context.stream);
   }
