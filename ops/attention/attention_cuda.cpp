@@ -314,8 +314,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
   }
   static Config preset(const Query& q) {
     const std::int64_t d = dim(q, op_of(q).d);
-    if (d == 64) return {3, 128, 2, 2, true, true};
-    return {2, d == 256 ? 80 : 128, 2, 1, false, true};
+    // H200, bf16 (26 November 2026; docs/notes/attention_gpu.md).
+    if (d == 64) return {3, 128, 2, 2, false, true};
+    if (d == 128) return {2, 128, 2, 2, false, true};
+    return {2, 80, 2, 1, false, true};
   }
   static double milliseconds(const Query& q, const Config&) {
     // It reaches 0.55 to 0.7 of the peak (H200, 25 November 2026: 530 TFLOP/s, D = 128, causal, 4k;
@@ -399,8 +401,8 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
       return cuda::launch(*kernel.entries[1], how, p, context.stream);
     }
     g.p.grid = static_cast<std::int32_t>(grid);
-    how.grid.x = static_cast<unsigned>(
-        s.config.persistent ? std::min<std::int64_t>(grid, s.units) : grid);
+    how.grid.x =
+        static_cast<unsigned>(s.config.persistent ? std::min<std::int64_t>(grid, s.units) : grid);
     how.block.x = static_cast<unsigned>((s.config.groups + 1) * 128);
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
     return cuda::launch(*kernel.entries[0], how, g, context.stream);
