@@ -340,13 +340,16 @@ struct Consumer {
     slot.advance();
   }
 
-  /// Scores of the next block beside P·V of this one: both are asked for, the scores are there.
+  /// Scores of the next block beside P·V of block n: both are asked for, the scores are there. V is
+  /// looked through beside the scores.
   __device__ __forceinline__ void ask(float (&s)[kN / 2], float (&o)[kD / 2],
-                                      const uint32_t (&a)[kN / 4]) {
+                                      const uint32_t (&a)[kN / 4], int32_t n, bool clean) {
+    if (C.turns && !clean) take_out(o, n);  // all groups meet there: none waits for its turn
     shared.k_full[k_at.stage].wait(k_at.parity);
     if constexpr (C.turns) barrier_wait<256>(group + 5);
     wgmma_fence();
     scores(s);
+    if (!C.turns && !clean) take_out(o, n);
     shared.v_full[v_at.stage].wait(v_at.parity);
     wgmma_fence();
     values(o, a);
@@ -400,9 +403,8 @@ struct Consumer {
       }
 #pragma unroll 1
       while (n > b.first) {
-        if (!clean(b, n)) take_out(o, n);
+        ask(s, o, a, n, clean(b, n));
         --n;
-        ask(s, o, a);
         softmax(s, slot, n, clean(b, n));
         hold();
         finish(o);
@@ -411,7 +413,7 @@ struct Consumer {
       }
       release(shared.q_empty[q_at.stage]);
       q_at.advance();
-      if (!clean(b, n)) take_out(o, n);
+      const bool last_clean = clean(b, n);
       begun = false;
       if constexpr (kLinked) {
         more = told(next, b);
@@ -419,7 +421,7 @@ struct Consumer {
       }
       if (begun) {
         shared.q_full[q_at.stage].wait(q_at.parity);
-        ask(s, o, a);
+        ask(s, o, a, n, last_clean);
         const float peak[2] = {most[0], most[1]}, total[2] = {sum[0], sum[1]};
         reset();
         softmax(s, next, b.end - 1, clean(b, b.end - 1));
@@ -428,6 +430,7 @@ struct Consumer {
         leave(o, peak, total);
         pack(a, s);
       } else {
+        if (!last_clean) take_out(o, n);
         shared.v_full[v_at.stage].wait(v_at.parity);
         wgmma_fence();
         values(o, a);
