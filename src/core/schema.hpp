@@ -88,6 +88,7 @@ struct TensorSpec {
   bool written = false;  // an input that the operator modifies
   FillSpec fill;
   bool has_leading() const { return !dims.empty() && dims.front().leading; }
+  bool has_matrices() const { return dims.size() == 3 && !has_leading(); }
 };
 
 enum class ScalarType : std::uint8_t { kInt, kFloat, kBool, kEnum, kDType };

@@ -42,10 +42,12 @@ bool overlaps_itself(const TensorView& t);
 /// in it.
 inline constexpr int kAlignCap = 4;
 /// The strides, in bytes, of all dimensions but the contiguous one, or-ed together: how well rows
-/// are aligned. The rows of a transposed matrix are its columns.
-std::uint64_t pitch_bits(const TensorView& t);
-/// Layout class and alignment of one tensor, for the Problem.
-TensorTraits traits_of(const TensorView& t);
+/// are aligned. The rows of a transposed matrix are its columns. `of_matrices`: so are those of
+/// three dimensions.
+std::uint64_t pitch_bits(const TensorView& t, bool of_matrices = false);
+/// Layout class and alignment of one tensor, for the Problem. `of_matrices`: the schema names three
+/// dimensions, the last two of which are matrices; leading ones that flatten are rows.
+TensorTraits traits_of(const TensorView& t, bool of_matrices = false);
 
 /// One call's arguments in schema order. Tensors: inputs, then results.
 struct Args {
