@@ -5,6 +5,7 @@
 #include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/cuda_form.hpp"
+#include "ops/attention/cache_cuda.hpp"
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"
 #include "ops/attention/paged_attention_lse/paged_config.hpp"
 
@@ -21,13 +22,6 @@ inline const TraitsTable<PagedTraits>& traits_table() {
   return *members;
 }
 
-/// Columns of rows side by side, `bytes` at a time.
-inline bool reads_wide(const TensorTraits& t, int bytes) {
-  const bool side_by_side = t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
-                            t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
-  return side_by_side && (1 << t.align_log2) >= std::min(16, bytes);
-}
-
 inline PagedTraits traits_of(const Problem& p) {
   PagedTraits s{};
   s.q = p.tensors[kQ].dtype, s.cache = p.tensors[kKCache].dtype;
@@ -42,11 +36,7 @@ inline PagedTraits traits_of(const Problem& p) {
   return s;
 }
 
-template <typename Data, std::size_t kRank>
-void point(const Args& args, int tensor, Data*& data, std::int64_t (&strides)[kRank]) {
-  data = static_cast<Data*>(args.tensors[tensor].data);
-  std::copy_n(args.tensors[tensor].strides, kRank, strides);
-}
+using attention::point;
 template <typename Data>
 void point(const Args& args, int tensor, const Data*& data, std::int64_t& stride) {
   if (!args.has(tensor)) return;
