@@ -43,7 +43,7 @@ void check_places(const Args& args, std::int64_t num_rows, double* const* values
     if (args.judges(j)) need(values[j], "values"), need(magnitudes[j], "magnitudes");
 }
 
-// What the written inputs hold after the call: args->outputs behind the results.
+// What the written inputs hold after the call: args->outputs after the results.
 void read_written(const Schema& schema, const dlblas_args& call, Args& after) {
   for (int j = schema.num_results; j < schema.num_judged(); ++j) {
     if (!after.judges(j)) continue;

@@ -19,7 +19,7 @@ class Writer {
  public:
   explicit Writer(const Form& form) : form_(form), schema_(form.op->schema) {}
 
-  /// `defaults`: nothing without one comes behind it.
+  /// `defaults`: nothing without one comes after it.
   void param(std::size_t index, Operation& op, bool defaults) {
     const Param& p = (*form_.params)[index];
     const auto at = static_cast<std::uint8_t>(index);

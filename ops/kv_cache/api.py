@@ -96,7 +96,7 @@ def paged_attention(
     - ``cu_seqlens_q`` i32 ``[B + 1]``, from 0 on: where each sequence's rows of q begin. They are
       its last tokens, whose keys are in the cache already. Absent: one row a sequence;
     - ``scale``: None is ``1 / √D``; ``causal``: a row sees no later keys;
-    - ``window``: a row sees as many keys before its own, and behind it unless causal;
+    - ``window``: a row sees as many keys before its own, and after it unless causal;
     - ``softcap``: scores are ``softcap · tanh(score / softcap)``;
     - ``sinks`` f32 ``[H]``: ``e^sink`` counts in the denominator, and in lse;
     - ``k_scale``, ``v_scale`` f32 ``[]``: what the caches' numbers are multiplied with.

@@ -1,5 +1,5 @@
-// Scales over tiles that are read once, on NVIDIA GPUs: a block a tile of 128 by 128, or the blocks
-// of a cooperative grid, which wait for each other. For rows at one stride; the rest is
+// Scales over tiles that are read once, on NVIDIA GPUs: one block per tile of 128 by 128, or the
+// blocks of a cooperative grid, which wait for each other. For rows at one stride; the rest is
 // tiles_cuda.cpp's. In: Problem, Config; Args. Out: Kernel and its source; launches. Flow: call >
 // validate > [select] > [compile] > [launch].  Read next: ops/quant/tiles_held.cuh.
 #include <algorithm>

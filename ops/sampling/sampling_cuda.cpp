@@ -1,4 +1,4 @@
-// Sampling and filtering of rows on NVIDIA GPUs: one launch, a block a row, any strides. In:
+// Sampling and filtering of rows on NVIDIA GPUs: one launch, one block per row, any strides. In:
 // Problem, Config; Args. Out: Kernel and its source; the launch. Flow: call > validate > [select] >
 // [compile] > [launch].  Read next: sampling.cuh.
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The scaled products: codes of 8 bits times codes of 8 bits, with f32 scales that dequantise. What
-// the parts of scaled_mm_channel (a scale a row of a and a column of b, or one for all) and of
-// scaled_mm_block (1×128 of a, 128×128 of b) share. Both have the same tensors and letters.
-// Read next: ops/gemm/scaled/scaled_ref.hpp (what they compute), scaled_cpu.cpp, scaled_mma.cuh.
+// the parts of scaled_mm_channel (one scale per row of a and per column of b, or one for all) and
+// of scaled_mm_block (1×128 of a, 128×128 of b) share. Both have the same tensors and letters. Read
+// next: ops/gemm/scaled/scaled_ref.hpp (what they compute), scaled_cpu.cpp, scaled_mma.cuh.
 #pragma once
 
 #include <cstdint>
