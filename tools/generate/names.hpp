@@ -47,6 +47,24 @@ inline std::string print_float(double v) {
   return s;
 }
 
+/// A scalar's default in a language with these words; an enumeration's is its label in quotes.
+inline std::string default_text(const ScalarSpec& s, const char* yes, const char* no,
+                                const char* none) {
+  switch (s.type) {
+    case ScalarType::kInt:
+      return std::to_string(s.default_value.i);
+    case ScalarType::kFloat:
+      return print_float(s.default_value.f);
+    case ScalarType::kBool:
+      return s.default_value.i ? yes : no;
+    case ScalarType::kDType:
+      return none;
+    case ScalarType::kEnum:
+      break;
+  }
+  return "\"" + s.labels[static_cast<std::size_t>(s.default_value.i)] + "\"";
+}
+
 /// Words joined into lines of at most `width`, each line after `prefix`: comments and docstrings.
 inline std::string wrap(std::string_view text, const std::string& prefix, std::size_t width = 100) {
   std::string out, line;
