@@ -26,7 +26,7 @@ struct Rotation : RowProgram {
   };
   using Kept = Loaded;
 
-  /// Is this access one of pairs?
+  /// True if this access is one of pairs.
   DLBLAS_ROW bool rotates(const Access& at) {
     return !at.option(kCopies) || at.column() < at.option(kPairs);
   }

@@ -151,7 +151,7 @@ RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInf
   return more ? one : best;
 }
 
-/// Does the program read vectors over columns? They wait in registers beside the row.
+/// True if the program reads vectors over columns, which wait in registers beside the row.
 bool reads_columns(const RowKernel& k, const Problem& problem) {
   for (const RowOperandSpec& spec : k.op->operands)
     if (spec.role == RowRole::kColumns && !spec.written &&

@@ -107,7 +107,7 @@ inline std::string print_dtypes(DTypeSet set) {
   return s;
 }
 
-/// May the argument be left out of a call?
+/// True if the argument may be left out of a call.
 inline bool is_optional(const Schema& schema, const Param& p) {
   return p.is_tensor ? schema.tensors[p.index].optional : schema.scalars[p.index].has_default;
 }
@@ -118,7 +118,7 @@ inline bool is_option(const Schema& schema, const Param& p) {
   return is_optional(schema, p) && !(p.is_tensor && schema.tensors[p.index].usual);
 }
 
-/// Does this form write the argument: by `!` in the schema, or because a result goes there?
+/// True if this form writes the argument: by `!` in the schema, or as a result's memory.
 inline bool is_written(const Form& form, const Param& p) {
   if (!p.is_tensor) return false;
   bool written = form.op->schema.tensors[p.index].written;

@@ -29,7 +29,7 @@ constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_di
 
 /// Bytes of all operands and of the result, each once.
 double bytes_of(const Problem& problem);
-/// Does any tensor begin at an address that is no multiple of its element's size?
+/// True if a tensor begins at an address that is no multiple of its element's size.
 bool is_aligned(const Problem& problem);
 
 DeviceOracle device_oracle(Scales scales);

@@ -27,7 +27,7 @@ struct Lane {
   __device__ static int32_t place_of(uint32_t from, int j) {
     return static_cast<int32_t>(from % S.lanes) * N + j;
   }
-  /// Is column j of the lane one of its group? Known for whole accesses.
+  /// True if column j of the lane is one of its group. Known for whole accesses.
   __device__ bool holds(int j) const {
     return S.full ||
            (static_cast<int32_t>(lane / S.lanes) < p.groups && place_of(lane, j) < p.group);

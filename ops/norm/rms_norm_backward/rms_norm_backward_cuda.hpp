@@ -39,7 +39,7 @@ KernelSource fold_source(const Problem& problem);
 /// Milliseconds of a H200 to read dy and x `passes` times and write dx once: only ratios choose.
 double copy_ms(const Query& q, int passes);
 
-/// Does cuda_registers serve this problem?
+/// True if cuda_registers serves this problem.
 Support supports_registers(const Query& q);
 
 /// rms_norm_backward_cuda.cpp and rms_norm_backward_columns_cuda.cpp.
