@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 
+#include "core/integers.hpp"
 #include "core/rates.hpp"
 
 namespace dlblas::kernels {

@@ -2,6 +2,7 @@
 // and their launch. The grid covers every division into groups: it depends on the sizes that the
 // host knows alone. In: a Problem, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_mma.cuh.
+#include "core/integers.hpp"
 #include "ops/gemm/grouped/grouped_cuda.hpp"
 
 #include <algorithm>
@@ -14,7 +15,6 @@
 namespace dlblas::gemm {
 namespace {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 bool is_aligned(const TensorTraits& t, int bytes) { return (1 << t.align_log2) >= bytes; }
 
 const TraitsTable<GroupTraits>& groups_table() {

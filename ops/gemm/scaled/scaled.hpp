@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/integers.hpp"
 #include "ops/gemm/scaled/scaled_config.hpp"
 #include "registry/operator.hpp"
 
@@ -24,8 +25,6 @@ void define(OperatorDef& def, Scales scales);
 /// A call as the CPU code takes it; what GPU code has of it as well.
 ScaledJob job_of(const Args& args, Scales scales);
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 /// Bytes of all operands and of the result, each once.
 double bytes_of(const Problem& problem);

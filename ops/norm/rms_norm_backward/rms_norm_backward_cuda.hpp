@@ -6,13 +6,13 @@
 
 #include <string>
 
+#include "core/integers.hpp"
 #include "ops/norm/cuda/norm_cuda.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_cuda_config.hpp"
 
 namespace dlblas::norm::backward {
 
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Contiguous weight, and rows at one stride each with contiguous elements.
 Support supports_rows(const Problem& problem);
