@@ -2,12 +2,12 @@
 // and their launch. The grid covers every division into groups: it depends on the sizes that the
 // host knows alone. In: a Problem, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_mma.cuh.
-#include "core/integers.hpp"
 #include "ops/gemm/grouped/grouped_cuda.hpp"
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/integers.hpp"
 #include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/gemm_cuda.hpp"
