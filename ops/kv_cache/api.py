@@ -142,7 +142,7 @@ def mla_decode(
     e^score``, f32 ``[T, H]``. ``scale``: None is ``1 / √(R + Dr)``; models have one of their own.
 
     q_nope is f32, f16 or bf16, all else has its dtype; any strides, so that slices of one cache
-    ``[P, page, R + Dr]`` will do. Slots behind a sequence's end are not read. A token without keys
+    ``[P, page, R + Dr]`` will do. Slots after a sequence's end are not read. A token without keys
     is 0, its lse −inf. Nothing waits for a GPU; a captured graph serves other lengths. Errors:
     those of ``mla_decode_lse``. Source: DeepSeek-AI, DeepSeek-V2, 2024.
     """
