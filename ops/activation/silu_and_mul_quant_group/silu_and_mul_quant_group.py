@@ -6,7 +6,7 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": (
             "y = silu(x[:F]) · x[F:]; scale = max |y| / largest of each group; q = round(y / scale)"
         ),
-        "shapes": "x [*T, 2F] -> q [*T, F], scale [*T, ceil(F / group)]; the last group may be shorter.",
+        "shapes": "x [*T, 2F] -> q [*T, F], scale [*T, ceil(F / group)]; the last may be shorter.",
         "dtypes": (
             "x f32, f16 or bf16; q f8e4m3 (none, the default: largest 448), f8e5m2 (57344) or i8 "
             "(127); scale f32."

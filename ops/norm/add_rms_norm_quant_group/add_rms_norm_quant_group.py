@@ -13,7 +13,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "x [*T, C], weight [C], residual [*T, C] -> "
-            "q [*T, C], residual_out [*T, C], scale [*T, ceil(C / group)]; the last group may be shorter."
+            "q [*T, C], residual_out [*T, C], scale [*T, ceil(C / group)]; the last may be shorter."
         ),
         "dtypes": (
             "x f32, f16 or bf16; weight x's dtype or f32; q f8e4m3; scale f32; residual and "

@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "layernorm_gated_rows": {
-        "summary": "Normalises rows with a weight of their own, gated by silu before the norm or after it.",
+        "summary": "Normalises rows, each with its own weight, gated by silu before or after.",
         "formula": (
             "n(v) = (v − mean_C(v)) · rsqrt(var_C(v) + eps) · weight + bias, with is_rms_norm "
             "v · rsqrt(mean_C(v²) + eps) · weight + bias; y = n(x) · silu(z) with "

@@ -9,7 +9,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "x [*T, C], weight [C] -> "
-            "q [*T, C], scale [*T, ceil(C / group)]; the last group may be shorter."
+            "q [*T, C], scale [*T, ceil(C / group)]; the last may be shorter."
         ),
         "dtypes": ("x f32, f16 or bf16; weight x's dtype or f32; q f8e4m3; scale f32."),
         "aliasing": ("Results share no memory with inputs: any overlap is refused."),

@@ -4,7 +4,7 @@ DOCS: dict[str, dict[str, str]] = {
     "quantize_group": {
         "summary": "Quantises groups of neighbouring columns to 8 bits, one scale per group.",
         "formula": "scale = max_group |x| / largest; q = round(x / scale)",
-        "shapes": "x [*T, K] -> q [*T, K], scale [*T, ceil(K / group)]; the last group may be shorter.",
+        "shapes": "x [*T, K] -> q [*T, K], scale [*T, ceil(K / group)]; the last may be shorter.",
         "dtypes": (
             "x f32, f16 or bf16; q f8e4m3 (none, the default: largest 448), f8e5m2 (57344) or i8 "
             "(127); scale f32."
