@@ -11,17 +11,12 @@ from typing import Any
 import dlblas
 import numpy as np
 import pytest
-from dlblas.harness import abi, load_registry
+from dlblas.harness import abi
 from gradients import differences, draws
+from levels import LEVELS
 
 OP, EPS = "layer_norm_backward", 1e-5
-ISAS = ("baseline", "avx2", "avx512")
-HERE = ISAS.index(dlblas.info()["devices"][0]["isa"])
-NAMES = [
-    row["name"]
-    for row in load_registry().implementations(OP)
-    if row["name"] in [f"cpu_{isa}" for isa in ISAS[: HERE + 1]] + ["reference"]
-]
+NAMES = [*LEVELS, "reference"]
 
 
 def forward(x: Any, weight: Any, bias: Any) -> Any:
