@@ -52,12 +52,12 @@ inline MlaParams params_of(const Args& args) {
 
 /// Sizes that kernels count in 32 bits.
 inline Support supports_sizes(const Query& q) {
-  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   const auto& d = q.problem.dims;
   for (const Letter letter : {kH, kR, kDr, kPage, kW})
-    if (d[letter] > kMost / 2) return Support::no("a size is {}; at most {}", d[letter], kMost / 2);
-  if (d[kT] * d[kH] > kMost)
-    return Support::no("{} heads of tokens; at most {}", d[kT] * d[kH], kMost);
+    if (d[letter] > kMax / 2) return Support::no("a size is {}; at most {}", d[letter], kMax / 2);
+  if (d[kT] * d[kH] > kMax)
+    return Support::no("{} heads of tokens; at most {}", d[kT] * d[kH], kMax);
   return Support::yes();
 }
 

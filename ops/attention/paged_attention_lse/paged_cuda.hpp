@@ -75,12 +75,12 @@ inline PagedParams params_of(const Args& args, const PagedTraits& s) {
 
 /// Sizes that kernels count in 32 bits.
 inline Support supports_sizes(const Query& q) {
-  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   const auto& d = q.problem.dims;
   for (const Letter letter : {kT, kHkv, kG, kD, kPage, kDv, kB, kW})
-    if (d[letter] > kMost / 2) return Support::no("a size is {}; at most {}", d[letter], kMost / 2);
-  if (d[kT] * d[kHkv] * d[kG] > kMost)
-    return Support::no("{} heads of queries; at most {}", d[kT] * d[kHkv] * d[kG], kMost);
+    if (d[letter] > kMax / 2) return Support::no("a size is {}; at most {}", d[letter], kMax / 2);
+  if (d[kT] * d[kHkv] * d[kG] > kMax)
+    return Support::no("{} heads of queries; at most {}", d[kT] * d[kHkv] * d[kG], kMax);
   return Support::yes();
 }
 

@@ -56,7 +56,7 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   }
 
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1, kMostGroups = 1024;
+    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1, kMaxGroups = 1024;
     constexpr std::int64_t kLongestChain = 16384;
     const Problem& p = q.problem;
     const GroupedOp& op = op_of(q);
@@ -80,10 +80,10 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
                          tensor(kGroupedB));
     if (k > kLongestChain)
       return Support::no("K is {}: sums are one chain here, of at most {}", k, kLongestChain);
-    if (groups > kMostGroups) return Support::no("{} groups: at most {}", groups, kMostGroups);
+    if (groups > kMaxGroups) return Support::no("{} groups: at most {}", groups, kMaxGroups);
     const std::int64_t rows = op.kind == GroupKind::kMasked ? groups * m : m;
     const std::int64_t tiles = (rows / 64 + groups) * ((n + 127) / 128);
-    if (rows > kMost || groups * std::max(n, k) > kMost || tiles > kMost)
+    if (rows > kMax || groups * std::max(n, k) > kMax || tiles > kMax)
       return Support::no("rows of all groups, or their tiles, are more than 31 bits count");
     return Support::yes();
   }

@@ -193,9 +193,9 @@ Support supports(const Query& q) {
     if (p.tensors[i].align_log2 < (columns ? kAlignCap : 2) ||
         (columns && p.tensors[i].layout != Layout::kContiguous))
       return Support::no("{} is not contiguous from a multiple of 16 bytes on", tensor(i));
-  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
-  if (std::max({p.dims[kM], p.dims[kN], p.dims[kK]}) > kMost)
-    return Support::no("a dimension is more than {}", kMost);
+  constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
+  if (std::max({p.dims[kM], p.dims[kN], p.dims[kK]}) > kMax)
+    return Support::no("a dimension is more than {}", kMax);
   return listed(p) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
 }
 
