@@ -11,6 +11,7 @@
 #include "core/env.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/plain_floats.hpp"
 #include "dispatch/extent.hpp"
 #include "dispatch/stale.hpp"
 #include "store/ranking.hpp"
@@ -240,6 +241,7 @@ TuneReport default_report(TuneReport report, const Candidates& candidates, const
 
 TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
                 const Context& context, const TuneOptions& options) {
+  const PlainFloats plain;  // oracle, records
   TuneReport report = open_report(op, problem);
   Candidates candidates(op, problem, options, report.candidates);
   if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);
