@@ -11,9 +11,10 @@
 
 namespace dlblas::attention {
 
-/// Places in an operator's schema; −1: it has none.
+/// An operator's name, and places in its schema; −1: it has none.
 struct AttentionOp {
-  int q, k, v, bias, cu_q, cu_k, o, lse;           // tensors
+  const char* name;
+  int q, k, v, bias = -1, cu_q = -1, cu_k = -1, o, lse;  // tensors
   int batch, q_rows, heads, group, d, k_rows, dv;  // letters: heads of k, queries' for each of them
   int q_descale = -1, k_descale = -1, v_descale = -1;  // tensors [sequence, head of k], of f8
   bool packed() const { return cu_q >= 0; }

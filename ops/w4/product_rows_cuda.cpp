@@ -49,14 +49,14 @@ struct Form : kernels::CudaForm<ProductTraits, ProductConfig> {
   static Support supports(const Query& q) {
     const Problem& p = q.problem;
     const auto& op = q.user<ProductOp>();
-    constexpr std::int64_t kStep = 32, kLongest = 1 << 16, kMostRows = 1 << 20;
+    constexpr std::int64_t kStep = 32, kLongest = 1 << 16, kMaxRows = 1 << 20;
     if (op.group(p.dims) % kStep != 0)
       return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), kStep);
     if (op.depth(p.dims) > kLongest)
       return Support::no("K = {}: sums of more than {} terms", op.depth(p.dims), kLongest);
     if (op.columns(p.dims) % 8 != 0)
       return Support::no("N = {} is not a multiple of 8", op.columns(p.dims));
-    if (p.dims[kM] > kMostRows) return Support::no("{} rows", p.dims[kM]);
+    if (p.dims[kM] > kMaxRows) return Support::no("{} rows", p.dims[kM]);
     const auto lies = [&](int tensor, int align_log2) {
       const TensorTraits& t = p.tensors[tensor];
       return (t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided) &&

@@ -8,7 +8,7 @@ NEAREST = {
     "all_reduce": "torch.distributed.all_reduce, then dlblas.add_rms_norm",
     "bmm_fp8": "dlblas.dequantize, then dlblas.bmm",
     "causal_conv1d": "torch.nn.functional.conv1d with groups=channels, then dlblas.silu",
-    "flash_attention_varlen": "torch.nn.functional.scaled_dot_product_attention, a call a sequence",
+    "flash_attention_varlen": "torch.nn.functional.scaled_dot_product_attention for each sequence",
     "fused_linear_cross_entropy": "dlblas.matmul, then dlblas.cross_entropy, in blocks of rows",
     "gated_delta_rule": "the fla package's chunk_gated_delta_rule",
     "int8_scaled_mm": "torch._int_mm, or dlblas.dequantize and dlblas.matmul",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/digits.hpp"
 #include "core/error.hpp"
 #include "core/harmless.hpp"
 #include "core/log.hpp"
@@ -417,15 +418,13 @@ bool Race::asked_to_stop() {
 void Race::log_step(dlblas_event_kind kind, const Evaluated* of, const std::string& note) const {
   constexpr const char* kNames[] = {"start", "measured", "failed", "final", "done"};
   const Operator& op = Registry::process().by_id(problem_.op);
-  char result[32] = "", spent[32];
-  if (of && of->failure == Failure::kNone)
-    std::snprintf(result, sizeof result, "%.4gus", 1e3 * score(*of));
-  std::snprintf(spent, sizeof spent, "%.3fs", elapsed_s());
+  std::string result;
+  if (of && of->failure == Failure::kNone) result = digits(1e3 * score(*of), 4) + "us";
   log(LogTopic::kSearch, text(op.schema.name, ",", log_fields(op, problem_), ",", kNames[kind], ",",
                               of ? of->plan->implementation->name : "", ",",
                               of ? of->plan->implementation->table().print(of->plan->config) : "",
-                              ",", note.empty() ? std::string(result) : harmless(note), ",",
-                              evaluated_.size(), "/", planned_, ",", spent));
+                              ",", note.empty() ? result : harmless(note), ",", evaluated_.size(),
+                              "/", planned_, ",", decimals(elapsed_s(), 3), "s"));
 }
 
 void Race::tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note) {

@@ -12,7 +12,7 @@ DOCS: dict[str, dict[str, str]] = {
             "q [B, S, H, D], k [B, L, Hkv, D], v [B, L, Hkv, Dv], bias [1|B, 1|H, 1|S, L] -> "
             "o [B, S, H, Dv], lse [B, H, S]. H = Hkv·G: query head h takes head h // G of k and v. "
             "Query s is at key s + L − S: causal, it sees the keys up to that one; with a window, "
-            "the window keys before it, and as many behind it unless causal. "
+            "the window keys before it, and as many after it unless causal. "
             "Descales [1|B, 1|Hkv], absent: 1. Any strides."
         ),
         "dtypes": (
@@ -46,7 +46,7 @@ ARGUMENTS: dict[str, str] = {
     "k": "key heads of each position",
     "v": "value heads of each position",
     "bias": "added to the scores; −inf hides a key",
-    "causal": "whether a query sees no key behind its own position",
+    "causal": "whether a query sees no key after its own position",
     "scale": "what q · k is multiplied with; 0: 1/√D",
     "window": "how many keys before its own position a query sees; −1: all",
     "softcap": "the largest magnitude of a score; 0: no cap",

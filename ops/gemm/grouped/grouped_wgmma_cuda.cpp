@@ -78,8 +78,8 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   }
 
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1, kMostGroups = 1024;
-    constexpr std::int64_t kMostTotals = std::int64_t{1} << 20;  // terms: 512 totals in f32
+    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1, kMaxGroups = 1024;
+    constexpr std::int64_t kMaxTotals = std::int64_t{1} << 20;  // terms: 512 totals in f32
     const Problem& p = q.problem;
     const GroupedOp& op = op_of(q);
     const TensorTraits &a = p.tensors[kGroupedA], &b = p.tensors[kGroupedB];
@@ -100,12 +100,12 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
                          n, whole, tensor(kGroupedOut));
     if (!by_depth && k > kLongestChain)
       return Support::no("K is {}: sums are one chain here, of at most {}", k, kLongestChain);
-    if (by_depth && k > kMostTotals)
-      return Support::no("{} rows: at most {} are added up", k, kMostTotals);
-    if (groups > kMostGroups) return Support::no("{} groups: at most {}", groups, kMostGroups);
+    if (by_depth && k > kMaxTotals)
+      return Support::no("{} rows: at most {} are added up", k, kMaxTotals);
+    if (groups > kMaxGroups) return Support::no("{} groups: at most {}", groups, kMaxGroups);
     const std::int64_t rows = op.kind == GroupKind::kRows ? m : groups * m;
     const std::int64_t tiles = (rows / 64 + groups) * ((n + 127) / 128);
-    if (rows > kMost || k > kMost || tiles > kMost)
+    if (rows > kMax || k > kMax || tiles > kMax)
       return Support::no("rows of all groups, or their tiles, are more than 31 bits count");
     return Support::yes();
   }
