@@ -51,6 +51,7 @@ native: dict[str, Any] = _start()
 """The extension's builtins by name: explain, tune, verify and others that take operator
 arguments."""
 
+
 class _Table(dict[str, Function]):
     """In a library of some operators (the build's DLBLAS_OPERATORS) the others can be named, as
     modules do at their import, and say so when they are called."""

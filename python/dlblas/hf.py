@@ -408,6 +408,4 @@ def kernel_mapping() -> dict[str, dict[str, _Repository]]:
     """For ``kernels.use_kernel_mapping`` and ``register_kernel_mapping``: ``kernelize`` then
     takes RMSNorm, and Qwen3-Next's RMSNormZeroCentered and RMSNormGated, from here, without the
     Hub. They round as in ``patch``."""
-    return {
-        name: {device: _Repository(name) for device in ("cuda", "cpu")} for name in _LAYERS
-    }
+    return {name: {device: _Repository(name) for device in ("cuda", "cpu")} for name in _LAYERS}
