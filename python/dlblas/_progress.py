@@ -27,6 +27,7 @@ _EVERY_S = 0.1  # a terminal line is renewed no oftener: at 1000 steps a second 
 _LINES_EVERY_S = 5.0
 _QUIET_S = 2.0
 _DELAY_S = 1.0  # what is over by then needs no line
+_FIRST_CALL_S = 30  # as kFirstCallSeconds of src/tuner/measure.hpp
 _TICK_S = 0.5  # a first call's seconds are counted as often
 
 
@@ -204,9 +205,10 @@ class Progress:
             return f"{self._label}: {event.planned} to measure, within {event.budget_s:.3g} s"
         if event.kind == "first_call":
             called = time.monotonic() - self._called
+            of_them = "" if called <= _FIRST_CALL_S else f", {_FIRST_CALL_S} of them"
             return (
                 f"{self._label} {event.done}/{event.planned}, first call of "
-                f"{event.implementation}: {called:.0f} s beside the budget, "
+                f"{event.implementation}: {called:.0f} s{of_them} beside the budget, "
                 f"{self._best_so_far(event)}"
             )
         phase = f"{event.kind} " if event.kind in ("final", "done") else ""

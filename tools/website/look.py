@@ -2,8 +2,9 @@
 """Looks at the built site in headless Chromium: what is wider than its box, at widths of a desktop
 and a phone, and pictures of pages in light and dark.
 
-In: the folder of the site, Chromium on PATH (Debian: chromium-headless-shell). Out: a line for each page with something cut, exit
-code 1; with --shots FOLDER PNGs of the pages named. By hand: `python tools/website/look.py`.
+In: the folder of the site, Chromium on PATH (Debian: chromium-headless-shell). Out: a line for each
+page with something cut, exit code 1; with --shots FOLDER PNGs of the pages named. By hand:
+`python tools/website/look.py`.
 """
 
 from __future__ import annotations
