@@ -196,7 +196,9 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   const bool written = mine && !row.skipped();
   const auto at = [&](int i) {
     const int step = i * kStep;
-    bool holds = T.full || first + step < call.width;
+    // Not first + step < width: the sums would live until the stores, one an access, and spill
+    // (silu_and_mul_quant_token 256 threads × 4 vectors, 5 blocks: 16 bytes).
+    bool holds = T.full || first < call.width - step;
     if constexpr (kPadded != kLanes) holds = holds && thread % kPadded < kLanes;
     return A{row, first, step, holds, holds && written};
   };

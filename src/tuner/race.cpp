@@ -258,6 +258,10 @@ Check Race::check_every_element(const Plan& plan) {
 }
 
 void Race::evaluate(const RaceInput& input, Evaluated e) {
+  // Said before: it may import torch and compile itself.
+  if (e.plan->implementation->flags.user && introduced_.insert(e.plan->implementation).second)
+    tell(DLBLAS_EVENT_FIRST_CALL, &e, "");
+  if (stopped_) return;
   const double begin = elapsed_s();
   const Check check = check_every_element(*e.plan);
   e.failure = check.failure;
@@ -414,12 +418,17 @@ bool Race::asked_to_stop() {
   return stopped_;
 }
 
+bool Race::has_time(const Evaluated& e) {
+  return e.failure == Failure::kNone && !e.samples_ms.empty();
+}
+
 // search,<op>,<problem>,<what>,<implementation>,<configuration>,<time or words>,<done/planned>,<s>
 void Race::log_step(dlblas_event_kind kind, const Evaluated* of, const std::string& note) const {
-  constexpr const char* kNames[] = {"start", "measured", "failed", "final", "done"};
+  constexpr const char* kNames[] = {"start", "measured", "failed",  "final",
+                                      "done",  "waiting",  "first_call"};
   const Operator& op = Registry::process().by_id(problem_.op);
   std::string result;
-  if (of && of->failure == Failure::kNone) result = digits(1e3 * score(*of), 4) + "us";
+  if (of && has_time(*of)) result = digits(1e3 * score(*of), 4) + "us";
   log(LogTopic::kSearch, text(op.schema.name, ",", log_fields(op, problem_), ",", kNames[kind], ",",
                               of ? of->plan->implementation->name : "", ",",
                               of ? of->plan->implementation->table().print(of->plan->config) : "",
@@ -440,7 +449,7 @@ void Race::tell(dlblas_event_kind kind, const Evaluated* of, const std::string& 
   event.implementation = of ? of->plan->implementation->name : "";
   event.config = config.c_str();
   event.note = note.c_str();
-  event.milliseconds = of && of->failure == Failure::kNone ? score(*of) : -1;
+  event.milliseconds = of && has_time(*of) ? score(*of) : -1;
   event.best_ms = best_ms_;
   event.best = best_name_.c_str();
   event.elapsed_s = elapsed_s();
