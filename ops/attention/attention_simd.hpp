@@ -3,19 +3,30 @@
 // before last. Flow: call > validate > select > compile > [launch].  Read next: attention_cpu.cpp.
 #pragma once
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"  // what rows alone call
+#include "cpu/gemm/pack.hpp"
 #include "cpu/lines.hpp"
+#pragma GCC diagnostic pop
 #include "ops/attention/attention_config.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-void turn(const float* from, int64_t count, int64_t width, float* to, int64_t pitch) {
-  constexpr int64_t kTile = 16;
-  for (int64_t i = 0; i < count; i += kTile)
-    for (int64_t c = 0; c < width; ++c)
-      for (int64_t j = i; j < (i + kTile < count ? i + kTile : count); ++j)
-        to[c * pitch + j] = from[j * width + c];
+/// Squares turn in registers.
+void turn(const float* from, int64_t from_pitch, int64_t count, int64_t width, float* to,
+          int64_t pitch) {
+  for (int64_t j = 0; j < count; j += kWidth) {
+    for (int64_t c = 0; c < width; c += kWidth) {
+      const int64_t rows = smaller(kWidth, count - j), columns = smaller(kWidth, width - c);
+      Vec square[kWidth];
+      for (int i = 0; i < kWidth; ++i)
+        square[i] = i < rows ? load_first<kF>(from + (j + i) * from_pitch + c, columns) : zero();
+      transpose(square);
+      for (int i = 0; i < columns; ++i) store<kF>(to + (c + i) * pitch + j, square[i]);
+    }
+  }
 }
 
 /// kRows rows of c, 16 · kVectors / … columns wide, in registers.
@@ -44,11 +55,14 @@ DLBLAS_INLINE void multiply_tile(const float* a, int64_t a_pitch, const float* b
 template <int kVectors>
 void multiply_rows(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, float* c,
                    int64_t c_pitch, int64_t m, int64_t k, bool accumulate) {
-  constexpr int kRows = 6;
+  constexpr int kRows = kWidth == 16 ? 8 : 6;
   int64_t r = 0;
   for (; r + kRows <= m; r += kRows)
     multiply_tile<kRows, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch,
                                    k, accumulate);
+  for (; r + 4 <= m; r += 4)
+    multiply_tile<4, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch, k,
+                               accumulate);
   for (; r + 2 <= m; r += 2)
     multiply_tile<2, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch, k,
                                accumulate);
@@ -61,6 +75,10 @@ void multiply(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, 
               int64_t c_pitch, int64_t m, int64_t k, int64_t w, bool accumulate) {
   constexpr int64_t kWide = 2 * kWidth > attention::kCpuLanes ? 2 * kWidth : attention::kCpuLanes;
   int64_t i = 0;
+  // Of one row so many columns that their sums do not wait for each other.
+  constexpr int kApart = 8;
+  for (; m == 1 && i + kApart * kWidth <= w; i += kApart * kWidth)
+    multiply_tile<1, kApart>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, k, accumulate);
   for (; i + kWide <= w; i += kWide)
     multiply_rows<kWide / kWidth>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, m, k, accumulate);
   for (; i < w; i += attention::kCpuLanes)

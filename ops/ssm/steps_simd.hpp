@@ -85,9 +85,27 @@ void finish(float* y, const float* d, const float* x, const float* z, int64_t co
       });
 }
 
+template <bool kAcross>
+void convolve_line(const ssm::ConvLine& line) {
+  const auto factor = [](const float* p, int64_t i, int n) __attribute__((always_inline)) {
+    return kAcross ? load_lanes<kF>(p + i, n) : broadcast(*p);
+  };
+  each_vector(
+      line.count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        Vec sum = line.bias ? factor(line.bias, i, n) : zero();
+        for (int64_t k = 0; k < line.taps; ++k)
+          sum = fma(factor(line.weight + k * line.weight_step, i, n),
+                    load_lanes<kF>(line.in + k * line.in_step + i, n), sum);
+        store_lanes<kF>(line.y + i, line.silu ? silu(sum) : sum, n);
+      });
+}
+void convolve(const ssm::ConvLine& line) {
+  line.across ? convolve_line<true>(line) : convolve_line<false>(line);
+}
+
 }  // namespace
 
-ssm::SsmPasses ssm_passes() { return {widen_row, narrow_row, times, steps, finish}; }
+ssm::SsmPasses ssm_passes() { return {widen_row, narrow_row, times, steps, finish, convolve}; }
 
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

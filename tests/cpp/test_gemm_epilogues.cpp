@@ -169,7 +169,8 @@ TEST(GemmEpilogues, OfFewRowsAreAsInF64) {
     for (const bool gated : {false, true}) {
       for (const bool dots : {false, true}) {
         for (const int threads : {1, 3}) {
-          const GemmFewRows rows{&code_of(gated), {4, 256, 0, dots}, kLongSums, threads};
+          const std::int32_t prefetch = threads == 1 ? 0 : dots ? 512 : kNextRows;
+          const GemmFewRows rows{&code_of(gated), {4, 256, prefetch, dots}, kLongSums, threads};
           std::vector<float> workspace(workspace_bytes(rows, m, k) / sizeof(float), kUnset);
           on_cpu(c, gated, !dots, text(m, "x", n, "x", k, gated ? " gated" : "", " dots ", dots),
                  [&](const GemmJob& job, const void* epilogue) {
