@@ -66,6 +66,12 @@ struct Args {
   const TensorView& result(int i) const { return tensors[schema->num_inputs + i]; }
   /// Of Schema::judged.
   const TensorView& judged(int j) const { return tensors[schema->judged[j]]; }
+  /// The same by rows of what the oracle makes: where that is an element, of one column.
+  TensorView judged_rows(int j) const {
+    TensorView t = judged(j);
+    if (schema->by_element >> j & 1u) t.shape[t.rank] = t.strides[t.rank] = 1, ++t.rank;
+    return t;
+  }
   /// False: a written input that is optional and absent.
   bool judges(int j) const { return j < schema->num_results || has(schema->judged[j]); }
 };
