@@ -256,7 +256,9 @@ TEST(MatmulSpace, WgmmaHasTilesForTheSmallerSizesOfABucket) {
       const gemm::FewerRows fewer = gemm::for_fewer_rows(q, end, model);
       EXPECT_EQ(wgmma.sources(q, chosen).size(), static_cast<std::size_t>(1 + fewer.count));
       EXPECT_EQ(fewer.index_for(m), -1) << "the bucket's end has its own";
-      if (m <= 64) EXPECT_EQ(fewer.count, 0) << "one tile holds them";
+      if (m <= 64) {
+        EXPECT_EQ(fewer.count, 0) << "one tile holds them";
+      }
       buckets_with_others += fewer.count > 0;
       for (int i = 0; i < fewer.count; ++i) {
         const std::int64_t rows = fewer.rows[i];
