@@ -4,7 +4,7 @@
 //   a logit: the sum over D (device/oracle/sum_error.hpp; kernels add in two chains at least), the
 //   product with scale (of f8: 2 more, with both descales), the cap (tanh is good to 8 u, of 1) and
 //   the bias 2 each of what they make. Of f8 what Hopper's tensor core cuts off the sum as well
-//   (device/oracle/cut_sum.hpp). a weight is off by what its logit is, and by 5 + 1.5·(max − s) for
+//   (CutWalk below). a weight is off by what its logit is, and by 5 + 1.5·(max − s) for
 //   the exponential and its argument; what the largest logit is off by cancels. Where that is no
 //   small part, the weight is at most e^(s − max + off); where this reaches 1, the row is
 //   undefined: two keys may change places. o is off by Σ w·|v − o|·off. Errors of keys are
@@ -19,7 +19,6 @@
 #include <limits>
 
 #include "core/error.hpp"
-#include "device/oracle/cut_sum.hpp"
 #include "ops/attention/attention_host.hpp"
 
 namespace dlblas::attention {
@@ -39,6 +38,41 @@ constexpr double kDenormal = 0x1p-124 / kRounding;
 struct Logit {
   double value, off;     // off in units of u
   double one_sided = 0;  // a part of it, of one sign for all keys
+};
+
+/// How far a sum of products of f8 may be off where Hopper's tensor core adds them up: it aligns 32
+/// products and the sum before them to the largest, and cuts what is below 13 bits under it. Here
+/// it is 12 bits, since the hardware is documented nowhere. A term that is a multiple of the unit
+/// loses nothing. Another loses half a unit in the mean, always towards zero, which adds up where
+/// products have one sign, and differs from that by 0.29 units in the root mean square, which
+/// walks: 2·√n is six deviations and more.
+class CutWalk {
+ public:
+  void add(double product) {
+    terms_[count_++] = product;
+    if (count_ == kTogether) end();
+  }
+  void end() {
+    double most = std::abs(sum_), all = sum_;
+    for (int i = 0; i < count_; ++i) most = std::max(most, std::abs(terms_[i])), all += terms_[i];
+    const double unit = most > 0 && std::isfinite(most) ? std::ldexp(1, std::ilogb(most) - 12) : 1;
+    const auto cut = [&](double term) {
+      if (term / unit == std::trunc(term / unit)) return;
+      one_sided_ += std::copysign(unit / 2, term), squares_ += 4 * unit * unit;
+    };
+    cut(sum_);
+    for (int i = 0; i < count_; ++i) cut(terms_[i]);
+    sum_ = all, count_ = 0;
+  }
+  /// What is lost in the mean, and how far what is lost may be from that.
+  double one_sided() const { return std::abs(one_sided_); }
+  double walked() const { return std::sqrt(squares_ + one_sided_ * one_sided_); }
+
+ private:
+  static constexpr int kTogether = 32;
+  double terms_[kTogether] = {};
+  double sum_ = 0, one_sided_ = 0, squares_ = 0;
+  int count_ = 0;
 };
 
 class Oracle {
@@ -142,12 +176,13 @@ class Oracle {
   bool scaled() const { return is_f8(call_.q.t.dtype); }
   Logit logit(std::int64_t k0) {
     SumWalk walk;
-    CutWalk cut(!scaled());
+    CutWalk cut;
     for (std::int64_t c = 0; c < call_.d; ++c) {
       const double product = q_[static_cast<std::size_t>(c)] * call_.k.element(k0, c);
-      walk.add(product), cut.add(product);
+      walk.add(product);
+      if (scaled()) cut.add(product);
     }
-    cut.end_group(1);
+    cut.end();
     const SumSizes sizes = walk.sizes();
     Logit made{walk.sum(), 0};
     lost_ |= std::isfinite(sizes.size) &&

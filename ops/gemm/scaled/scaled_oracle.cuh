@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(ScaledOracleParams::kTile* ScaledOracleParams:
         load_element(p.b_scale, group * p.b_scale_strides[0] + block * p.b_scale_strides[1]));
     return static_cast<double>(s * t);
   };
-  CutWalk walk(p.a.dtype == DType::kI8);
+  ScaledWalk walk(p.a.dtype == DType::kI8);
   for (int64_t k0 = 0; k0 < p.k; k0 += kTile) {
     // Past the ends zeros: they change no sum.
     const bool has_a = listed < p.num_rows && k0 + tx < p.k, has_b = column < p.n && k0 + ty < p.k;

@@ -49,7 +49,7 @@ void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows
   for (std::int64_t j = 0; j < n; ++j) {
     for (std::int64_t i = 0; i < k; ++i) column[i] = b(i, j);
     for (std::int64_t r = 0; r < num_rows; ++r) {
-      CutWalk walk(exact);
+      ScaledWalk walk(exact);
       for (std::int64_t begin = 0; begin < k; begin += kGroup) {
         const std::int64_t end = std::min(k, begin + kGroup);
         for (std::int64_t i = begin; i < end; ++i) walk.add(a_row[r * k + i] * column[i]);

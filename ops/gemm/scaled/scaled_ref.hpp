@@ -6,23 +6,63 @@
 //
 // i8: S_g is exact in every kernel (i32 sums, or f32 sums of at most 128 terms); what is left are
 // the roundings of f_g · S_g and of the sums of groups.
-// e4m3: what Hopper's tensor core cuts off (device/oracle/cut_sum.hpp); kernels take the sum out
-// every 128 of K.
-// Read next: scaled_ref.cpp, scaled_oracle.cuh, device/oracle/cut_sum.hpp.
+// e4m3: Hopper's tensor core aligns the products of an instruction (32 of K) and its accumulator to
+// the largest of them and cuts what is below 13 bits under it; kernels take the sum out every 128
+// of K. In units u = 2^-13 of the largest of products and partial sums of 128, doubled, since the
+// hardware is documented nowhere, a cut takes half a unit in the mean, always towards zero, which
+// adds up where products have one sign, and differs from that by 0.29 units in the root mean
+// square, which walks: 2·√n is six deviations and more. What the mean of a group may differ from
+// half a unit walks as well.
+// Read next: scaled_ref.cpp, scaled_oracle.cuh, device/oracle/sum_error.hpp.
 #pragma once
 
-#include "device/oracle/cut_sum.hpp"
+#include "device/oracle/sum_error.hpp"
 
 namespace dlblas::gemm::scaled {
 
 /// Terms of K that a kernel may add up in a tensor core.
 inline constexpr int kOracleGroup = 128;
 
+class ScaledWalk {
+ public:
+  /// `exact`: sums of a group are.
+  DLBLAS_ORACLE explicit ScaledWalk(bool exact) : exact_(exact) {}
+  DLBLAS_ORACLE void add(double product) {
+    sum_ += product;
+    above_ += product > 0 ? 1 : 0;
+    below_ += product < 0 ? 1 : 0;
+    peak_ = std::max(peak_, std::max(std::abs(product), std::abs(sum_)));
+  }
+  /// After kOracleGroup terms, and behind the last ones.
+  DLBLAS_ORACLE void end_group(double factor) {
+    constexpr double kUnit = 0x1p-12;
+    const double unit = exact_ ? 0 : kUnit * peak_ * std::abs(factor);
+    total_ += factor * sum_;
+    size_ += std::abs(factor * sum_);
+    const double one_sided = (factor < 0 ? -unit : unit) / 2 * (above_ - below_);
+    one_sided_ += one_sided;
+    squares_ += 4 * unit * unit * (above_ + below_) + one_sided * one_sided;
+    sum_ = peak_ = above_ = below_ = 0;
+    ++groups_;
+  }
+  DLBLAS_ORACLE double total() const { return total_; }
+  /// How far a kernel's total may be off, and its product with one factor more.
+  DLBLAS_ORACLE double magnitude() const {
+    const double steps = 6 + 2 * std::sqrt(groups_);
+    return kRounding * steps * size_ + std::abs(one_sided_) + std::sqrt(squares_);
+  }
+
+ private:
+  bool exact_;
+  double sum_ = 0, peak_ = 0, above_ = 0, below_ = 0;
+  double total_ = 0, size_ = 0, one_sided_ = 0, squares_ = 0, groups_ = 0;
+};
+
 /// Of a walk over groups with factors, or over groups of factor 1 and then one for all.
-DLBLAS_ORACLE double scaled_value(const CutWalk& walk, double whole, double bias) {
+DLBLAS_ORACLE double scaled_value(const ScaledWalk& walk, double whole, double bias) {
   return whole * walk.total() + bias;
 }
-DLBLAS_ORACLE double scaled_magnitude(const CutWalk& walk, double whole, double bias) {
+DLBLAS_ORACLE double scaled_magnitude(const ScaledWalk& walk, double whole, double bias) {
   return std::abs(whole) * walk.magnitude() + 4 * kRounding * std::abs(bias);
 }
 
