@@ -130,8 +130,7 @@ __device__ __forceinline__ Slot next_slot(const Shared& shared, RingPlace<2>& at
 /// The copying thread. Of a tile: its slot, K(last), Q, then K one block ahead of V; of f8, which
 /// is widened first, beside it.
 template <AttentionTraits S, AttentionWgmmaConfig C>
-__device__ __forceinline__ void produce(const AttentionWgmmaParams& g,
-                                        const Shared<S, C>& shared) {
+__device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Shared<S, C>& shared) {
   using Tiles = Shared<S, C>;
   constexpr int kRow = Tiles::kRow, kElements = kRow / size_of(S.from);
   RingPlace<C.stages> k_at, v_at;
@@ -206,8 +205,8 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
     for (int32_t n = b.first; n < b.end; ++n, at.advance()) {
       shared.codes_full[at.stage].wait(at.parity);
       shared.v_empty[at.stage].wait(at.parity ^ 1);
-      widen_tile<S, C.keys>(shared_address(shared.codes + at.stage * Tiles::kBlock),
-                            shared_address(shared.v + at.stage * Tiles::kValues), warp);
+      widen_tile<S, C>(shared_address(shared.codes + at.stage * Tiles::kBlock),
+                       shared_address(shared.v + at.stage * Tiles::kValues), warp);
       fence_async_shared();
       __syncwarp();
       release(shared.codes_empty[at.stage]);
@@ -534,12 +533,12 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   constexpr bool kCodes = Shared<S, C>::kCodes;
   if (group == 0) {
-    release_registers<C.groups == 3 ? 32 : kCodes ? 40 : 24>();
+    release_registers<C.groups == 3 ? 32 : kCodes ? 56 : 24>();
     if (threadIdx.x == 0) produce<S, C>(g, shared);
     if constexpr (kCodes)
       if (threadIdx.x >= 32) widen<S, C>(g.p, shared);
   } else {
-    take_registers<C.groups == 3 ? 160 : kCodes ? 232 : 240>();
+    take_registers<C.groups == 3 ? 160 : kCodes ? 224 : 240>();
     consume<S, C>(g, shared, group - 1);
   }
 }

@@ -14,10 +14,12 @@ inline constexpr int kWideners = 3;  // warps
 
 /// Warp `warp` of kWideners. A lane has 16 elements of a row of eight, and eight lanes have rows r
 /// and r ^ 5: they meet all banks, reading and writing.
-template <AttentionTraits S, int kKeys>
+template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void widen_tile(uint32_t codes, uint32_t to, int32_t warp) {
   constexpr int kRow = S.d < 128 ? S.d : 128, kColumns = S.d / 64;
-  constexpr int kEights = kColumns > 2 ? 1 : 2;  // of keys, whose loads are in flight together
+  constexpr int kKeys = C.keys;
+  // Of keys, whose loads are in flight together, in 56 registers, or in 32.
+  constexpr int kEights = kColumns > 2 || C.groups == 3 ? 1 : 2;
   static_assert(kKeys / 8 % kEights == 0);
   const uint32_t lane = threadIdx.x % 32, chunk = lane % 4;
   const uint32_t row = lane / 8 ^ (lane & 4 ? 5 : 0);
