@@ -111,7 +111,7 @@ dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, cons
       out[j] = {values[j], magnitudes[j]};
       // 0: what an oracle leaves out is exact.
       if (num_rows > 0)
-        std::fill_n(magnitudes[j], num_rows * row_width(bound_call.args.judged(j)), 0.0);
+        std::fill_n(magnitudes[j], num_rows * row_width(bound_call.args.judged_rows(j)), 0.0);
       const Bound bound = op.def.bound(bound_call.problem, j);
       bounds[j][0] = bound.magnitude, bounds[j][1] = bound.value, bounds[j][2] = bound.absolute;
     }

@@ -213,6 +213,7 @@ void attention_reference(const AttentionOp& op, const Args& args, const std::int
   Oracle oracle(call);
   const std::int64_t all = call.all_heads(), positions = args.letters[op.q_rows];
   const std::int64_t batches = op.packed() ? 1 : call.batches;
+  const std::int64_t all_positions = std::max<std::int64_t>(1, positions);
   const auto see = [&](std::int64_t b, std::int64_t row, std::int64_t head) {
     const std::int64_t which = op.packed() ? sequence_of(call, row) : b;
     if (which < 0) return false;
@@ -221,17 +222,14 @@ void attention_reference(const AttentionOp& op, const Args& args, const std::int
   };
   for (std::int64_t i = 0; i < num_rows; ++i) {
     const std::int64_t r = rows[i];
-    if (r < batches * positions * all) {
-      const bool there = see(r / all / std::max<std::int64_t>(1, positions),
-                             r / all % std::max<std::int64_t>(1, positions), r % all);
-      for (std::int64_t c = 0; c < call.dv; ++c)
-        put(out[0], i * call.dv + c, args.tensors[op.o].dtype,
-            there ? oracle.output(c) : Logit{0, -1});
-    }
-    if (r < batches * all)
-      for (std::int64_t p = 0; p < positions; ++p)
-        put(out[1], i * positions + p, DType::kF32,
-            see(r / all, p, r % all) ? oracle.lse() : Logit{0, -1});
+    if (r >= batches * positions * all) continue;
+    const bool there = see(r / all / all_positions, r / all % all_positions, r % all);
+    for (std::int64_t c = 0; c < call.dv; ++c)
+      put(out[0], i * call.dv + c, args.tensors[op.o].dtype,
+          there ? oracle.output(c) : Logit{0, -1});
+    const std::int64_t head = r / all_positions;  // an element of lse is a row: of B, heads, S
+    put(out[1], i, DType::kF32,
+        see(head / all, r % all_positions, head % all) ? oracle.lse() : Logit{0, -1});
   }
 }
 

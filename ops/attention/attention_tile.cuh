@@ -94,7 +94,7 @@ __device__ __forceinline__ KeyRange visible(const AttentionParams& p, const Tile
   if (p.causal) keys.end = min(keys.end, at + 1);
   if (p.window >= 0) {
     keys.first = max(0, at - p.window);
-    if (!p.causal && p.window < t.k_rows) keys.end = min(keys.end, at + p.window + 1);
+    if (!p.causal && p.window < t.q_rows) keys.end = min(keys.end, at + p.window + 1);
   }
   keys.end = max(keys.end, keys.first);
   return keys;

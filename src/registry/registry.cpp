@@ -93,6 +93,10 @@ const Operator& Registry::add(OperatorDef def) {
                 {.op = schema.name});
   for (int i = 0; i < schema.num_inputs; ++i)
     if (addresses_memory(schema.tensors[i], def)) schema.addresses |= 1u << i;
+  for (int j = 0; j < schema.num_judged(); ++j)
+    if (std::ranges::find(def.by_element, schema.tensors[schema.judged[j]].name) !=
+        def.by_element.end())
+      schema.by_element |= 1u << j;
   Operator& op = operators_.emplace_back();  // everything that may be refused is behind us
   op.id = static_cast<std::uint16_t>(operators_.size());
   op.schema = std::move(schema);

@@ -30,6 +30,7 @@ OperatorDef flash_attention_f8_lse() {
       "s = scale · q_descale · k_descale · q · k, softcap · tanh(s / softcap), + bias; "
       "o = v_descale · Σ_L softmax_L(s) · v; lse = log Σ_L e^s";
   def.letters = {"B", "S", "Hkv", "G", "D", "L", "Dv"};
+  def.by_element = {"lse"};
   def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                      OracleOut* out) { attention_reference(kOp, args, rows, num_rows, out); };
   def.bound = [](const Problem& problem, int result) {

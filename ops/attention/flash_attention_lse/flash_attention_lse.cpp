@@ -28,13 +28,13 @@ OperatorDef flash_attention_lse() {
       "s = scale · q · k, softcap · tanh(s / softcap), + bias; o = Σ_L softmax_L(s) · v; "
       "lse = log Σ_L e^s";
   def.letters = {"B", "S", "Hkv", "G", "D", "L", "Dv"};
+  def.by_element = {"lse"};
   def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                      OracleOut* out) { attention_reference(kOp, args, rows, num_rows, out); };
   def.bound = [](const Problem& problem, int result) {
     return attention_bound(problem, kOp, result);
   };
   def.check = [](const Args& args) { check_attention("flash_attention_lse", args); };
-  // A row of lse has S positions, one of o is a position.
   def.work_per_row = [](const Problem& p) {
     return static_cast<double>(p.dims[kL]) * static_cast<double>(p.dims[kD] + 3 * p.dims[kDv]);
   };

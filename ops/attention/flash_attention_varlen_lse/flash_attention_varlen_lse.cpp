@@ -27,6 +27,7 @@ OperatorDef flash_attention_varlen_lse() {
       "of each sequence: s = scale · q · k, softcap · tanh(s / softcap); "
       "o = Σ_k softmax_k(s) · v; lse = log Σ_k e^s";
   def.letters = {"T", "Hkv", "G", "D", "U", "Dv", "N"};
+  def.by_element = {"lse"};
   def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                      OracleOut* out) { attention_reference(kOp, args, rows, num_rows, out); };
   def.bound = [](const Problem& problem, int result) {

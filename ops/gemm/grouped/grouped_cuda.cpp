@@ -32,6 +32,8 @@ const TraitsTable<GemmOutTraits>& out_table() {
   return *table;
 }
 
+/// Each group's matrix is contiguous along N: [E, K, N] as [E, N, K].
+bool is_turned(const TensorTraits& t) { return t.layout == Layout::kMatricesTransposed; }
 bool rows_are_plain(const TensorTraits& t) {
   return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
          t.layout == Layout::kRowsOuter;
@@ -134,7 +136,7 @@ GroupedTraits grouped_traits(const GroupedOp& op, const Problem& p, std::int32_t
   GroupedTraits s{};
   s.gemm.type = a.dtype;
   s.gemm.a_by_depth = !by_depth;
-  s.gemm.b_by_depth = !by_depth && b.layout != Layout::kTransposed;
+  s.gemm.b_by_depth = !by_depth && !is_turned(b);
   s.gemm.a_whole = p.dims[by_depth ? op.m : op.k] % 8 == 0;
   s.gemm.b_whole = p.dims[s.gemm.b_by_depth ? op.k : op.n] % 8 == 0;
   s.gemm.aligned = is_aligned(a, size_of(a.dtype)) && is_aligned(b, size_of(b.dtype));
@@ -185,8 +187,8 @@ Support grouped_on_tensor_cores(const GroupedOp& op, const Problem& p) {
     return Support::no("f32 stays IEEE here: tensor cores would round it to TF32");
   for (const int i : {kGroupedA, kGroupedB}) {
     const TensorTraits& t = p.tensors[i];
-    const bool swapped = i == kGroupedB && t.layout == Layout::kTransposed;
-    if (!swapped && !rows_are_plain(t))
+    const bool turned = i == kGroupedB && op.kind != GroupKind::kDepth && is_turned(t);
+    if (!turned && !rows_are_plain(t))
       return Support::no("{} has rows that are not contiguous", tensor(i));
     if (t.align_log2 < kAlignCap)
       return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(i),
@@ -212,8 +214,7 @@ double grouped_tiles(const GroupedOp& op, const Problem& p, int block_m, int blo
 std::vector<Implementation> grouped_cuda(const GroupedOp& op) {
   const char* const hash = source_hash("ops/gemm/grouped/grouped_cuda.cpp");
   std::vector<Implementation> all;
-  // The copy engine cannot cut where a group's rows end inside a step of K.
-  if (op.kind != GroupKind::kDepth) all.push_back(grouped_wgmma(op));
+  all.push_back(grouped_wgmma(op));
   all.push_back(kernels::make_cuda<Mma>("cuda_mma", hash, &op));
   all.push_back(kernels::make_cuda<Fma>("cuda_fma", hash, &op));
   return all;

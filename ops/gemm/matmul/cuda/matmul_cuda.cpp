@@ -85,7 +85,10 @@ Operands operands_of(const MatmulGpuParams& params, const GemmTraits& s) {
 }
 
 Columns stand_in(const Columns& c, DType type, const Context& context, std::int64_t unit) {
-  if (c.fits()) return c;
+  return c.fits() ? c : packed(c, type, context, unit);
+}
+
+Columns packed(const Columns& c, DType type, const Context& context, std::int64_t unit) {
   const std::int64_t pitch = round_up(c.rows, unit);
   const auto bytes = static_cast<std::size_t>(pitch * c.cols * size_of(type));
   return {context.alloc(context.self, bytes, 64), c.rows, c.cols, pitch};

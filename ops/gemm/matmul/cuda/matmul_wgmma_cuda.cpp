@@ -9,6 +9,7 @@
 #include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+#include "ops/gemm/matmul/cuda/matmul_wgmma_rows.hpp"
 #include "ops/gemm/matmul/cuda/matmul_wgmma_space.hpp"
 
 namespace dlblas::gemm {
@@ -102,7 +103,11 @@ double estimate_ms(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo&
   return 1e3 * (limits(product, memory, 8) + meeting + spans + order + 1.5e-6);
 }
 
-struct Wgmma : MatmulForm<Wgmma, GemmWgmmaConfig> {
+struct WgmmaTraits : MatmulTraits {
+  FewerRows fewer;
+};
+
+struct Wgmma : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
   static constexpr std::int32_t kMinArch = 90;
   static constexpr bool kDependent = true;
   // Bits repeat from run to run, but the order of sums depends on the configuration, and that on M.
@@ -110,8 +115,9 @@ struct Wgmma : MatmulForm<Wgmma, GemmWgmmaConfig> {
   static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_wgmma.cuh";
   static const ConfigTable<GemmWgmmaConfig>& table() { return wgmma_table(); }
 
-  static MatmulTraits traits(const Query& q, const GemmWgmmaConfig& c) {
-    return matmul_traits(q.problem, 0, wgmma_span(q.problem, c, q.device));
+  static Traits traits(const Query& q, const GemmWgmmaConfig& c) {
+    return {matmul_traits(q.problem, 0, wgmma_span(q.problem, c, q.device)),
+            for_fewer_rows(q, c, estimate_ms)};
   }
 
   static Support supports(const Query& q) {
@@ -158,8 +164,11 @@ struct Wgmma : MatmulForm<Wgmma, GemmWgmmaConfig> {
     return best;
   }
 
-  static std::int32_t shared_bytes(const Query& q, const State& s) {
-    return s.config.shared_bytes(wgmma_b_by_depth(q.problem, s.config), s.traits.gemm.span);
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return bytes_of(s.traits.gemm, s.config);
+  }
+  static std::int32_t bytes_of(const GemmTraits& s, const GemmWgmmaConfig& c) {
+    return c.shared_bytes(c.swapped ? s.a_by_depth : s.b_by_depth, s.span);
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& s) {
@@ -167,7 +176,13 @@ struct Wgmma : MatmulForm<Wgmma, GemmWgmmaConfig> {
     e.out_vector = e.aligned = true;
     const std::string program =
         text("dlblas::gemm::MatmulProgram<", epilogue_table().literal(e), ">");
-    return {{kInclude, kernels::wgmma_entry(s.traits.gemm, s.config, program), s.shared_bytes}};
+    const auto source = [&](const GemmWgmmaConfig& c) {
+      return KernelSource{kInclude, kernels::wgmma_entry(s.traits.gemm, c, program),
+                          bytes_of(s.traits.gemm, c)};
+    };
+    std::vector<KernelSource> all = {source(s.config)};
+    for (int i = 0; i < s.traits.fewer.count; ++i) all.push_back(source(s.traits.fewer.config(i)));
+    return all;
   }
 
   static int multiply(const Args& args, const Context& context, const Kernel& kernel, void*);
@@ -198,13 +213,15 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
                                          .m = p.gemm.m,
                                          .n = p.gemm.n,
                                          .k = p.gemm.k};
+  const int fewer = s.traits.fewer.index_for(p.gemm.m);
+  const GemmWgmmaConfig c = fewer < 0 ? s.config : s.traits.fewer.config(fewer);
   GemmWgmmaCall call{};
   cuda::Launch how;
-  if (const int code = kernels::prepare_wgmma(product, s.config, s.units, call, how)) return code;
+  if (const int code = kernels::prepare_wgmma(product, c, s.units, call, how)) return code;
   call.operands[0] = {const_cast<void*>(p.epilogue.bias), 0};
-  how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+  how.shared_bytes = static_cast<unsigned>(bytes_of(s.traits.gemm, c));
   how.dependent = s.dependent;
-  const int code = cuda::launch(*kernel.entries[0], how, call, context.stream);
+  const int code = cuda::launch(*kernel.entries[fewer + 1], how, call, context.stream);
   if (code == 0 && o.out.data != given.out.data)
     copy_columns(o.out, given.out, out_type, context.stream);
   return code;
