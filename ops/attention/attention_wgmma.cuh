@@ -296,7 +296,7 @@ struct Consumer {
         for (int i = 0; i < kN / 2; i += 4) s[i + 2 * r] -= peak, s[i + 2 * r + 1] -= peak;
       }
       base[r] = by.base;
-      rescale[r] = DeviceMath::exp2(exponent_of(by, most[r], peak, factor));
+      rescale[r] = DeviceMath::exp2(rescale_exponent(by, most[r], peak, factor));
       most[r] = peak;
     }
     float part[2][2] = {{0, 0}, {0, 0}};
@@ -463,7 +463,7 @@ struct Consumer {
       }
       if (row < rows && lane == 0)
         store_lse(p, t, t.head, at,
-                  all == 0 ? minus_infinity() : fmaf(most[r], factor, log2f(all)) * 0.693147181f);
+                  all == 0 ? minus_infinity() : log2_of_sum(most[r], factor, log2f(all)) * 0.693147181f);
     }
   }
 };
