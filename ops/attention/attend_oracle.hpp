@@ -28,7 +28,7 @@
 namespace dlblas::attention {
 
 inline constexpr double kFlushed = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
-inline constexpr double kMost = 0x1p126;                  // more, and f32 may not hold it
+inline constexpr double kMax = 0x1p126;                   // more, and f32 may not hold it
 
 /// How many numbers of 16 bits a power may become before it meets values of 16 bits.
 enum class Powers { kOne, kTwo };
@@ -57,7 +57,7 @@ class AttendedRow {
     double cut = narrow_ ? static_cast<double>(std::min<std::int64_t>(depth, 0x10000)) / 2 *
                                std::sqrt(plain.sizes().path) * size
                          : 0;
-    lost_ |= dot.overflows() || dot.size() * size >= kMost || std::isinf(score);
+    lost_ |= dot.overflows() || dot.size() * size >= kMax || std::isinf(score);
     if (cap != 0) {
       const double slope = 1 / std::pow(std::cosh(score / cap), 2);
       score = cap * std::tanh(score / cap);
@@ -108,7 +108,7 @@ class AttendedRow {
                          split * weighed[d] + rounding * std::min(sizes_of.size, walk) +
                          (half_ ? 0x1p-11 * sizes[d] : 0) +
                          kFlushed * sizes[d];
-      const bool lost = lost_ || weighed[d] >= kMost || std::abs(value[d] * scale) >= kMost;
+      const bool lost = lost_ || weighed[d] >= kMax || std::abs(value[d] * scale) >= kMax;
       value[d] *= scale;
       magnitude[d] = std::abs(scale) * (off / total + o * (0.6 * w.sum_off + 2.5));
       if (std::isnan(value[d])) magnitude[d] = 0;
