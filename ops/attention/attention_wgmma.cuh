@@ -147,6 +147,11 @@ struct Consumer {
     const uint64_t block = wgmma_tile_rows<kRow>(shared.k + k_at.stage * kBlock);
     if constexpr (Tiles::kCodes) {
 #pragma unroll
+      for (int i = 0; i < kD; i += 64)
+        wgmma_f8<S.from>(s, wgmma_advance(rows, i / kRow * rows_of(C) * kRow + i % kRow),
+                         wgmma_advance(block, i / kRow * kN * kRow + i % kRow), i > 0);
+    } else {
+#pragma unroll
       for (int c = 0; c < kD / 64; ++c)
         wgmma_row<kN, kInput>(s, wgmma_advance(rows, c * rows_of(C) * 128),
                               wgmma_advance(block, c * kN * 128), c > 0);
