@@ -176,7 +176,9 @@ typedef enum dlblas_event_kind {
   DLBLAS_EVENT_FAILED = 2,   /* one configuration failed; note says how */
   DLBLAS_EVENT_FINAL = 3,    /* the interleaved final begins */
   DLBLAS_EVENT_DONE = 4,     /* the winner is known; note says why it won */
-  DLBLAS_EVENT_WAITING = 5   /* asks whether to go on: one runs elsewhere, or has failed */
+  DLBLAS_EVENT_WAITING = 5,  /* asks whether to go on: one runs elsewhere, or has failed */
+  DLBLAS_EVENT_FIRST_CALL = 6 /* a user's implementation is called for the first time: it may take
+                                 seconds, which are no part of the budget */
 } dlblas_event_kind;
 /* What on_event is told; its texts live until it returns. */
 typedef struct dlblas_event {
@@ -255,7 +257,8 @@ DLBLAS_API dlblas_status dlblas_pin(dlblas_op_t op, const char* implementation, 
 
 /* The oracle. rows: indices into the flattened leading dimensions. values[r], magnitudes[r]: f64
  * [num_rows, last dimension] for result r, then for the inputs that the operator writes (`!` in its
- * schema), in order, as they are after a call; those of an absent one may be NULL. The allowed
+ * schema), in order, as they are after a call; those of an absent one may be NULL. Where the oracle
+ * makes elements (attention's lse), each is a row: [num_rows, 1]. The allowed
  * error of an element is bounds[r][0]·magnitude + bounds[r][1]·|value| + bounds[r][2]. */
 DLBLAS_API dlblas_status dlblas_reference(dlblas_op_t op, const dlblas_args* args,
                                           const int64_t* rows, int64_t num_rows,
