@@ -423,12 +423,11 @@ bool Race::has_time(const Evaluated& e) {
 
 // search,<op>,<problem>,<what>,<implementation>,<configuration>,<time or words>,<done/planned>,<s>
 void Race::log_step(dlblas_event_kind kind, const Evaluated* of, const std::string& note) const {
-  constexpr const char* kNames[] = {"start", "measured", "failed",  "final",
-                                      "done",  "waiting",  "first_call"};
+  constexpr const char* kNames[] = {"start", "measured", "failed",    "final",
+                                    "done",  "waiting",  "first_call"};
   const Operator& op = Registry::process().by_id(problem_.op);
   char result[32] = "", spent[32];
-  if (of && has_time(*of))
-    std::snprintf(result, sizeof result, "%.4gus", 1e3 * score(*of));
+  if (of && has_time(*of)) std::snprintf(result, sizeof result, "%.4gus", 1e3 * score(*of));
   std::snprintf(spent, sizeof spent, "%.3fs", elapsed_s());
   log(LogTopic::kSearch, text(op.schema.name, ",", log_fields(op, problem_), ",", kNames[kind], ",",
                               of ? of->plan->implementation->name : "", ",",
