@@ -180,7 +180,7 @@ def test_users_kernels_that_break_a_context_or_never_end_cost_a_worker_each(
 def test_a_kernel_that_takes_for_ever_to_compile_costs_a_share_of_the_budget(
     tmp_path: Path,
 ) -> None:
-    assert search(tmp_path, "slow", 12) == {"mine_slow": "compile_timeout"}
+    assert search(tmp_path, "slow", BUDGET) == {"mine_slow": "compile_timeout"}
 
 
 @pytest.mark.parametrize(

@@ -281,11 +281,13 @@ Object* specs_of(const BoundCall& bound, int count) {
     const TensorView& t = bound.args.judged(r);
     Object* shape = api.tuple_new(t.rank);
     for (int i = 0; i < t.rank; ++i) api.tuple_set(shape, i, api.long_from(t.shape[i]));
-    Object* row = api.tuple_new(4);
+    const TensorView rows = bound.args.judged_rows(r);
+    Object* row = api.tuple_new(5);
     api.tuple_set(row, 0, make_text(schema.tensors[schema.judged[r]].name));
     api.tuple_set(row, 1, api.long_from(dlpack_code_of(t.dtype)));
     api.tuple_set(row, 2, api.long_from(8 * size_of(t.dtype)));
     api.tuple_set(row, 3, shape);
+    api.tuple_set(row, 4, api.long_from(rows.rank > 0 ? rows.shape[rows.rank - 1] : 1));
     api.tuple_set(out, r, row);
   }
   return out;

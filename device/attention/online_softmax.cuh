@@ -35,7 +35,7 @@ struct OnlineSoftmax {
         for (int i = 0; i < kTiles; ++i) s[i][2 * r] -= peak, s[i][2 * r + 1] -= peak;
       }
       const float base = by.base;
-      rescale[r] = DeviceMath::exp2(exponent_of(by, most[r], peak, factor));
+      rescale[r] = DeviceMath::exp2(rescale_exponent(by, most[r], peak, factor));
       most[r] = peak;
       float part[2] = {0, 0};
 #pragma unroll
@@ -57,7 +57,7 @@ struct OnlineSoftmax {
       all += __shfl_xor_sync(0xffffffffu, all, 1);
       all += __shfl_xor_sync(0xffffffffu, all, 2);
       inverse[r] = all == 0 ? 0.0f : 1 / all;
-      lse[r] = all == 0 ? minus_infinity() : fmaf(most[r], factor, log2f(all)) * 0.693147181f;
+      lse[r] = all == 0 ? minus_infinity() : log2_of_sum(most[r], factor, log2f(all)) * 0.693147181f;
     }
   }
 };

@@ -20,15 +20,14 @@ enum class GemmShare : int32_t {
        // shared memory
 };
 
-/// A round of the epilogue: what waits at a time for the copy engine, 64 rows × 128 bytes. Each
-/// warpgroup has two.
+/// A round of the epilogue: what waits at a time for the copy engine, 64 rows × 128 bytes.
 inline constexpr int32_t kGemmRoundBytes = 8192;
 
 struct GemmWgmmaConfig {
   bool swapped;
   int32_t block_m, block_n;  // a tile of D: multiples of 64 and of 8; block_n counts all parts of B
   int32_t block_k;           // elements of K in a stage: 64, 128 or 256
-  int32_t warpgroups;        // that multiply: 1 or 2
+  int32_t warpgroups;        // that multiply: 1 to 3
   bool pingpong;  // each has its own tile, one stores while the other multiplies; else they halve
                   // the rows of one
   GemmShare share;
@@ -53,7 +52,10 @@ struct GemmWgmmaConfig {
     return (by_depth ? block_n : (block_n + 63) / 64 * 64) * block_k * 2;
   }
   constexpr int stage_bytes(bool b_by_depth) const { return a_bytes() + b_bytes(b_by_depth); }
-  constexpr int staging_bytes() const { return warpgroups * 2 * kGemmRoundBytes; }
+  /// A warpgroup's rounds in shared memory. Of three warpgroups each has one: a tile of 192 × 192
+  /// keeps four stages.
+  constexpr int rounds() const { return warpgroups == 3 ? 1 : 2; }
+  constexpr int staging_bytes() const { return warpgroups * rounds() * kGemmRoundBytes; }
   /// 1024 to begin at a multiple of that, two barriers a stage.
   constexpr int shared_bytes(bool b_by_depth, int32_t span) const {
     return 1024 + stages * (stage_bytes(b_by_depth) + 16) + staging_bytes() +
@@ -61,13 +63,15 @@ struct GemmWgmmaConfig {
   }
 };
 
-/// What the kernel is written for. 192 sums leave 40 of the 232 registers that a thread may have.
+/// What the kernel is written for. 192 sums leave 40 of the 232 registers that a thread may have;
+/// of three warpgroups a thread has 152.
 constexpr bool valid(const GemmWgmmaConfig& c) {
   if (c.block_m % 64 != 0 || c.block_n % 8 != 0 || c.block_n > 256 || c.block_k % 64 != 0 ||
       c.block_k > 256 || c.stages < 2)
     return false;
   if (c.pingpong ? c.warpgroups != 2 : c.block_m % (64 * c.warpgroups) != 0) return false;
-  if (c.row_blocks() > 2 || c.sums() > 192) return false;
+  if (c.warpgroups > 3 || c.row_blocks() > 2 || c.sums() > (c.warpgroups == 3 ? 96 : 192))
+    return false;
   if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
   if (c.multicast()) return c.cluster == 2 && (c.share == GemmShare::kA || c.block_n % 16 == 0);
   if (c.share == GemmShare::kK)  // the others' sums lie in the ring of the first

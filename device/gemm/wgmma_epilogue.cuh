@@ -11,8 +11,8 @@
 
 namespace dlblas {
 
-/// A barrier of one multiplying warpgroup. Named barriers: 0 the block, 1 and 2 these, 3 and 4
-/// the turns.
+/// A barrier of one multiplying warpgroup. Named barriers: 0 the block, 1 to 3 these; of two that
+/// take turns, 3 and 4 those.
 __device__ __forceinline__ void gemm_warpgroup_sync(int32_t group) {
   asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
 }
@@ -56,6 +56,11 @@ class GemmEpilogue {
   static constexpr int kSegment = gemm_segment(kColumns, kRound);
   static constexpr int kSegmentBytes = C.swapped ? 128 : kSegment * kBytes;
   static constexpr uint32_t kSwizzle = kSegmentBytes - 16;  // bits of the place that trade
+  static constexpr int kStrips = (kColumns + kStrip - 1) / kStrip;
+  /// Where a cluster shares K, the block that stores a strip: of the 8 columns `block` of the tile.
+  __device__ static constexpr uint32_t owner_of(int block) {
+    return block % (kColumns / 8) * 8 / kStrip % C.cluster;
+  }
   template <int kFirst>
   static constexpr int blocks() {
     return (kColumns - kFirst < kStrip ? kColumns - kFirst : kStrip) / 8;
@@ -71,8 +76,12 @@ class GemmEpilogue {
   static constexpr bool kAhead = !C.pingpong && C.sums() + 2 * kAskedWords <= 160;
 
   __device__ __forceinline__ GemmEpilogue(const GemmWgmmaCall& call, const unsigned char* staging,
-                                          int32_t group)
-      : call_(call), staging_(shared_address(staging)), from_(staging), group_(group) {}
+                                          int32_t group, uint32_t rank)
+      : call_(call),
+        staging_(shared_address(staging)),
+        from_(staging),
+        group_(group),
+        rank_(rank) {}
 
   __device__ __forceinline__ void ask(FirstAsked& asked, GemmCorner tile) const {
     if constexpr (kEarly) P::ask(asked, place<0>(tile));
@@ -93,6 +102,7 @@ class GemmEpilogue {
   uint32_t staging_;
   const unsigned char* from_;
   int32_t group_;
+  uint32_t rank_;  // in the cluster
   uint32_t turn_ = 0;
 
   __device__ static __forceinline__ bool leader() { return threadIdx.x % 128 == 0; }
@@ -113,9 +123,11 @@ class GemmEpilogue {
     constexpr int kNext = kMore ? kFirst + kStrip : 0;
     typename P::template Asked<At<kNext>> next;
     if constexpr (kMore && kAhead) P::ask(next, place<kNext>(tile));
-    const GemmStrip<kAll, kFirst / 8, kColumns / 8, blocks<kFirst>()> s{d};
-    apply_program<P>(s, asked, place<kFirst>(tile));
-    rounds<kFirst, 0>(s, tile);
+    if (C.share != GemmShare::kK || owner_of(kFirst / 8) == rank_) {
+      const GemmStrip<kAll, kFirst / 8, kColumns / 8, blocks<kFirst>()> s{d};
+      apply_program<P>(s, asked, place<kFirst>(tile));
+      rounds<kFirst, 0>(s, tile);
+    }
     if constexpr (kMore && !kAhead) P::ask(next, place<kNext>(tile));
     if constexpr (kMore) strip<kNext>(d, next, tile);
   }
@@ -129,7 +141,7 @@ class GemmEpilogue {
 #pragma unroll
     for (int part = 0; part < P::kStores; ++part) {
       const uint32_t buffer = turn_ * kGemmRoundBytes;
-      if (leader()) tma_store_wait_read<1>();
+      if (leader()) tma_store_wait_read<C.rounds() - 1>();
       gemm_warpgroup_sync(group_);
       write<kBlock, kBlocks>(s, part, staging_ + buffer);
       fence_async_shared();
@@ -145,7 +157,7 @@ class GemmEpilogue {
         }
         tma_store_commit();
       }
-      turn_ ^= 1;
+      turn_ = (turn_ + 1) % C.rounds();
     }
     if constexpr (kBlock + kBlocks < S::kBlocks) rounds<kFirst, kBlock + kBlocks>(s, tile);
   }

@@ -1,9 +1,10 @@
 // Grouped products on Hopper's WGMMA: ring, products and registers are wgmma_mainloop.cuh's; which
 // tiles there are, blocks read from the groups' sizes. sm_90a alone.
-// In: A [rows, K] of all groups, contiguous along K, B [groups · n, K], or [groups · K, n] where it
-// is contiguous along n, as tensor maps; sizes of groups on the device. Out: D, rounded once. A
-// tile that ends behind its group is stored row by row, so that neighbours stay as they are; what
-// it reads of them changes none of the group's own sums.
+// In: as tensor maps, A [rows, K] of all groups, contiguous along K, and B [groups, n, K],
+// contiguous along K or n; of sums over a group's rows (kDepth), A [rows, m] and B [rows, n]. Sizes
+// of groups on the device. Out: D, rounded once. A tile that ends behind its group is stored row by
+// row, so that neighbours stay as they are; what it reads of them changes none of the group's own
+// sums. Where they are terms they are cleared in shared memory before the last stage is multiplied.
 //
 //   first warp      sizes → table of tiles in shared memory, one scan
 //   then            as gemm_wgmma: one thread copies, two warpgroups multiply, blocks persist
@@ -18,22 +19,26 @@
 
 namespace dlblas {
 
-/// What a block knows of a group: tiles of rows before it, its first row in A and D, its rows.
+/// What a block knows of a group: tiles of rows before it, its first row in A and D, its rows; of
+/// kDepth, rows are those of A and B.
 struct GroupEntry {
   uint32_t before;
   int32_t begin, count;
 };
 
 /// By the lanes of one warp; a barrier of the block follows. Entry `groups` has the tiles of all.
+/// `rows`: of D in each group of kDepth.
 template <GroupTraits G, int kBlock>
-__device__ __forceinline__ void make_group_table(const GroupCall& p, GroupEntry* table) {
+__device__ __forceinline__ void make_group_table(const GroupCall& p, int32_t rows,
+                                                 GroupEntry* table) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   uint32_t before = 0;
   for (int32_t base = 0; base < p.groups; base += 32) {
     const int32_t group = base + lane;
     GroupRange mine = {-1, 0, 0};
     if (group < p.groups) mine = group_range<G>(p, group);
-    const auto tiles = static_cast<uint32_t>((mine.count + kBlock - 1) / kBlock);
+    const int64_t tall = G.kind == GroupKind::kDepth ? (group < p.groups ? rows : 0) : mine.count;
+    const auto tiles = static_cast<uint32_t>((tall + kBlock - 1) / kBlock);
     uint32_t upto = tiles;
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -47,6 +52,11 @@ __device__ __forceinline__ void make_group_table(const GroupCall& p, GroupEntry*
     before += __shfl_sync(~0u, upto, 31);
   }
   if (lane == 0) table[p.groups] = {before, 0, 0};
+}
+
+constexpr GemmTraits without_span(GemmTraits s) {
+  s.span = 0;
+  return s;
 }
 
 /// This block's tiles, one after the other.
@@ -119,7 +129,7 @@ class GroupStore {
 #pragma unroll
     for (int first = 0; first < C.block_n; first += kRound) {
       const uint32_t buffer = turn_ * kGemmRoundBytes;
-      if (leader()) tma_store_wait_read<1>();
+      if (leader()) tma_store_wait_read<C.rounds() - 1>();
       gemm_warpgroup_sync(group_);
       write(d, first / 8, shared_address(from_) + buffer);
       fence_async_shared();
@@ -129,7 +139,7 @@ class GroupStore {
         if (rows >= 64) tma_store(call_.product.out[0], from_ + buffer, Tile2{column + first, row});
         tma_store_commit();
       }
-      turn_ ^= 1;
+      turn_ = (turn_ + 1) % C.rounds();
     }
   }
   __device__ __forceinline__ void finish() const {
@@ -188,62 +198,130 @@ class GroupStore {
   }
 };
 
-template <GemmTraits S, GemmWgmmaConfig C>
+/// A tile of one of B's matrices: as GemmTileCopy's, of a map of three dimensions.
+template <GemmWgmmaConfig C, bool kByDepth>
+__device__ __forceinline__ void load_of_group(unsigned char* tile, const TensorMap& map,
+                                              Mbarrier& full, int32_t column, int32_t k,
+                                              int32_t group) {
+  constexpr int kBoxes = kByDepth ? C.steps() : (C.block_n + 63) / 64;
+  constexpr int kBoxBytes = (kByDepth ? C.block_n : C.block_k) * 128;
+#pragma unroll
+  for (int i = 0; i < kBoxes; ++i)
+    tma_load(tile + i * kBoxBytes, map, full,
+             kByDepth ? Tile3{k + i * 64, column, group} : Tile3{column + i * 64, k, group});
+}
+
+/// Of a group's tile: one at least, for a group of no terms has zeros.
+template <GroupTraits G, GemmWgmmaConfig C>
+__device__ __forceinline__ int32_t group_stages(const GroupedWgmmaCall& call,
+                                                const GroupEntry& entry) {
+  const int32_t terms = G.kind == GroupKind::kDepth ? entry.count : call.product.k;
+  return terms > C.block_k ? (terms + C.block_k - 1) / C.block_k : 1;
+}
+
+template <GemmTraits S, GroupTraits G, GemmWgmmaConfig C>
 __device__ __forceinline__ void produce_groups(const GroupedWgmmaCall& call,
                                                const GemmRing<S, C>& ring,
                                                const GroupEntry* table) {
+  constexpr bool kDepth = G.kind == GroupKind::kDepth;
   const GemmWgmmaCall& p = call.product;
-  using A = GemmTileCopy<C, true, false, CacheHint::kNone>;
+  using A = GemmTileCopy<C, S.a_by_depth, false, CacheHint::kNone>;
   using B = GemmTileCopy<C, S.b_by_depth, false, CacheHint::kNone>;
   RingPlace<C.stages> at;
-  const int32_t count = (p.k + C.block_k - 1) / C.block_k;
 #pragma unroll 1
   for (GroupTiles<C> tiles(call.groups, table, p.n); tiles.more(); tiles.advance()) {
-    const int32_t row = tiles.entry.begin + tiles.row;
-    const int32_t b_row = tiles.column + (S.b_by_depth ? tiles.group * p.n : 0);
-    const int32_t b_k = S.b_by_depth ? 0 : tiles.group * p.k;
+    const int32_t row = kDepth ? tiles.row : tiles.entry.begin + tiles.row;
+    const int32_t first = kDepth ? tiles.entry.begin : 0;
+    const int32_t count = group_stages<G, C>(call, tiles.entry);
 #pragma unroll 1
     for (int32_t i = 0; i < count; ++i, at.advance()) {
-      const int32_t k = i * C.block_k;
+      const int32_t k = first + i * C.block_k;
       unsigned char* a = ring.tiles + at.stage * GemmRing<S, C>::kStageBytes;
       Mbarrier& full = ring.full[at.stage];
       ring.empty[at.stage].wait(at.parity ^ 1);
       full.arrive_expect_tx(GemmRing<S, C>::kStageBytes);
       A::template load<C.block_m, C.block_m>(a, p.a, full, 0, row, k, 0);
-      B::template load<C.block_n, C.block_n>(a + C.a_bytes(), p.b[0], full, 0, b_row, b_k + k, 0);
+      if constexpr (kDepth)
+        B::template load<C.block_n, C.block_n>(a + C.a_bytes(), p.b[0], full, 0, tiles.column, k,
+                                               0);
+      else
+        load_of_group<C, S.b_by_depth>(a + C.a_bytes(), p.b[0], full, tiles.column, k, tiles.group);
     }
   }
 }
 
-template <GemmTraits S, DType kOut, GemmWgmmaConfig C>
+/// Clears a stage's terms from `first` on, before a warpgroup multiplies it: rows of 128 bytes of
+/// each box of 64 of its own part of A, and of all of B. Both warpgroups of a tile clear B: zeros
+/// over zeros.
+template <GemmTraits S, GemmWgmmaConfig C>
+__device__ __forceinline__ void clear_terms(const GemmRing<S, C>& ring, uint32_t stage,
+                                            int32_t rows, int32_t first, int32_t group) {
+  static_assert(!S.a_by_depth && !S.b_by_depth);
+  constexpr int kBoxBytes = C.block_k * 128, kMine = C.row_blocks();
+  constexpr uint32_t kZeros[4] = {};
+  const uint32_t a = shared_address(ring.tiles + stage * GemmRing<S, C>::kStageBytes);
+  const uint32_t from = first * 128 + threadIdx.x % 128 * 16;
+#pragma unroll
+  for (int box = 0; box < kMine + C.block_n / 64; ++box) {
+    const uint32_t tile =
+        a + (box < kMine ? (rows / 64 + box) * kBoxBytes : C.a_bytes() + (box - kMine) * kBoxBytes);
+#pragma unroll 1
+    for (uint32_t byte = from; byte < kBoxBytes; byte += 2048) store_shared(tile + byte, kZeros);
+  }
+  fence_async_shared();
+  gemm_warpgroup_sync(group);
+}
+
+/// kStages: of a chain of the tensor core's additions; 0: a tile's sums are one.
+template <GemmTraits S, GroupTraits G, DType kOut, int32_t kStages, GemmWgmmaConfig C>
 __device__ __forceinline__ void consume_groups(const GroupedWgmmaCall& call,
                                                const GemmRing<S, C>& ring, const GroupEntry* table,
                                                int32_t group) {
-  const int32_t count = (call.product.k + C.block_k - 1) / C.block_k;
+  constexpr bool kDepth = G.kind == GroupKind::kDepth;
   const int32_t rows = C.pingpong ? 0 : group * 64 * C.row_blocks();
-  GroupStore<kOut, C> store(call, ring.staging + group * 2 * kGemmRoundBytes, group);
+  GroupStore<kOut, C> store(call, ring.staging + group * C.rounds() * kGemmRoundBytes, group);
   GemmProduct<S, C> product(ring, rows);
   GroupTiles<C> tiles(call.groups, table, call.product.n);
+  // Of two in turn, the other one's tile.
+  const auto pass_over = [&] {
+    if (tiles.more()) product.skip(group_stages<G, C>(call, tiles.entry));
+    tiles.advance();
+  };
   if constexpr (C.pingpong) {  // the second begins with the second tile, and the first may go
-    if (group == 1) tiles.advance(), product.skip(count), GemmTurn::pass(group);
+    if (group == 1) pass_over(), GemmTurn::pass(group);
   }
 #pragma unroll 1
-  for (; tiles.more(); tiles.advance(C.pingpong ? 2 : 1)) {
+  while (tiles.more()) {
     typename GemmProduct<S, C>::Sums d;
-    product.run(d, count, group);
-    if constexpr (C.pingpong) product.skip(count);
+    const int32_t count = group_stages<G, C>(call, tiles.entry);
+    if constexpr (kDepth) {
+      const int32_t in_last = tiles.entry.count - (count - 1) * C.block_k;
+      product.template run_in_spans<kStages>(d, count, group, [&](int32_t left, uint32_t stage) {
+        if (left == 1 && in_last < C.block_k) clear_terms<S, C>(ring, stage, rows, in_last, group);
+      });
+    } else {
+      product.run(d, count, group);
+    }
+    // A group's part of D: its rows of all, or a matrix of its own.
+    const int32_t begin = kDepth ? tiles.group * call.product.m : tiles.entry.begin;
+    const int32_t end = kDepth ? call.product.m : tiles.entry.count;
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) {
       const int32_t first = tiles.row + rows + r * 64;
-      store.run(d[r], tiles.entry.begin + first, tiles.column, tiles.entry.count - first);
+      store.run(d[r], begin + first, tiles.column, end - first);
     }
+    tiles.advance();
+    if constexpr (C.pingpong) pass_over();
   }
   store.finish();
 }
 
-template <GemmTraits S, GroupTraits G, DType kOut, GemmWgmmaConfig C>
+template <GemmTraits Given, GroupTraits G, DType kOut, GemmWgmmaConfig C>
 __device__ __forceinline__ void groups_wgmma(const GroupedWgmmaCall& call, unsigned char* raw) {
-  static_assert(valid(C) && C.cluster == 1 && !C.swapped && S.a_by_depth && S.span == 0);
+  constexpr GemmTraits S = without_span(Given);  // spans are kept in registers here
+  static_assert(valid(C) && C.cluster == 1 && !C.swapped && Given.span % C.block_k == 0);
+  static_assert(G.kind == GroupKind::kDepth ? !S.a_by_depth && !S.b_by_depth
+                                            : S.a_by_depth && Given.span == 0);
   const GemmRing<S, C> ring(raw);
   auto* const table = reinterpret_cast<GroupEntry*>(ring.empty + C.stages);
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
@@ -254,14 +332,14 @@ __device__ __forceinline__ void groups_wgmma(const GroupedWgmmaCall& call, unsig
   }
   wait_for_dependencies();
   launch_dependents();
-  if (threadIdx.x < 32) make_group_table<G, C.block_m>(call.groups, table);
+  if (threadIdx.x < 32) make_group_table<G, C.block_m>(call.groups, call.product.m, table);
   __syncthreads();
   if (group == 0) {
-    if constexpr (C.warpgroups == 2) release_registers<40>();
-    if (threadIdx.x == 0) produce_groups<S, C>(call, ring, table);
+    give_registers<C>();
+    if (threadIdx.x == 0) produce_groups<S, G, C>(call, ring, table);
   } else {
-    if constexpr (C.warpgroups == 2) take_registers<232>();
-    consume_groups<S, kOut, C>(call, ring, table, group - 1);
+    get_registers<C>();
+    consume_groups<S, G, kOut, Given.span / C.block_k, C>(call, ring, table, group - 1);
   }
 }
 

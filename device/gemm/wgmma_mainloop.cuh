@@ -31,6 +31,12 @@ struct GemmTurn {
   }
 };
 
+/// What is done to a stage that has arrived, before it is multiplied: nothing. `left`: stages of
+/// the tile that are not multiplied yet, this one among them.
+struct GemmStageAsItIs {
+  __device__ __forceinline__ void operator()(int32_t /*left*/, uint32_t /*stage*/) const {}
+};
+
 /// One warpgroup's products: its rows of a tile over all of K that the block takes.
 template <GemmTraits S, GemmWgmmaConfig C>
 class GemmProduct {
@@ -44,10 +50,12 @@ class GemmProduct {
   /// Stages that belong to tiles of the other warpgroup.
   __device__ __forceinline__ void skip(int32_t stages) { at_.advance(stages); }
 
-  __device__ __forceinline__ void run(Sums& d, int32_t count, int32_t group) {
+  template <class Ready = GemmStageAsItIs>
+  __device__ __forceinline__ void run(Sums& d, int32_t count, int32_t group,
+                                      const Ready& ready = {}) {
     if constexpr (C.pingpong) GemmTurn::wait(group);
     if constexpr (S.span == 0) {
-      span(d, count, group);
+      span<true>(d, count, 0, group, ready);
     } else {
       static_assert(!C.pingpong && S.span % C.block_k == 0);
       CarriedSums<C.sums(), C.warpgroups * 128> carried(ring_.carried,
@@ -55,13 +63,35 @@ class GemmProduct {
       constexpr int32_t kStages = S.span / C.block_k;
 #pragma unroll 1
       for (; count > kStages; count -= kStages) {
-        span(d, kStages, group);
+        span<true>(d, kStages, count - kStages, group, ready);
         carried.add(&d[0][0]);  // clears them: pinned, or ptxas serialises what follows (C7515)
 #pragma unroll
         for (auto& block : d) wgmma_pin(block);
       }
-      span(d, count, group);
+      span<true>(d, count, 0, group, ready);
       carried.finish(&d[0][0]);
+    }
+  }
+
+  /// The same, and every kStages stages the sums are added to totals in registers: a chain of
+  /// additions in the tensor core has kStages at most; 0: all.
+  template <int32_t kStages, class Ready>
+  __device__ __forceinline__ void run_in_spans(Sums& d, int32_t count, int32_t group,
+                                               const Ready& ready) {
+    if constexpr (C.pingpong) GemmTurn::wait(group);
+    if constexpr (kStages == 0) {
+      span<true>(d, count, 0, group, ready);
+    } else {
+      float totals[C.sums()] = {};
+#pragma unroll 1
+      for (; count > kStages; count -= kStages) {
+        span<false>(d, kStages, count - kStages, group, ready);
+        each(d, [&](float& sum, int i) { totals[i] += sum; });
+#pragma unroll
+        for (auto& block : d) wgmma_pin(block);
+      }
+      span<true>(d, count, 0, group, ready);
+      each(d, [&](float& sum, int i) { sum += totals[i]; });
     }
   }
 
@@ -105,20 +135,31 @@ class GemmProduct {
     wgmma_commit();
   }
 
-  /// d = the sum over `count` stages. A stage is released when the next one's products are issued
-  /// and its own have finished. The loop is not unrolled: NVVM had made seven copies of it.
-  __device__ __forceinline__ void span(Sums& d, int32_t count, int32_t group) {
+  template <class F>
+  __device__ static __forceinline__ void each(Sums& d, const F& f) {
+    constexpr int kEach = C.block_n / 2;
+#pragma unroll
+    for (int i = 0; i < C.sums(); ++i) f(d[i / kEach][i % kEach], i);
+  }
+
+  /// d = the sum over `count` stages; `after` follow, and where kLast is false this warpgroup keeps
+  /// its turn for them. A stage is released when the next one's products are issued and its own
+  /// have finished. The loop is not unrolled: NVVM had made seven copies of it.
+  template <bool kLast, class Ready>
+  __device__ __forceinline__ void span(Sums& d, int32_t count, int32_t after, int32_t group,
+                                       const Ready& ready) {
     uint32_t before = 0;
 #pragma unroll 1
     for (int32_t i = 0; i < count; ++i) {
       ring_.full[at_.stage].wait(at_.parity);
+      ready(after + count - i, at_.stage);
       issue(d, i);
       wgmma_wait<1>();
       if (i > 0) ring_.release(before);
       before = at_.stage;
       at_.advance();
     }
-    if constexpr (C.pingpong) GemmTurn::pass(group);
+    if constexpr (C.pingpong && kLast) GemmTurn::pass(group);
     wgmma_wait<0>();
 #pragma unroll
     for (auto& block : d) wgmma_pin(block);
@@ -133,30 +174,59 @@ struct GemmProductOf {
   using Type = GemmProduct<S, C>;
 };
 
-/// The cluster's sums of one tile meet in the first block, in the order of ranks. The multiplying
-/// warpgroups call it; the copying one passes the two cluster barriers beside them.
-template <GemmTraits S, GemmWgmmaConfig C>
+/// The cluster's sums of one tile meet: each strip of columns in the block that stores it, in the
+/// order of ranks. The multiplying warpgroups call it; the copying one passes the two cluster
+/// barriers beside them. A thread's four sums of 8 columns are one access.
+template <GemmTraits S, GemmWgmmaConfig C, class Epilogue>
 __device__ __forceinline__ void meet(float (&d)[C.row_blocks()][C.block_n / 2],
                                      const GemmRing<S, C>& ring, uint32_t rank) {
-  constexpr int kThreads = C.warpgroups * 128, kEach = C.block_n / 2;
-  float* mine = reinterpret_cast<float*>(ring.tiles) + threadIdx.x - 128;
-  cluster_sync();  // the first block has multiplied: its ring is free
-  if (rank > 0) {
-    const uint32_t there = map_to_rank(mine + (rank - 1) * kThreads * C.sums(), 0);
+  constexpr int kThreads = C.warpgroups * 128, kEach = C.block_n / 2, kSums = C.sums();
+  float* const mine = reinterpret_cast<float*>(ring.tiles) + (threadIdx.x - 128) * 4;
+  uint32_t theirs[C.cluster];
 #pragma unroll
-    for (int i = 0; i < C.sums(); ++i)
-      asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there + i * kThreads * 4),
-                   "f"(d[i / kEach][i % kEach])
-                   : "memory");
+  for (int r = 0; r < C.cluster; ++r) theirs[r] = map_to_rank(mine, r);
+  cluster_sync();  // all have multiplied: rings are free
+#pragma unroll
+  for (int i = 0; i < kSums; i += 4) {
+    const uint32_t owner = Epilogue::owner_of(i % kEach / 4);
+    if (owner == rank) continue;
+    const uint32_t slot = rank < owner ? rank : rank - 1;  // of the owner's ring, others' by rank
+    const float* const sums = &d[i / kEach][i % kEach];
+    asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(
+                     theirs[owner] + (slot * kSums + i) * kThreads * 4),
+                 "f"(sums[0]), "f"(sums[1]), "f"(sums[2]), "f"(sums[3])
+                 : "memory");
   }
   cluster_sync();
-  if (rank == 0) {
 #pragma unroll
-    for (int r = 0; r < C.cluster - 1; ++r)
+  for (int i = 0; i < kSums; i += 4) {
+    if (Epilogue::owner_of(i % kEach / 4) != rank) continue;
+    float* const sums = &d[i / kEach][i % kEach];
+    float all[4];
 #pragma unroll
-      for (int i = 0; i < C.sums(); ++i)
-        d[i / kEach][i % kEach] += mine[(r * C.sums() + i) * kThreads];
+    for (uint32_t r = 0; r < C.cluster; ++r) {
+      const uint32_t slot = r < rank ? r : r - 1;
+      float4 part = make_float4(sums[0], sums[1], sums[2], sums[3]);
+      if (r != rank) part = *reinterpret_cast<const float4*>(mine + (slot * kSums + i) * kThreads);
+      const float four[4] = {part.x, part.y, part.z, part.w};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) all[e] = r == 0 ? four[e] : all[e] + four[e];
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sums[e] = all[e];
   }
+}
+
+/// From the warpgroup that copies to those that multiply: of the 168 a thread that 384 threads
+/// have, or the 128 of 512.
+template <GemmWgmmaConfig C>
+__device__ __forceinline__ void give_registers() {
+  if constexpr (C.warpgroups > 1) release_registers<40>();
+}
+template <GemmWgmmaConfig C>
+__device__ __forceinline__ void get_registers() {
+  if constexpr (C.warpgroups == 2) take_registers<232>();
+  if constexpr (C.warpgroups == 3) take_registers<152>();
 }
 
 /// A multiplying warpgroup's whole life.
@@ -166,10 +236,10 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
   using Epilogue = GemmEpilogue<P, C>;
   const GemmDepth<C> depth(call);
   const int32_t rows = C.pingpong ? 0 : group * 64 * C.row_blocks();
-  Epilogue epilogue(call, ring.staging + group * 2 * kGemmRoundBytes, group);
+  GemmTiles<C, C.block_n / P::kParts> tiles(call);
+  Epilogue epilogue(call, ring.staging + group * C.rounds() * kGemmRoundBytes, group, tiles.rank);
   using Product = typename GemmProductOf<S, C, P>::Type;
   Product product(ring, rows);
-  GemmTiles<C, C.block_n / P::kParts> tiles(call);
   if constexpr (C.pingpong) {  // the second begins with the second tile, and the first may go
     if (group == 1) tiles.advance(), product.skip(depth.count), GemmTurn::pass(group);
   }
@@ -199,8 +269,8 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
     }
     if constexpr (C.pingpong) product.skip(depth.count);
     if constexpr (C.share == GemmShare::kK) {  // one tile a cluster
-      meet<S, C>(d, ring, tiles.rank);
-      if (tiles.rank > 0) break;
+      meet<S, C, Epilogue>(d, ring, tiles.rank);
+      if (tiles.rank >= Epilogue::kStrips) break;
     }
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) epilogue.run(d[r], asked[r], at(r));
@@ -236,12 +306,12 @@ __global__ void __launch_bounds__(C.threads(), 1)
   wait_for_dependencies();
   launch_dependents();
   if (group == 0) {
-    if constexpr (C.warpgroups == 2) release_registers<40>();
+    give_registers<C>();
     if (threadIdx.x == 0) produce<S, C, P::kParts>(call, ring);
     __syncwarp();
     if constexpr (C.share == GemmShare::kK) cluster_sync(), cluster_sync();
   } else {
-    if constexpr (C.warpgroups == 2) take_registers<232>();
+    get_registers<C>();
     consume<S, C, P>(call, ring, group - 1);
   }
   // A block's barriers and tiles may be written by its cluster until all have ended.

@@ -16,7 +16,7 @@ constexpr bool reduces_rows() {
   return P::kSelects;
 }
 
-/// Does the last stage reduce groups of columns?
+/// True if the last stage reduces groups of columns.
 template <typename P>
 constexpr bool has_groups() {
   return P::kStages > 0 && P::kScopes[P::kStages > 0 ? P::kStages - 1 : 0] == kGroupScope;
@@ -24,7 +24,7 @@ constexpr bool has_groups() {
 
 namespace detail {
 
-/// Is what a row knows kept for the kernel that folds it?
+/// True if what a row knows is kept for the kernel that folds it.
 template <typename P>
 constexpr bool leaves_stats() {
   return P::kFolds > 0 && P::kStages > 0;

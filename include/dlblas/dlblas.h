@@ -257,7 +257,8 @@ DLBLAS_API dlblas_status dlblas_pin(dlblas_op_t op, const char* implementation, 
 
 /* The oracle. rows: indices into the flattened leading dimensions. values[r], magnitudes[r]: f64
  * [num_rows, last dimension] for result r, then for the inputs that the operator writes (`!` in its
- * schema), in order, as they are after a call; those of an absent one may be NULL. The allowed
+ * schema), in order, as they are after a call; those of an absent one may be NULL. Where the oracle
+ * makes elements (attention's lse), each is a row: [num_rows, 1]. The allowed
  * error of an element is bounds[r][0]·magnitude + bounds[r][1]·|value| + bounds[r][2]. */
 DLBLAS_API dlblas_status dlblas_reference(dlblas_op_t op, const dlblas_args* args,
                                           const int64_t* rows, int64_t num_rows,

@@ -1,5 +1,5 @@
 // What hosts and the CUDA kernels of attention's gradient agree on: plain values.
-// Read next: attention_gradient_mma.cuh, attention_gradient_rows.cuh.
+// Read next: attention_gradient_mma.cuh, attention_gradient_wgmma.cuh, attention_gradient_rows.cuh.
 #pragma once
 
 #include "ops/attention/attention_cuda_config.hpp"
@@ -15,6 +15,20 @@ struct AttentionGradientRowsConfig {
   int32_t warps = 4;  // of a block, with kRowsOfWarp rows each
 };
 
+/// A block has 128 keys, and meets tiles of queries.
+struct AttentionGradientWgmmaConfig {
+  int32_t queries = 64;  // of a tile
+  int32_t stages = 2;    // tiles of q, and of dout, in flight
+  int32_t sums = 1;      // tiles of dq on their way to memory
+
+  static constexpr int32_t kKeys = 128;
+  /// Of heads of d: K and V; the rings with their lse and delta; dS; dq; barriers.
+  constexpr int32_t shared_bytes(int32_t d) const {
+    return 1024 + 4 * kKeys * d + stages * (4 * queries * d + 8 * queries) + 2 * kKeys * queries +
+           4 * sums * queries * d + 256;
+  }
+};
+
 /// Strides as in AttentionParams, whose o and lse are the forward operator's results.
 struct AttentionGradientParams {
   AttentionParams p;
@@ -27,5 +41,17 @@ struct AttentionGradientParams {
 };
 static_assert(sizeof(AttentionGradientParams) == sizeof(AttentionParams) + 8 * (6 + 16 + 3),
               "host and device read the same");
+
+/// Tiles of C.queries queries, those of a packed sequence from its first row / C.queries + its
+/// number on: no two share one, and all begin at a multiple of 16 bytes.
+struct AttentionGradientWgmmaParams {
+  TensorMap q, k, v, dout;  // dimensions (column, row, head, batch); packed: see tile_box()
+  AttentionGradientParams g;
+  float* lse;       // in base 2; +inf where a query sees nothing, or is none
+  float* dq;        // sums before the scale, as the threads that made them hold them
+  int32_t* turns;   // of each tile of dq: how many blocks have added to it
+  int32_t q_tiles;  // of a head (and sequence)
+  int32_t unused;
+};
 
 }  // namespace dlblas::attention

@@ -1,10 +1,10 @@
 // Attention's gradient on NVIDIA GPUs, below the operators: cuda_mma for f16 and bf16 with heads up
-// to 256, cuda_rows for everything. Three launches: what dP is taken from, dk and dv, dq. In:
+// to 256, cuda_rows for everything; before them cuda_wgmma. Three launches: what dP is taken from, dk and dv, dq. In:
 // Problem, Config; Args. Out: Kernel and its sources; launches. Flow: call > validate > [select] >
-// [compile] > [launch].  Read next: attention_gradient_mma.cuh, attention_gradient_rows.cuh.
+// [compile] > [launch].  Read next: attention_gradient_mma.cuh, attention_gradient_rows.cuh,
+// attention_gradient_wgmma_cuda.cpp.
 #include "generated/source_hashes.hpp"
-#include "ops/attention/attention_cuda_host.hpp"
-#include "ops/attention/attention_gradient_config.hpp"
+#include "ops/attention/attention_gradient_cuda_host.hpp"
 
 namespace dlblas::attention {
 namespace {
@@ -14,8 +14,9 @@ std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
 
 constexpr int kDeltaWarps = 4;  // of a block of attention_delta
 
-/// Above 128 columns, two halves of 32 and its multiples.
-AttentionTraits traits_of(const Query& q) {
+}  // namespace
+
+AttentionTraits gradient_traits(const Query& q) {
   const AttentionGradientOp& op = op_of(q);
   const Problem& p = q.problem;
   const std::int64_t d = dim(q, op.of.d), dv = dim(q, op.of.dv);
@@ -27,22 +28,9 @@ AttentionTraits traits_of(const Query& q) {
                   farther(reach_of(p.tensors[op.dk], d), reach_of(p.tensors[op.dv], dv)));
   return s;
 }
-/// One element at a time.
-AttentionTraits plain(AttentionTraits s) {
-  for (Reach* r : {&s.in, &s.out})
-    if (*r == Reach::kWide) *r = Reach::kElement;
-  return s;
-}
 
-std::size_t delta_bytes(const Query& q) {
-  const AttentionOp& op = op_of(q).of;
-  const std::int64_t rows = dim(q, op.q_rows) * dim(q, op.heads) * dim(q, op.group) *
-                            (op.packed() ? 1 : dim(q, op.batch));
-  return static_cast<std::size_t>(rows) * sizeof(float);
-}
-
-AttentionGradientParams params_of(const AttentionGradientOp& op, const Args& args,
-                                  void* workspace) {
+AttentionGradientParams gradient_params(const AttentionGradientOp& op, const Args& args,
+                                        float* delta) {
   const AttentionCall call(args, op.of);
   AttentionGradientParams g{};
   g.p = tensors_of(op.of, args);
@@ -59,15 +47,31 @@ AttentionGradientParams params_of(const AttentionGradientOp& op, const Args& arg
     g.dlse_at[0] = op.of.packed() ? 0 : t.strides[0];
     g.dlse_at[1] = t.strides[t.rank - 2], g.dlse_at[2] = t.strides[t.rank - 1];
   }
-  g.delta = static_cast<float*>(workspace);
+  g.delta = delta;
   return g;
+}
+
+namespace {
+
+/// One element at a time.
+AttentionTraits plain(AttentionTraits s) {
+  for (Reach* r : {&s.in, &s.out})
+    if (*r == Reach::kWide) *r = Reach::kElement;
+  return s;
+}
+
+std::size_t delta_bytes(const Query& q) {
+  const AttentionOp& op = op_of(q).of;
+  const std::int64_t rows = dim(q, op.q_rows) * dim(q, op.heads) * dim(q, op.group) *
+                            (op.packed() ? 1 : dim(q, op.batch));
+  return static_cast<std::size_t>(rows) * sizeof(float);
 }
 
 /// A launch over tiles of `tile_rows` rows of q or of k.
 int launch_tiles(const AttentionGradientOp& op, const cuda::Function& entry, bool keys,
                  int tile_rows, int threads, std::int32_t shared_bytes, const Args& args,
                  const Context& context, void* workspace) {
-  AttentionGradientParams g = params_of(op, args, workspace);
+  AttentionGradientParams g = gradient_params(op, args, static_cast<float*>(workspace));
   const std::int64_t rows = keys ? g.p.k_rows : g.p.q_rows;
   const std::int64_t tiles =
       op.of.packed() ? rows / tile_rows + g.p.batches + 1 : (rows + tile_rows - 1) / tile_rows;
@@ -86,7 +90,7 @@ template <typename Form>
 struct Steps {
   using State = kernels::CudaState<AttentionTraits, typename Form::Config>;
 
-  static std::vector<KernelSource> sources(const Query&, const State& s) {
+  static std::vector<KernelSource> sources(const State& s) {
     const auto& table = Form::table();
     const std::string traits = members_of_traits().literal(s.traits);
     const std::string config = table.literal(table.to_config(s.config), Form::kConfigName);
@@ -101,30 +105,34 @@ struct Steps {
             of(", true>"),
             of(", false>")};
   }
-  static std::vector<StepFn> all() { return {delta, tiles<true>, tiles<false>}; }
+  static std::vector<StepFn> all() { return {step<0>, step<1>, step<2>}; }
+  static int launch(int which, const AttentionGradientOp& op, const State& s,
+                    const cuda::Function& entry, const Args& args, const Context& context,
+                    void* workspace) {
+    if (which == 0) return delta(op, entry, args, context, workspace);
+    return launch_tiles(op, entry, which == 1, Form::rows(s.config), Form::threads(s.config),
+                        s.shared_bytes, args, context, workspace);
+  }
 
  private:
-  static const AttentionGradientOp& op(const State& s) {
-    return *static_cast<const AttentionGradientOp*>(s.user);
+  template <int kWhich>
+  static int step(const Args& args, const Context& context, const Kernel& kernel,
+                  void* workspace) {
+    const auto& s = kernel.load<State>();
+    return launch(kWhich, *static_cast<const AttentionGradientOp*>(s.user), s,
+                  *kernel.entries[kWhich], args, context, workspace);
   }
-  static int delta(const Args& args, const Context& context, const Kernel& kernel,
-                   void* workspace) {
-    const AttentionGradientOp& which = op(kernel.load<State>());
-    const AttentionGradientParams g = params_of(which, args, workspace);
+  static int delta(const AttentionGradientOp& op, const cuda::Function& entry, const Args& args,
+                   const Context& context, void* workspace) {
+    const AttentionGradientParams g =
+        gradient_params(op, args, static_cast<float*>(workspace));
     const std::int64_t rows =
-        std::int64_t{g.p.q_rows} * g.p.heads * g.p.group * (which.of.packed() ? 1 : g.p.batches);
+        std::int64_t{g.p.q_rows} * g.p.heads * g.p.group * (op.of.packed() ? 1 : g.p.batches);
     if (rows == 0) return 0;
     cuda::Launch how;
     how.grid.x = static_cast<unsigned>((rows + kDeltaWarps - 1) / kDeltaWarps);
     how.block.x = kDeltaWarps * 32;
-    return cuda::launch(*kernel.entries[0], how, g, context.stream);
-  }
-  template <bool kKeys>
-  static int tiles(const Args& args, const Context& context, const Kernel& kernel,
-                   void* workspace) {
-    const auto& s = kernel.load<State>();
-    return launch_tiles(op(s), *kernel.entries[kKeys ? 1 : 2], kKeys, Form::rows(s.config),
-                        Form::threads(s.config), s.shared_bytes, args, context, workspace);
+    return cuda::launch(entry, how, g, context.stream);
   }
 };
 
@@ -150,27 +158,24 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientMmaConfig> 
       if (dim(q, letter) > 256) return Support::no("heads of {}; at most 256", dim(q, letter));
     return supports_sizes(q, op);
   }
-  static Traits traits(const Query& q, const Config&) { return traits_of(q); }
-  static std::int64_t bytes(const Query& q, const Config& c) {
-    const Traits s = traits_of(q);
+  static Traits traits(const Query& q, const Config&) { return gradient_traits(q); }
+  static std::int64_t bytes(const Traits& s, const Config& c) {
     constexpr std::int64_t kFacts = 24;
     return (c.warps * 16 + c.others) * (2 * s.d + 2 * s.dv + 32) + c.others * kFacts;
   }
-  static bool fits(const Query& q, const Config& c) {
-    const Traits s = traits_of(q);
+  static bool fits(const Traits& s, const Config& c) {
     const bool whole = s.d % (32 * c.halves) == 0 && s.dv % (32 * c.halves) == 0;
-    return whole && (s.d + s.dv) / (2 * c.halves) + c.others <= 160 && bytes(q, c) <= 99 * 1024;
+    return whole && (s.d + s.dv) / (2 * c.halves) + c.others <= 160 && bytes(s, c) <= 99 * 1024;
   }
   static void constrain(const Query& q, Space& space) {
-    const QueryCopy copy(q);
     space.require(table(), "registers and shared memory hold a block",
-                  [copy](const Config& c) { return fits(copy, c); });
+                  [s = gradient_traits(q)](const Config& c) { return fits(s, c); });
   }
-  static Config preset(const Query& q) {
-    const Traits s = traits_of(q);
+  static Config preset(const Query& q) { return preset_of(gradient_traits(q)); }
+  static Config preset_of(const Traits& s) {
     Config c;
     if (std::max(s.d, s.dv) > 128) c.halves = 2, c.warps = 2;
-    if (!fits(q, c)) c.warps = 1;
+    if (!fits(s, c)) c.warps = 1;
     return c;
   }
   static double milliseconds(const Query& q, const Config&) {
@@ -178,15 +183,22 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientMmaConfig> 
     return 2e3 * launch_s(q.device) + attention_ms(q, op_of(q).of, 7 / kProducts, 4 / kBytes);
   }
   static Problem typical(const Problem& problem) { return problem; }
-  static std::int32_t shared_bytes(const Query& q, const State& s) {
-    return static_cast<std::int32_t>(bytes(q, s.config));
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return static_cast<std::int32_t>(bytes(s.traits, s.config));
   }
   static std::size_t workspace_bytes(const Query& q, const State&) { return delta_bytes(q); }
-  static std::vector<KernelSource> sources(const Query& q, const State& s) {
-    return Steps<MmaForm>::sources(q, s);
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    return Steps<MmaForm>::sources(s);
   }
   static std::vector<StepFn> steps(const State&) { return Steps<MmaForm>::all(); }
 };
+
+MmaForm::State mma_state(const AttentionTraits& traits) {
+  MmaForm::State s{};
+  s.traits = traits, s.config = MmaForm::preset_of(traits);
+  s.shared_bytes = static_cast<std::int32_t>(MmaForm::bytes(traits, s.config));
+  return s;
+}
 
 struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionGradientRowsConfig> {
   static constexpr const char* kInclude = "ops/attention/attention_gradient_rows.cuh";
@@ -224,7 +236,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionGradientRowsConfig
                   [copy](const Config& c) { return bytes(copy, c) <= kMostShared; });
   }
   static Traits traits(const Query& q, const Config&) {
-    Traits s = plain(traits_of(q));
+    Traits s = plain(gradient_traits(q));
     s.d = s.dv = 0;
     return s;
   }
@@ -242,18 +254,29 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionGradientRowsConfig
     return static_cast<std::int32_t>(bytes(q, s.config));
   }
   static std::size_t workspace_bytes(const Query& q, const State&) { return delta_bytes(q); }
-  static std::vector<KernelSource> sources(const Query& q, const State& s) {
-    return Steps<RowsForm>::sources(q, s);
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    return Steps<RowsForm>::sources(s);
   }
   static std::vector<StepFn> steps(const State&) { return Steps<RowsForm>::all(); }
 };
 
 }  // namespace
 
+std::vector<KernelSource> GradientMma::sources(const AttentionTraits& traits) {
+  return Steps<MmaForm>::sources(mma_state(traits));
+}
+int GradientMma::launch(int step, const AttentionGradientOp& op, const AttentionTraits& traits,
+                        const cuda::Function& entry, const Args& args, const Context& context,
+                        void* workspace) {
+  return Steps<MmaForm>::launch(step, op, mma_state(traits), entry, args, context, workspace);
+}
+
 std::vector<Implementation> attention_gradient_cuda(const AttentionGradientOp& op) {
   const char* hash = source_hash("ops/attention/attention_gradient_cuda.cpp");
-  return {kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
-          kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
+  std::vector<Implementation> made = attention_gradient_wgmma(op);
+  made.push_back(kernels::make_cuda<MmaForm>("cuda_mma", hash, &op));
+  made.push_back(kernels::make_cuda<RowsForm>("cuda_rows", hash, &op));
+  return made;
 }
 
 }  // namespace dlblas::attention

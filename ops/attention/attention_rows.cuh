@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(C.warps * 32)
         for (int i = 16; i > 0; i /= 2) peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, i));
         peak = fmaxf(peak, most[r]);
         const ExponentBase by = exponent_base(peak, factor);
-        const float rescale = DeviceMath::exp2(exponent_of(by, most[r], peak, factor));
+        const float rescale = DeviceMath::exp2(rescale_exponent(by, most[r], peak, factor));
         most[r] = peak;
         s[r] = DeviceMath::exp2(exponent_of(by, s[r], peak, factor));
         sum[r] = fmaf(sum[r], rescale, s[r]);  // this lane's keys
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(C.warps * 32)
       if (pass == 0 && lane == 0)
         store_lse(
             p, t, head, at,
-            total == 0 ? minus_infinity() : fmaf(most[r], factor, log2f(total)) * 0.693147181f);
+            total == 0 ? minus_infinity() : log2_of_sum(most[r], factor, log2f(total)) * 0.693147181f);
     }
   }
 }

@@ -94,7 +94,7 @@ __device__ __forceinline__ KeyRange visible(const AttentionParams& p, const Tile
   if (p.causal) keys.end = min(keys.end, at + 1);
   if (p.window >= 0) {
     keys.first = max(0, at - p.window);
-    if (!p.causal && p.window < t.k_rows) keys.end = min(keys.end, at + p.window + 1);
+    if (!p.causal && p.window < t.q_rows) keys.end = min(keys.end, at + p.window + 1);
   }
   keys.end = max(keys.end, keys.first);
   return keys;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void store_lse(const AttentionParams& p, const Tile& 
     p.lse[at] = value;
 }
 
-/// Are scores more than a product of q and k and a positive factor?
+/// True if scores are more than a product of q and k and a positive factor.
 template <AttentionTraits S>
 inline constexpr bool kStaged = S.cap || S.bias != DType::kAbsent;
 

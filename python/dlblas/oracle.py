@@ -6,6 +6,7 @@ Needs NumPy. Read next: src/registry/operator.hpp (Bound), harness.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ class OracleResult(NamedTuple):
     ``bound[0]·magnitude + bound[1]·|value| + bound[2]``, and by anything where ``magnitude`` is
     negative: there it is undefined.
 
-    ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, last dimension] of
-    those chosen rows that the result has (a result without leading dimensions is row 0).
+    ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, columns] of
+    those chosen rows that the result has. A row is the last dimension (a result without leading
+    dimensions is row 0), or an element where the oracle makes elements (attention's ``lse``).
     """
 
     name: str
@@ -35,7 +37,7 @@ class OracleResult(NamedTuple):
 
 class Verdict(NamedTuple):
     """``worst`` is the largest error over the allowed one: at most 1 is right. ``result``: which
-    result ``first_wrong`` is in; behind the results count the inputs that the operator writes. Of
+    result ``first_wrong`` is in; after the results count the inputs that the operator writes. Of
     an operator with a judge ``worst`` is 0 or infinite, and ``first_wrong`` is -1 where the judge
     only counts."""
 
@@ -62,6 +64,12 @@ def _rows(rows: Sequence[int] | None, num_rows: int) -> Any:
     )
 
 
+def _row_count(shape: Sequence[int], width: int) -> int:
+    """Of rows of ``width`` columns, the last dimension or 1."""
+    last = shape[-1] if shape else 1
+    return math.prod(shape[:-1]) * (1 if width == last else last)
+
+
 def reference(
     name: str,
     args: tuple[Any, ...],
@@ -77,16 +85,16 @@ def reference(
     check_tuple("reference", name, args)
     named = {**fixed, **(kwargs or {})}
     rows_of = _functions.native["judged"](function.name, args, named)
-    specs = [row or (None, 0, 0, (0, 0)) for row in rows_of]  # absent ones: nothing
-    leading = [int(np.prod(shape[:-1], dtype=np.int64)) for _, _, _, shape in specs]
+    specs = [row or (None, 0, 0, (0, 0), 0) for row in rows_of]  # absent ones: nothing
+    widths = [width for *_, width in specs]
+    leading = [_row_count(shape, width) for _, _, _, shape, width in specs]
     index = _rows(rows, max(leading))
-    widths = [shape[-1] if shape else 1 for _, _, _, shape in specs]
     values = [np.empty((len(index), width)) for width in widths]
     magnitudes = [np.empty((len(index), width)) for width in widths]
     addresses = [tuple(a.ctypes.data for a in arrays) for arrays in (values, magnitudes)]
     bounds = _functions.native["reference"](
         function.name, args, named, index.ctypes.data, len(index), *addresses,
-        tuple(tuple(shape) for _, _, _, shape in specs),
+        tuple(tuple(shape) for _, _, _, shape, _ in specs),
     )  # fmt: skip
     for arrays in (values, magnitudes):  # results may differ in rows
         for i, count in enumerate(leading):
@@ -109,7 +117,7 @@ def verify(
     rows: Sequence[int] | None = None,
 ) -> Verdict:
     """Compares results with the oracle. ``out``: one array, or a tuple in result order, with what
-    the call left in the inputs that the operator writes behind the results (None for an absent
+    the call left in the inputs that the operator writes after the results (None for an absent
     one); ``args``: the inputs as they were before the call. ``name`` is the functional form."""
     function, fixed = resolve(name)
     check_tuple("verify", name, args)

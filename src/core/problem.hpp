@@ -31,6 +31,8 @@ enum class Layout : std::uint8_t {
   kBroadcast,      // the last dimension, longer than 1, has stride 0
   kOther,          // anything else
   kRowsBroadcast,  // last dimension contiguous, some leading one longer than 1 has stride 0
+  kMatricesTransposed,  // 3-D by the schema, the middle dimension contiguous: [E, K, N] as [E, N,
+                        // K]
 };
 inline bool is_broadcast(Layout layout) {
   return layout == Layout::kBroadcast || layout == Layout::kRowsBroadcast;
@@ -95,6 +97,14 @@ constexpr std::int64_t bucket_tokens(std::int64_t n) {
   while (power < n) power *= 2;
   const std::int64_t three_quarters = power / 4 * 3;
   return power > 64 && n <= three_quarters ? three_quarters : power;
+}
+
+/// The end of the bucket before the one that ends at `end`: larger counts, up to `end`, share it.
+constexpr std::int64_t bucket_before(std::int64_t end) {
+  if (end <= 1 || bucket_tokens(end) != end) return end - 1;  // no bucket's end: alone
+  const bool power = (end & (end - 1)) == 0;
+  if (!power) return end / 3 * 2;
+  return end > 64 ? end / 4 * 3 : end / 2;
 }
 
 }  // namespace dlblas

@@ -88,6 +88,7 @@ struct TensorSpec {
   bool written = false;  // an input that the operator modifies
   FillSpec fill;
   bool has_leading() const { return !dims.empty() && dims.front().leading; }
+  bool has_matrices() const { return dims.size() == 3 && !has_leading(); }
 };
 
 enum class ScalarType : std::uint8_t { kInt, kFloat, kBool, kEnum, kDType };
@@ -146,6 +147,7 @@ struct Schema {
   /// What the oracle computes and a call's outcome is compared in: the results, then the inputs
   /// marked `!`. Indices into `tensors`.
   std::vector<std::int8_t> judged;
+  std::uint32_t by_element = 0;  // a bit for each of `judged`: see OperatorDef::by_element
   std::string hash;  // 16 hex digits of the canonical text, part of the store's key
 
   std::string_view param_name(const Param& p) const {

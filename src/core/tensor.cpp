@@ -11,21 +11,31 @@ bool same_memory(const TensorView& a, const TensorView& b) {
   return same;
 }
 
-std::uint64_t pitch_bits(const TensorView& t) {
+namespace {
+
+/// Is the last dimension but one contiguous, and the last one not?
+bool is_transposed(const TensorView& t, bool of_matrices) {
   const int last = t.rank - 1;
-  const bool transposed = t.rank == 2 && t.shape[1] != 1 && t.strides[1] != 1 &&
-                          t.strides[1] != 0 && (t.strides[0] == 1 || t.shape[0] == 1);
-  const int inner = transposed ? 0 : last;
+  if (t.rank != 2 && !(t.rank == 3 && of_matrices)) return false;
+  return t.shape[last] != 1 && t.strides[last] != 1 && t.strides[last] != 0 &&
+         (t.strides[last - 1] == 1 || t.shape[last - 1] == 1);
+}
+
+}  // namespace
+
+std::uint64_t pitch_bits(const TensorView& t, bool of_matrices) {
+  const int last = t.rank - 1;
+  const int inner = is_transposed(t, of_matrices) ? last - 1 : last;
   std::uint64_t bits = 0;
   for (int i = 0; i <= last; ++i)
     if (i != inner && t.shape[i] != 1) bits |= static_cast<std::uint64_t>(t.strides[i]);
   return bits * static_cast<std::uint64_t>(size_of(t.dtype));
 }
 
-TensorTraits traits_of(const TensorView& t) {
+TensorTraits traits_of(const TensorView& t, bool of_matrices) {
   TensorTraits traits{t.dtype, Layout::kContiguous, kAlignCap, 0};
   const std::uint64_t low_bits =
-      reinterpret_cast<std::uintptr_t>(t.data) | (1u << kAlignCap) | pitch_bits(t);
+      reinterpret_cast<std::uintptr_t>(t.data) | (1u << kAlignCap) | pitch_bits(t, of_matrices);
   bool contiguous = true, broadcast = false, one_pitch = true;
   std::int64_t packed = 1, pitch = 0;  // pitch: what the next leading stride must be to flatten
   for (int i = t.rank - 1; i >= 0; --i) {
@@ -45,8 +55,8 @@ TensorTraits traits_of(const TensorView& t) {
     traits.layout = unit ? Layout::kRowsBroadcast : Layout::kBroadcast;
   else if (unit)
     traits.layout = one_pitch ? Layout::kRowStrided : Layout::kRowsOuter;
-  else if (t.rank == 2 && (t.strides[0] == 1 || t.shape[0] == 1))
-    traits.layout = Layout::kTransposed;
+  else if (is_transposed(t, of_matrices))
+    traits.layout = t.rank == 2 ? Layout::kTransposed : Layout::kMatricesTransposed;
   else
     traits.layout = Layout::kOther;
   return traits;

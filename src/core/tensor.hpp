@@ -24,7 +24,7 @@ struct TensorView : StridedView {
   }
 };
 
-/// Do elements of two views share memory? Exact, but for strides too tangled for a short search.
+/// True if elements of two views share memory. Exact, but for strides too tangled for a search.
 enum class Sharing : std::uint8_t { kNone, kSome, kUndecided };
 Sharing sharing_of(const TensorView& a, const TensorView& b);
 /// What may share counts as overlapping. Slices of one tensor do not: q, k and v of a projection,
@@ -42,10 +42,12 @@ bool overlaps_itself(const TensorView& t);
 /// in it.
 inline constexpr int kAlignCap = 4;
 /// The strides, in bytes, of all dimensions but the contiguous one, or-ed together: how well rows
-/// are aligned. The rows of a transposed matrix are its columns.
-std::uint64_t pitch_bits(const TensorView& t);
-/// Layout class and alignment of one tensor, for the Problem.
-TensorTraits traits_of(const TensorView& t);
+/// are aligned. The rows of a transposed matrix are its columns. `of_matrices`: so are those of
+/// three dimensions.
+std::uint64_t pitch_bits(const TensorView& t, bool of_matrices = false);
+/// Layout class and alignment of one tensor, for the Problem. `of_matrices`: the schema names three
+/// dimensions, the last two of which are matrices; leading ones that flatten are rows.
+TensorTraits traits_of(const TensorView& t, bool of_matrices = false);
 
 /// One call's arguments in schema order. Tensors: inputs, then results.
 struct Args {
@@ -58,12 +60,18 @@ struct Args {
 
   Args() {}  // leaves the arrays uninitialised: a warm call touches only what it uses
   bool has(int tensor) const { return (present >> tensor) & 1u; }
-  /// Does an argument of the in-place form receive result i?
+  /// True if an argument of the in-place form receives result i.
   bool received(int i) const { return inplace && inplace->result_source[i] >= 0; }
   TensorView& result(int i) { return tensors[schema->num_inputs + i]; }
   const TensorView& result(int i) const { return tensors[schema->num_inputs + i]; }
   /// Of Schema::judged.
   const TensorView& judged(int j) const { return tensors[schema->judged[j]]; }
+  /// The same by rows of what the oracle makes: where that is an element, of one column.
+  TensorView judged_rows(int j) const {
+    TensorView t = judged(j);
+    if (schema->by_element >> j & 1u) t.shape[t.rank] = t.strides[t.rank] = 1, ++t.rank;
+    return t;
+  }
   /// False: a written input that is optional and absent.
   bool judges(int j) const { return j < schema->num_results || has(schema->judged[j]); }
 };

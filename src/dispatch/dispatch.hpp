@@ -103,7 +103,7 @@ Support check_choice(const Query& q);
 Fields store_key(const Operator& op, const Problem& problem);
 /// As keys and messages have it: "row_strided".
 std::string_view name_of(Layout layout);
-inline constexpr int kLastLayout = static_cast<int>(Layout::kRowsBroadcast);
+inline constexpr int kLastLayout = static_cast<int>(Layout::kMatricesTransposed);
 
 /// `T=16 C=4096,bf16,cuda:0`: a problem in a line of the log, its first tensor's dtype.
 std::string log_fields(const Operator& op, const Problem& problem);
@@ -114,7 +114,7 @@ class Identity {
  public:
   explicit Identity(const Query& q) : q_(q), own_(q.self.identity()) {}
   const std::string& of(const Config& config);
-  /// Is it this stored candidate's?
+  /// True if it is this stored candidate's.
   bool holds(const Record::Candidate& c);
 
  private:

@@ -65,8 +65,9 @@ std::string print_scalars(const Schema& schema, const Problem& problem) {
 }  // namespace
 
 std::string_view name_of(Layout layout) {
-  constexpr std::string_view kNames[] = {"contiguous", "row_strided", "rows_outer",    "transposed",
-                                         "broadcast",  "other",       "rows_broadcast"};
+  constexpr std::string_view kNames[] = {"contiguous",     "row_strided",        "rows_outer",
+                                         "transposed",     "broadcast",          "other",
+                                         "rows_broadcast", "matrices_transposed"};
   return kNames[static_cast<int>(layout)];
 }
 

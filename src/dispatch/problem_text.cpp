@@ -225,7 +225,10 @@ class Reader {
       if (i >= schema_.num_inputs && other && !(schema_.tensors[i].dtypes & set_of(t.dtype)))
         bad("tensors", text(schema_.tensors[i].name, " of a dtype that the schema allows"));
       made.tensors[i] = t;
-      if (t.layout == Layout::kTransposed && schema_.tensors[i].dims.size() != 2)
+      const TensorSpec& spec = schema_.tensors[i];
+      if (t.layout == Layout::kTransposed ? spec.dims.size() != 2
+                                          : t.layout == Layout::kMatricesTransposed &&
+                                                !(i < schema_.num_inputs && spec.has_matrices()))
         bad("tensors", text(schema_.tensors[i].name, " in a layout that its rank has"));
     }
     return made;

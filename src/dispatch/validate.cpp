@@ -126,7 +126,7 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
     else if (!(t.device == args.tensors[first].device))
       errors::wrong_device(schema, args, i, first);
     if (!bind_tensor(i)) waiting |= 1u << i;
-    problem.tensors[i] = traits_of(t);
+    problem.tensors[i] = traits_of(t, schema.tensors[i].has_matrices());
     if (schema.tensors[i].written) check_written(schema, args, i);
   }
   for (std::uint32_t before = ~binder.bound(); waiting && before != binder.bound();) {

@@ -27,6 +27,13 @@ int encode(TensorMap& map, const WgmmaMatrix& x, DType type, const Box& box) {
   // The stride of a single row leads nowhere, but is checked.
   const std::int64_t pitch = x.outer <= 1 ? ceil_div(x.inner, 8) * 8 : x.pitch;
   spec.strides_bytes[0] = static_cast<std::uint64_t>(pitch * size_of(type));
+  if (x.count > 0) {
+    spec.rank = 3;
+    const std::int64_t apart = x.count == 1 ? pitch * x.outer : x.apart;
+    spec.sizes[2] = static_cast<std::uint64_t>(x.count);
+    spec.strides_bytes[1] = static_cast<std::uint64_t>(apart * size_of(type));
+    spec.box[2] = 1;
+  }
   spec.box[0] = static_cast<std::uint32_t>(box.inner);
   spec.box[1] = static_cast<std::uint32_t>(box.outer);
   spec.swizzle = box.swizzle;
@@ -102,11 +109,12 @@ const ConfigTable<GemmWgmmaConfig>& wgmma_table() {
   using C = GemmWgmmaConfig;
   static const auto* t = new ConfigTable<C>{
       field<&C::swapped>("swapped", {0, 1}),
-      field<&C::block_m>("block_m", {64, 128, 256}),
-      field<&C::block_n>(
-          "block_n", {8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256}),
+      field<&C::block_m>("block_m", {64, 128, 192, 256}),
+      field<&C::block_n>("block_n", {8,   16,  24,  32,  40,  48,  56,  64,  72,  80,  88,
+                                     96,  104, 112, 120, 128, 136, 144, 152, 160, 168, 176,
+                                     184, 192, 200, 208, 216, 224, 232, 240, 248, 256}),
       field<&C::block_k>("block_k", {64, 128, 256}),
-      field<&C::warpgroups>("warpgroups", {1, 2}),
+      field<&C::warpgroups>("warpgroups", {1, 2, 3}),
       field<&C::pingpong>("pingpong", {0, 1}),
       field<&C::share>("share", {0, 1, 2, 3}, {"none", "a", "b", "k"}),
       field<&C::cluster>("cluster", {1, 2, 4}),

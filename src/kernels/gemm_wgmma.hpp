@@ -15,10 +15,12 @@
 
 namespace dlblas::kernels {
 
-/// `inner` neighbours, `outer` times, `pitch` elements apart: 16-byte aligned, as the pitch is.
+/// `inner` neighbours, `outer` times, `pitch` elements apart: 16-byte aligned, as the pitch is. Of
+/// `count` matrices, `apart` from one to the next, a map has three dimensions; 0: two.
 struct WgmmaMatrix {
   const void* data;
   std::int64_t inner, outer, pitch;
+  std::int64_t count = 0, apart = 0;
 };
 
 /// out[m, n] = program(a[m, k] · b[p][k, n], …) for `parts` matrices b.

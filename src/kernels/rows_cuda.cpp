@@ -40,7 +40,8 @@ Support supports(const Query& q) {
     const TensorTraits& t = problem.tensors[spec.tensor];
     if (t.dtype == DType::kAbsent || !(has_columns(spec.role) || has_rows(spec.role))) continue;
     if (spec.role == RowRole::kIndex || spec.role == RowRole::kValue) continue;
-    if (t.layout == Layout::kTransposed || t.layout == Layout::kOther)
+    if (t.layout == Layout::kTransposed || t.layout == Layout::kMatricesTransposed ||
+        t.layout == Layout::kOther)
       return Support::no_in_words(spec.not_contiguous);
     if (spec.role == RowRole::kColumns ? t.layout != Layout::kContiguous
                                        : !has_unit_columns(t.layout))

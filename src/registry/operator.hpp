@@ -77,6 +77,9 @@ struct OperatorDef {
       formula;  // one line for docs and docstrings: "y = x · rsqrt(mean_C(x²) + eps) · weight"
   std::vector<std::string_view>
       letters;  // asserted against the schema, so the family's enums stay true
+  /// What of Schema::judged the oracle makes by the element: each is a row. Where rows of one are
+  /// much dearer than those of the others, so that a few of them can be judged.
+  std::vector<std::string_view> by_element;
   std::vector<std::string_view> addresses;  // index inputs that name rows of memory: positions
   ReferenceFn reference = nullptr;
   /// The reference makes all rows at once, however few are asked for: it is then asked once.

@@ -37,14 +37,14 @@ int run_reference(const Args& args, const Context&, const Kernel& kernel, void*)
   const int judged = op.schema.num_judged();
   std::int64_t num_rows = 0;
   for (int j = 0; j < judged; ++j)
-    if (args.judges(j)) num_rows = std::max(num_rows, row_count(args.judged(j)));
+    if (args.judges(j)) num_rows = std::max(num_rows, row_count(args.judged_rows(j)));
   const bool at_once = op.def.reference_is_whole || op.schema.writes_inputs();
   const std::int64_t block = at_once ? num_rows : 64;
   OracleOut out[kMaxJudged] = {};
   std::unique_ptr<double[]> buffers[kMaxJudged];
   for (int j = 0; j < judged; ++j) {
     if (!args.judges(j)) continue;
-    const std::int64_t width = row_width(args.judged(j));
+    const std::int64_t width = row_width(args.judged_rows(j));
     buffers[j] = std::make_unique<double[]>(static_cast<std::size_t>(2 * block * width + 1));
     out[j] = {buffers[j].get(), buffers[j].get() + block * width};
   }
@@ -54,7 +54,7 @@ int run_reference(const Args& args, const Context&, const Kernel& kernel, void*)
     std::iota(rows.begin(), rows.begin() + count, begin);
     op.def.reference(args, rows.data(), count, out);
     for (int j = 0; j < judged; ++j)
-      if (args.judges(j)) store_rows(args.judged(j), begin, count, out[j]);
+      if (args.judges(j)) store_rows(args.judged_rows(j), begin, count, out[j]);
   }
   return 0;
 }

@@ -93,6 +93,10 @@ const Operator& Registry::add(OperatorDef def) {
                 {.op = schema.name});
   for (int i = 0; i < schema.num_inputs; ++i)
     if (addresses_memory(schema.tensors[i], def)) schema.addresses |= 1u << i;
+  for (int j = 0; j < schema.num_judged(); ++j)
+    if (std::ranges::find(def.by_element, schema.tensors[schema.judged[j]].name) !=
+        def.by_element.end())
+      schema.by_element |= 1u << j;
   Operator& op = operators_.emplace_back();  // everything that may be refused is behind us
   op.id = static_cast<std::uint16_t>(operators_.size());
   op.schema = std::move(schema);
@@ -215,16 +219,16 @@ const Form* Registry::find(std::string_view name) const {
 namespace {
 // A hundred names are no help: the nearest, and how to see all.
 std::string nearest_of(std::string_view name, std::vector<std::string_view> names) {
-  constexpr std::size_t kMost = 8, kLongest = 64;
+  constexpr std::size_t kMax = 8, kLongest = 64;
   const std::size_t all = names.size();
   const std::string_view word = name.substr(0, kLongest);
   std::stable_sort(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
     return edits(word, a) < edits(word, b);
   });
-  names.resize(std::min(all, kMost));
+  names.resize(std::min(all, kMax));
   std::string listed;
   for (const std::string_view one : names) listed += text(listed.empty() ? "" : ", ", one);
-  return all > kMost ? text(listed, ", … (", all, " names: dlblas list)") : listed;
+  return all > kMax ? text(listed, ", … (", all, " names: dlblas list)") : listed;
 }
 }  // namespace
 

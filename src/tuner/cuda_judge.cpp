@@ -58,7 +58,7 @@ class CudaJudge::Block {
     OracleOut out[kMaxJudged] = {};
     for (int j = 0; j < args.schema->num_judged(); ++j) {
       if (!args.judges(j)) continue;
-      const std::size_t count = rows_.size() * static_cast<std::size_t>(row_width(args.judged(j)));
+      const std::size_t count = rows_.size() * static_cast<std::size_t>(row_width(args.judged_rows(j)));
       values_[j] = std::make_unique<CudaArray<double>>(memory, count);
       magnitudes_[j] = std::make_unique<CudaArray<double>>(memory, count);
       out[j] = {values_[j]->get(), magnitudes_[j]->get()};
@@ -131,7 +131,7 @@ Verdict CudaJudge::compare(const Args& after) {
   for (int j = 0; j < op_.schema.num_judged(); ++j) {
     if (!after.judges(j)) continue;
     Tally tally;
-    chosen_->compare(after.judged(j), j, tally);
+    chosen_->compare(after.judged_rows(j), j, tally);
     tally.finish(verdict, j);
   }
   return verdict;
@@ -146,7 +146,7 @@ std::vector<std::int64_t> CudaJudge::disputed(const Args& one, const Args& other
       jit::load({"device/tuner_dispute.cuh", "dlblas::tuner_dispute", 0}, memory_.device());
   for (int j = 0; j < op_.schema.num_judged(); ++j) {
     if (!one.judges(j) || one.judged(j).numel() == 0) continue;
-    const TensorView& t = one.judged(j);
+    const TensorView t = one.judged_rows(j);
     const std::int64_t width = row_width(t);
     if (!largest_[j]) {  // once: the chosen rows of a wide result are a hundred megabytes
       const std::vector<double> largest =
@@ -157,7 +157,7 @@ std::vector<std::int64_t> CudaJudge::disputed(const Args& one, const Args& other
     }
     const Bound bound = op_.def.bound(problem_, j);
     DisputeParams p{};
-    p.one = merged(t), p.other = merged(other.judged(j));
+    p.one = merged(t), p.other = merged(other.judged_rows(j));
     p.largest = largest_[j]->get();
     p.numel = t.numel();
     p.width = width;
@@ -179,7 +179,7 @@ std::vector<std::int64_t> CudaJudge::disputed(const Args& one, const Args& other
 
 std::vector<std::int64_t> CudaJudge::defined(const Args& before, int j,
                                              const std::vector<std::int64_t>& elements) {
-  const std::int64_t width = row_width(before.judged(j));
+  const std::int64_t width = row_width(before.judged_rows(j));
   const Block block(*this, before, some_of(rows_with(elements, width), row_ms_));
   return defined_of(elements, block.rows(), width, block.magnitudes(j, width).data());
 }
@@ -200,7 +200,7 @@ Verdict verify_on_device(const Operator& op, const Problem& problem, const Args&
 Verdict CudaJudge::compare_whole(const Args& before, const Args& after) {
   std::int64_t width = 1;
   for (int j = 0; j < op_.schema.num_judged(); ++j)
-    if (after.judges(j)) width = std::max(width, row_width(after.judged(j)));
+    if (after.judges(j)) width = std::max(width, row_width(after.judged_rows(j)));
   const std::int64_t at_once = std::max<std::int64_t>(16, kBlockElements / width);
   Tally tallies[kMaxJudged];
   for (std::int64_t begin = 0, count = count_rows(after); begin < count; begin += at_once) {
@@ -208,7 +208,7 @@ Verdict CudaJudge::compare_whole(const Args& before, const Args& after) {
     std::iota(rows.begin(), rows.end(), begin);
     const Block block(*this, before, std::move(rows));
     for (int j = 0; j < op_.schema.num_judged(); ++j)
-      if (after.judges(j)) block.compare(after.judged(j), j, tallies[j]);
+      if (after.judges(j)) block.compare(after.judged_rows(j), j, tallies[j]);
   }
   Verdict verdict;
   for (int j = 0; j < op_.schema.num_judged(); ++j)

@@ -28,10 +28,12 @@ void set_strides(TensorView& t, Layout layout, int align_log2) {
     if (i == 1 && i < last && layout == Layout::kRowsOuter) pitch = padded(pitch, size);
     if (i == last && last == 1 && layout == Layout::kRowsOuter) pitch = padded(pitch, size);
   }
-  if (layout == Layout::kTransposed && t.rank == 2) {
-    t.strides[0] = 1;
+  if ((layout == Layout::kTransposed && t.rank == 2) ||
+      (layout == Layout::kMatricesTransposed && t.rank == 3)) {
+    t.strides[last - 1] = 1;
     const std::int64_t unit = std::max(1, (1 << align_log2) / size);  // columns as aligned as asked
-    t.strides[1] = std::max<std::int64_t>(1, (t.shape[0] + unit - 1) / unit * unit);
+    t.strides[last] = std::max<std::int64_t>(1, (t.shape[last - 1] + unit - 1) / unit * unit);
+    if (last == 2) t.strides[0] = t.strides[2] * std::max<std::int64_t>(1, t.shape[2]);
   }
   if (layout == Layout::kBroadcast && last >= 0) t.strides[last] = 0;
   if (layout == Layout::kRowsBroadcast)
@@ -43,9 +45,10 @@ void set_strides(TensorView& t, Layout layout, int align_log2) {
 }
 
 // Bytes from the aligned base: none when the rows alone give the alignment class, else as many.
-std::size_t misalignment(const TensorView& t, int align_log2) {
+std::size_t misalignment(const TensorView& t, Layout layout, int align_log2) {
   if (align_log2 >= 4) return 0;
-  const std::uint64_t low_bits = (1u << kAlignCap) | pitch_bits(t);
+  const std::uint64_t low_bits =
+      (1u << kAlignCap) | pitch_bits(t, layout == Layout::kMatricesTransposed);
   return std::countr_zero(low_bits) <= align_log2 ? 0 : std::size_t{1} << align_log2;
 }
 
@@ -74,7 +77,7 @@ std::uint64_t digest_of(const std::byte* at, std::size_t bytes, std::uint64_t st
 GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits, Memory& memory)
     : memory_(&memory) {
   set_strides(view, traits.layout, traits.align_log2);
-  const std::size_t shift = misalignment(view, traits.align_log2);
+  const std::size_t shift = misalignment(view, traits.layout, traits.align_log2);
   inner_ = (shift + span_of(view) + Memory::kAlign - 1) / Memory::kAlign * Memory::kAlign;
   size_ = 2 * guard_ + inner_;
   base_ = memory.allocate(size_);

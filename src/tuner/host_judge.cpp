@@ -69,7 +69,7 @@ class Pair {
     return !std::isfinite(a) || !std::isfinite(b) || !(std::abs(a - b) <= 2 * allowed);
   }
 
-  const TensorView &one_, &other_;
+  const TensorView one_, other_;
   const Rows one_rows_, other_rows_;
   const Bound bound_;
   const std::vector<double>& largest_;
@@ -127,7 +127,7 @@ std::vector<std::int64_t> defined_of(const std::vector<std::int64_t>& elements,
 
 std::vector<std::int64_t> HostJudge::defined(const Args& before, int j,
                                              const std::vector<std::int64_t>& elements) {
-  const std::int64_t width = row_width(before.judged(j));
+  const std::int64_t width = row_width(before.judged_rows(j));
   const Oracle oracle(op_, problem_, before, some_of(rows_with(elements, width), row_ms_),
                       context_);
   return defined_of(elements, oracle.rows(), width, oracle.magnitudes(j));
@@ -137,9 +137,9 @@ std::vector<std::int64_t> HostJudge::disputed(const Args& one, const Args& other
   std::vector<std::uint8_t> flags(static_cast<std::size_t>(count_rows(one)));
   for (int j = 0; j < op_.schema.num_judged(); ++j) {
     if (!one.judges(j)) continue;
-    const TensorView& t = one.judged(j);
+    const TensorView t = one.judged_rows(j);
     const auto largest = largest_of(oracle_->magnitudes(j), oracle_->rows().size(), row_width(t));
-    const Pair pair(t, other.judged(j), op_.def.bound(problem_, j), largest);
+    const Pair pair(t, other.judged_rows(j), op_.def.bound(problem_, j), largest);
     constexpr std::int64_t kGrainElements = 1 << 16;
     const std::int64_t grain = std::max<std::int64_t>(1, kGrainElements / (row_width(t) + 1));
     context_.run(0, row_count(t), grain, [&](std::int64_t begin, std::int64_t end) {

@@ -47,7 +47,7 @@ class HostOracle final : public OracleSource {
     for (int j = 0; j < op_.schema.num_judged(); ++j) {
       if (!inputs_.args().judges(j)) continue;
       const std::size_t bytes = rows.size() *
-                                static_cast<std::size_t>(row_width(inputs_.args().judged(j))) *
+                                static_cast<std::size_t>(row_width(inputs_.args().judged_rows(j))) *
                                 sizeof(double);
       memory_.copy_in(out[j].value, oracle.values(j), bytes);
       memory_.copy_in(out[j].magnitude, oracle.magnitudes(j), bytes);
@@ -131,7 +131,7 @@ void check_against_reference(const Operator& op, const Problem& problem, const C
   std::unique_ptr<CudaArray<double>> arrays[kMaxJudged][2];
   OracleOut out[kMaxJudged] = {};
   const auto elements = [&](int j) {
-    return rows.size() * static_cast<std::size_t>(row_width(data.args().judged(j)));
+    return rows.size() * static_cast<std::size_t>(row_width(data.args().judged_rows(j)));
   };
   for (int j = 0; j < op.schema.num_judged(); ++j) {
     if (!data.args().judges(j)) continue;
@@ -141,7 +141,7 @@ void check_against_reference(const Operator& op, const Problem& problem, const C
   KernelOracle(op, memory).compute(data.args(), rows, device_rows.get(), out);
   for (int j = 0; j < op.schema.num_judged(); ++j) {
     if (!data.args().judges(j)) continue;
-    const TensorView& judged = data.args().judged(j);
+    const TensorView judged = data.args().judged_rows(j);
     // Rows that it does not have are left out: anything may be there.
     const auto count = static_cast<std::size_t>(row_count(judged) * row_width(judged));
     std::vector<double> value(count), magnitude(count);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/digits.hpp"
 #include "core/error.hpp"
 #include "core/harmless.hpp"
 #include "core/log.hpp"
@@ -426,14 +427,13 @@ void Race::log_step(dlblas_event_kind kind, const Evaluated* of, const std::stri
   constexpr const char* kNames[] = {"start", "measured", "failed",    "final",
                                     "done",  "waiting",  "first_call"};
   const Operator& op = Registry::process().by_id(problem_.op);
-  char result[32] = "", spent[32];
-  if (of && has_time(*of)) std::snprintf(result, sizeof result, "%.4gus", 1e3 * score(*of));
-  std::snprintf(spent, sizeof spent, "%.3fs", elapsed_s());
+  std::string result;
+  if (of && has_time(*of)) result = digits(1e3 * score(*of), 4) + "us";
   log(LogTopic::kSearch, text(op.schema.name, ",", log_fields(op, problem_), ",", kNames[kind], ",",
                               of ? of->plan->implementation->name : "", ",",
                               of ? of->plan->implementation->table().print(of->plan->config) : "",
-                              ",", note.empty() ? std::string(result) : harmless(note), ",",
-                              evaluated_.size(), "/", planned_, ",", spent));
+                              ",", note.empty() ? result : harmless(note), ",", evaluated_.size(),
+                              "/", planned_, ",", decimals(elapsed_s(), 3), "s"));
 }
 
 void Race::tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note) {

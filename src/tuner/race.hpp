@@ -89,7 +89,7 @@ class Race {
   bool is_late(double for_s) const;
   void settle(const RaceInput& input);
   int pick(const RaceInput& input) const;
-  /// Is the winner compared whole, and how long does that take?
+  /// Whether the winner is compared whole, and how long that takes.
   bool compares_whole() const;
   double whole_s() const;
   double reserve_s() const;

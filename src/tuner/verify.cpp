@@ -129,7 +129,7 @@ class Comparison {
     tally_.norm += ref * ref;
   }
 
-  const TensorView& tensor_;
+  const TensorView tensor_;
   const Rows map_;
   const Bound bound_;
   const int judged_;
@@ -168,7 +168,7 @@ std::int64_t row_count(const TensorView& t) { return t.rank == 0 ? 1 : rows_of(t
 std::int64_t count_rows(const Args& args) {
   std::int64_t rows = 0;
   for (int j = 0; j < args.schema->num_judged(); ++j)
-    if (args.judges(j)) rows = std::max(rows, row_count(args.judged(j)));
+    if (args.judges(j)) rows = std::max(rows, row_count(args.judged_rows(j)));
   return rows;
 }
 
@@ -192,7 +192,7 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
   add_seeded(num_rows);
   // A result of fewer rows would have hardly one of these.
   for (int j = 0; j < op.schema.num_judged(); ++j)
-    if (const std::int64_t count = args.judges(j) ? row_count(args.judged(j)) : 0;
+    if (const std::int64_t count = args.judges(j) ? row_count(args.judged_rows(j)) : 0;
         count > 0 && count < num_rows)
       add_seeded(count);
   for (std::int64_t tile = 8; tile <= 512; tile *= 2)
@@ -212,7 +212,7 @@ Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
   const int judged = op.schema.num_judged();
   for (int j = 0; j < judged; ++j) {
     if (!args.judges(j)) continue;
-    const std::size_t size = rows_.size() * static_cast<std::size_t>(row_width(args.judged(j)));
+    const std::size_t size = rows_.size() * static_cast<std::size_t>(row_width(args.judged_rows(j)));
     values_[j].reset(new double[size]);
     magnitudes_[j] = std::make_unique<double[]>(size);  // 0: what an oracle leaves out is exact
   }
@@ -228,7 +228,7 @@ Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
 void Oracle::places(const Args& args, std::int64_t begin, OracleOut* out) const {
   for (int j = 0; j < op_->schema.num_judged(); ++j) {
     if (!args.judges(j)) continue;
-    const std::int64_t at = begin * row_width(args.judged(j));
+    const std::int64_t at = begin * row_width(args.judged_rows(j));
     out[j] = {values_[j].get() + at, magnitudes_[j].get() + at};
   }
 }
@@ -264,7 +264,7 @@ void Oracle::judge(const Args& after, Finding* found) const {
 void Oracle::check_findings(const Args& after, std::int64_t num_rows, const Finding* found) const {
   for (int j = 0; j < op_->schema.num_judged(); ++j) {
     const Finding& f = found[j];
-    const std::int64_t most = after.judges(j) ? num_rows * row_width(after.judged(j)) : 0;
+    const std::int64_t most = after.judges(j) ? num_rows * row_width(after.judged_rows(j)) : 0;
     const std::int64_t end = after.judges(j) ? after.judged(j).numel() : 0;
     if (f.wrong >= 0 && f.wrong <= most && (f.wrong == 0 || f.first_wrong < end)) continue;
     const std::string expected = text("at most ", most, " wrong elements of ",
@@ -282,7 +282,7 @@ Verdict Oracle::compare(const Args& after) const {
   if (op_->def.judge) judge(after, found);
   for (int j = 0; j < op_->schema.num_judged(); ++j) {
     if (!after.judges(j)) continue;
-    Comparison comparison(*op_, problem_, after.judged(j), j);
+    Comparison comparison(*op_, problem_, after.judged_rows(j), j);
     comparison.add(*this, op_->def.judge ? &found[j] : nullptr);
     comparison.finish(verdict);
   }
@@ -295,7 +295,7 @@ Verdict verify(const Operator& op, const Problem& problem, const Args& before, c
   const std::vector<std::int64_t> all = rows.empty() || at_once ? every_row(after) : rows;
   std::int64_t width = 1;
   for (int j = 0; j < op.schema.num_judged(); ++j)
-    if (after.judges(j)) width = std::max(width, row_width(after.judged(j)));
+    if (after.judges(j)) width = std::max(width, row_width(after.judged_rows(j)));
   constexpr std::int64_t kBlockElements = 1 << 21;  // 32 MiB of references at a time
   const std::size_t block =
       at_once ? std::max<std::size_t>(1, all.size())
@@ -303,7 +303,7 @@ Verdict verify(const Operator& op, const Problem& problem, const Args& before, c
 
   std::vector<Comparison> comparisons;
   for (int j = 0; j < op.schema.num_judged(); ++j)
-    if (after.judges(j)) comparisons.emplace_back(op, problem, after.judged(j), j);
+    if (after.judges(j)) comparisons.emplace_back(op, problem, after.judged_rows(j), j);
   for (std::size_t begin = 0; begin < all.size(); begin += block) {
     const std::size_t end = std::min(all.size(), begin + block);
     const Oracle oracle(op, problem, before,

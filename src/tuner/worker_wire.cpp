@@ -118,8 +118,8 @@ bool is_sane(const Problem& p) {
   bool sane = is_device(p.device_type) && p.device_index >= 0 && p.threads <= kMaxThreads &&
               p.flags <= (kDeterministic | kAllowTf32);
   for (const TensorTraits& t : p.tensors)
-    sane = sane && is_dtype(t.dtype) && t.layout <= Layout::kRowsBroadcast && t.align_log2 <= 4 &&
-           t.alias <= kMaxTensors;
+    sane = sane && is_dtype(t.dtype) && t.layout <= Layout::kMatricesTransposed &&
+           t.align_log2 <= 4 && t.alias <= kMaxTensors;
   for (const std::int64_t n : p.dims) sane = sane && n >= 0 && n <= kMaxSize;
   return sane;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "jit/jit.hpp"
+#include "ops/gemm/matmul/cuda/matmul_wgmma_rows.hpp"
 #include "ops/gemm/matmul/cuda/matmul_wgmma_space.hpp"
 #include "registry/registry.hpp"
 #include "tests/cpp/wgmma_times.hpp"
@@ -22,13 +23,14 @@ namespace dlblas {
 namespace {
 
 constexpr std::size_t kMax = 128;       // 64 are searched exhaustively, and few shapes have more
-constexpr std::size_t kMaxWgmma = 512;  // the model ranks them
+constexpr std::size_t kMaxWgmma = 640;  // the model ranks them
 
 struct Sizes {
   std::int64_t m, n, k;
 };
 
 const Operator& matmul() { return *Registry::process().at("matmul").op; }
+const Implementation& wgmma_of() { return *matmul().find("cuda_wgmma"); }
 
 /// a row-major or transposed, b as in a linear layer (transposed) or row-major.
 Problem product(const Sizes& s, bool a_transposed, bool b_transposed) {
@@ -168,7 +170,9 @@ TEST(MatmulSpace, WgmmaEstimatesRankTilesAsTheyWereTimed) {
   EXPECT_LE(lost / static_cast<double>(kWgmmaTimes.size()), 0.01);
 }
 
-// Without measurements the estimates choose: whoever was more than 3 % faster, own form or cuBLAS.
+// Without measurements the estimates choose: cuBLAS where it was more than 3 % faster; own form
+// where it was 8 % faster at the end of a bucket, since elsewhere in it tiles lose some 4 % to an
+// algorithm for each M. 64 rows are one tile: 3 % there, too.
 TEST(MatmulSpace, WgmmaAndCublasAreChosenAsTheyWereTimed) {
   const DeviceInfo device = typical_cuda_device(90);
   const Implementation &wgmma = *matmul().find("cuda_wgmma"), &cublas = *matmul().find("cublaslt");
@@ -178,7 +182,8 @@ TEST(MatmulSpace, WgmmaAndCublasAreChosenAsTheyWereTimed) {
     const double said =
         wgmma.estimate(own, default_config(own)) / cublas.estimate(theirs, default_config(theirs));
     const double best = std::ranges::min(t.tiles | std::views::transform(&WgmmaTime::us));
-    const bool own_wins = best<0.97 * t.cublas_us, they_win = best> 1.03 * t.cublas_us;
+    const double worth = t.m > 64 ? 0.92 : 0.97;
+    const bool own_wins = best<worth * t.cublas_us, they_win = best> 1.03 * t.cublas_us;
     if (own_wins || they_win) {
       EXPECT_EQ(said < 1, own_wins) << said << " for " << t.m << "x" << t.n << "x" << t.k;
     }
@@ -199,7 +204,7 @@ TEST(MatmulSpace, WgmmaDefaultsAreThoseOfTheNotes) {
       {{4096, 7168, 2048}, "128x160x64 pingpong b2"},
       {{4096, 24576, 1536}, "128x192x64 pingpong b2"},
       {{4096, 7168, 16384}, "128x160x64 pingpong b2"},
-      {{4096, 2112, 7168}, "128x176x64 pingpong b2"},
+      {{4096, 2112, 7168}, "swapped 192x184x64"},
       {{1024, 4096, 4096}, "128x256x64"},
       {{512, 4096, 7168}, "128x128x64"},
       {{256, 7168, 2048}, "128x112x64"},
@@ -214,6 +219,59 @@ TEST(MatmulSpace, WgmmaDefaultsAreThoseOfTheNotes) {
     EXPECT_EQ(tile_of(gemm::wgmma_table().from_config(config)), row.tile)
         << row.sizes.m << "x" << row.sizes.n << "x" << row.sizes.k;
   }
+}
+
+TEST(MatmulSpace, APackedTileIsTheSameTile) {
+  const DeviceInfo device = typical_cuda_device(90);
+  const Implementation& wgmma = *matmul().find("cuda_wgmma");
+  std::size_t seen = 0;
+  for (const Sizes& s :
+       {Sizes{16, 4096, 4096}, {192, 4096, 4096}, {768, 8192, 8192}, {4096, 7168, 2048}}) {
+    const Problem p = product(s, false, true);
+    for (const Config& config : make_space({p, device, wgmma}).configs()) {
+      const gemm::PackedWgmma packed(gemm::wgmma_table().from_config(config));
+      EXPECT_EQ(gemm::wgmma_table().to_config(packed.config()), config);
+      ++seen;
+    }
+  }
+  EXPECT_GT(seen, 100u);
+}
+
+// A kernel for a bucket of M has others for its smaller sizes: each is no slower there, as the
+// model says, than the one for the bucket's end, and they are few.
+TEST(MatmulSpace, WgmmaHasTilesForTheSmallerSizesOfABucket) {
+  const DeviceInfo device = typical_cuda_device(90);
+  const Implementation& wgmma = *matmul().find("cuda_wgmma");
+  static const auto model = [](const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& on) {
+    return wgmma_of().estimate({p, on, wgmma_of()}, gemm::wgmma_table().to_config(c));
+  };
+  int buckets_with_others = 0;
+  for (const Sizes& weight :
+       {Sizes{0, 4096, 4096}, {0, 4096, 14336}, {0, 8192, 8192}, {0, 6144, 4096}}) {
+    for (std::int64_t m = 1; m <= 8192; m = bucket_tokens(m + 1)) {
+      Problem p = product({m, weight.n, weight.k}, false, true);
+      const Query q{p, device, wgmma};
+      const Config chosen = default_config(q);
+      const GemmWgmmaConfig end = gemm::wgmma_table().from_config(chosen);
+      const gemm::FewerRows fewer = gemm::for_fewer_rows(q, end, model);
+      EXPECT_EQ(wgmma.sources(q, chosen).size(), static_cast<std::size_t>(1 + fewer.count));
+      EXPECT_EQ(fewer.index_for(m), -1) << "the bucket's end has its own";
+      if (m <= 64) {
+        EXPECT_EQ(fewer.count, 0) << "one tile holds them";
+      }
+      buckets_with_others += fewer.count > 0;
+      for (int i = 0; i < fewer.count; ++i) {
+        const std::int64_t rows = fewer.rows[i];
+        EXPECT_GT(rows, bucket_before(m));
+        EXPECT_LT(rows, i ? fewer.rows[i - 1] : m);
+        EXPECT_EQ(fewer.index_for(rows), i);
+        EXPECT_NE(fewer.index_for(rows + 1), i);
+        p.dims[0] = rows;
+        EXPECT_LT(model(p, fewer.config(i), device), model(p, end, device)) << rows << " of " << m;
+      }
+    }
+  }
+  EXPECT_GT(buckets_with_others, 10);
 }
 
 // Every tile that a search may try: sums beside an epilogue's values must fit into registers, and

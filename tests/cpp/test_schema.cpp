@@ -272,8 +272,16 @@ TEST(BucketTokens, CoversMonotoneAndItsOwnFixedPoint) {
     ASSERT_GE(b, last);
     ASSERT_EQ(bucket_tokens(b), b);
     ASSERT_LE(b, n < 2 ? n : 2 * n - 2 + (n == 2));
+    ASSERT_LT(bucket_before(b), n) << "shares the bucket of " << b;
+    if (n > 0) {
+      ASSERT_LT(bucket_tokens(bucket_before(b)), b);
+    }
     last = b;
   }
+  EXPECT_EQ(bucket_before(2048), 1536);
+  EXPECT_EQ(bucket_before(1536), 1024);
+  EXPECT_EQ(bucket_before(64), 32);
+  EXPECT_EQ(bucket_before(1000), 999) << "no bucket ends there";
   EXPECT_EQ(bucket_tokens((std::int64_t{1} << 56) - 1), std::int64_t{1} << 56);
 }
 

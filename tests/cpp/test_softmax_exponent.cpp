@@ -21,7 +21,7 @@ struct Row {
     float peak = most;
     for (const float s : scores) peak = std::fmax(peak, s);
     const ExponentBase by = exponent_base(peak, factor);
-    const float rescale = std::exp2(exponent_of(by, most, peak, factor));
+    const float rescale = std::exp2(rescale_exponent(by, most, peak, factor));
     most = peak, sum *= rescale, value *= rescale;
     for (std::size_t i = 0; i < scores.size(); ++i) {
       const float weight = std::exp2(exponent_of(by, scores[i], peak, factor));
@@ -63,6 +63,27 @@ TEST(SoftmaxExponent, RowsOfLargeLogitsAreTheLargestKeysValue) {
     }
     EXPECT_EQ(row.sum, 1);
     EXPECT_EQ(row.value / row.sum, static_cast<float>(expected));
+  }
+}
+
+TEST(SoftmaxExponent, ASumOverManyBlocksIsAsGoodAsOverOne) {
+  std::mt19937 draw(13);
+  std::normal_distribution<float> normal;
+  const float factor = 0.125f * 1.44269504f;
+  for (int turn = 0; turn < 20; ++turn) {
+    Row row;
+    std::vector<double> all;
+    for (int block = 0; block < 400; ++block) {
+      std::vector<float> scores(8), values(8);
+      for (float& s : scores) all.push_back(s = 8 * normal(draw));
+      row.meet(scores, values, factor);
+    }
+    const double most = row.most;
+    double sum = 0;
+    for (const double s : all) sum += std::exp2((s - most) * double{factor});
+    const double log2 = most * double{factor} + std::log2(sum);
+    // Half a unit of the last place of the base, of the sum's 3,200 roundings and of the result.
+    EXPECT_NEAR(log2_of_sum(row.most, factor, std::log2(row.sum)), log2, 16 * 0x1p-24 * log2);
   }
 }
 

@@ -398,6 +398,29 @@ TEST(Traits, LayoutsAndAlignment) {
     Call call = norm_call(at(offset, {4, 8}), at(1000, {8}));
     EXPECT_EQ(call.problem().tensors[0].align_log2, expected[offset]) << offset;
   }
+  // Matrices of three dimensions that the schema names: [E, K, N] seen as [E, N, K].
+  const auto view = [](const std::vector<std::int64_t>& shape,
+                       const std::vector<std::int64_t>& strides) {
+    TensorView t{};
+    t.data = g_memory, t.dtype = DType::kF32;
+    t.rank = static_cast<std::int32_t>(shape.size());
+    std::copy(shape.begin(), shape.end(), t.shape);
+    std::copy(strides.begin(), strides.end(), t.strides);
+    return t;
+  };
+  const Row matrices[] = {{{2, 3, 8}, {24, 1, 3}, Layout::kMatricesTransposed},
+                          {{1, 3, 8}, {7, 1, 16}, Layout::kMatricesTransposed},
+                          {{2, 3, 8}, {24, 8, 1}, Layout::kContiguous},
+                          {{2, 3, 8}, {48, 2, 6}, Layout::kOther}};
+  for (const Row& row : matrices) {
+    const TensorView x = view(row.shape, row.strides);
+    EXPECT_EQ(traits_of(x, true).layout, row.layout) << testing::PrintToString(row.strides);
+    const Layout rows = row.layout == Layout::kMatricesTransposed ? Layout::kOther : row.layout;
+    EXPECT_EQ(traits_of(x).layout, rows) << "leading dimensions are rows";
+  }
+  EXPECT_EQ(traits_of(view({2, 4, 8}, {64, 1, 4}), true).align_log2, 4);
+  EXPECT_EQ(traits_of(view({2, 4, 8}, {64, 1, 6}), true).align_log2, 3);
+  EXPECT_EQ(traits_of(view({2, 4, 8}, {33, 1, 4}), true).align_log2, 2);
   // A row's alignment counts as much as the first one's.
   EXPECT_EQ(norm_call(at(0, {4, 8}, {9, 1}), at(1000, {8})).problem().tensors[0].align_log2, 2);
   // The rows of a transposed matrix are its columns.

@@ -65,7 +65,7 @@ TEST(WorkerWire, AMessageThatEndsEarlyIsRefusedAtEveryByte) {
 }
 
 TEST(WorkerWire, EveryLayoutPasses) {
-  for (int layout = 0; layout <= static_cast<int>(Layout::kRowsBroadcast); ++layout) {
+  for (int layout = 0; layout <= static_cast<int>(Layout::kMatricesTransposed); ++layout) {
     worker::Opening opening = an_opening();
     opening.problem.tensors[0].layout = static_cast<Layout>(layout);
     EXPECT_EQ(refusal_of(opening), "") << layout;

@@ -244,7 +244,7 @@ def _gradients(library: Library, row: Row) -> str:
     if serves:
         text += f"Itself the gradient of {', '.join(serves)}. "
     if name not in autograd:
-        text += "A tensor that requires grad is refused in words.\n\n"
+        text += "A tensor that requires grad is refused with a message.\n\n"
     return text
 
 

@@ -87,7 +87,10 @@ Problem matrix_problem(const BatchedOp& op, const Problem& p) {
     const bool rows = t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
     if (rows) t.layout = Layout::kRowStrided;
     const bool plain = rows || t.layout == Layout::kRowStrided || t.layout == Layout::kContiguous;
-    if (i == kB && op.by_rows) t.layout = plain ? Layout::kTransposed : Layout::kOther;
+    const bool turned = t.layout == Layout::kMatricesTransposed;
+    if (turned) t.layout = Layout::kTransposed;
+    if (i == kB && op.by_rows)
+      t.layout = plain ? Layout::kTransposed : turned ? Layout::kRowStrided : Layout::kOther;
   }
   return one;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/integers.hpp"
 #include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/gemm_cuda.hpp"
@@ -14,7 +15,6 @@
 namespace dlblas::gemm {
 namespace {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 bool is_aligned(const TensorTraits& t, int bytes) { return (1 << t.align_log2) >= bytes; }
 
 const TraitsTable<GroupTraits>& groups_table() {
@@ -32,6 +32,8 @@ const TraitsTable<GemmOutTraits>& out_table() {
   return *table;
 }
 
+/// Each group's matrix is contiguous along N: [E, K, N] as [E, N, K].
+bool is_turned(const TensorTraits& t) { return t.layout == Layout::kMatricesTransposed; }
 bool rows_are_plain(const TensorTraits& t) {
   return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
          t.layout == Layout::kRowsOuter;
@@ -134,7 +136,7 @@ GroupedTraits grouped_traits(const GroupedOp& op, const Problem& p, std::int32_t
   GroupedTraits s{};
   s.gemm.type = a.dtype;
   s.gemm.a_by_depth = !by_depth;
-  s.gemm.b_by_depth = !by_depth && b.layout != Layout::kTransposed;
+  s.gemm.b_by_depth = !by_depth && !is_turned(b);
   s.gemm.a_whole = p.dims[by_depth ? op.m : op.k] % 8 == 0;
   s.gemm.b_whole = p.dims[s.gemm.b_by_depth ? op.k : op.n] % 8 == 0;
   s.gemm.aligned = is_aligned(a, size_of(a.dtype)) && is_aligned(b, size_of(b.dtype));
@@ -164,10 +166,10 @@ std::int64_t grouped_blocks(const GroupedOp& op, std::int64_t m, std::int64_t n,
 }
 
 Support grouped_fits_grid(const GroupedOp& op, const Problem& p) {
-  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   for (const int letter : {op.m, op.n, op.k, op.groups})
-    if (p.dims[letter] > kMost / 2)
-      return Support::no("a dimension is {}: at most {}", p.dims[letter], kMost / 2);
+    if (p.dims[letter] > kMax / 2)
+      return Support::no("a dimension is {}: at most {}", p.dims[letter], kMax / 2);
   const double blocks =
       static_cast<double>(grouped_blocks(op, p.dims[op.m], p.dims[op.n], 1, 16, 32)) *
       (op.kind == GroupKind::kRows ? 1.0 : static_cast<double>(p.dims[op.groups]));
@@ -175,7 +177,7 @@ Support grouped_fits_grid(const GroupedOp& op, const Problem& p) {
       op.kind == GroupKind::kRows
           ? static_cast<double>(p.dims[op.groups]) * static_cast<double>(ceil_div(p.dims[op.n], 32))
           : 0;
-  if (blocks + ends > static_cast<double>(kMost))
+  if (blocks + ends > static_cast<double>(kMax))
     return Support::no("the results have more tiles than a grid has blocks");
   return Support::yes();
 }
@@ -185,8 +187,8 @@ Support grouped_on_tensor_cores(const GroupedOp& op, const Problem& p) {
     return Support::no("f32 stays IEEE here: tensor cores would round it to TF32");
   for (const int i : {kGroupedA, kGroupedB}) {
     const TensorTraits& t = p.tensors[i];
-    const bool swapped = i == kGroupedB && t.layout == Layout::kTransposed;
-    if (!swapped && !rows_are_plain(t))
+    const bool turned = i == kGroupedB && op.kind != GroupKind::kDepth && is_turned(t);
+    if (!turned && !rows_are_plain(t))
       return Support::no("{} has rows that are not contiguous", tensor(i));
     if (t.align_log2 < kAlignCap)
       return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(i),
@@ -212,8 +214,7 @@ double grouped_tiles(const GroupedOp& op, const Problem& p, int block_m, int blo
 std::vector<Implementation> grouped_cuda(const GroupedOp& op) {
   const char* const hash = source_hash("ops/gemm/grouped/grouped_cuda.cpp");
   std::vector<Implementation> all;
-  // The copy engine cannot cut where a group's rows end inside a step of K.
-  if (op.kind != GroupKind::kDepth) all.push_back(grouped_wgmma(op));
+  all.push_back(grouped_wgmma(op));
   all.push_back(kernels::make_cuda<Mma>("cuda_mma", hash, &op));
   all.push_back(kernels::make_cuda<Fma>("cuda_fma", hash, &op));
   return all;

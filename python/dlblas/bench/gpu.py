@@ -21,6 +21,7 @@ import torch
 
 import dlblas
 from dlblas.bench import (
+    deep_gemm,
     gpu_attention,
     gpu_chain,
     gpu_compile,
@@ -226,6 +227,8 @@ class GpuBench(Session):
         contest.took("search")
         version = f"{torch.__version__} (cuBLAS)"
         contest.add("cublas", version, lambda i: torch.matmul(a[i], b[i], out=out[i]))
+        for name, rival in deep_gemm.matmul(a, b.mT, out).items():
+            contest.add(name, "", rival)
         reference = a[0].float() @ b[0].float()
         contest.check((reference,), lambda: (out[0],))
         contest.hold(turn)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import dlblas
+from dlblas.bench import deep_gemm
 from dlblas.bench.gpu_contest import Row
 from dlblas.bench.gpu_families import Trial, measured
 from dlblas.bench.gpu_session import Session
@@ -44,7 +45,10 @@ def matmul(bench: Session, m: int, n: int, k: int, search: bool) -> Trial:
         "matmul", {"M": m, "N": n, "K": k}, sets,
         lambda i: dlblas.matmul(a[i], b[i].T, out=out[i]),
         lambda: (a[0].float() @ b[0].float().T,),
-        {"cublas": lambda i: torch.matmul(a[i], b[i].T, out=out[i])},
+        {
+            "cublas": lambda i: torch.matmul(a[i], b[i].T, out=out[i]),
+            **(deep_gemm.matmul(a, b, torch.empty_like(out)) if search else {}),
+        },
         2.0 * m * n * k, needed, search,
     )  # fmt: skip
 
@@ -84,6 +88,8 @@ def fp8(bench: Session, m: int, n: int, k: int, scales: str) -> Trial:
     rivals = {"torch": lambda i: call(a[i], b[i].T, of_a, of_b)}
     if scales == "tensor":
         rivals["torch fast"] = lambda i: call(a[i], b[i].T, of_a, of_b, use_fast_accum=True)
+    if scales == "block":
+        rivals |= deep_gemm.fp8_block(a, b, sa, sb)
     problem: Row = {"M": m, "N": n, "K": k, "scales": scales}
     return Trial("scaled_mm", problem, sets, ours, reference, rivals, 2.0 * m * n * k, needed)
 
@@ -112,12 +118,13 @@ def gated_mlp(bench: Session, m: int, f: int, k: int) -> Trial:
     )  # fmt: skip
 
 
-def grouped(bench: Session, experts: int, rows: int, n: int, k: int) -> Trial:
+def grouped(bench: Session, experts: int, rows: int, n: int, k: int, of: int = 8) -> Trial:
+    """Groups that begin at multiples of ``of`` rows."""
     needed = 2 * (rows * k + experts * n * k + rows * n)
     sets = bench.rotation(needed).sets
     x = bench.normal(sets, rows, k)
     weights = bench.normal(sets, experts, n, k, scale=k**-0.5)
-    cuts = sorted(random.Random(7).sample(range(0, rows, 8), experts - 1))
+    cuts = sorted(random.Random(7).sample(range(0, rows, of), experts - 1))
     offsets = torch.tensor([0, *cuts, rows], device="cuda", dtype=torch.int32)
 
     def reference() -> tuple[torch.Tensor, ...]:
@@ -135,7 +142,8 @@ def grouped(bench: Session, experts: int, rows: int, n: int, k: int) -> Trial:
 
     problem: Row = {"E": experts, "M": rows, "N": n, "K": k}
     flops = 2.0 * rows * n * k
-    return Trial("grouped_gemm", problem, sets, ours, reference, {"torch": theirs}, flops, needed)
+    rivals = {"torch": theirs, **deep_gemm.grouped(x, weights, offsets)}
+    return Trial("grouped_gemm", problem, sets, ours, reference, rivals, flops, needed)
 
 
 def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
@@ -155,8 +163,15 @@ def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
         yield functools.partial(
             gated_mlp, bench, m, *((256, 512) if bench.quick else (11264, 4096))
         )
-    groups = (
-        ((4, 64, 256, 512),) if bench.quick else ((128, 32768, 768, 2048), (8, 8192, 4096, 7168))
+    groups: tuple[tuple[int, ...], ...] = (
+        ((4, 64, 256, 512),)
+        if bench.quick
+        else (
+            (128, 32768, 768, 2048),
+            (8, 8192, 4096, 7168),
+            (128, 32768, 768, 2048, 128),
+            (4, 32768, 4096, 7168, 128),
+        )
     )
     for sizes in groups:
         yield functools.partial(grouped, bench, *sizes)

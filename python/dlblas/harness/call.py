@@ -90,7 +90,7 @@ class Call:
         made = _functions.native["results"](case.op, (), {**named, **self.scalars})
         self.results: list[Guarded] = []
         self.result_names = [row[0] for row in made]
-        for i, (name, code, bits, shape) in enumerate(made):
+        for i, (name, code, bits, shape, _) in enumerate(made):
             receiver = self.form["receives"][i] if self.form else ""
             if receiver:
                 self.results.append(self.inputs[receiver])

@@ -15,6 +15,7 @@ from ._words import text_of
 
 _LAYOUTS = (
     "contiguous", "row_strided", "rows_outer", "transposed", "broadcast", "other", "rows_broadcast",
+    "matrices_transposed",
 )  # fmt: skip
 
 

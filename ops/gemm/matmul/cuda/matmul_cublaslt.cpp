@@ -1,8 +1,8 @@
 // cuBLASLt's matmul as a rival on equal terms: same checks, same search, same oracle. Its list of
 // heuristics is the space: knob `algo` is a place in it.
 // In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step. A Problem holds
-// only M's bucket and no pitches: for others the same algorithm is checked once, and replaced where
-// it does not serve.
+// only M's bucket and no pitches: for others cuBLASLt is asked once for its first choice, or, where
+// a measurement chose another place in the list, whether that algorithm serves them.
 // cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: src/cuda/cublaslt.hpp.
 #include <algorithm>
@@ -81,7 +81,9 @@ struct LtState {
   std::uint32_t align[4];  // bytes, of a, b, bias, out: gemm::Tensor's order
   CublasLt::Handle handle;
   Size bucket;
-  CublasLt::Choice choice;  // of the bucket's size
+  CublasLt::Choice choice;    // of the bucket's size
+  bool first;                 // it is the first of the list
+  std::size_t workspace = 0;  // bytes: what the sizes of the bucket want
 
   /// Algorithms of other sizes of the bucket, the last few; the oldest is replaced first.
   struct Known {
@@ -147,6 +149,23 @@ Operands bucket_operands(const Problem& p, const MatmulTraits& s) {
           s.gemm.a_by_depth ? columns(kA, k, m) : columns(kA, m, k), columns(kOut, n, m)};
 }
 
+/// The most that the first choices of a few of the bucket's sizes want.
+std::size_t wanted_workspace(const Problem& p, const LtState& state) {
+  constexpr int kSizes = 4;
+  std::size_t most = state.choice.workspace_bytes;
+  if (!state.first) return most;
+  const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{state.align[kBias]});
+  Problem at = p;
+  const std::int64_t before = bucket_before(p.dims[kM]), more = p.dims[kM] - before;
+  for (int i = 0; i < kSizes && i < more; ++i) {
+    at.dims[kM] = before + 1 + (more - 1) * i / kSizes;
+    const Product x(bucket_operands(at, state.traits), state.traits, bias);
+    for (const CublasLt::Choice& c : choices_of(state, x, kMaxWorkspace, 1))
+      most = std::max(most, c.workspace_bytes);
+  }
+  return most;
+}
+
 /// The list for the bucket's size.
 std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const LtState& state) {
   const MatmulTraits& s = state.traits;
@@ -155,8 +174,10 @@ std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const LtState& st
   return choices_of(state, Product(bucket_operands(p, s), s, bias), kMaxWorkspace, kListed);
 }
 
-/// The bucket's algorithm, or what serves this size in its place; null where nothing does.
-bool algorithm_for(LtState& state, const Product& x, const Size& size,
+/// This size's algorithm; false where nothing serves it. Sizes of a bucket lie up to a half apart:
+/// its first choice took 1.15 to 1.33 times that of M = 147 … 387 themselves (H200, 25 November
+/// 2026). In a capture, which may load no kernel, an unknown size gets the bucket's if that serves.
+bool algorithm_for(LtState& state, const Product& x, const Size& size, void* stream,
                    CublasLt::Algorithm& algorithm) {
   algorithm = state.choice.algorithm;
   if (size == state.bucket) return true;
@@ -164,16 +185,21 @@ bool algorithm_for(LtState& state, const Product& x, const Size& size,
   for (const LtState::Known& known : state.known) {
     if (known.size == size) return algorithm = known.algorithm, true;
   }
-  CublasLt::Choice checked;
-  const bool serves = cuda::cublaslt().check(state.handle, &x.description, &x.b, &x.a, &x.out,
-                                             &x.out, &algorithm, &checked) == 0 &&
-                      checked.workspace_bytes <= state.choice.workspace_bytes;
+  const bool is_captured = cuda::capturing(stream);
+  bool serves = false;
+  if (!state.first || is_captured) {
+    CublasLt::Choice checked;
+    serves = cuda::cublaslt().check(state.handle, &x.description, &x.b, &x.a, &x.out, &x.out,
+                                    &algorithm, &checked) == 0 &&
+             checked.workspace_bytes <= state.workspace;
+  }
   if (!serves) {
-    const auto list = choices_of(state, x, state.choice.workspace_bytes, 1);
+    const auto list = choices_of(state, x, state.workspace, 1);
     if (list.empty()) return false;
     algorithm = list[0].algorithm;
   }
-  state.known[state.next++ % state.known.size()] = {size, algorithm};
+  if (!is_captured || !state.first)
+    state.known[state.next++ % state.known.size()] = {size, algorithm};
   return true;
 }
 
@@ -193,13 +219,13 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   if (o.b.data != given.b.data) copy_columns(given.b, o.b, s.gemm.type, context.stream);
   const Product x(o, s, p.epilogue.bias);
   CublasLt::Algorithm algorithm;
-  if (!x.valid || !algorithm_for(state, x, sizes_of(o), algorithm))
+  if (!x.valid || !algorithm_for(state, x, sizes_of(o), context.stream, algorithm))
     return code_of(CublasLt::kNotSupported);
   const float one = 1, zero = 0;
   auto* const out = const_cast<void*>(o.out.data);
   const int status = cuda::cublaslt().multiply(
       state.handle, &x.description, &one, o.b.data, &x.b, o.a.data, &x.a, &zero, out, &x.out, out,
-      &x.out, &algorithm, workspace, state.choice.workspace_bytes, context.stream);
+      &x.out, &algorithm, workspace, state.workspace, context.stream);
   if (status == 0 && out != given.out.data)
     copy_columns(o.out, given.out, s.epilogue.out, context.stream);
   return code_of(status);
@@ -266,20 +292,29 @@ Config heuristic(const Query&) { return table().to_config({0}); }
 double estimate(const Query& q, const Config& config) {
   const Problem& p = q.problem;
   const DeviceInfo& device = q.device;
-  // cuBLAS through torch.mm on one H200, 21 November 2026: 743 to 797 TFLOP/s bf16 on large
-  // shapes, 48 f32; the memory's full rate with 64 rows; 2.5 µs more where few tiles make it split
-  // K. Within 7 % of all 16 shapes.
+  // cuBLAS through torch.mm on H200s, 21 and 26 November 2026: 700 to 800 TFLOP/s bf16 on large
+  // shapes, less where K is short, since each tile's end costs; 48 f32; the memory's full rate with
+  // 64 rows; 2.5 µs more where few tiles make it split K.
   const DType dtype = p.tensors[kA].dtype;
-  const double part = dtype == DType::kF32 ? 0.915 : 1;  // of what the device sustains
+  const double part = dtype == DType::kF32 ? 0.915 : 1.05;  // of what the device sustains
   const double operations = 2 * multiply_adds(p) / part;
   const auto tiles = static_cast<double>(ceil_div(p.dims[kM], 128)) *
                      static_cast<double>(ceil_div(p.dims[kN], 64));
   // A tile, K not split.
   const double whole =
       2 * static_cast<double>(p.dims[kK]) * 128 * 64 / (part * unit_rates(device).flops(dtype));
-  const double split = tiles < 0.75 * device.units ? std::min(2.5e-6, whole) : 0;
-  return roofline_ms(device, matmul_bytes(p), operations, dtype) + 1e3 * (split + 3.2e-6) +
-         1e-6 * table().from_config(config).algo;
+  const double split = tiles < 0.7 * device.units ? std::min(2.5e-6, whole) : 0;
+  constexpr double kEnd = 1.6e-6;  // of a wave of tiles of 128 × 256
+  const double ends = dtype == DType::kF32 ? 0 : kEnd * std::floor(tiles / (4.0 * device.units));
+  const double ms =
+      roofline_ms(device, matmul_bytes(p), operations, dtype) + 1e3 * (split + ends + 3.2e-6);
+  // The rows of a call lie anywhere in M's bucket. An algorithm is chosen for each number of them,
+  // but tiles of cuda_wgmma for a bucket's end and a few sizes below: at 29 random M they took 1.04
+  // of cuBLAS's time, at ends of buckets 0.98 (H200). Estimates of the end alone would hide it.
+  constexpr std::int64_t kOneTile = 64;
+  const std::int64_t m = p.dims[kM];
+  const bool any = m > kOneTile && bucket_before(m) + 1 < m;
+  return (any ? 0.95 : 1) * ms + 1e-6 * table().from_config(config).algo;
 }
 
 /// Bytes that a matrix spans.
@@ -334,8 +369,10 @@ Kernel prepare(const Query& q, const Config& config) {
                  .got = text(found)});
   }
   state->choice = list[wanted];
+  state->first = wanted == 0;
+  state->workspace = wanted_workspace(p, *state);
   multiply_once(p, *state);
-  Kernel kernel = make_kernel({step}, state, state->choice.workspace_bytes);
+  Kernel kernel = make_kernel({step}, state, state->workspace);
   kernel.release = [](const Kernel& k) { delete k.load<LtState*>(); };
   return kernel;
 }

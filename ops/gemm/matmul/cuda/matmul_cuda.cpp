@@ -14,7 +14,7 @@ bool is_aligned(const TensorTraits& t) {
   return t.dtype == DType::kAbsent || (1 << t.align_log2) >= size_of(t.dtype);
 }
 
-/// Can rows of the result be written in 16-byte stores? A result that is not allocated yet has no
+/// True if 16-byte stores can write rows of the result. A result that is not allocated yet has no
 /// pitch; it will be N.
 bool has_vector_rows(const Problem& p) {
   const TensorTraits& out = p.tensors[kOut];
@@ -85,7 +85,10 @@ Operands operands_of(const MatmulGpuParams& params, const GemmTraits& s) {
 }
 
 Columns stand_in(const Columns& c, DType type, const Context& context, std::int64_t unit) {
-  if (c.fits()) return c;
+  return c.fits() ? c : packed(c, type, context, unit);
+}
+
+Columns packed(const Columns& c, DType type, const Context& context, std::int64_t unit) {
   const std::int64_t pitch = round_up(c.rows, unit);
   const auto bytes = static_cast<std::size_t>(pitch * c.cols * size_of(type));
   return {context.alloc(context.self, bytes, 64), c.rows, c.cols, pitch};

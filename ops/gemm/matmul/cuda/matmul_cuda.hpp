@@ -45,6 +45,8 @@ Operands operands_of(const MatmulGpuParams& params, const GemmTraits& s);
 /// A reversed or an overlapping view has the layout class of a plain one: a plain matrix stands in
 /// for it, which is slow and right; its pitch is a multiple of `unit`. No data without memory.
 Columns stand_in(const Columns& c, DType type, const Context& context, std::int64_t unit = 1);
+/// Memory for a plain matrix of these sizes, in any case.
+Columns packed(const Columns& c, DType type, const Context& context, std::int64_t unit = 1);
 /// Column by column, on the stream.
 void copy_columns(const Columns& from, const Columns& to, DType type, void* stream);
 inline constexpr int kNoMemory = 2;  // a step's code: CUDA_ERROR_OUT_OF_MEMORY

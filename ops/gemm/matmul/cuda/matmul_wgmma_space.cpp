@@ -34,26 +34,34 @@ struct Rules {
     return ceil_div(rows(c), c.block_m) * ceil_div(columns(c), c.block_n);
   }
 
-  /// Few rows of a, and results that stmatrix can turn.
+  /// Few rows of a; or tiles of 128 and more rows of b in few waves, where a width that divides the
+  /// rows of a fills the last one. Results that stmatrix can turn.
   bool swap_is_useful(const GemmWgmmaConfig& c) const {
-    return !c.swapped || (m <= 256 && size_of(traits.epilogue.out) == 2);
+    if (!c.swapped) return true;
+    if (size_of(traits.epilogue.out) != 2) return false;
+    return m <= 256 || (c.block_m >= 128 && n % 64 == 0 && tiles(c) <= 4 * device.units);
   }
   /// No row of tiles that is mostly empty, but the smallest there is.
   bool block_m_wastes_little(const GemmWgmmaConfig& c) const {
     return c.block_m == 64 || 4 * round_up(rows(c), c.block_m) <= 5 * round_up(rows(c), 64);
   }
-  /// An eighth at most, or the narrowest tile that holds all columns; swapped, those of as many
-  /// rows of a as 128 at a time hold, for b is read again for each. Along N a box is 64 wide: whole
-  /// boxes, and one always.
+  /// An eighth at most, or the narrowest tile that holds all columns; swapped, the narrowest of as
+  /// many tiles. Up to 256 rows of a there are as many as 128 at a time hold, for b is read again
+  /// for each. Along N a box is 64 wide: whole boxes, and one always. A width that is no multiple
+  /// of 16 is stored in narrow pieces: few columns, or swapped, where a piece is 8 rows of 128
+  /// bytes.
   bool block_n_wastes_little(const GemmWgmmaConfig& c) const {
     const bool by_depth = wgmma_b_by_depth(problem, c);
     if (!by_depth && c.block_n % 64 != 0) return false;
+    if (!c.swapped && c.block_n % 16 != 0 && c.block_n > 24) return false;
     const std::int64_t all = columns(c), covered = round_up(all, c.block_n);
-    const std::int64_t wanted = c.swapped ? ceil_div(all, ceil_div(all, 128)) : all;
+    const std::int64_t across = m <= 256 ? ceil_div(all, 128) : covered / c.block_n;
+    const std::int64_t wanted = c.swapped ? ceil_div(all, across) : all;
     if (!c.swapped && (8 * covered <= 9 * all || (!by_depth && c.block_n == 64))) return true;
     if (c.block_n < wanted) return false;
     for (const std::int64_t narrower : wgmma_table().values("block_n"))
-      if (narrower >= wanted && narrower < c.block_n && (narrower % 64 == 0 || by_depth))
+      if (narrower >= wanted && narrower < c.block_n &&
+          (by_depth ? c.swapped || narrower % 16 == 0 || narrower <= 24 : narrower % 64 == 0))
         return false;
     return true;
   }
@@ -73,23 +81,29 @@ struct Rules {
     if (c.block_k == 128) return sides <= 192;
     return sides > 96 || k <= 64;
   }
-  /// One warpgroup multiplies 64 rows, two 128 or 256. Ping-pong with tiles of 64 rows lost 10 %.
+  /// One warpgroup multiplies 64 rows, two 128 or 256, three 192. Ping-pong with tiles of 64 rows
+  /// lost 10 %.
   bool warpgroups_suit_tile(const GemmWgmmaConfig& c) const {
-    return c.warpgroups == (c.block_m == 64 ? 1 : 2) && (!c.pingpong || c.block_m == 128);
+    return c.warpgroups == (c.block_m == 64    ? 1
+                            : c.block_m == 192 ? 3
+                                               : 2) &&
+           (!c.pingpong || c.block_m == 128);
   }
   /// One stores while the other multiplies: where there is a next tile.
   bool pingpong_has_a_next(const GemmWgmmaConfig& c) const {
     return !c.pingpong || tiles(c) > device.units;
   }
-  /// 192 sums, a bias and a function beside them spilled.
+  /// 192 sums, a bias and a function beside them spilled, and 96 of three warpgroups.
   bool registers_suffice(const GemmWgmmaConfig& c) const {
     const MatmulEpilogueTraits& e = traits.epilogue;
     const bool function = e.activation == Activation::kGelu || e.activation == Activation::kSilu;
-    const int most = function && e.has_bias ? 176 : 192;
+    const bool more = function && e.has_bias;
+    const int most = c.warpgroups == 3 ? (more ? 88 : 96) : (more ? 176 : 192);
     return c.block_m / 64 / (c.pingpong ? 1 : c.warpgroups) * c.block_n / 2 <= most;
   }
-  /// Multicast costs a microsecond and pays in waves; of four blocks only 30 clusters fit. Parts of
-  /// K fill a device that tiles do not, and each keeps a few stages.
+  /// Multicast costs a microsecond and pays in waves, or where a whole a of some rows goes to every
+  /// multiprocessor; of four blocks only 30 clusters fit. Parts of K fill a device that tiles do
+  /// not, and each keeps a few stages.
   bool cluster_is_useful(const GemmWgmmaConfig& c) const {
     if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
     if (c.share == GemmShare::kNone) return true;
@@ -98,7 +112,10 @@ struct Rules {
              k >= std::int64_t{4} * c.block_k * c.cluster;
     const std::int64_t neighbours =
         c.share == GemmShare::kA ? ceil_div(columns(c), c.block_n) : ceil_div(rows(c), c.block_m);
-    return c.cluster == 2 && c.block_m >= 128 && neighbours >= 2 && tiles(c) > device.units;
+    if (c.cluster != 2 || neighbours < 2) return false;
+    if (c.swapped && c.block_m == 64)
+      return c.share == GemmShare::kB && m > 64 && tiles(c) <= device.units;
+    return c.block_m >= 128 && tiles(c) > device.units;
   }
   /// Three blocks for five multiprocessors at least, or the smallest tiles.
   bool device_is_filled(const GemmWgmmaConfig& c) const {
@@ -177,7 +194,7 @@ void constrain_wgmma(const Problem& p, const DeviceInfo& device, Space& space) {
     more.insert(more.end(), tile.begin(), tile.end());
     return more;
   };
-  require("swap_is_useful", {"swapped"}, &Rules::swap_is_useful);
+  require("swap_is_useful", tile, &Rules::swap_is_useful);
   require("block_m_wastes_little", {"swapped", "block_m"}, &Rules::block_m_wastes_little);
   require("block_n_wastes_little", {"swapped", "block_n"}, &Rules::block_n_wastes_little);
   require("tile_is_large", tile, &Rules::tile_is_large);

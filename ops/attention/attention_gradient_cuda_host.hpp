@@ -1,0 +1,31 @@
+// What the host sides of attention's gradient on NVIDIA GPUs share.
+// Read next: attention_gradient_cuda.cpp, attention_gradient_wgmma_cuda.cpp.
+#pragma once
+
+#include "ops/attention/attention_cuda_host.hpp"
+#include "ops/attention/attention_gradient_config.hpp"
+
+namespace dlblas::attention {
+
+/// Of the forward operator's tensors and the gradients. Above 128 columns, two halves of 32 and its
+/// multiples.
+AttentionTraits gradient_traits(const Query& q);
+/// All but `tiles`; `delta` in the workspace.
+AttentionGradientParams gradient_params(const AttentionGradientOp& op, const Args& args,
+                                        float* delta);
+
+/// cuda_mma's kernels with its default configuration, for another implementation's calls that its
+/// own kernels cannot serve.
+struct GradientMma {
+  static constexpr int kSteps = 3;
+  static std::vector<KernelSource> sources(const AttentionTraits& traits);
+  /// Of `entry`, that of the sources' step; the workspace begins with delta, side by side.
+  static int launch(int step, const AttentionGradientOp& op, const AttentionTraits& traits,
+                    const cuda::Function& entry, const Args& args, const Context& context,
+                    void* workspace);
+};
+
+/// cuda_wgmma, and the same with sums of dq that are added in any order.
+std::vector<Implementation> attention_gradient_wgmma(const AttentionGradientOp& op);
+
+}  // namespace dlblas::attention

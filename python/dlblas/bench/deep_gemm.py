@@ -1,0 +1,61 @@
+"""DeepGEMM's products as rivals, where the package is on PYTHONPATH; elsewhere a call says why not.
+
+Used by: gpu_products.py. Read next: peers.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+import torch
+
+from dlblas.bench.gpu_timing import Run
+
+NAME = "deepgemm"
+
+
+@functools.cache
+def _package() -> Any:
+    # At the first call, not where it is read: a package that cannot be loaded is a rival without
+    # times, with its reason in the row.
+    return importlib.import_module("deep_gemm")
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> dict[str, Run]:
+    """out[i] = a[i] · b[i]ᵀ, bf16."""
+    return {NAME: lambda i: (_package().bf16_gemm_nt(a[i], b[i], out[i]), out[i])[1]}
+
+
+def fp8_block(
+    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor
+) -> dict[str, Run]:
+    """Scales of 1 × 128 of a, laid out once as it wants them, and of 128 × 128 of b."""
+    out = torch.empty((a.shape[1], b.shape[1]), device="cuda", dtype=torch.bfloat16)
+
+    @functools.cache
+    def of_a() -> torch.Tensor:
+        return _package().get_mn_major_tma_aligned_tensor(scale_a)  # type: ignore[no-any-return]
+
+    def run(i: int) -> torch.Tensor:
+        _package().fp8_gemm_nt((a[i], of_a()), (b[i], scale_b), out, disable_ue8m0_cast=True)
+        return out
+
+    return {NAME: run}
+
+
+def grouped(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> dict[str, Run]:
+    """Rows of experts one after another; it takes an expert a row, groups that begin at 128ths."""
+    ends = offsets.tolist()
+    rows = torch.arange(x.shape[1], device="cuda")
+    expert = torch.searchsorted(offsets[1:].contiguous(), rows, right=True).to(torch.int32)
+    out = torch.empty((x.shape[1], weights.shape[2]), device="cuda", dtype=torch.bfloat16)
+
+    def run(i: int) -> torch.Tensor:
+        if any(end % 128 for end in ends):
+            raise ValueError("its groups begin at multiples of 128 rows")
+        _package().m_grouped_bf16_gemm_nt_contiguous(x[i], weights[i], out, expert)
+        return out
+
+    return {NAME: run}
