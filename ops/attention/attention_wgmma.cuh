@@ -1,19 +1,24 @@
-// Attention by Hopper's WGMMA: f16 and bf16, heads of 64, 128 or 256, rows at multiples of 16
+// Attention by Hopper's WGMMA: f16, bf16 and f8, heads of 64, 128 or 256, rows at multiples of 16
 // bytes. A block walks tiles of 128 or 192 rows of a head: two or three warpgroups multiply, 64
 // rows each, and one thread copies, through rings of Q, K and V, and tells the others what comes.
 // Blocks of keys are met last to first, scores of one beside P·V of the one before, those of a
 // tile's first beside the last of the tile before where two tiles of Q fit. Values of V of
 // a block that some row does not see whole are looked through for those that are not finite, as in
-// attention_mma.cuh. In: AttentionWgmmaParams. Out: o and lse. Numerics: as attention_mma.cuh.
-// Deterministic. Flow: call > validate > select > compile > [launch].
-// Read next: attention_tile.cuh, device/wgmma.cuh.
+// attention_mma.cuh. f8: scores are products of f8. Three warps beside the copying thread make V
+// f16, exactly, so that weights keep 11 bits, and V needs no transposition, which products of f8
+// would ask for. In: AttentionWgmmaParams. Out: o and lse. Numerics: as attention_mma.cuh, but that
+// scores of f8 add up with 13 bits below the largest. Deterministic.
+// Flow: call > validate > select > compile > [launch].
+// Read next: attention_tile.cuh, attention_widen.cuh, device/wgmma.cuh.
 #pragma once
 
 #include "device/shared.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
+#include "device/wgmma_f8.cuh"
 #include "ops/attention/attention_finite.cuh"
 #include "ops/attention/attention_tile.cuh"
+#include "ops/attention/attention_widen.cuh"
 
 namespace dlblas::attention {
 
@@ -60,29 +65,39 @@ struct alignas(16) Slot {
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
 struct Shared {
-  static constexpr int kQuery = rows_of(C) * S.d * 2, kBlock = C.keys * S.d * 2;
-  unsigned char *q, *k, *v;  // each tile: d / 64 columns of rows of 128 bytes
+  static constexpr bool kCodes = is_f8(S.from);
+  /// A tile is columns of rows of 128 bytes, or of 64 where a head has no more.
+  static constexpr int kHead = S.d * size_of(S.from), kRow = kHead < 128 ? kHead : 128;
+  static constexpr int kColumns = kHead / kRow, kQuery = rows_of(C) * kHead;
+  static constexpr int kBlock = C.keys * kHead, kValues = C.keys * S.d * 2;
+  unsigned char *q, *k, *v;
+  unsigned char* codes;  // of f8: V as it is copied
   Slot* slots;
   Mbarrier *slot_full, *slot_empty, *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
+  Mbarrier *codes_full, *codes_empty;
 
   __device__ __forceinline__ explicit Shared(unsigned char* raw) {
     q = raw + (1024 - shared_address(raw) % 1024) % 1024;
     k = q + C.queries * kQuery;
     v = k + C.stages * kBlock;
-    slots = reinterpret_cast<Slot*>(v + C.stages * kBlock);
+    codes = v + C.stages * kValues;
+    slots = reinterpret_cast<Slot*>(codes + (kCodes ? C.stages * kBlock : 0));
     slot_full = reinterpret_cast<Mbarrier*>(slots + 2), slot_empty = slot_full + 2;
     q_full = slot_empty + 2, q_empty = q_full + C.queries;
     k_full = q_empty + C.queries, k_empty = k_full + C.stages;
     v_full = k_empty + C.stages, v_empty = v_full + C.stages;
-    static_assert(2 * sizeof(Slot) + (4 + 2 * C.queries + 4 * C.stages) * 8 <= 512);
+    codes_full = v_empty + C.stages, codes_empty = codes_full + C.stages;
+    static_assert(2 * sizeof(Slot) + (4 + 2 * C.queries + 6 * C.stages) * 8 <= 512);
   }
   __device__ __forceinline__ void start() const {
     constexpr int kWarps = C.groups * 4;
-    for (int s = 0; s < 2; ++s) slot_full[s].init(1), slot_empty[s].init(kWarps);
+    for (int s = 0; s < 2; ++s)
+      slot_full[s].init(1), slot_empty[s].init(kWarps + (kCodes ? kWideners : 0));
     for (int s = 0; s < C.queries; ++s) q_full[s].init(1), q_empty[s].init(kWarps);
     for (int s = 0; s < C.stages; ++s) {
-      k_full[s].init(1), v_full[s].init(1);
+      k_full[s].init(1), v_full[s].init(kCodes ? kWideners : 1);
       k_empty[s].init(kWarps), v_empty[s].init(kWarps);
+      if constexpr (kCodes) codes_full[s].init(1), codes_empty[s].init(kWideners);
     }
     fence_mbarrier_init();
   }
@@ -102,9 +117,12 @@ __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
 
-/// The copying thread. Of a tile: its slot, K(last), Q, then K one block ahead of V.
+/// The copying thread. Of a tile: its slot, K(last), Q, then K one block ahead of V; of f8, which
+/// is widened first, beside it.
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Shared<S, C>& shared) {
+  using Tiles = Shared<S, C>;
+  constexpr int kRow = Tiles::kRow, kElements = kRow / size_of(S.from);
   RingPlace<C.stages> k_at, v_at;
   RingPlace<C.queries> q_at;
   RingPlace<2> slot;
@@ -130,37 +148,78 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     const auto load = [&](const TensorMap& map, unsigned char* ring, Mbarrier* full,
                           Mbarrier* empty, RingPlace<C.stages>& at, int32_t n) {
       empty[at.stage].wait(at.parity ^ 1);
-      full[at.stage].arrive_expect_tx(Shared<S, C>::kBlock);
-      unsigned char* to = ring + at.stage * Shared<S, C>::kBlock;
+      full[at.stage].arrive_expect_tx(Tiles::kBlock);
+      unsigned char* to = ring + at.stage * Tiles::kBlock;
 #pragma unroll
-      for (int c = 0; c < S.d / 64; ++c)
-        load_box(to + c * C.keys * 128, map, full[at.stage], c * 64, t.k_from + n * C.keys, kv_head,
-                 batch);
+      for (int c = 0; c < Tiles::kColumns; ++c)
+        load_box(to + c * C.keys * kRow, map, full[at.stage], c * kElements, t.k_from + n * C.keys,
+                 kv_head, batch);
       at.advance();
     };
-    load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, b.end - 1);
+    const auto load_k = [&](int32_t n) {
+      load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
+    };
+    const auto load_v = [&](int32_t n) {
+      if constexpr (Tiles::kCodes)
+        load(g.v, shared.codes, shared.codes_full, shared.codes_empty, v_at, n);
+      else
+        load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, n);
+    };
+    load_k(b.end - 1);
     shared.q_empty[q_at.stage].wait(q_at.parity ^ 1);
-    shared.q_full[q_at.stage].arrive_expect_tx(Shared<S, C>::kQuery);
+    shared.q_full[q_at.stage].arrive_expect_tx(Tiles::kQuery);
 #pragma unroll
-    for (int c = 0; c < S.d / 64; ++c)
-      load_box(shared.q + q_at.stage * Shared<S, C>::kQuery + c * rows_of(C) * 128, g.q,
-               shared.q_full[q_at.stage], c * 64, t.q_from + t.first, t.head, batch);
+    for (int c = 0; c < Tiles::kColumns; ++c)
+      load_box(shared.q + q_at.stage * Tiles::kQuery + c * rows_of(C) * kRow, g.q,
+               shared.q_full[q_at.stage], c * kElements, t.q_from + t.first, t.head, batch);
     q_at.advance();
+    if constexpr (Tiles::kCodes) load_v(b.end - 1);
 #pragma unroll 1
     for (int32_t n = b.end - 2; n >= b.first; --n) {
-      load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
-      load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, n + 1);
+      load_k(n);
+      load_v(Tiles::kCodes ? n : n + 1);
     }
-    load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, b.first);
+    if constexpr (!Tiles::kCodes) load_v(b.first);
   }
   tell({{}, 0});
+}
+
+/// The widening warps: blocks of V, as they come, from codes to 16 bits.
+template <AttentionTraits S, AttentionWgmmaConfig C>
+__device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, C>& shared) {
+  using Tiles = Shared<S, C>;
+  const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32 - 1;
+  RingPlace<C.stages> at;
+  RingPlace<2> slot;
+#pragma unroll 1
+  while (true) {
+    shared.slot_full[slot.stage].wait(slot.parity);
+    const Slot& now = shared.slots[slot.stage];
+    if (!now.more) return;
+    const Blocks b = blocks_of<C>(p, now.tile);
+    __syncwarp();
+    release(shared.slot_empty[slot.stage]);
+    slot.advance();
+#pragma unroll 1
+    for (int32_t n = b.first; n < b.end; ++n, at.advance()) {
+      shared.codes_full[at.stage].wait(at.parity);
+      shared.v_empty[at.stage].wait(at.parity ^ 1);
+      widen_tile<S, C>(shared_address(shared.codes + at.stage * Tiles::kBlock),
+                       shared_address(shared.v + at.stage * Tiles::kValues), warp);
+      fence_async_shared();
+      __syncwarp();
+      release(shared.codes_empty[at.stage]);
+      release(shared.v_full[at.stage]);
+    }
+  }
 }
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
 struct Consumer {
   static constexpr WgmmaInput kInput =
       S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
-  static constexpr int kN = C.keys, kD = S.d, kBlock = Shared<S, C>::kBlock;
+  using Tiles = Shared<S, C>;
+  static constexpr int kN = C.keys, kD = S.d, kBlock = Tiles::kBlock, kValues = Tiles::kValues;
   /// The next tile begins beside this one's end: its Q is there, and registers are.
   static constexpr bool kLinked = C.queries > 1 && C.groups == 2;
 
@@ -170,20 +229,28 @@ struct Consumer {
   RingPlace<C.stages> k_at, v_at;
   RingPlace<C.queries> q_at;
   RingPlace<2> slot;  // of the tile that is met
-  float factor, most[2], sum[2], rescale[2];
+  float scale, factor, most[2], sum[2], rescale[2];
 
   __device__ __forceinline__ void scores(float (&s)[kN / 2]) {
+    constexpr int kRow = Tiles::kRow;
     const uint64_t rows =
-        wgmma_tile_k(shared.q + group * 64 * 128 + q_at.stage * Shared<S, C>::kQuery);
-    const uint64_t block = wgmma_tile_k(shared.k + k_at.stage * kBlock);
+        wgmma_tile_rows<kRow>(shared.q + group * 64 * kRow + q_at.stage * Tiles::kQuery);
+    const uint64_t block = wgmma_tile_rows<kRow>(shared.k + k_at.stage * kBlock);
+    if constexpr (Tiles::kCodes) {
 #pragma unroll
-    for (int c = 0; c < kD / 64; ++c)
-      wgmma_row<kN, kInput>(s, wgmma_advance(rows, c * rows_of(C) * 128),
-                            wgmma_advance(block, c * kN * 128), c > 0);
+      for (int i = 0; i < kD; i += 64)
+        wgmma_f8<S.from>(s, wgmma_advance(rows, i / kRow * rows_of(C) * kRow + i % kRow),
+                         wgmma_advance(block, i / kRow * kN * kRow + i % kRow), i > 0);
+    } else {
+#pragma unroll
+      for (int c = 0; c < kD / 64; ++c)
+        wgmma_row<kN, kInput>(s, wgmma_advance(rows, c * rows_of(C) * 128),
+                              wgmma_advance(block, c * kN * 128), c > 0);
+    }
     wgmma_commit();
   }
   __device__ __forceinline__ void values(float (&o)[kD / 2], const uint32_t (&a)[kN / 4]) {
-    const uint64_t block = wgmma_tile_mn(shared.v + v_at.stage * kBlock, kN * 128);
+    const uint64_t block = wgmma_tile_mn(shared.v + v_at.stage * kValues, kN * 128);
 #pragma unroll
     for (int i = 0; i < kN / 16; ++i)
       wgmma_from_registers<kD, kInput>(o, a + 4 * i, wgmma_advance(block, i * 2048));
@@ -203,9 +270,9 @@ struct Consumer {
   __device__ __forceinline__ void softmax(float (&s)[kN / 2], const RingPlace<2>& of, int32_t n,
                                           bool clean) {
     const int32_t first_key = n * kN + column;
-    if (kStaged<S> || p.scale <= 0) {
+    if (kStaged<S> || scale <= 0) {
 #pragma unroll
-      for (int i = 0; i < kN / 2; ++i) s[i] = score<S>(p, s[i], 0, 0);
+      for (int i = 0; i < kN / 2; ++i) s[i] = scaled_score<S>(p, scale, s[i], 0, 0);
     }
     if (!clean) {
       const KeyRange seen[2] = {sight(of, 0), sight(of, 1)};
@@ -265,7 +332,7 @@ struct Consumer {
 
   /// Where eight values of V lie.
   __device__ __forceinline__ uint32_t eight(int32_t key, int32_t at) const {
-    const uint32_t tile = shared_address(shared.v) + v_at.stage * kBlock + at / 64 * kN * 128;
+    const uint32_t tile = shared_address(shared.v) + v_at.stage * kValues + at / 64 * kN * 128;
     return tile + swizzle_128(key * 128 + at % 64 * 2);
   }
   /// Values of V that are not finite go into o by themselves, and become 0 in the block. Each
@@ -286,7 +353,7 @@ struct Consumer {
     for (int key = 0; key < kN; ++key) {
       const int32_t at = n * kN + key;
       // Opaque, or the compiler keeps an address for each i.
-      uint32_t row = shared_address(shared.v + v_at.stage * kBlock) + key * 128 + column * 2;
+      uint32_t row = shared_address(shared.v + v_at.stage * kValues) + key * 128 + column * 2;
       uint32_t chunk = key & 7;
       asm volatile("" : "+r"(row), "+r"(chunk));
 #pragma unroll
@@ -327,14 +394,20 @@ struct Consumer {
     b.clean_to = __reduce_min_sync(0xffffffffu, b.clean_to);
     return true;
   }
-  __device__ __forceinline__ void reset() {
+  /// Before the first block of the tile at a slot; `sees`: there is one.
+  __device__ __forceinline__ void reset(const RingPlace<2>& of, bool sees) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) most[r] = minus_infinity(), sum[r] = 0;
+    if constexpr (Tiles::kCodes) {
+      const Tile& t = shared.slots[of.stage].tile;
+      if (sees) scale = scale_of<S>(p, t, t.head / p.group);
+      factor = factor_of<S>(scale);
+    }
   }
   /// Stores the tile at `slot`, and is done with it.
   __device__ __forceinline__ void leave(float (&o)[kD / 2], const float (&peak)[2],
-                                        const float (&total)[2]) {
-    store(o, shared.slots[slot.stage].tile, peak, total);
+                                        const float (&total)[2], float of_peak) {
+    store(o, shared.slots[slot.stage].tile, peak, total, of_peak);
     __syncwarp();
     release(shared.slot_empty[slot.stage]);
     slot.advance();
@@ -380,12 +453,12 @@ struct Consumer {
       };
 #pragma unroll
       for (float& x : o) x = 0;
-      if (!begun) reset();
+      if (!begun) reset(slot, b.first < b.end);
       int32_t n = b.end - 1;
       RingPlace<2> next = slot;
       next.advance();
       if (b.first >= b.end) {
-        leave(o, most, sum);
+        leave(o, most, sum, factor);
         more = told(slot, b);
         continue;
       }
@@ -423,11 +496,12 @@ struct Consumer {
         shared.q_full[q_at.stage].wait(q_at.parity);
         ask(s, o, a, n, last_clean);
         const float peak[2] = {most[0], most[1]}, total[2] = {sum[0], sum[1]};
-        reset();
+        const float of_peak = factor;
+        reset(next, true);
         softmax(s, next, b.end - 1, clean(b, b.end - 1));
         hold();
         finish(o);
-        leave(o, peak, total);
+        leave(o, peak, total, of_peak);
         pack(a, s);
       } else {
         if (!last_clean) take_out(o, n);
@@ -435,7 +509,7 @@ struct Consumer {
         wgmma_fence();
         values(o, a);
         finish(o);
-        leave(o, most, sum);
+        leave(o, most, sum, factor);
       }
       if constexpr (!kLinked) more = told(slot, b);
     }
@@ -443,7 +517,7 @@ struct Consumer {
 
   /// This thread's two rows of o and their logarithms of sums.
   __device__ __forceinline__ void store(float (&o)[kD / 2], const Tile& t, const float (&peak)[2],
-                                        const float (&total)[2]) {
+                                        const float (&total)[2], float of_peak) {
     const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
     const int32_t rows = min(rows_of(C), t.q_rows - t.first);
 #pragma unroll
@@ -451,26 +525,38 @@ struct Consumer {
       float all = total[r];
       all += __shfl_xor_sync(0xffffffffu, all, 1);
       all += __shfl_xor_sync(0xffffffffu, all, 2);
-      const float inverse = all == 0 ? 0.0f : 1 / all;
+      float of_values = 1;
+      if constexpr (Tiles::kCodes)
+        if (all != 0) of_values = descale_of(p, 2, t, t.head / p.group);
+      const float inverse = all == 0 ? 0.0f : of_values / all;
       const int32_t row = own + 8 * r;
       const int64_t at = t.q_from + static_cast<int64_t>(t.first) + row;
       const int64_t batch = S.packed_sequences ? 0 : t.batch;
-      uint16_t* const out = static_cast<uint16_t*>(p.o) + batch * p.o_at[0] + at * p.o_at[1] +
-                            t.head * p.o_at[2] + lane * 8;
+      const int64_t to = batch * p.o_at[0] + at * p.o_at[1] + t.head * p.o_at[2];
+      if constexpr (S.to == DType::kF32) {
+        float* const out = static_cast<float*>(p.o) + to + column;
 #pragma unroll
-      for (int i = 0; i < kD / 8; i += 4) {
-        uint32_t words[4];
+        for (int i = 0; i < kD / 8; ++i)
+          if (row < rows)
+            *reinterpret_cast<float2*>(out + i * 8) = {o[4 * i + 2 * r] * inverse,
+                                                       o[4 * i + 2 * r + 1] * inverse};
+      } else {
+        uint16_t* const out = static_cast<uint16_t*>(p.o) + to + lane * 8;
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-          words[j] = pack_pair<S.type>(o[4 * (i + j) + 2 * r] * inverse,
+        for (int i = 0; i < kD / 8; i += 4) {
+          uint32_t words[4];
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+            words[j] = pack_pair<S.to>(o[4 * (i + j) + 2 * r] * inverse,
                                        o[4 * (i + j) + 2 * r + 1] * inverse);
-        gather_quad(words);
-        if (row < rows)
-          *reinterpret_cast<uint4*>(out + i * 8) = {words[0], words[1], words[2], words[3]};
+          gather_quad(words);
+          if (row < rows)
+            *reinterpret_cast<uint4*>(out + i * 8) = {words[0], words[1], words[2], words[3]};
+        }
       }
       if (row < rows && lane == 0)
         store_lse(p, t, t.head, at,
-                  all == 0 ? minus_infinity() : fmaf(peak[r], factor, log2f(all)) * 0.693147181f);
+                  all == 0 ? minus_infinity() : fmaf(peak[r], of_peak, log2f(all)) * 0.693147181f);
     }
   }
 };
@@ -481,7 +567,7 @@ __device__ __forceinline__ void consume(const AttentionWgmmaParams& g, const Sha
   const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, lane = thread % 32;
   const int32_t own = group * 64 + thread / 32 * 16 + lane / 4;
   Consumer<S, C> c{g.p, shared, group, own, lane % 4 * 2};
-  c.factor = factor_of<S>(g.p);
+  c.scale = g.p.scale, c.factor = factor_of<S>(g.p);
   if constexpr (C.turns)
     if (group == 0) barrier_arrive<256>(5);
   c.walk();
@@ -503,11 +589,14 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
   }
   __syncthreads();
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
+  constexpr bool kCodes = Shared<S, C>::kCodes;
   if (group == 0) {
-    release_registers<C.groups == 2 ? 24 : 32>();
+    release_registers<C.groups == 3 ? 32 : kCodes ? 56 : 24>();
     if (threadIdx.x == 0) produce<S, C>(g, shared);
+    if constexpr (kCodes)
+      if (threadIdx.x >= 32) widen<S, C>(g.p, shared);
   } else {
-    take_registers<C.groups == 2 ? 240 : 160>();
+    take_registers<C.groups == 3 ? 160 : kCodes ? 224 : 240>();
     consume<S, C>(g, shared, group - 1);
   }
 }

@@ -22,7 +22,9 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
             "Scores, softmax and sums in f32, one rounding, at the store; tensor cores take f8 "
-            "as f16, exactly, and round the weights to f16 before the product with v. A query that "
+            "as f16, exactly, and round the weights to f16 before the product with v. Hopper's "
+            "(cuda_wgmma) multiply q and k as f8, and cut what is 13 bits below the largest of 32 "
+            "products and their sum so far. A query that "
             "sees no key, or keys of score −inf alone, has o = 0 and lse = −inf. What keys hold "
             "that a query does not see, NaN too, changes nothing. A score of +inf makes o and lse "
             "NaN. On one kind of device "
