@@ -23,8 +23,9 @@ inline namespace v1 {
 
 /// One step of a search. Texts live for the callback only.
 struct TuneEvent {
-  /// kWaiting: asks whether to go on while one runs in a worker; only the times are set. kFirstCall:
-  /// a user's implementation is about to be called for the first time, which may take seconds.
+  /// kWaiting: asks whether to go on while one runs in a worker; only the times are set.
+  /// kFirstCall: a user's implementation is about to be called for the first time, which may take
+  /// seconds.
   enum class Kind {
     kStart = 0,
     kMeasured = 1,

@@ -106,9 +106,13 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
   RingPlace<2> slot;
 #pragma unroll 1
   while (true) {
-    const Slot now = next_slot(shared, slot);
+    shared.slot_full[slot.stage].wait(slot.parity);
+    const Slot& now = shared.slots[slot.stage];
     if (!now.more) return;
     const Blocks b = blocks_of<C>(p, now.tile);
+    __syncwarp();
+    release(shared.slot_empty[slot.stage]);
+    slot.advance();
 #pragma unroll 1
     for (int32_t n = b.first; n < b.end; ++n, at.advance()) {
       shared.codes_full[at.stage].wait(at.parity);
@@ -130,7 +134,7 @@ struct Consumer {
   using Tiles = Shared<S, C>;
   static constexpr int kN = C.keys, kD = S.d, kBlock = Tiles::kBlock, kValues = Tiles::kValues;
   /// The next tile begins beside this one's end: its Q is there, and registers are.
-  static constexpr bool kLinked = C.queries > 1 && C.groups == 2 && !Tiles::kCodes;
+  static constexpr bool kLinked = C.queries > 1 && C.groups == 2;
 
   const AttentionParams& p;
   const Shared<S, C>& shared;
@@ -303,21 +307,20 @@ struct Consumer {
     b.clean_to = __reduce_min_sync(0xffffffffu, b.clean_to);
     return true;
   }
-  __device__ __forceinline__ void take_scale(float of_scores) {
-    scale = of_scores, factor = factor_of<S>(scale);
-  }
-  __device__ __forceinline__ void reset() {
+  /// Before the first block of the tile at a slot; `sees`: there is one.
+  __device__ __forceinline__ void reset(const RingPlace<2>& of, bool sees) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) most[r] = minus_infinity(), sum[r] = 0;
+    if constexpr (Tiles::kCodes) {
+      const Tile& t = shared.slots[of.stage].tile;
+      if (sees) scale = scale_of<S>(p, t, t.head / p.group);
+      factor = factor_of<S>(scale);
+    }
   }
-  /// Stores the tile at `slot`, and is done with it. `some`: it sees a key.
+  /// Stores the tile at `slot`, and is done with it.
   __device__ __forceinline__ void leave(float (&o)[kD / 2], const float (&peak)[2],
-                                        const float (&total)[2], bool some) {
-    const Tile& t = shared.slots[slot.stage].tile;
-    float of_values = 1;
-    if constexpr (Tiles::kCodes)
-      if (some) of_values = descale_of(p, 2, t, t.head / p.group);
-    store(o, t, peak, total, of_values);
+                                        const float (&total)[2], float of_peak) {
+    store(o, shared.slots[slot.stage].tile, peak, total, of_peak);
     __syncwarp();
     release(shared.slot_empty[slot.stage]);
     slot.advance();
@@ -363,18 +366,14 @@ struct Consumer {
       };
 #pragma unroll
       for (float& x : o) x = 0;
-      if (!begun) reset();
+      if (!begun) reset(slot, b.first < b.end);
       int32_t n = b.end - 1;
       RingPlace<2> next = slot;
       next.advance();
       if (b.first >= b.end) {
-        leave(o, most, sum, false);
+        leave(o, most, sum, factor);
         more = told(slot, b);
         continue;
-      }
-      if constexpr (Tiles::kCodes) {
-        const Tile& t = shared.slots[slot.stage].tile;
-        take_scale(scale_of<S>(p, t, t.head / p.group));
       }
       if (!begun) {
         shared.q_full[q_at.stage].wait(q_at.parity);
@@ -410,11 +409,12 @@ struct Consumer {
         shared.q_full[q_at.stage].wait(q_at.parity);
         ask(s, o, a, n, last_clean);
         const float peak[2] = {most[0], most[1]}, total[2] = {sum[0], sum[1]};
-        reset();
+        const float of_peak = factor;
+        reset(next, true);
         softmax(s, next, b.end - 1, clean(b, b.end - 1));
         hold();
         finish(o);
-        leave(o, peak, total, true);
+        leave(o, peak, total, of_peak);
         pack(a, s);
       } else {
         if (!last_clean) take_out(o, n);
@@ -422,15 +422,15 @@ struct Consumer {
         wgmma_fence();
         values(o, a);
         finish(o);
-        leave(o, most, sum, true);
+        leave(o, most, sum, factor);
       }
       if constexpr (!kLinked) more = told(slot, b);
     }
   }
 
-  /// This thread's two rows of o, times `of_values`, and their logarithms of sums.
+  /// This thread's two rows of o and their logarithms of sums.
   __device__ __forceinline__ void store(float (&o)[kD / 2], const Tile& t, const float (&peak)[2],
-                                        const float (&total)[2], float of_values) {
+                                        const float (&total)[2], float of_peak) {
     const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
     const int32_t rows = min(rows_of(C), t.q_rows - t.first);
 #pragma unroll
@@ -438,6 +438,9 @@ struct Consumer {
       float all = total[r];
       all += __shfl_xor_sync(0xffffffffu, all, 1);
       all += __shfl_xor_sync(0xffffffffu, all, 2);
+      float of_values = 1;
+      if constexpr (Tiles::kCodes)
+        if (all != 0) of_values = descale_of(p, 2, t, t.head / p.group);
       const float inverse = all == 0 ? 0.0f : of_values / all;
       const int32_t row = own + 8 * r;
       const int64_t at = t.q_from + static_cast<int64_t>(t.first) + row;
@@ -467,7 +470,7 @@ struct Consumer {
       if (row < rows && lane == 0)
         store_lse(
             p, t, t.head, at,
-            all == 0 ? minus_infinity() : log2_of_sum(peak[r], factor, log2f(all)) * 0.693147181f);
+            all == 0 ? minus_infinity() : log2_of_sum(peak[r], of_peak, log2f(all)) * 0.693147181f);
     }
   }
 };
@@ -478,7 +481,7 @@ __device__ __forceinline__ void consume(const AttentionWgmmaParams& g, const Sha
   const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, lane = thread % 32;
   const int32_t own = group * 64 + thread / 32 * 16 + lane / 4;
   Consumer<S, C> c{g.p, shared, group, own, lane % 4 * 2};
-  c.take_scale(g.p.scale);
+  c.scale = g.p.scale, c.factor = factor_of<S>(g.p);
   if constexpr (C.turns)
     if (group == 0) barrier_arrive<256>(5);
   c.walk();

@@ -1,6 +1,6 @@
 // What a block of attention_wgmma has in shared memory, and how its warps meet there: rings of
-// tiles of Q, K and V, of f8 the codes of V too, and two slots that tell which tile comes. Read
-// next: attention_wgmma.cuh.
+// tiles of Q, K and V, of f8 the codes of V too, and two slots that tell which tile comes.
+// Read next: attention_wgmma.cuh.
 #pragma once
 
 #include "device/shared.cuh"
@@ -92,17 +92,6 @@ __device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile
 }
 __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
-}
-
-/// What comes next, to a warp that is told.
-template <typename Shared>
-__device__ __forceinline__ Slot next_slot(const Shared& shared, RingPlace<2>& at) {
-  shared.slot_full[at.stage].wait(at.parity);
-  const Slot next = shared.slots[at.stage];
-  __syncwarp();
-  release(shared.slot_empty[at.stage]);
-  at.advance();
-  return next;
 }
 
 }  // namespace dlblas::attention::wgmma_detail
