@@ -318,16 +318,17 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
                   [copy](const Config& c) { return fits(copy, c); });
   }
   static Config preset(const Query& q) {
+    // H200, bf16 (26 November 2026; docs/notes/attention_gpu.md).
     const AttentionOp& op = op_of(q);
-    const std::int64_t d = dim(q, op.d);
-    if (d == 64) {
-      const Config most{3, 128, 2, 2, true, true};
-      return fits(q, most) ? most : Config{3, 112, 2, 2, true, true};
-    }
-    const std::int64_t keys =
-        dim(q, op.k_rows) / (op.packed() ? std::max<std::int64_t>(1, dim(q, op.batch)) : 1);
-    const bool wide = is_f8(type_of(q)) && keys >= 8192;  // 3 to 5 % faster (H200)
-    return {2, d == 256 ? 80 : wide ? 160 : 128, 2, 1, false, true};
+    const std::int64_t d = dim(q, op.d), sequences = op.packed() ? dim(q, op.batch) : 1;
+    if (d == 256) return {2, 80, 2, 1, false, true};
+    Config c = d == 64 ? Config{3, 128, 2, 2, false, true} : Config{2, 128, 2, 2, false, true};
+    // Of f8 wide blocks are 3 to 5 % faster where there are many (docs/notes/attention_f8.md).
+    if (d == 128 && is_f8(type_of(q)) &&
+        dim(q, op.k_rows) / std::max<std::int64_t>(1, sequences) >= 8192)
+      c.keys = 160;
+    while (!fits(q, c)) c.keys -= 16;
+    return c;
   }
   static double milliseconds(const Query& q, const Config&) {
     // It reaches 0.55 to 0.7 of the peak (H200, 25 November 2026: 530 TFLOP/s, D = 128, causal, 4k;

@@ -1,7 +1,8 @@
 // Attention by Hopper's WGMMA: f16, bf16 and f8, heads of 64, 128 or 256, rows at multiples of 16
 // bytes. A block walks tiles of 128 or 192 rows of a head: two or three warpgroups multiply, 64
 // rows each, and one thread copies, through rings of Q, K and V, and tells the others what comes.
-// Blocks of keys are met last to first, scores of one beside P·V of the one before. Values of V of
+// Blocks of keys are met last to first, scores of one beside P·V of the one before, those of a
+// tile's first beside the last of the tile before where two tiles of Q fit. Values of V of
 // a block that some row does not see whole are looked through for those that are not finite, as in
 // attention_mma.cuh. f8: scores are products of f8. Three warps beside the copying thread make V
 // f16, exactly, so that weights keep 11 bits, and V needs no transposition, which products of f8
@@ -116,17 +117,6 @@ __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
 
-/// What comes next, to a warp that is told.
-template <typename Shared>
-__device__ __forceinline__ Slot next_slot(const Shared& shared, RingPlace<2>& at) {
-  shared.slot_full[at.stage].wait(at.parity);
-  const Slot next = shared.slots[at.stage];
-  __syncwarp();
-  release(shared.slot_empty[at.stage]);
-  at.advance();
-  return next;
-}
-
 /// The copying thread. Of a tile: its slot, K(last), Q, then K one block ahead of V; of f8, which
 /// is widened first, beside it.
 template <AttentionTraits S, AttentionWgmmaConfig C>
@@ -142,8 +132,13 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     shared.slot_full[slot.stage].arrive();
     slot.advance();
   };
+  // The heaviest come first; every other round goes backwards, so that each block has as much.
+  const uint32_t all = static_cast<uint32_t>(g.p.grid);
+  bool back = false;
 #pragma unroll 1
-  for (uint32_t index = blockIdx.x; index < static_cast<uint32_t>(g.p.grid); index += gridDim.x) {
+  for (uint32_t round = 0; round < all; round += gridDim.x, back = !back) {
+    const uint32_t index = round + (back ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+    if (index >= all) continue;
     const Tile t = tile_at<S.packed_sequences, rows_of(C)>(g.p, index);
     if (t.empty(g.p)) continue;
     tell({t, 1});
@@ -198,9 +193,13 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
   RingPlace<2> slot;
 #pragma unroll 1
   while (true) {
-    const Slot now = next_slot(shared, slot);
+    shared.slot_full[slot.stage].wait(slot.parity);
+    const Slot& now = shared.slots[slot.stage];
     if (!now.more) return;
     const Blocks b = blocks_of<C>(p, now.tile);
+    __syncwarp();
+    release(shared.slot_empty[slot.stage]);
+    slot.advance();
 #pragma unroll 1
     for (int32_t n = b.first; n < b.end; ++n, at.advance()) {
       shared.codes_full[at.stage].wait(at.parity);
@@ -221,21 +220,23 @@ struct Consumer {
       S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
   using Tiles = Shared<S, C>;
   static constexpr int kN = C.keys, kD = S.d, kBlock = Tiles::kBlock, kValues = Tiles::kValues;
+  /// The next tile begins beside this one's end: its Q is there, and registers are.
+  static constexpr bool kLinked = C.queries > 1 && C.groups == 2;
 
   const AttentionParams& p;
   const Shared<S, C>& shared;
-  int32_t group, column;  // of this thread's first keys in a block
-  uint64_t q, k, v;
+  int32_t group, own, column;  // own: of this thread's rows the first; column: of a block's keys
   RingPlace<C.stages> k_at, v_at;
   RingPlace<C.queries> q_at;
-  KeyRange seen[2];
+  RingPlace<2> slot;  // of the tile that is met
   float scale, factor, most[2], sum[2], rescale[2];
 
   __device__ __forceinline__ void scores(float (&s)[kN / 2]) {
-    const uint64_t rows = wgmma_advance(q, q_at.stage * Tiles::kQuery);
-    const uint64_t block = wgmma_advance(k, k_at.stage * kBlock);
+    constexpr int kRow = Tiles::kRow;
+    const uint64_t rows =
+        wgmma_tile_rows<kRow>(shared.q + group * 64 * kRow + q_at.stage * Tiles::kQuery);
+    const uint64_t block = wgmma_tile_rows<kRow>(shared.k + k_at.stage * kBlock);
     if constexpr (Tiles::kCodes) {
-      constexpr int kRow = Tiles::kRow;
 #pragma unroll
       for (int i = 0; i < kD; i += 64)
         wgmma_f8<S.from>(s, wgmma_advance(rows, i / kRow * rows_of(C) * kRow + i % kRow),
@@ -249,7 +250,7 @@ struct Consumer {
     wgmma_commit();
   }
   __device__ __forceinline__ void values(float (&o)[kD / 2], const uint32_t (&a)[kN / 4]) {
-    const uint64_t block = wgmma_advance(v, v_at.stage * kValues);
+    const uint64_t block = wgmma_tile_mn(shared.v + v_at.stage * kValues, kN * 128);
 #pragma unroll
     for (int i = 0; i < kN / 16; ++i)
       wgmma_from_registers<kD, kInput>(o, a + 4 * i, wgmma_advance(block, i * 2048));
@@ -260,14 +261,21 @@ struct Consumer {
     for (int i = 0; i < kN / 4; ++i) a[i] = pack_pair<S.type>(s[2 * i], s[2 * i + 1]);
   }
 
-  /// Scores of block n become numerators.
-  __device__ __forceinline__ void softmax(float (&s)[kN / 2], int32_t n, bool clean) {
+  /// What this thread's row sees, one of two, of the tile at a slot.
+  __device__ __forceinline__ KeyRange sight(const RingPlace<2>& of, int32_t row) const {
+    const Tile& t = shared.slots[of.stage].tile;
+    return visible(p, t, min(t.first + own + 8 * row, t.q_rows - 1));
+  }
+  /// Scores of block n of the tile at a slot become numerators.
+  __device__ __forceinline__ void softmax(float (&s)[kN / 2], const RingPlace<2>& of, int32_t n,
+                                          bool clean) {
     const int32_t first_key = n * kN + column;
     if (kStaged<S> || scale <= 0) {
 #pragma unroll
       for (int i = 0; i < kN / 2; ++i) s[i] = scaled_score<S>(p, scale, s[i], 0, 0);
     }
     if (!clean) {
+      const KeyRange seen[2] = {sight(of, 0), sight(of, 1)};
       const int32_t end0 = seen[0].end - first_key, end1 = seen[1].end - first_key;
       const int32_t from0 = seen[0].first - first_key, from1 = seen[1].first - first_key;
 #pragma unroll
@@ -340,6 +348,7 @@ struct Consumer {
       for (const uint32_t w : words) found |= not_finite<S.type>(w);
     }
     if (!group_any(group, found)) return;
+    const KeyRange seen[2] = {sight(slot, 0), sight(slot, 1)};
 #pragma unroll 1
     for (int key = 0; key < kN; ++key) {
       const int32_t at = n * kN + key;
@@ -373,68 +382,152 @@ struct Consumer {
     barrier_wait<kThreads>(1);
   }
 
-  /// All blocks of a tile, last to first.
-  __device__ __forceinline__ void meet(float (&o)[kD / 2], const Blocks& b) {
-    float s[kN / 2];
-    uint32_t a[kN / 4];
-    int32_t n = b.end - 1;
-    const auto clean = [&] { return n >= b.clean_from && n < b.clean_to; };
-    shared.q_full[q_at.stage].wait(q_at.parity);
+  /// Waits for what `place` tells. False: there is no tile.
+  __device__ __forceinline__ bool told(const RingPlace<2>& place, Blocks& b) const {
+    shared.slot_full[place.stage].wait(place.parity);
+    const Slot& at = shared.slots[place.stage];
+    if (!at.more) return false;
+    b = blocks_of<C>(p, at.tile);
+    // Uniform to the compiler: loop counts and descriptors stay in uniform registers.
+    b.first = __reduce_min_sync(0xffffffffu, b.first), b.end = __reduce_min_sync(~0u, b.end);
+    b.clean_from = __reduce_min_sync(0xffffffffu, b.clean_from);
+    b.clean_to = __reduce_min_sync(0xffffffffu, b.clean_to);
+    return true;
+  }
+  /// Before the first block of the tile at a slot; `sees`: there is one.
+  __device__ __forceinline__ void reset(const RingPlace<2>& of, bool sees) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) most[r] = minus_infinity(), sum[r] = 0;
+    if constexpr (Tiles::kCodes) {
+      const Tile& t = shared.slots[of.stage].tile;
+      if (sees) scale = scale_of<S>(p, t, t.head / p.group);
+      factor = factor_of<S>(scale);
+    }
+  }
+  /// Stores the tile at `slot`, and is done with it.
+  __device__ __forceinline__ void leave(float (&o)[kD / 2], const float (&peak)[2],
+                                        const float (&total)[2], float of_peak) {
+    store(o, shared.slots[slot.stage].tile, peak, total, of_peak);
+    __syncwarp();
+    release(shared.slot_empty[slot.stage]);
+    slot.advance();
+  }
+
+  /// Scores of the next block beside P·V of block n: both are asked for, the scores are there. V is
+  /// looked through beside the scores.
+  __device__ __forceinline__ void ask(float (&s)[kN / 2], float (&o)[kD / 2],
+                                      const uint32_t (&a)[kN / 4], int32_t n, bool clean) {
+    if (C.turns && !clean) take_out(o, n);  // all groups meet there: none waits for its turn
     shared.k_full[k_at.stage].wait(k_at.parity);
+    if constexpr (C.turns) barrier_wait<256>(group + 5);
     wgmma_fence();
     scores(s);
-    wgmma_wait<0>();
-    wgmma_pin(s);
-    release(shared.k_empty[k_at.stage]);
-    k_at.advance();
-    softmax(s, n, clean());
-    pack(a, s);
-#pragma unroll 1
-    while (n > b.first) {
-      if (!clean()) take_out(o, n);
-      --n;
-      shared.k_full[k_at.stage].wait(k_at.parity);
-      if constexpr (C.turns) barrier_wait<256>(group + 5);
-      wgmma_fence();
-      scores(s);
-      shared.v_full[v_at.stage].wait(v_at.parity);
-      wgmma_fence();
-      values(o, a);
-      if constexpr (C.turns) barrier_arrive<256>(group + 1 == C.groups ? 5 : group + 6);
-      wgmma_wait<1>();
-      wgmma_pin(s);
-      release(shared.k_empty[k_at.stage]);
-      k_at.advance();
-      softmax(s, n, clean());
-      hold();
-      wgmma_wait<0>();
-      wgmma_pin(o);
-      rescale_sums(o);
-      release(shared.v_empty[v_at.stage]);
-      v_at.advance();
-      pack(a, s);
-    }
-    release(shared.q_empty[q_at.stage]);
-    q_at.advance();
-    if (!clean()) take_out(o, n);
+    if (!C.turns && !clean) take_out(o, n);
     shared.v_full[v_at.stage].wait(v_at.parity);
     wgmma_fence();
     values(o, a);
+    if constexpr (C.turns) barrier_arrive<256>(group + 1 == C.groups ? 5 : group + 6);
+    wgmma_wait<1>();
+    wgmma_pin(s);
+    release(shared.k_empty[k_at.stage]);
+    k_at.advance();
+  }
+  __device__ __forceinline__ void finish(float (&o)[kD / 2]) {
     wgmma_wait<0>();
     wgmma_pin(o);
     release(shared.v_empty[v_at.stage]);
     v_at.advance();
   }
 
-  /// This thread's two rows of o, times `of_values`, and their logarithms of sums.
-  __device__ __forceinline__ void store(float (&o)[kD / 2], const Tile& t, int32_t own,
-                                        int32_t rows, float of_values) {
+  /// All tiles.
+  __device__ __forceinline__ void walk() {
+    float s[kN / 2], o[kD / 2];
+    uint32_t a[kN / 4];
+    Blocks b;
+    bool begun = false;  // the tile's first block, beside the end of the tile before
+    bool more = told(slot, b);
+#pragma unroll 1
+    while (more) {
+      const auto clean = [](const Blocks& of, int32_t n) {
+        return n >= of.clean_from && n < of.clean_to;
+      };
+#pragma unroll
+      for (float& x : o) x = 0;
+      if (!begun) reset(slot, b.first < b.end);
+      int32_t n = b.end - 1;
+      RingPlace<2> next = slot;
+      next.advance();
+      if (b.first >= b.end) {
+        leave(o, most, sum, factor);
+        more = told(slot, b);
+        continue;
+      }
+      if (!begun) {
+        shared.q_full[q_at.stage].wait(q_at.parity);
+        shared.k_full[k_at.stage].wait(k_at.parity);
+        wgmma_fence();
+        scores(s);
+        wgmma_wait<0>();
+        wgmma_pin(s);
+        release(shared.k_empty[k_at.stage]);
+        k_at.advance();
+        softmax(s, slot, n, clean(b, n));
+        pack(a, s);
+      }
+#pragma unroll 1
+      while (n > b.first) {
+        ask(s, o, a, n, clean(b, n));
+        --n;
+        softmax(s, slot, n, clean(b, n));
+        hold();
+        finish(o);
+        rescale_sums(o);
+        pack(a, s);
+      }
+      release(shared.q_empty[q_at.stage]);
+      q_at.advance();
+      const bool last_clean = clean(b, n);
+      begun = false;
+      if constexpr (kLinked) {
+        more = told(next, b);
+        begun = more && b.first < b.end;
+      }
+      if (begun) {
+        shared.q_full[q_at.stage].wait(q_at.parity);
+        ask(s, o, a, n, last_clean);
+        const float peak[2] = {most[0], most[1]}, total[2] = {sum[0], sum[1]};
+        const float of_peak = factor;
+        reset(next, true);
+        softmax(s, next, b.end - 1, clean(b, b.end - 1));
+        hold();
+        finish(o);
+        leave(o, peak, total, of_peak);
+        pack(a, s);
+      } else {
+        if (!last_clean) take_out(o, n);
+        shared.v_full[v_at.stage].wait(v_at.parity);
+        wgmma_fence();
+        values(o, a);
+        finish(o);
+        leave(o, most, sum, factor);
+      }
+      if constexpr (!kLinked) more = told(slot, b);
+    }
+  }
+
+  /// This thread's two rows of o and their logarithms of sums.
+  __device__ __forceinline__ void store(float (&o)[kD / 2], const Tile& t, const float (&peak)[2],
+                                        const float (&total)[2], float of_peak) {
     const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
+    const int32_t rows = min(rows_of(C), t.q_rows - t.first);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float all = sum[r];
+      float all = total[r];
       all += __shfl_xor_sync(0xffffffffu, all, 1);
       all += __shfl_xor_sync(0xffffffffu, all, 2);
+      float of_values = 1;
+      if constexpr (Tiles::kCodes)
+        if (all != 0) of_values = descale_of(p, 2, t, t.head / p.group);
       const float inverse = all == 0 ? 0.0f : of_values / all;
       const int32_t row = own + 8 * r;
       const int64_t at = t.q_from + static_cast<int64_t>(t.first) + row;
@@ -462,8 +555,9 @@ struct Consumer {
         }
       }
       if (row < rows && lane == 0)
-        store_lse(p, t, t.head, at,
-                  all == 0 ? minus_infinity() : log2_of_sum(most[r], factor, log2f(all)) * 0.693147181f);
+        store_lse(
+            p, t, t.head, at,
+            all == 0 ? minus_infinity() : log2_of_sum(peak[r], of_peak, log2f(all)) * 0.693147181f);
     }
   }
 };
@@ -471,48 +565,13 @@ struct Consumer {
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void consume(const AttentionWgmmaParams& g, const Shared<S, C>& shared,
                                         int32_t group) {
-  using Tiles = Shared<S, C>;
   const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, lane = thread % 32;
   const int32_t own = group * 64 + thread / 32 * 16 + lane / 4;
-  Consumer<S, C> c{g.p,
-                   shared,
-                   group,
-                   lane % 4 * 2,
-                   wgmma_tile_rows<Tiles::kRow>(shared.q + group * 64 * Tiles::kRow),
-                   wgmma_tile_rows<Tiles::kRow>(shared.k),
-                   wgmma_tile_mn(shared.v, C.keys * 128)};
+  Consumer<S, C> c{g.p, shared, group, own, lane % 4 * 2};
+  c.scale = g.p.scale, c.factor = factor_of<S>(g.p);
   if constexpr (C.turns)
     if (group == 0) barrier_arrive<256>(5);
-  RingPlace<2> slot;
-#pragma unroll 1
-  while (true) {
-    const Slot now = next_slot(shared, slot);
-    if (!now.more) return;
-    const Tile& t = now.tile;
-    const int32_t kv_head = t.head / g.p.group;
-    const int32_t rows = min(rows_of(C), t.q_rows - t.first);
-    Blocks b = blocks_of<C>(g.p, t);
-    // Uniform to the compiler: loop counts and descriptors stay in uniform registers.
-    b.first = __reduce_min_sync(0xffffffffu, b.first), b.end = __reduce_min_sync(~0u, b.end);
-    b.clean_from = __reduce_min_sync(0xffffffffu, b.clean_from);
-    b.clean_to = __reduce_min_sync(0xffffffffu, b.clean_to);
-    c.scale = b.first < b.end ? scale_of<S>(g.p, t, kv_head) : g.p.scale;
-    c.factor = factor_of<S>(c.scale);
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      c.seen[r] = visible(g.p, t, t.first + min(own + 8 * r, rows - 1));
-      c.most[r] = minus_infinity(), c.sum[r] = 0;
-    }
-    float o[S.d / 2];
-#pragma unroll
-    for (float& x : o) x = 0;
-    float of_values = 1;
-    if (b.first < b.end) {
-      c.meet(o, b);
-      if constexpr (Tiles::kCodes) of_values = descale_of(g.p, 2, t, kv_head);
-    }
-    c.store(o, t, own, rows, of_values);
-  }
+  c.walk();
 }
 
 }  // namespace wgmma_detail

@@ -17,10 +17,13 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
   static constexpr bool kDependent = true;  // paged_join
 
   static const ConfigTable<Config>& table() {
-    static const auto* knobs = new ConfigTable<Config>{
-        field<&Config::warps>("warps", {2, 4, 8}),      field<&Config::heads>("heads", {1, 2, 4, 8}),
-        field<&Config::keys>("keys", {16, 32}),         field<&Config::stages>("stages", {2, 3, 4, 6}),
-        field<&Config::blocks>("blocks", {1, 2, 3, 4}), field<&Config::bulk>("bulk", {0, 1})};
+    static const auto* knobs =
+        new ConfigTable<Config>{field<&Config::warps>("warps", {2, 4, 8}),
+                                field<&Config::heads>("heads", {1, 2, 4, 8}),
+                                field<&Config::keys>("keys", {16, 32}),
+                                field<&Config::stages>("stages", {2, 3, 4, 6}),
+                                field<&Config::blocks>("blocks", {1, 2, 3, 4}),
+                                field<&Config::bulk>("bulk", {0, 1})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() { return paged::traits_table(); }
@@ -71,14 +74,18 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
     return s;
   }
   static Config preset(const Query& q) {
-    // Few units: as much in flight as a multiprocessor holds, and fewer parts to join. On an H200,
-    // 32 heads on 8, 8,192 keys (25 November 2026): batch 1 21.0 µs of {8, 3, 1} against 27.0 of
-    // {4, 2, 2}; batch 16 153 against 144, batch 64 539 against 524.
-    const bool few = 4 * units_of(traits_of(q.problem), q.problem.dims) <= q.device.units;
-    for (const Config& c :
-         {Config{few ? 8 : 4, 1, 16, few ? 3 : 2, few ? 1 : 2}, Config{4, 1, 16, 2, 2},
-          Config{4, 1, 16, 4, 1}, Config{4, 1, 16, 3, 1}, Config{4, 1, 16, 2, 1},
-          Config{2, 1, 16, 3, 1}})
+    // H200, 32 heads on 8, bf16, pages of 16 (26 November 2026; docs/notes/attention_gpu.md): where
+    // a block a multiprocessor is as many parts as there are multiprocessors, four tiles in flight
+    // (16 sequences of 8,192: 128.5 µs, two blocks with three 130.8), three of few tiles (1
+    // sequence of 8,192: 13.1 against 13.6); else two blocks (64 of 2,048: 129.4 against 133.9).
+    const std::int64_t units = units_of(traits_of(q.problem), q.problem.dims);
+    const std::int64_t each = units > 0 ? q.device.units / units : 0;
+    const bool one = each * units * 8 >= std::int64_t{q.device.units} * 7;
+    const std::int64_t tiles =
+        q.problem.dims[kW] * q.problem.dims[kPage] / (64 * std::max<std::int64_t>(1, each));
+    for (const Config& c : {one ? Config{4, 1, 16, tiles <= 16 ? 3 : 4, 1} : Config{4, 1, 16, 3, 2},
+                            Config{4, 1, 16, 2, 2}, Config{4, 1, 16, 3, 1}, Config{4, 1, 16, 2, 1},
+                            Config{2, 1, 16, 3, 1}})
       if (fits(q, c) && has_registers(q, c)) return c;
     return {2, 1, 16, 2, 1};
   }
@@ -108,14 +115,14 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
 
   static double milliseconds(const Query& q, const Config&) {
     const auto& d = q.problem.dims;
-    constexpr double kPart = 0.7;       // of memory's rate
+    constexpr double kPart = 0.85;      // of memory's rate
     constexpr double kMatrix = 0.1;     // of the tensor cores' rate
     constexpr double kAnswered = 0.75;  // of lengths up to the table's end
     const double bytes = kAnswered * bytes_of(q.problem);
     const PagedTraits s = traits_of(q.problem);
-    const double rows = s.ragged
-                            ? static_cast<double>(d[kT] * s.group + d[kB] * decode_rows(s))
-                            : static_cast<double>(d[kB] * std::max<std::int64_t>(decode_rows(s), s.group));
+    const double rows =
+        s.ragged ? static_cast<double>(d[kT] * s.group + d[kB] * decode_rows(s))
+                 : static_cast<double>(d[kB] * std::max<std::int64_t>(decode_rows(s), s.group));
     const double operations = 2 * kAnswered * rows * static_cast<double>(d[kW] * d[kPage]) *
                               static_cast<double>(d[kHkv] * (d[kD] + 2 * d[kDv]));
     return 1e3 * (2 * launch_s(q.device) +
