@@ -19,7 +19,8 @@ struct AttentionGradientRowsConfig {
 struct AttentionGradientWgmmaConfig {
   int32_t queries = 64;  // of a tile
   int32_t stages = 2;    // tiles of q, and of dout, in flight
-  int32_t sums = 1;      // tiles of dq on their way to memory
+  int32_t sums = 2;      // tiles of dq on their way to memory
+  int32_t heads = 32;    // of k: all their blocks are launched before those of the next ones
 
   static constexpr int32_t kKeys = 128;
   /// Of heads of d: K and V; the rings with their lse and delta; dS; dq; barriers.

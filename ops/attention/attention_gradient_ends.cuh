@@ -1,8 +1,7 @@
 // Before and after attention_gradient_wgmma.cuh: a block has a tile of queries of a head. Before:
-// lse and delta as that kernel copies them, a turn of 0, and, where blocks add to dq in any order,
-// zeros to add to. After: dq from the sums of all keys, scaled and rounded.
-// In: AttentionGradientWgmmaParams, with g.p.tiles tiles of queries. Flow: call > validate > select
-// > compile > [launch].  Read next: attention_gradient_wgmma.cuh.
+// lse and delta as that kernel copies them, and a turn of 0. After: dq from the sums of all keys,
+// scaled and rounded. In: AttentionGradientWgmmaParams, with g.p.tiles tiles of queries. Flow: call
+// > validate > select > compile > [launch].  Read next: attention_gradient_wgmma.cuh.
 #pragma once
 
 #include "ops/attention/attention_gradient.cuh"
@@ -30,7 +29,7 @@ __device__ __forceinline__ KeyRange key_blocks(const AttentionParams& p, const T
 
 inline constexpr int kBeforeWarps = 4;
 
-template <AttentionTraits S, AttentionGradientWgmmaConfig C, bool kOrdered>
+template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __global__ void __launch_bounds__(kBeforeWarps * 32)
     attention_gradient_before(const __grid_constant__ AttentionGradientWgmmaParams g) {
   constexpr int kLanes = S.d / 8, kRows = 32 / kLanes;  // of a row; of a warp at a time
@@ -65,19 +64,13 @@ __global__ void __launch_bounds__(kBeforeWarps * 32)
     if (there) {
       lse = load_row_value(p.lse, batch * p.lse_at[0] + t.head * p.lse_at[1] + row * p.lse_at[2]);
       if (g.g.dlse != nullptr)
-        delta -= load_row_value(g.g.dlse, batch * g.g.dlse_at[0] + t.head * g.g.dlse_at[1] +
-                                              row * g.g.dlse_at[2]);
+        delta -= load_row_value(
+            g.g.dlse, batch * g.g.dlse_at[0] + t.head * g.g.dlse_at[1] + row * g.g.dlse_at[2]);
     }
     g.lse[tile * C.queries + i] = lse == minus_infinity() ? -minus_infinity() : lse * kLog2E;
     g.g.delta[tile * C.queries + i] = delta;
   }
-  if constexpr (kOrdered) {
-    if (threadIdx.x == 0) g.turns[tile] = 0;
-  } else {
-    auto* const sums = reinterpret_cast<uint4*>(g.dq + tile * C.queries * S.d);
-    for (int i = static_cast<int>(threadIdx.x); i < C.queries * S.d / 4; i += kBeforeWarps * 32)
-      sums[i] = {0, 0, 0, 0};
-  }
+  if (threadIdx.x == 0) g.turns[tile] = 0;
 }
 
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
@@ -103,8 +96,7 @@ __global__ void __launch_bounds__(256)
   const int64_t batch = S.packed_sequences ? 0 : t.batch;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int32_t row =
-        t.first + (kByRows ? group * 64 : 0) + thread / 32 * 16 + lane / 4 + 8 * r;
+    const int32_t row = t.first + (kByRows ? group * 64 : 0) + thread / 32 * 16 + lane / 4 + 8 * r;
     const int64_t at = t.q_from + static_cast<int64_t>(row);
     uint16_t* const out = static_cast<uint16_t*>(g.g.dq) + batch * g.g.dq_at[0] +
                           at * g.g.dq_at[1] + t.head * g.g.dq_at[2] +

@@ -3,8 +3,9 @@
 // meets tiles of queries, last to first, of each head of q over it. Of a tile they make Sᵀ = K·Qᵀ
 // and dPᵀ = V·dOᵀ, keep Pᵀ and dSᵀ in registers for dV += Pᵀ·dO and dK += dSᵀ·Q, and share dS in
 // shared memory for dQ = dS·K, which a copying thread adds to sums in f32 in global memory. Blocks
-// of keys take turns at a tile's sums, in order (kOrdered: the same bits every time; a turn is
-// waited for beside the products), or add as they come.
+// of keys take turns at a tile's sums, in the order of keys: the same bits every time. A turn is
+// waited for beside the products, and only for blocks launched earlier, so it comes. Heads go in
+// groups of C.heads: blocks that run at once share tiles, which are then in L2.
 // The copies bring zeros for rows behind a sequence, so what lies there meets nothing.
 // In: AttentionGradientWgmmaParams. Out: dk, dv, and the sums of dq. Numerics: as
 // attention_gradient_mma.cuh. Flow: call > validate > select > compile > [launch].
@@ -97,6 +98,15 @@ __device__ __forceinline__ void load_facts(float* to, const float* from, uint32_
       : "memory");
 }
 
+/// Where block `index` of the grid is in the order of tile_at(), which has all heads of a place.
+template <bool kPacked, int kHeads>
+__device__ __forceinline__ uint32_t index_of(const AttentionParams& p, uint32_t index) {
+  const uint32_t all = static_cast<uint32_t>(kPacked ? p.heads : p.heads * p.batches);
+  const uint32_t group = static_cast<uint32_t>(p.tiles) * kHeads, before = index / group * kHeads;
+  const uint32_t heads = min(all - before, static_cast<uint32_t>(kHeads)), at = index % group;
+  return at / heads * all + before + at % heads;
+}
+
 /// The thread that copies keys, queries and what belongs to them.
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __device__ __forceinline__ void produce(const AttentionGradientWgmmaParams& g,
@@ -135,7 +145,7 @@ __device__ __forceinline__ void produce(const AttentionGradientWgmmaParams& g,
 }
 
 /// A thread that brings every C.sums-th tile of dq to memory, from the `which`-th on.
-template <AttentionTraits S, AttentionGradientWgmmaConfig C, bool kOrdered>
+template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __device__ __forceinline__ void add_sums(const AttentionGradientWgmmaParams& g,
                                          const Shared<S, C>& shared, const Tile& t, const Met& met,
                                          int32_t which) {
@@ -152,8 +162,8 @@ __device__ __forceinline__ void add_sums(const AttentionGradientWgmmaParams& g,
       if (i++ % C.sums != which) continue;
       float* const to = g.dq + (tiles + m) * C.queries * S.d;
       int32_t* const turn = g.turns + tiles + m;
-      const int32_t before = kOrdered ? own - key_blocks<C.queries>(g.g.p, t, m).first : 1;
-      if (kOrdered && before > 0)
+      const int32_t before = own - key_blocks<C.queries>(g.g.p, t, m).first;
+      if (before > 0)
         asm volatile(
             "{\n\t.reg .pred p;\n\t.reg .s32 now;\n\t"
             "again:\n\t"
@@ -177,12 +187,10 @@ __device__ __forceinline__ void add_sums(const AttentionGradientWgmmaParams& g,
       tma_store_commit();
       tma_store_wait_read<0>();
       shared.sums_empty[which].arrive();
-      if constexpr (kOrdered) {
-        tma_store_wait<0>();
-        asm volatile(
-            "fence.proxy.async.global;\n\tred.release.gpu.global.add.s32 [%0], 1;" ::"l"(turn)
-            : "memory");
-      }
+      tma_store_wait<0>();
+      asm volatile(
+          "fence.proxy.async.global;\n\tred.release.gpu.global.add.s32 [%0], 1;" ::"l"(turn)
+          : "memory");
     }
   }
 }
@@ -215,8 +223,8 @@ struct Consumer {
   int32_t column;  // of this thread's first queries in a tile
   uint32_t to_ds;  // this lane's row of dSᵀ, with its chunk
   uint32_t to_sums;
-  uint64_t k, v, q, dout;              // along d: operands of S and dP
-  uint64_t q_across, dout_across;      // along queries
+  uint64_t k, v, q, dout;          // along d: operands of S and dP
+  uint64_t q_across, dout_across;  // along queries
   uint64_t ds, ds_across, k_across;
   float factor;
   KeyRange seen[2];  // queries that see this thread's keys
@@ -246,9 +254,9 @@ struct Consumer {
                                            uint32_t stage, int part) const {
 #pragma unroll
     for (int c = 0; c < kD / 64; ++c)
-      wgmma_row<64, kInput>(
-          s, wgmma_advance(rows, c * kKeys * 128),
-          wgmma_advance(met, stage * Of::kMet + c * kQ * 128 + part * 64 * 128), c > 0);
+      wgmma_row<64, kInput>(s, wgmma_advance(rows, c * kKeys * 128),
+                            wgmma_advance(met, stage * Of::kMet + c * kQ * 128 + part * 64 * 128),
+                            c > 0);
     wgmma_commit();
   }
   /// dV += Pᵀ·dO of a part.
@@ -257,8 +265,7 @@ struct Consumer {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       wgmma_from_registers<kD, kInput>(
-          dv, a + 4 * i,
-          wgmma_advance(dout_across, at.stage * Of::kMet + (part * 4 + i) * 2048));
+          dv, a + 4 * i, wgmma_advance(dout_across, at.stage * Of::kMet + (part * 4 + i) * 2048));
     wgmma_commit();
   }
   /// dK += dSᵀ·Q. From registers dSᵀ would leave ptxas too few, and it serialises all (C7512).
@@ -305,8 +312,7 @@ struct Consumer {
       }
     }
   }
-  __device__ __forceinline__ void gradients(const float (&s)[32], float (&dp)[32],
-                                            int part) const {
+  __device__ __forceinline__ void gradients(const float (&s)[32], float (&dp)[32], int part) const {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float2 delta = facts(shared.delta, part, i);
@@ -321,8 +327,7 @@ struct Consumer {
     for (int i = 0; i < 4; ++i) {
       uint32_t a[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        a[j] = pack_pair<S.type>(s[8 * i + 2 * j], s[8 * i + 2 * j + 1]);
+      for (int j = 0; j < 4; ++j) a[j] = pack_pair<S.type>(s[8 * i + 2 * j], s[8 * i + 2 * j + 1]);
       store_tiles_of((to_ds ^ i * 32) + part * kKeys * 128, a);
     }
     fence_async_shared();
@@ -415,8 +420,8 @@ struct Consumer {
 /// This thread's rows of dk or dv.
 template <AttentionTraits S>
 __device__ __forceinline__ void store_rows(void* to, const int64_t (&at)[4], const Tile& t,
-                                           int32_t own, int32_t rows,
-                                           const float (&sums)[S.d / 2], float factor) {
+                                           int32_t own, int32_t rows, const float (&sums)[S.d / 2],
+                                           float factor) {
   const int64_t batch = S.packed_sequences ? 0 : t.batch;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -481,7 +486,7 @@ __device__ __forceinline__ void consume(const AttentionGradientWgmmaParams& g,
 
 }  // namespace gradient_wgmma
 
-template <AttentionTraits S, AttentionGradientWgmmaConfig C, bool kOrdered>
+template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __global__ void __launch_bounds__(gradient_wgmma::kThreads, 1)
     attention_gradient_wgmma(const __grid_constant__ AttentionGradientWgmmaParams g) {
   using namespace gradient_wgmma;
@@ -489,7 +494,8 @@ __global__ void __launch_bounds__(gradient_wgmma::kThreads, 1)
   extern __shared__ unsigned char raw[];
   const Shared<S, C> shared(raw);
   const AttentionParams& p = g.g.p;
-  const Tile t = tile_at<S.packed_sequences, kKeys, true>(p, blockIdx.x);
+  const Tile t = tile_at<S.packed_sequences, kKeys, true>(
+      p, index_of<S.packed_sequences, C.heads>(p, blockIdx.x));
   if (t.empty_of_keys()) return;
   if (threadIdx.x == 0) {
     tma_prefetch_map(g.q), tma_prefetch_map(g.k), tma_prefetch_map(g.v), tma_prefetch_map(g.dout);
@@ -501,9 +507,7 @@ __global__ void __launch_bounds__(gradient_wgmma::kThreads, 1)
   Met met;
   met.begin = lowest.first / C.queries, met.end = (highest.end + C.queries - 1) / C.queries;
   // Without a mask: all 128 keys are there, and every query of the tile sees them all.
-  met.to = rows < kKeys              ? met.begin
-           : lowest.end == t.q_rows ? met.end
-                                    : lowest.end / C.queries;
+  met.to = rows < kKeys ? met.begin : lowest.end == t.q_rows ? met.end : lowest.end / C.queries;
   met.to = max(met.begin, min(met.to, met.end));
   met.from = max(met.begin, min((highest.first + C.queries - 1) / C.queries, met.to));
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
@@ -512,7 +516,7 @@ __global__ void __launch_bounds__(gradient_wgmma::kThreads, 1)
     const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32;
     if (threadIdx.x % 32 == 0 && met.begin < met.end) {
       if (warp == 0) produce<S, C>(g, shared, t, met);
-      if (warp > 0 && warp <= C.sums) add_sums<S, C, kOrdered>(g, shared, t, met, warp - 1);
+      if (warp > 0 && warp <= C.sums) add_sums<S, C>(g, shared, t, met, warp - 1);
     }
   } else {
     take_registers<240>();
